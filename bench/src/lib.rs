@@ -1,0 +1,1 @@
+//! Every measured figure, one ruler.

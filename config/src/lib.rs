@@ -1,0 +1,1 @@
+//! router.toml: its model and its checks.

@@ -1,0 +1,1 @@
+//! Longest-prefix match, next hops and adjacencies, read by both lanes.

@@ -1,0 +1,1 @@
+//! Batches, the Element trait and the executor.

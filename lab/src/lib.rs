@@ -1,0 +1,1 @@
+//! Hosts, links and routing daemons in network namespaces.

@@ -1,0 +1,1 @@
+//! Keeps the plane's tables equal to Linux's.

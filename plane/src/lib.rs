@@ -1,0 +1,1 @@
+//! The forwarding plane: workers, the standard router graph, counters.

@@ -1,0 +1,1 @@
+//! Packet input and output: AF_XDP rings, the XDP programs, interfaces.

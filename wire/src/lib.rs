@@ -1,0 +1,1 @@
+//! Packet formats: checked views and builders.

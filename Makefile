@@ -1,0 +1,54 @@
+# Everything a newcomer needs. Each target does its own set-up: missing Debian packages come through apt.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+ARGS    ?=
+ONLY    ?=
+
+CARGO   := $(shell command -v cargo || ls $(HOME)/.cargo/bin/cargo 2>/dev/null)
+AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+PROGRAM := target/release/bifrost
+
+.PHONY: help build run test lint bench install clean cargo root
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+build: cargo ## Build bifrost, the lab and the benches
+	@lab/setup.sh build
+	$(CARGO) build --release --workspace
+
+run: build ## The demo: an ISP, a router, a customer and a server (ARGS="--seconds 20" for plain lines)
+	@lab/setup.sh lab
+	@$(AS_ROOT) target/release/bifrost-demo $(ARGS)
+
+test: root cargo ## Every test, on real hosts in network namespaces (as root)
+	@lab/setup.sh build lab
+	@CARGO=$(CARGO) tests/run.sh
+
+lint: cargo ## Formatting and warnings: rustfmt, clippy, clang-format
+	@lab/setup.sh build lint
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+	clang-format --dry-run -Werror $(wildcard bpf/*.c bpf/*.h)
+
+bench: root cargo ## Every figure, as a table and target/bench.json (ONLY=fib: those whose name starts so)
+	@lab/setup.sh build lab
+	$(CARGO) run --release -p bench -- $(if $(ONLY),--only $(ONLY))
+
+install: build ## Install the program, its manual, its unit and a sample router.toml (PREFIX, DESTDIR)
+	lab/install.sh "$(DESTDIR)" "$(PREFIX)"
+
+clean: ## Remove what was built
+	rm -rf target
+
+cargo:
+	@[ -n "$(CARGO)" ] || { echo "Bifrost is built by Rust's cargo, which is missing here. To get it:" >&2; \
+	  echo "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y" >&2; exit 1; }
+
+root:
+	@[ "$$(id -u)" = 0 ] || { echo "This makes network namespaces and attaches programs to interfaces: run it as root" >&2; \
+	  echo "  sudo -E env PATH=\"\$$PATH\" make $(MAKECMDGOALS)" >&2; exit 1; }

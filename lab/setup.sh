@@ -1,0 +1,38 @@
+#!/bin/bash
+# Installs the Debian packages that are missing, and does nothing (in milliseconds) when none is.
+#   lab/setup.sh build   what compiling needs
+#   lab/setup.sh lint    what checking the style needs
+#   lab/setup.sh lab     what the demo and the system tests need: routing daemons and measuring tools
+set -eu
+
+declare -A packages=(
+  [build]="gcc libc6-dev clang llvm libbpf-dev linux-libc-dev"
+  [lint]="clang-format"
+  [lab]="iproute2 ethtool iputils-ping traceroute iperf3 tcpdump tshark python3-scapy bird2 frr procps"
+)
+
+wanted=""
+for kind in "$@"; do wanted+=" ${packages[$kind]}"; done
+
+missing=""
+for package in $wanted; do
+  dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=" $package"
+done
+[ -n "$missing" ] || exit 0
+
+echo "Installing what is missing:$missing"
+as_root=""
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo >/dev/null || { echo "Neither root nor sudo here. As root: apt-get install$missing" >&2; exit 1; }
+  as_root="sudo"
+fi
+$as_root apt-get update -q
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
+
+# The lab starts its own routing daemons inside namespaces. Debian starts the packages' daemons on the machine
+# itself, where nobody asked for them: those that came with this installation are stopped again.
+for service in bird2:bird frr:frr; do
+  case " $missing " in
+    *" ${service%%:*} "*) [ ! -d /run/systemd/system ] || $as_root systemctl disable --now --quiet "${service##*:}" ;;
+  esac
+done

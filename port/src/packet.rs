@@ -1,0 +1,457 @@
+//! A packet: an owning 32-byte handle on one or more chunks of packet memory.
+//!
+//! The bytes never move between the ring they arrived on and the ring they leave by; what moves
+//! through the graph is this handle, two to a cache line, with the few facts that elements tell
+//! each other (where it came in, where it goes, by which next hop).
+//!
+//! A chunk is [`CHUNK`] bytes, aligned to its size:
+//!
+//! ```text
+//! 0        64                   head            head+len        4096
+//! | Header | headroom, for push | bytes         | tailroom      |
+//! ```
+//!
+//! The header belongs to this crate: it names the slice of memory that the chunk goes home to and,
+//! for a packet larger than a chunk, the next segment. The kernel never writes there, because
+//! AF_XDP leaves 256 bytes free in front of every frame that it receives.
+//!
+//! Dropping a packet gives its chunks back to this thread's [`Pool`](crate::Pool). A packet dropped
+//! on another thread, or after its pool, goes home by the slice's slow path, behind a lock: correct
+//! everywhere, fast where it matters.
+
+use std::marker::PhantomData;
+use std::mem::size_of;
+use std::ptr::NonNull;
+
+use fib::{AdjacencyId, NextHopId, PortId};
+
+use crate::pool::{self, Slice};
+
+/// Bytes of a chunk, the unit of packet memory.
+pub const CHUNK: usize = 4096;
+/// Bytes at the front of each chunk that belong to this crate.
+pub(crate) const HEADER: usize = 64;
+/// Where AF_XDP puts the first byte of a received frame, and where [`Packet::new`] does.
+pub const HEADROOM: usize = 256;
+/// Most segments that a packet may have; what the kernel allows (MAX_SKB_FRAGS + 1).
+pub const MAX_SEGMENTS: usize = 18;
+
+/// What stands at the front of every chunk.
+#[repr(C)]
+pub(crate) struct Header {
+    /// The slice that this chunk belongs to; set once, when the slice is made.
+    pub(crate) home: *const Slice,
+    /// The next segment, meaningful while the handle or the segment before says that there is one.
+    pub(crate) next: *mut u8,
+    /// Of this segment, when it is not the first.
+    pub(crate) head: u16,
+    pub(crate) len: u16,
+}
+
+const _: () = assert!(size_of::<Header>() <= HEADER);
+const _: () = assert!(size_of::<Packet>() == 32);
+
+/// A packet with its annotations. Owns its chunks: dropping it returns them.
+#[repr(C)]
+pub struct Packet {
+    base: NonNull<u8>,
+    head: u16,
+    len: u16,
+    /// The port that it came in by.
+    pub input: PortId,
+    /// The port that it is to leave by.
+    pub output: PortId,
+    /// What the lookup found.
+    pub next_hop: NextHopId,
+    /// The path chosen among those of the next hop.
+    pub adjacency: AdjacencyId,
+    /// The flow hash (`wire::flow_hash`), 0 until computed.
+    pub hash: u32,
+    /// Bytes from the front to the network header.
+    pub l3: u8,
+    /// Free for the graph's elements.
+    pub flags: u8,
+    /// Free for the graph's elements (Click's paint).
+    pub paint: u8,
+    /// Segments after the first.
+    more: u8,
+    _owns: PhantomData<*mut u8>,
+}
+
+// SAFETY: a packet is the only owner of its chunks, and its drop finds the right way home from any
+// thread (the thread's pool if that is its home, else the slice's locked list).
+unsafe impl Send for Packet {}
+// SAFETY: `&Packet` gives only shared reads of the bytes.
+unsafe impl Sync for Packet {}
+
+impl Packet {
+    /// A packet with these bytes in memory of this thread's pool, with [`HEADROOM`] in front. `None` when the
+    /// thread has no pool, the pool is empty, or it would take more than [`MAX_SEGMENTS`] chunks.
+    pub fn new(bytes: &[u8]) -> Option<Packet> {
+        const ROOM: usize = CHUNK - HEADROOM;
+        let (first, mut rest) = bytes.split_at(bytes.len().min(ROOM));
+        let base = pool::take()?;
+        // SAFETY: the chunk was just taken, so it is ours, and HEADROOM + first.len() <= CHUNK.
+        let mut packet = unsafe { Packet::from_raw(base, HEADROOM as u16, first.len() as u16) };
+        packet.data_mut().copy_from_slice(first);
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at(rest.len().min(ROOM));
+            let base = pool::take()?;
+            // SAFETY: as above.
+            let mut segment = unsafe { Packet::from_raw(base, HEADROOM as u16, part.len() as u16) };
+            segment.data_mut().copy_from_slice(part);
+            packet.append(segment).ok()?;
+            rest = after;
+        }
+        Some(packet)
+    }
+
+    /// Takes ownership of a chunk.
+    ///
+    /// # Safety
+    /// `base` is the start of a chunk of a [`Slice`] that nobody else owns, its header is in
+    /// place, and `HEADER <= head`, `head + len <= CHUNK`.
+    pub(crate) unsafe fn from_raw(base: NonNull<u8>, head: u16, len: u16) -> Packet {
+        debug_assert!(head as usize >= HEADER && head as usize + len as usize <= CHUNK);
+        Packet {
+            base,
+            head,
+            len,
+            input: PortId(u16::MAX),
+            output: PortId(u16::MAX),
+            next_hop: NextHopId(0),
+            adjacency: AdjacencyId(0),
+            hash: 0,
+            l3: 0,
+            flags: 0,
+            paint: 0,
+            more: 0,
+            _owns: PhantomData,
+        }
+    }
+
+    /// The bytes of the first segment.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        // SAFETY: `head + len <= CHUNK` always holds, and the chunk is ours.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(self.head as usize), self.len as usize) }
+    }
+
+    /// The bytes of the first segment.
+    #[inline]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `data`, and we are borrowed mutably.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.base.as_ptr().add(self.head as usize), self.len as usize)
+        }
+    }
+
+    /// Bytes in the first segment.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether the first segment is empty.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes in all segments.
+    #[inline]
+    pub fn total_len(&self) -> usize {
+        if self.more == 0 { self.len as usize } else { self.segments().map(<[u8]>::len).sum() }
+    }
+
+    /// Number of segments, at least 1.
+    #[inline]
+    pub fn segment_count(&self) -> usize {
+        1 + self.more as usize
+    }
+
+    /// The segments' bytes in order.
+    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        let mut at = self.base;
+        let mut left = self.more;
+        let rest = std::iter::from_fn(move || {
+            if left == 0 {
+                return None;
+            }
+            left -= 1;
+            // SAFETY: `more` says that `at` has a successor, which is ours and within its chunk.
+            unsafe {
+                let header = at.cast::<Header>().as_ptr();
+                at = NonNull::new_unchecked((*header).next);
+                let segment = &*at.cast::<Header>().as_ptr();
+                let bytes = at.as_ptr().add(segment.head as usize);
+                Some(std::slice::from_raw_parts(bytes, segment.len as usize))
+            }
+        });
+        std::iter::once(self.data()).chain(rest)
+    }
+
+    /// All bytes in one piece, for the slow paths (capture, punt, ICMP quotes).
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.total_len());
+        self.segments().for_each(|segment| bytes.extend_from_slice(segment));
+        bytes
+    }
+
+    /// Bytes that [`Packet::push`] may still prepend.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        self.head as usize - HEADER
+    }
+
+    /// Makes room for `n` bytes in front and returns them (contents undefined), or `None` when there is not that
+    /// much headroom. A packet just received has at least 128.
+    #[inline]
+    pub fn push(&mut self, n: usize) -> Option<&mut [u8]> {
+        if n > self.headroom() {
+            return None;
+        }
+        self.head -= n as u16;
+        self.len += n as u16;
+        Some(&mut self.data_mut()[..n])
+    }
+
+    /// Removes `n` bytes from the front of the first segment; `false`, and nothing done, if it has fewer.
+    #[inline]
+    pub fn pull(&mut self, n: usize) -> bool {
+        if n > self.len as usize {
+            return false;
+        }
+        self.head += n as u16;
+        self.len -= n as u16;
+        true
+    }
+
+    /// Cuts the packet, with all its segments, to at most `total` bytes; segments left empty are given back.
+    pub fn truncate(&mut self, total: usize) {
+        if total <= self.len as usize {
+            self.len = total as u16;
+            self.cut_after(self.base, 0);
+            return;
+        }
+        let mut left = total - self.len as usize;
+        let mut at = self.base;
+        for kept in 0..self.more {
+            if left == 0 {
+                self.cut_after(at, kept);
+                return;
+            }
+            // SAFETY: `more` says that `at` has a successor, and all segments are ours.
+            unsafe {
+                at = NonNull::new_unchecked((*at.cast::<Header>().as_ptr()).next);
+                let header = &mut *at.cast::<Header>().as_ptr();
+                header.len = header.len.min(left.min(CHUNK) as u16);
+                left -= header.len as usize;
+            }
+        }
+    }
+
+    /// Gives back the segments behind `last`, which is the one with `kept` segments before it.
+    fn cut_after(&mut self, last: NonNull<u8>, kept: u8) {
+        let mut at = last;
+        for i in kept..self.more {
+            // SAFETY: `more` says that `at` has a successor; it is ours, and read before it is given back.
+            unsafe {
+                let next = NonNull::new_unchecked((*at.cast::<Header>().as_ptr()).next);
+                if i > kept {
+                    pool::give(at);
+                }
+                at = next;
+            }
+        }
+        if self.more > kept {
+            // SAFETY: the last segment is ours, and no longer in the chain.
+            unsafe { pool::give(at) };
+        }
+        self.more = kept;
+    }
+
+    /// Lengthens the first segment by `n` bytes at its end (contents undefined) and returns them; `None` when the
+    /// chunk has no room or more segments follow.
+    pub fn extend(&mut self, n: usize) -> Option<&mut [u8]> {
+        let end = self.head as usize + self.len as usize;
+        if self.more != 0 || n > CHUNK - end {
+            return None;
+        }
+        let old = self.len as usize;
+        self.len += n as u16;
+        Some(&mut self.data_mut()[old..])
+    }
+
+    /// Puts `segment` behind the last segment. Gives it back when the packet would have more than
+    /// [`MAX_SEGMENTS`].
+    pub fn append(&mut self, segment: Packet) -> Result<(), Packet> {
+        if self.segment_count() + segment.segment_count() > MAX_SEGMENTS {
+            return Err(segment);
+        }
+        let mut last = self.base;
+        for _ in 0..self.more {
+            // SAFETY: `more` says that `last` has a successor.
+            last = unsafe { NonNull::new_unchecked((*last.cast::<Header>().as_ptr()).next) };
+        }
+        // SAFETY: both are chunks that we own; their headers are ours to write.
+        unsafe {
+            (*last.cast::<Header>().as_ptr()).next = segment.base.as_ptr();
+            let header = &mut *segment.base.cast::<Header>().as_ptr();
+            header.head = segment.head;
+            header.len = segment.len;
+        }
+        self.more += 1 + segment.more;
+        std::mem::forget(segment);
+        Ok(())
+    }
+
+    /// A second packet with the same bytes and annotations, from this thread's pool.
+    pub fn duplicate(&self) -> Option<Packet> {
+        let mut segments = self.segments();
+        let first = segments.next()?;
+        let mut copy = Packet::new(first)?;
+        for segment in segments {
+            copy.append(Packet::new(segment)?).ok()?;
+        }
+        copy.input = self.input;
+        copy.output = self.output;
+        copy.next_hop = self.next_hop;
+        copy.adjacency = self.adjacency;
+        copy.hash = self.hash;
+        copy.l3 = self.l3;
+        copy.flags = self.flags;
+        copy.paint = self.paint;
+        Some(copy)
+    }
+
+    /// Gives up the handle: its segments as (chunk, head, len), first to last. The caller owns them.
+    #[inline]
+    pub(crate) fn into_segments(self, mut each: impl FnMut(NonNull<u8>, u16, u16)) {
+        each(self.base, self.head, self.len);
+        let mut at = self.base;
+        for _ in 0..self.more {
+            // SAFETY: `more` says that `at` has a successor, and all segments are ours.
+            unsafe {
+                at = NonNull::new_unchecked((*at.cast::<Header>().as_ptr()).next);
+                let header = &*at.cast::<Header>().as_ptr();
+                each(at, header.head, header.len);
+            }
+        }
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Packet {
+    #[inline]
+    fn drop(&mut self) {
+        if self.more != 0 {
+            self.cut_after(self.base, 0);
+        }
+        // SAFETY: the chunk is ours, and we are going.
+        unsafe { pool::give(self.base) };
+    }
+}
+
+impl std::fmt::Debug for Packet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Packet({} bytes in {} segments, in {}",
+            self.total_len(),
+            self.segment_count(),
+            self.input.0
+        )?;
+        write!(f, ", out {})", self.output.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pool;
+
+    #[test]
+    fn bytes_survive_push_pull_and_truncate() {
+        Pool::heap(4).install();
+        let mut packet = Packet::new(b"payload").unwrap();
+        packet.push(4).unwrap().copy_from_slice(b"head");
+        assert_eq!(packet.data(), b"headpayload");
+        assert!(packet.pull(2));
+        packet.truncate(4);
+        assert_eq!(packet.data(), b"adpa");
+        assert!(!packet.pull(5));
+        packet.extend(2).unwrap().copy_from_slice(b"!!");
+        assert_eq!(packet.data(), b"adpa!!");
+    }
+
+    #[test]
+    fn headroom_ends_before_the_header() {
+        Pool::heap(1).install();
+        let mut packet = Packet::new(b"x").unwrap();
+        assert!(packet.headroom() >= 128);
+        assert!(packet.push(packet.headroom() + 1).is_none());
+        assert!(packet.push(packet.headroom()).is_some());
+        drop(packet);
+        assert!(Packet::new(b"y").is_some(), "the chunk's header is intact");
+    }
+
+    #[test]
+    fn a_long_packet_is_a_chain_and_all_of_it_comes_home() {
+        Pool::heap(8).install();
+        let bytes: Vec<u8> = (0..20_000u32).map(|i| (i % 251) as u8).collect();
+        for cut in [20_000, 19_999, 3840, 3841, 3839, 7680, 100, 0] {
+            let mut packet = Packet::new(&bytes).unwrap();
+            assert_eq!(packet.segment_count(), 6);
+            packet.truncate(cut);
+            assert_eq!(packet.to_vec(), &bytes[..cut]);
+            assert_eq!(packet.total_len(), cut);
+            assert_eq!(packet.segment_count(), cut.div_ceil(CHUNK - HEADROOM).max(1));
+            let left = pool::available();
+            assert_eq!(left, 8 - packet.segment_count());
+            drop(packet);
+            assert_eq!(pool::available(), 8);
+        }
+    }
+
+    #[test]
+    fn an_empty_pool_gives_nothing_and_keeps_what_it_has() {
+        Pool::heap(2).install();
+        assert!(Packet::new(&[0; 10_000]).is_none());
+        assert_eq!(pool::available(), 2);
+        let both = (Packet::new(b"1").unwrap(), Packet::new(b"2").unwrap());
+        assert!(Packet::new(b"3").is_none());
+        drop(both);
+        assert_eq!(pool::available(), 2);
+    }
+
+    #[test]
+    fn a_packet_dropped_on_another_thread_comes_home() {
+        Pool::heap(1).install();
+        let packet = Packet::new(b"far").unwrap();
+        std::thread::spawn(move || drop(packet)).join().unwrap();
+        assert_eq!(Packet::new(b"near").unwrap().data(), b"near");
+    }
+
+    #[test]
+    fn a_packet_outlives_its_pool() {
+        let packet = std::thread::spawn(|| {
+            Pool::heap(1).install();
+            Packet::new(b"alive").unwrap()
+        });
+        let packet = packet.join().unwrap();
+        assert_eq!(packet.data(), b"alive");
+    }
+
+    #[test]
+    fn a_duplicate_is_equal_and_separate() {
+        Pool::heap(4).install();
+        let mut packet = Packet::new(b"same").unwrap();
+        packet.input = PortId(3);
+        packet.paint = 7;
+        let mut copy = packet.duplicate().unwrap();
+        assert_eq!((copy.input, copy.paint), (PortId(3), 7));
+        copy.data_mut()[0] = b'S';
+        assert_eq!(packet.data(), b"same");
+    }
+}

@@ -1,0 +1,61 @@
+use std::{path::PathBuf, time::Duration};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::{Host, LabError, Process, Result, wait_for};
+
+/// A running tcpdump on one interface of a host.
+pub struct Capture {
+    host: Host,
+    file: PathBuf,
+    process: Process,
+}
+
+impl Capture {
+    /// Starts to capture what the filter (of pcap-filter(7)) lets through, and returns once it listens.
+    pub fn start(host: &Host, interface: &str, filter: &str) -> Result<Capture> {
+        let file = host.folder().join(format!("{interface}.pcap"));
+        let mut command = host.command("tcpdump");
+        command
+            .args(["-Z", "root", "-U", "-n", "--immediate-mode", "-i", interface, "-w"])
+            .arg(&file)
+            .arg(filter);
+        let mut process = host.spawn(&format!("tcpdump-{interface}"), command)?;
+        wait_for("tcpdump to listen", Duration::from_secs(10), || match process.ended() {
+            Some(_) => Err(process.output()),
+            None if process.output().contains("listening on") => Ok(()),
+            None => Err(process.output()),
+        })?;
+        Ok(Capture { host: host.clone(), file, process })
+    }
+
+    /// Ends it and gives the file (pcap), which goes when the lab goes.
+    pub fn stop(&mut self) -> Result<PathBuf> {
+        self.process.signal(Signal::SIGINT);
+        self.process.wait(Duration::from_secs(5))?;
+        Ok(self.file.clone())
+    }
+
+    /// Ends it and gives every packet as tshark decodes it.
+    pub fn decode(&mut self) -> Result<Vec<Value>> {
+        let file = self.stop()?;
+        let text = self.host.run(&format!("tshark -r {} -T json 2>/dev/null", file.display()))?;
+        serde_json::from_str(&text).map_err(|_| LabError::Output {
+            program: "tshark".to_owned(),
+            expected: "a JSON list",
+            got: text,
+        })
+    }
+}
+
+impl Host {
+    /// Runs lines of Python with scapy's names imported and gives what they printed.
+    pub fn scapy(&self, lines: &str) -> Result<String> {
+        let script =
+            format!("import logging; logging.disable(logging.WARNING)\nfrom scapy.all import *\n{lines}\n");
+        let file = self.folder().join("scapy.py");
+        std::fs::write(&file, script).map_err(LabError::io("scapy.py"))?;
+        self.run(&format!("/usr/bin/python3 {}", file.display()))
+    }
+}

@@ -1,0 +1,156 @@
+//! UDP flows at a steady rate, and a sink that counts them flow by flow.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread::{JoinHandle, sleep},
+    time::{Duration, Instant},
+};
+
+use crate::{Host, LabError, Result};
+
+/// A sender of UDP datagrams: one socket (so one source port) a flow, taking turns.
+pub struct Flows {
+    stop: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Flows {
+    /// Starts to send `rate` datagrams a second of `size` payload bytes (8 or more: a sequence number opens each), over
+    /// `flows` flows; flow i goes to destination i modulo their number. All destinations are of one family.
+    pub fn start(
+        host: &Host,
+        destinations: Vec<SocketAddr>,
+        flows: usize,
+        size: usize,
+        rate: u32,
+    ) -> Result<Flows> {
+        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, count) = (stop.clone(), sent.clone());
+        let any: IpAddr = match destinations.first() {
+            Some(SocketAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
+            _ => Ipv4Addr::UNSPECIFIED.into(),
+        };
+        let (ready, opened) = std::sync::mpsc::channel();
+        let thread = host.inside(move || {
+            let sockets: std::io::Result<Vec<UdpSocket>> =
+                (0..flows).map(|_| UdpSocket::bind((any, 0))).collect();
+            let sockets = match sockets {
+                Ok(sockets) => sockets,
+                Err(e) => return drop(ready.send(Err(e))),
+            };
+            let _receiver_waits = ready.send(Ok(()));
+            let mut payload = vec![0; size.max(8)];
+            let (start, mut n) = (Instant::now(), 0u64);
+            while !stopped.load(Relaxed) {
+                let due = (start.elapsed().as_secs_f64() * f64::from(rate)) as u64;
+                while n < due && !stopped.load(Relaxed) {
+                    payload[..8].copy_from_slice(&n.to_be_bytes());
+                    let flow = n as usize % flows;
+                    // A full queue or an ICMP error that came back is a datagram not sent, and no reason to stop.
+                    if sockets[flow].send_to(&payload, destinations[flow % destinations.len()]).is_ok() {
+                        count.fetch_add(1, Relaxed);
+                    }
+                    n += 1;
+                }
+                sleep(Duration::from_millis(1));
+            }
+        })?;
+        match opened.recv() {
+            Ok(Ok(())) => Ok(Flows { stop, sent, thread: Some(thread) }),
+            Ok(Err(e)) => Err(LabError::io("a UDP socket")(e)),
+            Err(_) => Err(LabError::io("a UDP socket")(std::io::Error::other("the sender ended"))),
+        }
+    }
+
+    /// Datagrams sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Relaxed)
+    }
+
+    /// Ends it; how many it sent.
+    pub fn stop(mut self) -> u64 {
+        self.end();
+        self.sent()
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _its_panic_is_reported = thread.join();
+        }
+    }
+}
+
+impl Drop for Flows {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A receiver of UDP datagrams on one port of a host, of both families.
+pub struct Sink {
+    stop: Arc<AtomicBool>,
+    received: Arc<AtomicU64>,
+    thread: Option<JoinHandle<HashMap<SocketAddr, u64>>>,
+}
+
+impl Sink {
+    /// Starts to receive.
+    pub fn start(host: &Host, port: u16) -> Result<Sink> {
+        let (stop, received) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, count) = (stop.clone(), received.clone());
+        let (ready, opened) = std::sync::mpsc::channel();
+        let thread = host.inside(move || {
+            let mut flows = HashMap::new();
+            let wait = Some(Duration::from_millis(20));
+            let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port))
+                .and_then(|s| s.set_read_timeout(wait).map(|()| s));
+            let socket = match socket {
+                Ok(socket) => socket,
+                Err(e) => {
+                    let _receiver_waits = ready.send(Err(e));
+                    return flows;
+                }
+            };
+            let _bounded_by_rmem_max =
+                nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::RcvBuf, &(4 << 20));
+            let _receiver_waits = ready.send(Ok(()));
+            let mut payload = [0; 2048];
+            while !stopped.load(Relaxed) {
+                while let Ok((_, from)) = socket.recv_from(&mut payload) {
+                    *flows.entry(from).or_insert(0) += 1;
+                    count.fetch_add(1, Relaxed);
+                }
+            }
+            flows
+        })?;
+        match opened.recv() {
+            Ok(Ok(())) => Ok(Sink { stop, received, thread: Some(thread) }),
+            Ok(Err(e)) => Err(LabError::io(format!("UDP port {port}"))(e)),
+            Err(_) => Err(LabError::io("a UDP socket")(std::io::Error::other("the receiver ended"))),
+        }
+    }
+
+    /// Datagrams received so far.
+    pub fn received(&self) -> u64 {
+        self.received.load(Relaxed)
+    }
+
+    /// Ends it once nothing comes any more; how many datagrams came from each source address and port.
+    pub fn stop(mut self) -> HashMap<SocketAddr, u64> {
+        self.stop.store(true, Relaxed);
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+    }
+}

@@ -1,0 +1,86 @@
+//! Links between hosts: veth pairs, with what AF_XDP and XDP need of them.
+//!
+//! Three settings matter and cost hours when forgotten. A host leaves its TCP and UDP checksums to the device, which a
+//! packet that passes a router's XDP program never meets: so `tx` offload is off, and segmentation with it. A frame
+//! redirected into a veth vanishes unless the far end polls (NAPI): generic receive offload switches that on. And both
+//! ends want the same number of queues, for the kernel refuses XDP where one end can send on more than the other receives.
+
+use crate::{Host, Lab, Result};
+
+/// One end of a link: an interface to be made.
+#[derive(Clone, Debug)]
+pub struct End {
+    host: Host,
+    interface: String,
+    addresses: Vec<String>,
+    mtu: u32,
+    mac: Option<String>,
+}
+
+impl Host {
+    /// An end of a link, at this host, not made yet.
+    pub fn end(&self, interface: &str) -> End {
+        End {
+            host: self.clone(),
+            interface: interface.to_owned(),
+            addresses: Vec::new(),
+            mtu: 1500,
+            mac: None,
+        }
+    }
+}
+
+impl End {
+    /// Gives it an address with a prefix length (`192.0.2.1/24`).
+    pub fn address(mut self, address: &str) -> End {
+        self.addresses.push(address.to_owned());
+        self
+    }
+
+    /// Bytes of IP packet it carries (else 1500).
+    pub fn mtu(mut self, mtu: u32) -> End {
+        self.mtu = mtu;
+        self
+    }
+
+    /// Its Ethernet address (else a random one).
+    pub fn mac(mut self, mac: &str) -> End {
+        self.mac = Some(mac.to_owned());
+        self
+    }
+
+    fn configure(&self) -> Result<()> {
+        let name = &self.interface;
+        let mut script =
+            format!("ethtool -K {name} tx off gro on >/dev/null\nip link set {name} mtu {}\n", self.mtu);
+        if let Some(mac) = &self.mac {
+            script += &format!("ip link set {name} address {mac}\n");
+        }
+        script += &format!("ip link set {name} up\n");
+        for address in &self.addresses {
+            let nodad = if address.contains(':') { " nodad" } else { "" };
+            script += &format!("ip address add {address} dev {name}{nodad}\n");
+        }
+        self.host.run(&script).map(drop)
+    }
+}
+
+impl Lab {
+    /// Joins two hosts by a link with one queue each way.
+    pub fn link(&self, a: End, b: End) -> Result<()> {
+        self.link_with_queues(a, b, 1)
+    }
+
+    /// Joins two hosts by a link with this many queues each way.
+    pub fn link_with_queues(&self, a: End, b: End, queues: u32) -> Result<()> {
+        let queues = format!("numrxqueues {queues} numtxqueues {queues}");
+        a.host.run(&format!(
+            "ip link add name {} {queues} type veth peer name {} {queues} netns {}",
+            a.interface,
+            b.interface,
+            b.host.namespace(),
+        ))?;
+        a.configure()?;
+        b.configure()
+    }
+}

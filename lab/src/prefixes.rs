@@ -1,0 +1,182 @@
+//! Route tables like those of the Internet, the same ones at every run.
+//!
+//! The lengths are mixed as in the global BGP tables, and prefixes cluster as they do there: most longer ones lie
+//! inside a shorter one. Structures for longest-prefix match live or die by exactly these two properties.
+
+use std::collections::HashSet;
+
+use ipnet::{Ipv4Net, Ipv6Net};
+
+/// Length and share, in parts of 100,000. The shorter ones come first, so that longer ones can lie inside them.
+const MIX4: &[(u8, u32)] = &[
+    (8, 2),
+    (9, 5),
+    (10, 30),
+    (11, 60),
+    (12, 200),
+    (13, 300),
+    (14, 400),
+    (15, 500),
+    (16, 2000),
+    (17, 1500),
+    (18, 2000),
+    (19, 3000),
+    (20, 5000),
+    (21, 5000),
+    (22, 10000),
+    (23, 10000),
+    (24, 60003),
+];
+const MIX6: &[(u8, u32)] = &[
+    (28, 500),
+    (29, 3000),
+    (30, 500),
+    (32, 13000),
+    (33, 2000),
+    (34, 1000),
+    (35, 1000),
+    (36, 5000),
+    (37, 1000),
+    (38, 1000),
+    (39, 1000),
+    (40, 9000),
+    (41, 1000),
+    (42, 2000),
+    (43, 1000),
+    (44, 12000),
+    (45, 2000),
+    (46, 3000),
+    (47, 3000),
+    (48, 37000),
+];
+/// The first 16 bits of the blocks that the registries give IPv6 addresses from.
+const BLOCKS6: &[u16] = &[
+    0x2001, 0x2400, 0x2401, 0x2402, 0x2403, 0x2404, 0x2405, 0x2406, 0x2407, 0x2600, 0x2601, 0x2602, 0x2603,
+    0x2604, 0x2605, 0x2606, 0x2607, 0x2800, 0x2801, 0x2803, 0x2804, 0x2806, 0x2a00, 0x2a01, 0x2a02, 0x2a03,
+    0x2a04, 0x2a05, 0x2a06, 0x2a07, 0x2a09, 0x2a0a, 0x2a0b, 0x2a0c, 0x2a0d, 0x2a0e, 0x2a0f, 0x2a10, 0x2a11,
+    0x2a12, 0x2a13, 0x2a14, 0x2c0e, 0x2c0f,
+];
+
+/// `count` different IPv4 prefixes of unicast addresses, in a random order; none inside 10.0.0.0/8, 127.0.0.0/8 or the
+/// documentation blocks, which are left to the labs' own links.
+pub fn ipv4(count: usize, seed: u64) -> Vec<Ipv4Net> {
+    let mut random = Random(seed);
+    let mut seen = HashSet::with_capacity(count);
+    let mut routes: Vec<(u32, u8)> = Vec::with_capacity(count);
+    for (length, want) in shares(MIX4, count) {
+        let want = want.min((1usize << length) * 7 / 10);
+        let mut made = 0;
+        while made < want {
+            let address = match routes.get(random.below(routes.len() as u64) as usize) {
+                Some(&(base, shorter)) if length > 16 && shorter < length && random.below(10) < 7 => {
+                    base | ((random.next() as u32) >> shorter) & mask4(length)
+                }
+                _ => random.next() as u32 & mask4(length),
+            };
+            if usable4(address, length) && seen.insert((address, length)) {
+                routes.push((address, length));
+                made += 1;
+            }
+        }
+    }
+    random.shuffle(&mut routes);
+    routes.into_iter().filter_map(|(address, length)| Ipv4Net::new(address.into(), length).ok()).collect()
+}
+
+/// `count` different global IPv6 prefixes, in a random order; none inside 2001:db8::/32, which is left to the labs.
+pub fn ipv6(count: usize, seed: u64) -> Vec<Ipv6Net> {
+    let mut random = Random(seed);
+    let mut seen = HashSet::with_capacity(count);
+    let mut routes: Vec<(u64, u8)> = Vec::with_capacity(count);
+    for (length, want) in shares(MIX6, count) {
+        let mask = u64::MAX << (64 - length);
+        let mut made = 0;
+        while made < want {
+            let bits = match routes.get(random.below(routes.len() as u64) as usize) {
+                Some(&(base, shorter)) if length > 32 && shorter < length && random.below(20) < 17 => {
+                    base | (random.next() >> shorter) & mask
+                }
+                _ => {
+                    let block = BLOCKS6[random.below(BLOCKS6.len() as u64) as usize];
+                    u64::from(block) << 48 | (random.next() >> 16) & mask
+                }
+            };
+            if bits >> 32 != 0x2001_0db8 && seen.insert((bits, length)) {
+                routes.push((bits, length));
+                made += 1;
+            }
+        }
+    }
+    random.shuffle(&mut routes);
+    let network = |(bits, length)| Ipv6Net::new((u128::from(bits) << 64).into(), length).ok();
+    routes.into_iter().filter_map(network).collect()
+}
+
+/// How many of each length; the rest of the division goes to the longest, which is the most frequent.
+fn shares(mix: &[(u8, u32)], count: usize) -> Vec<(u8, usize)> {
+    let mut shares: Vec<_> =
+        mix.iter().map(|&(length, part)| (length, count * part as usize / 100_000)).collect();
+    let given: usize = shares.iter().map(|(_, n)| n).sum();
+    if let Some((_, last)) = shares.last_mut() {
+        *last += count - given;
+    }
+    shares
+}
+
+fn mask4(length: u8) -> u32 {
+    u32::MAX << (32 - length)
+}
+
+fn usable4(address: u32, length: u8) -> bool {
+    let first = address >> 24;
+    let reserved =
+        [(0xC000_0200, 24), (0xC633_6400, 24), (0xCB00_7100, 24), (0xC612_0000, 15), (0xA9FE_0000, 16)];
+    let overlaps = |&(base, n): &(u32, u8)| (address ^ base) & mask4(length.min(n)) == 0;
+    (1..=223).contains(&first) && first != 10 && first != 127 && !reserved.iter().any(overlaps)
+}
+
+/// SplitMix64: small, fast, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `limit`; 0 when `limit` is 0.
+    fn below(&mut self, limit: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+    }
+
+    fn shuffle<T>(&mut self, list: &mut [T]) {
+        for i in (1..list.len()).rev() {
+            list.swap(i, self.below(i as u64 + 1) as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gives_as_many_different_prefixes_as_asked_for_and_the_same_ones_again() {
+        let (v4, v6) = (ipv4(100_000, 1), ipv6(50_000, 1));
+        assert_eq!(v4.iter().collect::<HashSet<_>>().len(), 100_000);
+        assert_eq!(v6.iter().collect::<HashSet<_>>().len(), 50_000);
+        assert_eq!((v4[99], v6[99]), (ipv4(100_000, 1)[99], ipv6(50_000, 1)[99]));
+        assert!(v4.iter().all(|p| p.trunc() == *p) && v6.iter().all(|p| p.trunc() == *p));
+    }
+
+    #[test]
+    fn leaves_the_labs_own_addresses_alone() {
+        let kept: Vec<Ipv4Net> =
+            ["10.0.0.0/8", "192.0.2.0/24", "198.18.0.0/15"].map(|p| p.parse().unwrap()).to_vec();
+        let clash = |p: &Ipv4Net| kept.iter().any(|k| k.contains(p) || p.contains(k));
+        assert!(!ipv4(200_000, 2).iter().any(clash));
+    }
+}

@@ -1,0 +1,176 @@
+//! The router under test: Bifrost in a host's namespace, or Linux alone in the same place.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitStatus,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::{Host, LabError, Process, Result, wait_for};
+
+/// Who forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plane {
+    /// Bifrost, as is meant.
+    Bifrost,
+    /// Linux alone: what a test still expects then shows that the test itself is right.
+    Linux,
+}
+
+impl Plane {
+    /// Linux when the environment says `ROUTER=linux`, else Bifrost.
+    pub fn from_environment() -> Plane {
+        if std::env::var("ROUTER").is_ok_and(|r| r == "linux") { Plane::Linux } else { Plane::Bifrost }
+    }
+}
+
+/// A host's forwarding plane.
+pub struct Router {
+    host: Host,
+    program: PathBuf,
+    config: PathBuf,
+    socket: PathBuf,
+    process: Option<Process>,
+    plane: Plane,
+}
+
+impl Router {
+    /// Starts `bifrost run` on a host with this router.toml and waits until it answers. The control socket is added to it.
+    ///
+    /// # Errors
+    /// What the daemon printed, when it ends at once; that it has to be built, when it is missing.
+    pub fn start(host: &Host, config: &str) -> Result<Router> {
+        let mut router = Router::stopped(host, config)?;
+        router.restart()?;
+        Ok(router)
+    }
+
+    /// A router whose plane is not running yet.
+    pub fn stopped(host: &Host, config: &str) -> Result<Router> {
+        let plane = Plane::from_environment();
+        let socket = host.folder().join("control.sock");
+        let router = Router {
+            host: host.clone(),
+            program: program()?,
+            config: host.folder().join("router.toml"),
+            socket,
+            process: None,
+            plane,
+        };
+        router.configure(config)?;
+        Ok(router)
+    }
+
+    /// Writes another router.toml, for the next start.
+    pub fn configure(&self, config: &str) -> Result<()> {
+        let text = format!("{config}\n[control]\nsocket = \"{}\"\n", self.socket.display());
+        fs::write(&self.config, text).map_err(LabError::io(self.config.display().to_string()))
+    }
+
+    /// Starts the daemon (again) and waits until every port it has been given is up.
+    pub fn restart(&mut self) -> Result<()> {
+        if self.plane == Plane::Linux {
+            return Ok(());
+        }
+        self.process = None;
+        let mut command = self.host.command(&self.program.display().to_string());
+        command.arg("run").arg("-c").arg(&self.config);
+        let mut process = self.host.spawn("bifrost", command)?;
+        let limit = Duration::from_secs(20);
+        wait_for("bifrost to answer", limit, || match process.ended() {
+            Some(status) => Ok(Err(status)),
+            None => self.show("ports").map(|_| Ok(())).map_err(|e| e.to_string()),
+        })?
+        .map_err(|status: ExitStatus| LabError::Command {
+            host: self.host.name().to_owned(),
+            command: "bifrost run".to_owned(),
+            status: status.to_string(),
+            said: process.output(),
+        })?;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// Starts the daemon and waits for its end: what a refused configuration does. Its status, and what it printed.
+    pub fn run_to_its_end(&self, limit: Duration) -> Result<(ExitStatus, String)> {
+        let mut command = self.host.command(&self.program.display().to_string());
+        command.arg("run").arg("-c").arg(&self.config);
+        let mut process = self.host.spawn("bifrost-refused", command)?;
+        Ok((process.wait(limit)?, process.output()))
+    }
+
+    /// `bifrost show <what> --json`.
+    pub fn show(&self, what: &str) -> Result<Value> {
+        let text = self.ask(&format!("show {what} --json"))?;
+        serde_json::from_str(&text).map_err(|_| LabError::Output {
+            program: format!("bifrost show {what} --json"),
+            expected: "JSON",
+            got: text,
+        })
+    }
+
+    /// Runs a client command (`explain '...'`) against this daemon and gives what it printed.
+    pub fn ask(&self, arguments: &str) -> Result<String> {
+        let (program, socket) = (self.program.display(), self.socket.display());
+        self.host.run(&format!("{program} {arguments} --socket {socket}"))
+    }
+
+    /// Who forwards.
+    pub fn plane(&self) -> Plane {
+        self.plane
+    }
+
+    /// Whether Bifrost is what forwards, so that its own words can be asked for.
+    pub fn is_bifrost(&self) -> bool {
+        self.plane == Plane::Bifrost
+    }
+
+    /// The host it runs on.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Its control socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The daemon's process, while it runs.
+    pub fn process(&mut self) -> Option<&mut Process> {
+        self.process.as_mut()
+    }
+
+    /// What the daemon logged since its last start.
+    pub fn log(&self) -> String {
+        self.process.as_ref().map(Process::output).unwrap_or_default()
+    }
+
+    /// SIGKILL: the end that nobody can prepare for.
+    pub fn kill_nine(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill();
+        }
+    }
+
+    /// SIGTERM: drains, and leaves Linux forwarding.
+    pub fn stop(&mut self) -> Result<()> {
+        match self.process.take() {
+            Some(mut process) => process.stop(Duration::from_secs(10)).map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The built daemon: beside this program, or beside the folder of test programs it is in (target/release/deps).
+fn program() -> Result<PathBuf> {
+    let me = std::env::current_exe().map_err(LabError::io("the path of this program"))?;
+    let found =
+        me.ancestors().skip(1).take(2).map(|folder| folder.join("bifrost")).find(|path| path.is_file());
+    found.ok_or_else(|| LabError::Io {
+        what: "the program bifrost is not built: cargo build --release -p bifrost".to_owned(),
+        source: std::io::ErrorKind::NotFound.into(),
+    })
+}

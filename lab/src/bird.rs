@@ -77,6 +77,11 @@ impl Bird {
 
 fn render(speaker: &Speaker<'_>) -> String {
     let mut text = format!("router id {};\nlog stderr all;\nprotocol device {{ }}\n", speaker.router_id);
+    for family in ["ipv4", "ipv6"] {
+        // What it learns goes to its own Linux; what it announces is somebody else's and stays out of it.
+        let _infallible =
+            writeln!(text, "protocol kernel {{ {family} {{ export where source = RTS_BGP; }}; }}");
+    }
     for (name, prefixes) in speaker.groups {
         let family = if matches!(prefixes.first(), Some(IpNet::V6(_))) { "ipv6" } else { "ipv4" };
         let _infallible = writeln!(text, "protocol static {name} {{\n  {family};");

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Host, LabError, Result};
+use crate::{Host, LabError, Result, wait_for};
 
 /// A sender of UDP datagrams: one socket (so one source port) a flow, taking turns.
 pub struct Flows {
@@ -97,6 +97,8 @@ impl Drop for Flows {
 pub struct Sink {
     stop: Arc<AtomicBool>,
     received: Arc<AtomicU64>,
+    started: Instant,
+    newest: Arc<AtomicU64>,
     thread: Option<JoinHandle<HashMap<SocketAddr, u64>>>,
 }
 
@@ -104,7 +106,8 @@ impl Sink {
     /// Starts to receive.
     pub fn start(host: &Host, port: u16) -> Result<Sink> {
         let (stop, received) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (stopped, count) = (stop.clone(), received.clone());
+        let (started, newest) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+        let (stopped, count, arrival) = (stop.clone(), received.clone(), newest.clone());
         let (ready, opened) = std::sync::mpsc::channel();
         let thread = host.inside(move || {
             let mut flows = HashMap::new();
@@ -125,13 +128,14 @@ impl Sink {
             while !stopped.load(Relaxed) {
                 while let Ok((_, from)) = socket.recv_from(&mut payload) {
                     *flows.entry(from).or_insert(0) += 1;
+                    arrival.store(started.elapsed().as_nanos() as u64, Relaxed);
                     count.fetch_add(1, Relaxed);
                 }
             }
             flows
         })?;
         match opened.recv() {
-            Ok(Ok(())) => Ok(Sink { stop, received, thread: Some(thread) }),
+            Ok(Ok(())) => Ok(Sink { stop, received, started, newest, thread: Some(thread) }),
             Ok(Err(e)) => Err(LabError::io(format!("UDP port {port}"))(e)),
             Err(_) => Err(LabError::io("a UDP socket")(std::io::Error::other("the receiver ended"))),
         }
@@ -140,6 +144,19 @@ impl Sink {
     /// Datagrams received so far.
     pub fn received(&self) -> u64 {
         self.received.load(Relaxed)
+    }
+
+    /// When the newest datagram arrived.
+    pub fn newest(&self) -> Instant {
+        self.started + Duration::from_nanos(self.newest.load(Relaxed))
+    }
+
+    /// Waits until `count` datagrams have arrived.
+    pub fn has_received(&self, count: u64, limit: Duration) -> Result<()> {
+        wait_for(&format!("{count} datagrams"), limit, || match self.received() {
+            n if n >= count => Ok(()),
+            n => Err(format!("{n} arrived")),
+        })
     }
 
     /// Ends it once nothing comes any more; how many datagrams came from each source address and port.

@@ -6,11 +6,12 @@ use std::{
     process::{Command, Output},
     sync::Arc,
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use nix::sched::{CloneFlags, setns};
 
-use crate::{LabError, Process, Result};
+use crate::{LabError, Process, Result, wait_for};
 
 /// A host of a lab; a handle that may be cloned.
 #[derive(Clone, Debug)]
@@ -116,6 +117,31 @@ impl Host {
             program: file.to_owned(),
             expected: "a number",
             got: text,
+        })
+    }
+
+    /// How many packets Linux itself has forwarded here, of both families: the witness that Bifrost cannot influence.
+    pub fn linux_forwarded(&self) -> Result<u64> {
+        let text = self.run("cat /proc/net/snmp /proc/net/snmp6")?;
+        let mut ip = text.lines().filter(|line| line.starts_with("Ip: "));
+        let (names, values) = (ip.next().unwrap_or_default(), ip.next().unwrap_or_default());
+        let v4 = names.split(' ').zip(values.split(' ')).find(|(name, _)| *name == "ForwDatagrams");
+        let v6 = text.lines().find_map(|line| line.strip_prefix("Ip6OutForwDatagrams"));
+        match (v4.and_then(|(_, n)| n.parse::<u64>().ok()), v6.and_then(|n| n.trim().parse::<u64>().ok())) {
+            (Some(v4), Some(v6)) => Ok(v4 + v6),
+            _ => Err(LabError::Output {
+                program: "/proc/net/snmp".to_owned(),
+                expected: "counters",
+                got: text,
+            }),
+        }
+    }
+
+    /// Waits until something listens on a TCP port here.
+    pub fn listens(&self, port: u16) -> Result<()> {
+        wait_for(&format!("port {port} to listen"), Duration::from_secs(5), || {
+            let listening = self.run(&format!("ss -Hltn sport = :{port}")).map_err(|e| e.to_string())?;
+            if listening.is_empty() { Err("nobody listens".to_owned()) } else { Ok(()) }
         })
     }
 

@@ -54,7 +54,7 @@ impl Router {
         let socket = host.folder().join("control.sock");
         let router = Router {
             host: host.clone(),
-            program: program()?,
+            program: if plane == Plane::Bifrost { program()? } else { PathBuf::new() },
             config: host.folder().join("router.toml"),
             socket,
             process: None,
@@ -116,6 +116,17 @@ impl Router {
     pub fn ask(&self, arguments: &str) -> Result<String> {
         let (program, socket) = (self.program.display(), self.socket.display());
         self.host.run(&format!("{program} {arguments} --socket {socket}"))
+    }
+
+    /// Waits until the plane's routes are those that Linux has: an audit that began after this call found no difference.
+    pub fn equals_linux(&self, limit: Duration) -> Result<()> {
+        let audits = |mirror: &Value| mirror["audit"]["completed"].as_u64().unwrap_or(0);
+        let before = audits(&self.show("mirror")?);
+        wait_for("the plane's routes to equal Linux's", limit, || {
+            let mirror = self.show("mirror").map_err(|e| e.to_string())?;
+            let equal = mirror["audit"]["differences"].as_u64() == Some(0);
+            if audits(&mirror) >= before + 2 && equal { Ok(()) } else { Err(mirror["audit"].to_string()) }
+        })
     }
 
     /// Who forwards.

@@ -1,0 +1,86 @@
+//! A wrong router.toml is refused with the place and the remedy, and Linux goes on forwarding.
+//! (The network of `network.rs`.)
+
+use std::time::Duration;
+
+use lab::Ping;
+
+use crate::network::{LANES, Line, SERVER, ports};
+
+/// What is wrong, the file, and words that the message must have: the line, what was expected, the near match.
+const WRONG: &[(&str, &str, &[&str])] = &[
+    ("not TOML", "[[port]\nname = 'left'\n", &["router.toml:1"]),
+    ("a misspelt key", "[[port]]\nnmae = 'left'\n", &["router.toml:2", "nmae", "name"]),
+    (
+        "a misspelt table",
+        "[[port]]\nname = 'left'\n[wrokers]\ncores = [0]\n",
+        &["router.toml:3", "wrokers", "workers"],
+    ),
+    (
+        "a word where a list belongs",
+        "[[port]]\nname = 'left'\n[workers]\ncores = true\n",
+        &["router.toml:4", "cores"],
+    ),
+    (
+        "a lane that does not exist",
+        "[[port]]\nname = 'left'\nlane = 'fast'\n",
+        &["router.toml:3", "express", "worker"],
+    ),
+    ("a misspelt lane", "[[port]]\nname = 'left'\nlane = 'expres'\n", &["router.toml:3", "express"]),
+    ("a negative number", "[[port]]\nname = 'left'\nqueues = -1\n", &["router.toml:3", "queues"]),
+    ("the same port twice", "[[port]]\nname = 'left'\n[[port]]\nname = 'left'\n", &["router.toml:4", "left"]),
+    ("a core that is not there", "[[port]]\nname = 'left'\n[workers]\ncores = [4000]\n", &["4000"]),
+    (
+        "a rate that is no number",
+        "[[port]]\nname = 'left'\n[police]\nicmp = { rate = 'much' }\n",
+        &["router.toml:4", "rate"],
+    ),
+    (
+        "an interval without a unit",
+        "[[port]]\nname = 'left'\n[audit]\ninterval = 'often'\n",
+        &["router.toml:4", "interval"],
+    ),
+    (
+        "an address that is none",
+        "[[port]]\nname = 'left'\n[metrics]\nlisten = 'here'\n",
+        &["router.toml:4", "listen"],
+    ),
+];
+
+#[test]
+fn at_the_first_start() {
+    let net = Line::stopped("wrong", "");
+    if !net.router.is_bifrost() {
+        return;
+    }
+    for (what, file, words) in WRONG {
+        net.router.configure(file).unwrap();
+        let (status, said) = net.router.run_to_its_end(Duration::from_secs(5)).unwrap();
+        assert!(!status.success(), "{what} was taken: {said}");
+        for word in *words {
+            assert!(said.contains(word), "{what}: the message lacks '{word}': {said}");
+        }
+        let links = net.router.host().run("ip -details link show").unwrap();
+        assert!(!links.contains("xdp"), "{what}: an interface was touched: {links}");
+    }
+    net.reachable();
+}
+
+#[test]
+fn at_a_restart_under_traffic() {
+    for lane in LANES {
+        let mut net = Line::new("wrong", lane);
+        let ping = Ping::start(&net.customer, SERVER[0], Duration::from_millis(10)).unwrap();
+        net.router.stop().unwrap();
+        if net.router.is_bifrost() {
+            net.router.configure("[[port]]\nname = 'left'\nlane = 'fast'\n").unwrap();
+            assert!(!net.router.run_to_its_end(Duration::from_secs(5)).unwrap().0.success());
+        }
+        net.reachable();
+        net.router.configure(&ports(lane, &["left", "right"])).unwrap();
+        net.router.restart().unwrap();
+        net.reachable();
+        let ping = ping.stop().unwrap();
+        assert!(ping.lost() <= 2, "{lane}: {ping:?}");
+    }
+}

@@ -1,0 +1,27 @@
+//! The system tests: real hosts, real routing daemons and real packets, in network namespaces.
+//!
+//! Each file is named as the sentence it proves, and opens with its topology. They need root, and a built `bifrost`
+//! beside them (`make test` sees to both). Each test has the machine to itself, as many of them measure time or loss.
+//!
+//! `ROUTER=linux cargo test --release -p system-tests` runs the same tests with Linux alone as the router. A test that
+//! fails then expects something that no router does.
+
+mod network;
+mod upstream;
+
+mod a_changed_neighbour_takes_effect_at_once;
+mod a_flooded_port_starves_no_other;
+mod a_withdrawn_route_stops_within_100_ms;
+mod a_wrong_file_is_refused_and_nothing_changes;
+mod bgp_learnt_routes_forward;
+mod ecmp_spreads_and_keeps_flows;
+mod fpm_is_a_source_too;
+mod icmp_errors_equal_those_of_linux;
+mod kill_nine_leaves_linux_forwarding;
+mod links_flap_and_interfaces_come_back;
+mod malformed_packets_by_the_million;
+mod packets_are_fragmented_on_the_way;
+mod routes_flap_under_traffic_without_loss;
+mod tcp_is_byte_identical_both_families;
+mod traceroute_and_path_mtu_discovery_work;
+mod two_queues_two_workers;

@@ -1,0 +1,123 @@
+//! The network most tests start from, and the parts they share.
+//!
+//! ```text
+//!   customer ------------ router ------------ server
+//!        .2  10.1.0.0/24  .1  .1  10.2.0.0/24  .2
+//!       ::2  2001:db8:1:: ::1 ::1 2001:db8:2:: ::2
+//!      eth0             left  right            eth0
+//! ```
+
+use std::{
+    net::SocketAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use lab::{Flows, Host, Lab, Router, Sink};
+
+/// The server's address in each family.
+pub const SERVER: [&str; 2] = ["10.2.0.2", "2001:db8:2::2"];
+
+/// Both lanes a packet can take; tests of forwarding run in each.
+pub const LANES: [&str; 2] = ["express", "worker"];
+
+/// Held by the one test that runs.
+pub struct Turn(#[allow(dead_code, reason = "held for its drop")] MutexGuard<'static, ()>);
+
+/// Waits for this test's turn: one at a time has the machine.
+pub fn turn() -> Turn {
+    static ONE: Mutex<()> = Mutex::new(());
+    Turn(ONE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A customer and a server with a router between them. Fields go in the order they are dropped.
+pub struct Line {
+    pub router: Router,
+    pub customer: Host,
+    pub server: Host,
+    pub lab: Lab,
+    _turn: Turn,
+}
+
+impl Line {
+    /// The network with every port in `lane`, the plane running and both families reachable.
+    pub fn new(name: &str, lane: &str) -> Line {
+        let line = Line::stopped(name, &ports(lane, &["left", "right"]));
+        line.started()
+    }
+
+    /// The network, its plane not yet started.
+    pub fn stopped(name: &str, config: &str) -> Line {
+        Line::made(name, config, 1500, 1)
+    }
+
+    /// As [`Line::stopped`], with the MTU of the link to the server, and the queues of both.
+    pub fn made(name: &str, config: &str, mtu: u32, queues: u32) -> Line {
+        let turn = turn();
+        let lab = Lab::new(name).unwrap();
+        let (customer, host, server) =
+            (lab.host("customer").unwrap(), lab.router("router").unwrap(), lab.host("server").unwrap());
+        lab.link_with_queues(
+            customer.end("eth0").address("10.1.0.2/24").address("2001:db8:1::2/64"),
+            host.end("left").address("10.1.0.1/24").address("2001:db8:1::1/64"),
+            queues,
+        )
+        .unwrap();
+        lab.link_with_queues(
+            host.end("right").address("10.2.0.1/24").address("2001:db8:2::1/64").mtu(mtu),
+            server.end("eth0").address("10.2.0.2/24").address("2001:db8:2::2/64").mtu(mtu),
+            queues,
+        )
+        .unwrap();
+        customer.run("ip route add default via 10.1.0.1; ip -6 route add default via 2001:db8:1::1").unwrap();
+        server.run("ip route add default via 10.2.0.1; ip -6 route add default via 2001:db8:2::1").unwrap();
+        let router = Router::stopped(&host, config).unwrap();
+        Line { router, customer, server, lab, _turn: turn }
+    }
+
+    /// Starts the plane and waits until both families get through.
+    pub fn started(mut self) -> Line {
+        self.router.restart().unwrap();
+        self.reachable();
+        self
+    }
+
+    /// Waits until the server answers in both families.
+    pub fn reachable(&self) {
+        SERVER.iter().for_each(|address| self.customer.reaches(address, Duration::from_secs(5)).unwrap());
+    }
+}
+
+/// The part of a router.toml that gives these ports to the plane in one lane, with one worker on the last core.
+pub fn ports(lane: &str, names: &[&str]) -> String {
+    let last = std::thread::available_parallelism().map_or(1, |n| n.get()) - 1;
+    let port = |name: &&str| format!("[[port]]\nname = \"{name}\"\nlane = \"{lane}\"\n");
+    names.iter().map(port).collect::<String>() + &format!("[workers]\ncores = [{last}]\n")
+}
+
+/// A socket address from its words.
+pub fn at(address: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(address.parse().unwrap(), port)
+}
+
+/// Sends `count` datagrams over 50 flows to each address, whose host counts them at `sink`; all must arrive, and it must
+/// have been the plane that forwarded them: Linux may have helped with 2 % (neighbours that had to be resolved).
+pub fn all_arrive(router: &Router, from: &Host, to: &Host, addresses: &[&str], count: u64) {
+    let before = router.host().linux_forwarded().unwrap();
+    let sink = Sink::start(to, 9000).unwrap();
+    for address in addresses {
+        let already = sink.received();
+        let flows = Flows::start(from, vec![at(address, 9000)], 50, 64, 10_000).unwrap();
+        sink.has_received(already + count, Duration::from_secs(10)).unwrap();
+        let sent = flows.stop();
+        sink.has_received(already + sent, Duration::from_secs(2)).unwrap();
+    }
+    let by_linux = router.host().linux_forwarded().unwrap() - before;
+    let allowed = sink.received() / 50;
+    assert!(
+        !router.is_bifrost() || by_linux <= allowed,
+        "of {} packets Linux forwarded {by_linux}: {}",
+        sink.received(),
+        router.ask("show ports").unwrap()
+    );
+}

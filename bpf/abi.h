@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Numbers and layouts that the driver's programs share with user space. The other side of each is named
+ * beside it; a test in port/ compares them.
+ */
+#pragma once
+#include <linux/types.h>
+
+#define MAX_PORTS 256
+#define MAX_QUEUES 128
+#define NO_PORT 0xffff
+
+/* wire::Reason */
+enum reason {
+    REASON_NONE,
+    REASON_TRUNCATED,
+    REASON_BAD_VERSION,
+    REASON_BAD_HEADER_LENGTH,
+    REASON_BAD_TOTAL_LENGTH,
+    REASON_BAD_CHECKSUM,
+    REASON_TTL_EXPIRED,
+    REASON_MARTIAN_SOURCE,
+    REASON_MARTIAN_DESTINATION,
+    REASON_NO_ROUTE,
+    REASON_BLACKHOLE,
+    REASON_UNREACHABLE,
+    REASON_PROHIBIT,
+    REASON_REVERSE_PATH,
+    REASON_TOO_BIG,
+    REASON_FORWARDING_OFF,
+    REASON_PORT_DOWN,
+    REASON_TRANSMIT_FULL,
+    REASON_NO_BUFFER,
+    REASON_REDIRECT_FAILED,
+    REASON_POLICED_ROUTING,
+    REASON_POLICED_MANAGEMENT,
+    REASON_POLICED_ICMP,
+    REASON_POLICED_REST,
+    REASON_POLICED_UNRESOLVED,
+    REASON_PUNT_FAILED,
+    REASON_ICMP_LIMITED,
+    REASON_WORKER_RESTART,
+    REASON_CORRUPT_RING,
+    REASON_NOT_IP,
+    REASONS,
+};
+
+/* wire::Class */
+enum class {
+    CLASS_ROUTING,
+    CLASS_MANAGEMENT,
+    CLASS_ICMP,
+    CLASS_REST,
+    CLASS_UNRESOLVED,
+    CLASSES,
+};
+
+/* port::driver::Lane */
+enum lane {
+    LANE_EXPRESS, /* forwarded right here */
+    LANE_WORKER,  /* to the worker's ring */
+    LANE_PASS,    /* to Linux */
+    LANE_DROP,
+    LANES,
+};
+
+/* fib::PortFlags */
+enum port_flag {
+    PORT_UP = 1,
+    PORT_TARGET = 2, /* frames can be redirected to it */
+    PORT_FORWARD4 = 4,
+    PORT_FORWARD6 = 8,
+    PORT_RPF4_STRICT = 16,
+    PORT_RPF4_LOOSE = 32,
+    PORT_RPF6_STRICT = 64,
+    PORT_RPF6_LOOSE = 128,
+    PORT_EXPRESS = 256, /* its packets take the express lane where they can */
+    PORT_QUEUE = 512,   /* a worker can transmit on it */
+};
+
+/* fib::NextHop: the kind in a next hop word */
+enum kind {
+    KIND_NONE,
+    KIND_FORWARD,
+    KIND_LOCAL,
+    KIND_GLEAN,
+    KIND_BLACKHOLE,
+    KIND_UNREACHABLE,
+    KIND_PROHIBIT,
+    KIND_PUNT,
+};
+
+/* port::driver::settings */
+#define DIVERTS 8
+struct divert {
+    __u8 source[16], source_mask[16];
+    __u8 destination[16], destination_mask[16]; /* IPv4 addresses in the first 4 bytes */
+    __u16 source_port, destination_port;        /* host order; 0 = any */
+    __u16 in_port;                              /* NO_PORT = any */
+    __u8 protocol;                              /* 0 = any */
+    __u8 version;                               /* 4, 6; 0 = either, then without addresses */
+};
+
+/* A token bucket of `burst` packets filled at `rate` packets a second, as GCRA sees it. interval 0 = no
+ * limit. */
+struct limit {
+    __u64 interval;  /* ns a packet: 1e9 / rate */
+    __u64 tolerance; /* ns: interval * burst */
+};
+
+struct settings {
+    __u32 diverts; /* rules in use */
+    __u32 pad;
+    struct divert divert[DIVERTS];
+    struct limit limit[CLASSES];
+};
+
+/* When each class's bucket would be empty again (GCRA's theoretical arrival time), a cache line each. */
+struct arrival {
+    __u64 time;
+    __u64 pad[7];
+};
+
+struct arrivals {
+    struct arrival class[CLASSES];
+};
+
+/* port::driver::DriverCounters; one block per port and CPU */
+struct count {
+    __u64 packets;
+    __u64 bytes;
+};
+
+struct counters {
+    struct count lane[LANES];
+    __u64 reason[REASONS];
+    __u64 passed[CLASSES];
+    __u64 policed[CLASSES];
+};

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * What stands at the door of every port: the classifier, and behind it the express lane.
+ *
+ *   frame -> not ours, control, for this machine? -> Linux, policed by class
+ *         -> express lane, if the port has it     -> out by redirect, or dropped with a reason, or ...
+ *         -> the worker's ring; no worker there   -> Linux, which is what makes it the safety net
+ */
+#include "express.h"
+#include "police.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* A whole header, or nothing: the worker's checks give the same reasons. */
+static __always_inline verdict classify4(struct frame *frame) {
+    struct ipv4 *ip = frame->data + ETHERNET;
+    if ((void *)(ip + 1) > frame->end)
+        return DROP(REASON_TRUNCATED);
+    if (ip->version_ihl >> 4 != 4)
+        return DROP(REASON_BAD_VERSION);
+    if ((ip->version_ihl & 15) < 5)
+        return DROP(REASON_BAD_HEADER_LENGTH);
+    __u32 source = bpf_ntohl(ip->source), destination = bpf_ntohl(ip->destination);
+    if (is_linux4(source, destination))
+        return PASS(class_of_ipv4(ip, frame->end));
+    int express = frame->flags & PORT_EXPRESS;
+    int options = ip->version_ihl != 0x45;
+    if ((options || !express) && is_local4(destination))
+        return PASS(class_of_ipv4(ip, frame->end));
+    if (options)
+        return PASS(CLASS_UNRESOLVED);
+    if (express)
+        return express4(frame, ip);
+    return frame->flags & PORT_FORWARD4 ? WORKER : PASS(CLASS_UNRESOLVED);
+}
+
+static __always_inline verdict classify6(struct frame *frame) {
+    struct ipv6 *ip = frame->data + ETHERNET;
+    if ((void *)(ip + 1) > frame->end)
+        return DROP(REASON_TRUNCATED);
+    if (*(__u8 *)ip >> 4 != 6)
+        return DROP(REASON_BAD_VERSION);
+    int express = frame->flags & PORT_EXPRESS;
+    if (is_linux6(ip)) {
+        int transit = ip->next_header == 0 && !(bpf_ntohl(ip->destination.half[0]) >> 24 == 0xff) &&
+                      !is_local6(&ip->destination);
+        return PASS(transit ? CLASS_UNRESOLVED : class_of_ipv6(ip, frame->end));
+    }
+    if (express)
+        return express6(frame, ip);
+    if (is_local6(&ip->destination))
+        return PASS(class_of_ipv6(ip, frame->end));
+    return frame->flags & PORT_FORWARD6 ? WORKER : PASS(CLASS_UNRESOLVED);
+}
+
+/* The class of a frame that Linux gets for its link address alone. */
+static __always_inline enum class class_of_frame(struct frame *frame, __u16 type) {
+    if (type == ETHERTYPE_IPV4){struct ipv4 *ip = frame->data + ETHERNET;
+                                return (void *)(ip + 1) > frame->end ? CLASS_REST
+                                                                     : class_of_ipv4(ip, frame->end);}
+if (type == ETHERTYPE_IPV6) {
+    struct ipv6 *ip = frame->data + ETHERNET;
+    return (void *)(ip + 1) > frame->end ? CLASS_REST : class_of_ipv6(ip, frame->end);
+}
+/* A VLAN's frames may be transit between Linux's own subinterfaces. */
+return type == ETHERTYPE_VLAN || type == ETHERTYPE_QINQ ? CLASS_UNRESOLVED : CLASS_ROUTING;
+}
+
+static __always_inline verdict classify(struct frame *frame) {
+    if (frame->data + ETHERNET > frame->end)
+        return DROP(REASON_TRUNCATED);
+    __u16 type = load16(frame->data + 12);
+    struct pair port = pair64(&ports, PORT);
+    frame->flags = (__u16)port.first;
+    if (load64(frame->data) >> 16 != mac_of(port))
+        return PASS(class_of_frame(frame, type));
+    if (type == ETHERTYPE_IPV4)
+        return classify4(frame);
+    if (type == ETHERTYPE_IPV6)
+        return classify6(frame);
+    return PASS(class_of_frame(frame, type));
+}
+
+static __always_inline void tally(struct counters *count, enum lane lane, __u32 bytes) {
+    count->lane[lane].packets++;
+    count->lane[lane].bytes += bytes;
+}
+
+static __always_inline int drop(struct counters *count, __u32 reason, __u32 bytes) {
+    tally(count, LANE_DROP, bytes);
+    if (reason < REASONS)
+        count->reason[reason]++;
+    return XDP_DROP;
+}
+
+SEC("xdp.frags")
+int bifrost(struct xdp_md *ctx) {
+    __u32 zero = 0;
+    struct counters *count = bpf_map_lookup_elem(&counters, &zero);
+    if (!count)
+        return XDP_PASS;
+    struct frame frame = {.ctx = ctx, .data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end};
+    __u32 bytes = frame.end - frame.data;
+    verdict verdict = classify(&frame);
+    __u32 detail = verdict & 0xff;
+
+    switch (verdict >> 8) {
+    case LANE_EXPRESS:
+        if (bpf_redirect_map(&targets, frame.out, XDP_DROP) != XDP_REDIRECT)
+            return drop(count, REASON_REDIRECT_FAILED, bytes);
+        tally(count, LANE_EXPRESS, bytes);
+        return XDP_REDIRECT;
+    case LANE_WORKER:
+        if (bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS) == XDP_REDIRECT) {
+            tally(count, LANE_WORKER, bytes);
+            return XDP_REDIRECT;
+        }
+        /* No worker: Linux forwards, and as fast as it can. */
+        tally(count, LANE_PASS, bytes);
+        return XDP_PASS;
+    case LANE_PASS:
+        if (detail >= CLASSES)
+            detail = CLASS_REST;
+        if (!within_limit(detail)) {
+            count->policed[detail]++;
+            return drop(count, REASON_POLICED_ROUTING + detail, bytes);
+        }
+        count->passed[detail]++;
+        tally(count, LANE_PASS, bytes);
+        return XDP_PASS;
+    default:
+        return drop(count, detail, bytes);
+    }
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * How a worker hands a packet to Linux: written to a TAP device with the number of the true input interface
+ * behind it, and moved from there to that interface's ingress by this program. So Linux's neighbour tables,
+ * reverse-path checks, firewall and ICMP all see the port that the packet came in by.
+ */
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+SEC("tcx/ingress")
+int inject(struct __sk_buff *skb) {
+    __u32 ifindex;
+    if (skb->len < sizeof(ifindex) ||
+        bpf_skb_load_bytes(skb, skb->len - sizeof(ifindex), &ifindex, sizeof(ifindex)))
+        return TC_ACT_SHOT;
+    if (bpf_skb_change_tail(skb, skb->len - sizeof(ifindex), 0))
+        return TC_ACT_SHOT;
+    return bpf_redirect(ifindex, BPF_F_INGRESS);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The maps. All ports share one set (the loader creates it once), except `sockets`, `counters` and PORT, of
+ * which each port has its own.
+ *
+ * Tables are written by user space with plain stores into the mapped pages. A bpf array rounds every element
+ * up to 8 bytes, so an element is a page of words, and a word is found by an index inside it.
+ */
+#pragma once
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include "abi.h"
+
+/* The port that this copy of the program is attached to. */
+volatile const __u32 PORT = 0;
+
+#define BLOCK32 1024
+#define BLOCK64 512
+struct block32 {
+    __u32 word[BLOCK32];
+};
+struct block64 {
+    __u64 word[BLOCK64];
+};
+
+/* The loader sets the size: max_entries. */
+#define TABLE(name, block)                                                                                   \
+    struct {                                                                                                 \
+        __uint(type, BPF_MAP_TYPE_ARRAY);                                                                    \
+        __uint(map_flags, BPF_F_MMAPABLE);                                                                   \
+        __uint(max_entries, 1);                                                                              \
+        __type(key, __u32);                                                                                  \
+        __type(value, struct block);                                                                         \
+    } name SEC(".maps")
+
+TABLE(fib4, block32);
+TABLE(fib6, block32);
+TABLE(next_hops, block64);   /* 1 word each */
+TABLE(buckets, block32);     /* adjacencies of next hops with several paths */
+TABLE(adjacencies, block64); /* 2 words each */
+TABLE(used, block32);        /* 1 per adjacency: set when a packet used it */
+TABLE(ports, block64);       /* 2 words each */
+TABLE(local_filter, block32);
+TABLE(settings, settings);
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct arrivals);
+} arrivals SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 16384);
+    __type(key, __u32);
+    __type(value, __u8);
+} local4 SEC(".maps");
+
+struct in6 {
+    __u64 half[2];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 16384);
+    __type(key, struct in6);
+    __type(value, __u8);
+} local6 SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_DEVMAP);
+    __uint(max_entries, MAX_PORTS);
+    __uint(key_size, 4);
+    __uint(value_size, 4);
+} targets SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_XSKMAP);
+    __uint(max_entries, MAX_QUEUES);
+    __uint(key_size, 4);
+    __uint(value_size, 4);
+} sockets SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct counters);
+} counters SEC(".maps");
+
+static __always_inline __u32 word32(void *table, __u32 index) {
+    __u32 key = index / BLOCK32;
+    struct block32 *block = bpf_map_lookup_elem(table, &key);
+    return block ? *(volatile __u32 *)&block->word[index % BLOCK32] : 0;
+}
+
+static __always_inline __u64 word64(void *table, __u32 index) {
+    __u32 key = index / BLOCK64;
+    struct block64 *block = bpf_map_lookup_elem(table, &key);
+    return block ? *(volatile __u64 *)&block->word[index % BLOCK64] : 0;
+}
+
+/* Two words that belong together, at an even index. */
+struct pair {
+    __u64 first, second;
+};
+
+static __always_inline struct pair pair64(void *table, __u32 number) {
+    __u32 key = number / (BLOCK64 / 2);
+    struct block64 *block = bpf_map_lookup_elem(table, &key);
+    struct pair pair = {};
+    if (block) {
+        __u32 at = number % (BLOCK64 / 2) * 2;
+        pair.first = *(volatile __u64 *)&block->word[at];
+        pair.second = *(volatile __u64 *)&block->word[at + 1];
+    }
+    return pair;
+}

@@ -24,7 +24,7 @@ const SITUATIONS: &str = r#"
 import json, sys, time
 gateway = sys.argv[1]
 mine = get_if_hwaddr("eth0")
-def four(dst="10.2.0.2", ttl=64, **more): return IP(src=more.pop("src", "10.1.0.2"), dst=dst, ttl=ttl, id=7, **more)
+def four(dst="10.2.0.2", ttl=64, **more): return IP(src=more.pop("src", "10.1.0.2"), dst=dst, ttl=ttl, **more)
 def six(dst="2001:db8:2::2", hlim=64, **more): return IPv6(src=more.pop("src", "2001:db8:1::2"), dst=dst, hlim=hlim, **more)
 udp = UDP(sport=4000, dport=9001) / "some words to be quoted"
 big = UDP(sport=4000, dport=9001) / ("x" * 1400)
@@ -74,6 +74,11 @@ situations = {
 def error(p):
     if IP in p: return ICMP in p and p[ICMP].type in (3, 4, 5, 11, 12)
     return p.haslayer(IPv6) and p[IPv6].nh == 58 and bytes(p[IPv6])[40] < 128
+def marked(packet, number):
+    """Gives the packet a number of its own, and the bytes by which a quote of it is known."""
+    if IP in packet: packet.id = number
+    else: packet.fl = number
+    return bytes(packet)[:6 if IP in packet else 4]
 def shown(p):
     packet = bytearray(bytes(p[IP] if IP in p else p[IPv6]))
     if IP in p:
@@ -83,10 +88,11 @@ def shown(p):
         length = 40 + p[IPv6].plen
     return packet[:length].hex()
 answers = {}
-for name, packet in situations.items():
+for number, (name, packet) in enumerate(situations.items(), 1000):
+    mark = marked(packet, number)
     wait = 5 if name in ("host unreachable", "address unreachable") else 0.25
     started = []
-    sniffer = AsyncSniffer(iface="eth0", lfilter=lambda p: p.src != mine and error(p), count=1, timeout=wait, started_callback=lambda: started.append(1))
+    sniffer = AsyncSniffer(iface="eth0", lfilter=lambda p: p.src != mine and error(p) and mark in bytes(p)[34:], count=1, timeout=wait, started_callback=lambda: started.append(1))
     sniffer.start()
     while not started: time.sleep(0.001)
     sendp(Ether(src=mine, dst=gateway) / packet, iface="eth0", verbose=False)
@@ -101,8 +107,13 @@ fn in_each_lane() {
         let mut net = Line::made("icmp", &ports(lane, &["left", "right"]), 1300, 1);
         let host = net.router.host().clone();
         host.run(ROUTES).unwrap();
-        // Linux limits its errors by peer; here every situation is to be answered.
-        host.sysctl(&[("net.ipv4.icmp_ratelimit", "0"), ("net.ipv6.icmp.ratelimit", "0")]).unwrap();
+        // Linux limits its errors by peer, and labels its own flows; here every situation is to be answered the same way.
+        host.sysctl(&[
+            ("net.ipv4.icmp_ratelimit", "0"),
+            ("net.ipv6.icmp.ratelimit", "0"),
+            ("net.ipv6.auto_flowlabels", "0"),
+        ])
+        .unwrap();
         net.reachable();
         let gateway = host.mac("left").unwrap();
         let ask = || -> Value {

@@ -54,8 +54,8 @@ impl Host {
     pub fn scapy(&self, lines: &str) -> Result<String> {
         let script =
             format!("import logging; logging.disable(logging.WARNING)\nfrom scapy.all import *\n{lines}\n");
-        let file = self.folder().join("scapy.py");
-        std::fs::write(&file, script).map_err(LabError::io("scapy.py"))?;
+        let file = self.folder().join("packets.py");
+        std::fs::write(&file, script).map_err(LabError::io("packets.py"))?;
         self.run(&format!("/usr/bin/python3 {}", file.display()))
     }
 }

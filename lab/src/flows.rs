@@ -126,7 +126,7 @@ impl Sink {
             let _receiver_waits = ready.send(Ok(()));
             let mut payload = [0; 2048];
             while !stopped.load(Relaxed) {
-                while let Ok((_, from)) = socket.recv_from(&mut payload) {
+                if let Ok((_, from)) = socket.recv_from(&mut payload) {
                     *flows.entry(from).or_insert(0) += 1;
                     arrival.store(started.elapsed().as_nanos() as u64, Relaxed);
                     count.fetch_add(1, Relaxed);
@@ -161,6 +161,10 @@ impl Sink {
 
     /// Ends it once nothing comes any more; how many datagrams came from each source address and port.
     pub fn stop(mut self) -> HashMap<SocketAddr, u64> {
+        self.end()
+    }
+
+    fn end(&mut self) -> HashMap<SocketAddr, u64> {
         self.stop.store(true, Relaxed);
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
@@ -168,6 +172,6 @@ impl Sink {
 
 impl Drop for Sink {
     fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
+        self.end();
     }
 }

@@ -82,7 +82,7 @@ impl Host {
 
     /// Sets kernel parameters (`net.ipv4.ip_forward`).
     pub fn sysctl(&self, settings: &[(&str, &str)]) -> Result<()> {
-        let settings: Vec<String> = settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let settings: Vec<String> = settings.iter().map(|(key, value)| format!("'{key}={value}'")).collect();
         self.run(&format!("sysctl -qw {}", settings.join(" "))).map(drop)
     }
 

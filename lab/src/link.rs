@@ -52,11 +52,11 @@ impl End {
     fn configure(&self) -> Result<()> {
         let name = &self.interface;
         let mut script =
-            format!("ethtool -K {name} tx off gro on >/dev/null\nip link set {name} mtu {}\n", self.mtu);
+            format!("ethtool -K {name} tx off gro on >/dev/null\nip link set dev {name} mtu {}\n", self.mtu);
         if let Some(mac) = &self.mac {
-            script += &format!("ip link set {name} address {mac}\n");
+            script += &format!("ip link set dev {name} address {mac}\n");
         }
-        script += &format!("ip link set {name} up\n");
+        script += &format!("ip link set dev {name} up\n");
         for address in &self.addresses {
             let nodad = if address.contains(':') { " nodad" } else { "" };
             script += &format!("ip address add {address} dev {name}{nodad}\n");

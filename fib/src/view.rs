@@ -1,0 +1,102 @@
+use crate::grace::{Epochs, Reader};
+use crate::memory::WorkerMemory;
+use crate::word::{AdjacencyWord, Hop, PortWord};
+use crate::{AdjacencyId, NextHopId, PortId, ipv4, ipv6};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What all views share.
+pub(crate) struct Shared {
+    pub(crate) memory: WorkerMemory,
+    pub(crate) epochs: Arc<Epochs>,
+}
+
+/// The tables as readers see them: lock-free, always whole, always current.
+///
+/// A thread that looks up continuously registers itself by [`reader`](View::reader) and reports its quiescent states.
+/// Without that an answer that raced with an update may be stale or, rarely, another prefix's; never invalid memory.
+#[derive(Clone)]
+pub struct View {
+    shared: Arc<Shared>,
+}
+
+impl View {
+    pub(crate) fn new(shared: Arc<Shared>) -> View {
+        View { shared }
+    }
+
+    /// The next hop of an IPv4 address (host order number).
+    #[inline]
+    pub fn lookup4(&self, address: u32) -> NextHopId {
+        ipv4::lookup::one(&self.shared.memory.arrays.fib4, address)
+    }
+
+    /// The next hops of many IPv4 addresses. Both slices have the same length.
+    #[inline]
+    pub fn lookup4_batch(&self, addresses: &[u32], ids: &mut [NextHopId]) {
+        assert_eq!(addresses.len(), ids.len(), "an answer for each address");
+        ipv4::lookup::batch(&self.shared.memory.arrays.fib4, addresses, ids);
+    }
+
+    /// The next hop of an IPv6 address (the big-endian number).
+    #[inline]
+    pub fn lookup6(&self, address: u128) -> NextHopId {
+        ipv6::lookup::one(&self.shared.memory.arrays.fib6, address)
+    }
+
+    /// The next hops of many IPv6 addresses. Both slices have the same length.
+    #[inline]
+    pub fn lookup6_batch(&self, addresses: &[u128], ids: &mut [NextHopId]) {
+        assert_eq!(addresses.len(), ids.len(), "an answer for each address");
+        ipv6::lookup::batch(&self.shared.memory.arrays.fib6, addresses, ids);
+    }
+
+    /// What a next hop does.
+    #[inline]
+    pub fn hop(&self, id: NextHopId) -> Hop {
+        Hop(self.shared.memory.arrays.nexthops[id.0 as usize].load(Ordering::Acquire))
+    }
+
+    /// The path that a flow takes, for a hop of kind `Forward`.
+    #[inline]
+    pub fn select(&self, hop: Hop, hash: u32) -> AdjacencyId {
+        if hop.log2() == 0 {
+            return AdjacencyId(hop.base());
+        }
+        let bucket = hop.base() + (hash & ((1 << hop.log2()) - 1));
+        AdjacencyId(self.shared.memory.arrays.buckets[bucket as usize].load(Ordering::Acquire))
+    }
+
+    /// Where an adjacency is.
+    #[inline]
+    pub fn adjacency(&self, id: AdjacencyId) -> AdjacencyWord {
+        let words = &self.shared.memory.arrays.adjacencies;
+        let at = id.0 as usize * 2;
+        AdjacencyWord([words[at].load(Ordering::Acquire), words[at + 1].load(Ordering::Relaxed)])
+    }
+
+    /// A port; `PortId::NONE` and ports that do not exist have no flags.
+    #[inline]
+    pub fn port(&self, id: PortId) -> PortWord {
+        let words = &self.shared.memory.arrays.ports;
+        match words.get(usize::from(id.0) * 2..usize::from(id.0) * 2 + 2) {
+            Some([mac, link]) => PortWord([mac.load(Ordering::Acquire), link.load(Ordering::Relaxed)]),
+            _ => PortWord::NONE,
+        }
+    }
+
+    /// Tells the writer that packets go by this adjacency, so that its neighbour entry is kept fresh.
+    #[inline]
+    pub fn mark_used(&self, id: AdjacencyId) {
+        let mark = &self.shared.memory.arrays.used[id.0 as usize];
+        // A store only when needed: the line stays shared among the workers.
+        if mark.load(Ordering::Relaxed) == 0 {
+            mark.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Registers the calling worker as a reader.
+    pub fn reader(&self) -> Reader {
+        self.shared.epochs.register()
+    }
+}

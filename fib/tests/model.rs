@@ -1,0 +1,252 @@
+//! The tables against a list and a loop: random operations, with readers running.
+//!
+//! The model of an address is the last answer it must give, and a log of the answers it had to give before. A reader
+//! notes the log's length before and after its lookup: whatever it was told must be one of the answers between.
+
+use fib::{Capacity, NextHop, NextHopId, Tables, View};
+use ipnet::{Ipv4Net, Ipv6Net};
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A seeded generator: the same operations every time.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut x = self.0;
+        x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        x ^ x >> 31
+    }
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+}
+
+/// What differs between the families.
+trait Family {
+    type Net: Copy + Eq + std::hash::Hash + std::fmt::Debug;
+    type Address: Copy + Send + Sync;
+    fn prefix(random: &mut Random) -> Self::Net;
+    fn within(net: Self::Net, random: &mut Random) -> Self::Address;
+    fn covers(net: Self::Net, address: Self::Address) -> bool;
+    fn length(net: Self::Net) -> u8;
+    fn insert(tables: &mut Tables, net: Self::Net, id: NextHopId) -> Option<NextHopId>;
+    fn remove(tables: &mut Tables, net: Self::Net) -> Option<NextHopId>;
+    fn lookup(view: &View, addresses: &[Self::Address], ids: &mut [NextHopId]);
+    fn lookup_one(view: &View, address: Self::Address) -> NextHopId;
+    fn all(tables: &Tables) -> HashMap<Self::Net, NextHopId>;
+}
+
+struct V4;
+
+impl Family for V4 {
+    type Net = Ipv4Net;
+    type Address = u32;
+    fn prefix(random: &mut Random) -> Ipv4Net {
+        // Few enough different bits that prefixes nest and collide; every length; now and then a short one.
+        let spread = [0xc000_0000, 0xc0a8_0000, 0xc0a8_0100, 0xc0a8_01fe][random.below(4)];
+        let address = spread
+            ^ random.next() as u32 & [0x0000_0003, 0x0000_0f0f, 0x0103_0180, 0x0000_01ff][random.below(4)];
+        let length = if random.below(1000) == 0 { 4 + random.below(8) } else { 12 + random.below(21) };
+        Ipv4Net::new(address.into(), length as u8).unwrap().trunc()
+    }
+    fn within(net: Ipv4Net, random: &mut Random) -> u32 {
+        net.network().to_bits() | random.next() as u32 & net.hostmask().to_bits()
+    }
+    fn covers(net: Ipv4Net, address: u32) -> bool {
+        net.contains(&std::net::Ipv4Addr::from(address))
+    }
+    fn length(net: Ipv4Net) -> u8 {
+        net.prefix_len()
+    }
+    fn insert(tables: &mut Tables, net: Ipv4Net, id: NextHopId) -> Option<NextHopId> {
+        tables.insert4(net, id).unwrap()
+    }
+    fn remove(tables: &mut Tables, net: Ipv4Net) -> Option<NextHopId> {
+        tables.remove4(net)
+    }
+    fn lookup(view: &View, addresses: &[u32], ids: &mut [NextHopId]) {
+        view.lookup4_batch(addresses, ids);
+    }
+    fn lookup_one(view: &View, address: u32) -> NextHopId {
+        view.lookup4(address)
+    }
+    fn all(tables: &Tables) -> HashMap<Ipv4Net, NextHopId> {
+        assert_eq!(tables.iter4().count(), tables.len4());
+        tables.iter4().collect()
+    }
+}
+
+struct V6;
+
+impl Family for V6 {
+    type Net = Ipv6Net;
+    type Address = u128;
+    fn prefix(random: &mut Random) -> Ipv6Net {
+        let host = (random.next() as u128) << 64 | random.next() as u128;
+        // Nested at every depth: allocations, sites, networks, hosts; and all over one network (a tree that grows).
+        let mask: u128 = [
+            0x0003_0000_0000_0000_0000_0000_0000_0000,
+            0x0000_0f03_0001_0000_0000_0000_0000_0000,
+            0x0000_0001_0003_0101_0000_0000_0000_0003,
+            0x0000_0000_0001_0001_8000_0000_0000_00ff,
+            0x0000_0000_0000_ffff_0000_0000_0000_0000,
+            0x0000_0000_0001_000f_0000_0f00_000f_0000,
+        ][random.below(6)];
+        let address = 0x2001_0db8_0000_0000_0000_0000_0000_0000 ^ host & mask;
+        let length = match random.below(2000) {
+            0 => random.below(20),
+            1..1000 => 20 + random.below(45),
+            _ => 64 + random.below(65),
+        };
+        Ipv6Net::new(address.into(), length as u8).unwrap().trunc()
+    }
+    fn within(net: Ipv6Net, random: &mut Random) -> u128 {
+        let host = (random.next() as u128) << 64 | random.next() as u128;
+        net.network().to_bits() | host & net.hostmask().to_bits()
+    }
+    fn covers(net: Ipv6Net, address: u128) -> bool {
+        net.contains(&std::net::Ipv6Addr::from(address))
+    }
+    fn length(net: Ipv6Net) -> u8 {
+        net.prefix_len()
+    }
+    fn insert(tables: &mut Tables, net: Ipv6Net, id: NextHopId) -> Option<NextHopId> {
+        tables.insert6(net, id).unwrap()
+    }
+    fn remove(tables: &mut Tables, net: Ipv6Net) -> Option<NextHopId> {
+        tables.remove6(net)
+    }
+    fn lookup(view: &View, addresses: &[u128], ids: &mut [NextHopId]) {
+        view.lookup6_batch(addresses, ids);
+    }
+    fn lookup_one(view: &View, address: u128) -> NextHopId {
+        view.lookup6(address)
+    }
+    fn all(tables: &Tables) -> HashMap<Ipv6Net, NextHopId> {
+        assert_eq!(tables.iter6().count(), tables.len6());
+        tables.iter6().collect()
+    }
+}
+
+/// An address that readers look up all the time, and what it was told to answer.
+struct Watched<A> {
+    address: A,
+    /// All answers so far, the last one current. The writer appends *before* it changes the table.
+    answers: Mutex<Vec<NextHopId>>,
+    /// Answers that have been in force: up to here the table has been changed.
+    settled: AtomicU64,
+}
+
+fn against_the_naive_table<F: Family>(operations: usize, prefixes: usize, seed: u64) {
+    let capacity = Capacity { ipv4: 100_000, ipv6: 100_000, next_hops: 1000 };
+    let mut tables = Tables::new(capacity, None).unwrap();
+    let ids: Vec<NextHopId> = (0..100).map(|_| tables.add_next_hop(&NextHop::Blackhole).unwrap()).collect();
+    let mut random = Random(seed);
+    let pool: Vec<F::Net> = (0..prefixes).map(|_| F::prefix(&mut random)).collect();
+    let watched: Vec<Watched<F::Address>> = (0..256)
+        .map(|_| Watched {
+            address: F::within(pool[random.below(prefixes)], &mut random),
+            answers: Mutex::new(vec![NextHopId::NONE]),
+            settled: AtomicU64::new(0),
+        })
+        .collect();
+    let covering: HashMap<F::Net, Vec<usize>> = pool
+        .iter()
+        .map(|&net| (net, (0..watched.len()).filter(|&i| F::covers(net, watched[i].address)).collect()))
+        .collect();
+    let done = AtomicBool::new(false);
+    let looked_up = AtomicU64::new(0);
+
+    std::thread::scope(|scope| {
+        for reader_seed in 1..3 {
+            let (view, watched, done, looked_up) = (tables.view(), &watched, &done, &looked_up);
+            scope.spawn(move || {
+                let reader = view.reader();
+                let mut random = Random(seed + reader_seed);
+                while !done.load(Ordering::Relaxed) {
+                    let these: Vec<&Watched<_>> =
+                        (0..64).map(|_| &watched[random.below(watched.len())]).collect();
+                    let addresses: Vec<F::Address> = these.iter().map(|watched| watched.address).collect();
+                    let mut answers = vec![NextHopId::NONE; these.len()];
+                    let since: Vec<u64> = these.iter().map(|w| w.settled.load(Ordering::SeqCst)).collect();
+                    F::lookup(&view, &addresses, &mut answers);
+                    for ((watched, since), answer) in these.iter().zip(since).zip(answers) {
+                        let told = watched.answers.lock().unwrap();
+                        let valid = &told[since as usize..];
+                        assert!(valid.contains(&answer), "{answer:?} is none of {valid:?}");
+                    }
+                    looked_up.fetch_add(64, Ordering::Relaxed);
+                    reader.quiescent();
+                    std::thread::yield_now();
+                }
+            });
+        }
+
+        let mut model: HashMap<F::Net, NextHopId> = HashMap::new();
+        let answer = |model: &HashMap<F::Net, NextHopId>, address: F::Address| {
+            let best = model
+                .iter()
+                .filter(|&(&net, _)| F::covers(net, address))
+                .max_by_key(|&(&net, _)| F::length(net));
+            best.map_or(NextHopId::NONE, |(_, &id)| id)
+        };
+        // The naive answer for the watched addresses, kept as the list of their covering routes.
+        let mut routes_of: Vec<Vec<(u8, NextHopId)>> = vec![Vec::new(); watched.len()];
+        let view = tables.view();
+        let removals = pool.iter().map(|&net| (net, None)).collect::<Vec<_>>();
+        let changes = (0..operations).map(|operation| {
+            // Phases of growth and of decay, so that trees both split and collapse; at the end, all goes.
+            let growing = operation / (operations / 8) % 2 == 0;
+            let net = pool[random.below(prefixes)];
+            let new = (random.below(10) < if growing { 7 } else { 3 }).then(|| ids[random.below(ids.len())]);
+            (net, new)
+        });
+        for (operation, (net, new)) in changes.chain(removals).enumerate() {
+            let touched = &covering[&net];
+            for &i in touched {
+                routes_of[i].retain(|&(length, _)| length != F::length(net));
+                routes_of[i].extend(new.map(|id| (F::length(net), id)));
+                let answer = routes_of[i].iter().max().map_or(NextHopId::NONE, |&(_, id)| id);
+                watched[i].answers.lock().unwrap().push(answer);
+            }
+            let (old, expected) = match new {
+                Some(id) => (F::insert(&mut tables, net, id), model.insert(net, id)),
+                None => (F::remove(&mut tables, net), model.remove(&net)),
+            };
+            assert_eq!(old, expected, "{net:?}");
+            for &i in touched {
+                let latest = *watched[i].answers.lock().unwrap().last().unwrap();
+                assert_eq!(
+                    F::lookup_one(&view, watched[i].address),
+                    latest,
+                    "operation {operation}, {net:?}"
+                );
+                watched[i].settled.fetch_add(1, Ordering::SeqCst);
+            }
+            if operation % (operations / 20) == 0 {
+                for _ in 0..20 {
+                    let address = F::within(pool[operation % prefixes], &mut Random(operation as u64));
+                    assert_eq!(F::lookup_one(&view, address), answer(&model, address));
+                }
+                assert_eq!(F::all(&tables), model);
+            }
+        }
+        assert!(F::all(&tables).is_empty());
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(looked_up.into_inner() > 0, "readers ran");
+}
+
+#[test]
+fn ipv4_answers_as_a_list_and_a_loop_would_while_readers_run() {
+    against_the_naive_table::<V4>(600_000, 3000, 1);
+}
+
+#[test]
+fn ipv6_answers_as_a_list_and_a_loop_would_while_readers_run() {
+    against_the_naive_table::<V6>(600_000, 12_000, 2);
+}

@@ -20,8 +20,10 @@ fn in_each_lane() {
             // The server's interface gets another address, and Linux is told so in the same moment.
             let mac = format!("02:00:5e:00:53:{n:02x}");
             net.server.run(&format!("ip link set eth0 address {mac}")).unwrap();
-            host.run(&format!("ip neighbour replace {address} lladdr {mac} dev right nud reachable"))
-                .unwrap();
+            for known in SERVER {
+                host.run(&format!("ip neighbour replace {known} lladdr {mac} dev right nud reachable"))
+                    .unwrap();
+            }
             settled(&sink, &flows, lane, "another Ethernet address");
 
             // Linux forgets the server: it has to be asked for again, and packets wait for the answer.

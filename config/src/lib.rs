@@ -1,1 +1,29 @@
-//! router.toml: its model and its checks.
+//! `router.toml`: its model and its checks.
+//!
+//! [`Router`] is the file after every check: whoever holds one need not look again. [`Router::read`] reads
+//! the whole text before it says anything, and then says everything: each [`Mistake`] with its place, the
+//! line, what was expected, and what was perhaps meant. Nothing else in Bifrost reads the file, and
+//! nothing is touched before it has been read.
+//!
+//! ```text
+//!   text ──► toml (spans, recovers from errors) ──► Section (types, ranges, unknown keys) ──► sections ──► Router
+//!                                                       └────────────► mistakes ◄─────────────┘
+//! ```
+//!
+//! One file here for what the model is (`router`), one for how each section is read (`sections`), one
+//! for reading keys of any section (`section`), one for how mistakes look (`mistake`).
+
+mod cores;
+mod machine;
+mod mistake;
+mod pattern;
+mod router;
+mod section;
+mod sections;
+
+pub use cores::Cores;
+pub use machine::Machine;
+pub use mistake::{Mistake, Mistakes};
+pub use pattern::{Pattern, PatternError};
+pub use router::*;
+pub use sections::OpenError;

@@ -1,0 +1,270 @@
+//! The model: what a Bifrost router can be told.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cores::Cores;
+use crate::pattern::Pattern;
+
+/// A checked configuration. Without a file it is [`Router::default`] with the ports named on the command line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Router {
+    /// Which interfaces Bifrost takes, in the order of the file.
+    pub ports: Vec<PortRule>,
+    /// The worker threads.
+    pub workers: Workers,
+    /// Packet memory.
+    pub memory: Memory,
+    /// Sizes of the tables.
+    pub tables: Tables,
+    /// Limits on what is handed to Linux.
+    pub police: Police,
+    /// FRR's FPM as a source of routes; absent: netlink only.
+    pub fpm: Option<Fpm>,
+    /// The comparison of the plane with Linux.
+    pub audit: Audit,
+    /// The control socket.
+    pub control: Control,
+    /// The Prometheus endpoint; absent: none.
+    pub metrics: Option<Metrics>,
+    /// The log.
+    pub log: Log,
+}
+
+impl Router {
+    /// The rule for an interface of this name: the first that matches, or none (the interface stays Linux's).
+    pub fn port(&self, name: &str) -> Option<&PortRule> {
+        self.ports.iter().find(|rule| rule.name.matches(name))
+    }
+}
+
+/// What to do with the interfaces that a name or pattern matches: one `[[port]]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PortRule {
+    /// Name of a Linux interface, or a pattern.
+    pub name: Pattern,
+    /// Which lane plain transit takes.
+    pub lane: LaneChoice,
+    /// Receive queues to use; `None`: as many as there are workers (and the device has).
+    pub queues: Option<u16>,
+    /// How the XDP program is attached.
+    pub mode: ModeChoice,
+    /// Whether the driver fills Bifrost's memory directly.
+    pub zero_copy: Switch,
+    /// The reverse-path check of what arrives.
+    pub reverse_path: ReversePath,
+}
+
+impl PortRule {
+    /// All at its default for these interfaces.
+    pub fn new(name: Pattern) -> PortRule {
+        PortRule {
+            name,
+            lane: LaneChoice::default(),
+            queues: None,
+            mode: ModeChoice::default(),
+            zero_copy: Switch::default(),
+            reverse_path: ReversePath::default(),
+        }
+    }
+}
+
+/// Which lane plain transit takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LaneChoice {
+    /// The worker lane where the port has zero-copy, else the express lane.
+    #[default]
+    Auto,
+    /// In the driver.
+    Express,
+    /// Through a worker's graph.
+    Worker,
+}
+
+/// How the XDP program is attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ModeChoice {
+    /// In the driver where it can, else generic.
+    #[default]
+    Auto,
+    /// In the driver or not at all.
+    Native,
+    /// In Linux's generic path.
+    Generic,
+}
+
+/// On, off, or where the machine can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Switch {
+    /// Where it is available.
+    #[default]
+    Auto,
+    /// Required: without it the port or the memory is refused.
+    On,
+    /// Never.
+    Off,
+}
+
+/// The reverse-path check (RFC 3704).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReversePath {
+    /// What Linux's `rp_filter` says for the interface (IPv4).
+    #[default]
+    Linux,
+    /// No check.
+    Off,
+    /// The route back must leave by the port the packet came by.
+    Strict,
+    /// There must be a route back.
+    Loose,
+}
+
+/// `[workers]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Workers {
+    /// Cores to pin a worker to, each once; `None`: all but the first, or the first where there is one.
+    pub cores: Option<Cores>,
+    /// Poll the driver from the socket (SO_PREFER_BUSY_POLL).
+    pub busy_poll: Switch,
+}
+
+impl Workers {
+    /// The cores to use among these: those configured, or all but the first (the only one where there is one).
+    pub fn cores_among(&self, online: &[usize]) -> Vec<usize> {
+        match &self.cores {
+            Some(cores) => cores.0.clone(),
+            None if online.len() > 1 => online[1..].to_vec(),
+            None => online.to_vec(),
+        }
+    }
+}
+
+/// `[memory]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Packet buffers in all, 4096 bytes each; `None`: by the number of queues.
+    pub frames: Option<u32>,
+    /// Keep them in huge pages.
+    pub hugepages: Switch,
+}
+
+/// `[tables]`: the most entries that each can hold. What does not fit stays with Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tables {
+    /// IPv4 routes.
+    pub ipv4: u32,
+    /// IPv6 routes.
+    pub ipv6: u32,
+    /// Next hops.
+    pub next_hops: u32,
+}
+
+impl Default for Tables {
+    fn default() -> Tables {
+        Tables { ipv4: 1_500_000, ipv6: 500_000, next_hops: 131_072 }
+    }
+}
+
+/// `[police]`: limits on what is handed to Linux, by class, so that a flood of one kind cannot starve another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Police {
+    /// Routing protocols, ARP, neighbour discovery, BFD and non-IP.
+    pub routing: Limit,
+    /// SSH, SNMP, DNS, NTP, DHCP, HTTP(S), NETCONF and the like.
+    pub management: Limit,
+    /// ICMP.
+    pub icmp: Limit,
+    /// Everything else for this machine.
+    pub rest: Limit,
+    /// Transit that Linux shall complete.
+    pub unresolved: Limit,
+}
+
+impl Default for Police {
+    fn default() -> Police {
+        Police {
+            routing: Limit { rate: 20_000, burst: 4_000 },
+            management: Limit { rate: 20_000, burst: 4_000 },
+            icmp: Limit { rate: 5_000, burst: 1_000 },
+            rest: Limit { rate: 50_000, burst: 10_000 },
+            unresolved: Limit { rate: 20_000, burst: 4_000 },
+        }
+    }
+}
+
+/// A token bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Packets a second, from 1.
+    pub rate: u64,
+    /// Packets at once, from 1.
+    pub burst: u64,
+}
+
+/// `[fpm]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fpm {
+    /// Where zebra's `dplane_fpm_nl` connects to.
+    pub listen: SocketAddr,
+}
+
+/// `[audit]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Audit {
+    /// Time for one whole comparison of the plane with Linux.
+    pub interval: Duration,
+}
+
+impl Default for Audit {
+    fn default() -> Audit {
+        Audit { interval: Duration::from_secs(10) }
+    }
+}
+
+/// `[control]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Path of the Unix socket.
+    pub socket: PathBuf,
+    /// Group that may use it; `None`: root's.
+    pub group: Option<String>,
+    /// Its permissions.
+    pub mode: u32,
+}
+
+impl Default for Control {
+    fn default() -> Control {
+        Control { socket: PathBuf::from("/run/bifrost/control.sock"), group: None, mode: 0o660 }
+    }
+}
+
+/// `[metrics]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metrics {
+    /// Where Prometheus scrapes (`http://LISTEN/metrics`).
+    pub listen: SocketAddr,
+}
+
+/// `[log]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// The least important messages that are logged.
+    pub level: Level,
+}
+
+/// Importance of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    /// Something does not work.
+    Error,
+    /// Something works worse than it could.
+    Warn,
+    /// Something changed.
+    #[default]
+    Info,
+    /// How it works inside.
+    Debug,
+    /// Every step.
+    Trace,
+}

@@ -1,0 +1,183 @@
+//! Reading the keys of one section: types, ranges, choices, and the keys that nobody knows.
+//!
+//! A reader asks for the keys that it knows; what it did not ask for is unknown when it is done. So the
+//! code that reads a section is also the list of its keys.
+
+use std::ops::{Range, RangeInclusive};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::mistake::{Hint, Page, near};
+
+/// A value and where it stands.
+pub(crate) struct Found<T> {
+    pub value: T,
+    pub at: Range<usize>,
+}
+
+/// One table of the file, being read.
+pub(crate) struct Section<'a> {
+    /// As an operator would write it: `[workers]`, `[[port]]`.
+    name: String,
+    /// Where it begins.
+    pub at: Range<usize>,
+    table: &'a DeTable<'a>,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Section<'a> {
+    pub fn new(name: impl Into<String>, at: Range<usize>, table: &'a DeTable<'a>) -> Section<'a> {
+        Section { name: name.into(), at, table, known: Vec::new() }
+    }
+
+    fn find(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.known.push(key);
+        self.table.get(key)
+    }
+
+    /// The value as it is.
+    pub fn value(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.find(key)
+    }
+
+    /// A whole number in a range.
+    pub fn number(&mut self, page: &mut Page, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+        let value = self.find(key)?;
+        let found = number_of(value.get_ref());
+        match found.and_then(|number| u64::try_from(number).ok()).filter(|number| range.contains(number)) {
+            Some(number) => Some(number),
+            None => {
+                let what = format!("a whole number from {} to {}", thousands(*range.start()), thousands(*range.end()));
+                let message = match found {
+                    Some(_) => format!("{key} is out of range"),
+                    None => format!("{key} cannot be {}", kind(value.get_ref())),
+                };
+                page.wrong(value.span(), message, Hint::expected(what));
+                None
+            }
+        }
+    }
+
+    /// One of a few words.
+    pub fn choice<T: Copy>(&mut self, page: &mut Page, key: &'static str, words: &[(&'static str, T)]) -> Option<T> {
+        let value = self.find(key)?;
+        let text = match value.get_ref() {
+            DeValue::String(text) => Some(text.as_ref()),
+            _ => None,
+        };
+        if let Some((_, chosen)) = words.iter().find(|(word, _)| Some(*word) == text) {
+            return Some(*chosen);
+        }
+        let names = words.iter().map(|(word, _)| *word);
+        let (message, meant) = match (text, value.get_ref()) {
+            (Some(text), _) => (format!("{key} cannot be {text:?}"), near(text, names.clone())),
+            (None, DeValue::Boolean(on)) => {
+                let word = if *on { "on" } else { "off" };
+                (format!("{key} cannot be {on}"), names.clone().find(|name| *name == word))
+            }
+            (None, other) => (format!("{key} cannot be {}", kind(other)), None),
+        };
+        let hint = Hint { expected: Some(list(names, "or")), meant: meant.map(|word| format!("{word:?}")) };
+        page.wrong(value.span(), message, hint);
+        None
+    }
+
+    /// A text that `read` understands; `read` says what is wrong with it otherwise.
+    pub fn text<T>(
+        &mut self,
+        page: &mut Page,
+        key: &'static str,
+        expected: &str,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<Found<T>> {
+        let value = self.find(key)?;
+        let at = value.span();
+        match value.get_ref() {
+            DeValue::String(text) => match read(text) {
+                Ok(value) => return Some(Found { value, at }),
+                Err(message) => page.wrong(at, format!("{key}: {message}"), Hint::expected(expected)),
+            },
+            other => page.wrong(at, format!("{key} cannot be {}", kind(other)), Hint::expected(expected)),
+        }
+        None
+    }
+
+    /// A table inside this one, called `name`.
+    pub fn section(&mut self, page: &mut Page, key: &'static str, name: &str) -> Option<Section<'a>> {
+        let value = self.find(key)?;
+        match value.get_ref() {
+            DeValue::Table(table) => Some(Section::new(name, value.span(), table)),
+            other => {
+                page.wrong(value.span(), format!("{key} cannot be {}", kind(other)), Hint::expected(format!("a section {name}")));
+                None
+            }
+        }
+    }
+
+    /// The place to name when something that must be there is not.
+    pub fn require<T>(&self, page: &mut Page, key: &str, found: Option<T>, expected: &str) -> Option<T> {
+        // A key that is there and wrong has its message already.
+        if found.is_none() && !self.table.contains_key(key) {
+            page.missing(self.at.clone(), format!("{} needs a {key}", self.name), Hint::expected(expected));
+        }
+        found
+    }
+
+    /// Names every key that was not asked for.
+    pub fn finish(self, page: &mut Page) {
+        for key in self.table.keys() {
+            if self.known.iter().any(|known| *known == key.get_ref().as_ref()) {
+                continue;
+            }
+            let what = if self.name.is_empty() { "there is no section".to_owned() } else { format!("{} has no key", self.name) };
+            let hint = Hint {
+                expected: Some(self.known.join(", ")),
+                meant: near(key.get_ref(), self.known.iter().copied()).map(str::to_owned),
+            };
+            page.wrong(key.span(), format!("{what} {:?}", key.get_ref()), hint);
+        }
+    }
+}
+
+pub(crate) fn number_of(value: &DeValue) -> Option<i128> {
+    match value {
+        DeValue::Integer(integer) => i128::from_str_radix(integer.as_str(), integer.radix()).ok(),
+        _ => None,
+    }
+}
+
+/// What a value is, in words.
+pub(crate) fn kind(value: &DeValue) -> &'static str {
+    match value {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a section",
+    }
+}
+
+/// `"a", "b" or "c"`.
+fn list<'w>(words: impl Iterator<Item = &'w str>, and: &str) -> String {
+    let mut words: Vec<String> = words.map(|word| format!("{word:?}")).collect();
+    match words.pop() {
+        Some(last) if !words.is_empty() => format!("{} {and} {last}", words.join(", ")),
+        last => last.unwrap_or_default(),
+    }
+}
+
+/// `1,500,000`.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,341 @@
+//! How each section of the file is read. What is missing keeps its default; what is wrong is noted and
+//! keeps its default as well, so that the rest of the file is still checked.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::cores::Cores;
+use crate::machine::Machine;
+use crate::mistake::{Hint, Mistakes, Page};
+use crate::pattern::Pattern;
+use crate::router::*;
+use crate::section::{Found, Section, kind, number_of};
+
+const SWITCH: &[(&str, Switch)] = &[("auto", Switch::Auto), ("on", Switch::On), ("off", Switch::Off)];
+/// Longest path of a Unix socket that leaves room for the name it is made under (sun_path has 108 bytes).
+const LONGEST_SOCKET: usize = 90;
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file could not be read.
+    #[error("{}: cannot read it: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The file is wrong.
+    #[error(transparent)]
+    Mistakes(#[from] Mistakes),
+}
+
+impl Router {
+    /// Reads and checks a file for this machine.
+    pub fn open(path: &Path) -> Result<Router, OpenError> {
+        let bytes = std::fs::read(path).map_err(|error| OpenError::Io { path: path.to_owned(), error })?;
+        let file = path.display().to_string();
+        let text = String::from_utf8_lossy(&bytes);
+        if let Err(error) = std::str::from_utf8(&bytes) {
+            let mut page = Page::new(&file, &text);
+            let at = error.valid_up_to();
+            page.broken(at..at + 1, "this is not text in UTF-8");
+            page.close()?;
+        }
+        Ok(Router::read(&file, &text, &Machine::this())?)
+    }
+
+    /// Checks a text whole, for a machine. `file` is what messages call it.
+    pub fn read(file: &str, text: &str, machine: &Machine) -> Result<Router, Mistakes> {
+        let mut page = Page::new(file, text);
+        let (root, errors) = DeTable::parse_recoverable(text);
+        for error in &errors {
+            let at = error.span().unwrap_or(0..text.len().min(1));
+            page.broken(at, error.message().replace('\n', ", "));
+        }
+        let router = root_of(&mut page, Section::new("", root.span(), root.get_ref()), machine);
+        page.close()?;
+        Ok(router)
+    }
+}
+
+fn root_of(page: &mut Page, mut root: Section, machine: &Machine) -> Router {
+    let default = Router::default();
+    let router = Router {
+        ports: root.value("port").map(|value| ports(page, value)).unwrap_or_default(),
+        workers: root.section(page, "workers", "[workers]").map(|s| workers(page, s, machine)).unwrap_or_default(),
+        memory: root.section(page, "memory", "[memory]").map(|s| memory(page, s)).unwrap_or_default(),
+        tables: root.section(page, "tables", "[tables]").map(|s| tables(page, s)).unwrap_or_default(),
+        police: root.section(page, "police", "[police]").map(|s| police(page, s)).unwrap_or_default(),
+        fpm: root.section(page, "fpm", "[fpm]").and_then(|s| listen(page, s, "127.0.0.1:2620")).map(|a| Fpm { listen: a }),
+        audit: root.section(page, "audit", "[audit]").map(|s| audit(page, s)).unwrap_or_default(),
+        control: root.section(page, "control", "[control]").map(|s| control(page, s)).unwrap_or(default.control),
+        metrics: (root.section(page, "metrics", "[metrics]"))
+            .and_then(|s| listen(page, s, "127.0.0.1:9117"))
+            .map(|a| Metrics { listen: a }),
+        log: root.section(page, "log", "[log]").map(|s| log(page, s)).unwrap_or_default(),
+    };
+    if let (Some(fpm), Some(metrics), Some(at)) = (router.fpm, router.metrics, root.value("metrics").map(Spanned::span))
+        && fpm.listen == metrics.listen
+    {
+        page.wrong(at, "[metrics] listens where [fpm] does", Hint::expected("another address or port"));
+    }
+    root.finish(page);
+    router
+}
+
+fn ports(page: &mut Page, value: &Spanned<DeValue>) -> Vec<PortRule> {
+    let DeValue::Array(list) = value.get_ref() else {
+        let hint = Hint::expected("[[port]], with two brackets, once for each name or pattern");
+        page.wrong(value.span(), format!("port cannot be {}", single(value.get_ref())), hint);
+        return Vec::new();
+    };
+    let mut rules: Vec<(PortRule, Range<usize>)> = Vec::new();
+    for item in list.iter() {
+        let DeValue::Table(table) = item.get_ref() else {
+            let hint = Hint::expected("[[port]] sections");
+            page.wrong(item.span(), format!("port cannot be a list of {}", kind(item.get_ref())), hint);
+            continue;
+        };
+        let Some((rule, at)) = port(page, Section::new("[[port]]", item.span(), table)) else { continue };
+        let name = rule.name.as_str();
+        let earlier = rules.iter().find(|(earlier, _)| {
+            earlier.name == rule.name || rule.name.literal().is_some_and(|name| earlier.name.matches(name))
+        });
+        if let Some((earlier, place)) = earlier {
+            let line = page.line_of(place.start);
+            let message = match &earlier.name {
+                same if *same == rule.name => format!("port {name:?} is there already, on line {line}"),
+                pattern => format!("port {name:?} is taken by {:?} on line {line}, which comes first", pattern.as_str()),
+            };
+            page.wrong(at, message, Hint::expected("each port once; a name before the pattern that matches it"));
+            continue;
+        }
+        rules.push((rule, at));
+    }
+    rules.into_iter().map(|(rule, _)| rule).collect()
+}
+
+fn single(value: &DeValue) -> &'static str {
+    match value {
+        DeValue::Table(_) => "a single section",
+        other => kind(other),
+    }
+}
+
+fn port(page: &mut Page, mut section: Section) -> Option<(PortRule, Range<usize>)> {
+    const NAME: &str = "the name of a Linux interface, or a pattern such as \"ens*f[01]\"";
+    let name = section.text(page, "name", NAME, |text| Pattern::from_str(text).map_err(|error| error.to_string()));
+    let name = section.require(page, "name", name, NAME);
+    let lane = [("auto", LaneChoice::Auto), ("express", LaneChoice::Express), ("worker", LaneChoice::Worker)];
+    let mode = [("auto", ModeChoice::Auto), ("native", ModeChoice::Native), ("generic", ModeChoice::Generic)];
+    let check = [
+        ("linux", ReversePath::Linux),
+        ("off", ReversePath::Off),
+        ("strict", ReversePath::Strict),
+        ("loose", ReversePath::Loose),
+    ];
+    let lane = section.choice(page, "lane", &lane).unwrap_or_default();
+    let queues = section.number(page, "queues", 0..=1024).filter(|n| *n > 0).map(|n| n as u16);
+    let mode = section.choice(page, "mode", &mode).unwrap_or_default();
+    let zero_copy = section.choice(page, "zero_copy", SWITCH).unwrap_or_default();
+    let reverse_path = section.choice(page, "reverse_path", &check).unwrap_or_default();
+    if let (ModeChoice::Generic, Switch::On, Some(value)) = (mode, zero_copy, section.value("zero_copy")) {
+        page.wrong(
+            value.span(),
+            "zero_copy cannot be \"on\" where mode is \"generic\"",
+            Hint::expected("mode \"auto\" or \"native\", or zero_copy \"auto\" or \"off\""),
+        );
+    }
+    section.finish(page);
+    let Found { value: name, at } = name?;
+    Some((PortRule { name, lane, queues, mode, zero_copy, reverse_path }, at))
+}
+
+fn workers(page: &mut Page, mut section: Section, machine: &Machine) -> Workers {
+    let cores = section.value("cores").and_then(|value| cores(page, value, machine));
+    let busy_poll = section.choice(page, "busy_poll", SWITCH).unwrap_or_default();
+    section.finish(page);
+    Workers { cores, busy_poll }
+}
+
+fn cores(page: &mut Page, value: &Spanned<DeValue>, machine: &Machine) -> Option<Cores> {
+    const EXPECTED: &str = "cores of this machine, such as [2, 3] or \"2-5,8\"";
+    let there = || Hint::expected(format!("cores that are running here: {}", machine.cores));
+    let mut listed = Vec::new();
+    match value.get_ref() {
+        DeValue::String(text) => match text.parse::<Cores>() {
+            Ok(cores) => listed.extend(cores.0.into_iter().map(|core| (core, value.span()))),
+            Err(_) => {
+                page.wrong(value.span(), format!("cores cannot be {text:?}"), Hint::expected(EXPECTED));
+                return None;
+            }
+        },
+        DeValue::Array(list) => {
+            for item in list.iter() {
+                match number_of(item.get_ref()).and_then(|number| usize::try_from(number).ok()) {
+                    Some(core) => listed.push((core, item.span())),
+                    None => {
+                        page.wrong(item.span(), "this is not the number of a core", Hint::expected(EXPECTED));
+                        return None;
+                    }
+                }
+            }
+        }
+        other => {
+            page.wrong(value.span(), format!("cores cannot be {}", kind(other)), Hint::expected(EXPECTED));
+            return None;
+        }
+    }
+    if listed.is_empty() {
+        page.wrong(value.span(), "there must be a core to work on", Hint::expected(EXPECTED));
+        return None;
+    }
+    // A range may name many that are not there; the first says it all.
+    if let Some((core, at)) = listed.iter().find(|(core, _)| !machine.cores.0.contains(core)) {
+        page.wrong(at.clone(), format!("there is no core {core}"), there());
+        return None;
+    }
+    let twice = (1..listed.len()).find(|n| listed[..*n].iter().any(|(core, _)| *core == listed[*n].0));
+    if let (Some(n), DeValue::Array(_)) = (twice, value.get_ref()) {
+        page.wrong(listed[n].1.clone(), format!("core {} is listed twice", listed[n].0), Hint::expected("each core once"));
+        return None;
+    }
+    Cores::of(listed.into_iter().map(|(core, _)| core).collect())
+}
+
+fn memory(page: &mut Page, mut section: Section) -> Memory {
+    let frames = match section.value("frames").map(|value| number_of(value.get_ref())) {
+        Some(Some(0)) => None,
+        _ => section.number(page, "frames", 1_024..=4_194_304).map(|n| n as u32),
+    };
+    let hugepages = section.choice(page, "hugepages", SWITCH).unwrap_or_default();
+    section.finish(page);
+    Memory { frames, hugepages }
+}
+
+fn tables(page: &mut Page, mut section: Section) -> Tables {
+    let default = Tables::default();
+    let tables = Tables {
+        ipv4: section.number(page, "ipv4", 1_024..=10_000_000).map_or(default.ipv4, |n| n as u32),
+        ipv6: section.number(page, "ipv6", 1_024..=10_000_000).map_or(default.ipv6, |n| n as u32),
+        next_hops: section.number(page, "next_hops", 1_024..=4_194_304).map_or(default.next_hops, |n| n as u32),
+    };
+    section.finish(page);
+    tables
+}
+
+fn police(page: &mut Page, mut section: Section) -> Police {
+    let default = Police::default();
+    let mut limit = |key, default| {
+        let name = format!("[police] {key}");
+        section.section(page, key, &name).map_or(default, |s| limit(page, s, default))
+    };
+    let police = Police {
+        routing: limit("routing", default.routing),
+        management: limit("management", default.management),
+        icmp: limit("icmp", default.icmp),
+        rest: limit("rest", default.rest),
+        unresolved: limit("unresolved", default.unresolved),
+    };
+    section.finish(page);
+    police
+}
+
+fn limit(page: &mut Page, mut section: Section, default: Limit) -> Limit {
+    let limit = Limit {
+        rate: section.number(page, "rate", 1..=100_000_000).unwrap_or(default.rate),
+        burst: section.number(page, "burst", 1..=100_000_000).unwrap_or(default.burst),
+    };
+    section.finish(page);
+    limit
+}
+
+fn listen(page: &mut Page, mut section: Section, example: &str) -> Option<SocketAddr> {
+    let expected = format!("an address and a port, such as \"{example}\"");
+    let found = section.text(page, "listen", &expected, |text| match text.parse::<SocketAddr>() {
+        Ok(address) if address.port() == 0 => Err("port 0 cannot be listened on".to_owned()),
+        Ok(address) => Ok(address),
+        Err(_) => Err(format!("{text:?} is not an address and a port")),
+    });
+    let found = section.require(page, "listen", found, &expected);
+    section.finish(page);
+    found.map(|found| found.value)
+}
+
+fn audit(page: &mut Page, mut section: Section) -> Audit {
+    let default = Audit::default();
+    let interval = section.text(page, "interval", "a time from \"1s\" to \"1h\", such as \"10s\"", |text| {
+        match duration(text) {
+            Some(time) if (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time) => Ok(time),
+            Some(_) => Err(format!("{text:?} is out of range")),
+            None => Err(format!("{text:?} is not a time")),
+        }
+    });
+    section.finish(page);
+    Audit { interval: interval.map_or(default.interval, |found| found.value) }
+}
+
+/// `500ms`, `10s`, `2m`, `1h`.
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let number: u64 = text[..digits].parse().ok()?;
+    let milliseconds = match text[digits..].trim_start() {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    number.checked_mul(milliseconds).map(Duration::from_millis)
+}
+
+fn control(page: &mut Page, mut section: Section) -> Control {
+    let default = Control::default();
+    const SOCKET: &str = "an absolute path, such as \"/run/bifrost/control.sock\"";
+    let socket = section.text(page, "socket", SOCKET, |text| {
+        if !text.starts_with('/') || text.ends_with('/') || text.contains('\0') {
+            Err(format!("{text:?} is not the absolute path of a file"))
+        } else if text.len() > LONGEST_SOCKET {
+            Err(format!("the path of a socket has at most {LONGEST_SOCKET} bytes"))
+        } else {
+            Ok(PathBuf::from(text))
+        }
+    });
+    let group = section.text(page, "group", "the name of a group, such as \"adm\"", |text| {
+        let sound = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_-.$".contains(c));
+        if sound { Ok(text.to_owned()) } else { Err(format!("{text:?} is not the name of a group")) }
+    });
+    let mode = section.text(page, "mode", "permissions in octal, in quotes, such as \"0660\"", |text| {
+        match u32::from_str_radix(text, 8) {
+            Ok(mode) if mode <= 0o777 && text.len() >= 3 && !text.starts_with('+') => Ok(mode),
+            _ => Err(format!("{text:?} is not a set of permissions")),
+        }
+    });
+    section.finish(page);
+    Control {
+        socket: socket.map_or(default.socket, |found| found.value),
+        group: group.map(|found| found.value),
+        mode: mode.map_or(default.mode, |found| found.value),
+    }
+}
+
+fn log(page: &mut Page, mut section: Section) -> Log {
+    let levels = [
+        ("error", Level::Error),
+        ("warn", Level::Warn),
+        ("info", Level::Info),
+        ("debug", Level::Debug),
+        ("trace", Level::Trace),
+    ];
+    let level = section.choice(page, "level", &levels).unwrap_or_default();
+    section.finish(page);
+    Log { level }
+}

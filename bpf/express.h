@@ -219,7 +219,7 @@ static __always_inline verdict express4(struct frame *frame, struct ipv4 *ip) {
         ports = ports_of(ip->protocol, ip + 1, frame->end, length - sizeof(*ip));
     if (is_diverted(&ip->source, &ip->destination, 1, 4, ip->protocol, ports))
         return WORKER;
-    __u64 hop = word64(&next_hops, lookup4(destination));
+    __u64 hop = word64(&nexthops, lookup4(destination));
     __u8 kind = kind_of(hop);
     if (kind == KIND_LOCAL)
         return PASS(class_of_ipv4(ip, frame->end));
@@ -231,7 +231,7 @@ static __always_inline verdict express4(struct frame *frame, struct ipv4 *ip) {
     if (kind != KIND_FORWARD)
         return without_forwarding(kind);
     if (frame->flags & (PORT_RPF4_STRICT | PORT_RPF4_LOOSE)) {
-        __u64 back = word64(&next_hops, lookup4(source));
+        __u64 back = word64(&nexthops, lookup4(source));
         verdict answer = reverse_path(back, frame->flags & PORT_RPF4_STRICT);
         if (answer != UNDECIDED)
             return answer;
@@ -268,7 +268,7 @@ static __always_inline verdict express6(struct frame *frame, struct ipv6 *ip) {
     __u32 ports = ports_of(ip->next_header, ip + 1, frame->end, length - sizeof(*ip));
     if (is_diverted(&ip->source, &ip->destination, 4, 6, ip->next_header, ports))
         return WORKER;
-    __u64 hop = word64(&next_hops, lookup6(d1, d2));
+    __u64 hop = word64(&nexthops, lookup6(d1, d2));
     __u8 kind = kind_of(hop);
     if (kind == KIND_LOCAL)
         return PASS(class_of_ipv6(ip, frame->end));
@@ -280,7 +280,7 @@ static __always_inline verdict express6(struct frame *frame, struct ipv6 *ip) {
     if (kind != KIND_FORWARD)
         return without_forwarding(kind);
     if (frame->flags & (PORT_RPF6_STRICT | PORT_RPF6_LOOSE)) {
-        __u64 back = word64(&next_hops, lookup6(s1, s2));
+        __u64 back = word64(&nexthops, lookup6(s1, s2));
         verdict answer = reverse_path(back, frame->flags & PORT_RPF6_STRICT);
         if (answer != UNDECIDED)
             return answer;

@@ -10,7 +10,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-SEC("tcx/ingress")
+SEC("classifier")
 int inject(struct __sk_buff *skb) {
     __u32 ifindex;
     if (skb->len < sizeof(ifindex) ||

@@ -35,7 +35,7 @@ struct block64 {
 
 TABLE(fib4, block32);
 TABLE(fib6, block32);
-TABLE(next_hops, block64);   /* 1 word each */
+TABLE(nexthops, block64);    /* 1 word each */
 TABLE(buckets, block32);     /* adjacencies of next hops with several paths */
 TABLE(adjacencies, block64); /* 2 words each */
 TABLE(used, block32);        /* 1 per adjacency: set when a packet used it */

@@ -4,11 +4,17 @@
 //! |---|---|
 //! | [`packet`], [`pool`] | a packet, and the memory that it lives in |
 //! | [`queue`] | one (port, queue): the trait that a worker polls |
+//! | [`driver`] | the programs in the driver (`bpf/`): load, attach, feed and read them |
 
+mod bpf;
+pub mod driver;
+mod error;
 pub mod packet;
 pub mod pool;
 pub mod queue;
 
+pub use driver::{Attachment, Driver, DriverCounters, FlowMatch, Lane, Mode};
+pub use error::DriverError;
 pub use packet::{CHUNK, HEADROOM, MAX_SEGMENTS, Packet};
 pub use pool::Pool;
 pub use queue::{Queue, QueueCounters};

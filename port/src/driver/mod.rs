@@ -1,0 +1,336 @@
+//! The programs in the driver: load, attach, feed and read them.
+//!
+//! One [`Driver`] serves all ports. It makes the shared maps once (the tables' are handed to `fib` as plain memory) and
+//! loads a copy of the program for each port. Attachments are bpf links: they end when they are dropped *or when this
+//! process dies*, whatever the reason, and Linux then forwards every packet itself. That is the safety net.
+
+mod counters;
+mod divert;
+mod local;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aya_obj::Object;
+use fib::{PortId, Sizes};
+use wire::Class;
+
+use crate::DriverError;
+use crate::bpf::map::Mapping;
+use crate::bpf::{object, sys};
+
+pub use counters::{Count, DriverCounters, Lane};
+pub use divert::FlowMatch;
+use local::LocalAddresses;
+
+/// Ports at most (`MAX_PORTS` in `bpf/abi.h`).
+pub const MAX_PORTS: u16 = 256;
+/// Receive queues of a port at most (`MAX_QUEUES` in `bpf/abi.h`).
+pub const MAX_QUEUES: u32 = 128;
+/// Divert rules at most (`DIVERTS` in `bpf/abi.h`).
+pub const MAX_DIVERTS: usize = 8;
+
+const BLOCK: usize = 4096;
+/// Each port has its own of these; all others are shared.
+const PER_PORT: [&str; 2] = ["sockets", "counters"];
+/// Layout of `struct settings` in `bpf/abi.h`.
+mod settings {
+    pub(super) const DIVERTS: usize = 0;
+    pub(super) const DIVERT: usize = 8;
+    pub(super) const LIMIT: usize = DIVERT + super::MAX_DIVERTS * super::divert::RULE_BYTES;
+    pub(super) const BYTES: usize = LIMIT + wire::Class::COUNT * 16;
+}
+
+/// How a program may be attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Native, and if the driver cannot, generic.
+    #[default]
+    Auto,
+    /// In the driver, or not at all.
+    Native,
+    /// In the stack, before everything else: works with every interface, at a fraction of the speed.
+    Generic,
+}
+
+/// How a program is attached, and why not better.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// Whether it runs in the driver.
+    pub native: bool,
+    /// The reason when it does not.
+    pub why: Option<String>,
+}
+
+/// What a program did with a frame in [`Driver::test_run`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestRun {
+    /// `enum xdp_action`: 1 drop, 2 pass, 4 redirect.
+    pub action: u32,
+    /// The frame as the program left it.
+    pub bytes: Vec<u8>,
+    /// What it added to the port's counters; true only while the port receives nothing else.
+    pub counted: DriverCounters,
+}
+
+/// The programs of all ports and their maps.
+pub struct Driver {
+    object: Object,
+    shared: HashMap<String, OwnedFd>,
+    ports: HashMap<PortId, Port>,
+    locals: LocalAddresses,
+    settings: Mapping,
+    sizes: Sizes,
+}
+
+struct Port {
+    ifindex: u32,
+    program: OwnedFd,
+    maps: HashMap<String, OwnedFd>,
+    link: Option<OwnedFd>,
+}
+
+impl Driver {
+    /// Makes the shared maps, with tables of these sizes ([`fib::Capacity::sizes`]). Nothing is attached yet.
+    pub fn new(sizes: &Sizes) -> Result<Driver, DriverError> {
+        let object = object::bifrost()?;
+        let blocks = |bytes: usize| Some((bytes / BLOCK).max(1) as u32);
+        let mut shared = HashMap::new();
+        for (name, map) in &object.maps {
+            if !map.data().is_empty() || PER_PORT.contains(&name.as_str()) {
+                continue;
+            }
+            let entries = match name.as_str() {
+                "fib4" => blocks(sizes.fib4),
+                "fib6" => blocks(sizes.fib6),
+                "nexthops" => blocks(sizes.nexthops),
+                "buckets" => blocks(sizes.buckets),
+                "adjacencies" => blocks(sizes.adjacencies),
+                "used" => blocks(sizes.used),
+                "ports" => blocks(sizes.ports),
+                _ => None,
+            };
+            shared.insert(name.clone(), object::create(name, map, entries)?);
+        }
+        let settings = map_array(&shared, "settings", settings::BYTES.next_multiple_of(BLOCK))?;
+        let filter = map_array(&shared, "local_filter", BLOCK)?;
+        Ok(Driver {
+            object,
+            shared,
+            ports: HashMap::new(),
+            locals: LocalAddresses::new(filter),
+            settings,
+            sizes: *sizes,
+        })
+    }
+
+    /// The tables' maps as memory, for [`fib::Tables::new`].
+    pub fn table_memory(&self) -> Result<fib::DriverMemory, DriverError> {
+        let mut mappings = Vec::new();
+        let mut region = |name: &str, bytes: usize| {
+            let mapping = map_array(&self.shared, name, bytes)?;
+            // SAFETY: a shared mapping of a zeroed bpf array that nothing else writes (the programs write only to
+            // `used`, single words); it lives as long as the owner below.
+            let region = unsafe { fib::Region::new(mapping.base(), mapping.bytes()) };
+            mappings.push(mapping);
+            Ok::<_, DriverError>(region)
+        };
+        let sizes = &self.sizes;
+        Ok(fib::DriverMemory {
+            fib4: region("fib4", sizes.fib4)?,
+            fib6: region("fib6", sizes.fib6)?,
+            nexthops: region("nexthops", sizes.nexthops)?,
+            buckets: region("buckets", sizes.buckets)?,
+            adjacencies: region("adjacencies", sizes.adjacencies)?,
+            used: region("used", sizes.used)?,
+            ports: region("ports", sizes.ports)?,
+            owner: Box::new(mappings),
+        })
+    }
+
+    /// Loads the program of a port without attaching it. Its sockets and counters start empty.
+    pub fn load(&mut self, port: PortId) -> Result<(), DriverError> {
+        if port.0 >= MAX_PORTS {
+            return Err(DriverError::PortRange(port));
+        }
+        let mut own = HashMap::new();
+        for name in PER_PORT {
+            let map = self.object.maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
+            own.insert(name.to_string(), object::create(name, map, None)?);
+        }
+        let mut maps = HashMap::new();
+        for (name, fd) in self.shared.iter().chain(&own) {
+            let copy = fd.try_clone().map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
+            maps.insert(name.clone(), copy);
+        }
+        let number = u32::from(port.0).to_ne_bytes();
+        let constants = HashMap::from([("PORT", (&number[..], true))]);
+        let program = object::load(self.object.clone(), "bifrost", constants, &maps)?;
+        self.ports.insert(port, Port { ifindex: 0, program, maps: own, link: None });
+        Ok(())
+    }
+
+    /// Loads the program of a port, unless that was done, and attaches it to an interface.
+    pub fn attach(&mut self, port: PortId, ifindex: u32, mode: Mode) -> Result<Attachment, DriverError> {
+        if !self.ports.contains_key(&port) {
+            self.load(port)?;
+        }
+        let entry = self.ports.get_mut(&port).ok_or(DriverError::NotAttached(port))?;
+        entry.link = None;
+        entry.ifindex = ifindex;
+        let (link, attachment) = attach(entry.program.as_fd(), ifindex, mode)
+            .map_err(|source| DriverError::Attach { ifindex, source })?;
+        entry.link = Some(link);
+        Ok(attachment)
+    }
+
+    /// Detaches the port's program and forgets its sockets and counters: Linux has the interface to itself.
+    pub fn detach(&mut self, port: PortId) {
+        self.ports.remove(&port);
+        // Only fails when the slot is empty already.
+        let _ = self.clear_target(port);
+    }
+
+    /// Lets packets of this receive queue that are for the worker go to an AF_XDP socket.
+    pub fn set_socket(&mut self, port: PortId, queue: u32, socket: RawFd) -> Result<(), DriverError> {
+        if queue >= MAX_QUEUES {
+            return Err(DriverError::QueueRange { queue });
+        }
+        let map = self.own(port, "sockets")?;
+        sys::map_update(map, &queue.to_ne_bytes(), &socket.to_ne_bytes()).map_err(failed("sockets", "write"))
+    }
+
+    /// No socket for this queue any more: its packets go to Linux.
+    pub fn clear_socket(&mut self, port: PortId, queue: u32) -> Result<(), DriverError> {
+        let map = self.own(port, "sockets")?;
+        sys::map_delete(map, &queue.to_ne_bytes()).map_err(failed("sockets", "write"))
+    }
+
+    /// Lets the express lane send by this interface when a route leads to `port`. Whether the interface can is another
+    /// question: `device::xdp_features`.
+    pub fn set_target(&mut self, port: PortId, ifindex: u32) -> Result<(), DriverError> {
+        let map = self.shared("targets")?;
+        sys::map_update(map, &u32::from(port.0).to_ne_bytes(), &ifindex.to_ne_bytes())
+            .map_err(failed("targets", "write"))
+    }
+
+    /// The express lane no longer sends by this port.
+    pub fn clear_target(&mut self, port: PortId) -> Result<(), DriverError> {
+        let map = self.shared("targets")?;
+        sys::map_delete(map, &u32::from(port.0).to_ne_bytes()).map_err(failed("targets", "write"))
+    }
+
+    /// Packets to this address go to Linux.
+    pub fn add_local(&mut self, address: IpAddr) -> Result<(), DriverError> {
+        let (name, key) = local::key(address);
+        let map = self.shared(name)?;
+        sys::map_update(map, &key, &[1]).map_err(failed(name, "write"))?;
+        self.locals.add(address);
+        Ok(())
+    }
+
+    /// Packets to this address are transit again.
+    pub fn remove_local(&mut self, address: IpAddr) -> Result<(), DriverError> {
+        self.locals.remove(address);
+        let (name, key) = local::key(address);
+        let map = self.shared(name)?;
+        sys::map_delete(map, &key).map_err(failed(name, "write"))
+    }
+
+    /// Limits what goes to Linux in this class: `rate` packets a second with bursts of `burst`. Rate 0 = no limit,
+    /// which is how every class starts.
+    pub fn police(&mut self, class: Class, rate: u32, burst: u32) {
+        let interval = if rate == 0 { 0 } else { (1_000_000_000 / u64::from(rate)).max(1) };
+        let at = settings::LIMIT + class as usize * 16;
+        self.setting64(at + 8).store(interval * u64::from(burst.max(1)), Ordering::Relaxed);
+        self.setting64(at).store(interval, Ordering::Release);
+    }
+
+    /// Packets that match any of these leave the express lane for the worker, so that the graph's observers see them.
+    /// Replaces the rules before; a few packets may miss them during the change.
+    pub fn divert(&mut self, rules: &[FlowMatch]) -> Result<(), DriverError> {
+        if rules.len() > MAX_DIVERTS {
+            return Err(DriverError::TooManyDiverts(rules.len()));
+        }
+        let encoded: Vec<_> = rules.iter().map(FlowMatch::encode).collect::<Result<_, _>>()?;
+        self.setting64(settings::DIVERTS).store(0, Ordering::Release);
+        for (rule, bytes) in encoded.iter().enumerate() {
+            for (word, value) in bytes.chunks_exact(8).enumerate() {
+                let value = u64::from_ne_bytes(value.try_into().expect("chunks of 8"));
+                let at = settings::DIVERT + rule * divert::RULE_BYTES + word * 8;
+                self.setting64(at).store(value, Ordering::Relaxed);
+            }
+        }
+        self.setting64(settings::DIVERTS).store(rules.len() as u64, Ordering::Release);
+        Ok(())
+    }
+
+    /// What the port's program did so far.
+    pub fn counters(&self, port: PortId) -> Result<DriverCounters, DriverError> {
+        counters::read(self.own(port, "counters")?).map_err(failed("counters", "read"))
+    }
+
+    /// Runs the port's program on a frame, as if it had come in by queue 0 of its interface (or of loopback, when it is
+    /// not attached), without sending it anywhere.
+    pub fn test_run(&self, port: PortId, frame: &[u8]) -> Result<TestRun, DriverError> {
+        let entry = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?;
+        let before = self.counters(port)?;
+        let mut bytes = Vec::new();
+        let run =
+            sys::Run { data: frame, ifindex: entry.ifindex, queue: 0, repeat: 1, live: false, batch: 0 };
+        let action = sys::prog_run(entry.program.as_fd(), &run, &mut bytes).map_err(DriverError::Run)?;
+        let counted = self.counters(port)?.since(&before);
+        Ok(TestRun { action, bytes, counted })
+    }
+
+    fn setting64(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset % 8 == 0 && offset + 8 <= self.settings.bytes());
+        // SAFETY: inside the mapping and aligned, as just checked; the programs only read it.
+        unsafe { &*self.settings.base().as_ptr().add(offset).cast::<AtomicU64>() }
+    }
+
+    fn shared(&self, name: &str) -> Result<BorrowedFd<'_>, DriverError> {
+        let fd = self.shared.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
+        Ok(fd.as_fd())
+    }
+
+    fn own(&self, port: PortId, name: &str) -> Result<BorrowedFd<'_>, DriverError> {
+        let entry = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?;
+        let fd = entry.maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
+        Ok(fd.as_fd())
+    }
+}
+
+fn map_array(maps: &HashMap<String, OwnedFd>, name: &str, bytes: usize) -> Result<Mapping, DriverError> {
+    let fd = maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
+    Mapping::new(fd.as_fd(), bytes).map_err(|source| DriverError::Map {
+        name: name.into(),
+        action: "map",
+        bytes: bytes as u64,
+        source,
+    })
+}
+
+fn failed(name: &'static str, action: &'static str) -> impl FnOnce(std::io::Error) -> DriverError {
+    move |source| DriverError::Map { name: name.into(), action, bytes: 0, source }
+}
+
+const XDP_GENERIC: u32 = 1 << 1;
+const XDP_NATIVE: u32 = 1 << 2;
+
+fn attach(program: BorrowedFd, ifindex: u32, mode: Mode) -> std::io::Result<(OwnedFd, Attachment)> {
+    let generic = |why: String| {
+        let link = sys::link_create(program, ifindex, sys::ATTACH_XDP, XDP_GENERIC)?;
+        Ok((link, Attachment { native: false, why: Some(why) }))
+    };
+    if mode == Mode::Generic {
+        return generic("configured".into());
+    }
+    match sys::link_create(program, ifindex, sys::ATTACH_XDP, XDP_NATIVE) {
+        Ok(link) => Ok((link, Attachment { native: true, why: None })),
+        Err(error) if mode == Mode::Native || error.raw_os_error() == Some(libc::EBUSY) => Err(error),
+        Err(error) => generic(format!("the driver refuses native XDP: {error}")),
+    }
+}

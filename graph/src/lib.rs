@@ -1,1 +1,39 @@
 //! Batches, the Element trait and the executor.
+//!
+//! Everything that happens to a packet is an [`Element`] in a [`Graph`]. A worker has its own instance of the graph;
+//! nothing in it is shared but tables to read and counters to be read.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`batch`] | up to 64 packets on their way together |
+//! | [`element`] | what an element is |
+//! | [`context`] | what an element may do with a packet: emit, drop, transmit, punt |
+//! | [`builder`] | naming and connecting elements, and the checks before a graph runs |
+//! | [`executor`] | running a batch through the graph |
+//! | [`sinks`] | where packets end up that leave the graph |
+//! | [`counters`] | what passed, what was dropped and why, what it cost; readable from any thread |
+//! | [`observer`] | following packets, for trace and capture |
+//! | [`description`] | the graph as nodes and edges, as text and for Graphviz |
+//! | [`bench`] | the cost of the framework itself |
+
+pub mod batch;
+pub mod bench;
+pub mod builder;
+pub mod context;
+pub mod counters;
+pub mod description;
+pub mod element;
+pub mod executor;
+pub mod observer;
+pub mod sinks;
+
+pub use batch::{BATCH, Batch};
+pub use bench::null_chain;
+pub use builder::{GraphBuilder, GraphError, NodeId};
+pub use context::Context;
+pub use counters::{GraphCounters, NodeCounters};
+pub use description::{Description, Edge, Node};
+pub use element::Element;
+pub use executor::Graph;
+pub use observer::Observer;
+pub use sinks::Sinks;

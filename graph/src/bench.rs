@@ -1,0 +1,127 @@
+//! The cost of the framework itself: a chain of elements that do nothing, and one that splits and joins.
+
+use port::{Packet, Pool};
+
+use crate::executor::cycles;
+use crate::{BATCH, Batch, Context, Element, GraphBuilder, Sinks};
+
+/// Passes everything on.
+struct Null;
+
+impl Element for Null {
+    fn class(&self) -> &'static str {
+        "Null"
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["out"]
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        cx.emit_batch(0, batch);
+    }
+}
+
+/// Sends packets alternately by one of two outputs.
+struct Alternate;
+
+impl Element for Alternate {
+    fn class(&self) -> &'static str {
+        "Alternate"
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["even", "odd"]
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        batch.take(0xaaaa_aaaa_aaaa_aaaa & batch.mask(), |_, packet| cx.emit(1, packet));
+        cx.emit_batch(0, batch);
+    }
+}
+
+/// Keeps the packets for the next round.
+#[derive(Default)]
+struct Keep(std::sync::Arc<std::sync::Mutex<Vec<Packet>>>);
+
+impl Element for Keep {
+    fn class(&self) -> &'static str {
+        "Keep"
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, _cx: &mut Context<'_>) {
+        if let Ok(mut kept) = self.0.lock() {
+            kept.extend(batch.drain());
+        }
+    }
+}
+
+/// Cycles per packet and element of a chain of 20 do-nothing elements, batches of 64, over `rounds` batches. With
+/// `splits`, every element sends half the packets over another element and joins them again. Installs a
+/// [`Pool`] on this thread. The cost of feeding and taking away the packets is measured and left out.
+pub fn null_chain(rounds: usize, splits: bool) -> f64 {
+    const CHAIN: usize = 20;
+    Pool::heap(BATCH).install();
+    let whole = chain(CHAIN, rounds, splits);
+    let ends = chain(0, rounds, splits);
+    let elements = if splits { CHAIN as f64 * 1.5 } else { CHAIN as f64 };
+    whole.saturating_sub(ends) as f64 / (rounds * BATCH) as f64 / elements
+}
+
+/// Cycles of `rounds` batches through a chain of `length` elements.
+fn chain(length: usize, rounds: usize, splits: bool) -> u64 {
+    let keep = Keep::default();
+    let kept = keep.0.clone();
+    let mut builder = GraphBuilder::new();
+    let entry = builder.element("null0", Null);
+    let (mut last, mut output) = (entry, 0);
+    for index in 1..=length {
+        if splits {
+            let split = builder.element(&format!("split{index}"), Alternate);
+            let odd = builder.element(&format!("odd{index}"), Null);
+            let join = builder.element(&format!("join{index}"), Null);
+            builder.connect(last, output, split, 0).connect(split, 1, odd, 0);
+            builder.connect(split, 0, join, 0).connect(odd, 0, join, 0);
+            (last, output) = (join, 0);
+        } else {
+            let null = builder.element(&format!("null{index}"), Null);
+            builder.connect(last, output, null, 0);
+            (last, output) = (null, 0);
+        }
+    }
+    let end = builder.element("keep", keep);
+    builder.connect(last, output, end, 0);
+    let Ok(mut graph) = builder.build() else { return 0 };
+
+    let mut packets: Vec<Packet> = (0..BATCH).filter_map(|_| Packet::new(&[0; 60])).collect();
+    let (mut batch, mut sinks) = (Batch::new(), Sinks::new());
+    let mut start = cycles();
+    for round in 0..rounds + rounds / 10 {
+        if round == rounds / 10 {
+            start = cycles();
+        }
+        batch.fill(&mut packets);
+        graph.run(entry, &mut batch, &mut sinks);
+        if let Ok(mut kept) = kept.lock() {
+            std::mem::swap(&mut *kept, &mut packets);
+        }
+    }
+    cycles() - start
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_elements_cost_next_to_nothing() {
+        let (chain, splits) = (null_chain(2_000, false), null_chain(2_000, true));
+        println!("null chain {chain:.2}, with splits {splits:.2} cycles per packet and element");
+        // Generous, for a busy machine; the bench holds the real limit.
+        assert!(chain > 0.0 && chain < 40.0, "{chain}");
+    }
+}

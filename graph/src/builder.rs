@@ -1,0 +1,241 @@
+//! Naming and connecting elements, and the checks before a graph runs.
+
+use std::collections::HashMap;
+
+use crate::executor::{Slot, Vertex};
+use crate::{Description, Edge, Element, Graph, Node};
+
+/// A node of the graph being built, and of the graph it becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub usize);
+
+/// Elements and connections on the way to a [`Graph`]. Mistakes are collected and reported by
+/// [`build`](GraphBuilder::build), all at once.
+#[derive(Default)]
+pub struct GraphBuilder {
+    nodes: Vec<(String, Box<dyn Element>)>,
+    /// From node, its output, to node, its input.
+    connections: Vec<(NodeId, usize, NodeId, usize)>,
+    mistakes: Vec<Mistake>,
+}
+
+/// Everything that is wrong with a graph.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(Mistake::to_string).collect::<Vec<_>>().join("; "))]
+pub struct GraphError(pub Vec<Mistake>);
+
+/// One thing that is wrong with a graph.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Mistake {
+    /// Two elements have the same name.
+    #[error("two elements are named `{0}`")]
+    DuplicateName(String),
+    /// An output is not connected.
+    #[error("output `{output}` of `{node}` leads nowhere; connect it")]
+    Unconnected {
+        /// The element.
+        node: String,
+        /// Its output.
+        output: String,
+    },
+    /// An output is connected twice.
+    #[error("output `{output}` of `{node}` is connected twice; an output leads to one place")]
+    ConnectedTwice {
+        /// The element.
+        node: String,
+        /// Its output.
+        output: String,
+    },
+    /// A connection from an output that the element does not have.
+    #[error("`{node}` has no output `{output}`; it has {known}")]
+    UnknownOutput {
+        /// The element.
+        node: String,
+        /// The output asked for.
+        output: String,
+        /// The outputs that it has.
+        known: String,
+    },
+    /// A connection to an input that the element does not have.
+    #[error("`{node}` has no input {input}; it has {inputs}")]
+    UnknownInput {
+        /// The element.
+        node: String,
+        /// The input asked for.
+        input: usize,
+        /// How many inputs it has.
+        inputs: usize,
+    },
+    /// A connection to or from a node of another graph.
+    #[error("node {} is not of this graph", .0.0)]
+    UnknownNode(NodeId),
+    /// More inputs than the executor counts.
+    #[error("more than 65,535 inputs in one graph")]
+    TooLarge,
+}
+
+impl GraphBuilder {
+    /// A graph without elements.
+    pub fn new() -> GraphBuilder {
+        GraphBuilder::default()
+    }
+
+    /// Adds an element under a name of its own.
+    pub fn element(&mut self, name: &str, element: impl Element + 'static) -> NodeId {
+        self.boxed(name, Box::new(element))
+    }
+
+    /// Adds an element that is in a box already.
+    pub fn boxed(&mut self, name: &str, element: Box<dyn Element>) -> NodeId {
+        if self.nodes.iter().any(|(other, _)| other == name) {
+            self.mistakes.push(Mistake::DuplicateName(name.to_owned()));
+        }
+        self.nodes.push((name.to_owned(), element));
+        NodeId(self.nodes.len() - 1)
+    }
+
+    /// Connects an output, by number, to an input.
+    pub fn connect(&mut self, from: NodeId, output: usize, to: NodeId, input: usize) -> &mut Self {
+        for node in [from, to] {
+            if node.0 >= self.nodes.len() {
+                self.mistakes.push(Mistake::UnknownNode(node));
+                return self;
+            }
+        }
+        let (name, element) = &self.nodes[from.0];
+        if output >= element.outputs().len() {
+            self.mistakes.push(Mistake::UnknownOutput {
+                node: name.clone(),
+                output: output.to_string(),
+                known: known(element.as_ref()),
+            });
+            return self;
+        }
+        let (name, element) = &self.nodes[to.0];
+        if input >= element.inputs() {
+            let mistake = Mistake::UnknownInput { node: name.clone(), input, inputs: element.inputs() };
+            self.mistakes.push(mistake);
+            return self;
+        }
+        self.connections.push((from, output, to, input));
+        self
+    }
+
+    /// Connects an output, by name, to input 0.
+    pub fn link(&mut self, from: NodeId, output: &str, to: NodeId) -> &mut Self {
+        let Some((name, element)) = self.nodes.get(from.0) else {
+            self.mistakes.push(Mistake::UnknownNode(from));
+            return self;
+        };
+        match element.outputs().iter().position(|known| *known == output) {
+            Some(number) => self.connect(from, number, to, 0),
+            None => {
+                let (node, known) = (name.clone(), known(element.as_ref()));
+                self.mistakes.push(Mistake::UnknownOutput { node, output: output.to_owned(), known });
+                self
+            }
+        }
+    }
+
+    /// Checks the graph and makes it ready to run.
+    pub fn build(mut self) -> Result<Graph, GraphError> {
+        let mut targets: HashMap<(usize, usize), (NodeId, usize)> = HashMap::new();
+        for (from, output, to, input) in &self.connections {
+            if targets.insert((from.0, *output), (*to, *input)).is_some() {
+                let (name, element) = &self.nodes[from.0];
+                let output = element.outputs()[*output].to_owned();
+                self.mistakes.push(Mistake::ConnectedTwice { node: name.clone(), output });
+            }
+        }
+        for (index, (name, element)) in self.nodes.iter().enumerate() {
+            for (number, output) in element.outputs().iter().enumerate() {
+                if !targets.contains_key(&(index, number)) {
+                    let mistake = Mistake::Unconnected { node: name.clone(), output: (*output).to_owned() };
+                    self.mistakes.push(mistake);
+                }
+            }
+        }
+        if self.nodes.iter().map(|(_, element)| element.inputs()).sum::<usize>() > usize::from(u16::MAX) {
+            self.mistakes.push(Mistake::TooLarge);
+        }
+        if !self.mistakes.is_empty() {
+            return Err(GraphError(self.mistakes));
+        }
+
+        let mut slots = Vec::new();
+        let mut entries = vec![Slot(0); self.nodes.len()];
+        for node in self.order() {
+            entries[node.0] = Slot(slots.len() as u16);
+            slots.extend((0..self.nodes[node.0].1.inputs()).map(|input| (node, input)));
+        }
+        let description = self.description();
+        let vertices = self.nodes.into_iter().enumerate().map(|(index, (_, element))| {
+            let outputs = (0..element.outputs().len())
+                .map(|output| {
+                    let (to, input) = targets[&(index, output)];
+                    Slot(entries[to.0].0 + input as u16)
+                })
+                .collect();
+            Vertex { element, outputs }
+        });
+        Ok(Graph::new(vertices.collect(), slots, entries, description))
+    }
+
+    /// A topological order; an edge that closes a loop leads backwards in it. It is the reverse of the order in which a
+    /// depth-first walk leaves the nodes.
+    fn order(&self) -> Vec<NodeId> {
+        let mut next: Vec<Vec<NodeId>> = vec![Vec::new(); self.nodes.len()];
+        let mut entered = vec![false; self.nodes.len()];
+        for (from, _, to, _) in &self.connections {
+            next[from.0].push(*to);
+            entered[to.0] = true;
+        }
+        // Nodes that nothing leads to are walked first, so that a loop is cut where it is entered.
+        let mut roots: Vec<usize> = (0..self.nodes.len()).collect();
+        roots.sort_by_key(|node| entered[*node]);
+        let mut seen = vec![false; self.nodes.len()];
+        let mut left = Vec::with_capacity(self.nodes.len());
+        for root in roots {
+            if std::mem::replace(&mut seen[root], true) {
+                continue;
+            }
+            let mut path = vec![(root, 0)];
+            while let Some((node, edge)) = path.last_mut() {
+                match next[*node].get(*edge) {
+                    Some(to) => {
+                        *edge += 1;
+                        if !std::mem::replace(&mut seen[to.0], true) {
+                            path.push((to.0, 0));
+                        }
+                    }
+                    None => {
+                        left.push(NodeId(*node));
+                        path.pop();
+                    }
+                }
+            }
+        }
+        left.reverse();
+        left
+    }
+
+    fn description(&self) -> Description {
+        let nodes = self.nodes.iter().enumerate().map(|(index, (name, element))| Node {
+            id: NodeId(index),
+            name: name.clone(),
+            class: element.class(),
+            outputs: element.outputs(),
+        });
+        let mut edges: Vec<Edge> = self
+            .connections
+            .iter()
+            .map(|&(from, output, to, input)| Edge { from, output, to, input })
+            .collect();
+        edges.sort_by_key(|edge| (edge.from, edge.output));
+        Description { nodes: nodes.collect(), edges }
+    }
+}
+
+fn known(element: &dyn Element) -> String {
+    if element.outputs().is_empty() { "none".to_owned() } else { element.outputs().join(", ") }
+}

@@ -1,0 +1,119 @@
+//! Where packets end up that leave the graph: per port what is to be transmitted, and what is handed to Linux.
+//!
+//! Owned by the worker, which empties them after each run. A port that the worker has no queue of is closed; what is
+//! to leave by it is dropped as `port_down`.
+
+use fib::PortId;
+use port::Packet;
+use wire::Class;
+
+/// What left the graph and waits for the worker.
+#[derive(Default)]
+pub struct Sinks {
+    ports: Vec<Option<Vec<Packet>>>,
+    /// Ports with packets waiting, each once.
+    waiting: Vec<PortId>,
+    punts: Vec<(Packet, Class)>,
+}
+
+impl Sinks {
+    /// Sinks with every port closed.
+    pub fn new() -> Sinks {
+        Sinks { ports: Vec::new(), waiting: Vec::new(), punts: Vec::with_capacity(256) }
+    }
+
+    /// Opens a port for transmission.
+    pub fn open(&mut self, port: PortId) {
+        let index = usize::from(port.0);
+        if self.ports.len() <= index {
+            self.ports.resize_with(index + 1, || None);
+        }
+        self.ports[index].get_or_insert_with(|| Vec::with_capacity(256));
+        self.waiting.reserve(self.ports.len());
+    }
+
+    /// Closes a port and returns what waited for it.
+    pub fn close(&mut self, port: PortId) -> Vec<Packet> {
+        self.waiting.retain(|waiting| *waiting != port);
+        self.ports.get_mut(usize::from(port.0)).and_then(Option::take).unwrap_or_default()
+    }
+
+    /// Shows each port's waiting packets to `each`; what it leaves there keeps waiting.
+    pub fn transmit(&mut self, mut each: impl FnMut(PortId, &mut Vec<Packet>)) {
+        let ports = &mut self.ports;
+        self.waiting.retain(|port| match ports.get_mut(usize::from(port.0)) {
+            Some(Some(packets)) => {
+                each(*port, packets);
+                !packets.is_empty()
+            }
+            _ => false,
+        });
+    }
+
+    /// Takes out what is to be handed to Linux, in order.
+    pub fn punts(&mut self) -> impl Iterator<Item = (Packet, Class)> + '_ {
+        self.punts.drain(..)
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.punts.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, packet: Packet) -> Result<(), Packet> {
+        let port = packet.output;
+        match self.ports.get_mut(usize::from(port.0)) {
+            Some(Some(packets)) => {
+                if packets.is_empty() {
+                    self.waiting.push(port);
+                }
+                packets.push(packet);
+                Ok(())
+            }
+            _ => Err(packet),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn punt(&mut self, packet: Packet, class: Class) {
+        self.punts.push((packet, class));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use port::Pool;
+
+    fn packet(port: u16) -> Packet {
+        let mut packet = Packet::new(&[port as u8]).unwrap();
+        packet.output = PortId(port);
+        packet
+    }
+
+    #[test]
+    fn packets_wait_per_port_until_taken() {
+        Pool::heap(8).install();
+        let mut sinks = Sinks::new();
+        sinks.open(PortId(2));
+        sinks.open(PortId(5));
+        assert!(sinks.push(packet(3)).is_err(), "a closed port refuses");
+        assert!(sinks.push(packet(9)).is_err(), "so does one never heard of");
+        for port in [5, 2, 5] {
+            sinks.push(packet(port)).unwrap();
+        }
+        let mut seen = Vec::new();
+        sinks.transmit(|port, packets| {
+            seen.push((port.0, packets.len()));
+            if port.0 == 5 {
+                packets.truncate(1);
+            } else {
+                packets.clear();
+            }
+        });
+        assert_eq!(seen, [(5, 2), (2, 1)]);
+        assert_eq!(sinks.close(PortId(5)).len(), 1);
+        assert!(sinks.is_empty());
+    }
+}

@@ -24,8 +24,9 @@ fn and_survives_a_restart_of_the_plane() {
         if net.router.is_bifrost() {
             wait_for("the routes by FPM", Duration::from_secs(15), || {
                 let mirror = net.router.show("mirror").unwrap();
-                let routes = mirror["fpm"]["routes"].as_u64();
-                if routes >= Some(3002) { Ok(()) } else { Err(mirror["fpm"].to_string()) }
+                let connected =
+                    mirror["fpm"]["connected"] == true && mirror["fpm"]["frames"].as_u64() > Some(100);
+                if connected && mirror["synced"] == true { Ok(()) } else { Err(mirror.to_string()) }
             })
             .unwrap();
         }

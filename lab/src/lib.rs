@@ -24,6 +24,7 @@ mod ping;
 pub mod prefixes;
 mod process;
 mod router;
+mod routes;
 mod transfer;
 mod wait;
 
@@ -38,5 +39,6 @@ pub use link::End;
 pub use ping::{Ping, PingStatistics};
 pub use process::Process;
 pub use router::{Plane, Router};
+pub use routes::Routes;
 pub use transfer::{Transfer, transfer};
 pub use wait::wait_for;

@@ -9,7 +9,11 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Host, LabError, Process, Result, wait_for};
+use crate::{
+    Host, LabError, Process, Result,
+    routes::{self, Routes},
+    wait_for,
+};
 
 /// Who forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,14 +122,25 @@ impl Router {
         self.host.run(&format!("{program} {arguments} --socket {socket}"))
     }
 
-    /// Waits until the plane's routes are those that Linux has: an audit that began after this call found no difference.
+    /// Waits until the plane's routes are those of Linux's main table: the same prefixes by the same next hops.
+    ///
+    /// # Errors
+    /// [`LabError::Timeout`] with how many differ and the first of them.
     pub fn equals_linux(&self, limit: Duration) -> Result<()> {
-        let audits = |mirror: &Value| mirror["audit"]["completed"].as_u64().unwrap_or(0);
-        let before = audits(&self.show("mirror")?);
         wait_for("the plane's routes to equal Linux's", limit, || {
-            let mirror = self.show("mirror").map_err(|e| e.to_string())?;
-            let equal = mirror["audit"]["differences"].as_u64() == Some(0);
-            if audits(&mirror) >= before + 2 && equal { Ok(()) } else { Err(mirror["audit"].to_string()) }
+            let plane = self.routes().map_err(|e| e.to_string())?;
+            let linux = routes::of_linux(&self.host).map_err(|e| e.to_string())?;
+            routes::compare(&plane, &linux)
+        })
+    }
+
+    /// The routes of the plane's main table.
+    pub fn routes(&self) -> Result<Routes> {
+        let text = self.ask("show routes --json")?;
+        routes::of_plane(&text).ok_or_else(|| LabError::Output {
+            program: "bifrost show routes --json".to_owned(),
+            expected: "a list of routes",
+            got: text.chars().take(300).collect(),
         })
     }
 

@@ -1,1 +1,35 @@
 //! Keeps the plane's tables equal to Linux's.
+//!
+//! ```text
+//!  Linux --netlink--> notifications --.
+//!        --dumps----> reading --------+--> model --changes--> programmer --> fib::Tables
+//!  zebra --FPM------> fpm ------------'      ^                   ^   |
+//!                                            '----- audit -------'   '--> resolver --NTF_USE--> Linux
+//! ```
+//!
+//! - [`netlink`]: messages as checked types, and the sockets.
+//! - [`model`]: what Linux says, kept as Linux says it.
+//! - `reading`: whole tables, to load them or to compare.
+//! - `fpm`: the second source of routes.
+//! - `programmer`: what the model means for packets, written into the tables.
+//! - `resolver`: keeps the neighbours resolved that the tables lead to.
+//! - `audit`: compares all three, round after round, and repairs.
+//! - [`show`]: answers for `show` and `explain`.
+//!
+//! Everything runs in one thread, the control thread, which owns [`Mirror`] and the tables, and in slices: no call
+//! takes much longer than [`Options::slice`].
+
+mod audit;
+mod fpm;
+mod mirror;
+pub mod model;
+pub mod netlink;
+pub mod origin;
+mod programmer;
+mod reading;
+mod resolver;
+
+pub use fpm::{FpmError, FpmOptions};
+pub use mirror::{Mirror, MirrorError, Options, Plane};
+pub use model::Model;
+pub use programmer::Recipe;

@@ -1,0 +1,324 @@
+//! FRR's Forwarding Plane Manager protocol: zebra connects and tells every route that it chose.
+//!
+//! A frame is a header (version 1, type 1 = netlink, length as big-endian u16 that includes the header) and netlink
+//! messages. One frame is one change: zebra updates a route by a withdrawal and an announcement in one frame, and
+//! taken one by one each update would lose packets.
+//!
+//! There is no end-of-table mark. After it (re)connects, zebra tells everything; when it has then been quiet for a
+//! while, what it did not tell again is gone. Until then, and while zebra is away, all that it told stays in force,
+//! for as long as the `hold` option says.
+//!
+//! **What wins.** Each origin has one source. While FPM is in force, routes of FRR's protocols come from FPM, and
+//! what Linux says of them (zebra writes them there too) is known but not used; all other routes, and all
+//! interfaces, addresses and neighbours, come from Linux, and what zebra repeats of those is passed over. FPM comes
+//! into force at the end of zebra's first telling, and goes out of force when `hold` has passed without zebra; until
+//! then and after that Linux's word counts for all. Between routes of one prefix the lowest metric wins, as in Linux.
+
+use crate::netlink::{self, Message, nexthop, route};
+use crate::origin;
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+
+const HEADER: usize = 4;
+const VERSION: u8 = 1;
+const NETLINK: u8 = 1;
+/// Bytes read from the connection at once.
+const READ: usize = 64 * 1024;
+
+const RTM_NEWROUTE: u16 = 24;
+const RTM_DELROUTE: u16 = 25;
+const RTM_NEWNEXTHOP: u16 = 104;
+const RTM_DELNEXTHOP: u16 = 105;
+
+/// How to serve FPM.
+#[derive(Clone, Debug)]
+pub struct FpmOptions {
+    /// Where zebra connects (its default is 127.0.0.1:2620).
+    pub listen: SocketAddr,
+    /// How long zebra's routes stay in force while it is away.
+    pub hold: Duration,
+    /// How long zebra must be quiet after it connects before its telling counts as complete.
+    pub quiet: Duration,
+}
+
+impl FpmOptions {
+    /// The defaults: held for an hour, complete after three quiet seconds.
+    pub fn new(listen: SocketAddr) -> FpmOptions {
+        FpmOptions { listen, hold: Duration::from_secs(3600), quiet: Duration::from_secs(3) }
+    }
+}
+
+/// Why the connection to zebra was closed.
+#[derive(Debug, thiserror::Error)]
+pub enum FpmError {
+    /// Not the protocol.
+    #[error("a frame of FPM version {0}: only version 1 is known; does zebra connect to the right port?")]
+    Version(u8),
+    /// A length that cannot be.
+    #[error("a frame that claims {0} bytes, less than its own header")]
+    Length(usize),
+    /// The connection failed.
+    #[error("the connection failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// What a message from zebra asks.
+#[derive(Debug)]
+pub(crate) enum Told {
+    Route(route::RouteMessage),
+    RouteGone(route::RouteMessage),
+    Object(nexthop::Object),
+    ObjectGone(u32),
+}
+
+/// How the talk with zebra stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Talk {
+    /// No connection, since then.
+    Away(Instant),
+    /// Connected, telling everything; last heard then.
+    Telling(Instant),
+    /// Connected; all was told.
+    Steady,
+}
+
+/// The server side of FPM.
+pub(crate) struct Fpm {
+    listener: TcpListener,
+    stream: Option<TcpStream>,
+    frames: Frames,
+    pub options: FpmOptions,
+    pub talk: Talk,
+    pub connections: u64,
+    pub counters: FpmCounters,
+}
+
+/// What came over FPM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FpmCounters {
+    pub frames: u64,
+    pub messages: u64,
+    pub passed_over: u64,
+    pub malformed: u64,
+}
+
+impl Fpm {
+    pub fn listen(options: FpmOptions) -> io::Result<Fpm> {
+        let listener = TcpListener::bind(options.listen)?;
+        listener.set_nonblocking(true)?;
+        Ok(Fpm {
+            listener,
+            stream: None,
+            frames: Frames::default(),
+            options,
+            talk: Talk::Away(Instant::now()),
+            connections: 0,
+            counters: FpmCounters::default(),
+        })
+    }
+
+    /// Where it listens (the port that the system chose, when 0 was asked for).
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    pub fn fds(&self) -> impl Iterator<Item = RawFd> {
+        std::iter::once(self.listener.as_raw_fd())
+            .chain(self.stream.as_ref().map(|stream| stream.as_raw_fd()))
+    }
+
+    /// Takes a waiting connection; the latest replaces the one before, which zebra has given up. Whether one came.
+    pub fn accept(&mut self, now: Instant) -> bool {
+        let Ok((stream, from)) = self.listener.accept() else {
+            return false;
+        };
+        if stream.set_nonblocking(true).is_err() {
+            return false;
+        }
+        tracing::info!(%from, "zebra connected over FPM");
+        self.stream = Some(stream);
+        self.frames = Frames::default();
+        self.talk = Talk::Telling(now);
+        self.connections += 1;
+        true
+    }
+
+    /// The messages of the next complete frame, in order; `None` when none has arrived.
+    pub fn next_frame(&mut self, now: Instant) -> Option<Vec<Told>> {
+        loop {
+            match self.frames.next() {
+                Ok(Some(frame)) => {
+                    self.counters.frames += 1;
+                    if let Talk::Telling(last) = &mut self.talk {
+                        *last = now;
+                    }
+                    return Some(told(frame, &mut self.counters));
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.hang_up(&error, now);
+                    return None;
+                }
+            }
+            match self.frames.read(self.stream.as_mut()?) {
+                Ok(0) => {
+                    self.hang_up(&FpmError::Io(io::ErrorKind::UnexpectedEof.into()), now);
+                    return None;
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.hang_up(&FpmError::Io(error), now);
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn hang_up(&mut self, reason: &FpmError, now: Instant) {
+        tracing::warn!(%reason, hold = ?self.options.hold, "zebra is away; its routes stay in force");
+        self.stream = None;
+        self.frames = Frames::default();
+        self.talk = Talk::Away(now);
+    }
+}
+
+/// Cuts a stream of bytes into frames.
+#[derive(Default)]
+struct Frames {
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl Frames {
+    fn read(&mut self, from: &mut impl Read) -> io::Result<usize> {
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        let end = self.buffer.len();
+        self.buffer.resize(end + READ, 0);
+        let result = from.read(&mut self.buffer[end..]);
+        self.buffer.truncate(end + result.as_ref().copied().unwrap_or(0));
+        result
+    }
+
+    /// The payload of the next netlink frame; frames of other types are passed over.
+    fn next(&mut self) -> Result<Option<&[u8]>, FpmError> {
+        loop {
+            let Some(&[version, kind, high, low]) = self.buffer[self.start..].first_chunk() else {
+                return Ok(None);
+            };
+            if version != VERSION {
+                return Err(FpmError::Version(version));
+            }
+            let length = usize::from(u16::from_be_bytes([high, low]));
+            if length < HEADER {
+                return Err(FpmError::Length(length));
+            }
+            if self.buffer.len() - self.start < length {
+                return Ok(None);
+            }
+            let payload = self.start + HEADER..self.start + length;
+            self.start += length;
+            if kind == NETLINK {
+                return Ok(Some(&self.buffer[payload]));
+            }
+        }
+    }
+}
+
+/// The messages of a frame that concern routes.
+fn told(frame: &[u8], counters: &mut FpmCounters) -> Vec<Told> {
+    let mut messages = netlink::messages(frame);
+    let mut all = Vec::new();
+    for message in messages.by_ref() {
+        counters.messages += 1;
+        match parse(message) {
+            Some(Some(told)) => all.push(told),
+            Some(None) => counters.passed_over += 1,
+            None => counters.malformed += 1,
+        }
+    }
+    counters.malformed += u64::from(messages.torn());
+    all
+}
+
+/// `Some(None)` = nothing for us (MPLS labels, MAC addresses, routes that Linux tells).
+fn parse(message: Message<'_>) -> Option<Option<Told>> {
+    let ip = matches!(message.body.first(), Some(&(netlink::IPV4 | netlink::IPV6)));
+    Some(match message.kind {
+        RTM_NEWROUTE | RTM_DELROUTE if !ip => None,
+        RTM_NEWROUTE => {
+            Some(route::parse(message.body)?).filter(|route| origin::is_frr(route.protocol)).map(Told::Route)
+        }
+        // Some versions leave the protocol out of a withdrawal; what was not told by FPM is not found, and so stays.
+        RTM_DELROUTE => Some(Told::RouteGone(route::parse(message.body)?)),
+        RTM_NEWNEXTHOP => Some(Told::Object(nexthop::parse(message.body)?)),
+        RTM_DELNEXTHOP => Some(Told::ObjectGone(nexthop::parse(message.body)?.id)),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::request::tests_route_message;
+
+    fn frame(payload: &[u8]) -> Vec<u8> {
+        let length = (HEADER + payload.len()) as u16;
+        [&[VERSION, NETLINK][..], &length.to_be_bytes(), payload].concat()
+    }
+
+    #[test]
+    fn frames_come_out_whole_however_the_bytes_arrive() {
+        let one = frame(&tests_route_message());
+        let stream = [one.clone(), vec![VERSION, 2, 0, 6, 9, 9], one.clone()].concat();
+        for piece in 1..stream.len() {
+            let mut frames = Frames::default();
+            let mut found = 0;
+            for mut chunk in stream.chunks(piece) {
+                frames.read(&mut chunk).unwrap();
+                while let Some(payload) = frames.next().unwrap() {
+                    assert_eq!(payload, tests_route_message());
+                    found += 1;
+                }
+            }
+            assert_eq!(found, 2);
+        }
+    }
+
+    #[test]
+    fn hostile_bytes_are_refused_or_ignored() {
+        let mut state = 1u64;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let mut counters = FpmCounters::default();
+        let mut refused = 0;
+        for _ in 0..100_000 {
+            let mut bytes = frame(&tests_route_message());
+            for _ in 0..random() % 5 {
+                let at = random() as usize % bytes.len();
+                bytes[at] = random() as u8;
+            }
+            let mut frames = Frames::default();
+            frames.read(&mut bytes.as_slice()).unwrap();
+            loop {
+                match frames.next() {
+                    Ok(Some(payload)) => drop(told(payload, &mut counters)),
+                    Ok(None) => break,
+                    Err(_) => {
+                        refused += 1;
+                        break;
+                    }
+                }
+            }
+        }
+        assert!(refused > 0 && counters.malformed > 0 && counters.passed_over > 0);
+    }
+}

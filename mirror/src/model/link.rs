@@ -1,0 +1,146 @@
+//! Interfaces, and the settings of each that decide forwarding.
+
+use crate::netlink::link::LinkMessage;
+use crate::netlink::netconf::{ALL, NetconfMessage};
+use std::collections::{BTreeMap, HashMap};
+use wire::Mac;
+
+/// An interface of Linux.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its index: its identity until it is deleted. Recreated under the same name, it has another.
+    pub ifindex: u32,
+    /// Its name.
+    pub name: String,
+    /// Its Ethernet address.
+    pub mac: Option<Mac>,
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// Switched on by the operator.
+    pub up: bool,
+    /// Has carrier and can carry packets.
+    pub running: bool,
+    /// The loopback.
+    pub loopback: bool,
+    /// What made it: `veth`, `bond`...; `None` for hardware.
+    pub kind: Option<String>,
+    /// Index of the bond, bridge or VRF that it belongs to.
+    pub master: Option<u32>,
+    /// Linux forwards IPv4 packets that arrive here.
+    pub forwarding4: bool,
+    /// Linux forwards IPv6 packets (one setting for all interfaces).
+    pub forwarding6: bool,
+    /// IPv4 reverse-path filter in force: 0 off, 1 strict, 2 loose.
+    pub rp_filter: u8,
+    /// IPv4 routes by this interface are passed over while it has no carrier.
+    pub ignore_linkdown4: bool,
+    /// The same for IPv6.
+    pub ignore_linkdown6: bool,
+}
+
+/// All interfaces.
+#[derive(Default)]
+pub struct Links {
+    links: BTreeMap<u32, Link>,
+    settings: HashMap<(bool, i32), Settings>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Settings {
+    forwarding: bool,
+    rp_filter: u8,
+    ignore_linkdown: bool,
+}
+
+impl Links {
+    /// The interface with this index.
+    pub fn by_index(&self, ifindex: u32) -> Option<&Link> {
+        self.links.get(&ifindex)
+    }
+
+    /// The interface with this name.
+    pub fn by_name(&self, name: &str) -> Option<&Link> {
+        self.links.values().find(|link| link.name == name)
+    }
+
+    /// All, by index.
+    pub fn iter(&self) -> impl Iterator<Item = &Link> {
+        self.links.values()
+    }
+
+    /// Takes in what a message says; whether anything changed.
+    pub(crate) fn set(&mut self, message: &LinkMessage) -> bool {
+        let link = self.completed(message);
+        let changed = self.links.get(&link.ifindex) != Some(&link);
+        if changed {
+            self.links.insert(link.ifindex, link);
+        }
+        changed
+    }
+
+    /// Whether the message says what is known.
+    pub(crate) fn agrees(&self, message: &LinkMessage) -> bool {
+        self.links.get(&message.ifindex) == Some(&self.completed(message))
+    }
+
+    /// Forgets an interface; whether it was known.
+    pub(crate) fn remove(&mut self, ifindex: u32) -> bool {
+        self.settings.retain(|(_, index), _| *index != ifindex as i32);
+        self.links.remove(&ifindex).is_some()
+    }
+
+    /// Takes in settings; the interfaces that they change.
+    pub(crate) fn configure(&mut self, message: &NetconfMessage) -> Vec<u32> {
+        let settings = self.settings.entry((message.ipv6, message.ifindex)).or_default();
+        settings.forwarding = message.forwarding.unwrap_or(settings.forwarding);
+        settings.rp_filter = message.rp_filter.unwrap_or(settings.rp_filter);
+        settings.ignore_linkdown = message.ignore_linkdown.unwrap_or(settings.ignore_linkdown);
+        let mut changed = Vec::new();
+        for ifindex in self.links.keys().copied().collect::<Vec<_>>() {
+            if message.ifindex != ALL && message.ifindex != ifindex as i32 {
+                continue;
+            }
+            let mut link = self.links[&ifindex].clone();
+            self.apply_settings(&mut link);
+            if self.links[&ifindex] != link {
+                self.links.insert(ifindex, link);
+                changed.push(ifindex);
+            }
+        }
+        changed
+    }
+
+    fn completed(&self, message: &LinkMessage) -> Link {
+        let flag = |flag: i32| message.flags & flag as u32 != 0;
+        let mut link = Link {
+            ifindex: message.ifindex,
+            name: message.name.clone(),
+            mac: message.mac.map(Mac),
+            mtu: message.mtu,
+            up: flag(libc::IFF_UP),
+            running: flag(libc::IFF_RUNNING),
+            loopback: flag(libc::IFF_LOOPBACK),
+            kind: message.kind.clone(),
+            master: message.master,
+            forwarding4: false,
+            forwarding6: false,
+            rp_filter: 0,
+            ignore_linkdown4: false,
+            ignore_linkdown6: false,
+        };
+        self.apply_settings(&mut link);
+        link
+    }
+
+    /// Which of `conf/all` and `conf/<interface>` counts is Linux's own choice, setting by setting
+    /// (Documentation/networking/ip-sysctl.rst).
+    fn apply_settings(&self, link: &mut Link) {
+        let of = |ipv6, index| self.settings.get(&(ipv6, index)).copied().unwrap_or_default();
+        let own4 = of(false, link.ifindex as i32);
+        link.forwarding4 = own4.forwarding;
+        link.rp_filter = own4.rp_filter.max(of(false, ALL).rp_filter);
+        link.ignore_linkdown4 = own4.ignore_linkdown;
+        link.forwarding6 = of(true, ALL).forwarding;
+        link.ignore_linkdown6 = of(true, link.ifindex as i32).ignore_linkdown;
+    }
+}

@@ -1,0 +1,191 @@
+//! What Linux says, kept as Linux says it: interfaces, addresses, neighbours, next-hop objects and routes.
+//!
+//! The model knows nothing of the plane's tables. It takes in messages, and notes in [`Changes`] what they changed;
+//! the programmer turns that into tables.
+
+mod link;
+mod neighbour;
+mod route;
+mod routes;
+mod target;
+
+pub use link::{Link, Links};
+pub use neighbour::{Neighbour, Neighbours};
+pub use route::{Kind, Route, Table};
+pub(crate) use routes::host;
+pub use routes::{Counts, Effect, Routes};
+pub use target::{Objects, Path, Source, Target, TargetId, Targets, Ways};
+
+use crate::netlink::address::Address;
+use crate::netlink::link::LinkMessage;
+use crate::netlink::neighbour::NeighbourMessage;
+use crate::netlink::netconf::NetconfMessage;
+use crate::netlink::nexthop::Object;
+use ipnet::IpNet;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// See the module's description.
+#[derive(Default)]
+pub struct Model {
+    /// Interfaces.
+    pub links: Links,
+    /// Neighbours.
+    pub neighbours: Neighbours,
+    /// Next-hop objects.
+    pub objects: Objects,
+    /// Routes.
+    pub routes: Routes,
+    addresses: BTreeMap<(u32, IpNet), Address>,
+}
+
+/// What messages changed, for the programmer.
+#[derive(Default)]
+pub struct Changes {
+    /// Prefixes whose routes changed.
+    pub prefixes: Vec<IpNet>,
+    /// Interfaces that are new or changed.
+    pub links: Vec<u32>,
+    /// Interfaces that are gone.
+    pub links_gone: Vec<u32>,
+    /// Neighbours that are new, changed or gone.
+    pub neighbours: Vec<(u32, IpAddr)>,
+    /// Next-hop objects that are new, changed or gone.
+    pub objects: Vec<(Source, u32)>,
+    /// Addresses that this machine got.
+    pub locals_added: Vec<IpAddr>,
+    /// Addresses that it no longer has.
+    pub locals_removed: Vec<IpAddr>,
+    /// Linux deletes routes on such an event without telling: read again what it has.
+    pub suspect: Suspect,
+}
+
+/// What must be read again, because an event changed it silently.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Suspect {
+    /// IPv4 routes.
+    pub routes4: bool,
+    /// IPv6 routes.
+    pub routes6: bool,
+    /// Next-hop objects.
+    pub objects: bool,
+}
+
+impl Suspect {
+    /// Whether anything is suspect.
+    pub fn any(self) -> bool {
+        self.routes4 || self.routes6 || self.objects
+    }
+}
+
+impl Model {
+    /// Addresses of interfaces, by interface.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.addresses.values()
+    }
+
+    /// Whether `address` is this machine's.
+    pub fn is_local(&self, address: IpAddr) -> bool {
+        self.addresses.values().any(|own| own.net.addr() == address)
+    }
+
+    pub(crate) fn set_link(&mut self, message: &LinkMessage, changes: &mut Changes) {
+        let before = self.links.by_index(message.ifindex).map(|link| (link.up, link.running));
+        if !self.links.set(message) {
+            return;
+        }
+        changes.links.push(message.ifindex);
+        let after = self.links.by_index(message.ifindex).map(|link| (link.up, link.running));
+        if let (Some((up, running)), Some((now_up, now_running))) = (before, after) {
+            // IPv4 routes vanish with an interface switched off, objects also with the carrier: fib_sync_down_dev and
+            // nexthop_flush_dev send no messages.
+            changes.suspect.routes4 |= up && !now_up;
+            changes.suspect.objects |= (up && !now_up) || (running && !now_running);
+        }
+    }
+
+    pub(crate) fn remove_link(&mut self, ifindex: u32, changes: &mut Changes) {
+        if !self.links.remove(ifindex) {
+            return;
+        }
+        changes.links_gone.push(ifindex);
+        changes.suspect.routes4 = true;
+        changes.suspect.routes6 = true;
+        changes.suspect.objects = true;
+        let own: Vec<_> = self.addresses.range((ifindex, least())..).map(|(key, _)| *key).collect();
+        for key in own.into_iter().take_while(|key| key.0 == ifindex) {
+            self.remove_address(key, changes);
+        }
+        let neighbours: Vec<_> =
+            self.neighbours.iter().filter(|(index, ..)| *index == ifindex).map(|n| n.1).collect();
+        for address in neighbours {
+            self.remove_neighbour(ifindex, address, changes);
+        }
+    }
+
+    pub(crate) fn configure(&mut self, message: &NetconfMessage, changes: &mut Changes) {
+        changes.links.extend(self.links.configure(message));
+    }
+
+    pub(crate) fn set_address(&mut self, message: &Address, changes: &mut Changes) {
+        let address = message.net.addr();
+        let new = !self.is_local(address);
+        self.addresses.insert((message.ifindex, message.net), message.clone());
+        if new {
+            changes.locals_added.push(address);
+        }
+    }
+
+    pub(crate) fn address_agrees(&self, message: &Address) -> bool {
+        self.addresses.contains_key(&(message.ifindex, message.net))
+    }
+
+    pub(crate) fn remove_address(&mut self, key: (u32, IpNet), changes: &mut Changes) {
+        if self.addresses.remove(&key).is_none() {
+            return;
+        }
+        // Routes that prefer this source address go silently (fib_sync_down_addr).
+        changes.suspect.routes4 |= key.1.addr().is_ipv4();
+        if !self.is_local(key.1.addr()) {
+            changes.locals_removed.push(key.1.addr());
+        }
+    }
+
+    pub(crate) fn set_neighbour(&mut self, message: &NeighbourMessage, changes: &mut Changes) {
+        let agrees = self.neighbours.agrees(message);
+        self.neighbours.set(message);
+        if !agrees {
+            changes.neighbours.push((message.ifindex, message.address));
+        }
+    }
+
+    pub(crate) fn remove_neighbour(&mut self, ifindex: u32, address: IpAddr, changes: &mut Changes) {
+        if self.neighbours.remove(ifindex, address) {
+            changes.neighbours.push((ifindex, address));
+        }
+    }
+
+    pub(crate) fn set_object(&mut self, source: Source, object: &Object, changes: &mut Changes) {
+        if self.objects.set(source, object) {
+            changes.objects.push((source, object.id));
+            changes
+                .objects
+                .extend(self.objects.groups_of(source, object.id).into_iter().map(|id| (source, id)));
+        }
+    }
+
+    pub(crate) fn remove_object(&mut self, source: Source, id: u32, changes: &mut Changes) {
+        let groups = self.objects.groups_of(source, id);
+        if self.objects.remove(source, id) {
+            changes.objects.push((source, id));
+            changes.objects.extend(groups.into_iter().map(|id| (source, id)));
+            // Linux deletes the routes that use it; those of IPv4 silently.
+            changes.suspect.routes4 |= source == Source::Netlink;
+            changes.suspect.routes6 |= source == Source::Netlink;
+        }
+    }
+}
+
+fn least() -> IpNet {
+    IpNet::V4(Default::default())
+}

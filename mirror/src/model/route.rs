@@ -1,0 +1,137 @@
+//! One route of a prefix.
+
+use super::target::{Source, TargetId};
+
+/// Which of the two tables that Bifrost uses. Linux looks into `local` first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// Table 255: the machine's own addresses.
+    Local,
+    /// Table 254.
+    Main,
+}
+
+impl Table {
+    /// The table with this number, if it is one of the two.
+    pub fn from_number(number: u32) -> Option<Table> {
+        match number {
+            254 => Some(Table::Main),
+            255 => Some(Table::Local),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Local => "local",
+            Table::Main => "main",
+        }
+    }
+}
+
+/// What a route does (`RTN_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Forwards.
+    Unicast,
+    /// Belongs to this machine.
+    Local,
+    /// A subnet's broadcast address.
+    Broadcast,
+    /// An anycast address of this machine.
+    Anycast,
+    /// A group.
+    Multicast,
+    /// Drops silently.
+    Blackhole,
+    /// Drops, and says host unreachable.
+    Unreachable,
+    /// Drops, and says administratively prohibited.
+    Prohibit,
+    /// Ends the search in this table.
+    Throw,
+    /// One that Linux may get in future.
+    Other,
+}
+
+impl Kind {
+    /// From `RTN_*`.
+    pub fn from_number(number: u8) -> Kind {
+        match number {
+            1 => Kind::Unicast,
+            2 => Kind::Local,
+            3 => Kind::Broadcast,
+            4 => Kind::Anycast,
+            5 => Kind::Multicast,
+            6 => Kind::Blackhole,
+            7 => Kind::Unreachable,
+            8 => Kind::Prohibit,
+            9 => Kind::Throw,
+            _ => Kind::Other,
+        }
+    }
+
+    /// Its name, as `ip route` writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Unicast => "unicast",
+            Kind::Local => "local",
+            Kind::Broadcast => "broadcast",
+            Kind::Anycast => "anycast",
+            Kind::Multicast => "multicast",
+            Kind::Blackhole => "blackhole",
+            Kind::Unreachable => "unreachable",
+            Kind::Prohibit => "prohibit",
+            Kind::Throw => "throw",
+            Kind::Other => "other",
+        }
+    }
+
+    /// Whether packets that match go nowhere, so that where the route points does not matter.
+    pub(crate) fn rejects(self) -> bool {
+        matches!(self, Kind::Blackhole | Kind::Unreachable | Kind::Prohibit | Kind::Throw)
+    }
+}
+
+/// A route, without its prefix.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Priority: the lowest wins.
+    pub metric: u32,
+    /// Where it points.
+    pub target: TargetId,
+    /// Path MTU that the route sets for forwarded packets, bytes; 0 = the interface's alone counts.
+    pub mtu: u32,
+    /// Its table.
+    pub table: Table,
+    /// Who told it.
+    pub source: Source,
+    /// What it does.
+    pub kind: Kind,
+    /// Who made it (`RTPROT_*`); see [`crate::origin`].
+    pub origin: u8,
+    /// Type of service it is restricted to; 0 = none.
+    pub tos: u8,
+    /// Rank by router preference (RFC 4191): 0 high, 1 medium, 2 low.
+    pub preference: u8,
+    /// Only for some packets (type of service, source prefix): counted, not used.
+    pub restricted: bool,
+    /// The read in which Linux last told it.
+    pub(crate) seen: u8,
+}
+
+impl Route {
+    /// The order in which Linux considers the routes of one prefix.
+    pub(crate) fn rank(&self) -> (Table, u8, u32) {
+        (self.table, self.tos, self.metric)
+    }
+
+    /// Whether both say the same.
+    pub(crate) fn same(&self, other: &Route) -> bool {
+        self.rank() == other.rank()
+            && (self.source, self.target, self.kind, self.origin)
+                == (other.source, other.target, other.kind, other.origin)
+            && (self.mtu, self.preference, self.restricted) == (other.mtu, other.preference, other.restricted)
+    }
+}

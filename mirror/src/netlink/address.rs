@@ -1,0 +1,46 @@
+//! `RTM_NEWADDR` and `RTM_DELADDR`.
+
+use super::{IPV4, IPV6, address, attributes_after, u32_at, u32_value};
+use ipnet::IpNet;
+
+const FIXED: usize = 8;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFA_FLAGS: u16 = 8;
+
+/// An address of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The interface.
+    pub ifindex: u32,
+    /// The address with its subnet's length, host bits kept.
+    pub net: IpNet,
+    /// `RT_SCOPE_*`: 0 everywhere, 253 on this link, 254 on this machine.
+    pub scope: u8,
+    /// `IFA_F_*`: secondary, deprecated, tentative...
+    pub flags: u32,
+}
+
+/// Parses the body.
+pub fn parse(body: &[u8]) -> Option<Address> {
+    let family = *body.first()?;
+    let length = *body.get(1)?;
+    let mut flags = u32::from(*body.get(2)?);
+    let scope = *body.get(3)?;
+    let ifindex = u32_at(body, 4)?;
+    let mut own = None;
+    for (kind, value) in attributes_after(body, FIXED)? {
+        match kind {
+            // On a point-to-point link IFA_ADDRESS is the peer's; IFA_LOCAL, when there, is ours.
+            IFA_ADDRESS => own = own.or(Some(address(value)?)),
+            IFA_LOCAL => own = Some(address(value)?),
+            IFA_FLAGS => flags = u32_value(value)?,
+            _ => {}
+        }
+    }
+    let own = own?;
+    if (family == IPV4) != own.is_ipv4() || (family == IPV6) != own.is_ipv6() {
+        return None;
+    }
+    Some(Address { ifindex, net: IpNet::new(own, length).ok()?, scope, flags })
+}

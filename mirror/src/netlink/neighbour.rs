@@ -1,0 +1,47 @@
+//! `RTM_NEWNEIGH` and `RTM_DELNEIGH`.
+
+use super::{IPV4, IPV6, address, attributes_after, mac, u16_at, u32_at};
+use std::net::IpAddr;
+
+const FIXED: usize = 12;
+const NDA_DST: u16 = 1;
+const NDA_LLADDR: u16 = 2;
+const NTF_PROXY: u8 = 0x08;
+
+/// What a neighbour message says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NeighbourMessage {
+    /// The interface behind which the neighbour is.
+    pub ifindex: u32,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its Ethernet address, as far as known.
+    pub mac: Option<[u8; 6]>,
+    /// `NUD_*`.
+    pub state: u16,
+    /// `NTF_*`: extern learn, router...
+    pub flags: u8,
+}
+
+/// Parses the body; `None` also for entries of bridges, and for addresses that this machine answers for (proxy),
+/// which are no neighbours.
+pub fn parse(body: &[u8]) -> Option<NeighbourMessage> {
+    let family = *body.first()?;
+    let ifindex = u32_at(body, 4)?;
+    let state = u16_at(body, 8)?;
+    let flags = *body.get(10)?;
+    if (family != IPV4 && family != IPV6) || flags & NTF_PROXY != 0 {
+        return None;
+    }
+    let mut to = None;
+    let mut link_layer = None;
+    for (kind, value) in attributes_after(body, FIXED)? {
+        match kind {
+            NDA_DST => to = Some(address(value)?),
+            NDA_LLADDR => link_layer = mac(value),
+            _ => {}
+        }
+    }
+    let to = to.filter(|address| address.is_ipv4() == (family == IPV4))?;
+    Some(NeighbourMessage { ifindex, address: to, mac: link_layer, state, flags })
+}

@@ -1,0 +1,143 @@
+//! The mirror's netlink sockets.
+//!
+//! One socket hears what changes, one sends wishes about neighbours, and each dump has a socket of its own: closing it
+//! ends the dump, and its messages cannot mix with others. The kernel makes a dump's next piece when the last is read,
+//! so a dump that is read slowly costs nothing in between.
+//!
+//! Sockets belong to the network namespace of the thread that opens them; the thread that owns the mirror must stay in
+//! one.
+
+use super::request::{self, What};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use nix::sys::socket::{setsockopt, sockopt};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+/// Larger than any datagram that the kernel sends here (it limits dumps to 32 KiB).
+const DATAGRAM: usize = 64 * 1024;
+
+const GROUPS: [u32; 9] = [
+    1,  // RTNLGRP_LINK
+    3,  // RTNLGRP_NEIGH
+    5,  // RTNLGRP_IPV4_IFADDR
+    7,  // RTNLGRP_IPV4_ROUTE
+    9,  // RTNLGRP_IPV6_IFADDR
+    11, // RTNLGRP_IPV6_ROUTE
+    24, // RTNLGRP_IPV4_NETCONF
+    25, // RTNLGRP_IPV6_NETCONF
+    32, // RTNLGRP_NEXTHOP
+];
+
+/// Hears every change.
+pub struct Notifications {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+/// What [`Notifications::receive`] found.
+pub enum Received<'a> {
+    /// Messages.
+    Messages(&'a [u8]),
+    /// Nothing waits.
+    Nothing,
+    /// The socket overflowed: messages were lost.
+    Lost,
+}
+
+impl Notifications {
+    /// Subscribes. `receive_buffer` in bytes; a process without `CAP_NET_ADMIN` gets what the system allows.
+    pub fn open(receive_buffer: usize) -> io::Result<Notifications> {
+        let socket = open()?;
+        let fd = borrow(&socket);
+        if setsockopt(&fd, sockopt::RcvBufForce, &receive_buffer).is_err() {
+            setsockopt(&fd, sockopt::RcvBuf, &receive_buffer)?;
+        }
+        for group in GROUPS {
+            socket.add_membership(group)?;
+        }
+        Ok(Notifications { socket, buffer: vec![0; DATAGRAM] })
+    }
+
+    /// One datagram, without waiting.
+    pub fn receive(&mut self) -> io::Result<Received<'_>> {
+        match receive(&self.socket, &mut self.buffer) {
+            Ok(length) => Ok(Received::Messages(&self.buffer[..length])),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Received::Nothing),
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(Received::Lost),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsRawFd for Notifications {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// One table of Linux being read.
+pub struct Dump {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+impl Dump {
+    /// Asks for `what`.
+    pub fn start(what: What) -> io::Result<Dump> {
+        let socket = open()?;
+        socket.set_netlink_get_strict_chk(true)?;
+        socket.send(&request::dump(what), 0)?;
+        Ok(Dump { socket, buffer: vec![0; DATAGRAM] })
+    }
+
+    /// The next piece. The kernel makes it while this call runs.
+    pub fn receive(&mut self) -> io::Result<&[u8]> {
+        let length = receive(&self.socket, &mut self.buffer)?;
+        Ok(&self.buffer[..length])
+    }
+}
+
+/// Sends wishes about neighbours; the outcome arrives as a notification.
+pub struct Requests {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+impl Requests {
+    /// Opens it.
+    pub fn open() -> io::Result<Requests> {
+        Ok(Requests { socket: open()?, buffer: vec![0; DATAGRAM] })
+    }
+
+    /// Asks Linux to resolve or refresh a neighbour. Whether it can is heard in the notifications; what it answers
+    /// here (say, the interface has just gone) changes nothing.
+    pub fn resolve(&mut self, ifindex: u32, address: IpAddr) -> io::Result<()> {
+        self.socket.send(&request::resolve(ifindex, address), 0)?;
+        while receive(&self.socket, &mut self.buffer).is_ok() {}
+        Ok(())
+    }
+}
+
+fn open() -> io::Result<Socket> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.set_non_blocking(true)?;
+    Ok(socket)
+}
+
+/// One datagram from the kernel; what other processes send is passed over.
+fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        let mut space = &mut *buffer;
+        let (length, sender) = socket.recv_from(&mut space, 0)?;
+        if sender.port_number() == 0 {
+            return Ok(length);
+        }
+    }
+}
+
+fn borrow(socket: &Socket) -> BorrowedFd<'_> {
+    socket.as_fd()
+}

@@ -1,0 +1,489 @@
+//! From the model to the plane's tables.
+//!
+//! For each prefix, what the tables hold is a function of the model ([`Programmer::desired`]): the best route's
+//! recipe, or, inside a connected network, the way to one known host. A change marks the prefixes it may affect;
+//! programming a prefix means computing that function and writing the result, so it does not matter how often or in
+//! which order prefixes are marked, and the audit is the same function once more.
+//!
+//! Whatever cannot be decided at once is Linux's until it is (a next hop that says `Punt`): a target whose interfaces
+//! went down is redirected to Linux in one store, and the prefixes are then worked through in slices for their next
+//! best route ([`Programmer::rescan`]).
+//!
+//! A table without room: the missing prefix must not fall to a shorter one, which may lead elsewhere. The longest
+//! prefix that covers it becomes Linux's (a *shield*) until there is room.
+
+mod adjacency;
+mod hops;
+mod recipe;
+
+pub(crate) use adjacency::Key as AdjacencyKey;
+pub use recipe::Recipe;
+
+use crate::model::{Changes, Kind, Model, Neighbour, Route, Source, Target, TargetId, host};
+use crate::origin;
+use fib::{AdjacencyId, FibError, NextHop, NextHopId, PortId, Tables};
+use hops::Hops;
+use ipnet::IpNet;
+use recipe::Ports;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Instant;
+
+/// Prefixes between two looks at the clock.
+const BETWEEN_CLOCKS: usize = 64;
+
+/// See the module's description.
+pub(crate) struct Programmer {
+    ports: Ports,
+    pub hops: Hops,
+    linux: Option<NextHopId>,
+    pending: VecDeque<IpNet>,
+    rescan: Rescan,
+    liveness: HashMap<u32, (bool, bool, bool, bool)>,
+    objects: HashMap<TargetId, recipe::Nature>,
+    /// Whether zebra's routes count, instead of what Linux says of FRR's protocols.
+    fpm: bool,
+    missing: BTreeSet<IpNet>,
+    shields: BTreeSet<IpNet>,
+    written: [usize; 2],
+    overflows: u64,
+    failures: u64,
+}
+
+/// How far the walk over all prefixes has come.
+enum Rescan {
+    Idle,
+    After(Option<IpNet>),
+}
+
+impl Programmer {
+    pub fn new() -> Programmer {
+        Programmer {
+            ports: Ports::new(),
+            hops: Hops::default(),
+            linux: None,
+            pending: VecDeque::new(),
+            rescan: Rescan::Idle,
+            liveness: HashMap::new(),
+            objects: HashMap::new(),
+            fpm: false,
+            missing: BTreeSet::new(),
+            shields: BTreeSet::new(),
+            written: [0; 2],
+            overflows: 0,
+            failures: 0,
+        }
+    }
+
+    /// Which port an interface is.
+    pub fn port(&self, ifindex: u32) -> Option<PortId> {
+        self.ports.get(&ifindex).copied()
+    }
+
+    /// Prefixes that found no room in the tables, and how often that happened.
+    pub fn overflow(&self) -> (usize, u64) {
+        (self.missing.len(), self.overflows)
+    }
+
+    /// Writes that the tables refused for other reasons than room.
+    pub fn failures(&self) -> u64 {
+        self.failures
+    }
+
+    /// Whether everything marked has been programmed.
+    pub fn idle(&self) -> bool {
+        self.pending.is_empty() && matches!(self.rescan, Rescan::Idle)
+    }
+
+    /// Makes an interface Bifrost's (`Some`), or no longer (`None`).
+    pub fn bind(&mut self, ifindex: u32, port: Option<PortId>, model: &Model, tables: &mut Tables) {
+        let before = match port {
+            Some(port) => self.ports.insert(ifindex, port),
+            None => self.ports.remove(&ifindex),
+        };
+        if before == port {
+            return;
+        }
+        for id in self.hops.using_link(model, ifindex) {
+            self.refresh(id, model, tables);
+        }
+        let hosts = model.neighbours.iter().filter(|(index, ..)| *index == ifindex);
+        self.pending.extend(hosts.map(|(_, address, _)| host(address)));
+    }
+
+    /// Chooses whether zebra's routes count.
+    pub fn use_fpm(&mut self, fpm: bool) {
+        if self.fpm != fpm {
+            self.fpm = fpm;
+            self.rescan_all();
+        }
+    }
+
+    /// Whether zebra's routes count.
+    pub fn uses_fpm(&self) -> bool {
+        self.fpm
+    }
+
+    /// Starts (again) the walk over all prefixes.
+    pub fn rescan_all(&mut self) {
+        self.rescan = Rescan::After(None);
+    }
+
+    /// Takes over what changed. Next hops and adjacencies are written at once, prefixes when [`Programmer::work`] is
+    /// called.
+    pub fn take(&mut self, changes: &mut Changes, model: &Model, tables: &mut Tables) {
+        for ifindex in changes.links_gone.drain(..) {
+            self.bind(ifindex, None, model, tables);
+            self.liveness.remove(&ifindex);
+            self.refresh_link(ifindex, model, tables);
+            self.rescan_all();
+        }
+        for ifindex in std::mem::take(&mut changes.links) {
+            self.link_changed(ifindex, model, tables);
+        }
+        for (source, id) in std::mem::take(&mut changes.objects) {
+            let Some(target) = model.routes.targets().find(&Target::Object(source, id)) else {
+                continue;
+            };
+            self.hops.of_target(target).into_iter().for_each(|id| self.refresh(id, model, tables));
+            // Only a change of nature concerns the prefixes; else the next hop's one store was all.
+            let nature = recipe::nature(model, target);
+            if self.objects.insert(target, nature) != Some(nature) {
+                self.rescan_all();
+            }
+        }
+        for (ifindex, address) in std::mem::take(&mut changes.neighbours) {
+            match self.hops.adjacencies.refresh_neighbour(ifindex, address, model, tables) {
+                Ok(users) => users.into_iter().for_each(|id| self.refresh(id, model, tables)),
+                Err(error) => self.note(&error),
+            }
+            if self.ports.contains_key(&ifindex) {
+                self.pending.push_back(host(address));
+            }
+        }
+        for prefix in changes.prefixes.drain(..) {
+            self.pending.push_back(prefix);
+            if prefix.prefix_len() < prefix.max_prefix_len() {
+                let hosts = model.neighbours.within(prefix.network(), prefix.broadcast());
+                self.pending.extend(hosts.map(|(_, address, _)| host(address)));
+            }
+        }
+    }
+
+    fn link_changed(&mut self, ifindex: u32, model: &Model, tables: &mut Tables) {
+        let Some(link) = model.links.by_index(ifindex) else {
+            return;
+        };
+        if let Err(error) = self.hops.adjacencies.refresh_link(ifindex, model, tables) {
+            self.note(&error);
+        }
+        let liveness = (link.up, link.running, link.ignore_linkdown4, link.ignore_linkdown6);
+        if self.liveness.insert(ifindex, liveness) != Some(liveness) {
+            self.refresh_link(ifindex, model, tables);
+            self.rescan_all();
+        }
+    }
+
+    fn refresh_link(&mut self, ifindex: u32, model: &Model, tables: &mut Tables) {
+        for id in self.hops.using_link(model, ifindex) {
+            self.refresh(id, model, tables);
+        }
+    }
+
+    fn refresh(&mut self, id: NextHopId, model: &Model, tables: &mut Tables) {
+        if let Err(error) = self.hops.refresh(id, model, &self.ports, tables) {
+            self.note(&error);
+        }
+    }
+
+    /// Programs what is marked until `deadline`; whether more waits.
+    pub fn work(&mut self, model: &mut Model, tables: &mut Tables, deadline: Instant) -> bool {
+        loop {
+            for _ in 0..BETWEEN_CLOCKS {
+                let Some(prefix) = self.pending.pop_front() else {
+                    break;
+                };
+                self.program(prefix, model, tables);
+            }
+            if Instant::now() >= deadline {
+                return !self.idle();
+            }
+            if self.pending.is_empty() && !self.rescan_step(model, tables) {
+                return false;
+            }
+        }
+    }
+
+    /// A few prefixes of the walk; whether it goes on.
+    fn rescan_step(&mut self, model: &mut Model, tables: &mut Tables) -> bool {
+        let Rescan::After(after) = self.rescan else {
+            return false;
+        };
+        let next: Vec<IpNet> =
+            model.routes.after(after).map(|(prefix, _)| prefix).take(BETWEEN_CLOCKS).collect();
+        for prefix in &next {
+            if !self.is_programmed(*prefix, model, tables) {
+                self.program(*prefix, model, tables);
+                let hosts = model.neighbours.within(prefix.network(), prefix.broadcast());
+                self.pending.extend(hosts.map(|(_, address, _)| host(address)));
+            }
+        }
+        self.rescan = match next.last() {
+            Some(last) => Rescan::After(Some(*last)),
+            None => {
+                self.pending.extend(model.neighbours.iter().map(|(_, address, _)| host(address)));
+                Rescan::Idle
+            }
+        };
+        true
+    }
+
+    /// Whether the tables hold for `prefix` what the model says.
+    pub fn is_programmed(&self, prefix: IpNet, model: &Model, tables: &Tables) -> bool {
+        let has = at(tables, prefix);
+        match self.recipe_of(prefix, model) {
+            Some(recipe) => has.is_some() && has == self.hops.find(&recipe),
+            None => has.is_none(),
+        }
+    }
+
+    /// Writes what the model says of `prefix`.
+    pub fn program(&mut self, prefix: IpNet, model: &mut Model, tables: &mut Tables) {
+        if !self.missing.is_empty() {
+            self.missing.remove(&prefix);
+            if prefix.prefix_len() < prefix.max_prefix_len() {
+                let inside = self.missing.range(prefix..=host(prefix.broadcast())).next().is_some();
+                if inside && at(tables, prefix).is_none() {
+                    self.shields.insert(prefix);
+                }
+            }
+        }
+        let Some(recipe) = self.recipe_of(prefix, model) else {
+            if let Some(old) = remove(tables, prefix) {
+                self.written[usize::from(prefix.addr().is_ipv6())] -= 1;
+                self.hops.release(old, model, tables);
+            }
+            return;
+        };
+        let id = match self.hops.acquire(recipe, model, &self.ports, tables) {
+            Ok(id) => id,
+            Err(error) => {
+                self.note(&error);
+                match self.hops.find(&recipe) {
+                    // Made, but it says Punt for now.
+                    Some(id) => id,
+                    None => return self.leave_to_linux(prefix, model, tables),
+                }
+            }
+        };
+        self.store(prefix, id, model, tables);
+    }
+
+    fn store(&mut self, prefix: IpNet, id: NextHopId, model: &mut Model, tables: &mut Tables) {
+        match insert(tables, prefix, id) {
+            Ok(Some(old)) => self.hops.release(old, model, tables),
+            Ok(None) => self.written[usize::from(prefix.addr().is_ipv6())] += 1,
+            Err(error) => {
+                self.hops.release(id, model, tables);
+                self.note(&error);
+                self.shield(prefix, model, tables);
+            }
+        }
+    }
+
+    /// No next hop to be had: the prefix shares the one that says Punt, which was made when there was room.
+    fn leave_to_linux(&mut self, prefix: IpNet, model: &mut Model, tables: &mut Tables) {
+        self.missing.insert(prefix);
+        if let Ok(id) = self.hops.acquire(Recipe::Linux, model, &self.ports, tables) {
+            self.store(prefix, id, model, tables);
+        }
+    }
+
+    /// No room for the prefix: makes the longest one that covers it Linux's.
+    fn shield(&mut self, prefix: IpNet, model: &mut Model, tables: &mut Tables) {
+        self.missing.insert(prefix);
+        let mut cover = prefix;
+        while let Some(shorter) = cover.supernet() {
+            cover = shorter;
+            if at(tables, cover).is_some() {
+                break;
+            }
+        }
+        if cover != prefix && self.shields.insert(cover) {
+            self.program(cover, model, tables);
+        }
+    }
+
+    /// Tries again to find room for some of what is missing.
+    pub fn retry(&mut self, model: &mut Model, tables: &mut Tables) {
+        const AT_ONCE: usize = 64;
+        if self.missing.is_empty() {
+            return;
+        }
+        let some: Vec<IpNet> = self.missing.iter().copied().take(AT_ONCE).collect();
+        for prefix in some {
+            self.program(prefix, model, tables);
+            if self.missing.contains(&prefix) {
+                return;
+            }
+        }
+        if self.missing.is_empty() {
+            self.pending.extend(std::mem::take(&mut self.shields));
+        }
+    }
+
+    /// Prepares what must work when nothing else fits.
+    pub fn prepare(&mut self, model: &mut Model, tables: &mut Tables) -> Result<(), FibError> {
+        if self.linux.is_none() {
+            self.linux = Some(self.hops.acquire(Recipe::Linux, model, &self.ports, tables)?);
+        }
+        Ok(())
+    }
+
+    /// Whether there is no room for the prefix.
+    pub fn is_missing(&self, prefix: &IpNet) -> bool {
+        self.missing.contains(prefix)
+    }
+
+    /// How many IPv4 and IPv6 prefixes were written to the tables.
+    pub fn written(&self) -> [usize; 2] {
+        self.written
+    }
+
+    /// Corrects that, after the tables were found to differ.
+    pub fn set_written(&mut self, written: [usize; 2]) {
+        self.written = written;
+    }
+
+    /// What must be written for the prefix, shields included.
+    pub fn recipe_of(&self, prefix: IpNet, model: &Model) -> Option<Recipe> {
+        if self.shields.contains(&prefix) {
+            return Some(Recipe::Linux);
+        }
+        self.desired(prefix, model)
+    }
+
+    /// What the tables must hold for `prefix`; `None` = nothing.
+    pub fn desired(&self, prefix: IpNet, model: &Model) -> Option<Recipe> {
+        if let Some(route) = self.best(&prefix, model.routes.at(&prefix), model) {
+            return Some(recipe::recipe(&prefix, route, model));
+        }
+        if prefix.prefix_len() < prefix.max_prefix_len() {
+            return None;
+        }
+        self.host(prefix.addr(), model)
+    }
+
+    /// The route of `prefix` that Linux would use.
+    pub fn best<'a>(&self, prefix: &IpNet, routes: &'a [Route], model: &Model) -> Option<&'a Route> {
+        let ipv6 = prefix.addr().is_ipv6();
+        let mut usable = routes.iter().filter(|route| self.usable(route, ipv6, model));
+        let first = usable.next()?;
+        // Equal IPv6 routes that do not join go by router preference.
+        let equal = usable.take_while(|route| ipv6 && route.rank() == first.rank());
+        Some(equal.fold(first, |best, route| if route.preference < best.preference { route } else { best }))
+    }
+
+    fn usable(&self, route: &Route, ipv6: bool, model: &Model) -> bool {
+        let told_by = match route.source {
+            Source::Fpm => self.fpm,
+            Source::Netlink => !(self.fpm && origin::is_frr(route.origin)),
+        };
+        told_by
+            && !route.restricted
+            && (route.kind != Kind::Unicast || recipe::alive(model, route.target, ipv6))
+    }
+
+    /// The way to a known host on a connected network.
+    fn host(&self, address: IpAddr, model: &Model) -> Option<Recipe> {
+        if address.is_multicast() || matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
+        {
+            return None;
+        }
+        let mut found = model.neighbours.within(address, address);
+        let known = |(ifindex, _, n): &(u32, IpAddr, &Neighbour)| {
+            n.usable().is_some() && self.ports.contains_key(ifindex)
+        };
+        if !found.any(|neighbour| known(&neighbour)) {
+            return None;
+        }
+        let (_, route) = self.covering(address, model)?;
+        let ifindex = recipe::on_link(model, route)?;
+        let neighbour = model.neighbours.find(ifindex, address)?;
+        let usable = neighbour.usable().is_some() && self.ports.contains_key(&ifindex);
+        usable.then_some(Recipe::Host { ifindex, address, mtu: route.mtu })
+    }
+
+    /// The route that Linux would use for `address`.
+    pub fn covering<'a>(&self, address: IpAddr, model: &'a Model) -> Option<(IpNet, &'a Route)> {
+        let mut covering = model.routes.covering(address);
+        covering.find_map(|(prefix, routes)| self.best(&prefix, routes, model).map(|route| (prefix, route)))
+    }
+
+    /// The neighbour that an adjacency leads to.
+    pub fn neighbour(&self, id: AdjacencyId) -> Option<(u32, IpAddr)> {
+        self.hops.adjacencies.neighbour(id)
+    }
+
+    /// Compares a next hop's words with what was written, and that with the model; repairs. Tells what differed.
+    pub fn audit_hop(&mut self, id: NextHopId, model: &Model, tables: &mut Tables) -> Option<String> {
+        let (recipe, _) = self.hops.recipe(id)?;
+        let is = tables.next_hop(id);
+        let wrote = self.hops.content(id)?.clone();
+        let mangled = is != wrote;
+        if mangled {
+            self.hops.distrust(id, is.clone());
+        }
+        self.refresh(id, model, tables);
+        let now = self.hops.content(id)?;
+        (mangled || *now != wrote).then(|| format!("next hop for {recipe:?} was {is:?}, must be {now:?}"))
+    }
+
+    fn note(&mut self, error: &FibError) {
+        if !matches!(error, FibError::Full { .. }) {
+            self.failures += 1;
+            tracing::error!(%error, "the tables refused a change; Linux forwards what it concerns");
+            return;
+        }
+        if self.overflows == 0 {
+            tracing::warn!(%error, "no room: Linux forwards what does not fit (said once; see show mirror)");
+        }
+        self.overflows += 1;
+    }
+}
+
+/// The next hop stored for exactly this prefix.
+pub(crate) fn at(tables: &Tables, prefix: IpNet) -> Option<NextHopId> {
+    match prefix {
+        IpNet::V4(prefix) => tables.get4(prefix),
+        IpNet::V6(prefix) => tables.get6(prefix),
+    }
+}
+
+fn insert(tables: &mut Tables, prefix: IpNet, id: NextHopId) -> Result<Option<NextHopId>, FibError> {
+    match prefix {
+        IpNet::V4(prefix) => tables.insert4(prefix, id),
+        IpNet::V6(prefix) => tables.insert6(prefix, id),
+    }
+}
+
+pub(crate) fn remove(tables: &mut Tables, prefix: IpNet) -> Option<NextHopId> {
+    match prefix {
+        IpNet::V4(prefix) => tables.remove4(prefix),
+        IpNet::V6(prefix) => tables.remove6(prefix),
+    }
+}
+
+/// What a next hop does, in words that `show routes` prints.
+pub(crate) fn says(next_hop: &NextHop) -> &'static str {
+    match next_hop {
+        NextHop::None => "no route",
+        NextHop::Forward(_) => "forward",
+        NextHop::Local => "local",
+        NextHop::Glean(_) => "resolve",
+        NextHop::Blackhole => "blackhole",
+        NextHop::Unreachable => "unreachable",
+        NextHop::Prohibit => "prohibit",
+        NextHop::Punt => "linux",
+    }
+}

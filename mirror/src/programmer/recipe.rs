@@ -1,0 +1,202 @@
+//! What a route does to packets, as something that can be compared: the key under which next hops are shared.
+//!
+//! All routes with the same recipe share one next hop in the tables. A recipe says what is wanted ("as target 7
+//! says"); [`resolve`] says what that comes to at the moment, given interfaces, neighbours and ports.
+
+use super::adjacency::Key;
+use crate::model::{Kind, Model, Path, Route, TargetId, Ways};
+use fib::{NextHop, PortId};
+use ipnet::IpNet;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// See the module's description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Recipe {
+    /// To this machine.
+    Local,
+    /// Dropped silently.
+    Blackhole,
+    /// Dropped, host unreachable.
+    Unreachable,
+    /// Dropped, administratively prohibited.
+    Prohibit,
+    /// As if there were no route (`throw`).
+    NoRoute,
+    /// Linux forwards it.
+    Linux,
+    /// As the target says.
+    Target {
+        /// Where the routes point.
+        target: TargetId,
+        /// Their MTU, 0 = none.
+        mtu: u32,
+        /// Which family's settings count.
+        ipv6: bool,
+    },
+    /// To one host on a connected network.
+    Host {
+        /// Its interface.
+        ifindex: u32,
+        /// Its address.
+        address: IpAddr,
+        /// The route's MTU, 0 = none.
+        mtu: u32,
+    },
+}
+
+/// What a recipe comes to.
+pub(crate) enum Outcome {
+    /// Nothing that needs adjacencies.
+    Fixed(NextHop),
+    /// These ways, each with its weight and whether it takes part now.
+    Ways(Vec<(Key, u16, bool)>),
+}
+
+/// Which interfaces are Bifrost's.
+pub(crate) type Ports = HashMap<u32, PortId>;
+
+/// The recipe of a usable route of `prefix`.
+pub(crate) fn recipe(prefix: &IpNet, route: &Route, model: &Model) -> Recipe {
+    match route.kind {
+        Kind::Local | Kind::Broadcast | Kind::Anycast | Kind::Multicast => Recipe::Local,
+        Kind::Blackhole => Recipe::Blackhole,
+        Kind::Unreachable => Recipe::Unreachable,
+        Kind::Prohibit => Recipe::Prohibit,
+        Kind::Throw => Recipe::NoRoute,
+        Kind::Other => Recipe::Linux,
+        Kind::Unicast => match on_link(model, route) {
+            Some(ifindex) if prefix.prefix_len() == prefix.max_prefix_len() => {
+                Recipe::Host { ifindex, address: prefix.addr(), mtu: route.mtu }
+            }
+            _ => Recipe::Target { target: route.target, mtu: route.mtu, ipv6: prefix.addr().is_ipv6() },
+        },
+    }
+}
+
+/// What about a target decides which routes are chosen and which hosts have entries of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Nature {
+    alive4: bool,
+    alive6: bool,
+    on_link: Option<u32>,
+}
+
+/// The target's nature now.
+pub(crate) fn nature(model: &Model, target: TargetId) -> Nature {
+    Nature {
+        alive4: alive(model, target, false),
+        alive6: alive(model, target, true),
+        on_link: target_on_link(model, target),
+    }
+}
+
+/// The interface on whose link the route's destinations are, when that is all it says.
+pub(crate) fn on_link(model: &Model, route: &Route) -> Option<u32> {
+    if route.kind != Kind::Unicast {
+        return None;
+    }
+    target_on_link(model, route.target)
+}
+
+fn target_on_link(model: &Model, target: TargetId) -> Option<u32> {
+    match model.objects.ways(model.routes.targets().at(target)) {
+        Ways::Paths(paths) => match paths.as_slice() {
+            [Path { ifindex, gateway: None, encap: false, .. }] => Some(*ifindex),
+            _ => None,
+        },
+        Ways::Blackhole => None,
+    }
+}
+
+/// Whether Linux would use this target: some way of it leads through an interface that is up (or it drops).
+pub(crate) fn alive(model: &Model, target: TargetId, ipv6: bool) -> bool {
+    match model.objects.ways(model.routes.targets().at(target)) {
+        Ways::Blackhole => true,
+        Ways::Paths(paths) => paths.iter().any(|path| path_alive(model, path, ipv6)),
+    }
+}
+
+/// `RTNH_F_DEAD` and `RTNH_F_LINKDOWN`, from the interfaces' state: Linux sets these flags without telling.
+fn path_alive(model: &Model, path: &Path, ipv6: bool) -> bool {
+    if path.ifindex == 0 {
+        return true;
+    }
+    model.links.by_index(path.ifindex).is_some_and(|link| {
+        let ignored = if ipv6 { link.ignore_linkdown6 } else { link.ignore_linkdown4 };
+        link.up && (link.running || !ignored)
+    })
+}
+
+/// Whether what the recipe comes to depends on this interface.
+pub(crate) fn uses(recipe: &Recipe, model: &Model, ifindex: u32) -> bool {
+    match recipe {
+        Recipe::Host { ifindex: own, .. } => *own == ifindex,
+        Recipe::Target { target, .. } => match model.objects.ways(model.routes.targets().at(*target)) {
+            Ways::Paths(paths) => paths.iter().any(|path| path.ifindex == ifindex),
+            Ways::Blackhole => false,
+        },
+        _ => false,
+    }
+}
+
+/// What the recipe comes to now.
+pub(crate) fn resolve(recipe: &Recipe, model: &Model, ports: &Ports) -> Outcome {
+    let fixed = match recipe {
+        Recipe::Local => NextHop::Local,
+        Recipe::Blackhole => NextHop::Blackhole,
+        Recipe::Unreachable => NextHop::Unreachable,
+        Recipe::Prohibit => NextHop::Prohibit,
+        Recipe::NoRoute => NextHop::None,
+        Recipe::Linux => NextHop::Punt,
+        Recipe::Host { ifindex, address, mtu } => match ports.get(ifindex) {
+            Some(&port) if path_alive(model, &bare(*ifindex), address.is_ipv6()) => {
+                let key = Key { ifindex: *ifindex, gateway: Some(*address), mtu: *mtu, port };
+                return Outcome::Ways(vec![(key, 1, true)]);
+            }
+            _ => NextHop::Punt,
+        },
+        Recipe::Target { target, mtu, ipv6 } => {
+            match model.objects.ways(model.routes.targets().at(*target)) {
+                Ways::Blackhole => NextHop::Blackhole,
+                Ways::Paths(paths) => return ways(&paths, *mtu, *ipv6, model, ports),
+            }
+        }
+    };
+    Outcome::Fixed(fixed)
+}
+
+fn bare(ifindex: u32) -> Path {
+    Path { ifindex, gateway: None, weight: 1, encap: false }
+}
+
+/// A dead target becomes Linux's: it knows at once whether another route takes over, while here that is worked out in
+/// the background. So do paths by interfaces that are not Bifrost's, and destinations on several links at once.
+fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> Outcome {
+    let alive: Vec<&Path> = paths.iter().filter(|path| path_alive(model, path, ipv6)).collect();
+    if let [path] = alive.as_slice() {
+        if let (None, false, Some(&port)) = (path.gateway, path.encap, ports.get(&path.ifindex)) {
+            return Outcome::Fixed(NextHop::Glean(port));
+        }
+    }
+    let mut ways: Vec<(Key, u16, bool)> = Vec::with_capacity(alive.len());
+    for path in alive {
+        let weight = u16::try_from(path.weight).unwrap_or(u16::MAX);
+        match (path.gateway, path.encap, ports.get(&path.ifindex)) {
+            (Some(gateway), false, Some(&port)) => {
+                let key = Key { ifindex: path.ifindex, gateway: Some(gateway), mtu, port };
+                let failed = model.neighbours.find(path.ifindex, gateway).is_some_and(|n| n.failed());
+                ways.push((key, weight, !failed));
+            }
+            _ => ways.push((Key::FOREIGN, weight, true)),
+        }
+    }
+    if ways.iter().all(|(key, ..)| *key == Key::FOREIGN) {
+        return Outcome::Fixed(NextHop::Punt);
+    }
+    // Where no neighbour answers, all stay: Linux gets the packets, asks again, and tells the senders.
+    if ways.iter().all(|(.., takes_part)| !takes_part) {
+        ways.iter_mut().for_each(|way| way.2 = true);
+    }
+    Outcome::Ways(ways)
+}

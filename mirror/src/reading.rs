@@ -1,0 +1,397 @@
+//! Reading whole tables of Linux, to load them, or to compare.
+//!
+//! A read must agree with the notifications that arrive meanwhile. The rule: subscribe first, then dump; what a
+//! notification *touched* since the dump began is right already, and what the dump says of it is passed over. All else
+//! did not change while the dump ran, so the dump is right about it, and what it did not mention is gone. Before
+//! that last conclusion the notifications are drained once more.
+//!
+//! The same walk serves three purposes. *Load* makes the model equal to what is read. *Compare* repairs nothing, and
+//! collects suspects. *Confirm* reads again, some time after, and only what then still differs counts as a difference:
+//! it is repaired, counted and told.
+
+use crate::model::{Changes, Effect, Model, Route, Source, Table};
+use crate::netlink::request::What;
+use crate::netlink::socket::Dump;
+use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route};
+use ipnet::IpNet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io;
+use std::net::IpAddr;
+
+/// Restarts of a dump that changes keep interrupting, before what it says is taken as it is.
+const RESTARTS: u32 = 8;
+/// Prefixes that one step of a sweep looks at.
+const SWEEP: usize = 4096;
+
+/// What a message or a difference is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Subject {
+    Link(u32),
+    Address(u32, IpNet),
+    Neighbour(u32, IpAddr),
+    Object(u32),
+    Prefix(IpNet),
+}
+
+/// See the module's description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Load,
+    Compare,
+    Confirm(HashSet<Subject>),
+}
+
+/// How a step ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// There is more to read.
+    More,
+    /// The notifications must be drained before it can go on.
+    Drain,
+    /// All is read.
+    Done,
+}
+
+/// A read under way.
+pub(crate) struct Reading {
+    purpose: Purpose,
+    steps: BTreeSet<What>,
+    current: Option<Step>,
+    touched: HashSet<Subject>,
+    /// Compare: what differed.
+    pub suspects: HashSet<Subject>,
+    /// Confirm: what differed still, in words.
+    pub differences: Vec<String>,
+    /// Hundredths of a second until the first route expires that was seen.
+    pub first_expiry: Option<u32>,
+}
+
+struct Step {
+    what: What,
+    dump: Dump,
+    restarts: u32,
+    interrupted: bool,
+    seen: HashSet<Subject>,
+    group: Vec<Route>,
+    group_of: Option<(IpNet, Table)>,
+    other_tables: HashMap<u32, usize>,
+    phase: Phase,
+}
+
+enum Phase {
+    Receiving,
+    Sweeping(Option<IpNet>),
+}
+
+impl Reading {
+    pub fn new(purpose: Purpose, steps: impl IntoIterator<Item = What>) -> Reading {
+        Reading {
+            purpose,
+            steps: steps.into_iter().collect(),
+            current: None,
+            touched: HashSet::new(),
+            suspects: HashSet::new(),
+            differences: Vec::new(),
+            first_expiry: None,
+        }
+    }
+
+    /// Whether it makes the model equal to what is read.
+    pub fn loads(&self) -> bool {
+        self.purpose == Purpose::Load
+    }
+
+    /// The tables still to be read, for another attempt.
+    pub fn remaining(&self) -> BTreeSet<What> {
+        let current = self.current.as_ref().map(|step| step.what);
+        self.steps.iter().copied().chain(current).collect()
+    }
+
+    /// A notification about `subject` was taken in.
+    pub fn touch(&mut self, subject: Subject) {
+        self.touched.insert(subject);
+    }
+
+    /// One piece. `drained`: no notification waits.
+    pub fn step(&mut self, drained: bool, model: &mut Model, changes: &mut Changes) -> io::Result<Progress> {
+        let Some(mut step) = self.current.take() else {
+            let Some(what) = self.steps.pop_first() else {
+                return Ok(Progress::Done);
+            };
+            self.current = Some(self.begin(what, model)?);
+            return Ok(Progress::More);
+        };
+        let progress = match step.phase {
+            Phase::Receiving => self.receive(&mut step, model, changes)?,
+            Phase::Sweeping(None) if !drained => Progress::Drain,
+            Phase::Sweeping(after) => self.sweep(&mut step, after, model, changes),
+        };
+        if progress != Progress::Done {
+            self.current = Some(step);
+            return Ok(progress);
+        }
+        if matches!(step.what, What::Routes4 | What::Routes6) && self.loads() {
+            model.routes.set_other_tables(step.what == What::Routes6, step.other_tables);
+        }
+        Ok(if self.steps.is_empty() { Progress::Done } else { Progress::More })
+    }
+
+    fn begin(&mut self, what: What, model: &mut Model) -> io::Result<Step> {
+        self.touched.clear();
+        if matches!(what, What::Routes4 | What::Routes6) {
+            model.routes.begin_read(Source::Netlink);
+        }
+        Ok(Step {
+            what,
+            dump: Dump::start(what)?,
+            restarts: 0,
+            interrupted: false,
+            seen: HashSet::new(),
+            group: Vec::new(),
+            group_of: None,
+            other_tables: HashMap::new(),
+            phase: Phase::Receiving,
+        })
+    }
+
+    fn receive(&mut self, step: &mut Step, model: &mut Model, changes: &mut Changes) -> io::Result<Progress> {
+        let bytes = step.dump.receive()?.to_vec();
+        for message in netlink::messages(&bytes) {
+            step.interrupted |= message.flags & netlink::INTERRUPTED != 0;
+            match i32::from(message.kind) {
+                libc::NLMSG_DONE => return self.received(step, model, changes),
+                libc::NLMSG_ERROR => {
+                    let code = message.body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+                    let error = io::Error::from_raw_os_error(-code);
+                    tracing::warn!(%error, what = ?step.what, "Linux refuses to tell; what is known stays");
+                    self.flush(step, model, changes);
+                    return Ok(Progress::Done);
+                }
+                _ => self.item(step, message, model, changes),
+            }
+        }
+        Ok(Progress::More)
+    }
+
+    fn received(
+        &mut self,
+        step: &mut Step,
+        model: &mut Model,
+        changes: &mut Changes,
+    ) -> io::Result<Progress> {
+        self.flush(step, model, changes);
+        if step.interrupted && step.restarts < RESTARTS {
+            let restarts = step.restarts + 1;
+            *step = self.begin(step.what, model)?;
+            step.restarts = restarts;
+            return Ok(Progress::More);
+        }
+        step.phase = Phase::Sweeping(None);
+        Ok(Progress::Drain)
+    }
+
+    fn item(&mut self, step: &mut Step, message: Message<'_>, model: &mut Model, changes: &mut Changes) {
+        let body = message.body;
+        match step.what {
+            What::Links => {
+                let Some(link) = link::parse(body) else { return };
+                let agrees = model.links.agrees(&link);
+                if self.must_set(step, Subject::Link(link.ifindex), agrees, || format!("{link:?}")) {
+                    model.set_link(&link, changes);
+                }
+            }
+            // Settings have no identity that could vanish: taking them in is all.
+            What::Netconf4 | What::Netconf6 => {
+                if let Some(settings) = netconf::parse(body) {
+                    model.configure(&settings, changes);
+                }
+            }
+            What::Addresses => {
+                let Some(address) = address::parse(body) else { return };
+                let subject = Subject::Address(address.ifindex, address.net);
+                let agrees = model.address_agrees(&address);
+                if self.must_set(step, subject, agrees, || format!("address {}", address.net)) {
+                    model.set_address(&address, changes);
+                }
+            }
+            What::Neighbours => {
+                let Some(neighbour) = neighbour::parse(body) else { return };
+                let subject = Subject::Neighbour(neighbour.ifindex, neighbour.address);
+                let agrees = model.neighbours.agrees(&neighbour);
+                if self.must_set(step, subject, agrees, || format!("{neighbour:?}")) {
+                    model.set_neighbour(&neighbour, changes);
+                }
+            }
+            What::Objects => {
+                let Some(object) = nexthop::parse(body) else { return };
+                let agrees = model.objects.find(Source::Netlink, object.id) == Some(&object);
+                if self.must_set(step, Subject::Object(object.id), agrees, || format!("{object:?}")) {
+                    model.set_object(Source::Netlink, &object, changes);
+                }
+            }
+            What::Routes4 | What::Routes6 => {
+                let Some(route) = route::parse(body) else { return };
+                if let Some(ticks) = route.expires {
+                    self.first_expiry = Some(self.first_expiry.map_or(ticks, |first| first.min(ticks)));
+                }
+                self.route(step, &route, model, changes);
+            }
+        }
+    }
+
+    /// Whether the model must take in what was read about `subject`.
+    fn must_set(
+        &mut self,
+        step: &mut Step,
+        subject: Subject,
+        agrees: bool,
+        says: impl FnOnce() -> String,
+    ) -> bool {
+        step.seen.insert(subject);
+        !agrees && !self.touched.contains(&subject) && self.found(subject, || format!("Linux has {}", says()))
+    }
+
+    /// Something differs: whether to repair it.
+    fn found(&mut self, subject: Subject, says: impl FnOnce() -> String) -> bool {
+        match &self.purpose {
+            Purpose::Load => true,
+            Purpose::Compare => {
+                self.suspects.insert(subject);
+                false
+            }
+            Purpose::Confirm(suspects) => {
+                let confirmed = suspects.contains(&subject);
+                if confirmed {
+                    self.differences.push(says());
+                }
+                confirmed
+            }
+        }
+    }
+
+    /// Routes of one prefix and table arrive together, and are compared together.
+    fn route(
+        &mut self,
+        step: &mut Step,
+        message: &route::RouteMessage,
+        model: &mut Model,
+        changes: &mut Changes,
+    ) {
+        let Some(route) = model.routes.route(message, Source::Netlink) else {
+            *step.other_tables.entry(message.table).or_default() += 1;
+            return;
+        };
+        let of = (message.prefix, route.table);
+        if step.group_of != Some(of) {
+            self.flush(step, model, changes);
+            step.group_of = Some(of);
+        }
+        step.group.push(route);
+    }
+
+    fn flush(&mut self, step: &mut Step, model: &mut Model, changes: &mut Changes) {
+        let Some((prefix, table)) = step.group_of.take() else {
+            return;
+        };
+        let subject = Subject::Prefix(prefix);
+        if self.touched.contains(&subject) {
+            step.group.drain(..).for_each(|route| model.routes.targets.release(route.target));
+            return;
+        }
+        let repair = match &self.purpose {
+            Purpose::Load => true,
+            Purpose::Compare => false,
+            Purpose::Confirm(suspects) => suspects.contains(&subject),
+        };
+        let before =
+            matches!(self.purpose, Purpose::Confirm(_)).then(|| format!("{:?}", model.routes.at(&prefix)));
+        if model.routes.settle(prefix, table, &mut step.group, repair) != Effect::Changed {
+            return;
+        }
+        if repair {
+            changes.prefixes.push(prefix);
+        }
+        let now = model.routes.at(&prefix);
+        self.found(subject, || {
+            format!(
+                "{prefix} in {}: the model had {}, Linux has {now:?}",
+                table.name(),
+                before.unwrap_or_default()
+            )
+        });
+    }
+
+    /// What was not mentioned is gone.
+    fn sweep(
+        &mut self,
+        step: &mut Step,
+        after: Option<IpNet>,
+        model: &mut Model,
+        changes: &mut Changes,
+    ) -> Progress {
+        if matches!(step.what, What::Routes4 | What::Routes6) {
+            return self.sweep_routes(step, after, model, changes);
+        }
+        let gone: Vec<Subject> = subjects(step.what, model)
+            .into_iter()
+            .filter(|subject| !step.seen.contains(subject) && !self.touched.contains(subject))
+            .collect();
+        for subject in gone {
+            if !self.found(subject, || format!("Linux no longer has {subject:?}")) {
+                continue;
+            }
+            match subject {
+                Subject::Link(ifindex) => model.remove_link(ifindex, changes),
+                Subject::Address(ifindex, net) => model.remove_address((ifindex, net), changes),
+                Subject::Neighbour(ifindex, address) => model.remove_neighbour(ifindex, address, changes),
+                Subject::Object(id) => model.remove_object(Source::Netlink, id, changes),
+                Subject::Prefix(_) => {}
+            }
+        }
+        Progress::Done
+    }
+
+    fn sweep_routes(
+        &mut self,
+        step: &mut Step,
+        after: Option<IpNet>,
+        model: &mut Model,
+        changes: &mut Changes,
+    ) -> Progress {
+        let ipv6 = step.what == What::Routes6;
+        let (gone, last) = model.routes.unseen(ipv6, Source::Netlink, after, SWEEP);
+        for (prefix, table) in gone {
+            let subject = Subject::Prefix(prefix);
+            if self.touched.contains(&subject) {
+                continue;
+            }
+            if self.found(subject, || format!("Linux no longer has {prefix} in {}", table.name())) {
+                model.routes.sweep(prefix, table, Source::Netlink);
+                changes.prefixes.push(prefix);
+            }
+        }
+        match last {
+            // A sweep that began may go on without another drain: what is touched later is in `touched`.
+            Some(last) => {
+                step.phase = Phase::Sweeping(Some(last));
+                Progress::More
+            }
+            None => Progress::Done,
+        }
+    }
+}
+
+/// Everything of a kind that the model has.
+fn subjects(what: What, model: &Model) -> Vec<Subject> {
+    match what {
+        What::Links => model.links.iter().map(|link| Subject::Link(link.ifindex)).collect(),
+        What::Addresses => model.addresses().map(|a| Subject::Address(a.ifindex, a.net)).collect(),
+        What::Neighbours => {
+            model.neighbours.iter().map(|(i, address, _)| Subject::Neighbour(i, address)).collect()
+        }
+        What::Objects => {
+            model.objects.iter(Source::Netlink).map(|object| Subject::Object(object.id)).collect()
+        }
+        What::Netconf4 | What::Netconf6 | What::Routes4 | What::Routes6 => Vec::new(),
+    }
+}

@@ -1,6 +1,6 @@
 //! One (port, queue): where packets come from and go to.
 
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 
 use fib::PortId;
 
@@ -22,7 +22,7 @@ pub trait Queue: Send {
     fn kick(&mut self);
 
     /// Readable when there is something to receive: to sleep on. Only after [`Queue::kick`].
-    fn fd(&self) -> Option<RawFd>;
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// Totals since the queue was opened.
     fn counters(&self) -> QueueCounters;

@@ -4,17 +4,23 @@
 //! |---|---|
 //! | [`packet`], [`pool`] | a packet, and the memory that it lives in |
 //! | [`queue`] | one (port, queue): the trait that a worker polls |
+//! | [`memory`] | the packet memory of all workers |
+//! | [`xsk`] | AF_XDP: a queue of an interface |
 //! | [`driver`] | the programs in the driver (`bpf/`): load, attach, feed and read them |
 
 mod bpf;
 pub mod driver;
 mod error;
+pub mod memory;
 pub mod packet;
 pub mod pool;
 pub mod queue;
+pub mod xsk;
 
 pub use driver::{Attachment, Driver, DriverCounters, FlowMatch, Lane, Mode};
 pub use error::DriverError;
+pub use memory::{HugePages, Memory, MemoryError};
 pub use packet::{CHUNK, HEADROOM, MAX_SEGMENTS, Packet};
 pub use pool::Pool;
 pub use queue::{Queue, QueueCounters};
+pub use xsk::{Xsk, XskError, XskMode, XskOptions, ZeroCopy};

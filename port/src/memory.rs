@@ -1,0 +1,182 @@
+//! The packet memory of all workers and ports: one mapping, cut into a slice for each worker.
+//!
+//! A frame that a worker received on one port it sends on another by its descriptor; the bytes stay where they are.
+//! Frames never leave their worker's slice, so no two threads ever write the same memory or the same free list.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::packet::CHUNK;
+use crate::pool::{Pool, Region, Slice};
+
+const HUGE: usize = 2 << 20;
+
+/// Whether to ask for huge pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HugePages {
+    /// Those that are set aside (`vm.nr_hugepages`), and else transparent ones.
+    #[default]
+    Auto,
+    /// Those that are set aside, or fail.
+    On,
+    /// Ordinary pages.
+    Off,
+}
+
+/// Why there is no packet memory.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// The kernel has no such memory.
+    #[error("cannot map {bytes} bytes of packet memory: {source}{}", if *.huge { "; set vm.nr_hugepages, or hugepages = \"auto\"" } else { "" })]
+    Map {
+        /// Bytes asked for.
+        bytes: usize,
+        /// Whether only huge pages would do.
+        huge: bool,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// There is no such slice.
+    #[error("there is packet memory for {slices} workers, not for worker {worker}")]
+    NoSlice {
+        /// The worker asked for.
+        worker: usize,
+        /// How many there are.
+        slices: usize,
+    },
+    /// The slice is in use.
+    #[error("the packet memory of worker {worker} is in use by another thread")]
+    InUse {
+        /// The worker asked for.
+        worker: usize,
+    },
+}
+
+/// The packet memory of all workers.
+pub struct Memory {
+    slices: Vec<Arc<Slice>>,
+    huge: bool,
+    why: Option<String>,
+}
+
+impl Memory {
+    /// Memory for `workers` workers with `frames` frames of [`CHUNK`] bytes each.
+    pub fn new(workers: usize, frames: usize, huge: HugePages) -> Result<Memory, MemoryError> {
+        let slice_bytes = frames.max(1) * CHUNK;
+        let bytes = (slice_bytes * workers.max(1)).next_multiple_of(HUGE);
+        let failed = |huge| move |source| MemoryError::Map { bytes, huge, source };
+        let mut why = None;
+        let reserved = match huge {
+            HugePages::Off => None,
+            HugePages::On => Some(Mapping::new(bytes, libc::MAP_HUGETLB).map_err(failed(true))?),
+            HugePages::Auto => Mapping::new(bytes, libc::MAP_HUGETLB)
+                .inspect_err(|error| {
+                    why = Some(format!("no {} huge pages are set aside: {error}", bytes / HUGE));
+                })
+                .ok(),
+        };
+        let is_huge = reserved.is_some();
+        let mapping = match reserved {
+            Some(mapping) => mapping,
+            None => Mapping::new(bytes, 0).map_err(failed(false))?,
+        };
+        if !is_huge && huge == HugePages::Auto {
+            // SAFETY: advice about our own mapping. Refused where there are no transparent huge pages: then it is slower.
+            unsafe { libc::madvise(mapping.base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+        }
+        let region = Arc::new(mapping);
+        let slices = (0..workers.max(1))
+            .map(|worker| {
+                // SAFETY: slice `worker` of the mapping, page-aligned, inside it, and given to nobody else; the slice
+                // keeps the mapping alive.
+                unsafe { Slice::new(region.base.add(worker * slice_bytes), frames.max(1), region.clone()) }
+            })
+            .collect();
+        Ok(Memory { slices, huge: is_huge, why })
+    }
+
+    /// The pool of a worker; to be installed on its thread. A worker that ended has given its pool back.
+    pub fn pool(&self, worker: usize) -> Result<Pool, MemoryError> {
+        let slice =
+            self.slices.get(worker).ok_or(MemoryError::NoSlice { worker, slices: self.slices.len() })?;
+        Pool::lease(slice.clone()).ok_or(MemoryError::InUse { worker })
+    }
+
+    /// Whether it is in pages that were set aside as huge, and if not, why.
+    pub fn huge_pages(&self) -> (bool, Option<&str>) {
+        (self.huge, self.why.as_deref())
+    }
+
+    /// Bytes in all.
+    pub fn bytes(&self) -> usize {
+        self.slices.iter().map(|slice| slice.bytes()).sum()
+    }
+}
+
+struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: an address range; the chunks in it are reached through their owners.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Region for Mapping {}
+
+impl Mapping {
+    fn new(bytes: usize, flags: libc::c_int) -> io::Result<Mapping> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap gave address 0"))?;
+        Ok(Mapping { base, bytes })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`; the last slice is gone, and with it every chunk.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Packet;
+    use crate::pool::available;
+
+    #[test]
+    fn a_workers_memory_is_its_own_until_its_thread_ends() {
+        let memory = Memory::new(2, 8, HugePages::Auto).unwrap();
+        assert_eq!(memory.bytes(), 2 * 8 * CHUNK);
+        let pool = memory.pool(0).unwrap();
+        assert!(matches!(memory.pool(0), Err(MemoryError::InUse { worker: 0 })));
+        assert!(matches!(memory.pool(2), Err(MemoryError::NoSlice { .. })));
+        let left_over = std::thread::spawn(move || {
+            pool.install();
+            Packet::new(b"outlives its worker").unwrap()
+        })
+        .join()
+        .unwrap();
+        memory.pool(0).unwrap().install();
+        assert_eq!(available(), 7);
+        assert_eq!(left_over.data(), b"outlives its worker");
+        drop(left_over);
+        assert_eq!(available(), 8);
+    }
+
+    #[test]
+    fn no_huge_pages_is_an_error_only_where_they_are_demanded() {
+        let bytes = 1usize << 50;
+        let error = Memory::new(1, bytes / CHUNK, HugePages::On).err().unwrap();
+        assert!(error.to_string().contains("nr_hugepages"), "{error}");
+    }
+}

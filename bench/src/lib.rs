@@ -1,1 +1,0 @@
-//! Every measured figure, one ruler.

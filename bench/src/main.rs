@@ -1,0 +1,40 @@
+//! Every measured figure, one ruler: `make bench`, or `make bench ONLY=fib`.
+//!
+//! A family of benches is one file with a `run(&mut Ruler)`, listed in [`FAMILIES`]. It asks the ruler which of its
+//! names are wanted, measures, and records samples; the ruler prints them as a table and writes `target/bench.json`.
+
+mod fib;
+mod prefixes;
+mod random;
+mod reference;
+mod ruler;
+
+use clap::Parser;
+use ruler::Ruler;
+
+/// In the order of the table. `reference` comes first: every other row shows its ratio to it.
+const FAMILIES: &[fn(&mut Ruler)] = &[reference::run, fib::run];
+
+#[derive(Parser)]
+#[command(about = "Measures Bifrost on this machine")]
+struct Arguments {
+    /// Only the benches whose names start so (and the reference).
+    #[arg(long, value_name = "PREFIX", default_value = "")]
+    only: String,
+    /// Where the figures go, as JSON.
+    #[arg(long, value_name = "FILE", default_value = "target/bench.json")]
+    json: std::path::PathBuf,
+}
+
+fn main() -> std::process::ExitCode {
+    let arguments = Arguments::parse();
+    let mut ruler = Ruler::new(arguments.only);
+    FAMILIES.iter().for_each(|run| run(&mut ruler));
+    match ruler.finish(&arguments.json) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}

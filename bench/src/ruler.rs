@@ -1,0 +1,154 @@
+//! The ruler: what a bench measures with, and where its figures go.
+//!
+//! Time is the TSC's cycles, which run at a constant rate whatever the core's clock does; where there is none (not
+//! x86-64) it is nanoseconds, and the unit says so. The bench runs pinned to the last core. A figure is the median of
+//! its samples; minimum and maximum show how far to trust it.
+
+use serde::Serialize;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The row that all others are compared with.
+const REFERENCE: &str = "reference/copy";
+
+/// One measured figure.
+#[derive(Serialize)]
+pub struct Row {
+    pub name: &'static str,
+    pub unit: String,
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
+    pub samples: usize,
+}
+
+/// Collects the figures of one run.
+pub struct Ruler {
+    only: String,
+    rows: Vec<Row>,
+}
+
+impl Ruler {
+    /// `only`: the prefix of the wanted names, empty for all.
+    pub fn new(only: String) -> Ruler {
+        let core = pin_to_last_core();
+        if let Some(hz) = ticks_per_second() {
+            eprintln!("core {core}, TSC {:.3} GHz", hz / 1e9);
+        }
+        eprintln!(
+            "{:<24} {:>12} {:>12} {:>12} {:>12} {:>8} {:>12}",
+            "name", "unit", "median", "min", "max", "samples", "x reference"
+        );
+        Ruler { only, rows: Vec::new() }
+    }
+
+    /// Whether the bench of this name is to run. `reference/copy` always is.
+    pub fn wants(&self, name: &str) -> bool {
+        name.starts_with(&self.only) || name == REFERENCE
+    }
+
+    /// Whether any bench of this family (`"fib/"`) may be wanted: is it worth setting up?
+    pub fn wants_family(&self, family: &str) -> bool {
+        family.starts_with(&self.only) || self.only.starts_with(family)
+    }
+
+    /// Records a figure from its samples (at least one), and prints it.
+    pub fn record(&mut self, name: &'static str, unit: impl Into<String>, mut samples: Vec<f64>) {
+        samples.sort_by(f64::total_cmp);
+        let row = Row {
+            name,
+            unit: unit.into(),
+            median: samples[samples.len() / 2],
+            min: samples[0],
+            max: samples[samples.len() - 1],
+            samples: samples.len(),
+        };
+        let reference =
+            self.rows.iter().chain([&row]).find(|row| row.name == REFERENCE).map(|row| row.median);
+        println!(
+            "{:<24} {:>12} {:>12.2} {:>12.2} {:>12.2} {:>8} {:>12.3}",
+            row.name,
+            row.unit,
+            row.median,
+            row.min,
+            row.max,
+            row.samples,
+            row.median / reference.unwrap_or(f64::NAN)
+        );
+        self.rows.push(row);
+    }
+
+    /// Measures `work`, which does `items` things a call: a warm-up call, then `samples` calls.
+    pub fn cycles(&mut self, name: &'static str, items: usize, samples: usize, mut work: impl FnMut()) {
+        if !self.wants(name) {
+            return;
+        }
+        work();
+        let samples = (0..samples).map(|_| ticks(&mut work) as f64 / items as f64).collect();
+        self.record(name, TICK, samples);
+    }
+
+    /// Writes the JSON file.
+    pub fn finish(self, json: &Path) -> std::io::Result<()> {
+        if let Some(directory) = json.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        std::fs::write(json, serde_json::to_string_pretty(&self.rows)? + "\n")
+    }
+}
+
+/// The unit of [`ticks`].
+#[cfg(target_arch = "x86_64")]
+pub const TICK: &str = "cycles";
+/// The unit of [`ticks`].
+#[cfg(not(target_arch = "x86_64"))]
+pub const TICK: &str = "ns";
+
+/// How long `work` takes, in ticks.
+#[cfg(target_arch = "x86_64")]
+pub fn ticks(work: impl FnOnce()) -> u64 {
+    use std::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
+    let mut core = 0;
+    // SAFETY: every x86-64 has these instructions; the fences keep the work between the two readings.
+    unsafe {
+        _mm_lfence();
+        let start = _rdtsc();
+        _mm_lfence();
+        work();
+        let end = __rdtscp(&mut core);
+        _mm_lfence();
+        end - start
+    }
+}
+
+/// How long `work` takes, in ticks.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn ticks(work: impl FnOnce()) -> u64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_nanos() as u64
+}
+
+/// The TSC's rate against the clock; `None` where ticks are nanoseconds.
+fn ticks_per_second() -> Option<f64> {
+    if TICK == "ns" {
+        return None;
+    }
+    let start = Instant::now();
+    let ticks = ticks(|| std::thread::sleep(Duration::from_millis(20)));
+    Some(ticks as f64 / start.elapsed().as_secs_f64())
+}
+
+fn pin_to_last_core() -> usize {
+    // SAFETY: plain system calls on a set of our own; when they fail, the bench runs where it is.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of_val(&set), &mut set);
+        let last =
+            (0..libc::CPU_SETSIZE as usize).rev().find(|&core| libc::CPU_ISSET(core, &set)).unwrap_or(0);
+        libc::CPU_ZERO(&mut set);
+        libc::CPU_SET(last, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+        last
+    }
+}

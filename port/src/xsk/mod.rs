@@ -16,7 +16,7 @@ mod ring;
 mod socket;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -290,8 +290,8 @@ impl Queue for Xsk {
         }
     }
 
-    fn fd(&self) -> Option<RawFd> {
-        Some(self.socket.as_raw_fd())
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
     }
 
     fn counters(&self) -> QueueCounters {

@@ -10,16 +10,16 @@ mod local;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aya_obj::Object;
 use fib::{PortId, Sizes};
 use wire::Class;
 
-use crate::DriverError;
 use crate::bpf::map::Mapping;
 use crate::bpf::{object, sys};
+use crate::{DriverError, Xsk};
 
 pub use counters::{Count, DriverCounters, Lane};
 pub use divert::FlowMatch;
@@ -194,12 +194,13 @@ impl Driver {
     }
 
     /// Lets packets of this receive queue that are for the worker go to an AF_XDP socket.
-    pub fn set_socket(&mut self, port: PortId, queue: u32, socket: RawFd) -> Result<(), DriverError> {
+    pub fn set_socket(&mut self, port: PortId, queue: u32, socket: &Xsk) -> Result<(), DriverError> {
         if queue >= MAX_QUEUES {
             return Err(DriverError::QueueRange { queue });
         }
         let map = self.own(port, "sockets")?;
-        sys::map_update(map, &queue.to_ne_bytes(), &socket.to_ne_bytes()).map_err(failed("sockets", "write"))
+        let socket = socket.raw_fd().to_ne_bytes();
+        sys::map_update(map, &queue.to_ne_bytes(), &socket).map_err(failed("sockets", "write"))
     }
 
     /// No socket for this queue any more: its packets go to Linux.

@@ -99,6 +99,10 @@ impl Xsk {
         self.lent.count()
     }
 
+    pub(crate) fn raw_fd(&self) -> std::os::fd::RawFd {
+        self.socket.as_raw_fd()
+    }
+
     /// Gives the kernel frames to receive into, as many as it has room for, but not the last of ours: answers and
     /// fragments need some.
     fn refill(&mut self) {

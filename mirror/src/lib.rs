@@ -28,8 +28,10 @@ pub mod origin;
 mod programmer;
 mod reading;
 mod resolver;
+mod status;
 
 pub use fpm::{FpmError, FpmOptions};
 pub use mirror::{Mirror, MirrorError, Options, Plane};
 pub use model::Model;
 pub use programmer::Recipe;
+pub use status::{AuditStatus, FpmStatus, MirrorStatus, OriginCount};

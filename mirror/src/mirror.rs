@@ -111,7 +111,7 @@ pub struct Mirror {
     read_at: Instant,
     expiry: Option<Instant>,
     pub(crate) audit: Option<Audit>,
-    resolver: Resolver,
+    pub(crate) resolver: Resolver,
     pub(crate) fpm: Option<Fpm>,
     fpm_sweep: Option<FpmSweep>,
     pub(crate) origins: Origins,

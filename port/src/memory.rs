@@ -7,8 +7,11 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use fib::PortId;
+
 use crate::packet::CHUNK;
 use crate::pool::{Pool, Region, Slice};
+use crate::{Xsk, XskError, XskOptions};
 
 const HUGE: usize = 2 << 20;
 
@@ -101,6 +104,25 @@ impl Memory {
         let slice =
             self.slices.get(worker).ok_or(MemoryError::NoSlice { worker, slices: self.slices.len() })?;
         Pool::lease(slice.clone()).ok_or(MemoryError::InUse { worker })
+    }
+
+    /// Opens a socket for a worker whose pool is installed on its own thread already: opening takes a while, and the
+    /// worker forwards meanwhile. As [`Xsk::open`] otherwise.
+    pub fn open(
+        &self,
+        worker: usize,
+        port: PortId,
+        ifindex: u32,
+        queue: u32,
+        options: &XskOptions,
+    ) -> Result<Xsk, XskError> {
+        let slice = self.slices.get(worker).ok_or_else(|| XskError {
+            ifindex,
+            queue,
+            step: "find the worker's memory",
+            source: std::io::ErrorKind::NotFound.into(),
+        })?;
+        Xsk::with_slice(port, ifindex, queue, slice, options)
     }
 
     /// Whether it is in pages that were set aside as huge, and if not, why.

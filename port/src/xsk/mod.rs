@@ -63,9 +63,19 @@ impl Xsk {
         pool: &Pool,
         options: &XskOptions,
     ) -> Result<Xsk, XskError> {
+        Xsk::with_slice(port, ifindex, queue, pool.slice(), options)
+    }
+
+    pub(crate) fn with_slice(
+        port: PortId,
+        ifindex: u32,
+        queue: u32,
+        slice: &Arc<Slice>,
+        options: &XskOptions,
+    ) -> Result<Xsk, XskError> {
         let failed = |step| move |source| XskError { ifindex, queue, step, source };
         let size = options.ring.next_power_of_two();
-        let (socket, at) = socket::open(pool.slice(), size).map_err(|(step, source)| failed(step)(source))?;
+        let (socket, at) = socket::open(slice, size).map_err(|(step, source)| failed(step)(source))?;
         let fd = socket.as_fd();
         let fill_at = libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t;
         let completion_at = libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t;
@@ -85,7 +95,7 @@ impl Xsk {
             rx,
             tx,
             socket,
-            lent: Lent::new(pool.slice().clone()),
+            lent: Lent::new(slice.clone()),
         })
     }
 

@@ -1,0 +1,236 @@
+//! The definitions.
+
+use std::path::PathBuf;
+
+use bifrost::control::{Filter, Question, WordError};
+use clap::{Args as Arguments, Parser, Subcommand};
+use clap_complete::Shell;
+use ipnet::IpNet;
+
+/// A router for Linux.
+///
+/// Linux is the control plane: interfaces, addresses, neighbours and routing daemons stay where you know
+/// them. Bifrost takes the ports that you name and forwards what passes through, along Linux's routes.
+#[derive(Debug, Parser)]
+#[command(name = "bifrost", version, max_term_width = 100, arg_required_else_help = true)]
+pub struct Args {
+    /// Socket of the daemon [default: /run/bifrost/control.sock; for `run`: control.socket in the file]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Take ports and forward
+    ///
+    /// Adopts the addresses, neighbours and routes that Linux has, and follows their changes. The file is
+    /// checked whole before anything is touched. On SIGTERM the ports go back to Linux, which then
+    /// forwards.
+    Run(Run),
+    /// Check a configuration file, and say everything that is wrong with it
+    Check {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Show what the running daemon knows
+    #[command(subcommand)]
+    Show(Show),
+    /// Watch ports, workers, routes and drops live
+    ///
+    /// Keys: q quits, space holds the picture still. Without a terminal
+    /// it prints a line each interval.
+    Top(Top),
+    /// Say what would happen to a packet, step by step, without sending one
+    ///
+    /// The packet: SRC > DST [PROTOCOL [[SPORT:]DPORT]] [in PORT] [ttl N] [len N] [df]. What is left out is
+    /// a ping with TTL 64 and 84 bytes.
+    Explain(Explain),
+    /// Follow packets through the elements
+    ///
+    /// The filter: [SRC > DST] [PROTOCOL [[SPORT:]DPORT]] [in PORT] [ttl N] [len N] [df], where SRC and DST
+    /// are an address, a prefix or `any`. Matching packets take the worker lane while they are followed.
+    Trace(Trace),
+    /// Copy packets to a pcapng file, for Wireshark
+    ///
+    /// The filter is that of `trace`. With `-w -` the file goes to standard output:
+    /// `bifrost capture 'tcp 179' -w - | tshark -r -`.
+    Capture(Capture),
+    /// Print a shell's completions
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the manual pages
+    Man {
+        /// Directory to write them to
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+}
+
+/// `run`.
+#[derive(Debug, Arguments)]
+pub struct Run {
+    /// The configuration file (default: /etc/bifrost/router.toml, where no port is named)
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Only check the file
+    #[arg(long)]
+    pub check: bool,
+    /// Names or patterns of ports, all at their defaults, instead of those of a file
+    #[arg(value_name = "PORT", conflicts_with = "config")]
+    pub ports: Vec<config::Pattern>,
+}
+
+/// `show`.
+#[derive(Debug, Subcommand)]
+pub enum Show {
+    /// Ports: state, mode, lane and why, packets by lane
+    Ports(Output),
+    /// Routes: all, those inside a prefix, or the longest match of an address
+    Routes {
+        /// A prefix or an address
+        #[arg(value_name = "PREFIX|ADDRESS", value_parser = place)]
+        place: Option<Place>,
+        /// Show at most so many
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        limit: Option<u64>,
+        /// How
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Neighbours on the ports
+    Neighbours(Output),
+    /// Dropped packets: where, and for which reason
+    Drops(Output),
+    /// Workers: core, load, batches, restarts
+    Workers(Output),
+    /// The graph of elements, with packets, cost and drops of each
+    Graph {
+        /// As a drawing for Graphviz: `bifrost show graph --dot | dot -Tsvg`
+        #[arg(long, conflicts_with = "json")]
+        dot: bool,
+        /// How
+        #[command(flatten)]
+        output: Output,
+    },
+    /// The classifier in the driver, and how what goes to Linux is policed
+    Classifier(Output),
+    /// How well the plane's tables follow Linux's
+    Mirror(Output),
+    /// The running daemon's release
+    Version(Output),
+}
+
+/// How to show.
+#[derive(Clone, Copy, Debug, Arguments)]
+pub struct Output {
+    /// As JSON; names are stable (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What routes to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Those inside a prefix.
+    Prefix(IpNet),
+    /// The longest match of an address.
+    Address(std::net::IpAddr),
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(Place::Address(address));
+    }
+    match text.parse::<IpNet>() {
+        Ok(net) => Ok(Place::Prefix(net.trunc())),
+        Err(_) => Err("expected a prefix such as 10.0.0.0/8, or an address".to_owned()),
+    }
+}
+
+/// `top`.
+#[derive(Debug, Arguments)]
+pub struct Top {
+    /// Seconds between two pictures
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
+    pub interval: f64,
+    /// End after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub seconds: Option<u64>,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=60.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected 0.1 to 60 seconds".to_owned()),
+    }
+}
+
+/// `explain`.
+#[derive(Debug, Arguments)]
+pub struct Explain {
+    /// The packet, as in '198.18.0.9 > 203.0.113.7 udp 53 in eth0'
+    #[arg(value_name = "PACKET", required = true, num_args = 1..)]
+    pub packet: Vec<String>,
+    /// How
+    #[command(flatten)]
+    pub output: Output,
+}
+
+impl Explain {
+    /// The packet that is meant.
+    pub fn question(&self) -> Result<Question, WordError> {
+        self.packet.join(" ").parse()
+    }
+}
+
+/// `trace`.
+#[derive(Debug, Arguments)]
+pub struct Trace {
+    /// Which packets, as in 'any > 203.0.113.0/24 udp 53'
+    #[arg(value_name = "FILTER", num_args = 0..)]
+    pub filter: Vec<String>,
+    /// End after so many packets
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub count: u64,
+    /// End after so many seconds
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: u64,
+    /// How
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `capture`.
+#[derive(Debug, Arguments)]
+pub struct Capture {
+    /// Which packets, as in 'any > 203.0.113.0/24 udp 53'
+    #[arg(value_name = "FILTER", num_args = 0..)]
+    pub filter: Vec<String>,
+    /// The file to write; `-` is standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub write: PathBuf,
+    /// Element to copy packets at, as they enter it (default: as they arrive)
+    #[arg(long, value_name = "ELEMENT")]
+    pub at: Option<String>,
+    /// End after so many packets
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// End after so many seconds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seconds: Option<u64>,
+    /// Bytes to keep of each packet
+    #[arg(long, value_name = "BYTES", default_value_t = 65_535, value_parser = clap::value_parser!(u32).range(14..=65_535))]
+    pub snap: u32,
+}
+
+/// The filter that is meant by the words of the command line.
+pub fn filter(words: &[String]) -> Result<Filter, WordError> {
+    words.join(" ").parse()
+}

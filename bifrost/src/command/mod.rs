@@ -1,0 +1,78 @@
+//! The command line: one definition, from which the help, the shell completions and the manual pages
+//! are made as well.
+
+pub mod args;
+mod capture;
+mod check;
+mod explain;
+mod generate;
+mod run;
+mod show;
+mod table;
+mod top;
+mod trace;
+
+use std::io;
+use std::path::Path;
+
+use bifrost::control::{Client, ClientError, DEFAULT_SOCKET, WordError};
+
+use args::{Args, Command};
+
+/// A daemon whose stream is silent for so long is reported as stuck.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// Why a command failed. Shown to the operator as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The daemon.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// Writing the answer, or a file.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A packet or filter that makes no sense.
+    #[error(transparent)]
+    Usage(#[from] WordError),
+    /// Anything else, as a sentence.
+    #[error("{0}")]
+    Said(String),
+    /// Whoever read our output has enough.
+    #[error("nobody reads the output any more")]
+    OutputClosed,
+}
+
+impl Failure {
+    /// Something went wrong with the output.
+    fn output(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::OutputClosed,
+            _ => Failure::Io { what: "cannot write the output".to_owned(), error },
+        }
+    }
+}
+
+/// Does what the command line says.
+pub fn execute(args: Args) -> Result<(), Failure> {
+    let socket = args.socket.as_deref().unwrap_or(Path::new(DEFAULT_SOCKET));
+    match args.command {
+        Command::Run(run) => run::run(run, args.socket),
+        Command::Check { file } => check::check(&file),
+        Command::Show(what) => show::show(what, connect(socket)?),
+        Command::Top(top) => top::top(&top, connect(socket)?),
+        Command::Explain(explain) => explain::explain(&explain, socket),
+        Command::Trace(trace) => trace::trace(&trace, socket),
+        Command::Capture(capture) => capture::capture(&capture, socket),
+        Command::Completions { shell } => generate::completions(shell),
+        Command::Man { directory } => generate::manual(&directory),
+    }
+}
+
+fn connect(socket: &Path) -> Result<Client, Failure> {
+    Ok(Client::connect(socket)?)
+}

@@ -1,0 +1,60 @@
+//! `bifrost run`.
+
+use std::path::{Path, PathBuf};
+
+use bifrost::service::{Notify, Signals, init_log};
+use config::{Level, PortRule, Router};
+
+use super::Failure;
+use super::args::Run;
+use crate::daemon;
+
+/// Where the configuration is when nobody says.
+const DEFAULT_FILE: &str = "/etc/bifrost/router.toml";
+
+pub fn run(args: Run, socket: Option<PathBuf>) -> Result<(), Failure> {
+    let (mut router, file) = configuration(&args)?;
+    if args.check {
+        return super::check::report(&router, file.as_deref());
+    }
+    if router.ports.is_empty() {
+        let place = file.as_deref().unwrap_or(Path::new(DEFAULT_FILE)).display();
+        return Err(Failure::Said(format!(
+            "{place} names no port: add a [[port]] with the name of an interface"
+        )));
+    }
+    if let Some(socket) = socket {
+        router.control.socket = socket;
+    }
+    init_log(match router.log.level {
+        Level::Error => tracing::Level::ERROR,
+        Level::Warn => tracing::Level::WARN,
+        Level::Info => tracing::Level::INFO,
+        Level::Debug => tracing::Level::DEBUG,
+        Level::Trace => tracing::Level::TRACE,
+    });
+    let signals = Signals::install()
+        .map_err(|error| Failure::Io { what: "cannot take over the signals".to_owned(), error })?;
+    let notify = Notify::from_environment();
+    daemon::run(daemon::Start { router, file, signals, notify }).map_err(Failure::Said)
+}
+
+/// The checked configuration, and the file that it is from.
+fn configuration(args: &Run) -> Result<(Router, Option<PathBuf>), Failure> {
+    if !args.ports.is_empty() {
+        let ports = args.ports.iter().cloned().map(PortRule::new).collect();
+        return Ok((Router { ports, ..Router::default() }, None));
+    }
+    let file = match &args.config {
+        Some(file) => file.clone(),
+        None if Path::new(DEFAULT_FILE).exists() => PathBuf::from(DEFAULT_FILE),
+        None => {
+            return Err(Failure::Said(format!(
+                "which ports? There is no {DEFAULT_FILE}: name the ports (`bifrost run eth0 eth1`) or a file \
+                 (`bifrost run -c router.toml`)"
+            )));
+        }
+    };
+    let router = Router::open(&file).map_err(|error| Failure::Said(error.to_string()))?;
+    Ok((router, Some(file)))
+}

@@ -1,0 +1,342 @@
+//! `bifrost show`: each subject as a table, or as the JSON that came over the socket.
+
+use std::io::{BufWriter, Write, stdout};
+
+use bifrost::control::status::*;
+use bifrost::control::{Client, Request, RouteQuery};
+use bifrost::screen::units::{self, count};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::Failure;
+use super::args::{Output, Place, Show};
+use super::table::{Table, or_dash, print};
+
+pub fn show(what: Show, client: Client) -> Result<(), Failure> {
+    match what {
+        Show::Ports(output) => subject(client, Request::Ports, output, ports),
+        Show::Routes { place, limit, output } => routes(client, place, limit, output),
+        Show::Neighbours(output) => subject(client, Request::Neighbours, output, neighbours),
+        Show::Drops(output) => subject(client, Request::Drops, output, drops),
+        Show::Workers(output) => subject(client, Request::Workers, output, workers),
+        Show::Graph { dot: true, output } => subject(client, Request::Graph, output, dot),
+        Show::Graph { dot: false, output } => subject(client, Request::Graph, output, graph),
+        Show::Classifier(output) => subject(client, Request::Classifier, output, classifier),
+        Show::Mirror(output) => subject(client, Request::Mirror, output, mirror),
+        Show::Version(output) => subject(client, Request::Version, output, version),
+    }
+}
+
+fn subject<T: DeserializeOwned>(
+    mut client: Client,
+    request: Request,
+    output: Output,
+    text: fn(&T) -> String,
+) -> Result<(), Failure> {
+    match output.json {
+        true => print_json(client.ask::<Box<RawValue>>(&request)?),
+        false => print(&text(&client.ask(&request)?)),
+    }
+}
+
+/// Prints a value as it came; a list with one item a line.
+pub fn print_json(value: Box<RawValue>) -> Result<(), Failure> {
+    let text = match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
+        Ok(list) if list.is_empty() => "[]\n".to_owned(),
+        Ok(list) => {
+            let items: Vec<&str> = list.iter().map(|item| item.get()).collect();
+            format!("[\n{}\n]\n", items.join(",\n"))
+        }
+        Err(_) => format!("{}\n", value.get()),
+    };
+    print(&text)
+}
+
+/// The word of an enumeration, as in the JSON.
+fn word<T: Serialize>(value: T) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn ports(ports: &Vec<PortStatus>) -> String {
+    let mut table = Table::new(&[
+        "port", "state", "driver", "mode", "lane", ">queues", ">in pps", ">in", ">out pps", ">out",
+        ">express", ">worker", ">linux", ">drops",
+    ]);
+    for port in ports {
+        let zero_copy = port.queues.iter().any(|queue| queue.zero_copy);
+        let mode = port.xdp_mode.map(|mode| word(mode) + if zero_copy { ", zero-copy" } else { "" });
+        table.row(vec![
+            port.name.clone(),
+            word(port.state),
+            or_dash(&port.driver),
+            or_dash(&mode),
+            or_dash(&port.lane.map(Lane::name)),
+            port.queues.len().to_string(),
+            units::packets(port.rates.received.packets_per_second),
+            units::bits(port.rates.received.bits_per_second),
+            units::packets(port.rates.sent.packets_per_second),
+            units::bits(port.rates.sent.bits_per_second),
+            count(port.received.express.packets),
+            count(port.received.worker.packets),
+            count(port.received.linux.packets),
+            count(port.drops),
+        ]);
+    }
+    let mut text = table.render();
+    for port in ports {
+        let reasons = [("lane", &port.lane_reason), ("mode", &port.mode_reason)];
+        for (what, reason) in reasons.into_iter().filter_map(|(what, reason)| Some((what, reason.as_ref()?)))
+        {
+            text += &format!("{} {what}: {reason}\n", port.name);
+        }
+    }
+    text
+}
+
+fn routes(
+    mut client: Client,
+    place: Option<Place>,
+    limit: Option<u64>,
+    output: Output,
+) -> Result<(), Failure> {
+    let query = match place {
+        None => RouteQuery { limit, ..RouteQuery::default() },
+        Some(Place::Prefix(net)) => RouteQuery { within: Some(net), limit, ..RouteQuery::default() },
+        Some(Place::Address(address)) => {
+            RouteQuery { address: Some(address), limit, ..RouteQuery::default() }
+        }
+    };
+    let request = Request::Routes(query);
+    let mut out = BufWriter::new(stdout().lock());
+    // Written as they come: a million routes need no more memory than one.
+    if output.json {
+        let mut before = "[\n";
+        for route in client.stream::<Box<RawValue>>(&request, Some(super::PATIENCE))? {
+            write!(out, "{before}{}", route?).map_err(Failure::output)?;
+            before = ",\n";
+        }
+        let end = if before == "[\n" { "[]\n" } else { "\n]\n" };
+        return out.write_all(end.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output);
+    }
+    let mut found = false;
+    for entry in client.stream::<RouteEntry>(&request, Some(super::PATIENCE))? {
+        found = true;
+        writeln!(out, "{}", route(&entry?)).map_err(Failure::output)?;
+    }
+    out.flush().map_err(Failure::output)?;
+    match place {
+        Some(Place::Address(address)) if !found => Err(Failure::Said(format!("no route to {address}"))),
+        _ => Ok(()),
+    }
+}
+
+/// One route in a line, as `ip route` would say it.
+fn route(route: &RouteEntry) -> String {
+    let mut text = format!("{:<20} {}", route.prefix.to_string(), route.origin);
+    match route.kind {
+        RouteKind::Forward | RouteKind::Connected => {}
+        kind => text += &format!(" {}", word(kind)),
+    }
+    for (n, hop) in route.next_hops.iter().enumerate() {
+        text += if n == 0 { " " } else { " | " };
+        text += &hop.via.map(|via| format!("via {via} ")).unwrap_or_default();
+        text += &format!("dev {}", hop.dev);
+        text += &if route.next_hops.len() > 1 { format!(" weight {}", hop.weight) } else { String::new() };
+        text += match (hop.resolved, route.kind) {
+            (false, RouteKind::Forward) => " unresolved",
+            _ => "",
+        };
+    }
+    if route.table != 254 {
+        text += &format!(" table {}", route.table);
+    }
+    if route.metric != 0 {
+        text += &format!(" metric {}", route.metric);
+    }
+    if !route.selected {
+        text += " (not selected)";
+    } else if !route.programmed {
+        text += " (left to Linux)";
+    }
+    text
+}
+
+fn neighbours(neighbours: &Vec<Neighbour>) -> String {
+    let mut table = Table::new(&["address", "port", "mac", "state", "used"]);
+    for neighbour in neighbours {
+        table.row(vec![
+            neighbour.address.to_string(),
+            neighbour.dev.clone(),
+            or_dash(&neighbour.mac),
+            neighbour.state.clone(),
+            if neighbour.used { "yes" } else { "no" }.to_owned(),
+        ]);
+    }
+    table.render()
+}
+
+fn drops(drops: &Vec<DropCount>) -> String {
+    if drops.is_empty() {
+        return "nothing was dropped\n".to_owned();
+    }
+    let mut table = Table::new(&["reason", "lane", "port", "element", ">packets", ">now pps"]);
+    for drop in drops {
+        table.row(vec![
+            drop.reason.clone(),
+            drop.lane.name().to_owned(),
+            or_dash(&drop.port),
+            or_dash(&drop.element),
+            count(drop.packets),
+            units::packets(drop.per_second),
+        ]);
+    }
+    table.render()
+}
+
+fn workers(workers: &Vec<WorkerStatus>) -> String {
+    let mut table = Table::new(&[
+        ">worker",
+        ">core",
+        "state",
+        ">load",
+        ">pps",
+        ">batch",
+        ">packets",
+        ">wakeups",
+        ">restarts",
+        "queues",
+    ]);
+    for worker in workers {
+        table.row(vec![
+            worker.index.to_string(),
+            worker.core.to_string(),
+            word(worker.state),
+            units::share(worker.load),
+            units::packets(worker.packets_per_second),
+            format!("{:.1}", worker.batch_average),
+            count(worker.packets),
+            count(worker.wakeups),
+            count(worker.restarts),
+            worker.queues.join(" "),
+        ]);
+    }
+    table.render()
+}
+
+fn graph(nodes: &Vec<GraphNode>) -> String {
+    let mut table = Table::new(&[
+        "element",
+        "class",
+        ">packets",
+        ">packets/batch",
+        ">cycles/packet",
+        ">drops",
+        "outputs",
+    ]);
+    for node in nodes {
+        let batch = if node.batches == 0 { 0.0 } else { node.packets as f64 / node.batches as f64 };
+        let outputs: Vec<String> =
+            node.edges.iter().map(|edge| format!("{} → {}", edge.output, edge.to)).collect();
+        table.row(vec![
+            node.name.clone(),
+            node.class.clone(),
+            count(node.packets),
+            format!("{batch:.1}"),
+            or_dash(&node.cycles_per_packet.map(|cycles| format!("{cycles:.1}"))),
+            count(node.drops),
+            outputs.join(", "),
+        ]);
+    }
+    table.render()
+}
+
+/// The graph in Graphviz's language.
+fn dot(nodes: &Vec<GraphNode>) -> String {
+    let quote = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let mut text =
+        "digraph bifrost {\n  rankdir=TB;\n  node [shape=box, fontname=\"sans-serif\"];\n".to_owned();
+    for node in nodes {
+        let label = match node.name == node.class {
+            true => format!("{}\n{} packets", node.name, count(node.packets)),
+            false => format!("{}\n{}\n{} packets", node.name, node.class, count(node.packets)),
+        };
+        text += &format!("  {} [label={}];\n", quote(&node.name), quote(&label).replace('\n', "\\n"));
+    }
+    for node in nodes {
+        for edge in &node.edges {
+            text +=
+                &format!("  {} -> {} [label={}];\n", quote(&node.name), quote(&edge.to), quote(&edge.output));
+        }
+    }
+    text + "}\n"
+}
+
+fn classifier(status: &ClassifierStatus) -> String {
+    let mut table = Table::new(&["class", ">rate pps", ">burst", ">passed", ">dropped"]);
+    for class in &status.classes {
+        table.row(vec![
+            class.class.clone(),
+            count(class.rate),
+            count(class.burst),
+            count(class.passed),
+            count(class.dropped),
+        ]);
+    }
+    format!("local addresses: {}\n{}", count(status.local_addresses), table.render())
+}
+
+fn mirror(status: &MirrorStatus) -> String {
+    let audit = &status.audit;
+    let ago = audit
+        .last_pass_seconds_ago
+        .map_or("none ended yet".to_owned(), |s| format!("the last ended {s} s ago"));
+    let mut text = format!(
+        "source: {}, {}\nknown: {} links, {} addresses, {} neighbours, {} next-hop objects\n\
+         messages: {}, overruns: {}, routes left to Linux: {}\n\
+         audit: {} passes ({ago}), {} compared, {} differences, {} repaired\n",
+        status.source,
+        if status.synced { "in step with Linux" } else { "catching up with Linux" },
+        count(status.links),
+        count(status.addresses),
+        count(status.neighbours),
+        count(status.next_hop_objects),
+        count(status.messages),
+        count(status.overruns),
+        count(status.not_programmed),
+        count(audit.passes),
+        count(audit.compared),
+        count(audit.differences),
+        count(audit.repaired),
+    );
+    if let Some(fpm) = &status.fpm {
+        let connected = if fpm.connected { "connected" } else { "nobody is connected" };
+        text += &format!(
+            "fpm: {connected} at {}, {} connections, {} frames\n",
+            fpm.listen,
+            count(fpm.connections),
+            count(fpm.frames)
+        );
+    }
+    for other in &status.unused_tables {
+        text += &format!("table {}: {} routes, not used yet\n", other.table, count(other.routes));
+    }
+    let mut table = Table::new(&["routes by", ">ipv4", ">ipv6"]);
+    for origin in &status.routes {
+        table.row(vec![origin.origin.clone(), count(origin.ipv4), count(origin.ipv6)]);
+    }
+    text + &table.render()
+}
+
+fn version(version: &Version) -> String {
+    format!(
+        "bifrost {}\npid {}, up for {}\n{}\n",
+        version.version,
+        version.pid,
+        units::time(version.uptime_seconds),
+        match &version.configuration {
+            Some(file) => format!("configuration: {file}"),
+            None => "ports named on the command line".to_owned(),
+        }
+    )
+}

@@ -1,0 +1,87 @@
+//! `bifrost top`.
+
+use std::io::{IsTerminal, Write, stdout};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bifrost::control::status::Snapshot;
+use bifrost::control::{Client, ClientError, Request};
+use bifrost::screen::{Key, Terminal, View, draw, line};
+use bifrost::service::Signals;
+
+use super::args::Top;
+use super::{Failure, PATIENCE};
+
+pub fn top(args: &Top, mut client: Client) -> Result<(), Failure> {
+    let request = Request::Watch { interval_ms: (args.interval * 1000.0) as u64 };
+    let quiet = Some(PATIENCE + Duration::from_secs_f64(args.interval));
+    let end = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    if !stdout().is_terminal() {
+        return lines(client, &request, quiet, end);
+    }
+    let (sender, samples) = channel();
+    // Its own thread, so that keys are answered at once however slow the daemon is. It ends with the program.
+    thread::spawn(move || {
+        let stream = match client.stream::<Snapshot>(&request, quiet) {
+            Ok(stream) => stream,
+            Err(error) => return drop(sender.send(Err(error))),
+        };
+        for sample in stream {
+            if sender.send(sample).is_err() {
+                return;
+            }
+        }
+    });
+    live(samples, end)
+}
+
+fn lines(
+    mut client: Client,
+    request: &Request,
+    quiet: Option<Duration>,
+    end: Option<Instant>,
+) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    for sample in client.stream::<Snapshot>(request, quiet)? {
+        let view = View { title: "Bifrost", snapshot: &sample?, notes: &[], held: false };
+        writeln!(out, "{}", line(&view)).and_then(|()| out.flush()).map_err(Failure::output)?;
+        if end.is_some_and(|end| Instant::now() >= end) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn live(samples: Receiver<Result<Snapshot, ClientError>>, end: Option<Instant>) -> Result<(), Failure> {
+    let fail = |error| Failure::Io { what: "the terminal".to_owned(), error };
+    // Told to end, it gives the terminal back first.
+    let mut signals = Signals::install().map_err(fail)?;
+    let mut terminal = Terminal::open().map_err(fail)?;
+    let mut snapshot = Snapshot::default();
+    let mut held = false;
+    loop {
+        match samples.try_recv() {
+            Ok(sample) => {
+                let sample = sample?;
+                if !held {
+                    snapshot = sample;
+                }
+            }
+            Err(TryRecvError::Disconnected) => {
+                return Err(Failure::Said("Bifrost has stopped".to_owned()));
+            }
+            Err(TryRecvError::Empty) => {}
+        }
+        let view = View { title: "Bifrost", snapshot: &snapshot, notes: &[], held };
+        terminal.draw(|frame| draw(frame, &view)).map_err(fail)?;
+        match terminal.key(Duration::from_millis(200)).map_err(fail)? {
+            Some(Key::Quit) => return Ok(()),
+            Some(Key::Char(' ')) => held = !held,
+            Some(Key::Char(_) | Key::Resized) | None => {}
+        }
+        if signals.take().is_some() || end.is_some_and(|end| Instant::now() >= end) {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What the daemon must be able to say.
+
+use super::feed::Feed;
+use super::protocol::{CaptureRequest, RouteQuery, TraceRequest};
+use super::question::Question;
+use super::status::*;
+
+/// The daemon, as seen from the control socket.
+///
+/// Methods are called from several threads at once, may block for a moment (a second at most: ask the
+/// control thread and wait), and must never touch a worker. An error is a sentence for the operator.
+/// Fields documented as *derived* are left at their default: the server fills them in.
+pub trait Answer: Send + Sync {
+    /// Which program this is.
+    fn version(&self) -> Result<Version, String>;
+
+    /// Every configured or adopted port, absent ones included, by index.
+    fn ports(&self) -> Result<Vec<PortStatus>, String>;
+
+    /// At most `limit` (never more than [`PAGE`](super::PAGE)) routes that `query` selects, ordered by
+    /// (IPv4 before IPv6, address, prefix length, table, metric), beginning after `after`. Fewer than
+    /// `limit` means that there are no more. `query.limit` is the server's business.
+    ///
+    /// A table that changes between two pages may show a route of before or after the change, never a
+    /// route twice.
+    fn routes(
+        &self,
+        query: &RouteQuery,
+        after: Option<&RouteEntry>,
+        limit: usize,
+    ) -> Result<Vec<RouteEntry>, String>;
+
+    /// Every neighbour on a port of ours.
+    fn neighbours(&self) -> Result<Vec<Neighbour>, String>;
+
+    /// Every drop count above zero.
+    fn drops(&self) -> Result<Vec<DropCount>, String>;
+
+    /// Every worker, by index.
+    fn workers(&self) -> Result<Vec<WorkerStatus>, String>;
+
+    /// The graph, in the order packets meet it; counters are the sums over all workers.
+    fn graph(&self) -> Result<Vec<GraphNode>, String>;
+
+    /// The classifier in the driver.
+    fn classifier(&self) -> Result<ClassifierStatus, String>;
+
+    /// The mirror.
+    fn mirror(&self) -> Result<MirrorStatus, String>;
+
+    /// The router at a glance. Called once a second: keep it cheap.
+    fn summary(&self) -> Result<Summary, String>;
+
+    /// What would happen to such a packet, from the running tables, step by step.
+    fn explain(&self, question: &Question) -> Result<Vec<Step>, String>;
+
+    /// Begin to follow packets. The limits in the request are the server's business as well: it drops the
+    /// feed when they are reached or the client is gone, and the sender then reports itself closed.
+    fn trace(&self, request: &TraceRequest) -> Result<Feed<TraceStep>, String>;
+
+    /// Begin to copy packets, likewise.
+    fn capture(&self, request: &CaptureRequest) -> Result<Feed<CapturedPacket>, String>;
+}

@@ -1,0 +1,120 @@
+//! What can be asked, and the shape of what comes back.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{Filter, Question};
+
+/// Where the daemon listens unless told otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/bifrost/control.sock";
+
+/// Longest request line, bytes.
+pub const MAX_REQUEST: usize = 64 * 1024;
+
+/// One request: one line of JSON, such as `{"ask":"ports"}` or
+/// `{"ask":"routes","within":"10.0.0.0/8","limit":100}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub enum Request {
+    /// [`Version`](super::status::Version).
+    Version,
+    /// A list of [`PortStatus`](super::status::PortStatus).
+    Ports,
+    /// A stream of [`RouteEntry`](super::status::RouteEntry).
+    Routes(RouteQuery),
+    /// A list of [`Neighbour`](super::status::Neighbour).
+    Neighbours,
+    /// A list of [`DropCount`](super::status::DropCount).
+    Drops,
+    /// A list of [`WorkerStatus`](super::status::WorkerStatus).
+    Workers,
+    /// A list of [`GraphNode`](super::status::GraphNode).
+    Graph,
+    /// [`ClassifierStatus`](super::status::ClassifierStatus).
+    Classifier,
+    /// [`MirrorStatus`](super::status::MirrorStatus).
+    Mirror,
+    /// A list of [`Step`](super::status::Step).
+    Explain(Question),
+    /// A stream of [`TraceStep`](super::status::TraceStep).
+    Trace(TraceRequest),
+    /// A stream of [`CapturedPacket`](super::status::CapturedPacket).
+    Capture(CaptureRequest),
+    /// One [`Snapshot`](super::status::Snapshot).
+    Snapshot,
+    /// A stream of [`Snapshot`](super::status::Snapshot), one each `interval_ms` (100 to 60,000), without end.
+    Watch {
+        /// Milliseconds between two snapshots.
+        interval_ms: u64,
+    },
+}
+
+/// Which routes: every one, unless a part says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RouteQuery {
+    /// Only routes to this prefix and to those inside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<IpNet>,
+    /// Only the longest match of this address: all routes to that prefix, the selected one first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    /// Stop after so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+}
+
+/// Most routes that [`Answer::routes`](super::Answer::routes) is asked for at once.
+pub const PAGE: usize = 1024;
+
+/// Follow packets through the elements.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TraceRequest {
+    /// Which packets.
+    pub filter: Filter,
+    /// End after so many packets.
+    pub count: u64,
+    /// End after so many seconds.
+    pub seconds: u64,
+}
+
+/// Copy packets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CaptureRequest {
+    /// Which packets.
+    pub filter: Filter,
+    /// Element to copy them at (as they enter it); absent: as they arrive.
+    pub at: Option<String>,
+    /// End after so many packets; absent: no limit.
+    pub count: Option<u64>,
+    /// End after so many seconds; absent: no limit.
+    pub seconds: Option<u64>,
+    /// Bytes kept of each frame.
+    pub snap: u32,
+}
+
+/// One line of an answer.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// The whole answer.
+    Ok(Box<RawValue>),
+    /// Why there is none. Ends the answer.
+    Error(String),
+    /// One item of a stream.
+    Item(Box<RawValue>),
+    /// The stream is over.
+    End(End),
+}
+
+/// How a stream ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Items sent.
+    pub items: u64,
+    /// Items that could not be sent because this client read too slowly.
+    pub missed: u64,
+}

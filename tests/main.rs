@@ -10,6 +10,7 @@ mod network;
 mod upstream;
 
 mod a_changed_neighbour_takes_effect_at_once;
+mod a_flood_at_the_router_does_not_starve_bgp;
 mod a_flooded_port_starves_no_other;
 mod a_withdrawn_route_stops_within_100_ms;
 mod a_wrong_file_is_refused_and_nothing_changes;
@@ -22,6 +23,8 @@ mod links_flap_and_interfaces_come_back;
 mod malformed_packets_by_the_million;
 mod packets_are_fragmented_on_the_way;
 mod routes_flap_under_traffic_without_loss;
+mod routes_of_every_kind_forward;
 mod tcp_is_byte_identical_both_families;
 mod traceroute_and_path_mtu_discovery_work;
 mod two_queues_two_workers;
+mod what_bifrost_cannot_do_linux_does;

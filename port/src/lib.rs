@@ -7,10 +7,14 @@
 //! | [`memory`] | the packet memory of all workers |
 //! | [`xsk`] | AF_XDP: a queue of an interface |
 //! | [`driver`] | the programs in the driver (`bpf/`): load, attach, feed and read them |
+//! | [`inject`] | how a worker hands a packet to Linux |
+//! | [`device`] | facts about interfaces |
 
 mod bpf;
+pub mod device;
 pub mod driver;
 mod error;
+pub mod inject;
 pub mod memory;
 pub mod packet;
 pub mod pool;
@@ -19,6 +23,7 @@ pub mod xsk;
 
 pub use driver::{Attachment, Driver, DriverCounters, FlowMatch, Lane, Mode};
 pub use error::DriverError;
+pub use inject::Injector;
 pub use memory::{HugePages, Memory, MemoryError};
 pub use packet::{CHUNK, HEADROOM, MAX_SEGMENTS, Packet};
 pub use pool::Pool;

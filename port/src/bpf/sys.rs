@@ -28,8 +28,6 @@ pub(crate) const ATTACH_TCX_INGRESS: u32 = 46;
 pub(crate) const XDP_HAS_FRAGS: u32 = 1 << 5;
 /// `BPF_F_RDONLY_PROG`.
 pub(crate) const RDONLY_PROG: u32 = 1 << 7;
-/// `BPF_F_MMAPABLE`.
-pub(crate) const MMAPABLE: u32 = 1 << 10;
 
 fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_int> {
     let size = std::mem::size_of::<T>() as libc::c_uint;

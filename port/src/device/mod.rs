@@ -1,0 +1,153 @@
+//! Facts about network interfaces, and the few settings that forwarding wants changed.
+//!
+//! Addresses, link state and everything else that netlink tells are the mirror's business; here is what only ethtool and
+//! the kernel's `netdev` family know.
+
+mod ethtool;
+mod netdev;
+
+use std::ffi::CString;
+use std::io;
+
+pub use ethtool::{Channels, Offloads};
+pub use netdev::{FeatureWatch, XdpFeatures};
+
+/// Why an interface cannot be asked or set.
+#[derive(Debug, thiserror::Error)]
+#[error("{interface}: cannot {action}: {source}")]
+pub struct DeviceError {
+    /// The interface.
+    pub interface: String,
+    /// What was tried.
+    pub action: &'static str,
+    /// What the kernel said.
+    #[source]
+    pub source: io::Error,
+}
+
+impl DeviceError {
+    /// Whether the device simply has no such thing.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self.source.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::ENODEV))
+    }
+}
+
+/// What an interface is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Linux's index.
+    pub ifindex: u32,
+    /// Its name.
+    pub name: String,
+    /// Its MAC address.
+    pub mac: [u8; 6],
+    /// Largest IP packet, in bytes.
+    pub mtu: u32,
+    /// The driver, as ethtool calls it; empty when it does not say.
+    pub driver: String,
+    /// Receive queues in use, at least 1.
+    pub queues: u32,
+}
+
+impl Device {
+    /// Asks the kernel about the interface with this name.
+    pub fn named(name: &str) -> Result<Device, DeviceError> {
+        let failed = |action| move |source| DeviceError { interface: name.to_string(), action, source };
+        let ifindex = index_of(name).map_err(failed("find it"))?;
+        let handle = ethtool::Handle::new(name).map_err(failed("ask about it"))?;
+        Ok(Device {
+            ifindex,
+            name: name.to_string(),
+            mac: handle.mac().map_err(failed("read its MAC address"))?,
+            mtu: handle.mtu().map_err(failed("read its MTU"))?,
+            driver: handle.driver().unwrap_or_default(),
+            queues: handle.channels().map_or(1, |channels| channels.receive()).max(1),
+        })
+    }
+}
+
+fn index_of(name: &str) -> io::Result<u32> {
+    let name = CString::new(name).map_err(io::Error::other)?;
+    // SAFETY: a valid C string.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+fn with_handle<T>(
+    name: &str,
+    action: &'static str,
+    work: impl FnOnce(&ethtool::Handle) -> io::Result<T>,
+) -> Result<T, DeviceError> {
+    ethtool::Handle::new(name).and_then(|handle| work(&handle)).map_err(|source| DeviceError {
+        interface: name.to_string(),
+        action,
+        source,
+    })
+}
+
+/// The interface's queues. Unsupported means that it has one.
+pub fn channels(name: &str) -> Result<Channels, DeviceError> {
+    with_handle(name, "read its queues", ethtool::Handle::channels)
+}
+
+/// The receive queue of each slot of the RSS table.
+pub fn rss(name: &str) -> Result<Vec<u32>, DeviceError> {
+    with_handle(name, "read its RSS table", ethtool::Handle::rss)
+}
+
+/// Writes the RSS table back, as [`rss`] gave it.
+pub fn set_rss(name: &str, table: &[u32]) -> Result<(), DeviceError> {
+    with_handle(name, "write its RSS table", |handle| handle.set_rss(table))
+}
+
+/// Spreads RSS evenly over queues 0 to `queues - 1` (what `ethtool -X equal` does); gives the table as it was.
+pub fn spread_rss(name: &str, queues: u32) -> Result<Vec<u32>, DeviceError> {
+    let before = rss(name)?;
+    let table: Vec<u32> = (0..before.len() as u32).map(|slot| slot % queues.max(1)).collect();
+    if table != before {
+        set_rss(name, &table)?;
+    }
+    Ok(before)
+}
+
+/// Offloads that change what XDP sees, or what a redirect can reach.
+pub fn offloads(name: &str) -> Result<Offloads, DeviceError> {
+    with_handle(name, "read its offloads", ethtool::Handle::offloads)
+}
+
+/// Turns GRO on or off. A veth with GRO polls, and only then can frames be redirected to its peer.
+pub fn set_gro(name: &str, on: bool) -> Result<(), DeviceError> {
+    with_handle(name, "set GRO", |handle| handle.set_gro(on))
+}
+
+/// What the interface can do with XDP, now: a veth's changes with its peer.
+pub fn xdp_features(ifindex: u32) -> Result<XdpFeatures, DeviceError> {
+    netdev::features(ifindex).map_err(|source| DeviceError {
+        interface: format!("interface {ifindex}"),
+        action: "read its XDP features",
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_known() {
+        let lo = Device::named("lo").unwrap();
+        assert_eq!((lo.mac, lo.queues), ([0; 6], 1));
+        assert!(lo.mtu >= 1500);
+        assert!(rss("lo").unwrap_err().is_unsupported());
+        assert!(!xdp_features(lo.ifindex).unwrap().contains(XdpFeatures::REDIRECT_TARGET));
+    }
+
+    #[test]
+    fn an_unknown_interface_is_named_in_the_error() {
+        let error = Device::named("no-such-port").unwrap_err();
+        assert!(error.to_string().starts_with("no-such-port: cannot find it"), "{error}");
+        assert!(Device::named("a-name-longer-than-linux-allows").is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! How a worker hands a packet to Linux, whole and as it came.
+//!
+//! A TAP device gives Linux packets, but as if they came in by the TAP: the wrong interface for neighbours, reverse-path
+//! checks and firewalls. So each frame carries the index of its true interface in four bytes behind it, and a program at
+//! the TAP's ingress (`bpf/inject.c`) cuts them off and moves the frame to that interface's ingress. Moved frames
+//! do not run through the interface's XDP program again.
+//!
+//! Where the kernel cannot attach that program (tcx: Linux 6.6), frames enter by the TAP itself.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use crate::bpf::{object, sys};
+use crate::device::Device;
+use crate::{DriverError, MAX_SEGMENTS, Packet};
+
+/// A TAP device by which packets enter Linux. Gone when dropped, or when the process dies.
+pub struct Injector {
+    tap: OwnedFd,
+    device: Device,
+    program: Result<OwnedFd, String>,
+}
+
+impl Injector {
+    /// Makes the TAP device in this network namespace.
+    pub fn open(name: &str) -> Result<Injector, DriverError> {
+        let tap = make_tap(name).map_err(DriverError::io(format!("cannot make TAP device {name}")))?;
+        quiet(name).map_err(DriverError::io(format!("cannot turn IPv6 off on {name}")))?;
+        up(name).map_err(DriverError::io(format!("cannot set {name} up")))?;
+        let device = Device::named(name)
+            .map_err(|error| DriverError::Io { what: error.to_string(), source: error.source })?;
+        let program = object::load(object::inject()?, "inject", HashMap::new(), &HashMap::new())?;
+        let link = sys::link_create(program.as_fd(), device.ifindex, sys::ATTACH_TCX_INGRESS, 0);
+        let program = link.map_err(|error| format!("the kernel cannot attach its program: {error}"));
+        Ok(Injector { tap, device, program })
+    }
+
+    /// Whether packets enter by their true interface, and if not, why.
+    pub fn by_true_interface(&self) -> Result<(), &str> {
+        self.program.as_ref().map(drop).map_err(String::as_str)
+    }
+
+    /// The TAP device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Gives Linux a packet, from its Ethernet header on, as if interface `ifindex` had received it. Fails rather than
+    /// wait.
+    pub fn inject(&self, ifindex: u32, packet: &Packet) -> io::Result<()> {
+        let mut parts = [&[][..]; MAX_SEGMENTS];
+        let mut count = 0;
+        for segment in packet.segments() {
+            parts[count] = segment;
+            count += 1;
+        }
+        self.inject_parts(ifindex, &parts[..count])
+    }
+
+    /// As [`Injector::inject`], for bytes in any number of pieces, of which the first holds the Ethernet header. At most
+    /// [`MAX_SEGMENTS`].
+    pub fn inject_parts(&self, ifindex: u32, parts: &[&[u8]]) -> io::Result<()> {
+        let first = parts.first().copied().unwrap_or(&[]);
+        if first.len() < 14 || parts.len() > MAX_SEGMENTS {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let trailer = ifindex.to_ne_bytes();
+        let vector = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() };
+        let mut vectors = [vector(&[]); MAX_SEGMENTS + 2];
+        let mut count = 0;
+        let mut add = |bytes: &[u8]| {
+            vectors[count] = vector(bytes);
+            count += 1;
+        };
+        if self.program.is_ok() {
+            parts.iter().for_each(|part| add(part));
+            add(&trailer);
+        } else {
+            // Linux takes only what is addressed to the interface it comes in by.
+            add(&self.device.mac);
+            add(&first[6..]);
+            parts[1..].iter().for_each(|part| add(part));
+        }
+        // SAFETY: the kernel reads the vectors, which point into slices that live until the call is over.
+        let written = unsafe { libc::writev(self.tap.as_raw_fd(), vectors.as_ptr(), count as libc::c_int) };
+        if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+fn make_tap(name: &str) -> io::Result<OwnedFd> {
+    let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    // SAFETY: a valid path; the descriptor is ours.
+    let fd = unsafe { libc::open(c"/dev/net/tun".as_ptr(), flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above.
+    let tap = unsafe { OwnedFd::from_raw_fd(fd) };
+    let mut request = interface_request(name)?;
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
+    // SAFETY: the kernel reads and writes the request.
+    let result = unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETIFF, &mut request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(tap) }
+}
+
+/// No addresses of its own and no solicitations: nothing but what we write comes from it.
+fn quiet(name: &str) -> io::Result<()> {
+    match std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1") {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn up(name: &str) -> io::Result<()> {
+    // SAFETY: a new descriptor, ours alone.
+    let socket = unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        OwnedFd::from_raw_fd(fd)
+    };
+    let mut request = interface_request(name)?;
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_NOARP) as libc::c_short;
+    // SAFETY: the kernel reads the request.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn interface_request(name: &str) -> io::Result<libc::ifreq> {
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: plain numbers, valid when zero.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}

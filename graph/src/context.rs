@@ -78,6 +78,14 @@ impl Context<'_> {
         }
     }
 
+    /// [`Context::transmit`] for all packets of a batch; leaves it empty.
+    #[inline]
+    pub fn transmit_batch(&mut self, batch: &mut Batch) {
+        for packet in batch.drain() {
+            self.transmit(packet);
+        }
+    }
+
     /// Hands a packet, which must be as it came in, to Linux.
     #[inline]
     pub fn punt(&mut self, packet: Packet, class: Class) {

@@ -1,0 +1,136 @@
+//! CheckIpHeader4: what may be forwarded at all.
+//!
+//! The checks of RFC 1812, 5.2.2 (length, version, header length, total length, checksum), then the addresses of 5.3.7. Where
+//! RFC and Linux differ, Linux decides: class E is forwarded; a source that is one of our own addresses is martian.
+//! Multicast, broadcast, link-local addresses (RFC 3927, 7) and options are not the data path's: such packets go to Linux, whole.
+//!
+//! Padding behind the packet (short Ethernet frames) is cut off, as Linux does.
+
+use std::sync::Arc;
+
+use graph::{Batch, Context, Element};
+use port::Packet;
+use wire::{Reason, checksum};
+
+use crate::{Sources, cut_to, network, u16_at, u32_at};
+
+const VALID: usize = 0;
+const LINUX: usize = 1;
+
+/// Checks IPv4 headers. Outputs: `valid`, `linux`. Drops `truncated`, `bad_version`, `bad_header_length`,
+/// `bad_total_length`, `bad_checksum`, `martian_source`, `martian_destination`.
+pub struct CheckIpHeader4 {
+    sources: Arc<Sources>,
+}
+
+/// What is not valid.
+enum Other {
+    Linux,
+    Drop(Reason),
+}
+
+impl CheckIpHeader4 {
+    /// Knows this machine's addresses from `sources`.
+    pub fn new(sources: Arc<Sources>) -> CheckIpHeader4 {
+        CheckIpHeader4 { sources }
+    }
+
+    #[inline(always)]
+    fn check(&self, packet: &mut Packet) -> Result<(), Other> {
+        let header = network::<20>(packet).ok_or(Other::Drop(Reason::Truncated))?;
+        let (total, source, destination) = (u16_at(header, 2), u32_at(header, 12), u32_at(header, 16));
+        if header[0] == 0x45 {
+            if !checksum::verify(header) {
+                return Err(Other::Drop(Reason::BadChecksum));
+            }
+            if total < 20 {
+                return Err(Other::Drop(Reason::BadTotalLength));
+            }
+        } else {
+            check_options(packet)?;
+        }
+        if !cut_to(packet, usize::from(total)) {
+            return Err(Other::Drop(Reason::BadTotalLength));
+        }
+        if is_linux(source) || is_linux(destination) {
+            return self.check_linux(source);
+        }
+        if is_martian(source) || source >> 28 == 14 || self.sources.is_local4(source) {
+            return Err(Other::Drop(Reason::MartianSource));
+        }
+        if is_martian(destination) {
+            return Err(Other::Drop(Reason::MartianDestination));
+        }
+        if header_has_options(packet) { Err(Other::Linux) } else { Ok(()) }
+    }
+
+    /// Of what is Linux's only the sources that can be nobody's are dropped here.
+    #[cold]
+    fn check_linux(&self, source: u32) -> Result<(), Other> {
+        let martian = source >> 28 == 14 || source == u32::MAX || source >> 24 == 127;
+        Err(if martian { Other::Drop(Reason::MartianSource) } else { Other::Linux })
+    }
+}
+
+/// Multicast, limited broadcast, link-local: Linux knows what to do.
+#[inline(always)]
+fn is_linux(address: u32) -> bool {
+    address >> 28 == 14 || address == u32::MAX || address >> 16 == 0xa9fe
+}
+
+/// Loopback and "this network".
+#[inline(always)]
+fn is_martian(address: u32) -> bool {
+    matches!(address >> 24, 0 | 127)
+}
+
+#[inline(always)]
+fn header_has_options(packet: &Packet) -> bool {
+    network::<1>(packet).is_none_or(|header| header[0] != 0x45)
+}
+
+/// A header that is not the usual 20 bytes.
+#[cold]
+fn check_options(packet: &Packet) -> Result<(), Other> {
+    let bytes = packet.data().get(usize::from(packet.l3)..).unwrap_or_default();
+    let first = bytes.first().copied().unwrap_or_default();
+    if first >> 4 != 4 {
+        return Err(Other::Drop(Reason::BadVersion));
+    }
+    let length = usize::from(first & 15) * 4;
+    if length < 20 {
+        return Err(Other::Drop(Reason::BadHeaderLength));
+    }
+    let header = bytes.get(..length).ok_or(Other::Drop(Reason::BadHeaderLength))?;
+    if usize::from(u16::from_be_bytes([header[2], header[3]])) < length {
+        return Err(Other::Drop(Reason::BadTotalLength));
+    }
+    if checksum::verify(header) { Ok(()) } else { Err(Other::Drop(Reason::BadChecksum)) }
+}
+
+impl Element for CheckIpHeader4 {
+    fn class(&self) -> &'static str {
+        "CheckIpHeader4"
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["valid", "linux"]
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let (mut rest, mut linux) = (0u64, 0u64);
+        let mut reasons = [Reason::None; graph::BATCH];
+        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
+            match self.check(packet) {
+                Ok(()) => continue,
+                Err(Other::Linux) => linux |= 1 << index,
+                Err(Other::Drop(reason)) => reasons[index] = reason,
+            }
+            rest |= 1 << index;
+        }
+        batch.take(rest, |index, packet| {
+            if linux >> index & 1 != 0 { cx.emit(LINUX, packet) } else { cx.drop(packet, reasons[index]) }
+        });
+        cx.emit_batch(VALID, batch);
+    }
+}

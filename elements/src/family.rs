@@ -1,0 +1,84 @@
+//! What the elements that work alike for IPv4 and IPv6 need to know of each.
+
+use fib::{NextHopId, PortFlags, View};
+use port::Packet;
+
+use crate::{network, u32_at, u64_at};
+
+/// An IP version: where its addresses are, and which of the tables and flags are its own.
+pub trait Family: Send + 'static {
+    /// An address as a number.
+    type Address: Copy + Default + Send;
+    /// The class names of its elements: lookup, reverse path.
+    const CLASSES: [&'static str; 2];
+    /// The port flag without which nothing is forwarded.
+    const FORWARD: PortFlags;
+    /// The port flag of the strict reverse-path check.
+    const STRICT: PortFlags;
+    /// The port flag of the loose reverse-path check.
+    const LOOSE: PortFlags;
+
+    /// Destination address; zero when the packet is too short.
+    fn destination(packet: &Packet) -> Self::Address;
+    /// Source address; zero when the packet is too short.
+    fn source(packet: &Packet) -> Self::Address;
+    /// The next hops of many addresses.
+    fn lookup(view: &View, addresses: &[Self::Address], ids: &mut [NextHopId]);
+}
+
+/// IPv4.
+pub struct V4;
+
+/// IPv6.
+pub struct V6;
+
+impl Family for V4 {
+    type Address = u32;
+    const CLASSES: [&'static str; 2] = ["Lookup4", "ReversePath4"];
+    const FORWARD: PortFlags = PortFlags::FORWARD4;
+    const STRICT: PortFlags = PortFlags::RPF4_STRICT;
+    const LOOSE: PortFlags = PortFlags::RPF4_LOOSE;
+
+    #[inline(always)]
+    fn destination(packet: &Packet) -> u32 {
+        network::<20>(packet).map_or(0, |header| u32_at(header, 16))
+    }
+
+    #[inline(always)]
+    fn source(packet: &Packet) -> u32 {
+        network::<20>(packet).map_or(0, |header| u32_at(header, 12))
+    }
+
+    #[inline(always)]
+    fn lookup(view: &View, addresses: &[u32], ids: &mut [NextHopId]) {
+        view.lookup4_batch(addresses, ids);
+    }
+}
+
+impl Family for V6 {
+    type Address = u128;
+    const CLASSES: [&'static str; 2] = ["Lookup6", "ReversePath6"];
+    const FORWARD: PortFlags = PortFlags::FORWARD6;
+    const STRICT: PortFlags = PortFlags::RPF6_STRICT;
+    const LOOSE: PortFlags = PortFlags::RPF6_LOOSE;
+
+    #[inline(always)]
+    fn destination(packet: &Packet) -> u128 {
+        network::<40>(packet).map_or(0, |header| address6(header, 24))
+    }
+
+    #[inline(always)]
+    fn source(packet: &Packet) -> u128 {
+        network::<40>(packet).map_or(0, |header| address6(header, 8))
+    }
+
+    #[inline(always)]
+    fn lookup(view: &View, addresses: &[u128], ids: &mut [NextHopId]) {
+        view.lookup6_batch(addresses, ids);
+    }
+}
+
+#[inline(always)]
+fn address6(header: &[u8; 40], at: usize) -> u128 {
+    u128::from(u64_at(header, at)) << 64 | u128::from(u64_at(header, at + 8))
+}

@@ -1,0 +1,112 @@
+//! Fragment4: cuts packets to the MTU of their path (RFC 791, 3.2).
+//!
+//! Each fragment is a copy: header, and a piece whose length is a multiple of 8. The packet is gathered into one buffer first
+//! (it may be a chain); each header is then written right in front of its piece, over what was sent before, so that
+//! every fragment is one run of bytes. As in Linux, options that are not to be copied become no-operations in
+//! the later fragments, so that all headers have the same length.
+
+use fib::View;
+use graph::{Batch, Context, Element};
+use port::Packet;
+use wire::{Reason, checksum, ipv4};
+
+/// Fragments IPv4 packets. Output: `fragments`. Drops `no_buffer` when packet memory runs out: then none of the
+/// fragments goes on, as without one the others are of no use. Drops `too_big` what cannot be cut.
+pub struct Fragment4 {
+    view: View,
+    gathered: Vec<u8>,
+    fragments: Vec<Packet>,
+}
+
+impl Fragment4 {
+    /// Reads the adjacencies' MTU from the tables.
+    pub fn new(view: View) -> Fragment4 {
+        Fragment4 { view, gathered: Vec::with_capacity(1 << 17), fragments: Vec::with_capacity(64) }
+    }
+
+    fn cut(&mut self, packet: &Packet) -> Result<(), Reason> {
+        self.gathered.clear();
+        packet.segments().for_each(|segment| self.gathered.extend_from_slice(segment));
+        let l3 = usize::from(packet.l3);
+        let bytes = &mut self.gathered[..];
+        let Ok(ip) = ipv4::Packet::parse(bytes.get(l3..).unwrap_or_default()) else {
+            return Err(Reason::TooBig);
+        };
+        let (head, flags) = (ip.header_len(), ip.fragment());
+        let mut header = [0; 60];
+        header[..head].copy_from_slice(ip.header());
+        let mtu = self.view.adjacency(packet.adjacency).mtu() as usize;
+        let piece = mtu.saturating_sub(head) & !7;
+        if piece == 0 {
+            return Err(Reason::TooBig);
+        }
+        let data = bytes.len() - l3 - head;
+        let mut at = 0;
+        while at < data {
+            let length = piece.min(data - at);
+            let last = at + length == data;
+            let offset = (flags & ipv4::FRAGMENT_OFFSET) + (at / 8) as u16;
+            let more = if last { flags & ipv4::MORE_FRAGMENTS } else { ipv4::MORE_FRAGMENTS };
+            header[2..4].copy_from_slice(&((head + length) as u16).to_be_bytes());
+            header[6..8].copy_from_slice(&(offset & ipv4::FRAGMENT_OFFSET | more).to_be_bytes());
+            header[10..12].fill(0);
+            let sum = checksum::of(&header[..head]);
+            header[10..12].copy_from_slice(&sum.to_be_bytes());
+            // The piece starts at l3 + head + at, so its header at l3 + at, and its link header (yet unwritten) at `at`.
+            bytes[l3 + at..l3 + at + head].copy_from_slice(&header[..head]);
+            let fragment = &bytes[at..l3 + at + head + length];
+            let mut fragment = Packet::new(fragment).ok_or(Reason::NoBuffer)?;
+            (fragment.input, fragment.output, fragment.l3) = (packet.input, packet.output, packet.l3);
+            (fragment.next_hop, fragment.adjacency, fragment.hash) =
+                (packet.next_hop, packet.adjacency, packet.hash);
+            (fragment.flags, fragment.paint) = (packet.flags, packet.paint);
+            self.fragments.push(fragment);
+            blank_uncopied(&mut header[ipv4::HEADER..head]);
+            at += length;
+        }
+        Ok(())
+    }
+}
+
+/// Turns options that only the first fragment carries into no-operations.
+fn blank_uncopied(options: &mut [u8]) {
+    let mut at = 0;
+    while at < options.len() {
+        let length = match options[at] {
+            ipv4::option::END => return,
+            ipv4::option::NOP => 1,
+            _ => match options.get(at + 1) {
+                Some(length) if *length >= 2 && at + usize::from(*length) <= options.len() => {
+                    usize::from(*length)
+                }
+                _ => return,
+            },
+        };
+        if options[at] & ipv4::option::COPIED == 0 {
+            options[at..at + length].fill(ipv4::option::NOP);
+        }
+        at += length;
+    }
+}
+
+impl Element for Fragment4 {
+    fn class(&self) -> &'static str {
+        "Fragment4"
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["fragments"]
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        for packet in batch.drain() {
+            match self.cut(&packet) {
+                Ok(()) => self.fragments.drain(..).for_each(|fragment| cx.emit(0, fragment)),
+                Err(reason) => {
+                    self.fragments.clear();
+                    cx.drop(packet, reason);
+                }
+            }
+        }
+    }
+}

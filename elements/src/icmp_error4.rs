@@ -1,0 +1,203 @@
+//! IcmpError4: tells the sender why its packet went no further (RFC 792, RFC 1122, RFC 1812, 4.3).
+//!
+//! The answer is the one Linux would send. It leaves by the route to the sender, from the address that Linux would take there
+//! ([`Sources`]); it quotes as much of the packet as fits 576 bytes; TOS is the packet's with precedence
+//! "internetwork control" (RFC 1812, 4.3.2.5), TTL 64. None is sent about ICMP errors and about fragments but
+//! the first (4.3.2.7); multicast, broadcast and sources that are no host never come here. Rates are limited,
+//! except for "fragmentation needed", without which path MTU discovery would stall.
+//!
+//! If the way back is not at hand (the sender's neighbour entry is unresolved, or the port is not Bifrost's), the packet
+//! itself leaves by `linux`, untouched: Linux then answers. If there is no way back at all, there is no answer.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use fib::{HopKind, PortFlags, View};
+use graph::{Batch, Context, Element};
+use port::Packet;
+use wire::{Reason, checksum, flow_hash4, icmp4, icmp4::unreachable, ipv4, protocol};
+
+use crate::limit::{Destinations, Total};
+use crate::{ETHERNET, IcmpLimits, Sources, network, u16_at, u32_at};
+
+const REPLY: usize = 0;
+const LINUX: usize = 1;
+
+/// Bytes of an ICMP error at most, from the IP header on.
+const LARGEST: usize = 576;
+const HEADERS: usize = ipv4::HEADER + icmp4::HEADER;
+
+/// Answers IPv4 packets with ICMP errors. Inputs: [`TIME_EXCEEDED`](Self::TIME_EXCEEDED), [`NO_ROUTE`](Self::NO_ROUTE),
+/// [`UNREACHABLE`](Self::UNREACHABLE), [`PROHIBIT`](Self::PROHIBIT), [`TOO_BIG`](Self::TOO_BIG). Outputs: `reply`,
+/// with adjacency and output port set, for [`Rewrite`](crate::Rewrite); `linux`. Drops the packets answered, by the
+/// reason that the input stands for; counts answers suppressed by limits as `icmp_limited`.
+pub struct IcmpError4 {
+    view: View,
+    sources: Arc<Sources>,
+    total: Total,
+    destinations: Destinations,
+    /// Identification of the next answer: unique for a while, as answers may be fragmented on their way.
+    id: u16,
+}
+
+/// What an input stands for.
+struct Kind {
+    icmp_type: u8,
+    code: u8,
+    reason: Reason,
+    limited: bool,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind { icmp_type: icmp4::TIME_EXCEEDED, code: 0, reason: Reason::TtlExpired, limited: true },
+    Kind { icmp_type: icmp4::UNREACHABLE, code: unreachable::NET, reason: Reason::NoRoute, limited: true },
+    Kind {
+        icmp_type: icmp4::UNREACHABLE,
+        code: unreachable::HOST,
+        reason: Reason::Unreachable,
+        limited: true,
+    },
+    Kind {
+        icmp_type: icmp4::UNREACHABLE,
+        code: unreachable::PROHIBITED,
+        reason: Reason::Prohibit,
+        limited: true,
+    },
+    Kind {
+        icmp_type: icmp4::UNREACHABLE,
+        code: unreachable::FRAGMENTATION_NEEDED,
+        reason: Reason::TooBig,
+        limited: false,
+    },
+];
+
+/// What becomes of a packet.
+enum Answer {
+    Reply(Packet),
+    Suppressed,
+    None,
+    Linux,
+}
+
+impl IcmpError4 {
+    /// Input: time to live exceeded in transit.
+    pub const TIME_EXCEEDED: usize = 0;
+    /// Input: net unreachable.
+    pub const NO_ROUTE: usize = 1;
+    /// Input: host unreachable.
+    pub const UNREACHABLE: usize = 2;
+    /// Input: communication administratively prohibited.
+    pub const PROHIBIT: usize = 3;
+    /// Input: fragmentation needed; the MTU is that of the packet's adjacency.
+    pub const TOO_BIG: usize = 4;
+
+    /// Answers from these addresses, at most so often.
+    pub fn new(view: View, sources: Arc<Sources>, limits: IcmpLimits) -> IcmpError4 {
+        let (total, destinations) = (Total::new(limits), Destinations::new(limits.interval));
+        // Different from worker to worker, whose elements are at different addresses.
+        let id = (Arc::as_ptr(&sources) as usize >> 4) as u16;
+        IcmpError4 { view, sources, total, destinations, id }
+    }
+
+    fn answer(&mut self, packet: &Packet, kind: &Kind, now: u64) -> Answer {
+        let Some(header) = network::<20>(packet).filter(|_| may_be_answered(packet)) else {
+            return Answer::None;
+        };
+        if kind.limited && !self.total.allows(now) {
+            return Answer::Suppressed;
+        }
+        let to = u32_at(header, 12);
+        let id = self.view.lookup4(to);
+        let hop = self.view.hop(id);
+        match hop.kind() {
+            HopKind::Forward => {}
+            HopKind::Glean | HopKind::Punt => return Answer::Linux,
+            _ => return Answer::None,
+        }
+        let path = self.view.select(hop, flow_hash4(0, to, protocol::ICMP, 0));
+        let adjacency = self.view.adjacency(path);
+        let port = self.view.port(adjacency.port());
+        let ready = adjacency.resolved() && port.flags().contains(PortFlags::UP | PortFlags::QUEUE);
+        let source = self.sources.source4(adjacency.port(), Ipv4Addr::from(to));
+        let (true, Some(source)) = (ready, source) else { return Answer::Linux };
+        if kind.limited && !self.destinations.allows(now, u128::from(to)) {
+            return Answer::Suppressed;
+        }
+        let mtu = adjacency.mtu() as usize;
+        let word = match kind.reason {
+            Reason::TooBig => self.view.adjacency(packet.adjacency).mtu(),
+            _ => 0,
+        };
+        let header = ipv4::Repr {
+            tos: header[1] & 0x1e | 0xc0,
+            id: self.id,
+            protocol: protocol::ICMP,
+            ..ipv4::Repr::new(source, Ipv4Addr::from(to))
+        };
+        let Some(mut reply) = error(packet, &header, kind, word, mtu) else { return Answer::None };
+        self.id = self.id.wrapping_add(1);
+        self.view.mark_used(path);
+        (reply.next_hop, reply.adjacency, reply.output) = (id, path, adjacency.port());
+        Answer::Reply(reply)
+    }
+}
+
+/// Whether the RFCs allow an error about this packet.
+fn may_be_answered(packet: &Packet) -> bool {
+    let bytes = packet.data().get(usize::from(packet.l3)..).unwrap_or_default();
+    let Ok(ip) = ipv4::Packet::parse(bytes) else { return false };
+    let about_error = ip.protocol() == protocol::ICMP
+        && bytes.get(ip.header_len()).is_none_or(|icmp_type| icmp4::is_error(*icmp_type));
+    ip.fragment_offset() == 0 && !about_error
+}
+
+/// The error about `packet`, without its link header. `None` when there is no packet memory, or the way back has no
+/// room for anything.
+fn error(packet: &Packet, header: &ipv4::Repr, kind: &Kind, word: u32, mtu: usize) -> Option<Packet> {
+    let mut buffer = [0; ETHERNET + LARGEST];
+    let room = LARGEST.min(mtu).checked_sub(HEADERS).filter(|room| *room > ipv4::HEADER)?;
+    let (front, quote) = buffer.split_at_mut(ETHERNET + HEADERS);
+    let quoted = crate::quote(packet, &mut quote[..room]);
+    let front = &mut front[ETHERNET..];
+    front[..ipv4::HEADER].copy_from_slice(&header.header(icmp4::HEADER + quoted));
+    let icmp = &mut front[ipv4::HEADER..];
+    (icmp[0], icmp[1]) = (kind.icmp_type, kind.code);
+    icmp[4..8].copy_from_slice(&word.to_be_bytes());
+    let sum = checksum::of(&buffer[ETHERNET + ipv4::HEADER..ETHERNET + HEADERS + quoted]);
+    buffer[ETHERNET + ipv4::HEADER + 2..][..2].copy_from_slice(&sum.to_be_bytes());
+    let mut reply = Packet::new(&buffer[..ETHERNET + HEADERS + quoted])?;
+    (reply.input, reply.l3) = (packet.input, ETHERNET as u8);
+    debug_assert_eq!(network::<20>(&reply).map(|header| u16_at(header, 2)), Some((HEADERS + quoted) as u16));
+    Some(reply)
+}
+
+impl Element for IcmpError4 {
+    fn class(&self) -> &'static str {
+        "IcmpError4"
+    }
+
+    fn inputs(&self) -> usize {
+        KINDS.len()
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["reply", "linux"]
+    }
+
+    fn push(&mut self, input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let kind = &KINDS[input];
+        let now = cx.now();
+        for packet in batch.drain() {
+            match self.answer(&packet, kind, now) {
+                Answer::Linux => {
+                    cx.emit(LINUX, packet);
+                    continue;
+                }
+                Answer::Reply(reply) => cx.emit(REPLY, reply),
+                Answer::Suppressed => cx.count_suppressed(),
+                Answer::None => {}
+            }
+            cx.drop(packet, kind.reason);
+        }
+    }
+}

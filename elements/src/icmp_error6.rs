@@ -1,0 +1,193 @@
+//! IcmpError6: tells the sender why its packet went no further (RFC 4443).
+//!
+//! As [`IcmpError4`](crate::IcmpError4), with the rules of IPv6: the answer quotes as much as fits 1280 bytes (2.4 (c)); none is sent about
+//! ICMPv6 errors and redirects (2.4 (e)); "packet too big" is not limited. As in Linux an unreachable route
+//! is answered like no route at all, the traffic class is 0 and the hop limit 64, and the flow label is a hash
+//! of the flow (RFC 6437).
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use fib::{HopKind, PortFlags, View};
+use graph::{Batch, Context, Element};
+use port::Packet;
+use wire::{Reason, checksum, flow_hash6, icmp6, icmp6::unreachable, ipv6, protocol};
+
+use crate::limit::{Destinations, Total};
+use crate::{ETHERNET, Family, IcmpLimits, Sources, V6};
+
+const REPLY: usize = 0;
+const LINUX: usize = 1;
+
+const HEADERS: usize = ipv6::HEADER + icmp6::HEADER;
+
+/// Answers IPv6 packets with ICMPv6 errors. Inputs: [`TIME_EXCEEDED`](Self::TIME_EXCEEDED), [`NO_ROUTE`](Self::NO_ROUTE),
+/// [`UNREACHABLE`](Self::UNREACHABLE), [`PROHIBIT`](Self::PROHIBIT), [`TOO_BIG`](Self::TOO_BIG). Outputs: `reply`,
+/// with adjacency and output port set, for [`Rewrite`](crate::Rewrite); `linux`. Drops the packets answered, by the
+/// reason that the input stands for; counts answers suppressed by limits as `icmp_limited`.
+pub struct IcmpError6 {
+    view: View,
+    sources: Arc<Sources>,
+    total: Total,
+    destinations: Destinations,
+}
+
+/// What an input stands for.
+struct Kind {
+    icmp_type: u8,
+    code: u8,
+    reason: Reason,
+    limited: bool,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind { icmp_type: icmp6::TIME_EXCEEDED, code: 0, reason: Reason::TtlExpired, limited: true },
+    Kind {
+        icmp_type: icmp6::UNREACHABLE,
+        code: unreachable::NO_ROUTE,
+        reason: Reason::NoRoute,
+        limited: true,
+    },
+    Kind {
+        icmp_type: icmp6::UNREACHABLE,
+        code: unreachable::NO_ROUTE,
+        reason: Reason::Unreachable,
+        limited: true,
+    },
+    Kind {
+        icmp_type: icmp6::UNREACHABLE,
+        code: unreachable::PROHIBITED,
+        reason: Reason::Prohibit,
+        limited: true,
+    },
+    Kind { icmp_type: icmp6::PACKET_TOO_BIG, code: 0, reason: Reason::TooBig, limited: false },
+];
+
+/// What becomes of a packet.
+enum Answer {
+    Reply(Packet),
+    Suppressed,
+    None,
+    Linux,
+}
+
+impl IcmpError6 {
+    /// Input: hop limit exceeded in transit.
+    pub const TIME_EXCEEDED: usize = 0;
+    /// Input: no route to destination.
+    pub const NO_ROUTE: usize = 1;
+    /// Input: an unreachable route.
+    pub const UNREACHABLE: usize = 2;
+    /// Input: communication with destination administratively prohibited.
+    pub const PROHIBIT: usize = 3;
+    /// Input: packet too big; the MTU is that of the packet's adjacency.
+    pub const TOO_BIG: usize = 4;
+
+    /// Answers from these addresses, at most so often.
+    pub fn new(view: View, sources: Arc<Sources>, limits: IcmpLimits) -> IcmpError6 {
+        let (total, destinations) = (Total::new(limits), Destinations::new(limits.interval));
+        IcmpError6 { view, sources, total, destinations }
+    }
+
+    fn answer(&mut self, packet: &Packet, kind: &Kind, now: u64) -> Answer {
+        if !may_be_answered(packet) {
+            return Answer::None;
+        }
+        if kind.limited && !self.total.allows(now) {
+            return Answer::Suppressed;
+        }
+        let to = V6::source(packet);
+        let id = self.view.lookup6(to);
+        let hop = self.view.hop(id);
+        match hop.kind() {
+            HopKind::Forward => {}
+            HopKind::Glean | HopKind::Punt => return Answer::Linux,
+            _ => return Answer::None,
+        }
+        let path = self.view.select(hop, flow_hash6(0, to, protocol::ICMP6, 0));
+        let adjacency = self.view.adjacency(path);
+        let port = self.view.port(adjacency.port());
+        let ready = adjacency.resolved() && port.flags().contains(PortFlags::UP | PortFlags::QUEUE);
+        let source = self.sources.source6(adjacency.port(), Ipv6Addr::from(to));
+        let (true, Some(source)) = (ready, source) else { return Answer::Linux };
+        if kind.limited && !self.destinations.allows(now, to) {
+            return Answer::Suppressed;
+        }
+        let word = match kind.reason {
+            Reason::TooBig => self.view.adjacency(packet.adjacency).mtu().max(ipv6::MINIMUM_MTU as u32),
+            _ => 0,
+        };
+        let header = ipv6::Repr {
+            next_header: protocol::ICMP6,
+            flow_label: flow_hash6(source.to_bits(), to, protocol::ICMP6, 0) & 0xf_ffff,
+            ..ipv6::Repr::new(source, Ipv6Addr::from(to))
+        };
+        let Some(mut reply) = error(packet, &header, kind, word) else { return Answer::None };
+        self.view.mark_used(path);
+        (reply.next_hop, reply.adjacency, reply.output) = (id, path, adjacency.port());
+        Answer::Reply(reply)
+    }
+}
+
+/// Whether RFC 4443, 2.4 (e) allows an error about this packet.
+fn may_be_answered(packet: &Packet) -> bool {
+    let bytes = packet.data().get(usize::from(packet.l3)..).unwrap_or_default();
+    let Ok(ip) = ipv6::Packet::parse(bytes) else { return false };
+    let upper = ip.upper_layer();
+    if upper.protocol != protocol::ICMP6 || upper.later_fragment {
+        return true;
+    }
+    bytes
+        .get(upper.offset)
+        .is_some_and(|icmp_type| !icmp6::is_error(*icmp_type) && *icmp_type != icmp6::REDIRECT)
+}
+
+/// The error about `packet`, without its link header. `None` when there is no packet memory.
+fn error(packet: &Packet, header: &ipv6::Repr, kind: &Kind, word: u32) -> Option<Packet> {
+    let mut buffer = [0; ETHERNET + ipv6::MINIMUM_MTU];
+    let (front, quote) = buffer.split_at_mut(ETHERNET + HEADERS);
+    let length = icmp6::HEADER + crate::quote(packet, quote);
+    let front = &mut front[ETHERNET..];
+    front[..ipv6::HEADER].copy_from_slice(&header.header(length));
+    let icmp = &mut front[ipv6::HEADER..];
+    (icmp[0], icmp[1]) = (kind.icmp_type, kind.code);
+    icmp[4..8].copy_from_slice(&word.to_be_bytes());
+    let (source, destination) = (header.source.to_bits(), header.destination.to_bits());
+    let message = &mut buffer[ETHERNET + ipv6::HEADER..][..length];
+    let sum = checksum::pseudo6(source, destination, protocol::ICMP6, length as u32).with(message).finish();
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    let mut reply = Packet::new(&buffer[..ETHERNET + ipv6::HEADER + length])?;
+    (reply.input, reply.l3) = (packet.input, ETHERNET as u8);
+    Some(reply)
+}
+
+impl Element for IcmpError6 {
+    fn class(&self) -> &'static str {
+        "IcmpError6"
+    }
+
+    fn inputs(&self) -> usize {
+        KINDS.len()
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["reply", "linux"]
+    }
+
+    fn push(&mut self, input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let kind = &KINDS[input];
+        let now = cx.now();
+        for packet in batch.drain() {
+            match self.answer(&packet, kind, now) {
+                Answer::Linux => {
+                    cx.emit(LINUX, packet);
+                    continue;
+                }
+                Answer::Reply(reply) => cx.emit(REPLY, reply),
+                Answer::Suppressed => cx.count_suppressed(),
+                Answer::None => {}
+            }
+            cx.drop(packet, kind.reason);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Lookup: the route, of equal paths the one of this flow, and with it the output port.
+//!
+//! The longest-prefix matches of a batch are made together, so that their cache misses overlap. Packets for this machine, and
+//! those whose next hop only Linux can complete (an unresolved neighbour, a port that this program cannot transmit by), are
+//! still as they came and go there. What has no way forward leaves by the output of the error it is answered with.
+
+use std::marker::PhantomData;
+
+use fib::{AdjacencyId, HopKind, NextHopId, PortFlags, PortId, View};
+use graph::{BATCH, Batch, Context, Element};
+use port::Packet;
+use wire::{Reason, flow_hash};
+
+use crate::family::{Family, V4, V6};
+
+const FORWARD: usize = 0;
+const LOCAL: usize = 1;
+const LINUX: usize = 2;
+const NO_ROUTE: usize = 3;
+const UNREACHABLE: usize = 4;
+const PROHIBIT: usize = 5;
+
+/// What a port needs to send.
+const SENDS: PortFlags = PortFlags::UP.union(PortFlags::QUEUE);
+
+/// Looks up the destination. Outputs: `forward` (with next hop, adjacency and output port set), `local`, `linux`,
+/// `no_route`, `unreachable`, `prohibit`. Drops `blackhole`, and `forwarding_off` by the input port's flag.
+pub struct Lookup<F: Family> {
+    view: View,
+    addresses: [F::Address; BATCH],
+    ids: [NextHopId; BATCH],
+    _family: PhantomData<F>,
+}
+
+/// [`Lookup`] for IPv4.
+pub type Lookup4 = Lookup<V4>;
+/// [`Lookup`] for IPv6.
+pub type Lookup6 = Lookup<V6>;
+
+/// What is not to be forwarded.
+#[derive(Clone, Copy)]
+enum Other {
+    Emit(usize),
+    Drop(Reason),
+}
+
+impl<F: Family> Lookup<F> {
+    /// Looks up in these tables.
+    pub fn new(view: View) -> Lookup<F> {
+        Lookup {
+            view,
+            addresses: [F::Address::default(); BATCH],
+            ids: [NextHopId::NONE; BATCH],
+            _family: PhantomData,
+        }
+    }
+
+    /// Finds the way of a packet with this next hop.
+    #[inline(always)]
+    fn resolve(&self, packet: &mut Packet, id: NextHopId, forwarding: bool) -> Result<(), Other> {
+        let hop = self.view.hop(id);
+        packet.next_hop = id;
+        if hop.kind() != HopKind::Forward || !forwarding {
+            return Err(not_forwarded(hop.kind(), forwarding));
+        }
+        if hop.log2() != 0 {
+            packet.hash = flow_hash(packet.data().get(usize::from(packet.l3)..).unwrap_or_default());
+        }
+        packet.adjacency = self.view.select(hop, packet.hash);
+        self.leave_by(packet, packet.adjacency)
+    }
+
+    #[inline(always)]
+    fn leave_by(&self, packet: &mut Packet, id: AdjacencyId) -> Result<(), Other> {
+        self.view.mark_used(id);
+        let adjacency = self.view.adjacency(id);
+        packet.output = adjacency.port();
+        let sends = self.view.port(packet.output).flags().contains(SENDS);
+        if adjacency.resolved() && sends { Ok(()) } else { Err(Other::Emit(LINUX)) }
+    }
+}
+
+#[cold]
+fn not_forwarded(kind: HopKind, forwarding: bool) -> Other {
+    match kind {
+        HopKind::Local => Other::Emit(LOCAL),
+        _ if !forwarding => Other::Drop(Reason::ForwardingOff),
+        HopKind::None => Other::Emit(NO_ROUTE),
+        HopKind::Blackhole => Other::Drop(Reason::Blackhole),
+        HopKind::Unreachable => Other::Emit(UNREACHABLE),
+        HopKind::Prohibit => Other::Emit(PROHIBIT),
+        HopKind::Forward | HopKind::Glean | HopKind::Punt => Other::Emit(LINUX),
+    }
+}
+
+impl<F: Family> Element for Lookup<F> {
+    fn class(&self) -> &'static str {
+        F::CLASSES[0]
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["forward", "local", "linux", "no_route", "unreachable", "prohibit"]
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let count = batch.len();
+        for (address, packet) in self.addresses.iter_mut().zip(batch.packets()) {
+            *address = F::destination(packet);
+        }
+        F::lookup(&self.view, &self.addresses[..count], &mut self.ids[..count]);
+
+        let (mut port, mut forwarding) = (PortId::NONE, false);
+        let mut rest = 0u64;
+        let mut others = [Other::Emit(LINUX); BATCH];
+        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
+            if packet.input != port {
+                port = packet.input;
+                forwarding = self.view.port(port).flags().contains(F::FORWARD);
+            }
+            if let Err(other) = self.resolve(packet, self.ids[index], forwarding) {
+                rest |= 1 << index;
+                others[index] = other;
+            }
+        }
+        batch.take(rest, |index, packet| match others[index] {
+            Other::Emit(output) => cx.emit(output, packet),
+            Other::Drop(reason) => cx.drop(packet, reason),
+        });
+        cx.emit_batch(FORWARD, batch);
+    }
+}

@@ -1,0 +1,93 @@
+//! Mtu4, Mtu6: does the packet fit the path?
+//!
+//! In front of the decrement of TTL or hop limit, because the answer quotes the packet as it came. A packet that is at the
+//! end of its time as well passes, so that it is answered with time exceeded, as in Linux.
+
+use fib::View;
+use graph::{Batch, Context, Element};
+use port::Packet;
+use wire::{ipv4, ipv6};
+
+use crate::{network, u16_at};
+
+const FITS: usize = 0;
+const TOO_BIG: usize = 1;
+const FRAGMENT: usize = 2;
+
+/// Compares IPv4 packets with the MTU of their adjacency. Outputs: `fits`, `too_big` (and not to be fragmented),
+/// `fragment`.
+pub struct Mtu4 {
+    view: View,
+}
+
+/// Compares IPv6 packets with the MTU of their adjacency, which counts as 1280 at least. Outputs: `fits`, `too_big`.
+pub struct Mtu6 {
+    view: View,
+}
+
+impl Mtu4 {
+    /// Reads the adjacencies' MTU from the tables.
+    pub fn new(view: View) -> Mtu4 {
+        Mtu4 { view }
+    }
+}
+
+impl Mtu6 {
+    /// Reads the adjacencies' MTU from the tables.
+    pub fn new(view: View) -> Mtu6 {
+        Mtu6 { view }
+    }
+}
+
+/// The packets that are larger than their path's MTU, as bits.
+#[inline(always)]
+fn larger(view: &View, packets: &[Packet], minimum: usize) -> u64 {
+    let mut larger = 0;
+    for (index, packet) in packets.iter().enumerate() {
+        let mtu = (view.adjacency(packet.adjacency).mtu() as usize).max(minimum);
+        larger |= u64::from(packet.total_len() - usize::from(packet.l3) > mtu) << index;
+    }
+    larger
+}
+
+impl Element for Mtu4 {
+    fn class(&self) -> &'static str {
+        "Mtu4"
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["fits", "too_big", "fragment"]
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let larger = larger(&self.view, batch.packets(), 0);
+        batch.take(larger, |_, packet| {
+            let output = match network::<20>(&packet) {
+                Some(header) if header[8] <= 1 => FITS,
+                Some(header) if u16_at(header, 6) & ipv4::DONT_FRAGMENT != 0 => TOO_BIG,
+                _ => FRAGMENT,
+            };
+            cx.emit(output, packet);
+        });
+        cx.emit_batch(FITS, batch);
+    }
+}
+
+impl Element for Mtu6 {
+    fn class(&self) -> &'static str {
+        "Mtu6"
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["fits", "too_big"]
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let larger = larger(&self.view, batch.packets(), ipv6::MINIMUM_MTU);
+        batch.take(larger, |_, packet| {
+            let expired = network::<40>(&packet).is_some_and(|header| header[7] <= 1);
+            cx.emit(if expired { FITS } else { TOO_BIG }, packet);
+        });
+        cx.emit_batch(FITS, batch);
+    }
+}

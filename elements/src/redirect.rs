@@ -1,0 +1,77 @@
+//! Redirect: what leaves by the port it came in by.
+//!
+//! The sender could have used the next hop itself, and a router may tell it so (RFC 1812, 5.2.7.2; RFC 4861, 8.2). Whether it
+//! should depends on the interface's settings, on the gateway and on the sender's network, all of which Linux knows. So
+//! one such packet now and then, per sender, goes to Linux instead: it forwards the packet and sends the redirect, or
+//! does not, by its own rules. All others are forwarded here.
+
+use std::marker::PhantomData;
+
+use graph::{Batch, Context, Element};
+
+use crate::family::Family;
+use crate::limit::{Destinations, IcmpLimits, Total};
+
+const FORWARD: usize = 0;
+const LINUX: usize = 1;
+
+/// At most 20 a second in all, and one in 5 seconds for each sender.
+const LIMITS: IcmpLimits = IcmpLimits { rate: 20, burst: 20, interval: 5_000_000_000 };
+
+/// Finds packets whose output port is their input port. Outputs: `forward`, `linux` (a few of them).
+pub struct Redirect<F: Family> {
+    total: Total,
+    senders: Destinations,
+    _family: PhantomData<F>,
+}
+
+impl<F: Family> Redirect<F> {
+    /// With the limits of its own.
+    pub fn new() -> Redirect<F> {
+        Redirect {
+            total: Total::new(LIMITS),
+            senders: Destinations::with_burst(LIMITS.interval, 1),
+            _family: PhantomData,
+        }
+    }
+}
+
+impl<F: Family> Default for Redirect<F> {
+    fn default() -> Redirect<F> {
+        Redirect::new()
+    }
+}
+
+impl<F: Family> Element for Redirect<F>
+where
+    u128: From<F::Address>,
+{
+    fn class(&self) -> &'static str {
+        "Redirect"
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["forward", "linux"]
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let mut back = 0u64;
+        for (index, packet) in batch.packets().iter().enumerate() {
+            back |= u64::from(packet.input == packet.output) << index;
+        }
+        if back != 0 {
+            let now = cx.now();
+            let mut told = 0u64;
+            for (index, packet) in batch.packets().iter().enumerate() {
+                if back >> index & 1 != 0
+                    && self.senders.allows(now, F::source(packet).into())
+                    && self.total.allows(now)
+                {
+                    told |= 1 << index;
+                }
+            }
+            batch.take(told, |_, packet| cx.emit(LINUX, packet));
+        }
+        cx.emit_batch(FORWARD, batch);
+    }
+}

@@ -1,0 +1,93 @@
+//! ReversePath: does a packet come from where its source is? (RFC 3704)
+//!
+//! Per input port, by its flags: strict, the source must be routed back by this port, by any of its paths; loose, it must be
+//! routed at all. A source that routes to this machine, to nowhere or to an error is never right. Behind the lookup of the
+//! destination, as in Linux, so that only what would be forwarded pays for it; ports without the check pay a branch.
+
+use std::marker::PhantomData;
+
+use fib::{HopKind, NextHopId, PortFlags, PortId, View};
+use graph::{BATCH, Batch, Context, Element};
+use wire::Reason;
+
+use crate::family::{Family, V4, V6};
+
+/// Checks sources by the flags of the input port. Output: `valid`. Drops `reverse_path`.
+pub struct ReversePath<F: Family> {
+    view: View,
+    addresses: [F::Address; BATCH],
+    ids: [NextHopId; BATCH],
+    _family: PhantomData<F>,
+}
+
+/// [`ReversePath`] for IPv4.
+pub type ReversePath4 = ReversePath<V4>;
+/// [`ReversePath`] for IPv6.
+pub type ReversePath6 = ReversePath<V6>;
+
+impl<F: Family> ReversePath<F> {
+    /// Looks up in these tables.
+    pub fn new(view: View) -> ReversePath<F> {
+        ReversePath {
+            view,
+            addresses: [F::Address::default(); BATCH],
+            ids: [NextHopId::NONE; BATCH],
+            _family: PhantomData,
+        }
+    }
+
+    fn flags(&self, port: PortId) -> PortFlags {
+        self.view.port(port).flags() & (F::STRICT | F::LOOSE)
+    }
+
+    fn is_right(&self, id: NextHopId, port: PortId) -> bool {
+        let hop = self.view.hop(id);
+        let flags = self.flags(port);
+        if flags.is_empty() {
+            return true;
+        }
+        let strict = flags.contains(F::STRICT);
+        match hop.kind() {
+            HopKind::Forward => {
+                let back = |path| self.view.adjacency(self.view.select(hop, path)).port() == port;
+                !strict || (0..1u32 << hop.log2()).any(back)
+            }
+            HopKind::Glean => !strict || hop.glean_port() == port,
+            HopKind::Punt => !strict,
+            _ => false,
+        }
+    }
+}
+
+impl<F: Family> Element for ReversePath<F> {
+    fn class(&self) -> &'static str {
+        F::CLASSES[1]
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["valid"]
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let (mut port, mut any) = (PortId::NONE, false);
+        for packet in batch.packets() {
+            if packet.input != port {
+                port = packet.input;
+                any |= !self.flags(port).is_empty();
+            }
+        }
+        if any {
+            let count = batch.len();
+            for (address, packet) in self.addresses.iter_mut().zip(batch.packets()) {
+                *address = F::source(packet);
+            }
+            F::lookup(&self.view, &self.addresses[..count], &mut self.ids[..count]);
+            let mut wrong = 0u64;
+            for (index, packet) in batch.packets().iter().enumerate() {
+                wrong |= u64::from(!self.is_right(self.ids[index], packet.input)) << index;
+            }
+            batch.take(wrong, |_, packet| cx.drop(packet, Reason::ReversePath));
+        }
+        cx.emit_batch(0, batch);
+    }
+}

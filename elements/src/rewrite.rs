@@ -1,0 +1,68 @@
+//! Rewrite: the Ethernet header of the next hop.
+//!
+//! Writes the 14 bytes in front of the network header, from the neighbour's address, the output port's own, and the
+//! version of the packet; a longer header that was there (a tag) is gone.
+
+use fib::View;
+use graph::{Batch, Context, Element};
+use port::Packet;
+use wire::{Mac, Reason, ethernet};
+
+use crate::ETHERNET;
+
+/// Puts the Ethernet header of the adjacency in front. Output: `out`. Drops `port_down` when the adjacency was lost
+/// since the lookup.
+pub struct Rewrite {
+    view: View,
+}
+
+impl Rewrite {
+    /// Reads adjacencies and ports from the tables.
+    pub fn new(view: View) -> Rewrite {
+        Rewrite { view }
+    }
+
+    #[inline(always)]
+    fn rewrite(&self, packet: &mut Packet) -> bool {
+        let adjacency = self.view.adjacency(packet.adjacency);
+        if !adjacency.resolved() {
+            return false;
+        }
+        let l3 = usize::from(packet.l3);
+        if l3 != ETHERNET && !place_header(packet, l3) {
+            return false;
+        }
+        let source = Mac(self.view.port(packet.output).mac());
+        let Some(bytes) = packet.data_mut().first_chunk_mut::<{ ETHERNET + 1 }>() else { return false };
+        let ether_type = if bytes[ETHERNET] >> 4 == 6 { ethernet::IPV6 } else { ethernet::IPV4 };
+        let header = ethernet::Repr { destination: Mac(adjacency.mac()), source, ether_type };
+        bytes[..ETHERNET].copy_from_slice(&header.header());
+        true
+    }
+}
+
+/// Makes the network header start [`ETHERNET`] bytes into the packet.
+#[cold]
+fn place_header(packet: &mut Packet, l3: usize) -> bool {
+    packet.l3 = ETHERNET as u8;
+    packet.pull(l3) && packet.push(ETHERNET).is_some()
+}
+
+impl Element for Rewrite {
+    fn class(&self) -> &'static str {
+        "Rewrite"
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["out"]
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let mut lost = 0u64;
+        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
+            lost |= u64::from(!self.rewrite(packet)) << index;
+        }
+        batch.take(lost, |_, packet| cx.drop(packet, Reason::PortDown));
+        cx.emit_batch(0, batch);
+    }
+}

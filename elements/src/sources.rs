@@ -1,0 +1,148 @@
+//! The router's own addresses: what ICMP errors are sent from, and what no packet from outside may claim to be.
+//!
+//! The control thread writes them when Linux's addresses change. Workers ask per packet only the filter (a small table of bits
+//! that never denies an address that is there); behind it, and for answers, they take a read lock for a moment:
+//! a slow path, rate-limited or an attack.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use fib::PortId;
+use ipnet::{Ipv4Net, Ipv6Net};
+
+const FILTER_BITS: u32 = 12;
+
+/// The router's own addresses. Shared by all workers.
+#[derive(Debug)]
+pub struct Sources {
+    filter: [AtomicU64; 1 << FILTER_BITS >> 6],
+    addresses: RwLock<Addresses>,
+}
+
+#[derive(Debug, Default)]
+struct Addresses {
+    local4: HashSet<u32>,
+    ports: HashMap<PortId, Port>,
+}
+
+#[derive(Debug, Default)]
+struct Port {
+    ipv4: Vec<Ipv4Net>,
+    ipv6: Vec<Ipv6Net>,
+}
+
+impl Sources {
+    /// No addresses: every answer is left to Linux.
+    pub fn new() -> Arc<Sources> {
+        Arc::new(Sources { filter: std::array::from_fn(|_| AtomicU64::new(0)), addresses: RwLock::default() })
+    }
+
+    /// Sets the addresses of a port, with their networks, in Linux's order: primary IPv4 addresses, and global IPv6 addresses
+    /// that are neither tentative nor deprecated. Empty lists remove the port.
+    pub fn set_port(&self, port: PortId, ipv4: Vec<Ipv4Net>, ipv6: Vec<Ipv6Net>) {
+        let mut addresses = self.addresses.write().unwrap_or_else(PoisonError::into_inner);
+        if ipv4.is_empty() && ipv6.is_empty() {
+            addresses.ports.remove(&port);
+        } else {
+            addresses.ports.insert(port, Port { ipv4, ipv6 });
+        }
+    }
+
+    /// Sets all IPv4 addresses of this machine, of whatever interface.
+    pub fn set_local4(&self, local: impl IntoIterator<Item = Ipv4Addr>) {
+        let local4: HashSet<u32> = local.into_iter().map(u32::from).collect();
+        let mut words = [0u64; 1 << FILTER_BITS >> 6];
+        for address in &local4 {
+            let (word, bit) = place(*address);
+            words[word] |= bit;
+        }
+        let mut addresses = self.addresses.write().unwrap_or_else(PoisonError::into_inner);
+        for (filter, word) in self.filter.iter().zip(words) {
+            filter.store(word, Relaxed);
+        }
+        addresses.local4 = local4;
+    }
+
+    /// Whether this is an IPv4 address of this machine.
+    #[inline]
+    pub fn is_local4(&self, address: u32) -> bool {
+        let (word, bit) = place(address);
+        self.filter[word].load(Relaxed) & bit != 0 && self.is_local4_surely(address)
+    }
+
+    #[cold]
+    fn is_local4_surely(&self, address: u32) -> bool {
+        self.addresses.read().unwrap_or_else(PoisonError::into_inner).local4.contains(&address)
+    }
+
+    /// The source of an answer that leaves by `port` towards `to`, as Linux chooses it: the port's address on the same
+    /// network, else its first. `None` when there is no address, or when only Linux knows (with several networks
+    /// on the port and `to` on none of them, it depends on the gateway).
+    pub fn source4(&self, port: PortId, to: Ipv4Addr) -> Option<Ipv4Addr> {
+        let addresses = self.addresses.read().unwrap_or_else(PoisonError::into_inner);
+        let nets = &addresses.ports.get(&port)?.ipv4;
+        match nets.as_slice() {
+            [only] => Some(only.addr()),
+            nets => nets.iter().find(|net| net.contains(&to)).map(Ipv4Net::addr),
+        }
+    }
+
+    /// The source of an answer that leaves by `port` towards `to`: the port's address that shares the longest prefix
+    /// with it (RFC 6724, rule 8). `None` when the port has no global address.
+    pub fn source6(&self, port: PortId, to: Ipv6Addr) -> Option<Ipv6Addr> {
+        let addresses = self.addresses.read().unwrap_or_else(PoisonError::into_inner);
+        let nets = &addresses.ports.get(&port)?.ipv6;
+        // Linux compares no more bits than the address's own prefix has; the first of equals wins.
+        let shared = |net: &Ipv6Net| {
+            let differ = (net.addr().to_bits() ^ to.to_bits()).leading_zeros() as u8;
+            std::cmp::Reverse(differ.min(net.prefix_len()))
+        };
+        nets.iter().min_by_key(|net| shared(net)).map(Ipv6Net::addr)
+    }
+}
+
+#[inline]
+fn place(address: u32) -> (usize, u64) {
+    let hash = address.wrapping_mul(0x9e37_79b1) >> (32 - FILTER_BITS);
+    ((hash >> 6) as usize, 1 << (hash & 63))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_addresses_are_known_exactly() {
+        let sources = Sources::new();
+        sources.set_local4((0..2000).map(|i| Ipv4Addr::from(0x0a00_0000 + i * 3)));
+        let wrong =
+            (0..9000).filter(|i| sources.is_local4(0x0a00_0000 + i) != (i % 3 == 0 && *i < 6000)).count();
+        assert_eq!(wrong, 0);
+        sources.set_local4([]);
+        assert!(!sources.is_local4(0x0a00_0000));
+    }
+
+    #[test]
+    fn sources_are_those_that_linux_chooses() {
+        let sources = Sources::new();
+        let (one, two) = (PortId(1), PortId(2));
+        let (first, second) = ("192.0.2.1/24".parse().unwrap(), "198.51.100.1/24".parse().unwrap());
+        sources.set_port(one, vec![first], vec![]);
+        sources.set_port(
+            two,
+            vec![first, second],
+            vec!["2001:db8:1::1/64".parse().unwrap(), "2001:db8:2::1/64".parse().unwrap()],
+        );
+        let source4 = |port, to: &str| sources.source4(port, to.parse().unwrap()).map(|a| a.to_string());
+        assert_eq!(source4(one, "203.0.113.9").as_deref(), Some("192.0.2.1"));
+        assert_eq!(source4(two, "198.51.100.9").as_deref(), Some("198.51.100.1"));
+        assert_eq!(source4(two, "203.0.113.9"), None);
+        assert_eq!(source4(PortId(3), "203.0.113.9"), None);
+        let source6 = |port, to: &str| sources.source6(port, to.parse().unwrap()).map(|a| a.to_string());
+        assert_eq!(source6(two, "2001:db8:2::9").as_deref(), Some("2001:db8:2::1"));
+        assert_eq!(source6(two, "2001:db8:1::9").as_deref(), Some("2001:db8:1::1"));
+        assert_eq!(source6(one, "2001:db8:1::9"), None);
+    }
+}

@@ -2,11 +2,10 @@
 //!
 //! 1. The stage is set (`stage.rs`): hosts, links, FRR, and an ISP with a table like the Internet's.
 //! 2. Linux alone forwards, then Bifrost, under the same load on the same network (`comparison.rs`).
-//! 3. Traffic runs (`traffic.rs`) and what happens is shown: live on a terminal (`screen.rs`), else as lines (`report.rs`).
+//! 3. Traffic runs (`traffic.rs`) and what happens is shown: live on a terminal, else as lines (`screen.rs`).
 //! 4. The verdict (`verdict.rs`) looks at witnesses outside Bifrost: Linux's counters, Linux's table, the hosts' own.
 
 mod comparison;
-mod report;
 mod sample;
 mod screen;
 mod stage;
@@ -19,6 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bifrost::screen::units::count;
 use clap::Parser;
 
 use crate::{
@@ -53,11 +53,7 @@ fn run(arguments: &Arguments) -> lab::Result<bool> {
     println!("Building the network: customer - router - isp - server  (ip netns exec bf-demo-router bash)");
     let mut stage = Stage::new()?;
     let (v4, v6) = stage::ANNOUNCED;
-    println!(
-        "The ISP (BIRD) announces {} IPv4 and {} IPv6 prefixes",
-        report::grouped(v4),
-        report::grouped(v6)
-    );
+    println!("The ISP (BIRD) announces {} IPv4 and {} IPv6 prefixes", count(v4 as u64), count(v6 as u64));
     let took = stage.learn()?;
     println!("FRR has put them into Linux after {:.1} s", took.as_secs_f64());
 
@@ -81,7 +77,7 @@ fn run(arguments: &Arguments) -> lab::Result<bool> {
         let mut screen = Screen::open(comparison)?;
         loop {
             screen.show(&sampler.sample(&mut traffic))?;
-            if screen.quit(Duration::from_secs(1))? {
+            if screen.quit()? {
                 break;
             }
         }
@@ -94,7 +90,7 @@ fn run(arguments: &Arguments) -> lab::Result<bool> {
         );
         while start.elapsed() < limit {
             std::thread::sleep(Duration::from_secs(1).min(limit.saturating_sub(start.elapsed())));
-            println!("{}", report::line(start.elapsed(), &sampler.sample(&mut traffic)));
+            println!("{}", screen::line(&sampler.sample(&mut traffic)));
         }
     }
     let outcome = traffic.stop();

@@ -2,9 +2,10 @@
 
 use std::{fmt, time::Duration};
 
+use bifrost::screen::units::count;
 use lab::{PingStatistics, Result};
 
-use crate::{comparison::Comparison, report::grouped, stage::Stage, traffic::Outcome};
+use crate::{comparison::Comparison, stage::Stage, traffic::Outcome};
 
 /// The witnesses' words before the traffic.
 pub struct Verdict {
@@ -62,7 +63,7 @@ impl Reached {
 
     /// Whether the demo showed what it is to show.
     pub fn passed(&self) -> bool {
-        self.pinged() && self.by_bifrost() && self.routes.is_ok()
+        self.pinged() && self.by_bifrost() && self.routes.is_ok() && self.outcome.tcp_lives
     }
 }
 
@@ -82,8 +83,8 @@ impl fmt::Display for Reached {
             f,
             "{}  Bifrost forwarded: of {} packets Linux forwarded {}",
             mark(self.by_bifrost()),
-            grouped(self.forwarded as usize),
-            grouped(self.by_linux as usize)
+            count(self.forwarded),
+            count(self.by_linux)
         )?;
         let sent: usize = self.outcome.pings.iter().map(|ping| ping.sent).sum();
         let slowest = self.outcome.pings.iter().map(|ping| ping.longest).max().unwrap_or_default();
@@ -91,22 +92,25 @@ impl fmt::Display for Reached {
             f,
             "{}  Ping in both families: {} sent, {} lost, the slowest {:.2} ms",
             mark(self.pinged()),
-            grouped(sent),
+            count(sent as u64),
             self.lost(),
             slowest.as_secs_f64() * 1e3
         )?;
         match &self.routes {
-            Ok(count) => writeln!(f, "ok    The plane's table equals Linux's: {} prefixes", grouped(*count))?,
+            Ok(routes) => {
+                writeln!(f, "ok    The plane's table equals Linux's: {} prefixes", count(*routes as u64))?
+            }
             Err(why) => writeln!(f, "FAIL  {why}")?,
         }
         let (sent, arrived) = self.outcome.udp;
         writeln!(
             f,
-            "      TCP {:.0} Mb/s; {} UDP flows, {} datagrams sent, {} arrived",
+            "{}  TCP {:.0} Mb/s; {} UDP flows, {} datagrams sent, {} arrived",
+            mark(self.outcome.tcp_lives),
             self.outcome.megabits,
             self.outcome.flows,
-            grouped(sent as usize),
-            grouped(arrived as usize)
+            count(sent),
+            count(arrived)
         )?;
         write!(f, "{}", if self.passed() { "The demo passed." } else { "The demo failed." })
     }

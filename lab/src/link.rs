@@ -5,7 +5,14 @@
 //! redirected into a veth vanishes unless the far end polls (NAPI): generic receive offload switches that on. And both
 //! ends want the same number of queues, for the kernel refuses XDP where one end can send on more than the other receives.
 
-use crate::{Host, Lab, Result};
+use std::{fs, time::Duration};
+
+use nix::{
+    sched::{CpuSet, sched_setaffinity},
+    unistd::Pid,
+};
+
+use crate::{Host, Lab, LabError, Result, wait_for};
 
 /// One end of a link: an interface to be made.
 #[derive(Clone, Debug)]
@@ -18,6 +25,24 @@ pub struct End {
 }
 
 impl Host {
+    /// Gives an interface's receive work to a kernel thread of its own on one core.
+    ///
+    /// Without this a veth's packets are received on the core that sent them, so a load and the router under it would
+    /// share one.
+    pub fn receive_on_core(&self, interface: &str, core: usize) -> Result<()> {
+        let before = napi_threads(interface);
+        self.run(&format!("echo 1 > /sys/class/net/{interface}/threaded"))?;
+        let threads = wait_for("the receive threads", Duration::from_secs(2), || {
+            let new: Vec<i32> =
+                napi_threads(interface).into_iter().filter(|pid| !before.contains(pid)).collect();
+            if new.is_empty() { Err(format!("none for {interface}")) } else { Ok(new) }
+        })?;
+        let mut cores = CpuSet::new();
+        let set = |e: nix::Error| LabError::io(format!("core {core}"))(e.into());
+        cores.set(core).map_err(set)?;
+        threads.into_iter().try_for_each(|pid| sched_setaffinity(Pid::from_raw(pid), &cores)).map_err(set)
+    }
+
     /// An end of a link, at this host, not made yet.
     pub fn end(&self, interface: &str) -> End {
         End {
@@ -63,6 +88,17 @@ impl End {
         }
         self.host.run(&script).map(drop)
     }
+}
+
+/// The kernel's threads named `napi/<interface>-<id>`, of this interface name in any namespace.
+fn napi_threads(interface: &str) -> Vec<i32> {
+    let wanted = format!("napi/{interface}-");
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &i32| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|c| c.starts_with(&wanted))
+    })
+    .collect()
 }
 
 impl Lab {

@@ -1,0 +1,501 @@
+//! The driver's program, frame by frame: every decision of the classifier and the express lane.
+
+mod rig;
+
+use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
+use port::driver::TestRun;
+use port::{Driver, FlowMatch, Lane};
+use rig::{HOST_MAC, ROUTER_MAC, checksum, frame, ipv4, ipv6};
+use wire::{Class, Reason};
+
+const IN: PortId = PortId(0);
+const OUT: PortId = PortId(1);
+const MAC: [u8; 6] = HOST_MAC[1];
+const SOURCE: [u8; 4] = [10, 0, 0, 5];
+
+fn flags() -> PortFlags {
+    PortFlags::UP | PortFlags::TARGET | PortFlags::FORWARD4 | PortFlags::FORWARD6 | PortFlags::EXPRESS
+}
+
+/// Port 0 with the program, port 1 to send by; routes for each kind.
+struct Bench {
+    driver: Driver,
+    tables: Tables,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 1000 };
+        let mut driver = Driver::new(&capacity.sizes()).unwrap();
+        let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
+        driver.load(IN).unwrap();
+        // Any interface will do: nothing is sent in a test run.
+        driver.set_target(OUT, port::device::Device::named("lo").unwrap().ifindex).unwrap();
+        let mut hops = Vec::new();
+        for (port, mtu, mac) in [
+            (OUT, 1500, Some(MAC)),
+            (OUT, 1500, None),
+            (IN, 1500, Some(MAC)),
+            (OUT, 1000, Some(MAC)),
+            (PortId(2), 1500, Some(MAC)),
+        ] {
+            let adjacency = tables.add_adjacency(&Adjacency { port, mtu, mac }).unwrap();
+            hops.push(NextHop::Forward(vec![Path { adjacency, weight: 1 }]));
+        }
+        let both = [OUT, PortId(3)].map(|port| {
+            let mac = Some([2, 0, 0, 0, 9, port.0 as u8]);
+            let adjacency = tables.add_adjacency(&Adjacency { port, mtu: 1500, mac }).unwrap();
+            Path { adjacency, weight: 1 }
+        });
+        driver.set_target(PortId(3), port::device::Device::named("lo").unwrap().ifindex).unwrap();
+        hops.extend([
+            NextHop::Local,
+            NextHop::Glean(OUT),
+            NextHop::Blackhole,
+            NextHop::Unreachable,
+            NextHop::Prohibit,
+            NextHop::Punt,
+            NextHop::Forward(both.to_vec()),
+        ]);
+        // 198.18.n.0/24 and 2001:db8:n::/48 lead to hop n.
+        for (n, hop) in hops.iter().enumerate() {
+            let id = tables.add_next_hop(hop).unwrap();
+            tables.insert4(format!("198.18.{n}.0/24").parse().unwrap(), id).unwrap();
+            tables.insert6(format!("2001:db8:{n}::/48").parse().unwrap(), id).unwrap();
+            if n == 2 {
+                // The way back to the sources.
+                tables.insert4("10.0.0.0/8".parse().unwrap(), id).unwrap();
+                tables.insert6("2001:db8:aaaa::/48".parse().unwrap(), id).unwrap();
+            }
+        }
+        let mut bench = Bench { driver, tables };
+        bench.port(IN, flags());
+        bench.port(OUT, flags());
+        bench.port(PortId(2), flags() - PortFlags::TARGET);
+        bench.port(PortId(3), flags());
+        bench
+    }
+
+    fn port(&mut self, port: PortId, flags: PortFlags) {
+        let mut mac = ROUTER_MAC[0];
+        mac[5] = port.0 as u8;
+        self.tables.set_port(port, Some(PortEntry { ifindex: 1, mtu: 1500, mac, flags })).unwrap();
+    }
+
+    fn run(&self, frame: &[u8]) -> TestRun {
+        self.driver.test_run(IN, frame).unwrap()
+    }
+}
+
+/// The frame as it must leave: new MACs, one hop less, no padding.
+fn forwarded(frame: &[u8], out: u8, mac: [u8; 6]) -> Vec<u8> {
+    let mut expected = frame.to_vec();
+    expected[..6].copy_from_slice(&mac);
+    expected[6..12].copy_from_slice(&ROUTER_MAC[0]);
+    expected[11] = out;
+    if frame[12] == 8 {
+        expected.truncate(14 + u16::from_be_bytes([frame[16], frame[17]]) as usize);
+        expected[22] -= 1;
+        expected[24..26].fill(0);
+        let sum = checksum(&expected[14..34]);
+        expected[24..26].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        expected.truncate(54 + u16::from_be_bytes([frame[18], frame[19]]) as usize);
+        expected[21] -= 1;
+    }
+    expected
+}
+
+#[track_caller]
+fn assert_lane(run: &TestRun, lane: Lane, what: &str) {
+    assert_eq!(run.counted.lane(lane).packets, 1, "{what}: {:?}", run.counted);
+    assert_eq!(run.counted.lanes.iter().map(|count| count.packets).sum::<u64>(), 1, "{what}");
+}
+
+#[track_caller]
+fn assert_express(run: &TestRun, frame: &[u8]) {
+    assert_lane(run, Lane::Express, "express");
+    assert_eq!(run.action, 4);
+    assert_eq!(run.bytes, forwarded(frame, 1, MAC));
+}
+
+#[track_caller]
+fn assert_dropped(run: &TestRun, frame: &[u8], reason: Reason) {
+    assert_lane(run, Lane::Drop, reason.name());
+    assert_eq!((run.action, run.counted.reason(reason)), (1, 1), "{reason:?}: {:?}", run.counted);
+    assert_eq!(run.bytes, frame);
+}
+
+#[track_caller]
+fn assert_linux(run: &TestRun, frame: &[u8], class: Class) {
+    assert_lane(run, Lane::Pass, class.name());
+    assert_eq!((run.action, run.counted.passed[class as usize]), (2, 1), "{class:?}: {:?}", run.counted);
+    assert_eq!(run.bytes, frame, "what Linux gets is whole and as it came");
+}
+
+/// For the worker; no socket is there, so it is left to Linux without being policed.
+#[track_caller]
+fn assert_worker(run: &TestRun, frame: &[u8]) {
+    assert_lane(run, Lane::Pass, "worker");
+    assert_eq!((run.action, run.counted.passed), (2, [0; 5]));
+    assert_eq!(run.bytes, frame);
+}
+
+fn v4(destination: [u8; 4]) -> Vec<u8> {
+    frame(0x0800, &ipv4(SOURCE, destination, 64, b"hello"))
+}
+
+fn v6(destination: &str) -> Vec<u8> {
+    frame(0x86dd, &ipv6("2001:db8:aaaa::5", destination, 64, b"hello"))
+}
+
+/// Changes bytes of an IPv4 header and sets its checksum right.
+fn edited(frame: &[u8], edits: &[(usize, u8)]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    edits.iter().for_each(|&(at, value)| frame[14 + at] = value);
+    frame[24..26].fill(0);
+    let header = (usize::from(frame[14] & 15) * 4).clamp(20, frame.len() - 14);
+    let sum = checksum(&frame[14..14 + header]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+#[test]
+fn plain_packets_are_forwarded() {
+    let mut bench = Bench::new();
+    for size in [0, 1, 18, 100, 1400] {
+        let packet = frame(0x0800, &ipv4(SOURCE, [198, 18, 0, 9], 64, &vec![7; size]));
+        assert_express(&bench.run(&packet), &packet);
+        let packet = frame(0x86dd, &ipv6("2001:db8:aaaa::5", "2001:db8:0::9", 64, &vec![7; size]));
+        assert_express(&bench.run(&packet), &packet);
+    }
+    for ttl in [2, 255] {
+        let packet = edited(&v4([198, 18, 0, 9]), &[(8, ttl)]);
+        assert_express(&bench.run(&packet), &packet);
+    }
+    assert_eq!(bench.tables.take_used().len(), 1);
+    let mut padded = v4([198, 18, 0, 9]);
+    padded.resize(60, 0xaa);
+    assert_express(&bench.run(&padded), &padded);
+}
+
+#[test]
+fn every_checksum_survives_the_decrement() {
+    let bench = Bench::new();
+    for id in (0..=u16::MAX).step_by(257).chain([0xffff]) {
+        let [high, low] = id.to_be_bytes();
+        for ttl in [2, 3, 64, 128, 255] {
+            let packet = edited(&v4([198, 18, 0, 9]), &[(4, high), (5, low), (8, ttl)]);
+            assert_express(&bench.run(&packet), &packet);
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_next_hop_has_its_way() {
+    let bench = Bench::new();
+    for (n, check) in [
+        (5, Err(Some(Class::Rest))),        // local
+        (1, Err(Some(Class::Unresolved))),  // unresolved
+        (6, Err(Some(Class::Unresolved))),  // glean
+        (10, Err(Some(Class::Unresolved))), // punt
+        (2, Err(None)),                     // out where it came in
+        (4, Err(None)),                     // out port is no target
+        (8, Err(None)),                     // unreachable
+        (9, Err(None)),                     // prohibit
+        (200, Err(None)),                   // no route
+        (7, Ok(Reason::Blackhole)),
+    ] {
+        for frame in [v4([198, 18, n, 9]), v6(&format!("2001:db8:{n}::9"))] {
+            let run = bench.run(&frame);
+            match check {
+                Ok(reason) => assert_dropped(&run, &frame, reason),
+                Err(Some(class)) => assert_linux(&run, &frame, class),
+                Err(None) => assert_worker(&run, &frame),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_or_has_no_hops_left_is_the_workers() {
+    let bench = Bench::new();
+    for packet in [
+        edited(&v4([198, 18, 0, 9]), &[(8, 1)]),
+        edited(&v4([198, 18, 0, 9]), &[(8, 0)]),
+        frame(0x0800, &ipv4(SOURCE, [198, 18, 3, 9], 64, &[0; 973])),
+        frame(0x0800, &ipv4(SOURCE, [198, 18, 0, 9], 64, &[0; 1473])),
+        frame(0x86dd, &ipv6("2001:db8:aaaa::5", "2001:db8:0::9", 1, b"")),
+        frame(0x86dd, &ipv6("2001:db8:aaaa::5", "2001:db8:3::9", 64, &[0; 953])),
+    ] {
+        assert_worker(&bench.run(&packet), &packet);
+    }
+    for packet in [
+        frame(0x0800, &ipv4(SOURCE, [198, 18, 3, 9], 64, &[0; 972])),
+        frame(0x0800, &ipv4(SOURCE, [198, 18, 0, 9], 64, &[0; 1472])),
+        frame(0x86dd, &ipv6("2001:db8:aaaa::5", "2001:db8:3::9", 64, &[0; 952])),
+    ] {
+        assert_express(&bench.run(&packet), &packet);
+    }
+}
+
+#[test]
+fn what_is_malformed_is_dropped_with_its_reason() {
+    let bench = Bench::new();
+    let good = v4([198, 18, 0, 9]);
+    let mut wrong_sum = good.clone();
+    wrong_sum[24] ^= 1;
+    for (packet, reason) in [
+        (good[..33].to_vec(), Reason::Truncated),
+        (good[..14].to_vec(), Reason::Truncated),
+        (edited(&good, &[(0, 0x65)]), Reason::BadVersion),
+        (edited(&good, &[(0, 0x44)]), Reason::BadHeaderLength),
+        (edited(&good, &[(0, 0x40)]), Reason::BadHeaderLength),
+        (edited(&good, &[(2, 0), (3, 19)]), Reason::BadTotalLength),
+        (edited(&good, &[(2, 0), (3, 34)]), Reason::BadTotalLength),
+        (edited(&good, &[(2, 0xff), (3, 0xff)]), Reason::BadTotalLength),
+        (wrong_sum, Reason::BadChecksum),
+        (v6("2001:db8:0::9")[..53].to_vec(), Reason::Truncated),
+        (v6("2001:db8:0::9")[..60].to_vec(), Reason::BadTotalLength),
+    ] {
+        assert_dropped(&bench.run(&packet), &packet, reason);
+    }
+    let mut version5 = v6("2001:db8:0::9");
+    version5[14] = 0x50;
+    assert_dropped(&bench.run(&version5), &version5, Reason::BadVersion);
+}
+
+#[test]
+fn martians_are_dropped() {
+    let mut bench = Bench::new();
+    bench.driver.add_local("10.9.9.9".parse().unwrap()).unwrap();
+    for source in [[127, 0, 0, 1], [0, 1, 2, 3], [224, 0, 0, 1], [255; 4], [10, 9, 9, 9]] {
+        let packet = frame(0x0800, &ipv4(source, [198, 18, 0, 9], 64, b""));
+        assert_dropped(&bench.run(&packet), &packet, Reason::MartianSource);
+    }
+    for destination in [[127, 0, 0, 1], [0, 0, 0, 0]] {
+        let packet = v4(destination);
+        assert_dropped(&bench.run(&packet), &packet, Reason::MartianDestination);
+    }
+    for source in ["::", "::1", "ff02::1", "::ffff:10.0.0.1"] {
+        let packet = frame(0x86dd, &ipv6(source, "2001:db8:0::9", 64, b""));
+        assert_dropped(&bench.run(&packet), &packet, Reason::MartianSource);
+    }
+    for destination in ["::", "::1"] {
+        let packet = v6(destination);
+        assert_dropped(&bench.run(&packet), &packet, Reason::MartianDestination);
+    }
+}
+
+#[test]
+fn control_and_what_is_ours_goes_to_linux_in_its_class() {
+    let mut bench = Bench::new();
+    let ospf = edited(&v4([224, 0, 0, 5]), &[(9, 89)]);
+    let icmp = edited(&v4([198, 18, 5, 1]), &[(9, 1)]);
+    let bgp = {
+        let mut packet = edited(&v4([198, 18, 5, 1]), &[(9, 6)]);
+        packet[36..38].copy_from_slice(&179u16.to_be_bytes());
+        packet
+    };
+    let ssh = {
+        let mut packet = bgp.clone();
+        packet[36..38].copy_from_slice(&22u16.to_be_bytes());
+        packet
+    };
+    let mut other_mac = v4([198, 18, 0, 9]);
+    other_mac[5] = 0x77;
+    let mut multicast_mac = v4([224, 0, 0, 251]);
+    multicast_mac[..6].copy_from_slice(&[1, 0, 0x5e, 0, 0, 251]);
+    let with_options = {
+        let mut packet = ipv4(SOURCE, [198, 18, 0, 9], 64, b"options!");
+        packet[0] = 0x46;
+        edited(&frame(0x0800, &packet), &[])
+    };
+    let neighbour = {
+        let mut packet = ipv6("fe80::1", "ff02::1:ff00:9", 255, b"");
+        packet[6] = 58;
+        packet[40] = 135;
+        frame(0x86dd, &packet)
+    };
+    let listener = {
+        let mut packet = ipv6("fe80::1", "ff02::16", 1, &[0; 8]);
+        packet[6] = 0;
+        packet[40..48].copy_from_slice(&[58, 0, 5, 2, 0, 0, 1, 0]);
+        packet[48] = 143;
+        frame(0x86dd, &packet)
+    };
+    let hop_by_hop = {
+        let mut packet = ipv6("2001:db8:aaaa::5", "2001:db8:0::9", 64, &[0; 8]);
+        packet[6] = 0;
+        frame(0x86dd, &packet)
+    };
+    let cases = [
+        (frame(0x0806, &[0; 28]), Class::Routing),
+        (frame(0x88cc, &[0; 28]), Class::Routing),
+        (frame(0x8100, &[0; 28]), Class::Unresolved),
+        (ospf, Class::Routing),
+        (bgp, Class::Routing),
+        (ssh, Class::Management),
+        (icmp, Class::Icmp),
+        (v4([198, 18, 5, 1]), Class::Rest),
+        (v4([255; 4]), Class::Rest),
+        (v4([169, 254, 1, 1]), Class::Rest),
+        (other_mac, Class::Rest),
+        (multicast_mac, Class::Rest),
+        (with_options, Class::Unresolved),
+        (neighbour, Class::Routing),
+        (listener, Class::Routing),
+        (hop_by_hop, Class::Unresolved),
+        (v6("fe80::5"), Class::Rest),
+    ];
+    for (packet, class) in &cases {
+        assert_linux(&bench.run(packet), packet, *class);
+    }
+    // On the worker lane the same, but for addresses: there it is the list of local addresses that counts.
+    bench.port(IN, flags() - PortFlags::EXPRESS);
+    bench.driver.add_local("198.18.5.1".parse().unwrap()).unwrap();
+    bench.driver.add_local("2001:db8:5::1".parse().unwrap()).unwrap();
+    for (packet, class) in &cases {
+        assert_linux(&bench.run(packet), packet, *class);
+    }
+    let packet = v6("2001:db8:5::1");
+    assert_linux(&bench.run(&packet), &packet, Class::Rest);
+    bench.driver.remove_local("2001:db8:5::1".parse().unwrap()).unwrap();
+    assert_worker(&bench.run(&packet), &packet);
+    let packet = v4([198, 18, 0, 9]);
+    assert_worker(&bench.run(&packet), &packet);
+}
+
+#[test]
+fn where_linux_does_not_forward_neither_do_we() {
+    let mut bench = Bench::new();
+    for express in [PortFlags::EXPRESS, PortFlags::empty()] {
+        bench.port(IN, PortFlags::UP | PortFlags::FORWARD6 | express);
+        let packet = v4([198, 18, 0, 9]);
+        assert_linux(&bench.run(&packet), &packet, Class::Unresolved);
+        bench.port(IN, PortFlags::UP | PortFlags::FORWARD4 | express);
+        let packet = v6("2001:db8:0::9");
+        assert_linux(&bench.run(&packet), &packet, Class::Unresolved);
+    }
+}
+
+#[test]
+fn reverse_path_checks_are_strict_or_loose() {
+    let mut bench = Bench::new();
+    let from = |source: [u8; 4]| frame(0x0800, &ipv4(source, [198, 18, 0, 9], 64, b""));
+    let from6 = |source: &str| frame(0x86dd, &ipv6(source, "2001:db8:0::9", 64, b""));
+    let (back, elsewhere, nowhere, hole) =
+        ([10, 0, 0, 5], [198, 18, 0, 77], [172, 16, 0, 1], [198, 18, 7, 1]);
+    bench.port(IN, flags() | PortFlags::RPF4_LOOSE | PortFlags::RPF6_LOOSE);
+    for packet in [from(back), from(elsewhere), from6("2001:db8:aaaa::1"), from6("2001:db8:0::77")] {
+        assert_express(&bench.run(&packet), &packet);
+    }
+    for packet in [from(nowhere), from(hole), from6("2001:db9::1"), from6("2001:db8:7::1")] {
+        assert_dropped(&bench.run(&packet), &packet, Reason::ReversePath);
+    }
+    bench.port(IN, flags() | PortFlags::RPF4_STRICT | PortFlags::RPF6_STRICT);
+    for packet in [from(back), from6("2001:db8:aaaa::1")] {
+        assert_express(&bench.run(&packet), &packet);
+    }
+    for packet in [from(nowhere), from(elsewhere), from6("2001:db8:0::77"), from([198, 18, 11, 1])] {
+        assert_dropped(&bench.run(&packet), &packet, Reason::ReversePath);
+    }
+}
+
+#[test]
+fn equal_paths_are_chosen_by_the_flow_hash_that_workers_use() {
+    let bench = Bench::new();
+    let view = bench.tables.view();
+    let mut ports = [0; 4];
+    for flow in 0..200u32 {
+        let source = [10, 1, (flow >> 8) as u8, flow as u8];
+        let four = frame(0x0800, &ipv4(source, [198, 18, 11, 9], 64, b"x"));
+        let six = frame(0x86dd, &ipv6(&format!("2001:db8:aaaa::{flow:x}"), "2001:db8:11::9", 64, b"x"));
+        let hop4 = view.hop(view.lookup4(u32::from_be_bytes([198, 18, 11, 9])));
+        let hop6 = view.hop(view.lookup6("2001:db8:11::9".parse::<std::net::Ipv6Addr>().unwrap().to_bits()));
+        for (packet, hop) in [(four, hop4), (six, hop6)] {
+            let adjacency = view.select(hop, wire::flow_hash(&packet[14..]));
+            let out = bench.tables.adjacency(adjacency).unwrap().port.0 as u8;
+            let run = bench.run(&packet);
+            assert_eq!(run.bytes, forwarded(&packet, out, [2, 0, 0, 0, 9, out]));
+            ports[out as usize] += 1;
+        }
+    }
+    assert!(ports[1] > 120 && ports[3] > 120, "{ports:?}");
+}
+
+#[test]
+fn diverted_flows_leave_the_express_lane() {
+    let mut bench = Bench::new();
+    let (four, six) = (v4([198, 18, 0, 9]), v6("2001:db8:0::9"));
+    let rule = |source: &str, port| FlowMatch {
+        source: Some(source.parse().unwrap()),
+        protocol: Some(17),
+        destination_port: Some(port),
+        input: Some(IN),
+        ..Default::default()
+    };
+    bench.driver.divert(&[rule("192.0.2.0/24", 0x303a), rule("10.0.0.0/8", 0x303a)]).unwrap();
+    assert_worker(&bench.run(&four), &four);
+    assert_express(&bench.run(&six), &six);
+    bench.driver.divert(&[rule("10.0.0.0/8", 99), rule("2001:db8:aaaa::/48", 0x303a)]).unwrap();
+    assert_express(&bench.run(&four), &four);
+    assert_worker(&bench.run(&six), &six);
+    bench.driver.divert(&[FlowMatch::default()]).unwrap();
+    assert_worker(&bench.run(&four), &four);
+    assert_worker(&bench.run(&six), &six);
+    bench.driver.divert(&[]).unwrap();
+    assert_express(&bench.run(&four), &four);
+    assert!(bench.driver.divert(&vec![FlowMatch::default(); 9]).is_err());
+}
+
+#[test]
+fn a_flood_of_one_class_leaves_room_for_the_others() {
+    let mut bench = Bench::new();
+    let rest = v4([198, 18, 5, 1]);
+    let arp = frame(0x0806, &[0; 28]);
+    bench.driver.police(Class::Rest, 1, 50);
+    bench.driver.police(Class::Routing, 1000, 100);
+    let mut passed = 0;
+    for _ in 0..500 {
+        passed += u32::from(bench.run(&rest).action == 2);
+    }
+    assert!((50..=52).contains(&passed), "{passed}");
+    assert_dropped(&bench.run(&rest), &rest, Reason::PolicedRest);
+    assert_linux(&bench.run(&arp), &arp, Class::Routing);
+    let counted = bench.driver.counters(IN).unwrap();
+    assert!(counted.policed[Class::Rest as usize] >= 448);
+    bench.driver.police(Class::Rest, 0, 0);
+    assert_linux(&bench.run(&rest), &rest, Class::Rest);
+}
+
+#[test]
+fn random_and_mutated_frames_are_always_accounted_for() {
+    let bench = Bench::new();
+    let seeds = [v4([198, 18, 0, 9]), v6("2001:db8:0::9"), v4([198, 18, 5, 1]), frame(0x0806, &[0; 28])];
+    let mut state = 0x1234_5678_9abc_def1u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    for _ in 0..20_000 {
+        let mut frame = seeds[random() as usize % seeds.len()].clone();
+        for _ in 0..random() % 4 {
+            let at = random() as usize % frame.len();
+            frame[at] = random() as u8;
+        }
+        if random() % 4 == 0 {
+            frame.truncate(14 + random() as usize % (frame.len() - 13));
+        }
+        let run = bench.run(&frame);
+        assert_eq!(run.counted.lanes.iter().map(|count| count.packets).sum::<u64>(), 1, "{frame:02x?}");
+        match run.action {
+            1 => assert_eq!(run.counted.reasons.iter().sum::<u64>(), 1, "{frame:02x?}"),
+            2 => assert_eq!(run.bytes, frame),
+            4 => assert!(run.bytes[..6] == MAC && run.bytes.len() <= frame.len()),
+            other => panic!("action {other} for {frame:02x?}"),
+        }
+    }
+}

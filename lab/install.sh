@@ -1,0 +1,32 @@
+#!/bin/bash
+# make install: the program, its manual and completions, its unit and a sample configuration.
+#   lab/install.sh DESTDIR PREFIX
+set -eu
+destination=$1 prefix=$2
+program=target/release/bifrost
+share=$destination$prefix/share
+unit=$destination$prefix/lib/systemd/system
+[ "$prefix" != /usr ] || unit=$destination/lib/systemd/system
+
+install -D -m 0755 "$program" "$destination$prefix/sbin/bifrost"
+install -d "$unit" "$share/man/man1" "$share/doc/bifrost"
+sed "s|/usr/local/sbin|$prefix/sbin|" bifrost/systemd/bifrost.service >"$unit/bifrost.service"
+install -m 0644 docs/* "$share/doc/bifrost/"
+"$program" man "$share/man/man1" >/dev/null
+
+completions() { # shell, file
+  install -d "$(dirname "$share/$2")"
+  "$program" completions "$1" >"$share/$2"
+}
+completions bash bash-completion/completions/bifrost
+completions zsh zsh/site-functions/_bifrost
+completions fish fish/vendor_completions.d/bifrost.fish
+
+# An operator's own file is never touched.
+sample=$destination/etc/bifrost/router.toml
+[ -e "$sample" ] || install -D -m 0644 docs/router.toml "$sample"
+
+if [ -z "$destination" ] && [ -d /run/systemd/system ]; then
+  systemctl daemon-reload
+fi
+echo "Installed. Name your ports in $sample, then: systemctl enable --now bifrost"

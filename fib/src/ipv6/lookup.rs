@@ -65,64 +65,71 @@ fn walk(
     range: impl Fn(&[AtomicU32], usize, u32) -> usize,
 ) {
     for (addresses, ids) in addresses.chunks(STEP).zip(ids.chunks_mut(STEP)) {
-        // Where each address's next word is; and the addresses still on their way.
-        let mut at = [0usize; STEP];
-        let mut going = [0u8; STEP];
-        let mut count = 0;
+        // Each address's latest word, and the key for the line it may point to; and who is still on the way.
+        let (mut latest, mut keys, mut windows) = ([0u32; STEP], [0u32; STEP], [0u8; STEP]);
+        let (mut going, mut still) = ([0u8; STEP], 0);
+        // The direct levels are small enough for the second cache: here the processor's own overlap is enough.
         for (i, &address) in addresses.iter().enumerate() {
-            let word = words[(address >> (128 - ROOT_BITS)) as usize].load(Ordering::Acquire);
-            let slot = (address >> (128 - TOP_BITS)) as usize & ((1 << DIRECT_BITS) - 1);
-            at[i] = (word & INDEX) as usize * LINE + slot;
-            prefetch(words, at[i]);
-            ids[i] = NextHopId(word & ID_MASK);
-            going[count] = i as u8;
-            count += usize::from(word & POINTER != 0);
-        }
-        // The part of each address that its window begins with.
-        let mut rest = [0u128; STEP];
-        let mut still = 0;
-        for n in 0..count {
-            let i = usize::from(going[n]);
-            let word = words[at[i]].load(Ordering::Acquire);
-            ids[i] = NextHopId(word & ID_MASK);
-            at[i] = (word & INDEX) as usize * LINE;
-            prefetch(words, at[i]);
-            rest[i] = addresses[i] << TOP_BITS;
+            let word = direct(words, (address >> 64) as u64);
+            prefetch_line(words, word);
+            latest[i] = word;
+            keys[i] = key(address, 0);
             going[still] = i as u8;
             still += usize::from(word & POINTER != 0);
         }
-        count = still;
         for _ in 0..MAX_LINES {
+            let count = std::mem::take(&mut still);
             if count == 0 {
                 break;
             }
-            still = 0;
             for n in 0..count {
-                let i = usize::from(going[n]);
-                let key = (rest[i] >> 96) as u32;
-                let word = words[at[i] + RANGES + range(words, at[i], key)].load(Ordering::Acquire);
-                ids[i] = NextHopId(word & ID_MASK);
-                at[i] = (word & INDEX) as usize * LINE;
-                prefetch(words, at[i]);
+                let i = usize::from(going[n]) % STEP;
+                let line = (latest[i] & INDEX) as usize * LINE;
+                let word = words[line + RANGES + range(words, line, keys[i])].load(Ordering::Acquire);
+                prefetch_line(words, word);
+                latest[i] = word;
                 if word & NEXT != 0 {
-                    rest[i] <<= 32;
+                    windows[i] += 1;
+                    keys[i] = key(addresses[i], windows[i]);
                 }
                 going[still] = i as u8;
                 still += usize::from(word & POINTER != 0);
             }
-            count = still;
+        }
+        for (id, word) in ids.iter_mut().zip(latest) {
+            *id = NextHopId(if word & POINTER == 0 { word & ID_MASK } else { 0 });
         }
     }
 }
 
+/// The word of the first 28 bits, of which `top` is the beginning.
 #[inline(always)]
-fn prefetch(words: &[AtomicU32], at: usize) {
+fn direct(words: &[AtomicU32], top: u64) -> u32 {
+    let word = words[(top >> (64 - ROOT_BITS)) as usize].load(Ordering::Acquire);
+    if word & POINTER == 0 {
+        return word;
+    }
+    let slot = (top >> (64 - TOP_BITS)) as usize & ((1 << DIRECT_BITS) - 1);
+    words[(word & INDEX) as usize * LINE + slot].load(Ordering::Acquire)
+}
+
+/// The 32 bits of an address that a window is about; beyond its end, zeros.
+#[inline(always)]
+fn key(address: u128, window: u8) -> u32 {
+    (address << (TOP_BITS + 32 * u32::from(window)) >> 96) as u32
+}
+
+/// Asks for the line that a word points to. For a route that is the array's first line: asking for it costs nothing, as
+/// it always is in the cache, and a branch would be guessed wrong half of the time.
+#[inline(always)]
+fn prefetch_line(words: &[AtomicU32], word: u32) {
+    let line = word & INDEX & (word as i32 >> 31) as u32;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch touches nothing, whatever the address.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().wrapping_add(at).cast());
+        _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().wrapping_add(line as usize * LINE).cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (words, at);
+    let _ = (words, line);
 }

@@ -123,12 +123,17 @@ impl GraphBuilder {
 
     /// Connects an output, by name, to input 0.
     pub fn link(&mut self, from: NodeId, output: &str, to: NodeId) -> &mut Self {
+        self.link_to(from, output, to, 0)
+    }
+
+    /// Connects an output, by name, to an input.
+    pub fn link_to(&mut self, from: NodeId, output: &str, to: NodeId, input: usize) -> &mut Self {
         let Some((name, element)) = self.nodes.get(from.0) else {
             self.mistakes.push(Mistake::UnknownNode(from));
             return self;
         };
         match element.outputs().iter().position(|known| *known == output) {
-            Some(number) => self.connect(from, number, to, 0),
+            Some(number) => self.connect(from, number, to, input),
             None => {
                 let (node, known) = (name.clone(), known(element.as_ref()));
                 self.mistakes.push(Mistake::UnknownOutput { node, output: output.to_owned(), known });

@@ -1,1 +1,26 @@
-//! The forwarding plane: workers, the standard router graph, counters.
+//! The forwarding plane: workers, the standard router graph, ports being taken and given back.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`plane`] | all of it, as the control thread sees it |
+//! | [`port`] | one port: what is wanted, what is there, what came of it |
+//! | [`crew`] | the workers: started, pinned, given orders, started again when they fail |
+//! | [`worker`] | the loop that forwards |
+//! | [`relay`] | from a worker without a queue of the out port to one that has |
+//! | [`police`] | how much a worker hands to Linux |
+//! | [`standard`] | the graph that every worker runs |
+//! | [`meter`] | what workers say of themselves |
+
+pub mod crew;
+mod error;
+pub mod meter;
+pub mod plane;
+pub mod police;
+pub mod port;
+pub mod relay;
+pub mod standard;
+pub mod worker;
+
+pub use error::PlaneError;
+pub use plane::{Plane, PlaneSettings};
+pub use port::{Choice, Interface, LaneChoice, PortSettings, ReversePath};

@@ -1,0 +1,235 @@
+//! The workers, seen from the control thread: started, pinned, given orders, and started again when they fail.
+//!
+//! A worker that panics takes only itself down. Its thread unwinds, which closes its sockets; from then on the
+//! program in the driver finds no socket for those queues and Linux gets their packets. The crew notices at its next
+//! look ([`Crew::fallen`]), and whoever owns the ports gives the new worker fresh queues.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fib::{PortId, View};
+use graph::{Description, GraphCounters};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use port::{Pool, Queue};
+use tracing::{error, info, warn};
+
+use crate::PlaneError;
+use crate::meter::{QueueMeter, State, WorkerMeter};
+use crate::police::Limits;
+use crate::relay::Letterbox;
+use crate::standard::{Standard, standard};
+use crate::worker::{Desk, Linux, Order, Worker};
+
+/// What every worker's instance of the graph is made from.
+pub struct Blueprint {
+    /// The tables.
+    pub view: View,
+    /// The addresses that ICMP errors are sent from.
+    pub sources: Arc<elements::Sources>,
+    /// Where packets go that Linux is to complete.
+    pub linux: Arc<dyn Linux>,
+    /// How many of them.
+    pub limits: Arc<Limits>,
+    /// How many workers share those limits.
+    pub workers: usize,
+}
+
+/// One worker, seen from outside.
+pub struct Member {
+    /// The core that it is pinned to.
+    pub core: usize,
+    /// Times that it was started again.
+    pub restarts: u64,
+    /// What it says of itself.
+    pub meter: Arc<WorkerMeter>,
+    /// What its graph counted, in this life and in those before it.
+    pub counters: Vec<Arc<GraphCounters>>,
+    orders: Sender<Order>,
+    letterbox: Arc<Letterbox>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// All workers.
+pub struct Crew {
+    blueprint: Blueprint,
+    members: Vec<Member>,
+    description: Arc<Description>,
+}
+
+impl Crew {
+    /// Starts a worker on each core, with a pool each.
+    pub fn start(blueprint: Blueprint, cores: &[usize], pools: Vec<Pool>) -> Result<Crew, PlaneError> {
+        let description =
+            standard(&blueprint.view, &blueprint.sources, blueprint.workers)?.graph.description();
+        let mut crew = Crew { blueprint, members: Vec::new(), description };
+        for (core, pool) in cores.iter().zip(pools) {
+            let member = crew.hire(crew.members.len(), *core, pool, Arc::default(), 0)?;
+            crew.members.push(member);
+        }
+        Ok(crew)
+    }
+
+    fn hire(
+        &self,
+        index: usize,
+        core: usize,
+        pool: Pool,
+        meter: Arc<WorkerMeter>,
+        restarts: u64,
+    ) -> Result<Member, PlaneError> {
+        let Standard { graph, entry } =
+            standard(&self.blueprint.view, &self.blueprint.sources, self.blueprint.workers)?;
+        let counters = graph.counters();
+        let letterbox = Letterbox::new().map_err(PlaneError::Letterbox)?;
+        let (orders, inbox) = channel();
+        let desk = Desk {
+            view: self.blueprint.view.clone(),
+            graph,
+            entry,
+            orders: inbox,
+            letterbox: letterbox.clone(),
+            meter: meter.clone(),
+            linux: self.blueprint.linux.clone(),
+            limits: self.blueprint.limits.clone(),
+        };
+        meter.set_state(State::Polling);
+        let failing = meter.clone();
+        let thread = std::thread::Builder::new()
+            .name(format!("worker-{index}"))
+            .spawn(move || {
+                pin(index, core);
+                pool.install();
+                let work = std::panic::AssertUnwindSafe(|| Worker::new(desk).run());
+                if std::panic::catch_unwind(work).is_err() {
+                    failing.set_state(State::Failed);
+                }
+            })
+            .map_err(PlaneError::Thread)?;
+        Ok(Member {
+            core,
+            restarts,
+            meter,
+            counters: vec![counters],
+            orders,
+            letterbox,
+            thread: Some(thread),
+        })
+    }
+
+    /// How many workers there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Every worker, by index.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The graph that each worker runs an instance of.
+    pub fn description(&self) -> &Arc<Description> {
+        &self.description
+    }
+
+    /// Gives a worker an order; one that has failed does not get it.
+    pub fn order(&self, worker: usize, order: Order) {
+        let Some(member) = self.members.get(worker) else { return };
+        if member.orders.send(order).is_ok() {
+            member.letterbox.summon();
+        }
+    }
+
+    /// Gives a worker a queue.
+    pub fn serve(&self, worker: usize, queue: Box<dyn Queue>, meter: Arc<QueueMeter>) {
+        self.order(worker, Order::Serve(queue, meter));
+    }
+
+    /// Lets a worker send what leaves by `port` through its colleague `by`, or closes that way.
+    pub fn relay(&self, worker: usize, port: PortId, by: Option<usize>) {
+        let letterbox = by.and_then(|by| self.members.get(by)).map(|member| member.letterbox.clone());
+        self.order(worker, Order::Relay(port, letterbox));
+    }
+
+    /// Makes every worker close its queues of a port, and waits until they have (a failed worker has anyway).
+    pub fn leave(&self, port: PortId) {
+        let (done, closed) = sync_channel(self.members.len());
+        for worker in 0..self.members.len() {
+            self.order(worker, Order::Leave(port, done.clone()));
+        }
+        drop(done);
+        for _ in 0..self.members.len() {
+            if closed.recv_timeout(Duration::from_secs(2)).is_err() {
+                break;
+            }
+        }
+    }
+
+    /// Starts the workers again that have failed, and returns their indices: they have no queues yet.
+    /// `pool` leases the memory of a worker anew.
+    pub fn raise_fallen(&mut self, mut pool: impl FnMut(usize) -> Option<Pool>) -> Vec<usize> {
+        let mut raised = Vec::new();
+        for index in 0..self.members.len() {
+            let member = &mut self.members[index];
+            if member.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+                continue;
+            }
+            if let Some(thread) = member.thread.take() {
+                error!("worker {index} failed; Linux forwards for its queues until it is started again");
+                // The panic's message was logged when it happened.
+                let _ = thread.join();
+            }
+            let (core, meter, restarts) = (member.core, member.meter.clone(), member.restarts + 1);
+            // No pool: somebody still holds it. The next look tries again.
+            let Some(pool) = pool(index) else { continue };
+            match self.hire(index, core, pool, meter, restarts) {
+                Ok(mut hired) => {
+                    let before = &mut self.members[index];
+                    hired.counters.append(&mut before.counters);
+                    *before = hired;
+                    warn!("worker {index} was started again (restart {restarts})");
+                    raised.push(index);
+                }
+                Err(error) => error!("worker {index} cannot be started again yet: {error}"),
+            }
+        }
+        raised
+    }
+
+    /// Ends all workers and waits for them. Their sockets are closed afterwards.
+    pub fn stop(&mut self) {
+        for index in 0..self.members.len() {
+            self.order(index, Order::Stop);
+        }
+        for member in &mut self.members {
+            if let Some(thread) = member.thread.take() {
+                // A worker that panicked while stopping has stopped.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn pin(index: usize, core: usize) {
+    let mut set = CpuSet::new();
+    let pinned = set.set(core).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
+    match pinned {
+        Ok(()) => info!("worker {index} runs on core {core}"),
+        Err(error) => {
+            warn!("worker {index} cannot be pinned to core {core} ({error}); it runs where Linux puts it")
+        }
+    }
+}

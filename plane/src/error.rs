@@ -1,0 +1,47 @@
+//! What can go wrong with the plane.
+
+/// Why the plane, or a port of it, could not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlaneError {
+    /// The standard graph does not fit together.
+    #[error("the standard router graph is wrong: {0}")]
+    Graph(#[from] graph::GraphError),
+    /// The programs in the driver.
+    #[error(transparent)]
+    Driver(#[from] port::DriverError),
+    /// Packet memory.
+    #[error(transparent)]
+    Memory(#[from] port::MemoryError),
+    /// A socket on a queue.
+    #[error(transparent)]
+    Socket(#[from] port::XskError),
+    /// Facts about an interface.
+    #[error(transparent)]
+    Device(#[from] port::device::DeviceError),
+    /// A worker's bell.
+    #[error("cannot make an eventfd for a worker: {0}")]
+    Letterbox(nix::Error),
+    /// A worker's thread.
+    #[error("cannot start a worker's thread: {0}")]
+    Thread(std::io::Error),
+    /// More ports than there is room for.
+    #[error("{name}: no room for another port; {most} are the most")]
+    TooManyPorts {
+        /// The interface.
+        name: String,
+        /// The limit.
+        most: u16,
+    },
+    /// Something required is not to be had.
+    #[error("{name}: {what}")]
+    Required {
+        /// The interface.
+        name: String,
+        /// What is missing, and what to do.
+        what: String,
+    },
+    /// The tables have no such port.
+    #[error(transparent)]
+    Tables(#[from] fib::FibError),
+}

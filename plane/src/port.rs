@@ -1,0 +1,280 @@
+//! One port: a Linux interface that Bifrost has taken, or would take if it were there.
+//!
+//! A port keeps its number and its totals while the interface behind it comes and goes, so that a link that flaps or
+//! a virtual machine's interface that is made anew is the same port to the operator.
+
+use std::sync::Arc;
+
+use fib::{PortEntry, PortFlags, PortId};
+use port::{Attachment, DriverCounters, Mode, QueueCounters};
+
+use crate::meter::QueueMeter;
+
+/// What Linux says of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number, another each time it is made.
+    pub ifindex: u32,
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// Switched on and with carrier.
+    pub up: bool,
+    /// Linux forwards IPv4 that arrives here.
+    pub forwarding4: bool,
+    /// Linux forwards IPv6.
+    pub forwarding6: bool,
+    /// `rp_filter` in force: 0 off, 1 strict, 2 loose.
+    pub rp_filter: u8,
+}
+
+/// What the operator wants of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortSettings {
+    /// Which lane plain transit takes.
+    pub lane: LaneChoice,
+    /// Receive queues; `None`: as many as there are workers.
+    pub queues: Option<u16>,
+    /// How the program is attached.
+    pub mode: Mode,
+    /// Whether the driver fills Bifrost's memory directly.
+    pub zero_copy: Choice,
+    /// Whether sockets poll the driver themselves.
+    pub busy_poll: Choice,
+    /// The reverse-path check.
+    pub reverse_path: ReversePath,
+}
+
+/// Which lane plain transit takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LaneChoice {
+    /// The worker lane with zero-copy, else the express lane.
+    #[default]
+    Auto,
+    /// In the driver.
+    Express,
+    /// Through a worker.
+    Worker,
+}
+
+/// Where available, required, or never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// Where it is available.
+    #[default]
+    Auto,
+    /// Required.
+    On,
+    /// Never.
+    Off,
+}
+
+/// The reverse-path check (RFC 3704).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReversePath {
+    /// What Linux does: `rp_filter` for IPv4, nothing for IPv6.
+    #[default]
+    Linux,
+    /// None.
+    Off,
+    /// The way back leaves by the port the packet came by.
+    Strict,
+    /// There is a way back.
+    Loose,
+}
+
+/// A receive queue with a socket.
+pub struct OpenQueue {
+    /// Its number in the device.
+    pub queue: u32,
+    /// The worker that owns it.
+    pub worker: usize,
+    /// The driver fills Bifrost's memory directly.
+    pub zero_copy: bool,
+    /// The socket polls the driver itself.
+    pub busy_poll: bool,
+    /// Its counters.
+    pub meter: Arc<QueueMeter>,
+}
+
+/// What taking the interface led to.
+pub struct Taken {
+    /// How the program is attached.
+    pub attachment: Attachment,
+    /// The queues that have sockets, by number.
+    pub queues: Vec<OpenQueue>,
+    /// Queues that should have: 0 to `wanted` - 1.
+    pub wanted: u32,
+    /// Receive queues of the device.
+    pub device_queues: u32,
+    /// Name of its driver; empty when it does not say.
+    pub driver: String,
+    /// The RSS table as it was, if it was changed.
+    pub(crate) rss: Option<Vec<u32>>,
+    /// Why it is not the best mode, each a sentence.
+    pub why: Vec<String>,
+}
+
+/// A port.
+pub struct Port {
+    /// Its number, for good.
+    pub id: PortId,
+    /// The interface's name.
+    pub name: String,
+    /// What the operator wants.
+    pub settings: PortSettings,
+    /// The interface, while there is one.
+    pub interface: Option<Interface>,
+    /// What taking it led to; `None` while it is absent or could not be taken.
+    pub taken: Option<Taken>,
+    /// Why it could not be taken.
+    pub refused: Option<String>,
+    /// The express lane can send by it.
+    pub target: bool,
+    /// Totals of earlier attachments.
+    pub(crate) before: DriverCounters,
+    /// Totals of queues that are closed.
+    pub(crate) queues_before: QueueCounters,
+}
+
+/// The lane of plain transit, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneDecision {
+    /// In the driver.
+    pub express: bool,
+    /// Why, for people.
+    pub why: &'static str,
+}
+
+impl Port {
+    pub(crate) fn new(id: PortId, name: &str, settings: PortSettings) -> Port {
+        Port {
+            id,
+            name: name.to_owned(),
+            settings,
+            interface: None,
+            taken: None,
+            refused: None,
+            target: false,
+            before: DriverCounters::default(),
+            queues_before: QueueCounters::default(),
+        }
+    }
+
+    /// The lane that plain transit arriving here takes; `None` while Linux has the interface to itself.
+    pub fn lane(&self) -> Option<LaneDecision> {
+        let taken = self.taken.as_ref()?;
+        let zero_copy = !taken.queues.is_empty() && taken.queues.iter().all(|queue| queue.zero_copy);
+        let (express, why) = match self.settings.lane {
+            LaneChoice::Express => (true, "configured"),
+            LaneChoice::Worker if taken.queues.is_empty() => {
+                (false, "configured, but no socket is open: Linux forwards")
+            }
+            LaneChoice::Worker => (false, "configured"),
+            LaneChoice::Auto if zero_copy => {
+                (false, "zero-copy: a worker forwards batches faster than the driver")
+            }
+            LaneChoice::Auto => {
+                (true, "no zero-copy: forwarding in the driver is faster than copying to a worker")
+            }
+        };
+        Some(LaneDecision { express, why })
+    }
+
+    /// What both lanes read of this port.
+    pub(crate) fn entry(&self) -> Option<PortEntry> {
+        let (interface, taken) = (self.interface.as_ref()?, self.taken.as_ref()?);
+        let mut flags = PortFlags::empty();
+        let strict = PortFlags::RPF4_STRICT;
+        let loose = PortFlags::RPF4_LOOSE;
+        flags.insert(match (self.settings.reverse_path, interface.rp_filter) {
+            (ReversePath::Strict, _) => strict | PortFlags::RPF6_STRICT,
+            (ReversePath::Loose, _) => loose | PortFlags::RPF6_LOOSE,
+            (ReversePath::Linux, 1) => strict,
+            (ReversePath::Linux, 2) => loose,
+            (ReversePath::Off | ReversePath::Linux, _) => PortFlags::empty(),
+        });
+        flags.set(PortFlags::UP, interface.up);
+        flags.set(PortFlags::TARGET, self.target);
+        flags.set(PortFlags::FORWARD4, interface.forwarding4);
+        flags.set(PortFlags::FORWARD6, interface.forwarding6);
+        flags.set(PortFlags::EXPRESS, self.lane().is_some_and(|lane| lane.express));
+        flags.set(PortFlags::QUEUE, !taken.queues.is_empty());
+        Some(PortEntry { ifindex: interface.ifindex, mtu: interface.mtu, mac: interface.mac, flags })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(settings: PortSettings, zero_copy: &[bool]) -> Port {
+        let mut port = Port::new(PortId(3), "eth0", settings);
+        port.interface = Some(Interface {
+            name: "eth0".into(),
+            ifindex: 7,
+            mac: [2, 0, 0, 0, 0, 1],
+            mtu: 1500,
+            up: true,
+            forwarding4: true,
+            forwarding6: false,
+            rp_filter: 2,
+        });
+        port.taken = Some(Taken {
+            attachment: Attachment { native: true, why: None },
+            queues: zero_copy
+                .iter()
+                .enumerate()
+                .map(|(queue, &zero_copy)| OpenQueue {
+                    queue: queue as u32,
+                    worker: queue,
+                    zero_copy,
+                    busy_poll: false,
+                    meter: Arc::default(),
+                })
+                .collect(),
+            wanted: zero_copy.len() as u32,
+            device_queues: zero_copy.len() as u32,
+            driver: String::new(),
+            rss: None,
+            why: Vec::new(),
+        });
+        port
+    }
+
+    fn express(lane: LaneChoice, zero_copy: &[bool]) -> bool {
+        port(PortSettings { lane, ..PortSettings::default() }, zero_copy).lane().unwrap().express
+    }
+
+    #[test]
+    fn a_port_takes_the_worker_lane_only_with_zero_copy_on_every_queue() {
+        assert!(!express(LaneChoice::Auto, &[true, true]));
+        assert!(express(LaneChoice::Auto, &[true, false]));
+        assert!(express(LaneChoice::Auto, &[]));
+        assert!(express(LaneChoice::Express, &[true]));
+        assert!(!express(LaneChoice::Worker, &[false]));
+    }
+
+    #[test]
+    fn the_reverse_path_check_is_that_of_linux_unless_configured() {
+        let flags = |reverse_path| {
+            port(PortSettings { reverse_path, ..PortSettings::default() }, &[]).entry().unwrap().flags
+        };
+        assert!(flags(ReversePath::Linux).contains(PortFlags::RPF4_LOOSE));
+        assert!(!flags(ReversePath::Linux).contains(PortFlags::RPF6_LOOSE));
+        assert!(flags(ReversePath::Strict).contains(PortFlags::RPF4_STRICT | PortFlags::RPF6_STRICT));
+        assert!(!flags(ReversePath::Off).intersects(PortFlags::RPF4_LOOSE | PortFlags::RPF4_STRICT));
+    }
+
+    #[test]
+    fn a_port_without_an_interface_is_no_entry() {
+        assert_eq!(Port::new(PortId(0), "eth0", PortSettings::default()).entry(), None);
+        let entry = port(PortSettings::default(), &[]).entry().unwrap();
+        assert_eq!((entry.ifindex, entry.mtu), (7, 1500));
+        assert!(entry.flags.contains(PortFlags::UP | PortFlags::FORWARD4 | PortFlags::EXPRESS));
+        assert!(!entry.flags.intersects(PortFlags::FORWARD6 | PortFlags::QUEUE | PortFlags::TARGET));
+    }
+}

@@ -1,0 +1,362 @@
+//! A worker: one thread on one core, which owns queue *i* of every port and shares nothing that it writes.
+//!
+//! A round takes at most [`QUOTA`] packets from each queue, beginning with another queue each time, so that a flooded
+//! port gets its share and no more. The packets run through the worker's own instance of the graph; what the graph
+//! staged is then handed to the out ports' queues, and each queue gets one kick.
+//!
+//! When some rounds in a row found nothing, the worker sleeps in poll(2) on its sockets and its bell. That is NAPI's
+//! bargain, with the race that NAPI must look at twice (a packet that comes between the last look and the sleep) left
+//! to the kernel: readiness is level-triggered, so such a packet ends the sleep at once. While it sleeps it holds no
+//! reference into the tables (`Reader::offline`), so the writer need not wait for it.
+//!
+//! What does not fit the transmit ring of an out port after the kick is dropped, as a NIC does, and counted: waiting
+//! would let one congested port hold up the others.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::time::{Duration, Instant};
+
+use fib::{PortId, Reader, View};
+use graph::{Batch, Graph, NodeId, Observer, Sinks};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use port::{Packet, Queue};
+
+use crate::meter::{QueueMeter, State, WorkerMeter};
+use crate::police::{Limits, Police};
+use crate::relay::Letterbox;
+
+/// Most packets taken from a queue in a round, NAPI's weight.
+pub const QUOTA: usize = 64;
+/// Rounds without a packet before a worker sleeps.
+const PATIENCE: u32 = 32;
+/// Longest sleep: how late counters of a silent queue can be.
+const SLEEP_MS: u16 = 500;
+/// How often a busy worker publishes its queues' counters.
+const PUBLISH: Duration = Duration::from_millis(100);
+
+/// What the control thread can ask of a worker.
+pub enum Order {
+    /// Serve this queue.
+    Serve(Box<dyn Queue>, Arc<QueueMeter>),
+    /// Close the queues of this port, then tell by the sender.
+    Leave(PortId, SyncSender<()>),
+    /// Send what leaves by this port through a colleague, or not at all.
+    Relay(PortId, Option<Arc<Letterbox>>),
+    /// Show what happens to this observer, or to nobody.
+    Observe(Option<Box<dyn Observer>>),
+    /// Panic: to see that a worker that does takes only itself down.
+    Fail,
+    /// End.
+    Stop,
+}
+
+/// Where a worker leaves what Linux is to complete.
+pub trait Linux: Send + Sync {
+    /// Hands over a frame as it came in by the interface; false when Linux did not take it.
+    fn hand(&self, packet: &Packet, ifindex: u32) -> bool;
+}
+
+/// What a worker works with.
+pub struct Desk {
+    /// The tables.
+    pub view: View,
+    /// This worker's instance of the graph.
+    pub graph: Graph,
+    /// Where received packets enter it.
+    pub entry: NodeId,
+    /// Orders from the control thread.
+    pub orders: Receiver<Order>,
+    /// Packets from colleagues, and the bell.
+    pub letterbox: Arc<Letterbox>,
+    /// What it says of itself.
+    pub meter: Arc<WorkerMeter>,
+    /// Where the packets go that Linux is to complete.
+    pub linux: Arc<dyn Linux>,
+    /// How many of them.
+    pub limits: Arc<Limits>,
+}
+
+struct Served {
+    queue: Box<dyn Queue>,
+    meter: Arc<QueueMeter>,
+}
+
+/// How packets leave by a port.
+#[derive(Clone)]
+enum Exit {
+    Closed,
+    Queue(usize),
+    Colleague(Arc<Letterbox>),
+}
+
+/// A worker at work. Made and run on its own thread, with the packet memory's pool installed there.
+pub struct Worker {
+    desk: Desk,
+    reader: Reader,
+    queues: Vec<Served>,
+    exits: Vec<Exit>,
+    sinks: Sinks,
+    batch: Batch,
+    /// The packet of a colleague that is being sent.
+    passing: Vec<Packet>,
+    /// The queue that the next round begins with.
+    first: usize,
+    published: Instant,
+    police: Police,
+    born: Instant,
+}
+
+impl Worker {
+    /// A worker without queues.
+    pub fn new(desk: Desk) -> Worker {
+        Worker {
+            reader: desk.view.reader(),
+            desk,
+            queues: Vec::new(),
+            exits: Vec::new(),
+            sinks: Sinks::new(),
+            batch: Batch::new(),
+            passing: Vec::with_capacity(1),
+            first: 0,
+            published: Instant::now(),
+            police: Police::default(),
+            born: Instant::now(),
+        }
+    }
+
+    /// Works until told to stop.
+    pub fn run(mut self) {
+        let mut idle = 0;
+        loop {
+            match self.obey() {
+                Obeyed::Stop => return,
+                Obeyed::Something => idle = 0,
+                Obeyed::Nothing => {}
+            }
+            let began = Instant::now();
+            let packets = self.round();
+            self.desk.meter.rounds.add(1);
+            self.reader.quiescent();
+            if packets > 0 {
+                self.desk.meter.packets.add(packets as u64);
+                self.desk.meter.busy_ns.add(began.elapsed().as_nanos() as u64);
+                idle = 0;
+            } else {
+                idle += 1;
+            }
+            if idle > PATIENCE {
+                self.sleep();
+                idle = 0;
+            } else if began.duration_since(self.published) >= PUBLISH {
+                self.publish(began);
+            }
+        }
+    }
+
+    /// One round over all queues and the letterbox; the number of packets moved.
+    fn round(&mut self) -> usize {
+        let mut packets = 0;
+        let count = self.queues.len();
+        for turn in 0..count {
+            let served = &mut self.queues[(self.first + turn) % count];
+            let mut quota = QUOTA;
+            // Queues with few packets share a batch; one that fills it gets a second go with the rest of its quota.
+            while quota > 0 {
+                let room = self.batch.room().min(quota);
+                let received = self.batch.receive(served.queue.as_mut(), room);
+                packets += received;
+                quota -= received;
+                self.desk.meter.batches.add(u64::from(received > 0));
+                if self.batch.room() == 0 {
+                    self.desk.graph.run(self.desk.entry, &mut self.batch, &mut self.sinks);
+                }
+                if received < room {
+                    break;
+                }
+            }
+        }
+        self.first = (self.first + 1) % count.max(1);
+        if !self.batch.is_empty() {
+            self.desk.graph.run(self.desk.entry, &mut self.batch, &mut self.sinks);
+        }
+        packets += self.relayed();
+        if !self.sinks.is_empty() {
+            self.punt(self.born.elapsed().as_nanos() as u64);
+            self.transmit();
+        }
+        for served in &mut self.queues {
+            served.queue.kick();
+        }
+        packets
+    }
+
+    /// Sends what colleagues left; at most a quota, for fairness.
+    fn relayed(&mut self) -> usize {
+        let mut packets = 0;
+        while packets < QUOTA
+            && let Some(packet) = self.desk.letterbox.take()
+        {
+            packets += 1;
+            let Exit::Queue(index) = self.exit(packet.output) else { continue };
+            // Sockets send only from their own worker's memory.
+            self.passing.extend(packet.duplicate());
+            self.queues[index].queue.transmit(&mut self.passing);
+            self.desk.meter.transmit_full.add(self.passing.len() as u64);
+            self.passing.clear();
+        }
+        packets
+    }
+
+    fn exit(&self, port: PortId) -> Exit {
+        self.exits.get(usize::from(port.0)).cloned().unwrap_or(Exit::Closed)
+    }
+
+    fn transmit(&mut self) {
+        let (queues, exits, meter) = (&mut self.queues, &self.exits, &self.desk.meter);
+        self.sinks.transmit(|port, packets| {
+            match exits.get(usize::from(port.0)) {
+                Some(Exit::Queue(index)) => {
+                    let queue = &mut queues[*index].queue;
+                    queue.transmit(packets);
+                    if !packets.is_empty() {
+                        // The ring is full: what it sent may have made room.
+                        queue.kick();
+                        queue.transmit(packets);
+                    }
+                }
+                Some(Exit::Colleague(letterbox)) => {
+                    let mut refused = 0;
+                    for packet in packets.drain(..) {
+                        refused += u64::from(letterbox.leave(packet).is_err());
+                    }
+                    meter.transmit_full.add(refused);
+                    letterbox.ring();
+                }
+                _ => {}
+            }
+            meter.transmit_full.add(packets.len() as u64);
+            packets.clear();
+        });
+    }
+
+    fn punt(&mut self, now: u64) {
+        for (packet, class) in self.sinks.punts() {
+            let meter = &self.desk.meter;
+            if !self.police.allows(&self.desk.limits, class, now) {
+                meter.policed[class as usize].add(1);
+                continue;
+            }
+            let ifindex = self.desk.view.port(packet.input).ifindex();
+            if ifindex == 0 || !self.desk.linux.hand(&packet, ifindex) {
+                meter.punt_failed.add(1);
+            }
+        }
+    }
+
+    fn publish(&mut self, now: Instant) {
+        self.published = now;
+        for served in &self.queues {
+            served.meter.publish(&served.queue.counters());
+        }
+    }
+
+    fn sleep(&mut self) {
+        self.publish(Instant::now());
+        self.reader.offline();
+        self.desk.letterbox.lie_down();
+        self.desk.meter.set_state(State::Asleep);
+        if self.desk.letterbox.is_empty() {
+            let mut fds = vec![PollFd::new(self.desk.letterbox.bell().as_fd(), PollFlags::POLLIN)];
+            for served in &self.queues {
+                if let Some(fd) = served.queue.fd() {
+                    fds.push(PollFd::new(fd, PollFlags::POLLIN));
+                }
+            }
+            // An error is an interrupted sleep.
+            let _ = poll(&mut fds, PollTimeout::from(SLEEP_MS));
+        }
+        self.desk.letterbox.get_up();
+        self.desk.meter.set_state(State::Polling);
+        self.desk.meter.wakeups.add(1);
+        self.reader.online();
+    }
+
+    fn obey(&mut self) -> Obeyed {
+        let mut obeyed = Obeyed::Nothing;
+        loop {
+            let order = match self.desk.orders.try_recv() {
+                Ok(order) => order,
+                Err(TryRecvError::Empty) => return obeyed,
+                Err(TryRecvError::Disconnected) => return Obeyed::Stop,
+            };
+            obeyed = Obeyed::Something;
+            match order {
+                Order::Serve(queue, meter) => self.serve(queue, meter),
+                Order::Leave(port, done) => {
+                    self.leave(port);
+                    // The control thread may have stopped waiting.
+                    let _ = done.send(());
+                }
+                Order::Relay(port, colleague) => {
+                    let exit = colleague.map_or(Exit::Closed, Exit::Colleague);
+                    match &exit {
+                        Exit::Closed => drop(self.sinks.close(port)),
+                        _ => self.sinks.open(port),
+                    }
+                    *self.exit_mut(port) = exit;
+                }
+                Order::Observe(observer) => drop(self.desk.graph.observe(observer)),
+                Order::Fail => panic!("a worker was told to fail"),
+                Order::Stop => return Obeyed::Stop,
+            }
+        }
+    }
+
+    fn exit_mut(&mut self, port: PortId) -> &mut Exit {
+        let index = usize::from(port.0);
+        if self.exits.len() <= index {
+            self.exits.resize(index + 1, Exit::Closed);
+        }
+        &mut self.exits[index]
+    }
+
+    fn serve(&mut self, queue: Box<dyn Queue>, meter: Arc<QueueMeter>) {
+        let port = queue.port();
+        self.queues.push(Served { queue, meter });
+        // With several queues of one port, the worker sends by the first.
+        if !matches!(self.exit(port), Exit::Queue(_)) {
+            let index = self.queues.len() - 1;
+            *self.exit_mut(port) = Exit::Queue(index);
+            self.sinks.open(port);
+        }
+    }
+
+    fn leave(&mut self, port: PortId) {
+        self.publish(Instant::now());
+        drop(self.sinks.close(port));
+        self.queues.retain(|served| served.queue.port() != port);
+        *self.exit_mut(port) = Exit::Closed;
+        // The others have moved up.
+        for exit in &mut self.exits {
+            if matches!(exit, Exit::Queue(_)) {
+                *exit = Exit::Closed;
+            }
+        }
+        for index in (0..self.queues.len()).rev() {
+            *self.exit_mut(self.queues[index].queue.port()) = Exit::Queue(index);
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.publish(Instant::now());
+    }
+}
+
+enum Obeyed {
+    Nothing,
+    Something,
+    Stop,
+}

@@ -24,7 +24,8 @@ impl FromStr for Cores {
 
     fn from_str(text: &str) -> Result<Cores, &'static str> {
         const EXPECTED: &str = "expected a list of cores, such as \"2-5,8\"";
-        let number = |text: &str| text.trim().parse::<usize>().ok().filter(|core| *core <= HIGHEST).ok_or(EXPECTED);
+        let number =
+            |text: &str| text.trim().parse::<usize>().ok().filter(|core| *core <= HIGHEST).ok_or(EXPECTED);
         let mut cores = Vec::new();
         for part in text.split(',') {
             let (low, high) = match part.split_once('-') {
@@ -63,7 +64,9 @@ mod tests {
 
     #[test]
     fn lists_read_as_they_are_written() {
-        for (text, cores) in [("2-5,8", vec![2, 3, 4, 5, 8]), ("0", vec![0]), ("1,3", vec![1, 3]), ("0-1", vec![0, 1])] {
+        for (text, cores) in
+            [("2-5,8", vec![2, 3, 4, 5, 8]), ("0", vec![0]), ("1,3", vec![1, 3]), ("0-1", vec![0, 1])]
+        {
             assert_eq!(text.parse(), Ok(Cores(cores)));
             assert_eq!(text.parse::<Cores>().unwrap().to_string(), text);
         }

@@ -113,9 +113,17 @@ impl<'t> Page<'t> {
 
     /// Notes a mistake.
     pub fn wrong(&mut self, at: Range<usize>, message: impl Into<String>, hint: Hint) {
-        if !self.broken.contains(&self.line_of(at.start)) {
+        let line = self.line_of(at.start);
+        if !self.broken.contains(&line) && !self.under_broken_header(line) {
             self.add(at, message.into(), hint);
         }
+    }
+
+    /// The header of the section that this line stands in could not be read: the line is not where it seems.
+    fn under_broken_header(&self, line: usize) -> bool {
+        let header =
+            self.text.lines().take(line).enumerate().filter(|(_, text)| text.trim_start().starts_with('['));
+        header.last().is_some_and(|(n, _)| self.broken.contains(&(n + 1)))
     }
 
     /// Notes that something is not there, unless it may be on a line that could not be read.

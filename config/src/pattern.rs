@@ -97,7 +97,9 @@ impl Part {
         match self {
             Part::Literal(literal) => *literal == c,
             Part::One | Part::Any => true,
-            Part::Set { negated, ranges } => ranges.iter().any(|(low, high)| (*low..=*high).contains(&c)) != *negated,
+            Part::Set { negated, ranges } => {
+                ranges.iter().any(|(low, high)| (*low..=*high).contains(&c)) != *negated
+            }
         }
     }
 }

@@ -32,7 +32,9 @@ impl<'a> Section<'a> {
     }
 
     fn find(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
-        self.known.push(key);
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
         self.table.get(key)
     }
 
@@ -44,23 +46,32 @@ impl<'a> Section<'a> {
     /// A whole number in a range.
     pub fn number(&mut self, page: &mut Page, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.find(key)?;
-        let found = number_of(value.get_ref());
-        match found.and_then(|number| u64::try_from(number).ok()).filter(|number| range.contains(number)) {
-            Some(number) => Some(number),
-            None => {
-                let what = format!("a whole number from {} to {}", thousands(*range.start()), thousands(*range.end()));
-                let message = match found {
-                    Some(_) => format!("{key} is out of range"),
-                    None => format!("{key} cannot be {}", kind(value.get_ref())),
-                };
-                page.wrong(value.span(), message, Hint::expected(what));
-                None
-            }
+        let expected = format!("a whole number from {}", ends(&range));
+        in_range(page, key, value, &range, expected)
+    }
+
+    /// A whole number in a range, or 0 (`None`), which leaves the choice to Bifrost.
+    pub fn number_or_auto(
+        &mut self,
+        page: &mut Page,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        let value = self.find(key)?;
+        let expected = format!("0 (as many as fit the machine), or a whole number from {}", ends(&range));
+        match number_of(value.get_ref()) {
+            Some(0) => None,
+            _ => in_range(page, key, value, &range, expected),
         }
     }
 
     /// One of a few words.
-    pub fn choice<T: Copy>(&mut self, page: &mut Page, key: &'static str, words: &[(&'static str, T)]) -> Option<T> {
+    pub fn choice<T: Copy>(
+        &mut self,
+        page: &mut Page,
+        key: &'static str,
+        words: &[(&'static str, T)],
+    ) -> Option<T> {
         let value = self.find(key)?;
         let text = match value.get_ref() {
             DeValue::String(text) => Some(text.as_ref()),
@@ -109,7 +120,11 @@ impl<'a> Section<'a> {
         match value.get_ref() {
             DeValue::Table(table) => Some(Section::new(name, value.span(), table)),
             other => {
-                page.wrong(value.span(), format!("{key} cannot be {}", kind(other)), Hint::expected(format!("a section {name}")));
+                page.wrong(
+                    value.span(),
+                    format!("{key} cannot be {}", kind(other)),
+                    Hint::expected(format!("a section {name}")),
+                );
                 None
             }
         }
@@ -130,7 +145,11 @@ impl<'a> Section<'a> {
             if self.known.iter().any(|known| *known == key.get_ref().as_ref()) {
                 continue;
             }
-            let what = if self.name.is_empty() { "there is no section".to_owned() } else { format!("{} has no key", self.name) };
+            let what = if self.name.is_empty() {
+                "there is no section".to_owned()
+            } else {
+                format!("{} has no key", self.name)
+            };
             let hint = Hint {
                 expected: Some(self.known.join(", ")),
                 meant: near(key.get_ref(), self.known.iter().copied()).map(str::to_owned),
@@ -138,6 +157,30 @@ impl<'a> Section<'a> {
             page.wrong(key.span(), format!("{what} {:?}", key.get_ref()), hint);
         }
     }
+}
+
+fn in_range(
+    page: &mut Page,
+    key: &str,
+    value: &Spanned<DeValue>,
+    range: &RangeInclusive<u64>,
+    expected: String,
+) -> Option<u64> {
+    let found = number_of(value.get_ref());
+    let number = found.and_then(|number| u64::try_from(number).ok()).filter(|number| range.contains(number));
+    if number.is_none() {
+        let message = match found {
+            Some(_) => format!("{key} is out of range"),
+            None => format!("{key} cannot be {}", kind(value.get_ref())),
+        };
+        page.wrong(value.span(), message, Hint::expected(expected));
+    }
+    number
+}
+
+/// `1 to 1,024`.
+fn ends(range: &RangeInclusive<u64>) -> String {
+    format!("{} to {}", thousands(*range.start()), thousands(*range.end()))
 }
 
 pub(crate) fn number_of(value: &DeValue) -> Option<i128> {

@@ -70,19 +70,29 @@ fn root_of(page: &mut Page, mut root: Section, machine: &Machine) -> Router {
     let default = Router::default();
     let router = Router {
         ports: root.value("port").map(|value| ports(page, value)).unwrap_or_default(),
-        workers: root.section(page, "workers", "[workers]").map(|s| workers(page, s, machine)).unwrap_or_default(),
+        workers: root
+            .section(page, "workers", "[workers]")
+            .map(|s| workers(page, s, machine))
+            .unwrap_or_default(),
         memory: root.section(page, "memory", "[memory]").map(|s| memory(page, s)).unwrap_or_default(),
         tables: root.section(page, "tables", "[tables]").map(|s| tables(page, s)).unwrap_or_default(),
         police: root.section(page, "police", "[police]").map(|s| police(page, s)).unwrap_or_default(),
-        fpm: root.section(page, "fpm", "[fpm]").and_then(|s| listen(page, s, "127.0.0.1:2620")).map(|a| Fpm { listen: a }),
+        fpm: root
+            .section(page, "fpm", "[fpm]")
+            .and_then(|s| listen(page, s, "127.0.0.1:2620"))
+            .map(|a| Fpm { listen: a }),
         audit: root.section(page, "audit", "[audit]").map(|s| audit(page, s)).unwrap_or_default(),
-        control: root.section(page, "control", "[control]").map(|s| control(page, s)).unwrap_or(default.control),
+        control: root
+            .section(page, "control", "[control]")
+            .map(|s| control(page, s))
+            .unwrap_or(default.control),
         metrics: (root.section(page, "metrics", "[metrics]"))
             .and_then(|s| listen(page, s, "127.0.0.1:9117"))
             .map(|a| Metrics { listen: a }),
         log: root.section(page, "log", "[log]").map(|s| log(page, s)).unwrap_or_default(),
     };
-    if let (Some(fpm), Some(metrics), Some(at)) = (router.fpm, router.metrics, root.value("metrics").map(Spanned::span))
+    if let (Some(fpm), Some(metrics), Some(at)) =
+        (router.fpm, router.metrics, root.value("metrics").map(Spanned::span))
         && fpm.listen == metrics.listen
     {
         page.wrong(at, "[metrics] listens where [fpm] does", Hint::expected("another address or port"));
@@ -100,8 +110,8 @@ fn ports(page: &mut Page, value: &Spanned<DeValue>) -> Vec<PortRule> {
     let mut rules: Vec<(PortRule, Range<usize>)> = Vec::new();
     for item in list.iter() {
         let DeValue::Table(table) = item.get_ref() else {
-            let hint = Hint::expected("[[port]] sections");
-            page.wrong(item.span(), format!("port cannot be a list of {}", kind(item.get_ref())), hint);
+            let hint = Hint::expected("[[port]] sections, each with a name");
+            page.wrong(item.span(), format!("{} is not a port", kind(item.get_ref())), hint);
             continue;
         };
         let Some((rule, at)) = port(page, Section::new("[[port]]", item.span(), table)) else { continue };
@@ -113,9 +123,16 @@ fn ports(page: &mut Page, value: &Spanned<DeValue>) -> Vec<PortRule> {
             let line = page.line_of(place.start);
             let message = match &earlier.name {
                 same if *same == rule.name => format!("port {name:?} is there already, on line {line}"),
-                pattern => format!("port {name:?} is taken by {:?} on line {line}, which comes first", pattern.as_str()),
+                pattern => format!(
+                    "port {name:?} is taken by {:?} on line {line}, which comes first",
+                    pattern.as_str()
+                ),
             };
-            page.wrong(at, message, Hint::expected("each port once; a name before the pattern that matches it"));
+            page.wrong(
+                at,
+                message,
+                Hint::expected("each port once; a name before the pattern that matches it"),
+            );
             continue;
         }
         rules.push((rule, at));
@@ -132,7 +149,8 @@ fn single(value: &DeValue) -> &'static str {
 
 fn port(page: &mut Page, mut section: Section) -> Option<(PortRule, Range<usize>)> {
     const NAME: &str = "the name of a Linux interface, or a pattern such as \"ens*f[01]\"";
-    let name = section.text(page, "name", NAME, |text| Pattern::from_str(text).map_err(|error| error.to_string()));
+    let name =
+        section.text(page, "name", NAME, |text| Pattern::from_str(text).map_err(|error| error.to_string()));
     let name = section.require(page, "name", name, NAME);
     let lane = [("auto", LaneChoice::Auto), ("express", LaneChoice::Express), ("worker", LaneChoice::Worker)];
     let mode = [("auto", ModeChoice::Auto), ("native", ModeChoice::Native), ("generic", ModeChoice::Generic)];
@@ -143,7 +161,7 @@ fn port(page: &mut Page, mut section: Section) -> Option<(PortRule, Range<usize>
         ("loose", ReversePath::Loose),
     ];
     let lane = section.choice(page, "lane", &lane).unwrap_or_default();
-    let queues = section.number(page, "queues", 0..=1024).filter(|n| *n > 0).map(|n| n as u16);
+    let queues = section.number_or_auto(page, "queues", 1..=1024).map(|n| n as u16);
     let mode = section.choice(page, "mode", &mode).unwrap_or_default();
     let zero_copy = section.choice(page, "zero_copy", SWITCH).unwrap_or_default();
     let reverse_path = section.choice(page, "reverse_path", &check).unwrap_or_default();
@@ -205,17 +223,18 @@ fn cores(page: &mut Page, value: &Spanned<DeValue>, machine: &Machine) -> Option
     }
     let twice = (1..listed.len()).find(|n| listed[..*n].iter().any(|(core, _)| *core == listed[*n].0));
     if let (Some(n), DeValue::Array(_)) = (twice, value.get_ref()) {
-        page.wrong(listed[n].1.clone(), format!("core {} is listed twice", listed[n].0), Hint::expected("each core once"));
+        page.wrong(
+            listed[n].1.clone(),
+            format!("core {} is listed twice", listed[n].0),
+            Hint::expected("each core once"),
+        );
         return None;
     }
     Cores::of(listed.into_iter().map(|(core, _)| core).collect())
 }
 
 fn memory(page: &mut Page, mut section: Section) -> Memory {
-    let frames = match section.value("frames").map(|value| number_of(value.get_ref())) {
-        Some(Some(0)) => None,
-        _ => section.number(page, "frames", 1_024..=4_194_304).map(|n| n as u32),
-    };
+    let frames = section.number_or_auto(page, "frames", 1_024..=4_194_304).map(|n| n as u32);
     let hugepages = section.choice(page, "hugepages", SWITCH).unwrap_or_default();
     section.finish(page);
     Memory { frames, hugepages }
@@ -226,7 +245,9 @@ fn tables(page: &mut Page, mut section: Section) -> Tables {
     let tables = Tables {
         ipv4: section.number(page, "ipv4", 1_024..=10_000_000).map_or(default.ipv4, |n| n as u32),
         ipv6: section.number(page, "ipv6", 1_024..=10_000_000).map_or(default.ipv6, |n| n as u32),
-        next_hops: section.number(page, "next_hops", 1_024..=4_194_304).map_or(default.next_hops, |n| n as u32),
+        next_hops: section
+            .number(page, "next_hops", 1_024..=4_194_304)
+            .map_or(default.next_hops, |n| n as u32),
     };
     section.finish(page);
     tables
@@ -272,13 +293,19 @@ fn listen(page: &mut Page, mut section: Section, example: &str) -> Option<Socket
 
 fn audit(page: &mut Page, mut section: Section) -> Audit {
     let default = Audit::default();
-    let interval = section.text(page, "interval", "a time from \"1s\" to \"1h\", such as \"10s\"", |text| {
-        match duration(text) {
-            Some(time) if (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time) => Ok(time),
-            Some(_) => Err(format!("{text:?} is out of range")),
-            None => Err(format!("{text:?} is not a time")),
-        }
-    });
+    let interval =
+        section.text(
+            page,
+            "interval",
+            "a time from \"1s\" to \"1h\", such as \"10s\"",
+            |text| match duration(text) {
+                Some(time) if (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time) => {
+                    Ok(time)
+                }
+                Some(_) => Err(format!("{text:?} is out of range")),
+                None => Err(format!("{text:?} is not a time")),
+            },
+        );
     section.finish(page);
     Audit { interval: interval.map_or(default.interval, |found| found.value) }
 }

@@ -81,6 +81,29 @@ static __always_inline verdict classify(struct frame *frame) {
     return PASS(class_of_frame(frame, type));
 }
 
+/*
+ * A frame that a worker handed to Linux, moved to this interface's ingress (inject.c). Only the generic
+ * program sees those, and it must not ask the worker again. They end with a secret number, behind the packet:
+ * a host cannot guess it, and no packet's own bytes can be taken for it.
+ */
+static __always_inline int is_injected(struct frame *frame) {
+    __u32 length = bpf_xdp_get_buff_len(frame->ctx), mark, packet;
+    struct ipv4 *ip = frame->data + ETHERNET;
+    if ((void *)(ip + 1) > frame->end)
+        return 0;
+    __u16 type = load16(frame->data + 12);
+    if (type == ETHERTYPE_IPV4)
+        packet = bpf_ntohs(ip->total_length);
+    else if (type == ETHERTYPE_IPV6)
+        packet = sizeof(struct ipv6) + bpf_ntohs(((struct ipv6 *)ip)->payload_length);
+    else
+        return 0;
+    if (length < ETHERNET + packet + sizeof(mark) ||
+        bpf_xdp_load_bytes(frame->ctx, length - sizeof(mark), &mark, sizeof(mark)))
+        return 0;
+    return mark == MARK;
+}
+
 static __always_inline void tally(struct counters *count, enum lane lane, __u32 bytes) {
     count->lane[lane].packets++;
     count->lane[lane].bytes += bytes;
@@ -100,6 +123,10 @@ int bifrost(struct xdp_md *ctx) {
     if (!count)
         return XDP_PASS;
     struct frame frame = {.ctx = ctx, .data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end};
+    if (MARK && is_injected(&frame)) {
+        bpf_xdp_adjust_tail(ctx, -(int)sizeof(MARK));
+        return XDP_PASS;
+    }
     __u32 bytes = frame.end - frame.data;
     verdict verdict = classify(&frame);
     __u32 detail = verdict & 0xff;

@@ -13,6 +13,8 @@
 
 /* The port that this copy of the program is attached to. */
 volatile const __u32 PORT = 0;
+/* Not 0 where the program runs in generic mode: what a frame that a worker handed to Linux ends with. */
+volatile const __u32 MARK = 0;
 
 #define BLOCK32 1024
 #define BLOCK64 512

@@ -2,29 +2,33 @@
 //!
 //! A TAP device gives Linux packets, but as if they came in by the TAP: the wrong interface for neighbours, reverse-path
 //! checks and firewalls. So each frame carries the index of its true interface in four bytes behind it, and a program at
-//! the TAP's ingress (`bpf/inject.c`) cuts them off and moves the frame to that interface's ingress. Moved frames
-//! do not run through the interface's XDP program again.
+//! the TAP's ingress (`bpf/inject.c`) cuts them off and moves the frame to that interface's ingress. That is behind a
+//! native XDP program, but before a generic one, which would hand the frame to the worker again: so frames for such
+//! an interface end with a number that only its program knows.
 //!
 //! Where the kernel cannot attach that program (tcx: Linux 6.6), frames enter by the TAP itself.
 
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::PoisonError;
 
 use crate::bpf::{object, sys};
 use crate::device::Device;
-use crate::{DriverError, MAX_SEGMENTS, Packet};
+use crate::driver::Marks;
+use crate::{Driver, DriverError, MAX_SEGMENTS, Packet};
 
 /// A TAP device by which packets enter Linux. Gone when dropped, or when the process dies.
 pub struct Injector {
     tap: OwnedFd,
     device: Device,
     program: Result<OwnedFd, String>,
+    marks: Marks,
 }
 
 impl Injector {
-    /// Makes the TAP device in this network namespace.
-    pub fn open(name: &str) -> Result<Injector, DriverError> {
+    /// Makes the TAP device in this network namespace, to give Linux packets of the driver's ports.
+    pub fn open(name: &str, driver: &Driver) -> Result<Injector, DriverError> {
         let tap = make_tap(name).map_err(DriverError::io(format!("cannot make TAP device {name}")))?;
         quiet(name).map_err(DriverError::io(format!("cannot turn IPv6 off on {name}")))?;
         up(name).map_err(DriverError::io(format!("cannot set {name} up")))?;
@@ -33,7 +37,7 @@ impl Injector {
         let program = object::load(object::inject()?, "inject", HashMap::new(), &HashMap::new())?;
         let link = sys::link_create(program.as_fd(), device.ifindex, sys::ATTACH_TCX_INGRESS, 0);
         let program = link.map_err(|error| format!("the kernel cannot attach its program: {error}"));
-        Ok(Injector { tap, device, program })
+        Ok(Injector { tap, device, program, marks: driver.marks().clone() })
     }
 
     /// Whether packets enter by their true interface, and if not, why.
@@ -66,8 +70,10 @@ impl Injector {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         let trailer = ifindex.to_ne_bytes();
+        let marks = self.marks.read().unwrap_or_else(PoisonError::into_inner);
+        let mark = marks.get(&ifindex).map(|mark| mark.to_ne_bytes());
         let vector = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() };
-        let mut vectors = [vector(&[]); MAX_SEGMENTS + 2];
+        let mut vectors = [vector(&[]); MAX_SEGMENTS + 3];
         let mut count = 0;
         let mut add = |bytes: &[u8]| {
             vectors[count] = vector(bytes);
@@ -75,6 +81,7 @@ impl Injector {
         };
         if self.program.is_ok() {
             parts.iter().for_each(|part| add(part));
+            mark.iter().for_each(|mark| add(mark));
             add(&trailer);
         } else {
             // Linux takes only what is addressed to the interface it comes in by.

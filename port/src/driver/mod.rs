@@ -9,9 +9,11 @@ mod divert;
 mod local;
 
 use std::collections::HashMap;
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use aya_obj::Object;
 use fib::{PortId, Sizes};
@@ -83,7 +85,12 @@ pub struct Driver {
     locals: LocalAddresses,
     settings: Mapping,
     sizes: Sizes,
+    marks: Marks,
 }
+
+/// What the frames that a worker hands to Linux must end with, by interface: those with a generic program. Shared with
+/// the [`Injector`](crate::Injector).
+pub(crate) type Marks = Arc<RwLock<HashMap<u32, u32>>>;
 
 struct Port {
     ifindex: u32,
@@ -123,6 +130,7 @@ impl Driver {
             locals: LocalAddresses::new(filter),
             settings,
             sizes: *sizes,
+            marks: Marks::default(),
         })
     }
 
@@ -152,6 +160,10 @@ impl Driver {
 
     /// Loads the program of a port without attaching it. Its sockets and counters start empty.
     pub fn load(&mut self, port: PortId) -> Result<(), DriverError> {
+        self.load_as(port, 0)
+    }
+
+    fn load_as(&mut self, port: PortId, mark: u32) -> Result<(), DriverError> {
         if port.0 >= MAX_PORTS {
             return Err(DriverError::PortRange(port));
         }
@@ -166,29 +178,48 @@ impl Driver {
             maps.insert(name.clone(), copy);
         }
         let number = u32::from(port.0).to_ne_bytes();
-        let constants = HashMap::from([("PORT", (&number[..], true))]);
+        let mark = mark.to_ne_bytes();
+        let constants = HashMap::from([("PORT", (&number[..], true)), ("MARK", (&mark[..], true))]);
         let program = object::load(self.object.clone(), "bifrost", constants, &maps)?;
         self.ports.insert(port, Port { ifindex: 0, program, maps: own, link: None });
         Ok(())
     }
 
-    /// Loads the program of a port, unless that was done, and attaches it to an interface.
+    /// Loads the program of a port and attaches it to an interface. The port's sockets and counters start empty.
     pub fn attach(&mut self, port: PortId, ifindex: u32, mode: Mode) -> Result<Attachment, DriverError> {
-        if !self.ports.contains_key(&port) {
-            self.load(port)?;
-        }
+        self.ports.remove(&port);
+        let failed = |source| DriverError::Attach { ifindex, source };
+        let why = if mode == Mode::Generic {
+            "configured".to_string()
+        } else {
+            self.load_as(port, 0)?;
+            match self.link(port, ifindex, XDP_NATIVE)? {
+                Ok(()) => return Ok(Attachment { native: true, why: None }),
+                Err(error) if mode == Mode::Native || is_taken(&error) => return Err(failed(error)),
+                Err(error) => format!("the driver refuses native XDP: {error}"),
+            }
+        };
+        let mark = secret().map_err(DriverError::io("cannot draw a random number"))?;
+        self.load_as(port, mark)?;
+        self.link(port, ifindex, XDP_GENERIC)?.map_err(failed)?;
+        self.marks.write().unwrap_or_else(PoisonError::into_inner).insert(ifindex, mark);
+        Ok(Attachment { native: false, why: Some(why) })
+    }
+
+    fn link(&mut self, port: PortId, ifindex: u32, flags: u32) -> Result<io::Result<()>, DriverError> {
         let entry = self.ports.get_mut(&port).ok_or(DriverError::NotAttached(port))?;
-        entry.link = None;
-        entry.ifindex = ifindex;
-        let (link, attachment) = attach(entry.program.as_fd(), ifindex, mode)
-            .map_err(|source| DriverError::Attach { ifindex, source })?;
-        entry.link = Some(link);
-        Ok(attachment)
+        let link = sys::link_create(entry.program.as_fd(), ifindex, sys::ATTACH_XDP, flags);
+        Ok(link.map(|link| {
+            entry.link = Some(link);
+            entry.ifindex = ifindex;
+        }))
     }
 
     /// Detaches the port's program and forgets its sockets and counters: Linux has the interface to itself.
     pub fn detach(&mut self, port: PortId) {
-        self.ports.remove(&port);
+        if let Some(entry) = self.ports.remove(&port) {
+            self.marks.write().unwrap_or_else(PoisonError::into_inner).remove(&entry.ifindex);
+        }
         // Only fails when the slot is empty already.
         let _ = self.clear_target(port);
     }
@@ -286,6 +317,10 @@ impl Driver {
         Ok(TestRun { action, bytes, counted })
     }
 
+    pub(crate) fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
     fn setting64(&self, offset: usize) -> &AtomicU64 {
         assert!(offset % 8 == 0 && offset + 8 <= self.settings.bytes());
         // SAFETY: inside the mapping and aligned, as just checked; the programs only read it.
@@ -314,24 +349,24 @@ fn map_array(maps: &HashMap<String, OwnedFd>, name: &str, bytes: usize) -> Resul
     })
 }
 
-fn failed(name: &'static str, action: &'static str) -> impl FnOnce(std::io::Error) -> DriverError {
+fn failed(name: &'static str, action: &'static str) -> impl FnOnce(io::Error) -> DriverError {
     move |source| DriverError::Map { name: name.into(), action, bytes: 0, source }
 }
 
 const XDP_GENERIC: u32 = 1 << 1;
 const XDP_NATIVE: u32 = 1 << 2;
 
-fn attach(program: BorrowedFd, ifindex: u32, mode: Mode) -> std::io::Result<(OwnedFd, Attachment)> {
-    let generic = |why: String| {
-        let link = sys::link_create(program, ifindex, sys::ATTACH_XDP, XDP_GENERIC)?;
-        Ok((link, Attachment { native: false, why: Some(why) }))
-    };
-    if mode == Mode::Generic {
-        return generic("configured".into());
-    }
-    match sys::link_create(program, ifindex, sys::ATTACH_XDP, XDP_NATIVE) {
-        Ok(link) => Ok((link, Attachment { native: true, why: None })),
-        Err(error) if mode == Mode::Native || error.raw_os_error() == Some(libc::EBUSY) => Err(error),
-        Err(error) => generic(format!("the driver refuses native XDP: {error}")),
+/// Whether another program has the interface.
+fn is_taken(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+}
+
+/// A random number, not 0.
+fn secret() -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    // SAFETY: the kernel writes 4 bytes.
+    match unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), 4, 0) } {
+        4 => Ok(u32::from_ne_bytes(bytes) | 1),
+        _ => Err(io::Error::last_os_error()),
     }
 }

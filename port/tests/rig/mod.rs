@@ -96,11 +96,12 @@ impl Rig {
         ));
         for (namespace, name) in [(router, format!("r{i}")), (host, format!("h{i}"))] {
             // No router solicitations and duplicate address detection between the packets of a test.
-            std::thread::scope(|_| {
-                namespace.exec(&format!("sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1"));
-            });
-            namespace.exec(&format!("ethtool -K {name} gro on tx off"));
+            namespace.exec(&format!("sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1"));
             namespace.ip(&format!("link set {name} up"));
+        }
+        for (namespace, name) in [(router, format!("r{i}")), (host, format!("h{i}"))] {
+            // Once both are up: what GRO means for the peer is only looked at then.
+            namespace.exec(&format!("ethtool -K {name} gro on tx off"));
         }
         wait("the link to come up", || router.ip(&format!("link show r{i}")).contains("LOWER_UP"));
     }

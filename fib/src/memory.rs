@@ -99,6 +99,16 @@ impl Region {
     pub unsafe fn new(base: NonNull<u8>, bytes: usize) -> Region {
         Region { base, bytes }
     }
+
+    /// Where it begins.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Its length.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 /// The driver's copy: the mappings of the mmapable bpf arrays of the same names.

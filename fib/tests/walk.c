@@ -2,7 +2,6 @@
 /* bpf/fib.h outside the kernel: the maps are plain memory. */
 #include <linux/types.h>
 
-#define __always_inline inline __attribute__((always_inline))
 #define BLOCK32 1024
 
 struct block32 {

@@ -1,0 +1,261 @@
+//! A router between two hosts, in memory.
+//!
+//! ```text
+//! host A 10.99.1.2, 2001:db8:1::2 --- port 1 (.1, ::1)  router  port 2 (.1, ::1), MTU 1400 --- host B 10.99.2.2, 2001:db8:2::2
+//! ```
+//!
+//! Behind host B: 198.18.0.0/15, 240.0.0.0/8, 2001:db8:f::/48, ::/16. Unreachable: 198.51.100.0/25, 2001:db8:dead:1::/64; prohibited:
+//! 198.51.100.128/25, 2001:db8:dead:2::/64; blackhole: 192.0.2.0/25, 2001:db8:dead:3::/64. Host 10.99.2.3 is unresolved; others
+//! on the connected networks are to be gleaned. 203.0.113.0/24 goes by a port that Linux keeps for itself.
+
+#![allow(dead_code)] // Each test binary uses its part.
+
+use std::sync::Arc;
+
+use elements::{
+    CheckIpHeader4, CheckIpHeader6, Classify, DecrementTtl4, DecrementTtl6, Fragment4, IcmpError4,
+    IcmpError6, IcmpLimits, Lookup4, Lookup6, Mtu4, Mtu6, Punt, Redirect, ReversePath4, ReversePath6,
+    Rewrite, Sources, Transmit, V4, V6,
+};
+use fib::{
+    Adjacency, AdjacencyId, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables, View,
+};
+use graph::{Batch, Graph, GraphBuilder, GraphCounters, NodeId, Sinks};
+use port::{Packet, Pool};
+use wire::{Class, Mac, Reason};
+
+pub const HOST_A: Mac = Mac([2, 0, 0, 0, 0, 0x0a]);
+pub const HOST_B: Mac = Mac([2, 0, 0, 0, 0, 0x0b]);
+pub const PORT_1: Mac = Mac([2, 0, 0, 0, 1, 1]);
+pub const PORT_2: Mac = Mac([2, 0, 0, 0, 1, 2]);
+pub const CHUNKS: usize = 4096;
+const FORWARDS: PortFlags =
+    PortFlags::UP.union(PortFlags::QUEUE).union(PortFlags::FORWARD4).union(PortFlags::FORWARD6);
+
+pub struct Rig {
+    pub tables: Tables,
+    pub sources: Arc<Sources>,
+    pub graph: Graph,
+    pub entry: NodeId,
+    pub sinks: Sinks,
+    pub a: AdjacencyId,
+    pub b: AdjacencyId,
+}
+
+/// What became of the packets of a run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    pub sent: Vec<(u16, Vec<u8>)>,
+    pub punted: Vec<(Vec<u8>, Class)>,
+}
+
+impl Rig {
+    /// Limits that let every answer through.
+    pub fn new() -> Rig {
+        Rig::with_limits(IcmpLimits { rate: 1_000_000_000, burst: 1_000_000, interval: 0 })
+    }
+
+    pub fn with_limits(limits: IcmpLimits) -> Rig {
+        Pool::heap(CHUNKS).install();
+        let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 256 };
+        let mut tables = Tables::new(capacity, None).unwrap();
+        for (port, mac, mtu) in [(1, PORT_1, 1500), (2, PORT_2, 1400)] {
+            let entry = PortEntry { ifindex: port, mtu, mac: mac.0, flags: FORWARDS };
+            tables.set_port(PortId(port as u16), Some(entry));
+        }
+        let kept = PortEntry { ifindex: 3, mtu: 1500, mac: [2, 0, 0, 0, 1, 3], flags: PortFlags::UP };
+        tables.set_port(PortId(3), Some(kept));
+        let mut adjacency =
+            |port, mtu, mac| tables.add_adjacency(&Adjacency { port: PortId(port), mtu, mac }).unwrap();
+        let a = adjacency(1, 1500, Some(HOST_A.0));
+        let b = adjacency(2, 1400, Some(HOST_B.0));
+        let unresolved = adjacency(2, 1400, None);
+        let kept = adjacency(3, 1500, Some(HOST_B.0));
+        let to = |adjacency| NextHop::Forward(vec![Path { adjacency, weight: 1 }]);
+        let (glean1, glean2) = (NextHop::Glean(PortId(1)), NextHop::Glean(PortId(2)));
+        let routes4 = [
+            ("10.99.1.0/24", &glean1),
+            ("10.99.1.1/32", &NextHop::Local),
+            ("10.99.1.2/32", &to(a)),
+            ("10.99.2.0/24", &glean2),
+            ("10.99.2.1/32", &NextHop::Local),
+            ("10.99.2.2/32", &to(b)),
+            ("10.99.2.3/32", &to(unresolved)),
+            ("198.18.0.0/15", &to(b)),
+            ("240.0.0.0/8", &to(b)),
+            ("203.0.113.0/24", &to(kept)),
+            ("198.51.100.0/25", &NextHop::Unreachable),
+            ("198.51.100.128/25", &NextHop::Prohibit),
+            ("192.0.2.0/25", &NextHop::Blackhole),
+        ];
+        for (prefix, next_hop) in routes4 {
+            let id = tables.add_next_hop(next_hop).unwrap();
+            tables.insert4(prefix.parse().unwrap(), id).unwrap();
+        }
+        let routes6 = [
+            ("2001:db8:1::/64", &glean1),
+            ("2001:db8:1::1/128", &NextHop::Local),
+            ("2001:db8:1::2/128", &to(a)),
+            ("2001:db8:2::/64", &glean2),
+            ("2001:db8:2::1/128", &NextHop::Local),
+            ("2001:db8:2::2/128", &to(b)),
+            ("2001:db8:2::3/128", &to(unresolved)),
+            ("2001:db8:f::/48", &to(b)),
+            ("::/16", &to(b)),
+            ("2001:db8:dead:1::/64", &NextHop::Unreachable),
+            ("2001:db8:dead:2::/64", &NextHop::Prohibit),
+            ("2001:db8:dead:3::/64", &NextHop::Blackhole),
+        ];
+        for (prefix, next_hop) in routes6 {
+            let id = tables.add_next_hop(next_hop).unwrap();
+            tables.insert6(prefix.parse().unwrap(), id).unwrap();
+        }
+        let sources = Sources::new();
+        sources.set_local4(["10.99.1.1".parse().unwrap(), "10.99.2.1".parse().unwrap()]);
+        for port in [1, 2] {
+            let ipv4 = format!("10.99.{port}.1/24").parse().unwrap();
+            let ipv6 = format!("2001:db8:{port}::1/64").parse().unwrap();
+            sources.set_port(PortId(port), vec![ipv4], vec![ipv6]);
+        }
+        let (graph, entry) = router(&tables.view(), &sources, limits);
+        let mut sinks = Sinks::new();
+        sinks.open(PortId(1));
+        sinks.open(PortId(2));
+        Rig { tables, sources, graph, entry, sinks, a, b }
+    }
+
+    /// Sets the flags of a port in addition to those it has.
+    pub fn set_flags(&mut self, port: u16, flags: PortFlags) {
+        let mut entry = self.tables.port(PortId(port)).unwrap();
+        entry.flags = FORWARDS | flags;
+        self.tables.set_port(PortId(port), Some(entry));
+    }
+
+    /// Runs frames that came in by a port through the graph.
+    pub fn run(&mut self, input: u16, frames: &[Vec<u8>]) -> Outcome {
+        let packets = frames.iter().map(|frame| Packet::new(frame).unwrap()).collect();
+        self.run_packets(input, packets)
+    }
+
+    pub fn run_packets(&mut self, input: u16, mut packets: Vec<Packet>) -> Outcome {
+        packets.iter_mut().for_each(|packet| packet.input = PortId(input));
+        let mut batch = Batch::new();
+        let mut outcome = Outcome::default();
+        while !packets.is_empty() {
+            batch.fill(&mut packets);
+            self.graph.run(self.entry, &mut batch, &mut self.sinks);
+            let sent = &mut outcome.sent;
+            self.sinks.transmit(|port, packets| {
+                sent.extend(packets.drain(..).map(|packet| (port.0, packet.to_vec())))
+            });
+            outcome.punted.extend(self.sinks.punts().map(|(packet, class)| (packet.to_vec(), class)));
+        }
+        outcome
+    }
+
+    pub fn counters(&self) -> Arc<GraphCounters> {
+        self.graph.counters()
+    }
+
+    /// Packets that ended their way in the graph.
+    pub fn dropped(&self) -> u64 {
+        let ends = Reason::ALL.into_iter().filter(|reason| *reason != Reason::IcmpLimited);
+        ends.map(|reason| self.counters().dropped(reason)).sum()
+    }
+
+    /// The reasons of the packets dropped so far.
+    pub fn reasons(&self) -> Vec<(Reason, u64)> {
+        let counters = self.counters();
+        Reason::ALL
+            .into_iter()
+            .map(|reason| (reason, counters.dropped(reason)))
+            .filter(|(_, n)| *n != 0)
+            .collect()
+    }
+
+    pub fn next_hop(&mut self, next_hop: &NextHop) -> NextHopId {
+        self.tables.add_next_hop(next_hop).unwrap()
+    }
+}
+
+/// The standard router over these tables.
+pub fn router(view: &View, sources: &Arc<Sources>, limits: IcmpLimits) -> (Graph, NodeId) {
+    let mut graph = GraphBuilder::new();
+    let classify = graph.element("classify", Classify::new(view.clone()));
+    let rewrite = graph.element("rewrite", Rewrite::new(view.clone()));
+    let transmit = graph.element("transmit", Transmit::new());
+    let local = graph.element("local", Punt::local());
+    let linux = graph.element("linux", Punt::transit());
+    graph.link(classify, "other", local).link(rewrite, "out", transmit);
+
+    let check = graph.element("check4", CheckIpHeader4::new(sources.clone()));
+    let lookup = graph.element("lookup4", Lookup4::new(view.clone()));
+    let reverse = graph.element("reverse4", ReversePath4::new(view.clone()));
+    let redirect = graph.element("redirect4", Redirect::<V4>::new());
+    let mtu = graph.element("mtu4", Mtu4::new(view.clone()));
+    let fragment = graph.element("fragment4", Fragment4::new(view.clone()));
+    let ttl = graph.element("ttl4", DecrementTtl4::new());
+    let icmp = graph.element("icmp4", IcmpError4::new(view.clone(), sources.clone(), limits));
+    graph.link(classify, "ipv4", check).link(check, "valid", lookup).link(check, "linux", linux);
+    graph.link(lookup, "forward", reverse).link(lookup, "local", local).link(lookup, "linux", linux);
+    graph.link(reverse, "valid", redirect).link(redirect, "forward", mtu).link(redirect, "linux", linux);
+    graph.link(mtu, "fits", ttl).link(mtu, "fragment", fragment).link(fragment, "fragments", ttl);
+    graph.link(ttl, "forward", rewrite).link(icmp, "reply", rewrite).link(icmp, "linux", linux);
+    graph.connect(lookup, 3, icmp, IcmpError4::NO_ROUTE).connect(lookup, 4, icmp, IcmpError4::UNREACHABLE);
+    graph.connect(lookup, 5, icmp, IcmpError4::PROHIBIT).connect(mtu, 1, icmp, IcmpError4::TOO_BIG);
+    graph.connect(ttl, 1, icmp, IcmpError4::TIME_EXCEEDED);
+
+    let check = graph.element("check6", CheckIpHeader6::new());
+    let lookup = graph.element("lookup6", Lookup6::new(view.clone()));
+    let reverse = graph.element("reverse6", ReversePath6::new(view.clone()));
+    let redirect = graph.element("redirect6", Redirect::<V6>::new());
+    let mtu = graph.element("mtu6", Mtu6::new(view.clone()));
+    let ttl = graph.element("ttl6", DecrementTtl6::new());
+    let icmp = graph.element("icmp6", IcmpError6::new(view.clone(), sources.clone(), limits));
+    graph.link(classify, "ipv6", check).link(check, "valid", lookup).link(check, "linux", linux);
+    graph.link(lookup, "forward", reverse).link(lookup, "local", local).link(lookup, "linux", linux);
+    graph.link(reverse, "valid", redirect).link(redirect, "forward", mtu).link(redirect, "linux", linux);
+    graph
+        .link(mtu, "fits", ttl)
+        .link(ttl, "forward", rewrite)
+        .link(icmp, "reply", rewrite)
+        .link(icmp, "linux", linux);
+    graph.connect(lookup, 3, icmp, IcmpError6::NO_ROUTE).connect(lookup, 4, icmp, IcmpError6::UNREACHABLE);
+    graph.connect(lookup, 5, icmp, IcmpError6::PROHIBIT).connect(mtu, 1, icmp, IcmpError6::TOO_BIG);
+    graph.connect(ttl, 1, icmp, IcmpError6::TIME_EXCEEDED);
+
+    (graph.build().unwrap(), classify)
+}
+
+/// A frame from host A to the router.
+pub fn frame(packet: &[u8]) -> Vec<u8> {
+    let ether_type = if packet[0] >> 4 == 6 { wire::ethernet::IPV6 } else { wire::ethernet::IPV4 };
+    let header = wire::ethernet::Repr { destination: PORT_1, source: HOST_A, ether_type };
+    [&header.header()[..], packet].concat()
+}
+
+/// A UDP packet with this header and so many bytes of data.
+pub fn udp4(repr: wire::ipv4::Repr, data: usize) -> Vec<u8> {
+    let data: Vec<u8> = (0..data).map(|i| (i * 7 + 3) as u8).collect();
+    let pseudo =
+        wire::checksum::pseudo4(repr.source.into(), repr.destination.into(), 17, data.len() as u16 + 8);
+    [&repr.header(data.len() + 8)[..], &wire::udp::header(5000, 33434, &data, pseudo), &data].concat()
+}
+
+/// From host A to somewhere.
+pub fn to4(destination: &str) -> wire::ipv4::Repr {
+    wire::ipv4::Repr::new([10, 99, 1, 2].into(), destination.parse().unwrap())
+}
+
+/// A UDP packet with this header and so many bytes of data.
+pub fn udp6(repr: wire::ipv6::Repr, data: usize) -> Vec<u8> {
+    let data: Vec<u8> = (0..data).map(|i| (i * 7 + 3) as u8).collect();
+    let (source, destination) = (repr.source.to_bits(), repr.destination.to_bits());
+    let pseudo = wire::checksum::pseudo6(source, destination, 17, data.len() as u32 + 8);
+    [&repr.header(data.len() + 8)[..], &wire::udp::header(5000, 33434, &data, pseudo), &data].concat()
+}
+
+/// From host A to somewhere.
+pub fn to6(destination: &str) -> wire::ipv6::Repr {
+    wire::ipv6::Repr::new("2001:db8:1::2".parse().unwrap(), destination.parse().unwrap())
+}

@@ -3,6 +3,7 @@
 //! A family of benches is one file with a `run(&mut Ruler)`, listed in [`FAMILIES`]. It asks the ruler which of its
 //! names are wanted, measures, and records samples; the ruler prints them as a table and writes `target/bench.json`.
 
+mod device;
 mod fib;
 mod prefixes;
 mod random;
@@ -13,7 +14,7 @@ use clap::Parser;
 use ruler::Ruler;
 
 /// In the order of the table. `reference` comes first: every other row shows its ratio to it.
-const FAMILIES: &[fn(&mut Ruler)] = &[reference::run, fib::run];
+const FAMILIES: &[fn(&mut Ruler)] = &[reference::run, fib::run, device::run];
 
 #[derive(Parser)]
 #[command(about = "Measures Bifrost on this machine")]

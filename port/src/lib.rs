@@ -9,6 +9,7 @@
 //! | [`driver`] | the programs in the driver (`bpf/`): load, attach, feed and read them |
 //! | [`inject`] | how a worker hands a packet to Linux |
 //! | [`device`] | facts about interfaces |
+//! | [`traffic`] | load for benches, made and counted in the kernel |
 
 mod bpf;
 pub mod device;
@@ -19,6 +20,7 @@ pub mod memory;
 pub mod packet;
 pub mod pool;
 pub mod queue;
+pub mod traffic;
 pub mod xsk;
 
 pub use driver::{Attachment, Driver, DriverCounters, FlowMatch, Lane, Mode};

@@ -20,6 +20,8 @@ pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 static BIFROST: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/bifrost.o")));
 static INJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/inject.o")));
 
+static TRAFFIC: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/traffic.o")));
+
 /// Parses the classifier and express lane.
 pub(crate) fn bifrost() -> Result<Object, DriverError> {
     Ok(Object::parse(&BIFROST.0)?)
@@ -28,6 +30,11 @@ pub(crate) fn bifrost() -> Result<Object, DriverError> {
 /// Parses the TAP's program.
 pub(crate) fn inject() -> Result<Object, DriverError> {
     Ok(Object::parse(&INJECT.0)?)
+}
+
+/// Parses the source and the sink of packets.
+pub(crate) fn traffic() -> Result<Object, DriverError> {
+    Ok(Object::parse(&TRAFFIC.0)?)
 }
 
 /// The shape that the object gives a map, with `entries` instead of its own when given.

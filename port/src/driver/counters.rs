@@ -111,14 +111,19 @@ impl DriverCounters {
 
 /// Sums a port's counters over all CPUs.
 pub(super) fn read(map: BorrowedFd) -> io::Result<DriverCounters> {
-    let mut bytes = vec![0; WORDS * 8 * possible_cpus()];
+    sum_per_cpu(map).map(DriverCounters::from_words)
+}
+
+/// Sums entry 0 of a per-CPU array of `N` words over all CPUs.
+pub(crate) fn sum_per_cpu<const N: usize>(map: BorrowedFd) -> io::Result<[u64; N]> {
+    let mut bytes = vec![0; N * 8 * possible_cpus()];
     sys::map_lookup(map, &0u32.to_ne_bytes(), &mut bytes)?;
-    let mut sums = [0u64; WORDS];
+    let mut sums = [0u64; N];
     for (i, word) in bytes.chunks_exact(8).enumerate() {
         let value = u64::from_ne_bytes(word.try_into().expect("chunks of 8"));
-        sums[i % WORDS] = sums[i % WORDS].wrapping_add(value);
+        sums[i % N] = sums[i % N].wrapping_add(value);
     }
-    Ok(DriverCounters::from_words(sums))
+    Ok(sums)
 }
 
 /// CPUs that the kernel keeps per-CPU data for.

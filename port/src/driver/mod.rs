@@ -23,6 +23,7 @@ use crate::bpf::map::Mapping;
 use crate::bpf::{object, sys};
 use crate::{DriverError, Xsk};
 
+pub(crate) use counters::sum_per_cpu;
 pub use counters::{Count, DriverCounters, Lane};
 pub use divert::FlowMatch;
 use local::LocalAddresses;

@@ -1,0 +1,371 @@
+//! Forwarding in the driver against Linux's own, on one rig, in one run.
+//!
+//! ```text
+//!  source            router                sink
+//!  dvs ------------- dvr0   dvr1 --------- dvk
+//!  core A: makes     core B: forwards      core A: counts and drops
+//! ```
+//!
+//! Three network namespaces joined by veth. The load is made by XDP live frames: 64-byte packets to 65,536 destinations
+//! inside the table, in random order. The router's input polls in a kernel thread of its own on core B (threaded NAPI),
+//! the source and the sink share core A. Linux has the same routes and the same neighbours, no firewall, and is measured
+//! first; then the program is attached to the router's two interfaces and nothing else changes. The figure
+//! is the ratio; both rates are rows of their own.
+
+use crate::prefixes::{inside4, inside6, ipv4, ipv6};
+use crate::random::Random;
+use crate::ruler::Ruler;
+use fib::{Adjacency, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables};
+use ipnet::IpNet;
+use port::traffic::{Sink, Source};
+use port::{Driver, Lane, Mode};
+use std::error::Error;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::Write;
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const DESTINATIONS: usize = 65_536;
+const GATEWAYS: usize = 16;
+const SAMPLES: usize = 5;
+const SAMPLE: Duration = Duration::from_millis(600);
+const SOURCE_MAC: [u8; 6] = [2, 0, 0, 0, 0xbe, 1];
+const ROUTER_MAC: [[u8; 6]; 2] = [[2, 0, 0, 0, 0xbe, 2], [2, 0, 0, 0, 0xbe, 3]];
+const SINK_MAC: [u8; 6] = [2, 0, 0, 0, 0xbe, 4];
+
+/// A bench: its names (ratio, Bifrost's rate, Linux's rate), family and routes.
+struct Case {
+    names: [&'static str; 3],
+    version: u8,
+    routes: usize,
+}
+
+const CASES: [Case; 4] = [
+    Case {
+        names: ["device/v4/small", "device/v4/small/bifrost", "device/v4/small/linux"],
+        version: 4,
+        routes: 16,
+    },
+    Case {
+        names: ["device/v4/full", "device/v4/full/bifrost", "device/v4/full/linux"],
+        version: 4,
+        routes: 1_000_000,
+    },
+    Case {
+        names: ["device/v6/small", "device/v6/small/bifrost", "device/v6/small/linux"],
+        version: 6,
+        routes: 16,
+    },
+    Case {
+        names: ["device/v6/full", "device/v6/full/bifrost", "device/v6/full/linux"],
+        version: 6,
+        routes: 240_000,
+    },
+];
+
+/// All benches of the family.
+pub fn run(ruler: &mut Ruler) {
+    for case in &CASES {
+        if !case.names.iter().any(|name| ruler.wants(name)) {
+            continue;
+        }
+        // On a thread of its own, because it moves between network namespaces and cores.
+        let result = std::thread::scope(|scope| {
+            let measure = || measure(case).map_err(|error| error.to_string());
+            scope.spawn(measure).join().unwrap_or_else(|_| Err("the bench panicked".into()))
+        });
+        match result {
+            Ok((bifrost, linux)) => {
+                let ratio = bifrost.iter().map(|rate| rate / median(&linux)).collect();
+                for (name, unit, samples) in [
+                    (case.names[0], "x Linux", ratio),
+                    (case.names[1], "Mpps", bifrost),
+                    (case.names[2], "Mpps", linux),
+                ] {
+                    ruler.record(name, unit, samples);
+                }
+            }
+            Err(error) => eprintln!("{}: not measured: {error}", case.names[0]),
+        }
+    }
+}
+
+fn median(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn measure(case: &Case) -> Outcome<(Vec<f64>, Vec<f64>)> {
+    let rig = Rig::new()?;
+    let mut random = Random(20261121);
+    let (routes, destinations) = table(case, &mut random);
+    rig.route_by_linux(case, &routes)?;
+    rig.source.enter()?;
+    let address: IpAddr = if case.version == 4 { "10.0.0.2".parse()? } else { "2001:db8:be::2".parse()? };
+    let source = Source::new(SOURCE_MAC, ROUTER_MAC[0], address, &destinations)?;
+    rig.sink.enter()?;
+    let sink = Sink::attach(index("dvk")?)?;
+    rig.pin("dvk", rig.cores[0])?;
+    rig.pin("dvr0", rig.cores[1])?;
+    let linux = rig.rates(&source, &sink)?;
+
+    rig.router.enter()?;
+    let (driver, _tables) = rig.attach(&routes)?;
+    rig.pin("dvr0", rig.cores[1])?;
+    let bifrost = rig.rates(&source, &sink)?;
+    let counted = driver.counters(PortId(0))?;
+    let (express, all) =
+        (counted.lane(Lane::Express).packets, counted.lanes.iter().map(|count| count.packets).sum::<u64>());
+    if express * 100 < all * 99 {
+        return Err(format!("only {express} of {all} packets took the express lane").into());
+    }
+    Ok((bifrost, linux))
+}
+
+/// The routes with the gateway of each, and addresses inside them.
+fn table(case: &Case, random: &mut Random) -> (Vec<(IpNet, usize)>, Vec<IpAddr>) {
+    let nets: Vec<IpNet> = match case.version {
+        4 => ipv4(case.routes.max(1000), random).into_iter().map(IpNet::from).collect(),
+        _ => ipv6(case.routes.max(1000), random).into_iter().map(IpNet::from).collect(),
+    };
+    let nets = &nets[..nets.len().min(case.routes)];
+    let destinations = (0..DESTINATIONS)
+        .map(|_| match nets[random.next() as usize % nets.len()] {
+            IpNet::V4(net) => IpAddr::V4(inside4(net, random).into()),
+            IpNet::V6(net) => IpAddr::V6(inside6(net, random).into()),
+        })
+        .collect();
+    let routes = nets.iter().map(|net| (*net, random.next() as usize % GATEWAYS)).collect();
+    (routes, destinations)
+}
+
+fn gateway(version: u8, number: usize) -> String {
+    if version == 4 { format!("10.0.1.{}", number + 2) } else { format!("2001:db8:be:1::{:x}", number + 2) }
+}
+
+fn command(line: &str) -> Outcome<()> {
+    let mut words = line.split_whitespace();
+    let output = Command::new(words.next().unwrap_or_default()).args(words).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{line}: {}", String::from_utf8_lossy(&output.stderr).trim()).into())
+}
+
+fn index(name: &str) -> Outcome<u32> {
+    let name = CString::new(name)?;
+    // SAFETY: a valid C string.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(std::io::Error::last_os_error().into()),
+        index => Ok(index),
+    }
+}
+
+/// A network namespace, deleted when dropped.
+struct Namespace(String);
+
+impl Namespace {
+    fn new(role: &str) -> Outcome<Namespace> {
+        let name = format!("bifrost-bench-{}-{role}", std::process::id());
+        command(&format!("ip netns add {name}"))?;
+        Ok(Namespace(name))
+    }
+
+    fn ip(&self, line: &str) -> Outcome<()> {
+        command(&format!("ip -n {} {line}", self.0))
+    }
+
+    fn exec(&self, line: &str) -> Outcome<()> {
+        command(&format!("ip netns exec {} {line}", self.0))
+    }
+
+    /// Moves this thread into it.
+    fn enter(&self) -> Outcome<()> {
+        let file = File::open(format!("/run/netns/{}", self.0))?;
+        // SAFETY: a valid descriptor of a namespace.
+        match unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error().into()),
+        }
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = command(&format!("ip netns del {}", self.0));
+    }
+}
+
+struct Rig {
+    source: Namespace,
+    router: Namespace,
+    sink: Namespace,
+    /// Source and sink; router.
+    cores: [usize; 2],
+}
+
+impl Rig {
+    fn new() -> Outcome<Rig> {
+        let cores = std::thread::available_parallelism()?.get();
+        let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
+        let last = online.trim().rsplit([',', '-']).next().unwrap_or("0").parse::<usize>()?;
+        if last == 0 {
+            return Err(format!("needs two cores, and has {cores}").into());
+        }
+        let rig = Rig {
+            source: Namespace::new("source")?,
+            router: Namespace::new("router")?,
+            sink: Namespace::new("sink")?,
+            cores: [last - 1, last],
+        };
+        for (end, mac, peer, peer_mac, namespace) in [
+            ("dvr0", ROUTER_MAC[0], "dvs", SOURCE_MAC, &rig.source),
+            ("dvr1", ROUTER_MAC[1], "dvk", SINK_MAC, &rig.sink),
+        ] {
+            let [mac, peer_mac] = [mac, peer_mac].map(|mac| mac.map(|byte| format!("{byte:02x}")).join(":"));
+            rig.router.ip(&format!(
+                "link add {end} address {mac} type veth peer name {peer} address {peer_mac} netns {}",
+                namespace.0
+            ))?;
+            rig.router.ip(&format!("link set {end} up"))?;
+            namespace.ip(&format!("link set {peer} up"))?;
+        }
+        // A veth polls (and can be redirected to by its peer) with GRO or a program.
+        rig.router.exec("ethtool -K dvr0 gro on")?;
+        rig.sink.exec("ethtool -K dvk gro on")?;
+        for (namespace, device) in [(&rig.router, "dvr0"), (&rig.sink, "dvk")] {
+            let file = format!("/sys/class/net/{device}/threaded");
+            command_in_shell(&namespace.0, &format!("echo 1 > {file}"))?;
+        }
+        rig.router.exec("sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.dvr0.rp_filter=0 net.ipv6.conf.all.forwarding=1 net.ipv6.route.max_size=2147483647")?;
+        for line in [
+            "10.0.0.1/24 dev dvr0",
+            "10.0.1.1/24 dev dvr1",
+            "2001:db8:be::1/64 dev dvr0 nodad",
+            "2001:db8:be:1::1/64 dev dvr1 nodad",
+        ] {
+            rig.router.ip(&format!("addr add {line}"))?;
+        }
+        let mac = SINK_MAC.map(|byte| format!("{byte:02x}")).join(":");
+        for number in 0..GATEWAYS {
+            for version in [4, 6] {
+                let address = gateway(version, number);
+                rig.router.ip(&format!("neigh replace {address} lladdr {mac} nud permanent dev dvr1"))?;
+            }
+        }
+        Ok(rig)
+    }
+
+    fn route_by_linux(&self, case: &Case, routes: &[(IpNet, usize)]) -> Outcome<()> {
+        let mut child =
+            Command::new("ip").args(["-n", &self.router.0, "-batch", "-"]).stdin(Stdio::piped()).spawn()?;
+        let mut input = std::io::BufWriter::new(child.stdin.take().ok_or("no pipe to ip")?);
+        for (net, number) in routes {
+            writeln!(input, "route replace {net} via {} dev dvr1", gateway(case.version, *number))?;
+        }
+        drop(input);
+        if child.wait()?.success() { Ok(()) } else { Err("ip -batch refused a route".into()) }
+    }
+
+    /// The driver's program on both of the router's interfaces, and the same routes in its tables. The calling thread is
+    /// in the router's namespace.
+    fn attach(&self, routes: &[(IpNet, usize)]) -> Outcome<(Driver, Tables)> {
+        let capacity = Capacity::default();
+        let mut driver = Driver::new(&capacity.sizes())?;
+        let mut tables = Tables::new(capacity, Some(driver.table_memory()?))?;
+        for (number, name) in ["dvr0", "dvr1"].into_iter().enumerate() {
+            let (port, ifindex) = (PortId(number as u16), index(name)?);
+            let flags = PortFlags::UP
+                | PortFlags::TARGET
+                | PortFlags::FORWARD4
+                | PortFlags::FORWARD6
+                | PortFlags::EXPRESS;
+            let entry = PortEntry { ifindex, mtu: 1500, mac: ROUTER_MAC[number], flags };
+            tables.set_port(port, Some(entry))?;
+            driver.set_target(port, ifindex)?;
+            driver.attach(port, ifindex, Mode::Native)?;
+        }
+        let hops: Vec<NextHopId> = (0..GATEWAYS)
+            .map(|_| {
+                let adjacency =
+                    tables.add_adjacency(&Adjacency { port: PortId(1), mtu: 1500, mac: Some(SINK_MAC) })?;
+                tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }]))
+            })
+            .collect::<Result<_, _>>()?;
+        for (net, number) in routes {
+            match net {
+                IpNet::V4(net) => tables.insert4(*net, hops[*number])?,
+                IpNet::V6(net) => tables.insert6(*net, hops[*number])?,
+            };
+        }
+        Ok((driver, tables))
+    }
+
+    /// Keeps the polling threads of an interface on a core, before all else there.
+    fn pin(&self, device: &str, core: usize) -> Outcome<()> {
+        let prefix = format!("napi/{device}-");
+        let mut found = false;
+        for entry in std::fs::read_dir("/proc")?.flatten() {
+            let path = entry.path();
+            let Ok(name) = std::fs::read_to_string(path.join("comm")) else { continue };
+            let process = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with(&prefix) {
+                command(&format!("taskset -pc {core} {process}"))?;
+                command(&format!("chrt -f -p 1 {process}"))?;
+                found = true;
+            }
+        }
+        if found { Ok(()) } else { Err(format!("no polling thread of {device} (threaded NAPI)").into()) }
+    }
+
+    /// Millions of packets a second that reach the sink, under full load.
+    fn rates(&self, source: &Source, sink: &Sink) -> Outcome<Vec<f64>> {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let load = scope.spawn(|| {
+                self.source.enter().and_then(|()| index("dvs")).map_err(|error| error.to_string()).and_then(
+                    |ifindex| {
+                        pin_thread(self.cores[0]);
+                        while !stop.load(Ordering::Relaxed) {
+                            source
+                                .send(ifindex, 1 << 20)
+                                .map_err(|error| format!("cannot make load: {error}"))?;
+                        }
+                        Ok(())
+                    },
+                )
+            });
+            std::thread::sleep(SAMPLE);
+            let samples = (0..SAMPLES).map(|_| {
+                let (start, before) = (Instant::now(), sink.packets()?);
+                std::thread::sleep(SAMPLE);
+                Ok((sink.packets()? - before) as f64 / start.elapsed().as_secs_f64() / 1e6)
+            });
+            let samples = samples.collect::<std::io::Result<Vec<f64>>>();
+            stop.store(true, Ordering::Relaxed);
+            load.join().unwrap_or_else(|_| Err("the load panicked".into()))?;
+            Ok(samples?)
+        })
+    }
+}
+
+fn command_in_shell(namespace: &str, line: &str) -> Outcome<()> {
+    let status = Command::new("ip").args(["netns", "exec", namespace, "sh", "-c", line]).status()?;
+    if status.success() { Ok(()) } else { Err(format!("{line}: {status}").into()) }
+}
+
+fn pin_thread(core: usize) {
+    // SAFETY: a plain system call on a set of our own; when it fails, the thread runs where it is.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+    }
+}

@@ -18,7 +18,7 @@ use crate::netlink::{self, Message, nexthop, route};
 use crate::origin;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 const HEADER: usize = 4;
@@ -124,9 +124,8 @@ impl Fpm {
         self.listener.local_addr()
     }
 
-    pub fn fds(&self) -> impl Iterator<Item = RawFd> {
-        std::iter::once(self.listener.as_raw_fd())
-            .chain(self.stream.as_ref().map(|stream| stream.as_raw_fd()))
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        std::iter::once(self.listener.as_fd()).chain(self.stream.as_ref().map(|stream| stream.as_fd()))
     }
 
     /// Takes a waiting connection; the latest replaces the one before, which zebra has given up. Whether one came.

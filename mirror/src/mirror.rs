@@ -15,7 +15,7 @@ use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// Datagrams heard before what they changed is programmed: updates of one prefix that arrive together are one write.
@@ -160,8 +160,8 @@ impl Mirror {
     }
 
     /// What to wait on for input. The list changes: ask before each wait.
-    pub fn fds(&self) -> Vec<RawFd> {
-        let mut fds = vec![self.notifications.as_raw_fd()];
+    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        let mut fds = vec![self.notifications.as_fd()];
         fds.extend(self.fpm.iter().flat_map(Fpm::fds));
         fds
     }
@@ -525,6 +525,10 @@ fn take_in(
             };
             match effect {
                 Effect::Changed => changes.prefixes.push(route.prefix),
+                Effect::Doubtful => {
+                    changes.prefixes.push(route.prefix);
+                    changes.suspect.routes6 = true;
+                }
                 Effect::Unknown => counters.unknown_withdrawals += 1,
                 Effect::Known => {}
             }

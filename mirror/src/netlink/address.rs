@@ -21,6 +21,23 @@ pub struct Address {
     pub flags: u32,
 }
 
+const IFA_F_SECONDARY: u32 = 0x01;
+const IFA_F_DADFAILED: u32 = 0x08;
+const IFA_F_DEPRECATED: u32 = 0x20;
+const IFA_F_TENTATIVE: u32 = 0x40;
+
+impl Address {
+    /// IPv4: the first of its subnet, which Linux prefers as a source.
+    pub fn is_primary(&self) -> bool {
+        self.flags & IFA_F_SECONDARY == 0
+    }
+
+    /// IPv6: global, and neither tentative nor deprecated.
+    pub fn is_global_source(&self) -> bool {
+        self.scope == 0 && self.flags & (IFA_F_TENTATIVE | IFA_F_DEPRECATED | IFA_F_DADFAILED) == 0
+    }
+}
+
 /// Parses the body.
 pub fn parse(body: &[u8]) -> Option<Address> {
     let family = *body.first()?;

@@ -70,9 +70,9 @@ impl Notifications {
     }
 }
 
-impl AsRawFd for Notifications {
-    fn as_raw_fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
+impl AsFd for Notifications {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

@@ -68,11 +68,13 @@ pub enum Reason {
     CorruptRing = 28,
     /// Neither IPv4 nor IPv6.
     NotIp = 29,
+    /// The worker's receive ring was full: it could not keep up.
+    ReceiveFull = 30,
 }
 
 impl Reason {
     /// How many reasons there are; every number is below it.
-    pub const COUNT: usize = 30;
+    pub const COUNT: usize = 31;
 
     /// Every reason, in the order of the numbers.
     pub const ALL: [Reason; Reason::COUNT] = [
@@ -106,6 +108,7 @@ impl Reason {
         Reason::WorkerRestart,
         Reason::CorruptRing,
         Reason::NotIp,
+        Reason::ReceiveFull,
     ];
 
     /// The stable name.
@@ -141,6 +144,7 @@ impl Reason {
             Reason::WorkerRestart => "worker_restart",
             Reason::CorruptRing => "corrupt_ring",
             Reason::NotIp => "not_ip",
+            Reason::ReceiveFull => "receive_full",
         }
     }
 

@@ -191,6 +191,7 @@ impl Reason {
             Reason::WorkerRestart => "In a worker's hands when it was restarted.",
             Reason::CorruptRing => "A ring descriptor that points outside the packet memory.",
             Reason::NotIp => "Neither IPv4 nor IPv6.",
+            Reason::ReceiveFull => "The worker's receive ring was full: it could not keep up.",
         }
     }
 

@@ -109,6 +109,14 @@ static __always_inline void tally(struct counters *count, enum lane lane, __u32 
     count->lane[lane].bytes += bytes;
 }
 
+static __always_inline void tally_sent(__u32 port, __u32 bytes) {
+    struct count *count = bpf_map_lookup_elem(&sent, &port);
+    if (count) {
+        count->packets++;
+        count->bytes += bytes;
+    }
+}
+
 static __always_inline int drop(struct counters *count, __u32 reason, __u32 bytes) {
     tally(count, LANE_DROP, bytes);
     if (reason < REASONS)
@@ -136,6 +144,7 @@ int bifrost(struct xdp_md *ctx) {
         if (bpf_redirect_map(&targets, frame.out, XDP_DROP) != XDP_REDIRECT)
             return drop(count, REASON_REDIRECT_FAILED, bytes);
         tally(count, LANE_EXPRESS, bytes);
+        tally_sent(frame.out, bytes);
         return XDP_REDIRECT;
     case LANE_WORKER:
         if (bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS) == XDP_REDIRECT) {

@@ -91,6 +91,14 @@ struct {
     __type(value, struct counters);
 } counters SEC(".maps");
 
+/* What the express lane sent, by the port that it left by. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, MAX_PORTS);
+    __type(key, __u32);
+    __type(value, struct count);
+} sent SEC(".maps");
+
 static __always_inline __u32 word32(void *table, __u32 index) {
     __u32 key = index / BLOCK32;
     struct block32 *block = bpf_map_lookup_elem(table, &key);

@@ -9,6 +9,7 @@
 //! | [`relay`] | from a worker without a queue of the out port to one that has |
 //! | [`police`] | how much a worker hands to Linux |
 //! | [`standard`] | the graph that every worker runs |
+//! | [`rehearsal`] | what a worker would do with a packet |
 //! | [`meter`] | what workers say of themselves |
 
 pub mod crew;
@@ -17,6 +18,7 @@ pub mod meter;
 pub mod plane;
 pub mod police;
 pub mod port;
+pub mod rehearsal;
 pub mod relay;
 pub mod standard;
 pub mod worker;

@@ -24,6 +24,7 @@ use crate::PlaneError;
 use crate::crew::{Blueprint, Crew};
 use crate::police::Limits;
 use crate::port::{Choice, Interface, OpenQueue, Port, PortSettings, Taken};
+use crate::rehearsal;
 use crate::worker::{Linux, Order};
 
 /// The device by which workers hand packets to Linux.
@@ -78,7 +79,7 @@ impl Plane {
         if let (false, Some(why)) = memory.huge_pages() {
             info!("packet memory is in ordinary pages: {why}");
         }
-        let linux: Arc<dyn Linux> = match Injector::open(TAP) {
+        let linux: Arc<dyn Linux> = match Injector::open(TAP, &driver) {
             Ok(injector) => Arc::new(injector),
             Err(error) => {
                 warn!("what only Linux can complete is dropped by workers: {error}");
@@ -354,6 +355,23 @@ impl Plane {
     pub fn queue_counters(&self, port: &Port) -> QueueCounters {
         let open = port.taken.iter().flat_map(|taken| &taken.queues);
         open.fold(port.queues_before, |total, queue| sum(&total, &queue.meter.read()))
+    }
+
+    /// What the express lane sent by the port.
+    pub fn express_sent(&self, port: &Port) -> port::driver::Count {
+        self.driver.sent(port.id).unwrap_or_default()
+    }
+
+    /// What a worker would do with a frame that came in by `input`.
+    pub fn rehearse(
+        &self,
+        view: &View,
+        input: PortId,
+        frame: &[u8],
+    ) -> Result<Vec<rehearsal::Event>, PlaneError> {
+        let ports: Vec<PortId> =
+            self.ports.iter().filter(|port| port.taken.is_some()).map(|port| port.id).collect();
+        rehearsal::rehearse(view, &self.sources, input, frame, &ports)
     }
 
     /// What happens by the clock: failed workers are started again, redirect targets looked at, refused ports tried

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 
+use fib::PortId;
 use wire::{Class, Reason};
 
 use crate::bpf::sys;
@@ -114,10 +115,20 @@ pub(super) fn read(map: BorrowedFd) -> io::Result<DriverCounters> {
     sum_per_cpu(map).map(DriverCounters::from_words)
 }
 
+/// Sums what was sent by a port over all CPUs (map `sent`).
+pub(super) fn read_sent(map: BorrowedFd, port: PortId) -> io::Result<Count> {
+    let [packets, bytes] = sum_entry(map, u32::from(port.0))?;
+    Ok(Count { packets, bytes })
+}
+
 /// Sums entry 0 of a per-CPU array of `N` words over all CPUs.
 pub(crate) fn sum_per_cpu<const N: usize>(map: BorrowedFd) -> io::Result<[u64; N]> {
+    sum_entry(map, 0)
+}
+
+fn sum_entry<const N: usize>(map: BorrowedFd, entry: u32) -> io::Result<[u64; N]> {
     let mut bytes = vec![0; N * 8 * possible_cpus()];
-    sys::map_lookup(map, &0u32.to_ne_bytes(), &mut bytes)?;
+    sys::map_lookup(map, &entry.to_ne_bytes(), &mut bytes)?;
     let mut sums = [0u64; N];
     for (i, word) in bytes.chunks_exact(8).enumerate() {
         let value = u64::from_ne_bytes(word.try_into().expect("chunks of 8"));

@@ -100,6 +100,21 @@ struct Port {
     link: Option<OwnedFd>,
 }
 
+impl Port {
+    fn run(&self, ifindex: u32, frame: &[u8]) -> Result<TestRun, DriverError> {
+        let counters = || {
+            let map =
+                self.maps.get("counters").ok_or_else(|| DriverError::NoMap { name: "counters".into() })?;
+            counters::read(map.as_fd()).map_err(failed("counters", "read"))
+        };
+        let before = counters()?;
+        let mut bytes = Vec::new();
+        let run = sys::Run { data: frame, ifindex, queue: 0, repeat: 1, live: false, batch: 0 };
+        let action = sys::prog_run(self.program.as_fd(), &run, &mut bytes).map_err(DriverError::Run)?;
+        Ok(TestRun { action, bytes, counted: counters()?.since(&before) })
+    }
+}
+
 impl Driver {
     /// Makes the shared maps, with tables of these sizes ([`fib::Capacity::sizes`]). Nothing is attached yet.
     pub fn new(sizes: &Sizes) -> Result<Driver, DriverError> {
@@ -165,6 +180,13 @@ impl Driver {
     }
 
     fn load_as(&mut self, port: PortId, mark: u32) -> Result<(), DriverError> {
+        let instance = self.instance(port, mark)?;
+        self.ports.insert(port, instance);
+        Ok(())
+    }
+
+    /// A copy of the program for a port, with sockets and counters of its own.
+    fn instance(&self, port: PortId, mark: u32) -> Result<Port, DriverError> {
         if port.0 >= MAX_PORTS {
             return Err(DriverError::PortRange(port));
         }
@@ -182,8 +204,7 @@ impl Driver {
         let mark = mark.to_ne_bytes();
         let constants = HashMap::from([("PORT", (&number[..], true)), ("MARK", (&mark[..], true))]);
         let program = object::load(self.object.clone(), "bifrost", constants, &maps)?;
-        self.ports.insert(port, Port { ifindex: 0, program, maps: own, link: None });
-        Ok(())
+        Ok(Port { ifindex: 0, program, maps: own, link: None })
     }
 
     /// Loads the program of a port and attaches it to an interface. The port's sockets and counters start empty.
@@ -309,13 +330,19 @@ impl Driver {
     /// not attached), without sending it anywhere.
     pub fn test_run(&self, port: PortId, frame: &[u8]) -> Result<TestRun, DriverError> {
         let entry = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?;
-        let before = self.counters(port)?;
-        let mut bytes = Vec::new();
-        let run =
-            sys::Run { data: frame, ifindex: entry.ifindex, queue: 0, repeat: 1, live: false, batch: 0 };
-        let action = sys::prog_run(entry.program.as_fd(), &run, &mut bytes).map_err(DriverError::Run)?;
-        let counted = self.counters(port)?.since(&before);
-        Ok(TestRun { action, bytes, counted })
+        entry.run(entry.ifindex, frame)
+    }
+
+    /// As [`Driver::test_run`], on a copy of the program: nothing is counted, and there is no socket, so that what is for
+    /// the worker passes (and belongs to no class).
+    pub fn rehearse(&self, port: PortId, frame: &[u8]) -> Result<TestRun, DriverError> {
+        let entry = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?;
+        self.instance(port, 0)?.run(entry.ifindex, frame)
+    }
+
+    /// What the express lane sent by a port, since the driver's maps were made.
+    pub fn sent(&self, port: PortId) -> Result<Count, DriverError> {
+        counters::read_sent(self.shared("sent")?, port).map_err(failed("sent", "read"))
     }
 
     pub(crate) fn marks(&self) -> &Marks {

@@ -308,7 +308,7 @@ impl Rig {
         Ok((driver, tables))
     }
 
-    /// Keeps the polling threads of an interface on a core, before all else there.
+    /// Keeps the polling threads of an interface on a core, before all else there (the load, for one).
     fn pin(&self, device: &str, core: usize) -> Outcome<()> {
         let prefix = format!("napi/{device}-");
         let mut found = false;
@@ -362,10 +362,11 @@ fn command_in_shell(namespace: &str, line: &str) -> Outcome<()> {
 }
 
 fn pin_thread(core: usize) {
-    // SAFETY: a plain system call on a set of our own; when it fails, the thread runs where it is.
+    // SAFETY: plain system calls on a set of our own; when they fail, the thread runs where it is, as one of many.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(core, &mut set);
         libc::sched_setaffinity(0, size_of_val(&set), &set);
+        libc::setpriority(libc::PRIO_PROCESS, 0, -20);
     }
 }

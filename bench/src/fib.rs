@@ -207,14 +207,23 @@ fn writes(ruler: &mut Ruler, table: &mut Loaded, routes4: &[Ipv4Net]) {
     if ruler.wants("fib/load") {
         ruler.record("fib/load", "s", vec![table.seconds]);
     }
-    if ruler.wants("fib/default-route") {
+    if ruler.wants("fib/v4/default-route") {
         let samples = (0..6).map(|i| {
             let start = Instant::now();
             table.tables.insert4(Ipv4Net::default(), table.ids[i]).expect("room for one route");
             start.elapsed().as_secs_f64() * 1e3
         });
-        ruler.record("fib/default-route", "ms", samples.collect());
+        ruler.record("fib/v4/default-route", "ms", samples.collect());
         table.tables.remove4(Ipv4Net::default());
+    }
+    if ruler.wants("fib/v6/default-route") {
+        let samples = (0..6).map(|i| {
+            let start = Instant::now();
+            table.tables.insert6(Ipv6Net::default(), table.ids[i]).expect("room for one route");
+            start.elapsed().as_secs_f64() * 1e3
+        });
+        ruler.record("fib/v6/default-route", "ms", samples.collect());
+        table.tables.remove6(Ipv6Net::default());
     }
     if ruler.wants("fib/redirect") {
         let shared = table.ids[0];

@@ -89,18 +89,9 @@ impl Target {
         (key & !low, key | low)
     }
 
-    /// The same prefix, seen from the next window: all of it when the prefix ends in this one.
+    /// The same prefix, seen from the next window. It is longer than this one.
     fn next(&self) -> Target {
-        let start = self.start + 32;
-        if self.length > 32 {
-            Target { rest: self.rest << 32, length: self.length - 32, start, ..*self }
-        } else {
-            Target { start, ..self.whole() }
-        }
-    }
-
-    fn whole(&self) -> Target {
-        Target { rest: 0, length: 0, ..*self }
+        Target { rest: self.rest << 32, length: self.length - 32, start: self.start + 32, ..*self }
     }
 
     /// Appends a range, joining it to the one before when one prefix (or none at all) decides both. Ranges of different
@@ -273,39 +264,51 @@ impl Table {
     /// Applies a change to all words that the prefix decides.
     fn change(&mut self, prefix: u128, length: u8, change: Change, grace: &mut Grace) {
         let bits = u32::from(length);
-        let at = (prefix >> (128 - ROOT_BITS)) as usize;
-        let target = Target {
-            rest: prefix << TOP_BITS,
-            length: length.saturating_sub(TOP_BITS as u8),
-            start: TOP_BITS as u8,
-            change,
-        };
+        let root = (prefix >> (128 - ROOT_BITS)) as usize;
         if bits <= ROOT_BITS {
-            for at in at..at + (1 << (ROOT_BITS - bits)) {
-                let word = self.load(at);
-                if word & POINTER == 0 {
-                    self.store_changed(at, word, change.apply(word));
-                } else {
-                    let first = (word & INDEX) as usize * LINE;
-                    self.change_slots(first..first + DIRECT, target.whole(), grace);
-                }
-            }
-        } else {
-            let first = (self.load(at) & INDEX) as usize * LINE;
-            let slot = first + (prefix >> (128 - TOP_BITS)) as usize % DIRECT;
-            self.change_slots(slot..slot + (1 << TOP_BITS.saturating_sub(bits)), target, grace);
+            return self.cover_slots(root..root + (1 << (ROOT_BITS - bits)), change);
         }
+        let first = (self.load(root) & INDEX) as usize * LINE;
+        let slot = first + (prefix >> (128 - TOP_BITS)) as usize % DIRECT;
+        if bits <= TOP_BITS {
+            return self.cover_slots(slot..slot + (1 << (TOP_BITS - bits)), change);
+        }
+        let start = TOP_BITS as u8;
+        let target = Target { rest: prefix << TOP_BITS, length: length - start, start, change };
+        let word = self.load(slot);
+        let new = self.edit_window(word, target, grace);
+        self.store_changed(slot, word, new);
     }
 
-    fn change_slots(&mut self, slots: std::ops::Range<usize>, target: Target, grace: &mut Grace) {
+    fn cover_slots(&mut self, slots: std::ops::Range<usize>, change: Change) {
         for at in slots {
             let word = self.load(at);
-            let new = self.edit_window(word, target, grace);
+            let new = if (at >> ROOT_BITS) == 0 && word & POINTER != 0 {
+                let first = (word & INDEX) as usize * LINE;
+                self.cover_slots(first..first + DIRECT, change);
+                word
+            } else {
+                self.cover(word, change)
+            };
             self.store_changed(at, word, new);
         }
     }
 
-    /// Applies a change to a whole window, and says which word stands for it now.
+    /// Applies a change to everything below a word that the prefix covers whole, and says what the word is now. All of
+    /// it happens in place: two ranges side by side that were of different prefixes remain so.
+    fn cover(&self, word: u32, change: Change) -> u32 {
+        if word & POINTER == 0 {
+            return change.apply(word);
+        }
+        let words = (word & INDEX) as usize * LINE + RANGES;
+        for at in words..words + RANGES {
+            let word = self.load(at);
+            self.store_changed(at, word, self.cover(word, change));
+        }
+        word
+    }
+
+    /// Applies a change to a part of a window, and says which word stands for the window now.
     fn edit_window(&mut self, word: u32, target: Target, grace: &mut Grace) -> u32 {
         let word = if self.height(word, target) > MAX_HEIGHT { self.rebuild(word, grace) } else { word };
         let entries = self.edit(word, 0, u32::MAX, target, grace);
@@ -317,17 +320,18 @@ impl Table {
 
     /// Applies a change to the keys `low..=high`, which `word` stands for: what stands for them now.
     fn edit(&mut self, word: u32, low: u32, high: u32, target: Target, grace: &mut Grace) -> Entries {
-        if word & (POINTER | NEXT) == POINTER {
-            return self.edit_line(word & INDEX, low, high, target, grace);
-        }
-        let new = if word & POINTER != 0 || target.length > 32 {
+        let (from, to) = target.keys();
+        let mut entries = Entries::new();
+        let new = if target.length > 32 && word & (POINTER | NEXT) != POINTER {
             let inner = self.edit_window(word & !NEXT, target.next(), grace);
             if inner & POINTER != 0 { inner | NEXT } else { inner }
+        } else if target.length <= 32 && from <= low && high <= to {
+            self.cover(word, target.change)
+        } else if word & POINTER != 0 {
+            return self.edit_line(word & INDEX, low, high, target, grace);
         } else {
             target.change.apply(word)
         };
-        let (from, to) = target.keys();
-        let mut entries = Entries::new();
         if new != word && from > low {
             entries.push((from - 1, word));
         }
@@ -348,6 +352,8 @@ impl Table {
         for &(end, word) in &before {
             if end < from || start > to {
                 target.push(&mut after, (end, word));
+            } else if target.length <= 32 && from <= start && end <= to {
+                target.push(&mut after, (end, self.cover(word, target.change)));
             } else {
                 for entry in self.edit(word, start, end, target, grace) {
                     target.push(&mut after, entry);

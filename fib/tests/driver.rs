@@ -102,7 +102,7 @@ fn the_drivers_walk_answers_as_the_workers_does() {
         for _ in 0..2500 {
             let id = ids[random(state) as usize % ids.len()];
             // Half of the prefixes lie beside one that is there, some bits longer or shorter, so that they nest.
-            let near = random(state) % 2 == 0 && !nets4.is_empty();
+            let near = random(state).is_multiple_of(2) && !nets4.is_empty();
             let pick = random(state) as usize;
             let bits = random(state) as u32;
             let net = if near {

@@ -147,7 +147,7 @@ fn against_the_naive_table<F: Family>(operations: usize, prefixes: usize, seed: 
     let ids: Vec<NextHopId> = (0..100).map(|_| tables.add_next_hop(&NextHop::Blackhole).unwrap()).collect();
     let mut random = Random(seed);
     let pool: Vec<F::Net> = (0..prefixes).map(|_| F::prefix(&mut random)).collect();
-    let watched: Vec<Watched<F::Address>> = (0..256)
+    let watched: Vec<Watched<F::Address>> = (0..64)
         .map(|_| Watched {
             address: F::within(pool[random.below(prefixes)], &mut random),
             answers: Mutex::new(vec![NextHopId::NONE]),

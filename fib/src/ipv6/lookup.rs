@@ -25,25 +25,29 @@ pub(crate) fn one(words: &Array<AtomicU32>, address: u128) -> NextHopId {
 /// The next hops of many addresses.
 pub(crate) fn batch(words: &Array<AtomicU32>, addresses: &[u128], ids: &mut [NextHopId]) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("popcnt") {
+    if is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+    {
         // SAFETY: the features are there.
-        return unsafe { avx512(words, addresses, ids) };
+        return unsafe { avx2(words, addresses, ids) };
     }
     scalar(words, addresses, ids);
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl,popcnt,bmi1,bmi2")]
-fn avx512(words: &Array<AtomicU32>, addresses: &[u128], ids: &mut [NextHopId]) {
-    walk(words, addresses, ids, |words, base, key| {
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+fn avx2(words: &Array<AtomicU32>, addresses: &[u128], ids: &mut [NextHopId]) {
+    walk(words, addresses, ids, |words, line, key| {
         use std::arch::x86_64::*;
-        // SAFETY: a line is 16 words inside the array, and aligned; its ends do not change while it can be reached.
-        unsafe {
-            let ends = _mm256_load_si256(words.as_ptr().add(base).cast());
-            let below = _mm256_cmplt_epu32_mask(ends, _mm256_set1_epi32(key as i32));
-            // The last end of a line is never below a key that belongs to the line.
-            (below & 0x7f).count_ones() as usize
-        }
+        // SAFETY: a line is 16 aligned words inside the array, and its ends do not change while it can be reached.
+        let reached = unsafe {
+            let ends = _mm256_load_si256(words.as_ptr().add(line).cast());
+            let larger = _mm256_max_epu32(ends, _mm256_set1_epi32(key as i32));
+            _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(larger, ends)))
+        };
+        // The first end that is not below the key; there always is one, the last at the latest.
+        (reached | 0x80).trailing_zeros() as usize
     });
 }
 

@@ -22,7 +22,12 @@ use bifrost::screen::units::count;
 use clap::Parser;
 
 use crate::{
-    comparison::Comparison, sample::Sampler, screen::Screen, stage::Stage, traffic::Traffic, verdict::Verdict,
+    comparison::{Comparison, Rig},
+    sample::Sampler,
+    screen::Screen,
+    stage::Stage,
+    traffic::Traffic,
+    verdict::Verdict,
 };
 
 #[derive(Parser)]
@@ -58,11 +63,12 @@ fn run(arguments: &Arguments) -> lab::Result<bool> {
     println!("FRR has put them into Linux after {:.1} s", took.as_secs_f64());
 
     println!("Linux alone forwards, for comparison ...");
-    let linux = comparison::measure(&stage)?;
+    let rig = Rig::new(&stage)?;
+    let linux = rig.measure(&stage)?;
     println!("  {:.2} million packets a second", linux / 1e6);
     let took = stage.start_bifrost()?;
     println!("Bifrost has its ports and all routes after {:.1} s", took.as_secs_f64());
-    let comparison = Comparison { linux, bifrost: comparison::measure(&stage)? };
+    let comparison = Comparison { linux, bifrost: rig.measure(&stage)? };
     println!(
         "  {:.2} million packets a second: {:.1} times Linux",
         comparison.bifrost / 1e6,

@@ -37,7 +37,7 @@ pub use frr::Frr;
 pub use host::Host;
 pub use iperf::Iperf;
 pub use lab::{Lab, on_interrupt};
-pub use link::End;
+pub use link::{End, run_on_core};
 pub use ping::{Ping, PingStatistics};
 pub use process::Process;
 pub use router::{Plane, Router};

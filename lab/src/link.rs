@@ -37,10 +37,8 @@ impl Host {
                 napi_threads(interface).into_iter().filter(|pid| !before.contains(pid)).collect();
             if new.is_empty() { Err(format!("none for {interface}")) } else { Ok(new) }
         })?;
-        let mut cores = CpuSet::new();
-        let set = |e: nix::Error| LabError::io(format!("core {core}"))(e.into());
-        cores.set(core).map_err(set)?;
-        threads.into_iter().try_for_each(|pid| sched_setaffinity(Pid::from_raw(pid), &cores)).map_err(set)
+        let pinned = threads.into_iter().try_for_each(|pid| pin(Pid::from_raw(pid), core));
+        pinned.map_err(LabError::io(format!("core {core}")))
     }
 
     /// An end of a link, at this host, not made yet.
@@ -88,6 +86,17 @@ impl End {
         }
         self.host.run(&script).map(drop)
     }
+}
+
+/// Keeps the calling thread on one core.
+pub fn run_on_core(core: usize) -> std::io::Result<()> {
+    pin(Pid::from_raw(0), core)
+}
+
+fn pin(thread: Pid, core: usize) -> std::io::Result<()> {
+    let mut cores = CpuSet::new();
+    cores.set(core)?;
+    Ok(sched_setaffinity(thread, &cores)?)
 }
 
 /// The kernel's threads named `napi/<interface>-<id>`, of this interface name in any namespace.

@@ -492,3 +492,106 @@ impl Table {
         self.words.worker[at].load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grace::Epochs;
+    use crate::memory::WorkerMemory;
+    use crate::routes::Address;
+    use std::sync::Arc;
+
+    const CAPACITY: Capacity = Capacity { ipv4: 1, ipv6: 300_000, next_hops: 10 };
+
+    fn table(memory: &WorkerMemory) -> (Table, Grace) {
+        let words = Pair { worker: memory.arrays.fib6, driver: None };
+        (Table::new(words, &CAPACITY), Grace::new(Arc::new(Epochs::new()), false))
+    }
+
+    fn collect(table: &mut Table, grace: &mut Grace) {
+        for item in grace.collect() {
+            match item {
+                Retired::Line6(line) => table.free_line(line),
+                Retired::Direct6(direct) => table.free_direct(direct),
+                other => panic!("{other:?} is not of this table"),
+            }
+        }
+    }
+
+    /// A permutation of 0..2^bits.
+    fn scrambled(i: u128, bits: u32) -> u128 {
+        i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (1 << bits)
+    }
+
+    #[test]
+    fn everything_removed_leaves_nothing_behind() {
+        let memory = WorkerMemory::new(&CAPACITY).unwrap();
+        let (mut table, mut grace) = table(&memory);
+        let (lines, directs) = (table.lines.left(), table.directs.left());
+        // Nested at many depths, across the edges of the windows.
+        let prefixes: Vec<(u128, u8)> = (0..20_000u128)
+            .flat_map(|i| {
+                let bits = 0x2001 << 112 | scrambled(i, 16) << 90 | scrambled(i, 12) << 40 | scrambled(i, 9);
+                [17, 29, 48, 60, 61, 64, 92, 93, 124, 128].map(|length| (bits.network(length), length))
+            })
+            .take(100_000)
+            .collect();
+        for &(prefix, length) in &prefixes {
+            table.insert(prefix, length, NextHopId(1 + u32::from(length) % 3), &mut grace).unwrap();
+            collect(&mut table, &mut grace);
+        }
+        assert!(table.lines.left() < lines);
+        for &(prefix, length) in &prefixes {
+            table.remove(prefix, length, &mut grace);
+            collect(&mut table, &mut grace);
+        }
+        assert_eq!(table.routes.len(), 0);
+        assert_eq!((table.lines.left(), table.directs.left()), (lines, directs));
+    }
+
+    #[test]
+    fn trees_stay_low_however_they_grow() {
+        let memory = WorkerMemory::new(&CAPACITY).unwrap();
+        type Order = fn(u128) -> u128;
+        let orders: [Order; 3] = [|i| i, |i| (1 << 17) - 1 - i, |i| scrambled(i, 17)];
+        let (mut table, mut grace) = table(&memory);
+        for order in orders {
+            // All in one tree: /56s of one /36, every other one.
+            let prefix = |i: u128| 0x2001_0db8 << 96 | order(i) << 73;
+            let target = |i| Target {
+                rest: prefix(i) << TOP_BITS,
+                length: 28,
+                start: 28,
+                change: Change::remove(56, 0),
+            };
+            let slot = |table: &Table| {
+                let root = table.load((prefix(0) >> 112) as usize);
+                table.load((root & INDEX) as usize * LINE + (prefix(0) >> 100) as usize % DIRECT)
+            };
+            for i in 0..1 << 17 {
+                table.insert(prefix(i), 56, NextHopId(1), &mut grace).unwrap();
+                collect(&mut table, &mut grace);
+            }
+            let highest = (0..1 << 17).map(|i| table.height(slot(&table), target(i))).max().unwrap();
+            assert!(highest <= MAX_HEIGHT, "{highest}");
+            let used = table.lines.count() - table.lines.left();
+            assert!(used <= table.routes.len() * 2 / 3, "{used} lines");
+            // Built anew, it answers the same in fewer lines.
+            let root = slot(&table);
+            let rebuilt = table.rebuild(root, &mut grace);
+            assert!(table.height(rebuilt, target(5)) <= highest);
+            let at = (table.load((prefix(0) >> 112) as usize) & INDEX) as usize * LINE;
+            table.words.store(at + (prefix(0) >> 100) as usize % DIRECT, rebuilt);
+            collect(&mut table, &mut grace);
+            for i in 0..1 << 17 {
+                let words = &memory.arrays.fib6;
+                assert_eq!(lookup::one(words, prefix(i) | 99), NextHopId(1));
+                assert_eq!(lookup::one(words, prefix(i) + (1 << 72)), NextHopId::NONE);
+            }
+            for i in 0..1 << 17 {
+                table.remove(prefix(i), 56, &mut grace);
+                collect(&mut table, &mut grace);
+            }
+        }
+    }
+}

@@ -61,10 +61,10 @@ impl Rig {
         let mut tables = Tables::new(capacity, None).unwrap();
         for (port, mac, mtu) in [(1, PORT_1, 1500), (2, PORT_2, 1400)] {
             let entry = PortEntry { ifindex: port, mtu, mac: mac.0, flags: FORWARDS };
-            tables.set_port(PortId(port as u16), Some(entry));
+            tables.set_port(PortId(port as u16), Some(entry)).unwrap();
         }
         let kept = PortEntry { ifindex: 3, mtu: 1500, mac: [2, 0, 0, 0, 1, 3], flags: PortFlags::UP };
-        tables.set_port(PortId(3), Some(kept));
+        tables.set_port(PortId(3), Some(kept)).unwrap();
         let mut adjacency =
             |port, mtu, mac| tables.add_adjacency(&Adjacency { port: PortId(port), mtu, mac }).unwrap();
         let a = adjacency(1, 1500, Some(HOST_A.0));
@@ -128,7 +128,7 @@ impl Rig {
     pub fn set_flags(&mut self, port: u16, flags: PortFlags) {
         let mut entry = self.tables.port(PortId(port)).unwrap();
         entry.flags = FORWARDS | flags;
-        self.tables.set_port(PortId(port), Some(entry));
+        self.tables.set_port(PortId(port), Some(entry)).unwrap();
     }
 
     /// Runs frames that came in by a port through the graph.

@@ -71,7 +71,8 @@ impl Default for DriverCounters {
     }
 }
 
-const WORDS: usize = 2 * Lane::ALL.len() + Reason::COUNT + 2 * Class::COUNT;
+/// Words of `struct counters`.
+pub(super) const WORDS: usize = 2 * Lane::ALL.len() + Reason::COUNT + 2 * Class::COUNT;
 
 impl DriverCounters {
     /// Packets and bytes of a lane.

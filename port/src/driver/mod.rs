@@ -4,6 +4,8 @@
 //! loads a copy of the program for each port. Attachments are bpf links: they end when they are dropped *or when this
 //! process dies*, whatever the reason, and Linux then forwards every packet itself. That is the safety net.
 
+#[cfg(test)]
+mod abi;
 mod counters;
 mod divert;
 mod local;
@@ -119,6 +121,11 @@ impl Driver {
     /// Makes the shared maps, with tables of these sizes ([`fib::Capacity::sizes`]). Nothing is attached yet.
     pub fn new(sizes: &Sizes) -> Result<Driver, DriverError> {
         let object = object::bifrost()?;
+        for (name, bytes) in [("counters", counters::WORDS * 8), ("settings", settings::BYTES)] {
+            // Both sides of `bpf/abi.h` are compiled together, and a test compares them number by number.
+            let found = object.maps.get(name).map_or(0, |map| map.value_size() as usize);
+            assert_eq!(found, bytes, "{name}: bpf/abi.h and its Rust side differ");
+        }
         let blocks = |bytes: usize| Some((bytes / BLOCK).max(1) as u32);
         let mut shared = HashMap::new();
         for (name, map) in &object.maps {
@@ -350,7 +357,7 @@ impl Driver {
     }
 
     fn setting64(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset % 8 == 0 && offset + 8 <= self.settings.bytes());
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.settings.bytes());
         // SAFETY: inside the mapping and aligned, as just checked; the programs only read it.
         unsafe { &*self.settings.base().as_ptr().add(offset).cast::<AtomicU64>() }
     }

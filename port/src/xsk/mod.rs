@@ -6,25 +6,25 @@
 //! pool --fill--> kernel --rx--> graph --tx--> kernel --completion--> pool
 //! ```
 //!
-//! A frame received here and sent by another port comes home by *that* port's completion ring. Chunks that the kernel
-//! has are marked in a bitmap, one bit each: an address that the kernel hands us must be marked, so whatever a driver
-//! writes into a ring, a chunk never gets two owners; and when the socket closes, the marks say what to take home.
+//! A frame received here and sent by another port comes home by *that* port's completion ring. What the kernel has is
+//! booked (`frames`): its descriptors are believed only as far as they fit, and when the socket closes, all comes home.
 //!
 //! Waking the kernel costs a system call, so it is done once a round ([`Queue::kick`]), and only when a ring asks for it.
 
+mod frames;
 mod ring;
 mod socket;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use fib::PortId;
 
-use crate::packet::{CHUNK, HEADER, Packet};
+use crate::packet::Packet;
 use crate::pool::{self, Pool, Slice};
 use crate::{Queue, QueueCounters};
+use frames::Frames;
 use ring::Ring;
 
 pub use socket::{XskError, XskMode, XskOptions, ZeroCopy};
@@ -37,9 +37,6 @@ const RESERVE: usize = 64;
 /// An AF_XDP socket on one queue of one port.
 pub struct Xsk {
     port: PortId,
-    /// Segments of a packet whose last is not here yet, and whether it is beyond repair.
-    partial: Option<Packet>,
-    broken: bool,
     mode: XskMode,
     counters: QueueCounters,
     fill: Ring<u64>,
@@ -49,7 +46,7 @@ pub struct Xsk {
     socket: OwnedFd,
     // Last, because fields drop in order: the kernel lets go of the socket once its descriptor and the mappings of its
     // rings are gone, and only then may the chunks go home.
-    lent: Lent,
+    frames: Frames,
 }
 
 impl Xsk {
@@ -86,8 +83,6 @@ impl Xsk {
         let mode = socket::bind(&socket, ifindex, queue, options).map_err(failed("bind"))?;
         Ok(Xsk {
             port,
-            partial: None,
-            broken: false,
             mode,
             counters: QueueCounters::default(),
             fill,
@@ -95,7 +90,7 @@ impl Xsk {
             rx,
             tx,
             socket,
-            lent: Lent::new(slice.clone()),
+            frames: Frames::new(slice.clone()),
         })
     }
 
@@ -106,7 +101,7 @@ impl Xsk {
 
     /// Chunks that the kernel has.
     pub fn lent(&self) -> usize {
-        self.lent.count()
+        self.frames.count()
     }
 
     pub(crate) fn raw_fd(&self) -> std::os::fd::RawFd {
@@ -121,7 +116,7 @@ impl Xsk {
         let mut added = 0;
         while added < room {
             let Some(chunk) = pool::take() else { break };
-            let Some(offset) = self.lent.lend(chunk) else {
+            let Some(offset) = self.frames.lend(chunk) else {
                 // Another slice's: this thread installed another pool than the socket was opened with.
                 // SAFETY: just taken from the pool, and not lent.
                 unsafe { pool::give(chunk) };
@@ -139,11 +134,7 @@ impl Xsk {
     fn reap(&mut self) {
         let ready = self.completion.ready(u32::MAX);
         for i in 0..ready {
-            match self.lent.take_back(self.completion.peek(i)) {
-                // SAFETY: it was marked as lent, so it is ours again, and nobody else's.
-                Some((chunk, _)) => unsafe { pool::give(chunk) },
-                None => self.counters.corrupt += 1,
-            }
+            self.frames.sent(self.completion.peek(i));
         }
         if ready != 0 {
             self.completion.release(ready);
@@ -188,42 +179,6 @@ impl Xsk {
             libc::recvfrom(fd, none, 0, libc::MSG_DONTWAIT, std::ptr::null_mut(), std::ptr::null_mut())
         };
     }
-
-    /// A received descriptor, checked.
-    #[inline]
-    fn segment(&mut self, descriptor: &libc::xdp_desc) -> Option<Packet> {
-        let (chunk, head) = self.lent.take_back(descriptor.addr)?;
-        let len = descriptor.len as usize;
-        if head < HEADER || len > CHUNK - head {
-            // SAFETY: it was marked as lent, so it is ours again.
-            unsafe { pool::give(chunk) };
-            return None;
-        }
-        // SAFETY: as above; the bounds were just checked.
-        let mut packet = unsafe { Packet::from_raw(chunk, head as u16, len as u16) };
-        packet.input = self.port;
-        Some(packet)
-    }
-
-    /// Adds a segment to the packet in the making; the packet, when this was its last.
-    fn assemble(&mut self, segment: Option<Packet>, more: bool) -> Option<Packet> {
-        let joined = match (self.partial.take(), segment) {
-            (None, segment) => segment,
-            (Some(mut packet), Some(segment)) => packet.append(segment).ok().map(|()| packet),
-            (Some(_), None) => None,
-        };
-        if joined.is_none() && !self.broken {
-            self.broken = true;
-            self.counters.corrupt += 1;
-        }
-        let packet = joined.filter(|_| !self.broken);
-        if more {
-            self.partial = packet;
-            return None;
-        }
-        self.broken = false;
-        packet
-    }
 }
 
 impl Queue for Xsk {
@@ -237,16 +192,9 @@ impl Queue for Xsk {
         for i in 0..ready {
             let descriptor = self.rx.peek(i);
             if i + 4 < ready {
-                self.lent.prefetch(self.rx.peek(i + 4).addr);
+                self.frames.prefetch(self.rx.peek(i + 4).addr);
             }
-            let segment = self.segment(&descriptor);
-            let more = descriptor.options & libc::XDP_PKT_CONTD != 0;
-            let packet = if more || self.partial.is_some() || self.broken || segment.is_none() {
-                self.assemble(segment, more)
-            } else {
-                segment
-            };
-            if let Some(packet) = packet {
+            if let Some(packet) = self.frames.received(&descriptor, self.port) {
                 self.counters.rx_bytes += packet.total_len() as u64;
                 into.push(packet);
             }
@@ -273,7 +221,7 @@ impl Queue for Xsk {
         }
         for packet in packets.drain(..fit) {
             let (bytes, mut left) = (packet.total_len(), packet.segment_count());
-            if left > 1 && !self.mode.segments || !self.lent.is_home(&packet) {
+            if left > 1 && !self.mode.segments || !self.frames.is_home(&packet) {
                 // Of another slice, or a chain where the device takes none: it cannot go this way.
                 self.counters.tx_invalid += 1;
                 continue;
@@ -281,7 +229,7 @@ impl Queue for Xsk {
             packet.into_segments(|chunk, head, len| {
                 left -= 1;
                 // The chunk is of this slice: `is_home` has looked.
-                let Some(offset) = self.lent.lend(chunk) else { return };
+                let Some(offset) = self.frames.lend(chunk) else { return };
                 let options = if left == 0 { 0 } else { libc::XDP_PKT_CONTD };
                 let addr = offset + u64::from(head);
                 self.tx.push(libc::xdp_desc { addr, len: u32::from(len), options });
@@ -309,7 +257,7 @@ impl Queue for Xsk {
     }
 
     fn counters(&self) -> QueueCounters {
-        let mut counters = self.counters;
+        let mut counters = QueueCounters { corrupt: self.frames.corrupt, ..self.counters };
         // Linux 5.9 and later fill all six; the kernel writes as much as it has.
         let empty = [0u64; 6];
         let kernel = socket::get(&self.socket, libc::XDP_STATISTICS, empty);
@@ -320,83 +268,5 @@ impl Queue for Xsk {
             counters.rx_no_frame = no_frame;
         }
         counters
-    }
-}
-
-/// Which chunks of the slice the kernel has: a bit each. Dropped, they are all home.
-struct Lent {
-    slice: Arc<Slice>,
-    bits: Vec<u64>,
-}
-
-impl Lent {
-    fn new(slice: Arc<Slice>) -> Lent {
-        Lent { bits: vec![0; (slice.bytes() / CHUNK).div_ceil(64)], slice }
-    }
-
-    #[inline]
-    fn offset(&self, at: *const u8) -> usize {
-        (at as usize).wrapping_sub(self.slice.base().as_ptr() as usize)
-    }
-
-    /// Marks a chunk; its offset, or `None` if it is not of this slice.
-    #[inline]
-    fn lend(&mut self, chunk: NonNull<u8>) -> Option<u64> {
-        let offset = self.offset(chunk.as_ptr());
-        if offset >= self.slice.bytes() {
-            return None;
-        }
-        let index = offset / CHUNK;
-        self.bits[index / 64] |= 1 << (index % 64);
-        Some(offset as u64)
-    }
-
-    /// The chunk around `address` and the place in it, if it was marked; it is not any more.
-    #[inline]
-    fn take_back(&mut self, address: u64) -> Option<(NonNull<u8>, usize)> {
-        let chunk = self.slice.chunk_at(address)?;
-        let index = address as usize / CHUNK;
-        let (word, bit) = (&mut self.bits[index / 64], 1 << (index % 64));
-        if *word & bit == 0 {
-            return None;
-        }
-        *word &= !bit;
-        Some((chunk, address as usize % CHUNK))
-    }
-
-    /// Whether all segments are of this slice.
-    #[inline]
-    fn is_home(&self, packet: &Packet) -> bool {
-        let inside = |bytes: &[u8]| self.offset(bytes.as_ptr()) < self.slice.bytes();
-        if packet.segment_count() == 1 { inside(packet.data()) } else { packet.segments().all(inside) }
-    }
-
-    fn count(&self) -> usize {
-        self.bits.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
-    /// Asks for the first bytes of a frame that will be looked at soon.
-    #[inline]
-    fn prefetch(&self, address: u64) {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(chunk) = self.slice.chunk_at(address) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let at = chunk.as_ptr().wrapping_add(address as usize % CHUNK);
-            // SAFETY: a hint; the processor ignores it where there is nothing.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = address;
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        for offset in (0..self.slice.bytes()).step_by(CHUNK) {
-            if let Some((chunk, _)) = self.take_back(offset as u64) {
-                // SAFETY: it was marked as lent to a socket that is closed.
-                unsafe { pool::give(chunk) };
-            }
-        }
     }
 }

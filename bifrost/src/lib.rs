@@ -4,5 +4,6 @@
 //! demo draws its own screen with it.
 
 pub mod control;
+pub mod metrics;
 pub mod screen;
 pub mod service;

@@ -29,8 +29,8 @@ use super::rates::{self, Rates};
 pub const MAX_CLIENTS: usize = 64;
 /// A client that asks nothing for so long is let go.
 const IDLE: Duration = Duration::from_secs(60);
-/// A client that takes nothing for so long is let go.
-const STUCK: Duration = Duration::from_secs(5);
+/// A client that takes nothing for so long is let go (twice so long where a part of a write went through).
+const STUCK: Duration = Duration::from_secs(4);
 /// Stack of a client's thread; answers live on the heap.
 const STACK: usize = 512 * 1024;
 

@@ -245,7 +245,7 @@ impl<'a> Reader<'a> {
 
     fn port_name(&mut self) -> Result<String, WordError> {
         let at = self.here();
-        match self.peek() {
+        match self.peek().filter(|word| *word != ">") {
             Some(name) => {
                 self.next += 1;
                 Ok(name.to_owned())

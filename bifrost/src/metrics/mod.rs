@@ -1,0 +1,80 @@
+//! The Prometheus endpoint: `http://LISTEN/metrics`, in the OpenMetrics text format.
+//!
+//! Every scrape asks the daemon through [`Answer`](crate::control::Answer), as a client of the control socket would. It has a thread of
+//! its own with its own small event loop, so that a slow scraper is nobody else's trouble; connections are
+//! limited in number and in time. Names are documented in `docs/metrics.md` and stable.
+
+mod listen;
+mod text;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::sync::Notify;
+use tracing::warn;
+
+use crate::control::Answer;
+
+pub use text::{CONTENT_TYPE, render};
+
+/// The endpoint, serving until it is dropped.
+pub struct Metrics {
+    stop: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+    address: SocketAddr,
+}
+
+impl Metrics {
+    /// Begins to serve.
+    pub fn start(listen: SocketAddr, answer: Arc<dyn Answer>) -> io::Result<Metrics> {
+        let listener = TcpListener::bind(listen)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let stop = Arc::new(Notify::new());
+        let stopped = stop.clone();
+        let serve = move || {
+            let served = runtime.block_on(async move {
+                let listener = listen::Bounded::new(tokio::net::TcpListener::from_std(listener)?);
+                let app = Router::new().route("/metrics", get(scrape)).with_state(answer);
+                tokio::select! {
+                    result = async { axum::serve(listener, app).await } => result,
+                    () = stopped.notified() => Ok(()),
+                }
+            });
+            if let Err(error) = served {
+                warn!("metrics: no longer served: {error}");
+            }
+        };
+        let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
+        Ok(Metrics { stop, thread: Some(thread), address })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Metrics {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn scrape(State(answer): State<Arc<dyn Answer>>) -> Response {
+    match render(&*answer) {
+        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+    }
+}

@@ -1,0 +1,199 @@
+//! The figures as OpenMetrics text (OpenMetrics 1.0): families with type and help, then their samples, and
+//! `# EOF`.
+
+use std::fmt::Write;
+
+use crate::control::Answer;
+use crate::control::status::*;
+
+/// What the text is.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Asks the daemon, and writes all that it says.
+pub fn render(answer: &dyn Answer) -> Result<String, String> {
+    let mut text = Text(String::with_capacity(16 * 1024));
+    text.about(&answer.version()?);
+    text.ports(&answer.ports()?);
+    text.drops(&answer.drops()?);
+    text.workers(&answer.workers()?);
+    text.graph(&answer.graph()?);
+    text.classifier(&answer.classifier()?);
+    text.mirror(&answer.mirror()?);
+    text.0 += "# EOF\n";
+    Ok(text.0)
+}
+
+struct Text(String);
+
+impl Text {
+    /// Begins a family. The name of a counter is without its `_total`.
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# TYPE {name} {kind}\n# HELP {name} {help}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        self.0 += name;
+        for (n, (label, value)) in labels.iter().enumerate() {
+            let _ = write!(self.0, "{}{label}=\"{}\"", if n == 0 { "{" } else { "," }, escaped(value));
+        }
+        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+
+    fn about(&mut self, version: &Version) {
+        self.family("bifrost_build", "info", "The running release.");
+        self.sample("bifrost_build_info", &[("version", &version.version)], 1);
+        self.family("bifrost_uptime_seconds", "gauge", "Seconds since the daemon was ready.");
+        self.sample("bifrost_uptime_seconds", &[], version.uptime_seconds);
+    }
+
+    fn ports(&mut self, ports: &[PortStatus]) {
+        self.family("bifrost_port_up", "gauge", "1 where the port is up.");
+        for port in ports {
+            self.sample("bifrost_port_up", &[("port", &port.name)], u8::from(port.state == PortState::Up));
+        }
+        let packets = |traffic: &Traffic| traffic.packets;
+        let bytes = |traffic: &Traffic| traffic.bytes;
+        self.traffic("bifrost_port_packets", "Packets by port, lane and direction.", ports, packets);
+        self.traffic("bifrost_port_bytes", "Frame bytes by port, lane and direction.", ports, bytes);
+        self.family("bifrost_port_drops", "counter", "Packets that arrived at the port and were dropped.");
+        for port in ports {
+            self.sample("bifrost_port_drops_total", &[("port", &port.name)], port.drops);
+        }
+        self.family(
+            "bifrost_queue_ring_full",
+            "counter",
+            "Packets lost because a queue's receive ring was full.",
+        );
+        for (port, queue) in ports.iter().flat_map(|port| port.queues.iter().map(move |queue| (port, queue)))
+        {
+            let number = queue.queue.to_string();
+            let labels = [("port", port.name.as_str()), ("queue", &number)];
+            self.sample("bifrost_queue_ring_full_total", &labels, queue.ring_full);
+        }
+    }
+
+    fn traffic(&mut self, family: &str, help: &str, ports: &[PortStatus], figure: fn(&Traffic) -> u64) {
+        self.family(family, "counter", help);
+        let name = format!("{family}_total");
+        for port in ports {
+            for (direction, lanes) in [("received", &port.received), ("sent", &port.sent)] {
+                let by_lane = [
+                    (Lane::Express, lanes.express),
+                    (Lane::Worker, lanes.worker),
+                    (Lane::Linux, lanes.linux),
+                ];
+                for (lane, traffic) in by_lane {
+                    let labels =
+                        [("port", port.name.as_str()), ("lane", lane.name()), ("direction", direction)];
+                    self.sample(&name, &labels, figure(&traffic));
+                }
+            }
+        }
+    }
+
+    fn drops(&mut self, drops: &[DropCount]) {
+        self.family("bifrost_drops", "counter", "Packets dropped, by place and reason.");
+        for drop in drops {
+            let labels = [
+                ("port", drop.port.as_deref().unwrap_or_default()),
+                ("lane", drop.lane.name()),
+                ("element", drop.element.as_deref().unwrap_or_default()),
+                ("reason", &drop.reason),
+            ];
+            self.sample("bifrost_drops_total", &labels, drop.packets);
+        }
+    }
+
+    fn workers(&mut self, workers: &[WorkerStatus]) {
+        type Figure = fn(&WorkerStatus) -> u64;
+        let counters: [(&str, &str, Figure); 5] = [
+            ("bifrost_worker_packets", "Packets received by the worker.", |worker| worker.packets),
+            ("bifrost_worker_batches", "Batches that were not empty.", |worker| worker.batches),
+            ("bifrost_worker_polls", "Rounds over the worker's queues.", |worker| worker.polls),
+            ("bifrost_worker_wakeups", "Times it was woken from sleep.", |worker| worker.wakeups),
+            ("bifrost_worker_restarts", "Times it was started again.", |worker| worker.restarts),
+        ];
+        for (family, help, figure) in counters {
+            self.family(family, "counter", help);
+            for worker in workers {
+                let name = format!("{family}_total");
+                self.sample(&name, &[("worker", &worker.index.to_string())], figure(worker));
+            }
+        }
+        self.family("bifrost_worker_busy_seconds", "counter", "Time spent on packets.");
+        for worker in workers {
+            let seconds = worker.busy_ns as f64 / 1e9;
+            self.sample(
+                "bifrost_worker_busy_seconds_total",
+                &[("worker", &worker.index.to_string())],
+                seconds,
+            );
+        }
+    }
+
+    fn graph(&mut self, nodes: &[GraphNode]) {
+        self.family("bifrost_element_packets", "counter", "Packets that entered the element.");
+        for node in nodes {
+            let labels = [("element", node.name.as_str()), ("class", &node.class)];
+            self.sample("bifrost_element_packets_total", &labels, node.packets);
+        }
+    }
+
+    fn classifier(&mut self, classifier: &ClassifierStatus) {
+        self.family(
+            "bifrost_local_addresses",
+            "gauge",
+            "Addresses of this machine that the classifier knows.",
+        );
+        self.sample("bifrost_local_addresses", &[], classifier.local_addresses);
+        self.family("bifrost_class_packets", "counter", "Packets for Linux by policing class and verdict.");
+        for class in &classifier.classes {
+            let name = "bifrost_class_packets_total";
+            self.sample(name, &[("class", &class.class), ("verdict", "passed")], class.passed);
+            self.sample(name, &[("class", &class.class), ("verdict", "dropped")], class.dropped);
+        }
+    }
+
+    fn mirror(&mut self, mirror: &MirrorStatus) {
+        self.family("bifrost_routes", "gauge", "Routes by origin and family.");
+        for origin in &mirror.routes {
+            for (family, routes) in [("ipv4", origin.ipv4), ("ipv6", origin.ipv6)] {
+                self.sample("bifrost_routes", &[("origin", &origin.origin), ("family", family)], routes);
+            }
+        }
+        let gauges = [
+            ("bifrost_mirror_synced", "1 while the tables hold all that was read.", u64::from(mirror.synced)),
+            ("bifrost_mirror_neighbours", "Neighbours known.", mirror.neighbours),
+            (
+                "bifrost_mirror_not_programmed",
+                "Routes left to Linux for want of room.",
+                mirror.not_programmed,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            self.family(name, "gauge", help);
+            self.sample(name, &[], value);
+        }
+        let counters = [
+            ("bifrost_mirror_messages", "Netlink and FPM messages read.", mirror.messages),
+            ("bifrost_mirror_overruns", "Overflows of a netlink socket.", mirror.overruns),
+            ("bifrost_audit_passes", "Whole comparisons with Linux.", mirror.audit.passes),
+            ("bifrost_audit_compared", "Entries compared with Linux.", mirror.audit.compared),
+            ("bifrost_audit_differences", "Differences from Linux found.", mirror.audit.differences),
+            ("bifrost_audit_repaired", "Differences from Linux repaired.", mirror.audit.repaired),
+        ];
+        for (family, help, value) in counters {
+            self.family(family, "counter", help);
+            self.sample(&format!("{family}_total"), &[], value);
+        }
+        if let Some(fpm) = &mirror.fpm {
+            self.family("bifrost_fpm_connected", "gauge", "1 while a zebra is connected.");
+            self.sample("bifrost_fpm_connected", &[], u8::from(fpm.connected));
+        }
+    }
+}
+
+/// A label's value: backslash, quote and newline are escaped.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

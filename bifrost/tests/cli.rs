@@ -1,0 +1,374 @@
+//! What the program prints, run as an operator runs it.
+
+mod rig;
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rig::{Fake, Rig, bifrost, directory, text};
+
+/// Compares with a file in `tests/expected/`; with BLESS=1 in the environment it writes the file instead.
+fn expect(name: &str, said: &str) {
+    let path = format!("{}/tests/expected/{name}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("BLESS").is_some() {
+        return std::fs::write(path, said).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(said == expected, "{name} is otherwise:\n{said}\n-- expected:\n{expected}");
+}
+
+fn ok(rig: &Rig, args: &[&str]) -> String {
+    let output = rig.run(args);
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+    text(&output.stdout).to_owned()
+}
+
+#[test]
+fn every_subject_is_shown_as_a_table() {
+    let rig = Rig::start("show", Fake { routes: 3, ..Fake::default() });
+    // Rates need two samples of the same counters, and are then zero.
+    for subject in
+        ["ports", "neighbours", "drops", "workers", "graph", "classifier", "mirror", "version", "routes"]
+    {
+        expect(&format!("show-{subject}.txt"), &ok(&rig, &["show", subject]));
+    }
+    expect("show-graph.dot", &ok(&rig, &["show", "graph", "--dot"]));
+}
+
+#[test]
+fn every_subject_is_shown_as_json_with_stable_names() {
+    let rig = Rig::start("json", Fake { routes: 3, ..Fake::default() });
+    let document = include_str!("../../docs/json.md");
+    for subject in
+        ["ports", "neighbours", "drops", "workers", "graph", "classifier", "mirror", "version", "routes"]
+    {
+        let said = ok(&rig, &["show", subject, "--json"]);
+        let value: serde_json::Value = serde_json::from_str(&said).unwrap();
+        document_names(subject, &value, document);
+        // What was sampled differs from run to run in the derived figures only, which are zero here.
+        expect(&format!("show-{subject}.json"), &said);
+    }
+}
+
+/// Every name in the JSON is in the document.
+fn document_names(subject: &str, value: &serde_json::Value, document: &str) {
+    match value {
+        serde_json::Value::Object(map) => {
+            for (name, value) in map {
+                assert!(document.contains(&format!("`{name}`")), "{subject}: {name} is not in docs/json.md");
+                document_names(subject, value, document);
+            }
+        }
+        serde_json::Value::Array(list) => {
+            list.iter().for_each(|value| document_names(subject, value, document))
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn routes_are_found_by_prefix_and_by_address() {
+    let rig = Rig::start("routes", Fake { routes: 5_000, ..Fake::default() });
+    assert_eq!(ok(&rig, &["show", "routes"]).lines().count(), 5_000);
+    assert_eq!(ok(&rig, &["show", "routes", "10.0.1.0/24"]).lines().count(), 256);
+    assert_eq!(ok(&rig, &["show", "routes", "--limit", "7"]).lines().count(), 7);
+    assert!(ok(&rig, &["show", "routes", "10.0.0.9"]).starts_with("10.0.0.9/32"));
+    let list: Vec<serde_json::Value> =
+        serde_json::from_str(&ok(&rig, &["show", "routes", "--json"])).unwrap();
+    assert_eq!(list.len(), 5_000);
+    assert_eq!(ok(&rig, &["show", "routes", "192.0.2.0/24", "--json"]), "[]\n");
+
+    let output = rig.run(&["show", "routes", "192.0.2.1"]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), "bifrost: no route to 192.0.2.1\n"));
+    let output = rig.run(&["show", "routes", "10.0.0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("expected a prefix such as 10.0.0.0/8, or an address"));
+}
+
+#[test]
+fn explain_says_each_step() {
+    let rig = Rig::start("explain", Fake::default());
+    let question = "198.18.0.9 > 203.0.113.7 udp 53 in eth0";
+    expect("explain.txt", &ok(&rig, &["explain", question]));
+    let words: Vec<&str> = [&["explain"], &question.split(' ').collect::<Vec<_>>()[..]].concat();
+    assert_eq!(ok(&rig, &words), ok(&rig, &["explain", question]), "with or without quotes");
+    expect("explain.json", &ok(&rig, &["explain", question, "--json"]));
+
+    let output = rig.run(&["explain", "198.18.0.9 > 203.0.113.300"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        text(&output.stderr),
+        "bifrost: \"203.0.113.300\" is not a destination: an address, a prefix or \"any\"\n  \
+         198.18.0.9 > 203.0.113.300\n               ^^^^^^^^^^^^^\n"
+    );
+    let output = rig.run(&["explain", "198.18.0.9 > 203.0.113.7 in eth9"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stderr), "bifrost: eth9 is not a port of Bifrost: ports are eth0, eth1\n");
+}
+
+#[test]
+fn trace_follows_packets() {
+    let rig = Rig::start("follow", Fake::default());
+    expect("trace.txt", &ok(&rig, &["trace", "udp 53", "--count", "2"]));
+    let lines = ok(&rig, &["trace", "--json", "--count", "2"]);
+    assert_eq!(lines.lines().count(), 4);
+    for line in lines.lines() {
+        document_names("trace", &serde_json::from_str(line).unwrap(), include_str!("../../docs/json.md"));
+    }
+    assert_eq!(rig.run(&["trace", "in", "eth9"]).status.code(), Some(1));
+    assert_eq!(rig.run(&["trace", "udpp"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_capture_opens_in_wireshark() {
+    let rig = Rig::start("capture", Fake::default());
+    let file = rig.directory.join("a.pcapng");
+    let args = ["capture", "udp 53", "-w", file.to_str().unwrap(), "--count", "4", "--at", "lookup4"];
+    let output = rig.run(&args);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), format!("4 packets written to {}\n", file.display()));
+    let fields = [
+        "frame.time_epoch",
+        "frame.interface_name",
+        "ip.src",
+        "ip.checksum.status",
+        "udp.dstport",
+        "frame.comment",
+    ];
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-o", "ip.check_checksum:TRUE", "-T", "fields", "-r"]).arg(&file);
+    for field in fields {
+        tshark.args(["-e", field]);
+    }
+    let output = tshark.output().expect("tshark is installed");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(
+        text(&output.stdout),
+        "1700000000.000000001\teth1\t198.18.0.9\t1\t53\tat lookup4\n\
+         1700000000.000000002\teth0\t198.18.0.9\t1\t53\tat lookup4\n\
+         1700000000.000000003\teth1\t198.18.0.9\t1\t53\tat lookup4\n\
+         1700000000.000000004\teth0\t198.18.0.9\t1\t53\tat lookup4\n"
+    );
+    let request = rig.fake.captured.lock().unwrap().clone().unwrap();
+    assert_eq!(
+        (request.filter.to_string(), request.at.as_deref(), request.snap),
+        ("udp 53".into(), Some("lookup4"), 65_535)
+    );
+}
+
+#[test]
+fn a_capture_flows_through_a_pipe_and_ends_on_ctrl_c() {
+    let rig = Rig::start("pipe", Fake::default());
+    let mut capture = Command::new(env!("CARGO_BIN_EXE_bifrost"))
+        .args(["--socket", rig.socket().to_str().unwrap(), "capture", "-w", "-"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = capture.stdout.take().unwrap();
+    let mut header = [0; 200];
+    out.read_exact(&mut header).unwrap(); // packets arrive while it runs
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(capture.id() as i32), nix::sys::signal::SIGINT)
+        .unwrap();
+    let mut rest = Vec::new();
+    out.read_to_end(&mut rest).unwrap();
+    let output = capture.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert!(text(&output.stderr).contains("packets written to -"), "{}", text(&output.stderr));
+    assert_eq!((header.len() + rest.len()) % 4, 0, "whole blocks");
+}
+
+#[test]
+fn a_capture_that_is_refused_makes_no_file() {
+    let rig = Rig::start("nofile", Fake::default());
+    let file = rig.directory.join("a.pcapng");
+    let output = rig.run(&["capture", "-w", file.to_str().unwrap(), "--at", "nowhere"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stderr), "bifrost: there is no element \"nowhere\"; see `bifrost show graph`\n");
+    assert!(!file.exists());
+}
+
+#[test]
+fn top_prints_lines_where_there_is_no_terminal() {
+    let rig = Rig::start("top", Fake::default());
+    let began = Instant::now();
+    let said = ok(&rig, &["top", "--interval", "0.2", "--seconds", "1"]);
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!((4..=8).contains(&said.lines().count()), "{said}");
+    assert!(
+        said.lines().all(|line| line.contains("routes 250,010") && line.contains("express 0 %")),
+        "{said}"
+    );
+}
+
+#[test]
+fn top_gives_the_terminal_back() {
+    let rig = Rig::start("terminal", Fake::default());
+    for (how, keys) in [("a key", "q"), ("ctrl-c", "\u{3}"), ("a signal", "")] {
+        // script(1) gives it a terminal, and writes all that it prints to its own output.
+        let command = format!("{} --socket {} top", env!("CARGO_BIN_EXE_bifrost"), rig.socket().display());
+        let end = if keys.is_empty() { "timeout -s TERM 2 " } else { "" };
+        let mut script = Command::new("script")
+            .args([
+                "-qec",
+                &format!("stty rows 30 cols 110; {end}{command}; echo back; stty -a"),
+                "/dev/null",
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("script(1) is installed");
+        let mut stdin = script.stdin.take().unwrap();
+        std::thread::sleep(Duration::from_millis(1_500));
+        let _ = std::io::Write::write_all(&mut stdin, keys.as_bytes());
+        drop(stdin);
+        let mut said = Vec::new();
+        BufReader::new(script.stdout.take().unwrap()).read_to_end(&mut said).unwrap();
+        script.wait().unwrap();
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.contains("express lane") && said.contains("eth0"), "{how}: {said}");
+        let after = said.rsplit("\u{1b}[?1049l").next().unwrap();
+        assert!(said.contains("\u{1b}[?1049l"), "{how}: the alternate screen is left");
+        assert!(
+            after.contains("back") && after.contains(" echo ") && after.contains(" icanon"),
+            "{how}: {after}"
+        );
+    }
+}
+
+#[test]
+fn without_a_daemon_it_says_what_to_do() {
+    let directory = directory("none");
+    let socket = directory.join("control.sock");
+    let output = bifrost(&["--socket", socket.to_str().unwrap(), "show", "ports"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        text(&output.stderr),
+        format!(
+            "bifrost: Bifrost is not running: nothing answers on {}\n  start it with `bifrost run` or `systemctl start \
+             bifrost`, or say where it listens with --socket\n",
+            socket.display()
+        )
+    );
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn without_permission_it_says_whose_the_socket_is() {
+    let rig = Rig::start("permission", Fake::default());
+    std::fs::set_permissions(&rig.directory, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+        .args([env!("CARGO_BIN_EXE_bifrost"), "--socket", rig.socket().to_str().unwrap(), "show", "ports"])
+        .output()
+        .expect("setpriv(1) is installed");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("you may not use") && said.contains("(root:root, mode 660)"), "{said}");
+    assert!(said.contains("join its group"), "{said}");
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_error() {
+    let rig = Rig::start("head", Fake { routes: 200_000, ..Fake::default() });
+    let mut show = Command::new(env!("CARGO_BIN_EXE_bifrost"))
+        .args(["--socket", rig.socket().to_str().unwrap(), "show", "routes"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(show.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert!(first.starts_with("10.0.0.0/32"));
+    let output = show.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_wrong_file_is_refused_and_a_sound_one_explained() {
+    let directory = directory("check");
+    let file = directory.join("router.toml");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, "[[port]]\nname = \"lo\"\nlane = \"expres\"\n").unwrap();
+    let message = format!(
+        "bifrost: {path}:3:8: lane cannot be \"expres\"\n  |\n3 | lane = \"expres\"\n  |        ^^^^^^^^\n  = expected: \
+         \"auto\", \"express\" or \"worker\"\n  = perhaps meant: \"express\"\n\n1 mistake; nothing was changed\n"
+    );
+    for args in [&["check", path][..], &["run", "-c", path], &["run", "-c", path, "--check"]] {
+        let output = bifrost(args);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), message.as_str()), "{args:?}");
+    }
+    std::fs::write(&file, "[[port]]\nname = \"lo\"\n[[port]]\nname = \"nothing*\"\n[workers]\ncores = [0]\n")
+        .unwrap();
+    for args in [&["check", path][..], &["run", "-c", path, "--check"]] {
+        let output = bifrost(args);
+        assert!(output.status.success());
+        assert_eq!(
+            text(&output.stdout),
+            format!(
+                "{path}: no mistakes\nport lo: lo\nport nothing*: no such interface now\nworkers on cores: 0\n"
+            )
+        );
+    }
+    std::fs::write(&file, b"[log]\nlevel = \"inf\xff\"\n").unwrap();
+    assert!(text(&bifrost(&["check", path]).stderr).contains(":2:13: this is not text in UTF-8"));
+    let output = bifrost(&["check", directory.join("none.toml").to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("none.toml: cannot read it: No such file"));
+    std::fs::write(&file, "").unwrap();
+    let output = bifrost(&["run", "-c", path]);
+    assert!(text(&output.stderr).contains("names no port: add a [[port]]"), "{}", text(&output.stderr));
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_is_exit_code_2() {
+    for args in [
+        &["shwo"][..],
+        &[],
+        &["show", "prots"],
+        &["run", "eth/0"],
+        &["run", "-c", "f", "eth0"],
+        &["show", "graph", "--dot", "--json"],
+        &["capture", "udp"],
+        &["trace", "--count", "0"],
+        &["top", "--interval", "0"],
+        &["explain"],
+    ] {
+        assert_eq!(bifrost(args).status.code(), Some(2), "{args:?}");
+    }
+    assert!(text(&bifrost(&["show", "prots"]).stderr).contains("ports"), "a near match");
+    assert_eq!(bifrost(&["--help"]).status.code(), Some(0));
+    assert_eq!(text(&bifrost(&["--version"]).stdout), concat!("bifrost ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn completions_and_manual_come_from_the_same_definitions() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = bifrost(&["completions", shell]);
+        assert!(output.status.success());
+        assert!(text(&output.stdout).contains("classifier"), "{shell}");
+    }
+    let script = bifrost(&["completions", "bash"]).stdout;
+    let directory = directory("man");
+    let file = directory.join("bifrost.bash");
+    std::fs::write(&file, script).unwrap();
+    assert!(Command::new("bash").arg("-n").arg(&file).status().unwrap().success());
+
+    let manual = directory.join("man1");
+    assert!(bifrost(&["man", manual.to_str().unwrap()]).status.success());
+    let pages: Vec<String> = std::fs::read_dir(&manual)
+        .unwrap()
+        .map(|page| page.unwrap().file_name().into_string().unwrap())
+        .collect();
+    for page in
+        ["bifrost.1", "bifrost-run.1", "bifrost-show-ports.1", "bifrost-explain.1", "bifrost-capture.1"]
+    {
+        assert!(pages.iter().any(|name| name == page), "{page} is not among {pages:?}");
+    }
+    let explain = std::fs::read_to_string(manual.join("bifrost-explain.1")).unwrap();
+    assert!(explain.contains("without sending one"));
+    std::fs::remove_dir_all(directory).unwrap();
+}

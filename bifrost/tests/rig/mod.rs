@@ -1,0 +1,379 @@
+//! A daemon that forwards nothing and always says the same, behind a real control socket.
+
+#![allow(dead_code)] // each test binary uses its own part
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bifrost::control::status::*;
+use bifrost::control::*;
+use ipnet::{IpNet, Ipv4Net};
+
+/// What the tests can set and see of the fake daemon.
+#[derive(Default)]
+pub struct Fake {
+    /// Routes in its table.
+    pub routes: u64,
+    /// Items that a trace or capture sends without a pause; 0: one packet every 10 ms.
+    pub flood: u64,
+    /// Observers that were told to go.
+    pub closed: Arc<AtomicU64>,
+    /// Requests for pages of routes.
+    pub pages: AtomicU64,
+    /// It answers nothing sensible.
+    pub broken: AtomicBool,
+    /// The last capture that was asked for.
+    pub captured: Mutex<Option<CaptureRequest>>,
+}
+
+/// The n-th route of the fake table: 10.0.0.0/32 and up.
+fn route(n: u64) -> RouteEntry {
+    let address = Ipv4Addr::from(0x0a00_0000 + n as u32);
+    RouteEntry {
+        prefix: IpNet::V4(Ipv4Net::new(address, 32).unwrap()),
+        origin: "bgp".into(),
+        table: 254,
+        metric: 20,
+        kind: RouteKind::Forward,
+        next_hops: vec![NextHop {
+            via: Some("198.18.0.1".parse().unwrap()),
+            dev: "eth0".into(),
+            weight: 1,
+            mac: Some("02:00:00:00:00:01".into()),
+            resolved: true,
+        }],
+        selected: true,
+        programmed: true,
+    }
+}
+
+impl Fake {
+    fn feed<T: Send + 'static>(&self, make: fn(u64) -> T) -> Feed<T> {
+        let (sender, listener) = feed(1024);
+        let (flood, closed) = (self.flood, self.closed.clone());
+        thread::spawn(move || {
+            let end = Instant::now() + Duration::from_secs(20);
+            for n in 1.. {
+                sender.send(make(n));
+                if sender.closed() {
+                    closed.fetch_add(1, Relaxed);
+                }
+                if sender.closed() || Instant::now() > end || (flood > 0 && n >= flood) {
+                    return;
+                }
+                if flood == 0 {
+                    thread::sleep(Duration::from_millis(10));
+                }
+            }
+        });
+        listener
+    }
+}
+
+impl Answer for Fake {
+    fn version(&self) -> Result<Version, String> {
+        Ok(Version {
+            version: "0.1.0".into(),
+            pid: 4711,
+            uptime_seconds: 187,
+            configuration: Some("/etc/bifrost/router.toml".into()),
+        })
+    }
+
+    fn ports(&self) -> Result<Vec<PortStatus>, String> {
+        if self.broken.load(Relaxed) {
+            return Err("the control thread does not answer".into());
+        }
+        let traffic = |packets| Traffic { packets, bytes: packets * 64 };
+        let eth0 = PortStatus {
+            name: "eth0".into(),
+            index: 0,
+            ifindex: 2,
+            state: PortState::Up,
+            mac: Some("02:00:00:00:00:10".into()),
+            mtu: 1500,
+            speed_mbps: Some(10_000),
+            driver: Some("veth".into()),
+            xdp_mode: Some(XdpMode::Native),
+            mode_reason: Some("copies: veth has no zero-copy".into()),
+            lane: Some(Lane::Express),
+            lane_reason: Some("auto: no zero-copy".into()),
+            redirect_target: true,
+            queues: vec![QueueStatus {
+                queue: 0,
+                worker: Some(0),
+                received: 12_000,
+                ..QueueStatus::default()
+            }],
+            received: Lanes { express: traffic(1_000_000), worker: traffic(12_000), linux: traffic(345) },
+            sent: Lanes { express: traffic(900_000), worker: traffic(11_000), linux: traffic(300) },
+            drops: 42,
+            rates: PortRates::default(),
+        };
+        Ok(vec![eth0, PortStatus { name: "eth1".into(), index: 1, ..PortStatus::default() }])
+    }
+
+    fn routes(
+        &self,
+        query: &RouteQuery,
+        after: Option<&RouteEntry>,
+        limit: usize,
+    ) -> Result<Vec<RouteEntry>, String> {
+        assert!(limit <= PAGE);
+        self.pages.fetch_add(1, Relaxed);
+        if let Some(address) = query.address {
+            let number = |address: IpAddr| match address {
+                IpAddr::V4(v4) => u64::from(u32::from(v4)).checked_sub(0x0a00_0000),
+                IpAddr::V6(_) => None,
+            };
+            let found = number(address).filter(|n| *n < self.routes).map(route);
+            return Ok(found.into_iter().filter(|_| after.is_none()).collect());
+        }
+        let start = after.map_or(0, |entry| match entry.prefix {
+            IpNet::V4(net) => u64::from(u32::from(net.addr())) - 0x0a00_0000 + 1,
+            IpNet::V6(_) => unreachable!("it has none"),
+        });
+        let within = |entry: &RouteEntry| query.within.is_none_or(|net| net.contains(&entry.prefix));
+        Ok((start..self.routes).map(route).filter(within).take(limit).collect())
+    }
+
+    fn neighbours(&self) -> Result<Vec<Neighbour>, String> {
+        Ok(vec![Neighbour {
+            address: "198.18.0.1".parse().unwrap(),
+            dev: "eth0".into(),
+            mac: Some("02:00:00:00:00:01".into()),
+            state: "reachable".into(),
+            used: true,
+        }])
+    }
+
+    fn drops(&self) -> Result<Vec<DropCount>, String> {
+        let count = |lane, port: Option<&str>, element: Option<&str>, reason: &str, packets| DropCount {
+            port: port.map(str::to_owned),
+            lane,
+            element: element.map(str::to_owned),
+            reason: reason.into(),
+            packets,
+            per_second: 0.0,
+        };
+        Ok(vec![
+            count(Lane::Worker, None, Some("check4"), "bad_checksum", 2),
+            count(Lane::Express, Some("eth0"), None, "no_route", 40),
+        ])
+    }
+
+    fn workers(&self) -> Result<Vec<WorkerStatus>, String> {
+        Ok(vec![WorkerStatus {
+            index: 0,
+            core: 1,
+            state: WorkerState::Polling,
+            queues: vec!["eth0/0".into(), "eth1/0".into()],
+            packets: 12_000,
+            batches: 1_000,
+            polls: 50_000,
+            wakeups: 7,
+            restarts: 0,
+            busy_ns: 1_500_000_000,
+            ..WorkerStatus::default()
+        }])
+    }
+
+    fn graph(&self) -> Result<Vec<GraphNode>, String> {
+        let edge = |output: &str, to: &str| GraphEdge { output: output.into(), to: to.into(), input: 0 };
+        Ok(vec![
+            GraphNode {
+                name: "check4".into(),
+                class: "CheckIpHeader4".into(),
+                packets: 12_000,
+                batches: 1_000,
+                cycles_per_packet: Some(11.25),
+                drops: 2,
+                edges: vec![edge("ok", "lookup4")],
+            },
+            GraphNode {
+                name: "lookup4".into(),
+                class: "Lookup4".into(),
+                packets: 11_998,
+                ..GraphNode::default()
+            },
+        ])
+    }
+
+    fn classifier(&self) -> Result<ClassifierStatus, String> {
+        let class = |class: &str, rate, passed, dropped| ClassStatus {
+            class: class.into(),
+            rate,
+            burst: rate / 5,
+            passed,
+            dropped,
+        };
+        Ok(ClassifierStatus {
+            local_addresses: 6,
+            classes: vec![class("routing", 20_000, 345, 0), class("icmp", 5_000, 10_000, 1_234)],
+        })
+    }
+
+    fn mirror(&self) -> Result<MirrorStatus, String> {
+        Ok(MirrorStatus {
+            source: "netlink+fpm".into(),
+            synced: true,
+            links: 4,
+            addresses: 6,
+            neighbours: 2,
+            next_hop_objects: 1,
+            routes: vec![
+                OriginCount { origin: "bgp".into(), ipv4: 200_000, ipv6: 50_000 },
+                OriginCount { origin: "kernel".into(), ipv4: 4, ipv6: 6 },
+            ],
+            unused_tables: vec![UnusedTable { table: 100, routes: 3 }],
+            messages: 250_123,
+            overruns: 1,
+            not_programmed: 0,
+            audit: AuditStatus {
+                passes: 12,
+                compared: 3_000_000,
+                differences: 1,
+                repaired: 1,
+                last_pass_seconds_ago: Some(4),
+            },
+            fpm: Some(FpmStatus {
+                listen: "127.0.0.1:2620".into(),
+                connected: true,
+                connections: 1,
+                frames: 900,
+            }),
+        })
+    }
+
+    fn summary(&self) -> Result<Summary, String> {
+        let lanes = self.ports().map(|ports| ports[0].received).unwrap_or_default();
+        Ok(Summary { lanes, routes: self.mirror()?.routes, synced: true })
+    }
+
+    fn explain(&self, question: &Question) -> Result<Vec<Step>, String> {
+        if question.input.as_deref() == Some("eth9") {
+            return Err("eth9 is not a port of Bifrost: ports are eth0, eth1".into());
+        }
+        let step = |step: &str, decision: &str, detail: &str| Step {
+            step: step.into(),
+            decision: decision.into(),
+            detail: detail.into(),
+        };
+        Ok(vec![
+            step("port", "arrives by eth0", "express lane: auto, no zero-copy"),
+            step("lookup4", "203.0.113.0/24", "bgp, metric 20\nvia 198.18.0.1 dev eth1"),
+            step("transmit", "sent by eth1", ""),
+        ])
+    }
+
+    fn trace(&self, request: &TraceRequest) -> Result<Feed<TraceStep>, String> {
+        if request.filter.input.as_deref() == Some("eth9") {
+            return Err("eth9 is not a port of Bifrost: ports are eth0, eth1".into());
+        }
+        // Two steps a packet.
+        Ok(self.feed(|n| TraceStep {
+            packet: n.div_ceil(2),
+            time_ns: 1_700_000_000_000_001_000,
+            worker: 0,
+            input: "eth0".into(),
+            element: if n % 2 == 1 { "lookup4".into() } else { "transmit".into() },
+            packet_summary: "198.18.0.9 > 203.0.113.7 udp 4000:53 ttl 64 len 60".into(),
+            fate: (n % 2 == 0).then(|| "sent by eth1".into()),
+        }))
+    }
+
+    fn capture(&self, request: &CaptureRequest) -> Result<Feed<CapturedPacket>, String> {
+        if request.at.as_deref() == Some("nowhere") {
+            return Err("there is no element \"nowhere\"; see `bifrost show graph`".into());
+        }
+        *self.captured.lock().unwrap() = Some(request.clone());
+        Ok(self.feed(|n| {
+            // Ethernet, IPv4, UDP 4000 > 53, with a right header checksum.
+            let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+            frame.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0x00, 0x00, 198, 18, 0, 9, 203, 0, 113, 7]);
+            frame.extend([0x0f, 0xa0, 0, 53, 0, 8, 0, 0]);
+            let sum: u32 = frame[14..34].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+            let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+            frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+            CapturedPacket {
+                time_ns: 1_700_000_000_000_000_000 + n,
+                input: if n % 2 == 0 { "eth0".into() } else { "eth1".into() },
+                element: "lookup4".into(),
+                length: frame.len() as u32,
+                frame,
+            }
+        }))
+    }
+}
+
+/// The fake behind a socket in a directory of its own.
+pub struct Rig {
+    pub fake: Arc<Fake>,
+    pub server: Option<Server>,
+    pub directory: PathBuf,
+}
+
+impl Rig {
+    pub fn start(name: &str, fake: Fake) -> Rig {
+        let directory = directory(name);
+        let fake = Arc::new(fake);
+        let server = Server::start(&access(directory.join("control.sock")), fake.clone()).unwrap();
+        Rig { fake, server: Some(server), directory }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join("control.sock")
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(&self.socket()).unwrap()
+    }
+
+    /// Runs the program against this daemon.
+    pub fn run(&self, args: &[&str]) -> Output {
+        bifrost(&[&["--socket", self.socket().to_str().unwrap()], args].concat())
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        drop(self.server.take());
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+pub fn access(socket: PathBuf) -> Access {
+    Access { socket, mode: 0o660, group: None }
+}
+
+/// A fresh directory.
+pub fn directory(name: &str) -> PathBuf {
+    let directory = std::env::temp_dir().join(format!("bifrost-test-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+/// Runs the program.
+pub fn bifrost(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bifrost")).args(args).output().unwrap()
+}
+
+/// What a program printed.
+pub fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Waits until a condition holds.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(15);
+    while !condition() {
+        assert!(Instant::now() < end, "never: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}

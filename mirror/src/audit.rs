@@ -6,7 +6,6 @@
 //! is repaired, counted, and told in the log with what it was.
 
 use crate::model::Model;
-use crate::netlink::request::What;
 use crate::programmer::{self, Programmer};
 use crate::reading::Subject;
 use fib::{NextHopId, Tables};
@@ -180,19 +179,4 @@ impl Audit {
         }
         programmer.set_written([tables.len4(), tables.len6()]);
     }
-}
-
-/// What must be read to look at these subjects again.
-pub(crate) fn steps_for(suspects: &HashSet<Subject>) -> HashSet<What> {
-    suspects
-        .iter()
-        .map(|subject| match subject {
-            Subject::Link(_) => What::Links,
-            Subject::Address(..) => What::Addresses,
-            Subject::Neighbour(..) => What::Neighbours,
-            Subject::Object(_) => What::Objects,
-            Subject::Prefix(IpNet::V4(_)) => What::Routes4,
-            Subject::Prefix(IpNet::V6(_)) => What::Routes6,
-        })
-        .collect()
 }

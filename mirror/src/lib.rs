@@ -28,6 +28,7 @@ pub mod origin;
 mod programmer;
 mod reading;
 mod resolver;
+pub mod show;
 mod status;
 
 pub use fpm::{FpmError, FpmOptions};

@@ -8,11 +8,11 @@ use crate::netlink::socket::{Notifications, Received, Requests};
 use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route};
 use crate::origin::Origins;
 use crate::programmer::Programmer;
-use crate::reading::{Progress, Purpose, Reading, Subject};
+use crate::reading::{Progress, Purpose, Reading, Subject, steps_for};
 use crate::resolver::Resolver;
 use fib::{FibError, PortId, Tables};
 use ipnet::IpNet;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 const HEARD_AT_ONCE: usize = 64;
 /// Pause before a reread that an event asks for: such events come in groups.
 const REREAD_AFTER: Duration = Duration::from_millis(100);
+/// Reads of what keeps changing while it is read.
+const ATTEMPTS: u32 = 8;
 /// Pause between two calls of the resolver and the retries.
 const TICK: Duration = Duration::from_millis(250);
 /// Prefixes that one step of the sweep after zebra's telling looks at.
@@ -109,6 +111,7 @@ pub struct Mirror {
     reading: Option<Reading>,
     wanted: BTreeSet<What>,
     read_at: Instant,
+    unsure: Option<Unsure>,
     expiry: Option<Instant>,
     pub(crate) audit: Option<Audit>,
     pub(crate) resolver: Resolver,
@@ -118,6 +121,13 @@ pub struct Mirror {
     pub(crate) counters: Counters,
     pub(crate) loaded: bool,
     next_tick: Instant,
+}
+
+/// What changed while it was read, and must be read again.
+struct Unsure {
+    subjects: HashSet<Subject>,
+    at: Instant,
+    attempt: u32,
 }
 
 /// The walk that removes what zebra did not tell again.
@@ -146,6 +156,7 @@ impl Mirror {
             reading: None,
             wanted: What::ALL.into(),
             read_at: now,
+            unsure: None,
             expiry: None,
             audit: options.audit_interval.map(|interval| Audit::new(interval, now)),
             resolver: Resolver::new(options.resolve_rate, now),
@@ -178,7 +189,12 @@ impl Mirror {
 
     /// Whether Linux's tables have been read whole and the plane's hold all of it.
     pub fn ready(&self) -> bool {
-        self.loaded && self.reading.is_none() && self.wanted.is_empty() && self.programmer.idle()
+        self.loaded && !self.loads() && self.programmer.idle()
+    }
+
+    /// Whether a load is under way or due.
+    fn loads(&self) -> bool {
+        self.reading.as_ref().is_some_and(Reading::loads) || self.unsure.is_some() || !self.wanted.is_empty()
     }
 
     /// Makes an interface Bifrost's: routes by it are forwarded from now on. Give the port to the tables first.
@@ -261,6 +277,7 @@ impl Mirror {
         self.notifications =
             Notifications::open(self.options.receive_buffer).map_err(MirrorError::Netlink)?;
         self.reading = None;
+        self.unsure = None;
         self.want(What::ALL);
         Ok(())
     }
@@ -304,6 +321,13 @@ impl Mirror {
             self.abandon_comparison();
             self.reading = Some(Reading::new(Purpose::Load, std::mem::take(&mut self.wanted)));
         }
+        if self.reading.as_ref().is_none_or(|reading| !reading.loads()) {
+            if let Some(unsure) = self.unsure.as_mut().filter(|unsure| unsure.at <= Instant::now()) {
+                let subjects = std::mem::take(&mut unsure.subjects);
+                self.abandon_comparison();
+                self.reading = Some(Reading::again(subjects));
+            }
+        }
         let Some(reading) = self.reading.as_mut().filter(|reading| reading.loads()) else {
             return Ok(false);
         };
@@ -312,7 +336,9 @@ impl Mirror {
             Ok(Progress::Drain) => Ok(true),
             Ok(Progress::Done) => {
                 let ticks = reading.first_expiry;
+                let unsure = std::mem::take(&mut reading.unsure);
                 self.expect_expiry(ticks);
+                self.read_again(unsure);
                 self.reading = None;
                 self.counters.rereads += u64::from(self.loaded);
                 self.loaded = true;
@@ -324,9 +350,20 @@ impl Mirror {
                 tracing::warn!(%error, "reading Linux's tables failed; trying again");
                 let remaining = reading.remaining();
                 self.reading = None;
+                self.unsure = None;
                 self.want(remaining);
                 Ok(false)
             }
+        }
+    }
+
+    /// Reads again what changed while it was read; what keeps changing is left to the audit in the end.
+    fn read_again(&mut self, mut subjects: HashSet<Subject>) {
+        let (attempt, earlier) =
+            self.unsure.take().map_or((0, HashSet::new()), |u| (u.attempt + 1, u.subjects));
+        subjects.extend(earlier);
+        if !subjects.is_empty() && attempt < ATTEMPTS {
+            self.unsure = Some(Unsure { subjects, at: Instant::now() + REREAD_AFTER, attempt });
         }
     }
 
@@ -349,12 +386,12 @@ impl Mirror {
 
     /// A slice of the audit; whether more of the round waits.
     fn audit(&mut self, now: Instant, deadline: Instant, tables: &mut Tables) -> Result<bool, MirrorError> {
+        if !self.loaded || self.loads() {
+            return Ok(false);
+        }
         let Some(audit) = &mut self.audit else {
             return Ok(false);
         };
-        if !self.loaded || !self.wanted.is_empty() || self.reading.as_ref().is_some_and(Reading::loads) {
-            return Ok(false);
-        }
         match &mut audit.stage {
             Stage::Waiting(until) if *until > now => return Ok(false),
             Stage::Waiting(_) => {
@@ -364,7 +401,7 @@ impl Mirror {
             Stage::Suspecting(until, _) if *until > now => return Ok(false),
             Stage::Suspecting(_, suspects) => {
                 let suspects = std::mem::take(suspects);
-                let steps = audit::steps_for(&suspects);
+                let steps = steps_for(&suspects);
                 self.reading = Some(Reading::new(Purpose::Confirm(suspects), steps));
                 audit.stage = Stage::Confirming;
             }

@@ -1,9 +1,11 @@
 //! Reading whole tables of Linux, to load them, or to compare.
 //!
 //! A read must agree with the notifications that arrive meanwhile. The rule: subscribe first, then dump; what a
-//! notification *touched* since the dump began is right already, and what the dump says of it is passed over. All else
-//! did not change while the dump ran, so the dump is right about it, and what it did not mention is gone. Before
-//! that last conclusion the notifications are drained once more.
+//! notification *touched* since the dump began is passed over, because the dump may be older or newer than it. All
+//! else did not change while the dump ran, so the dump is right about it, and what it did not mention is gone. Before
+//! that last conclusion the notifications are drained once more. What was touched is right if the model was right
+//! about it before, and a load happens when that is in doubt: so it is left as *unsure*, and read again by itself,
+//! until it was read once without being touched.
 //!
 //! The same walk serves three purposes. *Load* makes the model equal to what is read. *Compare* repairs nothing, and
 //! collects suspects. *Confirm* reads again, some time after, and only what then still differs counts as a difference:
@@ -58,6 +60,10 @@ pub(crate) struct Reading {
     steps: BTreeSet<What>,
     current: Option<Step>,
     touched: HashSet<Subject>,
+    /// Load: only these are looked at.
+    only: Option<HashSet<Subject>>,
+    /// Load: what was touched, and must be read again.
+    pub unsure: HashSet<Subject>,
     /// Compare: what differed.
     pub suspects: HashSet<Subject>,
     /// Confirm: what differed still, in words.
@@ -90,10 +96,18 @@ impl Reading {
             steps: steps.into_iter().collect(),
             current: None,
             touched: HashSet::new(),
+            only: None,
+            unsure: HashSet::new(),
             suspects: HashSet::new(),
             differences: Vec::new(),
             first_expiry: None,
         }
+    }
+
+    /// A load of what an earlier load left unsure.
+    pub fn again(unsure: HashSet<Subject>) -> Reading {
+        let steps = steps_for(&unsure);
+        Reading { only: Some(unsure), ..Reading::new(Purpose::Load, steps) }
     }
 
     /// Whether it makes the model equal to what is read.
@@ -130,6 +144,9 @@ impl Reading {
             self.current = Some(step);
             return Ok(progress);
         }
+        let only = &self.only;
+        let looked_at = |subject: &&Subject| only.as_ref().is_none_or(|only| only.contains(subject));
+        self.unsure.extend(self.touched.iter().filter(looked_at));
         if matches!(step.what, What::Routes4 | What::Routes6) && self.loads() {
             model.routes.set_other_tables(step.what == What::Routes6, step.other_tables);
         }
@@ -248,7 +265,11 @@ impl Reading {
         says: impl FnOnce() -> String,
     ) -> bool {
         step.seen.insert(subject);
-        !agrees && !self.touched.contains(&subject) && self.found(subject, || format!("Linux has {}", says()))
+        !agrees && !self.passes_over(&subject) && self.found(subject, || format!("Linux has {}", says()))
+    }
+
+    fn passes_over(&self, subject: &Subject) -> bool {
+        self.touched.contains(subject) || self.only.as_ref().is_some_and(|only| !only.contains(subject))
     }
 
     /// Something differs: whether to repair it.
@@ -294,7 +315,7 @@ impl Reading {
             return;
         };
         let subject = Subject::Prefix(prefix);
-        if self.touched.contains(&subject) {
+        if self.passes_over(&subject) {
             step.group.drain(..).for_each(|route| model.routes.targets.release(route.target));
             return;
         }
@@ -334,7 +355,7 @@ impl Reading {
         }
         let gone: Vec<Subject> = subjects(step.what, model)
             .into_iter()
-            .filter(|subject| !step.seen.contains(subject) && !self.touched.contains(subject))
+            .filter(|subject| !step.seen.contains(subject) && !self.passes_over(subject))
             .collect();
         for subject in gone {
             if !self.found(subject, || format!("Linux no longer has {subject:?}")) {
@@ -362,7 +383,7 @@ impl Reading {
         let (gone, last) = model.routes.unseen(ipv6, Source::Netlink, after, SWEEP);
         for (prefix, table) in gone {
             let subject = Subject::Prefix(prefix);
-            if self.touched.contains(&subject) {
+            if self.passes_over(&subject) {
                 continue;
             }
             if self.found(subject, || format!("Linux no longer has {prefix} in {}", table.name())) {
@@ -394,4 +415,19 @@ fn subjects(what: What, model: &Model) -> Vec<Subject> {
         }
         What::Netconf4 | What::Netconf6 | What::Routes4 | What::Routes6 => Vec::new(),
     }
+}
+
+/// What must be read to look at these subjects again.
+pub(crate) fn steps_for(suspects: &HashSet<Subject>) -> BTreeSet<What> {
+    suspects
+        .iter()
+        .map(|subject| match subject {
+            Subject::Link(_) => What::Links,
+            Subject::Address(..) => What::Addresses,
+            Subject::Neighbour(..) => What::Neighbours,
+            Subject::Object(_) => What::Objects,
+            Subject::Prefix(IpNet::V4(_)) => What::Routes4,
+            Subject::Prefix(IpNet::V6(_)) => What::Routes6,
+        })
+        .collect()
 }

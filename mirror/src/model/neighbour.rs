@@ -79,6 +79,13 @@ impl Neighbours {
         range.map(|(&(address, ifindex), neighbour)| (ifindex, address, neighbour))
     }
 
+    /// Those behind `after`, in order of address and interface.
+    pub fn after(&self, after: Option<(IpAddr, u32)>) -> impl Iterator<Item = (u32, IpAddr, &Neighbour)> {
+        let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        let range = self.0.range((from, std::ops::Bound::Unbounded));
+        range.map(|(&(address, ifindex), neighbour)| (ifindex, address, neighbour))
+    }
+
     /// How many.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -78,6 +78,8 @@ impl Default for Routes {
 pub enum Effect {
     /// The prefix's routes changed.
     Changed,
+    /// The prefix's routes changed, and Linux may have dropped another of them without saying so.
+    Doubtful,
     /// They already were so.
     Known,
     /// A withdrawal of what is not here.
@@ -189,13 +191,16 @@ impl Routes {
         } else {
             same_target
         };
-        match replaced {
+        // A multipath route that replaces one of another sort is told like a new one.
+        let doubtful = joins && replaced.is_none() && list.iter().any(equal);
+        let effect = match replaced {
             Some(at) => self.replace(prefix, at, route),
             None => {
                 let sorted = list.partition_point(|old| old.rank() <= route.rank());
                 self.insert(prefix, sorted, route)
             }
-        }
+        };
+        if doubtful { Effect::Doubtful } else { effect }
     }
 
     /// Whether equal IPv6 routes join with this one to a multipath route (`rt6_qualify_for_ecmp`).

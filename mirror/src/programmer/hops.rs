@@ -176,9 +176,17 @@ fn content(
     for (key, weight, takes_part) in ways {
         let adjacency = adjacencies.acquire(key, id, model, tables)?;
         keys.push(key);
-        if takes_part {
-            paths.push(Path { adjacency, weight });
+        if !takes_part {
+            continue;
         }
+        match paths.iter_mut().find(|path: &&mut Path| path.adjacency == adjacency) {
+            Some(path) => path.weight = path.weight.saturating_add(weight),
+            None => paths.push(Path { adjacency, weight }),
+        }
+    }
+    // As the tables tell it back: a single path has no weight to speak of.
+    if let [only] = paths.as_mut_slice() {
+        only.weight = 1;
     }
     Ok(NextHop::Forward(paths))
 }

@@ -1,0 +1,246 @@
+//! Answers for `show routes`, `show neighbours` and `explain`. The names of the fields are stable.
+//!
+//! A full table is shown in pages: each call looks at a bounded number of prefixes and says where to go on, so the
+//! control thread can answer a slow reader between its other work.
+
+use crate::mirror::Mirror;
+use crate::model::{Neighbour, Path, Route, Source, Table, Target, Ways, host};
+use crate::programmer::{self, Recipe};
+use fib::Tables;
+use ipnet::IpNet;
+use serde::Serialize;
+use std::net::IpAddr;
+use wire::Mac;
+
+/// Prefixes that one page looks at, whether they pass the filter or not.
+const LOOKED_AT: usize = 20_000;
+
+/// Which routes to show. The default shows all of table `main`.
+#[derive(Clone, Debug, Default)]
+pub struct RouteFilter {
+    /// Only prefixes inside this one, itself included.
+    pub within: Option<IpNet>,
+    /// Only IPv6 (`true`) or IPv4 (`false`).
+    pub ipv6: Option<bool>,
+    /// Only of this origin (`RTPROT_*`; [`crate::origin::Origins::number`]).
+    pub origin: Option<u8>,
+    /// Table `local` too.
+    pub local: bool,
+}
+
+/// A route, and what the plane does with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RouteLine {
+    /// Destination.
+    pub prefix: IpNet,
+    /// `main` or `local`.
+    pub table: &'static str,
+    /// Who made it.
+    pub origin: String,
+    /// Who told it: `netlink` or `fpm`.
+    pub source: &'static str,
+    /// `unicast`, `local`, `blackhole`...
+    pub kind: &'static str,
+    /// Priority, lowest wins.
+    pub metric: u32,
+    /// Path MTU it sets; 0 = none.
+    pub mtu: u32,
+    /// The next-hop object it names.
+    pub object: Option<u32>,
+    /// Ways out.
+    pub ways: Vec<Way>,
+    /// Linux uses it for its prefix, before the others.
+    pub best: bool,
+    /// For the best: what the tables do: `forward`, `local`, `resolve` (connected network), `blackhole`,
+    /// `unreachable`, `prohibit`, `no route` or `linux`; `missing` when the tables have no room. `None` for the others.
+    pub programmed: Option<&'static str>,
+    /// For the best: the next hop's number in the tables.
+    pub next_hop: Option<u32>,
+}
+
+/// One way out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Way {
+    /// The next router; `None` = on the link.
+    pub gateway: Option<IpAddr>,
+    /// The interface's name, or its number when it is gone.
+    pub device: String,
+    /// Share.
+    pub weight: u32,
+    /// State of the gateway's neighbour entry; `None` when there is none.
+    pub neighbour: Option<&'static str>,
+    /// The gateway's Ethernet address.
+    pub mac: Option<Mac>,
+    /// The interface is Bifrost's.
+    pub bound: bool,
+}
+
+/// A neighbour, and whether the plane sends to it by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NeighbourLine {
+    /// Address.
+    pub address: IpAddr,
+    /// Interface.
+    pub device: String,
+    /// Ethernet address.
+    pub mac: Option<Mac>,
+    /// As `ip neighbour` says it.
+    pub state: &'static str,
+    /// The interface is Bifrost's and the neighbour resolved.
+    pub usable: bool,
+    /// It has an entry of its own in the tables.
+    pub programmed: bool,
+}
+
+/// How a decision came about, for `explain`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// The route that decides.
+    pub route: RouteLine,
+    /// Set when the destination is a known host on that route's network, with an entry of its own.
+    pub host: Option<NeighbourLine>,
+}
+
+impl Mirror {
+    /// The next page of routes behind `after`; and where the page after it starts, `None` at the end. A page may be
+    /// empty and not the last.
+    pub fn routes_page(
+        &self,
+        tables: &Tables,
+        filter: &RouteFilter,
+        after: Option<IpNet>,
+        limit: usize,
+    ) -> (Vec<RouteLine>, Option<IpNet>) {
+        let routes = &self.model.routes;
+        let mut lines = Vec::new();
+        let walk: Box<dyn Iterator<Item = (IpNet, &[Route])>> = match filter.within {
+            Some(within) => Box::new(routes.within(within, after)),
+            None => Box::new(routes.after(after)),
+        };
+        for (looked_at, (prefix, list)) in walk.enumerate() {
+            if filter.ipv6.is_none_or(|ipv6| ipv6 == prefix.addr().is_ipv6()) {
+                let passes = |line: &&Route| {
+                    filter.origin.is_none_or(|origin| origin == line.origin)
+                        && (filter.local || line.table == Table::Main)
+                };
+                lines.extend(list.iter().filter(passes).map(|route| self.line(tables, prefix, list, route)));
+            }
+            if lines.len() >= limit || looked_at >= LOOKED_AT {
+                return (lines, Some(prefix));
+            }
+        }
+        (lines, None)
+    }
+
+    /// The routes of the longest prefix that covers all of `prefix` (itself, if it has routes), best first.
+    pub fn routes_for(&self, tables: &Tables, prefix: IpNet) -> Vec<RouteLine> {
+        let routes = &self.model.routes;
+        let mut covering =
+            routes.covering(prefix.addr()).filter(|(cover, _)| cover.prefix_len() <= prefix.prefix_len());
+        covering.next().map_or(Vec::new(), |(cover, list)| {
+            list.iter().map(|route| self.line(tables, cover, list, route)).collect()
+        })
+    }
+
+    /// What decides about packets for `address`; `None` = no route.
+    pub fn explain(&self, tables: &Tables, address: IpAddr) -> Option<Explanation> {
+        let (prefix, route) = self.programmer.covering(address, &self.model)?;
+        let list = self.model.routes.at(&prefix);
+        let own = host(address);
+        let host = match self.programmer.desired(own, &self.model) {
+            Some(Recipe::Host { ifindex, .. }) => self
+                .model
+                .neighbours
+                .find(ifindex, address)
+                .map(|neighbour| self.neighbour_line(tables, ifindex, address, neighbour)),
+            _ => None,
+        };
+        Some(Explanation { route: self.line(tables, prefix, list, route), host })
+    }
+
+    /// All neighbours that Linux knows, by address, behind `after`, and where to go on.
+    pub fn neighbours_page(
+        &self,
+        tables: &Tables,
+        after: Option<(IpAddr, u32)>,
+        limit: usize,
+    ) -> (Vec<NeighbourLine>, Option<(IpAddr, u32)>) {
+        let mut walk = self.model.neighbours.after(after);
+        let mut lines = Vec::new();
+        for (ifindex, address, neighbour) in walk.by_ref() {
+            lines.push(self.neighbour_line(tables, ifindex, address, neighbour));
+            if lines.len() >= limit {
+                return (lines, Some((address, ifindex)));
+            }
+        }
+        (lines, None)
+    }
+
+    fn neighbour_line(
+        &self,
+        tables: &Tables,
+        ifindex: u32,
+        address: IpAddr,
+        neighbour: &Neighbour,
+    ) -> NeighbourLine {
+        let bound = self.programmer.port(ifindex).is_some();
+        NeighbourLine {
+            address,
+            device: self.device(ifindex),
+            mac: neighbour.mac,
+            state: neighbour.state_name(),
+            usable: bound && neighbour.usable().is_some(),
+            programmed: programmer::at(tables, host(address)).is_some(),
+        }
+    }
+
+    fn line(&self, tables: &Tables, prefix: IpNet, list: &[Route], route: &Route) -> RouteLine {
+        let best =
+            self.programmer.best(&prefix, list, &self.model).is_some_and(|best| std::ptr::eq(best, route));
+        let next_hop = programmer::at(tables, prefix).filter(|_| best);
+        let target = self.model.routes.targets().at(route.target);
+        let ways = match self.model.objects.ways(target) {
+            Ways::Paths(paths) => paths.iter().map(|path| self.way(path)).collect(),
+            Ways::Blackhole => Vec::new(),
+        };
+        RouteLine {
+            prefix,
+            table: route.table.name(),
+            origin: self.origins.name(route.origin),
+            source: match route.source {
+                Source::Netlink => "netlink",
+                Source::Fpm => "fpm",
+            },
+            kind: route.kind.name(),
+            metric: route.metric,
+            mtu: route.mtu,
+            object: match target {
+                Target::Object(_, id) => Some(*id),
+                Target::Paths(_) => None,
+            },
+            ways,
+            best,
+            programmed: best.then(|| match next_hop {
+                Some(id) => programmer::says(&tables.next_hop(id)),
+                None => "missing",
+            }),
+            next_hop: next_hop.map(|id| id.0),
+        }
+    }
+
+    fn way(&self, path: &Path) -> Way {
+        let neighbour = path.gateway.and_then(|gateway| self.model.neighbours.find(path.ifindex, gateway));
+        Way {
+            gateway: path.gateway,
+            device: self.device(path.ifindex),
+            weight: path.weight,
+            neighbour: neighbour.map(|neighbour| neighbour.state_name()),
+            mac: neighbour.and_then(|neighbour| neighbour.mac),
+            bound: self.programmer.port(path.ifindex).is_some(),
+        }
+    }
+
+    fn device(&self, ifindex: u32) -> String {
+        self.model.links.by_index(ifindex).map_or_else(|| ifindex.to_string(), |link| link.name.clone())
+    }
+}

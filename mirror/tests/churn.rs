@@ -1,0 +1,287 @@
+//! Thousands of changes, lost messages, and random operations: in the end the tables equal Linux's.
+
+mod world;
+
+use fib::{Capacity, NextHop, NextHopId};
+use mirror::Options;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+use world::{World, batch, batch_start, ip, ip_says, quiet};
+
+/// xorshift: the same operations in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// Random route commands over few prefixes, so that they meet.
+fn operations(random: &mut Random, count: usize) -> String {
+    let mut text = String::new();
+    for _ in 0..count {
+        let verb =
+            ["add", "add", "append", "prepend", "replace", "replace", "del", "del"][random.below(8) as usize];
+        let ipv6 = random.below(2) == 1;
+        let length = if ipv6 { 32 + random.below(97) } else { 12 + random.below(21) };
+        let prefix = if ipv6 {
+            format!("2001:db9:{:x}::/{length}", (1 + random.below(3)) << random.below(14))
+        } else {
+            let bits = (100u32 << 24 | (random.below(1 << 24) as u32)) & (u32::MAX << (32 - length.min(16)));
+            format!("{}/{length}", std::net::Ipv4Addr::from(bits & (u32::MAX << (32 - length))))
+        };
+        let verb = if ipv6 && verb == "prepend" { "append" } else { verb };
+        let gateway = |random: &mut Random| {
+            let (link, host) = (random.below(2), 2 + random.below(4));
+            if ipv6 { format!("2001:db8:{link}::{host}") } else { format!("10.0.{link}.{host}") }
+        };
+        let target = match random.below(12) {
+            0 => "blackhole".to_string(),
+            1 => "unreachable".to_string(),
+            2 => "object".to_string(),
+            3 | 4 => "multi".to_string(),
+            5 => "device".to_string(),
+            _ => "via".to_string(),
+        };
+        let metric = [10, 20, 1024][random.below(3) as usize];
+        let _ = match target.as_str() {
+            "blackhole" | "unreachable" => {
+                writeln!(text, "route {verb} {target} {prefix} metric {metric}")
+            }
+            "object" => {
+                writeln!(text, "route {verb} {prefix} nhid {} metric {metric}", 4 + 2 * u8::from(ipv6))
+            }
+            "multi" => writeln!(
+                text,
+                "route {verb} {prefix} metric {metric} nexthop via {} nexthop via {} weight 2",
+                gateway(random),
+                gateway(random)
+            ),
+            "device" => writeln!(text, "route {verb} {prefix} dev p{} metric {metric}", random.below(2)),
+            _ => writeln!(text, "route {verb} {prefix} via {} metric {metric}", gateway(random)),
+        };
+    }
+    text
+}
+
+fn objects() {
+    ip("nexthop add id 4 via 10.0.0.3 dev p0");
+    ip("nexthop add id 6 via 2001:db8:1::3 dev p1");
+}
+
+#[test]
+fn after_random_operations_the_model_equals_linux() {
+    for seed in 1..=4 {
+        let mut world = World::small(quiet());
+        objects();
+        let mut random = Random(seed * 0x9e37_79b9);
+        for _ in 0..3 {
+            let mut child = batch_start(&operations(&mut random, 4000));
+            while child.try_wait().unwrap().is_none() {
+                world.turn();
+            }
+            world.settle();
+            world.assert_equal_to_linux();
+        }
+        let status = world.mirror.status();
+        assert_eq!((status.overflows, status.malformed, status.refused), (0, 0, 0));
+    }
+}
+
+#[test]
+fn lost_messages_lead_to_a_full_reread() {
+    let options = Options { receive_buffer: 4096, audit_interval: None, ..Options::default() };
+    let mut world = World::small(options);
+    objects();
+    let mut random = Random(77);
+    batch(&operations(&mut random, 3000));
+    // Half-way read anew, more arrives.
+    world.turn();
+    let mut child = batch_start(&operations(&mut random, 3000));
+    while child.try_wait().unwrap().is_none() {
+        world.turn();
+    }
+    world.settle();
+    assert!(world.mirror.status().overflows > 0);
+    assert!(world.mirror.status().rereads > 0);
+    world.assert_equal_to_linux();
+}
+
+#[test]
+fn the_decision_is_the_one_that_linux_takes() {
+    let mut world = World::small(quiet());
+    objects();
+    for port in ["p0", "p1"] {
+        std::fs::write(format!("/proc/sys/net/ipv4/conf/{port}/forwarding"), "1").unwrap();
+        let link = &port[1..];
+        for host in 2..6 {
+            ip(&format!("neigh add 10.0.{link}.{host} lladdr 02:00:00:00:0{link}:0{host} dev {port}"));
+            ip(&format!("neigh add 2001:db8:{link}::{host} lladdr 02:00:00:00:0{link}:0{host} dev {port}"));
+        }
+    }
+    let mut random = Random(4242);
+    batch(&operations(&mut random, 2500));
+    world.settle();
+    let mut forwarded = 0;
+    for _ in 0..600 {
+        let address = match random.below(3) {
+            0 => format!("2001:db9:{:x}::{:x}", (1 + random.below(3)) << random.below(14), random.below(9)),
+            1 => format!("10.0.{}.{}", random.below(2), random.below(8)),
+            _ => std::net::Ipv4Addr::from(100u32 << 24 | (random.below(1 << 24) as u32)).to_string(),
+        };
+        forwarded += usize::from(compare_with_linux(&world, &address));
+    }
+    assert!(forwarded > 200, "only {forwarded} of the addresses are forwarded");
+}
+
+/// `ip route get` and the tables must agree; whether the packet is forwarded.
+fn compare_with_linux(world: &World, address: &str) -> bool {
+    let decision = world.decision(address);
+    let Some(answer) = ip_says(&format!("route get {address}")) else {
+        // No route, blackhole, unreachable...: an error.
+        let drops = matches!(decision, NextHop::None | NextHop::Blackhole | NextHop::Unreachable);
+        assert!(drops, "{address}: Linux drops, the tables say {decision:?}");
+        return false;
+    };
+    let words: Vec<&str> = answer.split_whitespace().collect();
+    let after = |word: &str| words.iter().position(|w| *w == word).map(|at| words[at + 1]);
+    let device = after("dev").unwrap();
+    match words[0] {
+        "local" | "broadcast" => {
+            assert_eq!(decision, NextHop::Local, "{address}: {answer}");
+            return false;
+        }
+        "blackhole" | "unreachable" | "prohibit" => {
+            let drops = matches!(decision, NextHop::None | NextHop::Blackhole | NextHop::Unreachable);
+            assert!(drops, "{address}: {answer} {decision:?}");
+            return false;
+        }
+        _ => {}
+    }
+    let gateway = after("via").unwrap_or(address);
+    let port: u16 = device[1..].parse().unwrap();
+    match &decision {
+        NextHop::Glean(glean) => assert_eq!((glean.0, gateway), (port, address), "{answer}"),
+        NextHop::Punt => assert!(answer.contains(" dev p"), "{answer}"),
+        NextHop::Forward(_) => {
+            let host: Option<u8> = gateway.rsplit(['.', ':']).next().and_then(|last| last.parse().ok());
+            let mac = host.filter(|host| (2..6).contains(host)).map(|host| [2, 0, 0, 0, port as u8, host]);
+            assert!(
+                world.ways(address).contains(&(port, mac)),
+                "{address}: {answer} {:?}",
+                world.ways(address)
+            );
+        }
+        other => panic!("{address}: Linux says {answer}, the tables {other:?}"),
+    }
+    true
+}
+
+#[test]
+fn the_audit_finds_and_repairs_what_others_did_to_the_tables() {
+    let options = Options { audit_interval: Some(Duration::from_millis(50)), ..Options::default() };
+    let mut world = World::small(options);
+    let mut random = Random(5);
+    objects();
+    let mut child = batch_start(&operations(&mut random, 6000));
+    while child.try_wait().unwrap().is_none() {
+        world.turn();
+    }
+    let audit = |world: &World| world.mirror.status().audit.unwrap();
+    let rounds = audit(&world).rounds;
+    world.until("a round", |world| audit(world).rounds > rounds + 1);
+    assert_eq!(audit(&world).differences, 0, "churn is no difference");
+    let prefix = "198.51.100.0/24";
+    ip(&format!("route add {prefix} via 10.0.0.2"));
+    world.settle();
+    let (net, right) = (prefix.parse().unwrap(), world.id(prefix).unwrap());
+    let local = world.id("10.0.0.1/32").unwrap();
+    world.tables.insert4(net, local).unwrap();
+    world.until("the route is repaired", |world| world.id(prefix) == Some(right));
+    world.tables.set_next_hop(right, &NextHop::Blackhole).unwrap();
+    world.until("the next hop is repaired", |world| world.ways("198.51.100.1") == [(0, None)]);
+    world.tables.insert4("192.0.2.0/24".parse().unwrap(), local).unwrap();
+    world.until("the extra route is removed", |world| world.id("192.0.2.0/24").is_none());
+    world.tables.remove4(net);
+    world.until("the missing route is back", |world| world.id(prefix) == Some(right));
+    assert_eq!(audit(&world).differences, 4);
+}
+
+#[test]
+fn without_room_linux_forwards_what_does_not_fit() {
+    let capacity = Capacity { ipv4: 60, ipv6: 200, next_hops: 200 };
+    let mut world = World::new(quiet(), capacity);
+    ip("route add default via 10.0.0.2");
+    world.settle();
+    let routes: String = (0..200).fold(String::new(), |mut text, n| {
+        let _ = writeln!(text, "route add 100.{n}.0.0/16 via 10.0.1.2");
+        text
+    });
+    batch(&routes);
+    world.settle();
+    let status = world.mirror.status();
+    assert!(status.missing > 0 && status.table_full > 0, "{status:?}");
+    for n in 0..200 {
+        // Never the default route's gateway.
+        let decision = world.decision(&format!("100.{n}.0.1"));
+        let right = decision == NextHop::Punt || world.ways(&format!("100.{n}.0.1")) == [(1, None)];
+        assert!(right, "{n}: {decision:?}");
+    }
+    batch(&routes.replace(" add ", " del ").lines().take(180).collect::<Vec<_>>().join("\n"));
+    world.until("all fits again", |world| world.mirror.status().missing == 0);
+    world.settle();
+    assert_eq!(world.ways("100.190.0.1"), [(1, None)]);
+    assert_eq!(world.ways("9.9.9.9"), [(0, None)]);
+    world.assert_equal_to_linux();
+}
+
+#[test]
+fn a_million_routes_are_in_the_tables_when_linux_has_them() {
+    const ROUTES: u32 = 1_000_000;
+    let options = Options { audit_interval: None, ..Options::default() };
+    let mut world = World::new(options, Capacity { ipv4: 1_200_000, ipv6: 1000, next_hops: 1000 });
+    let mut text = String::with_capacity(48 * ROUTES as usize);
+    for n in 0..ROUTES {
+        let net = std::net::Ipv4Addr::from((1 << 28) + (n << 8));
+        let _ = writeln!(text, "route add {net}/24 via 10.0.{}.{}", n % 2, 2 + n % 100);
+    }
+    let start = Instant::now();
+    let mut child = batch_start(&text);
+    let mut working = Duration::ZERO;
+    let mut turn = |world: &mut World| {
+        let before = Instant::now();
+        if world.turn() {
+            working += before.elapsed();
+        }
+    };
+    while child.try_wait().unwrap().is_none() {
+        turn(&mut world);
+    }
+    let linux = start.elapsed();
+    while world.tables.len4() < ROUTES as usize || !world.mirror.ready() {
+        assert!(start.elapsed() < linux + Duration::from_secs(2), "{} routes", world.tables.len4());
+        turn(&mut world);
+    }
+    let status = world.mirror.status();
+    println!(
+        "{ROUTES} routes: Linux had them after {linux:?}, the tables {:?} later; {working:?} of work, {} overflows",
+        start.elapsed() - linux,
+        status.overflows
+    );
+    let sample = world.id("16.0.0.0/24");
+    assert!(sample.is_some_and(|id| id != NextHopId::NONE));
+    // A gateway's loss is one change.
+    let before = Instant::now();
+    ip("link set p1 down");
+    world.until("Linux has the routes of the lost link", |world| {
+        world.id("16.0.1.0/24").is_none_or(|id| world.tables.next_hop(id) == NextHop::Punt)
+    });
+    println!("500,000 routes redirected {:?} after the link was switched off", before.elapsed());
+    world.settle();
+    println!("and {} prefixes left {:?} after", world.tables.len4(), before.elapsed());
+    assert_eq!(world.id("16.0.1.0/24"), None);
+}

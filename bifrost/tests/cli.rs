@@ -228,7 +228,7 @@ fn top_gives_the_terminal_back() {
         BufReader::new(script.stdout.take().unwrap()).read_to_end(&mut said).unwrap();
         script.wait().unwrap();
         let said = String::from_utf8_lossy(&said);
-        assert!(said.contains("express lane") && said.contains("eth0"), "{how}: {said}");
+        assert!(said.contains("express") && said.contains("eth0"), "{how}: {said}");
         let after = said.rsplit("\u{1b}[?1049l").next().unwrap();
         assert!(said.contains("\u{1b}[?1049l"), "{how}: the alternate screen is left");
         assert!(

@@ -58,14 +58,14 @@ fn live(samples: Receiver<Result<Snapshot, ClientError>>, end: Option<Instant>) 
     // Told to end, it gives the terminal back first.
     let mut signals = Signals::install().map_err(fail)?;
     let mut terminal = Terminal::open().map_err(fail)?;
-    let mut snapshot = Snapshot::default();
+    let mut latest: Option<Snapshot> = None;
     let mut held = false;
     loop {
         match samples.try_recv() {
             Ok(sample) => {
                 let sample = sample?;
                 if !held {
-                    snapshot = sample;
+                    latest = Some(sample);
                 }
             }
             Err(TryRecvError::Disconnected) => {
@@ -73,8 +73,10 @@ fn live(samples: Receiver<Result<Snapshot, ClientError>>, end: Option<Instant>) 
             }
             Err(TryRecvError::Empty) => {}
         }
-        let view = View { title: "Bifrost", snapshot: &snapshot, notes: &[], held };
-        terminal.draw(|frame| draw(frame, &view)).map_err(fail)?;
+        if let Some(snapshot) = &latest {
+            let view = View { title: "Bifrost", snapshot, notes: &[], held };
+            terminal.draw(|frame| draw(frame, &view)).map_err(fail)?;
+        }
         match terminal.key(Duration::from_millis(200)).map_err(fail)? {
             Some(Key::Quit) => return Ok(()),
             Some(Key::Char(' ')) => held = !held,

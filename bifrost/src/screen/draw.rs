@@ -130,7 +130,7 @@ fn draw_ports(frame: &mut Frame, area: Rect, ports: &[PortStatus]) {
         ])
     });
     let widths = [
-        Constraint::Min(12),
+        Constraint::Length(16),
         Constraint::Length(7),
         Constraint::Length(8),
         Constraint::Length(10),

@@ -16,6 +16,19 @@
 //! to it is stored when the line is complete; a line that overflows becomes two, as in any B-tree. An update therefore
 //! writes a few cache lines however large the table is, and the old lines are reused after a grace period.
 //!
+//! Measured against others (240,000 routes; cycles a lookup at 2.6 GHz, batches of 64; 65,536 addresses / 8 M different
+//! ones, one pass; Sapphire Rapids, huge pages):
+//!
+//! | design | warm / cold | memory |
+//! |---|---|---|
+//! | this: 16 + 12 bits direct, then lines | 33 / 45 | 9 MB |
+//! | 16 + 8 bits direct, then lines | 53 / 66 | 2 MB less |
+//! | 16 + 14 bits direct, then lines | 41 / 72 | 4 MB more |
+//! | trie of 16 + 8 + 8 + 8 + 8 bits (DIR-24-8 carried on) | 41 / 59-86 | 197 MB |
+//!
+//! A lookup here reads 1.7 lines on average. Fewer direct bits mean more lines, more of them push the lines out of the
+//! second cache.
+//!
 //! Layout of `fib6`, in words: the root at 0, then direct nodes, then lines. A pointer counts lines of 16 words from
 //! the start of the array.
 

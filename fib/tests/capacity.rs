@@ -38,6 +38,28 @@ fn thirty_thousand_dual_stack_hosts_each_have_their_own_next_hop() {
 }
 
 #[test]
+fn a_full_internet_table_and_its_next_hops_fit() {
+    let mut tables = Tables::new(Capacity::default(), None).unwrap();
+    let ids: Vec<NextHopId> = (0..16_000).map(|_| tables.add_next_hop(&NextHop::Local).unwrap()).collect();
+    let four = |i: u32| (0x0100_0000 + (i * 7 << 8), 24);
+    let six = |i: u128| ((0x2001 << 112) + (i * 0x1_0003 << 80), 48);
+    for i in 0..1_050_000 {
+        let (bits, length) = four(i);
+        tables.insert4(Ipv4Net::new(bits.into(), length).unwrap(), ids[i as usize % 16_000]).unwrap();
+    }
+    for i in 0..240_000 {
+        let (bits, length) = six(i);
+        tables.insert6(Ipv6Net::new(bits.into(), length).unwrap(), ids[i as usize % 16_000]).unwrap();
+    }
+    assert_eq!((tables.len4(), tables.len6()), (1_050_000, 240_000));
+    let view = tables.view();
+    assert!((0..1_050_000).all(|i| view.lookup4(four(i).0 | 9) == ids[i as usize % 16_000]));
+    assert!((0..240_000).all(|i| view.lookup6(six(i).0 | 9) == ids[i as usize % 16_000]));
+    let memory = tables.memory();
+    assert!(memory.worker_bytes + memory.writer_bytes < 160_000_000, "{memory:?}");
+}
+
+#[test]
 fn an_ipv4_table_that_is_full_refuses_and_keeps_what_it_has() {
     let capacity = Capacity { ipv4: 128 * 100, ipv6: 100, next_hops: 10 };
     let mut tables = Tables::new(capacity, None).unwrap();

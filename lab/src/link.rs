@@ -2,7 +2,8 @@
 //!
 //! Three settings matter and cost hours when forgotten. A host leaves its TCP and UDP checksums to the device, which a
 //! packet that passes a router's XDP program never meets: so `tx` offload is off, and segmentation with it. A frame
-//! redirected into a veth vanishes unless the far end polls (NAPI): generic receive offload switches that on. And both
+//! redirected into a veth vanishes unless the far end polls (NAPI): generic receive offload switches that on, where it is
+//! set after both ends are up. And both
 //! ends want the same number of queues, for the kernel refuses XDP where one end can send on more than the other receives.
 
 use std::{fs, time::Duration};
@@ -25,7 +26,7 @@ pub struct End {
 }
 
 impl Host {
-    /// Gives an interface's receive work to a kernel thread of its own on one core.
+    /// Gives an interface's receive work to a kernel thread of its own on one core, before all else that runs there.
     ///
     /// Without this a veth's packets are received on the core that sent them, so a load and the router under it would
     /// share one.
@@ -37,8 +38,11 @@ impl Host {
                 napi_threads(interface).into_iter().filter(|pid| !before.contains(pid)).collect();
             if new.is_empty() { Err(format!("none for {interface}")) } else { Ok(new) }
         })?;
-        let pinned = threads.into_iter().try_for_each(|pid| pin(Pid::from_raw(pid), core));
-        pinned.map_err(LabError::io(format!("core {core}")))
+        for thread in threads {
+            pin(Pid::from_raw(thread), core).map_err(LabError::io(format!("core {core}")))?;
+            self.run(&format!("chrt -f -p 1 {thread}"))?;
+        }
+        Ok(())
     }
 
     /// An end of a link, at this host, not made yet.
@@ -75,7 +79,7 @@ impl End {
     fn configure(&self) -> Result<()> {
         let name = &self.interface;
         let mut script =
-            format!("ethtool -K {name} tx off gro on >/dev/null\nip link set dev {name} mtu {}\n", self.mtu);
+            format!("ethtool -K {name} tx off gro off >/dev/null\nip link set dev {name} mtu {}\n", self.mtu);
         if let Some(mac) = &self.mac {
             script += &format!("ip link set dev {name} address {mac}\n");
         }
@@ -126,6 +130,10 @@ impl Lab {
             b.host.namespace(),
         ))?;
         a.configure()?;
-        b.configure()
+        b.configure()?;
+        // Only this, while both are up, tells the far end that it can be redirected to.
+        [&a, &b]
+            .into_iter()
+            .try_for_each(|end| end.host.run(&format!("ethtool -K {} gro on", end.interface)).map(drop))
     }
 }

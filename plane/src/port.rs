@@ -48,6 +48,15 @@ pub struct PortSettings {
     pub reverse_path: ReversePath,
 }
 
+impl PortSettings {
+    /// Whether a port with the settings `before` must be given back and taken anew for these. Lane and reverse-path
+    /// check change in place.
+    pub fn taken_otherwise(&self, before: &PortSettings) -> bool {
+        (self.queues, self.mode, self.zero_copy, self.busy_poll)
+            != (before.queues, before.mode, before.zero_copy, before.busy_poll)
+    }
+}
+
 /// Which lane plain transit takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LaneChoice {

@@ -20,7 +20,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>
         .map(|c| c.to_digit(16).map(|d| d as u8))
         .collect::<Option<_>>()
         .ok_or_else(|| D::Error::custom("not hexadecimal"))?;
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return Err(D::Error::custom("an odd number of hexadecimal digits"));
     }
     Ok(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())

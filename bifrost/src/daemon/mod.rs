@@ -1,9 +1,46 @@
-//! The daemon.
+//! The daemon: one control thread between Linux, the operator and the plane.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `mod.rs` | starting and stopping |
+//! | `control.rs` | the control thread's loop, and what it owns |
+//! | `ports.rs` | which interfaces to take, and keeping the plane told about them |
+//! | `settings.rs` | `router.toml`'s words into the plane's |
+//! | `desk.rs` | answers for the control socket, asked of the control thread |
+//! | `status.rs`, `routes.rs` | those answers, from what the control thread owns |
+//! | `explain.rs` | what would happen to a packet |
+//! | `watch.rs` | trace and capture: observers in the workers' graphs |
+//!
+//! The order at the start matters: Linux's tables are read whole before the first port is taken, so that from the
+//! moment a packet can reach the plane, the plane knows all that Linux knows. Until then, and from the moment that the
+//! daemon stops or dies, Linux forwards.
+
+mod control;
+mod desk;
+mod explain;
+mod ports;
+mod routes;
+mod settings;
+mod status;
+mod watch;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use bifrost::control::{Access, Answer, Server};
+use bifrost::metrics::Metrics;
 use bifrost::service::{Notify, Signals};
-use config::Router;
+use config::{Machine, Router};
+use fib::Tables;
+use mirror::Mirror;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use plane::Plane;
+use port::Driver;
+use tracing::{info, warn};
+
+use control::Control;
+use desk::Desk;
 
 /// What the daemon is started with.
 pub struct Start {
@@ -17,7 +54,100 @@ pub struct Start {
     pub notify: Notify,
 }
 
+/// Why the daemon ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The plane.
+    #[error(transparent)]
+    Plane(#[from] plane::PlaneError),
+    /// The programs in the driver.
+    #[error(transparent)]
+    Driver(#[from] port::DriverError),
+    /// The tables.
+    #[error(transparent)]
+    Tables(#[from] fib::FibError),
+    /// Netlink or FPM.
+    #[error(transparent)]
+    Mirror(#[from] mirror::MirrorError),
+    /// The control socket.
+    #[error(transparent)]
+    Server(#[from] bifrost::control::ServerError),
+    /// The metrics' address.
+    #[error("cannot serve metrics on {listen}: {error}")]
+    Metrics {
+        /// The address.
+        listen: std::net::SocketAddr,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The system.
+    #[error("{what}: {error}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// What it said.
+        error: std::io::Error,
+    },
+}
+
 /// Runs until a signal says stop. An error is a sentence for the operator.
 pub fn run(start: Start) -> Result<(), String> {
-    Err(format!("this build cannot forward: {} port rules were read", start.router.ports.len()))
+    serve(start).map_err(|error| error.to_string())
+}
+
+fn serve(start: Start) -> Result<(), DaemonError> {
+    let Start { router, file, signals, notify } = start;
+    let online = Machine::this().cores.0;
+    let cores = router.workers.cores_among(&online);
+    keep_off(&cores, &online);
+
+    let capacity = settings::capacity(&router.tables);
+    let driver = Driver::new(&capacity.sizes())?;
+    let tables = Tables::new(capacity, Some(driver.table_memory()?))?;
+    let plane = Plane::start(&settings::plane(&router, &cores), driver, tables.view())?;
+    let mirror = Mirror::new(settings::mirror(&router))?;
+    let mut control = Control::new(router, file, plane, mirror, tables)?;
+    let desk = Arc::new(Desk::new(control.door()));
+
+    control.load()?;
+    let access = {
+        let socket = &control.router().control;
+        Access { socket: socket.socket.clone(), mode: socket.mode, group: socket.group.clone() }
+    };
+    let answer: Arc<dyn Answer> = desk;
+    let server = Server::start(&access, answer.clone())?;
+    let metrics = match &control.router().metrics {
+        Some(metrics) => Some(
+            Metrics::start(metrics.listen, answer)
+                .map_err(|error| DaemonError::Metrics { listen: metrics.listen, error })?,
+        ),
+        None => None,
+    };
+    let status = control.status_line();
+    info!("ready: {status}; control socket {}", access.socket.display());
+    notify.ready(&status);
+
+    let result = control.run(signals, &notify);
+    notify.stopping();
+    drop((server, metrics));
+    control.stop();
+    info!("stopped: Linux forwards");
+    result
+}
+
+/// Keeps this thread, and those that it will start, off the workers' cores, if that leaves any.
+fn keep_off(cores: &[usize], online: &[usize]) {
+    let rest: Vec<usize> = online.iter().copied().filter(|core| !cores.contains(core)).collect();
+    if rest.is_empty() {
+        warn!("workers run on every core: control shares one with them, and may be late under load");
+        return;
+    }
+    let mut set = CpuSet::new();
+    let kept = rest
+        .iter()
+        .try_for_each(|core| set.set(*core))
+        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
+    if let Err(error) = kept {
+        warn!("control cannot be kept off the workers' cores: {error}");
+    }
 }

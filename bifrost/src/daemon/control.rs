@@ -1,0 +1,239 @@
+//! The control thread: one loop over netlink, FPM, signals, questions and a timer.
+//!
+//! It owns everything that has one writer (the mirror, the tables, the ports), so nothing in here needs a lock. Work
+//! comes in slices: a million routes that arrive are taken in between questions and supervision, ten milliseconds at a
+//! time.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use bifrost::service::{Notify, Signal, Signals};
+use config::Router;
+use fib::Tables;
+use mirror::Mirror;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use plane::Plane;
+use tracing::{error, info, warn};
+
+use super::ports::News;
+use super::watch::Watches;
+use super::{DaemonError, settings};
+
+/// Something to do on the control thread.
+pub(super) type Job = Box<dyn FnOnce(&mut Control) + Send>;
+
+/// How often supervision and the audit get their turn.
+const TICK: Duration = Duration::from_millis(100);
+/// Questions answered in a row before netlink is looked at again.
+const JOBS: usize = 32;
+
+/// What the control thread owns.
+pub(super) struct Control {
+    pub(super) router: Router,
+    pub(super) file: Option<PathBuf>,
+    pub(super) plane: Plane,
+    pub(super) mirror: Mirror,
+    pub(super) tables: Tables,
+    pub(super) watches: Watches,
+    pub(super) started: Instant,
+    pub(super) news: News,
+    jobs: Receiver<Job>,
+    door: Door,
+    ticked: Instant,
+}
+
+/// The way to the control thread, for other threads.
+#[derive(Clone)]
+pub(super) struct Door {
+    jobs: Sender<Job>,
+    bell: Arc<EventFd>,
+}
+
+impl Door {
+    /// Has something done on the control thread, soon. False when it is gone.
+    pub(super) fn hand_in(&self, job: Job) -> bool {
+        // Ringing only fails when it has been rung 2^64 times, and then it is readable anyway.
+        self.jobs.send(job).is_ok() && self.bell.write(1).is_ok()
+    }
+}
+
+impl Control {
+    pub(super) fn new(
+        router: Router,
+        file: Option<PathBuf>,
+        plane: Plane,
+        mirror: Mirror,
+        tables: Tables,
+    ) -> Result<Control, DaemonError> {
+        let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
+            .map_err(|error| DaemonError::System { what: "cannot make an eventfd", error: error.into() })?;
+        let (sender, jobs) = channel();
+        let now = Instant::now();
+        let door = Door { jobs: sender, bell: Arc::new(bell) };
+        Ok(Control {
+            router,
+            file,
+            plane,
+            mirror,
+            tables,
+            watches: Watches::default(),
+            started: now,
+            news: News::default(),
+            jobs,
+            door,
+            ticked: now,
+        })
+    }
+
+    pub(super) fn door(&self) -> Door {
+        self.door.clone()
+    }
+
+    pub(super) fn router(&self) -> &Router {
+        &self.router
+    }
+
+    /// Reads all that Linux has, then takes the ports.
+    pub(super) fn load(&mut self) -> Result<(), DaemonError> {
+        self.apply_limits();
+        self.expect_ports();
+        while !self.mirror.ready() {
+            let more = self.sync()?;
+            self.mirror.tick(&mut self.tables)?;
+            if !more {
+                self.wait(None, Duration::from_millis(10));
+            }
+        }
+        self.take_ports();
+        // Routes by the ports just taken are programmed anew: until then Linux forwards for them.
+        while self.sync()? {}
+        self.warn_if_linux_does_not_forward();
+        Ok(())
+    }
+
+    /// The loop. Ends when a signal says so.
+    pub(super) fn run(&mut self, mut signals: Signals, notify: &Notify) -> Result<(), DaemonError> {
+        let mut beat = Instant::now();
+        loop {
+            let mut more = self.sync()?;
+            self.apply_news();
+            for job in self.jobs.try_iter().take(JOBS).collect::<Vec<_>>() {
+                job(self);
+            }
+            if self.ticked.elapsed() >= TICK {
+                self.ticked = Instant::now();
+                self.supervise();
+                more |= self.mirror.tick(&mut self.tables)?;
+            }
+            match signals.take() {
+                Some(Signal::Stop) => return Ok(()),
+                Some(Signal::Reload) => self.reload(),
+                None => {}
+            }
+            if notify.heartbeat().is_some_and(|every| beat.elapsed() >= every) {
+                beat = Instant::now();
+                notify.alive();
+                notify.status(&self.status_line());
+            }
+            if !more {
+                self.wait(Some(&signals), TICK);
+            }
+        }
+    }
+
+    fn sync(&mut self) -> Result<bool, DaemonError> {
+        let more = self.mirror.sync(&mut self.tables, &mut self.news)?;
+        Ok(more)
+    }
+
+    fn supervise(&mut self) {
+        for id in self.plane.supervise(&mut self.tables) {
+            self.bind(id);
+        }
+        self.watches.sweep(&mut self.plane);
+    }
+
+    fn wait(&self, signals: Option<&Signals>, at_most: Duration) {
+        let mut fds = vec![PollFd::new(self.door.bell.as_fd(), PollFlags::POLLIN)];
+        let inputs = self.mirror.fds();
+        fds.extend(inputs.iter().map(|fd: &BorrowedFd<'_>| PollFd::new(*fd, PollFlags::POLLIN)));
+        fds.extend(signals.map(|signals| PollFd::new(signals.as_fd(), PollFlags::POLLIN)));
+        // An error is an interrupted wait.
+        let _ = poll(&mut fds, PollTimeout::try_from(at_most).unwrap_or(PollTimeout::ZERO));
+        // An error means that nobody rang.
+        let _ = self.door.bell.read();
+    }
+
+    /// Gives every port back to Linux and ends the workers.
+    pub(super) fn stop(&mut self) {
+        self.plane.stop(&mut self.tables);
+    }
+
+    /// One line for the log and for `systemctl status`.
+    pub(super) fn status_line(&self) -> String {
+        let taken = self.plane.ports().iter().filter(|port| port.taken.is_some()).count();
+        format!(
+            "{taken} of {} port(s), {} worker(s), {} IPv4 and {} IPv6 prefixes",
+            self.plane.ports().len(),
+            self.plane.crew().len(),
+            self.tables.len4(),
+            self.tables.len6()
+        )
+    }
+
+    pub(super) fn apply_limits(&mut self) {
+        for (class, rate, burst) in settings::police(&self.router) {
+            let clamp = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+            self.plane.police(class, clamp(rate), clamp(burst));
+        }
+    }
+
+    /// Reads the file again. A wrong one changes nothing.
+    fn reload(&mut self) {
+        let Some(file) = &self.file else {
+            warn!("nothing to read again: the ports were named on the command line");
+            return;
+        };
+        match Router::open(file) {
+            Ok(router) => {
+                let fixed = |router: &Router| {
+                    let Router { workers, memory, tables, fpm, audit, metrics, log, .. } = router.clone();
+                    (workers, memory, tables, fpm, audit, metrics, log)
+                };
+                if fixed(&router) != fixed(&self.router) {
+                    warn!(
+                        "only [[port]] and [police] take effect now; the other changes do at the next start"
+                    );
+                }
+                self.router.ports = router.ports;
+                self.router.police = router.police;
+                self.apply_limits();
+                self.change_ports();
+                info!("configuration read again: {}", self.status_line());
+            }
+            Err(mistakes) => error!("the configuration stays as it is: {mistakes}"),
+        }
+    }
+
+    fn warn_if_linux_does_not_forward(&self) {
+        for port in self.plane.ports() {
+            let Some(interface) = &port.interface else { continue };
+            for (on, family, sysctl) in [
+                (interface.forwarding4, "IPv4", format!("net.ipv4.conf.{}.forwarding", port.name)),
+                (interface.forwarding6, "IPv6", "net.ipv6.conf.all.forwarding".to_owned()),
+            ] {
+                if !on {
+                    warn!(
+                        "{}: Linux does not forward {family} that arrives here, so Bifrost does not either; \
+                         `sysctl -w {sysctl}=1` changes that",
+                        port.name
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Answers for the control socket: each question is handed to the control thread and waited for.
+
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use bifrost::control::status::*;
+use bifrost::control::{Answer, CaptureRequest, Feed, Question, RouteQuery, TraceRequest};
+
+use super::control::{Control, Door};
+
+/// How long a question may take before the client is told that the daemon is too busy.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where clients' threads ask.
+pub(super) struct Desk {
+    door: Door,
+}
+
+impl Desk {
+    pub(super) fn new(door: Door) -> Desk {
+        Desk { door }
+    }
+
+    /// Has `question` answered on the control thread.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Control) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        let (sender, answer) = sync_channel(1);
+        let job = Box::new(move |control: &mut Control| {
+            // Nobody waits any more: the answer goes nowhere.
+            let _ = sender.send(question(control));
+        });
+        if !self.door.hand_in(job) {
+            return Err("the daemon is stopping".into());
+        }
+        answer.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+            Err("the daemon is too busy to answer now (routes are being loaded, or it is stopping); try again".into())
+        })
+    }
+}
+
+impl Answer for Desk {
+    fn version(&self) -> Result<Version, String> {
+        self.ask(|control| Ok(control.version()))
+    }
+
+    fn ports(&self) -> Result<Vec<PortStatus>, String> {
+        self.ask(|control| Ok(control.port_statuses()))
+    }
+
+    fn routes(
+        &self,
+        query: &RouteQuery,
+        after: Option<&RouteEntry>,
+        limit: usize,
+    ) -> Result<Vec<RouteEntry>, String> {
+        let (query, after) = (query.clone(), after.cloned());
+        self.ask(move |control| Ok(control.routes(&query, after.as_ref(), limit)))
+    }
+
+    fn neighbours(&self) -> Result<Vec<Neighbour>, String> {
+        self.ask(|control| Ok(control.neighbours()))
+    }
+
+    fn drops(&self) -> Result<Vec<DropCount>, String> {
+        self.ask(|control| Ok(control.drops()))
+    }
+
+    fn workers(&self) -> Result<Vec<WorkerStatus>, String> {
+        self.ask(|control| Ok(control.workers()))
+    }
+
+    fn graph(&self) -> Result<Vec<GraphNode>, String> {
+        self.ask(|control| Ok(control.graph()))
+    }
+
+    fn classifier(&self) -> Result<ClassifierStatus, String> {
+        self.ask(|control| Ok(control.classifier()))
+    }
+
+    fn mirror(&self) -> Result<MirrorStatus, String> {
+        self.ask(|control| Ok(control.mirror_status()))
+    }
+
+    fn summary(&self) -> Result<Summary, String> {
+        self.ask(|control| Ok(control.summary()))
+    }
+
+    fn explain(&self, question: &Question) -> Result<Vec<Step>, String> {
+        let question = question.clone();
+        self.ask(move |control| control.explain(&question))
+    }
+
+    fn trace(&self, request: &TraceRequest) -> Result<Feed<TraceStep>, String> {
+        let request = request.clone();
+        self.ask(move |control| control.trace(&request))
+    }
+
+    fn capture(&self, request: &CaptureRequest) -> Result<Feed<CapturedPacket>, String> {
+        let request = request.clone();
+        self.ask(move |control| control.capture(&request))
+    }
+}

@@ -1,0 +1,264 @@
+//! What would happen to a packet.
+//!
+//! Nothing is decided here. A frame is made as the question describes it, and shown to the very programs that would
+//! handle it: a copy of the port's program in the driver, and a graph like the workers'. What they do is then told with
+//! the route and the adjacency that they found, from the same tables.
+
+use std::net::IpAddr;
+
+use bifrost::control::Question;
+use bifrost::control::status::Step;
+use fib::{AdjacencyId, HopKind, NextHopId, PortId};
+use plane::rehearsal::{Event, What};
+use port::{DriverCounters, Lane};
+use wire::{Class, Mac, Reason, ethernet, ipv4, ipv6, protocol, udp};
+
+use super::control::Control;
+use super::routes;
+
+/// Who the packet seems to come from: a locally administered address.
+const SENDER: Mac = Mac([0x02, 0, 0, 0, 0, 0xee]);
+
+/// IPv4's flag, in the field with the offset.
+const DONT_FRAGMENT: u16 = 0x4000;
+
+impl Control {
+    pub(super) fn explain(&self, question: &Question) -> Result<Vec<Step>, String> {
+        let mut steps = Vec::new();
+        let input = self.input(question, &mut steps)?;
+        let port = &self.plane.ports()[usize::from(input.0)];
+        let (Some(interface), Some(lane)) = (&port.interface, port.lane()) else {
+            return Ok(end(steps, "port", "Linux has it", "the port is not taken: see `bifrost show ports`"));
+        };
+        let frame = frame(question, Mac(interface.mac))?;
+        self.explain_route(question.destination, &mut steps);
+
+        let run = self.plane.driver().rehearse(input, &frame).map_err(|error| error.to_string())?;
+        let counted = &run.counted;
+        if let Some(reason) = Reason::ALL.into_iter().find(|reason| counted.reason(*reason) > 0) {
+            return Ok(end(steps, "driver", &format!("dropped: {}", reason.name()), reason.description()));
+        }
+        if counted.lane(Lane::Express).packets > 0 {
+            let (hop, adjacency) = self.chosen(question, &frame);
+            self.explain_adjacency(hop, adjacency, &mut steps);
+            let out = self.view().adjacency(adjacency).port();
+            let decision = format!("sent by {}", self.port_name(out));
+            return Ok(end(steps, "express lane", &decision, &difference(&frame, &run.bytes)));
+        }
+        if let Some(class) = passed(counted) {
+            let (decision, detail) = match class {
+                Class::Unresolved => ("handed to Linux", "transit that only Linux can complete"),
+                _ => ("handed to Linux", "for this machine, or control traffic"),
+            };
+            return Ok(end(steps, "classifier", decision, &format!("{detail}; class {}", class.name())));
+        }
+        let why = if lane.express { "the express lane leaves it to a worker" } else { lane.why };
+        step(&mut steps, "classifier", "for transit: to a worker", why);
+        self.explain_worker(input, &frame, steps)
+    }
+
+    /// The port that the packet comes in by: as asked, or where Linux has the way back.
+    fn input(&self, question: &Question, steps: &mut Vec<Step>) -> Result<PortId, String> {
+        let ports = self.plane.ports();
+        let by_name = |name: &str| ports.iter().find(|port| port.name == name);
+        let port = match &question.input {
+            Some(name) => by_name(name).ok_or_else(|| {
+                let known: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+                format!("no port is named \"{name}\"; the ports are {}", known.join(", "))
+            })?,
+            None => self
+                .mirror
+                .explain(&self.tables, question.source)
+                .and_then(|back| back.route.ways.iter().find_map(|way| by_name(&way.device)))
+                .or_else(|| ports.iter().find(|port| port.taken.is_some()))
+                .ok_or("no port is taken, so nothing can come in; say `in PORT`")?,
+        };
+        let detail = match port.lane() {
+            Some(lane) => format!("{} lane: {}", if lane.express { "express" } else { "worker" }, lane.why),
+            None => "not taken".to_owned(),
+        };
+        let decision = match question.input {
+            Some(_) => format!("in by {}", port.name),
+            None => format!("in by {}, where the way back to {} leads", port.name, question.source),
+        };
+        step(steps, "port", &decision, &detail);
+        Ok(port.id)
+    }
+
+    fn explain_route(&self, destination: IpAddr, steps: &mut Vec<Step>) {
+        let Some(found) = self.mirror.explain(&self.tables, destination) else {
+            return step(steps, "route", "no route", "");
+        };
+        let route = routes::route(&found.route);
+        let ways: Vec<String> = route
+            .next_hops
+            .iter()
+            .map(|hop| match hop.via {
+                Some(via) => format!("via {via} dev {}", hop.dev),
+                None => format!("dev {}", hop.dev),
+            })
+            .collect();
+        let programmed = found.route.programmed.unwrap_or("missing");
+        let detail = format!(
+            "{} from {}, metric {}{}{}; in the tables as: {programmed}",
+            found.route.kind,
+            found.route.origin,
+            found.route.metric,
+            if ways.is_empty() { "" } else { ", " },
+            ways.join(", ")
+        );
+        step(steps, "route", &route.prefix.to_string(), &detail);
+        if let Some(host) = found.host {
+            let mac = host.mac.map_or_else(|| "unresolved".to_owned(), |mac| mac.to_string());
+            step(
+                steps,
+                "neighbour",
+                &host.address.to_string(),
+                &format!("{mac}, {} on {}", host.state, host.device),
+            );
+        }
+    }
+
+    fn view(&self) -> fib::View {
+        self.tables.view()
+    }
+
+    /// The next hop and adjacency that both lanes choose for the frame.
+    fn chosen(&self, question: &Question, frame: &[u8]) -> (NextHopId, AdjacencyId) {
+        let view = self.view();
+        let id = match question.destination {
+            IpAddr::V4(address) => view.lookup4(address.to_bits()),
+            IpAddr::V6(address) => view.lookup6(address.to_bits()),
+        };
+        let hash = frame.get(ethernet::HEADER..).map_or(0, wire::flow_hash);
+        (id, view.select(view.hop(id), hash))
+    }
+
+    fn explain_adjacency(&self, hop: NextHopId, id: AdjacencyId, steps: &mut Vec<Step>) {
+        let view = self.view();
+        let word = view.hop(hop);
+        if word.kind() != HopKind::Forward {
+            return;
+        }
+        let adjacency = view.adjacency(id);
+        let paths = match word.log2() {
+            0 => "one path".to_owned(),
+            log2 => format!("one of several paths, by flow hash over {} buckets", 1u32 << log2),
+        };
+        let mac =
+            if adjacency.resolved() { Mac(adjacency.mac()).to_string() } else { "unresolved".to_owned() };
+        step(
+            steps,
+            "adjacency",
+            &format!("{mac} on {}", self.port_name(adjacency.port())),
+            &format!("next hop {}, adjacency {}, mtu {}; {paths}", hop.0, id.0, adjacency.mtu()),
+        );
+    }
+
+    fn explain_worker(&self, input: PortId, frame: &[u8], mut steps: Vec<Step>) -> Result<Vec<Step>, String> {
+        let events = self.plane.rehearse(&self.view(), input, frame).map_err(|error| error.to_string())?;
+        let mut told = AdjacencyId(0);
+        for Event { element, what, next_hop, adjacency, output } in events {
+            if adjacency.0 != 0 && adjacency != told {
+                told = adjacency;
+                self.explain_adjacency(next_hop, adjacency, &mut steps);
+            }
+            match what {
+                What::Entered => step(&mut steps, &element, "enters", ""),
+                What::Dropped(reason) => {
+                    step(&mut steps, &element, &format!("dropped: {}", reason.name()), reason.description());
+                }
+                What::Linux(class) => {
+                    step(&mut steps, &element, "handed to Linux", &format!("class {}", class.name()));
+                }
+                What::Sent(bytes) => {
+                    let decision = format!("sent by {}", self.port_name(output));
+                    step(&mut steps, &element, &decision, &difference(frame, &bytes));
+                }
+            }
+        }
+        Ok(steps)
+    }
+
+    fn port_name(&self, id: PortId) -> String {
+        let port = self.plane.ports().get(usize::from(id.0));
+        port.map_or_else(|| "an interface of Linux's".to_owned(), |port| port.name.clone())
+    }
+}
+
+fn step(steps: &mut Vec<Step>, name: &str, decision: &str, detail: &str) {
+    steps.push(Step { step: name.to_owned(), decision: decision.to_owned(), detail: detail.to_owned() });
+}
+
+fn end(mut steps: Vec<Step>, name: &str, decision: &str, detail: &str) -> Vec<Step> {
+    step(&mut steps, name, decision, detail);
+    steps
+}
+
+fn passed(counted: &DriverCounters) -> Option<Class> {
+    Class::ALL.into_iter().find(|class| counted.passed[*class as usize] > 0)
+}
+
+/// What was done to the frame, for people.
+fn difference(before: &[u8], after: &[u8]) -> String {
+    let mac = |frame: &[u8], at: usize| {
+        let bytes = frame.get(at..at + 6).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
+        bytes.map_or_else(|| "?".to_owned(), |bytes| Mac(bytes).to_string())
+    };
+    let ttl = |frame: &[u8]| match frame.get(14).map(|first| first >> 4) {
+        Some(4) => frame.get(22).copied(),
+        _ => frame.get(21).copied(),
+    };
+    let hops = match (ttl(before), ttl(after)) {
+        (Some(before), Some(after)) => format!(", ttl {before} to {after}"),
+        _ => String::new(),
+    };
+    let lengths = match (before.len(), after.len()) {
+        (before, after) if before == after => String::new(),
+        (_, after) => format!(", {after} bytes"),
+    };
+    format!("from {} to {}{hops}{lengths}", mac(after, 6), mac(after, 0))
+}
+
+/// The frame that the question describes, as it would arrive.
+fn frame(question: &Question, to: Mac) -> Result<Vec<u8>, String> {
+    let length = usize::from(question.length);
+    let (ether_type, mut packet) = match (question.source, question.destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let payload = length.checked_sub(ipv4::HEADER).ok_or("an IPv4 packet has at least 20 bytes")?;
+            let repr = ipv4::Repr {
+                protocol: question.protocol.0,
+                ttl: question.ttl,
+                fragment: if question.dont_fragment { DONT_FRAGMENT } else { 0 },
+                ..ipv4::Repr::new(source, destination)
+            };
+            (ethernet::IPV4, repr.header(payload).to_vec())
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            let payload = length.checked_sub(ipv6::HEADER).ok_or("an IPv6 packet has at least 40 bytes")?;
+            let repr = ipv6::Repr {
+                next_header: question.protocol.0,
+                hop_limit: question.ttl,
+                ..ipv6::Repr::new(source, destination)
+            };
+            (ethernet::IPV6, repr.header(payload).to_vec())
+        }
+        _ => return Err("source and destination are of different families".into()),
+    };
+    let header = packet.len();
+    packet.resize(length.max(header), 0);
+    let upper = &mut packet[header..];
+    let ports = [question.source_port.to_be_bytes(), question.destination_port.to_be_bytes()].concat();
+    match question.protocol.0 {
+        protocol::TCP | protocol::UDP if upper.len() >= 4 => upper[..4].copy_from_slice(&ports),
+        protocol::ICMP if !upper.is_empty() => upper[0] = 8,
+        protocol::ICMP6 if !upper.is_empty() => upper[0] = 128,
+        _ => {}
+    }
+    if question.protocol.0 == protocol::UDP && upper.len() >= udp::HEADER {
+        let length = (upper.len() as u16).to_be_bytes();
+        upper[4..6].copy_from_slice(&length);
+    }
+    let ethernet = ethernet::Repr { destination: to, source: SENDER, ether_type };
+    Ok([&ethernet.header()[..], &packet].concat())
+}

@@ -1,0 +1,172 @@
+//! Which interfaces to take, and keeping the plane told about them.
+
+use std::net::IpAddr;
+
+use fib::PortId;
+use ipnet::IpNet;
+use mirror::Plane as Listener;
+use mirror::model::Link;
+use plane::Interface;
+use tracing::{debug, warn};
+
+use super::control::Control;
+use super::settings;
+
+/// What the mirror heard that concerns the plane, until the control thread has time for it.
+#[derive(Default)]
+pub(super) struct News {
+    changed: Vec<u32>,
+    gone: Vec<u32>,
+    local_added: Vec<IpAddr>,
+    local_removed: Vec<IpAddr>,
+}
+
+impl Listener for News {
+    fn link(&mut self, link: &Link) {
+        self.changed.push(link.ifindex);
+    }
+
+    fn link_gone(&mut self, ifindex: u32) {
+        self.gone.push(ifindex);
+    }
+
+    fn local_added(&mut self, address: IpAddr) {
+        self.local_added.push(address);
+    }
+
+    fn local_removed(&mut self, address: IpAddr) {
+        self.local_removed.push(address);
+    }
+}
+
+impl Control {
+    /// Makes the ports known that the configuration names outright, whether they are there or not.
+    pub(super) fn expect_ports(&mut self) {
+        for rule in &self.router.ports {
+            let Some(name) = rule.name.literal() else { continue };
+            if let Err(error) = self.plane.expect(name, settings::port(rule, &self.router)) {
+                warn!("{error}");
+            }
+        }
+    }
+
+    /// Takes every interface that the configuration matches.
+    pub(super) fn take_ports(&mut self) {
+        self.apply_news();
+        let links: Vec<u32> = self.mirror.model().links.iter().map(|link| link.ifindex).collect();
+        links.into_iter().for_each(|ifindex| self.look_at(ifindex));
+        self.tell_sources();
+    }
+
+    /// Tells the plane what the mirror heard.
+    pub(super) fn apply_news(&mut self) {
+        let News { changed, gone, local_added, local_removed } = std::mem::take(&mut self.news);
+        for ifindex in gone {
+            if let Some(id) = self.plane.port_of(ifindex).map(|port| port.id) {
+                self.plane.give_back(id, &mut self.tables);
+            }
+        }
+        // Not while Linux's tables are still being read: see `Control::load`.
+        if self.mirror.ready() || self.plane.ports().iter().any(|port| port.taken.is_some()) {
+            changed.into_iter().for_each(|ifindex| self.look_at(ifindex));
+        }
+        if local_added.is_empty() && local_removed.is_empty() {
+            return;
+        }
+        let driver = self.plane.driver_mut();
+        for (addresses, added) in [(local_removed, false), (local_added, true)] {
+            for address in addresses {
+                let told = if added { driver.add_local(address) } else { driver.remove_local(address) };
+                if let Err(error) = told {
+                    debug!("{address}: {error}");
+                }
+            }
+        }
+        self.tell_sources();
+    }
+
+    /// Takes an interface if the configuration says so, or tells its port what changed.
+    fn look_at(&mut self, ifindex: u32) {
+        let Some(link) = self.mirror.model().links.by_index(ifindex) else { return };
+        let Some(rule) = self.router.port(&link.name).filter(|_| !link.loopback) else { return };
+        let Some(interface) = interface(link) else {
+            debug!("{}: not an Ethernet interface: it stays with Linux", link.name);
+            return;
+        };
+        let settings = settings::port(rule, &self.router);
+        match self.plane.expect(&interface.name, settings) {
+            Ok(id) => {
+                let bound = self.plane.port_of(ifindex).is_some_and(|port| port.taken.is_some());
+                if self.plane.take(id, interface, &mut self.tables) && !bound {
+                    self.bind(id);
+                }
+            }
+            Err(error) => warn!("{error}"),
+        }
+    }
+
+    /// Lets routes lead to a port that was taken.
+    pub(super) fn bind(&mut self, id: PortId) {
+        let interface = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.interface.as_ref());
+        if let Some(ifindex) = interface.map(|interface| interface.ifindex) {
+            self.mirror.bind(ifindex, id, &mut self.tables);
+            self.tell_sources();
+        }
+    }
+
+    /// After the rules have changed: gives back what no rule matches any more, takes what one matches now, and takes
+    /// anew what is to be taken in another way.
+    pub(super) fn change_ports(&mut self) {
+        let ports: Vec<_> =
+            self.plane.ports().iter().map(|port| (port.id, port.name.clone(), port.settings)).collect();
+        for (id, name, before) in ports {
+            let wanted = self.router.port(&name).map(|rule| settings::port(rule, &self.router));
+            let anew = wanted.is_none_or(|wanted| wanted.taken_otherwise(&before));
+            if anew
+                && let Some(ifindex) =
+                    self.plane.ports()[usize::from(id.0)].interface.as_ref().map(|i| i.ifindex)
+            {
+                self.mirror.unbind(ifindex, &mut self.tables);
+                self.plane.give_back(id, &mut self.tables);
+            }
+        }
+        self.expect_ports();
+        self.take_ports();
+    }
+
+    /// Tells the elements which addresses are this machine's, and which are on which port.
+    fn tell_sources(&self) {
+        let sources = self.plane.sources();
+        let addresses = || self.mirror.model().addresses();
+        sources.set_local4(addresses().filter_map(|address| match address.net.addr() {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        }));
+        for port in self.plane.ports() {
+            let Some(interface) = &port.interface else { continue };
+            let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
+            for address in addresses().filter(|address| address.ifindex == interface.ifindex) {
+                match address.net {
+                    IpNet::V4(net) if address.is_primary() => ipv4.push(net),
+                    IpNet::V6(net) if address.is_global_source() => ipv6.push(net),
+                    _ => {}
+                }
+            }
+            sources.set_port(port.id, ipv4, ipv6);
+        }
+    }
+}
+
+/// What the plane must know of an interface; `None` when it has no Ethernet address.
+fn interface(link: &Link) -> Option<Interface> {
+    Some(Interface {
+        name: link.name.clone(),
+        ifindex: link.ifindex,
+        mac: link.mac?.0,
+        mtu: link.mtu,
+        up: link.up && link.running,
+        forwarding4: link.forwarding4,
+        forwarding6: link.forwarding6,
+        rp_filter: link.rp_filter,
+    })
+}

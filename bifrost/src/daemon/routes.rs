@@ -1,0 +1,169 @@
+//! What the control thread says of routes, neighbours and the mirror.
+
+use bifrost::control::RouteQuery;
+use bifrost::control::status::*;
+use mirror::model::Table;
+use mirror::show::{NeighbourLine, RouteFilter, RouteLine, Way};
+
+use super::control::Control;
+
+/// Neighbours shown at most in one page of the mirror's.
+const NEIGHBOURS: usize = 4096;
+
+impl Control {
+    pub(super) fn routes(
+        &self,
+        query: &RouteQuery,
+        after: Option<&RouteEntry>,
+        limit: usize,
+    ) -> Vec<RouteEntry> {
+        if let Some(address) = query.address {
+            // All of them at once: they are the routes of one prefix.
+            let lines = if after.is_some() {
+                Vec::new()
+            } else {
+                self.mirror.routes_for(&self.tables, address.into())
+            };
+            return lines.iter().map(route).collect();
+        }
+        let filter = RouteFilter { within: query.within, local: true, ..RouteFilter::default() };
+        let mut next = Some(after.map(|entry| entry.prefix));
+        let mut entries: Vec<RouteEntry> = Vec::new();
+        while let Some(from) = next {
+            let room = limit - entries.len();
+            let (lines, go_on) = self.mirror.routes_page(&self.tables, &filter, from, room);
+            entries.extend(lines.iter().map(route));
+            if entries.len() >= limit {
+                break;
+            }
+            next = go_on.map(Some);
+        }
+        keep_whole_prefixes(&mut entries, limit);
+        entries
+    }
+
+    pub(super) fn neighbours(&self) -> Vec<Neighbour> {
+        let ours: Vec<&str> = self
+            .plane
+            .ports()
+            .iter()
+            .filter(|port| port.taken.is_some())
+            .map(|port| port.name.as_str())
+            .collect();
+        let mut neighbours = Vec::new();
+        let mut after = None;
+        loop {
+            let (lines, next) = self.mirror.neighbours_page(&self.tables, after, NEIGHBOURS);
+            neighbours
+                .extend(lines.iter().filter(|line| ours.contains(&line.device.as_str())).map(neighbour));
+            match next {
+                Some(_) => after = next,
+                None => return neighbours,
+            }
+        }
+    }
+
+    pub(super) fn mirror_status(&self) -> MirrorStatus {
+        let status = self.mirror.status();
+        let model = self.mirror.model();
+        let origin = |count: &mirror::OriginCount| OriginCount {
+            origin: count.origin.clone(),
+            ipv4: count.ipv4 as u64,
+            ipv6: count.ipv6 as u64,
+        };
+        let routes = if status.source == "netlink" { &status.origins } else { &status.fpm_origins };
+        // With FPM, what zebra does not tell (kernel's and connected routes) still comes from netlink.
+        let mut routes: Vec<OriginCount> = routes.iter().map(origin).collect();
+        if status.source != "netlink" {
+            let told: Vec<String> = routes.iter().map(|count| count.origin.clone()).collect();
+            routes.extend(status.origins.iter().filter(|count| !told.contains(&count.origin)).map(origin));
+        }
+        let audit = status.audit.as_ref();
+        MirrorStatus {
+            source: status.source.to_owned(),
+            synced: status.ready,
+            links: model.links.iter().count() as u64,
+            addresses: model.addresses().count() as u64,
+            neighbours: status.neighbours as u64,
+            next_hop_objects: status.next_hop_objects as u64,
+            routes,
+            unused_tables: status
+                .other_tables
+                .iter()
+                .map(|(table, routes)| UnusedTable { table: *table, routes: *routes as u64 })
+                .collect(),
+            messages: status.messages,
+            overruns: status.overflows,
+            not_programmed: status.missing as u64,
+            audit: AuditStatus {
+                passes: audit.map_or(0, |audit| audit.rounds),
+                compared: audit.map_or(0, |audit| audit.rounds)
+                    * (status.prefixes_ipv4 + status.prefixes_ipv6) as u64,
+                differences: audit.map_or(0, |audit| audit.differences),
+                repaired: audit.map_or(0, |audit| audit.differences),
+                last_pass_seconds_ago: audit.and_then(|audit| audit.last_seconds_ago),
+            },
+            fpm: status.fpm.as_ref().map(|fpm| FpmStatus {
+                listen: self.mirror.fpm_address().map(|address| address.to_string()).unwrap_or_default(),
+                connected: fpm.state != "away",
+                connections: fpm.connections,
+                frames: fpm.frames,
+            }),
+        }
+    }
+}
+
+/// Cuts entries above `limit`, but not between two of one prefix: the next page goes on by prefix.
+fn keep_whole_prefixes(entries: &mut Vec<RouteEntry>, limit: usize) {
+    if entries.len() <= limit {
+        return;
+    }
+    let last = entries[limit].prefix;
+    let cut = entries.iter().position(|entry| entry.prefix == last).filter(|cut| *cut > 0);
+    entries.truncate(cut.unwrap_or(limit));
+}
+
+pub(super) fn route(line: &RouteLine) -> RouteEntry {
+    RouteEntry {
+        prefix: line.prefix,
+        origin: line.origin.clone(),
+        table: if line.table == Table::Local.name() { 255 } else { 254 },
+        metric: line.metric,
+        kind: kind(line),
+        next_hops: line.ways.iter().map(next_hop).collect(),
+        selected: line.best,
+        programmed: line.programmed.is_some_and(|programmed| programmed != "missing"),
+    }
+}
+
+fn kind(line: &RouteLine) -> RouteKind {
+    match (line.programmed, line.kind) {
+        (Some("linux" | "missing"), "unicast") => RouteKind::Linux,
+        (_, "local" | "broadcast" | "anycast" | "multicast") => RouteKind::Local,
+        (_, "blackhole") => RouteKind::Blackhole,
+        (_, "prohibit") => RouteKind::Prohibit,
+        (_, "unreachable" | "throw") => RouteKind::Unreachable,
+        _ if line.ways.iter().all(|way| way.gateway.is_none()) => RouteKind::Connected,
+        _ => RouteKind::Forward,
+    }
+}
+
+fn next_hop(way: &Way) -> NextHop {
+    NextHop {
+        via: way.gateway,
+        dev: way.device.clone(),
+        weight: u16::try_from(way.weight).unwrap_or(u16::MAX),
+        mac: way.mac.map(|mac| mac.to_string()),
+        resolved: way.bound && way.mac.is_some(),
+    }
+}
+
+fn neighbour(line: &NeighbourLine) -> Neighbour {
+    Neighbour {
+        address: line.address,
+        dev: line.device.clone(),
+        mac: line.mac.map(|mac| mac.to_string()),
+        state: line.state.to_owned(),
+        used: line.programmed,
+    }
+}

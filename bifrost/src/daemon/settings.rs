@@ -1,0 +1,80 @@
+//! `router.toml`'s words into the plane's and the mirror's.
+
+use config::{LaneChoice, ModeChoice, PortRule, ReversePath, Router, Switch};
+use fib::Capacity;
+use mirror::{FpmOptions, Options};
+use plane::{PlaneSettings, PortSettings};
+use port::{HugePages, Mode};
+use wire::Class;
+
+/// Packet buffers of a worker, unless configured: enough for the rings of eight queues.
+const FRAMES: usize = 16_384;
+
+pub(super) fn capacity(tables: &config::Tables) -> Capacity {
+    Capacity { ipv4: tables.ipv4 as usize, ipv6: tables.ipv6 as usize, next_hops: tables.next_hops as usize }
+}
+
+pub(super) fn plane(router: &Router, cores: &[usize]) -> PlaneSettings {
+    PlaneSettings {
+        cores: cores.to_vec(),
+        frames: router.memory.frames.map_or(FRAMES, |frames| (frames as usize).div_ceil(cores.len().max(1))),
+        huge_pages: match router.memory.hugepages {
+            Switch::Auto => HugePages::Auto,
+            Switch::On => HugePages::On,
+            Switch::Off => HugePages::Off,
+        },
+    }
+}
+
+pub(super) fn mirror(router: &Router) -> Options {
+    Options {
+        audit_interval: Some(router.audit.interval),
+        fpm: router.fpm.as_ref().map(|fpm| FpmOptions::new(fpm.listen)),
+        ..Options::default()
+    }
+}
+
+pub(super) fn port(rule: &PortRule, router: &Router) -> PortSettings {
+    PortSettings {
+        lane: match rule.lane {
+            LaneChoice::Auto => plane::LaneChoice::Auto,
+            LaneChoice::Express => plane::LaneChoice::Express,
+            LaneChoice::Worker => plane::LaneChoice::Worker,
+        },
+        queues: rule.queues,
+        mode: match rule.mode {
+            ModeChoice::Auto => Mode::Auto,
+            ModeChoice::Native => Mode::Native,
+            ModeChoice::Generic => Mode::Generic,
+        },
+        zero_copy: choice(rule.zero_copy),
+        busy_poll: choice(router.workers.busy_poll),
+        reverse_path: match rule.reverse_path {
+            ReversePath::Linux => plane::ReversePath::Linux,
+            ReversePath::Off => plane::ReversePath::Off,
+            ReversePath::Strict => plane::ReversePath::Strict,
+            ReversePath::Loose => plane::ReversePath::Loose,
+        },
+    }
+}
+
+fn choice(switch: Switch) -> plane::Choice {
+    match switch {
+        Switch::Auto => plane::Choice::Auto,
+        Switch::On => plane::Choice::On,
+        Switch::Off => plane::Choice::Off,
+    }
+}
+
+/// The limits of each class, packets a second and at once.
+pub(super) fn police(router: &Router) -> [(Class, u64, u64); Class::COUNT] {
+    let police = &router.police;
+    [
+        (Class::Routing, police.routing),
+        (Class::Management, police.management),
+        (Class::Icmp, police.icmp),
+        (Class::Rest, police.rest),
+        (Class::Unresolved, police.unresolved),
+    ]
+    .map(|(class, limit)| (class, limit.rate, limit.burst))
+}

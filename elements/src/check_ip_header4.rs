@@ -35,7 +35,21 @@ impl CheckIpHeader4 {
         CheckIpHeader4 { sources }
     }
 
+    /// Whether the packet is of the usual kind, with nothing to object to or to cut off. The rest is left to `check`.
     #[inline(always)]
+    fn is_plain(&self, packet: &Packet) -> bool {
+        let Some(header) = network::<20>(packet) else { return false };
+        let (source, destination) = (u32_at(header, 12), u32_at(header, 16));
+        header[0] == 0x45
+            && checksum::verify_header(header)
+            && packet.segment_count() == 1
+            && packet.len() == usize::from(packet.l3) + usize::from(u16_at(header, 2))
+            && is_ordinary(source)
+            && is_ordinary(destination)
+            && !self.sources.is_local4(source)
+    }
+
+    #[cold]
     fn check(&self, packet: &mut Packet) -> Result<(), Other> {
         let header = network::<20>(packet).ok_or(Other::Drop(Reason::Truncated))?;
         let (total, source, destination) = (u16_at(header, 2), u32_at(header, 12), u32_at(header, 16));
@@ -65,32 +79,33 @@ impl CheckIpHeader4 {
     }
 
     /// Of what is Linux's only the sources that can be nobody's are dropped here.
-    #[cold]
     fn check_linux(&self, source: u32) -> Result<(), Other> {
         let martian = source >> 28 == 14 || source == u32::MAX || source >> 24 == 127;
         Err(if martian { Other::Drop(Reason::MartianSource) } else { Other::Linux })
     }
 }
 
-/// Multicast, limited broadcast, link-local: Linux knows what to do.
+/// In 1.0.0.0 to 223.255.255.255, and neither loopback nor link-local.
 #[inline(always)]
+fn is_ordinary(address: u32) -> bool {
+    (address >> 24).wrapping_sub(1) < 223 && address >> 24 != 127 && address >> 16 != 0xa9fe
+}
+
+/// Multicast, limited broadcast, link-local: Linux knows what to do.
 fn is_linux(address: u32) -> bool {
     address >> 28 == 14 || address == u32::MAX || address >> 16 == 0xa9fe
 }
 
 /// Loopback and "this network".
-#[inline(always)]
 fn is_martian(address: u32) -> bool {
     matches!(address >> 24, 0 | 127)
 }
 
-#[inline(always)]
 fn header_has_options(packet: &Packet) -> bool {
     network::<1>(packet).is_none_or(|header| header[0] != 0x45)
 }
 
 /// A header that is not the usual 20 bytes.
-#[cold]
 fn check_options(packet: &Packet) -> Result<(), Other> {
     let bytes = packet.data().get(usize::from(packet.l3)..).unwrap_or_default();
     let first = bytes.first().copied().unwrap_or_default();
@@ -120,13 +135,18 @@ impl Element for CheckIpHeader4 {
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         let (mut rest, mut linux) = (0u64, 0u64);
         let mut reasons = [Reason::None; graph::BATCH];
-        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            match self.check(packet) {
-                Ok(()) => continue,
+        for (index, packet) in batch.packets().iter().enumerate() {
+            rest |= u64::from(!self.is_plain(packet)) << index;
+        }
+        let mut unusual = rest;
+        while unusual != 0 {
+            let index = unusual.trailing_zeros() as usize;
+            unusual &= unusual - 1;
+            match self.check(&mut batch.packets_mut()[index]) {
+                Ok(()) => rest &= !(1 << index),
                 Err(Other::Linux) => linux |= 1 << index,
                 Err(Other::Drop(reason)) => reasons[index] = reason,
             }
-            rest |= 1 << index;
         }
         batch.take(rest, |index, packet| {
             if linux >> index & 1 != 0 { cx.emit(LINUX, packet) } else { cx.drop(packet, reasons[index]) }

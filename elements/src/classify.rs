@@ -63,19 +63,33 @@ impl Element for Classify {
             ipv6 |= u64::from(ours && ether_type == ethernet::IPV6) << index;
             rest |= u64::from(!(ours && matches!(ether_type, ethernet::IPV4 | ethernet::IPV6))) << index;
         }
-        if ipv6 | rest != 0 {
-            batch.take(ipv6 | rest, |index, packet| {
-                if ipv6 >> index & 1 != 0 {
-                    cx.emit(IPV6, packet);
-                } else if packet.len() < ETHERNET {
-                    cx.drop(packet, Reason::Truncated);
+        // First what is rare: taking packets out moves the bits of those behind them.
+        if rest != 0 {
+            ipv6 = without(ipv6, rest);
+            batch.take(rest, |_, packet| {
+                if packet.len() < ETHERNET {
+                    cx.drop(packet, Reason::Truncated)
                 } else {
-                    cx.emit(OTHER, packet);
+                    cx.emit(OTHER, packet)
                 }
             });
         }
+        cx.emit_some(IPV6, batch, ipv6);
         cx.emit_batch(IPV4, batch);
     }
+}
+
+/// The set `bits` after the members of `taken`, none of them in it, have been taken out and the others closed up.
+fn without(bits: u64, taken: u64) -> u64 {
+    let mut left = bits;
+    let mut closed = 0;
+    while left != 0 {
+        let index = left.trailing_zeros();
+        let before = (taken & ((1 << index) - 1)).count_ones();
+        closed |= 1 << (index - before);
+        left &= left - 1;
+    }
+    closed
 }
 
 /// Asks for the line of the frame's headers.
@@ -89,4 +103,16 @@ fn prefetch(packet: &Packet) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = packet;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without;
+
+    #[test]
+    fn bits_close_up() {
+        assert_eq!(without(0b1010_0100, 0b0101_0010), 0b1_1010);
+        assert_eq!(without(1 << 63, u64::MAX >> 1), 1);
+        assert_eq!(without(0, u64::MAX), 0);
+    }
 }

@@ -14,11 +14,11 @@ use wire::{Reason, flow_hash};
 use crate::family::{Family, V4, V6};
 
 const FORWARD: usize = 0;
-const LOCAL: usize = 1;
-const LINUX: usize = 2;
-const NO_ROUTE: usize = 3;
-const UNREACHABLE: usize = 4;
-const PROHIBIT: usize = 5;
+const LOCAL: u8 = 1;
+const LINUX: u8 = 2;
+const NO_ROUTE: u8 = 3;
+const UNREACHABLE: u8 = 4;
+const PROHIBIT: u8 = 5;
 
 /// What a port needs to send.
 const SENDS: PortFlags = PortFlags::UP.union(PortFlags::QUEUE);
@@ -40,7 +40,7 @@ pub type Lookup6 = Lookup<V6>;
 /// What is not to be forwarded.
 #[derive(Clone, Copy)]
 enum Other {
-    Emit(usize),
+    Emit(u8),
     Drop(Reason),
 }
 
@@ -123,7 +123,7 @@ impl<F: Family> Element for Lookup<F> {
             }
         }
         batch.take(rest, |index, packet| match others[index] {
-            Other::Emit(output) => cx.emit(output, packet),
+            Other::Emit(output) => cx.emit(usize::from(output), packet),
             Other::Drop(reason) => cx.drop(packet, reason),
         });
         cx.emit_batch(FORWARD, batch);

@@ -6,7 +6,7 @@
 use fib::View;
 use graph::{Batch, Context, Element};
 use port::Packet;
-use wire::{Mac, Reason, ethernet};
+use wire::{Reason, ethernet};
 
 use crate::ETHERNET;
 
@@ -32,11 +32,13 @@ impl Rewrite {
         if l3 != ETHERNET && !place_header(packet, l3) {
             return false;
         }
-        let source = Mac(self.view.port(packet.output).mac());
+        // Both words hold an address in their upper 48 bits: as three stores the header is written without a detour.
+        let (destination, source) = (adjacency.0[0] & !0xffff, self.view.port(packet.output).0[0]);
         let Some(bytes) = packet.data_mut().first_chunk_mut::<{ ETHERNET + 1 }>() else { return false };
         let ether_type = if bytes[ETHERNET] >> 4 == 6 { ethernet::IPV6 } else { ethernet::IPV4 };
-        let header = ethernet::Repr { destination: Mac(adjacency.mac()), source, ether_type };
-        bytes[..ETHERNET].copy_from_slice(&header.header());
+        bytes[..8].copy_from_slice(&(destination | source >> 48).to_be_bytes());
+        bytes[8..12].copy_from_slice(&((source >> 16) as u32).to_be_bytes());
+        bytes[12..14].copy_from_slice(&ether_type.to_be_bytes());
         true
     }
 }

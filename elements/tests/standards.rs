@@ -310,8 +310,7 @@ fn judge(packet: &[u8], given: usize) -> Option<Reason> {
     }
     let total = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
     let sum: u32 = packet[..header].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
-    let checksum_ok =
-        (sum & 0xffff) + (sum >> 16) == 0xffff || ((sum & 0xffff) + (sum >> 16)) % 0xffff == 0 && sum != 0;
+    let checksum_ok = sum != 0 && sum.is_multiple_of(0xffff);
     if header == 20 && !checksum_ok {
         return Some(Reason::BadChecksum);
     }

@@ -87,20 +87,35 @@ impl Batch {
         if which == 0 {
             return;
         }
-        if which == self.mask() {
-            self.packets.drain(..).enumerate().for_each(|(index, packet)| each(index, packet));
-            return;
+        let mut left = which;
+        for packet in self.taken(which) {
+            each(left.trailing_zeros() as usize, packet);
+            left &= left - 1;
         }
-        let (mut index, mut taken) = (0, which);
-        let chosen = |_: &mut Packet| {
-            let bit = which >> index & 1 != 0;
-            index += 1;
-            bit
-        };
-        for packet in self.packets.extract_if(.., chosen) {
-            each(taken.trailing_zeros() as usize, packet);
-            taken &= taken - 1;
-        }
+    }
+
+    /// Takes out the packets whose bits are set, in order.
+    #[inline]
+    pub(crate) fn taken(&mut self, which: u64) -> impl Iterator<Item = Packet> + '_ {
+        let mut left = which;
+        self.packets.extract_if(.., move |_| {
+            let chosen = left & 1 != 0;
+            left >>= 1;
+            chosen
+        })
+    }
+
+    /// Adds packets for which there is room.
+    #[inline]
+    pub(crate) fn extend(&mut self, packets: impl Iterator<Item = Packet>) {
+        self.packets.extend(packets);
+        debug_assert!(self.packets.len() <= BATCH);
+    }
+
+    /// Moves all packets behind those of `packets`.
+    #[inline]
+    pub(crate) fn append_to(&mut self, packets: &mut Vec<Packet>) {
+        packets.append(&mut self.packets);
     }
 
     /// The set of all packets: as many low bits as there are packets.

@@ -50,6 +50,15 @@ impl Context<'_> {
         self.fabric.push_batch(self.outputs[output], batch);
     }
 
+    /// Passes the packets whose bits are set in `which` (bit i: the packet at index i) on by an output; the others stay in
+    /// the batch, in order.
+    ///
+    /// Panics when the element has no such output: it states its outputs itself.
+    #[inline]
+    pub fn emit_some(&mut self, output: usize, batch: &mut Batch, which: u64) {
+        self.fabric.push_some(self.outputs[output], batch, which);
+    }
+
     /// Ends a packet's way, and counts why.
     #[inline]
     pub fn drop(&mut self, packet: Packet, reason: Reason) {
@@ -81,6 +90,10 @@ impl Context<'_> {
     /// [`Context::transmit`] for all packets of a batch; leaves it empty.
     #[inline]
     pub fn transmit_batch(&mut self, batch: &mut Batch) {
+        if self.observer.is_none() {
+            let (packets, _) = (batch.len(), self.sinks.push_batch(batch));
+            self.counters.count_transmitted((packets - batch.len()) as u64);
+        }
         for packet in batch.drain() {
             self.transmit(packet);
         }

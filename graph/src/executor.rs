@@ -235,6 +235,24 @@ impl Fabric {
         self.mark(index);
     }
 
+    /// Moves the packets of a batch whose bits are set to a slot.
+    #[inline]
+    pub(crate) fn push_some(&mut self, slot: Slot, batch: &mut Batch, which: u64) {
+        if which == 0 {
+            return;
+        }
+        if which == batch.mask() {
+            return self.push_batch(slot, batch);
+        }
+        let index = usize::from(slot.0);
+        if self.waiting[index].room() >= which.count_ones() as usize {
+            self.waiting[index].extend(batch.taken(which));
+            self.mark(index);
+        } else {
+            batch.taken(which).for_each(|packet| self.push(slot, packet));
+        }
+    }
+
     /// Puts the full batch of a slot into its backlog, an empty one in its place.
     #[cold]
     fn overflow(&mut self, index: usize) {

@@ -7,6 +7,8 @@ use fib::PortId;
 use port::Packet;
 use wire::Class;
 
+use crate::Batch;
+
 /// What left the graph and waits for the worker.
 #[derive(Default)]
 pub struct Sinks {
@@ -72,6 +74,20 @@ impl Sinks {
                 Ok(())
             }
             _ => Err(packet),
+        }
+    }
+
+    /// Takes all packets of a batch if they leave by one port, which is open; otherwise none.
+    #[inline]
+    pub(crate) fn push_batch(&mut self, batch: &mut Batch) {
+        let Some(first) = batch.packets().first() else { return };
+        let port = first.output;
+        let Some(Some(packets)) = self.ports.get_mut(usize::from(port.0)) else { return };
+        if batch.packets().iter().all(|packet| packet.output == port) {
+            if packets.is_empty() {
+                self.waiting.push(port);
+            }
+            batch.append_to(packets);
         }
     }
 

@@ -16,8 +16,9 @@ use crate::{Sources, cut_to, network, u16_at, u32_at};
 
 const VALID: usize = 0;
 const LINUX: usize = 1;
+const LOCAL: usize = 2;
 
-/// Checks IPv4 headers. Outputs: `valid`, `linux`. Drops `truncated`, `bad_version`, `bad_header_length`,
+/// Checks IPv4 headers. Outputs: `valid`, `linux` (transit with options), `local` (multicast, broadcast, link-local). Drops `truncated`, `bad_version`, `bad_header_length`,
 /// `bad_total_length`, `bad_checksum`, `martian_source`, `martian_destination`.
 pub struct CheckIpHeader4 {
     sources: Arc<Sources>,
@@ -26,6 +27,7 @@ pub struct CheckIpHeader4 {
 /// What is not valid.
 enum Other {
     Linux,
+    Local,
     Drop(Reason),
 }
 
@@ -66,8 +68,8 @@ impl CheckIpHeader4 {
         if !cut_to(packet, usize::from(total)) {
             return Err(Other::Drop(Reason::BadTotalLength));
         }
-        if is_linux(source) || is_linux(destination) {
-            return self.check_linux(source);
+        if is_local(source) || is_local(destination) {
+            return check_local(source);
         }
         if is_martian(source) || source >> 28 == 14 || self.sources.is_local4(source) {
             return Err(Other::Drop(Reason::MartianSource));
@@ -76,12 +78,6 @@ impl CheckIpHeader4 {
             return Err(Other::Drop(Reason::MartianDestination));
         }
         if header_has_options(packet) { Err(Other::Linux) } else { Ok(()) }
-    }
-
-    /// Of what is Linux's only the sources that can be nobody's are dropped here.
-    fn check_linux(&self, source: u32) -> Result<(), Other> {
-        let martian = source >> 28 == 14 || source == u32::MAX || source >> 24 == 127;
-        Err(if martian { Other::Drop(Reason::MartianSource) } else { Other::Linux })
     }
 }
 
@@ -92,8 +88,14 @@ fn is_ordinary(address: u32) -> bool {
 }
 
 /// Multicast, limited broadcast, link-local: Linux knows what to do.
-fn is_linux(address: u32) -> bool {
+fn is_local(address: u32) -> bool {
     address >> 28 == 14 || address == u32::MAX || address >> 16 == 0xa9fe
+}
+
+/// Of what is for Linux itself only the sources that can be nobody's are dropped here.
+fn check_local(source: u32) -> Result<(), Other> {
+    let martian = source >> 28 == 14 || source == u32::MAX || source >> 24 == 127;
+    Err(if martian { Other::Drop(Reason::MartianSource) } else { Other::Local })
 }
 
 /// Loopback and "this network".
@@ -129,11 +131,11 @@ impl Element for CheckIpHeader4 {
     }
 
     fn outputs(&self) -> &'static [&'static str] {
-        &["valid", "linux"]
+        &["valid", "linux", "local"]
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let (mut rest, mut linux) = (0u64, 0u64);
+        let (mut rest, mut linux, mut local) = (0u64, 0u64, 0u64);
         let mut reasons = [Reason::None; graph::BATCH];
         for (index, packet) in batch.packets().iter().enumerate() {
             rest |= u64::from(!self.is_plain(packet)) << index;
@@ -145,11 +147,18 @@ impl Element for CheckIpHeader4 {
             match self.check(&mut batch.packets_mut()[index]) {
                 Ok(()) => rest &= !(1 << index),
                 Err(Other::Linux) => linux |= 1 << index,
+                Err(Other::Local) => local |= 1 << index,
                 Err(Other::Drop(reason)) => reasons[index] = reason,
             }
         }
         batch.take(rest, |index, packet| {
-            if linux >> index & 1 != 0 { cx.emit(LINUX, packet) } else { cx.drop(packet, reasons[index]) }
+            if linux >> index & 1 != 0 {
+                cx.emit(LINUX, packet);
+            } else if local >> index & 1 != 0 {
+                cx.emit(LOCAL, packet);
+            } else {
+                cx.drop(packet, reasons[index]);
+            }
         });
         cx.emit_batch(VALID, batch);
     }

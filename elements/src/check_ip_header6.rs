@@ -12,8 +12,9 @@ use crate::{cut_to, network, u16_at, u64_at};
 
 const VALID: usize = 0;
 const LINUX: usize = 1;
+const LOCAL: usize = 2;
 
-/// Checks IPv6 headers. Outputs: `valid`, `linux`. Drops `truncated`, `bad_version`, `bad_total_length`,
+/// Checks IPv6 headers. Outputs: `valid`, `linux` (transit with hop-by-hop options), `local` (multicast, link-local). Drops `truncated`, `bad_version`, `bad_total_length`,
 /// `martian_source`, `martian_destination`.
 #[derive(Default)]
 pub struct CheckIpHeader6;
@@ -28,6 +29,7 @@ impl CheckIpHeader6 {
 /// What is not valid.
 enum Other {
     Linux,
+    Local,
     Drop(Reason),
 }
 
@@ -53,10 +55,10 @@ fn check(packet: &mut Packet) -> Result<(), Other> {
     if is_nobody(destination) {
         return Err(Other::Drop(Reason::MartianDestination));
     }
-    if multicast || is_link_local(source) || is_link_local(destination) || hop_by_hop {
-        return Err(Other::Linux);
+    if multicast || is_link_local(source) || is_link_local(destination) {
+        return Err(Other::Local);
     }
-    Ok(())
+    if hop_by_hop { Err(Other::Linux) } else { Ok(()) }
 }
 
 /// `::` and `::1`.
@@ -77,22 +79,29 @@ impl Element for CheckIpHeader6 {
     }
 
     fn outputs(&self) -> &'static [&'static str] {
-        &["valid", "linux"]
+        &["valid", "linux", "local"]
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let (mut rest, mut linux) = (0u64, 0u64);
+        let (mut rest, mut linux, mut local) = (0u64, 0u64, 0u64);
         let mut reasons = [Reason::None; graph::BATCH];
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
             match check(packet) {
                 Ok(()) => continue,
                 Err(Other::Linux) => linux |= 1 << index,
+                Err(Other::Local) => local |= 1 << index,
                 Err(Other::Drop(reason)) => reasons[index] = reason,
             }
             rest |= 1 << index;
         }
         batch.take(rest, |index, packet| {
-            if linux >> index & 1 != 0 { cx.emit(LINUX, packet) } else { cx.drop(packet, reasons[index]) }
+            if linux >> index & 1 != 0 {
+                cx.emit(LINUX, packet);
+            } else if local >> index & 1 != 0 {
+                cx.emit(LOCAL, packet);
+            } else {
+                cx.drop(packet, reasons[index]);
+            }
         });
         cx.emit_batch(VALID, batch);
     }

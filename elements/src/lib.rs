@@ -6,7 +6,7 @@
 //! | element | outputs | what it does |
 //! |---|---|---|
 //! | [`Classify`] | `ipv4`, `ipv6`, `other` | by EtherType; what is not addressed to the port is `other` |
-//! | [`CheckIpHeader4`] | `valid`, `linux` | drops invalid and martian packets; options and multicast are Linux's |
+//! | [`CheckIpHeader4`] | `valid`, `linux`, `local` | drops invalid and martian packets; options and multicast are Linux's |
 //! | [`Lookup4`] | `forward`, `local`, `linux`, `no_route`, `unreachable`, `prohibit` | route, path, output port |
 //! | [`ReversePath4`] | `valid` | drops what does not come from where it should |
 //! | [`Redirect`] | `forward`, `linux` | what leaves by its input port: lets Linux see some, which tells the sender |

@@ -29,8 +29,8 @@ fn what_only_linux_can_complete_goes_there_untouched() {
         ("connected network", udp4(to4("10.99.2.77"), 8), Class::Unresolved),
         ("a port that is Linux's", udp4(to4("203.0.113.1"), 8), Class::Unresolved),
         ("options", options, Class::Unresolved),
-        ("multicast", udp4(to4("239.1.2.3"), 8), Class::Unresolved),
-        ("link-local", udp4(to4("169.254.0.1"), 8), Class::Unresolved),
+        ("multicast", udp4(to4("239.1.2.3"), 8), Class::Rest),
+        ("link-local", udp4(to4("169.254.0.1"), 8), Class::Rest),
         ("this machine", udp4(to4("10.99.2.1"), 8), Class::Rest),
         ("unresolved neighbour 6", udp6(to6("2001:db8:2::3"), 8), Class::Unresolved),
         ("connected network 6", udp6(to6("2001:db8:2::77"), 8), Class::Unresolved),
@@ -39,7 +39,7 @@ fn what_only_linux_can_complete_goes_there_untouched() {
             [&hop_by_hop.header(8)[..], &[59, 0, 1, 4, 0, 0, 0, 0]].concat(),
             Class::Unresolved,
         ),
-        ("link-local 6", udp6(link_local, 8), Class::Unresolved),
+        ("link-local 6", udp6(link_local, 8), Class::Rest),
         ("this machine 6", udp6(to6("2001:db8:1::1"), 8), Class::Rest),
     ];
     for (name, packet, class) in cases {

@@ -196,7 +196,11 @@ pub fn router(view: &View, sources: &Arc<Sources>, limits: IcmpLimits) -> (Graph
     let fragment = graph.element("fragment4", Fragment4::new(view.clone()));
     let ttl = graph.element("ttl4", DecrementTtl4::new());
     let icmp = graph.element("icmp4", IcmpError4::new(view.clone(), sources.clone(), limits));
-    graph.link(classify, "ipv4", check).link(check, "valid", lookup).link(check, "linux", linux);
+    graph
+        .link(classify, "ipv4", check)
+        .link(check, "valid", lookup)
+        .link(check, "linux", linux)
+        .link(check, "local", local);
     graph.link(lookup, "forward", reverse).link(lookup, "local", local).link(lookup, "linux", linux);
     graph.link(reverse, "valid", redirect).link(redirect, "forward", mtu).link(redirect, "linux", linux);
     graph.link(mtu, "fits", ttl).link(mtu, "fragment", fragment).link(fragment, "fragments", ttl);
@@ -212,7 +216,11 @@ pub fn router(view: &View, sources: &Arc<Sources>, limits: IcmpLimits) -> (Graph
     let mtu = graph.element("mtu6", Mtu6::new(view.clone()));
     let ttl = graph.element("ttl6", DecrementTtl6::new());
     let icmp = graph.element("icmp6", IcmpError6::new(view.clone(), sources.clone(), limits));
-    graph.link(classify, "ipv6", check).link(check, "valid", lookup).link(check, "linux", linux);
+    graph
+        .link(classify, "ipv6", check)
+        .link(check, "valid", lookup)
+        .link(check, "linux", linux)
+        .link(check, "local", local);
     graph.link(lookup, "forward", reverse).link(lookup, "local", local).link(lookup, "linux", linux);
     graph.link(reverse, "valid", redirect).link(redirect, "forward", mtu).link(redirect, "linux", linux);
     graph

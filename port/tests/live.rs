@@ -5,7 +5,9 @@ mod rig;
 use std::process::{Command, Stdio};
 
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
-use port::device::{FeatureWatch, XdpFeatures, offloads, set_gro, xdp_features};
+use port::device::{
+    FeatureWatch, XdpFeatures, clear_offloads, offloads, restore_offloads, set_gro, xdp_features,
+};
 use port::{Driver, Injector, Lane, Mode, Packet, Pool};
 use rig::{HOST_MAC, ROUTER_MAC, Rig, checksum, frame, ipv4, wait};
 
@@ -182,4 +184,18 @@ fn injected_packets_come_in_by_their_true_interface_and_only_once() {
             assert!(injector.inject_parts(rig.ifindex(0), &[b"short"]).is_err());
         });
     }
+}
+
+#[test]
+fn offloads_that_hide_tags_are_cleared_and_restored() {
+    let rig = Rig::new(1);
+    rig.router.inside(|| {
+        // A veth strips none, but has the switch.
+        rig.router.exec("ethtool -K r0 rxvlan on");
+        let before = clear_offloads("r0").unwrap();
+        assert!(before.rx_vlan);
+        assert!(!offloads("r0").unwrap().rx_vlan);
+        restore_offloads("r0", &before).unwrap();
+        assert_eq!(offloads("r0").unwrap(), before);
+    });
 }

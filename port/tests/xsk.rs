@@ -2,6 +2,7 @@
 
 mod rig;
 
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use fib::{Capacity, PortEntry, PortFlags, PortId, Tables};
@@ -234,6 +235,40 @@ fn an_empty_fill_ring_recovers() {
         wires[0].send(&numbered(1, 18));
         router.run_until(|| wires[1].receive().is_some());
         assert_eq!(router.accounted(), FRAMES);
+    });
+}
+
+#[test]
+fn a_sleeper_is_woken_by_every_packet() {
+    let rig = Rig::new(1);
+    let wires = [rig.wire(0), rig.wire(1)];
+    rig.router.inside(|| {
+        let mut router = Router::new(&rig, 1);
+        router.install();
+        for number in 0..500 {
+            wires[0].send(&numbered(number, 18));
+            let mut got = None;
+            while got.is_none() {
+                let fd = router.queues[0].fd().unwrap().as_raw_fd();
+                let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+                // SAFETY: one valid descriptor.
+                let ready = unsafe { libc::poll(&mut poll, 1, 2000) };
+                assert_eq!(ready, 1, "packet {number} lies in the ring, and nobody was woken");
+                router.round();
+                got = wires[1].receive();
+            }
+        }
+    });
+}
+
+#[test]
+fn busy_polling_is_had_where_the_kernel_has_it() {
+    let rig = Rig::new(1);
+    rig.router.inside(|| {
+        let pool = Pool::heap(256);
+        let options = XskOptions { busy_poll: true, ..Default::default() };
+        let xsk = Xsk::open(PortId(0), rig.ifindex(0), 0, &pool, &options).unwrap();
+        assert!(xsk.mode().busy_poll, "{:?}", xsk.mode().why);
     });
 }
 

@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const ETHTOOL_GDRVINFO: u32 = 0x3;
 const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETHTOOL_SFLAGS: u32 = 0x26;
 const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_SGRO: u32 = 0x2c;
 const ETHTOOL_GRXFHINDIR: u32 = 0x38;
@@ -166,6 +167,14 @@ impl Handle {
             lro: flags & FLAG_LRO != 0,
             rx_vlan: flags & FLAG_RX_VLAN != 0,
         })
+    }
+
+    /// Turns LRO and the stripping of VLAN tags on or off.
+    pub(super) fn set_receive_offloads(&self, lro: bool, rx_vlan: bool) -> io::Result<()> {
+        let before = self.value(ETHTOOL_GFLAGS)?;
+        let with = |flags: u32, flag: u32, on: bool| if on { flags | flag } else { flags & !flag };
+        let flags = with(with(before, FLAG_LRO, lro), FLAG_RX_VLAN, rx_vlan);
+        if flags == before { Ok(()) } else { self.ethtool(&mut [ETHTOOL_SFLAGS, flags]) }
     }
 
     pub(super) fn set_gro(&self, on: bool) -> io::Result<()> {

@@ -117,6 +117,22 @@ pub fn offloads(name: &str) -> Result<Offloads, DeviceError> {
     with_handle(name, "read its offloads", ethtool::Handle::offloads)
 }
 
+/// Turns off what a device does to frames before XDP sees them: merging them (LRO), and taking off VLAN tags, without which
+/// a VLAN's frame looks like one of the untagged network and would be routed as such. Says what was on;
+/// [`restore_offloads`] puts it back.
+pub fn clear_offloads(name: &str) -> Result<Offloads, DeviceError> {
+    let before = offloads(name)?;
+    with_handle(name, "turn off LRO and VLAN stripping", |handle| handle.set_receive_offloads(false, false))?;
+    Ok(before)
+}
+
+/// Puts LRO and VLAN stripping back as [`clear_offloads`] found them.
+pub fn restore_offloads(name: &str, before: &Offloads) -> Result<(), DeviceError> {
+    with_handle(name, "restore its offloads", |handle| {
+        handle.set_receive_offloads(before.lro, before.rx_vlan)
+    })
+}
+
 /// Turns GRO on or off. A veth with GRO polls, and only then can frames be redirected to its peer.
 pub fn set_gro(name: &str, on: bool) -> Result<(), DeviceError> {
     with_handle(name, "set GRO", |handle| handle.set_gro(on))

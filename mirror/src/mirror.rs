@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const HEARD_AT_ONCE: usize = 64;
 /// Pause before a reread that an event asks for: such events come in groups.
 const REREAD_AFTER: Duration = Duration::from_millis(100);
-/// Reads of what keeps changing while it is read.
+/// Reads of what keeps changing while it is read; the pause before each is twice the one before.
 const ATTEMPTS: u32 = 8;
 /// Pause between two calls of the resolver and the retries.
 const TICK: Duration = Duration::from_millis(250);
@@ -192,9 +192,14 @@ impl Mirror {
         self.loaded && !self.loads() && self.programmer.idle()
     }
 
+    /// How many things changed while they were read, and are to be read again.
+    pub(crate) fn unsure(&self) -> usize {
+        self.unsure.as_ref().map_or(0, |unsure| unsure.subjects.len())
+    }
+
     /// Whether a load is under way or due.
     fn loads(&self) -> bool {
-        self.reading.as_ref().is_some_and(Reading::loads) || self.unsure.is_some() || !self.wanted.is_empty()
+        self.reading.as_ref().is_some_and(Reading::loads) || !self.wanted.is_empty()
     }
 
     /// Makes an interface Bifrost's: routes by it are forwarded from now on. Give the port to the tables first.
@@ -363,7 +368,8 @@ impl Mirror {
             self.unsure.take().map_or((0, HashSet::new()), |u| (u.attempt + 1, u.subjects));
         subjects.extend(earlier);
         if !subjects.is_empty() && attempt < ATTEMPTS {
-            self.unsure = Some(Unsure { subjects, at: Instant::now() + REREAD_AFTER, attempt });
+            let pause = REREAD_AFTER * (1 << attempt);
+            self.unsure = Some(Unsure { subjects, at: Instant::now() + pause, attempt });
         }
     }
 
@@ -611,7 +617,7 @@ fn take_in(
         }
         _ => return None,
     };
-    if subject.is_none() && !ignored() {
+    if subject.is_none() && !ignored() && !matches!(message.kind, RTM_NEWNEIGH | RTM_DELNEIGH) {
         counters.malformed += 1;
     }
     subject

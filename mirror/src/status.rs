@@ -48,6 +48,8 @@ pub struct MirrorStatus {
     pub overflows: u64,
     /// Times that tables of Linux were read again.
     pub rereads: u64,
+    /// Things that changed while they were read, and are to be read again.
+    pub unsure: usize,
     /// Prefixes without room in the tables now: Linux forwards them.
     pub missing: usize,
     /// Times that a table had no room.
@@ -136,6 +138,7 @@ impl Mirror {
             unknown_withdrawals: self.counters.unknown_withdrawals,
             overflows: self.counters.overflows,
             rereads: self.counters.rereads,
+            unsure: self.unsure(),
             missing,
             table_full,
             refused: self.programmer.failures(),

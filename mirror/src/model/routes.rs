@@ -177,9 +177,6 @@ impl Routes {
 
     fn announce6(&mut self, prefix: IpNet, route: Route, flags: u16) -> Effect {
         let list = self.at(&prefix);
-        if let Some(at) = list.iter().position(|old| old.same(&route)) {
-            return self.mark(prefix, at, route);
-        }
         let equal = |old: &Route| old.source == Source::Netlink && old.rank() == route.rank();
         let joins = self.joins(&route);
         let alike = list.iter().position(|old| equal(old) && self.joins(old) == joins);
@@ -191,6 +188,15 @@ impl Routes {
         } else {
             same_target
         };
+        // Linux replaces the first of a sort even when the new one has an equal behind it.
+        let known = match replaced {
+            Some(at) if list[at].same(&route) => Some(at),
+            Some(_) if flags & REPLACE != 0 => None,
+            _ => list.iter().position(|old| old.same(&route)),
+        };
+        if let Some(at) = known {
+            return self.mark(prefix, at, route);
+        }
         // A multipath route that replaces one of another sort is told like a new one.
         let doubtful = joins && replaced.is_none() && list.iter().any(equal);
         let effect = match replaced {

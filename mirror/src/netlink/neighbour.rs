@@ -23,8 +23,8 @@ pub struct NeighbourMessage {
     pub flags: u8,
 }
 
-/// Parses the body; `None` also for entries of bridges, and for addresses that this machine answers for (proxy),
-/// which are no neighbours.
+/// Parses the body; `None` also for what is no neighbour: entries of bridges, addresses that this machine answers for
+/// (proxy), and groups, whose Ethernet addresses Linux computes.
 pub fn parse(body: &[u8]) -> Option<NeighbourMessage> {
     let family = *body.first()?;
     let ifindex = u32_at(body, 4)?;
@@ -42,6 +42,6 @@ pub fn parse(body: &[u8]) -> Option<NeighbourMessage> {
             _ => {}
         }
     }
-    let to = to.filter(|address| address.is_ipv4() == (family == IPV4))?;
+    let to = to.filter(|address| address.is_ipv4() == (family == IPV4) && !address.is_multicast())?;
     Some(NeighbourMessage { ifindex, address: to, mac: link_layer, state, flags })
 }

@@ -163,12 +163,16 @@ impl World {
     pub fn settle(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut quiet_since = Instant::now();
-        while quiet_since.elapsed() < Duration::from_millis(150) || !self.mirror.ready() {
+        while quiet_since.elapsed() < Duration::from_millis(150) || !self.at_rest() {
             assert!(Instant::now() < deadline, "the mirror does not come to rest");
-            if self.turn() || !self.mirror.ready() {
+            if self.turn() || !self.at_rest() {
                 quiet_since = Instant::now();
             }
         }
+    }
+
+    fn at_rest(&self) -> bool {
+        self.mirror.ready() && self.mirror.status().unsure == 0
     }
 
     /// One turn of the control loop; whether something was there to do.

@@ -248,10 +248,10 @@ static __always_inline verdict express4(struct frame *frame, struct ipv4 *ip) {
     return leave(frame, length);
 }
 
-/* RFC 4291, 2.5 and 2.7; a source that is an IPv4-mapped address never is on a wire (Linux drops it, too). */
+/* RFC 4291, 2.5 and 2.7. IPv4-mapped sources are forwarded, as Linux does. */
 static __always_inline enum reason martian6(struct ipv6 *ip) {
     __u64 hi = bpf_be64_to_cpu(ip->source.half[0]), lo = bpf_be64_to_cpu(ip->source.half[1]);
-    if (hi >> 56 == 0xff || (hi == 0 && (lo <= 1 || lo >> 32 == 0xffff)))
+    if (hi >> 56 == 0xff || (hi == 0 && lo <= 1))
         return REASON_MARTIAN_SOURCE;
     if (ip->destination.half[0] == 0 && bpf_be64_to_cpu(ip->destination.half[1]) <= 1)
         return REASON_MARTIAN_DESTINATION;

@@ -1,7 +1,7 @@
 //! CheckIpHeader6: what may be forwarded at all.
 //!
 //! Version and payload length (RFC 8200, 3), and the addresses that never travel (RFC 4291, 2.5.2, 2.5.3, 2.7): unspecified,
-//! loopback, multicast sources; as in Linux, sources that are IPv4-mapped. Multicast, link-local addresses and
+//! loopback, multicast sources. As in Linux, IPv4-mapped sources do travel. Multicast, link-local addresses and
 //! hop-by-hop options are Linux's: it also sends the errors that belong to them (RFC 4443, 3.1, beyond scope).
 
 use graph::{Batch, Context, Element};
@@ -46,10 +46,9 @@ fn check(packet: &mut Packet) -> Result<(), Other> {
     if !cut_to(packet, total) {
         return Err(Other::Drop(Reason::BadTotalLength));
     }
-    let mapped = source[0] == 0 && source[1] >> 32 == 0xffff;
     let multicast = destination[0] >> 56 == 0xff;
     // The unspecified source may still ask its neighbours (duplicate address detection).
-    if source[0] >> 56 == 0xff || mapped || is_nobody(source) && !(multicast && source[1] == 0) {
+    if source[0] >> 56 == 0xff || is_nobody(source) && !(multicast && source[1] == 0) {
         return Err(Other::Drop(Reason::MartianSource));
     }
     if is_nobody(destination) {

@@ -28,7 +28,7 @@ use crate::rehearsal;
 use crate::worker::{Linux, Order};
 
 /// The device by which workers hand packets to Linux.
-const TAP: &str = "bifrost%d";
+const TAP: &str = "bifrost0";
 /// How often the redirect targets are looked at: they change without a message.
 const TARGETS: Duration = Duration::from_secs(1);
 /// How long to wait before trying again to take a port that was refused.
@@ -52,6 +52,7 @@ pub struct Plane {
     crew: Crew,
     sources: Arc<elements::Sources>,
     limits: Arc<Limits>,
+    tap: Option<u32>,
     ports: Vec<Port>,
     looked: Instant,
     retry: Instant,
@@ -79,11 +80,17 @@ impl Plane {
         if let (false, Some(why)) = memory.huge_pages() {
             info!("packet memory is in ordinary pages: {why}");
         }
-        let linux: Arc<dyn Linux> = match Injector::open(TAP, &driver) {
-            Ok(injector) => Arc::new(injector),
+        let (linux, tap): (Arc<dyn Linux>, _) = match Injector::open(TAP, &driver) {
+            Ok(injector) => {
+                if let Err(why) = injector.by_true_interface() {
+                    warn!("what workers hand to Linux enters it by {TAP}, not by its true interface: {why}");
+                }
+                let ifindex = injector.device().ifindex;
+                (Arc::new(injector), Some(ifindex))
+            }
             Err(error) => {
                 warn!("what only Linux can complete is dropped by workers: {error}");
-                Arc::new(NoInjector)
+                (Arc::new(NoInjector), None)
             }
         };
         let sources = elements::Sources::new();
@@ -94,7 +101,7 @@ impl Plane {
         let blueprint = Blueprint { view, sources: sources.clone(), linux, limits: limits.clone(), workers };
         let crew = Crew::start(blueprint, &settings.cores, pools)?;
         let now = Instant::now();
-        Ok(Plane { driver, memory, crew, sources, limits, ports: Vec::new(), looked: now, retry: now })
+        Ok(Plane { driver, memory, crew, sources, limits, tap, ports: Vec::new(), looked: now, retry: now })
     }
 
     /// The ports, by number.
@@ -107,6 +114,11 @@ impl Plane {
         self.ports
             .iter()
             .find(|port| port.interface.as_ref().is_some_and(|interface| interface.ifindex == ifindex))
+    }
+
+    /// Whether this interface is the plane's own way to Linux, and so never a port.
+    pub fn is_own(&self, ifindex: u32) -> bool {
+        self.tap == Some(ifindex)
     }
 
     /// The workers.

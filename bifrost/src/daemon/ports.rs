@@ -88,7 +88,8 @@ impl Control {
     /// Takes an interface if the configuration says so, or tells its port what changed.
     fn look_at(&mut self, ifindex: u32) {
         let Some(link) = self.mirror.model().links.by_index(ifindex) else { return };
-        let Some(rule) = self.router.port(&link.name).filter(|_| !link.loopback) else { return };
+        let ours = !link.loopback && !self.plane.is_own(ifindex);
+        let Some(rule) = self.router.port(&link.name).filter(|_| ours) else { return };
         let Some(interface) = interface(link) else {
             debug!("{}: not an Ethernet interface: it stays with Linux", link.name);
             return;

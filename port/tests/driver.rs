@@ -277,7 +277,7 @@ fn martians_are_dropped() {
         let packet = v4(destination);
         assert_dropped(&bench.run(&packet), &packet, Reason::MartianDestination);
     }
-    for source in ["::", "::1", "ff02::1", "::ffff:10.0.0.1"] {
+    for source in ["::", "::1", "ff02::1"] {
         let packet = frame(0x86dd, &ipv6(source, "2001:db8:0::9", 64, b""));
         assert_dropped(&bench.run(&packet), &packet, Reason::MartianSource);
     }

@@ -205,9 +205,11 @@ pub fn router(view: &View, sources: &Arc<Sources>, limits: IcmpLimits) -> (Graph
     graph.link(reverse, "valid", redirect).link(redirect, "forward", mtu).link(redirect, "linux", linux);
     graph.link(mtu, "fits", ttl).link(mtu, "fragment", fragment).link(fragment, "fragments", ttl);
     graph.link(ttl, "forward", rewrite).link(icmp, "reply", rewrite).link(icmp, "linux", linux);
-    graph.connect(lookup, 3, icmp, IcmpError4::NO_ROUTE).connect(lookup, 4, icmp, IcmpError4::UNREACHABLE);
-    graph.connect(lookup, 5, icmp, IcmpError4::PROHIBIT).connect(mtu, 1, icmp, IcmpError4::TOO_BIG);
-    graph.connect(ttl, 1, icmp, IcmpError4::TIME_EXCEEDED);
+    graph.link_to(lookup, "no_route", icmp, IcmpError4::NO_ROUTE);
+    graph.link_to(lookup, "unreachable", icmp, IcmpError4::UNREACHABLE);
+    graph.link_to(lookup, "prohibit", icmp, IcmpError4::PROHIBIT);
+    graph.link_to(mtu, "too_big", icmp, IcmpError4::TOO_BIG);
+    graph.link_to(ttl, "expired", icmp, IcmpError4::TIME_EXCEEDED);
 
     let check = graph.element("check6", CheckIpHeader6::new());
     let lookup = graph.element("lookup6", Lookup6::new(view.clone()));
@@ -228,9 +230,11 @@ pub fn router(view: &View, sources: &Arc<Sources>, limits: IcmpLimits) -> (Graph
         .link(ttl, "forward", rewrite)
         .link(icmp, "reply", rewrite)
         .link(icmp, "linux", linux);
-    graph.connect(lookup, 3, icmp, IcmpError6::NO_ROUTE).connect(lookup, 4, icmp, IcmpError6::UNREACHABLE);
-    graph.connect(lookup, 5, icmp, IcmpError6::PROHIBIT).connect(mtu, 1, icmp, IcmpError6::TOO_BIG);
-    graph.connect(ttl, 1, icmp, IcmpError6::TIME_EXCEEDED);
+    graph.link_to(lookup, "no_route", icmp, IcmpError6::NO_ROUTE);
+    graph.link_to(lookup, "unreachable", icmp, IcmpError6::UNREACHABLE);
+    graph.link_to(lookup, "prohibit", icmp, IcmpError6::PROHIBIT);
+    graph.link_to(mtu, "too_big", icmp, IcmpError6::TOO_BIG);
+    graph.link_to(ttl, "expired", icmp, IcmpError6::TIME_EXCEEDED);
 
     (graph.build().unwrap(), classify)
 }

@@ -238,4 +238,9 @@ impl Tables {
             }
         }
     }
+
+    #[cfg(test)]
+    pub(crate) fn words6(&self) -> crate::memory::Array<std::sync::atomic::AtomicU32> {
+        self.shared.memory.arrays.fib6
+    }
 }

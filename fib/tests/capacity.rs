@@ -41,8 +41,8 @@ fn thirty_thousand_dual_stack_hosts_each_have_their_own_next_hop() {
 fn a_full_internet_table_and_its_next_hops_fit() {
     let mut tables = Tables::new(Capacity::default(), None).unwrap();
     let ids: Vec<NextHopId> = (0..16_000).map(|_| tables.add_next_hop(&NextHop::Local).unwrap()).collect();
-    let four = |i: u32| (0x0100_0000 + (i * 7 << 8), 24);
-    let six = |i: u128| ((0x2001 << 112) + (i * 0x1_0003 << 80), 48);
+    let four = |i: u32| (0x0100_0000 + ((i * 7) << 8), 24);
+    let six = |i: u128| ((0x2001 << 112) + ((i * 0x1_0003) << 80), 48);
     for i in 0..1_050_000 {
         let (bits, length) = four(i);
         tables.insert4(Ipv4Net::new(bits.into(), length).unwrap(), ids[i as usize % 16_000]).unwrap();

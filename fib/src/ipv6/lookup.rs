@@ -17,9 +17,17 @@ const STEP: usize = 64;
 
 /// The next hop of one address.
 pub(crate) fn one(words: &Array<AtomicU32>, address: u128) -> NextHopId {
-    let mut ids = [NextHopId::NONE];
-    scalar(words, &[address], &mut ids);
-    ids[0]
+    let mut word = direct(words, (address >> 64) as u64);
+    let mut window = 0;
+    for _ in 0..MAX_LINES {
+        if word & POINTER == 0 {
+            return NextHopId(word & ID_MASK);
+        }
+        window += u8::from(word & NEXT != 0);
+        let line = (word & INDEX) as usize * LINE;
+        word = words[line + RANGES + range_of(words, line, key(address, window))].load(Ordering::Acquire);
+    }
+    NextHopId::NONE
 }
 
 /// The next hops of many addresses.
@@ -40,7 +48,8 @@ pub(crate) fn batch(words: &Array<AtomicU32>, addresses: &[u128], ids: &mut [Nex
 fn avx2(words: &Array<AtomicU32>, addresses: &[u128], ids: &mut [NextHopId]) {
     walk(words, addresses, ids, |words, line, key| {
         use std::arch::x86_64::*;
-        // SAFETY: a line is 16 aligned words inside the array, and its ends do not change while it can be reached.
+        // SAFETY: pointers only ever name lines: 16 aligned words inside the array. The ends of a line do not change
+        // while a registered reader can reach it; another reader's answer may be stale.
         let reached = unsafe {
             let ends = _mm256_load_si256(words.as_ptr().add(line).cast());
             let larger = _mm256_max_epu32(ends, _mm256_set1_epi32(key as i32));
@@ -52,21 +61,24 @@ fn avx2(words: &Array<AtomicU32>, addresses: &[u128], ids: &mut [NextHopId]) {
 }
 
 fn scalar(words: &Array<AtomicU32>, addresses: &[u128], ids: &mut [NextHopId]) {
-    walk(words, addresses, ids, |words, base, key| {
-        let end = |i: usize| words[base + i].load(Ordering::Relaxed);
-        let mut range = usize::from(end(3) < key) * 4;
-        range += usize::from(end(range + 1) < key) * 2;
-        range + usize::from(end(range) < key)
-    });
+    walk(words, addresses, ids, range_of);
+}
+
+/// Which of a line's ranges the key belongs to.
+fn range_of(words: &Array<AtomicU32>, line: usize, key: u32) -> usize {
+    let end = |i: usize| words[line + i].load(Ordering::Relaxed);
+    let mut range = usize::from(end(3) < key) * 4;
+    range += usize::from(end(range + 1) < key) * 2;
+    range + usize::from(end(range) < key)
 }
 
 /// `range`: given a line's first word and the key, which of the line's ranges the key belongs to.
 #[inline(always)]
 fn walk(
-    words: &[AtomicU32],
+    words: &Array<AtomicU32>,
     addresses: &[u128],
     ids: &mut [NextHopId],
-    range: impl Fn(&[AtomicU32], usize, u32) -> usize,
+    range: impl Fn(&Array<AtomicU32>, usize, u32) -> usize,
 ) {
     for (addresses, ids) in addresses.chunks(STEP).zip(ids.chunks_mut(STEP)) {
         // Each address's latest word, and the key for the line it may point to; and who is still on the way.
@@ -120,20 +132,47 @@ fn direct(words: &[AtomicU32], top: u64) -> u32 {
 /// The 32 bits of an address that a window is about; beyond its end, zeros.
 #[inline(always)]
 fn key(address: u128, window: u8) -> u32 {
-    (address << (TOP_BITS + 32 * u32::from(window)) >> 96) as u32
+    (address.wrapping_shl(TOP_BITS + 32 * u32::from(window)) >> 96) as u32
 }
 
 /// Asks for the line that a word points to. For a route that is the array's first line: asking for it costs nothing, as
 /// it always is in the cache, and a branch would be guessed wrong half of the time.
 #[inline(always)]
-fn prefetch_line(words: &[AtomicU32], word: u32) {
+fn prefetch_line(words: &Array<AtomicU32>, word: u32) {
     let line = word & INDEX & (word as i32 >> 31) as u32;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch touches nothing, whatever the address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().wrapping_add(line as usize * LINE).cast());
+    words.prefetch(line as usize * LINE);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Capacity, NextHop, Tables};
+
+    #[test]
+    fn all_ways_to_look_up_agree_whatever_the_size_of_the_batch() {
+        let mut tables = Tables::new(Capacity { ipv4: 1, ipv6: 50_000, next_hops: 100 }, None).unwrap();
+        let mut random = 1u128;
+        let mut next = || {
+            random = random.wrapping_mul(0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645).wrapping_add(3);
+            random ^ random >> 64
+        };
+        for i in 0..100 {
+            let id = tables.add_next_hop(&NextHop::Local).unwrap();
+            for _ in 0..200 {
+                let (bits, length) =
+                    (0x2001 << 112 | next() >> 8 & 0xff3f_ffff_f0ff << 64 | next() & 3, 16 + next() % 113);
+                let net = ipnet::Ipv6Net::new(bits.into(), length as u8).unwrap().trunc();
+                tables.insert6(net, id).unwrap();
+            }
+            let words = &tables.words6();
+            let addresses: Vec<u128> =
+                (0..i).map(|_| 0x2001 << 112 | next() >> 8 & 0xff3f_ffff_f0ff << 64 | next() & 3).collect();
+            let each: Vec<NextHopId> = addresses.iter().map(|&address| one(words, address)).collect();
+            for lookup in [batch, scalar] {
+                let mut ids = vec![NextHopId::NONE; addresses.len()];
+                lookup(words, &addresses, &mut ids);
+                assert_eq!(ids, each);
+            }
+        }
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (words, line);
 }

@@ -15,7 +15,8 @@ use fib::{PortId, Tables, View};
 use port::device::{self, Device, XdpFeatures};
 use port::driver::MAX_PORTS;
 use port::{
-    Driver, DriverCounters, HugePages, Injector, Lane, Memory, Packet, QueueCounters, XskOptions, ZeroCopy,
+    BusyPoll, Driver, DriverCounters, HugePages, Injector, Lane, Memory, Packet, QueueCounters, XskOptions,
+    ZeroCopy,
 };
 use tracing::{debug, info, warn};
 use wire::Class;
@@ -253,7 +254,11 @@ impl Plane {
                 Choice::On => ZeroCopy::On,
                 Choice::Off => ZeroCopy::Off,
             },
-            busy_poll: settings.busy_poll == Choice::On,
+            busy_poll: match settings.busy_poll {
+                Choice::Auto => BusyPoll::Auto,
+                Choice::On => BusyPoll::On,
+                Choice::Off => BusyPoll::Off,
+            },
             ..XskOptions::default()
         };
         let socket = self.memory.open(worker, id, interface.ifindex, queue, &options)?;

@@ -333,6 +333,8 @@ impl Worker {
     }
 
     fn leave(&mut self, port: PortId) {
+        // What came in before the program was detached still leaves.
+        self.round();
         self.publish(Instant::now());
         drop(self.sinks.close(port));
         self.queues.retain(|served| served.queue.port() != port);

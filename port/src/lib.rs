@@ -30,4 +30,4 @@ pub use memory::{HugePages, Memory, MemoryError};
 pub use packet::{CHUNK, HEADROOM, MAX_SEGMENTS, Packet};
 pub use pool::Pool;
 pub use queue::{Queue, QueueCounters};
-pub use xsk::{Xsk, XskError, XskMode, XskOptions, ZeroCopy};
+pub use xsk::{BusyPoll, Xsk, XskError, XskMode, XskOptions, ZeroCopy};

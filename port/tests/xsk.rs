@@ -266,7 +266,7 @@ fn busy_polling_is_had_where_the_kernel_has_it() {
     let rig = Rig::new(1);
     rig.router.inside(|| {
         let pool = Pool::heap(256);
-        let options = XskOptions { busy_poll: true, ..Default::default() };
+        let options = XskOptions { busy_poll: port::BusyPoll::On, ..Default::default() };
         let xsk = Xsk::open(PortId(0), rig.ifindex(0), 0, &pool, &options).unwrap();
         assert!(xsk.mode().busy_poll, "{:?}", xsk.mode().why);
     });

@@ -27,7 +27,7 @@ use crate::{Queue, QueueCounters};
 use frames::Frames;
 use ring::Ring;
 
-pub use socket::{XskError, XskMode, XskOptions, ZeroCopy};
+pub use socket::{BusyPoll, XskError, XskMode, XskOptions, ZeroCopy};
 
 /// Most system calls in a round to send what waits; each sends 32 packets or more.
 const SENDS_A_ROUND: usize = 16;

@@ -20,20 +20,32 @@ pub enum ZeroCopy {
     Off,
 }
 
+/// Whether the worker drives the device's polling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BusyPoll {
+    /// With zero-copy: there the device's interrupts are what is saved. A copying queue is filled by whoever sends.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}
+
 /// How to open a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct XskOptions {
     /// Whether descriptors go straight to the device.
     pub zero_copy: ZeroCopy,
     /// Whether the worker drives the device's polling (SO_PREFER_BUSY_POLL), where the kernel can.
-    pub busy_poll: bool,
+    pub busy_poll: BusyPoll,
     /// Descriptors in each ring, a power of two.
     pub ring: u32,
 }
 
 impl Default for XskOptions {
     fn default() -> Self {
-        XskOptions { zero_copy: ZeroCopy::Auto, busy_poll: false, ring: 2048 }
+        XskOptions { zero_copy: ZeroCopy::Auto, busy_poll: BusyPoll::Auto, ring: 2048 }
     }
 }
 
@@ -163,7 +175,12 @@ pub(super) fn bind(socket: &OwnedFd, ifindex: u32, queue: u32, options: &XskOpti
     if !mode.zero_copy {
         bind_with_segments(socket, ifindex, queue, libc::XDP_COPY, &mut mode)?;
     }
-    if options.busy_poll {
+    let busy_poll = match options.busy_poll {
+        BusyPoll::Auto => mode.zero_copy,
+        BusyPoll::On => true,
+        BusyPoll::Off => false,
+    };
+    if busy_poll {
         match prefer_busy_poll(socket) {
             Ok(()) => mode.busy_poll = true,
             Err(error) => mode.why.push(format!("busy polling: {error}")),

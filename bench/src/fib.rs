@@ -19,8 +19,10 @@ const NEXT_HOPS: usize = 16_000;
 const BATCH: usize = 64;
 const WARM: usize = 65_536;
 const COLD: usize = 8_000_000;
-const COLD_SAMPLES: usize = 8;
+/// Short enough that most samples see no other process on the core.
+const COLD_SAMPLES: usize = 125;
 const UPDATES: usize = 1_000_000;
+const UPDATE_SAMPLES: usize = 100;
 
 /// All benches of the family.
 pub fn run(ruler: &mut Ruler) {
@@ -33,7 +35,7 @@ pub fn run(ruler: &mut Ruler) {
     // Invariant of all `expect`s here: a bench that cannot make its tables has nothing to measure.
     let mut table = Loaded::new(&routes4, &routes6, None).expect("tables");
     lookups(ruler, &table.tables, &routes4, &routes6, &mut random);
-    let both = |ruler: &Ruler| ruler.wants("fib/memory-both") || ruler.wants("fib/update-both");
+    let both = ["fib/memory-both", "fib/update-both", "fib/v4/default-route-both"];
     let megabytes = |tables: &Tables| {
         let memory = tables.memory();
         (memory.worker_bytes + memory.driver_bytes + memory.writer_bytes) as f64 / 1e6
@@ -41,15 +43,18 @@ pub fn run(ruler: &mut Ruler) {
     if ruler.wants("fib/memory") {
         ruler.record("fib/memory", "MB", vec![megabytes(&table.tables)]);
     }
+    writes(ruler, &mut table, &routes4);
     if ruler.wants("fib/update") {
         ruler.record("fib/update", "updates/s", updates(&mut table, &routes4, &routes6, &mut random));
     }
-    writes(ruler, &mut table, &routes4);
     drop(table);
-    if both(ruler) {
+    if both.iter().any(|name| ruler.wants(name)) {
         let mut table = Loaded::new(&routes4, &routes6, Some(driver_memory())).expect("tables");
         if ruler.wants("fib/memory-both") {
             ruler.record("fib/memory-both", "MB", vec![megabytes(&table.tables)]);
+        }
+        if ruler.wants("fib/v4/default-route-both") {
+            ruler.record("fib/v4/default-route-both", "ms", default_routes(&mut table));
         }
         if ruler.wants("fib/update-both") {
             ruler.record(
@@ -159,45 +164,35 @@ fn one_pass<A>(addresses: &[A], lookup: impl Fn(&[A])) -> Vec<f64> {
     addresses.chunks(part).map(|part| ticks(|| lookup(part)) as f64 / part.len() as f64).collect()
 }
 
-/// Updates a second as BGP makes them: routes change their next hop, vanish, and come back; both families in the
-/// proportion of their tables.
+/// Updates a second as BGP makes them, in equal parts of one sequence: a route that is there changes its next hop or
+/// vanishes, one that is not comes back. Both families, in the proportion of their tables.
 fn updates(table: &mut Loaded, routes4: &[Ipv4Net], routes6: &[Ipv6Net], random: &mut Random) -> Vec<f64> {
-    (0..5)
+    let routes = routes4.len() + routes6.len();
+    let mut there = vec![true; routes];
+    let changes: Vec<(usize, Option<NextHopId>)> = (0..UPDATES)
         .map(|_| {
-            let changes: Vec<(usize, NextHopId)> = (0..UPDATES)
-                .map(|_| {
-                    (random.below(routes4.len() + routes6.len()), table.ids[random.below(table.ids.len())])
-                })
-                .collect();
-            let tables = &mut table.tables;
+            let route = random.below(routes);
+            there[route] = !there[route] || random.chance(50);
+            (route, there[route].then(|| table.ids[random.below(table.ids.len())]))
+        })
+        .collect();
+    let tables = &mut table.tables;
+    let mut update = |route: usize, id: Option<NextHopId>| match (routes4.get(route), id) {
+        (Some(&net), Some(id)) => tables.insert4(net, id).expect("there was room before"),
+        (Some(&net), None) => tables.remove4(net),
+        (None, Some(id)) => {
+            tables.insert6(routes6[route - routes4.len()], id).expect("there was room before")
+        }
+        (None, None) => tables.remove6(routes6[route - routes4.len()]),
+    };
+    changes
+        .chunks(UPDATES / UPDATE_SAMPLES)
+        .map(|part| {
             let start = Instant::now();
-            for (i, (route, id)) in changes.into_iter().enumerate() {
-                let announced = if let Some(&net) = routes4.get(route) {
-                    if i % 2 == 0 {
-                        tables.remove4(net).map(drop)
-                    } else {
-                        tables.insert4(net, id).ok().map(drop)
-                    }
-                } else {
-                    let net = routes6[route - routes4.len()];
-                    if i % 2 == 0 {
-                        tables.remove6(net).map(drop)
-                    } else {
-                        tables.insert6(net, id).ok().map(drop)
-                    }
-                };
-                black_box(announced);
+            for &(route, id) in part {
+                black_box(update(route, id));
             }
-            let rate = UPDATES as f64 / start.elapsed().as_secs_f64();
-            // Full again for the next sample.
-            for (i, &net) in routes4.iter().enumerate() {
-                tables.insert4(net, table.ids[i % NEXT_HOPS]).expect("there was room before");
-            }
-            for (i, &net) in routes6.iter().enumerate() {
-                tables.insert6(net, table.ids[i % NEXT_HOPS]).expect("there was room before");
-            }
-            tables.reclaim();
-            rate
+            part.len() as f64 / start.elapsed().as_secs_f64()
         })
         .collect()
 }
@@ -208,13 +203,7 @@ fn writes(ruler: &mut Ruler, table: &mut Loaded, routes4: &[Ipv4Net]) {
         ruler.record("fib/load", "s", vec![table.seconds]);
     }
     if ruler.wants("fib/v4/default-route") {
-        let samples = (0..6).map(|i| {
-            let start = Instant::now();
-            table.tables.insert4(Ipv4Net::default(), table.ids[i]).expect("room for one route");
-            start.elapsed().as_secs_f64() * 1e3
-        });
-        ruler.record("fib/v4/default-route", "ms", samples.collect());
-        table.tables.remove4(Ipv4Net::default());
+        ruler.record("fib/v4/default-route", "ms", default_routes(table));
     }
     if ruler.wants("fib/v6/default-route") {
         let samples = (0..6).map(|i| {
@@ -239,6 +228,18 @@ fn writes(ruler: &mut Ruler, table: &mut Loaded, routes4: &[Ipv4Net]) {
         });
         ruler.record("fib/redirect", "ns", samples.collect());
     }
+}
+
+/// Milliseconds to change the IPv4 default route: of all changes the one that writes most.
+fn default_routes(table: &mut Loaded) -> Vec<f64> {
+    let samples = (0..6).map(|i| {
+        let start = Instant::now();
+        table.tables.insert4(Ipv4Net::default(), table.ids[i]).expect("room for one route");
+        start.elapsed().as_secs_f64() * 1e3
+    });
+    let samples = samples.collect();
+    table.tables.remove4(Ipv4Net::default());
+    samples
 }
 
 /// Memory of the size and page size of the driver's arrays (which only the kernel can make).

@@ -36,7 +36,7 @@ impl Ruler {
             eprintln!("core {core}, TSC {:.3} GHz", hz / 1e9);
         }
         eprintln!(
-            "{:<24} {:>12} {:>12} {:>12} {:>12} {:>8} {:>12}",
+            "{:<26} {:>12} {:>12} {:>12} {:>12} {:>8} {:>12}",
             "name", "unit", "median", "min", "max", "samples", "x reference"
         );
         Ruler { only, rows: Vec::new() }
@@ -66,7 +66,7 @@ impl Ruler {
         let reference =
             self.rows.iter().chain([&row]).find(|row| row.name == REFERENCE).map(|row| row.median);
         println!(
-            "{:<24} {:>12} {:>12.2} {:>12.2} {:>12.2} {:>8} {:>12.3}",
+            "{:<26} {:>12} {:>12.2} {:>12.2} {:>12.2} {:>8} {:>12.3}",
             row.name,
             row.unit,
             row.median,

@@ -55,7 +55,7 @@ impl Answer for Desk {
         after: Option<&RouteEntry>,
         limit: usize,
     ) -> Result<Vec<RouteEntry>, String> {
-        let (query, after) = (query.clone(), after.cloned());
+        let (query, after) = (*query, after.cloned());
         self.ask(move |control| Ok(control.routes(&query, after.as_ref(), limit)))
     }
 

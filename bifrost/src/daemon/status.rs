@@ -215,10 +215,7 @@ impl Control {
                 packets: counters.iter().map(|node| node.packets()).sum(),
                 batches: counters.iter().map(|node| node.batches()).sum(),
                 cycles_per_packet: (measured > 0).then(|| cycles as f64 / measured as f64),
-                drops: counters
-                    .iter()
-                    .map(|node| Reason::ALL.map(|reason| node.dropped(reason)).iter().sum::<u64>())
-                    .sum(),
+                drops: counters.iter().map(|node| dropped(node)).sum(),
                 edges: edges
                     .map(|edge| GraphEdge {
                         output: description.output_name(edge).to_owned(),
@@ -269,6 +266,15 @@ impl Control {
             synced: mirror.synced,
         }
     }
+}
+
+/// Packets that a node dropped. An answer that a limit suppressed is no packet: the one it was about counts for itself.
+fn dropped(node: &graph::NodeCounters) -> u64 {
+    Reason::ALL
+        .into_iter()
+        .filter(|reason| *reason != Reason::IcmpLimited)
+        .map(|reason| node.dropped(reason))
+        .sum()
 }
 
 fn traffic(count: Count) -> Traffic {

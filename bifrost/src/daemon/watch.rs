@@ -16,7 +16,6 @@ use bifrost::control::status::{CapturedPacket, TraceStep};
 use bifrost::control::{CaptureRequest, Facts, Feed, FeedSender, Filter, TraceRequest, feed};
 use fib::PortId;
 use graph::{Batch, Description, NodeId, Observer};
-use ipnet::IpNet;
 use plane::Plane;
 use plane::worker::Order;
 use port::{CHUNK, FlowMatch, Packet};
@@ -88,7 +87,7 @@ impl Watches {
 
     /// Tells the driver and the workers who watches.
     fn install(&self, plane: &mut Plane) -> Result<(), String> {
-        let rules: Vec<FlowMatch> = self.watchers.iter().map(|watcher| diverted(watcher)).collect();
+        let rules: Vec<FlowMatch> = self.watchers.iter().map(diverted).collect();
         plane.driver_mut().divert(&rules).map_err(|error| error.to_string())?;
         let names: Arc<HashMap<PortId, String>> =
             Arc::new(plane.ports().iter().map(|port| (port.id, port.name.clone())).collect());
@@ -110,17 +109,13 @@ impl Watches {
 fn diverted(watcher: &Watcher) -> FlowMatch {
     let filter = &watcher.filter;
     FlowMatch {
-        source: filter.source.map(trunc),
-        destination: filter.destination.map(trunc),
+        source: filter.source,
+        destination: filter.destination,
         protocol: filter.protocol.map(|protocol| protocol.0),
         source_port: filter.source_port,
         destination_port: filter.destination_port,
         input: watcher.input,
     }
-}
-
-fn trunc(net: IpNet) -> IpNet {
-    net.trunc()
 }
 
 impl Control {

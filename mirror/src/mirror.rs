@@ -326,12 +326,12 @@ impl Mirror {
             self.abandon_comparison();
             self.reading = Some(Reading::new(Purpose::Load, std::mem::take(&mut self.wanted)));
         }
-        if self.reading.as_ref().is_none_or(|reading| !reading.loads()) {
-            if let Some(unsure) = self.unsure.as_mut().filter(|unsure| unsure.at <= Instant::now()) {
-                let subjects = std::mem::take(&mut unsure.subjects);
-                self.abandon_comparison();
-                self.reading = Some(Reading::again(subjects));
-            }
+        if self.reading.as_ref().is_none_or(|reading| !reading.loads())
+            && let Some(unsure) = self.unsure.as_mut().filter(|unsure| unsure.at <= Instant::now())
+        {
+            let subjects = std::mem::take(&mut unsure.subjects);
+            self.abandon_comparison();
+            self.reading = Some(Reading::again(subjects));
         }
         let Some(reading) = self.reading.as_mut().filter(|reading| reading.loads()) else {
             return Ok(false);
@@ -383,10 +383,10 @@ impl Mirror {
 
     fn abandon_comparison(&mut self) {
         self.reading = None;
-        if let Some(audit) = &mut self.audit {
-            if !matches!(audit.stage, Stage::Waiting(_) | Stage::Tables(_)) {
-                audit.stage = Stage::Waiting(Instant::now() + audit.interval);
-            }
+        if let Some(audit) = &mut self.audit
+            && !matches!(audit.stage, Stage::Waiting(_) | Stage::Tables(_))
+        {
+            audit.stage = Stage::Waiting(Instant::now() + audit.interval);
         }
     }
 

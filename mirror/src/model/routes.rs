@@ -240,10 +240,12 @@ impl Routes {
         let equal =
             |old: &Route| old.source == gone.source && old.rank() == gone.rank() && old.kind == gone.kind;
         let exact = list.iter().position(|old| equal(old) && old.target == gone.target);
-        if exact.is_none() && prefix.addr().is_ipv6() && self.joins(gone) {
-            if let Some(at) = list.iter().position(|old| equal(old) && self.joins(old)) {
-                return self.leave(prefix, at, gone);
-            }
+        if exact.is_none()
+            && prefix.addr().is_ipv6()
+            && self.joins(gone)
+            && let Some(at) = list.iter().position(|old| equal(old) && self.joins(old))
+        {
+            return self.leave(prefix, at, gone);
         }
         match exact.or_else(|| list.iter().position(equal)) {
             Some(at) => self.remove(prefix, at),
@@ -389,10 +391,10 @@ impl Routes {
             Some(id) => Target::Object(source, id),
             None => Target::Paths(message.paths.clone()),
         };
-        if let Target::Paths(paths) = &mut target {
-            if paths.len() > 1 {
-                paths.sort_unstable();
-            }
+        if let Target::Paths(paths) = &mut target
+            && paths.len() > 1
+        {
+            paths.sort_unstable();
         }
         // Linux honours the MTU of an IPv6 route for forwarded packets only when it is locked
         // (ip6_dst_mtu_maybe_forward).

@@ -76,10 +76,10 @@ impl Adjacencies {
             tables.remove_adjacency(slot.id);
             self.by_id.remove(&slot.id);
             self.slots.remove(key);
-            if let Some(gateway) = key.gateway {
-                if self.of_neighbour(key.ifindex, gateway).next().is_none() {
-                    self.unresolved.remove(&(key.ifindex, gateway));
-                }
+            if let Some(gateway) = key.gateway
+                && self.of_neighbour(key.ifindex, gateway).next().is_none()
+            {
+                self.unresolved.remove(&(key.ifindex, gateway));
             }
         }
     }

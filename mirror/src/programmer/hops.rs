@@ -32,11 +32,11 @@ impl Hops {
         ports: &Ports,
         tables: &mut Tables,
     ) -> Result<NextHopId, FibError> {
-        if let Some(id) = self.by_recipe.get(&recipe) {
-            if let Some(hop) = self.hops.get_mut(id) {
-                hop.prefixes += 1;
-                return Ok(*id);
-            }
+        if let Some(id) = self.by_recipe.get(&recipe)
+            && let Some(hop) = self.hops.get_mut(id)
+        {
+            hop.prefixes += 1;
+            return Ok(*id);
         }
         // Linux takes what is not yet resolved.
         let id = tables.add_next_hop(&NextHop::Punt)?;

@@ -174,10 +174,10 @@ fn bare(ifindex: u32) -> Path {
 /// the background. So do paths by interfaces that are not Bifrost's, and destinations on several links at once.
 fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> Outcome {
     let alive: Vec<&Path> = paths.iter().filter(|path| path_alive(model, path, ipv6)).collect();
-    if let [path] = alive.as_slice() {
-        if let (None, false, Some(&port)) = (path.gateway, path.encap, ports.get(&path.ifindex)) {
-            return Outcome::Fixed(NextHop::Glean(port));
-        }
+    if let [path] = alive.as_slice()
+        && let (None, false, Some(&port)) = (path.gateway, path.encap, ports.get(&path.ifindex))
+    {
+        return Outcome::Fixed(NextHop::Glean(port));
     }
     let mut ways: Vec<(Key, u16, bool)> = Vec::with_capacity(alive.len());
     for path in alive {

@@ -372,3 +372,29 @@ fn completions_and_manual_come_from_the_same_definitions() {
     assert!(explain.contains("without sending one"));
     std::fs::remove_dir_all(directory).unwrap();
 }
+
+#[test]
+fn every_reason_is_documented() {
+    let document = include_str!("../../docs/drops.md");
+    for reason in wire::Reason::ALL.iter().filter(|reason| **reason != wire::Reason::None) {
+        assert!(
+            document.contains(&format!("| `{}` |", reason.name())),
+            "{} is not in docs/drops.md",
+            reason.name()
+        );
+    }
+}
+
+#[test]
+fn every_command_is_documented() {
+    let document = include_str!("../../docs/commands.md");
+    for (above, arguments) in [("", &["--help"][..]), ("show ", &["show", "--help"])] {
+        let help = bifrost(arguments).stdout;
+        let commands = text(&help).lines().skip_while(|line| *line != "Commands:").skip(1);
+        for line in commands.take_while(|line| !line.is_empty()) {
+            let command = line.split_whitespace().next().unwrap();
+            let documented = document.contains(&format!("`bifrost {above}{command}"));
+            assert!(documented || command == "help", "{above}{command} is not in docs/commands.md");
+        }
+    }
+}

@@ -16,7 +16,7 @@ pub fn explain(args: &Explain, socket: &Path) -> Result<(), Failure> {
     let mut client = connect(socket)?;
     let request = Request::Explain(question.clone());
     if args.output.json {
-        return show::print_json(client.ask::<Box<RawValue>>(&request)?);
+        return show::print_json(&client.ask::<Box<RawValue>>(&request)?);
     }
     let steps: Vec<Step> = client.ask(&request)?;
     print(&format!("{question}\n{}", lines(&steps)))

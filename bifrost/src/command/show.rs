@@ -35,13 +35,13 @@ fn subject<T: DeserializeOwned>(
     text: fn(&T) -> String,
 ) -> Result<(), Failure> {
     match output.json {
-        true => print_json(client.ask::<Box<RawValue>>(&request)?),
+        true => print_json(&client.ask::<Box<RawValue>>(&request)?),
         false => print(&text(&client.ask(&request)?)),
     }
 }
 
 /// Prints a value as it came; a list with one item a line.
-pub fn print_json(value: Box<RawValue>) -> Result<(), Failure> {
+pub fn print_json(value: &RawValue) -> Result<(), Failure> {
     let text = match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
         Ok(list) if list.is_empty() => "[]\n".to_owned(),
         Ok(list) => {

@@ -30,13 +30,18 @@ fn scaled(value: f64) -> String {
 /// A share, 0 to 1: `0 %`, `0.3 %`, `99.9 %`, `100 %`. What is not nothing never shows as nothing, nor what is not all as all.
 pub fn share(share: f64) -> String {
     let percent = share.clamp(0.0, 1.0) * 100.0;
-    match percent {
-        p if p == 0.0 || p.is_nan() => "0 %".to_owned(),
-        p if p < 0.1 => "<0.1 %".to_owned(),
-        p if p == 100.0 => "100 %".to_owned(),
-        p if p > 99.9 => ">99.9 %".to_owned(),
-        p if p > 99.0 || p < 10.0 => format!("{p:.1} %"),
-        p => format!("{p:.0} %"),
+    if percent == 0.0 || percent.is_nan() {
+        "0 %".to_owned()
+    } else if percent < 0.1 {
+        "<0.1 %".to_owned()
+    } else if percent == 100.0 {
+        "100 %".to_owned()
+    } else if percent > 99.9 {
+        ">99.9 %".to_owned()
+    } else if (10.0..=99.0).contains(&percent) {
+        format!("{percent:.0} %")
+    } else {
+        format!("{percent:.1} %")
     }
 }
 

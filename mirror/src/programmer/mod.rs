@@ -15,6 +15,8 @@
 mod adjacency;
 mod hops;
 mod recipe;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use adjacency::Key as AdjacencyKey;
 pub use recipe::Recipe;

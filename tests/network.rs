@@ -82,9 +82,21 @@ impl Line {
         self
     }
 
+    /// What Linux and the plane know about the way: for the message of a failure.
+    fn state(&self) -> String {
+        let linux = self.router.host().run("ip address; ip route; ip -6 route; ip neighbour").unwrap();
+        let plane = ["ports", "neighbours", "drops", "classifier"]
+            .map(|what| self.router.ask(&format!("show {what}")).unwrap_or_else(|e| e.to_string()));
+        format!("{linux}\n{}\n{}", plane.join("\n"), self.router.log())
+    }
+
     /// Waits until the server answers in both families.
     pub fn reachable(&self) {
-        SERVER.iter().for_each(|address| self.customer.reaches(address, Duration::from_secs(5)).unwrap());
+        for address in SERVER {
+            self.customer
+                .reaches(address, Duration::from_secs(5))
+                .unwrap_or_else(|e| panic!("{e}\n{}", self.state()));
+        }
     }
 }
 

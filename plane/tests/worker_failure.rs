@@ -1,0 +1,83 @@
+//! A worker that panics takes only itself down: Linux has its queues until it is started again.
+
+#[path = "../../port/tests/rig/mod.rs"]
+mod rig;
+
+use fib::{Adjacency, Capacity, NextHop, Path, PortId, Tables};
+use plane::meter::State;
+use plane::{Interface, LaneChoice, Plane, PlaneSettings, PortSettings};
+use port::{Driver, HugePages, Lane};
+use rig::{HOST_MAC, ROUTER_MAC, Rig, frame, ipv4, wait};
+
+fn linux_forwards(rig: &Rig) {
+    rig.router.exec("sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0");
+    for (i, host) in [(0, "10.0.0.2"), (1, "10.0.1.2")] {
+        rig.router.ip(&format!("addr add 10.0.{i}.1/24 dev r{i}"));
+        rig.router.ip(&format!("neigh replace {host} lladdr 02:00:00:00:02:0{i} dev r{i}"));
+    }
+    rig.router.ip("route add 198.18.0.0/15 via 10.0.1.2");
+}
+
+fn interface(rig: &Rig, i: u16) -> Interface {
+    Interface {
+        name: format!("r{i}"),
+        ifindex: rig.ifindex(i.into()),
+        mac: ROUTER_MAC[usize::from(i)],
+        mtu: 1500,
+        up: true,
+        forwarding4: true,
+        forwarding6: true,
+        rp_filter: 0,
+    }
+}
+
+#[test]
+fn linux_forwards_while_a_worker_is_down_and_the_worker_comes_back() {
+    let rig = Rig::new(1);
+    linux_forwards(&rig);
+    let wires = [rig.wire(0), rig.wire(1)];
+    rig.router.inside(|| {
+        let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 1000 };
+        let driver = Driver::new(&capacity.sizes()).unwrap();
+        let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
+        let settings = PlaneSettings { cores: vec![0], frames: 4096, huge_pages: HugePages::Off };
+        let mut plane = Plane::start(&settings, driver, tables.view()).unwrap();
+        for i in 0..2 {
+            let settings = PortSettings { lane: LaneChoice::Worker, ..PortSettings::default() };
+            let id = plane.expect(&format!("r{i}"), settings).unwrap();
+            assert!(plane.take(id, interface(&rig, i), &mut tables));
+        }
+        let mac = Some(HOST_MAC[1]);
+        let adjacency = tables.add_adjacency(&Adjacency { port: PortId(1), mtu: 1500, mac }).unwrap();
+        let hop = tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }])).unwrap();
+        tables.insert4("198.18.0.0/15".parse().unwrap(), hop).unwrap();
+
+        let cross = |number: u8| {
+            wires[0].send(&frame(0x0800, &ipv4([10, 0, 0, 2], [198, 18, 0, number], 64, &[number; 30])));
+            let arrived = |frame: &[u8]| frame.len() > 33 && frame[30..34] == [198, 18, 0, number];
+            wires[1].expect("forwarded packet", arrived);
+        };
+        let lanes = |plane: &Plane| {
+            let counters = plane.driver_counters(&plane.ports()[0]);
+            (counters.lane(Lane::Worker).packets, counters.lane(Lane::Pass).packets)
+        };
+        cross(1);
+        assert_eq!(lanes(&plane).0, 1);
+
+        plane.fail_worker(0);
+        wait("the worker to be down", || plane.crew().members()[0].meter.state() == State::Failed);
+        let (_, before) = lanes(&plane);
+        cross(2);
+        assert_eq!(lanes(&plane), (1, before + 1), "Linux forwarded it");
+
+        wait("the worker to be back with its queues", || {
+            plane.supervise(&mut tables);
+            plane.crew().members()[0].restarts == 1
+                && plane.ports().iter().all(|port| port.taken.as_ref().is_some_and(|taken| taken.queues.len() == 1))
+        });
+        cross(3);
+        assert_eq!(lanes(&plane).0, 2, "the worker forwarded it");
+        plane.stop(&mut tables);
+        cross(4);
+    });
+}

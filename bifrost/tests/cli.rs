@@ -2,7 +2,7 @@
 
 mod rig;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -206,35 +206,53 @@ fn top_prints_lines_where_there_is_no_terminal() {
 #[test]
 fn top_gives_the_terminal_back() {
     let rig = Rig::start("terminal", Fake::default());
-    for (how, keys) in [("a key", "q"), ("ctrl-c", "\u{3}"), ("a signal", "")] {
+    let pid = rig.directory.join("pid");
+    let program =
+        format!("{} --socket {} top --seconds 30", env!("CARGO_BIN_EXE_bifrost"), rig.socket().display());
+    let command = format!(
+        "stty rows 30 cols 110; sh -c 'echo $$ > {}; exec {program}'; echo back; stty -a",
+        pid.display()
+    );
+    for (how, keys) in [("a key", Some("q")), ("ctrl-c", Some("\u{3}")), ("a signal", None)] {
         // script(1) gives it a terminal, and writes all that it prints to its own output.
-        let command = format!("{} --socket {} top", env!("CARGO_BIN_EXE_bifrost"), rig.socket().display());
-        let end = if keys.is_empty() { "timeout -s TERM 2 " } else { "" };
         let mut script = Command::new("script")
-            .args([
-                "-qec",
-                &format!("stty rows 30 cols 110; {end}{command}; echo back; stty -a"),
-                "/dev/null",
-            ])
+            .args(["-qec", &command, "/dev/null"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("script(1) is installed");
-        let mut stdin = script.stdin.take().unwrap();
-        std::thread::sleep(Duration::from_millis(1_500));
-        let _ = std::io::Write::write_all(&mut stdin, keys.as_bytes());
-        drop(stdin);
+        let (mut stdin, mut stdout) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
         let mut said = Vec::new();
-        BufReader::new(script.stdout.take().unwrap()).read_to_end(&mut said).unwrap();
+        read_until(&mut stdout, &mut said, "eth0");
+        match keys {
+            Some(keys) => stdin.write_all(keys.as_bytes()).unwrap(),
+            None => {
+                let pid = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGTERM).unwrap();
+            }
+        }
+        read_until(&mut stdout, &mut said, "flusho");
+        drop(stdin);
+        stdout.read_to_end(&mut said).unwrap();
         script.wait().unwrap();
         let said = String::from_utf8_lossy(&said);
-        assert!(said.contains("express") && said.contains("eth0"), "{how}: {said}");
+        assert!(said.contains("\u{1b}[?1049l"), "{how}: the alternate screen is left: {said}");
         let after = said.rsplit("\u{1b}[?1049l").next().unwrap();
-        assert!(said.contains("\u{1b}[?1049l"), "{how}: the alternate screen is left");
         assert!(
             after.contains("back") && after.contains(" echo ") && after.contains(" icanon"),
             "{how}: {after}"
         );
+    }
+}
+
+/// Reads on until a word has been said, or all has.
+fn read_until(from: &mut impl Read, said: &mut Vec<u8>, word: &str) {
+    let mut bytes = [0; 4096];
+    while !String::from_utf8_lossy(said).contains(word) {
+        match from.read(&mut bytes) {
+            Ok(0) | Err(_) => return,
+            Ok(read) => said.extend(&bytes[..read]),
+        }
     }
 }
 

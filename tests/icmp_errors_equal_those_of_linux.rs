@@ -75,10 +75,15 @@ def error(p):
     if IP in p: return ICMP in p and p[ICMP].type in (3, 4, 5, 11, 12)
     return p.haslayer(IPv6) and p[IPv6].nh == 58 and bytes(p[IPv6])[40] < 128
 def marked(packet, number):
-    """Gives the packet a number of its own, and the bytes by which a quote of it is known."""
-    if IP in packet: packet.id = number
-    else: packet.fl = number
-    return bytes(packet)[:6 if IP in packet else 4]
+    """Gives the packet a number of its own, and the bytes by which a quote of it is known. Each has a source of its own
+    too: errors are limited by whom they go to."""
+    if IP in packet:
+        packet.id = number
+        if packet[IP].src == "10.1.0.2": packet[IP].src = "10.1.0.%d" % (number - 900)
+        return bytes(packet)[:6]
+    packet.fl = number
+    if packet[IPv6].src == "2001:db8:1::2": packet[IPv6].src = "2001:db8:1::%x" % (number - 900)
+    return bytes(packet)[:4]
 def shown(p):
     packet = bytearray(bytes(p[IP] if IP in p else p[IPv6]))
     if IP in p:
@@ -112,8 +117,12 @@ fn in_each_lane() {
         let mut net = Line::made("icmp", &ports(lane, &["left", "right"]), 1300, 1);
         let host = net.router.host().clone();
         host.run(ROUTES).unwrap();
-        // Linux limits its errors by peer; here every situation is to be answered.
-        host.sysctl(&[("net.ipv4.icmp_ratelimit", "0"), ("net.ipv6.icmp.ratelimit", "0")]).unwrap();
+        // The customer is all the sources, and the router knows it.
+        let mac = net.customer.mac("eth0").unwrap();
+        let known =
+            |address: String| format!("neighbour replace {address} lladdr {mac} dev left nud permanent\n");
+        let sources = (100..160).map(|n| known(format!("10.1.0.{n}")) + &known(format!("2001:db8:1::{n:x}")));
+        host.ip_batch(&sources.collect::<String>()).unwrap();
         net.reachable();
         let gateway = host.mac("left").unwrap();
         let ask = || -> Value {

@@ -8,11 +8,12 @@
 //! Queue *i* belongs to worker *i* modulo the number of workers. A worker without a queue on a port sends through a
 //! colleague that has one (`relay.rs`).
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fib::{PortId, Tables, View};
-use port::device::{self, Device, XdpFeatures};
+use port::device::{self, Device, FeatureWatch, XdpFeatures};
 use port::driver::MAX_PORTS;
 use port::{
     BusyPoll, Driver, DriverCounters, HugePages, Injector, Lane, Memory, Packet, QueueCounters, XskOptions,
@@ -30,7 +31,7 @@ use crate::worker::{Linux, Order};
 
 /// The device by which workers hand packets to Linux.
 const TAP: &str = "bifrost0";
-/// How often the redirect targets are looked at: they change without a message.
+/// How often the redirect targets and missing sockets are looked at, unless the kernel tells of a change.
 const TARGETS: Duration = Duration::from_secs(1);
 /// How long to wait before trying again to take a port that was refused.
 const RETRY: Duration = Duration::from_secs(5);
@@ -55,6 +56,8 @@ pub struct Plane {
     limits: Arc<Limits>,
     tap: Option<u32>,
     ports: Vec<Port>,
+    /// Tells when an interface can or cannot be a redirect target any more.
+    features: Option<FeatureWatch>,
     looked: Instant,
     retry: Instant,
 }
@@ -102,7 +105,21 @@ impl Plane {
         let blueprint = Blueprint { view, sources: sources.clone(), linux, limits: limits.clone(), workers };
         let crew = Crew::start(blueprint, &settings.cores, pools)?;
         let now = Instant::now();
-        Ok(Plane { driver, memory, crew, sources, limits, tap, ports: Vec::new(), looked: now, retry: now })
+        let features = FeatureWatch::new()
+            .inspect_err(|error| info!("redirect targets are looked at once a second: {error}"))
+            .ok();
+        Ok(Plane {
+            driver,
+            memory,
+            crew,
+            sources,
+            limits,
+            tap,
+            ports: Vec::new(),
+            features,
+            looked: now,
+            retry: now,
+        })
     }
 
     /// The ports, by number.
@@ -216,6 +233,14 @@ impl Plane {
         let device = Device::named(&interface.name)?;
         let attachment = self.driver.attach(id, interface.ifindex, settings.mode)?;
         let mut why: Vec<String> = attachment.why.iter().cloned().collect();
+        let offloads = match device::clear_offloads(&interface.name) {
+            Ok(before) => Some(before),
+            Err(error) if error.is_unsupported() => None,
+            Err(error) => {
+                note(&mut why, format!("{error}: frames of a VLAN may look as if they had no tag"));
+                None
+            }
+        };
         let wanted = settings.queues.map_or(self.crew.len() as u32, u32::from).clamp(1, device.queues);
         let mut queues = Vec::new();
         for queue in 0..wanted {
@@ -235,6 +260,7 @@ impl Plane {
             device_queues: device.queues,
             driver: device.driver,
             rss,
+            offloads,
             why,
         })
     }
@@ -297,6 +323,21 @@ impl Plane {
             .ok()
     }
 
+    /// Readable when [`supervise`](Self::supervise) has something to do before its time.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.features.as_ref().map(FeatureWatch::fd)
+    }
+
+    /// Whether the kernel told of an interface whose XDP features changed.
+    fn features_changed(&self) -> bool {
+        let Some(features) = &self.features else { return false };
+        let mut changed = false;
+        while let Ok(Some(_)) = features.next() {
+            changed = true;
+        }
+        changed
+    }
+
     /// Looks whether the express lane can send by the port; whether that changed.
     fn target(&mut self, id: PortId) -> bool {
         let port = &mut self.ports[usize::from(id.0)];
@@ -355,10 +396,11 @@ impl Plane {
         for queue in taken.queues {
             port.queues_before = sum(&port.queues_before, &queue.meter.read());
         }
-        if let Some(table) = taken.rss
-            && let Err(error) = device::set_rss(&port.name, &table)
-        {
-            debug!("{}: its RSS table stays as it is: {error}", port.name);
+        // Fails when the interface is gone, and then there is nothing to restore.
+        let rss = taken.rss.map(|table| device::set_rss(&port.name, &table));
+        let offloads = taken.offloads.map(|before| device::restore_offloads(&port.name, &before));
+        for error in [rss, offloads].into_iter().flatten().filter_map(Result::err) {
+            debug!("{}: some settings stay as they are: {error}", port.name);
         }
     }
 
@@ -399,7 +441,7 @@ impl Plane {
             self.forget_queues(worker);
         }
         let now = Instant::now();
-        if now.duration_since(self.looked) >= TARGETS {
+        if self.features_changed() || now.duration_since(self.looked) >= TARGETS {
             self.looked = now;
             for index in 0..self.ports.len() {
                 let id = PortId(index as u16);

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use fib::{PortEntry, PortFlags, PortId};
+use port::device::Offloads;
 use port::{Attachment, DriverCounters, Mode, QueueCounters};
 
 use crate::meter::QueueMeter;
@@ -123,6 +124,8 @@ pub struct Taken {
     pub driver: String,
     /// The RSS table as it was, if it was changed.
     pub(crate) rss: Option<Vec<u32>>,
+    /// What the device did to frames before XDP saw them, which was turned off.
+    pub(crate) offloads: Option<Offloads>,
     /// Why it is not the best mode, each a sentence.
     pub why: Vec<String>,
 }
@@ -249,6 +252,7 @@ mod tests {
             device_queues: zero_copy.len() as u32,
             driver: String::new(),
             rss: None,
+            offloads: None,
             why: Vec::new(),
         });
         port

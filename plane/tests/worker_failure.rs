@@ -73,7 +73,10 @@ fn linux_forwards_while_a_worker_is_down_and_the_worker_comes_back() {
         wait("the worker to be back with its queues", || {
             plane.supervise(&mut tables);
             plane.crew().members()[0].restarts == 1
-                && plane.ports().iter().all(|port| port.taken.as_ref().is_some_and(|taken| taken.queues.len() == 1))
+                && plane
+                    .ports()
+                    .iter()
+                    .all(|port| port.taken.as_ref().is_some_and(|taken| taken.queues.len() == 1))
         });
         cross(3);
         assert_eq!(lanes(&plane).0, 2, "the worker forwarded it");

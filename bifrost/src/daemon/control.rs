@@ -26,7 +26,7 @@ use super::{DaemonError, settings};
 /// Something to do on the control thread.
 pub(super) type Job = Box<dyn FnOnce(&mut Control) + Send>;
 
-/// How often supervision and the audit get their turn.
+/// How often the audit and other things of the clock get their turn, at least.
 const TICK: Duration = Duration::from_millis(100);
 /// Questions answered in a row before netlink is looked at again.
 const JOBS: usize = 32;
@@ -124,9 +124,9 @@ impl Control {
             for job in self.jobs.try_iter().take(JOBS).collect::<Vec<_>>() {
                 job(self);
             }
+            self.supervise();
             if self.ticked.elapsed() >= TICK {
                 self.ticked = Instant::now();
-                self.supervise();
                 more |= self.mirror.tick(&mut self.tables)?;
             }
             match signals.take() {
@@ -161,6 +161,7 @@ impl Control {
         let mut fds = vec![PollFd::new(self.door.bell.as_fd(), PollFlags::POLLIN)];
         let inputs = self.mirror.fds();
         fds.extend(inputs.iter().map(|fd: &BorrowedFd<'_>| PollFd::new(*fd, PollFlags::POLLIN)));
+        fds.extend(self.plane.fd().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         fds.extend(signals.map(|signals| PollFd::new(signals.as_fd(), PollFlags::POLLIN)));
         // An error is an interrupted wait.
         let _ = poll(&mut fds, PollTimeout::try_from(at_most).unwrap_or(PollTimeout::ZERO));

@@ -435,10 +435,11 @@ impl Mirror {
         while let (Some(reading), Some(audit)) = (&mut self.reading, &mut self.audit) {
             match reading.step(drained, &mut self.model, &mut self.changes) {
                 Ok(Progress::More) => {}
-                Ok(Progress::Drain) => {
+                Ok(Progress::Drain) if Instant::now() < deadline => {
                     drained = self.hear()?;
                     continue;
                 }
+                Ok(Progress::Drain) => return Ok(true),
                 Ok(Progress::Done) => {
                     let suspects = std::mem::take(&mut reading.suspects);
                     reading.differences.iter().for_each(|what| audit.difference("model", what));

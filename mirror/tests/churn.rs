@@ -242,7 +242,7 @@ fn without_room_linux_forwards_what_does_not_fit() {
 #[test]
 fn a_million_routes_are_in_the_tables_when_linux_has_them() {
     const ROUTES: u32 = 1_000_000;
-    let options = Options { audit_interval: None, ..Options::default() };
+    let options = Options { audit_interval: Some(Duration::from_millis(500)), ..Options::default() };
     let mut world = World::new(options, Capacity { ipv4: 1_200_000, ipv6: 1000, next_hops: 1000 });
     let start = Instant::now();
     let sender = std::thread::spawn(|| send_routes(ROUTES));
@@ -266,6 +266,15 @@ fn a_million_routes_are_in_the_tables_when_linux_has_them() {
         status.overflows
     );
     assert!(world.id("16.0.0.0/24").is_some_and(|id| id != NextHopId::NONE));
+    let rounds = |world: &World| world.mirror.status().audit.unwrap().rounds;
+    let (had, before) = (rounds(&world), cpu());
+    world.until("two rounds of the audit", |world| rounds(world) >= had + 2);
+    assert_eq!(world.mirror.status().audit.unwrap().differences, 0);
+    println!(
+        "two rounds of the audit: {:?} of CPU; the longest call took {:?}",
+        cpu() - before,
+        world.longest
+    );
     // A gateway's loss is one change.
     let before = Instant::now();
     ip("link set p1 down");

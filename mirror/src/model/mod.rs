@@ -152,9 +152,9 @@ impl Model {
     }
 
     pub(crate) fn set_neighbour(&mut self, message: &NeighbourMessage, changes: &mut Changes) {
-        let agrees = self.neighbours.agrees(message);
+        let alike = self.neighbours.forwards_alike(message);
         self.neighbours.set(message);
-        if !agrees {
+        if !alike {
             changes.neighbours.push((message.ifindex, message.address));
         }
     }

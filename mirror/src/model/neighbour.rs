@@ -101,13 +101,21 @@ impl Neighbours {
         self.0.insert((message.address, message.ifindex), new) != Some(new)
     }
 
-    /// Whether what is known forwards as the message says; reachable, stale and so on come and go without news.
-    pub(crate) fn agrees(&self, message: &NeighbourMessage) -> bool {
+    /// Whether what is known forwards as the message says.
+    pub(crate) fn forwards_alike(&self, message: &NeighbourMessage) -> bool {
         let new = known(message);
         match self.find(message.ifindex, message.address) {
             Some(old) => old.usable() == new.usable() && old.failed() == new.failed(),
             None => new.usable().is_none() && !new.failed(),
         }
+    }
+
+    /// Whether what is known agrees with a message that was read, not heard: Linux tells when a neighbour is found or
+    /// has failed, but not when it asks again for one that had.
+    pub(crate) fn agrees(&self, message: &NeighbourMessage) -> bool {
+        let asks_again = known(message).usable().is_none() && !known(message).failed();
+        let unusable = self.find(message.ifindex, message.address).is_none_or(|old| old.usable().is_none());
+        self.forwards_alike(message) || (asks_again && unusable)
     }
 
     pub(crate) fn remove(&mut self, ifindex: u32, address: IpAddr) -> bool {

@@ -107,6 +107,8 @@ pub struct World {
     pub mirror: Mirror,
     pub tables: Tables,
     pub told: Told,
+    /// Longest that one call of the mirror took.
+    pub longest: Duration,
     _namespace: Namespace,
 }
 
@@ -134,6 +136,7 @@ impl World {
             mirror: Mirror::new(options).unwrap(),
             tables: Tables::new(capacity, None).unwrap(),
             told: Told::default(),
+            longest: Duration::ZERO,
             _namespace: namespace,
         };
         world.settle();
@@ -178,8 +181,11 @@ impl World {
     /// One turn of the control loop; whether something was there to do.
     pub fn turn(&mut self) -> bool {
         let before = self.mirror.status().messages;
+        let start = Instant::now();
         let more = self.mirror.sync(&mut self.tables, &mut self.told).unwrap();
+        let between = Instant::now();
         self.mirror.tick(&mut self.tables).unwrap();
+        self.longest = self.longest.max(between - start).max(between.elapsed());
         let heard = self.mirror.status().messages != before;
         if !more && !heard {
             std::thread::sleep(Duration::from_millis(1));

@@ -190,13 +190,16 @@ static __always_inline void decrement_ttl(struct ipv4 *ip) {
     ip->ttl--;
 }
 
-/* RFC 1812, 5.2.2: what makes a header valid. The caller has seen version 4 without options. */
+/* RFC 1812, 5.2.2: what makes a header valid, in Linux's order. The caller has seen version 4 without
+ * options. */
 static __always_inline enum reason invalid4(struct frame *frame, struct ipv4 *ip) {
     __u32 length = bpf_ntohs(ip->total_length);
     measure(frame, ETHERNET + length);
+    if (!is_checksum_right(ip))
+        return REASON_BAD_CHECKSUM;
     if (length < sizeof(*ip) || ETHERNET + length > frame->length)
         return REASON_BAD_TOTAL_LENGTH;
-    return is_checksum_right(ip) ? REASON_NONE : REASON_BAD_CHECKSUM;
+    return REASON_NONE;
 }
 
 /* RFC 1812, 5.3.7 and 4.2.2.11; multicast destinations are not asked about. */

@@ -86,10 +86,17 @@ fn walk(
         let (mut going, mut still) = ([0u8; STEP], 0);
         // The direct levels are small enough for the second cache: here the processor's own overlap is enough.
         for (i, &address) in addresses.iter().enumerate() {
-            let word = direct(words, (address >> 64) as u64);
+            latest[i] = direct(words, (address >> 64) as u64);
+            keys[i] = key(address, 0);
+            prefetch_line(words, latest[i]);
+        }
+        // Most addresses need a line, so all take this step, needed or not: a loop of known length is never mispredicted.
+        for i in 0..addresses.len() {
+            let line = line_of(latest[i]);
+            let next = words[line + RANGES + range(words, line, keys[i])].load(Ordering::Acquire);
+            let word = if latest[i] & POINTER == 0 { latest[i] } else { next };
             prefetch_line(words, word);
             latest[i] = word;
-            keys[i] = key(address, 0);
             going[still] = i as u8;
             still += usize::from(word & POINTER != 0);
         }
@@ -100,14 +107,14 @@ fn walk(
             }
             for n in 0..count {
                 let i = usize::from(going[n]) % STEP;
-                let line = (latest[i] & INDEX) as usize * LINE;
-                let word = words[line + RANGES + range(words, line, keys[i])].load(Ordering::Acquire);
-                prefetch_line(words, word);
-                latest[i] = word;
-                if word & NEXT != 0 {
+                if latest[i] & NEXT != 0 {
                     windows[i] += 1;
                     keys[i] = key(addresses[i], windows[i]);
                 }
+                let line = line_of(latest[i]);
+                let word = words[line + RANGES + range(words, line, keys[i])].load(Ordering::Acquire);
+                prefetch_line(words, word);
+                latest[i] = word;
                 going[still] = i as u8;
                 still += usize::from(word & POINTER != 0);
             }
@@ -135,12 +142,16 @@ fn key(address: u128, window: u8) -> u32 {
     (address.wrapping_shl(TOP_BITS + 32 * u32::from(window)) >> 96) as u32
 }
 
-/// Asks for the line that a word points to. For a route that is the array's first line: asking for it costs nothing, as
-/// it always is in the cache, and a branch would be guessed wrong half of the time.
+/// Where the line begins that a word points to. For a route it is the array's first line: asking for that costs nothing,
+/// as it always is in the cache, and a branch would be guessed wrong half of the time.
+#[inline(always)]
+fn line_of(word: u32) -> usize {
+    (word & INDEX & (word as i32 >> 31) as u32) as usize * LINE
+}
+
 #[inline(always)]
 fn prefetch_line(words: &Array<AtomicU32>, word: u32) {
-    let line = word & INDEX & (word as i32 >> 31) as u32;
-    words.prefetch(line as usize * LINE);
+    words.prefetch(line_of(word));
 }
 
 #[cfg(test)]

@@ -163,14 +163,14 @@ fn route(route: &RouteEntry) -> String {
 }
 
 fn neighbours(neighbours: &Vec<Neighbour>) -> String {
-    let mut table = Table::new(&["address", "port", "mac", "state", "used"]);
+    let mut table = Table::new(&["address", "port", "mac", "state", "in table"]);
     for neighbour in neighbours {
         table.row(vec![
             neighbour.address.to_string(),
             neighbour.dev.clone(),
             or_dash(&neighbour.mac),
             neighbour.state.clone(),
-            if neighbour.used { "yes" } else { "no" }.to_owned(),
+            if neighbour.programmed { "yes" } else { "no" }.to_owned(),
         ]);
     }
     table.render()

@@ -256,8 +256,8 @@ pub struct Neighbour {
     pub mac: Option<String>,
     /// Linux's name for its state: `reachable`, `stale`, `failed`, ...
     pub state: String,
-    /// The plane sent to it since the last refresh.
-    pub used: bool,
+    /// The plane's tables have an entry for it.
+    pub programmed: bool,
 }
 
 /// Packets dropped at one place for one reason. Only counts above zero are listed.

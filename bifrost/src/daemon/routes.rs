@@ -164,6 +164,6 @@ fn neighbour(line: &NeighbourLine) -> Neighbour {
         dev: line.device.clone(),
         mac: line.mac.map(|mac| mac.to_string()),
         state: line.state.to_owned(),
-        used: line.programmed,
+        programmed: line.programmed,
     }
 }

@@ -148,7 +148,7 @@ impl Answer for Fake {
             dev: "eth0".into(),
             mac: Some("02:00:00:00:00:01".into()),
             state: "reachable".into(),
-            used: true,
+            programmed: true,
         }])
     }
 

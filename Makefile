@@ -8,7 +8,13 @@ DESTDIR ?=
 ARGS    ?=
 ONLY    ?=
 
-CARGO   := $(shell command -v cargo || ls $(HOME)/.cargo/bin/cargo 2>/dev/null)
+# Under sudo, the toolchain of the user who called it.
+OWNER   := $(if $(SUDO_USER),$(shell getent passwd $(SUDO_USER) | cut -d: -f6),$(HOME))
+CARGO   := $(shell command -v cargo || ls $(HOME)/.cargo/bin/cargo $(OWNER)/.cargo/bin/cargo 2>/dev/null | head -n 1)
+ifeq ($(CARGO),$(OWNER)/.cargo/bin/cargo)
+export CARGO_HOME  ?= $(OWNER)/.cargo
+export RUSTUP_HOME ?= $(OWNER)/.rustup
+endif
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PROGRAM := target/release/bifrost
 

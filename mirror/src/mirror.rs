@@ -238,7 +238,14 @@ impl Mirror {
         let now = Instant::now();
         if now >= self.next_tick {
             self.next_tick = now + TICK;
-            self.resolver.tick(now, &self.model, &self.programmer, tables, &mut self.requests);
+            self.resolver.tick(
+                now,
+                &self.model,
+                &self.programmer,
+                tables,
+                &mut self.requests,
+                now + self.options.slice / 2,
+            );
             self.programmer.retry(&mut self.model, tables);
             self.time_zebra(now);
             if self.expiry.is_some_and(|expiry| expiry <= now) {

@@ -3,7 +3,8 @@
 //! Linux does not see the packets that the plane forwards: it would forget the neighbours they go to, and would not
 //! ask for a gateway before a packet came that the plane cannot send. So the gateways of programmed routes are asked
 //! for at once, again after a while if they do not answer (1 s, 2 s, 4 s ... 64 s), and neighbours in use are reported
-//! as in use when they go stale. All of it is an `NTF_USE` request, at a bounded rate.
+//! as in use when they go stale. All of it is an `NTF_USE` request, at a bounded rate; and each request waits for
+//! Linux's routing lock, so that in a storm of route changes few are sent in a slice.
 
 use crate::model::Model;
 use crate::netlink::socket::Requests;
@@ -51,6 +52,7 @@ impl Resolver {
         programmer: &Programmer,
         tables: &mut Tables,
         requests: &mut Requests,
+        deadline: Instant,
     ) {
         let elapsed = now.saturating_duration_since(self.credited).as_secs_f64();
         let limit = f64::from(self.per_second);
@@ -64,23 +66,30 @@ impl Resolver {
                 self.refresh.insert((ifindex, address));
             }
         }
-        while self.credit >= 1.0 {
+        while self.credit >= 1.0 && Instant::now() < deadline {
             let Some((ifindex, address)) = self.refresh.pop_first() else {
                 break;
             };
             self.send(ifindex, address, requests);
         }
-        self.ask(now, model, programmer, requests);
+        self.ask(now, model, programmer, requests, deadline);
     }
 
-    fn ask(&mut self, now: Instant, model: &Model, programmer: &Programmer, requests: &mut Requests) {
+    fn ask(
+        &mut self,
+        now: Instant,
+        model: &Model,
+        programmer: &Programmer,
+        requests: &mut Requests,
+        deadline: Instant,
+    ) {
         let mut still = HashMap::new();
         for key @ (ifindex, address) in programmer.hops.adjacencies.unresolved() {
             if !model.links.by_index(ifindex).is_some_and(|link| link.up && link.running) {
                 continue;
             }
             let mut attempt = self.attempts.remove(&key).unwrap_or(Attempt { count: 0, next: now });
-            if attempt.next <= now && self.credit >= 1.0 {
+            if attempt.next <= now && self.credit >= 1.0 && Instant::now() < deadline {
                 self.send(ifindex, address, requests);
                 attempt.next = now + FIRST_PAUSE * (1 << attempt.count.min(DOUBLINGS));
                 attempt.count += 1;

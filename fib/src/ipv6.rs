@@ -21,10 +21,10 @@
 //!
 //! | design | warm / cold | memory |
 //! |---|---|---|
-//! | this: 16 + 12 bits direct, then lines | 33 / 45 | 9 MB |
-//! | 16 + 8 bits direct, then lines | 53 / 66 | 2 MB less |
-//! | 16 + 14 bits direct, then lines | 41 / 72 | 4 MB more |
-//! | trie of 16 + 8 + 8 + 8 + 8 bits (DIR-24-8 carried on) | 41 / 59-86 | 197 MB |
+//! | this: 16 + 12 bits direct, then lines | 28 / 42 | 9 MB |
+//! | 16 + 8 bits direct, then lines | 32 / 58 | 2 MB less |
+//! | 16 + 14 bits direct, then lines | 28 / 48 | 4 MB more |
+//! | trie of 16 + 8 + 8 + 8 + 8 bits (DIR-24-8 carried on) | 37-41 / 52-59 | 197 MB |
 //!
 //! A lookup here reads 1.7 lines on average. Fewer direct bits mean more lines, more of them push the lines out of the
 //! second cache.

@@ -276,6 +276,8 @@ impl Plane {
         let worker = queue as usize % self.crew.len();
         let options = XskOptions {
             zero_copy: match settings.zero_copy {
+                // Behind a generic program the device's rings are not in use, so nothing would ever be sent.
+                Choice::Auto if !self.driver.is_native(id) => ZeroCopy::Off,
                 Choice::Auto => ZeroCopy::Auto,
                 Choice::On => ZeroCopy::On,
                 Choice::Off => ZeroCopy::Off,

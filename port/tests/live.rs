@@ -56,6 +56,7 @@ fn the_express_lane_forwards_between_interfaces() {
         let wires = [rig.wire(0), rig.wire(1)];
         rig.router.inside(|| {
             let (driver, mut tables) = express(&rig, mode);
+            assert_eq!(driver.is_native(PortId(0)), mode == Mode::Native);
             for number in 1..100 {
                 wires[0].send(&transit(number));
                 let got = wires[1].expect("forwarded packet", is_transit(number));

@@ -97,6 +97,7 @@ pub(crate) type Marks = Arc<RwLock<HashMap<u32, u32>>>;
 
 struct Port {
     ifindex: u32,
+    native: bool,
     program: OwnedFd,
     maps: HashMap<String, OwnedFd>,
     link: Option<OwnedFd>,
@@ -211,7 +212,7 @@ impl Driver {
         let mark = mark.to_ne_bytes();
         let constants = HashMap::from([("PORT", (&number[..], true)), ("MARK", (&mark[..], true))]);
         let program = object::load(self.object.clone(), "bifrost", constants, &maps)?;
-        Ok(Port { ifindex: 0, program, maps: own, link: None })
+        Ok(Port { ifindex: 0, native: false, program, maps: own, link: None })
     }
 
     /// Loads the program of a port and attaches it to an interface. The port's sockets and counters start empty.
@@ -241,7 +242,13 @@ impl Driver {
         Ok(link.map(|link| {
             entry.link = Some(link);
             entry.ifindex = ifindex;
+            entry.native = flags == XDP_NATIVE;
         }))
+    }
+
+    /// Whether the port's program runs in the driver. Only behind such a one does a zero-copy socket work.
+    pub fn is_native(&self, port: PortId) -> bool {
+        self.ports.get(&port).is_some_and(|entry| entry.native)
     }
 
     /// Detaches the port's program and forgets its sockets and counters: Linux has the interface to itself.

@@ -156,7 +156,7 @@ pub(super) fn open(
 pub(super) fn bind(socket: &OwnedFd, ifindex: u32, queue: u32, options: &XskOptions) -> io::Result<XskMode> {
     let mut mode = XskMode { zero_copy: false, segments: false, busy_poll: false, why: Vec::new() };
     if options.zero_copy == ZeroCopy::Off {
-        mode.why.push("zero-copy: off in the configuration".into());
+        mode.why.push("zero-copy: not asked for".into());
     } else {
         match bind_with_segments(socket, ifindex, queue, libc::XDP_ZEROCOPY, &mut mode) {
             Ok(()) => mode.zero_copy = true,

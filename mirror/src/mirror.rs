@@ -259,6 +259,9 @@ impl Mirror {
 
     /// Takes in notifications; whether none waits any more.
     fn hear(&mut self) -> Result<bool, MirrorError> {
+        if self.reading.as_ref().is_some_and(Reading::is_futile) {
+            self.abandon_comparison();
+        }
         for _ in 0..HEARD_AT_ONCE {
             match self.notifications.receive().map_err(MirrorError::Netlink)? {
                 Received::Nothing => return Ok(true),

@@ -22,6 +22,8 @@ use std::net::IpAddr;
 
 /// Restarts of a dump that changes keep interrupting, before what it says is taken as it is.
 const RESTARTS: u32 = 8;
+/// Changes during a comparison that make it futile.
+const FUTILE: usize = 20_000;
 /// Prefixes that one step of a sweep looks at.
 const SWEEP: usize = 4096;
 
@@ -121,6 +123,11 @@ impl Reading {
         self.steps.iter().copied().chain(current).collect()
     }
 
+    /// Whether so much changes that comparing tells nothing.
+    pub fn is_futile(&self) -> bool {
+        !self.loads() && self.touched.len() > FUTILE
+    }
+
     /// A notification about `subject` was taken in.
     pub fn touch(&mut self, subject: Subject) {
         self.touched.insert(subject);
@@ -144,9 +151,11 @@ impl Reading {
             self.current = Some(step);
             return Ok(progress);
         }
-        let only = &self.only;
-        let looked_at = |subject: &&Subject| only.as_ref().is_none_or(|only| only.contains(subject));
-        self.unsure.extend(self.touched.iter().filter(looked_at));
+        if self.loads() {
+            let only = &self.only;
+            let looked_at = |subject: &&Subject| only.as_ref().is_none_or(|only| only.contains(subject));
+            self.unsure.extend(self.touched.iter().filter(looked_at));
+        }
         if matches!(step.what, What::Routes4 | What::Routes6) && self.loads() {
             model.routes.set_other_tables(step.what == What::Routes6, step.other_tables);
         }

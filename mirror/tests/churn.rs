@@ -6,7 +6,7 @@ use fib::{Capacity, NextHop, NextHopId};
 use mirror::Options;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
-use world::{World, batch, batch_start, ip, ip_says, quiet};
+use world::{World, batch, batch_start, cpu, ip, ip_says, quiet};
 
 /// xorshift: the same operations in every run.
 struct Random(u64);

@@ -143,22 +143,15 @@ impl Xsk {
 
     /// Sends what waits in the ring.
     fn send(&mut self) {
+        let mut waiting = self.tx.pending();
         for _ in 0..SENDS_A_ROUND {
-            if self.tx.pending() == 0 || !self.tx.needs_wakeup() {
+            if waiting == 0 || !self.tx.needs_wakeup() {
                 return;
             }
             self.counters.wakeups += 1;
+            let (fd, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT);
             // SAFETY: no buffers are passed.
-            let sent = unsafe {
-                libc::sendto(
-                    self.socket.as_raw_fd(),
-                    std::ptr::null(),
-                    0,
-                    libc::MSG_DONTWAIT,
-                    std::ptr::null(),
-                    0,
-                )
-            };
+            let sent = unsafe { libc::sendto(fd, std::ptr::null(), 0, flags, std::ptr::null(), 0) };
             if sent >= 0 {
                 return;
             }
@@ -168,6 +161,11 @@ impl Xsk {
                 // No memory just now (ENOBUFS), or the interface is down or gone: what waits stays in the ring.
                 _ => return,
             }
+            let left = self.tx.pending();
+            if left == waiting {
+                return; // the device takes no more for now
+            }
+            waiting = left;
         }
     }
 

@@ -8,6 +8,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use crate::packet::CHUNK;
 use crate::pool::Slice;
 
+/// Bytes on their way in copy mode, as the kernel counts them: some 1,000 beyond those of each frame.
+const SEND_BUFFER: c_int = 16 << 20;
+
 /// Whether descriptors go straight to the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
@@ -189,6 +192,8 @@ pub(super) fn bind(socket: &OwnedFd, ifindex: u32, queue: u32, options: &XskOpti
     // Copy mode sends at most 32 packets a system call, unless told otherwise (Linux 6.17); older kernels refuse.
     const XDP_MAX_TX_SKB_BUDGET: c_int = 9;
     let _ = set(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &256u32);
+    // Copy mode also counts what is on its way against the socket's buffer; a full ring must fit.
+    let _ = set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
     Ok(mode)
 }
 

@@ -246,8 +246,6 @@ fn a_million_routes_are_in_the_tables_when_linux_has_them() {
     let mut world = World::new(options, Capacity { ipv4: 1_200_000, ipv6: 1000, next_hops: 1000 });
     let start = Instant::now();
     let sender = std::thread::spawn(|| send_routes(ROUTES));
-    let cpu =
-        || Duration::from(nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap());
     let before = cpu();
     while !sender.is_finished() {
         world.turn();

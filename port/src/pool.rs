@@ -1,6 +1,6 @@
 //! This thread's packet memory.
 //!
-//! Memory is cut into slices, one a worker. A [`Slice`] owns its chunks for ever; a [`Pool`] is the right to hand
+//! Memory is cut into slices, one a worker. A `Slice` owns its chunks for ever; a [`Pool`] is the right to hand
 //! them out, held by one thread at a time. While installed, taking and giving a chunk is a push or pop on a stack
 //! that only this thread touches: no atomics, and the chunk given last (warm in the cache) is taken first.
 //!

@@ -46,7 +46,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Prepares the stage for measuring: receive work gets its core, and keeps it from here on.
+    /// Prepares the stage for measuring: receive work gets its core.
     pub fn new(stage: &Stage) -> Result<Rig> {
         let (host, customer, isp) = (stage.router.host(), &stage.customer, &stage.isp);
         let last = std::thread::available_parallelism().map_or(1, |n| n.get()) - 1;
@@ -59,6 +59,13 @@ impl Rig {
         let source = Source::new(from, to, [10, 1, 0, 2].into(), &destinations).map_err(failed)?;
         let ifindex = |host: &Host, interface| host.interface_number(interface, "ifindex").map(|n| n as u32);
         Ok(Rig { source: Arc::new(source), ifindex: [ifindex(customer, "eth0")?, ifindex(isp, "uplink")?] })
+    }
+
+    /// The measuring is over: receive work goes where it is done by default.
+    pub fn done(self, stage: &Stage) -> Result<()> {
+        stage.router.host().receive_anywhere("left")?;
+        stage.router.host().receive_anywhere("right")?;
+        stage.isp.receive_anywhere("uplink")
     }
 
     /// Packets a second that come out of the router, under load to addresses all over the table.

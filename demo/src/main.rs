@@ -75,6 +75,8 @@ fn run(arguments: &Arguments) -> lab::Result<bool> {
         comparison.multiple()
     );
 
+    rig.done(&stage)?;
+
     let verdict = Verdict::begin(&stage)?;
     let mut traffic = Traffic::start(&stage)?;
     let mut sampler = Sampler::new(&stage);

@@ -8,8 +8,8 @@ use crate::stage::{SERVER, Stage};
 
 const UDP_PORT: u16 = 9000;
 const UDP_FLOWS: usize = 250;
-const UDP_RATE: u32 = 10_000;
-const TCP_MEGABITS: u32 = 200;
+const UDP_RATE: u32 = 5_000;
+const TCP_MEGABITS: u32 = 100;
 
 /// The running traffic.
 pub struct Traffic {

@@ -45,6 +45,11 @@ impl Host {
         Ok(())
     }
 
+    /// Undoes [`Host::receive_on_core`]: packets are received wherever they are sent.
+    pub fn receive_anywhere(&self, interface: &str) -> Result<()> {
+        self.run(&format!("echo 0 > /sys/class/net/{interface}/threaded")).map(drop)
+    }
+
     /// An end of a link, at this host, not made yet.
     pub fn end(&self, interface: &str) -> End {
         End {

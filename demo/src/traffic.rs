@@ -54,7 +54,11 @@ impl Traffic {
     pub fn so_far(&mut self) -> Outcome {
         Outcome {
             pings: self.pings.iter().map(Ping::statistics).collect(),
-            megabits: self.tcp.iter().filter_map(|tcp| tcp.megabits().last().copied()).sum(),
+            megabits: self
+                .tcp
+                .iter()
+                .filter_map(|tcp| tcp.megabits().last().copied())
+                .fold(0.0, |a, b| a + b),
             tcp_lives: self.tcp.iter_mut().all(Iperf::lives),
             udp: (self.flows.iter().map(Flows::sent).sum(), self.sink.received()),
             flows: UDP_FLOWS * self.flows.len(),

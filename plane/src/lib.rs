@@ -3,6 +3,8 @@
 //! | file | what it is |
 //! |---|---|
 //! | [`plane`] | all of it, as the control thread sees it |
+//! | `taking` | taking an interface and giving it back |
+//! | `totals` | what a port counted in all its lives |
 //! | [`port`] | one port: what is wanted, what is there, what came of it |
 //! | [`crew`] | the workers: started, pinned, given orders, started again when they fail |
 //! | [`worker`] | the loop that forwards |
@@ -21,6 +23,8 @@ pub mod port;
 pub mod rehearsal;
 pub mod relay;
 pub mod standard;
+mod taking;
+mod totals;
 pub mod worker;
 
 pub use error::PlaneError;

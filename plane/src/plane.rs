@@ -1,38 +1,30 @@
 //! The plane: ports being taken and given back, and the workers behind them. Owned by the control thread.
 //!
-//! To take a port is, in this order: attach the program (which sends Linux everything, as there is no socket yet), open
-//! the sockets, make them known to the program, give them to their workers, and only then publish the port to the tables,
-//! which lets routes lead to it. To give it back is the same backwards. At no step is there a packet that nobody
-//! forwards.
-//!
-//! Queue *i* belongs to worker *i* modulo the number of workers. A worker without a queue on a port sends through a
-//! colleague that has one (`relay.rs`).
+//! Here is what the control thread can ask; how a port is taken is in `taking.rs`, and what its counters add up to in
+//! `totals.rs`.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fib::{PortId, Tables, View};
-use port::device::{self, Device, FeatureWatch, XdpFeatures};
+use port::device::FeatureWatch;
 use port::driver::MAX_PORTS;
-use port::{
-    BusyPoll, Driver, DriverCounters, HugePages, Injector, Lane, Memory, Packet, QueueCounters, XskOptions,
-    ZeroCopy,
-};
-use tracing::{debug, info, warn};
+use port::{Driver, HugePages, Injector, Memory, Packet};
+use tracing::{info, warn};
 use wire::Class;
 
 use crate::PlaneError;
 use crate::crew::{Blueprint, Crew};
 use crate::police::Limits;
-use crate::port::{Choice, Interface, OpenQueue, Port, PortSettings, Taken};
+use crate::port::{Interface, Port, PortSettings};
 use crate::rehearsal;
 use crate::worker::{Linux, Order};
 
 /// The device by which workers hand packets to Linux.
 const TAP: &str = "bifrost0";
 /// How often the redirect targets and missing sockets are looked at, unless the kernel tells of a change.
-const TARGETS: Duration = Duration::from_secs(1);
+pub(crate) const TARGETS: Duration = Duration::from_secs(1);
 /// How long to wait before trying again to take a port that was refused.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -49,17 +41,17 @@ pub struct PlaneSettings {
 
 /// The plane.
 pub struct Plane {
-    driver: Driver,
-    memory: Memory,
-    crew: Crew,
-    sources: Arc<elements::Sources>,
-    limits: Arc<Limits>,
-    tap: Option<u32>,
-    ports: Vec<Port>,
+    pub(crate) driver: Driver,
+    pub(crate) memory: Memory,
+    pub(crate) crew: Crew,
+    pub(crate) sources: Arc<elements::Sources>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) tap: Option<u32>,
+    pub(crate) ports: Vec<Port>,
     /// Tells when an interface can or cannot be a redirect target any more.
-    features: Option<FeatureWatch>,
-    looked: Instant,
-    retry: Instant,
+    pub(crate) features: Option<FeatureWatch>,
+    pub(crate) looked: Instant,
+    pub(crate) retry: Instant,
 }
 
 /// What is left of packets that only Linux can complete, when there is no injector.
@@ -195,136 +187,6 @@ impl Plane {
         self.ports[usize::from(id.0)].taken.is_some()
     }
 
-    fn attach(&mut self, id: PortId) {
-        let index = usize::from(id.0);
-        match self.open(id) {
-            Ok(taken) => {
-                let port = &mut self.ports[index];
-                let mode = if taken.attachment.native { "native XDP" } else { "generic XDP" };
-                let copy = match taken.queues.iter().filter(|queue| queue.zero_copy).count() {
-                    0 => "copying",
-                    _ => "zero-copy",
-                };
-                let (name, count) = (&port.name, taken.queues.len());
-                let reasons = taken.why.join("; ");
-                port.taken = Some(taken);
-                port.refused = None;
-                let lane = port.lane().map_or("", |lane| if lane.express { "express" } else { "worker" });
-                info!(
-                    "{name}: {mode}, {count} queue(s) {copy}, {lane} lane{}{reasons}",
-                    if reasons.is_empty() { "" } else { "; " }
-                );
-            }
-            Err(error) => {
-                let port = &mut self.ports[index];
-                warn!("{}: stays with Linux: {error}", port.name);
-                port.refused = Some(error.to_string());
-                self.close(id);
-            }
-        }
-    }
-
-    fn open(&mut self, id: PortId) -> Result<Taken, PlaneError> {
-        let port = &self.ports[usize::from(id.0)];
-        let (name, settings) = (port.name.clone(), port.settings);
-        let Some(interface) = port.interface.clone() else {
-            return Err(PlaneError::Required { name, what: "there is no such interface".into() });
-        };
-        let device = Device::named(&interface.name)?;
-        let attachment = self.driver.attach(id, interface.ifindex, settings.mode)?;
-        let mut why: Vec<String> = attachment.why.iter().cloned().collect();
-        let offloads = match device::clear_offloads(&interface.name) {
-            Ok(before) => Some(before),
-            Err(error) if error.is_unsupported() => None,
-            Err(error) => {
-                note(&mut why, format!("{error}: frames of a VLAN may look as if they had no tag"));
-                None
-            }
-        };
-        let wanted = settings.queues.map_or(self.crew.len() as u32, u32::from).clamp(1, device.queues);
-        let mut queues = Vec::new();
-        for queue in 0..wanted {
-            match self.open_queue(id, &interface, &settings, queue, &mut why) {
-                Ok(open) => queues.push(open),
-                Err(error) if settings.zero_copy == Choice::On => return Err(error),
-                Err(error) => note(&mut why, error.to_string()),
-            }
-        }
-        self.connect(id, &queues.iter().map(|queue| queue.worker).collect::<Vec<_>>());
-        let rss = self.spread(&interface.name, wanted, device.queues, &mut why);
-        self.target(id);
-        Ok(Taken {
-            attachment,
-            queues,
-            wanted,
-            device_queues: device.queues,
-            driver: device.driver,
-            rss,
-            offloads,
-            why,
-        })
-    }
-
-    fn open_queue(
-        &mut self,
-        id: PortId,
-        interface: &Interface,
-        settings: &PortSettings,
-        queue: u32,
-        why: &mut Vec<String>,
-    ) -> Result<OpenQueue, PlaneError> {
-        let worker = queue as usize % self.crew.len();
-        let options = XskOptions {
-            zero_copy: match settings.zero_copy {
-                // Behind a generic program the device's rings are not in use, so nothing would ever be sent.
-                Choice::Auto if !self.driver.is_native(id) => ZeroCopy::Off,
-                Choice::Auto => ZeroCopy::Auto,
-                Choice::On => ZeroCopy::On,
-                Choice::Off => ZeroCopy::Off,
-            },
-            busy_poll: match settings.busy_poll {
-                Choice::Auto => BusyPoll::Auto,
-                Choice::On => BusyPoll::On,
-                Choice::Off => BusyPoll::Off,
-            },
-            ..XskOptions::default()
-        };
-        let socket = self.memory.open(worker, id, interface.ifindex, queue, &options)?;
-        let mode = socket.mode().clone();
-        mode.why.iter().for_each(|reason| note(why, reason.clone()));
-        self.driver.set_socket(id, queue, &socket)?;
-        let meter = Arc::default();
-        self.crew.serve(worker, Box::new(socket), Arc::clone(&meter));
-        Ok(OpenQueue { queue, worker, zero_copy: mode.zero_copy, busy_poll: mode.busy_poll, meter })
-    }
-
-    /// Lets the workers without a queue on this port send through those that have one.
-    fn connect(&self, id: PortId, serving: &[usize]) {
-        for worker in (0..self.crew.len()).filter(|worker| !serving.contains(worker)) {
-            self.crew.relay(worker, id, serving.get(worker % serving.len().max(1)).copied());
-        }
-    }
-
-    /// Spreads what arrives over the queues that have sockets, where the device can; the RSS table as it was, if it was
-    /// changed.
-    fn spread(&self, name: &str, wanted: u32, available: u32, why: &mut Vec<String>) -> Option<Vec<u32>> {
-        if wanted >= available {
-            return None;
-        }
-        let unserved = available - wanted;
-        device::spread_rss(name, wanted)
-            .inspect_err(|error| {
-                note(
-                    why,
-                    format!(
-                        "{unserved} of {available} receive queues have no worker, and packets cannot be kept off them \
-                         ({error}); `ethtool -L {name} combined {wanted}` leaves no others"
-                    ),
-                );
-            })
-            .ok()
-    }
-
     /// Readable when [`supervise`](Self::supervise) has something to do before its time.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.features.as_ref().map(FeatureWatch::fd)
@@ -338,27 +200,6 @@ impl Plane {
             changed = true;
         }
         changed
-    }
-
-    /// Looks whether the express lane can send by the port; whether that changed.
-    fn target(&mut self, id: PortId) -> bool {
-        let port = &mut self.ports[usize::from(id.0)];
-        let Some(interface) = &port.interface else { return false };
-        let can = device::xdp_features(interface.ifindex)
-            .is_ok_and(|features| features.contains(XdpFeatures::REDIRECT_TARGET));
-        let before = std::mem::replace(&mut port.target, can);
-        if can != before {
-            let changed = if can {
-                self.driver.set_target(id, interface.ifindex)
-            } else {
-                self.driver.clear_target(id)
-            };
-            if let Err(error) = changed {
-                warn!("{}: the express lane does not send by it: {error}", port.name);
-                port.target = false;
-            }
-        }
-        can != before
     }
 
     fn publish(&mut self, id: PortId, tables: &mut Tables) {
@@ -382,45 +223,6 @@ impl Plane {
             info!("{name}: given back to Linux");
         }
         self.publish(id, tables);
-    }
-
-    fn close(&mut self, id: PortId) {
-        let index = usize::from(id.0);
-        // The program first: from then on Linux gets every packet.
-        if let Ok(counters) = self.driver.counters(id) {
-            self.ports[index].before = plus(&self.ports[index].before, &counters);
-        }
-        self.driver.detach(id);
-        self.crew.leave(id);
-        let port = &mut self.ports[index];
-        port.target = false;
-        let Some(taken) = port.taken.take() else { return };
-        for queue in taken.queues {
-            port.queues_before = sum(&port.queues_before, &queue.meter.read());
-        }
-        // Fails when the interface is gone, and then there is nothing to restore.
-        let rss = taken.rss.map(|table| device::set_rss(&port.name, &table));
-        let offloads = taken.offloads.map(|before| device::restore_offloads(&port.name, &before));
-        for error in [rss, offloads].into_iter().flatten().filter_map(Result::err) {
-            debug!("{}: some settings stay as they are: {error}", port.name);
-        }
-    }
-
-    /// What the port's program counted, in all its lives.
-    pub fn driver_counters(&self, port: &Port) -> DriverCounters {
-        let now = self.driver.counters(port.id).unwrap_or_default();
-        plus(&port.before, &now)
-    }
-
-    /// What the port's sockets counted, in all their lives.
-    pub fn queue_counters(&self, port: &Port) -> QueueCounters {
-        let open = port.taken.iter().flat_map(|taken| &taken.queues);
-        open.fold(port.queues_before, |total, queue| sum(&total, &queue.meter.read()))
-    }
-
-    /// What the express lane sent by the port.
-    pub fn express_sent(&self, port: &Port) -> port::driver::Count {
-        self.driver.sent(port.id).unwrap_or_default()
     }
 
     /// What a worker would do with a frame that came in by `input`.
@@ -468,43 +270,6 @@ impl Plane {
         taken
     }
 
-    /// The queues of a worker that was started again are closed, and the next look opens them anew; at once, that is.
-    fn forget_queues(&mut self, worker: usize) {
-        for port in &mut self.ports {
-            let Some(taken) = &mut port.taken else { continue };
-            for queue in taken.queues.extract_if(.., |queue| queue.worker == worker) {
-                port.queues_before = sum(&port.queues_before, &queue.meter.read());
-            }
-        }
-        self.looked -= TARGETS;
-    }
-
-    /// Opens the queues of a taken port that have no socket; whether there were any.
-    fn complete(&mut self, id: PortId) -> bool {
-        let port = &self.ports[usize::from(id.0)];
-        let (Some(interface), Some(taken)) = (port.interface.clone(), &port.taken) else { return false };
-        let missing: Vec<u32> = (0..taken.wanted)
-            .filter(|wanted| taken.queues.iter().all(|open| open.queue != *wanted))
-            .collect();
-        if missing.is_empty() {
-            return false;
-        }
-        let settings = port.settings;
-        let mut opened = Vec::new();
-        for queue in missing {
-            match self.open_queue(id, &interface, &settings, queue, &mut Vec::new()) {
-                Ok(open) => opened.push(open),
-                Err(error) => debug!("{}: queue {queue} stays with Linux for now: {error}", interface.name),
-            }
-        }
-        let Some(taken) = &mut self.ports[usize::from(id.0)].taken else { return false };
-        taken.queues.extend(opened);
-        taken.queues.sort_by_key(|queue| queue.queue);
-        let workers: Vec<usize> = taken.queues.iter().map(|queue| queue.worker).collect();
-        self.connect(id, &workers);
-        true
-    }
-
     /// Makes a worker panic, to see that only it goes down.
     pub fn fail_worker(&self, worker: usize) {
         self.crew.order(worker, Order::Fail);
@@ -516,39 +281,5 @@ impl Plane {
             self.give_back(PortId(index as u16), tables);
         }
         self.crew.stop();
-    }
-}
-
-/// Adds a reason unless it is there.
-fn note(why: &mut Vec<String>, reason: String) {
-    if !why.contains(&reason) {
-        why.push(reason);
-    }
-}
-
-fn plus(a: &DriverCounters, b: &DriverCounters) -> DriverCounters {
-    let mut total = *a;
-    for lane in Lane::ALL {
-        total.lanes[lane as usize].packets += b.lanes[lane as usize].packets;
-        total.lanes[lane as usize].bytes += b.lanes[lane as usize].bytes;
-    }
-    total.reasons.iter_mut().zip(b.reasons).for_each(|(a, b)| *a += b);
-    total.passed.iter_mut().zip(b.passed).for_each(|(a, b)| *a += b);
-    total.policed.iter_mut().zip(b.policed).for_each(|(a, b)| *a += b);
-    total
-}
-
-fn sum(a: &QueueCounters, b: &QueueCounters) -> QueueCounters {
-    QueueCounters {
-        rx_packets: a.rx_packets + b.rx_packets,
-        rx_bytes: a.rx_bytes + b.rx_bytes,
-        tx_packets: a.tx_packets + b.tx_packets,
-        tx_bytes: a.tx_bytes + b.tx_bytes,
-        rx_ring_full: a.rx_ring_full + b.rx_ring_full,
-        rx_no_frame: a.rx_no_frame + b.rx_no_frame,
-        rx_dropped: a.rx_dropped + b.rx_dropped,
-        corrupt: a.corrupt + b.corrupt,
-        tx_invalid: a.tx_invalid + b.tx_invalid,
-        wakeups: a.wakeups + b.wakeups,
     }
 }

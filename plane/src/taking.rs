@@ -1,0 +1,246 @@
+//! Taking an interface and giving it back.
+//!
+//! To take a port is, in this order: attach the program (which sends Linux everything, as there is no socket yet), open
+//! the sockets, make them known to the program, give them to their workers, and only then publish the port to the tables,
+//! which lets routes lead to it. To give it back is the same backwards. At no step is there a packet that nobody
+//! forwards.
+//!
+//! Queue *i* belongs to worker *i* modulo the number of workers. A worker without a queue on a port sends through a
+//! colleague that has one (`relay.rs`).
+
+use std::sync::Arc;
+
+use fib::PortId;
+use port::device::{self, Device, XdpFeatures};
+use port::{BusyPoll, XskOptions, ZeroCopy};
+use tracing::{debug, info, warn};
+
+use crate::PlaneError;
+use crate::plane::{Plane, TARGETS};
+use crate::port::{Choice, Interface, OpenQueue, PortSettings, Taken};
+use crate::totals::{plus, sum};
+
+impl Plane {
+    pub(crate) fn attach(&mut self, id: PortId) {
+        let index = usize::from(id.0);
+        match self.open(id) {
+            Ok(taken) => {
+                let port = &mut self.ports[index];
+                let mode = if taken.attachment.native { "native XDP" } else { "generic XDP" };
+                let copy = match taken.queues.iter().filter(|queue| queue.zero_copy).count() {
+                    0 => "copying",
+                    _ => "zero-copy",
+                };
+                let (name, count) = (&port.name, taken.queues.len());
+                let reasons = taken.why.join("; ");
+                port.taken = Some(taken);
+                port.refused = None;
+                let lane = port.lane().map_or("", |lane| if lane.express { "express" } else { "worker" });
+                info!(
+                    "{name}: {mode}, {count} queue(s) {copy}, {lane} lane{}{reasons}",
+                    if reasons.is_empty() { "" } else { "; " }
+                );
+            }
+            Err(error) => {
+                let port = &mut self.ports[index];
+                warn!("{}: stays with Linux: {error}", port.name);
+                port.refused = Some(error.to_string());
+                self.close(id);
+            }
+        }
+    }
+
+    pub(crate) fn open(&mut self, id: PortId) -> Result<Taken, PlaneError> {
+        let port = &self.ports[usize::from(id.0)];
+        let (name, settings) = (port.name.clone(), port.settings);
+        let Some(interface) = port.interface.clone() else {
+            return Err(PlaneError::Required { name, what: "there is no such interface".into() });
+        };
+        let device = Device::named(&interface.name)?;
+        let attachment = self.driver.attach(id, interface.ifindex, settings.mode)?;
+        let mut why: Vec<String> = attachment.why.iter().cloned().collect();
+        let offloads = match device::clear_offloads(&interface.name) {
+            Ok(before) => Some(before),
+            Err(error) if error.is_unsupported() => None,
+            Err(error) => {
+                note(&mut why, format!("{error}: frames of a VLAN may look as if they had no tag"));
+                None
+            }
+        };
+        let wanted = settings.queues.map_or(self.crew.len() as u32, u32::from).clamp(1, device.queues);
+        let mut queues = Vec::new();
+        for queue in 0..wanted {
+            match self.open_queue(id, &interface, &settings, queue, &mut why) {
+                Ok(open) => queues.push(open),
+                Err(error) if settings.zero_copy == Choice::On => return Err(error),
+                Err(error) => note(&mut why, error.to_string()),
+            }
+        }
+        self.connect(id, &queues.iter().map(|queue| queue.worker).collect::<Vec<_>>());
+        let rss = self.spread(&interface.name, wanted, device.queues, &mut why);
+        self.target(id);
+        Ok(Taken {
+            attachment,
+            queues,
+            wanted,
+            device_queues: device.queues,
+            driver: device.driver,
+            rss,
+            offloads,
+            why,
+        })
+    }
+
+    pub(crate) fn open_queue(
+        &mut self,
+        id: PortId,
+        interface: &Interface,
+        settings: &PortSettings,
+        queue: u32,
+        why: &mut Vec<String>,
+    ) -> Result<OpenQueue, PlaneError> {
+        let worker = queue as usize % self.crew.len();
+        let options = XskOptions {
+            zero_copy: match settings.zero_copy {
+                // Behind a generic program the device's rings are not in use, so nothing would ever be sent.
+                Choice::Auto if !self.driver.is_native(id) => ZeroCopy::Off,
+                Choice::Auto => ZeroCopy::Auto,
+                Choice::On => ZeroCopy::On,
+                Choice::Off => ZeroCopy::Off,
+            },
+            busy_poll: match settings.busy_poll {
+                Choice::Auto => BusyPoll::Auto,
+                Choice::On => BusyPoll::On,
+                Choice::Off => BusyPoll::Off,
+            },
+            ..XskOptions::default()
+        };
+        let socket = self.memory.open(worker, id, interface.ifindex, queue, &options)?;
+        let mode = socket.mode().clone();
+        mode.why.iter().for_each(|reason| note(why, reason.clone()));
+        self.driver.set_socket(id, queue, &socket)?;
+        let meter = Arc::default();
+        self.crew.serve(worker, Box::new(socket), Arc::clone(&meter));
+        Ok(OpenQueue { queue, worker, zero_copy: mode.zero_copy, busy_poll: mode.busy_poll, meter })
+    }
+
+    /// Lets the workers without a queue on this port send through those that have one.
+    pub(crate) fn connect(&self, id: PortId, serving: &[usize]) {
+        for worker in (0..self.crew.len()).filter(|worker| !serving.contains(worker)) {
+            self.crew.relay(worker, id, serving.get(worker % serving.len().max(1)).copied());
+        }
+    }
+
+    /// Spreads what arrives over the queues that have sockets, where the device can; the RSS table as it was, if it was
+    /// changed.
+    pub(crate) fn spread(
+        &self,
+        name: &str,
+        wanted: u32,
+        available: u32,
+        why: &mut Vec<String>,
+    ) -> Option<Vec<u32>> {
+        if wanted >= available {
+            return None;
+        }
+        let unserved = available - wanted;
+        device::spread_rss(name, wanted)
+            .inspect_err(|error| {
+                note(
+                    why,
+                    format!(
+                        "{unserved} of {available} receive queues have no worker, and packets cannot be kept off them \
+                         ({error}); `ethtool -L {name} combined {wanted}` leaves no others"
+                    ),
+                );
+            })
+            .ok()
+    }
+
+    /// Looks whether the express lane can send by the port; whether that changed.
+    pub(crate) fn target(&mut self, id: PortId) -> bool {
+        let port = &mut self.ports[usize::from(id.0)];
+        let Some(interface) = &port.interface else { return false };
+        let can = device::xdp_features(interface.ifindex)
+            .is_ok_and(|features| features.contains(XdpFeatures::REDIRECT_TARGET));
+        let before = std::mem::replace(&mut port.target, can);
+        if can != before {
+            let changed = if can {
+                self.driver.set_target(id, interface.ifindex)
+            } else {
+                self.driver.clear_target(id)
+            };
+            if let Err(error) = changed {
+                warn!("{}: the express lane does not send by it: {error}", port.name);
+                port.target = false;
+            }
+        }
+        can != before
+    }
+
+    pub(crate) fn close(&mut self, id: PortId) {
+        let index = usize::from(id.0);
+        // The program first: from then on Linux gets every packet.
+        if let Ok(counters) = self.driver.counters(id) {
+            self.ports[index].before = plus(&self.ports[index].before, &counters);
+        }
+        self.driver.detach(id);
+        self.crew.leave(id);
+        let port = &mut self.ports[index];
+        port.target = false;
+        let Some(taken) = port.taken.take() else { return };
+        for queue in taken.queues {
+            port.queues_before = sum(&port.queues_before, &queue.meter.read());
+        }
+        // Fails when the interface is gone, and then there is nothing to restore.
+        let rss = taken.rss.map(|table| device::set_rss(&port.name, &table));
+        let offloads = taken.offloads.map(|before| device::restore_offloads(&port.name, &before));
+        for error in [rss, offloads].into_iter().flatten().filter_map(Result::err) {
+            debug!("{}: some settings stay as they are: {error}", port.name);
+        }
+    }
+
+    /// The queues of a worker that was started again are closed, and the next look opens them anew; at once, that is.
+    pub(crate) fn forget_queues(&mut self, worker: usize) {
+        for port in &mut self.ports {
+            let Some(taken) = &mut port.taken else { continue };
+            for queue in taken.queues.extract_if(.., |queue| queue.worker == worker) {
+                port.queues_before = sum(&port.queues_before, &queue.meter.read());
+            }
+        }
+        self.looked -= TARGETS;
+    }
+
+    /// Opens the queues of a taken port that have no socket; whether there were any.
+    pub(crate) fn complete(&mut self, id: PortId) -> bool {
+        let port = &self.ports[usize::from(id.0)];
+        let (Some(interface), Some(taken)) = (port.interface.clone(), &port.taken) else { return false };
+        let missing: Vec<u32> = (0..taken.wanted)
+            .filter(|wanted| taken.queues.iter().all(|open| open.queue != *wanted))
+            .collect();
+        if missing.is_empty() {
+            return false;
+        }
+        let settings = port.settings;
+        let mut opened = Vec::new();
+        for queue in missing {
+            match self.open_queue(id, &interface, &settings, queue, &mut Vec::new()) {
+                Ok(open) => opened.push(open),
+                Err(error) => debug!("{}: queue {queue} stays with Linux for now: {error}", interface.name),
+            }
+        }
+        let Some(taken) = &mut self.ports[usize::from(id.0)].taken else { return false };
+        taken.queues.extend(opened);
+        taken.queues.sort_by_key(|queue| queue.queue);
+        let workers: Vec<usize> = taken.queues.iter().map(|queue| queue.worker).collect();
+        self.connect(id, &workers);
+        true
+    }
+}
+
+/// Adds a reason unless it is there.
+fn note(why: &mut Vec<String>, reason: String) {
+    if !why.contains(&reason) {
+        why.push(reason);
+    }
+}

@@ -244,7 +244,9 @@ impl Reading {
                 let Some(neighbour) = neighbour::parse(body) else { return };
                 let subject = Subject::Neighbour(neighbour.ifindex, neighbour.address);
                 let agrees = model.neighbours.agrees(&neighbour);
-                if self.must_set(step, subject, agrees, || format!("{neighbour:?}")) {
+                // Linux makes entries that need no resolution without telling: they are news, not a difference.
+                let news = neighbour.needs_no_resolution() && !agrees && !self.passes_over(&subject);
+                if self.must_set(step, subject, agrees || news, || format!("{neighbour:?}")) || news {
                     model.set_neighbour(&neighbour, changes);
                 }
             }

@@ -3,7 +3,10 @@
 mod world;
 
 use fib::Tables;
-use world::{World, ip, quiet};
+use mirror::Options;
+use std::net::UdpSocket;
+use std::time::Duration;
+use world::{World, ip, ip_says, quiet};
 
 #[test]
 fn a_gateway_is_resolved_before_any_packet_comes() {
@@ -35,6 +38,35 @@ fn a_gateway_is_resolved_before_any_packet_comes() {
     use_it(&world.tables);
     world.until("it is refreshed", |world| ["delay", "probe", "reachable"].contains(&state(world)));
     ip(&format!("netns del {far}"));
+}
+
+#[test]
+fn entries_that_linux_makes_without_telling_are_no_difference() {
+    let options = Options { audit_interval: Some(Duration::from_millis(50)), ..Options::default() };
+    let mut world = World::small(options);
+    ip("link set x0 arp off");
+    let rounds = |world: &World| world.mirror.status().audit.unwrap().rounds;
+    let before = rounds(&world);
+    world.until("a round", |world| rounds(world) > before);
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.set_broadcast(true).unwrap();
+    for to in ["127.0.0.1", "10.0.0.1", "10.0.0.255", "10.9.0.7", "10.9.0.255"] {
+        socket.send_to(b"x", (to, 9)).unwrap();
+    }
+    let socket = UdpSocket::bind("[::]:0").unwrap();
+    for to in ["::1".to_string(), "2001:db8::1".to_string(), format!("ff02::1%{}", world.ifindex("p0"))] {
+        socket.send_to(b"x", format!("[{to}]:9")).unwrap();
+    }
+    let linux = ip_says("neigh show nud noarp").unwrap();
+    assert!(linux.contains("0.0.0.0 dev lo") && linux.contains("10.9.0.7 dev x0"), "{linux}");
+    let before = rounds(&world);
+    world.until("two rounds", |world| rounds(world) > before + 2);
+    assert_eq!(world.mirror.status().audit.unwrap().differences, 0);
+    let ifindex = world.ifindex("x0");
+    let neighbours = &world.mirror.model().neighbours;
+    assert!(neighbours.find(ifindex, "10.9.0.7".parse().unwrap()).is_some(), "it is taken in all the same");
+    let everybody = neighbours.iter().find(|(_, address, _)| address.is_unspecified());
+    assert!(everybody.is_none(), "{everybody:?}");
 }
 
 /// What a worker does when it sends to the gateway.

@@ -147,11 +147,8 @@ int bifrost(struct xdp_md *ctx) {
         tally_sent(frame.out, bytes);
         return XDP_REDIRECT;
     case LANE_WORKER:
-        if (bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS) == XDP_REDIRECT) {
-            tally(count, LANE_WORKER, bytes);
-            return XDP_REDIRECT;
-        }
-        /* No worker: Linux forwards, and as fast as it can. */
+        bpf_tail_call(ctx, &gate, PORT);
+        /* No daemon: Linux forwards, and as fast as it can. */
         tally(count, LANE_PASS, bytes);
         return XDP_PASS;
     case LANE_PASS:
@@ -167,4 +164,20 @@ int bifrost(struct xdp_md *ctx) {
     default:
         return drop(count, detail, bytes);
     }
+}
+
+/* The last step to a worker, behind the gate. */
+SEC("xdp.frags")
+int to_worker(struct xdp_md *ctx) {
+    __u32 zero = 0, bytes = ctx->data_end - ctx->data;
+    struct counters *count = bpf_map_lookup_elem(&counters, &zero);
+    if (!count)
+        return XDP_PASS;
+    if (bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS) == XDP_REDIRECT) {
+        tally(count, LANE_WORKER, bytes);
+        return XDP_REDIRECT;
+    }
+    /* No worker on this queue. */
+    tally(count, LANE_PASS, bytes);
+    return XDP_PASS;
 }

@@ -77,6 +77,19 @@ struct {
     __uint(value_size, 4);
 } targets SEC(".maps");
 
+/*
+ * The way to the workers, one program (to_worker) per port. The kernel empties an array of programs as soon
+ * as its last descriptor is closed, all of it at once: when the daemon is killed, the workers' packets are
+ * Linux's from that moment on, and not only when the kernel has taken apart link after link and socket after
+ * socket.
+ */
+struct {
+    __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+    __uint(max_entries, MAX_PORTS);
+    __uint(key_size, 4);
+    __uint(value_size, 4);
+} gate SEC(".maps");
+
 struct {
     __uint(type, BPF_MAP_TYPE_XSKMAP);
     __uint(max_entries, MAX_QUEUES);

@@ -13,7 +13,7 @@ mod local;
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -128,8 +128,11 @@ impl Driver {
             assert_eq!(found, bytes, "{name}: bpf/abi.h and its Rust side differ");
         }
         let blocks = |bytes: usize| Some((bytes / BLOCK).max(1) as u32);
+        // The gate first: the kernel closes a dead process's descriptors in their order, and it is what lets Linux in.
+        let mut maps: Vec<_> = object.maps.iter().collect();
+        maps.sort_by_key(|(name, _)| *name != "gate");
         let mut shared = HashMap::new();
-        for (name, map) in &object.maps {
+        for (name, map) in maps {
             if !map.data().is_empty() || PER_PORT.contains(&name.as_str()) {
                 continue;
             }
@@ -188,13 +191,14 @@ impl Driver {
     }
 
     fn load_as(&mut self, port: PortId, mark: u32) -> Result<(), DriverError> {
-        let instance = self.instance(port, mark)?;
+        let gate = self.shared("gate")?;
+        let instance = self.instance(port, mark, gate)?;
         self.ports.insert(port, instance);
         Ok(())
     }
 
-    /// A copy of the program for a port, with sockets and counters of its own.
-    fn instance(&self, port: PortId, mark: u32) -> Result<Port, DriverError> {
+    /// A copy of the program for a port, with sockets and counters of its own. Its way to the workers is put into `gate`.
+    fn instance(&self, port: PortId, mark: u32, gate: BorrowedFd) -> Result<Port, DriverError> {
         if port.0 >= MAX_PORTS {
             return Err(DriverError::PortRange(port));
         }
@@ -204,14 +208,19 @@ impl Driver {
             own.insert(name.to_string(), object::create(name, map, None)?);
         }
         let mut maps = HashMap::new();
-        for (name, fd) in self.shared.iter().chain(&own) {
-            let copy = fd.try_clone().map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
-            maps.insert(name.clone(), copy);
+        let shared = self.shared.iter().chain(&own).map(|(name, fd)| (name.as_str(), fd.as_fd()));
+        for (name, fd) in shared.filter(|(name, _)| *name != "gate").chain([("gate", gate)]) {
+            let copy =
+                fd.try_clone_to_owned().map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
+            maps.insert(name.to_string(), copy);
         }
         let number = u32::from(port.0).to_ne_bytes();
         let mark = mark.to_ne_bytes();
         let constants = HashMap::from([("PORT", (&number[..], true)), ("MARK", (&mark[..], true))]);
-        let program = object::load(self.object.clone(), "bifrost", constants, &maps)?;
+        let program = object::load(self.object.clone(), "bifrost", constants.clone(), &maps)?;
+        let to_worker = object::load(self.object.clone(), "to_worker", constants, &maps)?;
+        sys::map_update(gate, &number, &to_worker.as_raw_fd().to_ne_bytes())
+            .map_err(failed("gate", "write"))?;
         Ok(Port { ifindex: 0, native: false, program, maps: own, link: None })
     }
 
@@ -256,8 +265,9 @@ impl Driver {
         if let Some(entry) = self.ports.remove(&port) {
             self.marks.write().unwrap_or_else(PoisonError::into_inner).remove(&entry.ifindex);
         }
-        // Only fails when the slot is empty already.
+        // These only fail when the slots are empty already.
         let _ = self.clear_target(port);
+        let _ = self.shared("gate").map(|gate| sys::map_delete(gate, &u32::from(port.0).to_ne_bytes()));
     }
 
     /// Lets packets of this receive queue that are for the worker go to an AF_XDP socket.
@@ -351,7 +361,9 @@ impl Driver {
     /// the worker passes (and belongs to no class).
     pub fn rehearse(&self, port: PortId, frame: &[u8]) -> Result<TestRun, DriverError> {
         let entry = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?;
-        self.instance(port, 0)?.run(entry.ifindex, frame)
+        let map = self.object.maps.get("gate").ok_or_else(|| DriverError::NoMap { name: "gate".into() })?;
+        let gate = object::create("gate", map, None)?;
+        self.instance(port, 0, gate.as_fd())?.run(entry.ifindex, frame)
     }
 
     /// What the express lane sent by a port, since the driver's maps were made.

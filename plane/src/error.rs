@@ -33,13 +33,14 @@ pub enum PlaneError {
         /// The limit.
         most: u16,
     },
-    /// Something required is not to be had.
-    #[error("{name}: {what}")]
-    Required {
-        /// The interface.
-        name: String,
-        /// What is missing, and what to do.
-        what: String,
+    /// A port without an interface.
+    #[error("there is no such interface")]
+    Absent,
+    /// An interface that is part of another.
+    #[error("it belongs to {master}, which decides where its packets go")]
+    Enslaved {
+        /// The bond, bridge or VRF.
+        master: String,
     },
     /// The tables have no such port.
     #[error(transparent)]

@@ -174,7 +174,8 @@ impl Plane {
     /// Takes the interface of an expected port, or takes note of what changed about it. Whether the port is taken now.
     pub fn take(&mut self, id: PortId, interface: Interface, tables: &mut Tables) -> bool {
         let Some(port) = self.ports.get_mut(usize::from(id.0)) else { return false };
-        let same = port.interface.as_ref().is_some_and(|before| before.ifindex == interface.ifindex);
+        let identity = |interface: &Interface| (interface.ifindex, interface.master.clone());
+        let same = port.interface.as_ref().is_some_and(|before| identity(before) == identity(&interface));
         if !same && port.interface.is_some() {
             self.give_back(id, tables);
         }

@@ -18,6 +18,8 @@ pub struct Interface {
     pub name: String,
     /// Its number, another each time it is made.
     pub ifindex: u32,
+    /// The bond, bridge or VRF that it belongs to, which then decides where its packets go.
+    pub master: Option<String>,
     /// Its Ethernet address.
     pub mac: [u8; 6],
     /// Largest IP packet, bytes.
@@ -228,6 +230,7 @@ mod tests {
         port.interface = Some(Interface {
             name: "eth0".into(),
             ifindex: 7,
+            master: None,
             mac: [2, 0, 0, 0, 0, 1],
             mtu: 1500,
             up: true,

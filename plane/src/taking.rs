@@ -43,8 +43,10 @@ impl Plane {
             }
             Err(error) => {
                 let port = &mut self.ports[index];
-                warn!("{}: stays with Linux: {error}", port.name);
-                port.refused = Some(error.to_string());
+                // Said once, not at every attempt.
+                if port.refused.replace(error.to_string()) != Some(error.to_string()) {
+                    warn!("{}: stays with Linux: {error}", port.name);
+                }
                 self.close(id);
             }
         }
@@ -52,10 +54,13 @@ impl Plane {
 
     pub(crate) fn open(&mut self, id: PortId) -> Result<Taken, PlaneError> {
         let port = &self.ports[usize::from(id.0)];
-        let (name, settings) = (port.name.clone(), port.settings);
+        let settings = port.settings;
         let Some(interface) = port.interface.clone() else {
-            return Err(PlaneError::Required { name, what: "there is no such interface".into() });
+            return Err(PlaneError::Absent);
         };
+        if let Some(master) = &interface.master {
+            return Err(PlaneError::Enslaved { master: master.clone() });
+        }
         let device = Device::named(&interface.name)?;
         let attachment = self.driver.attach(id, interface.ifindex, settings.mode)?;
         let mut why: Vec<String> = attachment.why.iter().cloned().collect();

@@ -20,6 +20,7 @@ fn linux_forwards(rig: &Rig) {
 
 fn interface(rig: &Rig, i: u16) -> Interface {
     Interface {
+        master: None,
         name: format!("r{i}"),
         ifindex: rig.ifindex(i.into()),
         mac: ROUTER_MAC[usize::from(i)],

@@ -87,10 +87,15 @@ impl Control {
 
     /// Takes an interface if the configuration says so, or tells its port what changed.
     fn look_at(&mut self, ifindex: u32) {
-        let Some(link) = self.mirror.model().links.by_index(ifindex) else { return };
+        let Some(link) = self.mirror.model().links.by_index(ifindex).cloned() else { return };
+        let named_otherwise = |port: &&plane::port::Port| port.name != link.name;
+        if let Some(renamed) = self.plane.port_of(ifindex).filter(named_otherwise).map(|port| port.id) {
+            self.release(renamed);
+        }
         let ours = !link.loopback && !self.plane.is_own(ifindex);
         let Some(rule) = self.router.port(&link.name).filter(|_| ours) else { return };
-        let Some(interface) = interface(link) else {
+        let master = link.master.and_then(|master| self.mirror.model().links.by_index(master));
+        let Some(interface) = interface(&link, master) else {
             debug!("{}: not an Ethernet interface: it stays with Linux", link.name);
             return;
         };
@@ -98,8 +103,10 @@ impl Control {
         match self.plane.expect(&interface.name, settings) {
             Ok(id) => {
                 let bound = self.plane.port_of(ifindex).is_some_and(|port| port.taken.is_some());
-                if self.plane.take(id, interface, &mut self.tables) && !bound {
-                    self.bind(id);
+                match self.plane.take(id, interface, &mut self.tables) {
+                    true if !bound => self.bind(id),
+                    false if bound => self.mirror.unbind(ifindex, &mut self.tables),
+                    _ => {}
                 }
             }
             Err(error) => warn!("{error}"),
@@ -115,6 +122,15 @@ impl Control {
         }
     }
 
+    /// Gives a port's interface back, if there is one, and lets no route lead to it any more.
+    fn release(&mut self, id: PortId) {
+        let interface = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.interface.as_ref());
+        if let Some(ifindex) = interface.map(|interface| interface.ifindex) {
+            self.mirror.unbind(ifindex, &mut self.tables);
+            self.plane.give_back(id, &mut self.tables);
+        }
+    }
+
     /// After the rules have changed: gives back what no rule matches any more, takes what one matches now, and takes
     /// anew what is to be taken in another way.
     pub(super) fn change_ports(&mut self) {
@@ -123,12 +139,8 @@ impl Control {
         for (id, name, before) in ports {
             let wanted = self.router.port(&name).map(|rule| settings::port(rule, &self.router));
             let anew = wanted.is_none_or(|wanted| wanted.taken_otherwise(&before));
-            if anew
-                && let Some(ifindex) =
-                    self.plane.ports()[usize::from(id.0)].interface.as_ref().map(|i| i.ifindex)
-            {
-                self.mirror.unbind(ifindex, &mut self.tables);
-                self.plane.give_back(id, &mut self.tables);
+            if anew {
+                self.release(id);
             }
         }
         self.expect_ports();
@@ -159,10 +171,11 @@ impl Control {
 }
 
 /// What the plane must know of an interface; `None` when it has no Ethernet address.
-fn interface(link: &Link) -> Option<Interface> {
+fn interface(link: &Link, master: Option<&Link>) -> Option<Interface> {
     Some(Interface {
         name: link.name.clone(),
         ifindex: link.ifindex,
+        master: master.map(|master| master.name.clone()),
         mac: link.mac?.0,
         mtu: link.mtu,
         up: link.up && link.running,

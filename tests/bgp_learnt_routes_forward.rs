@@ -17,7 +17,8 @@ use crate::upstream::Upstream;
 #[test]
 fn in_each_lane() {
     for lane in LANES {
-        let (v4, v6) = (prefixes::ipv4(2000, 1), prefixes::ipv6(1000, 1));
+        let (v4, v6) =
+            (prefixes::ipv4(2000, &mut prefixes::Random(1)), prefixes::ipv6(1000, &mut prefixes::Random(1)));
         let groups = [
             ("four", v4.iter().map(|p| (*p).into()).collect()),
             ("six", v6.iter().map(|p| (*p).into()).collect()),

@@ -11,8 +11,11 @@ use crate::upstream::Upstream;
 #[test]
 fn and_survives_a_restart_of_the_plane() {
     let mut groups = vec![
-        ("four", prefixes::ipv4(2000, 3).into_iter().map(Into::into).collect::<Vec<_>>()),
-        ("six", prefixes::ipv6(1000, 3).into_iter().map(Into::into).collect()),
+        (
+            "four",
+            prefixes::ipv4(2000, &mut prefixes::Random(3)).into_iter().map(Into::into).collect::<Vec<_>>(),
+        ),
+        ("six", prefixes::ipv6(1000, &mut prefixes::Random(3)).into_iter().map(Into::into).collect()),
     ];
     groups[0].1.push("198.18.7.0/24".parse().unwrap());
     groups[1].1.push("2001:db8:77::/48".parse().unwrap());

@@ -36,6 +36,39 @@ fn in_each_lane() {
     }
 }
 
+#[test]
+fn an_interface_that_is_renamed_or_becomes_part_of_a_bridge_is_linuxs_until_it_is_back() {
+    let net = Line::new("part", LANES[0]);
+    let host = net.router.host();
+    let addresses = |name| {
+        format!(
+            "ip address replace 10.2.0.1/24 dev {name}; ip address replace 2001:db8:2::1/64 dev {name} nodad"
+        )
+    };
+    for (name, away, back) in [
+        (
+            "other",
+            "ip link set right down; ip link set right name other; ip link set other up",
+            "ip link set other down; ip link set other name right; ip link set right up",
+        ),
+        (
+            "bridge",
+            "ip link add bridge type bridge; ip link set bridge up; ip address flush dev right; \
+             ip link set right master bridge",
+            "ip link del bridge",
+        ),
+    ] {
+        host.run(&format!("{away}; {}", addresses(name))).unwrap();
+        net.reachable();
+        let before = host.linux_forwarded().unwrap();
+        net.customer.reaches(SERVER[0], Duration::from_secs(1)).unwrap();
+        assert!(host.linux_forwarded().unwrap() > before, "the plane still has {name}");
+        host.run(&format!("{back}; {}", addresses("right"))).unwrap();
+        net.reachable();
+        taken_again(&net);
+    }
+}
+
 /// Waits until it is the plane, and no longer Linux, that forwards through the new interface.
 fn taken_again(net: &Line) {
     let host = net.router.host();

@@ -12,7 +12,8 @@ use crate::upstream::Upstream;
 fn and_the_tables_are_equal_at_the_end() {
     // 15 seconds in each lane: half a minute in all.
     for lane in LANES {
-        let flapping = prefixes::ipv4(100_000, 7).into_iter().map(Into::into).collect();
+        let flapping =
+            prefixes::ipv4(100_000, &mut prefixes::Random(7)).into_iter().map(Into::into).collect();
         let stable = vec!["198.18.7.0/24".parse().unwrap()];
         let net = Upstream::new("routes", lane, &[("stable", stable), ("flapping", flapping)], "");
         net.learnt(100_001, Duration::from_secs(30));

@@ -12,11 +12,10 @@
 //! first; then the program is attached to the router's two interfaces and nothing else changes. The figure
 //! is the ratio; both rates are rows of their own.
 
-use crate::prefixes::{inside4, inside6, ipv4, ipv6};
-use crate::random::Random;
 use crate::ruler::Ruler;
 use fib::{Adjacency, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables};
 use ipnet::IpNet;
+use lab::prefixes::{Random, inside4, inside6, ipv4, ipv6};
 use port::traffic::{Sink, Source};
 use port::{Driver, Lane, Mode};
 use std::error::Error;

@@ -1,14 +1,13 @@
 //! The FIB: 1,000,000 IPv4 and 240,000 IPv6 routes of the Internet's length mix with 16,000 next hops, lookups in
 //! batches of 64 on one core.
 
-use crate::prefixes::{inside4, inside6, ipv4, ipv6};
-use crate::random::Random;
 use crate::ruler::{Ruler, TICK, ticks};
 use fib::{
     Adjacency, AdjacencyId, Capacity, DriverMemory, FibError, NextHop, NextHopId, Path, PortId, Region,
     Sizes, Tables,
 };
 use ipnet::{Ipv4Net, Ipv6Net};
+use lab::prefixes::{Random, inside4, inside6, ipv4, ipv6};
 use std::hint::black_box;
 use std::ptr::NonNull;
 use std::time::Instant;

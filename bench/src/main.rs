@@ -5,8 +5,6 @@
 
 mod device;
 mod fib;
-mod prefixes;
-mod random;
 mod reference;
 mod ruler;
 

@@ -82,8 +82,8 @@ impl Stage {
             ),
         )?;
         let frr = Frr::start(&host, &["bgpd"], BGP, false)?;
-        let v4 = prefixes::ipv4(ANNOUNCED.0 - 1, 20261121);
-        let v6 = prefixes::ipv6(ANNOUNCED.1 - 1, 20261121);
+        let v4 = prefixes::ipv4(ANNOUNCED.0 - 1, &mut prefixes::Random(20261121));
+        let v6 = prefixes::ipv6(ANNOUNCED.1 - 1, &mut prefixes::Random(20261121));
         // Invariant: both are written correctly.
         let own: [IpNet; 2] = ["198.18.0.0/24", "2001:db8:77::/48"].map(|p| p.parse().expect("a prefix"));
         let groups = [

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
-/// Length and share, in parts of 100,000. The shorter ones come first, so that longer ones can lie inside them.
+/// Length and share, in parts of their sum. The shorter ones come first, so that longer ones can lie inside them.
 const MIX4: &[(u8, u32)] = &[
     (8, 2),
     (9, 5),
@@ -25,7 +25,7 @@ const MIX4: &[(u8, u32)] = &[
     (21, 5000),
     (22, 10000),
     (23, 10000),
-    (24, 60003),
+    (24, 60000),
 ];
 const MIX6: &[(u8, u32)] = &[
     (28, 500),
@@ -47,7 +47,7 @@ const MIX6: &[(u8, u32)] = &[
     (45, 2000),
     (46, 3000),
     (47, 3000),
-    (48, 37000),
+    (48, 46000),
 ];
 /// The first 16 bits of the blocks that the registries give IPv6 addresses from.
 const BLOCKS6: &[u16] = &[
@@ -59,20 +59,23 @@ const BLOCKS6: &[u16] = &[
 
 /// `count` different IPv4 prefixes of unicast addresses, in a random order; none inside 10.0.0.0/8, 127.0.0.0/8 or the
 /// documentation blocks, which are left to the labs' own links.
-pub fn ipv4(count: usize, seed: u64) -> Vec<Ipv4Net> {
-    let mut random = Random(seed);
+pub fn ipv4(count: usize, random: &mut Random) -> Vec<Ipv4Net> {
     let mut seen = HashSet::with_capacity(count);
     let mut routes: Vec<(u32, u8)> = Vec::with_capacity(count);
     for (length, want) in shares(MIX4, count) {
         let want = want.min((1usize << length) * 7 / 10);
         let mut made = 0;
         while made < want {
-            let address = match routes.get(random.below(routes.len() as u64) as usize) {
-                Some(&(base, shorter)) if length > 16 && shorter < length && random.below(10) < 7 => {
-                    base | ((random.next() as u32) >> shorter) & mask4(length)
+            let bits = random.next() as u32;
+            let address = if length > 16 && random.chance(70) {
+                let (around, shorter) = routes[random.below(routes.len())];
+                if shorter >= length {
+                    continue;
                 }
-                _ => random.next() as u32 & mask4(length),
-            };
+                around | bits >> shorter
+            } else {
+                bits
+            } & mask4(length);
             if usable4(address, length) && seen.insert((address, length)) {
                 routes.push((address, length));
                 made += 1;
@@ -84,23 +87,23 @@ pub fn ipv4(count: usize, seed: u64) -> Vec<Ipv4Net> {
 }
 
 /// `count` different global IPv6 prefixes, in a random order; none inside 2001:db8::/32, which is left to the labs.
-pub fn ipv6(count: usize, seed: u64) -> Vec<Ipv6Net> {
-    let mut random = Random(seed);
+pub fn ipv6(count: usize, random: &mut Random) -> Vec<Ipv6Net> {
     let mut seen = HashSet::with_capacity(count);
     let mut routes: Vec<(u64, u8)> = Vec::with_capacity(count);
     for (length, want) in shares(MIX6, count) {
         let mask = u64::MAX << (64 - length);
         let mut made = 0;
         while made < want {
-            let bits = match routes.get(random.below(routes.len() as u64) as usize) {
-                Some(&(base, shorter)) if length > 32 && shorter < length && random.below(20) < 17 => {
-                    base | (random.next() >> shorter) & mask
+            let random_bits = random.next();
+            let bits = if length > 32 && random.chance(85) {
+                let (around, shorter) = routes[random.below(routes.len())];
+                if shorter >= length {
+                    continue;
                 }
-                _ => {
-                    let block = BLOCKS6[random.below(BLOCKS6.len() as u64) as usize];
-                    u64::from(block) << 48 | (random.next() >> 16) & mask
-                }
-            };
+                around | random_bits >> shorter
+            } else {
+                u64::from(BLOCKS6[random.below(BLOCKS6.len())]) << 48 | random_bits >> 16
+            } & mask;
             if bits >> 32 != 0x2001_0db8 && seen.insert((bits, length)) {
                 routes.push((bits, length));
                 made += 1;
@@ -114,8 +117,9 @@ pub fn ipv6(count: usize, seed: u64) -> Vec<Ipv6Net> {
 
 /// How many of each length; the rest of the division goes to the longest, which is the most frequent.
 fn shares(mix: &[(u8, u32)], count: usize) -> Vec<(u8, usize)> {
+    let total: usize = mix.iter().map(|&(_, parts)| parts as usize).sum();
     let mut shares: Vec<_> =
-        mix.iter().map(|&(length, part)| (length, count * part as usize / 100_000)).collect();
+        mix.iter().map(|&(length, parts)| (length, count * parts as usize / total)).collect();
     let given: usize = shares.iter().map(|(_, n)| n).sum();
     if let Some((_, last)) = shares.last_mut() {
         *last += count - given;
@@ -135,26 +139,44 @@ fn usable4(address: u32, length: u8) -> bool {
     (1..=223).contains(&first) && first != 10 && first != 127 && !reserved.iter().any(overlaps)
 }
 
-/// SplitMix64: small, fast, and the same everywhere.
-struct Random(u64);
+/// An address inside a prefix, as a number.
+pub fn inside4(net: Ipv4Net, random: &mut Random) -> u32 {
+    net.network().to_bits() | random.next() as u32 & net.hostmask().to_bits()
+}
+
+/// An address inside a prefix, as a number.
+pub fn inside6(net: Ipv6Net, random: &mut Random) -> u128 {
+    let host = u128::from(random.next()) << 64 | u128::from(random.next());
+    net.network().to_bits() | host & net.hostmask().to_bits()
+}
+
+/// SplitMix64: the same numbers on every machine and in every run.
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    /// The next number.
+    #[allow(clippy::should_implement_trait)] // an endless source is no iterator
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
     }
 
     /// A number below `limit`; 0 when `limit` is 0.
-    fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+    pub fn below(&mut self, limit: usize) -> usize {
+        ((u128::from(self.next()) * limit as u128) >> 64) as usize
     }
 
-    fn shuffle<T>(&mut self, list: &mut [T]) {
-        for i in (1..list.len()).rev() {
-            list.swap(i, self.below(i as u64 + 1) as usize);
+    /// True in `percent` of 100 cases.
+    pub fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    /// A random order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i + 1));
         }
     }
 }
@@ -165,10 +187,10 @@ mod tests {
 
     #[test]
     fn gives_as_many_different_prefixes_as_asked_for_and_the_same_ones_again() {
-        let (v4, v6) = (ipv4(100_000, 1), ipv6(50_000, 1));
+        let (v4, v6) = (ipv4(100_000, &mut Random(1)), ipv6(50_000, &mut Random(1)));
         assert_eq!(v4.iter().collect::<HashSet<_>>().len(), 100_000);
         assert_eq!(v6.iter().collect::<HashSet<_>>().len(), 50_000);
-        assert_eq!((v4[99], v6[99]), (ipv4(100_000, 1)[99], ipv6(50_000, 1)[99]));
+        assert_eq!((v4[99], v6[99]), (ipv4(100_000, &mut Random(1))[99], ipv6(50_000, &mut Random(1))[99]));
         assert!(v4.iter().all(|p| p.trunc() == *p) && v6.iter().all(|p| p.trunc() == *p));
     }
 
@@ -177,6 +199,6 @@ mod tests {
         let kept: Vec<Ipv4Net> =
             ["10.0.0.0/8", "192.0.2.0/24", "198.18.0.0/15"].map(|p| p.parse().unwrap()).to_vec();
         let clash = |p: &Ipv4Net| kept.iter().any(|k| k.contains(p) || p.contains(k));
-        assert!(!ipv4(200_000, 2).iter().any(clash));
+        assert!(!ipv4(200_000, &mut Random(2)).iter().any(clash));
     }
 }

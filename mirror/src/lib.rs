@@ -13,6 +13,7 @@
 //! - `fpm`: the second source of routes.
 //! - `programmer`: what the model means for packets, written into the tables.
 //! - `resolver`: keeps the neighbours resolved that the tables lead to.
+//! - `policy`: what Linux does beyond routes, which is told, not mirrored.
 //! - `audit`: compares all three, round after round, and repairs.
 //! - [`show`]: answers for `show` and `explain`.
 //!
@@ -25,6 +26,7 @@ mod mirror;
 pub mod model;
 pub mod netlink;
 pub mod origin;
+mod policy;
 mod programmer;
 mod reading;
 mod resolver;

@@ -3,10 +3,11 @@
 use crate::audit::{self, Audit, Cursor, Stage};
 use crate::fpm::{Fpm, FpmOptions, Talk, Told};
 use crate::model::{Changes, Effect, Link, Model, Source};
-use crate::netlink::request::What;
+use crate::netlink::request::{RTM_DELRULE, RTM_NEWRULE, What};
 use crate::netlink::socket::{Notifications, Received, Requests};
 use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route};
 use crate::origin::Origins;
+use crate::policy::Policy;
 use crate::programmer::Programmer;
 use crate::reading::{Progress, Purpose, Reading, Subject, steps_for};
 use crate::resolver::Resolver;
@@ -117,6 +118,7 @@ pub struct Mirror {
     pub(crate) resolver: Resolver,
     pub(crate) fpm: Option<Fpm>,
     fpm_sweep: Option<FpmSweep>,
+    pub(crate) policy: Policy,
     pub(crate) origins: Origins,
     pub(crate) counters: Counters,
     pub(crate) loaded: bool,
@@ -162,6 +164,7 @@ impl Mirror {
             resolver: Resolver::new(options.resolve_rate, now),
             fpm,
             fpm_sweep: None,
+            policy: Policy::new(now),
             origins: Origins::of_machine(),
             counters: Counters::default(),
             loaded: false,
@@ -246,6 +249,7 @@ impl Mirror {
                 &mut self.requests,
                 now + self.options.slice / 2,
             );
+            self.policy.tick(now, now + self.options.slice / 2);
             self.programmer.retry(&mut self.model, tables);
             self.time_zebra(now);
             if self.expiry.is_some_and(|expiry| expiry <= now) {
@@ -272,6 +276,9 @@ impl Mirror {
                 Received::Messages(bytes) => {
                     for message in netlink::messages(bytes) {
                         self.counters.messages += 1;
+                        if matches!(message.kind, RTM_NEWRULE | RTM_DELRULE) {
+                            self.policy.rules_changed();
+                        }
                         let subject =
                             take_in(message, &mut self.model, &mut self.changes, &mut self.counters);
                         if let (Some(reading), Some(subject)) = (&mut self.reading, subject) {
@@ -294,6 +301,7 @@ impl Mirror {
         self.reading = None;
         self.unsure = None;
         self.want(What::ALL);
+        self.policy.rules_changed();
         Ok(())
     }
 

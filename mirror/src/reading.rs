@@ -187,8 +187,7 @@ impl Reading {
             match i32::from(message.kind) {
                 libc::NLMSG_DONE => return self.received(step, model, changes),
                 libc::NLMSG_ERROR => {
-                    let code = message.body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
-                    let error = io::Error::from_raw_os_error(-code);
+                    let error = netlink::error(&message);
                     tracing::warn!(%error, what = ?step.what, "Linux refuses to tell; what is known stays");
                     self.flush(step, model, changes);
                     return Ok(Progress::Done);

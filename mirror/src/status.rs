@@ -26,6 +26,15 @@ pub struct MirrorStatus {
     pub other_tables: BTreeMap<u32, usize>,
     /// Routes for some packets only (type of service, source prefix), which are not used yet.
     pub restricted: usize,
+    /// Policy rules beyond Linux's defaults, IPv4: not mirrored.
+    pub rules_ipv4: usize,
+    /// The same, IPv6.
+    pub rules_ipv6: usize,
+    /// The first of them, as `ip rule` writes them, with their family before.
+    pub rules: Vec<String>,
+    /// Chains of nftables (`inet filter forward`) and tables of legacy iptables (`iptables filter`) that can drop or
+    /// rewrite what Linux forwards: what Bifrost forwards does not pass them.
+    pub filters: Vec<String>,
     /// Different things that routes point at.
     pub targets: usize,
     /// Next-hop objects of Linux.
@@ -117,6 +126,7 @@ impl Mirror {
         for (table, count) in counts.other_tables.iter().flatten().filter(|(_, count)| **count > 0) {
             *other_tables.entry(*table).or_default() += count;
         }
+        let [rules4, rules6] = self.policy.rules();
         let (missing, table_full) = self.programmer.overflow();
         MirrorStatus {
             source: if self.programmer.uses_fpm() { "netlink+fpm" } else { "netlink" },
@@ -127,6 +137,10 @@ impl Mirror {
             fpm_origins: self.by_origin(&counts.fpm_origins),
             other_tables,
             restricted: counts.restricted,
+            rules_ipv4: rules4.count,
+            rules_ipv6: rules6.count,
+            rules: rules4.first.iter().chain(&rules6.first).cloned().collect(),
+            filters: self.policy.filters().cloned().collect(),
             targets: self.model.routes.targets().len(),
             next_hop_objects: self.model.objects.iter(Source::Netlink).count(),
             next_hops: self.programmer.hops.len(),

@@ -10,15 +10,18 @@
 //! or whose needed attribute has the wrong size, parses to `None` and is counted as malformed; an attribute list cut
 //! short ends there.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub mod address;
 pub mod link;
 pub mod neighbour;
 pub mod netconf;
+pub mod netfilter;
 pub mod nexthop;
 pub mod request;
 pub mod route;
+pub mod rule;
 pub mod socket;
 
 /// `AF_INET` as the byte that stands in netlink headers.
@@ -90,6 +93,11 @@ impl<'a> Iterator for Messages<'a> {
             body: &message[HEADER..],
         })
     }
+}
+
+/// What an `NLMSG_ERROR` says.
+pub fn error(message: &Message<'_>) -> io::Error {
+    io::Error::from_raw_os_error(-message.body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code)))
 }
 
 /// The attributes (`struct rtattr`) in `bytes`: type without its flag bits, and value.
@@ -216,6 +224,9 @@ mod tests {
             neighbour::parse(body),
             nexthop::parse(body),
             netconf::parse(body),
+            rule::parse(body),
+            netfilter::parse_chain(body),
+            netfilter::parse_generation(body),
         ));
     }
 }

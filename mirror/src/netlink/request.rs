@@ -8,6 +8,11 @@ const RTM_GETADDR: u16 = 22;
 const RTM_GETROUTE: u16 = 26;
 const RTM_NEWNEIGH: u16 = 28;
 const RTM_GETNEIGH: u16 = 30;
+/// A policy rule.
+pub const RTM_NEWRULE: u16 = 32;
+/// A policy rule that is gone.
+pub const RTM_DELRULE: u16 = 33;
+const RTM_GETRULE: u16 = 34;
 const RTM_GETNETCONF: u16 = 82;
 const RTM_GETNEXTHOP: u16 = 106;
 const IFLA_EXT_MASK: u16 = 29;
@@ -70,6 +75,13 @@ pub fn dump(what: What) -> Vec<u8> {
     message(kind, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &body)
 }
 
+/// The request that dumps the policy rules of a family.
+pub fn dump_rules(ipv6: bool) -> Vec<u8> {
+    let mut body = [0; 12];
+    body[0] = if ipv6 { IPV6 } else { IPV4 };
+    message(RTM_GETRULE, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &body)
+}
+
 /// The request that Linux treat the neighbour as in use: an unknown one is asked for, a stale one is probed, a
 /// reachable one is left alone (`NTF_USE`).
 pub fn resolve(ifindex: u32, address: IpAddr) -> Vec<u8> {
@@ -91,7 +103,7 @@ fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.resize(super::align(body.len()), 0);
 }
 
-fn message(kind: u16, flags: i32, body: &[u8]) -> Vec<u8> {
+pub(super) fn message(kind: u16, flags: i32, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(super::HEADER + body.len());
     bytes.extend_from_slice(&((super::HEADER + body.len()) as u32).to_ne_bytes());
     bytes.extend_from_slice(&kind.to_ne_bytes());

@@ -8,7 +8,9 @@
 //! one.
 
 use super::request::{self, What};
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use super::{self as netlink, netfilter};
+use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE};
+use netlink_sys::{Socket, SocketAddr};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io;
 use std::net::IpAddr;
@@ -17,13 +19,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Larger than any datagram that the kernel sends here (it limits dumps to 32 KiB).
 const DATAGRAM: usize = 64 * 1024;
 
-const GROUPS: [u32; 9] = [
+const GROUPS: [u32; 11] = [
     1,  // RTNLGRP_LINK
     3,  // RTNLGRP_NEIGH
     5,  // RTNLGRP_IPV4_IFADDR
     7,  // RTNLGRP_IPV4_ROUTE
+    8,  // RTNLGRP_IPV4_RULE
     9,  // RTNLGRP_IPV6_IFADDR
     11, // RTNLGRP_IPV6_ROUTE
+    19, // RTNLGRP_IPV6_RULE
     24, // RTNLGRP_IPV4_NETCONF
     25, // RTNLGRP_IPV6_NETCONF
     32, // RTNLGRP_NEXTHOP
@@ -48,7 +52,7 @@ pub enum Received<'a> {
 impl Notifications {
     /// Subscribes. `receive_buffer` in bytes; a process without `CAP_NET_ADMIN` gets what the system allows.
     pub fn open(receive_buffer: usize) -> io::Result<Notifications> {
-        let socket = open()?;
+        let socket = open(NETLINK_ROUTE)?;
         let fd = borrow(&socket);
         if setsockopt(&fd, sockopt::RcvBufForce, &receive_buffer).is_err() {
             setsockopt(&fd, sockopt::RcvBuf, &receive_buffer)?;
@@ -85,9 +89,23 @@ pub struct Dump {
 impl Dump {
     /// Asks for `what`.
     pub fn start(what: What) -> io::Result<Dump> {
-        let socket = open()?;
+        Dump::ask(NETLINK_ROUTE, &request::dump(what))
+    }
+
+    /// Asks for the policy rules of a family.
+    pub fn rules(ipv6: bool) -> io::Result<Dump> {
+        Dump::ask(NETLINK_ROUTE, &request::dump_rules(ipv6))
+    }
+
+    /// Asks for the chains of nftables.
+    pub fn chains() -> io::Result<Dump> {
+        Dump::ask(NETLINK_NETFILTER, &netfilter::dump_chains())
+    }
+
+    fn ask(protocol: isize, request: &[u8]) -> io::Result<Dump> {
+        let socket = open(protocol)?;
         socket.set_netlink_get_strict_chk(true)?;
-        socket.send(&request::dump(what), 0)?;
+        socket.send(request, 0)?;
         Ok(Dump { socket, buffer: vec![0; DATAGRAM] })
     }
 
@@ -107,7 +125,7 @@ pub struct Requests {
 impl Requests {
     /// Opens it.
     pub fn open() -> io::Result<Requests> {
-        Ok(Requests { socket: open()?, buffer: vec![0; DATAGRAM] })
+        Ok(Requests { socket: open(NETLINK_ROUTE)?, buffer: vec![0; DATAGRAM] })
     }
 
     /// Asks Linux to resolve or refresh a neighbour. Whether it can is heard in the notifications; what it answers
@@ -119,8 +137,36 @@ impl Requests {
     }
 }
 
-fn open() -> io::Result<Socket> {
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
+/// Asks how often nftables changed.
+pub struct Netfilter {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+impl Netfilter {
+    /// Opens it; an error where Linux has no netfilter.
+    pub fn open() -> io::Result<Netfilter> {
+        Ok(Netfilter { socket: open(NETLINK_NETFILTER)?, buffer: vec![0; DATAGRAM] })
+    }
+
+    /// A number that moves with every change; an error where Linux has no nftables, or does not let this process ask.
+    pub fn generation(&mut self) -> io::Result<u32> {
+        self.socket.send(&netfilter::get_generation(), 0)?;
+        // Linux answers before the request returns.
+        let length = receive(&self.socket, &mut self.buffer)?;
+        let mut messages = netlink::messages(&self.buffer[..length]);
+        match messages.next() {
+            Some(message) if message.kind == netfilter::GENERATION => {
+                netfilter::parse_generation(message.body).ok_or_else(|| io::ErrorKind::InvalidData.into())
+            }
+            Some(message) if i32::from(message.kind) == libc::NLMSG_ERROR => Err(netlink::error(&message)),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+fn open(protocol: isize) -> io::Result<Socket> {
+    let mut socket = Socket::new(protocol)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
     socket.set_non_blocking(true)?;

@@ -1,0 +1,102 @@
+//! nftables over netlink: which chains see packets that Linux forwards.
+//!
+//! Unlike in the other messages, numbers in attributes are in network byte order. `iptables` of today writes nftables
+//! too; only the legacy one has tables of its own, which Linux lists in `/proc`.
+
+use super::{attributes, attributes_after, request, string, u32_at};
+
+/// `NFT_MSG_NEWCHAIN` of `NFNL_SUBSYS_NFTABLES`.
+pub const CHAIN: u16 = NFTABLES | 3;
+/// `NFT_MSG_NEWGEN`.
+pub const GENERATION: u16 = NFTABLES | 15;
+
+const NFTABLES: u16 = 10 << 8;
+const NFT_MSG_GETCHAIN: u16 = NFTABLES | 4;
+const NFT_MSG_GETGEN: u16 = NFTABLES | 16;
+const FIXED: usize = 4;
+const NFTA_CHAIN_TABLE: u16 = 1;
+const NFTA_CHAIN_NAME: u16 = 3;
+const NFTA_CHAIN_HOOK: u16 = 4;
+const NFTA_CHAIN_POLICY: u16 = 5;
+const NFTA_CHAIN_USE: u16 = 6;
+const NFTA_HOOK_HOOKNUM: u16 = 1;
+const NFTA_GEN_ID: u16 = 1;
+const NF_ACCEPT: u32 = 1;
+
+/// A chain of nftables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// `inet`, `ip`, `ip6` or `netdev`.
+    pub family: &'static str,
+    /// Its table.
+    pub table: String,
+    /// Its name.
+    pub name: String,
+    /// `NF_INET_*` or `NF_NETDEV_*`, by family; `None` = only called by others.
+    pub hook: Option<u32>,
+    /// Packets that no rule decides about pass.
+    pub accepts: bool,
+    /// Its rules.
+    pub rules: u32,
+}
+
+impl Chain {
+    /// Whether it can drop or rewrite packets that Linux forwards.
+    pub fn concerns_forwarding(&self) -> bool {
+        let passed = match (self.family, self.hook) {
+            // Ingress and egress of an interface.
+            ("netdev", Some(0 | 1)) => true,
+            // Prerouting, forward, postrouting; ingress is there for `inet` alone.
+            ("inet", Some(0 | 2 | 4 | 5)) | (_, Some(0 | 2 | 4)) => true,
+            _ => false,
+        };
+        passed && (self.rules > 0 || !self.accepts)
+    }
+}
+
+/// The request for all chains.
+pub fn dump_chains() -> Vec<u8> {
+    request::message(NFT_MSG_GETCHAIN, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &[0; FIXED])
+}
+
+/// The request for the number that every change of nftables increments.
+pub fn get_generation() -> Vec<u8> {
+    request::message(NFT_MSG_GETGEN, libc::NLM_F_REQUEST, &[0; FIXED])
+}
+
+/// Parses the body of a [`CHAIN`]; `None` for families whose packets are not routed.
+pub fn parse_chain(body: &[u8]) -> Option<Chain> {
+    let family = match *body.first()? {
+        1 => "inet",
+        2 => "ip",
+        5 => "netdev",
+        10 => "ip6",
+        _ => return None,
+    };
+    let (table, name) = (String::new(), String::new());
+    let mut chain = Chain { family, table, name, hook: None, accepts: true, rules: 0 };
+    for (kind, value) in attributes_after(body, FIXED)? {
+        match kind {
+            NFTA_CHAIN_TABLE => chain.table = string(value),
+            NFTA_CHAIN_NAME => chain.name = string(value),
+            NFTA_CHAIN_HOOK => {
+                let number = attributes(value).find(|(kind, _)| *kind == NFTA_HOOK_HOOKNUM);
+                chain.hook = Some(network_u32(number?.1)?);
+            }
+            NFTA_CHAIN_POLICY => chain.accepts = network_u32(value)? == NF_ACCEPT,
+            NFTA_CHAIN_USE => chain.rules = network_u32(value)?,
+            _ => {}
+        }
+    }
+    Some(chain)
+}
+
+/// Parses the body of a [`GENERATION`].
+pub fn parse_generation(body: &[u8]) -> Option<u32> {
+    let mut attributes = attributes_after(body, FIXED)?;
+    network_u32(attributes.find(|(kind, _)| *kind == NFTA_GEN_ID)?.1)
+}
+
+fn network_u32(value: &[u8]) -> Option<u32> {
+    u32_at(value, 0).map(u32::from_be)
+}

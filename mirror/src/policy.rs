@@ -1,0 +1,268 @@
+//! What Linux does to forwarded packets beyond its routes, and Bifrost does not: policy rules (`ip rule`) that choose
+//! other tables, and filters (nftables, legacy iptables) on a forwarded packet's way through Linux.
+//!
+//! None of it is mirrored. That must never be a surprise, least of all where a rule is there to drop packets: so what
+//! is there is told in the log when it appears, and shown by `show mirror` as long as it is.
+//!
+//! Rules are read again, whole, when Linux tells that one changed. nftables is not listened to, because its
+//! notifications carry every element of every set: its generation is asked for once a second, and its chains are read
+//! when that moved. A chain without rules whose policy is to accept, as distributions ship it, is passed over. A
+//! system without nftables has none to show; it is asked seldom, because Linux looks for the module each time.
+
+use crate::netlink::request;
+use crate::netlink::socket::{Dump, Netfilter};
+use crate::netlink::{self, netfilter, rule};
+use std::collections::VecDeque;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Rules of a family that are told with their text; the others are counted.
+const LISTED: usize = 16;
+/// Pause between two questions for nftables' generation.
+const LOOK: Duration = Duration::from_secs(1);
+/// The same where there is no nftables, or it may not be asked.
+const LOOK_IN_VAIN: Duration = Duration::from_secs(60);
+
+/// What is read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Rules { ipv6: bool },
+    Chains,
+}
+
+/// See the module's description.
+pub(crate) struct Policy {
+    rules: [Rules; 2],
+    chains: Vec<String>,
+    legacy: Vec<String>,
+    due: VecDeque<What>,
+    reading: Option<(What, Dump, Found)>,
+    netfilter: Option<Netfilter>,
+    generation: Option<u32>,
+    look: Instant,
+}
+
+/// Rules of one family that are not Linux's defaults.
+#[derive(Default)]
+pub(crate) struct Rules {
+    /// How many.
+    pub count: usize,
+    /// The first of them, by priority.
+    pub first: Vec<String>,
+}
+
+/// What a dump told so far.
+#[derive(Default)]
+struct Found {
+    rules: Rules,
+    tables: Vec<u32>,
+    chains: Vec<String>,
+}
+
+impl Policy {
+    pub fn new(now: Instant) -> Policy {
+        let mut policy = Policy {
+            rules: Default::default(),
+            chains: Vec::new(),
+            legacy: Vec::new(),
+            due: VecDeque::new(),
+            reading: None,
+            netfilter: None,
+            generation: None,
+            look: now,
+        };
+        policy.rules_changed();
+        policy
+    }
+
+    /// A rule came or went, or messages were lost: they are read again.
+    pub fn rules_changed(&mut self) {
+        for what in [What::Rules { ipv6: false }, What::Rules { ipv6: true }] {
+            if !self.due.contains(&what) {
+                self.due.push_back(what);
+            }
+        }
+    }
+
+    /// Policy rules that are not mirrored, IPv4 and IPv6.
+    pub fn rules(&self) -> &[Rules; 2] {
+        &self.rules
+    }
+
+    /// Chains and legacy tables that forwarded packets would pass in Linux.
+    pub fn filters(&self) -> impl Iterator<Item = &String> {
+        self.chains.iter().chain(&self.legacy)
+    }
+
+    /// Looks whether something changed, and reads what did, until `deadline`.
+    pub fn tick(&mut self, now: Instant, deadline: Instant) {
+        if now >= self.look {
+            self.look(now);
+        }
+        loop {
+            match self.read() {
+                Ok(true) if Instant::now() < deadline => {}
+                Ok(_) => return,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot read what Linux does beyond routes; it is read again later");
+                    self.generation = None;
+                    self.due.extend(self.reading.take().map(|(what, ..)| what));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn look(&mut self, now: Instant) {
+        let legacy = legacy_tables();
+        tell(&self.legacy, &legacy, tell_filter);
+        self.legacy = legacy;
+        let generation = self.ask_generation();
+        self.look = now + if generation.is_ok() { LOOK } else { LOOK_IN_VAIN };
+        match generation {
+            Ok(generation) if self.generation == Some(generation) => {}
+            Ok(generation) => {
+                self.generation = Some(generation);
+                if !self.due.contains(&What::Chains) {
+                    self.due.push_back(What::Chains);
+                }
+            }
+            Err(error) => {
+                tracing::debug!(%error, "cannot ask for nftables' chains");
+                self.netfilter = None;
+            }
+        }
+    }
+
+    fn ask_generation(&mut self) -> io::Result<u32> {
+        if self.netfilter.is_none() {
+            self.netfilter = Some(Netfilter::open()?);
+        }
+        let Some(netfilter) = &mut self.netfilter else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        netfilter.generation()
+    }
+
+    /// One piece; whether there is more to read.
+    fn read(&mut self) -> io::Result<bool> {
+        let Some((what, dump, found)) = &mut self.reading else {
+            let Some(&what) = self.due.front() else {
+                return Ok(false);
+            };
+            let dump = match what {
+                What::Rules { ipv6 } => Dump::rules(ipv6)?,
+                What::Chains => Dump::chains()?,
+            };
+            self.due.pop_front();
+            self.reading = Some((what, dump, Found::default()));
+            return Ok(true);
+        };
+        for message in netlink::messages(dump.receive()?) {
+            match i32::from(message.kind) {
+                libc::NLMSG_DONE => {
+                    let (what, found) = (*what, std::mem::take(found));
+                    self.reading = None;
+                    self.take_over(what, found);
+                    return Ok(true);
+                }
+                // A Linux built without: it has none, of this family.
+                libc::NLMSG_ERROR => {
+                    tracing::debug!(error = %netlink::error(&message), ?what, "Linux does not tell");
+                    self.reading = None;
+                    return Ok(true);
+                }
+                _ => found.take_in(message.kind, message.body),
+            }
+        }
+        Ok(true)
+    }
+
+    fn take_over(&mut self, what: What, found: Found) {
+        match what {
+            What::Rules { ipv6 } => {
+                let rules = found.rules(ipv6);
+                let had = &mut self.rules[usize::from(ipv6)];
+                tell(&had.first, &rules.first, tell_rule);
+                *had = rules;
+            }
+            What::Chains => {
+                tell(&self.chains, &found.chains, tell_filter);
+                self.chains = found.chains;
+            }
+        }
+    }
+}
+
+impl Found {
+    fn take_in(&mut self, kind: u16, body: &[u8]) {
+        match kind {
+            netfilter::CHAIN => {
+                let chain = netfilter::parse_chain(body).filter(netfilter::Chain::concerns_forwarding);
+                self.chains
+                    .extend(chain.map(|chain| format!("{} {} {}", chain.family, chain.table, chain.name)));
+            }
+            request::RTM_NEWRULE => match rule::parse(body) {
+                Some(rule) if rule.is_default() => self.tables.extend(rule.table),
+                Some(rule) if !rule.own_packets => self.add(rule.to_string()),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, rule: String) {
+        self.rules.count += 1;
+        if self.rules.first.len() < LISTED {
+            self.rules.first.push(rule);
+        }
+    }
+
+    /// The rules found; a default one that is not there is as notable as one more.
+    fn rules(mut self, ipv6: bool) -> Rules {
+        let family = if ipv6 { "ipv6" } else { "ipv4" };
+        for (priority, table, name) in [(0, 255, "local"), (32766, 254, "main")] {
+            if !self.tables.contains(&table) {
+                self.add(format!("{family} {priority}: from all lookup {name} is not there"));
+            }
+        }
+        self.rules
+    }
+}
+
+/// The tables of legacy iptables that are in use. Linux makes them when they are first asked for.
+fn legacy_tables() -> Vec<String> {
+    let mut found = Vec::new();
+    for (file, program) in [("ip_tables_names", "iptables"), ("ip6_tables_names", "ip6tables")] {
+        let names = std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
+        found.extend(names.lines().map(|name| format!("{program} {name}")));
+    }
+    found
+}
+
+fn tell(had: &[String], has: &[String], one: fn(&str, bool)) {
+    has.iter().filter(|new| !had.contains(new)).for_each(|new| one(new, true));
+    had.iter().filter(|old| !has.contains(old)).for_each(|old| one(old, false));
+}
+
+fn tell_rule(rule: &str, there: bool) {
+    if there {
+        tracing::warn!(
+            rule,
+            "packets that Bifrost forwards do not pass this policy rule; they go by tables local and main"
+        );
+    } else {
+        tracing::info!(rule, "this policy rule is gone");
+    }
+}
+
+fn tell_filter(filter: &str, there: bool) {
+    if there {
+        tracing::warn!(
+            filter,
+            "packets that Bifrost forwards do not pass this chain; it neither drops nor rewrites them"
+        );
+    } else {
+        tracing::info!(filter, "this chain is gone, or lets everything pass");
+    }
+}

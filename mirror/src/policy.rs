@@ -223,7 +223,7 @@ impl Found {
         let family = if ipv6 { "ipv6" } else { "ipv4" };
         for (priority, table, name) in [(0, 255, "local"), (32766, 254, "main")] {
             if !self.tables.contains(&table) {
-                self.add(format!("{family} {priority}: from all lookup {name} is not there"));
+                self.add(format!("{family} {priority}: from all lookup {name} (missing)"));
             }
         }
         self.rules

@@ -50,7 +50,7 @@ fn a_default_rule_that_is_not_there_is_told_and_many_are_counted() {
     let mut world = World::small(quiet());
     ip("rule add pref 100 from all lookup local");
     ip("rule del pref 0");
-    let told = ["ipv4 100: from all lookup local", "ipv4 0: from all lookup local is not there"];
+    let told = ["ipv4 100: from all lookup local", "ipv4 0: from all lookup local (missing)"];
     world.until("it is told", |world| rules(world) == told);
     ip("rule add pref 0 from all lookup local");
     ip("rule del pref 100");

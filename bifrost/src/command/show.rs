@@ -321,6 +321,16 @@ fn mirror(status: &MirrorStatus) -> String {
     for other in &status.unused_tables {
         text += &format!("table {}: {} routes, not used yet\n", other.table, count(other.routes));
     }
+    for rule in &status.rules {
+        text += &format!("policy rule {rule}: not followed\n");
+    }
+    let others = (status.rules_ipv4 + status.rules_ipv6).saturating_sub(status.rules.len() as u64);
+    if others > 0 {
+        text += &format!("policy rules: {} more, not followed\n", count(others));
+    }
+    for filter in &status.filters {
+        text += &format!("filter {filter}: not passed by what Bifrost forwards\n");
+    }
     let mut table = Table::new(&["routes by", ">ipv4", ">ipv6"]);
     for origin in &status.routes {
         table.row(vec![origin.origin.clone(), count(origin.ipv4), count(origin.ipv6)]);

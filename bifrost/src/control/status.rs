@@ -409,6 +409,15 @@ pub struct MirrorStatus {
     pub routes: Vec<OriginCount>,
     /// Routes in tables that Bifrost does not use.
     pub unused_tables: Vec<UnusedTable>,
+    /// IPv4 policy rules beyond Linux's defaults, which Bifrost does not follow.
+    pub rules_ipv4: u64,
+    /// The same, IPv6.
+    pub rules_ipv6: u64,
+    /// The first of them, as `ip rule` writes them, their family before: `ipv4 100: from 10.0.0.0/8 lookup 77`.
+    pub rules: Vec<String>,
+    /// Chains of nftables (`inet filter forward`) and tables of legacy iptables (`iptables filter`) that packets
+    /// forwarded by Linux pass, and packets forwarded by Bifrost do not.
+    pub filters: Vec<String>,
     /// Netlink and FPM messages read.
     pub messages: u64,
     /// Times a netlink socket overflowed and everything was read again.

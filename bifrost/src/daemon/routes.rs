@@ -92,6 +92,10 @@ impl Control {
                 .iter()
                 .map(|(table, routes)| UnusedTable { table: *table, routes: *routes as u64 })
                 .collect(),
+            rules_ipv4: status.rules_ipv4 as u64,
+            rules_ipv6: status.rules_ipv6 as u64,
+            rules: status.rules,
+            filters: status.filters,
             messages: status.messages,
             overruns: status.overflows,
             not_programmed: status.missing as u64,

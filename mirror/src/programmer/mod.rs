@@ -8,21 +8,19 @@
 //! Whatever cannot be decided at once is Linux's until it is (a next hop that says `Punt`): a target whose interfaces
 //! went down is redirected to Linux in one store, and the prefixes are then worked through in slices for their next
 //! best route ([`Programmer::rescan`]).
-//!
-//! A table without room: the missing prefix must not fall to a shorter one, which may lead elsewhere. The longest
-//! prefix that covers it becomes Linux's (a *shield*) until there is room.
 
 mod adjacency;
+mod decision;
 mod hops;
 mod recipe;
+mod room;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use adjacency::Key as AdjacencyKey;
 pub use recipe::Recipe;
 
-use crate::model::{Changes, Kind, Model, Neighbour, Route, Source, Target, TargetId, host};
-use crate::origin;
+use crate::model::{Changes, Model, Target, TargetId, host};
 use fib::{AdjacencyId, FibError, NextHop, NextHopId, PortId, Tables};
 use hops::Hops;
 use ipnet::IpNet;
@@ -80,11 +78,6 @@ impl Programmer {
     /// Which port an interface is.
     pub fn port(&self, ifindex: u32) -> Option<PortId> {
         self.ports.get(&ifindex).copied()
-    }
-
-    /// Prefixes that found no room in the tables, and how often that happened.
-    pub fn overflow(&self) -> (usize, u64) {
-        (self.missing.len(), self.overflows)
     }
 
     /// Writes that the tables refused for other reasons than room.
@@ -293,58 +286,12 @@ impl Programmer {
         }
     }
 
-    /// No next hop to be had: the prefix shares the one that says Punt, which was made when there was room.
-    fn leave_to_linux(&mut self, prefix: IpNet, model: &mut Model, tables: &mut Tables) {
-        self.missing.insert(prefix);
-        if let Ok(id) = self.hops.acquire(Recipe::Linux, model, &self.ports, tables) {
-            self.store(prefix, id, model, tables);
-        }
-    }
-
-    /// No room for the prefix: makes the longest one that covers it Linux's.
-    fn shield(&mut self, prefix: IpNet, model: &mut Model, tables: &mut Tables) {
-        self.missing.insert(prefix);
-        let mut cover = prefix;
-        while let Some(shorter) = cover.supernet() {
-            cover = shorter;
-            if at(tables, cover).is_some() {
-                break;
-            }
-        }
-        if cover != prefix && self.shields.insert(cover) {
-            self.program(cover, model, tables);
-        }
-    }
-
-    /// Tries again to find room for some of what is missing.
-    pub fn retry(&mut self, model: &mut Model, tables: &mut Tables) {
-        const AT_ONCE: usize = 64;
-        if self.missing.is_empty() {
-            return;
-        }
-        let some: Vec<IpNet> = self.missing.iter().copied().take(AT_ONCE).collect();
-        for prefix in some {
-            self.program(prefix, model, tables);
-            if self.missing.contains(&prefix) {
-                return;
-            }
-        }
-        if self.missing.is_empty() {
-            self.pending.extend(std::mem::take(&mut self.shields));
-        }
-    }
-
     /// Prepares what must work when nothing else fits.
     pub fn prepare(&mut self, model: &mut Model, tables: &mut Tables) -> Result<(), FibError> {
         if self.linux.is_none() {
             self.linux = Some(self.hops.acquire(Recipe::Linux, model, &self.ports, tables)?);
         }
         Ok(())
-    }
-
-    /// Whether there is no room for the prefix.
-    pub fn is_missing(&self, prefix: &IpNet) -> bool {
-        self.missing.contains(prefix)
     }
 
     /// How many IPv4 and IPv6 prefixes were written to the tables.
@@ -355,71 +302,6 @@ impl Programmer {
     /// Corrects that, after the tables were found to differ.
     pub fn set_written(&mut self, written: [usize; 2]) {
         self.written = written;
-    }
-
-    /// What must be written for the prefix, shields included.
-    pub fn recipe_of(&self, prefix: IpNet, model: &Model) -> Option<Recipe> {
-        if self.shields.contains(&prefix) {
-            return Some(Recipe::Linux);
-        }
-        self.desired(prefix, model)
-    }
-
-    /// What the tables must hold for `prefix`; `None` = nothing.
-    pub fn desired(&self, prefix: IpNet, model: &Model) -> Option<Recipe> {
-        if let Some(route) = self.best(&prefix, model.routes.at(&prefix), model) {
-            return Some(recipe::recipe(&prefix, route, model));
-        }
-        if prefix.prefix_len() < prefix.max_prefix_len() {
-            return None;
-        }
-        self.host(prefix.addr(), model)
-    }
-
-    /// The route of `prefix` that Linux would use.
-    pub fn best<'a>(&self, prefix: &IpNet, routes: &'a [Route], model: &Model) -> Option<&'a Route> {
-        let ipv6 = prefix.addr().is_ipv6();
-        let mut usable = routes.iter().filter(|route| self.usable(route, ipv6, model));
-        let first = usable.next()?;
-        // Equal IPv6 routes that do not join go by router preference.
-        let equal = usable.take_while(|route| ipv6 && route.rank() == first.rank());
-        Some(equal.fold(first, |best, route| if route.preference < best.preference { route } else { best }))
-    }
-
-    fn usable(&self, route: &Route, ipv6: bool, model: &Model) -> bool {
-        let told_by = match route.source {
-            Source::Fpm => self.fpm,
-            Source::Netlink => !(self.fpm && origin::is_frr(route.origin)),
-        };
-        told_by
-            && !route.restricted
-            && (route.kind != Kind::Unicast || recipe::alive(model, route.target, ipv6))
-    }
-
-    /// The way to a known host on a connected network.
-    fn host(&self, address: IpAddr, model: &Model) -> Option<Recipe> {
-        if address.is_multicast() || matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
-        {
-            return None;
-        }
-        let mut found = model.neighbours.within(address, address);
-        let known = |(ifindex, _, n): &(u32, IpAddr, &Neighbour)| {
-            n.usable().is_some() && self.ports.contains_key(ifindex)
-        };
-        if !found.any(|neighbour| known(&neighbour)) {
-            return None;
-        }
-        let (_, route) = self.covering(address, model)?;
-        let ifindex = recipe::on_link(model, route)?;
-        let neighbour = model.neighbours.find(ifindex, address)?;
-        let usable = neighbour.usable().is_some() && self.ports.contains_key(&ifindex);
-        usable.then_some(Recipe::Host { ifindex, address, mtu: route.mtu })
-    }
-
-    /// The route that Linux would use for `address`.
-    pub fn covering<'a>(&self, address: IpAddr, model: &'a Model) -> Option<(IpNet, &'a Route)> {
-        let mut covering = model.routes.covering(address);
-        covering.find_map(|(prefix, routes)| self.best(&prefix, routes, model).map(|route| (prefix, route)))
     }
 
     /// The neighbour that an adjacency leads to.

@@ -11,7 +11,9 @@
 //! collects suspects. *Confirm* reads again, some time after, and only what then still differs counts as a difference:
 //! it is repaired, counted and told.
 
-use crate::model::{Changes, Effect, Model, Route, Source, Table};
+mod routes;
+
+use crate::model::{Changes, Model, Route, Source, Table};
 use crate::netlink::request::What;
 use crate::netlink::socket::Dump;
 use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route};
@@ -24,8 +26,6 @@ use std::net::IpAddr;
 const RESTARTS: u32 = 8;
 /// Changes during a comparison that make it futile.
 const FUTILE: usize = 20_000;
-/// Prefixes that one step of a sweep looks at.
-const SWEEP: usize = 4096;
 
 /// What a message or a difference is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -300,58 +300,6 @@ impl Reading {
         }
     }
 
-    /// Routes of one prefix and table arrive together, and are compared together.
-    fn route(
-        &mut self,
-        step: &mut Step,
-        message: &route::RouteMessage,
-        model: &mut Model,
-        changes: &mut Changes,
-    ) {
-        let Some(route) = model.routes.route(message, Source::Netlink) else {
-            *step.other_tables.entry(message.table).or_default() += 1;
-            return;
-        };
-        let of = (message.prefix, route.table);
-        if step.group_of != Some(of) {
-            self.flush(step, model, changes);
-            step.group_of = Some(of);
-        }
-        step.group.push(route);
-    }
-
-    fn flush(&mut self, step: &mut Step, model: &mut Model, changes: &mut Changes) {
-        let Some((prefix, table)) = step.group_of.take() else {
-            return;
-        };
-        let subject = Subject::Prefix(prefix);
-        if self.passes_over(&subject) {
-            step.group.drain(..).for_each(|route| model.routes.targets.release(route.target));
-            return;
-        }
-        let repair = match &self.purpose {
-            Purpose::Load => true,
-            Purpose::Compare => false,
-            Purpose::Confirm(suspects) => suspects.contains(&subject),
-        };
-        let before =
-            matches!(self.purpose, Purpose::Confirm(_)).then(|| format!("{:?}", model.routes.at(&prefix)));
-        if model.routes.settle(prefix, table, &mut step.group, repair) != Effect::Changed {
-            return;
-        }
-        if repair {
-            changes.prefixes.push(prefix);
-        }
-        let now = model.routes.at(&prefix);
-        self.found(subject, || {
-            format!(
-                "{prefix} in {}: the model had {}, Linux has {now:?}",
-                table.name(),
-                before.unwrap_or_default()
-            )
-        });
-    }
-
     /// What was not mentioned is gone.
     fn sweep(
         &mut self,
@@ -380,35 +328,6 @@ impl Reading {
             }
         }
         Progress::Done
-    }
-
-    fn sweep_routes(
-        &mut self,
-        step: &mut Step,
-        after: Option<IpNet>,
-        model: &mut Model,
-        changes: &mut Changes,
-    ) -> Progress {
-        let ipv6 = step.what == What::Routes6;
-        let (gone, last) = model.routes.unseen(ipv6, Source::Netlink, after, SWEEP);
-        for (prefix, table) in gone {
-            let subject = Subject::Prefix(prefix);
-            if self.passes_over(&subject) {
-                continue;
-            }
-            if self.found(subject, || format!("Linux no longer has {prefix} in {}", table.name())) {
-                model.routes.sweep(prefix, table, Source::Netlink);
-                changes.prefixes.push(prefix);
-            }
-        }
-        match last {
-            // A sweep that began may go on without another drain: what is touched later is in `touched`.
-            Some(last) => {
-                step.phase = Phase::Sweeping(Some(last));
-                Progress::More
-            }
-            None => Progress::Done,
-        }
     }
 }
 

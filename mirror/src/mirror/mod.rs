@@ -1,0 +1,316 @@
+//! The control loop's view of the mirror: hear, read, program, check; a slice at a time.
+
+mod check;
+mod load;
+mod notification;
+mod zebra;
+
+use crate::audit::Audit;
+use crate::fpm::{Fpm, FpmOptions};
+use crate::model::{Changes, Link, Model};
+use crate::netlink;
+use crate::netlink::request::{RTM_DELRULE, RTM_NEWRULE, What};
+use crate::netlink::socket::{Notifications, Received, Requests};
+use crate::origin::Origins;
+use crate::policy::Policy;
+use crate::programmer::Programmer;
+use crate::reading::Reading;
+use crate::resolver::Resolver;
+use fib::{FibError, PortId, Tables};
+use load::Unsure;
+use notification::take_in;
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+use zebra::FpmSweep;
+
+/// Datagrams heard before what they changed is programmed: updates of one prefix that arrive together are one write.
+const HEARD_AT_ONCE: usize = 64;
+/// Pause before a reread that an event asks for: such events come in groups.
+const REREAD_AFTER: Duration = Duration::from_millis(100);
+/// Pause between two calls of the resolver and the retries.
+const TICK: Duration = Duration::from_millis(250);
+
+/// What the mirror is to do.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Receive buffer of the notification socket, bytes.
+    pub receive_buffer: usize,
+    /// How long one [`Mirror::sync`] or [`Mirror::tick`] may take.
+    pub slice: Duration,
+    /// Pause between two rounds of the audit; `None` = no audit.
+    pub audit_interval: Option<Duration>,
+    /// Most requests about neighbours in a second.
+    pub resolve_rate: u32,
+    /// Serve FPM.
+    pub fpm: Option<FpmOptions>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            receive_buffer: 128 << 20,
+            slice: Duration::from_millis(10),
+            audit_interval: Some(Duration::from_secs(10)),
+            resolve_rate: 1000,
+            fpm: None,
+        }
+    }
+}
+
+/// Why the mirror cannot work.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MirrorError {
+    /// Netlink failed.
+    #[error("netlink: {0}")]
+    Netlink(#[source] io::Error),
+    /// The address for FPM cannot be listened on.
+    #[error("cannot listen for zebra (FPM) on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not even the few entries that everything needs fit into the tables.
+    #[error(transparent)]
+    Tables(#[from] FibError),
+}
+
+/// What the plane wants to hear while the mirror works. The callbacks come before the routes that depend on them are
+/// programmed. They get no access to the mirror: note what is new, and call [`Mirror::bind`] after
+/// [`Mirror::sync`] returns.
+pub trait Plane {
+    /// An interface is new or has changed.
+    fn link(&mut self, link: &Link);
+    /// An interface is gone; its binding is undone.
+    fn link_gone(&mut self, ifindex: u32);
+    /// This machine has a new address.
+    fn local_added(&mut self, address: IpAddr);
+    /// This machine no longer has an address.
+    fn local_removed(&mut self, address: IpAddr);
+}
+
+/// Counters of what the mirror did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub messages: u64,
+    pub malformed: u64,
+    pub unknown_withdrawals: u64,
+    pub overflows: u64,
+    pub rereads: u64,
+}
+
+/// Keeps the tables equal to Linux's. One thread owns it and the tables.
+pub struct Mirror {
+    pub(crate) options: Options,
+    notifications: Notifications,
+    requests: Requests,
+    pub(crate) model: Model,
+    pub(crate) programmer: Programmer,
+    changes: Changes,
+    reading: Option<Reading>,
+    wanted: BTreeSet<What>,
+    read_at: Instant,
+    unsure: Option<Unsure>,
+    expiry: Option<Instant>,
+    pub(crate) audit: Option<Audit>,
+    pub(crate) resolver: Resolver,
+    pub(crate) fpm: Option<Fpm>,
+    fpm_sweep: Option<FpmSweep>,
+    pub(crate) policy: Policy,
+    pub(crate) origins: Origins,
+    pub(crate) counters: Counters,
+    pub(crate) loaded: bool,
+    next_tick: Instant,
+}
+
+impl Mirror {
+    /// Subscribes, in the calling thread's network namespace. Nothing is read before [`Mirror::sync`].
+    pub fn new(options: Options) -> Result<Mirror, MirrorError> {
+        let now = Instant::now();
+        let fpm = match options.fpm.clone() {
+            Some(fpm) => {
+                let address = fpm.listen;
+                Some(Fpm::listen(fpm).map_err(|source| MirrorError::Listen { address, source })?)
+            }
+            None => None,
+        };
+        Ok(Mirror {
+            notifications: Notifications::open(options.receive_buffer).map_err(MirrorError::Netlink)?,
+            requests: Requests::open().map_err(MirrorError::Netlink)?,
+            model: Model::default(),
+            programmer: Programmer::new(),
+            changes: Changes::default(),
+            reading: None,
+            wanted: What::ALL.into(),
+            read_at: now,
+            unsure: None,
+            expiry: None,
+            audit: options.audit_interval.map(|interval| Audit::new(interval, now)),
+            resolver: Resolver::new(options.resolve_rate, now),
+            fpm,
+            fpm_sweep: None,
+            policy: Policy::new(now),
+            origins: Origins::of_machine(),
+            counters: Counters::default(),
+            loaded: false,
+            next_tick: now,
+            options,
+        })
+    }
+
+    /// What to wait on for input. The list changes: ask before each wait.
+    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        let mut fds = vec![self.notifications.as_fd()];
+        fds.extend(self.fpm.iter().flat_map(Fpm::fds));
+        fds
+    }
+
+    /// Where zebra can connect.
+    pub fn fpm_address(&self) -> Option<SocketAddr> {
+        self.fpm.as_ref().and_then(|fpm| fpm.address().ok())
+    }
+
+    /// What Linux says.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Whether Linux's tables have been read whole and the plane's hold all of it.
+    pub fn ready(&self) -> bool {
+        self.loaded && !self.loads() && self.programmer.idle()
+    }
+
+    /// How many things changed while they were read, and are to be read again.
+    pub(crate) fn unsure(&self) -> usize {
+        self.unsure.as_ref().map_or(0, |unsure| unsure.subjects.len())
+    }
+
+    /// Makes an interface Bifrost's: routes by it are forwarded from now on. Give the port to the tables first.
+    pub fn bind(&mut self, ifindex: u32, port: PortId, tables: &mut Tables) {
+        self.programmer.bind(ifindex, Some(port), &self.model, tables);
+    }
+
+    /// Gives an interface back: Linux forwards what leaves by it.
+    pub fn unbind(&mut self, ifindex: u32, tables: &mut Tables) {
+        self.programmer.bind(ifindex, None, &self.model, tables);
+    }
+
+    /// Takes in what has arrived and brings the tables up to date, for at most a slice. Returns whether more waits:
+    /// then call it again without waiting for input.
+    pub fn sync(&mut self, tables: &mut Tables, plane: &mut dyn Plane) -> Result<bool, MirrorError> {
+        let deadline = Instant::now() + self.options.slice;
+        self.programmer.prepare(&mut self.model, tables)?;
+        loop {
+            let drained = self.hear()?;
+            self.flush(tables, plane);
+            let told = self.hear_zebra(tables, plane);
+            let unprogrammed = self.programmer.work(&mut self.model, tables, deadline);
+            let reads = self.read(drained)?;
+            self.flush(tables, plane);
+            let more = !drained || told || unprogrammed || reads || !self.programmer.idle();
+            if !more || Instant::now() >= deadline {
+                tables.reclaim();
+                return Ok(more);
+            }
+        }
+    }
+
+    /// What happens by the clock: a slice of the audit, neighbours' freshness, timers. Call it now and then, say ten
+    /// times a second, and often enough between while it returns true (more of the audit waits).
+    pub fn tick(&mut self, tables: &mut Tables) -> Result<bool, MirrorError> {
+        let now = Instant::now();
+        if now >= self.next_tick {
+            self.next_tick = now + TICK;
+            self.resolver.tick(
+                now,
+                &self.model,
+                &self.programmer,
+                tables,
+                &mut self.requests,
+                now + self.options.slice / 2,
+            );
+            self.policy.tick(now, now + self.options.slice / 2);
+            self.programmer.retry(&mut self.model, tables);
+            self.time_zebra(now);
+            if self.expiry.is_some_and(|expiry| expiry <= now) {
+                self.expiry = None;
+                self.want([What::Routes6]);
+            }
+        }
+        tables.reclaim();
+        self.audit(now, now + self.options.slice, tables)
+    }
+
+    /// Takes in notifications; whether none waits any more.
+    fn hear(&mut self) -> Result<bool, MirrorError> {
+        if self.reading.as_ref().is_some_and(Reading::is_futile) {
+            self.abandon_comparison();
+        }
+        for _ in 0..HEARD_AT_ONCE {
+            match self.notifications.receive().map_err(MirrorError::Netlink)? {
+                Received::Nothing => return Ok(true),
+                Received::Lost => {
+                    self.overflowed()?;
+                    return Ok(false);
+                }
+                Received::Messages(bytes) => {
+                    for message in netlink::messages(bytes) {
+                        self.counters.messages += 1;
+                        if matches!(message.kind, RTM_NEWRULE | RTM_DELRULE) {
+                            self.policy.rules_changed();
+                        }
+                        let subject =
+                            take_in(message, &mut self.model, &mut self.changes, &mut self.counters);
+                        if let (Some(reading), Some(subject)) = (&mut self.reading, subject) {
+                            reading.touch(subject);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Messages were lost: what still waits is older than what was lost, and would not fit together with it. A new
+    /// socket starts clean, and everything is read anew; meanwhile the tables stay as they are.
+    fn overflowed(&mut self) -> Result<(), MirrorError> {
+        self.counters.overflows += 1;
+        tracing::warn!(overflows = self.counters.overflows, "netlink overflowed; reading everything anew");
+        self.notifications =
+            Notifications::open(self.options.receive_buffer).map_err(MirrorError::Netlink)?;
+        self.reading = None;
+        self.unsure = None;
+        self.want(What::ALL);
+        self.policy.rules_changed();
+        Ok(())
+    }
+
+    /// Tells the plane and the programmer what changed.
+    fn flush(&mut self, tables: &mut Tables, plane: &mut dyn Plane) {
+        let suspect = std::mem::take(&mut self.changes.suspect);
+        if suspect.any() && self.loaded {
+            let wanted = [
+                (suspect.objects, What::Objects),
+                (suspect.routes4, What::Routes4),
+                (suspect.routes6, What::Routes6),
+            ];
+            self.want(
+                wanted.into_iter().filter(|(suspect, _)| *suspect).map(|(_, what)| what).collect::<Vec<_>>(),
+            );
+        }
+        for ifindex in &self.changes.links_gone {
+            plane.link_gone(*ifindex);
+        }
+        for link in self.changes.links.iter().filter_map(|ifindex| self.model.links.by_index(*ifindex)) {
+            plane.link(link);
+        }
+        self.changes.locals_added.drain(..).for_each(|address| plane.local_added(address));
+        self.changes.locals_removed.drain(..).for_each(|address| plane.local_removed(address));
+        self.programmer.take(&mut self.changes, &self.model, tables);
+    }
+}

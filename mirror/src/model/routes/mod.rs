@@ -1,0 +1,242 @@
+//! All routes of the tables `local` and `main`, of both families, by prefix.
+//!
+//! One ordered map: a full table's walk can stop anywhere and go on from its last prefix, which is how the audit, the
+//! sweep and `show routes` work in slices while routes change. Each prefix has its routes in the order in which Linux
+//! considers them; nearly all have one, stored in place. Routes come and go by notifications (`announcement`) and by
+//! reads of whole tables (`read`).
+
+mod announcement;
+mod read;
+
+use super::route::{Kind, Route, Table};
+use super::target::{Source, Target, Targets};
+use crate::netlink::route::RouteMessage;
+use ipnet::IpNet;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::ops::Bound;
+
+/// The routes of one prefix.
+pub type RouteList = SmallVec<[Route; 1]>;
+
+/// See the module's description.
+pub struct Routes {
+    map: BTreeMap<IpNet, RouteList>,
+    lengths: [[u32; 129]; 2],
+    pub(crate) targets: Targets,
+    counts: Counts,
+    generations: [u8; 2],
+}
+
+/// How many routes there are of each sort.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    /// IPv4 and IPv6 routes by origin (`RTPROT_*`), as told by Linux.
+    pub origins: [[usize; 256]; 2],
+    /// The same, as told by zebra over FPM.
+    pub fpm_origins: [[usize; 256]; 2],
+    /// Routes restricted to a type of service or source, which are not used.
+    pub restricted: usize,
+    /// IPv4 and IPv6 routes in tables that are not used, by table number.
+    pub other_tables: [HashMap<u32, usize>; 2],
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            origins: [[0; 256]; 2],
+            fpm_origins: [[0; 256]; 2],
+            restricted: 0,
+            other_tables: Default::default(),
+        }
+    }
+}
+
+impl Default for Routes {
+    fn default() -> Routes {
+        Routes {
+            map: BTreeMap::new(),
+            lengths: [[0; 129]; 2],
+            targets: Targets::default(),
+            counts: Counts::default(),
+            generations: [0; 2],
+        }
+    }
+}
+
+/// What came of a notification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The prefix's routes changed.
+    Changed,
+    /// The prefix's routes changed, and Linux may have dropped another of them without saying so.
+    Doubtful,
+    /// They already were so.
+    Known,
+    /// A withdrawal of what is not here.
+    Unknown,
+}
+
+impl Routes {
+    /// The routes of exactly this prefix, best first; empty when it has none.
+    pub fn at(&self, prefix: &IpNet) -> &[Route] {
+        self.map.get(prefix).map_or(&[], |list| list.as_slice())
+    }
+
+    /// Walks on from behind `after` (from the start when `None`).
+    pub fn after(&self, after: Option<IpNet>) -> impl Iterator<Item = (IpNet, &[Route])> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.map.range((from, Bound::Unbounded)).map(|(prefix, list)| (*prefix, list.as_slice()))
+    }
+
+    /// Prefixes inside `outer`, itself included, that come behind `after`.
+    pub fn within(&self, outer: IpNet, after: Option<IpNet>) -> impl Iterator<Item = (IpNet, &[Route])> {
+        let from = after.filter(|after| *after >= outer).map_or(Bound::Included(outer), Bound::Excluded);
+        let to = host(outer.broadcast());
+        let outside = matches!(from, Bound::Excluded(after) if after >= to);
+        let range = if outside { None } else { Some(self.map.range((from, Bound::Included(to)))) };
+        range.into_iter().flatten().map(|(prefix, list)| (*prefix, list.as_slice()))
+    }
+
+    /// The prefixes that contain `address`, longest first.
+    pub fn covering(&self, address: IpAddr) -> impl Iterator<Item = (IpNet, &[Route])> {
+        let lengths = &self.lengths[usize::from(address.is_ipv6())];
+        let longest = host(address).prefix_len();
+        (0..=longest).rev().filter(|length| lengths[usize::from(*length)] > 0).filter_map(move |length| {
+            let prefix = IpNet::new(address, length).ok()?.trunc();
+            self.map.get(&prefix).map(|list| (prefix, list.as_slice()))
+        })
+    }
+
+    /// How many prefixes have a route.
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// How many prefixes of one family have a route.
+    pub fn len_of(&self, ipv6: bool) -> usize {
+        self.lengths[usize::from(ipv6)].iter().map(|count| *count as usize).sum()
+    }
+
+    /// Counts by sort.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// What the routes point at.
+    pub fn targets(&self) -> &Targets {
+        &self.targets
+    }
+
+    fn generation(&self, source: Source) -> u8 {
+        self.generations[source as usize]
+    }
+
+    /// The message as a route, holding a reference to its target; `None` when its table is not used.
+    pub(crate) fn route(&mut self, message: &RouteMessage, source: Source) -> Option<Route> {
+        let table = Table::from_number(message.table)?;
+        let kind = Kind::from_number(message.kind);
+        let mut target = match message.object {
+            _ if kind.rejects() => Target::Paths(SmallVec::new()),
+            Some(id) => Target::Object(source, id),
+            None => Target::Paths(message.paths.clone()),
+        };
+        if let Target::Paths(paths) = &mut target
+            && paths.len() > 1
+        {
+            paths.sort_unstable();
+        }
+        // Linux honours the MTU of an IPv6 route for forwarded packets only when it is locked
+        // (ip6_dst_mtu_maybe_forward).
+        let honoured = message.prefix.addr().is_ipv4() || message.mtu_locked;
+        Some(Route {
+            metric: message.metric,
+            target: self.targets.intern(target),
+            mtu: if honoured { message.mtu } else { 0 },
+            table,
+            source,
+            kind,
+            origin: message.protocol,
+            tos: message.tos,
+            preference: match message.preference {
+                1 => 0,
+                3 => 2,
+                _ => 1,
+            },
+            restricted: message.tos != 0 || message.from_source,
+            seen: self.generation(source),
+        })
+    }
+
+    fn insert_sorted(&mut self, prefix: IpNet, route: Route) -> Effect {
+        let at = self.at(&prefix).partition_point(|old| old.rank() <= route.rank());
+        self.insert(prefix, at, route)
+    }
+
+    fn insert(&mut self, prefix: IpNet, at: usize, route: Route) -> Effect {
+        self.count(prefix, &route, true);
+        let list = self.map.entry(prefix).or_default();
+        if list.is_empty() {
+            self.lengths[usize::from(prefix.addr().is_ipv6())][usize::from(prefix.prefix_len())] += 1;
+        }
+        list.insert(at, route);
+        Effect::Changed
+    }
+
+    fn replace(&mut self, prefix: IpNet, at: usize, route: Route) -> Effect {
+        let old = self.at(&prefix)[at];
+        self.count(prefix, &old, false);
+        self.count(prefix, &route, true);
+        self.targets.release(old.target);
+        if let Some(list) = self.map.get_mut(&prefix) {
+            list[at] = route;
+        }
+        Effect::Changed
+    }
+
+    fn mark(&mut self, prefix: IpNet, at: usize, told: Route) -> Effect {
+        self.targets.release(told.target);
+        if let Some(list) = self.map.get_mut(&prefix) {
+            list[at].seen = told.seen;
+        }
+        Effect::Known
+    }
+
+    fn remove(&mut self, prefix: IpNet, at: usize) -> Effect {
+        let Some(list) = self.map.get_mut(&prefix) else {
+            return Effect::Unknown;
+        };
+        let old = list.remove(at);
+        if list.is_empty() {
+            self.map.remove(&prefix);
+            self.lengths[usize::from(prefix.addr().is_ipv6())][usize::from(prefix.prefix_len())] -= 1;
+        }
+        self.count(prefix, &old, false);
+        self.targets.release(old.target);
+        Effect::Changed
+    }
+
+    fn count(&mut self, prefix: IpNet, route: &Route, added: bool) {
+        let origins = match route.source {
+            Source::Netlink => &mut self.counts.origins,
+            Source::Fpm => &mut self.counts.fpm_origins,
+        };
+        let count = &mut origins[usize::from(prefix.addr().is_ipv6())][usize::from(route.origin)];
+        let step = |count: &mut usize| if added { *count += 1 } else { *count -= 1 };
+        step(count);
+        if route.restricted {
+            step(&mut self.counts.restricted);
+        }
+    }
+}
+
+/// The prefix that holds only `address`.
+pub(crate) fn host(address: IpAddr) -> IpNet {
+    IpNet::from(address)
+}

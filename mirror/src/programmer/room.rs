@@ -1,0 +1,61 @@
+//! A table without room: the missing prefix must not fall to a shorter one, which may lead elsewhere. The longest prefix
+//! that covers it becomes Linux's (a *shield*) until there is room.
+
+use super::recipe::Recipe;
+use super::{Programmer, at};
+use crate::model::Model;
+use fib::Tables;
+use ipnet::IpNet;
+
+impl Programmer {
+    /// Prefixes that found no room in the tables, and how often that happened.
+    pub fn overflow(&self) -> (usize, u64) {
+        (self.missing.len(), self.overflows)
+    }
+
+    /// No next hop to be had: the prefix shares the one that says Punt, which was made when there was room.
+    pub(super) fn leave_to_linux(&mut self, prefix: IpNet, model: &mut Model, tables: &mut Tables) {
+        self.missing.insert(prefix);
+        if let Ok(id) = self.hops.acquire(Recipe::Linux, model, &self.ports, tables) {
+            self.store(prefix, id, model, tables);
+        }
+    }
+
+    /// No room for the prefix: makes the longest one that covers it Linux's.
+    pub(super) fn shield(&mut self, prefix: IpNet, model: &mut Model, tables: &mut Tables) {
+        self.missing.insert(prefix);
+        let mut cover = prefix;
+        while let Some(shorter) = cover.supernet() {
+            cover = shorter;
+            if at(tables, cover).is_some() {
+                break;
+            }
+        }
+        if cover != prefix && self.shields.insert(cover) {
+            self.program(cover, model, tables);
+        }
+    }
+
+    /// Tries again to find room for some of what is missing.
+    pub fn retry(&mut self, model: &mut Model, tables: &mut Tables) {
+        const AT_ONCE: usize = 64;
+        if self.missing.is_empty() {
+            return;
+        }
+        let some: Vec<IpNet> = self.missing.iter().copied().take(AT_ONCE).collect();
+        for prefix in some {
+            self.program(prefix, model, tables);
+            if self.missing.contains(&prefix) {
+                return;
+            }
+        }
+        if self.missing.is_empty() {
+            self.pending.extend(std::mem::take(&mut self.shields));
+        }
+    }
+
+    /// Whether there is no room for the prefix.
+    pub fn is_missing(&self, prefix: &IpNet) -> bool {
+        self.missing.contains(prefix)
+    }
+}

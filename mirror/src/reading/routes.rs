@@ -1,0 +1,93 @@
+//! Routes, of which there are a million: read by prefix, swept in pieces.
+
+use super::{Phase, Progress, Purpose, Reading, Step, Subject};
+use crate::model::{Changes, Effect, Model, Source};
+use crate::netlink::request::What;
+use crate::netlink::route;
+use ipnet::IpNet;
+
+/// Prefixes that one step of a sweep looks at.
+const SWEEP: usize = 4096;
+
+impl Reading {
+    /// Routes of one prefix and table arrive together, and are compared together.
+    pub(super) fn route(
+        &mut self,
+        step: &mut Step,
+        message: &route::RouteMessage,
+        model: &mut Model,
+        changes: &mut Changes,
+    ) {
+        let Some(route) = model.routes.route(message, Source::Netlink) else {
+            *step.other_tables.entry(message.table).or_default() += 1;
+            return;
+        };
+        let of = (message.prefix, route.table);
+        if step.group_of != Some(of) {
+            self.flush(step, model, changes);
+            step.group_of = Some(of);
+        }
+        step.group.push(route);
+    }
+
+    pub(super) fn flush(&mut self, step: &mut Step, model: &mut Model, changes: &mut Changes) {
+        let Some((prefix, table)) = step.group_of.take() else {
+            return;
+        };
+        let subject = Subject::Prefix(prefix);
+        if self.passes_over(&subject) {
+            step.group.drain(..).for_each(|route| model.routes.targets.release(route.target));
+            return;
+        }
+        let repair = match &self.purpose {
+            Purpose::Load => true,
+            Purpose::Compare => false,
+            Purpose::Confirm(suspects) => suspects.contains(&subject),
+        };
+        let before =
+            matches!(self.purpose, Purpose::Confirm(_)).then(|| format!("{:?}", model.routes.at(&prefix)));
+        if model.routes.settle(prefix, table, &mut step.group, repair) != Effect::Changed {
+            return;
+        }
+        if repair {
+            changes.prefixes.push(prefix);
+        }
+        let now = model.routes.at(&prefix);
+        self.found(subject, || {
+            format!(
+                "{prefix} in {}: the model had {}, Linux has {now:?}",
+                table.name(),
+                before.unwrap_or_default()
+            )
+        });
+    }
+
+    pub(super) fn sweep_routes(
+        &mut self,
+        step: &mut Step,
+        after: Option<IpNet>,
+        model: &mut Model,
+        changes: &mut Changes,
+    ) -> Progress {
+        let ipv6 = step.what == What::Routes6;
+        let (gone, last) = model.routes.unseen(ipv6, Source::Netlink, after, SWEEP);
+        for (prefix, table) in gone {
+            let subject = Subject::Prefix(prefix);
+            if self.passes_over(&subject) {
+                continue;
+            }
+            if self.found(subject, || format!("Linux no longer has {prefix} in {}", table.name())) {
+                model.routes.sweep(prefix, table, Source::Netlink);
+                changes.prefixes.push(prefix);
+            }
+        }
+        match last {
+            // A sweep that began may go on without another drain: what is touched later is in `touched`.
+            Some(last) => {
+                step.phase = Phase::Sweeping(Some(last));
+                Progress::More
+            }
+            None => Progress::Done,
+        }
+    }
+}

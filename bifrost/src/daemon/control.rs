@@ -111,6 +111,7 @@ impl Control {
         self.take_ports();
         // Routes by the ports just taken are programmed anew: until then Linux forwards for them.
         while self.sync()? {}
+        self.warn_of_missing_ports();
         self.warn_if_linux_does_not_forward();
         Ok(())
     }
@@ -171,6 +172,7 @@ impl Control {
 
     /// Gives every port back to Linux and ends the workers.
     pub(super) fn stop(&mut self) {
+        self.release_ports();
         self.plane.stop(&mut self.tables);
     }
 
@@ -217,6 +219,12 @@ impl Control {
                 info!("configuration read again: {}", self.status_line());
             }
             Err(mistakes) => error!("the configuration stays as it is: {mistakes}"),
+        }
+    }
+
+    fn warn_of_missing_ports(&self) {
+        for port in self.plane.ports().iter().filter(|port| port.interface.is_none()) {
+            warn!("{}: there is no such interface; it will be taken when there is", port.name);
         }
     }
 

@@ -109,7 +109,7 @@ fn serve(start: Start) -> Result<(), DaemonError> {
     let mut control = Control::new(router, file, plane, mirror, tables)?;
     let desk = Arc::new(Desk::new(control.door()));
 
-    control.load()?;
+    // Before anything is taken: a second daemon, or an address that is not to be had, ends here. Questions wait.
     let access = {
         let socket = &control.router().control;
         Access { socket: socket.socket.clone(), mode: socket.mode, group: socket.group.clone() }
@@ -123,6 +123,7 @@ fn serve(start: Start) -> Result<(), DaemonError> {
         ),
         None => None,
     };
+    control.load()?;
     let status = control.status_line();
     info!("ready: {status}; control socket {}", access.socket.display());
     notify.ready(&status);

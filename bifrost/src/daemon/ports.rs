@@ -122,7 +122,14 @@ impl Control {
         }
     }
 
-    /// Gives a port's interface back, if there is one, and lets no route lead to it any more.
+    /// Gives every interface back: Linux forwards.
+    pub(super) fn release_ports(&mut self) {
+        let ports: Vec<PortId> = self.plane.ports().iter().map(|port| port.id).collect();
+        ports.into_iter().for_each(|id| self.release(id));
+    }
+
+    /// Gives a port's interface back, if there is one. No route leads to it any more before that, or what the other ports
+    /// send there meanwhile would be lost.
     fn release(&mut self, id: PortId) {
         let interface = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.interface.as_ref());
         if let Some(ifindex) = interface.map(|interface| interface.ifindex) {

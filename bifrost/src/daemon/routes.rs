@@ -143,7 +143,8 @@ pub(super) fn route(line: &RouteLine) -> RouteEntry {
 fn kind(line: &RouteLine) -> RouteKind {
     match (line.programmed, line.kind) {
         (Some("linux" | "missing"), "unicast") => RouteKind::Linux,
-        (_, "local" | "broadcast" | "anycast" | "multicast") => RouteKind::Local,
+        // Also where a prefix of table local covers it.
+        (Some("local"), _) | (_, "local" | "broadcast" | "anycast" | "multicast") => RouteKind::Local,
         (_, "blackhole") => RouteKind::Blackhole,
         (_, "prohibit") => RouteKind::Prohibit,
         (_, "unreachable" | "throw") => RouteKind::Unreachable,

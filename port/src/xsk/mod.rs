@@ -260,7 +260,8 @@ impl Queue for Xsk {
         let empty = [0u64; 6];
         let kernel = socket::get(&self.socket, libc::XDP_STATISTICS, empty);
         if let Ok([dropped, rx_invalid, tx_invalid, ring_full, no_frame, _]) = kernel {
-            counters.rx_dropped = dropped + rx_invalid;
+            // A packet for which there is no frame is counted as dropped, too, except with zero-copy.
+            counters.rx_dropped = dropped.saturating_sub(no_frame) + rx_invalid;
             counters.tx_invalid += tx_invalid;
             counters.rx_ring_full = ring_full;
             counters.rx_no_frame = no_frame;

@@ -138,6 +138,69 @@ fn the_decision_is_the_one_that_linux_takes() {
     assert!(forwarded > 200, "only {forwarded} of the addresses are forwarded");
 }
 
+#[test]
+fn in_ipv6_table_local_is_looked_up_first_whole() {
+    let mut world = World::small(quiet());
+    ip("neigh add 2001:db8::2 lladdr 02:00:00:00:00:02 dev p0");
+    ip("neigh add 2001:db8:1::2 lladdr 02:00:00:00:01:02 dev p1");
+    batch(
+        "route add 2001:db8:f:1::/64 via 2001:db8::2\nroute add 2001:db8:f:1::9/128 via 2001:db8:1::2\n\
+         route add 2001:db8:e::/47 via 2001:db8:1::2\n",
+    );
+    world.settle();
+    let addresses =
+        ["f::1", "f:1::1", "f:1::9", "e::1", ":2", ":3", "1::2"].map(|end| format!("2001:db8:{end}"));
+    let forwarded = |world: &World| addresses.each_ref().map(|address| compare_with_linux(world, address));
+    assert_eq!(forwarded(&world), [true; 7]);
+    ip("-6 route add local 2001:db8:f::/48 dev lo");
+    ip("-6 route add local 2001:db8::3/128 dev lo");
+    world.settle();
+    assert_eq!(forwarded(&world), [false, false, false, true, true, false, true]);
+    world.assert_equal_to_linux();
+    let explanation = world.mirror.explain(&world.tables, "2001:db8:f:1::9".parse().unwrap()).unwrap();
+    assert_eq!(explanation.route.table, "local");
+    // Within it, the search in table local ends.
+    ip("-6 route add throw 2001:db8:f:1::8/125 table local");
+    ip("-6 route add blackhole 2001:db8::/64 table local");
+    world.settle();
+    assert_eq!(forwarded(&world), [false, false, true, true, false, false, true]);
+    assert_eq!(world.decision("2001:db8:f:1::a"), NextHop::Punt);
+    ip("-6 route del local 2001:db8:f::/48 dev lo");
+    ip("-6 route del blackhole 2001:db8::/64 table local");
+    world.settle();
+    assert_eq!(forwarded(&world), [true, true, true, true, true, false, true]);
+    world.assert_equal_to_linux();
+}
+
+#[test]
+fn in_ipv4_linux_decides_between_table_local_and_a_longer_prefix_of_main() {
+    let mut world = World::small(quiet());
+    ip("neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev p0");
+    batch("route add 192.0.2.128/25 via 10.0.0.2\nroute add 192.0.0.0/16 via 10.0.0.2\n");
+    ip("route add local 192.0.2.0/24 dev lo");
+    ip("route add blackhole 10.0.0.0/8 table local");
+    world.settle();
+    let linux = |address: &str| ip_says(&format!("route get {address}")).unwrap();
+    assert!(linux("192.0.2.129").contains(" dev p0") && linux("10.0.0.2").contains(" dev p0"));
+    // A rule that comes and goes parts the two tables for good.
+    ip("rule add pref 5 lookup main iif lo");
+    ip("rule del pref 5");
+    assert!(linux("192.0.2.129").starts_with("local") && ip_says("route get 10.0.0.2").is_none());
+    for address in ["192.0.2.129", "10.0.0.2", "10.0.0.9"] {
+        assert_eq!(world.decision(address), NextHop::Punt, "{address}");
+    }
+    assert!(compare_with_linux(&world, "192.0.3.1"));
+    assert!(!compare_with_linux(&world, "192.0.2.1"));
+    assert!(!compare_with_linux(&world, "10.0.0.1"));
+    ip("route del blackhole 10.0.0.0/8 table local");
+    ip("route del local 192.0.2.0/24 dev lo");
+    world.settle();
+    assert!(
+        ["192.0.2.129", "10.0.0.2", "10.0.0.9"].iter().all(|address| compare_with_linux(&world, address))
+    );
+    world.assert_equal_to_linux();
+}
+
 /// `ip route get` and the tables must agree; whether the packet is forwarded.
 fn compare_with_linux(world: &World, address: &str) -> bool {
     let decision = world.decision(address);

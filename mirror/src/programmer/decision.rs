@@ -1,8 +1,18 @@
 //! What the tables must hold for a prefix, as a function of the model.
+//!
+//! One table of the plane stands for Linux's `local` and `main`, and its longest match must come out as Linux's does.
+//! That takes care where a prefix of `local` covers a longer one of `main` (AnyIP: `ip route add local 192.0.2.0/24 dev
+//! lo`).
+//!
+//! - IPv6: Linux looks into `local` first, whole (`fib6_rule_lookup`). So the longer prefix does what the shorter one
+//!   says. A `throw` in `local` ends the search there, and `main` decides.
+//! - IPv4: both are one trie, and the longest match of both counts, until the first policy rule is ever made in the
+//!   namespace; from then on it is as in IPv6 (`fib_unmerge`). Nothing that can be read tells which holds, so where it
+//!   matters, Linux decides, packet by packet.
 
 use super::Programmer;
 use super::recipe::{self, Recipe};
-use crate::model::{Kind, Model, Neighbour, Route, Source};
+use crate::model::{Kind, Model, Neighbour, Route, Source, Table, host};
 use crate::origin;
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -19,7 +29,8 @@ impl Programmer {
     /// What the tables must hold for `prefix`; `None` = nothing.
     pub fn desired(&self, prefix: IpNet, model: &Model) -> Option<Recipe> {
         if let Some(route) = self.best(&prefix, model.routes.at(&prefix), model) {
-            return Some(recipe::recipe(&prefix, route, model));
+            let covered = self.covered(prefix, model);
+            return Some(covered.unwrap_or_else(|| recipe::recipe(&prefix, route, model)));
         }
         if prefix.prefix_len() < prefix.max_prefix_len() {
             return None;
@@ -27,14 +38,58 @@ impl Programmer {
         self.host(prefix.addr(), model)
     }
 
-    /// The route of `prefix` that Linux would use.
+    /// What table `local` makes of a prefix with routes, where that is not what its best route says.
+    fn covered(&self, prefix: IpNet, model: &Model) -> Option<Recipe> {
+        let throws = |(cover, route): &(IpNet, &Route)| *cover == prefix && route.kind == Kind::Throw;
+        match self.local_cover(prefix, model) {
+            // Where main leads instead may be said by a shorter prefix.
+            Some(cover) if throws(&cover) && self.leaves_main_open(prefix, model) => Some(Recipe::Linux),
+            Some((cover, route)) if cover != prefix && route.kind != Kind::Throw => {
+                let ipv6 = prefix.addr().is_ipv6();
+                Some(if ipv6 { recipe::recipe(&prefix, route, model) } else { Recipe::Linux })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a `throw` of table `local` leads to something else than the best route of `main` for the same prefix.
+    fn leaves_main_open(&self, prefix: IpNet, model: &Model) -> bool {
+        let ipv4 = prefix.addr().is_ipv4();
+        ipv4 || self.best_of(Table::Main, &prefix, model.routes.at(&prefix), model).is_none()
+    }
+
+    /// The route of `prefix` that Linux would use, if no other prefix of table `local` takes its place.
     pub fn best<'a>(&self, prefix: &IpNet, routes: &'a [Route], model: &Model) -> Option<&'a Route> {
+        let of = |table| self.best_of(table, prefix, routes, model);
+        match of(Table::Local) {
+            Some(route) if route.kind == Kind::Throw => of(Table::Main).or(Some(route)),
+            Some(route) => Some(route),
+            None => of(Table::Main),
+        }
+    }
+
+    fn best_of<'a>(
+        &self,
+        table: Table,
+        prefix: &IpNet,
+        routes: &'a [Route],
+        model: &Model,
+    ) -> Option<&'a Route> {
         let ipv6 = prefix.addr().is_ipv6();
-        let mut usable = routes.iter().filter(|route| self.usable(route, ipv6, model));
+        let mut usable =
+            routes.iter().filter(|route| route.table == table && self.usable(route, ipv6, model));
         let first = usable.next()?;
         // Equal IPv6 routes that do not join go by router preference.
         let equal = usable.take_while(|route| ipv6 && route.rank() == first.rank());
         Some(equal.fold(first, |best, route| if route.preference < best.preference { route } else { best }))
+    }
+
+    /// What table `local` says of all of `prefix`, itself or by a shorter one.
+    pub fn local_cover<'a>(&self, prefix: IpNet, model: &'a Model) -> Option<(IpNet, &'a Route)> {
+        let mut covering = model.routes.local_covering(prefix);
+        covering.find_map(|(cover, routes)| {
+            self.best_of(Table::Local, &cover, routes, model).map(|route| (cover, route))
+        })
     }
 
     fn usable(&self, route: &Route, ipv6: bool, model: &Model) -> bool {
@@ -60,7 +115,10 @@ impl Programmer {
         if !found.any(|neighbour| known(&neighbour)) {
             return None;
         }
-        let (_, route) = self.covering(address, model)?;
+        let (prefix, route) = self.covering(address, model)?;
+        if address.is_ipv4() && route.table == Table::Main && self.covered(prefix, model).is_some() {
+            return None;
+        }
         let ifindex = recipe::on_link(model, route)?;
         let neighbour = model.neighbours.find(ifindex, address)?;
         let usable = neighbour.usable().is_some() && self.ports.contains_key(&ifindex);
@@ -70,6 +128,15 @@ impl Programmer {
     /// The route that Linux would use for `address`.
     pub fn covering<'a>(&self, address: IpAddr, model: &'a Model) -> Option<(IpNet, &'a Route)> {
         let mut covering = model.routes.covering(address);
-        covering.find_map(|(prefix, routes)| self.best(&prefix, routes, model).map(|route| (prefix, route)))
+        if address.is_ipv4() {
+            return covering
+                .find_map(|(prefix, routes)| self.best(&prefix, routes, model).map(|route| (prefix, route)));
+        }
+        let local = self.local_cover(host(address), model).filter(|(_, route)| route.kind != Kind::Throw);
+        local.or_else(|| {
+            covering.find_map(|(prefix, routes)| {
+                self.best_of(Table::Main, &prefix, routes, model).map(|route| (prefix, route))
+            })
+        })
     }
 }

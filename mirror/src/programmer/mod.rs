@@ -20,7 +20,7 @@ mod tests;
 pub(crate) use adjacency::Key as AdjacencyKey;
 pub use recipe::Recipe;
 
-use crate::model::{Changes, Model, Target, TargetId, host};
+use crate::model::{Changes, Kind, Model, Target, TargetId, host};
 use fib::{AdjacencyId, FibError, NextHop, NextHopId, PortId, Tables};
 use hops::Hops;
 use ipnet::IpNet;
@@ -39,6 +39,8 @@ pub(crate) struct Programmer {
     linux: Option<NextHopId>,
     pending: VecDeque<IpNet>,
     rescan: Rescan,
+    /// What table `local` says by prefixes that cover others; `None` = that `main` decides.
+    covers: HashMap<IpNet, Option<Recipe>>,
     liveness: HashMap<u32, (bool, bool, bool, bool)>,
     objects: HashMap<TargetId, recipe::Nature>,
     /// Whether zebra's routes count, instead of what Linux says of FRR's protocols.
@@ -64,6 +66,7 @@ impl Programmer {
             linux: None,
             pending: VecDeque::new(),
             rescan: Rescan::Idle,
+            covers: HashMap::new(),
             liveness: HashMap::new(),
             objects: HashMap::new(),
             fpm: false,
@@ -244,6 +247,7 @@ impl Programmer {
 
     /// Writes what the model says of `prefix`.
     pub fn program(&mut self, prefix: IpNet, model: &mut Model, tables: &mut Tables) {
+        self.note_cover(prefix, model);
         if !self.missing.is_empty() {
             self.missing.remove(&prefix);
             if prefix.prefix_len() < prefix.max_prefix_len() {
@@ -272,6 +276,26 @@ impl Programmer {
             }
         };
         self.store(prefix, id, model, tables);
+    }
+
+    /// What a prefix of table `local` says counts for all prefixes inside it: when that changes, so may they.
+    fn note_cover(&mut self, prefix: IpNet, model: &Model) {
+        let covers = prefix.prefix_len() < prefix.max_prefix_len()
+            && (model.routes.is_in_local(&prefix) || self.covers.contains_key(&prefix));
+        if !covers {
+            return;
+        }
+        let says = model.routes.is_in_local(&prefix).then(|| {
+            let (_, route) = self.local_cover(prefix, model)?;
+            (route.kind != Kind::Throw).then(|| recipe::recipe(&prefix, route, model))
+        });
+        let said = match says {
+            Some(recipe) => self.covers.insert(prefix, recipe),
+            None => self.covers.remove(&prefix),
+        };
+        if said != says {
+            self.rescan_all();
+        }
     }
 
     fn store(&mut self, prefix: IpNet, id: NextHopId, model: &mut Model, tables: &mut Tables) {

@@ -8,7 +8,8 @@ use crate::netlink::{EXCLUSIVE, REPLACE};
 use fib::Capacity;
 use proptest::prelude::*;
 use smallvec::smallvec;
-use std::net::Ipv4Addr;
+use std::cmp::Ordering;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 const STALE: u16 = 4;
@@ -16,12 +17,15 @@ const FAILED: u16 = 0x20;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    Announce { prefix: IpNet, metric: u32, way: Naive },
-    Withdraw { prefix: IpNet, metric: u32 },
+    Announce { key: Key, way: Naive },
+    Withdraw { key: Key },
     Link { ifindex: u32, up: bool },
     Neighbour { ifindex: u32, address: IpAddr, state: Option<u16> },
     Bind { ifindex: u32, bound: bool },
 }
+
+/// Table (255 local, 254 main), prefix, metric.
+type Key = (u32, IpNet, u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Naive {
@@ -29,6 +33,7 @@ enum Naive {
     Link(u32),
     Blackhole,
     Local,
+    Throw,
 }
 
 /// Few addresses, so that operations meet: 10.0.{0..3}.{0..3}.
@@ -41,17 +46,48 @@ fn prefix() -> impl Strategy<Value = IpNet> {
     (address(), length).prop_map(|(address, length)| IpNet::new(address, length).unwrap().trunc())
 }
 
+/// The same in IPv6: 2001:db8::a00:{0..3}{0..3}.
+fn six(address: IpAddr) -> IpAddr {
+    let IpAddr::V4(address) = address else { return address };
+    Ipv6Addr::from_bits((0x2001_0db8 << 96) | u128::from(address.to_bits())).into()
+}
+
+impl Operation {
+    fn in_ipv6(self) -> Operation {
+        let prefix =
+            |prefix: IpNet| IpNet::new(six(prefix.addr()), 96 + prefix.prefix_len()).unwrap().trunc();
+        let key = |(table, of, metric): Key| (table, prefix(of), metric);
+        match self {
+            Operation::Announce { key: of, way } => {
+                let way = match way {
+                    Naive::Gateway(ifindex, gateway) => Naive::Gateway(ifindex, six(gateway)),
+                    other => other,
+                };
+                Operation::Announce { key: key(of), way }
+            }
+            Operation::Withdraw { key: of } => Operation::Withdraw { key: key(of) },
+            Operation::Neighbour { ifindex, address, state } => {
+                Operation::Neighbour { ifindex, address: six(address), state }
+            }
+            other => other,
+        }
+    }
+}
+
 fn operation() -> impl Strategy<Value = Operation> {
     let way = prop_oneof![
         (1u32..4, address()).prop_map(|(ifindex, gateway)| Naive::Gateway(ifindex, gateway)),
         (1u32..4).prop_map(Naive::Link),
         Just(Naive::Blackhole),
         Just(Naive::Local),
+        Just(Naive::Throw),
     ];
+    let table = prop_oneof![1 => Just(255u32), 3 => Just(254)];
+    let key = (table, prefix(), 0u32..3).boxed();
     let state = prop_oneof![Just(None), Just(Some(STALE)), Just(Some(STALE)), Just(Some(FAILED))];
     prop_oneof![
-        4 => (prefix(), 0u32..3, way).prop_map(|(prefix, metric, way)| Operation::Announce { prefix, metric, way }),
-        2 => (prefix(), 0u32..3).prop_map(|(prefix, metric)| Operation::Withdraw { prefix, metric }),
+        4 => (key.clone(), way).prop_map(|(key, way)| Operation::Announce { key, way }),
+        2 => key.prop_map(|key| Operation::Withdraw { key }),
         1 => (1u32..4, any::<bool>()).prop_map(|(ifindex, up)| Operation::Link { ifindex, up }),
         3 => (1u32..4, address(), state)
             .prop_map(|(ifindex, address, state)| Operation::Neighbour { ifindex, address, state }),
@@ -61,7 +97,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 #[derive(Default)]
 struct Lists {
-    routes: Vec<(IpNet, u32, Naive)>,
+    routes: Vec<(Key, Naive)>,
     up: [bool; 4],
     bound: [bool; 4],
     neighbours: Vec<(u32, IpAddr, u16)>,
@@ -79,16 +115,27 @@ enum Decision {
 
 impl Lists {
     fn decide(&self, to: IpAddr) -> Decision {
-        let alive = |way: &Naive| match way {
-            Naive::Gateway(ifindex, _) | Naive::Link(ifindex) => self.up[*ifindex as usize],
-            Naive::Blackhole | Naive::Local => true,
-        };
-        let usable = self.routes.iter().filter(|(prefix, _, way)| prefix.contains(&to) && alive(way));
-        let best = usable.max_by_key(|(prefix, metric, _)| (prefix.prefix_len(), u32::MAX - metric));
-        let Some((prefix, _, way)) = best else {
-            return Decision::None;
+        let ipv6 = to.is_ipv6();
+        let (local, main) = (self.best(255, to), self.best(254, to));
+        let (_, way) = match (local, main) {
+            (None, None) => return Decision::None,
+            (None, Some(main)) => main,
+            (Some((_, Naive::Throw)), None) => return Decision::Linux,
+            (Some((thrown, Naive::Throw)), Some(main)) => match main.0.prefix_len().cmp(&thrown.prefix_len())
+            {
+                Ordering::Greater => main,
+                Ordering::Equal if ipv6 => main,
+                // Known hosts have entries of their own.
+                Ordering::Less if ipv6 => return self.known_host(main.1, to).unwrap_or(Decision::Linux),
+                _ => return Decision::Linux,
+            },
+            (Some(local), Some(main)) if !ipv6 && main.0.prefix_len() > local.0.prefix_len() => {
+                return Decision::Linux;
+            }
+            (Some(local), _) => local,
         };
         match way {
+            Naive::Throw => Decision::None,
             Naive::Local => Decision::Local,
             Naive::Blackhole => Decision::Blackhole,
             Naive::Gateway(ifindex, _) | Naive::Link(ifindex) if !self.bound[*ifindex as usize] => {
@@ -96,10 +143,34 @@ impl Lists {
             }
             Naive::Gateway(ifindex, gateway) => Decision::Send(*ifindex as u16, self.mac(*ifindex, *gateway)),
             Naive::Link(ifindex) => match self.mac(*ifindex, to) {
-                None if prefix.prefix_len() < 32 => Decision::Glean(*ifindex as u16),
+                None if !self.has_host_route(to) => Decision::Glean(*ifindex as u16),
                 mac => Decision::Send(*ifindex as u16, mac),
             },
         }
+    }
+
+    fn known_host(&self, way: &Naive, to: IpAddr) -> Option<Decision> {
+        let Naive::Link(ifindex) = way else { return None };
+        let mac = self.mac(*ifindex, to).filter(|_| self.bound[*ifindex as usize]);
+        mac.map(|mac| Decision::Send(*ifindex as u16, Some(mac)))
+    }
+
+    /// A host with a route of its own has an adjacency of its own, resolved or not.
+    fn has_host_route(&self, to: IpAddr) -> bool {
+        [255, 254].iter().any(|table| {
+            self.best(*table, to).is_some_and(|(prefix, _)| prefix.prefix_len() == prefix.max_prefix_len())
+        })
+    }
+
+    fn best(&self, table: u32, to: IpAddr) -> Option<(IpNet, &Naive)> {
+        let alive = |way: &Naive| match way {
+            Naive::Gateway(ifindex, _) | Naive::Link(ifindex) => self.up[*ifindex as usize],
+            Naive::Blackhole | Naive::Local | Naive::Throw => true,
+        };
+        let fits = |((t, prefix, _), way): &&(Key, Naive)| *t == table && prefix.contains(&to) && alive(way);
+        let usable = self.routes.iter().filter(fits);
+        let best = usable.max_by_key(|((_, prefix, metric), _)| (prefix.prefix_len(), u32::MAX - metric))?;
+        Some((best.0.1, &best.1))
     }
 
     fn mac(&self, ifindex: u32, address: IpAddr) -> Option<[u8; 6]> {
@@ -110,9 +181,10 @@ impl Lists {
 }
 
 fn mac_of(ifindex: u32, address: IpAddr) -> [u8; 6] {
-    let IpAddr::V4(address) = address else { unreachable!("the test has IPv4 addresses only") };
-    let [a, b, c, d] = address.octets();
-    [2, ifindex as u8, a, b, c, d]
+    match address {
+        IpAddr::V4(address) => [2, ifindex as u8, 4, 0, address.octets()[2], address.octets()[3]],
+        IpAddr::V6(address) => [2, ifindex as u8, 6, 0, address.octets()[14], address.octets()[15]],
+    }
 }
 
 fn link(ifindex: u32, up: bool) -> LinkMessage {
@@ -128,17 +200,18 @@ fn link(ifindex: u32, up: bool) -> LinkMessage {
     }
 }
 
-fn message(prefix: IpNet, metric: u32, way: Naive) -> RouteMessage {
+fn message((table, prefix, metric): Key, way: Naive) -> RouteMessage {
     let path = |ifindex, gateway| crate::model::Path { ifindex, gateway, weight: 1, encap: false };
     let (kind, paths) = match way {
         Naive::Gateway(ifindex, gateway) => (1, smallvec![path(ifindex, Some(gateway))]),
         Naive::Link(ifindex) => (1, smallvec![path(ifindex, None)]),
         Naive::Local => (2, smallvec![path(1, None)]),
         Naive::Blackhole => (6, smallvec![]),
+        Naive::Throw => (9, smallvec![]),
     };
     RouteMessage {
         prefix,
-        table: 254,
+        table,
         protocol: 4,
         kind,
         scope: 0,
@@ -156,20 +229,20 @@ fn message(prefix: IpNet, metric: u32, way: Naive) -> RouteMessage {
 
 fn apply(operation: Operation, lists: &mut Lists, model: &mut Model, changes: &mut Changes) {
     match operation {
-        Operation::Announce { prefix, metric, way } => {
-            let had = lists.routes.iter().any(|(p, m, _)| (*p, *m) == (prefix, metric));
-            lists.routes.retain(|(p, m, _)| (*p, *m) != (prefix, metric));
-            lists.routes.push((prefix, metric, way));
-            model.routes.announce(&message(prefix, metric, way), if had { REPLACE } else { EXCLUSIVE });
-            changes.prefixes.push(prefix);
+        Operation::Announce { key, way } => {
+            let had = lists.routes.iter().any(|(known, _)| *known == key);
+            lists.routes.retain(|(known, _)| *known != key);
+            lists.routes.push((key, way));
+            model.routes.announce(&message(key, way), if had { REPLACE } else { EXCLUSIVE });
+            changes.prefixes.push(key.1);
         }
-        Operation::Withdraw { prefix, metric } => {
-            let Some(at) = lists.routes.iter().position(|(p, m, _)| (*p, *m) == (prefix, metric)) else {
+        Operation::Withdraw { key } => {
+            let Some(at) = lists.routes.iter().position(|(known, _)| *known == key) else {
                 return;
             };
-            let (.., way) = lists.routes.remove(at);
-            model.routes.withdraw(&message(prefix, metric, way));
-            changes.prefixes.push(prefix);
+            let (_, way) = lists.routes.remove(at);
+            model.routes.withdraw(&message(key, way));
+            changes.prefixes.push(key.1);
         }
         Operation::Link { ifindex, up } => {
             lists.up[ifindex as usize] = up;
@@ -192,8 +265,11 @@ fn apply(operation: Operation, lists: &mut Lists, model: &mut Model, changes: &m
 }
 
 fn decision(tables: &Tables, to: IpAddr) -> Decision {
-    let IpAddr::V4(to) = to else { unreachable!("the test has IPv4 addresses only") };
-    match tables.next_hop(tables.view().lookup4(to.into())) {
+    let id = match to {
+        IpAddr::V4(to) => tables.view().lookup4(to.into()),
+        IpAddr::V6(to) => tables.view().lookup6(to.into()),
+    };
+    match tables.next_hop(id) {
         NextHop::None => Decision::None,
         NextHop::Local => Decision::Local,
         NextHop::Blackhole => Decision::Blackhole,
@@ -208,10 +284,10 @@ fn decision(tables: &Tables, to: IpAddr) -> Decision {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_address_is_decided_as_the_lists_say(operations in prop::collection::vec(operation(), 1..80)) {
+    fn every_address_is_decided_as_the_lists_say(operations in prop::collection::vec(operation(), 1..80), ipv6: bool) {
         let mut tables = Tables::new(Capacity { ipv4: 1000, ipv6: 100, next_hops: 500 }, None).unwrap();
         let (mut model, mut changes) = (Model::default(), Changes::default());
         let (mut programmer, mut lists) = (Programmer::new(), Lists::default());
@@ -220,6 +296,7 @@ proptest! {
             apply(Operation::Link { ifindex, up: true }, &mut lists, &mut model, &mut changes);
         }
         for operation in operations {
+            let operation = if ipv6 { operation.in_ipv6() } else { operation };
             if let Operation::Bind { ifindex, bound } = operation {
                 lists.bound[ifindex as usize] = bound;
                 let port = bound.then_some(PortId(ifindex as u16));
@@ -231,17 +308,18 @@ proptest! {
             tables.reclaim();
             for (c, d) in (0..4).flat_map(|c| (0..4).map(move |d| (c, d))) {
                 let to = Ipv4Addr::new(10, 0, c, d).into();
+                let to = if ipv6 { six(to) } else { to };
                 prop_assert_eq!(decision(&tables, to), lists.decide(to), "{}", to);
             }
             prop_assert_eq!(programmer.written(), [tables.len4(), tables.len6()]);
         }
         // With the last route and neighbour, the last next hop and adjacency go.
-        for (prefix, metric, _) in lists.routes.clone() {
-            apply(Operation::Withdraw { prefix, metric }, &mut lists, &mut model, &mut changes);
+        for (key, _) in lists.routes.clone() {
+            apply(Operation::Withdraw { key }, &mut lists, &mut model, &mut changes);
         }
         programmer.take(&mut changes, &model, &mut tables);
         while programmer.work(&mut model, &mut tables, Instant::now() + Duration::from_secs(1)) {}
-        prop_assert_eq!((tables.len4(), programmer.hops.len(), programmer.hops.adjacencies.len()), (0, 1, 0));
+        prop_assert_eq!((tables.len4() + tables.len6(), programmer.hops.len(), programmer.hops.adjacencies.len()), (0, 1, 0));
         prop_assert!(model.routes.targets().is_empty());
         prop_assert_eq!(programmer.hops.adjacencies.unresolved().count(), 0);
     }

@@ -24,6 +24,7 @@ pub type RouteList = SmallVec<[Route; 1]>;
 pub struct Routes {
     map: BTreeMap<IpNet, RouteList>,
     lengths: [[u32; 129]; 2],
+    local: LocalPrefixes,
     pub(crate) targets: Targets,
     counts: Counts,
     generations: [u8; 2],
@@ -58,6 +59,7 @@ impl Default for Routes {
         Routes {
             map: BTreeMap::new(),
             lengths: [[0; 129]; 2],
+            local: LocalPrefixes::default(),
             targets: Targets::default(),
             counts: Counts::default(),
             generations: [0; 2],
@@ -107,6 +109,16 @@ impl Routes {
             let prefix = IpNet::new(address, length).ok()?.trunc();
             self.map.get(&prefix).map(|list| (prefix, list.as_slice()))
         })
+    }
+
+    /// The prefixes of table `local` that contain all of `prefix`, longest first.
+    pub(crate) fn local_covering(&self, prefix: IpNet) -> impl Iterator<Item = (IpNet, &[Route])> {
+        self.local.covering(prefix).map(|cover| (cover, self.at(&cover)))
+    }
+
+    /// Whether the prefix has routes in table `local`.
+    pub(crate) fn is_in_local(&self, prefix: &IpNet) -> bool {
+        self.local.routes.contains_key(prefix)
     }
 
     /// How many prefixes have a route.
@@ -232,6 +244,46 @@ impl Routes {
         step(count);
         if route.restricted {
             step(&mut self.counts.restricted);
+        }
+        if route.table == Table::Local {
+            self.local.count(prefix, added);
+        }
+    }
+}
+
+/// The prefixes of table `local`, which are few, apart from the many of `main`: Linux looks there first, whole, so each
+/// decision about a route of `main` asks whether one of these covers it.
+#[derive(Default)]
+struct LocalPrefixes {
+    routes: BTreeMap<IpNet, u32>,
+    lengths: BTreeMap<(bool, u8), u32>,
+}
+
+impl LocalPrefixes {
+    fn count(&mut self, prefix: IpNet, added: bool) {
+        let length = (prefix.addr().is_ipv6(), prefix.prefix_len());
+        if added {
+            *self.routes.entry(prefix).or_default() += 1;
+            *self.lengths.entry(length).or_default() += 1;
+        } else {
+            one_less(&mut self.routes, &prefix);
+            one_less(&mut self.lengths, &length);
+        }
+    }
+
+    fn covering(&self, prefix: IpNet) -> impl Iterator<Item = IpNet> {
+        let ipv6 = prefix.addr().is_ipv6();
+        let lengths = self.lengths.range((ipv6, 0)..=(ipv6, prefix.prefix_len())).rev();
+        let covers = lengths.filter_map(move |((_, length), _)| IpNet::new(prefix.addr(), *length).ok());
+        covers.map(|cover| cover.trunc()).filter(|cover| self.routes.contains_key(cover))
+    }
+}
+
+fn one_less<K: Ord>(counts: &mut BTreeMap<K, u32>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
         }
     }
 }

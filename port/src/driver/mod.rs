@@ -13,7 +13,7 @@ mod local;
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -38,6 +38,8 @@ pub const MAX_QUEUES: u32 = 128;
 pub const MAX_DIVERTS: usize = 8;
 
 const BLOCK: usize = 4096;
+/// Descriptors that a router with all its ports and queues stays below.
+const HIGH: u64 = 65_536;
 /// Each port has its own of these; all others are shared.
 const PER_PORT: [&str; 2] = ["sockets", "counters"];
 /// Layout of `struct settings` in `bpf/abi.h`.
@@ -128,11 +130,8 @@ impl Driver {
             assert_eq!(found, bytes, "{name}: bpf/abi.h and its Rust side differ");
         }
         let blocks = |bytes: usize| Some((bytes / BLOCK).max(1) as u32);
-        // The gate first: the kernel closes a dead process's descriptors in their order, and it is what lets Linux in.
-        let mut maps: Vec<_> = object.maps.iter().collect();
-        maps.sort_by_key(|(name, _)| *name != "gate");
         let mut shared = HashMap::new();
-        for (name, map) in maps {
+        for (name, map) in &object.maps {
             if !map.data().is_empty() || PER_PORT.contains(&name.as_str()) {
                 continue;
             }
@@ -146,7 +145,9 @@ impl Driver {
                 "ports" => blocks(sizes.ports),
                 _ => None,
             };
-            shared.insert(name.clone(), object::create(name, map, entries)?);
+            let fd = object::create(name, map, entries)?;
+            let fd = if name == "gate" { above_all_others(fd)? } else { fd };
+            shared.insert(name.clone(), fd);
         }
         let settings = map_array(&shared, "settings", settings::BYTES.next_multiple_of(BLOCK))?;
         let filter = map_array(&shared, "local_filter", BLOCK)?;
@@ -391,6 +392,25 @@ impl Driver {
         let fd = entry.maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
         Ok(fd.as_fd())
     }
+}
+
+/// The kernel lets go of a dead process's descriptors highest first, and of each device's sockets and programs only after
+/// waiting for packets under way, tens of milliseconds in all. The gate must not wait for that.
+fn above_all_others(fd: OwnedFd) -> Result<OwnedFd, DriverError> {
+    let failed = || DriverError::io("cannot move a descriptor")(io::Error::last_os_error());
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel fills the limits in.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } < 0 {
+        return Err(failed());
+    }
+    let high = limit.rlim_cur.min(HIGH).saturating_sub(1) as libc::c_int;
+    // SAFETY: the descriptor is ours; the new one belongs to nobody yet.
+    let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, high) };
+    if moved < 0 {
+        return Err(failed());
+    }
+    // SAFETY: as above.
+    Ok(unsafe { OwnedFd::from_raw_fd(moved) })
 }
 
 fn map_array(maps: &HashMap<String, OwnedFd>, name: &str, bytes: usize) -> Result<Mapping, DriverError> {

@@ -23,6 +23,9 @@ use crate::relay::Letterbox;
 use crate::standard::{Standard, standard};
 use crate::worker::{Desk, Linux, Order, Worker};
 
+/// How long a worker may take to obey before the control thread goes on without it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// What every worker's instance of the graph is made from.
 pub struct Blueprint {
     /// The tables.
@@ -147,9 +150,11 @@ impl Crew {
         }
     }
 
-    /// Gives a worker a queue.
-    pub fn serve(&self, worker: usize, queue: Box<dyn Queue>, meter: Arc<QueueMeter>) {
-        self.order(worker, Order::Serve(queue, meter));
+    /// Gives a worker a queue, and waits until it is ready to receive; false when the worker has failed.
+    pub fn serve(&self, worker: usize, queue: Box<dyn Queue>, meter: Arc<QueueMeter>) -> bool {
+        let (ready, served) = sync_channel(1);
+        self.order(worker, Order::Serve(queue, meter, ready));
+        served.recv_timeout(PATIENCE).is_ok()
     }
 
     /// Lets a worker send what leaves by `port` through its colleague `by`, or closes that way.
@@ -166,7 +171,7 @@ impl Crew {
         }
         drop(done);
         for _ in 0..self.members.len() {
-            if closed.recv_timeout(Duration::from_secs(2)).is_err() {
+            if closed.recv_timeout(PATIENCE).is_err() {
                 break;
             }
         }

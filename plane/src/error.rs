@@ -16,9 +16,15 @@ pub enum PlaneError {
     /// A socket on a queue.
     #[error(transparent)]
     Socket(#[from] port::XskError),
+    /// A second descriptor of a socket.
+    #[error("cannot duplicate a socket's descriptor: {0}")]
+    Handle(std::io::Error),
     /// Facts about an interface.
     #[error(transparent)]
     Device(#[from] port::device::DeviceError),
+    /// A worker that failed, or that something holds up.
+    #[error("worker {0} does not answer")]
+    Silent(usize),
     /// A worker's bell.
     #[error("cannot make an eventfd for a worker: {0}")]
     Letterbox(nix::Error),

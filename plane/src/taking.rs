@@ -1,7 +1,7 @@
 //! Taking an interface and giving it back.
 //!
 //! To take a port is, in this order: attach the program (which sends Linux everything, as there is no socket yet), open
-//! the sockets, make them known to the program, give them to their workers, and only then publish the port to the tables,
+//! the sockets, give them to their workers, make them known to the program, and only then publish the port to the tables,
 //! which lets routes lead to it. To give it back is the same backwards. At no step is there a packet that nobody
 //! forwards.
 //!
@@ -123,9 +123,13 @@ impl Plane {
         let socket = self.memory.open(worker, id, interface.ifindex, queue, &options)?;
         let mode = socket.mode().clone();
         mode.why.iter().for_each(|reason| note(why, reason.clone()));
-        self.driver.set_socket(id, queue, &socket)?;
+        let handle = socket.handle().map_err(PlaneError::Handle)?;
         let meter = Arc::default();
-        self.crew.serve(worker, Box::new(socket), Arc::clone(&meter));
+        // The worker first: a socket without frames to receive into drops what the program sends it.
+        if !self.crew.serve(worker, Box::new(socket), Arc::clone(&meter)) {
+            return Err(PlaneError::Silent(worker));
+        }
+        self.driver.set_socket(id, queue, &handle)?;
         Ok(OpenQueue { queue, worker, zero_copy: mode.zero_copy, busy_poll: mode.busy_poll, meter })
     }
 

@@ -37,8 +37,8 @@ const PUBLISH: Duration = Duration::from_millis(100);
 
 /// What the control thread can ask of a worker.
 pub enum Order {
-    /// Serve this queue.
-    Serve(Box<dyn Queue>, Arc<QueueMeter>),
+    /// Serve this queue, and tell by the sender when it is ready to receive.
+    Serve(Box<dyn Queue>, Arc<QueueMeter>, SyncSender<()>),
     /// Close the queues of this port, then tell by the sender.
     Leave(PortId, SyncSender<()>),
     /// Send what leaves by this port through a colleague, or not at all.
@@ -292,7 +292,11 @@ impl Worker {
             };
             obeyed = Obeyed::Something;
             match order {
-                Order::Serve(queue, meter) => self.serve(queue, meter),
+                Order::Serve(queue, meter, ready) => {
+                    self.serve(queue, meter);
+                    // The control thread may have stopped waiting.
+                    let _ = ready.send(());
+                }
                 Order::Leave(port, done) => {
                     self.leave(port);
                     // The control thread may have stopped waiting.
@@ -321,8 +325,10 @@ impl Worker {
         &mut self.exits[index]
     }
 
-    fn serve(&mut self, queue: Box<dyn Queue>, meter: Arc<QueueMeter>) {
+    fn serve(&mut self, mut queue: Box<dyn Queue>, meter: Arc<QueueMeter>) {
         let port = queue.port();
+        // Frames to receive into, before anything is received.
+        queue.kick();
         self.queues.push(Served { queue, meter });
         // With several queues of one port, the worker sends by the first.
         if !matches!(self.exit(port), Exit::Queue(_)) {

@@ -23,7 +23,7 @@ use wire::Class;
 
 use crate::bpf::map::Mapping;
 use crate::bpf::{object, sys};
-use crate::{DriverError, Xsk};
+use crate::DriverError;
 
 pub(crate) use counters::sum_per_cpu;
 pub use counters::{Count, DriverCounters, Lane};
@@ -272,12 +272,12 @@ impl Driver {
     }
 
     /// Lets packets of this receive queue that are for the worker go to an AF_XDP socket.
-    pub fn set_socket(&mut self, port: PortId, queue: u32, socket: &Xsk) -> Result<(), DriverError> {
+    pub fn set_socket(&mut self, port: PortId, queue: u32, socket: &impl AsFd) -> Result<(), DriverError> {
         if queue >= MAX_QUEUES {
             return Err(DriverError::QueueRange { queue });
         }
         let map = self.own(port, "sockets")?;
-        let socket = socket.raw_fd().to_ne_bytes();
+        let socket = socket.as_fd().as_raw_fd().to_ne_bytes();
         sys::map_update(map, &queue.to_ne_bytes(), &socket).map_err(failed("sockets", "write"))
     }
 
@@ -403,7 +403,7 @@ fn above_all_others(fd: OwnedFd) -> Result<OwnedFd, DriverError> {
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } < 0 {
         return Err(failed());
     }
-    let high = limit.rlim_cur.min(HIGH).saturating_sub(1) as libc::c_int;
+    let high = (limit.rlim_cur.min(HIGH) / 8 * 7) as libc::c_int;
     // SAFETY: the descriptor is ours; the new one belongs to nobody yet.
     let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, high) };
     if moved < 0 {

@@ -104,8 +104,9 @@ impl Xsk {
         self.frames.count()
     }
 
-    pub(crate) fn raw_fd(&self) -> std::os::fd::RawFd {
-        self.socket.as_raw_fd()
+    /// The socket by a second descriptor, to make it known to the driver after the queue went to its worker.
+    pub fn handle(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone()
     }
 
     /// Gives the kernel frames to receive into, as many as it has room for, but not the last of ours: answers and
@@ -176,6 +177,12 @@ impl Xsk {
         unsafe {
             libc::recvfrom(fd, none, 0, libc::MSG_DONTWAIT, std::ptr::null_mut(), std::ptr::null_mut())
         };
+    }
+}
+
+impl AsFd for Xsk {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

@@ -84,8 +84,14 @@ impl Programmer {
         Some(equal.fold(first, |best, route| if route.preference < best.preference { route } else { best }))
     }
 
+    /// What table `local` says at exactly this prefix.
+    pub fn says_local(&self, prefix: IpNet, model: &Model) -> Option<Recipe> {
+        let route = self.best_of(Table::Local, &prefix, model.routes.at(&prefix), model)?;
+        Some(recipe::recipe(&prefix, route, model))
+    }
+
     /// What table `local` says of all of `prefix`, itself or by a shorter one.
-    pub fn local_cover<'a>(&self, prefix: IpNet, model: &'a Model) -> Option<(IpNet, &'a Route)> {
+    fn local_cover<'a>(&self, prefix: IpNet, model: &'a Model) -> Option<(IpNet, &'a Route)> {
         let mut covering = model.routes.local_covering(prefix);
         covering.find_map(|(cover, routes)| {
             self.best_of(Table::Local, &cover, routes, model).map(|route| (cover, route))

@@ -20,7 +20,7 @@ mod tests;
 pub(crate) use adjacency::Key as AdjacencyKey;
 pub use recipe::Recipe;
 
-use crate::model::{Changes, Kind, Model, Target, TargetId, host};
+use crate::model::{Changes, Model, Target, TargetId, host};
 use fib::{AdjacencyId, FibError, NextHop, NextHopId, PortId, Tables};
 use hops::Hops;
 use ipnet::IpNet;
@@ -39,8 +39,8 @@ pub(crate) struct Programmer {
     linux: Option<NextHopId>,
     pending: VecDeque<IpNet>,
     rescan: Rescan,
-    /// What table `local` says by prefixes that cover others; `None` = that `main` decides.
-    covers: HashMap<IpNet, Option<Recipe>>,
+    /// What table `local` says at prefixes that may cover others.
+    covers: HashMap<IpNet, Recipe>,
     liveness: HashMap<u32, (bool, bool, bool, bool)>,
     objects: HashMap<TargetId, recipe::Nature>,
     /// Whether zebra's routes count, instead of what Linux says of FRR's protocols.
@@ -220,6 +220,8 @@ impl Programmer {
         let next: Vec<IpNet> =
             model.routes.after(after).map(|(prefix, _)| prefix).take(BETWEEN_CLOCKS).collect();
         for prefix in &next {
+            // What it covers comes behind it in the walk.
+            self.note_cover(*prefix, model);
             if !self.is_programmed(*prefix, model, tables) {
                 self.program(*prefix, model, tables);
                 let hosts = model.neighbours.within(prefix.network(), prefix.broadcast());
@@ -280,15 +282,12 @@ impl Programmer {
 
     /// What a prefix of table `local` says counts for all prefixes inside it: when that changes, so may they.
     fn note_cover(&mut self, prefix: IpNet, model: &Model) {
-        let covers = prefix.prefix_len() < prefix.max_prefix_len()
-            && (model.routes.is_in_local(&prefix) || self.covers.contains_key(&prefix));
-        if !covers {
+        let in_local = model.routes.is_in_local(&prefix);
+        if prefix.prefix_len() == prefix.max_prefix_len() || !(in_local || self.covers.contains_key(&prefix))
+        {
             return;
         }
-        let says = model.routes.is_in_local(&prefix).then(|| {
-            let (_, route) = self.local_cover(prefix, model)?;
-            (route.kind != Kind::Throw).then(|| recipe::recipe(&prefix, route, model))
-        });
+        let says = self.says_local(prefix, model);
         let said = match says {
             Some(recipe) => self.covers.insert(prefix, recipe),
             None => self.covers.remove(&prefix),

@@ -126,7 +126,9 @@ impl Lists {
                 Ordering::Greater => main,
                 Ordering::Equal if ipv6 => main,
                 // Known hosts have entries of their own.
-                Ordering::Less if ipv6 => return self.known_host(main.1, to).unwrap_or(Decision::Linux),
+                Ordering::Less if ipv6 && thrown.prefix_len() < 128 => {
+                    return self.known_host(main.1, to).unwrap_or(Decision::Linux);
+                }
                 _ => return Decision::Linux,
             },
             (Some(local), Some(main)) if !ipv6 && main.0.prefix_len() > local.0.prefix_len() => {

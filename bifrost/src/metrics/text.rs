@@ -169,6 +169,16 @@ impl Text {
                 "Routes left to Linux for want of room.",
                 mirror.not_programmed,
             ),
+            (
+                "bifrost_mirror_policy_rules",
+                "Policy rules of Linux that Bifrost does not follow.",
+                mirror.rules_ipv4 + mirror.rules_ipv6,
+            ),
+            (
+                "bifrost_mirror_filters",
+                "Chains of Linux that forwarded packets do not pass.",
+                mirror.filters.len() as u64,
+            ),
         ];
         for (name, help, value) in gauges {
             self.family(name, "gauge", help);

@@ -63,7 +63,12 @@ impl Control {
         status.mode_reason = Some(taken.why.join("; ")).filter(|why| !why.is_empty());
         if let Some(lane) = lane {
             status.lane = Some(if lane.express { LaneName::Express } else { LaneName::Worker });
-            status.lane_reason = Some(lane.why.to_owned());
+            let sends = if port.target {
+                ""
+            } else {
+                "; the driver takes no redirected frames, so workers send by it"
+            };
+            status.lane_reason = Some(format!("{}{sends}", lane.why));
         }
         status.queues = (0..taken.device_queues)
             .map(|queue| match taken.queues.iter().find(|open| open.queue == queue) {

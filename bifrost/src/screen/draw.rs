@@ -27,12 +27,10 @@ pub fn draw(frame: &mut Frame, view: &View) {
         Constraint::Fill(1),
     ])
     .areas(frame.area());
-    let [workers, routes, drops] = Layout::horizontal([
-        Constraint::Percentage(38),
-        Constraint::Percentage(28),
-        Constraint::Percentage(34),
-    ])
-    .areas(bottom);
+    let [workers, routes, drops] =
+        Layout::horizontal([Constraint::Length(42), Constraint::Fill(4), Constraint::Fill(5)])
+            .spacing(2)
+            .areas(bottom);
     draw_top(frame, top, view);
     draw_lanes(frame, lanes, &snapshot.shares);
     draw_notes(frame, notes, view);

@@ -148,7 +148,7 @@ pub struct PortStatus {
     pub queues: Vec<QueueStatus>,
     /// What arrived here, by the lane it took.
     pub received: Lanes,
-    /// What left here, by the lane it came by (`linux` is what Linux sent, where known).
+    /// What left here, by the lane it came by (what Linux sent is not known: 0).
     pub sent: Lanes,
     /// Packets that arrived here and were dropped, for any reason.
     pub drops: u64,

@@ -23,7 +23,7 @@ const SENDER: Mac = Mac([0x02, 0, 0, 0, 0, 0xee]);
 const DONT_FRAGMENT: u16 = 0x4000;
 
 impl Control {
-    pub(super) fn explain(&self, question: &Question) -> Result<Vec<Step>, String> {
+    pub(super) fn explain(&mut self, question: &Question) -> Result<Vec<Step>, String> {
         let mut steps = Vec::new();
         let input = self.input(question, &mut steps)?;
         let port = &self.plane.ports()[usize::from(input.0)];
@@ -33,7 +33,7 @@ impl Control {
         let frame = frame(question, Mac(interface.mac))?;
         self.explain_route(question.destination, &mut steps);
 
-        let run = self.plane.driver().rehearse(input, &frame).map_err(|error| error.to_string())?;
+        let run = self.plane.driver_mut().rehearse(input, &frame).map_err(|error| error.to_string())?;
         let counted = &run.counted;
         if let Some(reason) = Reason::ALL.into_iter().find(|reason| counted.reason(*reason) > 0) {
             return Ok(end(steps, "driver", &format!("dropped: {}", reason.name()), reason.description()));

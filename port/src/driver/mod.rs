@@ -21,9 +21,9 @@ use aya_obj::Object;
 use fib::{PortId, Sizes};
 use wire::Class;
 
+use crate::DriverError;
 use crate::bpf::map::Mapping;
 use crate::bpf::{object, sys};
-use crate::DriverError;
 
 pub(crate) use counters::sum_per_cpu;
 pub use counters::{Count, DriverCounters, Lane};
@@ -42,6 +42,8 @@ const BLOCK: usize = 4096;
 const HIGH: u64 = 65_536;
 /// Each port has its own of these; all others are shared.
 const PER_PORT: [&str; 2] = ["sockets", "counters"];
+/// And each rehearsal has its own of these, so that it neither counts nor uses up anything.
+const PER_REHEARSAL: [&str; 5] = ["sockets", "counters", "gate", "sent", "arrivals"];
 /// Layout of `struct settings` in `bpf/abi.h`.
 mod settings {
     pub(super) const DIVERTS: usize = 0;
@@ -87,6 +89,7 @@ pub struct Driver {
     object: Object,
     shared: HashMap<String, OwnedFd>,
     ports: HashMap<PortId, Port>,
+    rehearsals: HashMap<PortId, Port>,
     locals: LocalAddresses,
     settings: Mapping,
     sizes: Sizes,
@@ -155,6 +158,7 @@ impl Driver {
             object,
             shared,
             ports: HashMap::new(),
+            rehearsals: HashMap::new(),
             locals: LocalAddresses::new(filter),
             settings,
             sizes: *sizes,
@@ -192,37 +196,36 @@ impl Driver {
     }
 
     fn load_as(&mut self, port: PortId, mark: u32) -> Result<(), DriverError> {
-        let gate = self.shared("gate")?;
-        let instance = self.instance(port, mark, gate)?;
+        let instance = self.instance(port, mark, &PER_PORT)?;
         self.ports.insert(port, instance);
         Ok(())
     }
 
-    /// A copy of the program for a port, with sockets and counters of its own. Its way to the workers is put into `gate`.
-    fn instance(&self, port: PortId, mark: u32, gate: BorrowedFd) -> Result<Port, DriverError> {
+    /// A copy of the program for a port, with these maps of its own. Its way to the workers is put into its gate.
+    fn instance(&self, port: PortId, mark: u32, own: &[&str]) -> Result<Port, DriverError> {
         if port.0 >= MAX_PORTS {
             return Err(DriverError::PortRange(port));
         }
-        let mut own = HashMap::new();
-        for name in PER_PORT {
-            let map = self.object.maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
-            own.insert(name.to_string(), object::create(name, map, None)?);
-        }
+        let missing = |name: &str| DriverError::NoMap { name: name.into() };
         let mut maps = HashMap::new();
-        let shared = self.shared.iter().chain(&own).map(|(name, fd)| (name.as_str(), fd.as_fd()));
-        for (name, fd) in shared.filter(|(name, _)| *name != "gate").chain([("gate", gate)]) {
-            let copy =
-                fd.try_clone_to_owned().map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
-            maps.insert(name.to_string(), copy);
+        for (name, fd) in &self.shared {
+            let copy = fd.try_clone().map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
+            maps.insert(name.clone(), copy);
+        }
+        for &name in own {
+            let map = self.object.maps.get(name).ok_or_else(|| missing(name))?;
+            maps.insert(name.to_string(), object::create(name, map, None)?);
         }
         let number = u32::from(port.0).to_ne_bytes();
         let mark = mark.to_ne_bytes();
         let constants = HashMap::from([("PORT", (&number[..], true)), ("MARK", (&mark[..], true))]);
         let program = object::load(self.object.clone(), "bifrost", constants.clone(), &maps)?;
         let to_worker = object::load(self.object.clone(), "to_worker", constants, &maps)?;
-        sys::map_update(gate, &number, &to_worker.as_raw_fd().to_ne_bytes())
+        let gate = maps.get("gate").ok_or_else(|| missing("gate"))?;
+        sys::map_update(gate.as_fd(), &number, &to_worker.as_raw_fd().to_ne_bytes())
             .map_err(failed("gate", "write"))?;
-        Ok(Port { ifindex: 0, native: false, program, maps: own, link: None })
+        maps.retain(|name, _| own.contains(&name.as_str()));
+        Ok(Port { ifindex: 0, native: false, program, maps, link: None })
     }
 
     /// Loads the program of a port and attaches it to an interface. The port's sockets and counters start empty.
@@ -359,12 +362,14 @@ impl Driver {
     }
 
     /// As [`Driver::test_run`], on a copy of the program: nothing is counted, and there is no socket, so that what is for
-    /// the worker passes (and belongs to no class).
-    pub fn rehearse(&self, port: PortId, frame: &[u8]) -> Result<TestRun, DriverError> {
-        let entry = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?;
-        let map = self.object.maps.get("gate").ok_or_else(|| DriverError::NoMap { name: "gate".into() })?;
-        let gate = object::create("gate", map, None)?;
-        self.instance(port, 0, gate.as_fd())?.run(entry.ifindex, frame)
+    /// the worker passes (and belongs to no class). The copy is kept, as the kernel takes its time to verify one.
+    pub fn rehearse(&mut self, port: PortId, frame: &[u8]) -> Result<TestRun, DriverError> {
+        let ifindex = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?.ifindex;
+        if !self.rehearsals.contains_key(&port) {
+            let copy = self.instance(port, 0, &PER_REHEARSAL)?;
+            self.rehearsals.insert(port, copy);
+        }
+        self.rehearsals.get(&port).ok_or(DriverError::NotAttached(port))?.run(ifindex, frame)
     }
 
     /// What the express lane sent by a port, since the driver's maps were made.

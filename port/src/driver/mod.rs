@@ -239,6 +239,12 @@ impl Driver {
             match self.link(port, ifindex, XDP_NATIVE)? {
                 Ok(()) => return Ok(Attachment { native: true, why: None }),
                 Err(error) if mode == Mode::Native || is_taken(&error) => return Err(failed(error)),
+                // What veth says when its peer sends by more queues than it could receive from.
+                Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
+                    "the driver refuses native XDP for want of receive queues: `ethtool -L` gives it more, or its peer \
+                     fewer"
+                        .to_owned()
+                }
                 Err(error) => format!("the driver refuses native XDP: {error}"),
             }
         };

@@ -47,7 +47,7 @@ enum reason {
 };
 
 /* wire::Class */
-enum class {
+enum police_class {
     CLASS_ROUTING,
     CLASS_MANAGEMENT,
     CLASS_ICMP,

@@ -54,16 +54,17 @@ static __always_inline verdict classify6(struct frame *frame) {
 }
 
 /* The class of a frame that Linux gets for its link address alone. */
-static __always_inline enum class class_of_frame(struct frame *frame, __u16 type) {
-    if (type == ETHERTYPE_IPV4){struct ipv4 *ip = frame->data + ETHERNET;
-                                return (void *)(ip + 1) > frame->end ? CLASS_REST
-                                                                     : class_of_ipv4(ip, frame->end);}
-if (type == ETHERTYPE_IPV6) {
-    struct ipv6 *ip = frame->data + ETHERNET;
-    return (void *)(ip + 1) > frame->end ? CLASS_REST : class_of_ipv6(ip, frame->end);
-}
-/* A VLAN's frames may be transit between Linux's own subinterfaces. */
-return type == ETHERTYPE_VLAN || type == ETHERTYPE_QINQ ? CLASS_UNRESOLVED : CLASS_ROUTING;
+static __always_inline enum police_class class_of_frame(struct frame *frame, __u16 type) {
+    if (type == ETHERTYPE_IPV4) {
+        struct ipv4 *ip = frame->data + ETHERNET;
+        return (void *)(ip + 1) > frame->end ? CLASS_REST : class_of_ipv4(ip, frame->end);
+    }
+    if (type == ETHERTYPE_IPV6) {
+        struct ipv6 *ip = frame->data + ETHERNET;
+        return (void *)(ip + 1) > frame->end ? CLASS_REST : class_of_ipv6(ip, frame->end);
+    }
+    /* A VLAN's frames may be transit between Linux's own subinterfaces. */
+    return type == ETHERTYPE_VLAN || type == ETHERTYPE_QINQ ? CLASS_UNRESOLVED : CLASS_ROUTING;
 }
 
 static __always_inline verdict classify(struct frame *frame) {

@@ -50,45 +50,57 @@ static __always_inline int is_management_port(__u16 port, __u8 protocol) {
 }
 
 /* `upper` points to the header of `protocol`, unless the packet does not show it: in later fragments. */
-static __always_inline enum class class_of_upper(__u8 protocol, int shown, void *upper, void *end) {
-    switch (protocol){case 2 :                       /* IGMP */
-                          case 46 :                  /* RSVP */
-                              case 88 :              /* EIGRP */
-                                  case 89 :          /* OSPF */
-                                      case 103 :     /* PIM */
-                                          case 112 : /* VRRP */
-                                              return CLASS_ROUTING;
-                      case 1 : return CLASS_ICMP;
-                      case 58 :
-                          {if (!shown || upper + 1 > end) return CLASS_ICMP; __u8 type = *(__u8 *)upper;
-                           /* neighbour discovery and multicast listener discovery */
-                           return (type >= 130 && type <= 137) || type == 143 ? CLASS_ROUTING : CLASS_ICMP;}
-case 6: case 17: {
-    if (!shown || upper + 4 > end)
-        return CLASS_REST;
-    __u16 source = load16(upper), destination = load16(upper + 2);
-    if (is_routing_port(source, protocol) || is_routing_port(destination, protocol))
+static __always_inline enum police_class class_of_upper(__u8 protocol, int shown, void *upper, void *end) {
+    switch (protocol) {
+    case 2:   /* IGMP */
+    case 46:  /* RSVP */
+    case 88:  /* EIGRP */
+    case 89:  /* OSPF */
+    case 103: /* PIM */
+    case 112: /* VRRP */
         return CLASS_ROUTING;
-    if (is_management_port(source, protocol) || is_management_port(destination, protocol))
-        return CLASS_MANAGEMENT;
-    return CLASS_REST;
-}
-default:
-return CLASS_REST;
-}
+    case 1:
+        return CLASS_ICMP;
+    case 58: {
+        if (!shown || upper + 1 > end)
+            return CLASS_ICMP;
+        __u8 type = *(__u8 *)upper;
+        /* neighbour discovery and multicast listener discovery */
+        return (type >= 130 && type <= 137) || type == 143 ? CLASS_ROUTING : CLASS_ICMP;
+    }
+    case 6:
+    case 17: {
+        if (!shown || upper + 4 > end)
+            return CLASS_REST;
+        __u16 source = load16(upper), destination = load16(upper + 2);
+        if (is_routing_port(source, protocol) || is_routing_port(destination, protocol))
+            return CLASS_ROUTING;
+        if (is_management_port(source, protocol) || is_management_port(destination, protocol))
+            return CLASS_MANAGEMENT;
+        return CLASS_REST;
+    }
+    default:
+        return CLASS_REST;
+    }
 }
 
-static __always_inline enum class class_of_ipv4(struct ipv4 *ip, void *end) {
-    void *upper = (void *)ip + (ip->version_ihl & 15) * 4; int first = !(ip->fragment & bpf_htons(0x1fff));
+static __always_inline enum police_class class_of_ipv4(struct ipv4 *ip, void *end) {
+    void *upper = (void *)ip + (ip->version_ihl & 15) * 4;
+    int first = !(ip->fragment & bpf_htons(0x1fff));
     return class_of_upper(ip->protocol, first, upper, end);
 }
 
 /* Looks behind one hop-by-hop header, where MLD hides (RFC 3810). */
-static __always_inline enum class class_of_ipv6(struct ipv6 *ip, void *end) {
-    void *upper = ip + 1; __u8 protocol = ip->next_header;
-    if (protocol == 0){if (upper + 2 > end) return CLASS_REST; protocol = *(__u8 *)upper;
-                       upper += (*(__u8 *)(upper + 1) + 1) * 8;}
-return class_of_upper(protocol, 1, upper, end);
+static __always_inline enum police_class class_of_ipv6(struct ipv6 *ip, void *end) {
+    void *upper = ip + 1;
+    __u8 protocol = ip->next_header;
+    if (protocol == 0) {
+        if (upper + 2 > end)
+            return CLASS_REST;
+        protocol = *(__u8 *)upper;
+        upper += (*(__u8 *)(upper + 1) + 1) * 8;
+    }
+    return class_of_upper(protocol, 1, upper, end);
 }
 
 /* Whether this may be a local address: no for nearly all others, without a look into the hash map. */

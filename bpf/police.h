@@ -10,7 +10,7 @@
 #include "maps.h"
 
 /* Whether a packet of this class is within its limit, and if so takes its token. */
-static __always_inline int within_limit(enum class class) {
+static __always_inline int within_limit(enum police_class class) {
     __u32 zero = 0;
     struct settings *set = bpf_map_lookup_elem(&settings, &zero);
     struct arrivals *arrival = bpf_map_lookup_elem(&arrivals, &zero);

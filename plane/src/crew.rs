@@ -137,6 +137,14 @@ impl Crew {
         &self.members
     }
 
+    /// Times the elements of every worker's graph, or stops to.
+    pub fn measure(&self, on: bool) {
+        self.members
+            .iter()
+            .filter_map(|member| member.counters.last())
+            .for_each(|counters| counters.measure(on));
+    }
+
     /// The graph that each worker runs an instance of.
     pub fn description(&self) -> &Arc<Description> {
         &self.description

@@ -40,6 +40,8 @@ pub(super) struct Control {
     pub(super) tables: Tables,
     pub(super) watches: Watches,
     pub(super) started: Instant,
+    /// Until when the graph's elements are timed.
+    pub(super) measured_until: Option<Instant>,
     pub(super) news: News,
     jobs: Receiver<Job>,
     door: Door,
@@ -82,6 +84,7 @@ impl Control {
             tables,
             watches: Watches::default(),
             started: now,
+            measured_until: None,
             news: News::default(),
             jobs,
             door,
@@ -156,6 +159,10 @@ impl Control {
             self.bind(id);
         }
         self.watches.sweep(&mut self.plane);
+        if self.measured_until.is_some_and(|until| until <= Instant::now()) {
+            self.measured_until = None;
+            self.plane.crew().measure(false);
+        }
     }
 
     fn wait(&self, signals: Option<&Signals>, at_most: Duration) {

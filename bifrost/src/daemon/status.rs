@@ -1,5 +1,7 @@
 //! What the control thread says of ports, workers, drops, the graph and the classifier.
 
+use std::time::{Duration, Instant};
+
 use bifrost::control::status::{Lane as LaneName, *};
 use plane::meter::State;
 use port::driver::Count;
@@ -9,6 +11,8 @@ use wire::{Class, Mac, Reason};
 use super::control::Control;
 use super::settings;
 
+/// How long the elements are timed after somebody asked for the graph: it costs two clock reads an element and batch.
+const MEASURED: Duration = Duration::from_secs(10);
 /// The name under which the express lane appears in the graph.
 const EXPRESS: &str = "express";
 
@@ -177,9 +181,11 @@ impl Control {
             .collect()
     }
 
-    /// The express lane first: packets meet it first.
-    pub(super) fn graph(&self) -> Vec<GraphNode> {
+    /// The express lane first: packets meet it first. Elements are timed while somebody asks.
+    pub(super) fn graph(&mut self) -> Vec<GraphNode> {
+        self.measured_until = Some(Instant::now() + MEASURED);
         let crew = self.plane.crew();
+        crew.measure(true);
         let description = crew.description();
         let totals = self.plane.ports().iter().map(|port| self.plane.driver_counters(port)).fold(
             (0, 0),

@@ -24,7 +24,7 @@ fn and_the_tables_are_equal_at_the_end() {
         let flows = Flows::start(&net.customer, vec![at("198.18.7.1", 9000)], 16, 64, 2000).unwrap();
         let start = Instant::now();
         let mut rounds = 0;
-        while start.elapsed() < Duration::from_secs(15) {
+        while start.elapsed() < Duration::from_secs(30) {
             net.bird.withdraw("flapping").unwrap();
             wait_for("some to go", Duration::from_secs(10), || {
                 if net.learnt_now() < 70_000 { Ok(()) } else { Err(String::new()) }

@@ -40,7 +40,7 @@ fn reasons_are_the_same_on_both_sides() {
 
 #[test]
 fn classes_and_lanes_are_the_same_on_both_sides() {
-    let classes = constants("class", "CLASS_");
+    let classes = constants("police_class", "CLASS_");
     assert_eq!(classes.len(), Class::COUNT);
     Class::ALL.iter().for_each(|class| assert_eq!(classes[class.name()], *class as u64));
     let lanes = constants("lane", "LANE_");

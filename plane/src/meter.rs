@@ -52,8 +52,6 @@ pub struct WorkerMeter {
     pub policed: [Count; Class::COUNT],
     /// Packets that could not be handed to Linux.
     pub punt_failed: Count,
-    /// Packets lost with a worker that failed: what was in its hands.
-    pub lost_in_restart: Count,
 }
 
 impl WorkerMeter {

@@ -294,7 +294,7 @@ fn mirror(status: &MirrorStatus) -> String {
     let mut text = format!(
         "source: {}, {}\nknown: {} links, {} addresses, {} neighbours, {} next-hop objects\n\
          messages: {}, overruns: {}, routes left to Linux: {}\n\
-         audit: {} passes ({ago}), {} compared, {} differences, {} repaired\n",
+         audit: {} passes ({ago}), {} differences, {} repaired\n",
         status.source,
         if status.synced { "in step with Linux" } else { "catching up with Linux" },
         count(status.links),
@@ -305,7 +305,6 @@ fn mirror(status: &MirrorStatus) -> String {
         count(status.overruns),
         count(status.not_programmed),
         count(audit.passes),
-        count(audit.compared),
         count(audit.differences),
         count(audit.repaired),
     );

@@ -444,8 +444,6 @@ pub struct UnusedTable {
 pub struct AuditStatus {
     /// Whole passes done.
     pub passes: u64,
-    /// Entries compared so far.
-    pub compared: u64,
     /// Differences found so far.
     pub differences: u64,
     /// Differences repaired so far.

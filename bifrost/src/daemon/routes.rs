@@ -101,8 +101,6 @@ impl Control {
             not_programmed: status.missing as u64,
             audit: AuditStatus {
                 passes: audit.map_or(0, |audit| audit.rounds),
-                compared: audit.map_or(0, |audit| audit.rounds)
-                    * (status.prefixes_ipv4 + status.prefixes_ipv6) as u64,
                 differences: audit.map_or(0, |audit| audit.differences),
                 repaired: audit.map_or(0, |audit| audit.differences),
                 last_pass_seconds_ago: audit.and_then(|audit| audit.last_seconds_ago),

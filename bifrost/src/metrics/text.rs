@@ -190,7 +190,6 @@ impl Text {
             ("bifrost_mirror_messages", "Netlink and FPM messages read.", mirror.messages),
             ("bifrost_mirror_overruns", "Overflows of a netlink socket.", mirror.overruns),
             ("bifrost_audit_passes", "Whole comparisons with Linux.", mirror.audit.passes),
-            ("bifrost_audit_compared", "Entries compared with Linux.", mirror.audit.compared),
             ("bifrost_audit_differences", "Differences from Linux found.", mirror.audit.differences),
             ("bifrost_audit_repaired", "Differences from Linux repaired.", mirror.audit.repaired),
         ];

@@ -24,6 +24,7 @@ pub mod counters;
 pub mod description;
 pub mod element;
 pub mod executor;
+pub mod language;
 pub mod observer;
 pub mod sinks;
 

@@ -45,7 +45,7 @@ impl CheckIpHeader4 {
         header[0] == 0x45
             && checksum::verify_header(header)
             && packet.segment_count() == 1
-            && packet.len() == usize::from(packet.l3) + usize::from(u16_at(header, 2))
+            && packet.network().len() == usize::from(u16_at(header, 2))
             && is_ordinary(source)
             && is_ordinary(destination)
             && !self.sources.is_local4(source)
@@ -109,7 +109,7 @@ fn header_has_options(packet: &Packet) -> bool {
 
 /// A header that is not the usual 20 bytes.
 fn check_options(packet: &Packet) -> Result<(), Other> {
-    let bytes = packet.data().get(usize::from(packet.l3)..).unwrap_or_default();
+    let bytes = packet.network();
     let first = bytes.first().copied().unwrap_or_default();
     if first >> 4 != 4 {
         return Err(Other::Drop(Reason::BadVersion));

@@ -53,7 +53,7 @@ impl Element for Classify {
                 port = packet.input;
                 mac = wire::Mac(self.view.port(port).mac()).to_u64();
             }
-            packet.l3 = ETHERNET as u8;
+            packet.set_network(ETHERNET as isize);
             let Some(header) = packet.data().first_chunk::<ETHERNET>() else {
                 rest |= 1 << index;
                 continue;

@@ -27,7 +27,7 @@ impl Fragment4 {
     fn cut(&mut self, packet: &Packet) -> Result<(), Reason> {
         self.gathered.clear();
         packet.segments().for_each(|segment| self.gathered.extend_from_slice(segment));
-        let l3 = usize::from(packet.l3);
+        let l3 = packet.l3();
         let bytes = &mut self.gathered[..];
         let Ok(ip) = ipv4::Packet::parse(bytes.get(l3..).unwrap_or_default()) else {
             return Err(Reason::TooBig);
@@ -56,10 +56,11 @@ impl Fragment4 {
             bytes[l3 + at..l3 + at + head].copy_from_slice(&header[..head]);
             let fragment = &bytes[at..l3 + at + head + length];
             let mut fragment = Packet::new(fragment).ok_or(Reason::NoBuffer)?;
-            (fragment.input, fragment.output, fragment.l3) = (packet.input, packet.output, packet.l3);
+            (fragment.input, fragment.output) = (packet.input, packet.output);
+            fragment.set_network(l3 as isize);
             (fragment.next_hop, fragment.adjacency, fragment.hash) =
                 (packet.next_hop, packet.adjacency, packet.hash);
-            (fragment.flags, fragment.paint) = (packet.flags, packet.paint);
+            fragment.paint = packet.paint;
             self.fragments.push(fragment);
             blank_uncopied(&mut header[ipv4::HEADER..head]);
             at += length;

@@ -144,7 +144,7 @@ impl IcmpError4 {
 
 /// Whether the RFCs allow an error about this packet.
 fn may_be_answered(packet: &Packet) -> bool {
-    let bytes = packet.data().get(usize::from(packet.l3)..).unwrap_or_default();
+    let bytes = packet.network();
     let Ok(ip) = ipv4::Packet::parse(bytes) else { return false };
     let about_error = ip.protocol() == protocol::ICMP
         && bytes.get(ip.header_len()).is_none_or(|icmp_type| icmp4::is_error(*icmp_type));
@@ -166,7 +166,8 @@ fn error(packet: &Packet, header: &ipv4::Repr, kind: &Kind, word: u32, mtu: usiz
     let sum = checksum::of(&buffer[ETHERNET + ipv4::HEADER..ETHERNET + HEADERS + quoted]);
     buffer[ETHERNET + ipv4::HEADER + 2..][..2].copy_from_slice(&sum.to_be_bytes());
     let mut reply = Packet::new(&buffer[..ETHERNET + HEADERS + quoted])?;
-    (reply.input, reply.l3) = (packet.input, ETHERNET as u8);
+    reply.input = packet.input;
+    reply.set_network(ETHERNET as isize);
     debug_assert_eq!(network::<20>(&reply).map(|header| u16_at(header, 2)), Some((HEADERS + quoted) as u16));
     Some(reply)
 }

@@ -131,7 +131,7 @@ impl IcmpError6 {
 
 /// Whether RFC 4443, 2.4 (e) allows an error about this packet.
 fn may_be_answered(packet: &Packet) -> bool {
-    let bytes = packet.data().get(usize::from(packet.l3)..).unwrap_or_default();
+    let bytes = packet.network();
     let Ok(ip) = ipv6::Packet::parse(bytes) else { return false };
     let upper = ip.upper_layer();
     if upper.protocol != protocol::ICMP6 || upper.later_fragment {
@@ -157,7 +157,8 @@ fn error(packet: &Packet, header: &ipv6::Repr, kind: &Kind, word: u32) -> Option
     let sum = checksum::pseudo6(source, destination, protocol::ICMP6, length as u32).with(message).finish();
     message[2..4].copy_from_slice(&sum.to_be_bytes());
     let mut reply = Packet::new(&buffer[..ETHERNET + ipv6::HEADER + length])?;
-    (reply.input, reply.l3) = (packet.input, ETHERNET as u8);
+    reply.input = packet.input;
+    reply.set_network(ETHERNET as isize);
     Some(reply)
 }
 

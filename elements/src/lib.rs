@@ -67,14 +67,13 @@ pub(crate) const ETHERNET: usize = wire::ethernet::HEADER;
 /// The first `N` bytes of the network header; `None` when the first segment does not have them.
 #[inline(always)]
 pub(crate) fn network<const N: usize>(packet: &Packet) -> Option<&[u8; N]> {
-    packet.data().get(usize::from(packet.l3)..)?.first_chunk()
+    packet.network().first_chunk()
 }
 
 /// As [`network`], to change.
 #[inline(always)]
 pub(crate) fn network_mut<const N: usize>(packet: &mut Packet) -> Option<&mut [u8; N]> {
-    let at = usize::from(packet.l3);
-    packet.data_mut().get_mut(at..)?.first_chunk_mut()
+    packet.network_mut().first_chunk_mut()
 }
 
 /// The big-endian 16-bit number at `at` of a header.
@@ -98,7 +97,7 @@ pub(crate) fn u64_at<const N: usize>(header: &[u8; N], at: usize) -> u64 {
 /// Cuts off what stands behind a packet of `total` bytes from the network header on. False when there are fewer.
 #[inline(always)]
 pub(crate) fn cut_to(packet: &mut Packet, total: usize) -> bool {
-    let total = usize::from(packet.l3) + total;
+    let total = packet.l3() + total;
     if packet.len() == total && packet.segment_count() == 1 {
         return true;
     }
@@ -111,7 +110,7 @@ pub(crate) fn cut_to(packet: &mut Packet, total: usize) -> bool {
 
 /// Copies a packet, from its network header on, into `room`, as far as it fits; returns how many bytes that is.
 pub(crate) fn quote(packet: &Packet, room: &mut [u8]) -> usize {
-    let (mut skip, mut at) = (usize::from(packet.l3), 0);
+    let (mut skip, mut at) = (packet.l3(), 0);
     for segment in packet.segments() {
         let part = segment.get(skip..).unwrap_or_default();
         skip = skip.saturating_sub(segment.len());

@@ -64,7 +64,7 @@ impl<F: Family> Lookup<F> {
             return Err(not_forwarded(hop.kind(), forwarding));
         }
         if hop.log2() != 0 {
-            packet.hash = flow_hash(packet.data().get(usize::from(packet.l3)..).unwrap_or_default());
+            packet.hash = flow_hash(packet.network());
         }
         packet.adjacency = self.view.select(hop, packet.hash);
         self.leave_by(packet, packet.adjacency)

@@ -45,7 +45,7 @@ fn larger(view: &View, packets: &[Packet], minimum: usize) -> u64 {
     let mut larger = 0;
     for (index, packet) in packets.iter().enumerate() {
         let mtu = (view.adjacency(packet.adjacency).mtu() as usize).max(minimum);
-        larger |= u64::from(packet.total_len() - usize::from(packet.l3) > mtu) << index;
+        larger |= u64::from(packet.total_len() - packet.l3() > mtu) << index;
     }
     larger
 }

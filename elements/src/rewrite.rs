@@ -28,7 +28,7 @@ impl Rewrite {
         if !adjacency.resolved() {
             return false;
         }
-        let l3 = usize::from(packet.l3);
+        let l3 = packet.l3();
         if l3 != ETHERNET && !place_header(packet, l3) {
             return false;
         }
@@ -46,7 +46,7 @@ impl Rewrite {
 /// Makes the network header start [`ETHERNET`] bytes into the packet.
 #[cold]
 fn place_header(packet: &mut Packet, l3: usize) -> bool {
-    packet.l3 = ETHERNET as u8;
+    packet.set_network(ETHERNET as isize);
     packet.pull(l3) && packet.push(ETHERNET).is_some()
 }
 

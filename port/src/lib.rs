@@ -2,7 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`packet`], [`pool`] | a packet, and the memory that it lives in |
+//! | [`packet`], [`annotations`], [`pool`] | a packet, what elements note about it, the memory that it lives in |
 //! | [`queue`] | one (port, queue): the trait that a worker polls |
 //! | [`memory`] | the packet memory of all workers |
 //! | [`xsk`] | AF_XDP: a queue of an interface |
@@ -11,6 +11,7 @@
 //! | [`device`] | facts about interfaces |
 //! | [`traffic`] | load for benches, made and counted in the kernel |
 
+pub mod annotations;
 mod bpf;
 pub mod device;
 pub mod driver;
@@ -23,6 +24,7 @@ pub mod queue;
 pub mod traffic;
 pub mod xsk;
 
+pub use annotations::{ANNOTATION_BYTES, Annotations, PAINT, PacketType};
 pub use driver::{Attachment, Driver, DriverCounters, FlowMatch, Lane, Mode};
 pub use error::DriverError;
 pub use inject::Injector;

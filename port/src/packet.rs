@@ -7,13 +7,16 @@
 //! A chunk is [`CHUNK`] bytes, aligned to its size:
 //!
 //! ```text
-//! 0        64                   head            head+len        4096
-//! | Header | headroom, for push | bytes         | tailroom      |
+//! 0        64            128                  head            head+len        4096
+//! | Header | Annotations | headroom, for push | bytes         | tailroom      |
 //! ```
 //!
 //! The header belongs to this crate: it names the slice of memory that the chunk goes home to and,
 //! for a packet larger than a chunk, the next segment. The kernel never writes there, because
 //! AF_XDP leaves 256 bytes free in front of every frame that it receives.
+//!
+//! The handle has what forwarding needs. What only some elements tell each other ([`Annotations`]) lies in the chunk,
+//! and costs nothing until the first of them writes there.
 //!
 //! Dropping a packet gives its chunks back to this thread's [`Pool`](crate::Pool). A packet dropped
 //! on another thread, or after its pool, goes home by the slice's slow path, behind a lock: correct
@@ -25,14 +28,19 @@ use std::ptr::NonNull;
 
 use fib::{AdjacencyId, NextHopId, PortId};
 
+use crate::Annotations;
 use crate::pool::{self, Slice};
 
 /// Bytes of a chunk, the unit of packet memory.
 pub const CHUNK: usize = 4096;
 /// Bytes at the front of each chunk that belong to this crate.
-pub(crate) const HEADER: usize = 64;
+pub(crate) const HEADER: usize = 128;
+/// Where in it the annotations are.
+const ANNOTATIONS: usize = 64;
 /// Where AF_XDP puts the first byte of a received frame, and where [`Packet::new`] does.
 pub const HEADROOM: usize = 256;
+/// In `Packet::tail`: the annotations in the chunk are this packet's, and not what an earlier one left there.
+const ANNOTATED: u8 = 0x80;
 /// Most segments that a packet may have; what the kernel allows (MAX_SKB_FRAGS + 1).
 pub const MAX_SEGMENTS: usize = 18;
 
@@ -48,7 +56,9 @@ pub(crate) struct Header {
     pub(crate) len: u16,
 }
 
-const _: () = assert!(size_of::<Header>() <= HEADER);
+const _: () = assert!(size_of::<Header>() <= ANNOTATIONS);
+const _: () = assert!(ANNOTATIONS + size_of::<Annotations>() <= HEADER);
+const _: () = assert!(ANNOTATIONS.is_multiple_of(align_of::<Annotations>()));
 const _: () = assert!(size_of::<Packet>() == 32);
 
 /// A packet with its annotations. Owns its chunks: dropping it returns them.
@@ -67,14 +77,12 @@ pub struct Packet {
     pub adjacency: AdjacencyId,
     /// The flow hash (`wire::flow_hash`), 0 until computed.
     pub hash: u32,
-    /// Bytes from the front to the network header.
-    pub l3: u8,
-    /// Free for the graph's elements.
-    pub flags: u8,
-    /// Free for the graph's elements (Click's paint).
+    /// Where in the chunk the network header begins; 0 while nobody has said.
+    network: u16,
+    /// Click's paint annotation, free for the graph's elements.
     pub paint: u8,
-    /// Segments after the first.
-    more: u8,
+    /// Segments after the first; above them the bit [`ANNOTATED`].
+    tail: u8,
     _owns: PhantomData<*mut u8>,
 }
 
@@ -122,10 +130,9 @@ impl Packet {
             next_hop: NextHopId(0),
             adjacency: AdjacencyId(0),
             hash: 0,
-            l3: 0,
-            flags: 0,
+            network: 0,
             paint: 0,
-            more: 0,
+            tail: 0,
             _owns: PhantomData,
         }
     }
@@ -146,6 +153,114 @@ impl Packet {
         }
     }
 
+    /// Segments after the first.
+    #[inline(always)]
+    fn more(&self) -> u8 {
+        self.tail & !ANNOTATED
+    }
+
+    /// Says that the network header begins `offset` bytes behind the front; negative: in front of it. False, and
+    /// nothing done, when that is outside the chunk.
+    #[inline]
+    pub fn set_network(&mut self, offset: isize) -> bool {
+        let place = self.place_of(offset);
+        self.network = place.unwrap_or(self.network);
+        place.is_some()
+    }
+
+    /// Forgets where the network header is.
+    #[inline]
+    pub fn clear_network(&mut self) {
+        self.network = 0;
+    }
+
+    /// Bytes from the front to the network header, negative when the front is behind it; `None` while nobody has said.
+    /// It stays where it is when bytes are added to or removed from the front.
+    #[inline]
+    pub fn network_offset(&self) -> Option<isize> {
+        self.offset_of(self.network)
+    }
+
+    /// Bytes from the front to the network header; 0 when it is not behind the front, or nobody has said.
+    #[inline(always)]
+    pub fn l3(&self) -> usize {
+        usize::from(self.network.saturating_sub(self.head))
+    }
+
+    /// The bytes of the first segment from the network header on; none while nobody has said where that is.
+    #[inline(always)]
+    pub fn network(&self) -> &[u8] {
+        self.bytes_from(self.network)
+    }
+
+    /// The bytes of the first segment from the network header on, to change.
+    #[inline(always)]
+    pub fn network_mut(&mut self) -> &mut [u8] {
+        self.bytes_from_mut(self.network)
+    }
+
+    /// The bytes from `place` in the chunk to the end of the first segment; none for place 0, not known.
+    #[inline(always)]
+    pub(crate) fn bytes_from(&self, place: u16) -> &[u8] {
+        let length = if place == 0 { 0 } else { (self.head + self.len).saturating_sub(place) };
+        debug_assert!(place == 0 || place as usize >= HEADER && place as usize <= CHUNK);
+        // SAFETY: `place` is 0, and no byte is read, or within the bytes behind the chunk's header (`place_of` gives out no
+        // others), and `head + len <= CHUNK`; the chunk is ours.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(place as usize), length as usize) }
+    }
+
+    /// As [`Packet::bytes_from`], to change.
+    #[inline(always)]
+    pub(crate) fn bytes_from_mut(&mut self, place: u16) -> &mut [u8] {
+        let length = self.bytes_from(place).len();
+        // SAFETY: as in `bytes_from`, and we are borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(place as usize), length) }
+    }
+
+    /// Where in the chunk the byte is that lies `offset` behind the front; `None` when that is outside.
+    #[inline]
+    pub(crate) fn place_of(&self, offset: isize) -> Option<u16> {
+        let at = self.head as isize + offset;
+        (at >= HEADER as isize && at <= CHUNK as isize).then_some(at as u16)
+    }
+
+    /// How far behind the front a place in the chunk is; `None` for 0, not known.
+    #[inline]
+    pub(crate) fn offset_of(&self, place: u16) -> Option<isize> {
+        (place != 0).then(|| place as isize - self.head as isize)
+    }
+
+    /// Bytes behind the first segment that [`Packet::extend`] may still add; 0 when more segments follow.
+    #[inline]
+    pub fn tailroom(&self) -> usize {
+        if self.more() != 0 { 0 } else { CHUNK - self.head as usize - self.len as usize }
+    }
+
+    /// What elements have noted about this packet; all zero while none has.
+    #[inline]
+    pub fn annotations(&self) -> &Annotations {
+        if self.tail & ANNOTATED == 0 {
+            return &Annotations::NONE;
+        }
+        // SAFETY: the place is inside the chunk's header, which is ours, aligned (asserted above), and was written by
+        // `annotations_mut` for this packet.
+        unsafe { &*self.base.as_ptr().add(ANNOTATIONS).cast() }
+    }
+
+    /// What elements have noted about this packet, to change.
+    #[inline]
+    pub fn annotations_mut(&mut self) -> &mut Annotations {
+        // SAFETY: the place is inside the chunk's header, which is ours, and aligned (asserted above).
+        unsafe {
+            let annotations = self.base.as_ptr().add(ANNOTATIONS).cast::<Annotations>();
+            if self.tail & ANNOTATED == 0 {
+                annotations.write(Annotations::NONE);
+                self.tail |= ANNOTATED;
+            }
+            &mut *annotations
+        }
+    }
+
     /// Bytes in the first segment.
     #[inline]
     pub fn len(&self) -> usize {
@@ -161,19 +276,19 @@ impl Packet {
     /// Bytes in all segments.
     #[inline]
     pub fn total_len(&self) -> usize {
-        if self.more == 0 { self.len as usize } else { self.segments().map(<[u8]>::len).sum() }
+        if self.more() == 0 { self.len as usize } else { self.segments().map(<[u8]>::len).sum() }
     }
 
     /// Number of segments, at least 1.
     #[inline]
     pub fn segment_count(&self) -> usize {
-        1 + self.more as usize
+        1 + self.more() as usize
     }
 
     /// The segments' bytes in order.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         let mut at = self.base;
-        let mut left = self.more;
+        let mut left = self.more();
         let rest = std::iter::from_fn(move || {
             if left == 0 {
                 return None;
@@ -236,7 +351,7 @@ impl Packet {
         }
         let mut left = total - self.len as usize;
         let mut at = self.base;
-        for kept in 0..self.more {
+        for kept in 0..self.more() {
             if left == 0 {
                 self.cut_after(at, kept);
                 return;
@@ -254,7 +369,7 @@ impl Packet {
     /// Gives back the segments behind `last`, which is the one with `kept` segments before it.
     fn cut_after(&mut self, last: NonNull<u8>, kept: u8) {
         let mut at = last;
-        for i in kept..self.more {
+        for i in kept..self.more() {
             // SAFETY: `more` says that `at` has a successor; it is ours, and read before it is given back.
             unsafe {
                 let next = NonNull::new_unchecked((*at.cast::<Header>().as_ptr()).next);
@@ -264,18 +379,18 @@ impl Packet {
                 at = next;
             }
         }
-        if self.more > kept {
+        if self.more() > kept {
             // SAFETY: the last segment is ours, and no longer in the chain.
             unsafe { pool::give(at) };
         }
-        self.more = kept;
+        self.tail = kept | self.tail & ANNOTATED;
     }
 
     /// Lengthens the first segment by `n` bytes at its end (contents undefined) and returns them; `None` when the
     /// chunk has no room or more segments follow.
     pub fn extend(&mut self, n: usize) -> Option<&mut [u8]> {
         let end = self.head as usize + self.len as usize;
-        if self.more != 0 || n > CHUNK - end {
+        if self.more() != 0 || n > CHUNK - end {
             return None;
         }
         let old = self.len as usize;
@@ -290,7 +405,7 @@ impl Packet {
             return Err(segment);
         }
         let mut last = self.base;
-        for _ in 0..self.more {
+        for _ in 0..self.more() {
             // SAFETY: `more` says that `last` has a successor.
             last = unsafe { NonNull::new_unchecked((*last.cast::<Header>().as_ptr()).next) };
         }
@@ -301,17 +416,20 @@ impl Packet {
             header.head = segment.head;
             header.len = segment.len;
         }
-        self.more += 1 + segment.more;
+        self.tail += 1 + segment.more();
         std::mem::forget(segment);
         Ok(())
     }
 
-    /// A second packet with the same bytes and annotations, from this thread's pool.
+    /// A second packet with the same bytes, headers in front of them and annotations, from this thread's pool.
     pub fn duplicate(&self) -> Option<Packet> {
-        let mut segments = self.segments();
-        let first = segments.next()?;
-        let mut copy = Packet::new(first)?;
-        for segment in segments {
+        let headers = [self.network_offset(), self.link_offset(), self.transport_offset()];
+        let front = headers.into_iter().flatten().min().unwrap_or(0).min(0).unsigned_abs();
+        let room = (CHUNK - HEADROOM).saturating_sub(self.len());
+        let front = front.min(room);
+        let mut copy = Packet::new(self.bytes_from(self.head - front as u16))?;
+        copy.pull(front);
+        for segment in self.segments().skip(1) {
             copy.append(Packet::new(segment)?).ok()?;
         }
         copy.input = self.input;
@@ -319,9 +437,15 @@ impl Packet {
         copy.next_hop = self.next_hop;
         copy.adjacency = self.adjacency;
         copy.hash = self.hash;
-        copy.l3 = self.l3;
-        copy.flags = self.flags;
         copy.paint = self.paint;
+        if let Some(offset) = self.network_offset() {
+            copy.set_network(offset);
+        }
+        if self.tail & ANNOTATED != 0 {
+            *copy.annotations_mut() = self.annotations().clone();
+            copy.set_link(self.link_offset());
+            copy.set_transport(self.transport_offset());
+        }
         Some(copy)
     }
 
@@ -330,7 +454,7 @@ impl Packet {
     pub(crate) fn into_segments(self, mut each: impl FnMut(NonNull<u8>, u16, u16)) {
         each(self.base, self.head, self.len);
         let mut at = self.base;
-        for _ in 0..self.more {
+        for _ in 0..self.more() {
             // SAFETY: `more` says that `at` has a successor, and all segments are ours.
             unsafe {
                 at = NonNull::new_unchecked((*at.cast::<Header>().as_ptr()).next);
@@ -345,7 +469,7 @@ impl Packet {
 impl Drop for Packet {
     #[inline]
     fn drop(&mut self) {
-        if self.more != 0 {
+        if self.more() != 0 {
             self.cut_after(self.base, 0);
         }
         // SAFETY: the chunk is ours, and we are going.

@@ -1,9 +1,11 @@
 //! Naming and connecting elements, and the checks before a graph runs.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use crate::executor::{Slot, Vertex};
-use crate::{Description, Edge, Element, Graph, Node};
+use crate::executor::{Manner, Wiring};
+use crate::fabric::Slot;
+use crate::{Description, Edge, Element, Flow, Graph, Node};
 
 /// A node of the graph being built, and of the graph it becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -13,10 +15,24 @@ pub struct NodeId(pub usize);
 /// [`build`](GraphBuilder::build), all at once.
 #[derive(Default)]
 pub struct GraphBuilder {
-    nodes: Vec<(String, Box<dyn Element>)>,
+    nodes: Vec<Part>,
+    manner: Manner,
+    /// Texts for the graph's own handlers.
+    pub(crate) about: crate::About,
+    names: std::collections::HashSet<String>,
     /// From node, its output, to node, its input.
     connections: Vec<(NodeId, usize, NodeId, usize)>,
     mistakes: Vec<Mistake>,
+}
+
+/// An element on its way into a graph.
+struct Part {
+    name: String,
+    element: Box<dyn Element>,
+    configuration: String,
+    inputs: Vec<Flow>,
+    outputs: Vec<Flow>,
+    agnostic: Vec<bool>,
 }
 
 /// Everything that is wrong with a graph.
@@ -80,17 +96,34 @@ impl GraphBuilder {
         GraphBuilder::default()
     }
 
-    /// Adds an element under a name of its own.
-    pub fn element(&mut self, name: &str, element: impl Element + 'static) -> NodeId {
-        self.boxed(name, Box::new(element))
+    /// A graph without elements that will run in this manner.
+    pub fn with_manner(manner: Manner) -> GraphBuilder {
+        GraphBuilder { manner, ..GraphBuilder::default() }
     }
 
-    /// Adds an element that is in a box already.
-    pub fn boxed(&mut self, name: &str, element: Box<dyn Element>) -> NodeId {
-        if self.nodes.iter().any(|(other, _)| other == name) {
+    /// Adds an element under a name of its own, with the inputs and outputs it says it has; packets are pushed.
+    pub fn element(&mut self, name: &str, element: impl Element + 'static) -> NodeId {
+        let (inputs, outputs) =
+            (vec![Flow::Push; element.inputs()], vec![Flow::Push; element.outputs().len()]);
+        let agnostic = vec![false; inputs.len() + outputs.len()];
+        self.place(name, Box::new(element), "", inputs, outputs, agnostic)
+    }
+
+    /// Adds an element with these inputs and outputs.
+    pub(crate) fn place(
+        &mut self,
+        name: &str,
+        element: Box<dyn Element>,
+        configuration: &str,
+        inputs: Vec<Flow>,
+        outputs: Vec<Flow>,
+        agnostic: Vec<bool>,
+    ) -> NodeId {
+        if !self.names.insert(name.to_owned()) {
             self.mistakes.push(Mistake::DuplicateName(name.to_owned()));
         }
-        self.nodes.push((name.to_owned(), element));
+        let (name, configuration) = (name.to_owned(), configuration.to_owned());
+        self.nodes.push(Part { name, element, configuration, inputs, outputs, agnostic });
         NodeId(self.nodes.len() - 1)
     }
 
@@ -102,18 +135,18 @@ impl GraphBuilder {
                 return self;
             }
         }
-        let (name, element) = &self.nodes[from.0];
-        if output >= element.outputs().len() {
+        let part = &self.nodes[from.0];
+        if output >= part.outputs.len() {
             self.mistakes.push(Mistake::UnknownOutput {
-                node: name.clone(),
+                node: part.name.clone(),
                 output: output.to_string(),
-                known: known(element.as_ref()),
+                known: known(part.element.as_ref()),
             });
             return self;
         }
-        let (name, element) = &self.nodes[to.0];
-        if input >= element.inputs() {
-            let mistake = Mistake::UnknownInput { node: name.clone(), input, inputs: element.inputs() };
+        let part = &self.nodes[to.0];
+        if input >= part.inputs.len() {
+            let mistake = Mistake::UnknownInput { node: part.name.clone(), input, inputs: part.inputs.len() };
             self.mistakes.push(mistake);
             return self;
         }
@@ -128,7 +161,7 @@ impl GraphBuilder {
 
     /// Connects an output, by name, to an input.
     pub fn link_to(&mut self, from: NodeId, output: &str, to: NodeId, input: usize) -> &mut Self {
-        let Some((name, element)) = self.nodes.get(from.0) else {
+        let Some(Part { name, element, .. }) = self.nodes.get(from.0) else {
             self.mistakes.push(Mistake::UnknownNode(from));
             return self;
         };
@@ -146,21 +179,23 @@ impl GraphBuilder {
     pub fn build(mut self) -> Result<Graph, GraphError> {
         let mut targets: HashMap<(usize, usize), (NodeId, usize)> = HashMap::new();
         for (from, output, to, input) in &self.connections {
-            if targets.insert((from.0, *output), (*to, *input)).is_some() {
-                let (name, element) = &self.nodes[from.0];
-                let output = element.outputs()[*output].to_owned();
-                self.mistakes.push(Mistake::ConnectedTwice { node: name.clone(), output });
+            let part = &self.nodes[from.0];
+            let twice = targets.insert((from.0, *output), (*to, *input)).is_some();
+            if twice && part.outputs[*output] == Flow::Push {
+                let output = part.output_name(*output);
+                self.mistakes.push(Mistake::ConnectedTwice { node: part.name.clone(), output });
             }
         }
-        for (index, (name, element)) in self.nodes.iter().enumerate() {
-            for (number, output) in element.outputs().iter().enumerate() {
+        for (index, part) in self.nodes.iter().enumerate() {
+            for number in 0..part.outputs.len() {
                 if !targets.contains_key(&(index, number)) {
-                    let mistake = Mistake::Unconnected { node: name.clone(), output: (*output).to_owned() };
-                    self.mistakes.push(mistake);
+                    let (node, output) = (part.name.clone(), part.output_name(number));
+                    self.mistakes.push(Mistake::Unconnected { node, output });
                 }
             }
         }
-        if self.nodes.iter().map(|(_, element)| element.inputs()).sum::<usize>() > usize::from(u16::MAX) {
+        // The last number stands for an output that leads nowhere.
+        if self.nodes.iter().map(|part| part.inputs.len()).sum::<usize>() >= usize::from(u16::MAX) {
             self.mistakes.push(Mistake::TooLarge);
         }
         if !self.mistakes.is_empty() {
@@ -171,19 +206,35 @@ impl GraphBuilder {
         let mut entries = vec![Slot(0); self.nodes.len()];
         for node in self.order() {
             entries[node.0] = Slot(slots.len() as u16);
-            slots.extend((0..self.nodes[node.0].1.inputs()).map(|input| (node, input)));
+            slots.extend((0..self.nodes[node.0].inputs.len()).map(|input| (node, input)));
         }
-        let description = self.description();
-        let vertices = self.nodes.into_iter().enumerate().map(|(index, (_, element))| {
-            let outputs = (0..element.outputs().len())
-                .map(|output| {
+        let mut sources: Vec<Box<[Option<(NodeId, usize)>]>> =
+            self.nodes.iter().map(|part| vec![None; part.inputs.len()].into()).collect();
+        for (from, output, to, input) in &self.connections {
+            if self.nodes[to.0].inputs[*input] == Flow::Pull {
+                sources[to.0][*input] = Some((*from, *output));
+            }
+        }
+        let outputs = self.nodes.iter().enumerate().map(|(index, part)| {
+            let slot = |(output, flow): (usize, &Flow)| match flow {
+                Flow::Pull => Slot::NOWHERE,
+                Flow::Push => {
                     let (to, input) = targets[&(index, output)];
                     Slot(entries[to.0].0 + input as u16)
-                })
-                .collect();
-            Vertex { element, outputs }
+                }
+            };
+            part.outputs.iter().enumerate().map(slot).collect()
         });
-        Ok(Graph::new(vertices.collect(), slots, entries, description))
+        let wiring = Wiring {
+            outputs: outputs.collect(),
+            sources,
+            slots,
+            entries,
+            description: Arc::new(self.description()),
+            about: self.about.clone(),
+            nobody: Default::default(),
+        };
+        Ok(Graph::new(self.nodes.into_iter().map(|part| part.element).collect(), wiring, self.manner))
     }
 
     /// A topological order; an edge that closes a loop leads backwards in it. It is the reverse of the order in which a
@@ -225,11 +276,15 @@ impl GraphBuilder {
     }
 
     fn description(&self) -> Description {
-        let nodes = self.nodes.iter().enumerate().map(|(index, (name, element))| Node {
+        let nodes = self.nodes.iter().enumerate().map(|(index, part)| Node {
             id: NodeId(index),
-            name: name.clone(),
-            class: element.class(),
-            outputs: element.outputs(),
+            name: part.name.clone(),
+            class: part.element.class(),
+            configuration: part.configuration.clone(),
+            output_names: part.element.outputs(),
+            inputs: part.inputs.clone(),
+            outputs: part.outputs.clone(),
+            agnostic: part.agnostic.clone(),
         });
         let mut edges: Vec<Edge> = self
             .connections
@@ -238,6 +293,12 @@ impl GraphBuilder {
             .collect();
         edges.sort_by_key(|edge| (edge.from, edge.output));
         Description { nodes: nodes.collect(), edges }
+    }
+}
+
+impl Part {
+    fn output_name(&self, output: usize) -> String {
+        self.element.outputs().get(output).map_or_else(|| output.to_string(), |name| (*name).to_owned())
     }
 }
 

@@ -10,6 +10,9 @@ use wire::{Class, Reason};
 
 use crate::NodeId;
 
+/// Outputs counted next to what entered; those beyond are counted elsewhere.
+const OUTPUTS: usize = 6;
+
 /// The counters of one graph instance.
 #[derive(Debug)]
 pub struct GraphCounters {
@@ -23,11 +26,24 @@ pub struct GraphCounters {
 pub struct NodeCounters {
     packets: Single,
     batches: Single,
+    /// By output, as far as there is room in the first cache line.
+    outputs: [Single; OUTPUTS],
+    more_outputs: Box<[Single]>,
     cycles: Single,
     measured: Single,
     transmitted: Single,
     punts: [Single; Class::COUNT],
-    drops: [Single; Reason::COUNT],
+    drops: Drops,
+}
+
+/// By reason.
+#[derive(Debug)]
+struct Drops([Single; Reason::COUNT]);
+
+impl Default for Drops {
+    fn default() -> Drops {
+        Drops(std::array::from_fn(|_| Single::default()))
+    }
 }
 
 /// A counter with one writer.
@@ -47,11 +63,13 @@ impl Single {
 }
 
 impl GraphCounters {
-    pub(crate) fn new(nodes: usize) -> GraphCounters {
-        GraphCounters {
-            nodes: (0..nodes).map(|_| NodeCounters::default()).collect(),
-            measuring: AtomicBool::new(false),
-        }
+    /// For nodes with so many outputs each.
+    pub(crate) fn new(outputs: impl Iterator<Item = usize>) -> GraphCounters {
+        let node = |outputs: usize| NodeCounters {
+            more_outputs: (OUTPUTS..outputs).map(|_| Single::default()).collect(),
+            ..NodeCounters::default()
+        };
+        GraphCounters { nodes: outputs.map(node).collect(), measuring: AtomicBool::new(false) }
     }
 
     /// The counters of a node, `None` if it is not of this graph.
@@ -89,6 +107,34 @@ impl NodeCounters {
         self.packets.value()
     }
 
+    /// Packets that left by an output.
+    pub fn output(&self, output: usize) -> u64 {
+        self.output_counter(output).map_or(0, Single::value)
+    }
+
+    #[inline(always)]
+    fn output_counter(&self, output: usize) -> Option<&Single> {
+        self.outputs.get(output).or_else(|| self.more_outputs.get(output.wrapping_sub(OUTPUTS)))
+    }
+
+    #[inline(always)]
+    pub(crate) fn count_output(&self, output: usize, packets: u64) {
+        if let Some(counter) = self.output_counter(output) {
+            counter.add(packets);
+        }
+    }
+
+    /// Goes on counting where `old` stopped.
+    pub(crate) fn inherit(&self, old: &NodeCounters) {
+        let own = [&self.packets, &self.batches, &self.cycles, &self.measured, &self.transmitted];
+        let others = [&old.packets, &old.batches, &old.cycles, &old.measured, &old.transmitted];
+        let own = own.into_iter().chain(&self.outputs).chain(&self.punts).chain(&self.drops.0);
+        let others = others.into_iter().chain(&old.outputs).chain(&old.punts).chain(&old.drops.0);
+        own.zip(others)
+            .chain(self.more_outputs.iter().zip(&old.more_outputs))
+            .for_each(|(own, old)| own.add(old.value()));
+    }
+
     /// Batches that they came in.
     pub fn batches(&self) -> u64 {
         self.batches.value()
@@ -116,7 +162,7 @@ impl NodeCounters {
 
     /// Packets dropped here for `reason`; for [`Reason::IcmpLimited`], answers not sent.
     pub fn dropped(&self, reason: Reason) -> u64 {
-        self.drops[reason as usize].value()
+        self.drops.0[reason as usize].value()
     }
 
     #[inline]
@@ -143,6 +189,6 @@ impl NodeCounters {
 
     #[inline]
     pub(crate) fn count_drop(&self, reason: Reason) {
-        self.drops[reason as usize].add(1);
+        self.drops.0[reason as usize].add(1);
     }
 }

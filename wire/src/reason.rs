@@ -70,11 +70,19 @@ pub enum Reason {
     NotIp = 29,
     /// The worker's receive ring was full: it could not keep up.
     ReceiveFull = 30,
+    /// An element's purpose (Discard), or an output that leads nowhere.
+    Discarded = 31,
+    /// A queue in the graph was full, or dropped early to stay short.
+    QueueFull = 32,
+    /// A filter or switch of the graph let nothing like it pass.
+    Filtered = 33,
+    /// A check of the graph found its headers wrong.
+    Malformed = 34,
 }
 
 impl Reason {
     /// How many reasons there are; every number is below it.
-    pub const COUNT: usize = 31;
+    pub const COUNT: usize = 35;
 
     /// Every reason, in the order of the numbers.
     pub const ALL: [Reason; Reason::COUNT] = [
@@ -109,6 +117,10 @@ impl Reason {
         Reason::CorruptRing,
         Reason::NotIp,
         Reason::ReceiveFull,
+        Reason::Discarded,
+        Reason::QueueFull,
+        Reason::Filtered,
+        Reason::Malformed,
     ];
 
     /// The stable name.
@@ -145,6 +157,10 @@ impl Reason {
             Reason::CorruptRing => "corrupt_ring",
             Reason::NotIp => "not_ip",
             Reason::ReceiveFull => "receive_full",
+            Reason::Discarded => "discarded",
+            Reason::QueueFull => "queue_full",
+            Reason::Filtered => "filtered",
+            Reason::Malformed => "malformed",
         }
     }
 
@@ -192,6 +208,10 @@ impl Reason {
             Reason::CorruptRing => "A ring descriptor that points outside the packet memory.",
             Reason::NotIp => "Neither IPv4 nor IPv6.",
             Reason::ReceiveFull => "The worker's receive ring was full: it could not keep up.",
+            Reason::Discarded => "An element's purpose (Discard), or an output that leads nowhere.",
+            Reason::QueueFull => "A queue in the graph was full, or dropped early to stay short.",
+            Reason::Filtered => "A filter or switch of the graph let nothing like it pass.",
+            Reason::Malformed => "A check of the graph found its headers wrong.",
         }
     }
 

@@ -1,0 +1,264 @@
+//! Calling handlers by name: from outside the graph, and from elements (Script).
+//!
+//! `element.handler` names a handler of an element, as seen from where it is called; a name without an element is one of the
+//! graph's own. Every element has `name`, `class`, `config`, `ports`, `handlers`, and while it has a task `scheduled`,
+//! `tickets` and `home_thread`; the element's own come first when they have the same name.
+
+use crate::{Context, Description, Flow, Graph, Handler, HandlerError, Node, NodeId, Sinks};
+
+/// The handlers of every element.
+const EVERY: [&str; 5] = ["class", "name", "config", "ports", "handlers"];
+/// The handlers of the graph itself, and whether they are read and written.
+const GLOBAL: [(&str, bool, bool); 9] = [
+    ("version", true, false),
+    ("list", true, false),
+    ("classes", true, false),
+    ("config", true, false),
+    ("flatconfig", true, false),
+    ("requirements", true, false),
+    ("handlers", true, false),
+    ("stop", false, true),
+    ("hotconfig", false, true),
+];
+
+/// Texts of a program that its handlers show.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// The configuration as it was given.
+    pub configuration: String,
+    /// The same without compounds, Click's `flatconfig`.
+    pub flat: String,
+    /// What it requires, one a line.
+    pub requirements: String,
+    /// The classes known, one a line.
+    pub classes: String,
+    /// Whether `hotconfig` may be written.
+    pub hot: bool,
+}
+
+impl Graph {
+    /// Reads a handler: `element.handler` or one of the graph's own.
+    pub fn read_handler(
+        &mut self,
+        path: &str,
+        argument: &str,
+        sinks: &mut Sinks,
+    ) -> Result<String, HandlerError> {
+        self.machine.clock.forget();
+        let result = self.top(sinks).read_handler(path, argument);
+        self.settle(sinks);
+        result
+    }
+
+    /// Writes a handler: `element.handler` or one of the graph's own.
+    pub fn write_handler(&mut self, path: &str, value: &str, sinks: &mut Sinks) -> Result<(), HandlerError> {
+        self.machine.clock.forget();
+        let result = self.top(sinks).write_handler(path, value);
+        self.settle(sinks);
+        result
+    }
+
+    /// The handlers of an element, or with an empty name of the graph itself.
+    pub fn handlers(&mut self, element: &str, sinks: &mut Sinks) -> Result<Vec<Handler>, HandlerError> {
+        self.top(sinks).handlers(element)
+    }
+
+    fn top<'a>(&'a mut self, sinks: &'a mut Sinks) -> Context<'a> {
+        // No element is at the root: names are those of the whole graph.
+        let Graph { wiring, counters, machine, .. } = self;
+        let own = &wiring.nobody;
+        Context {
+            node: NodeId(usize::MAX),
+            outputs: &[],
+            counters: own,
+            all: counters,
+            wiring,
+            machine,
+            sinks,
+        }
+    }
+}
+
+impl Context<'_> {
+    /// Reads a handler: `element.handler`, of an element seen from this one, or one of the graph's own.
+    pub fn read_handler(&mut self, path: &str, argument: &str) -> Result<String, HandlerError> {
+        let Some((node, handler)) = self.resolve(path)? else { return self.read_global(path) };
+        let own = self.own_handlers(node)?;
+        match own.iter().find(|own| own.name == handler) {
+            Some(found) if !found.reads => Err(HandlerError::WriteOnly(handler)),
+            Some(_) => self
+                .with_element(node, |element, cx| element.read(&handler, argument, cx))
+                .unwrap_or_else(|| Err(self.busy(node))),
+            None => self.read_every(node, &handler, &own),
+        }
+    }
+
+    /// Writes a handler: `element.handler`, of an element seen from this one, or one of the graph's own.
+    pub fn write_handler(&mut self, path: &str, value: &str) -> Result<(), HandlerError> {
+        let Some((node, handler)) = self.resolve(path)? else { return self.write_global(path, value) };
+        let own = self.own_handlers(node)?;
+        match own.iter().find(|own| own.name == handler) {
+            Some(found) if !found.writes => Err(HandlerError::ReadOnly(handler)),
+            Some(_) => self
+                .with_element(node, |element, cx| element.write(&handler, value, cx))
+                .unwrap_or_else(|| Err(self.busy(node))),
+            None => self.write_every(node, &handler, value),
+        }
+    }
+
+    /// The handlers of an element seen from this one, or with an empty name of the graph itself.
+    pub fn handlers(&mut self, element: &str) -> Result<Vec<Handler>, HandlerError> {
+        if element.is_empty() {
+            return Ok(GLOBAL.into_iter().filter(|global| self.offers(global.0)).map(global).collect());
+        }
+        let node = self.find(element).ok_or_else(|| HandlerError::NoElement(element.to_owned()))?;
+        let mut all: Vec<Handler> = EVERY.into_iter().map(Handler::read).collect();
+        for own in self.own_handlers(node)? {
+            all.retain(|other| other.name != own.name);
+            all.push(own);
+        }
+        Ok(all)
+    }
+
+    /// The element and the handler that a path means; `None` for a handler of the graph.
+    fn resolve(&self, path: &str) -> Result<Option<(NodeId, String)>, HandlerError> {
+        // Names of elements have no dots, those of handlers may.
+        let Some((element, handler)) = path.split_once('.') else { return Ok(None) };
+        if element.is_empty() {
+            return Ok(None);
+        }
+        let node = self.find(element).ok_or_else(|| HandlerError::NoElement(element.to_owned()))?;
+        Ok(Some((node, handler.to_owned())))
+    }
+
+    fn own_handlers(&mut self, node: NodeId) -> Result<Vec<Handler>, HandlerError> {
+        self.with_element(node, |element, _| element.handlers()).ok_or_else(|| self.busy(node))
+    }
+
+    fn busy(&self, node: NodeId) -> HandlerError {
+        HandlerError::Busy(self.described(node).map_or(String::new(), |node| node.name.clone()))
+    }
+
+    fn described(&self, node: NodeId) -> Option<&Node> {
+        self.wiring.description.nodes.get(node.0)
+    }
+
+    fn read_every(&mut self, node: NodeId, handler: &str, own: &[Handler]) -> Result<String, HandlerError> {
+        let unknown = || HandlerError::unknown(handler);
+        let described = self.described(node).ok_or_else(unknown)?;
+        Ok(match handler {
+            "name" => described.name.clone(),
+            "class" => described.class.to_owned(),
+            "config" => described.configuration.clone(),
+            "ports" => ports(&self.wiring.description, described),
+            "handlers" => {
+                let every = EVERY.into_iter().filter(|every| own.iter().all(|own| own.name != *every));
+                let all: Vec<Handler> = own.iter().cloned().chain(every.map(Handler::read)).collect();
+                listing(&all)
+            }
+            "scheduled" => self.machine.schedule.is_scheduled(node).to_string(),
+            "tickets" => self.machine.schedule.tickets(node).to_string(),
+            "home_thread" => "0".to_owned(),
+            _ => return Err(unknown()),
+        })
+    }
+
+    fn write_every(&mut self, node: NodeId, handler: &str, value: &str) -> Result<(), HandlerError> {
+        match handler {
+            "scheduled" => match value.trim() {
+                "true" | "1" | "yes" => self.machine.schedule.schedule(node),
+                "false" | "0" | "no" => self.machine.schedule.unschedule(node),
+                _ => return Err(HandlerError::refused("expected a boolean")),
+            },
+            "tickets" => {
+                let tickets = value
+                    .trim()
+                    .parse()
+                    .ok()
+                    .filter(|tickets| (1..=crate::schedule::MOST_TICKETS).contains(tickets));
+                self.machine.schedule.set_tickets(
+                    node,
+                    tickets.ok_or_else(|| HandlerError::refused("tickets must be 1 to 32768"))?,
+                );
+            }
+            _ if EVERY.contains(&handler) => return Err(HandlerError::ReadOnly(handler.to_owned())),
+            _ => return Err(HandlerError::unknown(handler)),
+        }
+        Ok(())
+    }
+
+    fn offers(&self, global: &str) -> bool {
+        global != "hotconfig" || self.wiring.about.hot
+    }
+
+    fn read_global(&mut self, path: &str) -> Result<String, HandlerError> {
+        let handler = path.trim_start_matches('.');
+        let about = &self.wiring.about;
+        Ok(match handler {
+            "version" => env!("CARGO_PKG_VERSION").to_owned(),
+            "list" => {
+                let nodes = &self.wiring.description.nodes;
+                let names = nodes.iter().map(|node| format!("{}\n", node.name)).collect::<String>();
+                format!("{}\n{names}", nodes.len())
+            }
+            "classes" => about.classes.clone(),
+            "config" => about.configuration.clone(),
+            "flatconfig" => about.flat.clone(),
+            "requirements" => about.requirements.clone(),
+            "handlers" => listing(&self.handlers("")?),
+            "stop" => return Err(HandlerError::WriteOnly(handler.to_owned())),
+            "hotconfig" if about.hot => return Err(HandlerError::WriteOnly(handler.to_owned())),
+            _ => return Err(HandlerError::unknown(handler)),
+        })
+    }
+
+    fn write_global(&mut self, path: &str, value: &str) -> Result<(), HandlerError> {
+        match path.trim_start_matches('.') {
+            "stop" => self.stop(),
+            "hotconfig" if self.wiring.about.hot => self.machine.hot = Some(value.to_owned()),
+            handler if GLOBAL.iter().any(|global| global.0 == handler) => {
+                return Err(HandlerError::ReadOnly(handler.to_owned()));
+            }
+            handler => return Err(HandlerError::unknown(handler)),
+        }
+        Ok(())
+    }
+}
+
+fn global((name, reads, writes): (&'static str, bool, bool)) -> Handler {
+    Handler { reads, writes, ..Handler::read(name) }
+}
+
+/// Handlers as the `handlers` handler lists them: name, tab, `r`, `w`, `+` when reading takes an argument.
+fn listing(handlers: &[Handler]) -> String {
+    let line = |handler: &Handler| {
+        let marks = [(handler.reads, "r"), (handler.writes, "w"), (handler.takes_argument, "+")];
+        let marks: String = marks.into_iter().filter(|mark| mark.0).map(|mark| mark.1).collect();
+        format!("{}\t{marks}\n", handler.name)
+    };
+    handlers.iter().filter(|handler| !handler.private).map(line).collect()
+}
+
+/// The `ports` handler: each port with its kind and what it is connected to.
+fn ports(description: &Description, node: &Node) -> String {
+    let count = |count: usize, what: &str| format!("{count} {what}{}\n", if count == 1 { "" } else { "s" });
+    let name = |id: NodeId| description.nodes.get(id.0).map_or("", |node| node.name.as_str());
+    let line = |flow: Flow, agnostic: bool, ends: Vec<String>| {
+        let flow = if flow == Flow::Push { "push" } else { "pull" };
+        format!("{flow}{}\t-\t{}\n", if agnostic { "~" } else { "" }, ends.join(", "))
+    };
+    let mut text = count(node.inputs.len(), "input");
+    for (input, flow) in node.inputs.iter().enumerate() {
+        let ends = description.edges.iter().filter(|edge| edge.to == node.id && edge.input == input);
+        let ends = ends.map(|edge| format!("{} [{}]", name(edge.from), edge.output)).collect();
+        text += &line(*flow, node.agnostic.get(input).copied().unwrap_or_default(), ends);
+    }
+    text += &count(node.outputs.len(), "output");
+    for (output, flow) in node.outputs.iter().enumerate() {
+        let ends = description.edges.iter().filter(|edge| edge.from == node.id && edge.output == output);
+        let ends = ends.map(|edge| format!("[{}] {}", edge.input, name(edge.to))).collect();
+        let agnostic = node.agnostic.get(node.inputs.len() + output).copied().unwrap_or_default();
+        text += &line(*flow, agnostic, ends);
+    }
+    text
+}

@@ -93,7 +93,7 @@ fn some_frame(random: &mut Random) -> Vec<u8> {
 
 #[test]
 fn every_packet_is_sent_dropped_or_left_to_linux() {
-    let mut rig = Rig::with_limits(elements::IcmpLimits::V4);
+    let mut rig = Rig::with_limits(elements::router::IcmpLimits::V4);
     let paths = [rig.a, rig.b].map(|adjacency| Path { adjacency, weight: 1 }).to_vec();
     let both = rig.next_hop(&NextHop::Forward(paths));
     rig.tables.insert4("100.64.0.0/10".parse().unwrap(), both).unwrap();

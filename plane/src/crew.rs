@@ -31,7 +31,7 @@ pub struct Blueprint {
     /// The tables.
     pub view: View,
     /// The addresses that ICMP errors are sent from.
-    pub sources: Arc<elements::Sources>,
+    pub sources: Arc<elements::router::Sources>,
     /// Where packets go that Linux is to complete.
     pub linux: Arc<dyn Linux>,
     /// How many of them.

@@ -44,7 +44,7 @@ pub struct Plane {
     pub(crate) driver: Driver,
     pub(crate) memory: Memory,
     pub(crate) crew: Crew,
-    pub(crate) sources: Arc<elements::Sources>,
+    pub(crate) sources: Arc<elements::router::Sources>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) tap: Option<u32>,
     pub(crate) ports: Vec<Port>,
@@ -89,7 +89,7 @@ impl Plane {
                 (Arc::new(NoInjector), None)
             }
         };
-        let sources = elements::Sources::new();
+        let sources = elements::router::Sources::new();
         let pools =
             (0..settings.cores.len()).map(|worker| memory.pool(worker)).collect::<Result<Vec<_>, _>>()?;
         let limits = Arc::<Limits>::default();
@@ -147,7 +147,7 @@ impl Plane {
     }
 
     /// The addresses that ICMP errors are sent from.
-    pub fn sources(&self) -> &Arc<elements::Sources> {
+    pub fn sources(&self) -> &Arc<elements::router::Sources> {
         &self.sources
     }
 

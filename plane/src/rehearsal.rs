@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use elements::Sources;
+use elements::router::Sources;
 use fib::{AdjacencyId, NextHopId, PortId, View};
 use graph::{Batch, NodeId, Observer, Sinks};
 use port::{Packet, Pool};

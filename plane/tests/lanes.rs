@@ -19,7 +19,7 @@ mod rig;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use elements::Sources;
+use elements::router::Sources;
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use plane::rehearsal::{What, rehearse};
 use port::{Driver, Lane};

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use elements::{
+use elements::router::{
     CheckIpHeader4, CheckIpHeader6, Classify, DecrementTtl4, DecrementTtl6, Fragment4, IcmpError4,
     IcmpError6, IcmpLimits, Lookup4, Lookup6, Mtu4, Mtu6, Punt, Redirect, ReversePath4, ReversePath6,
     Rewrite, Sources, Transmit, V4, V6,

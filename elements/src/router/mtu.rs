@@ -8,7 +8,7 @@ use graph::{Batch, Context, Element};
 use port::Packet;
 use wire::{ipv4, ipv6};
 
-use crate::{network, u16_at};
+use super::{network, u16_at};
 
 const FITS: usize = 0;
 const TOO_BIG: usize = 1;

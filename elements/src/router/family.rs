@@ -3,7 +3,7 @@
 use fib::{NextHopId, PortFlags, View};
 use port::Packet;
 
-use crate::{network, u32_at, u64_at};
+use super::{network, u32_at, u64_at};
 
 /// An IP version: where its addresses are, and which of the tables and flags are its own.
 pub trait Family: Send + 'static {

@@ -9,7 +9,7 @@ use graph::{Batch, Context, Element};
 use port::Packet;
 use wire::{Reason, ethernet};
 
-use crate::ETHERNET;
+use super::ETHERNET;
 
 const IPV4: usize = 0;
 const IPV6: usize = 1;
@@ -58,8 +58,8 @@ impl Element for Classify {
                 rest |= 1 << index;
                 continue;
             };
-            let ether_type = crate::u16_at(header, 12);
-            let ours = crate::u64_at(header, 0) >> 16 == mac;
+            let ether_type = super::u16_at(header, 12);
+            let ours = super::u64_at(header, 0) >> 16 == mac;
             ipv6 |= u64::from(ours && ether_type == ethernet::IPV6) << index;
             rest |= u64::from(!(ours && matches!(ether_type, ethernet::IPV4 | ethernet::IPV6))) << index;
         }

@@ -11,7 +11,7 @@ use graph::{BATCH, Batch, Context, Element};
 use port::Packet;
 use wire::{Reason, flow_hash};
 
-use crate::family::{Family, V4, V6};
+use super::family::{Family, V4, V6};
 
 const FORWARD: usize = 0;
 const LOCAL: u8 = 1;

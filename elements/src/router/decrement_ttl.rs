@@ -6,7 +6,7 @@
 
 use graph::{Batch, Context, Element};
 
-use crate::network_mut;
+use super::network_mut;
 
 const FORWARD: usize = 0;
 const EXPIRED: usize = 1;
@@ -41,7 +41,7 @@ fn decrement4(header: &mut [u8; 20]) -> bool {
     }
     header[8] -= 1;
     // The TTL is the high byte of its word, so the checksum grows by 0x0100, with the carry brought round.
-    let sum = u32::from(crate::u16_at(header, 10)) + 0x0100;
+    let sum = u32::from(super::u16_at(header, 10)) + 0x0100;
     let sum = (sum + u32::from(sum >= 0xffff)) as u16;
     header[10..12].copy_from_slice(&sum.to_be_bytes());
     true

@@ -8,7 +8,7 @@ use graph::{Batch, Context, Element};
 use port::Packet;
 use wire::{Reason, ethernet};
 
-use crate::ETHERNET;
+use super::ETHERNET;
 
 /// Puts the Ethernet header of the adjacency in front. Output: `out`. Drops `port_down` when the adjacency was lost
 /// since the lookup.

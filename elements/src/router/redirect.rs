@@ -9,8 +9,8 @@ use std::marker::PhantomData;
 
 use graph::{Batch, Context, Element};
 
-use crate::family::Family;
-use crate::limit::{Destinations, IcmpLimits, Total};
+use super::family::Family;
+use super::limit::{Destinations, IcmpLimits, Total};
 
 const FORWARD: usize = 0;
 const LINUX: usize = 1;

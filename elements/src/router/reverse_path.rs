@@ -10,7 +10,7 @@ use fib::{HopKind, NextHopId, PortFlags, PortId, View};
 use graph::{BATCH, Batch, Context, Element};
 use wire::Reason;
 
-use crate::family::{Family, V4, V6};
+use super::family::{Family, V4, V6};
 
 /// Checks sources by the flags of the input port. Output: `valid`. Drops `reverse_path`.
 pub struct ReversePath<F: Family> {

@@ -17,8 +17,8 @@ use graph::{Batch, Context, Element};
 use port::Packet;
 use wire::{Reason, checksum, flow_hash4, icmp4, icmp4::unreachable, ipv4, protocol};
 
-use crate::limit::{Destinations, Total};
-use crate::{ETHERNET, IcmpLimits, Sources, network, u16_at, u32_at};
+use super::limit::{Destinations, Total};
+use super::{ETHERNET, IcmpLimits, Sources, network, u16_at, u32_at};
 
 const REPLY: usize = 0;
 const LINUX: usize = 1;
@@ -29,7 +29,7 @@ const HEADERS: usize = ipv4::HEADER + icmp4::HEADER;
 
 /// Answers IPv4 packets with ICMP errors. Inputs: [`TIME_EXCEEDED`](Self::TIME_EXCEEDED), [`NO_ROUTE`](Self::NO_ROUTE),
 /// [`UNREACHABLE`](Self::UNREACHABLE), [`PROHIBIT`](Self::PROHIBIT), [`TOO_BIG`](Self::TOO_BIG). Outputs: `reply`,
-/// with adjacency and output port set, for [`Rewrite`](crate::Rewrite); `linux`. Drops the packets answered, by the
+/// with adjacency and output port set, for [`Rewrite`](super::Rewrite); `linux`. Drops the packets answered, by the
 /// reason that the input stands for; counts answers suppressed by limits as `icmp_limited`.
 pub struct IcmpError4 {
     view: View,
@@ -157,7 +157,7 @@ fn error(packet: &Packet, header: &ipv4::Repr, kind: &Kind, word: u32, mtu: usiz
     let mut buffer = [0; ETHERNET + LARGEST];
     let room = LARGEST.min(mtu).checked_sub(HEADERS).filter(|room| *room > ipv4::HEADER)?;
     let (front, quote) = buffer.split_at_mut(ETHERNET + HEADERS);
-    let quoted = crate::quote(packet, &mut quote[..room]);
+    let quoted = super::quote(packet, &mut quote[..room]);
     let front = &mut front[ETHERNET..];
     front[..ipv4::HEADER].copy_from_slice(&header.header(icmp4::HEADER + quoted));
     let icmp = &mut front[ipv4::HEADER..];

@@ -8,7 +8,7 @@ use graph::{Batch, Context, Element};
 use port::Packet;
 use wire::{Reason, protocol};
 
-use crate::{cut_to, network, u16_at, u64_at};
+use super::{cut_to, network, u16_at, u64_at};
 
 const VALID: usize = 0;
 const LINUX: usize = 1;

@@ -12,7 +12,7 @@ use graph::{Batch, Context, Element};
 use port::Packet;
 use wire::{Reason, checksum};
 
-use crate::{Sources, cut_to, network, u16_at, u32_at};
+use super::{Sources, cut_to, network, u16_at, u32_at};
 
 const VALID: usize = 0;
 const LINUX: usize = 1;

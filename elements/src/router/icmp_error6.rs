@@ -1,6 +1,6 @@
 //! IcmpError6: tells the sender why its packet went no further (RFC 4443).
 //!
-//! As [`IcmpError4`](crate::IcmpError4), with the rules of IPv6: the answer quotes as much as fits 1280 bytes (2.4 (c)); none is sent about
+//! As [`IcmpError4`](super::IcmpError4), with the rules of IPv6: the answer quotes as much as fits 1280 bytes (2.4 (c)); none is sent about
 //! ICMPv6 errors and redirects (2.4 (e)); "packet too big" is not limited. As in Linux an unreachable route
 //! is answered like no route at all, the traffic class is 0 and the hop limit 64, and the flow label is a hash
 //! of the flow (RFC 6437).
@@ -13,8 +13,8 @@ use graph::{Batch, Context, Element};
 use port::Packet;
 use wire::{Reason, checksum, flow_hash6, icmp6, icmp6::unreachable, ipv6, protocol};
 
-use crate::limit::{Destinations, Total};
-use crate::{ETHERNET, Family, IcmpLimits, Sources, V6};
+use super::limit::{Destinations, Total};
+use super::{ETHERNET, Family, IcmpLimits, Sources, V6};
 
 const REPLY: usize = 0;
 const LINUX: usize = 1;
@@ -23,7 +23,7 @@ const HEADERS: usize = ipv6::HEADER + icmp6::HEADER;
 
 /// Answers IPv6 packets with ICMPv6 errors. Inputs: [`TIME_EXCEEDED`](Self::TIME_EXCEEDED), [`NO_ROUTE`](Self::NO_ROUTE),
 /// [`UNREACHABLE`](Self::UNREACHABLE), [`PROHIBIT`](Self::PROHIBIT), [`TOO_BIG`](Self::TOO_BIG). Outputs: `reply`,
-/// with adjacency and output port set, for [`Rewrite`](crate::Rewrite); `linux`. Drops the packets answered, by the
+/// with adjacency and output port set, for [`Rewrite`](super::Rewrite); `linux`. Drops the packets answered, by the
 /// reason that the input stands for; counts answers suppressed by limits as `icmp_limited`.
 pub struct IcmpError6 {
     view: View,
@@ -146,7 +146,7 @@ fn may_be_answered(packet: &Packet) -> bool {
 fn error(packet: &Packet, header: &ipv6::Repr, kind: &Kind, word: u32) -> Option<Packet> {
     let mut buffer = [0; ETHERNET + ipv6::MINIMUM_MTU];
     let (front, quote) = buffer.split_at_mut(ETHERNET + HEADERS);
-    let length = icmp6::HEADER + crate::quote(packet, quote);
+    let length = icmp6::HEADER + super::quote(packet, quote);
     let front = &mut front[ETHERNET..];
     front[..ipv6::HEADER].copy_from_slice(&header.header(length));
     let icmp = &mut front[ipv6::HEADER..];

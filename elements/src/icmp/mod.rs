@@ -1,0 +1,6 @@
+//! See [the library](crate).
+
+use graph::Class;
+
+/// The classes of this folder.
+pub const CLASSES: &[&Class] = &[];

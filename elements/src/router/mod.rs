@@ -1,0 +1,120 @@
+//! The elements of the standard router, in the order of a packet's way (for IPv6 the same with 6 for 4, and without
+//! `Fragment4`: routers do not fragment IPv6):
+//!
+//! | element | outputs | what it does |
+//! |---|---|---|
+//! | [`Classify`] | `ipv4`, `ipv6`, `other` | by EtherType; what is not addressed to the port is `other` |
+//! | [`CheckIpHeader4`] | `valid`, `linux`, `local` | drops invalid and martian packets; options and multicast are Linux's |
+//! | [`Lookup4`] | `forward`, `local`, `linux`, `no_route`, `unreachable`, `prohibit` | route, path, output port |
+//! | [`ReversePath4`] | `valid` | drops what does not come from where it should |
+//! | [`Redirect`] | `forward`, `linux` | what leaves by its input port: lets Linux see some, which tells the sender |
+//! | [`Mtu4`] | `fits`, `fragment`, `too_big` | compares with the path's MTU |
+//! | [`Fragment4`] | `fragments` | RFC 791 |
+//! | [`DecrementTtl4`] | `forward`, `expired` | TTL and checksum |
+//! | [`Rewrite`] | `out` | the Ethernet header of the next hop |
+//! | [`Transmit`] | | to the output port |
+//! | [`IcmpError4`] | `reply`, `linux` | answers; an input per kind of error; its `reply` leads to `Rewrite` |
+//! | [`Punt`] | | hands to Linux |
+//!
+//! Until [`DecrementTtl4`] no element changes a byte (padding behind the packet is cut off), so that up to there any packet can
+//! still be handed to Linux whole.
+//!
+//! Elements read the tables through [`fib::View`], and the router's own addresses from [`Sources`].
+
+mod check_ip_header4;
+mod check_ip_header6;
+mod classify;
+mod decrement_ttl;
+mod family;
+mod fragment4;
+mod icmp_error4;
+mod icmp_error6;
+mod limit;
+mod lookup;
+mod mtu;
+mod punt;
+mod redirect;
+mod reverse_path;
+mod rewrite;
+mod sources;
+mod transmit;
+
+pub use check_ip_header4::CheckIpHeader4;
+pub use check_ip_header6::CheckIpHeader6;
+pub use classify::Classify;
+pub use decrement_ttl::{DecrementTtl4, DecrementTtl6};
+pub use family::{Family, V4, V6};
+pub use fragment4::Fragment4;
+pub use icmp_error4::IcmpError4;
+pub use icmp_error6::IcmpError6;
+pub use limit::IcmpLimits;
+pub use lookup::{Lookup, Lookup4, Lookup6};
+pub use mtu::{Mtu4, Mtu6};
+pub use punt::Punt;
+pub use redirect::Redirect;
+pub use reverse_path::{ReversePath, ReversePath4, ReversePath6};
+pub use rewrite::Rewrite;
+pub use sources::Sources;
+pub use transmit::Transmit;
+
+use port::Packet;
+
+/// Bytes of the Ethernet header that elements leave in front of the network header.
+pub(super) const ETHERNET: usize = wire::ethernet::HEADER;
+
+/// The first `N` bytes of the network header; `None` when the first segment does not have them.
+#[inline(always)]
+pub(super) fn network<const N: usize>(packet: &Packet) -> Option<&[u8; N]> {
+    packet.network().first_chunk()
+}
+
+/// As [`network`], to change.
+#[inline(always)]
+pub(super) fn network_mut<const N: usize>(packet: &mut Packet) -> Option<&mut [u8; N]> {
+    packet.network_mut().first_chunk_mut()
+}
+
+/// The big-endian 16-bit number at `at` of a header.
+#[inline(always)]
+pub(super) fn u16_at<const N: usize>(header: &[u8; N], at: usize) -> u16 {
+    u16::from_be_bytes([header[at], header[at + 1]])
+}
+
+/// The big-endian 32-bit number at `at` of a header.
+#[inline(always)]
+pub(super) fn u32_at<const N: usize>(header: &[u8; N], at: usize) -> u32 {
+    u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+}
+
+/// The big-endian 64-bit number at `at` of a header.
+#[inline(always)]
+pub(super) fn u64_at<const N: usize>(header: &[u8; N], at: usize) -> u64 {
+    u64::from(u32_at(header, at)) << 32 | u64::from(u32_at(header, at + 4))
+}
+
+/// Cuts off what stands behind a packet of `total` bytes from the network header on. False when there are fewer.
+#[inline(always)]
+pub(super) fn cut_to(packet: &mut Packet, total: usize) -> bool {
+    let total = packet.l3() + total;
+    if packet.len() == total && packet.segment_count() == 1 {
+        return true;
+    }
+    let have = packet.total_len();
+    if have > total {
+        packet.truncate(total);
+    }
+    have >= total
+}
+
+/// Copies a packet, from its network header on, into `room`, as far as it fits; returns how many bytes that is.
+pub(super) fn quote(packet: &Packet, room: &mut [u8]) -> usize {
+    let (mut skip, mut at) = (packet.l3(), 0);
+    for segment in packet.segments() {
+        let part = segment.get(skip..).unwrap_or_default();
+        skip = skip.saturating_sub(segment.len());
+        let length = part.len().min(room.len() - at);
+        room[at..at + length].copy_from_slice(&part[..length]);
+        at += length;
+    }
+    at
+}

@@ -14,6 +14,7 @@
 //! | [`counters`] | what passed, what was dropped and why, what it cost; readable from any thread |
 //! | [`observer`] | following packets, for trace and capture |
 //! | [`description`] | the graph as nodes and edges, as text and for Graphviz |
+//! | [`drawing`] | a graph as a picture, for Graphviz and as SVG |
 //! | [`bench`] | the cost of the framework itself |
 
 pub mod batch;
@@ -24,6 +25,7 @@ pub mod clock;
 pub mod context;
 pub mod counters;
 pub mod description;
+pub mod drawing;
 pub mod element;
 pub mod executor;
 mod fabric;

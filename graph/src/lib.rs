@@ -17,6 +17,7 @@
 //! | [`drawing`] | a graph as a picture, for Graphviz and as SVG |
 //! | [`bench`] | the cost of the framework itself |
 
+pub mod arguments;
 pub mod batch;
 pub mod bench;
 pub mod builder;

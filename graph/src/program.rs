@@ -1,0 +1,253 @@
+//! From a text to graphs that run.
+//!
+//! A [`Program`] is a configuration read, expanded and checked as a whole: the language, the classes, the connections and
+//! every element's arguments. Everything that is wrong is reported at once. From a program any number of graphs are
+//! made, one for each worker, each with elements of its own.
+
+use std::fmt;
+
+use crate::arguments::{Arguments, Names, Scope};
+use crate::language::{self, Flat, Report, Texts};
+use crate::processing::{Ports, resolve};
+use crate::{About, Class, Element, Environment, Flow, Graph, GraphBuilder, Manner, Registry, Setup, Sinks};
+
+/// A checked configuration.
+pub struct Program {
+    texts: Texts,
+    flat: Flat,
+    classes: Vec<&'static Class>,
+    ports: Vec<Ports>,
+    names: Names,
+    about: About,
+    warnings: Report,
+}
+
+/// Why a text is not a program, or a program does not run: everything that is wrong with it, each with file, line, column
+/// and a caret.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// How many mistakes there are.
+    pub errors: usize,
+    /// All of it, ready to be shown.
+    pub text: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text.trim_end())
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl Program {
+    /// Reads and checks the text number `text` of `texts`. `defines` are the values of `$variables` given from outside.
+    pub fn compile(
+        texts: Texts,
+        text: u32,
+        defines: &[(String, String)],
+        registry: &Registry,
+        environment: &Environment,
+    ) -> Result<Program, Refusal> {
+        let mut report = Report::new();
+        let tree = language::parse(&texts, text, &mut report);
+        let flat = language::expand(&tree, defines, &|name| registry.find(name).is_some(), &mut report);
+        let found: Vec<Option<&'static Class>> =
+            flat.elements.iter().map(|element| registry.find(&element.class)).collect();
+        unknown_classes(&flat, &found, registry, &mut report);
+        let mut ports = count_ports(&flat, &found, &mut report);
+        resolve(&flat, &mut ports, &mut report);
+        let names = Names::of(&flat, &mut report);
+        // Made once only to see whether their arguments are right.
+        for (index, class) in found.iter().enumerate() {
+            if let Some(class) = class {
+                make(class, &flat, index, &ports, &names, environment, &mut report);
+            }
+        }
+        if report.has_errors() {
+            return Err(Refusal { errors: report.errors(), text: report.render(&texts) });
+        }
+        let about = About {
+            configuration: texts.text(text).to_owned(),
+            flat: language::unparse(&flat),
+            requirements: flat.requirements.iter().map(|(kind, what)| format!("{kind} {what}\n")).collect(),
+            classes: registry.classes().map(|class| format!("{}\n", class.name)).collect(),
+            hot: false,
+        };
+        let classes = found.into_iter().flatten().collect();
+        Ok(Program { texts, flat, classes, ports, names, about, warnings: report })
+    }
+
+    /// Allows the `hotconfig` handler to be written.
+    pub fn allow_hot_configuration(&mut self, allow: bool) {
+        self.about.hot = allow;
+    }
+
+    /// What is odd but not wrong, ready to be shown; empty when nothing is.
+    pub fn warnings(&self) -> String {
+        self.warnings.render(&self.texts)
+    }
+
+    /// The configuration without compounds.
+    pub fn flat(&self) -> &Flat {
+        &self.flat
+    }
+
+    /// Makes a graph whose elements have not begun to work: [`Graph::start`] lets them.
+    pub fn instantiate(&self, environment: &Environment, manner: Manner) -> Result<Graph, Refusal> {
+        let mut report = Report::new();
+        let mut builder = GraphBuilder::with_manner(manner);
+        builder.about = self.about.clone();
+        for (index, class) in self.classes.iter().enumerate() {
+            let made = make(class, &self.flat, index, &self.ports, &self.names, environment, &mut report);
+            let (Some(element), Some(ports), Some(flat)) =
+                (made, self.ports.get(index), self.flat.elements.get(index))
+            else {
+                continue;
+            };
+            let flows =
+                |flows: &[Option<Flow>]| flows.iter().map(|flow| flow.unwrap_or(Flow::Push)).collect();
+            let (inputs, outputs) = (flows(&ports.inputs), flows(&ports.outputs));
+            builder.place(&flat.name, element, &flat.configuration, inputs, outputs, ports.agnostic.clone());
+        }
+        if report.has_errors() {
+            return Err(Refusal { errors: report.errors(), text: report.render(&self.texts) });
+        }
+        for joint in &self.flat.connections {
+            builder.connect(crate::NodeId(joint.from), joint.output, crate::NodeId(joint.to), joint.input);
+        }
+        builder.build().map_err(|error| Refusal { errors: error.0.len(), text: format!("{error}\n") })
+    }
+
+    /// Makes a graph and lets its elements begin to work.
+    pub fn start(
+        &self,
+        environment: &Environment,
+        manner: Manner,
+        sinks: &mut Sinks,
+    ) -> Result<Graph, Refusal> {
+        let mut graph = self.instantiate(environment, manner)?;
+        self.begin(&mut graph, sinks)?;
+        Ok(graph)
+    }
+
+    /// Lets the elements of a graph of this program begin to work.
+    pub fn begin(&self, graph: &mut Graph, sinks: &mut Sinks) -> Result<(), Refusal> {
+        let mut report = Report::new();
+        for (node, message) in graph.start(sinks) {
+            let element = self.flat.elements.get(node.0);
+            let name = element.map_or("", |element| element.name.as_str());
+            report
+                .error(element.map(|element| element.at), format!("while initializing '{name}': {message}"));
+        }
+        match report.errors() {
+            0 => Ok(()),
+            errors => Err(Refusal { errors, text: report.render(&self.texts) }),
+        }
+    }
+}
+
+fn make(
+    class: &Class,
+    flat: &Flat,
+    index: usize,
+    ports: &[Ports],
+    names: &Names,
+    environment: &Environment,
+    report: &mut Report,
+) -> Option<Box<dyn Element>> {
+    let (element, ports) = (flat.elements.get(index)?, ports.get(index)?);
+    let (inputs, outputs) = (ports.inputs.len(), ports.outputs.len());
+    let mut setup = Setup { name: &element.name, inputs, outputs, environment };
+    let scope = Scope::new(names, &element.name);
+    let mut arguments = Arguments::of(element, scope, report);
+    (class.make)(&mut arguments, &mut setup).ok()
+}
+
+fn unknown_classes(flat: &Flat, found: &[Option<&Class>], registry: &Registry, report: &mut Report) {
+    for (element, class) in flat.elements.iter().zip(found) {
+        if class.is_none() {
+            let nearest = registry.nearest(&element.class);
+            let advice = nearest.map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"));
+            report.error(Some(element.at), format!("unknown element class '{}'{advice}", element.class));
+        }
+    }
+}
+
+/// How many ports each element has: as many as are connected, as far as its class allows.
+fn count_ports(flat: &Flat, found: &[Option<&'static Class>], report: &mut Report) -> Vec<Ports> {
+    const ANY: Class = Class {
+        name: "",
+        ports: "-/-",
+        processing: Class::AGNOSTIC,
+        flow: Class::COMPLETE_FLOW,
+        source: "",
+        make: |_, _| Err(crate::arguments::Refused),
+    };
+    let mut used: Vec<[Vec<bool>; 2]> = vec![[Vec::new(), Vec::new()]; flat.elements.len()];
+    let mut mark = |element: usize, side: usize, port: usize| {
+        if let Some(sides) = used.get_mut(element) {
+            let ports = &mut sides[side];
+            if ports.len() <= port {
+                ports.resize(port + 1, false);
+            }
+            ports[port] = true;
+        }
+    };
+    for joint in &flat.connections {
+        mark(joint.from, 1, joint.output);
+        mark(joint.to, 0, joint.input);
+    }
+    let mut all = Vec::with_capacity(flat.elements.len());
+    for ((element, class), [inputs, outputs]) in flat.elements.iter().zip(found).zip(&used) {
+        let class = class.unwrap_or(&ANY);
+        let (ins, outs) = class.ports.split_once('/').unwrap_or(("-", "-"));
+        let name = &element.name;
+        let mut check = |range: Range, used: &[bool], what: &str| {
+            let plural = |count: usize| if count == 1 { "" } else { "s" };
+            if used.len() < range.least {
+                let (least, s) = (range.least, plural(range.least));
+                report.error(
+                    Some(element.at),
+                    format!("too few {what}s for '{name}', {least} {what}{s} required"),
+                );
+            }
+            if let Some(most) = range.most.filter(|most| used.len() > *most) {
+                report.error(
+                    Some(element.at),
+                    format!("too many {what}s for '{name}', {most} {what}{} allowed", plural(most)),
+                );
+            }
+            for port in (0..used.len()).filter(|port| !used[*port]) {
+                report.error(Some(element.at), format!("'{name}' {what} {port} unused"));
+            }
+        };
+        check(Range::parse(ins, 0), inputs, "input");
+        check(Range::parse(outs, inputs.len()), outputs, "output");
+        all.push(Ports::new(class, inputs.len(), outputs.len()));
+    }
+    all
+}
+
+/// How many ports there may be.
+struct Range {
+    least: usize,
+    most: Option<usize>,
+}
+
+impl Range {
+    /// Reads a side of a class's port count; `inputs` is what `=` stands for.
+    fn parse(text: &str, inputs: usize) -> Range {
+        if let Some(more) = text.strip_prefix('=') {
+            let count = inputs + more.len();
+            return Range { least: count, most: Some(count) };
+        }
+        match text.split_once('-') {
+            Some((least, most)) => Range { least: least.parse().unwrap_or(0), most: most.parse().ok() },
+            None => {
+                let count = text.parse().unwrap_or(0);
+                Range { least: count, most: Some(count) }
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Changing the graph while it runs.
+//!
+//! The new graph is made and checked beside the old one, which keeps running; between two batches it takes the old one's
+//! place. Elements of the same name and class stay: with the same arguments and ports the very element moves into the new
+//! graph, with its packets, timers and turns; with others a new one takes over what it can of the old
+//! ([`Element::take_state`]). Counters go on. Between batches no packet is outside an element, so none is lost, except those in
+//! queues that the new graph does not have. Observers stay behind: the nodes they know are gone.
+
+use crate::executor::Graph;
+use crate::{Element, NodeId, Sinks};
+
+impl Graph {
+    /// Lets the elements begin to work: calls [`Element::initialize`] on each, in order, and returns what they object to.
+    pub fn start(&mut self, sinks: &mut Sinks) -> Vec<(NodeId, String)> {
+        (0..self.machine.elements.len()).filter_map(|node| self.initialize(NodeId(node), sinks)).collect()
+    }
+
+    fn initialize(&mut self, node: NodeId, sinks: &mut Sinks) -> Option<(NodeId, String)> {
+        self.machine.clock.forget();
+        let refused = self.with(node, sinks, |element, cx| element.initialize(cx));
+        self.settle(sinks);
+        match refused {
+            Some(Err(message)) => Some((node, message)),
+            _ => None,
+        }
+    }
+
+    /// Takes the place of `old`: this graph was made ([`Program::instantiate`](crate::Program::instantiate)) but not started.
+    /// When an element cannot begin, `old` comes back as it was, with the reasons.
+    pub fn replace(
+        mut self,
+        mut old: Graph,
+        sinks: &mut Sinks,
+    ) -> Result<Graph, (Graph, Vec<(NodeId, String)>)> {
+        let pairs = self.pairs(&old);
+        let mut refused = Vec::new();
+        for node in 0..self.machine.elements.len() {
+            if !pairs.iter().any(|pair| pair.new.0 == node && pair.same) {
+                refused.extend(self.initialize(NodeId(node), sinks));
+            }
+        }
+        if !refused.is_empty() {
+            return Err((old, refused));
+        }
+        for pair in pairs {
+            let Some(element) = old.machine.elements.get_mut(pair.old.0).and_then(Option::take) else {
+                continue;
+            };
+            if let (Some(own), Some(before)) = (self.counters.node(pair.new), old.counters.node(pair.old)) {
+                own.inherit(before);
+            }
+            if pair.same {
+                self.machine.schedule.inherit(pair.new, &old.machine.schedule, pair.old);
+                self.machine.elements[pair.new.0] = Some(element);
+            } else {
+                self.take_over(pair.new, element);
+            }
+        }
+        self.machine.clock = old.machine.clock.clone();
+        std::mem::swap(&mut self.machine.voice, &mut old.machine.voice);
+        self.counters.measure(old.counters.measuring());
+        Ok(self)
+    }
+
+    fn take_over(&mut self, node: NodeId, old: Box<dyn Element>) {
+        if let Some(Some(element)) = self.machine.elements.get_mut(node.0) {
+            element.take_state(old);
+        }
+    }
+
+    fn pairs(&self, old: &Graph) -> Vec<Pair> {
+        let before: std::collections::HashMap<&str, &crate::Node> =
+            old.wiring.description.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
+        let pair = |node: &crate::Node| {
+            let stays = before.get(node.name.as_str()).filter(|old| old.class == node.class)?;
+            let shape =
+                |node: &crate::Node| (node.configuration.clone(), node.inputs.clone(), node.outputs.clone());
+            Some(Pair { new: node.id, old: stays.id, same: shape(node) == shape(stays) })
+        };
+        self.wiring.description.nodes.iter().filter_map(pair).collect()
+    }
+}
+
+/// An element of both graphs.
+struct Pair {
+    new: NodeId,
+    old: NodeId,
+    /// Whether it needs no change.
+    same: bool,
+}

@@ -111,8 +111,20 @@ pub enum Subject {
     Compound(Compound),
     /// `( ... )`: elements of the surrounding scope behind inputs and outputs of their own.
     Group(Group),
-    /// Nothing: `-> x ->` inside a compound or group means its input and its output. Where it would stand.
-    Implied(Span),
+    /// Nothing: `-> x` at the beginning of a chain inside a compound or group means its input. Where it would stand.
+    ImpliedInput(Span),
+    /// Nothing: `x ->` at the end of a chain means the output.
+    ImpliedOutput(Span),
+}
+
+impl Item {
+    /// Where the element would stand that was left out, because the scope's input or output is meant.
+    pub fn implied(&self) -> Option<Span> {
+        match self.subject {
+            Subject::ImpliedInput(at) | Subject::ImpliedOutput(at) => Some(at),
+            _ => None,
+        }
+    }
 }
 
 /// Ports in brackets.

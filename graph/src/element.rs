@@ -64,6 +64,12 @@ pub trait Element: Any + Send {
     /// A file descriptor given to [`Context::watch`] is readable.
     fn ready(&mut self, _fd: std::os::fd::RawFd, _cx: &mut Context<'_>) {}
 
+    /// For an element that stores packets and tells who pushes to it when it can take no more
+    /// ([`Context::has_room`], [`Context::room_again`]): whether it is full now.
+    fn full(&self) -> Option<bool> {
+        None
+    }
+
     /// Somebody asked the program to stop ([`Context::stop`]). An element that directs the run (Script, DriverManager)
     /// returns true when it wants to go on.
     fn stopped(&mut self, _cx: &mut Context<'_>) -> bool {

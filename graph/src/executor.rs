@@ -74,6 +74,7 @@ pub(crate) struct Machine {
     pub(crate) elements: Vec<Option<Box<dyn Element>>>,
     pub(crate) fabric: Fabric,
     pub(crate) schedule: Schedule,
+    pub(crate) rooms: crate::room::Rooms,
     pub(crate) observer: Option<Box<dyn Observer>>,
     pub(crate) clock: Clock,
     /// How often the program was asked to stop.
@@ -98,6 +99,7 @@ impl Graph {
                 elements: elements.into_iter().map(Some).collect(),
                 fabric: Fabric::new(wiring.slots.len(), !manner.batches),
                 schedule: Schedule::new(nodes),
+                rooms: crate::room::Rooms::default(),
                 observer: None,
                 clock: manner.clock,
                 stops: 0,

@@ -36,6 +36,7 @@ pub mod language;
 pub mod observer;
 mod processing;
 // pub mod program;
+mod room;
 mod schedule;
 pub mod sinks;
 mod swap;

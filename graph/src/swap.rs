@@ -51,6 +51,9 @@ impl Graph {
             }
             if pair.same {
                 self.machine.schedule.inherit(pair.new, &old.machine.schedule, pair.old);
+                if old.machine.rooms.is_waiting(pair.old) {
+                    self.machine.schedule.schedule(pair.new);
+                }
                 self.machine.elements[pair.new.0] = Some(element);
             } else {
                 self.take_over(pair.new, element);

@@ -15,6 +15,7 @@
 //! | [`observer`] | following packets, for trace and capture |
 //! | [`description`] | the graph as nodes and edges, as text and for Graphviz |
 //! | [`drawing`] | a graph as a picture, for Graphviz and as SVG |
+//! | [`reference`] | the elements' documentation, for the terminal and as HTML |
 //! | [`bench`] | the cost of the framework itself |
 
 pub mod arguments;
@@ -33,10 +34,12 @@ pub mod executor;
 mod fabric;
 pub mod handler;
 pub mod language;
+mod markup;
 pub mod observer;
 mod processing;
 // pub mod program;
 mod room;
+pub mod reference;
 mod schedule;
 pub mod sinks;
 mod swap;

@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
-use super::markup::{escape, shorten};
 use super::{Kind, Picture, PictureNode, Port};
+use crate::markup::{escape, shorten};
 
 /// `picture` in Graphviz's language, for `dot -Tsvg` and its like. Nodes go by the elements' names, their ports by `i0`,
 /// `i1`, ... and `o0`, `o1`, ...

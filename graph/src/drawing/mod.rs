@@ -14,7 +14,6 @@
 
 mod dot;
 mod layout;
-mod markup;
 mod sketch;
 mod svg;
 

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::layout::Shape;
-use super::markup::shorten;
 use super::{Picture, PictureNode, Port};
+use crate::markup::shorten;
 
 /// How a line of text looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@
 use std::fmt::Write;
 
 use super::layout::{self, Layout, Link, Point, Rect, Route, Step};
-use super::markup::escape;
 use super::sketch::{self, Sketch, Style};
 use super::{Kind, Picture, PictureEdge, PictureNode, Port};
+use crate::markup::escape;
 
 const LIGHT: &str = "
   .paper { fill: #ffffff; }

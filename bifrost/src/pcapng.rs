@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use bifrost::control::status::CapturedPacket;
+use crate::control::status::CapturedPacket;
 
 const SECTION_HEADER: u32 = 0x0A0D_0D0A;
 const INTERFACE_DESCRIPTION: u32 = 1;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bifrost::control::{Filter, Question, WordError};
+use crate::control::{Filter, Question, WordError};
 use clap::{Args as Arguments, Parser, Subcommand};
 use clap_complete::Shell;
 use ipnet::IpNet;

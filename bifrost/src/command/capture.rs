@@ -7,9 +7,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use bifrost::control::status::CapturedPacket;
-use bifrost::control::{CaptureRequest, Request, Stopper};
-use bifrost::service::Signals;
+use crate::control::status::CapturedPacket;
+use crate::control::{CaptureRequest, Request, Stopper};
+use crate::service::Signals;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::args::{Capture, filter};

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use bifrost::control::Request;
-use bifrost::control::status::Step;
+use crate::control::Request;
+use crate::control::status::Step;
 use serde_json::value::RawValue;
 
 use super::args::Explain;

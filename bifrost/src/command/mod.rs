@@ -15,7 +15,7 @@ mod trace;
 use std::io;
 use std::path::Path;
 
-use bifrost::control::{Client, ClientError, DEFAULT_SOCKET, WordError};
+use crate::control::{Client, ClientError, DEFAULT_SOCKET, WordError};
 
 use args::{Args, Command};
 

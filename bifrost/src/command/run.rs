@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bifrost::service::{Notify, Signals, init_log};
+use crate::service::{Notify, Signals, init_log};
 use config::{Level, PortRule, Router};
 
 use super::Failure;

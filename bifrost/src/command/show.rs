@@ -2,9 +2,9 @@
 
 use std::io::{BufWriter, Write, stdout};
 
-use bifrost::control::status::*;
-use bifrost::control::{Client, Request, RouteQuery};
-use bifrost::screen::units::{self, count};
+use crate::control::status::*;
+use crate::control::{Client, Request, RouteQuery};
+use crate::screen::units::{self, count};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;

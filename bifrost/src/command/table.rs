@@ -62,7 +62,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bifrost::screen::units::count;
+    use crate::screen::units::count;
 
     #[test]
     fn columns_stand_under_their_headings() {

@@ -5,10 +5,10 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bifrost::control::status::Snapshot;
-use bifrost::control::{Client, ClientError, Request};
-use bifrost::screen::{Key, Terminal, View, draw, line};
-use bifrost::service::Signals;
+use crate::control::status::Snapshot;
+use crate::control::{Client, ClientError, Request};
+use crate::screen::{Key, Terminal, View, draw, line};
+use crate::service::Signals;
 
 use super::args::Top;
 use super::{Failure, PATIENCE};

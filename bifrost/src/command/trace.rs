@@ -4,8 +4,8 @@ use std::io::{Write, stdout};
 use std::path::Path;
 use std::time::Duration;
 
-use bifrost::control::status::TraceStep;
-use bifrost::control::{Request, TraceRequest};
+use crate::control::status::TraceStep;
+use crate::control::{Request, TraceRequest};
 use serde_json::value::RawValue;
 
 use super::args::{Trace, filter};

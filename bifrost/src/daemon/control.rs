@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use bifrost::service::{Notify, Signal, Signals};
+use crate::service::{Notify, Signal, Signals};
 use config::Router;
 use fib::Tables;
 use mirror::Mirror;

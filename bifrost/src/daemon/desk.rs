@@ -3,8 +3,8 @@
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use bifrost::control::status::*;
-use bifrost::control::{Answer, CaptureRequest, Feed, Question, RouteQuery, TraceRequest};
+use crate::control::status::*;
+use crate::control::{Answer, CaptureRequest, Feed, Question, RouteQuery, TraceRequest};
 
 use super::control::{Control, Door};
 

@@ -6,8 +6,8 @@
 
 use std::net::IpAddr;
 
-use bifrost::control::Question;
-use bifrost::control::status::Step;
+use crate::control::Question;
+use crate::control::status::Step;
 use fib::{AdjacencyId, HopKind, NextHopId, PortId};
 use plane::rehearsal::{Event, What};
 use port::{DriverCounters, Lane};

@@ -27,9 +27,9 @@ mod watch;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bifrost::control::{Access, Answer, Server};
-use bifrost::metrics::Metrics;
-use bifrost::service::{Notify, Signals};
+use crate::control::{Access, Answer, Server};
+use crate::metrics::Metrics;
+use crate::service::{Notify, Signals};
 use config::{Machine, Router};
 use fib::Tables;
 use mirror::Mirror;
@@ -71,7 +71,7 @@ pub enum DaemonError {
     Mirror(#[from] mirror::MirrorError),
     /// The control socket.
     #[error(transparent)]
-    Server(#[from] bifrost::control::ServerError),
+    Server(#[from] crate::control::ServerError),
     /// The metrics' address.
     #[error("cannot serve metrics on {listen}: {error}")]
     Metrics {

@@ -1,7 +1,7 @@
 //! What the control thread says of routes, neighbours and the mirror.
 
-use bifrost::control::RouteQuery;
-use bifrost::control::status::*;
+use crate::control::RouteQuery;
+use crate::control::status::*;
 use mirror::model::Table;
 use mirror::show::{NeighbourLine, RouteFilter, RouteLine, Way};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bifrost::control::status::{Lane as LaneName, *};
+use crate::control::status::{Lane as LaneName, *};
 use plane::meter::State;
 use port::driver::Count;
 use port::{DriverCounters, Lane};

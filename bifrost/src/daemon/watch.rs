@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bifrost::control::status::{CapturedPacket, TraceStep};
-use bifrost::control::{CaptureRequest, Facts, Feed, FeedSender, Filter, TraceRequest, feed};
+use crate::control::status::{CapturedPacket, TraceStep};
+use crate::control::{CaptureRequest, Facts, Feed, FeedSender, Filter, TraceRequest, feed};
 use fib::PortId;
 use graph::{Batch, Description, NodeId, Observer};
 use plane::Plane;

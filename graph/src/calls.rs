@@ -4,6 +4,7 @@
 //! graph's own. Every element has `name`, `class`, `config`, `ports`, `handlers`, and while it has a task `scheduled`,
 //! `tickets` and `home_thread`; the element's own come first when they have the same name.
 
+use crate::arguments::{Argument, Names, Scope};
 use crate::{Context, Description, Flow, Graph, Handler, HandlerError, Node, NodeId, Sinks};
 
 /// The handlers of every element.
@@ -32,8 +33,8 @@ pub struct About {
     pub requirements: String,
     /// The classes known, one a line.
     pub classes: String,
-    /// Whether `hotconfig` may be written.
-    pub hot: bool,
+    /// What its addresses and ports are called.
+    pub names: Names,
 }
 
 impl Graph {
@@ -104,6 +105,15 @@ impl Context<'_> {
                 .unwrap_or_else(|| Err(self.busy(node))),
             None => self.write_every(node, &handler, value),
         }
+    }
+
+    /// Reads a text that was written to a handler of this element as an argument in its configuration is read, with the
+    /// names that it sees.
+    ///
+    /// # Errors
+    /// What is wrong with the text, in Click's words.
+    pub fn argument<T: Argument>(&self, text: &str) -> Result<T, HandlerError> {
+        T::parse(text, &Scope::new(&self.wiring.about.names, self.name())).map_err(HandlerError::refused)
     }
 
     /// The handlers of an element seen from this one, or with an empty name of the graph itself.
@@ -188,7 +198,7 @@ impl Context<'_> {
     }
 
     fn offers(&self, global: &str) -> bool {
-        global != "hotconfig" || self.wiring.about.hot
+        global != "hotconfig" || self.machine.compile.is_some()
     }
 
     fn read_global(&mut self, path: &str) -> Result<String, HandlerError> {
@@ -207,7 +217,7 @@ impl Context<'_> {
             "requirements" => about.requirements.clone(),
             "handlers" => listing(&self.handlers("")?),
             "stop" => return Err(HandlerError::WriteOnly(handler.to_owned())),
-            "hotconfig" if about.hot => return Err(HandlerError::WriteOnly(handler.to_owned())),
+            "hotconfig" if self.offers("hotconfig") => return Err(HandlerError::WriteOnly(handler.to_owned())),
             _ => return Err(HandlerError::unknown(handler)),
         })
     }
@@ -215,11 +225,20 @@ impl Context<'_> {
     fn write_global(&mut self, path: &str, value: &str) -> Result<(), HandlerError> {
         match path.trim_start_matches('.') {
             "stop" => self.stop(),
-            "hotconfig" if self.wiring.about.hot => self.machine.hot = Some(value.to_owned()),
+            "hotconfig" if self.machine.compile.is_some() => self.reconfigure(value)?,
             handler if GLOBAL.iter().any(|global| global.0 == handler) => {
                 return Err(HandlerError::ReadOnly(handler.to_owned()));
             }
             handler => return Err(HandlerError::unknown(handler)),
+        }
+        Ok(())
+    }
+}
+
+impl Context<'_> {
+    fn reconfigure(&mut self, text: &str) -> Result<(), HandlerError> {
+        if let Some(compile) = &mut self.machine.compile {
+            self.machine.next = Some(Box::new(compile(text).map_err(HandlerError::Refused)?));
         }
         Ok(())
     }

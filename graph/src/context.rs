@@ -275,6 +275,21 @@ impl Context<'_> {
         self.machine.schedule.unwatch(self.node, fd);
     }
 
+    /// Calls [`Element::signal`] whenever the process is sent this signal, instead of what the signal does otherwise, until
+    /// [`Context::release_signal`]. Only a graph that a [`Driver`](crate::Driver) runs is told.
+    pub fn catch_signal(&mut self, signal: i32) {
+        crate::driver::block(signal, true);
+        self.machine.schedule.catch_signal(self.node, signal);
+    }
+
+    /// Ends [`Context::catch_signal`]: the signal does what it does otherwise, unless another element wants it.
+    pub fn release_signal(&mut self, signal: i32) {
+        self.machine.schedule.release_signal(self.node, signal);
+        if self.machine.schedule.signals().iter().all(|(caught, _)| *caught != signal) {
+            crate::driver::block(signal, false);
+        }
+    }
+
     /// Asks the program to stop.
     pub fn stop(&mut self) {
         self.machine.stops += 1;

@@ -70,6 +70,9 @@ pub trait Element: Any + Send {
         None
     }
 
+    /// The process was sent a signal that this element asked for by [`Context::catch_signal`]; it is still asked for.
+    fn signal(&mut self, _signal: i32, _cx: &mut Context<'_>) {}
+
     /// Somebody asked the program to stop ([`Context::stop`]). An element that directs the run (Script, DriverManager)
     /// returns true when it wants to go on.
     fn stopped(&mut self, _cx: &mut Context<'_>) -> bool {

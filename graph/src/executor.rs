@@ -27,6 +27,9 @@ pub const SWEEPS: usize = 16;
 /// Elements that one packet, and what becomes of it, may enter before it is held to be circling.
 const HOPS: usize = 1 << 20;
 
+/// Makes a graph, which has not begun to work, of a configuration's text; else everything that is wrong with it.
+pub type Compile = Box<dyn FnMut(&str) -> Result<Graph, String> + Send>;
+
 /// How a graph is run.
 #[derive(Clone, Debug)]
 pub struct Manner {
@@ -79,8 +82,9 @@ pub(crate) struct Machine {
     pub(crate) clock: Clock,
     /// How often the program was asked to stop.
     pub(crate) stops: u32,
-    /// A configuration to change to.
-    pub(crate) hot: Option<String>,
+    /// What makes a graph of what is written to the `hotconfig` handler, and the graph to change to.
+    pub(crate) compile: Option<Compile>,
+    pub(crate) next: Option<Box<Graph>>,
     /// Packets moved: pulled from a queue or given out by a source. To see whether anything happens.
     pub(crate) moved: u64,
     /// Cycles spent in elements that the present one pulled from.
@@ -103,7 +107,8 @@ impl Graph {
                 observer: None,
                 clock: manner.clock,
                 stops: 0,
-                hot: None,
+                compile: None,
+                next: None,
                 moved: 0,
                 nested: 0,
                 spare: (0..8).map(|_| Batch::new()).collect(),
@@ -213,6 +218,18 @@ impl Graph {
         }
     }
 
+    /// Tells the elements that want it of a signal; whether there were any.
+    pub fn signal(&mut self, signal: i32, sinks: &mut Sinks) -> bool {
+        self.machine.clock.forget();
+        let caught = self.machine.schedule.signals().iter().filter(|(caught, _)| *caught == signal);
+        let nodes: Vec<NodeId> = caught.map(|(_, node)| *node).collect();
+        for node in &nodes {
+            self.with(*node, sinks, |element, cx| element.signal(signal, cx));
+            self.settle(sinks);
+        }
+        !nodes.is_empty()
+    }
+
     /// The file descriptors that elements watch.
     pub fn watched(&self) -> impl Iterator<Item = std::os::fd::RawFd> + '_ {
         self.machine.schedule.watched().iter().map(|(fd, _)| *fd)
@@ -239,6 +256,12 @@ impl Graph {
         self.machine.clock.is_simulated()
     }
 
+    /// Whether there are tasks or timers, so that [`Graph::work`] must be called.
+    #[inline]
+    pub fn wants_turns(&self) -> bool {
+        self.machine.schedule.wants_turns()
+    }
+
     /// How many tasks want a turn.
     pub fn scheduled(&self) -> usize {
         self.machine.schedule.scheduled()
@@ -260,9 +283,34 @@ impl Graph {
         false
     }
 
-    /// The configuration that was written to the `hotconfig` handler, once.
-    pub fn take_hot_configuration(&mut self) -> Option<String> {
-        self.machine.hot.take()
+    /// Ends the run for certain: an element that directs it has its last steps, up to `steps` of them.
+    pub fn finish(&mut self, steps: usize, sinks: &mut Sinks) {
+        for _ in 0..steps {
+            self.machine.stops = 1;
+            if self.stopping(sinks) {
+                break;
+            }
+        }
+    }
+
+    /// Signals that elements want.
+    pub(crate) fn caught_signals(&self) -> impl Iterator<Item = i32> + '_ {
+        self.machine.schedule.signals().iter().map(|(signal, _)| *signal)
+    }
+
+    /// Opens the `hotconfig` handler: what is written to it is made a graph by `compile`, whose error goes to the writer.
+    pub fn allow_hot_configuration(&mut self, compile: Compile) {
+        self.machine.compile = Some(compile);
+    }
+
+    /// The graph that was made of what was written to the `hotconfig` handler, once.
+    pub fn take_next(&mut self) -> Option<Graph> {
+        self.machine.next.take().map(|next| *next)
+    }
+
+    /// Says a line where the elements say theirs.
+    pub fn say(&mut self, line: &str) {
+        (self.machine.voice)(line);
     }
 
     /// Lines that elements say (Print, Message, errors while running) go to `voice`, without the newline; otherwise to

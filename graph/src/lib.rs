@@ -10,6 +10,7 @@
 //! | [`context`] | what an element may do with a packet: emit, drop, transmit, punt |
 //! | [`builder`] | naming and connecting elements, and the checks before a graph runs |
 //! | [`executor`] | running a batch through the graph |
+//! | [`driver`] | running a graph until it is asked to stop |
 //! | [`sinks`] | where packets end up that leave the graph |
 //! | [`counters`] | what passed, what was dropped and why, what it cost; readable from any thread |
 //! | [`observer`] | following packets, for trace and capture |
@@ -29,6 +30,7 @@ pub mod context;
 pub mod counters;
 pub mod description;
 pub mod drawing;
+pub mod driver;
 pub mod element;
 pub mod executor;
 mod fabric;
@@ -37,9 +39,9 @@ pub mod language;
 mod markup;
 pub mod observer;
 mod processing;
-// pub mod program;
-mod room;
+pub mod program;
 pub mod reference;
+mod room;
 mod schedule;
 pub mod sinks;
 mod swap;
@@ -53,9 +55,10 @@ pub use builder::{GraphBuilder, GraphError, NodeId};
 pub use context::Context;
 pub use counters::{GraphCounters, NodeCounters};
 pub use description::{Description, Edge, Flow, Node};
+pub use driver::Driver;
 pub use element::Element;
-pub use executor::{Graph, Manner, cycles};
+pub use executor::{Compile, Graph, Manner, cycles};
 pub use handler::{Handler, HandlerError};
 pub use observer::Observer;
-// pub use program::{Program, Refusal};
+pub use program::{Program, Refusal};
 pub use sinks::Sinks;

@@ -72,15 +72,10 @@ impl Program {
             flat: language::unparse(&flat),
             requirements: flat.requirements.iter().map(|(kind, what)| format!("{kind} {what}\n")).collect(),
             classes: registry.classes().map(|class| format!("{}\n", class.name)).collect(),
-            hot: false,
+            names: names.clone(),
         };
         let classes = found.into_iter().flatten().collect();
         Ok(Program { texts, flat, classes, ports, names, about, warnings: report })
-    }
-
-    /// Allows the `hotconfig` handler to be written.
-    pub fn allow_hot_configuration(&mut self, allow: bool) {
-        self.about.hot = allow;
     }
 
     /// What is odd but not wrong, ready to be shown; empty when nothing is.

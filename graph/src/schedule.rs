@@ -47,6 +47,8 @@ pub(crate) struct Schedule {
     /// When somebody wants tasks to be run again though they were idle.
     wake: Option<u64>,
     watched: Vec<(RawFd, NodeId)>,
+    /// Signals that elements want.
+    signals: Vec<(i32, NodeId)>,
 }
 
 impl Schedule {
@@ -94,6 +96,12 @@ impl Schedule {
         if let Some(task) = self.tasks.get_mut(node.0) {
             task.tickets = tickets.clamp(1, MOST_TICKETS);
         }
+    }
+
+    /// Whether there are tasks or timers.
+    #[inline]
+    pub(crate) fn wants_turns(&self) -> bool {
+        self.scheduled > 0 || !self.timers.is_empty()
     }
 
     /// How many tasks are scheduled.
@@ -173,6 +181,20 @@ impl Schedule {
         &self.watched
     }
 
+    pub(crate) fn catch_signal(&mut self, node: NodeId, signal: i32) {
+        if !self.signals.contains(&(signal, node)) {
+            self.signals.push((signal, node));
+        }
+    }
+
+    pub(crate) fn release_signal(&mut self, node: NodeId, signal: i32) {
+        self.signals.retain(|caught| *caught != (signal, node));
+    }
+
+    pub(crate) fn signals(&self) -> &[(i32, NodeId)] {
+        &self.signals
+    }
+
     /// Takes over the turns of an element that moves here from another graph.
     pub(crate) fn inherit(&mut self, node: NodeId, from: &Schedule, old: NodeId) {
         self.set_tickets(node, from.tickets(old));
@@ -187,6 +209,11 @@ impl Schedule {
         for (fd, owner) in &from.watched {
             if *owner == old {
                 self.watch(node, *fd);
+            }
+        }
+        for (signal, owner) in &from.signals {
+            if *owner == old {
+                self.catch_signal(node, *signal);
             }
         }
     }

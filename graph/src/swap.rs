@@ -25,44 +25,40 @@ impl Graph {
         }
     }
 
-    /// Takes the place of `old`: this graph was made ([`Program::instantiate`](crate::Program::instantiate)) but not started.
-    /// When an element cannot begin, `old` comes back as it was, with the reasons.
-    pub fn replace(
-        mut self,
-        mut old: Graph,
-        sinks: &mut Sinks,
-    ) -> Result<Graph, (Graph, Vec<(NodeId, String)>)> {
-        let pairs = self.pairs(&old);
+    /// Gives its place to `new`, which was made ([`Program::instantiate`](crate::Program::instantiate)) but not started. When an
+    /// element of it cannot begin, all stays as it was, and the reasons come back, by nodes of `new`.
+    pub fn change_to(&mut self, mut new: Graph, sinks: &mut Sinks) -> Result<(), Vec<(NodeId, String)>> {
+        let pairs = new.pairs(self);
         let mut refused = Vec::new();
-        for node in 0..self.machine.elements.len() {
+        for node in 0..new.machine.elements.len() {
             if !pairs.iter().any(|pair| pair.new.0 == node && pair.same) {
-                refused.extend(self.initialize(NodeId(node), sinks));
+                refused.extend(new.initialize(NodeId(node), sinks));
             }
         }
         if !refused.is_empty() {
-            return Err((old, refused));
+            return Err(refused);
         }
         for pair in pairs {
-            let Some(element) = old.machine.elements.get_mut(pair.old.0).and_then(Option::take) else {
-                continue;
-            };
-            if let (Some(own), Some(before)) = (self.counters.node(pair.new), old.counters.node(pair.old)) {
+            let Some(element) = self.machine.elements.get_mut(pair.old.0).and_then(Option::take) else { continue };
+            if let (Some(own), Some(before)) = (new.counters.node(pair.new), self.counters.node(pair.old)) {
                 own.inherit(before);
             }
             if pair.same {
-                self.machine.schedule.inherit(pair.new, &old.machine.schedule, pair.old);
-                if old.machine.rooms.is_waiting(pair.old) {
-                    self.machine.schedule.schedule(pair.new);
+                new.machine.schedule.inherit(pair.new, &self.machine.schedule, pair.old);
+                if self.machine.rooms.is_waiting(pair.old) {
+                    new.machine.schedule.schedule(pair.new);
                 }
-                self.machine.elements[pair.new.0] = Some(element);
+                new.machine.elements[pair.new.0] = Some(element);
             } else {
-                self.take_over(pair.new, element);
+                new.take_over(pair.new, element);
             }
         }
-        self.machine.clock = old.machine.clock.clone();
-        std::mem::swap(&mut self.machine.voice, &mut old.machine.voice);
-        self.counters.measure(old.counters.measuring());
-        Ok(self)
+        new.machine.clock = self.machine.clock.clone();
+        std::mem::swap(&mut new.machine.voice, &mut self.machine.voice);
+        new.machine.compile = self.machine.compile.take();
+        new.counters.measure(self.counters.measuring());
+        *self = new;
+        Ok(())
     }
 
     fn take_over(&mut self, node: NodeId, old: Box<dyn Element>) {

@@ -9,6 +9,7 @@
 //! | [`driver`] | the programs in the driver (`bpf/`): load, attach, feed and read them |
 //! | [`inject`] | how a worker hands a packet to Linux |
 //! | [`device`] | facts about interfaces |
+//! | [`wait`] | sleeping until a file descriptor is readable |
 //! | [`traffic`] | load for benches, made and counted in the kernel |
 
 pub mod annotations;
@@ -22,6 +23,7 @@ pub mod packet;
 pub mod pool;
 pub mod queue;
 pub mod traffic;
+mod wait;
 pub mod xsk;
 
 pub use annotations::{ANNOTATION_BYTES, Annotations, PAINT, PacketType};
@@ -32,4 +34,5 @@ pub use memory::{HugePages, Memory, MemoryError};
 pub use packet::{CHUNK, HEADROOM, MAX_SEGMENTS, Packet};
 pub use pool::Pool;
 pub use queue::{Queue, QueueCounters};
+pub use wait::wait;
 pub use xsk::{BusyPoll, Xsk, XskError, XskMode, XskOptions, ZeroCopy};

@@ -1,6 +1,6 @@
 //! What an argument may be, and the texts among them.
 
-use super::Scope;
+use super::{Names, Scope};
 use crate::language::{first_word, unquote};
 
 /// A type that an argument is read as.
@@ -8,6 +8,18 @@ pub trait Argument: Sized {
     /// Reads one argument as the user wrote it, quotes and all. The error says what is wrong with it, in Click's words,
     /// without saying which argument it is.
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Self, String>;
+}
+
+/// Reads a text that is in no configuration, such as what is written to a handler: space around it doesn't matter, and
+/// names that a configuration defines are not known.
+///
+/// # Errors
+/// What is wrong with it, in Click's words.
+pub fn read<T: Argument>(text: &str) -> Result<T, String> {
+    T::parse(
+        text.trim_matches(|character| matches!(character, ' ' | '\t'..='\r')),
+        &Scope::new(&Names::new(), ""),
+    )
 }
 
 /// Click's words for a text that is none of what is asked for.
@@ -136,17 +148,13 @@ impl Argument for HandlerName {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::Names;
     use crate::arguments::unparse::quoted;
     use proptest::prelude::*;
-
-    fn read<T: Argument>(text: &str) -> Result<T, String> {
-        T::parse(text, &Scope::new(&Names::new(), ""))
-    }
 
     #[test]
     fn booleans() {
         assert_eq!(read("true"), Ok(true));
+        assert_eq!(read(" true\n"), Ok(true));
         assert_eq!(read("n"), Ok(false));
         assert_eq!(read::<bool>("TRUE"), Err("parse error".to_owned()));
     }

@@ -34,7 +34,9 @@ pub mod unparse;
 
 pub use address::{AddressOrPrefix4, AddressOrPrefix6, Port, Prefix4, Prefix6, TcpPort, UdpPort};
 pub use annotation::{Anno, AnnoByte, AnnoShort, AnnoWord, AnyAnno, offset};
-pub use argument::{Argument, Bytes, ElementName, Filename, HandlerName, Keyword, Raw, Word, parse_error};
+pub use argument::{
+    Argument, Bytes, ElementName, Filename, HandlerName, Keyword, Raw, Word, parse_error, read,
+};
 pub use built_in::{PROTOCOL_PAYLOAD, PROTOCOL_TCP_OR_UDP, PROTOCOL_TRANSPORT};
 pub use names::{Kind, Names, Scope};
 pub use number::{Decimal, Fixed, PortRange, parse_integer};

@@ -41,7 +41,9 @@ pub struct Arguments<'a> {
     configuration: String,
     pieces: Vec<Piece>,
     marks: Vec<Mark>,
-    /// Keywords that were found, by the piece that was read for them.
+    /// Keywords that were asked for.
+    asked: Vec<String>,
+    /// Those that were found, by the piece that was read for them.
     found: Vec<(String, usize)>,
     scope: Scope<'a>,
     report: &'a mut Report,
@@ -84,6 +86,7 @@ impl<'a> Arguments<'a> {
             configuration: configuration.to_owned(),
             pieces,
             marks,
+            asked: Vec::new(),
             found: Vec::new(),
             scope,
             report,
@@ -227,9 +230,7 @@ impl<'a> Arguments<'a> {
             let piece = self.pieces[at].clone();
             match self.marks[at] {
                 Mark::Positional => extra = extra.or(Some(piece)),
-                Mark::Keyword(length) => {
-                    self.wrong(&piece, format!("{}: unknown argument", &piece.text[..length]));
-                }
+                Mark::Keyword(length) => self.unknown(&piece, &piece.text[..length]),
                 Mark::TakenByPosition | Mark::TakenByKeyword => {}
             }
         }
@@ -237,6 +238,16 @@ impl<'a> Arguments<'a> {
             self.wrong(&piece, "too many arguments");
         }
         if self.mistakes == 0 { Ok(()) } else { Err(Refused) }
+    }
+
+    fn unknown(&mut self, piece: &Piece, keyword: &str) {
+        self.wrong(piece, format!("{keyword}: unknown argument"));
+        let like = |asked: &&String| strsim::damerau_levenshtein(asked, &keyword.to_uppercase());
+        if let Some(nearest) =
+            self.asked.iter().min_by_key(like).filter(|nearest| like(nearest) <= keyword.len() / 3)
+        {
+            self.report.note(self.span(piece), format!("did you mean '{nearest}'?"));
+        }
     }
 
     fn read<T>(
@@ -273,6 +284,9 @@ impl<'a> Arguments<'a> {
 
     /// The piece for a keyword, and how many of its bytes are in front of the value.
     fn find(&mut self, keyword: &str, way: Way) -> Option<(usize, usize)> {
+        if !self.asked.iter().any(|asked| asked == keyword) {
+            self.asked.push(keyword.to_owned());
+        }
         let position = (self.marks.iter().position(|&mark| mark != Mark::TakenByPosition))
             .filter(|&at| way.positional && self.marks[at] != Mark::TakenByKeyword);
         let mut got = None;
@@ -388,7 +402,11 @@ mod tests {
         bad("x, y", &["LIMIT: invalid number"]);
         bad("x, -1, STOP maybe", &["LIMIT: invalid number", "STOP: parse error"]);
         bad("x, 3, true, 5", &["too many arguments"]);
-        bad("x, LIMT 3, FOO 4", &["LIMT: unknown argument", "FOO: unknown argument"]);
+        bad(
+            "x, LIMT 3, FOO 4",
+            &["LIMT: unknown argument", "did you mean 'LIMIT'?", "FOO: unknown argument"],
+        );
+        bad("x, stop 1", &["stop: unknown argument", "did you mean 'STOP'?"]);
         bad("x, STOP true, 3", &["too many arguments"]);
         bad(", 3", &["DATA: required argument missing"]);
     }

@@ -88,12 +88,8 @@ impl Argument for Bandwidth {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::{Names, unparse};
+    use crate::arguments::{read, unparse};
     use proptest::prelude::*;
-
-    fn read<T: Argument>(text: &str) -> Result<T, String> {
-        T::parse(text, &Scope::new(&Names::new(), ""))
-    }
 
     #[test]
     fn time_has_units() {

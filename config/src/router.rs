@@ -20,6 +20,8 @@ pub struct Router {
     pub tables: Tables,
     /// Limits on what is handed to Linux.
     pub police: Police,
+    /// What stands at the hooks of the graph.
+    pub graph: Graph,
     /// FRR's FPM as a source of routes; absent: netlink only.
     pub fpm: Option<Fpm>,
     /// The comparison of the plane with Linux.
@@ -244,6 +246,27 @@ impl Default for Control {
 pub struct Metrics {
     /// Where Prometheus scrapes (`http://LISTEN/metrics`).
     pub listen: SocketAddr,
+}
+
+/// `[graph]`: the bodies of compound elements in Click's language, with `input` and `output`. Empty: nothing stands there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Graph {
+    /// Before the lookup of the route.
+    pub prerouting: String,
+    /// Between the lookup and the decrement of the TTL.
+    pub forward: String,
+    /// When a frame is ready to leave.
+    pub postrouting: String,
+    /// On the way from a worker to Linux.
+    pub punt: String,
+}
+
+impl Graph {
+    /// The hooks that transit passes and something stands at.
+    pub fn on_transit(&self) -> impl Iterator<Item = &'static str> {
+        let hooks = [("prerouting", &self.prerouting), ("forward", &self.forward), ("postrouting", &self.postrouting)];
+        hooks.into_iter().filter(|(_, body)| !body.trim().is_empty()).map(|(name, _)| name)
+    }
 }
 
 /// `[log]`.

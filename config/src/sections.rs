@@ -77,6 +77,7 @@ fn root_of(page: &mut Page, mut root: Section, machine: &Machine) -> Router {
         memory: root.section(page, "memory", "[memory]").map(|s| memory(page, s)).unwrap_or_default(),
         tables: root.section(page, "tables", "[tables]").map(|s| tables(page, s)).unwrap_or_default(),
         police: root.section(page, "police", "[police]").map(|s| police(page, s)).unwrap_or_default(),
+        graph: root.section(page, "graph", "[graph]").map(|s| graph(page, s)).unwrap_or_default(),
         fpm: root
             .section(page, "fpm", "[fpm]")
             .and_then(|s| listen(page, s, "127.0.0.1:2620"))
@@ -96,6 +97,14 @@ fn root_of(page: &mut Page, mut root: Section, machine: &Machine) -> Router {
         && fpm.listen == metrics.listen
     {
         page.wrong(at, "[metrics] listens where [fpm] does", Hint::expected("another address or port"));
+    }
+    let express = router.ports.iter().find(|rule| rule.lane == LaneChoice::Express);
+    if let (Some(rule), Some(hook), Some(at)) =
+        (express, router.graph.on_transit().next(), root.value("graph").map(Spanned::span))
+    {
+        let name = rule.name.as_str();
+        let message = format!("port {name:?} takes the express lane, which would pass the hook {hook} by");
+        page.wrong(at, message, Hint::expected("lane \"auto\" or \"worker\" where the graph has hooks"));
     }
     root.finish(page);
     router
@@ -352,6 +361,19 @@ fn control(page: &mut Page, mut section: Section) -> Control {
         group: group.map(|found| found.value),
         mode: mode.map_or(default.mode, |found| found.value),
     }
+}
+
+fn graph(page: &mut Page, mut section: Section) -> Graph {
+    const BODY: &str = "elements in Click's language, such as \"input -> Counter -> output\"";
+    let mut body = |key| section.text(page, key, BODY, |text| Ok(text.to_owned())).map(|found| found.value);
+    let graph = Graph {
+        prerouting: body("prerouting").unwrap_or_default(),
+        forward: body("forward").unwrap_or_default(),
+        postrouting: body("postrouting").unwrap_or_default(),
+        punt: body("punt").unwrap_or_default(),
+    };
+    section.finish(page);
+    graph
 }
 
 fn log(page: &mut Page, mut section: Section) -> Log {

@@ -1,4 +1,4 @@
-//! The graph as nodes and edges: for `show graph`, as text in Click's notation and for Graphviz.
+//! The graph as nodes and edges: for `show graph`, as text in Click's notation, and to be [drawn](crate::drawing).
 
 use std::fmt;
 
@@ -79,31 +79,6 @@ impl Description {
         let name = self.nodes.get(edge.from.0).and_then(|node| node.output_names.get(edge.output));
         name.map_or_else(|| edge.output.to_string(), |name| (*name).to_owned())
     }
-
-    /// The graph in Graphviz's language. `label` adds lines to a node, such as its rates.
-    pub fn dot(&self, label: impl Fn(&Node) -> String) -> String {
-        let mut text = String::from("digraph bifrost {\n  node [shape=box, fontname=\"monospace\"];\n");
-        for node in &self.nodes {
-            let extra = label(node);
-            let line = if extra.is_empty() { String::new() } else { format!("\\n{}", escape(&extra)) };
-            text += &format!(
-                "  \"{}\" [label=\"{} :: {}{line}\"];\n",
-                escape(&node.name),
-                escape(&node.name),
-                node.class
-            );
-        }
-        for edge in &self.edges {
-            let (from, to) = (&self.nodes[edge.from.0].name, &self.nodes[edge.to.0].name);
-            let name = self.output_name(edge);
-            text += &format!("  \"{}\" -> \"{}\" [label=\"{name}\"];\n", escape(from), escape(to));
-        }
-        text + "}\n"
-    }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// Declarations, then connections, in Click's notation.

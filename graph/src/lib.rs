@@ -14,7 +14,7 @@
 //! | [`sinks`] | where packets end up that leave the graph |
 //! | [`counters`] | what passed, what was dropped and why, what it cost; readable from any thread |
 //! | [`observer`] | following packets, for trace and capture |
-//! | [`description`] | the graph as nodes and edges, as text and for Graphviz |
+//! | [`description`] | the graph as nodes and edges, and as text |
 //! | [`drawing`] | a graph as a picture, for Graphviz and as SVG |
 //! | [`reference`] | the elements' documentation, for the terminal and as HTML |
 //! | [`bench`] | the cost of the framework itself |

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use fib::PortId;
+use graph::drawing::{self, Picture};
 use graph::{Batch, Context, Element, GraphBuilder, NodeId, Observer, Sinks};
 use port::{Packet, Pool};
 use wire::{Class, Reason};
@@ -159,7 +160,6 @@ fn the_description_reads_as_click_and_draws() {
         "{text}"
     );
     assert!(text.contains("first[1] -> [1]second;  // other"));
-    let dot = description.dot(|node| format!("{} pps", node.id.0));
-    assert!(dot.contains("\"first\" [label=\"first :: ByFirstByte\\n0 pps\"]"), "{dot}");
-    assert!(dot.contains("\"first\" -> \"second\" [label=\"other\"]"));
+    let dot = drawing::dot(&Picture::from(&*description));
+    assert!(dot.contains("\"first\":o1:s -> \"second\":i1:n [label=\"other\"];"), "{dot}");
 }

@@ -1,22 +1,25 @@
 //! A graph as a picture: for Graphviz, and as an SVG that needs no other program.
 //!
-//! A [`Picture`] is what is to be drawn and nothing more: it knows no elements and no counters, so that whatever has
-//! boxes with ports can be drawn. The notation is Click's. Packets flow downwards; inputs are triangles at the upper
+//! A [`Picture`] is what is to be drawn and nothing more, so that whatever has boxes with ports can be drawn. It is made
+//! from a [`Description`](crate::Description), and [`Figures`] are written into it. The notation is Click's. Packets flow downwards; inputs are triangles at the upper
 //! edge of a box, outputs are squares at the lower one; filled for push, open for pull, with a second outline where
 //! the element is agnostic.
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `depict` | from a description to a picture with figures |
 //! | [`dot`](fn@dot) | the text for Graphviz |
 //! | [`svg`](fn@svg) | the drawing |
 //! | `sketch` | what is written in a box, and how large that makes it |
 //! | `layout` | where boxes and lines go |
 
+mod depict;
 mod dot;
 mod layout;
 mod sketch;
 mod svg;
 
+pub use depict::Figures;
 pub use dot::dot;
 pub use svg::svg;
 

@@ -102,7 +102,7 @@ impl Writer {
         self.words(words, indent, "");
     }
 
-    /// Wraps words. The first line begins with `mark`, which hangs in front of the indentation.
+    /// Wraps words. Bold words beside each other become one bold piece. The first line begins with `mark`, which hangs in front of the indentation.
     fn words(&mut self, mut words: Words, indent: usize, mark: &str) {
         words.end();
         let (mut column, mut line) = (0, String::new());
@@ -110,7 +110,7 @@ impl Writer {
         let mut begin = format!("{:>indent$}", mark);
         for (word, length) in words.done {
             if column > 0 && indent + column + 1 + length > self.width {
-                self.text += &format!("{begin}{line}\n");
+                self.text += &format!("{begin}{}\n", line.replace("\x1b[0m \x1b[1m", " "));
                 (column, line) = (0, String::new());
                 begin.clone_from(&margin);
             }
@@ -122,7 +122,7 @@ impl Writer {
             column += length;
         }
         if column > 0 || !mark.is_empty() {
-            self.text += format!("{begin}{line}").trim_end();
+            self.text += format!("{begin}{}", line.replace("\x1b[0m \x1b[1m", " ")).trim_end();
             self.text.push('\n');
         }
     }
@@ -130,7 +130,7 @@ impl Writer {
     fn markdown(&mut self, text: &str, indent: usize) {
         let (mut words, mut indent, mut mark) = (Words::default(), indent, String::new());
         let (mut lists, mut in_code, mut strong, mut first) = (Vec::<Option<u64>>::new(), false, false, true);
-        for event in markdown(text, |_| None) {
+        for event in markdown(text, |_| Some(String::new())) {
             match event {
                 Event::Start(Tag::Paragraph | Tag::CodeBlock(_) | Tag::List(_) | Tag::Heading { .. }) => {
                     if let Event::Start(Tag::List(number)) = &event {
@@ -167,8 +167,8 @@ impl Writer {
                 Event::End(TagEnd::Paragraph | TagEnd::Heading(_)) => {
                     self.words(std::mem::take(&mut words), indent, &std::mem::take(&mut mark));
                 }
-                Event::Start(Tag::Strong) => strong = true,
-                Event::End(TagEnd::Strong) => strong = false,
+                Event::Start(Tag::Strong | Tag::Link { .. }) => strong = true,
+                Event::End(TagEnd::Strong | TagEnd::Link) => strong = false,
                 Event::Text(code) if in_code => {
                     for line in code.lines() {
                         self.text += format!("{:1$}{line}", "", indent + INDENT).trim_end();
@@ -222,7 +222,7 @@ USAGE
     1 input, 1 output; agnostic
 
 DESCRIPTION
-    Marks packets so that [CheckPaint] knows them
+    Marks packets so that CheckPaint knows them
     again and again.
 
     Outputs
@@ -258,6 +258,9 @@ SEE ALSO
     fn bold_type_changes_no_line() {
         let bold = text(&page(), 50, true);
         assert!(bold.contains("\x1b[1mNAME\x1b[0m\n    \x1b[1mPaint\x1b[0m: sets"));
+        assert!(
+            bold.contains("that \x1b[1mCheckPaint\x1b[0m knows them\n    \x1b[1magain and again\x1b[0m.")
+        );
         assert_eq!(bold.replace("\x1b[1m", "").replace("\x1b[0m", ""), text(&page(), 50, false));
     }
 

@@ -1,0 +1,68 @@
+//! SetVLANAnno: notes in packets which VLAN tag they are to get.
+//!
+//! Group: ethernet
+//! Usage: `SetVLANAnno([VLAN_TCI, VLAN_PCP, VLAN_ID])`
+//! Ports: 1 input, 1 output; agnostic
+//!
+//! Sets the VLAN annotation, which [VLANEncap] and [EtherVLANEncap] follow when they are told `ANNO`.
+//!
+//! - `VLAN_TCI` (number to 0xffff): the whole tag
+//! - `VLAN_PCP` (0 to 7): the priority; default 0
+//! - `VLAN_ID` (number to 0xfff): the VLAN's number, where `VLAN_TCI` is not given
+//!
+//! Handlers:
+//! - `vlan_tci` (read, write): the annotation that is set
+//!
+//! See also: [VLANEncap], [EtherVLANEncap]
+
+use graph::arguments::{Arguments, Refused};
+use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
+
+use super::vlan_tag::{annotate, plain, within};
+
+pub const CLASS: Class = Class {
+    name: "SetVLANAnno",
+    ports: "1/1",
+    processing: Class::AGNOSTIC,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("set_vlan_anno.rs"),
+    make,
+};
+
+struct SetVlanAnno(u16);
+
+fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>, Refused> {
+    let tci = args.optional_with("VLAN_TCI", |text, _| within(text, 0, 0xffff));
+    let tci = plain(args, tci);
+    args.finish()?;
+    Ok(Box::new(SetVlanAnno(tci)))
+}
+
+impl Element for SetVlanAnno {
+    fn class(&self) -> &'static str {
+        CLASS.name
+    }
+
+    fn act(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        batch.packets_mut().iter_mut().for_each(|packet| annotate(packet, self.0));
+    }
+
+    fn handlers(&self) -> Vec<Handler> {
+        vec![Handler::read_write("vlan_tci")]
+    }
+
+    fn read(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
+        match handler {
+            "vlan_tci" => Ok(self.0.to_string()),
+            _ => Err(HandlerError::unknown(handler)),
+        }
+    }
+
+    fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
+        match handler {
+            "vlan_tci" => self.0 = cx.argument(value)?,
+            _ => return Err(HandlerError::unknown(handler)),
+        }
+        Ok(())
+    }
+}

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    bifrost::program::main()
+    bifrost::program::main(&[])
 }

@@ -1,18 +1,40 @@
 //! The program: what its command line says is done, and how it ends.
 //!
-//! Exit codes: 0 done, 1 failed (the reason is on standard error), 2 the command line makes no sense.
+//! A crate with elements of its own links this library and calls [`main`] with their classes; then its program is Bifrost
+//! with these elements. The program `bifrost` itself adds none.
+//!
+//! Exit codes: 0 done, 1 failed (the reason is on standard error), 2 the command line makes no sense. Those of `click` are
+//! Click's.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::command::{self, Failure, args::Args};
 
-/// Runs the program.
-pub fn main() -> ExitCode {
-    let args = Args::parse();
-    match command::execute(args) {
-        Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+/// Runs the program. `extra` are classes of elements beside those of the library.
+pub fn main(extra: &[&'static graph::Class]) -> ExitCode {
+    let (words, is_click) = words(std::env::args_os());
+    let args = match Args::try_parse_from(words) {
+        Ok(args) => args,
+        Err(error) => {
+            let code = if !error.use_stderr() {
+                0
+            } else if is_click {
+                1
+            } else {
+                2
+            };
+            // Nobody is left to be told that nobody listens.
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    match command::execute(args, extra) {
+        Ok(code) => code,
+        Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => {
             eprintln!("bifrost: {message}");
             ExitCode::from(2)
@@ -21,5 +43,29 @@ pub fn main() -> ExitCode {
             eprintln!("bifrost: {failure}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// The words of the command line, and whether they are Click's: called by the name `click`, the program is its command
+/// `click`.
+fn words(line: impl Iterator<Item = OsString>) -> (Vec<OsString>, bool) {
+    let mut words: Vec<OsString> = line.collect();
+    let called = words.first().is_some_and(|name| Path::new(name).file_name() == Some("click".as_ref()));
+    if called {
+        words.insert(1, "click".into());
+    }
+    let is_click = words.get(1).is_some_and(|command| command == "click");
+    (words, is_click)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn called_click_it_is_click() {
+        let words = |line: &str| words(line.split(' ').map(OsString::from));
+        assert_eq!(words("/usr/bin/click -q f").0, ["/usr/bin/click", "click", "-q", "f"]);
+        assert!(words("click").1 && words("bifrost click x").1 && !words("bifrost show").1);
     }
 }

@@ -7,6 +7,8 @@ use clap::{Args as Arguments, Parser, Subcommand};
 use clap_complete::Shell;
 use ipnet::IpNet;
 
+use super::click::Click;
+
 /// A router for Linux.
 ///
 /// Linux is the control plane: interfaces, addresses, neighbours and routing daemons stay where you know
@@ -37,6 +39,15 @@ pub enum Command {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
+    /// Have the running daemon read its configuration file again
+    ///
+    /// [[port]], [police] and [graph] take effect at once. When anything in the file is wrong, all stays as it is and you
+    /// are told what.
+    Reload,
+    /// Read a handler of an element in the running graph, such as `forward4/counter.count`
+    Read(Read),
+    /// Write a handler of an element in the running graph, on every worker
+    Write(Write),
     /// Show what the running daemon knows
     #[command(subcommand)]
     Show(Show),
@@ -60,6 +71,10 @@ pub enum Command {
     /// The filter is that of `trace`. With `-w -` the file goes to standard output:
     /// `bifrost capture 'tcp 179' -w - | tshark -r -`.
     Capture(Capture),
+    /// Run a configuration in Click's language, as Click's user-level driver does
+    ///
+    /// Its options are Click's. The program does the same when it is called by the name `click`.
+    Click(Click),
     /// Print a shell's completions
     Completions {
         /// The shell
@@ -87,6 +102,25 @@ pub struct Run {
     pub ports: Vec<config::Pattern>,
 }
 
+/// `read`.
+#[derive(Debug, Arguments)]
+pub struct Read {
+    /// The element, a dot, and its handler; `ELEMENT.handlers` lists them, `list` the elements
+    #[arg(value_name = "ELEMENT.HANDLER")]
+    pub handler: String,
+}
+
+/// `write`.
+#[derive(Debug, Arguments)]
+pub struct Write {
+    /// The element, a dot, and its handler
+    #[arg(value_name = "ELEMENT.HANDLER")]
+    pub handler: String,
+    /// What to write
+    #[arg(value_name = "VALUE", num_args = 0..)]
+    pub value: Vec<String>,
+}
+
 /// `show`.
 #[derive(Debug, Subcommand)]
 pub enum Show {
@@ -112,9 +146,12 @@ pub enum Show {
     Workers(Output),
     /// The graph of elements, with packets, cost and drops of each
     Graph {
-        /// As a drawing for Graphviz: `bifrost show graph --dot | dot -Tsvg`
+        /// As a drawing for Graphviz, with what it does in a second: `bifrost show graph --dot | dot -Tsvg`
         #[arg(long, conflicts_with = "json")]
         dot: bool,
+        /// As a drawing, with what it does in a second: `bifrost show graph --svg >graph.svg`
+        #[arg(long, conflicts_with_all = ["json", "dot"])]
+        svg: bool,
         /// How
         #[command(flatten)]
         output: Output,

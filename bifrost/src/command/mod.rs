@@ -4,8 +4,11 @@
 pub mod args;
 mod capture;
 mod check;
+mod click;
 mod explain;
 mod generate;
+mod handle;
+mod picture;
 mod run;
 mod show;
 mod table;
@@ -14,6 +17,7 @@ mod trace;
 
 use std::io;
 use std::path::Path;
+use std::process::ExitCode;
 
 use crate::control::{Client, ClientError, DEFAULT_SOCKET, WordError};
 
@@ -57,12 +61,16 @@ impl Failure {
     }
 }
 
-/// Does what the command line says.
-pub fn execute(args: Args) -> Result<(), Failure> {
+/// Does what the command line says. `extra` are classes of elements beside those of the library.
+pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, Failure> {
     let socket = args.socket.as_deref().unwrap_or(Path::new(DEFAULT_SOCKET));
-    match args.command {
-        Command::Run(run) => run::run(run, args.socket),
-        Command::Check { file } => check::check(&file),
+    let done = match args.command {
+        Command::Click(options) => return click::click(&options, extra),
+        Command::Run(run) => run::run(run, args.socket, registry(extra)),
+        Command::Check { file } => check::check(&file, &registry(extra)),
+        Command::Reload => handle::reload(connect(socket)?),
+        Command::Read(read) => handle::read(&read, connect(socket)?),
+        Command::Write(write) => handle::write(&write, connect(socket)?),
         Command::Show(what) => show::show(what, connect(socket)?),
         Command::Top(top) => top::top(&top, connect(socket)?),
         Command::Explain(explain) => explain::explain(&explain, socket),
@@ -70,7 +78,15 @@ pub fn execute(args: Args) -> Result<(), Failure> {
         Command::Capture(capture) => capture::capture(&capture, socket),
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { directory } => generate::manual(&directory),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+/// The classes of the library and these.
+fn registry(extra: &[&'static graph::Class]) -> graph::Registry {
+    let mut registry = elements::registry();
+    registry.add(extra);
+    registry
 }
 
 fn connect(socket: &Path) -> Result<Client, Failure> {

@@ -19,6 +19,7 @@
 pub mod basic;
 pub mod control;
 pub mod ethernet;
+pub mod examples;
 pub mod icmp;
 pub mod ip;
 pub mod ip6;

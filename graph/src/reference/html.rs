@@ -67,8 +67,12 @@ fn article<'a>(
         inline(&page.summary, names)
     );
     let usage: Vec<String> = page.usage.iter().map(|usage| escape(usage)).collect();
-    let _ =
-        writeln!(text, "<pre><code>{}</code></pre>\n<p>{}</p>", usage.join("\n"), inline(&page.ports, names));
+    let _ = writeln!(
+        text,
+        "<pre class=\"usage\"><code>{}</code></pre>\n<p>{}</p>",
+        usage.join("\n"),
+        inline(&page.ports, names)
+    );
     *text += &render(&page.prose, names);
     table(text, "Arguments", &page.arguments, names);
     table(text, "Handlers", &page.handlers, names);
@@ -153,7 +157,7 @@ mod tests {
             "<h2>animals</h2><ul>\n<li><a href=\"#Ant\">Ant</a></li>\n<li><a href=\"#Zebra\">Zebra</a></li>",
             "<h2>plants</h2><ul>\n<li><a href=\"#Fern\">Fern</a></li>",
             "<article id=\"Ant\">",
-            "<pre><code>Ant(A &lt; B)</code></pre>\n<p>1 input; <code>push</code></p>",
+            "<pre class=\"usage\"><code>Ant(A &lt; B)</code></pre>\n<p>1 input; <code>push</code></p>",
             "<tr><th><code>A</code><small>byte</small></th><td><p>an <em>argument</em></p>",
             "<h3>Examples</h3>\n<p>A &amp; B</p>\n<pre><code>in: 00</code></pre>",
             "<h3>See also</h3>\n<p><a href=\"#Zebra\">Zebra</a>, [Missing]</p>",

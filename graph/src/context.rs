@@ -7,7 +7,7 @@ use wire::{Class, Reason};
 
 use crate::executor::{Machine, Wiring, cycles, flush};
 use crate::fabric::Slot;
-use crate::{Batch, Element, GraphCounters, NodeCounters, NodeId, Sinks};
+use crate::{BATCH, Batch, Element, GraphCounters, NodeCounters, NodeId, Sinks};
 
 /// An element's view of the graph that runs it, for the time of one call.
 pub struct Context<'a> {
@@ -58,6 +58,28 @@ impl Context<'_> {
                 self.machine.fabric.push_some(slot, batch, which);
             }
             _ => batch.take(which, |_, packet| self.drop(packet, Reason::Discarded)),
+        }
+    }
+
+    /// [`Context::emit`] for all packets of a batch, each by an output of its own: `outputs[i]` is that of the packet at index
+    /// i. Leaves the batch empty, and `outputs` undefined. Packets that leave by the same output go together, in order.
+    #[inline]
+    pub fn emit_each(&mut self, batch: &mut Batch, outputs: &mut [u16; BATCH]) {
+        while !batch.is_empty() {
+            let (count, output) = (batch.len(), outputs[0]);
+            let mut which = 0;
+            for (index, &other) in outputs[..count].iter().enumerate() {
+                which |= u64::from(other == output) << index;
+            }
+            if which == batch.mask() {
+                return self.emit_batch(usize::from(output), batch);
+            }
+            self.emit_some(usize::from(output), batch, which);
+            let mut kept = 0;
+            for index in 0..count {
+                outputs[kept] = outputs[index];
+                kept += usize::from(outputs[index] != output);
+            }
         }
     }
 
@@ -172,6 +194,12 @@ impl Context<'_> {
     #[inline]
     pub fn count_suppressed(&mut self) {
         self.counters.count_drop(Reason::IcmpLimited);
+    }
+
+    /// Counts a packet that should have been made and was not: a copy without memory for it, for one.
+    #[cold]
+    pub fn count_missing(&mut self, reason: Reason) {
+        self.counters.count_drop(reason);
     }
 
     /// Sends a packet, from its Ethernet header on, by the port `packet.output`. Dropped as `port_down` when this worker

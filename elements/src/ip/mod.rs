@@ -1,6 +1,41 @@
 //! See [the library](crate).
 
+mod check_ip_header;
+mod get_ip_address;
+mod ip_lookup;
+mod mark_ip_header;
+mod route;
+mod set_ip_address;
+mod store_ip_address;
+
 use graph::Class;
+use port::Packet;
 
 /// The classes of this folder.
-pub const CLASSES: &[&Class] = &[];
+pub const CLASSES: &[&Class] = &[
+    &check_ip_header::CHECK_IP_HEADER,
+    &check_ip_header::CHECK_IP_HEADER2,
+    &get_ip_address::CLASS,
+    &ip_lookup::CLASSES[0],
+    &ip_lookup::CLASSES[1],
+    &ip_lookup::CLASSES[2],
+    &ip_lookup::CLASSES[3],
+    &ip_lookup::CLASSES[4],
+    &ip_lookup::CLASSES[5],
+    &ip_lookup::CLASSES[6],
+    &mark_ip_header::CLASS,
+    &set_ip_address::CLASS,
+    &store_ip_address::CLASS,
+];
+
+/// Sets the annotation of four bytes at `offset`; the paint is among them at some offsets, and has a place of its own.
+#[inline]
+fn set_annotation(packet: &mut Packet, offset: usize, value: [u8; 4]) {
+    if offset + 4 <= port::PAINT || offset > port::PAINT {
+        packet.annotations_mut().set(offset, value);
+    } else {
+        for (at, byte) in value.into_iter().enumerate() {
+            packet.set_annotation_byte(offset + at, byte);
+        }
+    }
+}

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fib::{PortId, View};
-use graph::{Description, GraphCounters};
+use graph::{Description, Environment, GraphCounters, NodeId, Program, Sinks};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use port::{Pool, Queue};
@@ -20,8 +20,8 @@ use crate::PlaneError;
 use crate::meter::{QueueMeter, State, WorkerMeter};
 use crate::police::Limits;
 use crate::relay::Letterbox;
-use crate::standard::{Standard, standard};
-use crate::worker::{Desk, Linux, Order, Worker};
+use crate::standard::{Standard, instance};
+use crate::worker::{Desk, Linux, Order, Request, Worker};
 
 /// How long a worker may take to obey before the control thread goes on without it.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -30,14 +30,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Blueprint {
     /// The tables.
     pub view: View,
-    /// The addresses that ICMP errors are sent from.
-    pub sources: Arc<elements::router::Sources>,
+    /// The router, checked.
+    pub program: Arc<Program>,
+    /// What its elements share.
+    pub environment: Environment,
     /// Where packets go that Linux is to complete.
     pub linux: Arc<dyn Linux>,
     /// How many of them.
     pub limits: Arc<Limits>,
-    /// How many workers share those limits.
-    pub workers: usize,
 }
 
 /// One worker, seen from outside.
@@ -49,7 +49,7 @@ pub struct Member {
     /// What it says of itself.
     pub meter: Arc<WorkerMeter>,
     /// What its graph counted, in this life and in those before it.
-    pub counters: Vec<Arc<GraphCounters>>,
+    pub counters: Arc<GraphCounters>,
     orders: Sender<Order>,
     letterbox: Arc<Letterbox>,
     thread: Option<JoinHandle<()>>,
@@ -65,11 +65,10 @@ pub struct Crew {
 impl Crew {
     /// Starts a worker on each core, with a pool each.
     pub fn start(blueprint: Blueprint, cores: &[usize], pools: Vec<Pool>) -> Result<Crew, PlaneError> {
-        let description =
-            standard(&blueprint.view, &blueprint.sources, blueprint.workers)?.graph.description();
+        let description = instance(&blueprint.program, &blueprint.environment)?.graph.description();
         let mut crew = Crew { blueprint, members: Vec::new(), description };
         for (core, pool) in cores.iter().zip(pools) {
-            let member = crew.hire(crew.members.len(), *core, pool, Arc::default(), 0)?;
+            let member = crew.hire(crew.members.len(), *core, pool, None)?;
             crew.members.push(member);
         }
         Ok(crew)
@@ -80,12 +79,17 @@ impl Crew {
         index: usize,
         core: usize,
         pool: Pool,
-        meter: Arc<WorkerMeter>,
-        restarts: u64,
+        fallen: Option<&Member>,
     ) -> Result<Member, PlaneError> {
-        let Standard { graph, entry } =
-            standard(&self.blueprint.view, &self.blueprint.sources, self.blueprint.workers)?;
+        let (program, environment) = (&self.blueprint.program, &self.blueprint.environment);
+        let Standard { mut graph, entry } = instance(program, environment)?;
+        program.begin(&mut graph, &mut Sinks::new())?;
         let counters = graph.counters();
+        if let Some(fallen) = fallen {
+            counters.inherit(&fallen.counters);
+        }
+        let restarts = fallen.map_or(0, |fallen| fallen.restarts + 1);
+        let meter = fallen.map_or_else(Arc::default, |fallen| fallen.meter.clone());
         let letterbox = Letterbox::new().map_err(PlaneError::Letterbox)?;
         let (orders, inbox) = channel();
         let desk = Desk {
@@ -111,15 +115,7 @@ impl Crew {
                 }
             })
             .map_err(PlaneError::Thread)?;
-        Ok(Member {
-            core,
-            restarts,
-            meter,
-            counters: vec![counters],
-            orders,
-            letterbox,
-            thread: Some(thread),
-        })
+        Ok(Member { core, restarts, meter, counters, orders, letterbox, thread: Some(thread) })
     }
 
     /// How many workers there are.
@@ -139,15 +135,71 @@ impl Crew {
 
     /// Times the elements of every worker's graph, or stops to.
     pub fn measure(&self, on: bool) {
-        self.members
-            .iter()
-            .filter_map(|member| member.counters.last())
-            .for_each(|counters| counters.measure(on));
+        self.members.iter().for_each(|member| member.counters.measure(on));
     }
 
     /// The graph that each worker runs an instance of.
     pub fn description(&self) -> &Arc<Description> {
         &self.description
+    }
+
+    /// The router that the workers run.
+    pub fn program(&self) -> &Program {
+        &self.blueprint.program
+    }
+
+    /// What its elements share.
+    pub fn environment(&self) -> &Environment {
+        &self.blueprint.environment
+    }
+
+    /// Changes every worker to another router, each between two of its batches. When an element cannot begin, the
+    /// workers that have changed change back, and all is as it was.
+    pub fn change(&mut self, program: Arc<Program>) -> Result<(), PlaneError> {
+        let description = instance(&program, &self.blueprint.environment)?.graph.description();
+        let before = std::mem::replace(&mut self.blueprint.program, program.clone());
+        for worker in 0..self.members.len() {
+            if let Err(error) = self.change_one(worker, &program) {
+                for changed in 0..worker {
+                    // It ran this program before, so it can.
+                    let _ = self.change_one(changed, &before);
+                }
+                self.blueprint.program = before;
+                return Err(error);
+            }
+        }
+        self.description = description;
+        Ok(())
+    }
+
+    fn change_one(&mut self, worker: usize, program: &Program) -> Result<(), PlaneError> {
+        let Standard { graph, entry } = instance(program, &self.blueprint.environment)?;
+        let (counters, description) = (graph.counters(), graph.description());
+        let (done, changed) = sync_channel(1);
+        self.order(worker, Order::Change(Box::new(graph), entry, done));
+        match changed.recv_timeout(PATIENCE) {
+            Ok(Ok(())) => {}
+            Ok(Err(refused)) => {
+                let name =
+                    |node: NodeId| description.nodes.get(node.0).map_or("", |node| &node.name).to_owned();
+                let reasons = refused.into_iter().map(|(node, message)| format!("{}: {message}", name(node)));
+                return Err(PlaneError::Refused(reasons.collect::<Vec<_>>().join("; ")));
+            }
+            // It has failed, and is started again with the program that counts then.
+            Err(_) => return Ok(()),
+        }
+        if let Some(member) = self.members.get_mut(worker) {
+            member.counters = counters;
+        }
+        Ok(())
+    }
+
+    /// Reads or writes a handler of one worker's graph.
+    pub fn handle(&self, worker: usize, request: Request) -> Result<String, PlaneError> {
+        let (answer, answered) = sync_channel(1);
+        self.order(worker, Order::Handle(request, answer));
+        let result = answered.recv_timeout(PATIENCE).map_err(|_| PlaneError::Silent(worker))?;
+        Ok(result?)
     }
 
     /// Gives a worker an order; one that has failed does not get it.
@@ -199,15 +251,13 @@ impl Crew {
                 // The panic's message was logged when it happened.
                 let _ = thread.join();
             }
-            let (core, meter, restarts) = (member.core, member.meter.clone(), member.restarts + 1);
+            let core = member.core;
             // No pool: somebody still holds it. The next look tries again.
             let Some(pool) = pool(index) else { continue };
-            match self.hire(index, core, pool, meter, restarts) {
-                Ok(mut hired) => {
-                    let before = &mut self.members[index];
-                    hired.counters.append(&mut before.counters);
-                    *before = hired;
-                    warn!("worker {index} was started again (restart {restarts})");
+            match self.hire(index, core, pool, self.members.get(index)) {
+                Ok(hired) => {
+                    warn!("worker {index} was started again (restart {})", hired.restarts);
+                    self.members[index] = hired;
                     raised.push(index);
                 }
                 Err(error) => error!("worker {index} cannot be started again yet: {error}"),

@@ -4,9 +4,18 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlaneError {
-    /// The standard graph does not fit together.
-    #[error("the standard router graph is wrong: {0}")]
-    Graph(#[from] graph::GraphError),
+    /// What the operator put into the graph does not fit.
+    #[error("the graph is wrong:\n{0}")]
+    Graph(#[from] graph::Refusal),
+    /// Received packets have nowhere to go.
+    #[error("the graph has no element named `classify`, where packets enter")]
+    NoEntry,
+    /// An element of a graph that is to be run cannot begin.
+    #[error("the graph stays as it is: {0}")]
+    Refused(String),
+    /// A handler of the graph.
+    #[error(transparent)]
+    Handler(#[from] graph::HandlerError),
     /// The programs in the driver.
     #[error(transparent)]
     Driver(#[from] port::DriverError),

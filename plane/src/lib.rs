@@ -30,3 +30,5 @@ pub mod worker;
 pub use error::PlaneError;
 pub use plane::{Plane, PlaneSettings};
 pub use port::{Choice, Interface, LaneChoice, PortSettings, ReversePath};
+pub use standard::Hooks;
+pub use worker::Request;

@@ -7,7 +7,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use elements::router::Surroundings;
 use fib::{PortId, Tables, View};
+use graph::Registry;
 use port::device::FeatureWatch;
 use port::driver::MAX_PORTS;
 use port::{Driver, HugePages, Injector, Memory, Packet};
@@ -19,6 +21,7 @@ use crate::crew::{Blueprint, Crew};
 use crate::police::Limits;
 use crate::port::{Interface, Port, PortSettings};
 use crate::rehearsal;
+use crate::standard::{self, Hooks};
 use crate::worker::{Linux, Order};
 
 /// The device by which workers hand packets to Linux.
@@ -29,7 +32,7 @@ pub(crate) const TARGETS: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(5);
 
 /// What the plane is made with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PlaneSettings {
     /// A worker is pinned to each of these.
     pub cores: Vec<usize>,
@@ -37,6 +40,10 @@ pub struct PlaneSettings {
     pub frames: usize,
     /// Whether they are in huge pages.
     pub huge_pages: HugePages,
+    /// What stands at the hooks of the graph.
+    pub hooks: Hooks,
+    /// The classes of elements that hooks can name.
+    pub registry: Registry,
 }
 
 /// The plane.
@@ -45,6 +52,8 @@ pub struct Plane {
     pub(crate) memory: Memory,
     pub(crate) crew: Crew,
     pub(crate) sources: Arc<elements::router::Sources>,
+    pub(crate) hooks: Hooks,
+    registry: Registry,
     pub(crate) limits: Arc<Limits>,
     pub(crate) tap: Option<u32>,
     pub(crate) ports: Vec<Port>,
@@ -94,7 +103,11 @@ impl Plane {
             (0..settings.cores.len()).map(|worker| memory.pool(worker)).collect::<Result<Vec<_>, _>>()?;
         let limits = Arc::<Limits>::default();
         let workers = settings.cores.len();
-        let blueprint = Blueprint { view, sources: sources.clone(), linux, limits: limits.clone(), workers };
+        let surroundings =
+            Surroundings { view: view.clone(), sources: sources.clone(), workers: workers as u32 };
+        let environment = standard::environment(surroundings);
+        let program = Arc::new(standard::program(&settings.hooks, &settings.registry, &environment)?);
+        let blueprint = Blueprint { view, program, environment, linux, limits: limits.clone() };
         let crew = Crew::start(blueprint, &settings.cores, pools)?;
         let now = Instant::now();
         let features = FeatureWatch::new()
@@ -105,6 +118,8 @@ impl Plane {
             memory,
             crew,
             sources,
+            hooks: settings.hooks.clone(),
+            registry: settings.registry.clone(),
             limits,
             tap,
             ports: Vec::new(),
@@ -167,7 +182,9 @@ impl Plane {
             return Err(PlaneError::TooManyPorts { name: name.to_owned(), most: MAX_PORTS });
         }
         let id = PortId(self.ports.len() as u16);
-        self.ports.push(Port::new(id, name, settings));
+        let mut port = Port::new(id, name, settings);
+        port.hooked = self.hooks.see_transit();
+        self.ports.push(port);
         Ok(id)
     }
 
@@ -227,15 +244,10 @@ impl Plane {
     }
 
     /// What a worker would do with a frame that came in by `input`.
-    pub fn rehearse(
-        &self,
-        view: &View,
-        input: PortId,
-        frame: &[u8],
-    ) -> Result<Vec<rehearsal::Event>, PlaneError> {
+    pub fn rehearse(&self, input: PortId, frame: &[u8]) -> Result<Vec<rehearsal::Event>, PlaneError> {
         let ports: Vec<PortId> =
             self.ports.iter().filter(|port| port.taken.is_some()).map(|port| port.id).collect();
-        rehearsal::rehearse(view, &self.sources, input, frame, &ports)
+        rehearsal::rehearse(self.crew.program(), self.crew.environment(), input, frame, &ports)
     }
 
     /// What happens by the clock: failed workers are started again, redirect targets looked at, refused ports tried
@@ -269,6 +281,27 @@ impl Plane {
             }
         }
         taken
+    }
+
+    /// What stands at the hooks of the graph.
+    pub fn hooks(&self) -> &Hooks {
+        &self.hooks
+    }
+
+    /// Puts other elements at the hooks, on every worker between two batches. Elements that stay keep what they know. When
+    /// anything is wrong with them all stays as it is.
+    pub fn change_hooks(&mut self, hooks: Hooks, tables: &mut Tables) -> Result<(), PlaneError> {
+        if hooks == self.hooks {
+            return Ok(());
+        }
+        let program = standard::program(&hooks, &self.registry, self.crew.environment())?;
+        self.crew.change(Arc::new(program))?;
+        self.hooks = hooks;
+        for index in 0..self.ports.len() {
+            self.ports[index].hooked = self.hooks.see_transit();
+            self.publish(PortId(index as u16), tables);
+        }
+        Ok(())
     }
 
     /// Makes a worker panic, to see that only it goes down.

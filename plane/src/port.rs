@@ -148,6 +148,8 @@ pub struct Port {
     pub refused: Option<String>,
     /// The express lane can send by it.
     pub target: bool,
+    /// Transit must pass elements of the graph that only workers run.
+    pub(crate) hooked: bool,
     /// Totals of earlier attachments.
     pub(crate) before: DriverCounters,
     /// Totals of queues that are closed.
@@ -173,6 +175,7 @@ impl Port {
             taken: None,
             refused: None,
             target: false,
+            hooked: false,
             before: DriverCounters::default(),
             queues_before: QueueCounters::default(),
         }
@@ -183,6 +186,10 @@ impl Port {
         let taken = self.taken.as_ref()?;
         let zero_copy = !taken.queues.is_empty() && taken.queues.iter().all(|queue| queue.zero_copy);
         let (express, why) = match self.settings.lane {
+            _ if self.hooked && taken.queues.is_empty() => {
+                (false, "the graph has hooks, which only workers run, but no socket is open: Linux forwards")
+            }
+            _ if self.hooked => (false, "the graph has hooks, which only workers run"),
             LaneChoice::Express => (true, "configured"),
             LaneChoice::Worker if taken.queues.is_empty() => {
                 (false, "configured, but no socket is open: Linux forwards")
@@ -272,6 +279,15 @@ mod tests {
         assert!(express(LaneChoice::Auto, &[]));
         assert!(express(LaneChoice::Express, &[true]));
         assert!(!express(LaneChoice::Worker, &[false]));
+    }
+
+    #[test]
+    fn no_transit_passes_hooks_by() {
+        for lane in [LaneChoice::Auto, LaneChoice::Express, LaneChoice::Worker] {
+            let mut port = port(PortSettings { lane, ..PortSettings::default() }, &[false]);
+            port.hooked = true;
+            assert!(!port.lane().unwrap().express);
+        }
     }
 
     #[test]

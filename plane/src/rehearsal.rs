@@ -1,17 +1,17 @@
 //! What a worker would do with a packet, without any packet being sent: the frame runs through a graph of its own, made
 //! of the same elements over the same tables, and an observer notes what happens. So an explanation cannot disagree
-//! with the router: it is the router.
+//! with the router: it is the router. Its elements are not started: those at the hooks write no files and open no devices,
+//! and what they keep (counts, queues) is not what the workers' elements have.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use elements::router::Sources;
-use fib::{AdjacencyId, NextHopId, PortId, View};
-use graph::{Batch, NodeId, Observer, Sinks};
+use fib::{AdjacencyId, NextHopId, PortId};
+use graph::{Batch, Environment, NodeId, Observer, Program, Sinks};
 use port::{Packet, Pool};
 use wire::{Class, Reason};
 
 use crate::PlaneError;
-use crate::standard::{Standard, standard};
+use crate::standard::{Standard, instance};
 
 /// Packet memory for a frame, its fragments and its answer.
 const CHUNKS: usize = 128;
@@ -78,14 +78,15 @@ impl Observer for Notes {
 
 /// Runs a frame that came in by `input` through a worker's graph. Replaces the calling thread's packet pool.
 pub fn rehearse(
-    view: &View,
-    sources: &Arc<Sources>,
+    program: &Program,
+    environment: &Environment,
     input: PortId,
     frame: &[u8],
     ports: &[PortId],
 ) -> Result<Vec<Event>, PlaneError> {
     Pool::heap(CHUNKS).install();
-    let Standard { mut graph, entry } = standard(view, sources, 1)?;
+    let Standard { mut graph, entry } = instance(program, environment)?;
+    graph.listen(Box::new(|_| {}));
     let events = Arc::new(Mutex::new(Vec::new()));
     let names = graph.description().nodes.iter().map(|node| node.name.clone()).collect();
     graph.observe(Some(Box::new(Notes { names, events: events.clone() })));

@@ -1,121 +1,204 @@
-//! The standard router: the graph that every worker runs an instance of.
+//! The standard router: the graph that every worker runs an instance of, as a text in Click's language.
 //!
-//! It fits on a page. What no element can complete leads to `linux`; what deserves an answer leads to `icmp`, whose
-//! replies find their own way and leave through the same `rewrite` as everything else.
+//! What no element can complete leads to `linux`; what deserves an answer leads to `icmp4` or `icmp6`, whose replies find
+//! their own way and leave through the same `rewrite` as everything else.
 //!
-//! ```text
-//! classify -> check4 -> lookup4 -> reverse4 -> redirect4 -> mtu4 -> ttl4 -> rewrite -> transmit
-//!                         |                                  |       |        ^
-//!                         |                          fragment4       |        |
-//!                         +------ no route, ... --------- icmp4 <----+ -------+
-//! ```
-//!
-//! IPv6 is the same with 6 for 4, without `fragment4`.
+//! At four named places, the hooks, stands what the operator put there in `router.toml`; without that a hook is a
+//! connection and costs nothing. `prerouting` sees what may be forwarded before the lookup, `forward` what will be, with
+//! the out port known, before its TTL is decremented; both once for each family. `postrouting` sees frames as they leave,
+//! `punt` what workers hand to Linux.
 
-use std::sync::Arc;
+use std::fmt::Write;
 
-use elements::router::{
-    CheckIpHeader4, CheckIpHeader6, Classify, DecrementTtl4, DecrementTtl6, Fragment4, IcmpError4,
-    IcmpError6, IcmpLimits, Lookup4, Lookup6, Mtu4, Mtu6, Punt, Redirect, ReversePath4, ReversePath6,
-    Rewrite, Sources, Transmit, V4, V6,
-};
-use fib::View;
-use graph::{Graph, GraphBuilder, NodeId};
+use elements::router::{Sources, Surroundings};
+use graph::language::Texts;
+use graph::{Environment, Graph, Manner, NodeId, Program, Refusal, Registry};
 
 use crate::PlaneError;
 
-/// An instance of the standard router graph.
+/// The name of the element at which received frames enter.
+const ENTRY: &str = "classify";
+
+/// What stands at each hook: the body of a compound element, with `input` and `output`. Empty: nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hooks {
+    /// Before the lookup.
+    pub prerouting: String,
+    /// Between the lookup and the decrement of the TTL.
+    pub forward: String,
+    /// Behind the new Ethernet header.
+    pub postrouting: String,
+    /// On the way to Linux.
+    pub punt: String,
+}
+
+impl Hooks {
+    /// Whether anything stands in the way of transit.
+    pub fn see_transit(&self) -> bool {
+        [&self.prerouting, &self.forward, &self.postrouting].iter().any(|body| !body.trim().is_empty())
+    }
+
+    /// Each hook's name and what stands there.
+    pub fn all(&self) -> [(&'static str, &str); 4] {
+        let Hooks { prerouting, forward, postrouting, punt } = self;
+        [("prerouting", prerouting), ("forward", forward), ("postrouting", postrouting), ("punt", punt)]
+    }
+}
+
+/// The router as it is drawn on a page, behind the hooks.
+const ROUTER: &str = "\
+classify :: Classify;
+check4 :: CheckIpHeader4;
+lookup4 :: Lookup4;
+reverse4 :: ReversePath4;
+redirect4 :: Redirect4;
+mtu4 :: Mtu4;
+fragment4 :: Fragment4;
+ttl4 :: DecrementTtl4;
+icmp4 :: IcmpError4;
+check6 :: CheckIpHeader6;
+lookup6 :: Lookup6;
+reverse6 :: ReversePath6;
+redirect6 :: Redirect6;
+mtu6 :: Mtu6;
+ttl6 :: DecrementTtl6;
+icmp6 :: IcmpError6;
+rewrite :: Rewrite;
+transmit :: Transmit;
+local :: Punt(LOCAL);
+linux :: Punt(TRANSIT);
+
+to_local :: punt -> local;
+to_linux :: punt -> linux;
+
+// by family; what is not to be routed, to Linux
+classify[0] -> check4;
+classify[1] -> check6;
+classify[2] -> to_local;
+
+// IPv4
+check4[0] -> prerouting4 :: prerouting -> lookup4;
+check4[1] -> to_linux;
+check4[2] -> to_local;
+lookup4[0] -> reverse4 -> redirect4 -> forward4 :: forward -> mtu4 -> ttl4 -> rewrite;
+lookup4[1] -> to_local;
+lookup4[2] -> to_linux;
+lookup4[3] -> [1]icmp4;
+lookup4[4] -> [2]icmp4;
+lookup4[5] -> [3]icmp4;
+redirect4[1] -> to_linux;
+mtu4[1] -> fragment4 -> ttl4;
+mtu4[2] -> [4]icmp4;
+ttl4[1] -> [0]icmp4;
+icmp4[0] -> rewrite;
+icmp4[1] -> to_linux;
+
+// IPv6
+check6[0] -> prerouting6 :: prerouting -> lookup6;
+check6[1] -> to_linux;
+check6[2] -> to_local;
+lookup6[0] -> reverse6 -> redirect6 -> forward6 :: forward -> mtu6 -> ttl6 -> rewrite;
+lookup6[1] -> to_local;
+lookup6[2] -> to_linux;
+lookup6[3] -> [1]icmp6;
+lookup6[4] -> [2]icmp6;
+lookup6[5] -> [3]icmp6;
+redirect6[1] -> to_linux;
+mtu6[1] -> [4]icmp6;
+ttl6[1] -> [0]icmp6;
+icmp6[0] -> rewrite;
+icmp6[1] -> to_linux;
+
+// out
+rewrite -> out :: postrouting -> transmit;
+";
+
+/// The text of the router with these hooks.
+pub fn text(hooks: &Hooks) -> String {
+    let mut text = String::new();
+    for (name, body) in hooks.all() {
+        // A String takes whatever is written to it.
+        let _ = match body.trim() {
+            "" => writeln!(text, "elementclass {name} {{ input -> output }}"),
+            // Mistakes in what the operator wrote are told with the line there.
+            body => {
+                writeln!(text, "elementclass {name} {{\n# 1 \"[graph] {name}\"\n{body}\n# 1 \"router\"\n}}")
+            }
+        };
+    }
+    text + "\n" + ROUTER
+}
+
+/// The router with these hooks, checked. `registry` has the classes that hooks can name.
+pub fn program(hooks: &Hooks, registry: &Registry, environment: &Environment) -> Result<Program, Refusal> {
+    let mut texts = Texts::new();
+    let text = texts.add("router", &text(hooks));
+    Program::compile(texts, text, &[], registry, environment)
+}
+
+/// Whether a router with these hooks could run: what is odd about them, ready to be shown, or what is wrong.
+pub fn check(hooks: &Hooks, registry: &Registry) -> Result<String, PlaneError> {
+    let tables = fib::Tables::new(fib::Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }, None)?;
+    let surroundings = Surroundings { view: tables.view(), sources: Sources::new(), workers: 1 };
+    Ok(program(hooks, registry, &environment(surroundings))?.warnings())
+}
+
+/// What the elements of the router share.
+pub fn environment(surroundings: Surroundings) -> Environment {
+    let mut environment = Environment::new();
+    environment.share(surroundings);
+    environment
+}
+
+/// An instance of the router.
 pub struct Standard {
-    /// The graph.
+    /// The graph, not started.
     pub graph: Graph,
     /// Where received frames enter it.
     pub entry: NodeId,
 }
 
-/// Builds an instance over these tables, one of `workers`, which answers from these addresses.
-pub fn standard(view: &View, sources: &Arc<Sources>, workers: usize) -> Result<Standard, PlaneError> {
-    let mut graph = GraphBuilder::new();
-    let view = || view.clone();
-    let share = |limits: IcmpLimits| limits.share(workers as u32);
-
-    // In the order in which packets meet them, which is the order they are shown in.
-    let entry = graph.element("classify", Classify::new(view()));
-    let check4 = graph.element("check4", CheckIpHeader4::new(sources.clone()));
-    let lookup4 = graph.element("lookup4", Lookup4::new(view()));
-    let reverse4 = graph.element("reverse4", ReversePath4::new(view()));
-    let redirect4 = graph.element("redirect4", Redirect::<V4>::new());
-    let mtu4 = graph.element("mtu4", Mtu4::new(view()));
-    let fragment4 = graph.element("fragment4", Fragment4::new(view()));
-    let ttl4 = graph.element("ttl4", DecrementTtl4::new());
-    let icmp4 = graph.element("icmp4", IcmpError4::new(view(), sources.clone(), share(IcmpLimits::V4)));
-    let check6 = graph.element("check6", CheckIpHeader6::new());
-    let lookup6 = graph.element("lookup6", Lookup6::new(view()));
-    let reverse6 = graph.element("reverse6", ReversePath6::new(view()));
-    let redirect6 = graph.element("redirect6", Redirect::<V6>::new());
-    let mtu6 = graph.element("mtu6", Mtu6::new(view()));
-    let ttl6 = graph.element("ttl6", DecrementTtl6::new());
-    let icmp6 = graph.element("icmp6", IcmpError6::new(view(), sources.clone(), share(IcmpLimits::V6)));
-    let rewrite = graph.element("rewrite", Rewrite::new(view()));
-    let transmit = graph.element("transmit", Transmit::new());
-    let local = graph.element("local", Punt::local());
-    let linux = graph.element("linux", Punt::transit());
-
-    graph.link(entry, "ipv4", check4).link(entry, "ipv6", check6).link(entry, "other", local);
-    for (check, lookup, reverse, redirect, mtu, ttl, icmp) in [
-        (check4, lookup4, reverse4, redirect4, mtu4, ttl4, icmp4),
-        (check6, lookup6, reverse6, redirect6, mtu6, ttl6, icmp6),
-    ] {
-        graph.link(check, "valid", lookup).link(check, "local", local).link(check, "linux", linux);
-        graph.link(lookup, "forward", reverse).link(lookup, "local", local).link(lookup, "linux", linux);
-        graph.link(reverse, "valid", redirect).link(redirect, "forward", mtu).link(redirect, "linux", linux);
-        graph.link(mtu, "fits", ttl).link(ttl, "forward", rewrite);
-        graph.link(icmp, "reply", rewrite).link(icmp, "linux", linux);
-    }
-    graph.link(mtu4, "fragment", fragment4).link(fragment4, "fragments", ttl4);
-    for (lookup, mtu, ttl, icmp, [expired, no_route, unreachable, prohibit, too_big]) in [
-        (
-            lookup4,
-            mtu4,
-            ttl4,
-            icmp4,
-            [
-                IcmpError4::TIME_EXCEEDED,
-                IcmpError4::NO_ROUTE,
-                IcmpError4::UNREACHABLE,
-                IcmpError4::PROHIBIT,
-                IcmpError4::TOO_BIG,
-            ],
-        ),
-        (
-            lookup6,
-            mtu6,
-            ttl6,
-            icmp6,
-            [
-                IcmpError6::TIME_EXCEEDED,
-                IcmpError6::NO_ROUTE,
-                IcmpError6::UNREACHABLE,
-                IcmpError6::PROHIBIT,
-                IcmpError6::TOO_BIG,
-            ],
-        ),
-    ] {
-        graph.link_to(ttl, "expired", icmp, expired).link_to(lookup, "no_route", icmp, no_route);
-        graph.link_to(lookup, "unreachable", icmp, unreachable).link_to(lookup, "prohibit", icmp, prohibit);
-        graph.link_to(mtu, "too_big", icmp, too_big);
-    }
-    graph.link(rewrite, "out", transmit);
-    Ok(Standard { graph: graph.build()?, entry })
+/// Makes an instance of the router.
+pub fn instance(program: &Program, environment: &Environment) -> Result<Standard, PlaneError> {
+    let graph = program.instantiate(environment, Manner::default())?;
+    let entry = graph.description().find(ENTRY).map(|node| node.id).ok_or(PlaneError::NoEntry)?;
+    Ok(Standard { graph, entry })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use elements::registry;
+
+    fn surroundings() -> Environment {
+        let tables = fib::Tables::new(fib::Capacity { ipv4: 100, ipv6: 100, next_hops: 100 }, None).unwrap();
+        environment(Surroundings { view: tables.view(), sources: Sources::new(), workers: 1 })
+    }
 
     #[test]
-    fn every_output_leads_somewhere() {
-        let tables = fib::Tables::new(fib::Capacity { ipv4: 100, ipv6: 100, next_hops: 100 }, None).unwrap();
-        let Standard { graph, entry } = standard(&tables.view(), &Sources::new(), 1).unwrap();
-        assert_eq!(graph.description().nodes[entry.0].name, "classify");
+    fn hooks_without_elements_leave_no_trace() {
+        let environment = surroundings();
+        let program = program(&Hooks::default(), &registry(), &environment).unwrap();
+        let Standard { graph, entry } = instance(&program, &environment).unwrap();
+        let description = graph.description();
+        assert_eq!(description.nodes[entry.0].name, "classify");
+        assert_eq!(description.nodes.len(), 20);
+        assert!(description.nodes.iter().all(|node| !node.name.contains('/')));
+    }
+
+    #[test]
+    fn what_stands_at_a_hook_is_in_the_graph_for_each_family() {
+        let (environment, hooks) = (surroundings(), "input -> c :: Punt(LOCAL); Idle -> output");
+        let hooks = Hooks { forward: hooks.to_owned(), ..Hooks::default() };
+        let program = program(&hooks, &registry(), &environment).unwrap();
+        let description = instance(&program, &environment).unwrap().graph.description();
+        assert!(description.find("forward4/c").is_some() && description.find("forward6/c").is_some());
+    }
+
+    #[test]
+    fn a_mistake_at_a_hook_is_told_with_its_place_there() {
+        let hooks = Hooks { postrouting: "input\n  -> Conter -> output".to_owned(), ..Hooks::default() };
+        let refusal = program(&hooks, &registry(), &surroundings()).err().unwrap().to_string();
+        assert!(refusal.contains("[graph] postrouting:2:6") && refusal.contains("Counter"), "{refusal}");
     }
 }

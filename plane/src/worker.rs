@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
 use fib::{PortId, Reader, View};
-use graph::{Batch, Graph, NodeId, Observer, Sinks};
+use graph::{Batch, Graph, HandlerError, NodeId, Observer, Sinks};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use port::{Packet, Queue};
 
@@ -43,12 +43,25 @@ pub enum Order {
     Leave(PortId, SyncSender<()>),
     /// Send what leaves by this port through a colleague, or not at all.
     Relay(PortId, Option<Arc<Letterbox>>),
+    /// Change to this graph, whose frames enter at the node, and say what its elements object to.
+    Change(Box<Graph>, NodeId, SyncSender<Result<(), Vec<(NodeId, String)>>>),
+    /// Read or write a handler of the graph.
+    Handle(Request, SyncSender<Result<String, HandlerError>>),
     /// Show what happens to this observer, or to nobody.
     Observe(Option<Box<dyn Observer>>),
     /// Panic: to see that a worker that does takes only itself down.
     Fail,
     /// End.
     Stop,
+}
+
+/// What is asked of a handler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// `element.handler`.
+    pub handler: String,
+    /// `None`: read it; otherwise write this.
+    pub value: Option<String>,
 }
 
 /// Where a worker leaves what Linux is to complete.
@@ -181,6 +194,9 @@ impl Worker {
             self.desk.graph.run(self.desk.entry, &mut self.batch, &mut self.sinks);
         }
         packets += self.relayed();
+        if self.desk.graph.wants_turns() {
+            packets += usize::from(self.desk.graph.work(&mut self.sinks));
+        }
         if !self.sinks.is_empty() {
             self.punt(self.born.elapsed().as_nanos() as u64);
             self.transmit();
@@ -273,8 +289,12 @@ impl Worker {
                     fds.push(PollFd::new(fd, PollFlags::POLLIN));
                 }
             }
+            let next = self.desk.graph.next_event();
+            let patience = next.map_or(u64::from(SLEEP_MS), |at| {
+                at.saturating_sub(self.desk.graph.now()).div_ceil(1_000_000)
+            });
             // An error is an interrupted sleep.
-            let _ = poll(&mut fds, PollTimeout::from(SLEEP_MS));
+            let _ = poll(&mut fds, PollTimeout::from(patience.min(u64::from(SLEEP_MS)) as u16));
         }
         self.desk.letterbox.get_up();
         self.desk.meter.set_state(State::Polling);
@@ -309,6 +329,25 @@ impl Worker {
                         _ => self.sinks.open(port),
                     }
                     *self.exit_mut(port) = exit;
+                }
+                Order::Change(graph, entry, done) => {
+                    let changed = self.desk.graph.change_to(*graph, &mut self.sinks);
+                    if changed.is_ok() {
+                        self.desk.entry = entry;
+                    }
+                    // The control thread may have stopped waiting.
+                    let _ = done.send(changed);
+                }
+                Order::Handle(request, answer) => {
+                    let (graph, sinks) = (&mut self.desk.graph, &mut self.sinks);
+                    let result = match &request.value {
+                        None => graph.read_handler(&request.handler, "", sinks),
+                        Some(value) => {
+                            graph.write_handler(&request.handler, value, sinks).map(|()| String::new())
+                        }
+                    };
+                    // The control thread may have stopped waiting.
+                    let _ = answer.send(result);
                 }
                 Order::Observe(observer) => drop(self.desk.graph.observe(observer)),
                 Order::Fail => panic!("a worker was told to fail"),

@@ -114,6 +114,15 @@ impl Packet {
         Some(packet)
     }
 
+    /// Makes it a new packet in the same memory: one segment of `len` bytes (at most [`CHUNK`] - [`HEADROOM`]; what they
+    /// are is undefined), nothing known about it.
+    pub fn reset(&mut self, len: usize) {
+        self.cut_after(self.base, 0);
+        // SAFETY: the chunk is ours; the old handle, which has no other segments, is forgotten and not dropped.
+        let fresh = unsafe { Packet::from_raw(self.base, HEADROOM as u16, len.min(CHUNK - HEADROOM) as u16) };
+        std::mem::forget(std::mem::replace(self, fresh));
+    }
+
     /// Takes ownership of a chunk.
     ///
     /// # Safety

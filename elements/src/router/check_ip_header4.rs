@@ -1,18 +1,38 @@
-//! CheckIpHeader4: what may be forwarded at all.
+//! CheckIpHeader4: what may be forwarded at all
+//!
+//! Group: router
+//! Usage: `CheckIpHeader4`
+//! Ports: 1 input, 3 outputs; push
 //!
 //! The checks of RFC 1812, 5.2.2 (length, version, header length, total length, checksum), then the addresses of 5.3.7. Where
 //! RFC and Linux differ, Linux decides: class E is forwarded; a source that is one of our own addresses is martian.
 //! Multicast, broadcast, link-local addresses (RFC 3927, 7) and options are not the data path's: such packets go to Linux, whole.
 //!
 //! Padding behind the packet (short Ethernet frames) is cut off, as Linux does.
+//!
+//! Outputs:
+//! - 0: valid transit
+//! - 1: transit with options, which Linux forwards
+//! - 2: multicast, broadcast, link-local: for Linux itself
 
 use std::sync::Arc;
 
-use graph::{Batch, Context, Element};
+use super::surroundings::on_tables;
+use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, checksum};
 
 use super::{Sources, cut_to, network, u16_at, u32_at};
+
+/// The class `CheckIpHeader4`.
+pub const CLASS: Class = Class {
+    name: "CheckIpHeader4",
+    ports: "1/3",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("check_ip_header4.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |s| CheckIpHeader4::new(s.sources.clone())),
+};
 
 const VALID: usize = 0;
 const LINUX: usize = 1;

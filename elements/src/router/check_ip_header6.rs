@@ -1,14 +1,34 @@
-//! CheckIpHeader6: what may be forwarded at all.
+//! CheckIpHeader6: what may be forwarded at all
+//!
+//! Group: router
+//! Usage: `CheckIpHeader6`
+//! Ports: 1 input, 3 outputs; push
 //!
 //! Version and payload length (RFC 8200, 3), and the addresses that never travel (RFC 4291, 2.5.2, 2.5.3, 2.7): unspecified,
 //! loopback, multicast sources. As in Linux, IPv4-mapped sources do travel. Multicast, link-local addresses and
 //! hop-by-hop options are Linux's: it also sends the errors that belong to them (RFC 4443, 3.1, beyond scope).
+//!
+//! Outputs:
+//! - 0: valid transit
+//! - 1: transit with hop-by-hop options, which Linux forwards
+//! - 2: multicast, link-local: for Linux itself
 
-use graph::{Batch, Context, Element};
+use super::surroundings::on_tables;
+use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, protocol};
 
 use super::{cut_to, network, u16_at, u64_at};
+
+/// The class `CheckIpHeader6`.
+pub const CLASS: Class = Class {
+    name: "CheckIpHeader6",
+    ports: "1/3",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("check_ip_header6.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |_| CheckIpHeader6::new()),
+};
 
 const VALID: usize = 0;
 const LINUX: usize = 1;

@@ -1,15 +1,35 @@
-//! Classify: IPv4, IPv6, or something else.
+//! Classify: IPv4, IPv6, or something else
+//!
+//! Group: router
+//! Usage: `Classify`
+//! Ports: 1 input, 3 outputs; push
 //!
 //! The Ethernet header stays where it is; the network header's place is noted in the packet (`l3`). A frame that is not
 //! addressed to the port (a group address, or a virtual one such as VRRP's) is `other`, whatever it carries: what to make
 //! of it is Linux's decision.
+//!
+//! Outputs:
+//! - 0: IPv4
+//! - 1: IPv6
+//! - 2: everything else
 
+use super::surroundings::on_tables;
 use fib::{PortId, View};
-use graph::{Batch, Context, Element};
+use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, ethernet};
 
 use super::ETHERNET;
+
+/// The class `Classify`.
+pub const CLASS: Class = Class {
+    name: "Classify",
+    ports: "1/3",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("classify.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |s| Classify::new(s.view.clone())),
+};
 
 const IPV4: usize = 0;
 const IPV6: usize = 1;

@@ -1,12 +1,53 @@
-//! DecrementTtl4, DecrementTtl6: one hop less to live.
+//! # DecrementTtl4: one hop less to live (IPv4)
+//!
+//! Group: router
+//! Usage: `DecrementTtl4`
+//! Ports: 1 input, 2 outputs; push
 //!
 //! The first element that changes a packet, and the last that may send it another way: `expired` packets leave as they
 //! came. The IPv4 checksum is updated for the one byte that changed (RFC 1624), to the same bits that Linux
 //! writes.
+//!
+//! Outputs:
+//! - 0: one hop less to live
+//! - 1: expired, unchanged
+//!
+//! # DecrementTtl6: one hop less to live (IPv6)
+//!
+//! Group: router
+//! Usage: `DecrementTtl6`
+//! Ports: 1 input, 2 outputs; push
+//!
+//! As [DecrementTtl4], for IPv6.
+//!
+//! Outputs:
+//! - 0: one hop less to live
+//! - 1: expired, unchanged
 
-use graph::{Batch, Context, Element};
+use super::surroundings::on_tables;
+use graph::{Batch, Class, Context, Element};
 
 use super::network_mut;
+
+/// The class `DecrementTtl4`.
+pub const DECREMENT_TTL4: Class = Class {
+    name: "DecrementTtl4",
+    ports: "1/2",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("decrement_ttl.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |_| DecrementTtl4::new()),
+};
+
+/// The class `DecrementTtl6`.
+pub const DECREMENT_TTL6: Class = Class {
+    name: "DecrementTtl6",
+    ports: "1/2",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("decrement_ttl.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |_| DecrementTtl6::new()),
+};
 
 const FORWARD: usize = 0;
 const EXPIRED: usize = 1;

@@ -9,8 +9,8 @@ use super::{network, u32_at, u64_at};
 pub trait Family: Send + 'static {
     /// An address as a number.
     type Address: Copy + Default + Send;
-    /// The class names of its elements: lookup, reverse path.
-    const CLASSES: [&'static str; 2];
+    /// The class names of its elements: lookup, reverse path, redirect.
+    const CLASSES: [&'static str; 3];
     /// The port flag without which nothing is forwarded.
     const FORWARD: PortFlags;
     /// The port flag of the strict reverse-path check.
@@ -34,7 +34,7 @@ pub struct V6;
 
 impl Family for V4 {
     type Address = u32;
-    const CLASSES: [&'static str; 2] = ["Lookup4", "ReversePath4"];
+    const CLASSES: [&'static str; 3] = ["Lookup4", "ReversePath4", "Redirect4"];
     const FORWARD: PortFlags = PortFlags::FORWARD4;
     const STRICT: PortFlags = PortFlags::RPF4_STRICT;
     const LOOSE: PortFlags = PortFlags::RPF4_LOOSE;
@@ -57,7 +57,7 @@ impl Family for V4 {
 
 impl Family for V6 {
     type Address = u128;
-    const CLASSES: [&'static str; 2] = ["Lookup6", "ReversePath6"];
+    const CLASSES: [&'static str; 3] = ["Lookup6", "ReversePath6", "Redirect6"];
     const FORWARD: PortFlags = PortFlags::FORWARD6;
     const STRICT: PortFlags = PortFlags::RPF6_STRICT;
     const LOOSE: PortFlags = PortFlags::RPF6_LOOSE;

@@ -1,14 +1,29 @@
-//! Fragment4: cuts packets to the MTU of their path (RFC 791, 3.2).
+//! Fragment4: cuts packets to the MTU of their path (RFC 791, 3.2)
+//!
+//! Group: router
+//! Usage: `Fragment4`
+//! Ports: 1 input, 1 output; push
 //!
 //! Each fragment is a copy: header, and a piece whose length is a multiple of 8. The packet is gathered into one buffer first
 //! (it may be a chain); each header is then written right in front of its piece, over what was sent before, so that
 //! every fragment is one run of bytes. As in Linux, options that are not to be copied become no-operations in
 //! the later fragments, so that all headers have the same length.
 
+use super::surroundings::on_tables;
 use fib::View;
-use graph::{Batch, Context, Element};
+use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, checksum, ipv4};
+
+/// The class `Fragment4`.
+pub const CLASS: Class = Class {
+    name: "Fragment4",
+    ports: "1/1",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("fragment4.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |s| Fragment4::new(s.view.clone())),
+};
 
 /// Fragments IPv4 packets. Output: `fragments`. Drops `no_buffer` when packet memory runs out: then none of the
 /// fragments goes on, as without one the others are of no use. Drops `too_big` what cannot be cut.

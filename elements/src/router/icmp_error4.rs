@@ -1,24 +1,54 @@
-//! IcmpError4: tells the sender why its packet went no further (RFC 792, RFC 1122, RFC 1812, 4.3).
+//! IcmpError4: tells the sender why its packet went no further (RFC 792, RFC 1122, RFC 1812, 4.3)
+//!
+//! Group: router
+//! Usage: `IcmpError4`
+//! Ports: 5 inputs, 2 outputs; push
 //!
 //! The answer is the one Linux would send. It leaves by the route to the sender, from the address that Linux would take there
-//! ([`Sources`]); it quotes as much of the packet as fits 576 bytes; TOS is the packet's with precedence
+//! (`Sources`); it quotes as much of the packet as fits 576 bytes; TOS is the packet's with precedence
 //! "internetwork control" (RFC 1812, 4.3.2.5), TTL 64. None is sent about ICMP errors and about fragments but
 //! the first (4.3.2.7); multicast, broadcast and sources that are no host never come here. Rates are limited,
 //! except for "fragmentation needed", without which path MTU discovery would stall.
 //!
 //! If the way back is not at hand (the sender's neighbour entry is unresolved, or the port is not Bifrost's), the packet
 //! itself leaves by `linux`, untouched: Linux then answers. If there is no way back at all, there is no answer.
+//!
+//! Inputs, by the error to be told:
+//! - 0: time exceeded
+//! - 1: no route
+//! - 2: unreachable
+//! - 3: prohibited
+//! - 4: too big
+//!
+//! Outputs:
+//! - 0: answers, with their next hop
+//! - 1: packets that Linux is to answer
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use super::surroundings::on_tables;
 use fib::{HopKind, PortFlags, View};
-use graph::{Batch, Context, Element};
+use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, checksum, flow_hash4, icmp4, icmp4::unreachable, ipv4, protocol};
 
 use super::limit::{Destinations, Total};
 use super::{ETHERNET, IcmpLimits, Sources, network, u16_at, u32_at};
+
+/// The class `IcmpError4`.
+pub const CLASS: Class = Class {
+    name: "IcmpError4",
+    ports: "5/2",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("icmp_error4.rs"),
+    make: |arguments, setup| {
+        on_tables(arguments, setup, |s| {
+            IcmpError4::new(s.view.clone(), s.sources.clone(), IcmpLimits::V4.share(s.workers))
+        })
+    },
+};
 
 const REPLY: usize = 0;
 const LINUX: usize = 1;

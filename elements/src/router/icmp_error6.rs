@@ -1,20 +1,50 @@
-//! IcmpError6: tells the sender why its packet went no further (RFC 4443).
+//! IcmpError6: tells the sender why its packet went no further (RFC 4443)
 //!
-//! As [`IcmpError4`](super::IcmpError4), with the rules of IPv6: the answer quotes as much as fits 1280 bytes (2.4 (c)); none is sent about
+//! Group: router
+//! Usage: `IcmpError6`
+//! Ports: 5 inputs, 2 outputs; push
+//!
+//! As `IcmpError4`, with the rules of IPv6: the answer quotes as much as fits 1280 bytes (2.4 (c)); none is sent about
 //! ICMPv6 errors and redirects (2.4 (e)); "packet too big" is not limited. As in Linux an unreachable route
 //! is answered like no route at all, the traffic class is 0 and the hop limit 64, and the flow label is a hash
 //! of the flow (RFC 6437).
+//!
+//! Inputs, by the error to be told:
+//! - 0: time exceeded
+//! - 1: no route
+//! - 2: unreachable
+//! - 3: prohibited
+//! - 4: too big
+//!
+//! Outputs:
+//! - 0: answers, with their next hop
+//! - 1: packets that Linux is to answer
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
+use super::surroundings::on_tables;
 use fib::{HopKind, PortFlags, View};
-use graph::{Batch, Context, Element};
+use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, checksum, flow_hash6, icmp6, icmp6::unreachable, ipv6, protocol};
 
 use super::limit::{Destinations, Total};
 use super::{ETHERNET, Family, IcmpLimits, Sources, V6};
+
+/// The class `IcmpError6`.
+pub const CLASS: Class = Class {
+    name: "IcmpError6",
+    ports: "5/2",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("icmp_error6.rs"),
+    make: |arguments, setup| {
+        on_tables(arguments, setup, |s| {
+            IcmpError6::new(s.view.clone(), s.sources.clone(), IcmpLimits::V6.share(s.workers))
+        })
+    },
+};
 
 const REPLY: usize = 0;
 const LINUX: usize = 1;

@@ -1,17 +1,66 @@
-//! Lookup: the route, of equal paths the one of this flow, and with it the output port.
+//! # Lookup4: the route, of equal paths the one of this flow, and with it the output port (IPv4)
+//!
+//! Group: router
+//! Usage: `Lookup4`
+//! Ports: 1 input, 6 outputs; push
 //!
 //! The longest-prefix matches of a batch are made together, so that their cache misses overlap. Packets for this machine, and
 //! those whose next hop only Linux can complete (an unresolved neighbour, a port that this program cannot transmit by), are
 //! still as they came and go there. What has no way forward leaves by the output of the error it is answered with.
+//!
+//! Outputs:
+//! - 0: to be forwarded
+//! - 1: for this machine
+//! - 2: for Linux to complete
+//! - 3: no route
+//! - 4: unreachable
+//! - 5: prohibited
+//!
+//! # Lookup6: the route, of equal paths the one of this flow, and with it the output port (IPv6)
+//!
+//! Group: router
+//! Usage: `Lookup6`
+//! Ports: 1 input, 6 outputs; push
+//!
+//! As [Lookup4], for IPv6.
+//!
+//! Outputs:
+//! - 0: to be forwarded
+//! - 1: for this machine
+//! - 2: for Linux to complete
+//! - 3: no route
+//! - 4: unreachable
+//! - 5: prohibited
 
 use std::marker::PhantomData;
 
+use super::surroundings::on_tables;
 use fib::{AdjacencyId, HopKind, NextHopId, PortFlags, PortId, View};
-use graph::{BATCH, Batch, Context, Element};
+use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, flow_hash};
 
 use super::family::{Family, V4, V6};
+
+/// The class `Lookup4`.
+pub const LOOKUP4: Class = Class {
+    name: "Lookup4",
+    ports: "1/6",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("lookup.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |s| Lookup4::new(s.view.clone())),
+};
+
+/// The class `Lookup6`.
+pub const LOOKUP6: Class = Class {
+    name: "Lookup6",
+    ports: "1/6",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("lookup.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |s| Lookup6::new(s.view.clone())),
+};
 
 const FORWARD: usize = 0;
 const LOCAL: u8 = 1;

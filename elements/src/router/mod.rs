@@ -37,6 +37,7 @@ mod redirect;
 mod reverse_path;
 mod rewrite;
 mod sources;
+mod surroundings;
 mod transmit;
 
 pub use check_ip_header4::CheckIpHeader4;
@@ -55,9 +56,34 @@ pub use redirect::Redirect;
 pub use reverse_path::{ReversePath, ReversePath4, ReversePath6};
 pub use rewrite::Rewrite;
 pub use sources::Sources;
+pub use surroundings::Surroundings;
 pub use transmit::Transmit;
 
+use graph::Class;
 use port::Packet;
+
+/// The classes of this folder.
+pub const CLASSES: &[&Class] = &[
+    &classify::CLASS,
+    &check_ip_header4::CLASS,
+    &check_ip_header6::CLASS,
+    &lookup::LOOKUP4,
+    &lookup::LOOKUP6,
+    &reverse_path::REVERSE_PATH4,
+    &reverse_path::REVERSE_PATH6,
+    &redirect::REDIRECT4,
+    &redirect::REDIRECT6,
+    &mtu::MTU4,
+    &mtu::MTU6,
+    &fragment4::CLASS,
+    &decrement_ttl::DECREMENT_TTL4,
+    &decrement_ttl::DECREMENT_TTL6,
+    &rewrite::CLASS,
+    &transmit::CLASS,
+    &icmp_error4::CLASS,
+    &icmp_error6::CLASS,
+    &punt::CLASS,
+];
 
 /// Bytes of the Ethernet header that elements leave in front of the network header.
 pub(super) const ETHERNET: usize = wire::ethernet::HEADER;

@@ -1,14 +1,56 @@
-//! Mtu4, Mtu6: does the packet fit the path?
+//! # Mtu4: does the packet fit the path? (IPv4)
+//!
+//! Group: router
+//! Usage: `Mtu4`
+//! Ports: 1 input, 3 outputs; push
 //!
 //! In front of the decrement of TTL or hop limit, because the answer quotes the packet as it came. A packet that is at the
 //! end of its time as well passes, so that it is answered with time exceeded, as in Linux.
+//!
+//! Outputs:
+//! - 0: fits
+//! - 1: to be fragmented
+//! - 2: too big, and not to be fragmented
+//!
+//! # Mtu6: does the packet fit the path? (IPv6)
+//!
+//! Group: router
+//! Usage: `Mtu6`
+//! Ports: 1 input, 2 outputs; push
+//!
+//! As [Mtu4], for IPv6.
+//!
+//! Outputs:
+//! - 0: fits
+//! - 1: too big
 
+use super::surroundings::on_tables;
 use fib::View;
-use graph::{Batch, Context, Element};
+use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{ipv4, ipv6};
 
 use super::{network, u16_at};
+
+/// The class `Mtu4`.
+pub const MTU4: Class = Class {
+    name: "Mtu4",
+    ports: "1/3",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("mtu.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |s| Mtu4::new(s.view.clone())),
+};
+
+/// The class `Mtu6`.
+pub const MTU6: Class = Class {
+    name: "Mtu6",
+    ports: "1/2",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("mtu.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |s| Mtu6::new(s.view.clone())),
+};
 
 const FITS: usize = 0;
 const TOO_BIG: usize = 1;

@@ -1,21 +1,49 @@
-//! Punt: to Linux, whole.
+//! Punt: to Linux, whole
+//!
+//! Group: router
+//! Usage: `Punt(CLASS)`
+//! Ports: 1 input; push
 //!
 //! What Bifrost cannot complete itself is handed over as it came in; Linux sees it arrive on the port that it came by. The
 //! class decides which limit it counts against.
+//!
+//! - `CLASS` (word): `TRANSIT`, for what Linux is to forward, or `LOCAL`, for what is for this machine, each packet by its own class.
 
-use graph::{Batch, Context, Element};
-use wire::Class;
+use graph::{Batch, Class, Context, Element};
+use wire::Class as Police;
+
+/// The class `Punt`.
+pub const CLASS: Class = Class {
+    name: "Punt",
+    ports: "1/0",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("punt.rs"),
+    make: |arguments, _| {
+        let class = arguments.mandatory::<graph::arguments::Word>("CLASS");
+        let punt = class.as_ref().and_then(|class| match class.0.as_str() {
+            "TRANSIT" => Some(Punt::transit()),
+            "LOCAL" => Some(Punt::local()),
+            _ => None,
+        });
+        if class.is_some() && punt.is_none() {
+            arguments.wrong("CLASS", "expected TRANSIT or LOCAL");
+        }
+        arguments.finish()?;
+        Ok(Box::new(punt.ok_or(graph::arguments::Refused)?))
+    },
+};
 
 /// Hands packets to Linux. No outputs.
 pub struct Punt {
     /// `None`: what the packet itself says.
-    class: Option<Class>,
+    class: Option<Police>,
 }
 
 impl Punt {
     /// Transit that Linux completes: class `unresolved`.
     pub fn transit() -> Punt {
-        Punt { class: Some(Class::Unresolved) }
+        Punt { class: Some(Police::Unresolved) }
     }
 
     /// Packets for this machine: each by its own class.
@@ -35,7 +63,7 @@ impl Element for Punt {
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         for packet in batch.drain() {
-            let class = self.class.unwrap_or_else(|| Class::of_frame(packet.data()));
+            let class = self.class.unwrap_or_else(|| Police::of_frame(packet.data()));
             cx.punt(packet, class);
         }
     }

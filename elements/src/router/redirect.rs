@@ -1,16 +1,57 @@
-//! Redirect: what leaves by the port it came in by.
+//! # Redirect4: what leaves by the port it came in by (IPv4)
+//!
+//! Group: router
+//! Usage: `Redirect4`
+//! Ports: 1 input, 2 outputs; push
 //!
 //! The sender could have used the next hop itself, and a router may tell it so (RFC 1812, 5.2.7.2; RFC 4861, 8.2). Whether it
 //! should depends on the interface's settings, on the gateway and on the sender's network, all of which Linux knows. So
 //! one such packet now and then, per sender, goes to Linux instead: it forwards the packet and sends the redirect, or
 //! does not, by its own rules. All others are forwarded here.
+//!
+//! Outputs:
+//! - 0: to be forwarded here
+//! - 1: for Linux to forward
+//!
+//! # Redirect6: what leaves by the port it came in by (IPv6)
+//!
+//! Group: router
+//! Usage: `Redirect6`
+//! Ports: 1 input, 2 outputs; push
+//!
+//! As [Redirect4], for IPv6.
+//!
+//! Outputs:
+//! - 0: to be forwarded here
+//! - 1: for Linux to forward
 
 use std::marker::PhantomData;
 
-use graph::{Batch, Context, Element};
+use super::surroundings::on_tables;
+use graph::{Batch, Class, Context, Element};
 
 use super::family::Family;
 use super::limit::{Destinations, IcmpLimits, Total};
+
+/// The class `Redirect4`.
+pub const REDIRECT4: Class = Class {
+    name: "Redirect4",
+    ports: "1/2",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("redirect.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |_| Redirect::<super::V4>::new()),
+};
+
+/// The class `Redirect6`.
+pub const REDIRECT6: Class = Class {
+    name: "Redirect6",
+    ports: "1/2",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("redirect.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |_| Redirect::<super::V6>::new()),
+};
 
 const FORWARD: usize = 0;
 const LINUX: usize = 1;
@@ -47,7 +88,7 @@ where
     u128: From<F::Address>,
 {
     fn class(&self) -> &'static str {
-        "Redirect"
+        F::CLASSES[2]
     }
 
     fn outputs(&self) -> &'static [&'static str] {

@@ -1,16 +1,49 @@
-//! ReversePath: does a packet come from where its source is? (RFC 3704)
+//! # ReversePath4: does a packet come from where its source is? (RFC 3704) (IPv4)
+//!
+//! Group: router
+//! Usage: `ReversePath4`
+//! Ports: 1 input, 1 output; push
 //!
 //! Per input port, by its flags: strict, the source must be routed back by this port, by any of its paths; loose, it must be
 //! routed at all. A source that routes to this machine, to nowhere or to an error is never right. Behind the lookup of the
 //! destination, as in Linux, so that only what would be forwarded pays for it; ports without the check pay a branch.
+//!
+//! # ReversePath6: does a packet come from where its source is? (RFC 3704) (IPv6)
+//!
+//! Group: router
+//! Usage: `ReversePath6`
+//! Ports: 1 input, 1 output; push
+//!
+//! As [ReversePath4], for IPv6.
 
 use std::marker::PhantomData;
 
+use super::surroundings::on_tables;
 use fib::{HopKind, NextHopId, PortFlags, PortId, View};
-use graph::{BATCH, Batch, Context, Element};
+use graph::{BATCH, Batch, Class, Context, Element};
 use wire::Reason;
 
 use super::family::{Family, V4, V6};
+
+/// The class `ReversePath4`.
+pub const REVERSE_PATH4: Class = Class {
+    name: "ReversePath4",
+    ports: "1/1",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("reverse_path.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |s| ReversePath4::new(s.view.clone())),
+};
+
+/// The class `ReversePath6`.
+pub const REVERSE_PATH6: Class = Class {
+    name: "ReversePath6",
+    ports: "1/1",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("reverse_path.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |s| ReversePath6::new(s.view.clone())),
+};
 
 /// Checks sources by the flags of the input port. Output: `valid`. Drops `reverse_path`.
 pub struct ReversePath<F: Family> {

@@ -1,14 +1,29 @@
-//! Rewrite: the Ethernet header of the next hop.
+//! Rewrite: the Ethernet header of the next hop
+//!
+//! Group: router
+//! Usage: `Rewrite`
+//! Ports: 1 input, 1 output; push
 //!
 //! Writes the 14 bytes in front of the network header, from the neighbour's address, the output port's own, and the
 //! version of the packet; a longer header that was there (a tag) is gone.
 
+use super::surroundings::on_tables;
 use fib::View;
-use graph::{Batch, Context, Element};
+use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, ethernet};
 
 use super::ETHERNET;
+
+/// The class `Rewrite`.
+pub const CLASS: Class = Class {
+    name: "Rewrite",
+    ports: "1/1",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("rewrite.rs"),
+    make: |arguments, setup| on_tables(arguments, setup, |s| Rewrite::new(s.view.clone())),
+};
 
 /// Puts the Ethernet header of the adjacency in front. Output: `out`. Drops `port_down` when the adjacency was lost
 /// since the lookup.

@@ -1,0 +1,38 @@
+//! What the standard router's elements work on: the tables and the addresses of the plane that runs them.
+
+use std::sync::Arc;
+
+use fib::View;
+use graph::arguments::{Arguments, Blame, Refused};
+use graph::{Element, Setup};
+
+use super::Sources;
+
+/// What a program that runs the standard router's elements shares with them, by its
+/// [`Environment`](graph::Environment).
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The tables.
+    pub view: View,
+    /// The router's own addresses.
+    pub sources: Arc<Sources>,
+    /// How many workers share the limits.
+    pub workers: u32,
+}
+
+/// An element without arguments that works on the plane's tables.
+pub(super) fn on_tables<E: Element>(
+    arguments: &mut Arguments<'_>,
+    setup: &Setup<'_>,
+    make: impl FnOnce(&Surroundings) -> E,
+) -> Result<Box<dyn Element>, Refused> {
+    let surroundings = setup.environment.get::<Surroundings>();
+    if surroundings.is_none() {
+        let message =
+            "this element works on the tables of a running router, which are not here; use it in router.toml";
+        arguments.wrong(Blame::Element, message);
+    }
+    arguments.finish()?;
+    let surroundings = surroundings.ok_or(Refused)?;
+    Ok(Box::new(make(&surroundings)))
+}

@@ -1,9 +1,10 @@
-//! The cost of the framework itself: a chain of elements that do nothing, and one that splits and joins.
+//! The cost of the framework itself: a chain of elements that do nothing, one that splits and joins, and elements called
+//! without the framework, to compare with.
 
 use port::{Packet, Pool};
 
-use crate::executor::cycles;
-use crate::{BATCH, Batch, Context, Element, GraphBuilder, Sinks};
+use crate::executor::{Machine, Wiring, cycles};
+use crate::{BATCH, Batch, Context, Element, GraphBuilder, GraphCounters, NodeId, Sinks};
 
 /// Passes everything on.
 struct Null;
@@ -117,6 +118,71 @@ fn chain(length: usize, groups: usize, splits: bool) -> u64 {
         least = least.min(cycles() - start);
     }
     least
+}
+
+/// Calls elements one after the other, as a hand-written loop would: no graph, no order of execution, no counters of what
+/// enters. What an element emits by output 0 is the batch that the next is called with; by others nothing may leave.
+pub struct Direct {
+    machine: Machine,
+    wiring: Wiring,
+    counters: GraphCounters,
+}
+
+impl Default for Direct {
+    fn default() -> Direct {
+        Direct::new()
+    }
+}
+
+impl Direct {
+    /// The outputs that an element called so may have.
+    const OUTPUTS: usize = 8;
+
+    /// Nothing called yet.
+    pub fn new() -> Direct {
+        let mut builder = GraphBuilder::new();
+        let hub = builder.element("hub", Hub);
+        (0..Direct::OUTPUTS).for_each(|output| {
+            builder.connect(hub, output, hub, output);
+        });
+        let graph = builder.build().unwrap_or_else(|error| unreachable!("the hub is connected: {error}"));
+        let (machine, wiring) = graph.into_parts();
+        Direct { machine, wiring, counters: GraphCounters::new([Direct::OUTPUTS].into_iter()) }
+    }
+
+    /// Calls an element with a batch, and puts what it emits by output 0 into the batch.
+    ///
+    /// Panics when packets leave by another output: the traffic is not what the loop was written for.
+    #[inline(always)]
+    pub fn call<E: Element>(&mut self, element: &mut E, batch: &mut Batch, sinks: &mut Sinks) {
+        let (node, counters) = (NodeId(0), &self.counters);
+        let Some(counts) = counters.node(node) else { return };
+        let outputs = &self.wiring.outputs[0];
+        let (wiring, machine) = (&self.wiring, &mut self.machine);
+        let mut context = Context { node, outputs, counters: counts, all: counters, wiring, machine, sinks };
+        element.push(0, batch, &mut context);
+        if let Some(slot) = self.machine.fabric.first(0) {
+            assert_eq!(slot.0, 0, "packets left the straight way");
+            self.machine.fabric.pull(slot, batch);
+        }
+    }
+}
+
+/// Where a directly called element's outputs lead.
+struct Hub;
+
+impl Element for Hub {
+    fn class(&self) -> &'static str {
+        "Hub"
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["0", "1", "2", "3", "4", "5", "6", "7"]
+    }
+
+    fn inputs(&self) -> usize {
+        Direct::OUTPUTS
+    }
 }
 
 #[cfg(test)]

@@ -88,6 +88,11 @@ impl GraphCounters {
         self.nodes.iter().map(|node| node.dropped(reason)).sum()
     }
 
+    /// Goes on counting where another instance of the same graph stopped.
+    pub fn inherit(&self, old: &GraphCounters) {
+        self.nodes.iter().zip(&old.nodes).for_each(|(own, old)| own.inherit(old));
+    }
+
     /// Switches the measuring of cycles on or off; takes effect with the next batch. Costs two clock reads per node
     /// and batch.
     pub fn measure(&self, on: bool) {

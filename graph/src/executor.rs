@@ -119,6 +119,12 @@ impl Graph {
         }
     }
 
+    /// The parts, for whoever calls elements without a graph.
+    pub(crate) fn into_parts(self) -> (Machine, Wiring) {
+        let wiring = Arc::try_unwrap(self.wiring).unwrap_or_else(|_| unreachable!("a graph's wiring has one owner"));
+        (self.machine, wiring)
+    }
+
     /// Runs a batch from input 0 of a node until every packet has left the graph, into `sinks`, a queue of the graph, or
     /// dropped. The batch is empty afterwards.
     ///

@@ -47,7 +47,7 @@ pub mod sinks;
 mod swap;
 
 pub use batch::{BATCH, Batch};
-pub use bench::null_chain;
+pub use bench::{Direct, null_chain};
 pub use calls::About;
 pub use class::{Class, Environment, Registry, Setup};
 pub use clock::Clock;

@@ -39,7 +39,9 @@ impl Graph {
             return Err(refused);
         }
         for pair in pairs {
-            let Some(element) = self.machine.elements.get_mut(pair.old.0).and_then(Option::take) else { continue };
+            let Some(element) = self.machine.elements.get_mut(pair.old.0).and_then(Option::take) else {
+                continue;
+            };
             if let (Some(own), Some(before)) = (new.counters.node(pair.new), self.counters.node(pair.old)) {
                 own.inherit(before);
             }

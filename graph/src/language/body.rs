@@ -5,10 +5,10 @@
 //! `@3/input` go, and one to `@3/output` goes on where those from `@3` go. A compound becomes the same three when it is
 //! expanded. Tunnels count when anonymous elements are numbered, and vanish at the end.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::report::{Report, Span};
-use super::tree::{Configuration, MAX_PORT};
+use super::tree::Configuration;
 
 /// A class's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,9 @@ pub(super) struct Body {
     pub uncounted: usize,
 }
 
+/// How many missing ports of one compound are named.
+const MAX_MISSING: usize = 10;
+
 const SIDES: [&str; 2] = ["input", "output"];
 
 impl Body {
@@ -98,7 +101,10 @@ impl Body {
             self.by_name.insert(element.name.clone(), self.elements.len());
             let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
             if element.name.split('/').any(digits) {
-                report.error(Some(element.at), format!("element name '{}' has all-digit component", element.name));
+                report.error(
+                    Some(element.at),
+                    format!("element name '{}' has all-digit component", element.name),
+                );
             }
         }
         self.elements.push(element);
@@ -134,7 +140,8 @@ impl Body {
             let digits: String = number.chars().take_while(char::is_ascii_digit).collect();
             let rest = number[digits.len()..].to_owned();
             let first = digits.parse::<usize>().unwrap_or(0) + 1;
-            let free = (first..).find(|number| !self.by_name.contains_key(&format!("{prefix}@{number}{rest}")));
+            let free =
+                (first..).find(|number| !self.by_name.contains_key(&format!("{prefix}@{number}{rest}")));
             element.name = format!("{prefix}@{}{rest}", free.unwrap_or(0));
         }
         self.by_name.insert(element.name.clone(), index);
@@ -160,21 +167,14 @@ impl Body {
         report: &mut Report,
     ) -> usize {
         let element = &self.elements[index];
-        let count = element.ports[1 - side].min(MAX_PORT as usize + 1);
-        let mut used = vec![false; count];
-        for connection in &self.connections[since..] {
-            let end = if side == 0 { connection.from } else { connection.to };
-            if end.element == index
-                && let Some(used) = used.get_mut(end.port)
-            {
-                *used = true;
-            }
-        }
+        let count = element.ports[1 - side];
+        let ends = self.connections[since..].iter().map(|made| if side == 0 { made.from } else { made.to });
+        let used: BTreeSet<usize> = ends.filter(|end| end.element == index).map(|end| end.port).collect();
         let [this, other] = [SIDES[side], SIDES[1 - side]];
         if element.ports[side] > 0 {
             report.error(Some(at), format!("'{name}' pseudoelement '{this}' may only be used as {other}"));
         }
-        for (port, _) in used.iter().enumerate().filter(|(_, used)| !**used) {
+        for port in (0..count).filter(|port| !used.contains(port)).take(MAX_MISSING) {
             report.error(Some(at), format!("'{name}' {this} {port} missing"));
         }
         count
@@ -207,7 +207,8 @@ impl Body {
                 continue;
             }
             let given = split_keyword(argument).and_then(|(keyword, value)| {
-                let found = named.iter().position(|formal| !keyword.is_empty() && formal.keyword == keyword)?;
+                let found =
+                    named.iter().position(|formal| !keyword.is_empty() && formal.keyword == keyword)?;
                 Some((found, value))
             });
             match given {
@@ -254,7 +255,8 @@ pub(super) fn ports([inputs, outputs]: [usize; 2]) -> String {
 
 /// `KEYWORD value`; keywords are letters, digits and `_.:?!`.
 fn split_keyword(argument: &str) -> Option<(&str, &str)> {
-    let end = argument.find(|sign: char| sign.is_ascii_whitespace() || sign == '\x0b').unwrap_or(argument.len());
+    let end =
+        argument.find(|sign: char| sign.is_ascii_whitespace() || sign == '\x0b').unwrap_or(argument.len());
     let (keyword, value) = argument.split_at(end);
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:?!".contains(&byte);
     (!keyword.is_empty() && keyword.bytes().all(legal)).then(|| (keyword, value.trim_start()))
@@ -264,6 +266,8 @@ fn split_keyword(argument: &str) -> Option<(&str, &str)> {
 pub(super) fn text_of(configuration: Option<&Configuration>) -> (String, Option<Span>) {
     match configuration {
         None => (String::new(), None),
-        Some(configuration) => (configuration.text.clone(), configuration.verbatim.then_some(configuration.at)),
+        Some(configuration) => {
+            (configuration.text.clone(), configuration.verbatim.then_some(configuration.at))
+        }
     }
 }

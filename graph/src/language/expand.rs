@@ -105,7 +105,8 @@ impl Expansion<'_> {
         let compound = &self.bodies[chosen];
         if nesting >= MAX_NESTING {
             let at = self.body.elements[index].at;
-            self.report.error(Some(at), format!("compounds expand into compounds more than {MAX_NESTING} deep"));
+            self.report
+                .error(Some(at), format!("compounds expand into compounds more than {MAX_NESTING} deep"));
             return;
         }
         let names = compound.formals.iter().map(|formal| formal.variable.clone());
@@ -132,7 +133,10 @@ impl Expansion<'_> {
             let element = &compound.elements[places.len()];
             if self.body.elements.len() >= MAX_ELEMENTS {
                 if !std::mem::replace(&mut self.full, true) {
-                    self.report.error(Some(at), format!("the configuration expands to more than {MAX_ELEMENTS} elements"));
+                    self.report.error(
+                        Some(at),
+                        format!("the configuration expands to more than {MAX_ELEMENTS} elements"),
+                    );
                 }
                 return;
             }
@@ -169,9 +173,9 @@ impl Expansion<'_> {
 
     fn add_tunnels(&mut self, name: &str, at: Span) -> [usize; 3] {
         let tunnels = self.body.add_tunnels(name, at, false, self.report);
-        let taken = tunnels.into_iter().find(|&tunnel| {
-            self.body.elements[tunnel].kind != Kind::Tunnel || self.pairs.is_joined(tunnel)
-        });
+        let taken = tunnels
+            .into_iter()
+            .find(|&tunnel| self.body.elements[tunnel].kind != Kind::Tunnel || self.pairs.is_joined(tunnel));
         match taken {
             None => self.pair(tunnels),
             Some(first) => {
@@ -190,7 +194,12 @@ impl Expansion<'_> {
 
     /// The part of a compound that fits the arguments and the ports in use, or the class it extends, with the values
     /// of the parameters. Where a single part fits but for the ports it is taken: that is told better later on.
-    fn choose(&mut self, index: usize, class: ClassId, arguments: Vec<String>) -> Option<(ClassId, Vec<String>)> {
+    fn choose(
+        &mut self,
+        index: usize,
+        class: ClassId,
+        arguments: Vec<String>,
+    ) -> Option<(ClassId, Vec<String>)> {
         let element = &self.body.elements[index];
         let (used, at) = (element.ports, element.at);
         let mut candidates = Vec::new();

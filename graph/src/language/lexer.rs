@@ -251,12 +251,14 @@ impl<'t> Lexer<'t> {
         (Configuration { text, at: self.span(begin, end), verbatim }, ending)
     }
 
-    /// Ends an unclosed configuration with its first line, so that the lines after it are still read.
+    /// Ends an unclosed configuration with its first line, or the semicolon at the end of it, so that the lines after
+    /// it are still read.
     pub fn cut_at_line(&mut self, configuration: &mut Configuration) {
         let begin = configuration.at.start as usize;
-        let end = line_end(self.source.as_bytes(), begin);
-        *configuration =
-            Configuration { text: self.source[begin..end].to_owned(), at: self.span(begin, end), verbatim: true };
+        let line = &self.source[begin..line_end(self.source.as_bytes(), begin)];
+        let text = line.trim_end().trim_end_matches(';');
+        let end = begin + text.len();
+        *configuration = Configuration { text: text.to_owned(), at: self.span(begin, end), verbatim: true };
         self.position = end;
         self.last_end = end as u32;
     }

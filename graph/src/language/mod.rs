@@ -6,17 +6,20 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | [`report`] | places in texts, and messages about them |
-//! | [`lexer`] | words and signs |
-//! | [`tree`], [`parser`] | what is written |
-//! | [`body`], [`scope`], [`wiring`] | what the names mean, and which ports are connected |
-//! | [`variables`], [`quoting`] | what stands in configuration strings |
-//! | [`expand`](mod@expand), [`tunnels`], [`flat`] | what is built |
+//! | `report` | places in texts, and messages about them |
+//! | `lexer` | words and signs |
+//! | `tree`, `parser`, `library` | what is written |
+//! | `body`, `scope`, `wiring` | what the names mean, and which ports are connected |
+//! | `variables`, `quoting` | what stands in configuration strings |
+//! | `expand`, `tunnels`, `flat` | what is built |
+//! | `format` | what is written, tidily |
 
 mod body;
 mod expand;
 mod flat;
+mod format;
 mod lexer;
+mod library;
 mod parser;
 mod quoting;
 mod report;
@@ -28,7 +31,10 @@ mod wiring;
 
 pub use expand::expand;
 pub use flat::{Flat, FlatConnection, FlatElement, unparse};
+pub use format::format;
+pub use library::{FindLibrary, parse_with_libraries};
 pub use parser::parse;
 pub use quoting::{Piece, first_word, quote, split_arguments, split_words, uncomment, unquote};
 pub use report::{Message, Position, Report, Severity, Span, Texts};
 pub use tree::Tree;
+pub use variables::replace_variables;

@@ -15,7 +15,8 @@ pub fn parse(texts: &Texts, text: u32, report: &mut Report) -> Tree {
         report.error(None, format!("{}: too long for a configuration", texts.name(text)));
         return Tree::default();
     }
-    let mut parser = Parser { lexer: Lexer::new(texts, text), report, around: vec![Around::Text] };
+    let mut parser =
+        Parser { lexer: Lexer::new(texts, text), report, around: vec![Around::Text], unclosed: 0 };
     let statements = parser.statements();
     let Parser { lexer, report, .. } = parser;
     for at in lexer.bad_directives {
@@ -23,6 +24,10 @@ pub fn parse(texts: &Texts, text: u32, report: &mut Report) -> Tree {
     }
     Tree { statements, comments: lexer.comments }
 }
+
+/// After how many configurations without an end the rest of the text is taken for one: each was searched for its end
+/// through all that follows.
+const MAX_UNCLOSED: usize = 20;
 
 /// What the parser is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,13 +41,8 @@ struct Parser<'t, 'r> {
     lexer: Lexer<'t>,
     report: &'r mut Report,
     around: Vec<Around>,
-}
-
-/// What became of an attempt to read an element.
-enum Read {
-    Item(Item),
-    /// There is none here, and that is fine or was reported; the chain ends.
-    Nothing,
+    /// How many configurations were not closed so far.
+    unclosed: usize,
 }
 
 impl Parser<'_, '_> {
@@ -144,7 +144,9 @@ impl Parser<'_, '_> {
             links.push(Link { arrow, items });
             let token = self.after_items();
             arrow = match token.kind {
-                Kind::Arrow | Kind::DoubleArrow => Some(Arrow { at: token.at, many: token.kind == Kind::DoubleArrow }),
+                Kind::Arrow | Kind::DoubleArrow => {
+                    Some(Arrow { at: token.at, many: token.kind == Kind::DoubleArrow })
+                }
                 _ => break,
             };
             if let Some(at) = implied.filter(|_| links.len() > 1) {
@@ -181,7 +183,7 @@ impl Parser<'_, '_> {
     /// Elements between commas.
     fn items(&mut self, first_in_chain: bool) -> Vec<Item> {
         let mut items = Vec::new();
-        while let Read::Item(item) = self.item(first_in_chain, items.is_empty()) {
+        while let Some(item) = self.item(first_in_chain, items.is_empty()) {
             items.push(item);
             if self.accept(Kind::Sign(',')).is_none() {
                 break;
@@ -190,8 +192,9 @@ impl Parser<'_, '_> {
         items
     }
 
-    /// `[0] name :: Class(configuration) [1]`, or nothing where the element is implied.
-    fn item(&mut self, first_in_chain: bool, first_in_set: bool) -> Read {
+    /// `[0] name :: Class(configuration) [1]`. None where there is no element; that is fine or was reported, and ends
+    /// the chain.
+    fn item(&mut self, first_in_chain: bool, first_in_set: bool) -> Option<Item> {
         let inputs = self.ports();
         let token = self.lexer.next();
         let start = inputs.as_ref().map_or(token.at, |ports| ports.at);
@@ -208,7 +211,7 @@ impl Parser<'_, '_> {
                 } else {
                     (Subject::ImpliedOutput(at), inputs, None)
                 };
-                return Read::Item(Item { at, inputs, subject, class: None, configuration: None, outputs });
+                return Some(Item { at, inputs, subject, class: None, configuration: None, outputs });
             }
             _ => {
                 if let Some(ports) = &inputs {
@@ -220,7 +223,7 @@ impl Parser<'_, '_> {
                 if self.ends_scope(token) || inputs.is_some() || is_keyword(token.kind) {
                     self.lexer.back_to(token);
                 }
-                return Read::Nothing;
+                return None;
             }
         };
         let class = self.accept(Kind::DoubleColon).map(|_| self.class_of_declaration());
@@ -228,7 +231,7 @@ impl Parser<'_, '_> {
         let outputs = self.ports();
         let end = self.lexer.last_end();
         let at = start.to(Span { start: end, end, ..start });
-        Read::Item(Item { at, inputs, subject, class, configuration, outputs })
+        Some(Item { at, inputs, subject, class, configuration, outputs })
     }
 
     /// Whether the scope's `input` or `output` is meant where no element stands. Only compounds and groups have them.
@@ -331,11 +334,14 @@ impl Parser<'_, '_> {
                 self.lexer.next();
             }
             Ending::Open(unclosed) => {
+                self.unclosed += 1;
+                if self.unclosed <= MAX_UNCLOSED {
+                    self.lexer.cut_at_line(&mut configuration);
+                }
                 self.error(open.at, "expected ')'");
-                if unclosed != open.at {
+                if unclosed != open.at && unclosed.start < configuration.at.end {
                     self.report.note(Some(unclosed), "this quote is not closed");
                 }
-                self.lexer.cut_at_line(&mut configuration);
             }
         }
         configuration
@@ -343,6 +349,7 @@ impl Parser<'_, '_> {
 
     /// `{ ... || ... }`, the brace of which was just read.
     fn compound(&mut self, open: Token) -> Compound {
+        let mut opening = open.at;
         let mut compound = Compound { at: open.at, parts: Vec::new(), extends: None };
         if self.around.len() >= MAX_NESTING {
             self.error(open.at, "maximum compound element nesting depth exceeded");
@@ -356,15 +363,16 @@ impl Parser<'_, '_> {
                     self.error(dots.at, "'...' should occur last, after one or more compounds");
                 }
             }
-            if compound.extends.is_none() || !matches!(self.peek().kind, Kind::Sign('}') | Kind::DoubleBar | Kind::End)
+            if compound.extends.is_none()
+                || !matches!(self.peek().kind, Kind::Sign('}') | Kind::DoubleBar | Kind::End)
             {
-                let part = self.part();
+                let part = self.part(opening);
                 compound.parts.push(part);
             }
             let token = self.lexer.next();
             compound.at.end = token.at.end;
             match token.kind {
-                Kind::DoubleBar => {}
+                Kind::DoubleBar => opening = token.at,
                 Kind::Sign('}') => return compound,
                 _ => {
                     self.error(token.at, "expected '}'");
@@ -376,13 +384,13 @@ impl Parser<'_, '_> {
         }
     }
 
-    fn part(&mut self) -> Part {
+    fn part(&mut self, open: Span) -> Part {
         let start = self.peek().at;
         self.around.push(Around::Compound);
         let parameters = self.parameters();
         let statements = self.statements();
         self.around.pop();
-        Part { at: start.to(Span { end: self.lexer.last_end(), ..start }), parameters, statements }
+        Part { open, at: start.to(Span { end: self.lexer.last_end(), ..start }), parameters, statements }
     }
 
     /// `$a, KEYWORD $b, __REST__ $c |`, or nothing.
@@ -502,8 +510,12 @@ impl Parser<'_, '_> {
             let (kind, value) = match words[..] {
                 [] => continue,
                 ["compact_config"] => ("compact_config".to_owned(), String::new()),
-                [package] if !matches!(package, "package" | "library") => ("package".to_owned(), text(package)),
-                [kind, value] if matches!(text(kind).as_str(), "package" | "library") => (text(kind), text(value)),
+                [package] if !matches!(package, "package" | "library") => {
+                    ("package".to_owned(), text(package))
+                }
+                [kind, value] if matches!(text(kind).as_str(), "package" | "library") => {
+                    (text(kind), text(value))
+                }
                 _ => {
                     self.error(at, "syntax error at requirement");
                     continue;

@@ -6,6 +6,14 @@
 
 use std::fmt::Write as _;
 
+use super::lexer::line_directive;
+
+/// How many messages a report keeps. A text that is no configuration at all has thousands.
+const MAX_MESSAGES: usize = 200;
+
+/// How many characters of a source line are shown.
+const SHOWN: usize = 120;
+
 /// A place in a text: which of the [`Texts`] and which bytes of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
@@ -73,6 +81,28 @@ impl Texts {
         Position { line, column: before.chars().count() + 1 }
     }
 
+    /// The file and line that a span begins in, for a reader: where line directives say that a preprocessor took the
+    /// text from, if there are any.
+    pub fn landmark(&self, span: Span) -> (&str, usize) {
+        let (line, _) = self.line_of(span);
+        let (mut name, mut number) = (self.name(span.text), line);
+        if !self.text(span.text).contains('#') {
+            return (name, number);
+        }
+        for (index, text) in self.text(span.text).lines().enumerate().take(line - 1) {
+            if let Some((next, file)) = line_directive(text) {
+                // The directive tells of the line behind it, which is number index + 2 of this text.
+                number = (next + line).saturating_sub(index + 2);
+                match file {
+                    Some("") => name = self.name(span.text),
+                    Some(file) => name = file,
+                    None => {}
+                }
+            }
+        }
+        (name, number)
+    }
+
     /// The number of the line that a span begins in, from 1, and the line's first byte.
     fn line_of(&self, span: Span) -> (usize, usize) {
         let text = self.text(span.text).as_bytes();
@@ -108,6 +138,9 @@ pub struct Message {
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     messages: Vec<Message>,
+    errors: usize,
+    /// Messages that were too many to keep.
+    dropped: usize,
 }
 
 impl Report {
@@ -132,7 +165,25 @@ impl Report {
     }
 
     fn add(&mut self, severity: Severity, at: Option<Span>, message: String) {
-        self.messages.push(Message { severity, at, message });
+        self.errors += usize::from(severity == Severity::Error);
+        if severity == Severity::Note && self.dropped > 0 {
+            return;
+        }
+        if self.messages.len() < MAX_MESSAGES {
+            self.messages.push(Message { severity, at, message });
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Adds a note to the first message about this place. Says whether there is one.
+    pub fn explain(&mut self, at: Span, message: impl Into<String>) -> bool {
+        let Some(found) = self.messages.iter().position(|message| message.at == Some(at)) else {
+            return false;
+        };
+        let message = Message { severity: Severity::Note, at: Some(at), message: message.into() };
+        self.messages.insert(found + 1, message);
+        true
     }
 
     /// Whether there is an error.
@@ -142,7 +193,7 @@ impl Report {
 
     /// How many errors there are.
     pub fn errors(&self) -> usize {
-        self.messages.iter().filter(|message| message.severity == Severity::Error).count()
+        self.errors
     }
 
     /// What was said, in the order in which it was found.
@@ -153,6 +204,32 @@ impl Report {
     /// The messages for a reader, by place: `file:3:14: error: what`, the source line and a caret under what is meant.
     /// Messages without a place come first; a note follows what it explains.
     pub fn render(&self, texts: &Texts) -> String {
+        let mut out = String::new();
+        for message in self.by_place() {
+            message.render(texts, &mut out);
+        }
+        if self.dropped > 0 {
+            let _ = writeln!(out, "and {} more messages", self.dropped);
+        }
+        out
+    }
+
+    /// The messages as Click prints them, one a line, by place: `file:3: what`.
+    pub fn render_lines(&self, texts: &Texts) -> String {
+        let mut out = String::new();
+        for message in self.by_place() {
+            if let Some(at) = message.at {
+                let (file, line) = texts.landmark(at);
+                let _ = write!(out, "{file}:{line}: ");
+            }
+            let warning = if message.severity == Severity::Warning { "warning: " } else { "" };
+            let _ = writeln!(out, "{warning}{}", message.message);
+        }
+        out
+    }
+
+    /// The messages by place, each with its notes.
+    fn by_place(&self) -> impl Iterator<Item = &Message> {
         let mut groups: Vec<&[Message]> = Vec::new();
         let mut rest = self.messages.as_slice();
         while !rest.is_empty() {
@@ -162,11 +239,7 @@ impl Report {
             rest = after;
         }
         groups.sort_by_key(|group| group[0].at.map(|at| (at.text, at.start)));
-        let mut out = String::new();
-        for message in groups.into_iter().flatten() {
-            message.render(texts, &mut out);
-        }
-        out
+        groups.into_iter().flatten()
     }
 }
 
@@ -181,26 +254,25 @@ impl Message {
             let _ = writeln!(out, "{severity}: {}", self.message);
             return;
         };
-        let Position { line, column } = texts.position(at);
-        let _ = writeln!(out, "{}:{line}:{column}: {severity}: {}", texts.name(at.text), self.message);
+        let (file, line) = texts.landmark(at);
+        let column = texts.position(at).column;
+        let _ = writeln!(out, "{file}:{line}:{column}: {severity}: {}", self.message);
 
         let (_, start) = texts.line_of(at);
         let source = texts.text(at.text).get(start..).unwrap_or("").lines().next().unwrap_or("");
         if source.is_empty() {
             return;
         }
-        let within = (at.start as usize).saturating_sub(start).min(source.len());
-        let end = (at.end as usize).saturating_sub(start).clamp(within, source.len());
+        // A long line is shown from a little before what is meant.
+        let hidden = if source.len() > SHOWN { (column - 1).saturating_sub(SHOWN / 3) } else { 0 };
+        let shown: String = source.chars().skip(hidden).take(SHOWN).collect();
         // A tab stays a tab under a tab, so that the caret stands where the reader's terminal puts the text.
-        let indent: String = source
-            .get(..within)
-            .unwrap_or("")
-            .chars()
-            .map(|character| if character == '\t' { '\t' } else { ' ' })
-            .collect();
-        let carets = source.get(within..end).unwrap_or("").chars().count().max(1);
+        let before = shown.chars().take(column - 1 - hidden);
+        let indent: String = before.map(|character| if character == '\t' { '\t' } else { ' ' }).collect();
+        let meant = texts.at(at).lines().next().unwrap_or("").chars().take(SHOWN).count();
+        let carets = meant.min(shown.chars().count().saturating_sub(column - 1 - hidden)).max(1);
         let number = line.to_string();
-        let _ = writeln!(out, "  {number} | {source}");
+        let _ = writeln!(out, "  {number} | {shown}");
         let _ = writeln!(out, "  {:width$} | {indent}{}", "", "^".repeat(carets), width = number.len());
     }
 }
@@ -226,6 +298,47 @@ mod tests {
              router.click:2:2: note: did you mean 'Queue'?\n  2 | \tQueu(3) -> Discard;\n    | \t^^^^\n"
         );
         assert_eq!(report.errors(), 2);
+    }
+
+    #[test]
+    fn line_directives_name_the_place_a_text_was_taken_from() {
+        let mut texts = Texts::new();
+        let text = texts.add("a.click", "x\n# 100 \"b.click\"\ny\nz\n#line 3 \"\"\nw");
+        let landmark = |start| texts.landmark(Span { text, start, end: start + 1 });
+        assert_eq!(landmark(0), ("a.click", 1));
+        let of = |sign| landmark(texts.text(text).find(sign).map_or(0, |at| at as u32));
+        assert_eq!(of("y"), ("b.click", 100));
+        assert_eq!(of("z"), ("b.click", 101));
+        assert_eq!(of("w"), ("a.click", 3));
+    }
+
+    #[test]
+    fn a_flood_of_messages_is_kept_short_and_counted() {
+        let mut texts = Texts::new();
+        let text = texts.add("t", &")".repeat(100_000));
+        let mut report = Report::new();
+        for start in 0..100_000 {
+            report.error(Some(Span { text, start, end: start + 1 }), "wrong");
+            report.note(None, "why");
+        }
+        assert_eq!(report.errors(), 100_000);
+        assert!(report.render(&texts).len() < 100_000);
+    }
+
+    #[test]
+    fn an_explanation_goes_to_the_message_about_its_place() {
+        let mut texts = Texts::new();
+        let text = texts.add("t", "Queu -> Idle");
+        let mut report = Report::new();
+        let at = Span { text, start: 0, end: 4 };
+        assert!(!report.explain(at, "did you mean 'Queue'?"));
+        report.error(Some(at), "undeclared element 'Queu'");
+        report.error(Some(Span { start: 8, ..at }), "other");
+        assert!(report.explain(at, "did you mean 'Queue'?"));
+        assert_eq!(
+            report.render_lines(&texts),
+            "t:1: undeclared element 'Queu'\nt:1: did you mean 'Queue'?\nt:1: other\n"
+        );
     }
 
     #[test]

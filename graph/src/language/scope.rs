@@ -179,6 +179,7 @@ impl<'a> Scope<'a> {
         let mut otherwise = compound.extends.map(|at| match self.class(name) {
             Some(class) => class,
             None => {
+                let name = if name.is_empty() { "<anonymous>" } else { name };
                 self.error(at, format!("cannot extend unknown element class '{name}'"));
                 self.add_class(Meaning::Broken)
             }
@@ -196,12 +197,7 @@ impl<'a> Scope<'a> {
     }
 
     fn part(&mut self, part: &Part, name: &str) -> Body {
-        let body = Body {
-            name: name.to_owned(),
-            at: part.at,
-            depth: self.body.depth + 1,
-            ..Body::default()
-        };
+        let body = Body { name: name.to_owned(), at: part.at, depth: self.body.depth + 1, ..Body::default() };
         let outer = std::mem::replace(&mut self.body, body);
         self.defined.push(HashMap::new());
         for side in ["input", "output"] {
@@ -240,12 +236,16 @@ impl<'a> Scope<'a> {
                 before.keyword == "__REST__" || (keyword.is_empty() && !before.keyword.is_empty())
             });
             if repeated {
-                self.error(variable.at, format!("repeated keyword parameter '{keyword}' in compound element"));
+                self.error(
+                    variable.at,
+                    format!("repeated keyword parameter '{keyword}' in compound element"),
+                );
             }
             if misplaced && in_order {
                 in_order = false;
                 self.error(variable.at, "compound element parameters out of order");
-                self.report.note(Some(variable.at), "the correct order is '[positional], [keywords], [__REST__]'");
+                self.report
+                    .note(Some(variable.at), "the correct order is '[positional], [keywords], [__REST__]'");
             }
             self.body.formals.push(Formal { variable: variable.text.clone(), keyword: keyword.to_owned() });
         }
@@ -316,7 +316,9 @@ impl<'a> Scope<'a> {
             Subject::Group(group) => {
                 let (tunnel, counts) = self.group(group);
                 element = Some(tunnel);
-                for (written, side, count) in [(&item.inputs, &mut inputs, counts[0]), (&item.outputs, &mut outputs, counts[1])] {
+                for (written, side, count) in
+                    [(&item.inputs, &mut inputs, counts[0]), (&item.outputs, &mut outputs, counts[1])]
+                {
                     if written.is_none() {
                         side.numbers = (0..count).collect();
                     }
@@ -341,7 +343,8 @@ impl<'a> Scope<'a> {
             self.error(configuration.at, "configuration string ignored on element reference");
         }
         let (configuration, configuration_at) = text_of(item.configuration.as_ref());
-        let bare = matches!(item.subject, Subject::Name(_)) && item.class.is_none() && item.configuration.is_none();
+        let bare =
+            matches!(item.subject, Subject::Name(_)) && item.class.is_none() && item.configuration.is_none();
         Prepared {
             name,
             at,
@@ -369,7 +372,12 @@ impl<'a> Scope<'a> {
         let outer = [0, 1].map(|side| self.body.by_name.insert(sides[side].to_owned(), tunnels[side + 1]));
         self.statements(&group.statements);
         let counts = [0, 1].map(|side| {
-            self.body.count_ports((tunnels[side + 1], side), since, ("<anonymous group>", group.at), self.report)
+            self.body.count_ports(
+                (tunnels[side + 1], side),
+                since,
+                ("<anonymous group>", group.at),
+                self.report,
+            )
         });
         for (side, outer) in sides.into_iter().zip(outer) {
             match outer {

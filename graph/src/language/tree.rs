@@ -163,7 +163,9 @@ pub struct Compound {
 /// One alternative of a compound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// From behind `{` or `||` to before the next `||` or `}`.
+    /// The `{` or `||` before it.
+    pub open: Span,
+    /// From its first sign to its last.
     pub at: Span,
     /// `$a, KEYWORD $b, __REST__ $c |`
     pub parameters: Vec<Parameter>,

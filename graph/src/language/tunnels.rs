@@ -52,7 +52,8 @@ impl Pairs {
     /// first; a connection may come twice.
     pub fn through(&self, body: &Body, report: &mut Report) -> Vec<Connection> {
         let is_tunnel = |port: Port| body.elements[port.element].kind == Kind::Tunnel;
-        let mut search = Search { pairs: self, body, at: [HashMap::new(), HashMap::new()], found: HashMap::new() };
+        let mut search =
+            Search { pairs: self, body, at: [HashMap::new(), HashMap::new()], found: HashMap::new() };
         let mut found = Vec::new();
         let mut indirect = Vec::new();
         for (index, connection) in body.connections.iter().enumerate() {
@@ -60,7 +61,7 @@ impl Pairs {
                 [(0, connection.from, connection.to), (1, connection.to, connection.from)]
             {
                 if is_tunnel(this) {
-                    search.at[side].entry(this).or_insert_with(Vec::new).push(other);
+                    search.at[side].entry(this).or_default().push(other);
                 }
             }
             if is_tunnel(connection.from) || is_tunnel(connection.to) {
@@ -81,7 +82,8 @@ impl Pairs {
                     }
                 }
                 if found.len() > MAX_CONNECTIONS {
-                    let message = format!("the configuration expands to more than {MAX_CONNECTIONS} connections");
+                    let message =
+                        format!("the configuration expands to more than {MAX_CONNECTIONS} connections");
                     report.error(Some(at), message);
                     return found;
                 }

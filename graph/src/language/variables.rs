@@ -13,6 +13,9 @@ use super::quoting::{begins_comment, escape_into, first_word, skip_space_and_com
 /// How deep the values of variables may name variables.
 const MAX_DEPTH: usize = 10;
 
+/// What looking up a variable takes from the budget, besides the bytes it gives.
+const REFERENCE_COST: usize = 32;
+
 /// The variables of one scope, and those around it.
 pub(super) struct Environment<'a> {
     pub values: HashMap<String, String>,
@@ -73,52 +76,15 @@ impl<'a> Environment<'a> {
         if depth > MAX_DEPTH || !text.contains('$') {
             return text.to_owned();
         }
-        let bytes = text.as_bytes();
-        let mut out = String::new();
-        let mut copied = 0;
-        let mut quote = None;
-        let mut at = 0;
-        while at < bytes.len() && !budget.is_spent() {
-            match (bytes[at], quote) {
-                (b'\\', Some(b'"')) => at += 1,
-                (sign @ (b'"' | b'\''), None) => quote = Some(sign),
-                (sign, Some(open)) if sign == open => quote = None,
-                (b'/', None) if begins_comment(bytes, at) => {
-                    at = skip_space_and_comments(bytes, at);
-                    continue;
-                }
-                (b'$', None | Some(b'"')) => {
-                    let Some(reference) = Reference::read(text, at) else {
-                        at += 1;
-                        continue;
-                    };
-                    if reference.unclosed {
-                        break;
-                    }
-                    budget.spend(1);
-                    out.push_str(&text[copied..at]);
-                    let end = reference.end;
-                    match self.resolve(&reference, depth, budget) {
-                        Ok(value) if quote.is_some() => escape_into(value.as_bytes(), &mut out),
-                        Ok(value) => out.push_str(&value),
-                        // What names no variable stays, though variables in the name itself were replaced.
-                        Err(name) => {
-                            let name_at = reference.name.start..reference.name.end;
-                            out.push_str(&text[at..name_at.start]);
-                            out.push_str(&name);
-                            out.push_str(&text[name_at.end..end]);
-                        }
-                    }
-                    copied = end;
-                    at = end;
-                    continue;
-                }
-                _ => {}
+        copy(text, |reference, quote, out| {
+            budget.spend(REFERENCE_COST);
+            match self.resolve(reference, depth, budget) {
+                Ok(value) if quote.is_some() => escape_into(value.as_bytes(), out),
+                Ok(value) => out.push_str(&value),
+                Err(name) => reference.keep(text, &name, out),
             }
-            at += 1;
-        }
-        out.push_str(&text[copied..]);
-        out
+            !budget.is_spent()
+        })
     }
 
     /// The value of a reference, or its name where there is none.
@@ -128,7 +94,8 @@ impl<'a> Environment<'a> {
         } else {
             reference.text.to_owned()
         };
-        let (variable, index, default) = if reference.braces { split_name(&name) } else { (&*name, None, None) };
+        let (variable, index, default) =
+            if reference.braces { split_name(&name) } else { (&*name, None, None) };
         let value = match (self.value(variable), default) {
             (Some(value), _) => self.substitute_at(value, depth + 1, budget),
             (None, Some(default)) => return Ok(self.substitute_at(default, depth + 1, budget)),
@@ -142,13 +109,92 @@ impl<'a> Environment<'a> {
     }
 }
 
+/// Replaces the variables of a text, and what stands in `$(...)`, by what `value` says of each: it is given the name, or
+/// what stands in the parentheses, with its own variables replaced, and whether it is in parentheses. What it does not
+/// know stays. With `quoting`, values outside of quotes are put into quotes, so that [`unquote`](super::unquote)
+/// gives them back as they were.
+pub fn replace_variables(
+    text: &str,
+    quoting: bool,
+    value: &mut dyn FnMut(&str, bool) -> Option<String>,
+) -> String {
+    replace_at(text, quoting, 0, value)
+}
+
+fn replace_at(
+    text: &str,
+    quoting: bool,
+    depth: usize,
+    value: &mut dyn FnMut(&str, bool) -> Option<String>,
+) -> String {
+    if depth > MAX_DEPTH || !text.contains('$') {
+        return text.to_owned();
+    }
+    copy(text, |reference, quote, out| {
+        let name = match reference.names_variables {
+            true => replace_at(reference.text, false, depth + 1, value),
+            false => reference.text.to_owned(),
+        };
+        match value(&name, reference.parentheses) {
+            Some(value) if quote.is_some() => escape_into(value.as_bytes(), out),
+            Some(value) if quoting => out.push_str(&super::quote(&value)),
+            Some(value) => out.push_str(&value),
+            None => reference.keep(text, &name, out),
+        }
+        true
+    })
+}
+
+/// Copies a text; in the place of each reference, `write` writes something else, and says whether to look for more.
+fn copy(text: &str, mut write: impl FnMut(&Reference<'_>, Option<u8>, &mut String) -> bool) -> String {
+    let bytes = text.as_bytes();
+    let mut out = String::new();
+    let mut copied = 0;
+    let mut quote = None;
+    let mut at = 0;
+    while at < bytes.len() {
+        match (bytes[at], quote) {
+            (b'\\', Some(b'"')) => at += 1,
+            (sign @ (b'"' | b'\''), None) => quote = Some(sign),
+            (sign, Some(open)) if sign == open => quote = None,
+            (b'/', None) if begins_comment(bytes, at) => {
+                at = skip_space_and_comments(bytes, at);
+                continue;
+            }
+            (b'$', None | Some(b'"')) => {
+                let Some(reference) = Reference::read(text, at) else {
+                    at += 1;
+                    continue;
+                };
+                if reference.unclosed {
+                    break;
+                }
+                out.push_str(&text[copied..at]);
+                let more = write(&reference, quote, &mut out);
+                at = reference.end;
+                copied = at;
+                if !more {
+                    break;
+                }
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    out.push_str(&text[copied..]);
+    out
+}
+
 /// A `$` and what belongs to it.
 struct Reference<'t> {
     /// The name, or what stands in braces or parentheses.
     text: &'t str,
+    dollar: usize,
     name: std::ops::Range<usize>,
     end: usize,
     braces: bool,
+    parentheses: bool,
     /// Whether the name has a `$` of its own.
     names_variables: bool,
     /// Whether the brace or parenthesis is missing.
@@ -156,14 +202,23 @@ struct Reference<'t> {
 }
 
 impl<'t> Reference<'t> {
+    /// Writes it as it stands in the text: it names no variable, though variables in the name itself were replaced.
+    fn keep(&self, text: &str, name: &str, out: &mut String) {
+        out.push_str(&text[self.dollar..self.name.start]);
+        out.push_str(name);
+        out.push_str(&text[self.name.end..self.end]);
+    }
+
     fn read(text: &'t str, dollar: usize) -> Option<Reference<'t>> {
         let bytes = text.as_bytes();
         let start = dollar + 1;
         let reference = |name: std::ops::Range<usize>, end| Reference {
             text: text.get(name.clone()).unwrap_or(""),
+            dollar,
             name,
             end,
             braces: false,
+            parentheses: false,
             names_variables: false,
             unclosed: false,
         };
@@ -174,15 +229,26 @@ impl<'t> Reference<'t> {
                 let name = start + 1..start + 1 + length.unwrap_or(inside.len());
                 let names_variables = bytes[name.clone()].contains(&b'$');
                 let end = name.end + 1;
-                Some(Reference { braces: true, names_variables, unclosed: length.is_none(), ..reference(name, end) })
+                Some(Reference {
+                    braces: true,
+                    names_variables,
+                    unclosed: length.is_none(),
+                    ..reference(name, end)
+                })
             }
             b'(' => {
                 let (end, closed, names_variables) = skip_parentheses(bytes, start + 1);
                 let name = start + 1..end.saturating_sub(1).max(start + 1);
-                Some(Reference { names_variables, unclosed: !closed, ..reference(name, end) })
+                Some(Reference {
+                    parentheses: true,
+                    names_variables,
+                    unclosed: !closed,
+                    ..reference(name, end)
+                })
             }
             byte if byte.is_ascii_alphanumeric() || byte == b'_' => {
-                let word = bytes[start..].iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
+                let word =
+                    bytes[start..].iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
                 let end = start + word.count();
                 Some(reference(start..end, end))
             }

@@ -32,10 +32,17 @@ impl End {
 }
 
 /// The pairs that connecting the outputs of one set to the inputs of the next makes.
-pub(super) fn pairs(from: &[End], to: &[End], many: bool, at: Span, report: &mut Report) -> Vec<(Port, Port)> {
+pub(super) fn pairs(
+    from: &[End],
+    to: &[End],
+    many: bool,
+    at: Span,
+    report: &mut Report,
+) -> Vec<(Port, Port)> {
     // Side 0 is the inputs, side 1 the outputs.
     let sets = [to, from];
-    let least = [0, 1].map(|side| sets[side].iter().map(|end| end.ports(side).numbers.len().max(1)).sum::<usize>());
+    let least =
+        [0, 1].map(|side| sets[side].iter().map(|end| end.ports(side).numbers.len().max(1)).sum::<usize>());
     let mut open = [0, 1].map(|side| sets[side].iter().filter(|end| end.ports(side).open).count());
     if open[0] + open[1] > 1 {
         report.error(Some(at), "at most one expandable port allowed per connection");
@@ -60,8 +67,12 @@ pub(super) fn pairs(from: &[End], to: &[End], many: bool, at: Span, report: &mut
     let [inputs, outputs] = lists;
     match plural {
         [true, true] => outputs.into_iter().zip(inputs).collect(),
-        [_, false] => outputs.first().map_or(Vec::new(), |&out| inputs.into_iter().map(|into| (out, into)).collect()),
-        [false, true] => inputs.first().map_or(Vec::new(), |&into| outputs.into_iter().map(|out| (out, into)).collect()),
+        [_, false] => {
+            outputs.first().map_or(Vec::new(), |&out| inputs.into_iter().map(|into| (out, into)).collect())
+        }
+        [false, true] => {
+            inputs.first().map_or(Vec::new(), |&into| outputs.into_iter().map(|out| (out, into)).collect())
+        }
     }
 }
 

@@ -1,0 +1,3 @@
+require(library shared.click)
+elementclass Both { -> Shared -> Print(both) -> }
+fromlibrary :: Idle -> Discard;

@@ -1,0 +1,2 @@
+elementclass Shared { -> Print(shared $who) -> }
+define($who me)

@@ -1,0 +1,5 @@
+elementclass A { -> Null -> || ... }
+elementclass Null { ... }
+elementclass Null { -> Null -> || ... || Idle }
+x :: { Idle || ... };
+Foo, x -> Discard

@@ -1,0 +1,4 @@
+elementclass A {
+    -> Null ->;
+a :: (-> Idle };
+x -> Discard;

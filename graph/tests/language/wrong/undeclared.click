@@ -1,0 +1,4 @@
+a -> Discard;
+Idle -> b -> Discard;
+a -> c;
+input -> Null -> output;

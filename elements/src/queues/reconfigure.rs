@@ -1,0 +1,31 @@
+//! Arguments that are written to a running element.
+
+use graph::arguments::{Argument, Arguments, Names, Refused, Scope};
+use graph::language::Report;
+use graph::{Context, HandlerError};
+
+/// Reads `text` as an element's configuration, by `read`, which is what makes the element as well.
+pub(crate) fn configuration<T>(
+    text: &str,
+    cx: &Context<'_>,
+    read: impl FnOnce(&mut Arguments<'_>) -> Result<T, Refused>,
+) -> Result<T, HandlerError> {
+    let (names, mut report) = (Names::new(), Report::new());
+    let result = read(&mut Arguments::new(text, Scope::new(&names, cx.name()), &mut report));
+    result.map_err(|Refused| {
+        let reasons: Vec<&str> = report.messages().iter().map(|message| message.message.as_str()).collect();
+        HandlerError::refused(reasons.join("\n"))
+    })
+}
+
+/// The configuration that an element was given.
+pub(crate) fn given(cx: &Context<'_>) -> String {
+    let node = cx.description().nodes.get(cx.id().0);
+    node.map_or(String::new(), |node| node.configuration.clone())
+}
+
+/// Reads `text`, which was written to a handler, as one value.
+pub(crate) fn value<T: Argument>(text: &str, cx: &Context<'_>) -> Result<T, HandlerError> {
+    let names = Names::new();
+    T::parse(text.trim(), &Scope::new(&names, cx.name())).map_err(|_| HandlerError::refused("syntax error"))
+}

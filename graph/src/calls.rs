@@ -8,9 +8,9 @@ use crate::arguments::{Argument, Names, Scope};
 use crate::{Context, Description, Flow, Graph, Handler, HandlerError, Node, NodeId, Sinks};
 
 /// The handlers of every element.
-const EVERY: [&str; 5] = ["class", "name", "config", "ports", "handlers"];
+const EVERY: [&str; 5] = ["name", "class", "config", "ports", "handlers"];
 /// The handlers of the graph itself, and whether they are read and written.
-const GLOBAL: [(&str, bool, bool); 9] = [
+const GLOBAL: [(&str, bool, bool); 11] = [
     ("version", true, false),
     ("list", true, false),
     ("classes", true, false),
@@ -18,6 +18,8 @@ const GLOBAL: [(&str, bool, bool); 9] = [
     ("flatconfig", true, false),
     ("requirements", true, false),
     ("handlers", true, false),
+    ("driver", true, false),
+    ("packages", true, false),
     ("stop", false, true),
     ("hotconfig", false, true),
 ];
@@ -85,8 +87,11 @@ impl Context<'_> {
     pub fn read_handler(&mut self, path: &str, argument: &str) -> Result<String, HandlerError> {
         let Some((node, handler)) = self.resolve(path)? else { return self.read_global(path) };
         let own = self.own_handlers(node)?;
-        match own.iter().find(|own| own.name == handler) {
+        match find(&own, &handler) {
             Some(found) if !found.reads => Err(HandlerError::WriteOnly(handler)),
+            Some(found) if !argument.is_empty() && !found.takes_argument => {
+                Err(HandlerError::NoArgument(path.to_owned()))
+            }
             Some(_) => self
                 .with_element(node, |element, cx| element.read(&handler, argument, cx))
                 .unwrap_or_else(|| Err(self.busy(node))),
@@ -98,7 +103,7 @@ impl Context<'_> {
     pub fn write_handler(&mut self, path: &str, value: &str) -> Result<(), HandlerError> {
         let Some((node, handler)) = self.resolve(path)? else { return self.write_global(path, value) };
         let own = self.own_handlers(node)?;
-        match own.iter().find(|own| own.name == handler) {
+        match find(&own, &handler) {
             Some(found) if !found.writes => Err(HandlerError::ReadOnly(handler)),
             Some(_) => self
                 .with_element(node, |element, cx| element.write(&handler, value, cx))
@@ -122,10 +127,12 @@ impl Context<'_> {
             return Ok(GLOBAL.into_iter().filter(|global| self.offers(global.0)).map(global).collect());
         }
         let node = self.find(element).ok_or_else(|| HandlerError::NoElement(element.to_owned()))?;
-        let mut all: Vec<Handler> = EVERY.into_iter().map(Handler::read).collect();
-        for own in self.own_handlers(node)? {
-            all.retain(|other| other.name != own.name);
-            all.push(own);
+        let mut all = self.own_handlers(node)?;
+        all.reverse();
+        for every in EVERY.into_iter().rev() {
+            if all.iter().all(|own| own.name != every) {
+                all.push(Handler::read(every));
+            }
         }
         Ok(all)
     }
@@ -162,8 +169,10 @@ impl Context<'_> {
             "config" => described.configuration.clone(),
             "ports" => ports(&self.wiring.description, described),
             "handlers" => {
-                let every = EVERY.into_iter().filter(|every| own.iter().all(|own| own.name != *every));
-                let all: Vec<Handler> = own.iter().cloned().chain(every.map(Handler::read)).collect();
+                let mut all = own.to_vec();
+                all.reverse();
+                let every = EVERY.into_iter().rev().filter(|every| own.iter().all(|own| own.name != *every));
+                all.extend(every.map(Handler::read));
                 listing(&all)
             }
             "scheduled" => self.machine.schedule.is_scheduled(node).to_string(),
@@ -215,9 +224,13 @@ impl Context<'_> {
             "config" => about.configuration.clone(),
             "flatconfig" => about.flat.clone(),
             "requirements" => about.requirements.clone(),
+            "driver" => "userlevel".to_owned(),
+            "packages" => String::new(),
             "handlers" => listing(&self.handlers("")?),
             "stop" => return Err(HandlerError::WriteOnly(handler.to_owned())),
-            "hotconfig" if self.offers("hotconfig") => return Err(HandlerError::WriteOnly(handler.to_owned())),
+            "hotconfig" if self.offers("hotconfig") => {
+                return Err(HandlerError::WriteOnly(handler.to_owned()));
+            }
             _ => return Err(HandlerError::unknown(handler)),
         })
     }
@@ -248,10 +261,18 @@ fn global((name, reads, writes): (&'static str, bool, bool)) -> Handler {
     Handler { reads, writes, ..Handler::read(name) }
 }
 
-/// Handlers as the `handlers` handler lists them: name, tab, `r`, `w`, `+` when reading takes an argument.
+/// The handler of a name; `*` is one of any name.
+fn find<'h>(handlers: &'h [Handler], name: &str) -> Option<&'h Handler> {
+    let named = handlers.iter().find(|handler| handler.name == name);
+    named.or_else(|| handlers.iter().find(|handler| handler.name == "*" && !EVERY.contains(&name)))
+}
+
+/// Handlers as the `handlers` handler lists them, the last added first: name, tab, `r`, `w`, `+` when reading takes an
+/// argument, `.` when the value does not change.
 fn listing(handlers: &[Handler]) -> String {
     let line = |handler: &Handler| {
-        let marks = [(handler.reads, "r"), (handler.writes, "w"), (handler.takes_argument, "+")];
+        let calm = !handler.writes && EVERY.contains(&&*handler.name);
+        let marks = [(handler.reads, "r"), (handler.writes, "w"), (handler.takes_argument, "+"), (calm, ".")];
         let marks: String = marks.into_iter().filter(|mark| mark.0).map(|mark| mark.1).collect();
         format!("{}\t{marks}\n", handler.name)
     };

@@ -48,10 +48,10 @@ impl Handler {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandlerError {
     /// There is no such element.
-    #[error("No element named '{0}'")]
+    #[error("no element named '{0}'")]
     NoElement(String),
     /// The element has no such handler.
-    #[error("No '{0}' handler")]
+    #[error("no '{0}' handler")]
     NoHandler(String),
     /// It cannot be read.
     #[error("'{0}' is a write handler")]
@@ -59,6 +59,9 @@ pub enum HandlerError {
     /// It cannot be written.
     #[error("'{0}' is a read handler")]
     ReadOnly(String),
+    /// It was given an argument, and takes none.
+    #[error("read handler '{0}' does not take parameters")]
+    NoArgument(String),
     /// The element is in the middle of something that led to this call.
     #[error("'{0}' is busy: its handlers cannot be called from what it does itself")]
     Busy(String),

@@ -1,6 +1,8 @@
 //! See [the library](crate).
 
+mod script;
+
 use graph::Class;
 
 /// The classes of this folder.
-pub const CLASSES: &[&Class] = &[];
+pub const CLASSES: &[&Class] = &[&script::DRIVER_MANAGER, &script::SCRIPT];

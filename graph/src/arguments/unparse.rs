@@ -101,12 +101,12 @@ pub fn fixed(value: u32, bits: u32) -> String {
     format!("{}", value as f64 / one as f64)
 }
 
-/// Six digits behind the point at most, as C prints `%g`.
+/// Twelve digits at most, as C prints `%.12g`.
 pub fn real(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string().to_lowercase();
     }
-    let scientific = format!("{value:.5e}");
+    let scientific = format!("{value:.11e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     let trim = |text: &str| {
@@ -116,8 +116,8 @@ pub fn real(value: f64) -> String {
             text.to_owned()
         }
     };
-    if (-4..6).contains(&exponent) {
-        trim(&format!("{value:.digits$}", digits = (5 - exponent).max(0) as usize))
+    if (-4..12).contains(&exponent) {
+        trim(&format!("{value:.digits$}", digits = (11 - exponent).max(0) as usize))
     } else {
         format!("{}e{}{:02}", trim(mantissa), if exponent < 0 { '-' } else { '+' }, exponent.abs())
     }
@@ -172,10 +172,12 @@ mod tests {
         for (value, text) in [
             (0.0, "0"),
             (0.1, "0.1"),
-            (1234567.0, "1.23457e+06"),
+            (1234567.0, "1234567"),
+            (1.5e12, "1.5e+12"),
+            (1.0 / 3.0, "0.333333333333"),
             (0.00001, "1e-05"),
             (100000.0, "100000"),
-            (999999.9, "1e+06"),
+            (999999.9, "999999.9"),
             (-2.5, "-2.5"),
             (f64::INFINITY, "inf"),
         ] {

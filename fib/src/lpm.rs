@@ -2,7 +2,7 @@
 //!
 //! [`Tables`](crate::Tables) is for a router's full table, read by all workers at once, and takes 64 MiB before its first
 //! route. A routing element of a user's graph has a dozen routes, and the graph has it to itself. So here is a trie
-//! of four levels, one for each byte of the address, that has only the nodes that some route needs. A node is 256
+//! with one level for each byte of the address, four or sixteen, that has only the nodes that some route needs. A node is 256
 //! words, each a route word (`word::route`) or `POINTER | where the node begins`; every word decides, as
 //! shorter prefixes are copied into the nodes below them. A full Internet table takes about as much as in DIR-24-8.
 //!
@@ -20,23 +20,28 @@ const NODE: usize = 256;
 /// How many addresses are looked up together.
 const TOGETHER: usize = 64;
 
-/// IPv4 longest-prefix match from prefixes to numbers. Owned by whoever looks up; a change takes effect at once.
-pub struct Lpm {
+/// IPv4 longest-prefix match.
+pub type Lpm = Trie<u32>;
+/// IPv6 longest-prefix match.
+pub type Lpm6 = Trie<u128>;
+
+/// Longest-prefix match from prefixes to numbers. Owned by whoever looks up; a change takes effect at once.
+pub struct Trie<A: Address> {
     words: Vec<u32>,
     /// By node: routes that end in it or below it. Without any, it is given back.
     members: Vec<u32>,
     /// Where nodes begin that are not in use.
     free: Vec<u32>,
-    routes: Routes<u32>,
+    routes: Routes<A>,
 }
 
-impl Lpm {
+impl<A: Address> Trie<A> {
     /// Values are 1 to this.
     pub const MAX_VALUE: u32 = MAX_NEXT_HOPS as u32 - 1;
 
     /// No routes.
-    pub fn new() -> Lpm {
-        Lpm { words: vec![0; NODE], members: vec![0], free: Vec::new(), routes: Routes::new() }
+    pub fn new() -> Trie<A> {
+        Trie { words: vec![0; NODE], members: vec![0], free: Vec::new(), routes: Routes::new() }
     }
 
     /// How many routes there are.
@@ -54,22 +59,23 @@ impl Lpm {
         4 * (self.words.capacity() + self.members.capacity() + self.free.capacity()) + self.routes.bytes()
     }
 
-    /// The value of exactly this prefix. Bits of `prefix` behind `length` don't count; neither does a length beyond 32.
-    pub fn get(&self, prefix: u32, length: u8) -> Option<u32> {
-        let length = length.min(32);
+    /// The value of exactly this prefix. Bits of `prefix` behind `length` don't count; neither does a length beyond
+    /// the address's.
+    pub fn get(&self, prefix: A, length: u8) -> Option<u32> {
+        let length = length.min(A::BITS);
         self.routes.get(prefix.network(length), length).map(|id| id.0)
     }
 
-    /// Adds a prefix or changes its value; says which one it had. A value beyond [`Lpm::MAX_VALUE`] counts as that, and 0,
+    /// Adds a prefix or changes its value; says which one it had. A value beyond [`Trie::MAX_VALUE`] counts as that, and 0,
     /// which means no route, as 1.
-    pub fn insert(&mut self, prefix: u32, length: u8, value: u32) -> Option<u32> {
-        let length = length.min(32);
+    pub fn insert(&mut self, prefix: A, length: u8, value: u32) -> Option<u32> {
+        let length = length.min(A::BITS);
         let prefix = prefix.network(length);
-        let id = NextHopId(value.clamp(1, Lpm::MAX_VALUE));
+        let id = NextHopId(value.clamp(1, Self::MAX_VALUE));
         let old = self.routes.insert(prefix, length, id);
         let mut node = 0;
         for level in 0..last_level(length) {
-            let at = node + byte(prefix, level);
+            let at = node + prefix.byte(level);
             let word = self.words[at];
             node = if word & POINTER != 0 { (word & !POINTER) as usize } else { self.grow(at) };
             self.members[node / NODE] += u32::from(old.is_none());
@@ -79,14 +85,14 @@ impl Lpm {
     }
 
     /// Removes a prefix; says which value it had.
-    pub fn remove(&mut self, prefix: u32, length: u8) -> Option<u32> {
-        let length = length.min(32);
+    pub fn remove(&mut self, prefix: A, length: u8) -> Option<u32> {
+        let length = length.min(A::BITS);
         let prefix = prefix.network(length);
         let old = self.routes.remove(prefix, length)?;
         let below = self.routes.covering(prefix, length);
         let mut node = 0;
         for level in 0..last_level(length) {
-            let at = node + byte(prefix, level);
+            let at = node + prefix.byte(level);
             node = (self.words[at] & !POINTER) as usize;
             self.members[node / NODE] -= 1;
             if self.members[node / NODE] == 0 {
@@ -102,30 +108,30 @@ impl Lpm {
 
     /// Removes all prefixes.
     pub fn clear(&mut self) {
-        *self = Lpm::new();
+        *self = Trie::new();
     }
 
     /// The value of the longest prefix that covers an address; 0 when none does.
     #[inline]
-    pub fn lookup(&self, address: u32) -> u32 {
-        let mut word = self.words[byte(address, 0)];
+    pub fn lookup(&self, address: A) -> u32 {
+        let mut word = self.words[address.byte(0)];
         let mut level = 1;
-        while word & POINTER != 0 && level < 4 {
-            word = self.words[(word & !POINTER) as usize + byte(address, level)];
+        while word & POINTER != 0 && level < levels::<A>() {
+            word = self.words[(word & !POINTER) as usize + address.byte(level)];
             level += 1;
         }
         word & ID_MASK
     }
 
-    /// [`Lpm::lookup`] for many addresses: as many as both slices have.
-    pub fn lookup_batch(&self, addresses: &[u32], values: &mut [u32]) {
+    /// [`Trie::lookup`] for many addresses: as many as both slices have.
+    pub fn lookup_batch(&self, addresses: &[A], values: &mut [u32]) {
         for (addresses, values) in addresses.chunks(TOGETHER).zip(values.chunks_mut(TOGETHER)) {
             let mut pointers = 0;
             for (word, &address) in values.iter_mut().zip(addresses) {
-                *word = self.words[byte(address, 0)];
+                *word = self.words[address.byte(0)];
                 pointers |= *word;
             }
-            for level in 1..4 {
+            for level in 1..levels::<A>() {
                 if pointers & POINTER == 0 {
                     break;
                 }
@@ -134,7 +140,7 @@ impl Lpm {
                     // A word that has decided reads from the first node, and doesn't mind what.
                     let decided = *word & POINTER == 0;
                     let node = if decided { 0 } else { *word & !POINTER };
-                    let below = self.words[node as usize + byte(address, level)];
+                    let below = self.words[node as usize + address.byte(level)];
                     *word = if decided { *word } else { below };
                     pointers |= *word;
                 }
@@ -144,7 +150,7 @@ impl Lpm {
     }
 
     /// All prefixes with their lengths and values, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, u8, u32)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (A, u8, u32)> + '_ {
         self.routes.iter().map(|(prefix, length, id)| (prefix, length, id.0))
     }
 
@@ -168,19 +174,19 @@ impl Lpm {
     }
 
     /// Gives back a node at `level`, and those below it on the way of a prefix that ends at level `last`.
-    fn give_back(&mut self, mut node: usize, prefix: u32, level: usize, last: usize) {
+    fn give_back(&mut self, mut node: usize, prefix: A, level: usize, last: usize) {
         self.free.push(node as u32);
         for level in level..last {
-            node = (self.words[node + byte(prefix, level)] & !POINTER) as usize;
+            node = (self.words[node + prefix.byte(level)] & !POINTER) as usize;
             self.members[node / NODE] = 0;
             self.free.push(node as u32);
         }
     }
 
     /// Applies a change to the words of a prefix that ends in a node, and to all nodes below them.
-    fn change_within(&mut self, node: usize, prefix: u32, length: u8, change: Change) {
+    fn change_within(&mut self, node: usize, prefix: A, length: u8, change: Change) {
         let level = last_level(length);
-        self.change(node + byte(prefix, level), 1 << (8 * (level + 1) - usize::from(length)), change);
+        self.change(node + prefix.byte(level), 1 << (8 * (level + 1) - usize::from(length)), change);
     }
 
     fn change(&mut self, first: usize, count: usize, change: Change) {
@@ -195,21 +201,20 @@ impl Lpm {
     }
 }
 
-impl Default for Lpm {
-    fn default() -> Lpm {
-        Lpm::new()
+impl<A: Address> Default for Trie<A> {
+    fn default() -> Trie<A> {
+        Trie::new()
     }
 }
 
-/// The level in whose nodes prefixes of a length end, 0 to 3.
+/// The level in whose nodes prefixes of a length end.
 fn last_level(length: u8) -> usize {
     usize::from(length.saturating_sub(1) / 8)
 }
 
-/// The byte of an address that decides at a level.
-#[inline(always)]
-fn byte(address: u32, level: usize) -> usize {
-    (address >> (24 - 8 * level) & 255) as usize
+/// How many levels there are at most.
+const fn levels<A: Address>() -> usize {
+    A::BITS as usize / 8
 }
 
 #[cfg(test)]
@@ -263,6 +268,41 @@ mod tests {
             }
             prop_assert_eq!(table.free.len() + 1, table.words.len() / NODE);
             prop_assert!(table.words[..NODE].iter().all(|&word| word == 0) && table.members.iter().all(|&n| n == 0));
+        }
+    }
+
+    /// As [`address`], in IPv6.
+    fn address6() -> impl Strategy<Value = u128> {
+        prop_oneof![any::<u128>(), (0u128..4, 0u128..8).prop_map(|(a, b)| a << 118 | b << 62 | a << 9 | b)]
+    }
+
+    proptest! {
+        #[test]
+        fn ipv6_answers_as_a_list_does(
+            changes in prop::collection::vec((0u8..8, address6(), 0u8..=128, 1u32..1000), 1..80),
+            addresses in prop::collection::vec(address6(), 0..80),
+        ) {
+            let (mut table, mut model) = (Lpm6::new(), HashMap::new());
+            for (kind, prefix, length, value) in changes {
+                let key = (prefix.network(length), length);
+                if kind < 5 {
+                    prop_assert_eq!(table.insert(prefix, length, value), model.insert(key, value));
+                } else {
+                    let key = model.keys().nth(usize::from(kind)).copied().unwrap_or(key);
+                    prop_assert_eq!(table.remove(key.0, key.1), model.remove(&key));
+                }
+            }
+            let mut values = vec![0; addresses.len()];
+            table.lookup_batch(&addresses, &mut values);
+            for (&address, &value) in addresses.iter().zip(&values) {
+                let covering = model.iter().filter(|((prefix, length), _)| address.network(*length) == *prefix);
+                let longest = covering.max_by_key(|((_, length), _)| *length).map_or(0, |(_, &value)| value);
+                prop_assert_eq!((value, table.lookup(address)), (longest, longest));
+            }
+            for (prefix, length) in model.into_keys() {
+                table.remove(prefix, length);
+            }
+            prop_assert_eq!(table.free.len() + 1, table.words.len() / NODE);
         }
     }
 

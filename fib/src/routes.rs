@@ -9,7 +9,9 @@ use crate::NextHopId;
 use crate::word::{ID_MASK, length, route};
 
 /// An address of either family, as a number with the first bit on the wire as its highest.
-pub(crate) trait Address: Copy + Eq {
+pub trait Address: Copy + Eq {
+    /// How many bits it has.
+    const BITS: u8;
     /// How the number is kept in a slot (without padding).
     type Stored: Copy + Eq + Default;
     fn stored(self) -> Self::Stored;
@@ -18,9 +20,12 @@ pub(crate) trait Address: Copy + Eq {
     fn network(self, length: u8) -> Self;
     /// 64 bits of it, well mixed.
     fn hash(self) -> u64;
+    /// One of its bytes, in the order on the wire.
+    fn byte(self, index: usize) -> usize;
 }
 
 impl Address for u32 {
+    const BITS: u8 = 32;
     type Stored = u32;
     fn stored(self) -> u32 {
         self
@@ -34,9 +39,14 @@ impl Address for u32 {
     fn hash(self) -> u64 {
         u64::from(self).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
+    #[inline(always)]
+    fn byte(self, index: usize) -> usize {
+        (self >> (24 - 8 * index) & 255) as usize
+    }
 }
 
 impl Address for u128 {
+    const BITS: u8 = 128;
     type Stored = [u32; 4];
     fn stored(self) -> [u32; 4] {
         [96, 64, 32, 0].map(|shift| (self >> shift) as u32)
@@ -50,6 +60,10 @@ impl Address for u128 {
     fn hash(self) -> u64 {
         let high = ((self >> 64) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (high ^ high >> 32 ^ self as u64).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+    }
+    #[inline(always)]
+    fn byte(self, index: usize) -> usize {
+        (self >> (120 - 8 * index) & 255) as usize
     }
 }
 

@@ -277,3 +277,72 @@ fn skip_escape(bytes: &[u8], at: usize) -> usize {
     }
     bytes.len()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(configuration: &str) -> Vec<String> {
+        split_arguments(configuration).into_iter().map(|piece| piece.text).collect()
+    }
+
+    #[test]
+    fn arguments_stand_between_commas_that_nothing_hides() {
+        assert_eq!(arguments(" a , b  c ,d"), ["a", "b  c", "d"]);
+        assert_eq!(
+            arguments(r#""a, b", 'c, d', \<2c , 2c>, "e\", f", (g, h)"#),
+            [r#""a, b""#, "'c, d'", "\\<2c , 2c>", r#""e\", f""#, "(g", "h)"]
+        );
+        assert_eq!(arguments("'\\', a"), ["'\\'", "a"]);
+        assert_eq!(arguments("a, 'b, c"), ["a", "'b, c"]);
+    }
+
+    #[test]
+    fn an_empty_last_argument_is_none() {
+        assert_eq!(arguments(""), [""; 0]);
+        assert_eq!(arguments(" // nothing\n"), [""; 0]);
+        assert_eq!(arguments("a,"), ["a"]);
+        assert_eq!(arguments(",a,,"), ["", "a", ""]);
+    }
+
+    #[test]
+    fn comments_become_one_space() {
+        assert_eq!(arguments("a /* , */ b, // c, d\n e // f"), ["a b", "e"]);
+        assert_eq!(arguments("a/**/b, \"/* c */\""), ["a b", "\"/* c */\""]);
+        assert_eq!(uncomment(" /* a */ b,\tc // d"), "b,\tc");
+        assert_eq!(arguments("a /* open"), ["a"]);
+    }
+
+    #[test]
+    fn pieces_tell_where_they_stand() {
+        let text = "  one ,/* x */ two /* y */ three , 'ü' ";
+        let there: Vec<&str> = split_arguments(text).into_iter().map(|piece| &text[piece.range]).collect();
+        assert_eq!(there, ["one", "two /* y */ three", "'ü'"]);
+    }
+
+    #[test]
+    fn words_stand_between_spaces_that_nothing_hides() {
+        assert_eq!(
+            split_words("a  'b c' \"d \\\" e\"f, \\<20 20>/* g */h"),
+            ["a", "'b c'", "\"d \\\" e\"f,", "\\<20 20>", "h"]
+        );
+        assert_eq!(first_word("  a /* b */ c d "), Some(("a", "c d ")));
+        assert_eq!(first_word(" // a"), None);
+    }
+
+    #[test]
+    fn quotes_are_removed_and_escapes_expanded() {
+        assert_eq!(unquote(r#""a\tb\"\\\$\101\x42\c" 'd\t'e\t"#), b"a\tb\"\\$ABc d\\te\\t");
+        assert_eq!(unquote("\\<48 65 /* 66 */ 6c6C 6f 7>"), b"Hello");
+        assert_eq!(unquote("\"a\\\r\nb\\\nc\""), b"abc");
+        assert_eq!(unquote("\"\\<ff00>\""), [0xff, 0]);
+        assert_eq!(unquote("\"\\777\\x123\""), [0xff, 0x23]);
+        assert_eq!(unquote("\"open\\"), b"open\\");
+    }
+
+    #[test]
+    fn quoted_texts_are_of_printable_characters() {
+        assert_eq!(quote("a \"b\"\t$c\n\u{e9}\u{0}"), r#""a \"b\"\t\$c\n\303\251\000""#);
+        assert_eq!(quote(""), "\"\"");
+    }
+}

@@ -176,13 +176,20 @@ impl Report {
         }
     }
 
-    /// Adds a note to the first message about this place. Says whether there is one.
+    /// Whether there is a message about exactly this place.
+    pub fn tells_of(&self, at: Span) -> bool {
+        self.messages.iter().any(|message| message.at == Some(at))
+    }
+
+    /// Adds a note to the first message about this place, once. Says whether there is such a message.
     pub fn explain(&mut self, at: Span, message: impl Into<String>) -> bool {
         let Some(found) = self.messages.iter().position(|message| message.at == Some(at)) else {
             return false;
         };
         let message = Message { severity: Severity::Note, at: Some(at), message: message.into() };
-        self.messages.insert(found + 1, message);
+        if self.messages.get(found + 1) != Some(&message) {
+            self.messages.insert(found + 1, message);
+        }
         true
     }
 

@@ -310,3 +310,58 @@ fn nth_word(text: &str, index: usize) -> &str {
     }
     ""
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope<'a>(values: &[(&str, &str)], around: Option<&'a Environment<'a>>) -> Environment<'a> {
+        let values = values.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        Environment { values, depth: around.map_or(0, |around| around.depth + 1), around }
+    }
+
+    fn replaced(values: &[(&str, &str)], text: &str) -> String {
+        scope(values, None).substitute(text, &Budget::new(1 << 20))
+    }
+
+    #[test]
+    fn quotes_decide_how_a_value_is_put_in() {
+        let values = [("a", "x \"y\" $b"), ("b", "z")];
+        assert_eq!(replaced(&values, "$a \"$a\" '$a' ${a}s $as"), r#"x "y" z "x \"y\" z" '$a' x "y" zs $as"#);
+        assert_eq!(replaced(&values, r#""\$b $b" \$b"#), r#""\$b z" \z"#);
+        assert_eq!(replaced(&values, "$b // $b\n$b /* $b */ $b '// $b"), "z // $b\nz /* $b */ z '// $b");
+    }
+
+    #[test]
+    fn a_name_may_have_an_index_or_a_default() {
+        let values = [("a", "p 'q r' s"), ("n", "1")];
+        assert_eq!(replaced(&values, "${a[0]} ${ a [ 1] } ${a[$n]} ${a[7]}|"), "p 'q r' 'q r' |");
+        assert_eq!(replaced(&values, "${b-none} ${b-$n} ${b[0]-x} ${a[2]-x} ${b-}|"), "none 1 x s |");
+    }
+
+    #[test]
+    fn what_names_nothing_stays() {
+        let text = "$b ${b} ${} $ $, $$ $# $? $(a b) ${b";
+        assert_eq!(replaced(&[("a", "1")], text), text);
+        assert_eq!(replaced(&[("a", "1")], "$(f $a) ${x$a}"), "$(f 1) ${x1}");
+    }
+
+    #[test]
+    fn inner_scopes_come_first_and_outer_ones_do_not_see_them() {
+        let outer = scope(&[("a", "outer"), ("b", "$a")], None);
+        let inner = scope(&[("a", "inner")], Some(&outer));
+        let budget = Budget::new(1000);
+        assert_eq!(inner.substitute("$a $b", &budget), "inner inner");
+        assert_eq!(inner.outside(1).map(|scope| scope.substitute("$a", &budget)), Some("outer".to_owned()));
+        assert!(outer.outside(0).is_none());
+    }
+
+    #[test]
+    fn values_that_name_themselves_end() {
+        assert_eq!(replaced(&[("a", "$a")], "$a"), "$a");
+        let budget = Budget::new(10_000);
+        let doubling = scope(&[("a", "$a$a$a$a$a$a$a$a")], None);
+        assert!(doubling.substitute("$a", &budget).len() < 100_000);
+        assert!(budget.is_spent());
+    }
+}

@@ -115,3 +115,57 @@ fn list(set: &[End], side: usize, mut more: usize) -> Vec<Port> {
     }
     list
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Elements by number with the ports of one side: `1`, `2[0,1]`, `3[2+]`.
+    fn set(written: &str, side: usize) -> Vec<End> {
+        let end = |word: &str| {
+            let (element, ports) = word.split_once('[').unwrap_or((word, "]"));
+            let ports = ports.trim_end_matches(']');
+            let numbers =
+                ports.trim_end_matches('+').split(',').filter_map(|port| port.parse().ok()).collect();
+            let ports = Ports { numbers, open: ports.ends_with('+') };
+            let (inputs, outputs) =
+                if side == 0 { (ports, Ports::default()) } else { (Ports::default(), ports) };
+            End { element: element.parse().unwrap(), inputs, outputs, at: Span::default() }
+        };
+        written.split(' ').map(end).collect()
+    }
+
+    fn connected(from: &str, arrow: &str, to: &str) -> (String, usize) {
+        let mut report = Report::new();
+        let pairs = pairs(&set(from, 1), &set(to, 0), arrow == "=>", Span::default(), &mut report);
+        let port = |port: Port| format!("{}.{}", port.element, port.port);
+        let pairs: Vec<String> =
+            pairs.into_iter().map(|(from, to)| format!("{}-{}", port(from), port(to))).collect();
+        (pairs.join(" "), report.errors())
+    }
+
+    #[test]
+    fn one_port_goes_to_each_of_many() {
+        assert_eq!(connected("1", "->", "2"), ("1.0-2.0".to_owned(), 0));
+        assert_eq!(connected("1[3]", "->", "2 3[1,4]"), ("1.3-2.0 1.3-3.1 1.3-3.4".to_owned(), 0));
+        assert_eq!(connected("1 2[5]", "->", "3"), ("1.0-3.0 2.5-3.0".to_owned(), 0));
+    }
+
+    #[test]
+    fn many_ports_go_to_many_one_by_one() {
+        assert_eq!(connected("1[0,2] 2", "=>", "3 4[1,2]"), ("1.0-3.0 1.2-4.1 2.0-4.2".to_owned(), 0));
+        assert_eq!(connected("1[0,1]", "->", "2[0,1]"), ("1.0-2.0 1.1-2.1".to_owned(), 1));
+        assert_eq!(connected("1[0,1]", "=>", "2[0,1,2]"), ("1.0-2.0 1.1-2.1".to_owned(), 1));
+    }
+
+    #[test]
+    fn one_side_stretches() {
+        assert_eq!(connected("1", "=>", "2 3 4"), ("1.0-2.0 1.1-3.0 1.2-4.0".to_owned(), 0));
+        assert_eq!(connected("1[0,1,2]", "=>", "2"), ("1.0-2.0 1.1-2.1 1.2-2.2".to_owned(), 0));
+        assert_eq!(connected("1[4+]", "=>", "2 3[1,2]"), ("1.4-2.0 1.5-3.1 1.6-3.2".to_owned(), 0));
+        assert_eq!(connected("1[0+] 2[3]", "=>", "3[0,1,2]"), ("1.0-3.0 1.1-3.1 2.3-3.2".to_owned(), 0));
+        assert_eq!(connected("1[0+]", "->", "2[1]"), ("1.0-2.1".to_owned(), 0));
+        assert_eq!(connected("1[0+]", "=>", "2[0+]").1, 1);
+        assert_eq!(connected("1[0,1,2+]", "=>", "2 3"), ("1.0-2.0 1.1-3.0".to_owned(), 1));
+    }
+}

@@ -161,10 +161,17 @@ fn make(
 
 fn unknown_classes(flat: &Flat, found: &[Option<&Class>], registry: &Registry, report: &mut Report) {
     for (element, class) in flat.elements.iter().zip(found) {
-        if class.is_none() {
-            let nearest = registry.nearest(&element.class);
-            let advice = nearest.map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"));
-            report.error(Some(element.at), format!("unknown element class '{}'{advice}", element.class));
+        // Where there is no class at all, the report has the reason; and a name that is neither an element nor a class
+        // was called undeclared.
+        if class.is_some() || element.class == "Error" {
+            continue;
+        }
+        let advice = registry.nearest(&element.class).map(|nearest| format!("did you mean '{nearest}'?"));
+        if !report.tells_of(element.class_at) {
+            report.error(Some(element.class_at), format!("unknown element class '{}'", element.class));
+        }
+        if let Some(advice) = advice {
+            report.explain(element.class_at, advice);
         }
     }
 }
@@ -194,9 +201,17 @@ fn count_ports(flat: &Flat, found: &[Option<&'static Class>], report: &mut Repor
         mark(joint.to, 0, joint.input);
     }
     let mut all = Vec::with_capacity(flat.elements.len());
-    for ((element, class), [inputs, outputs]) in flat.elements.iter().zip(found).zip(&used) {
+    for ((element, class), [inputs, outputs]) in flat.elements.iter().zip(found).zip(&mut used) {
         let class = class.unwrap_or(&ANY);
         let (ins, outs) = class.ports.split_once('/').unwrap_or(("-", "-"));
+        let entered = ins.strip_suffix('!');
+        let ins = entered.unwrap_or(ins);
+        if entered.is_some() {
+            // What nobody inside is connected to, packets from outside enter.
+            let least = Range::parse(ins, 0).least.max(inputs.len());
+            inputs.clear();
+            inputs.resize(least, true);
+        }
         let name = &element.name;
         let mut check = |range: Range, used: &[bool], what: &str| {
             let plural = |count: usize| if count == 1 { "" } else { "s" };

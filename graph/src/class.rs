@@ -16,7 +16,8 @@ pub struct Class {
     /// Its name in the language.
     pub name: &'static str,
     /// How many inputs and outputs it may have, in Click's form: `1/1`, `1/1-2`, `-/1` (any number), `0/0`, `=` on the right
-    /// (as many outputs as inputs), `=+` (one more).
+    /// (as many outputs as inputs), `=+` (one more). `!` behind the inputs: packets enter there from outside the graph
+    /// ([`Graph::run`](crate::Graph::run)), and they need not be connected.
     pub ports: &'static str,
     /// Who passes packets on at each port, in Click's form: inputs, a slash, outputs; `h` push, `l` pull, `a` agnostic; the
     /// last letter stands for all further ports: `a/ah`, `h/l`.

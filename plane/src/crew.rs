@@ -20,7 +20,7 @@ use crate::PlaneError;
 use crate::meter::{QueueMeter, State, WorkerMeter};
 use crate::police::Limits;
 use crate::relay::Letterbox;
-use crate::standard::{Standard, instance};
+use elements::router::standard::{Standard, instance};
 use crate::worker::{Desk, Linux, Order, Request, Worker};
 
 /// How long a worker may take to obey before the control thread goes on without it.

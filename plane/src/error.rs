@@ -7,9 +7,6 @@ pub enum PlaneError {
     /// What the operator put into the graph does not fit.
     #[error("the graph is wrong:\n{0}")]
     Graph(#[from] graph::Refusal),
-    /// Received packets have nowhere to go.
-    #[error("the graph has no element named `classify`, where packets enter")]
-    NoEntry,
     /// An element of a graph that is to be run cannot begin.
     #[error("the graph stays as it is: {0}")]
     Refused(String),

@@ -10,7 +10,6 @@
 //! | [`worker`] | the loop that forwards |
 //! | [`relay`] | from a worker without a queue of the out port to one that has |
 //! | [`police`] | how much a worker hands to Linux |
-//! | [`standard`] | the graph that every worker runs |
 //! | [`rehearsal`] | what a worker would do with a packet |
 //! | [`meter`] | what workers say of themselves |
 
@@ -22,7 +21,6 @@ pub mod police;
 pub mod port;
 pub mod rehearsal;
 pub mod relay;
-pub mod standard;
 mod taking;
 mod totals;
 pub mod worker;
@@ -30,5 +28,5 @@ pub mod worker;
 pub use error::PlaneError;
 pub use plane::{Plane, PlaneSettings};
 pub use port::{Choice, Interface, LaneChoice, PortSettings, ReversePath};
-pub use standard::Hooks;
+pub use elements::router::standard::Hooks;
 pub use worker::Request;

@@ -21,7 +21,7 @@ use crate::crew::{Blueprint, Crew};
 use crate::police::Limits;
 use crate::port::{Interface, Port, PortSettings};
 use crate::rehearsal;
-use crate::standard::{self, Hooks};
+use elements::router::standard::{self, Hooks};
 use crate::worker::{Linux, Order};
 
 /// The device by which workers hand packets to Linux.
@@ -104,7 +104,7 @@ impl Plane {
         let limits = Arc::<Limits>::default();
         let workers = settings.cores.len();
         let surroundings =
-            Surroundings { view: view.clone(), sources: sources.clone(), workers: workers as u32 };
+            Surroundings::new(view.clone(), sources.clone(), workers);
         let environment = standard::environment(surroundings);
         let program = Arc::new(standard::program(&settings.hooks, &settings.registry, &environment)?);
         let blueprint = Blueprint { view, program, environment, linux, limits: limits.clone() };

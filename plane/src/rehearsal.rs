@@ -11,7 +11,7 @@ use port::{Packet, Pool};
 use wire::{Class, Reason};
 
 use crate::PlaneError;
-use crate::standard::{Standard, instance};
+use elements::router::standard::{Standard, instance};
 
 /// Packet memory for a frame, its fragments and its answer.
 const CHUNKS: usize = 128;

@@ -24,7 +24,7 @@ use super::ETHERNET;
 /// The class `Classify`.
 pub const CLASS: Class = Class {
     name: "Classify",
-    ports: "1/3",
+    ports: "1!/3",
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("classify.rs"),

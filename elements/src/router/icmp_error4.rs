@@ -44,9 +44,7 @@ pub const CLASS: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("icmp_error4.rs"),
     make: |arguments, setup| {
-        on_tables(arguments, setup, |s| {
-            IcmpError4::new(s.view.clone(), s.sources.clone(), IcmpLimits::V4.share(s.workers))
-        })
+        on_tables(arguments, setup, |s| IcmpError4::new(s.view.clone(), s.sources.clone(), s.limits[0]))
     },
 };
 

@@ -40,9 +40,7 @@ pub const CLASS: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("icmp_error6.rs"),
     make: |arguments, setup| {
-        on_tables(arguments, setup, |s| {
-            IcmpError6::new(s.view.clone(), s.sources.clone(), IcmpLimits::V6.share(s.workers))
-        })
+        on_tables(arguments, setup, |s| IcmpError6::new(s.view.clone(), s.sources.clone(), s.limits[1]))
     },
 };
 

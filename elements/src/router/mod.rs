@@ -37,6 +37,7 @@ mod redirect;
 mod reverse_path;
 mod rewrite;
 mod sources;
+pub mod standard;
 mod surroundings;
 mod transmit;
 

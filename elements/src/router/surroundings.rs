@@ -6,7 +6,7 @@ use fib::View;
 use graph::arguments::{Arguments, Blame, Refused};
 use graph::{Element, Setup};
 
-use super::Sources;
+use super::{IcmpLimits, Sources};
 
 /// What a program that runs the standard router's elements shares with them, by its
 /// [`Environment`](graph::Environment).
@@ -16,8 +16,20 @@ pub struct Surroundings {
     pub view: View,
     /// The router's own addresses.
     pub sources: Arc<Sources>,
-    /// How many workers share the limits.
-    pub workers: u32,
+    /// How many ICMP errors one worker may send, for IPv4 and for IPv6.
+    pub limits: [IcmpLimits; 2],
+}
+
+impl Surroundings {
+    /// One of `workers` that share Linux's default limits.
+    pub fn new(view: View, sources: Arc<Sources>, workers: usize) -> Surroundings {
+        let workers = u32::try_from(workers).unwrap_or(u32::MAX);
+        Surroundings {
+            view,
+            sources,
+            limits: [IcmpLimits::V4, IcmpLimits::V6].map(|limits| limits.share(workers)),
+        }
+    }
 }
 
 /// An element without arguments that works on the plane's tables.

@@ -12,15 +12,12 @@
 
 use std::sync::Arc;
 
-use elements::router::{
-    CheckIpHeader4, CheckIpHeader6, Classify, DecrementTtl4, DecrementTtl6, Fragment4, IcmpError4,
-    IcmpError6, IcmpLimits, Lookup4, Lookup6, Mtu4, Mtu6, Punt, Redirect, ReversePath4, ReversePath6,
-    Rewrite, Sources, Transmit, V4, V6,
-};
+use elements::router::standard::{self, Hooks, Standard};
+use elements::router::{IcmpLimits, Sources, Surroundings};
 use fib::{
     Adjacency, AdjacencyId, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables, View,
 };
-use graph::{Batch, Graph, GraphBuilder, GraphCounters, NodeId, Sinks};
+use graph::{Batch, Graph, GraphCounters, NodeId, Sinks};
 use port::{Packet, Pool};
 use wire::{Class, Mac, Reason};
 
@@ -180,63 +177,11 @@ impl Rig {
 
 /// The standard router over these tables.
 pub fn router(view: &View, sources: &Arc<Sources>, limits: IcmpLimits) -> (Graph, NodeId) {
-    let mut graph = GraphBuilder::new();
-    let classify = graph.element("classify", Classify::new(view.clone()));
-    let rewrite = graph.element("rewrite", Rewrite::new(view.clone()));
-    let transmit = graph.element("transmit", Transmit::new());
-    let local = graph.element("local", Punt::local());
-    let linux = graph.element("linux", Punt::transit());
-    graph.link(classify, "other", local).link(rewrite, "out", transmit);
-
-    let check = graph.element("check4", CheckIpHeader4::new(sources.clone()));
-    let lookup = graph.element("lookup4", Lookup4::new(view.clone()));
-    let reverse = graph.element("reverse4", ReversePath4::new(view.clone()));
-    let redirect = graph.element("redirect4", Redirect::<V4>::new());
-    let mtu = graph.element("mtu4", Mtu4::new(view.clone()));
-    let fragment = graph.element("fragment4", Fragment4::new(view.clone()));
-    let ttl = graph.element("ttl4", DecrementTtl4::new());
-    let icmp = graph.element("icmp4", IcmpError4::new(view.clone(), sources.clone(), limits));
-    graph
-        .link(classify, "ipv4", check)
-        .link(check, "valid", lookup)
-        .link(check, "linux", linux)
-        .link(check, "local", local);
-    graph.link(lookup, "forward", reverse).link(lookup, "local", local).link(lookup, "linux", linux);
-    graph.link(reverse, "valid", redirect).link(redirect, "forward", mtu).link(redirect, "linux", linux);
-    graph.link(mtu, "fits", ttl).link(mtu, "fragment", fragment).link(fragment, "fragments", ttl);
-    graph.link(ttl, "forward", rewrite).link(icmp, "reply", rewrite).link(icmp, "linux", linux);
-    graph.link_to(lookup, "no_route", icmp, IcmpError4::NO_ROUTE);
-    graph.link_to(lookup, "unreachable", icmp, IcmpError4::UNREACHABLE);
-    graph.link_to(lookup, "prohibit", icmp, IcmpError4::PROHIBIT);
-    graph.link_to(mtu, "too_big", icmp, IcmpError4::TOO_BIG);
-    graph.link_to(ttl, "expired", icmp, IcmpError4::TIME_EXCEEDED);
-
-    let check = graph.element("check6", CheckIpHeader6::new());
-    let lookup = graph.element("lookup6", Lookup6::new(view.clone()));
-    let reverse = graph.element("reverse6", ReversePath6::new(view.clone()));
-    let redirect = graph.element("redirect6", Redirect::<V6>::new());
-    let mtu = graph.element("mtu6", Mtu6::new(view.clone()));
-    let ttl = graph.element("ttl6", DecrementTtl6::new());
-    let icmp = graph.element("icmp6", IcmpError6::new(view.clone(), sources.clone(), limits));
-    graph
-        .link(classify, "ipv6", check)
-        .link(check, "valid", lookup)
-        .link(check, "linux", linux)
-        .link(check, "local", local);
-    graph.link(lookup, "forward", reverse).link(lookup, "local", local).link(lookup, "linux", linux);
-    graph.link(reverse, "valid", redirect).link(redirect, "forward", mtu).link(redirect, "linux", linux);
-    graph
-        .link(mtu, "fits", ttl)
-        .link(ttl, "forward", rewrite)
-        .link(icmp, "reply", rewrite)
-        .link(icmp, "linux", linux);
-    graph.link_to(lookup, "no_route", icmp, IcmpError6::NO_ROUTE);
-    graph.link_to(lookup, "unreachable", icmp, IcmpError6::UNREACHABLE);
-    graph.link_to(lookup, "prohibit", icmp, IcmpError6::PROHIBIT);
-    graph.link_to(mtu, "too_big", icmp, IcmpError6::TOO_BIG);
-    graph.link_to(ttl, "expired", icmp, IcmpError6::TIME_EXCEEDED);
-
-    (graph.build().unwrap(), classify)
+    let (view, sources) = (view.clone(), sources.clone());
+    let environment = standard::environment(Surroundings { view, sources, limits: [limits; 2] });
+    let program = standard::program(&Hooks::default(), &elements::registry(), &environment).unwrap();
+    let Standard { graph, entry } = standard::instance(&program, &environment).unwrap();
+    (graph, entry)
 }
 
 /// A frame from host A to the router.

@@ -10,11 +10,10 @@
 
 use std::fmt::Write;
 
-use elements::router::{Sources, Surroundings};
 use graph::language::Texts;
 use graph::{Environment, Graph, Manner, NodeId, Program, Refusal, Registry};
 
-use crate::PlaneError;
+use super::{Sources, Surroundings};
 
 /// The name of the element at which received frames enter.
 const ENTRY: &str = "classify";
@@ -136,18 +135,19 @@ pub fn program(hooks: &Hooks, registry: &Registry, environment: &Environment) ->
     Program::compile(texts, text, &[], registry, environment)
 }
 
-/// Whether a router with these hooks could run: what is odd about them, ready to be shown, or what is wrong.
-pub fn check(hooks: &Hooks, registry: &Registry) -> Result<String, PlaneError> {
-    let tables = fib::Tables::new(fib::Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }, None)?;
-    let surroundings = Surroundings { view: tables.view(), sources: Sources::new(), workers: 1 };
-    Ok(program(hooks, registry, &environment(surroundings))?.warnings())
-}
-
 /// What the elements of the router share.
 pub fn environment(surroundings: Surroundings) -> Environment {
     let mut environment = Environment::new();
     environment.share(surroundings);
     environment
+}
+
+/// Whether a router with these hooks could run: what is odd about them, ready to be shown, or what is wrong.
+pub fn check(hooks: &Hooks, registry: &Registry) -> Result<String, Refusal> {
+    let tables = fib::Tables::new(fib::Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }, None);
+    let tables = tables.map_err(|error| Refusal { errors: 1, text: error.to_string() })?;
+    let surroundings = Surroundings::new(tables.view(), Sources::new(), 1);
+    Ok(program(hooks, registry, &environment(surroundings))?.warnings())
 }
 
 /// An instance of the router.
@@ -159,20 +159,21 @@ pub struct Standard {
 }
 
 /// Makes an instance of the router.
-pub fn instance(program: &Program, environment: &Environment) -> Result<Standard, PlaneError> {
+pub fn instance(program: &Program, environment: &Environment) -> Result<Standard, Refusal> {
     let graph = program.instantiate(environment, Manner::default())?;
-    let entry = graph.description().find(ENTRY).map(|node| node.id).ok_or(PlaneError::NoEntry)?;
+    // The text has it.
+    let entry = graph.description().find(ENTRY).map_or(NodeId(0), |node| node.id);
     Ok(Standard { graph, entry })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use elements::registry;
+    use crate::registry;
 
     fn surroundings() -> Environment {
         let tables = fib::Tables::new(fib::Capacity { ipv4: 100, ipv6: 100, next_hops: 100 }, None).unwrap();
-        environment(Surroundings { view: tables.view(), sources: Sources::new(), workers: 1 })
+        environment(Surroundings::new(tables.view(), Sources::new(), 1))
     }
 
     #[test]

@@ -12,12 +12,14 @@
 //! | [`icmp`] | ICMP |
 //! | [`transport`] | TCP and UDP |
 //! | [`ip6`] | IPv6, neighbour discovery |
+//! | [`decision`] | no elements: the programs of those that decide by a packet's bytes |
 //!
 //! All but the first have the names, arguments, ports, handlers and printed forms of Click's elements. The head of each
 //! file documents its element in a form of its own (`graph::reference`).
 
 pub mod basic;
 pub mod control;
+pub mod decision;
 pub mod ethernet;
 pub mod examples;
 pub mod icmp;
@@ -28,7 +30,7 @@ pub mod router;
 pub mod traffic;
 pub mod transport;
 
-use graph::Class;
+use graph::{Class, Registry};
 
 /// Every class of the library, by folder.
 pub const CLASSES: &[&[&Class]] = &[
@@ -39,6 +41,16 @@ pub const CLASSES: &[&[&Class]] = &[
     ip::CLASSES,
     ip6::CLASSES,
     queues::CLASSES,
+    router::CLASSES,
     traffic::CLASSES,
     transport::CLASSES,
 ];
+
+/// A registry with every class of the library.
+pub fn registry() -> Registry {
+    let mut registry = Registry::new();
+    for classes in CLASSES {
+        registry.add(classes);
+    }
+    registry
+}

@@ -34,7 +34,19 @@ fn every_subject_is_shown_as_a_table() {
     {
         expect(&format!("show-{subject}.txt"), &ok(&rig, &["show", subject]));
     }
+}
+
+#[test]
+fn the_graph_is_drawn() {
+    let rig = Rig::start("draw", Fake::default());
     expect("show-graph.dot", &ok(&rig, &["show", "graph", "--dot"]));
+    let drawing = ok(&rig, &["show", "graph", "--svg"]);
+    assert!(drawing.starts_with("<svg ") && drawing.ends_with("</svg>\n"), "{drawing}");
+    for part in
+        ["check4 [0] -&gt; [0] lookup4\nok", "lookup4 :: Lookup4(TABLE main)", ">CheckIpHeader4</text>"]
+    {
+        assert!(drawing.contains(part), "{part} is not in {drawing}");
+    }
 }
 
 #[test]
@@ -350,6 +362,7 @@ fn a_command_line_that_makes_no_sense_is_exit_code_2() {
         &["run", "eth/0"],
         &["run", "-c", "f", "eth0"],
         &["show", "graph", "--dot", "--json"],
+        &["show", "graph", "--svg", "--dot"],
         &["capture", "udp"],
         &["trace", "--count", "0"],
         &["top", "--interval", "0"],

@@ -5,12 +5,14 @@ use std::io::{BufWriter, Write, stdout};
 use crate::control::status::*;
 use crate::control::{Client, Request, RouteQuery};
 use crate::screen::units::{self, count};
+use graph::drawing;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::Failure;
 use super::args::{Output, Place, Show};
+use super::picture;
 use super::table::{Table, or_dash, print};
 
 pub fn show(what: Show, client: Client) -> Result<(), Failure> {
@@ -20,8 +22,9 @@ pub fn show(what: Show, client: Client) -> Result<(), Failure> {
         Show::Neighbours(output) => subject(client, Request::Neighbours, output, neighbours),
         Show::Drops(output) => subject(client, Request::Drops, output, drops),
         Show::Workers(output) => subject(client, Request::Workers, output, workers),
-        Show::Graph { dot: true, output } => subject(client, Request::Graph, output, dot),
-        Show::Graph { dot: false, output } => subject(client, Request::Graph, output, graph),
+        Show::Graph { dot: true, .. } => picture::print(client, drawing::dot),
+        Show::Graph { svg: true, .. } => picture::print(client, drawing::svg),
+        Show::Graph { output, .. } => subject(client, Request::Graph, output, graph),
         Show::Classifier(output) => subject(client, Request::Classifier, output, classifier),
         Show::Mirror(output) => subject(client, Request::Mirror, output, mirror),
         Show::Version(output) => subject(client, Request::Version, output, version),
@@ -249,27 +252,6 @@ fn graph(nodes: &Vec<GraphNode>) -> String {
         ]);
     }
     table.render()
-}
-
-/// The graph in Graphviz's language.
-fn dot(nodes: &Vec<GraphNode>) -> String {
-    let quote = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-    let mut text =
-        "digraph bifrost {\n  rankdir=TB;\n  node [shape=box, fontname=\"sans-serif\"];\n".to_owned();
-    for node in nodes {
-        let label = match node.name == node.class {
-            true => format!("{}\n{} packets", node.name, count(node.packets)),
-            false => format!("{}\n{}\n{} packets", node.name, node.class, count(node.packets)),
-        };
-        text += &format!("  {} [label={}];\n", quote(&node.name), quote(&label).replace('\n', "\\n"));
-    }
-    for node in nodes {
-        for edge in &node.edges {
-            text +=
-                &format!("  {} -> {} [label={}];\n", quote(&node.name), quote(&edge.to), quote(&edge.output));
-        }
-    }
-    text + "}\n"
 }
 
 fn classifier(status: &ClassifierStatus) -> String {

@@ -332,6 +332,15 @@ pub struct GraphNode {
     pub name: String,
     /// Its class, such as `DecrementTtl4`.
     pub class: String,
+    /// Its arguments, as text.
+    #[serde(default)]
+    pub configuration: String,
+    /// Its inputs.
+    #[serde(default)]
+    pub inputs: Vec<GraphPort>,
+    /// Its outputs.
+    #[serde(default)]
+    pub outputs: Vec<GraphPort>,
     /// Packets that entered.
     pub packets: u64,
     /// Batches that entered.
@@ -344,6 +353,15 @@ pub struct GraphNode {
     pub edges: Vec<GraphEdge>,
 }
 
+/// How an input or output of an element works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphPort {
+    /// Packets are pulled through it; otherwise they are pushed.
+    pub pull: bool,
+    /// The element would do either.
+    pub agnostic: bool,
+}
+
 /// One connection of the graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraphEdge {
@@ -353,6 +371,12 @@ pub struct GraphEdge {
     pub to: String,
     /// Input of that node.
     pub input: usize,
+    /// Number of the output.
+    #[serde(default)]
+    pub number: usize,
+    /// Packets that took it.
+    #[serde(default)]
+    pub packets: u64,
 }
 
 /// The classifier in the driver: what goes to this machine, and how it is policed.

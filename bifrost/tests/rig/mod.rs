@@ -184,20 +184,29 @@ impl Answer for Fake {
     }
 
     fn graph(&self) -> Result<Vec<GraphNode>, String> {
-        let edge = |output: &str, to: &str| GraphEdge { output: output.into(), to: to.into(), input: 0 };
+        let edge = |output: &str, to: &str| GraphEdge {
+            output: output.into(),
+            to: to.into(),
+            packets: 11_998,
+            ..GraphEdge::default()
+        };
         Ok(vec![
             GraphNode {
                 name: "check4".into(),
                 class: "CheckIpHeader4".into(),
+                outputs: vec![GraphPort::default()],
                 packets: 12_000,
                 batches: 1_000,
                 cycles_per_packet: Some(11.25),
                 drops: 2,
                 edges: vec![edge("ok", "lookup4")],
+                ..GraphNode::default()
             },
             GraphNode {
                 name: "lookup4".into(),
                 class: "Lookup4".into(),
+                configuration: "TABLE main".into(),
+                inputs: vec![GraphPort::default()],
                 packets: 11_998,
                 ..GraphNode::default()
             },

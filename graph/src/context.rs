@@ -318,6 +318,11 @@ impl Context<'_> {
         }
     }
 
+    /// Sets how many turns an element has beside the others; 1024 is the usual.
+    pub fn set_tickets(&mut self, node: NodeId, tickets: u32) {
+        self.machine.schedule.set_tickets(node, tickets);
+    }
+
     /// Asks the program to stop.
     pub fn stop(&mut self) {
         self.machine.stops += 1;

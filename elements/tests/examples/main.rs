@@ -10,7 +10,7 @@ use libtest_mimic::{Arguments, Trial};
 
 fn main() {
     let arguments = Arguments::from_args();
-    let trials = elements::examples::ALL.iter().map(|&(class, text)| {
+    let trials = elements::examples::FILES.iter().map(|&(class, text)| {
         Trial::test(class, move || {
             let examples = text::parse(text)?;
             if examples.is_empty() {

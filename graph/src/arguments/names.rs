@@ -45,7 +45,8 @@ impl Names {
         Names::default()
     }
 
-    /// The names that a configuration's AddressInfo and PortInfo elements define.
+    /// The names that a configuration's AddressInfo and PortInfo elements define, wherever they stand. What is wrong
+    /// with their arguments is said here; the elements themselves have nothing to do.
     pub fn of(flat: &Flat, report: &mut Report) -> Names {
         let mut names = Names::new();
         let none = Names::new();

@@ -3,19 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::{Item, Page, markdown};
+use super::{Example, Item, Page, markdown};
 use crate::markup::escape;
-
-/// An example of an element: a text that shows it at work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Example<'a> {
-    /// The class that it is an example of.
-    pub class: &'a str,
-    /// What it shows, in a line; may be empty.
-    pub title: &'a str,
-    /// The text, shown as it is.
-    pub text: &'a str,
-}
 
 /// The reference of all elements as an HTML document: an index by group with a search box, and an article for each
 /// page, in the order of the index. The anchor of an article is its class.

@@ -40,7 +40,7 @@ use std::collections::BTreeSet;
 use pulldown_cmark::{BrokenLink, Event, Options, Parser, Tag, TagEnd};
 use thiserror::Error;
 
-pub use html::{Example, html};
+pub use html::html;
 pub use parse::classes;
 pub use text::text;
 
@@ -76,6 +76,17 @@ pub struct Item {
     pub kind: String,
     /// What it is for, in markdown.
     pub text: String,
+}
+
+/// An example of an element: a text that shows it at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Example<'a> {
+    /// The class that it is an example of.
+    pub class: &'a str,
+    /// What it shows, in a line; may be empty.
+    pub title: &'a str,
+    /// The text, shown as it is.
+    pub text: &'a str,
 }
 
 /// What is wrong with the form of a page.

@@ -2,16 +2,16 @@
 
 use pulldown_cmark::{Event, Tag, TagEnd};
 
-use super::{Item, Page, markdown};
+use super::{Example, Item, Page, markdown};
 
 /// Lines are not made shorter than this.
 const NARROWEST: usize = 24;
 /// How far the text below a heading is indented.
 const INDENT: usize = 4;
 
-/// `page` in lines of at most `width` columns where its words allow it; code is not wrapped. With `bold`, headings,
+/// `page`, with examples of its element, in lines of at most `width` columns where its words allow it; code is not wrapped. With `bold`, headings,
 /// names and code are in bold type by ECMA-48's escapes, otherwise it is plain text.
-pub fn text(page: &Page, width: usize, bold: bool) -> String {
+pub fn text(page: &Page, examples: &[Example<'_>], width: usize, bold: bool) -> String {
     let mut writer = Writer { text: String::new(), width: width.max(NARROWEST), bold };
     writer.heading("NAME");
     writer.paragraph(&format!("`{}`: {} ({})", page.class, page.summary, page.group), INDENT);
@@ -24,6 +24,7 @@ pub fn text(page: &Page, width: usize, bold: bool) -> String {
     writer.markdown(&page.prose, INDENT);
     writer.items("ARGUMENTS", &page.arguments);
     writer.items("HANDLERS", &page.handlers);
+    writer.examples(examples);
     if !page.see_also.is_empty() {
         writer.heading("SEE ALSO");
         writer.paragraph(&page.see_also.join(", "), INDENT);
@@ -90,6 +91,20 @@ impl Writer {
             let kind = if item.kind.is_empty() { String::new() } else { format!(" ({})", item.kind) };
             self.paragraph(&format!("`{}`{kind}", item.name), INDENT);
             self.markdown(&item.text, 2 * INDENT);
+        }
+    }
+
+    fn examples(&mut self, examples: &[Example<'_>]) {
+        for (number, example) in examples.iter().enumerate() {
+            match number {
+                0 => self.heading("EXAMPLES"),
+                _ => self.text.push('\n'),
+            }
+            self.paragraph(example.title, INDENT);
+            for line in example.text.trim_end().lines() {
+                let indent = if line.is_empty() { 0 } else { 2 * INDENT };
+                self.text += &format!("{:indent$}{line}\n", "");
+            }
         }
     }
 
@@ -251,26 +266,35 @@ HANDLERS
 SEE ALSO
     CheckPaint, PaintTee
 ";
-        assert_eq!(text(&page(), 50, false), expected);
+        assert_eq!(text(&page(), &[], 50, false), expected);
     }
 
     #[test]
     fn bold_type_changes_no_line() {
-        let bold = text(&page(), 50, true);
+        let bold = text(&page(), &[], 50, true);
         assert!(bold.contains("\x1b[1mNAME\x1b[0m\n    \x1b[1mPaint\x1b[0m: sets"));
         assert!(
             bold.contains("that \x1b[1mCheckPaint\x1b[0m knows them\n    \x1b[1magain and again\x1b[0m.")
         );
-        assert_eq!(bold.replace("\x1b[1m", "").replace("\x1b[0m", ""), text(&page(), 50, false));
+        assert_eq!(bold.replace("\x1b[1m", "").replace("\x1b[0m", ""), text(&page(), &[], 50, false));
     }
 
     proptest! {
         #[test]
         fn any_prose_is_wrapped(prose in "([-*`#>1. \\n\\[\\]]|[a-z]{1,5}|\\PC){0,60}", width in 0_usize..90) {
-            let wrapped = text(&Page { prose: prose.clone(), ..page() }, width, false);
+            let wrapped = text(&Page { prose: prose.clone(), ..page() }, &[], width, false);
             for word in prose.split_whitespace().filter(|word| word.chars().all(|c| c.is_ascii_lowercase())) {
                 prop_assert!(wrapped.contains(word), "{word} is not in {wrapped}");
             }
         }
+    }
+
+    #[test]
+    fn examples_stand_as_they_were_written() {
+        let example =
+            Example { class: "Paint", title: "it paints", text: "element: Paint(3)\n\nread:\n    x\n" };
+        let text = text(&page(), &[example, example], 50, false);
+        let once = "    it paints\n        element: Paint(3)\n\n        read:\n            x\n";
+        assert!(text.contains(&format!("\nEXAMPLES\n{once}\n{once}")), "{text}");
     }
 }

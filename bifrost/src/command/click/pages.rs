@@ -24,7 +24,8 @@ pub fn show(registry: &Registry, class: &str) -> Result<ExitCode, Failure> {
     };
     let page = page(found)?;
     let width = ratatui::crossterm::terminal::size().map_or(WIDTH, |(columns, _)| usize::from(columns));
-    print(&reference::text(&page, width.clamp(40, 100), io::stdout().is_terminal()))
+    let examples = elements::examples::of(class);
+    print(&reference::text(&page, &examples, width.clamp(40, 100), io::stdout().is_terminal()))
 }
 
 fn list(registry: &Registry) -> Result<ExitCode, Failure> {
@@ -37,7 +38,7 @@ fn list(registry: &Registry) -> Result<ExitCode, Failure> {
 /// Prints the reference of all classes.
 pub fn html(registry: &Registry) -> Result<ExitCode, Failure> {
     let pages: Vec<Page> = registry.classes().map(page).collect::<Result<_, _>>()?;
-    print(&reference::html(&pages, &[]))
+    print(&reference::html(&pages, &elements::examples::all()))
 }
 
 fn page(class: &'static Class) -> Result<Page, Failure> {

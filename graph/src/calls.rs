@@ -118,7 +118,12 @@ impl Context<'_> {
     /// # Errors
     /// What is wrong with the text, in Click's words.
     pub fn argument<T: Argument>(&self, text: &str) -> Result<T, HandlerError> {
-        T::parse(text, &Scope::new(&self.wiring.about.names, self.name())).map_err(HandlerError::refused)
+        T::parse(text, &self.scope()).map_err(HandlerError::refused)
+    }
+
+    /// The names that this element sees.
+    pub fn scope(&self) -> Scope<'_> {
+        Scope::new(&self.wiring.about.names, self.name())
     }
 
     /// The handlers of an element seen from this one, or with an empty name of the graph itself.

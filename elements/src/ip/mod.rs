@@ -1,6 +1,7 @@
 //! See [the library](crate).
 
 mod check_ip_header;
+mod filter;
 mod get_ip_address;
 mod ip_lookup;
 mod mark_ip_header;
@@ -15,6 +16,8 @@ use port::Packet;
 pub const CLASSES: &[&Class] = &[
     &check_ip_header::CHECK_IP_HEADER,
     &check_ip_header::CHECK_IP_HEADER2,
+    &filter::IP_CLASSIFIER,
+    &filter::IP_FILTER,
     &get_ip_address::CLASS,
     &ip_lookup::CLASSES[0],
     &ip_lookup::CLASSES[1],

@@ -86,7 +86,11 @@ impl Context<'_> {
     /// Reads a handler: `element.handler`, of an element seen from this one, or one of the graph's own.
     pub fn read_handler(&mut self, path: &str, argument: &str) -> Result<String, HandlerError> {
         let Some((node, handler)) = self.resolve(path)? else { return self.read_global(path) };
-        let own = self.own_handlers(node)?;
+        let own = match self.own_handlers(node) {
+            // What every element has can be read while it is at work.
+            Err(HandlerError::Busy(_)) if handler != "handlers" && EVERY.contains(&&*handler) => Vec::new(),
+            own => own?,
+        };
         match find(&own, &handler) {
             Some(found) if !found.reads => Err(HandlerError::WriteOnly(handler)),
             Some(found) if !argument.is_empty() && !found.takes_argument => {

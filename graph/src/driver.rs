@@ -70,7 +70,9 @@ impl Driver {
             }
             let worked = self.graph.work(&mut self.sinks);
             rounds += 1;
-            if worked && rounds < ROUNDS {
+            // A signal comes before what its sender does next.
+            let rounds_enough = rounds >= ROUNDS || self.graph.caught_signals().next().is_some();
+            if worked && !rounds_enough {
                 continue;
             }
             rounds = 0;

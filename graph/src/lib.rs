@@ -60,5 +60,5 @@ pub use element::Element;
 pub use executor::{Compile, Graph, Manner, cycles};
 pub use handler::{Handler, HandlerError};
 pub use observer::Observer;
-pub use program::{Program, Refusal};
+pub use program::{Program, Refusal, Sources};
 pub use sinks::Sinks;

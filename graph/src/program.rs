@@ -7,7 +7,7 @@
 use std::fmt;
 
 use crate::arguments::{Arguments, Names, Scope};
-use crate::language::{self, Flat, Report, Texts};
+use crate::language::{self, Flat, FlatElement, Report, Span, Texts};
 use crate::processing::{Ports, resolve};
 use crate::{About, Class, Element, Environment, Flow, Graph, GraphBuilder, Manner, Registry, Setup, Sinks};
 
@@ -30,6 +30,34 @@ pub struct Refusal {
     pub errors: usize,
     /// All of it, ready to be shown.
     pub text: String,
+    /// The same as Click says it, a line for each.
+    pub lines: String,
+    /// Whether the text was understood, so that it is the elements that object.
+    pub understood: bool,
+}
+
+impl Refusal {
+    /// One mistake that is in no text.
+    pub fn new(message: &str) -> Refusal {
+        let text = format!("{message}\n");
+        Refusal { errors: 1, lines: text.clone(), text, understood: true }
+    }
+
+    fn of(report: &Report, texts: &Texts) -> Refusal {
+        let (text, lines) = (report.render(texts), report.render_lines(texts));
+        Refusal { errors: report.errors(), text, lines, understood: true }
+    }
+}
+
+/// What a text is read with, beside itself.
+#[derive(Default)]
+pub struct Sources<'a> {
+    /// Values of `$variables` given from outside.
+    pub defines: &'a [(String, String)],
+    /// Finds the libraries that it requires; without it they are not looked for.
+    pub libraries: Option<&'a mut language::FindLibrary<'a>>,
+    /// Elements that are not in the text: name, class, configuration.
+    pub additions: &'a [(String, String, String)],
 }
 
 impl fmt::Display for Refusal {
@@ -49,12 +77,37 @@ impl Program {
         registry: &Registry,
         environment: &Environment,
     ) -> Result<Program, Refusal> {
+        Program::compile_with(texts, text, Sources { defines, ..Sources::default() }, registry, environment)
+    }
+
+    /// As [`Program::compile`], with libraries and additional elements.
+    pub fn compile_with(
+        mut texts: Texts,
+        text: u32,
+        sources: Sources<'_>,
+        registry: &Registry,
+        environment: &Environment,
+    ) -> Result<Program, Refusal> {
         let mut report = Report::new();
-        let tree = language::parse(&texts, text, &mut report);
-        let flat = language::expand(&tree, defines, &|name| registry.find(name).is_some(), &mut report);
+        let tree = match sources.libraries {
+            Some(find) => language::parse_with_libraries(&mut texts, text, find, &mut report),
+            None => language::parse(&texts, text, &mut report),
+        };
+        let known = |name: &str| registry.find(name).is_some();
+        let mut flat = language::expand(&tree, sources.defines, &known, &mut report);
+        let at = Span { text, start: 0, end: 0 };
+        flat.elements.extend(sources.additions.iter().map(|(name, class, configuration)| FlatElement {
+            name: name.clone(),
+            class: class.clone(),
+            configuration: configuration.clone(),
+            at,
+            class_at: at,
+            configuration_at: None,
+        }));
         let found: Vec<Option<&'static Class>> =
             flat.elements.iter().map(|element| registry.find(&element.class)).collect();
         unknown_classes(&flat, &found, registry, &mut report);
+        let understood = !report.has_errors();
         let mut ports = count_ports(&flat, &found, &mut report);
         resolve(&flat, &mut ports, &mut report);
         let names = Names::of(&flat, &mut report);
@@ -65,7 +118,7 @@ impl Program {
             }
         }
         if report.has_errors() {
-            return Err(Refusal { errors: report.errors(), text: report.render(&texts) });
+            return Err(Refusal { understood, ..Refusal::of(&report, &texts) });
         }
         let about = About {
             configuration: texts.text(text).to_owned(),
@@ -106,12 +159,12 @@ impl Program {
             builder.place(&flat.name, element, &flat.configuration, inputs, outputs, ports.agnostic.clone());
         }
         if report.has_errors() {
-            return Err(Refusal { errors: report.errors(), text: report.render(&self.texts) });
+            return Err(Refusal::of(&report, &self.texts));
         }
         for joint in &self.flat.connections {
             builder.connect(crate::NodeId(joint.from), joint.output, crate::NodeId(joint.to), joint.input);
         }
-        builder.build().map_err(|error| Refusal { errors: error.0.len(), text: format!("{error}\n") })
+        builder.build().map_err(|error| Refusal { errors: error.0.len(), ..Refusal::new(&error.to_string()) })
     }
 
     /// Makes a graph and lets its elements begin to work.
@@ -135,10 +188,7 @@ impl Program {
             report
                 .error(element.map(|element| element.at), format!("while initializing '{name}': {message}"));
         }
-        match report.errors() {
-            0 => Ok(()),
-            errors => Err(Refusal { errors, text: report.render(&self.texts) }),
-        }
+        if report.has_errors() { Err(Refusal::of(&report, &self.texts)) } else { Ok(()) }
     }
 }
 

@@ -41,7 +41,11 @@ pub const PORT_INFO: Class =
 /// The names are read before any element is made (`graph::arguments::Names`), mistakes and all.
 struct Info(&'static str);
 
-fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>, class: &'static str) -> Result<Box<dyn Element>, Refused> {
+fn make(
+    args: &mut Arguments<'_>,
+    _: &mut Setup<'_>,
+    class: &'static str,
+) -> Result<Box<dyn Element>, Refused> {
     args.rest();
     args.finish()?;
     Ok(Box::new(Info(class)))

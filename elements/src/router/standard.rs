@@ -145,7 +145,7 @@ pub fn environment(surroundings: Surroundings) -> Environment {
 /// Whether a router with these hooks could run: what is odd about them, ready to be shown, or what is wrong.
 pub fn check(hooks: &Hooks, registry: &Registry) -> Result<String, Refusal> {
     let tables = fib::Tables::new(fib::Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }, None);
-    let tables = tables.map_err(|error| Refusal { errors: 1, text: error.to_string() })?;
+    let tables = tables.map_err(|error| Refusal::new(&error.to_string()))?;
     let surroundings = Surroundings::new(tables.view(), Sources::new(), 1);
     Ok(program(hooks, registry, &environment(surroundings))?.warnings())
 }

@@ -6,13 +6,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use graph::language::{self, Report, Texts};
-use graph::{Environment, Graph, Manner, Program, Refusal, Registry};
+use graph::{Environment, Graph, Manner, Program, Refusal, Registry, Sources};
 
 use super::Failure;
 use super::options::{Parameters, Source};
 
 /// The directory that libraries are looked for in when nothing else is said.
 const LIBRARIES: &str = "/usr/share/bifrost/click";
+
+/// What is said last when it is the elements that object.
+pub const NOT_INITIALIZED: &str = "Router could not be initialized!";
 
 /// Where the text comes from, and everything that is needed to make a graph of it.
 pub struct Configuration {
@@ -45,7 +48,33 @@ impl Configuration {
     pub fn compile(&self, text: &str) -> Result<Program, Refusal> {
         let mut texts = Texts::new();
         let number = texts.add(&self.source.name(), text);
-        Program::compile(texts, number, &self.parameters, &self.registry, &self.environment)
+        let mut find = |name: &str, _: &str| self.library(name);
+        let sources =
+            Sources { defines: &self.parameters, libraries: Some(&mut find), additions: &self.additions() };
+        Program::compile_with(texts, number, sources, &self.registry, &self.environment)
+    }
+
+    /// The elements that the command line adds to the text.
+    fn additions(&self) -> Vec<(String, String, String)> {
+        let name = |number: usize| match number {
+            0 => "click_driver@@ControlSocket".to_owned(),
+            number => format!("click_driver@@ControlSocket@{number}"),
+        };
+        let control = self.control.iter().enumerate();
+        control.map(|(number, text)| (name(number), "ControlSocket".to_owned(), text.clone())).collect()
+    }
+
+    /// The name and the text of a library.
+    fn library(&self, name: &str) -> Result<(String, String), String> {
+        // A path is one; a mere name is looked for.
+        let here = name.contains('/').then(|| PathBuf::from(name));
+        let places = here.into_iter().chain(self.libraries.iter().map(|directory| directory.join(name)));
+        for path in places {
+            if let Ok(text) = std::fs::read_to_string(&path) {
+                return Ok((path.display().to_string(), text));
+            }
+        }
+        Err(format!("can't find library '{name}'"))
     }
 
     /// Makes a graph of a text, for the running one to change to.
@@ -53,7 +82,10 @@ impl Configuration {
         let made = self
             .compile(text)
             .and_then(|program| program.instantiate(&self.environment, self.manner.clone()));
-        made.map_err(|refusal| refusal.to_string())
+        made.map_err(|refusal| {
+            let last = if refusal.understood { NOT_INITIALIZED } else { "" };
+            refusal.lines + last
+        })
     }
 
     /// Prints the text tidied up.

@@ -13,7 +13,7 @@ mod times;
 use std::io::Write;
 use std::process::ExitCode;
 
-use graph::{Clock, Driver, Environment, Manner, Program, Registry, Sinks};
+use graph::{Clock, Driver, Environment, Manner, Program, Refusal, Registry, Sinks};
 use port::Pool;
 
 use super::Failure;
@@ -67,10 +67,7 @@ pub fn click(options: &Click, extra: &[&'static graph::Class]) -> Result<ExitCod
     Pool::heap(options.packets as usize).install();
     let program = match configuration.compile(&text) {
         Ok(program) => program,
-        Err(refusal) => {
-            eprintln!("{refusal}");
-            return Ok(ExitCode::FAILURE);
-        }
+        Err(refusal) => return Ok(refuse(&refusal)),
     };
     if !options.no_warnings {
         eprint!("{}", program.warnings());
@@ -93,10 +90,7 @@ fn run(options: &Click, configuration: Configuration, program: &Program) -> Resu
     let mut sinks = Sinks::new();
     let graph = match program.start(&configuration.environment, configuration.manner.clone(), &mut sinks) {
         Ok(graph) => graph,
-        Err(refusal) => {
-            eprintln!("{refusal}\nRouter could not be initialized!");
-            return Ok(ExitCode::FAILURE);
-        }
+        Err(refusal) => return Ok(refuse(&refusal)),
     };
     let mut exit = 0;
     if let Some(path) = options.output.first() {
@@ -132,6 +126,14 @@ fn run(options: &Click, configuration: Configuration, program: &Program) -> Resu
     std::io::stdout().flush().map_err(Failure::output)?;
     // As the system does with what a program returns.
     Ok(ExitCode::from(exit as u8))
+}
+
+fn refuse(refusal: &Refusal) -> ExitCode {
+    eprintln!("{refusal}");
+    if refusal.understood {
+        eprintln!("{}", configuration::NOT_INITIALIZED);
+    }
+    ExitCode::FAILURE
 }
 
 /// Opens the `hotconfig` handler, and lets SIGHUP read the file again.

@@ -30,6 +30,8 @@ pub(super) struct Rules {
     pub(super) read_only: bool,
     /// The element whose handlers all are.
     pub(super) proxy: Option<String>,
+    /// The handler of the socket itself, which is at work while it answers, and its value.
+    pub(super) own: Option<(&'static str, String)>,
 }
 
 /// A request that was answered.
@@ -49,7 +51,9 @@ enum Request {
     Write(String, String),
     Check(String, bool),
     Llrpc(String),
-    Quit { extra: bool },
+    Quit {
+        extra: bool,
+    },
     Help,
     /// Something is wrong with it.
     Wrong(u32, String),
@@ -161,7 +165,9 @@ fn call(command: &str, name: String, data: &[u8]) -> Request {
 
 /// The first line without its end, and its length with it, which is no more where the end is missing.
 fn take_line(input: &[u8]) -> (&[u8], usize) {
-    let Some(end) = input.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else { return (input, input.len()) };
+    let Some(end) = input.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
+        return (input, input.len());
+    };
     let mark = if input[end..].starts_with(b"\r\n") { 2 } else { 1 };
     (&input[..end], end + mark)
 }
@@ -206,7 +212,8 @@ fn find(name: &str, rules: &Rules, cx: &mut Context<'_>) -> Result<(String, Hand
     let known = match cx.find(&element) {
         // This element is at work just now; what every element has is all that it has beside its own.
         Some(node) if node == own && !element.is_empty() => {
-            ["name", "class", "config", "ports", "handlers", "port", "filename"].map(Handler::read).to_vec()
+            let own = rules.own.iter().map(|(own, _)| *own);
+            ["name", "class", "config", "ports"].into_iter().chain(own).map(Handler::read).collect()
         }
         _ => cx.handlers(&element).map_err(|error| (UNSPECIFIED, error.to_string()))?,
     };
@@ -223,7 +230,10 @@ fn read(name: &str, argument: &str, answer: &mut Answer<'_>, rules: &Rules, cx: 
         }
         Ok((path, _)) => path,
     };
-    match cx.read_handler(&path, argument) {
+    let own =
+        rules.own.as_ref().filter(|(own, _)| path.strip_suffix(own) == Some(&format!("{}.", cx.name())));
+    let value = own.map_or_else(|| cx.read_handler(&path, argument), |(_, value)| Ok(value.clone()));
+    match value {
         Ok(value) => {
             answer.line(OK, &format!("Read handler '{name}' OK"));
             answer.data(value.as_bytes());
@@ -310,17 +320,32 @@ mod tests {
     fn requests_are_whole_lines_and_data() {
         assert_eq!(parse(b"read a.b", false), None);
         assert_eq!(parse(b"read a.b", true), Some((Request::Read(text("a.b"), text("")), 8)));
-        assert_eq!(parse(b"READ a.b  c  d \r\nx", false), Some((Request::Read(text("a.b"), text("c  d")), 17)));
+        assert_eq!(
+            parse(b"READ a.b  c  d \r\nx", false),
+            Some((Request::Read(text("a.b"), text("c  d")), 17))
+        );
         assert_eq!(parse(b"\r\nx", false), Some((Request::Nothing, 2)));
         assert_eq!(parse(b"writedata a 3\nab", false), None);
         assert_eq!(parse(b"writedata a 3\nabcd", false), Some((Request::Write(text("a"), text("abc")), 17)));
-        assert_eq!(parse(b"writedata a 3\nab", true), Some((Request::Wrong(SYNTAX, text("Not enough data")), 16)));
-        assert_eq!(parse(b"readuntil a END\nx\nEND \ny", false), Some((Request::Read(text("a"), text("x\n")), 23)));
+        assert_eq!(
+            parse(b"writedata a 3\nab", true),
+            Some((Request::Wrong(SYNTAX, text("Not enough data")), 16))
+        );
+        assert_eq!(
+            parse(b"readuntil a END\nx\nEND \ny", false),
+            Some((Request::Read(text("a"), text("x\n")), 23))
+        );
         assert_eq!(parse(b"readuntil a END\nx\nEN", false), None);
         assert_eq!(parse(b"checkwrite a\n", false), Some((Request::Check(text("a"), true), 13)));
         assert_eq!(parse(b"quit now\n", false), Some((Request::Quit { extra: true }, 9)));
-        assert_eq!(parse(b"read\n", false), Some((Request::Wrong(SYNTAX, text("Wrong number of arguments")), 5)));
-        assert_eq!(parse(b"sing\n", false).unwrap().0, Request::Wrong(501, text("Command 'SING' unimplemented")));
+        assert_eq!(
+            parse(b"read\n", false),
+            Some((Request::Wrong(SYNTAX, text("Wrong number of arguments")), 5))
+        );
+        assert_eq!(
+            parse(b"sing\n", false).unwrap().0,
+            Request::Wrong(501, text("Command 'SING' unimplemented"))
+        );
     }
 
     #[test]

@@ -40,7 +40,9 @@ impl Stream {
             Stream::Unix(stream) => stream.set_nonblocking(true),
             Stream::Given(file, _) => {
                 let flags = nix::fcntl::OFlag::O_RDWR | nix::fcntl::OFlag::O_NONBLOCK;
-                nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_SETFL(flags)).map_err(io::Error::from).map(drop)
+                nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_SETFL(flags))
+                    .map_err(io::Error::from)
+                    .map(drop)
             }
         }
     }
@@ -177,5 +179,7 @@ impl Connection {
 
 /// What the system says of an error, without its number.
 pub(super) fn reason(error: &io::Error) -> String {
-    error.raw_os_error().map_or_else(|| error.to_string(), |number| nix::errno::Errno::from_raw(number).desc().to_owned())
+    error
+        .raw_os_error()
+        .map_or_else(|| error.to_string(), |number| nix::errno::Errno::from_raw(number).desc().to_owned())
 }

@@ -103,7 +103,8 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
             .mandatory_with("PORT", |text, scope| {
                 use graph::arguments::Argument;
                 let Word(word) = Word::parse(text, scope)?;
-                let (number, search) = word.strip_suffix('+').map_or((&*word, false), |number| (number, true));
+                let (number, search) =
+                    word.strip_suffix('+').map_or((&*word, false), |number| (number, true));
                 match TcpPort::parse(number, scope) {
                     Ok(port) => Ok((port.0, search)),
                     Err(_) => Err("PORT requires TCP port".to_owned()),
@@ -127,7 +128,7 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
     args.finish()?;
     Ok(Box::new(ControlSocket {
         place: place.ok_or(Refused)?,
-        rules: Rules { read_only, proxy },
+        rules: Rules { read_only, proxy, own: None },
         verbose,
         localhost,
         retries: retries.into(),
@@ -177,9 +178,9 @@ impl ControlSocket {
     fn accept(&mut self, cx: &mut Context<'_>) {
         let accepted = match &self.listener {
             None => return,
-            Some(Listener::Tcp(listener)) => listener.accept().map(|(stream, from)| {
-                (Stream::Tcp(stream), format!(" from {}.{}", from.ip(), from.port()))
-            }),
+            Some(Listener::Tcp(listener)) => listener
+                .accept()
+                .map(|(stream, from)| (Stream::Tcp(stream), format!(" from {}.{}", from.ip(), from.port()))),
             Some(Listener::Unix(listener)) => {
                 listener.accept().map(|(stream, _)| (Stream::Unix(stream), String::new()))
             }
@@ -209,6 +210,11 @@ impl ControlSocket {
     /// Reads and writes what can be, and answers what has been asked.
     fn serve(&mut self, fd: RawFd, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(&fd) else { return };
+        self.rules.own = match &self.place {
+            Place::Tcp { port, .. } => Some(("port", port.to_string())),
+            Place::Unix(path) => Some(("filename", path.clone())),
+            Place::Open(_) => None,
+        };
         let again = connection.serve(&self.rules, cx);
         if connection.is_over() {
             cx.unwatch(fd);
@@ -234,7 +240,11 @@ impl ControlSocket {
         }
         if self.retry_warnings {
             let tries = if self.retries == 1 { "try" } else { "tries" };
-            cx.say(&format!("{} :: ControlSocket: warning: {message} ({} {tries} left)", cx.name(), self.retries));
+            cx.say(&format!(
+                "{} :: ControlSocket: warning: {message} ({} {tries} left)",
+                cx.name(),
+                self.retries
+            ));
         }
         self.retries -= 1;
         let now = cx.now();

@@ -8,7 +8,6 @@ mod command;
 pub mod control;
 mod daemon;
 pub mod metrics;
-mod pcapng;
 pub mod program;
 pub mod screen;
 pub mod service;

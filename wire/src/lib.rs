@@ -8,6 +8,7 @@
 //! What is not here: reassembly, sockets, anything that keeps state.
 
 pub mod arp;
+pub mod capture;
 pub mod checksum;
 mod class;
 pub mod ethernet;

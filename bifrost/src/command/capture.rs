@@ -14,7 +14,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::args::{Capture, filter};
 use super::{Failure, connect};
-use crate::pcapng::Writer;
+use wire::capture::link;
+use wire::capture::pcapng::{Captured, Writer};
 
 pub fn capture(args: &Capture, socket: &Path) -> Result<(), Failure> {
     let filter = filter(&args.filter)?;
@@ -38,7 +39,15 @@ pub fn capture(args: &Capture, socket: &Path) -> Result<(), Failure> {
             Some(file) => file,
             None => file.insert(create(args)?),
         };
-        file.packet(&packet).map_err(Failure::output)?;
+        let captured = Captured {
+            interface: &packet.input,
+            link: link::ETHERNET as u16,
+            time: packet.time_ns,
+            bytes: &packet.frame,
+            length: packet.length,
+            comment: &format!("at {}", packet.element),
+        };
+        file.packet(&captured).map_err(Failure::output)?;
         written += 1;
         if packets.drained() {
             file.flush().map_err(Failure::output)?;

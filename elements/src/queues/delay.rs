@@ -37,7 +37,7 @@ use graph::arguments::{Arguments, Refused, Timestamp, unparse};
 use graph::{Batch, Class, Context, Element, Handler, HandlerError};
 use port::Packet;
 
-use super::reconfigure;
+use crate::basic::{of_type, written};
 
 /// The class `DelayShaper`.
 pub const SHAPER: Class = Class {
@@ -105,8 +105,7 @@ impl Held {
         if handler != "delay" {
             return Err(HandlerError::unknown(handler));
         }
-        let delay = reconfigure::value::<Timestamp>(value, cx);
-        self.delay = delay.map_err(|_| HandlerError::refused("delay must be a timestamp"))?.0;
+        self.delay = written::<Timestamp>(value, "delay must be a timestamp", cx)?.0;
         Ok(())
     }
 }
@@ -140,7 +139,7 @@ impl Element for DelayShaper {
     }
 
     fn take_state(&mut self, old: Box<dyn Element>) {
-        if let Ok(old) = (old as Box<dyn std::any::Any>).downcast::<DelayShaper>() {
+        if let Some(old) = of_type::<DelayShaper>(old) {
             self.0.packet = old.0.packet;
         }
     }
@@ -182,7 +181,7 @@ impl Element for DelayUnqueue {
     }
 
     fn take_state(&mut self, old: Box<dyn Element>) {
-        if let Ok(old) = (old as Box<dyn std::any::Any>).downcast::<DelayUnqueue>() {
+        if let Some(old) = of_type::<DelayUnqueue>(old) {
             self.0.packet = old.0.packet;
         }
     }

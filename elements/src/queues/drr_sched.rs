@@ -15,6 +15,7 @@ use graph::arguments::Blame;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
 
+use crate::basic::of_type;
 /// The class `DRRSched`.
 pub const CLASS: Class = Class {
     name: "DRRSched",
@@ -96,7 +97,7 @@ impl Element for DrrSched {
     }
 
     fn take_state(&mut self, old: Box<dyn Element>) {
-        if let Ok(old) = (old as Box<dyn std::any::Any>).downcast::<DrrSched>() {
+        if let Some(old) = of_type::<DrrSched>(old) {
             for (own, old) in self.inputs.iter_mut().zip(old.inputs) {
                 *own = old;
             }

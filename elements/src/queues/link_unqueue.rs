@@ -26,7 +26,7 @@ use graph::{Batch, Class, Context, Element, Handler, HandlerError};
 use port::Packet;
 use wire::Reason;
 
-use super::reconfigure;
+use crate::basic::{of_type, written};
 
 /// The class `LinkUnqueue`.
 pub const CLASS: Class = Class {
@@ -152,16 +152,12 @@ impl Element for LinkUnqueue {
     fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
         match handler {
             "latency" => {
-                let latency = reconfigure::value::<Timestamp>(value, cx);
-                self.latency = latency.map_err(|_| HandlerError::refused("latency must be a timestamp"))?.0;
+                self.latency = written::<Timestamp>(value, "latency must be a timestamp", cx)?.0;
             }
-            "bandwidth" => {
-                let bandwidth = reconfigure::value::<Bandwidth>(value, cx);
-                match bandwidth.map_err(|_| HandlerError::refused("invalid bandwidth"))?.0 {
-                    0..100 => return Err(HandlerError::refused(TOO_SMALL)),
-                    bandwidth => self.hundreds = bandwidth / 100,
-                }
-            }
+            "bandwidth" => match written::<Bandwidth>(value, "invalid bandwidth", cx)?.0 {
+                0..100 => return Err(HandlerError::refused(TOO_SMALL)),
+                bandwidth => self.hundreds = bandwidth / 100,
+            },
             "reset" => {}
             _ => return Err(HandlerError::unknown(handler)),
         }
@@ -171,7 +167,7 @@ impl Element for LinkUnqueue {
     }
 
     fn take_state(&mut self, old: Box<dyn Element>) {
-        if let Ok(old) = (old as Box<dyn std::any::Any>).downcast::<LinkUnqueue>() {
+        if let Some(old) = of_type::<LinkUnqueue>(old) {
             (self.under_way, self.back_to_back) = (old.under_way, old.back_to_back);
         }
     }

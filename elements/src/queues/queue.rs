@@ -109,6 +109,7 @@ use port::Packet;
 use wire::Reason;
 
 use super::reconfigure;
+use crate::basic::of_type;
 
 /// Capacity of a queue that was not given another.
 const CAPACITY: u32 = 1000;
@@ -325,7 +326,7 @@ impl Element for Queue {
     }
 
     fn take_state(&mut self, old: Box<dyn Element>) {
-        let Ok(old) = (old as Box<dyn std::any::Any>).downcast::<Queue>() else { return };
+        let Some(old) = of_type::<Queue>(old) else { return };
         self.packets = old.packets;
         let surplus = self.packets.len().saturating_sub(self.capacity);
         if self.discipline == Discipline::FrontDrop {

@@ -47,6 +47,7 @@ use graph::{Batch, Class, Context, Element, Handler, HandlerError};
 
 use super::reconfigure;
 use super::token_bucket::{TICK, TokenBucket};
+use crate::basic::{of_type, written};
 
 /// Bytes that a bucket counted in bytes has below its zero: more than the longest packet.
 const FLOOR: u32 = 131_072;
@@ -191,7 +192,7 @@ impl Element for RatedUnqueue {
                 self.capacity = capacity;
                 self.bucket.change(rate, self.capacity);
             }
-            "active" => self.active = reconfigure::value(value, cx)?,
+            "active" => self.active = written(value, "syntax error", cx)?,
             _ => return Err(HandlerError::unknown(handler)),
         }
         cx.clear_timer(0);
@@ -200,7 +201,7 @@ impl Element for RatedUnqueue {
     }
 
     fn take_state(&mut self, old: Box<dyn Element>) {
-        if let Ok(old) = (old as Box<dyn std::any::Any>).downcast::<RatedUnqueue>() {
+        if let Some(old) = of_type::<RatedUnqueue>(old) {
             self.pushes = old.pushes;
         }
     }

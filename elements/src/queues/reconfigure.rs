@@ -1,6 +1,6 @@
 //! Arguments that are written to a running element.
 
-use graph::arguments::{Argument, Arguments, Names, Refused, Scope};
+use graph::arguments::{Arguments, Names, Refused, Scope};
 use graph::language::Report;
 use graph::{Context, HandlerError};
 
@@ -22,10 +22,4 @@ pub(crate) fn configuration<T>(
 pub(crate) fn given(cx: &Context<'_>) -> String {
     let node = cx.description().nodes.get(cx.id().0);
     node.map_or(String::new(), |node| node.configuration.clone())
-}
-
-/// Reads `text`, which was written to a handler, as one value.
-pub(crate) fn value<T: Argument>(text: &str, cx: &Context<'_>) -> Result<T, HandlerError> {
-    let names = Names::new();
-    T::parse(text.trim(), &Scope::new(&names, cx.name())).map_err(|_| HandlerError::refused("syntax error"))
 }

@@ -38,6 +38,7 @@ use crate::basic::random::Random;
 
 use super::average::{Average, SCALE};
 use super::{LinkUnqueue, Queue, reconfigure};
+use crate::basic::of_type;
 
 /// The class `RED`.
 pub const CLASS: Class = Class {
@@ -356,7 +357,7 @@ impl Element for Red {
     }
 
     fn take_state(&mut self, old: Box<dyn Element>) {
-        if let Ok(old) = (old as Box<dyn std::any::Any>).downcast::<Red>()
+        if let Some(old) = of_type::<Red>(old)
             && old.average.stability() == self.average.stability()
         {
             self.average = old.average;

@@ -38,6 +38,7 @@ use graph::{Batch, Class, Context, Element, Handler, HandlerError};
 use wire::Reason;
 
 use super::reconfigure;
+use crate::basic::written;
 
 /// Most tickets of a port.
 const MOST: u32 = 1 << 15;
@@ -191,8 +192,7 @@ impl Strides {
             return Ok(());
         }
         let port = self.port(handler).ok_or_else(|| HandlerError::unknown(handler))?;
-        let tickets = reconfigure::value::<i32>(value, cx);
-        match tickets.map_err(|_| HandlerError::refused("tickets value must be integer"))? {
+        match written::<i32>(value, "tickets value must be integer", cx)? {
             ..0 => return Err(HandlerError::refused("number of tickets must be >= 0")),
             tickets => self.set(port, tickets.unsigned_abs().min(MOST)),
         }

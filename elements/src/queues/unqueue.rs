@@ -23,7 +23,7 @@
 use graph::arguments::unparse;
 use graph::{BATCH, Batch, Class, Context, Element, Handler, HandlerError};
 
-use super::reconfigure;
+use crate::basic::{of_type, written};
 
 /// The class `Unqueue`.
 pub const CLASS: Class = Class {
@@ -123,9 +123,9 @@ impl Element for Unqueue {
 
     fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
         match handler {
-            "active" => self.active = reconfigure::value(value, cx)?,
-            "burst" => self.burst = endless(reconfigure::value(value, cx)?),
-            "limit" => self.limit = reconfigure::value(value, cx)?,
+            "active" => self.active = written(value, "syntax error", cx)?,
+            "burst" => self.burst = endless(written(value, "syntax error", cx)?),
+            "limit" => self.limit = written(value, "syntax error", cx)?,
             "reset" | "reset_counts" => self.count = 0,
             _ => return Err(HandlerError::unknown(handler)),
         }
@@ -136,7 +136,7 @@ impl Element for Unqueue {
     }
 
     fn take_state(&mut self, old: Box<dyn Element>) {
-        if let Ok(old) = (old as Box<dyn std::any::Any>).downcast::<Unqueue>() {
+        if let Some(old) = of_type::<Unqueue>(old) {
             self.count = old.count;
         }
     }

@@ -2,18 +2,24 @@
 
 mod contents;
 mod discard;
+mod from_dump;
 mod idle;
 mod infinite_source;
 mod random_source;
 mod rated_source;
 mod timed_sink;
 mod timed_source;
+mod to_dump;
 
 use graph::Class;
+use graph::arguments::offset;
+use port::Packet;
+use wire::capture::link;
 
 /// The classes of this folder.
 pub const CLASSES: &[&Class] = &[
     &discard::CLASS,
+    &from_dump::CLASS,
     &idle::IDLE,
     &idle::SIMPLE_IDLE,
     &infinite_source::CLASS,
@@ -21,4 +27,23 @@ pub const CLASSES: &[&Class] = &[
     &rated_source::CLASS,
     &timed_sink::CLASS,
     &timed_source::CLASS,
+    &to_dump::CLASS,
 ];
+
+/// Notes where the IP packet is behind a link header, and its destination. False when there is none.
+fn mark_ip(packet: &mut Packet, kind: u32) -> bool {
+    let Some(ip) = link::find_ip(packet.data(), kind) else { return false };
+    let destination = packet.data().get(ip.offset + 16..).and_then(<[u8]>::first_chunk::<4>).copied();
+    packet.set_network(ip.offset as isize);
+    packet.set_transport(Some((ip.offset + ip.header) as isize));
+    if let (4, Some(destination)) = (ip.version, destination) {
+        packet.annotations_mut().set(offset::DST_IP, destination);
+    }
+    true
+}
+
+/// What the operating system says of an error, without its number.
+fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error").map_or(text.as_str(), |(reason, _)| reason).to_owned()
+}

@@ -54,8 +54,9 @@ use graph::{Batch, Class, Context, Element, Handler, HandlerError, NodeId, Setup
 use port::Packet;
 use wire::{Mac, Reason, arp, ethernet};
 
-use super::arp_table::{ArpTable, Limits, Table, Waits, inherit, milliseconds, now};
+use super::arp_table::{ArpTable, limits};
 use super::encapsulate;
+use super::neighbours::{Neighbours, Waits, inherit, milliseconds, now};
 
 pub const CLASS: Class = Class {
     name: "ARPQuerier",
@@ -65,6 +66,8 @@ pub const CLASS: Class = Class {
     source: include_str!("arp_querier.rs"),
     make,
 };
+
+type Table = Neighbours<Ipv4Addr>;
 
 struct ArpQuerier {
     address: Ipv4Addr,
@@ -104,7 +107,7 @@ impl Argument for Named {
 }
 
 fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>, Refused> {
-    let limits = Limits::read(args);
+    let limits = limits(args);
     let table = args.keyword::<ElementName>("TABLE");
     let poll = args.keyword::<Seconds>("POLL_TIMEOUT").map_or(60_000, milliseconds);
     let broadcast_poll = args.keyword("BROADCAST_POLL").unwrap_or(false);
@@ -123,7 +126,7 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
         broadcast: broadcast.or(default).unwrap_or(Ipv4Addr::BROADCAST),
         poll,
         broadcast_poll,
-        own: table.is_none().then(|| Box::new(Table::new(limits))),
+        own: table.is_none().then(|| Box::new(Neighbours::new(limits))),
         shared: table.map(|table| Shared { name: table.0, found: None }),
         queries: 0,
         responses: 0,

@@ -12,6 +12,7 @@ mod ether_mirror;
 mod ether_rewrite;
 mod ether_vlan_encap;
 mod host_ether_filter;
+pub(crate) mod neighbours;
 mod set_vlan_anno;
 mod strip_ether_vlan_header;
 mod vlan_decap;

@@ -265,21 +265,15 @@ fn count_ports(flat: &Flat, found: &[Option<&'static Class>], report: &mut Repor
         let name = &element.name;
         let mut check = |range: Range, used: &[bool], what: &str| {
             let plural = |count: usize| if count == 1 { "" } else { "s" };
-            if used.len() < range.least {
-                let (least, s) = (range.least, plural(range.least));
-                report.error(
-                    Some(element.at),
-                    format!("too few {what}s for '{name}', {least} {what}{s} required"),
-                );
-            }
             if let Some(most) = range.most.filter(|most| used.len() > *most) {
                 report.error(
                     Some(element.at),
                     format!("too many {what}s for '{name}', {most} {what}{} allowed", plural(most)),
                 );
             }
-            for port in (0..used.len()).filter(|port| !used[*port]) {
-                report.error(Some(element.at), format!("'{name}' {what} {port} unused"));
+            let needed = used.len().max(range.least);
+            for port in (0..needed).filter(|port| used.get(*port) != Some(&true)) {
+                report.error(Some(element.at), format!("'{name} :: {}' {what} {port} unused", element.class));
             }
         };
         check(Range::parse(ins, 0), inputs, "input");

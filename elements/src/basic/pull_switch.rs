@@ -35,7 +35,6 @@
 use graph::arguments::{Arguments, Refused};
 use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
 
-use super::of_type;
 use super::switch::Choice;
 
 pub const PULL_SWITCH: Class = Class {
@@ -97,12 +96,6 @@ impl Element for PullSwitch {
         match handler {
             "switch" => self.input.set(value, cx),
             _ => Err(HandlerError::unknown(handler)),
-        }
-    }
-
-    fn take_state(&mut self, old: Box<dyn Element>) {
-        if let Some(old) = of_type::<PullSwitch>(old) {
-            self.input.take(old.input);
         }
     }
 }

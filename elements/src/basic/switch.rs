@@ -19,7 +19,7 @@ use graph::arguments::{Arguments, Refused};
 use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
 use wire::Reason;
 
-use super::{of_type, written};
+use super::written;
 
 pub const CLASS: Class = Class {
     name: "Switch",
@@ -45,11 +45,6 @@ impl Choice {
     pub fn set(&mut self, text: &str, cx: &Context<'_>) -> Result<(), HandlerError> {
         *self = Choice::new(written(text, "syntax error", cx)?, self.ports);
         Ok(())
-    }
-
-    /// What an element before had chosen.
-    pub fn take(&mut self, old: Choice) {
-        self.port = old.port.filter(|port| *port < self.ports);
     }
 }
 
@@ -99,12 +94,6 @@ impl Element for Switch {
         match handler {
             "switch" => self.output.set(value, cx),
             _ => Err(HandlerError::unknown(handler)),
-        }
-    }
-
-    fn take_state(&mut self, old: Box<dyn Element>) {
-        if let Some(old) = of_type::<Switch>(old) {
-            self.output.take(old.output);
         }
     }
 }

@@ -1,5 +1,11 @@
 //! Patterns as they are written.
 
+use crate::decision::Condition;
+
+/// Clauses that must all hold; without any, every packet matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pattern(pub Vec<Clause>);
+
 /// Bytes in a certain place, or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Clause {
@@ -13,23 +19,52 @@ pub(super) struct Clause {
 /// No packet is longer; an offset behind it is a slip of the hand.
 const LARGEST: usize = 65_535;
 
-/// Reads a pattern; also what is wrong with it.
-pub(super) fn parse(text: &str) -> (Vec<Clause>, Vec<String>) {
-    let (mut clauses, mut mistakes) = (Vec::new(), Vec::new());
-    let mut rest = if text == "-" { "" } else { text.trim_ascii_start() };
-    while !rest.is_empty() {
-        match clause(rest, &mut mistakes) {
-            Ok((clause, behind)) => {
-                clauses.push(clause);
-                rest = behind.trim_ascii_start();
-            }
-            Err(mistake) => {
-                mistakes.push(mistake);
-                break;
+impl Pattern {
+    /// Reads a pattern; also what is wrong with it.
+    pub fn parse(text: &str) -> (Pattern, Vec<String>) {
+        let (mut clauses, mut mistakes) = (Vec::new(), Vec::new());
+        let mut rest = if text == "-" { "" } else { text.trim_ascii_start() };
+        while !rest.is_empty() {
+            match clause(rest, &mut mistakes) {
+                Ok((clause, behind)) => {
+                    clauses.push(clause);
+                    rest = behind.trim_ascii_start();
+                }
+                Err(mistake) => {
+                    mistakes.push(mistake);
+                    break;
+                }
             }
         }
+        (Pattern(clauses), mistakes)
     }
-    (clauses, mistakes)
+
+    /// The same as a condition on words.
+    pub fn condition(&self) -> Condition {
+        if self.0.is_empty() {
+            Condition::ALWAYS
+        } else {
+            Condition::All(self.0.iter().map(Clause::condition).collect())
+        }
+    }
+}
+
+impl Clause {
+    fn condition(&self) -> Condition {
+        let mut words: Vec<(usize, u32, u32)> = Vec::new();
+        for (index, &(value, mask)) in self.bytes.iter().enumerate() {
+            let place = self.offset + index;
+            let shift = 24 - place % 4 * 8;
+            let (mask, value) = (u32::from(mask) << shift, u32::from(value) << shift);
+            match words.last_mut().filter(|word| word.0 == place / 4 * 4) {
+                Some(word) => *word = (word.0, word.1 | mask, word.2 | value),
+                None => words.push((place / 4 * 4, mask, value)),
+            }
+        }
+        let word = |(offset, mask, value)| Condition::Word { offset, mask, value };
+        let all = Condition::All(words.into_iter().map(word).collect());
+        if self.negated { all.not() } else { all }
+    }
 }
 
 /// Reads the clause that a text begins with; also what is behind it. Mistakes in the lengths do not keep it from going on.
@@ -95,7 +130,7 @@ mod tests {
     #[test]
     fn clauses_have_masks_and_negations() {
         let clause = |offset, bytes: &[(u8, u8)], negated| Clause { offset, bytes: bytes.to_vec(), negated };
-        let (clauses, mistakes) = parse(" 12/0806 !20/0?%f1  9/?? ! 0/1234%?f0f");
+        let (Pattern(clauses), mistakes) = Pattern::parse(" 12/0806 !20/0?%f1  9/?? ! 0/1234%?f0f");
         assert_eq!(mistakes, Vec::<String>::new());
         assert_eq!(
             clauses,
@@ -106,7 +141,7 @@ mod tests {
                 clause(0, &[(2, 0x0f), (4, 0x0f)], true),
             ]
         );
-        assert_eq!(parse("-"), (vec![], vec![]));
+        assert_eq!(Pattern::parse("-"), (Pattern(vec![]), vec![]));
     }
 
     #[test]
@@ -122,14 +157,14 @@ mod tests {
             ("65536/00", "offset 65536 is behind the end of every packet"),
             ("12/08 - ", "expected a digit"),
         ] {
-            assert_eq!(parse(text).1, [mistake], "{text}");
+            assert_eq!(Pattern::parse(text).1, [mistake], "{text}");
         }
     }
 
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(text in r"[-!0-9a-f?%/ ä]{0,20}") {
-            parse(&text);
+            Pattern::parse(&text);
         }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::PoisonError;
 use crate::bpf::{object, sys};
 use crate::device::Device;
 use crate::driver::Marks;
-use crate::{Driver, DriverError, MAX_SEGMENTS, Packet};
+use crate::{Driver, DriverError, MAX_SEGMENTS, Packet, Tap, TapKind};
 
 /// A TAP device by which packets enter Linux. Gone when dropped, or when the process dies.
 pub struct Injector {
@@ -29,7 +29,9 @@ pub struct Injector {
 impl Injector {
     /// Makes the TAP device in this network namespace, to give Linux packets of the driver's ports.
     pub fn open(name: &str, driver: &Driver) -> Result<Injector, DriverError> {
-        let tap = make_tap(name).map_err(DriverError::io(format!("cannot make TAP device {name}")))?;
+        let tap = Tap::open(name, TapKind::Ethernet)
+            .map(OwnedFd::from)
+            .map_err(DriverError::io(format!("cannot make TAP device {name}")))?;
         quiet(name).map_err(DriverError::io(format!("cannot turn IPv6 off on {name}")))?;
         up(name).map_err(DriverError::io(format!("cannot set {name} up")))?;
         let device = Device::named(name)
@@ -93,22 +95,6 @@ impl Injector {
         let written = unsafe { libc::writev(self.tap.as_raw_fd(), vectors.as_ptr(), count as libc::c_int) };
         if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
-}
-
-fn make_tap(name: &str) -> io::Result<OwnedFd> {
-    let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    // SAFETY: a valid path; the descriptor is ours.
-    let fd = unsafe { libc::open(c"/dev/net/tun".as_ptr(), flags) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: as above.
-    let tap = unsafe { OwnedFd::from_raw_fd(fd) };
-    let mut request = interface_request(name)?;
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
-    // SAFETY: the kernel reads and writes the request.
-    let result = unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETIFF, &mut request) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(tap) }
 }
 
 /// No addresses of its own and no solicitations: nothing but what we write comes from it.

@@ -8,6 +8,8 @@
 //! | [`xsk`] | AF_XDP: a queue of an interface |
 //! | [`driver`] | the programs in the driver (`bpf/`): load, attach, feed and read them |
 //! | [`inject`] | how a worker hands a packet to Linux |
+//! | [`socket`] | frames as Linux sees them, and frames sent, without taking anything from it |
+//! | [`tap`] | interfaces of Linux whose other end is this program |
 //! | [`device`] | facts about interfaces |
 //! | [`wait`] | sleeping until a file descriptor is readable |
 //! | [`traffic`] | load for benches, made and counted in the kernel |
@@ -22,6 +24,8 @@ pub mod memory;
 pub mod packet;
 pub mod pool;
 pub mod queue;
+pub mod socket;
+pub mod tap;
 pub mod traffic;
 mod wait;
 pub mod xsk;
@@ -34,5 +38,7 @@ pub use memory::{HugePages, Memory, MemoryError};
 pub use packet::{CHUNK, HEADROOM, MAX_SEGMENTS, Packet};
 pub use pool::Pool;
 pub use queue::{Queue, QueueCounters};
+pub use socket::{PacketSocket, Received, SocketOptions};
+pub use tap::{Tap, TapKind, TapSetup};
 pub use wait::wait;
 pub use xsk::{BusyPoll, Xsk, XskError, XskMode, XskOptions, ZeroCopy};

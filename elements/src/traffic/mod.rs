@@ -2,13 +2,17 @@
 
 mod contents;
 mod discard;
+mod from_device;
 mod from_dump;
+mod host;
 mod idle;
 mod infinite_source;
+mod kernel_tun;
 mod random_source;
 mod rated_source;
 mod timed_sink;
 mod timed_source;
+mod to_device;
 mod to_dump;
 
 use graph::Class;
@@ -19,14 +23,20 @@ use wire::capture::link;
 /// The classes of this folder.
 pub const CLASSES: &[&Class] = &[
     &discard::CLASS,
+    &from_device::CLASS,
     &from_dump::CLASS,
+    &host::FROM,
+    &host::TO,
     &idle::IDLE,
     &idle::SIMPLE_IDLE,
     &infinite_source::CLASS,
+    &kernel_tun::TAP,
+    &kernel_tun::TUN,
     &random_source::CLASS,
     &rated_source::CLASS,
     &timed_sink::CLASS,
     &timed_source::CLASS,
+    &to_device::CLASS,
     &to_dump::CLASS,
 ];
 

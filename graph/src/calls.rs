@@ -66,7 +66,7 @@ impl Graph {
         self.top(sinks).handlers(element)
     }
 
-    fn top<'a>(&'a mut self, sinks: &'a mut Sinks) -> Context<'a> {
+    pub(crate) fn top<'a>(&'a mut self, sinks: &'a mut Sinks) -> Context<'a> {
         // No element is at the root: names are those of the whole graph.
         let Graph { wiring, counters, machine, .. } = self;
         let own = &wiring.nobody;
@@ -86,6 +86,19 @@ impl Context<'_> {
     /// Reads a handler: `element.handler`, of an element seen from this one, or one of the graph's own.
     pub fn read_handler(&mut self, path: &str, argument: &str) -> Result<String, HandlerError> {
         let Some((node, handler)) = self.resolve(path)? else { return self.read_global(path) };
+        let (there, given) = (handler.clone(), argument.to_owned());
+        if let Some(answer) = self.call_elsewhere(node, move |cx| cx.read_handler_of(node, there, &given)) {
+            return answer;
+        }
+        self.read_handler_of(node, handler, argument)
+    }
+
+    fn read_handler_of(
+        &mut self,
+        node: NodeId,
+        handler: String,
+        argument: &str,
+    ) -> Result<String, HandlerError> {
         let own = match self.own_handlers(node) {
             // What every element has can be read while it is at work.
             Err(HandlerError::Busy(_)) if handler != "handlers" && EVERY.contains(&&*handler) => Vec::new(),
@@ -94,7 +107,7 @@ impl Context<'_> {
         match find(&own, &handler) {
             Some(found) if !found.reads => Err(HandlerError::WriteOnly(handler)),
             Some(found) if !argument.is_empty() && !found.takes_argument => {
-                Err(HandlerError::NoArgument(path.to_owned()))
+                Err(HandlerError::NoArgument(handler))
             }
             Some(_) => self
                 .with_element(node, |element, cx| element.read(&handler, argument, cx))
@@ -106,6 +119,14 @@ impl Context<'_> {
     /// Writes a handler: `element.handler`, of an element seen from this one, or one of the graph's own.
     pub fn write_handler(&mut self, path: &str, value: &str) -> Result<(), HandlerError> {
         let Some((node, handler)) = self.resolve(path)? else { return self.write_global(path, value) };
+        let (there, given) = (handler.clone(), value.to_owned());
+        if let Some(answer) = self.call_elsewhere(node, move |cx| cx.write_handler_of(node, there, &given)) {
+            return answer;
+        }
+        self.write_handler_of(node, handler, value)
+    }
+
+    fn write_handler_of(&mut self, node: NodeId, handler: String, value: &str) -> Result<(), HandlerError> {
         let own = self.own_handlers(node)?;
         match find(&own, &handler) {
             Some(found) if !found.writes => Err(HandlerError::ReadOnly(handler)),
@@ -136,7 +157,10 @@ impl Context<'_> {
             return Ok(GLOBAL.into_iter().filter(|global| self.offers(global.0)).map(global).collect());
         }
         let node = self.find(element).ok_or_else(|| HandlerError::NoElement(element.to_owned()))?;
-        let mut all = self.own_handlers(node)?;
+        let mut all = match self.call_elsewhere(node, move |cx| cx.own_handlers(node)) {
+            Some(there) => there?,
+            None => self.own_handlers(node)?,
+        };
         all.reverse();
         for every in EVERY.into_iter().rev() {
             if all.iter().all(|own| own.name != every) {
@@ -186,7 +210,7 @@ impl Context<'_> {
             }
             "scheduled" => self.machine.schedule.is_scheduled(node).to_string(),
             "tickets" => self.machine.schedule.tickets(node).to_string(),
-            "home_thread" => "0".to_owned(),
+            "home_thread" => self.machine.homes.get(&node).copied().unwrap_or_default().to_string(),
             _ => return Err(unknown()),
         })
     }

@@ -323,6 +323,11 @@ impl Context<'_> {
         self.machine.schedule.set_tickets(node, tickets);
     }
 
+    /// Says which thread an element is to be on, when there are several.
+    pub fn set_home(&mut self, node: NodeId, thread: usize) {
+        self.machine.homes.insert(node, thread);
+    }
+
     /// Asks the program to stop.
     pub fn stop(&mut self) {
         self.machine.stops += 1;

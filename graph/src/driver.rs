@@ -12,8 +12,11 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+use port::Pool;
 
 use crate::{Graph, Sinks};
 
@@ -34,12 +37,28 @@ pub struct Driver {
     /// Whether signals stop the run that no element wants.
     stops: bool,
     reread: Option<Reread>,
+    /// A graph to change to.
+    next: Option<Graph>,
+    threads: usize,
+    /// Packets of each further thread.
+    packets: usize,
+    pinned: bool,
 }
 
 impl Driver {
     /// A driver of a graph that has been started.
     pub fn new(graph: Graph, sinks: Sinks) -> Driver {
-        Driver { graph, sinks, signals: None, stops: false, reread: None }
+        Driver {
+            graph,
+            sinks,
+            signals: None,
+            stops: false,
+            reread: None,
+            next: None,
+            threads: 1,
+            packets: 1,
+            pinned: false,
+        }
     }
 
     /// Lets SIGINT and SIGTERM stop the graph, from now on.
@@ -60,26 +79,77 @@ impl Driver {
         (&mut self.graph, &mut self.sinks)
     }
 
+    /// Runs tasks on so many threads, each with so many packets of its own besides those of this one, perhaps each on a
+    /// core of its own.
+    pub fn use_threads(&mut self, threads: usize, packets: usize, pinned: bool) {
+        (self.threads, self.packets, self.pinned) = (threads, packets, pinned);
+    }
+
     /// Runs until an element, a handler or a signal stops the graph. What is written to the `hotconfig` handler takes its
     /// place meanwhile.
     pub fn run(&mut self) {
+        while let Some(next) = self.run_all() {
+            self.change_to(next);
+        }
+    }
+
+    /// Runs until the graph is stopped, or is to change to another.
+    fn run_all(&mut self) -> Option<Graph> {
+        // Simulated time is one for all.
+        let threads = if self.graph.is_simulated() { 1 } else { self.threads };
+        let others = if threads > 1 { self.graph.split(threads) } else { Vec::new() };
+        let (packets, pinned) = (self.packets, self.pinned);
+        if pinned {
+            pin(0);
+        }
+        std::thread::scope(|scope| {
+            let part = |(number, graph): (usize, Graph)| {
+                scope.spawn(move || {
+                    Pool::heap(packets).install();
+                    if pinned {
+                        pin(number + 1);
+                    }
+                    let mut driver = Driver::new(graph, Sinks::new());
+                    driver.run_part();
+                    driver.graph
+                })
+            };
+            let threads: Vec<_> = others.into_iter().enumerate().map(part).collect();
+            let next = self.run_part();
+            self.graph.end_others();
+            let parts = threads.into_iter().map(|thread| match thread.join() {
+                Ok(graph) => graph,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            let parts = parts.collect();
+            self.graph.join(parts, &mut self.sinks);
+            next
+        })
+    }
+
+    /// Runs what is on this thread.
+    fn run_part(&mut self) -> Option<Graph> {
         let mut rounds = 0;
-        while !self.graph.stopping(&mut self.sinks) {
-            if let Some(next) = self.graph.take_next() {
-                self.change_to(next);
+        loop {
+            let over = self.graph.follows().unwrap_or_else(|| self.graph.stopping(&mut self.sinks));
+            if over {
+                return None;
             }
-            let worked = self.graph.work(&mut self.sinks);
+            if let Some(next) = self.next.take().or_else(|| self.graph.take_next()) {
+                return Some(next);
+            }
+            let mut worked = self.graph.serve_others(&mut self.sinks);
+            worked |= self.graph.work(&mut self.sinks);
             rounds += 1;
             // A signal comes before what its sender does next.
-            let rounds_enough = rounds >= ROUNDS || self.graph.caught_signals().next().is_some();
-            if worked && !rounds_enough {
+            if worked && rounds < ROUNDS && self.graph.caught_signals().next().is_none() {
                 continue;
             }
             rounds = 0;
             let stop = if worked { self.look(Some(Duration::ZERO)) } else { self.idle() };
             if stop {
                 self.graph.finish(LAST_STEPS, &mut self.sinks);
-                return;
+                return None;
             }
         }
     }
@@ -108,11 +178,19 @@ impl Driver {
     fn look(&mut self, patience: Option<Duration>) -> bool {
         self.listen();
         let mut fds: Vec<RawFd> = self.graph.watched().collect();
+        let (bell, patience) = match self.graph.fall_asleep() {
+            _ if patience == Some(Duration::ZERO) => (None, patience),
+            Ok(bell) => (bell, patience),
+            Err(()) => (None, Some(Duration::ZERO)),
+        };
+        fds.extend(bell);
         fds.extend(self.signals.as_ref().map(|(signals, _)| signals.as_raw_fd()));
         fds.sort_unstable();
         fds.dedup();
         let mut stop = false;
-        for fd in port::wait(&fds, patience) {
+        let ready = port::wait(&fds, patience);
+        self.graph.wake_up();
+        for fd in ready.into_iter().filter(|fd| Some(*fd) != bell) {
             if self.signals.as_ref().is_some_and(|(signals, _)| signals.as_raw_fd() == fd) {
                 stop = self.read_signals();
             } else {
@@ -162,9 +240,7 @@ impl Driver {
             }
             match &mut self.reread {
                 Some(reread) if signal == Signal::SIGHUP as i32 => {
-                    if let Some(next) = reread() {
-                        self.change_to(next);
-                    }
+                    self.next = reread();
                 }
                 _ => {
                     block(signal, false);
@@ -173,6 +249,14 @@ impl Driver {
             }
         }
         stop
+    }
+}
+
+/// Keeps this thread on a core; where there is no such core, or it is not allowed, it stays as it is.
+fn pin(core: usize) {
+    let mut cores = CpuSet::new();
+    if cores.set(core).is_ok() {
+        let _ = sched_setaffinity(Pid::from_raw(0), &cores);
     }
 }
 

@@ -78,6 +78,10 @@ pub(crate) struct Machine {
     pub(crate) fabric: Fabric,
     pub(crate) schedule: Schedule,
     pub(crate) rooms: crate::room::Rooms,
+    /// The other parts of a graph on several threads.
+    pub(crate) links: Option<crate::threads::Links>,
+    /// Threads that elements are to be on.
+    pub(crate) homes: std::collections::HashMap<NodeId, usize>,
     pub(crate) observer: Option<Box<dyn Observer>>,
     pub(crate) clock: Clock,
     /// How often the program was asked to stop.
@@ -104,6 +108,8 @@ impl Graph {
                 fabric: Fabric::new(wiring.slots.len(), !manner.batches),
                 schedule: Schedule::new(nodes),
                 rooms: crate::room::Rooms::default(),
+                links: None,
+                homes: std::collections::HashMap::new(),
                 observer: None,
                 clock: manner.clock,
                 stops: 0,
@@ -123,6 +129,11 @@ impl Graph {
     pub(crate) fn into_parts(self) -> (Machine, Wiring) {
         let wiring = Arc::try_unwrap(self.wiring).unwrap_or_else(|_| unreachable!("a graph's wiring has one owner"));
         (self.machine, wiring)
+    }
+
+    /// A part of a graph.
+    pub(crate) fn part(wiring: Arc<Wiring>, counters: Arc<GraphCounters>, machine: Machine) -> Graph {
+        Graph { wiring, counters, machine, current: Batch::new() }
     }
 
     /// Runs a batch from input 0 of a node until every packet has left the graph, into `sinks`, a queue of the graph, or
@@ -394,15 +405,21 @@ fn enter(
     let Some((node, input)) = wiring.slots.get(usize::from(slot.0)).copied() else { return };
     let packets = batch.len();
     let Some(counts) = counters.node(node) else { return };
+    let Some(mut element) = machine.elements[node.0].take() else {
+        let Some(links) = &machine.links else {
+            // Only a flush in the middle of an element's work comes here, with a packet that led back to it.
+            batch.drain().for_each(|_| counts.count_drop(Reason::Discarded));
+            return;
+        };
+        if !links.send(slot, node, batch) {
+            batch.drain().for_each(|_| counts.count_drop(Reason::Discarded));
+        }
+        return;
+    };
     counts.count_batch(packets);
     if let Some(observer) = &mut machine.observer {
         observer.entered(node, input, batch);
     }
-    let Some(mut element) = machine.elements[node.0].take() else {
-        // Only a flush in the middle of an element's work comes here, with a packet that led back to it.
-        batch.drain().for_each(|_| counts.count_drop(Reason::Discarded));
-        return;
-    };
     let outputs = &wiring.outputs[node.0];
     let start = if measuring { cycles() } else { 0 };
     let mut context = Context { node, outputs, counters: counts, all: counters, wiring, machine, sinks };

@@ -12,7 +12,7 @@ use port::Packet;
 use crate::Batch;
 
 /// The place of a slot in the order of execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Slot(pub(crate) u16);
 
 impl Slot {

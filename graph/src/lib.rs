@@ -45,6 +45,7 @@ mod room;
 mod schedule;
 pub mod sinks;
 mod swap;
+mod threads;
 
 pub use batch::{BATCH, Batch};
 pub use bench::{Direct, null_chain};

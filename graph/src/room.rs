@@ -14,6 +14,8 @@ use crate::{Context, NodeId};
 struct Way {
     /// Elements that say when they are full ([`Element::full`](crate::Element::full)).
     stores: Vec<NodeId>,
+    /// Rings to elements that other threads have.
+    rings: Vec<crate::fabric::Slot>,
     /// Some of them end elsewhere.
     open: bool,
 }
@@ -27,6 +29,11 @@ pub(crate) struct Rooms {
 }
 
 impl Rooms {
+    /// Elements that wait for room.
+    pub(crate) fn waiters(&self) -> Vec<NodeId> {
+        self.waiting.iter().map(|(_, waiter)| *waiter).collect()
+    }
+
     /// Whether an element waits for room.
     pub(crate) fn is_waiting(&self, node: NodeId) -> bool {
         self.waiting.iter().any(|(_, waiter)| *waiter == node)
@@ -46,7 +53,12 @@ impl Context<'_> {
         let full = |store: &NodeId| {
             machine.elements.get(store.0).and_then(Option::as_ref).and_then(|element| element.full())
         };
-        way.open || way.stores.is_empty() || way.stores.iter().any(|store| full(store) != Some(true))
+        let mut rings =
+            way.rings.iter().map(|ring| machine.links.as_ref().and_then(|links| links.has_room(*ring)));
+        way.open
+            || (way.stores.is_empty() && way.rings.is_empty())
+            || way.stores.iter().any(|store| full(store) != Some(true))
+            || rings.any(|room| room == Some(true))
     }
 
     /// Takes back [`Context::schedule`] until one of the stores behind an output has room.
@@ -57,6 +69,10 @@ impl Context<'_> {
             if !rooms.waiting.contains(&(*store, self.node)) {
                 rooms.waiting.push((*store, self.node));
             }
+        }
+        let rings = rooms.ways.get(&(self.node, output)).map_or(&[][..], |way| &way.rings);
+        if let Some(links) = &mut self.machine.links {
+            links.waiting.extend(rings.iter().map(|ring| (*ring, self.node)));
         }
     }
 
@@ -92,8 +108,12 @@ impl Context<'_> {
             way.open |= edges.peek().is_none();
             for edge in edges {
                 let element = self.machine.elements.get(edge.to.0).and_then(Option::as_ref);
+                let slot = crate::fabric::Slot(self.wiring.entries[edge.to.0].0 + edge.input as u16);
+                let links = self.machine.links.as_ref().filter(|_| element.is_none());
                 if element.is_some_and(|element| element.full().is_some()) {
                     way.stores.push(edge.to);
+                } else if links.is_some_and(|links| links.has_room(slot).is_some()) {
+                    way.rings.push(slot);
                 } else if description.nodes.get(edge.to.0).and_then(|to| to.inputs.get(edge.input))
                     == Some(&crate::Flow::Pull)
                 {

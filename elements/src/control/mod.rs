@@ -5,6 +5,7 @@ mod names;
 mod schedule;
 mod script;
 mod socket;
+mod thread;
 
 use graph::Class;
 
@@ -18,4 +19,5 @@ pub const CLASSES: &[&Class] = &[
     &script::DRIVER_MANAGER,
     &script::SCRIPT,
     &socket::CLASS,
+    &thread::CLASS,
 ];

@@ -104,6 +104,7 @@ fn run(options: &Click, configuration: Configuration, program: &Program) -> Resu
     let name = configuration.source.name();
     let mut driver = Driver::new(graph, sinks);
     driver.stop_on_signals();
+    driver.use_threads(options.threads, options.packets as usize, options.affinity);
     if options.allow_reconfigure {
         allow_changes(&mut driver, configuration);
     }

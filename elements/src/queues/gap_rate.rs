@@ -86,7 +86,7 @@ impl GapRate {
 }
 
 fn gap(rate: u32) -> u32 {
-    if rate == 0 { MOST + 1 } else { MOST / rate }
+    MOST.checked_div(rate).unwrap_or(MOST + 1)
 }
 
 /// The microseconds of the present second, shifted.

@@ -50,12 +50,12 @@ pub const METER: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("meter.rs"),
-    make: |arguments, setup| Meter::new(arguments, setup, false),
+    make: |arguments, setup| Meter::make(arguments, setup, false),
 };
 
 /// The class `BandwidthMeter`.
 pub const BANDWIDTH: Class =
-    Class { name: "BandwidthMeter", make: |arguments, setup| Meter::new(arguments, setup, true), ..METER };
+    Class { name: "BandwidthMeter", make: |arguments, setup| Meter::make(arguments, setup, true), ..METER };
 
 struct Meter {
     bytes: bool,
@@ -65,7 +65,7 @@ struct Meter {
 }
 
 impl Meter {
-    fn new(
+    fn make(
         arguments: &mut Arguments<'_>,
         setup: &Setup<'_>,
         bytes: bool,

@@ -207,7 +207,9 @@ impl Graph {
         self.machine.clock.forget();
         let now = self.machine.clock.steady();
         let mut any = false;
-        while let Some((node, id)) = self.machine.schedule.next_timer(now) {
+        // One that is set again for now has its next turn in the next round.
+        for _ in 0..self.machine.schedule.timers() {
+            let Some((node, id)) = self.machine.schedule.next_timer(now) else { break };
             any = true;
             self.with(node, sinks, |element, cx| element.timer(id, cx));
             self.settle(sinks);

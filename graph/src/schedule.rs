@@ -142,6 +142,11 @@ impl Schedule {
         self.places.get(&(node, id)).map(|(at, _)| *at)
     }
 
+    /// How many timers are set.
+    pub(crate) fn timers(&self) -> usize {
+        self.timers.len()
+    }
+
     /// The first timer that has expired by `now`, which is not set any more.
     pub(crate) fn next_timer(&mut self, now: u64) -> Option<(NodeId, u32)> {
         let first = self.timers.first_entry().filter(|first| first.key().0 <= now)?;

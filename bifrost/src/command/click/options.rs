@@ -71,7 +71,7 @@ pub struct Click {
     #[arg(long)]
     pub batch: bool,
     /// Packets that there may be at a time
-    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..))]
     pub packets: u32,
     /// Print the configuration tidied up, and do not run it
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! Align: promises that packets begin at certain addresses.
+//! # Align: promises that packets begin at certain addresses.
 //!
 //! Group: basic
 //! Usage: `Align(MODULUS, OFFSET)`
@@ -10,18 +10,39 @@
 //! - `MODULUS` (integer): 2, 4 or 8
 //! - `OFFSET` (integer): what is left of the address when divided by MODULUS; less than MODULUS
 //!
-//! See also: [Null]
+//! See also: [AlignmentInfo], [Null]
+//!
+//! # AlignmentInfo: says at which addresses the packets of elements begin.
+//!
+//! Group: basic
+//! Usage: `AlignmentInfo(ELEMENT MODULUS OFFSET ..., ...)`
+//! Ports: no inputs, no outputs
+//!
+//! For machines that cannot read a word from any address; tools of Click write it. What it says is checked for its form, and
+//! makes no difference: Bifrost's elements read packets wherever they lie. Each argument is an element's name, and a
+//! modulus and offset as of [Align] for each of its inputs.
+//!
+//! See also: [Align]
 
 use graph::arguments::{Arguments, Refused};
 use graph::{Class, Element, Setup};
 
-pub const CLASS: Class = Class {
+pub const ALIGN: Class = Class {
     name: "Align",
     ports: "1/1",
     processing: Class::AGNOSTIC,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("align.rs"),
     make,
+};
+
+pub const ALIGNMENT_INFO: Class = Class {
+    name: "AlignmentInfo",
+    ports: "0/0",
+    processing: Class::AGNOSTIC,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("align.rs"),
+    make: make_info,
 };
 
 struct Align;
@@ -39,6 +60,28 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
 
 impl Element for Align {
     fn class(&self) -> &'static str {
-        CLASS.name
+        ALIGN.name
+    }
+}
+
+struct AlignmentInfo;
+
+fn make_info(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>, Refused> {
+    for (piece, words) in args.rest_words() {
+        let numbers = words.get(1..).unwrap_or_default();
+        if words.is_empty() || !numbers.len().is_multiple_of(2) {
+            args.wrong(&piece, "expected an element, and a modulus and an offset for each input");
+        }
+        for number in numbers {
+            let _: Option<u32> = args.parse_part(&piece, number);
+        }
+    }
+    args.finish()?;
+    Ok(Box::new(AlignmentInfo))
+}
+
+impl Element for AlignmentInfo {
+    fn class(&self) -> &'static str {
+        ALIGNMENT_INFO.name
     }
 }

@@ -37,7 +37,8 @@ use port::Packet;
 
 /// The classes of this folder.
 pub const CLASSES: &[&Class] = &[
-    &align::CLASS,
+    &align::ALIGN,
+    &align::ALIGNMENT_INFO,
     &average_counter::CLASS,
     &check_paint::CLASS,
     &classifier::CLASS,

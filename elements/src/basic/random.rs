@@ -23,7 +23,7 @@ impl Random {
     /// A number below `bound`; 0 for 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Fills bytes.

@@ -33,7 +33,7 @@ impl Condition {
     pub const ALWAYS: Condition = Condition::Word { offset: 0, mask: 0, value: 0 };
 
     /// The other does not hold.
-    pub fn not(self) -> Condition {
+    pub fn negation(self) -> Condition {
         Condition::Not(Box::new(self))
     }
 

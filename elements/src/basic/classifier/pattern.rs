@@ -63,7 +63,7 @@ impl Clause {
         }
         let word = |(offset, mask, value)| Condition::Word { offset, mask, value };
         let all = Condition::All(words.into_iter().map(word).collect());
-        if self.negated { all.not() } else { all }
+        if self.negated { all.negation() } else { all }
     }
 }
 

@@ -127,5 +127,5 @@ fn greater(offset: usize, shift: u32, mut value: u32, mut mask: u32) -> Conditio
             Some(below) => Condition::Any(vec![here, below]),
         })
     });
-    below.unwrap_or_else(|| Condition::ALWAYS.not())
+    below.unwrap_or_else(|| Condition::ALWAYS.negation())
 }

@@ -85,6 +85,9 @@ const UDP: Option<u32> = Some(protocol::UDP as u32);
 const ICMP: Option<u32> = Some(protocol::ICMP as u32);
 const TCP_OR_UDP: Option<u32> = Some(graph::arguments::PROTOCOL_TCP_OR_UDP);
 
+/// What it could be about, the value that the name then has, and the protocols for which it can be.
+type Known<'a> = (Kind, Option<u32>, &'a [Option<u32>]);
+
 /// What a name means where a primitive is about `kind`, if that is known, and of `proto`.
 fn meaning(word: &str, kind: Option<Kind>, proto: Option<u32>, scope: &Scope<'_>) -> Meaning {
     if kind.is_none() {
@@ -96,7 +99,7 @@ fn meaning(word: &str, kind: Option<Kind>, proto: Option<u32>, scope: &Scope<'_>
         }
     }
     let option = TCP_OPTIONS.iter().find(|(name, _)| *name == word).map(|&(_, flag)| flag);
-    let all: [(Kind, Option<u32>, &[Option<u32>]); 5] = [
+    let all: [Known<'_>; 5] = [
         (Kind::Proto, scope.number(Name::Protocol, word), &[proto]),
         (Kind::Port, scope.number(Name::Port(protocol::TCP), word), &[None, TCP, TCP_OR_UDP]),
         (Kind::Port, scope.number(Name::Port(protocol::UDP), word), &[None, UDP, TCP_OR_UDP]),
@@ -216,7 +219,7 @@ impl<'a> Reader<'a> {
             if !self.take(&[")"]) && self.at != start {
                 self.wrong("missing ')'");
             }
-            Some(if negated { inside.not() } else { inside })
+            Some(if negated { inside.negation() } else { inside })
         } else {
             self.primitive(negated)
         };
@@ -234,7 +237,7 @@ impl<'a> Reader<'a> {
         for (word, always) in [("true", true), ("false", false)] {
             if self.take(&[word]) {
                 let always = always != negated;
-                return Some(if always { Condition::ALWAYS } else { Condition::ALWAYS.not() });
+                return Some(if always { Condition::ALWAYS } else { Condition::ALWAYS.negation() });
             }
         }
         let mut primitive = Primitive::NONE;
@@ -265,7 +268,7 @@ impl<'a> Reader<'a> {
             Ok(complete) => {
                 self.before = complete;
                 let condition = condition(&complete);
-                Some(if negated { condition.not() } else { condition })
+                Some(if negated { condition.negation() } else { condition })
             }
             Err(mistake) => {
                 self.wrong(mistake);

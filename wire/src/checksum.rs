@@ -31,6 +31,21 @@ impl Sum {
         self
     }
 
+    /// With the bytes of several parts added as if they were one run. Unlike elsewhere, each may have any length.
+    pub fn with_parts<'a>(mut self, parts: impl IntoIterator<Item = &'a [u8]>) -> Sum {
+        let mut odd = false;
+        for mut part in parts {
+            // Words go on over the border of parts.
+            if odd && let Some((first, rest)) = part.split_first() {
+                self = self.with(&[0, *first]);
+                (odd, part) = (false, rest);
+            }
+            self = self.with(part);
+            odd ^= part.len() % 2 == 1;
+        }
+        self
+    }
+
     /// With a 16-bit number added as it stands on the wire.
     #[inline]
     pub fn with_u16(self, number: u16) -> Sum {
@@ -144,6 +159,12 @@ mod tests {
         fn parts_equal_whole(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0usize..100) {
             let cut = (2 * cut).min(bytes.len() & !1);
             prop_assert_eq!(Sum::new().with(&bytes[cut..]).with(&bytes[..cut]).finish(), naive(&bytes));
+        }
+
+        #[test]
+        fn parts_of_any_length_equal_whole(parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..9), 0..9)) {
+            let sum = Sum::new().with_parts(parts.iter().map(Vec::as_slice));
+            prop_assert_eq!(sum.finish(), naive(&parts.concat()));
         }
 
         #[test]

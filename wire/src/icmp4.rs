@@ -26,6 +26,10 @@ pub mod unreachable {
     pub const NET: u8 = 0;
     /// Host unreachable.
     pub const HOST: u8 = 1;
+    /// Nobody at the destination takes the protocol.
+    pub const PROTOCOL: u8 = 2;
+    /// Nobody at the destination takes the port.
+    pub const PORT: u8 = 3;
     /// Fragmentation needed and DF set; the next hop's MTU is in the last 16 bits of the header (RFC 1191).
     pub const FRAGMENTATION_NEEDED: u8 = 4;
     /// Communication administratively prohibited (RFC 1812, 5.2.7.1).

@@ -180,14 +180,81 @@ impl Repr {
     }
 }
 
-/// Option types (RFC 791, 3.1), with the copied flag where it is set.
+/// Decrements the time to live of a header and updates its checksum; false, and nothing done, when it is used up (0 or 1).
+#[inline(always)]
+pub fn decrement_ttl(header: &mut [u8; HEADER]) -> bool {
+    if header[8] <= 1 {
+        return false;
+    }
+    header[8] -= 1;
+    // The TTL is the high byte of its word, so the checksum grows by 0x0100, with the carry brought round.
+    let sum = u32::from(u16::from_be_bytes([header[10], header[11]])) + 0x0100;
+    let sum = (sum + u32::from(sum >= 0xffff)) as u16;
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    true
+}
+
+/// Writes the checksum of a header with its options, whose length is at least 12 bytes; shorter ones stay as they are.
+pub fn set_checksum(header: &mut [u8]) {
+    if header.len() < 12 {
+        return;
+    }
+    header[10..12].fill(0);
+    let sum = checksum::of(header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Options (RFC 791, 3.1). Types have the copied flag where it is set.
 pub mod option {
+    use std::ops::Range;
+
     /// End of the list.
     pub const END: u8 = 0;
     /// No operation.
     pub const NOP: u8 = 1;
+    /// Record route.
+    pub const RECORD_ROUTE: u8 = 7;
+    /// Internet timestamp.
+    pub const TIMESTAMP: u8 = 68;
     /// The flag: copied into every fragment.
     pub const COPIED: u8 = 0x80;
+
+    /// Where the options are in a header's bytes behind the first 20, without no-operations, up to the end of the list.
+    /// An option whose length is wrong ends it with the place of that length.
+    pub fn places(options: &[u8]) -> impl Iterator<Item = Result<Range<usize>, usize>> + '_ {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            while options.get(at) == Some(&NOP) {
+                at += 1;
+            }
+            let (start, kind) = (at, *options.get(at)?);
+            if kind == END {
+                return None;
+            }
+            let length = options.get(start + 1).map_or(0, |length| usize::from(*length));
+            if length < 2 || start + length > options.len() {
+                at = options.len();
+                return Some(Err(start + 1));
+            }
+            at += length;
+            Some(Ok(start..at))
+        })
+    }
+
+    /// Those that every fragment has, one behind the other and padded to a multiple of 4 bytes, and how many bytes that is.
+    /// What follows an option whose length is wrong is lost.
+    pub fn copied(options: &[u8]) -> ([u8; 40], usize) {
+        let (mut list, mut length) = ([END; 40], 0);
+        for place in places(options).map_while(Result::ok) {
+            let option = &options[place];
+            let Some(room) = list.get_mut(length..length + option.len()) else { break };
+            if option[0] & COPIED != 0 {
+                room.copy_from_slice(option);
+                length += option.len();
+            }
+        }
+        (list, length.next_multiple_of(4))
+    }
 }
 
 #[cfg(test)]
@@ -210,7 +277,45 @@ mod tests {
         assert_eq!((packet.total_len(), packet.payload()), (23, &[1, 2, 3][..]));
     }
 
+    #[test]
+    fn options_are_found() {
+        let places = |options: &[u8]| option::places(options).collect::<Vec<_>>();
+        assert_eq!(places(&[1, 7, 3, 4, 1, 130, 2, 0, 9]), [Ok(1..4), Ok(5..7)]);
+        assert_eq!(places(&[7, 3, 4, 68, 9, 0, 0]), [Ok(0..3), Err(4)]);
+        assert_eq!(places(&[1, 7]), [Err(2)]);
+        assert_eq!(places(&[2, 1, 1, 1]), [Err(1)]);
+        let (list, length) = option::copied(&[1, 7, 3, 4, 130, 3, 5, 131, 2, 99, 0]);
+        assert_eq!(list[..length], [130, 3, 5, 131, 2, 0, 0, 0]);
+    }
+
     proptest! {
+        #[test]
+        fn the_checksum_follows_the_ttl(mut header: [u8; 20]) {
+            header[0] = 0x45;
+            set_checksum(&mut header);
+            let before = header;
+            if before[8] > 1 {
+                prop_assert!(decrement_ttl(&mut header));
+                prop_assert_eq!(header[8], before[8] - 1);
+                prop_assert!(checksum::verify(&header));
+            } else {
+                prop_assert!(!decrement_ttl(&mut header));
+                prop_assert_eq!(header, before);
+            }
+        }
+
+        #[test]
+        fn any_options_are_walked(options in proptest::collection::vec(any::<u8>(), 0..=40)) {
+            let mut end = 0;
+            for place in option::places(&options) {
+                let (Ok(std::ops::Range { start, .. }) | Err(start)) = place;
+                prop_assert!(start >= end);
+                end = start + 1;
+            }
+            let (_, length) = option::copied(&options);
+            prop_assert!(length <= 40 && length % 4 == 0);
+        }
+
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80), version in 0u8..2) {
             let mut bytes = bytes;

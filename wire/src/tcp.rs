@@ -35,6 +35,11 @@ impl<'a> Segment<'a> {
         Ok(Segment(bytes))
     }
 
+    /// Bytes of the header with its options: 20 to 60.
+    pub fn header_len(&self) -> usize {
+        usize::from(self.0[12] >> 4) * 4
+    }
+
     /// Source port.
     pub fn source(&self) -> u16 {
         u16_at(self.0, 0)

@@ -53,12 +53,14 @@ pub fn header(source: u16, destination: u16, payload: &[u8], pseudo: Sum) -> [u8
     bytes[..2].copy_from_slice(&source.to_be_bytes());
     bytes[2..4].copy_from_slice(&destination.to_be_bytes());
     bytes[4..6].copy_from_slice(&length.to_be_bytes());
-    let sum = match pseudo.with(&bytes).with(payload).finish() {
-        0 => 0xffff,
-        sum => sum,
-    };
+    let sum = stated(pseudo.with(&bytes).with(payload).finish());
     bytes[6..].copy_from_slice(&sum.to_be_bytes());
     bytes
+}
+
+/// A checksum as it is written into a header: one of 0 as all ones, which adds up as well, since 0 says that there is none.
+pub const fn stated(checksum: u16) -> u16 {
+    if checksum == 0 { 0xffff } else { checksum }
 }
 
 #[cfg(test)]

@@ -1,9 +1,14 @@
 //! See [the library](crate).
 
 mod check_ip_header;
+mod dec_ip_ttl;
 mod filter;
+mod fix_ip_src;
 mod get_ip_address;
+mod ip_fragmenter;
+mod ip_gw_options;
 mod ip_lookup;
+mod ip_print;
 mod mark_ip_header;
 mod route;
 mod set_ip_address;
@@ -16,9 +21,13 @@ use port::Packet;
 pub const CLASSES: &[&Class] = &[
     &check_ip_header::CHECK_IP_HEADER,
     &check_ip_header::CHECK_IP_HEADER2,
+    &dec_ip_ttl::CLASS,
     &filter::IP_CLASSIFIER,
     &filter::IP_FILTER,
+    &fix_ip_src::CLASS,
     &get_ip_address::CLASS,
+    &ip_fragmenter::CLASS,
+    &ip_gw_options::CLASS,
     &ip_lookup::CLASSES[0],
     &ip_lookup::CLASSES[1],
     &ip_lookup::CLASSES[2],
@@ -26,6 +35,7 @@ pub const CLASSES: &[&Class] = &[
     &ip_lookup::CLASSES[4],
     &ip_lookup::CLASSES[5],
     &ip_lookup::CLASSES[6],
+    &ip_print::CLASS,
     &mark_ip_header::CLASS,
     &set_ip_address::CLASS,
     &store_ip_address::CLASS,

@@ -13,7 +13,7 @@ use super::surroundings::on_tables;
 use fib::View;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
-use wire::{Reason, checksum, ipv4};
+use wire::{Reason, ipv4};
 
 /// The class `Fragment4`.
 pub const CLASS: Class = Class {
@@ -64,9 +64,7 @@ impl Fragment4 {
             let more = if last { flags & ipv4::MORE_FRAGMENTS } else { ipv4::MORE_FRAGMENTS };
             header[2..4].copy_from_slice(&((head + length) as u16).to_be_bytes());
             header[6..8].copy_from_slice(&(offset & ipv4::FRAGMENT_OFFSET | more).to_be_bytes());
-            header[10..12].fill(0);
-            let sum = checksum::of(&header[..head]);
-            header[10..12].copy_from_slice(&sum.to_be_bytes());
+            ipv4::set_checksum(&mut header[..head]);
             // The piece starts at l3 + head + at, so its header at l3 + at, and its link header (yet unwritten) at `at`.
             bytes[l3 + at..l3 + at + head].copy_from_slice(&header[..head]);
             let fragment = &bytes[at..l3 + at + head + length];
@@ -86,22 +84,13 @@ impl Fragment4 {
 
 /// Turns options that only the first fragment carries into no-operations.
 fn blank_uncopied(options: &mut [u8]) {
-    let mut at = 0;
-    while at < options.len() {
-        let length = match options[at] {
-            ipv4::option::END => return,
-            ipv4::option::NOP => 1,
-            _ => match options.get(at + 1) {
-                Some(length) if *length >= 2 && at + usize::from(*length) <= options.len() => {
-                    usize::from(*length)
-                }
-                _ => return,
-            },
-        };
-        if options[at] & ipv4::option::COPIED == 0 {
-            options[at..at + length].fill(ipv4::option::NOP);
+    let mut before = [0; 40];
+    let Some(before) = before.get_mut(..options.len()) else { return };
+    before.copy_from_slice(options);
+    for place in ipv4::option::places(before).map_while(Result::ok) {
+        if options[place.start] & ipv4::option::COPIED == 0 {
+            options[place].fill(ipv4::option::NOP);
         }
-        at += length;
     }
 }
 

@@ -112,7 +112,10 @@ impl ArpResponder {
             same.mac = entry.mac;
             return true;
         }
-        let wider = |other: &Entry| other.prefix.contains(entry.prefix.address);
+        let wider = |other: &Entry| {
+            other.prefix.mask & entry.prefix.mask == other.prefix.mask
+                && other.prefix.contains(entry.prefix.address)
+        };
         let place = self.entries.iter().position(wider).unwrap_or(self.entries.len());
         self.entries.insert(place, entry);
         false

@@ -117,9 +117,9 @@ impl Replies {
             let lost = i64::from(count) - (self.received + self.duplicates) as i64;
             text += &format!(", {}% packet loss\n", lost * 100 / i64::from(count));
         }
-        if self.received != 0 {
+        if let Some(square) = self.squares.checked_div(self.received) {
             let average = self.average();
-            let variance = (self.squares / self.received).saturating_sub(average * average);
+            let variance = square.saturating_sub(average * average);
             let times = [self.least.into(), average, self.most.into(), variance.isqrt()];
             let [least, average, most, deviation] =
                 times.map(|time| format!("{}.{:03}", time / 1000, time % 1000));

@@ -5,17 +5,25 @@ mod dec_ip_ttl;
 mod filter;
 mod fix_ip_src;
 mod get_ip_address;
+mod ip_encap;
 mod ip_fragmenter;
 mod ip_gw_options;
 mod ip_lookup;
+mod ip_mirror;
 mod ip_print;
+mod ip_reassembler;
 mod mark_ip_header;
 mod route;
 mod set_ip_address;
+mod set_ip_checksum;
 mod store_ip_address;
+mod strip_ip_header;
+mod traffic_class;
 
 use graph::Class;
 use port::Packet;
+
+pub(crate) use ip_encap::Destination;
 
 /// The classes of this folder.
 pub const CLASSES: &[&Class] = &[
@@ -26,6 +34,7 @@ pub const CLASSES: &[&Class] = &[
     &filter::IP_FILTER,
     &fix_ip_src::CLASS,
     &get_ip_address::CLASS,
+    &ip_encap::CLASS,
     &ip_fragmenter::CLASS,
     &ip_gw_options::CLASS,
     &ip_lookup::CLASSES[0],
@@ -35,10 +44,17 @@ pub const CLASSES: &[&Class] = &[
     &ip_lookup::CLASSES[4],
     &ip_lookup::CLASSES[5],
     &ip_lookup::CLASSES[6],
+    &ip_mirror::CLASS,
     &ip_print::CLASS,
+    &ip_reassembler::CLASS,
     &mark_ip_header::CLASS,
     &set_ip_address::CLASS,
+    &set_ip_checksum::CLASS,
     &store_ip_address::CLASS,
+    &strip_ip_header::CLASS,
+    &traffic_class::MARK_IP_CE,
+    &traffic_class::SET_IP_DSCP,
+    &traffic_class::SET_IP_ECN,
 ];
 
 /// Sets the annotation of four bytes at `offset`; the paint is among them at some offsets, and has a place of its own.

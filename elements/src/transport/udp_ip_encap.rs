@@ -20,10 +20,12 @@
 
 use std::net::Ipv4Addr;
 
-use graph::arguments::{Argument, Arguments, Refused, Scope, UdpPort, offset};
+use graph::arguments::{Arguments, Refused, UdpPort};
 use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
 use port::Packet;
 use wire::{Reason, checksum, ipv4, protocol, udp};
+
+use crate::ip::Destination;
 
 /// See [`UdpIpEncap`].
 pub const CLASS: Class = Class {
@@ -38,22 +40,7 @@ pub const CLASS: Class = Class {
 const HEADERS: usize = ipv4::HEADER + udp::HEADER;
 const TTL: u8 = 250;
 
-/// To whom packets go.
-#[derive(Clone, Copy)]
-enum Destination {
-    Address(Ipv4Addr),
-    /// Whom their annotations say.
-    Annotation,
-}
-
-impl Argument for Destination {
-    fn parse(text: &str, scope: &Scope<'_>) -> Result<Destination, String> {
-        match text {
-            "DST_ANNO" => Ok(Destination::Annotation),
-            _ => Ipv4Addr::parse(text, scope).map(Destination::Address).map_err(|_| "bad DST".to_owned()),
-        }
-    }
-}
+const WRONG_DESTINATION: &str = "bad DST";
 
 /// Makes datagrams.
 struct UdpIpEncap {
@@ -67,7 +54,9 @@ struct UdpIpEncap {
 
 fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>, Refused> {
     let (source, source_port) = (args.mandatory("SRC"), args.mandatory("SPORT"));
-    let (destination, destination_port) = (args.mandatory("DST"), args.mandatory("DPORT"));
+    let destination =
+        args.mandatory_with("DST", |text, scope| Destination::parse(text, scope, WRONG_DESTINATION));
+    let destination_port = args.mandatory("DPORT");
     let checksum = args.optional("CHECKSUM").unwrap_or(true);
     args.finish()?;
     Ok(Box::new(UdpIpEncap {
@@ -91,13 +80,7 @@ impl UdpIpEncap {
         front[22..24].copy_from_slice(&self.destination_port.0.to_be_bytes());
         front[24..26].copy_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
         front[26..28].fill(0);
-        let destination = match self.destination {
-            Destination::Annotation => Ipv4Addr::from(packet.annotations().array::<4>(offset::DST_IP)),
-            Destination::Address(address) => {
-                packet.annotations_mut().set(offset::DST_IP, address.octets());
-                address
-            }
-        };
+        let destination = self.destination.of(packet);
         let header = ipv4::Repr { id: self.id, ttl: TTL, ..ipv4::Repr::new(self.source, destination) };
         self.id = self.id.wrapping_add(1);
         if let Some(front) = packet.data_mut().first_chunk_mut::<{ ipv4::HEADER }>() {
@@ -151,7 +134,10 @@ impl Element for UdpIpEncap {
         match handler {
             "src" => self.source = cx.argument(value)?,
             "sport" => self.source_port = cx.argument(value)?,
-            "dst" => self.destination = cx.argument(value)?,
+            "dst" => {
+                let destination = Destination::parse(value, &cx.scope(), WRONG_DESTINATION);
+                self.destination = destination.map_err(HandlerError::refused)?;
+            }
             "dport" => self.destination_port = cx.argument(value)?,
             _ => return Err(HandlerError::unknown(handler)),
         }

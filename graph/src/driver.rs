@@ -140,6 +140,10 @@ impl Driver {
             }
             let mut worked = self.graph.serve_others(&mut self.sinks);
             worked |= self.graph.work(&mut self.sinks);
+            if self.graph.changes() {
+                // Before anything else is asked of the present one.
+                continue;
+            }
             rounds += 1;
             // A signal comes before what its sender does next.
             if worked && rounds < ROUNDS && self.graph.caught_signals().next().is_none() {

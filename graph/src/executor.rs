@@ -208,8 +208,8 @@ impl Graph {
         let now = self.machine.clock.steady();
         let mut any = false;
         // One that is set again for now has its next turn in the next round.
-        for _ in 0..self.machine.schedule.timers() {
-            let Some((node, id)) = self.machine.schedule.next_timer(now) else { break };
+        let latest = self.machine.schedule.latest();
+        while let Some((node, id)) = self.machine.schedule.next_timer(now, latest) {
             any = true;
             self.with(node, sinks, |element, cx| element.timer(id, cx));
             self.settle(sinks);
@@ -320,6 +320,11 @@ impl Graph {
     /// Opens the `hotconfig` handler: what is written to it is made a graph by `compile`, whose error goes to the writer.
     pub fn allow_hot_configuration(&mut self, compile: Compile) {
         self.machine.compile = Some(compile);
+    }
+
+    /// Whether there is a graph to change to.
+    pub(crate) fn changes(&self) -> bool {
+        self.machine.next.is_some()
     }
 
     /// The graph that was made of what was written to the `hotconfig` handler, once.

@@ -142,15 +142,16 @@ impl Schedule {
         self.places.get(&(node, id)).map(|(at, _)| *at)
     }
 
-    /// How many timers are set.
-    pub(crate) fn timers(&self) -> usize {
-        self.timers.len()
+    /// A number that tells what was set until now from what will be.
+    pub(crate) fn latest(&self) -> u64 {
+        self.entries
     }
 
-    /// The first timer that has expired by `now`, which is not set any more.
-    pub(crate) fn next_timer(&mut self, now: u64) -> Option<(NodeId, u32)> {
-        let first = self.timers.first_entry().filter(|first| first.key().0 <= now)?;
-        let timer = first.remove();
+    /// The first timer that has expired by `now` and was set by `latest`; it is not set any more.
+    pub(crate) fn next_timer(&mut self, now: u64, latest: u64) -> Option<(NodeId, u32)> {
+        let expired = self.timers.range(..=(now, u64::MAX));
+        let place = expired.map(|(place, _)| *place).find(|(_, number)| *number <= latest)?;
+        let timer = self.timers.remove(&place)?;
         self.places.remove(&timer);
         Some(timer)
     }
@@ -255,9 +256,9 @@ mod tests {
         schedule.set_timer(NodeId(1), 1, 20);
         schedule.set_timer(NodeId(0), 0, 10);
         schedule.clear_timer(NodeId(1), 1);
-        assert_eq!((schedule.next_event(), schedule.next_timer(9)), (Some(10), None));
-        assert_eq!(schedule.next_timer(25), Some((NodeId(0), 0)));
-        assert_eq!(schedule.next_timer(25), Some((NodeId(1), 0)));
-        assert_eq!((schedule.next_timer(99), schedule.next_event()), (None, None));
+        assert_eq!((schedule.next_event(), schedule.next_timer(9, u64::MAX)), (Some(10), None));
+        assert_eq!(schedule.next_timer(25, u64::MAX), Some((NodeId(0), 0)));
+        assert_eq!(schedule.next_timer(25, u64::MAX), Some((NodeId(1), 0)));
+        assert_eq!((schedule.next_timer(99, u64::MAX), schedule.next_event()), (None, None));
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 
 /// `click`.
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true, disable_version_flag = true)]
+#[command(disable_help_flag = true, disable_version_flag = true, infer_long_args = true)]
 pub struct Click {
     /// The configuration's file (default, and `-`: standard input), and values of its `$variables`
     #[arg(value_name = "FILE|NAME=VALUE")]

@@ -5,6 +5,8 @@
 
 mod device;
 mod fib;
+mod frames;
+mod graph;
 mod reference;
 mod ruler;
 
@@ -12,7 +14,7 @@ use clap::Parser;
 use ruler::Ruler;
 
 /// In the order of the table. `reference` comes first: every other row shows its ratio to it.
-const FAMILIES: &[fn(&mut Ruler)] = &[reference::run, fib::run, device::run];
+const FAMILIES: &[fn(&mut Ruler)] = &[reference::run, fib::run, graph::run, device::run];
 
 #[derive(Parser)]
 #[command(about = "Measures Bifrost on this machine")]

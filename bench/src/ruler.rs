@@ -130,7 +130,7 @@ pub fn ticks(work: impl FnOnce()) -> u64 {
 }
 
 /// The TSC's rate against the clock; `None` where ticks are nanoseconds.
-fn ticks_per_second() -> Option<f64> {
+pub fn ticks_per_second() -> Option<f64> {
     if TICK == "ns" {
         return None;
     }

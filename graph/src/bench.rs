@@ -36,7 +36,7 @@ impl Element for Alternate {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        batch.take(0xaaaa_aaaa_aaaa_aaaa & batch.mask(), |_, packet| cx.emit(1, packet));
+        cx.emit_some(1, batch, 0xaaaa_aaaa_aaaa_aaaa & batch.mask());
         cx.emit_batch(0, batch);
     }
 }

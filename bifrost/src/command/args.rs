@@ -144,7 +144,7 @@ pub enum Show {
     Drops(Output),
     /// Workers: core, load, batches, restarts
     Workers(Output),
-    /// The graph of elements, with packets, cost and drops of each
+    /// The graph as a text in Click's language, with packets, cost and drops of each element
     Graph {
         /// As a drawing for Graphviz, with what it does in a second: `bifrost show graph --dot | dot -Tsvg`
         #[arg(long, conflicts_with = "json")]

@@ -4,21 +4,26 @@ use std::io::Write;
 use std::path::Path;
 
 use config::{Machine, Router};
+use graph::Registry;
 
 use super::Failure;
+use crate::daemon;
 
-pub fn check(file: &Path) -> Result<(), Failure> {
+pub fn check(file: &Path, registry: &Registry) -> Result<(), Failure> {
     let router = Router::open(file).map_err(|error| Failure::Said(error.to_string()))?;
-    report(&router, Some(file))
+    report(&router, Some(file), registry)
 }
 
 /// Says what a sound configuration comes to on this machine.
-pub fn report(router: &Router, file: Option<&Path>) -> Result<(), Failure> {
+pub fn report(router: &Router, file: Option<&Path>, registry: &Registry) -> Result<(), Failure> {
+    let warnings = elements::router::standard::check(&daemon::hooks(&router.graph), registry)
+        .map_err(|error| Failure::Said(error.to_string()))?;
     let interfaces = interfaces();
     let mut text = match file {
         Some(file) => format!("{}: no mistakes\n", file.display()),
         None => "no mistakes\n".to_owned(),
     };
+    text += &warnings;
     for rule in &router.ports {
         let taken: Vec<&str> = (interfaces.iter().map(String::as_str))
             .filter(|name| router.port(name).is_some_and(|first| first.name == rule.name))

@@ -8,6 +8,7 @@ mod click;
 mod explain;
 mod generate;
 mod handle;
+mod listing;
 mod picture;
 mod run;
 mod show;

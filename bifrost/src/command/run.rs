@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::service::{Notify, Signals, init_log};
 use config::{Level, PortRule, Router};
+use graph::Registry;
 
 use super::Failure;
 use super::args::Run;
@@ -12,10 +13,10 @@ use crate::daemon;
 /// Where the configuration is when nobody says.
 const DEFAULT_FILE: &str = "/etc/bifrost/router.toml";
 
-pub fn run(args: Run, socket: Option<PathBuf>) -> Result<(), Failure> {
+pub fn run(args: Run, socket: Option<PathBuf>, registry: Registry) -> Result<(), Failure> {
     let (mut router, file) = configuration(&args)?;
     if args.check {
-        return super::check::report(&router, file.as_deref());
+        return super::check::report(&router, file.as_deref(), &registry);
     }
     if router.ports.is_empty() {
         let place = file.as_deref().unwrap_or(Path::new(DEFAULT_FILE)).display();
@@ -36,7 +37,7 @@ pub fn run(args: Run, socket: Option<PathBuf>) -> Result<(), Failure> {
     let signals = Signals::install()
         .map_err(|error| Failure::Io { what: "cannot take over the signals".to_owned(), error })?;
     let notify = Notify::from_environment();
-    daemon::run(daemon::Start { router, file, signals, notify }).map_err(Failure::Said)
+    daemon::run(daemon::Start { router, file, registry, signals, notify }).map_err(Failure::Said)
 }
 
 /// The checked configuration, and the file that it is from.

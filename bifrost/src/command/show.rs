@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use super::Failure;
 use super::args::{Output, Place, Show};
+use super::listing::listing;
 use super::picture;
 use super::table::{Table, or_dash, print};
 
@@ -24,7 +25,7 @@ pub fn show(what: Show, client: Client) -> Result<(), Failure> {
         Show::Workers(output) => subject(client, Request::Workers, output, workers),
         Show::Graph { dot: true, .. } => picture::print(client, drawing::dot),
         Show::Graph { svg: true, .. } => picture::print(client, drawing::svg),
-        Show::Graph { output, .. } => subject(client, Request::Graph, output, graph),
+        Show::Graph { output, .. } => subject(client, Request::Graph, output, listing),
         Show::Classifier(output) => subject(client, Request::Classifier, output, classifier),
         Show::Mirror(output) => subject(client, Request::Mirror, output, mirror),
         Show::Version(output) => subject(client, Request::Version, output, version),
@@ -222,33 +223,6 @@ fn workers(workers: &Vec<WorkerStatus>) -> String {
             count(worker.wakeups),
             count(worker.restarts),
             worker.queues.join(" "),
-        ]);
-    }
-    table.render()
-}
-
-fn graph(nodes: &Vec<GraphNode>) -> String {
-    let mut table = Table::new(&[
-        "element",
-        "class",
-        ">packets",
-        ">packets/batch",
-        ">cycles/packet",
-        ">drops",
-        "outputs",
-    ]);
-    for node in nodes {
-        let batch = if node.batches == 0 { 0.0 } else { node.packets as f64 / node.batches as f64 };
-        let outputs: Vec<String> =
-            node.edges.iter().map(|edge| format!("{} → {}", edge.output, edge.to)).collect();
-        table.row(vec![
-            node.name.clone(),
-            node.class.clone(),
-            count(node.packets),
-            format!("{batch:.1}"),
-            or_dash(&node.cycles_per_packet.map(|cycles| format!("{cycles:.1}"))),
-            count(node.drops),
-            outputs.join(", "),
         ]);
     }
     table.render()

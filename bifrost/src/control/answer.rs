@@ -42,6 +42,12 @@ pub trait Answer: Send + Sync {
     /// The graph, in the order packets meet it; counters are the sums over all workers.
     fn graph(&self) -> Result<Vec<GraphNode>, String>;
 
+    /// Reads the configuration again, and says what came of it. A wrong one changes nothing.
+    fn reload(&self) -> Result<String, String>;
+
+    /// Reads, or with a value writes, the handler `element.handler` of each worker's graph, by worker.
+    fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String>;
+
     /// The classifier in the driver.
     fn classifier(&self) -> Result<ClassifierStatus, String>;
 

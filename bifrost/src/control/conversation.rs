@@ -61,6 +61,9 @@ impl Conversation<'_, '_> {
                 workers
             })),
             Request::Graph => self.whole(answer.graph()),
+            Request::Reload => self.whole(answer.reload()),
+            Request::Read { handler } => self.whole(answer.handle(handler, None)),
+            Request::Write { handler, value } => self.whole(answer.handle(handler, Some(value))),
             Request::Classifier => self.whole(answer.classifier()),
             Request::Mirror => self.whole(answer.mirror()),
             Request::Explain(question) => self.whole(answer.explain(question)),

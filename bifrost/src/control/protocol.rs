@@ -33,6 +33,20 @@ pub enum Request {
     Workers,
     /// A list of [`GraphNode`](super::status::GraphNode).
     Graph,
+    /// Reads the configuration file again: what came of it, a text.
+    Reload,
+    /// Reads a handler of an element: a list of texts, one a worker.
+    Read {
+        /// `element.handler`.
+        handler: String,
+    },
+    /// Writes a handler of an element, on every worker: a list of empty texts.
+    Write {
+        /// `element.handler`.
+        handler: String,
+        /// What to write.
+        value: String,
+    },
     /// [`ClassifierStatus`](super::status::ClassifierStatus).
     Classifier,
     /// [`MirrorStatus`](super::status::MirrorStatus).

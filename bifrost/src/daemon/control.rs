@@ -16,7 +16,7 @@ use fib::Tables;
 use mirror::Mirror;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use plane::Plane;
+use plane::{Plane, Request};
 use tracing::{error, info, warn};
 
 use super::ports::News;
@@ -135,7 +135,10 @@ impl Control {
             }
             match signals.take() {
                 Some(Signal::Stop) => return Ok(()),
-                Some(Signal::Reload) => self.reload(),
+                Some(Signal::Reload) => match self.reload() {
+                    Ok(done) => info!("{done}"),
+                    Err(wrong) => error!("{wrong}"),
+                },
                 None => {}
             }
             if notify.heartbeat().is_some_and(|every| beat.elapsed() >= every) {
@@ -202,31 +205,49 @@ impl Control {
         }
     }
 
-    /// Reads the file again. A wrong one changes nothing.
-    fn reload(&mut self) {
-        let Some(file) = &self.file else {
-            warn!("nothing to read again: the ports were named on the command line");
-            return;
+    /// Reads the file again, and says what came of it. A wrong one changes nothing.
+    pub(super) fn reload(&mut self) -> Result<String, String> {
+        let file =
+            self.file.as_ref().ok_or("nothing to read again: the ports were named on the command line")?;
+        let router =
+            Router::open(file).map_err(|mistakes| format!("the configuration stays as it is: {mistakes}"))?;
+        // What can be refused comes first.
+        self.change_hooks(settings::hooks(&router.graph))?;
+        let fixed = |router: &Router| {
+            let Router { workers, memory, tables, fpm, audit, metrics, log, .. } = router.clone();
+            (workers, memory, tables, fpm, audit, metrics, log)
         };
-        match Router::open(file) {
-            Ok(router) => {
-                let fixed = |router: &Router| {
-                    let Router { workers, memory, tables, fpm, audit, metrics, log, .. } = router.clone();
-                    (workers, memory, tables, fpm, audit, metrics, log)
-                };
-                if fixed(&router) != fixed(&self.router) {
-                    warn!(
-                        "only [[port]] and [police] take effect now; the other changes do at the next start"
-                    );
-                }
-                self.router.ports = router.ports;
-                self.router.police = router.police;
-                self.apply_limits();
-                self.change_ports();
-                info!("configuration read again: {}", self.status_line());
-            }
-            Err(mistakes) => error!("the configuration stays as it is: {mistakes}"),
+        if fixed(&router) != fixed(&self.router) {
+            warn!(
+                "only [[port]], [police] and [graph] take effect now; the other changes do at the next start"
+            );
         }
+        self.router.ports = router.ports;
+        self.router.police = router.police;
+        self.router.graph = router.graph;
+        self.apply_limits();
+        self.change_ports();
+        Ok(format!("configuration read again: {}", self.status_line()))
+    }
+
+    fn change_hooks(&mut self, hooks: plane::Hooks) -> Result<(), String> {
+        if *self.plane.hooks() == hooks {
+            return Ok(());
+        }
+        self.plane
+            .change_hooks(hooks, &mut self.tables)
+            .map_err(|error| format!("the configuration stays as it is: {error}"))?;
+        self.watches.follow(&mut self.plane);
+        Ok(())
+    }
+
+    /// Reads, or with a value writes, a handler of every worker's graph.
+    pub(super) fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String> {
+        let request = Request { handler: handler.to_owned(), value: value.map(str::to_owned) };
+        let crew = self.plane.crew();
+        (0..crew.len())
+            .map(|worker| crew.handle(worker, request.clone()).map_err(|error| error.to_string()))
+            .collect()
     }
 
     fn warn_of_missing_ports(&self) {

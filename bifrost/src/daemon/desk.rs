@@ -75,6 +75,15 @@ impl Answer for Desk {
         self.ask(|control| Ok(control.graph()))
     }
 
+    fn reload(&self) -> Result<String, String> {
+        self.ask(|control| control.reload())
+    }
+
+    fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String> {
+        let (handler, value) = (handler.to_owned(), value.map(str::to_owned));
+        self.ask(move |control| control.handle(&handler, value.as_deref()))
+    }
+
     fn classifier(&self) -> Result<ClassifierStatus, String> {
         self.ask(|control| Ok(control.classifier()))
     }

@@ -156,7 +156,7 @@ impl Control {
     }
 
     fn explain_worker(&self, input: PortId, frame: &[u8], mut steps: Vec<Step>) -> Result<Vec<Step>, String> {
-        let events = self.plane.rehearse(&self.view(), input, frame).map_err(|error| error.to_string())?;
+        let events = self.plane.rehearse(input, frame).map_err(|error| error.to_string())?;
         let mut told = AdjacencyId(0);
         for Event { element, what, next_hop, adjacency, output } in events {
             if adjacency.0 != 0 && adjacency != told {

@@ -41,6 +41,7 @@ use tracing::{info, warn};
 
 use control::Control;
 use desk::Desk;
+pub use settings::hooks;
 
 /// What the daemon is started with.
 pub struct Start {
@@ -48,6 +49,8 @@ pub struct Start {
     pub router: Router,
     /// The file that it was read from; absent when ports were named on the command line.
     pub file: Option<PathBuf>,
+    /// The classes of elements that the graph's hooks can name.
+    pub registry: graph::Registry,
     /// Signals of this process, taken over before any thread was started.
     pub signals: Signals,
     /// The service manager.
@@ -96,7 +99,7 @@ pub fn run(start: Start) -> Result<(), String> {
 }
 
 fn serve(start: Start) -> Result<(), DaemonError> {
-    let Start { router, file, signals, notify } = start;
+    let Start { router, file, registry, signals, notify } = start;
     let online = Machine::this().cores.0;
     let cores = router.workers.cores_among(&online);
     keep_off(&cores, &online);
@@ -104,7 +107,7 @@ fn serve(start: Start) -> Result<(), DaemonError> {
     let capacity = settings::capacity(&router.tables);
     let driver = Driver::new(&capacity.sizes())?;
     let tables = Tables::new(capacity, Some(driver.table_memory()?))?;
-    let plane = Plane::start(&settings::plane(&router, &cores), driver, tables.view())?;
+    let plane = Plane::start(&settings::plane(&router, &cores, registry), driver, tables.view())?;
     let mirror = Mirror::new(settings::mirror(&router))?;
     let mut control = Control::new(router, file, plane, mirror, tables)?;
     let desk = Arc::new(Desk::new(control.door()));

@@ -2,8 +2,9 @@
 
 use config::{LaneChoice, ModeChoice, PortRule, ReversePath, Router, Switch};
 use fib::Capacity;
+use graph::Registry;
 use mirror::{FpmOptions, Options};
-use plane::{PlaneSettings, PortSettings};
+use plane::{Hooks, PlaneSettings, PortSettings};
 use port::{HugePages, Mode};
 use wire::Class;
 
@@ -14,7 +15,7 @@ pub(super) fn capacity(tables: &config::Tables) -> Capacity {
     Capacity { ipv4: tables.ipv4 as usize, ipv6: tables.ipv6 as usize, next_hops: tables.next_hops as usize }
 }
 
-pub(super) fn plane(router: &Router, cores: &[usize]) -> PlaneSettings {
+pub(super) fn plane(router: &Router, cores: &[usize], registry: Registry) -> PlaneSettings {
     PlaneSettings {
         cores: cores.to_vec(),
         frames: router.memory.frames.map_or(FRAMES, |frames| (frames as usize).div_ceil(cores.len().max(1))),
@@ -23,7 +24,15 @@ pub(super) fn plane(router: &Router, cores: &[usize]) -> PlaneSettings {
             Switch::On => HugePages::On,
             Switch::Off => HugePages::Off,
         },
+        hooks: hooks(&router.graph),
+        registry,
     }
+}
+
+/// What stands at the hooks of the graph.
+pub fn hooks(graph: &config::Graph) -> Hooks {
+    let config::Graph { prerouting, forward, postrouting, punt } = graph.clone();
+    Hooks { prerouting, forward, postrouting, punt }
 }
 
 pub(super) fn mirror(router: &Router) -> Options {

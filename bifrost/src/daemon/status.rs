@@ -133,8 +133,7 @@ impl Control {
                 let of = |counters: &graph::GraphCounters| {
                     counters.node(graph::NodeId(index)).map_or(0, |node| node.dropped(reason))
                 };
-                let packets =
-                    members.iter().flat_map(|member| &member.counters).map(|counters| of(counters)).sum();
+                let packets = members.iter().map(|member| of(&member.counters)).sum();
                 note(None, LaneName::Worker, Some(&node.name), reason, packets);
             }
         }
@@ -188,8 +187,8 @@ impl Control {
         crew.measure(true);
         let description = crew.description();
         let totals = self.plane.ports().iter().map(|port| self.plane.driver_counters(port)).fold(
-            (0, 0),
-            |(packets, drops), counters| {
+            (0, 0, 0),
+            |(packets, drops, workers), counters| {
                 let drop = counters.lane(Lane::Drop).packets;
                 (
                     packets
@@ -197,6 +196,7 @@ impl Control {
                         + counters.lane(Lane::Worker).packets
                         + drop,
                     drops + drop,
+                    workers + counters.lane(Lane::Worker).packets,
                 )
             },
         );
@@ -204,34 +204,49 @@ impl Control {
         let mut nodes = vec![GraphNode {
             name: EXPRESS.to_owned(),
             class: "ExpressLane".to_owned(),
+            outputs: vec![GraphPort::default()],
             packets: totals.0,
             batches: totals.0,
             cycles_per_packet: None,
             drops: totals.1,
-            edges: vec![GraphEdge { output: "worker".to_owned(), to: entry, input: 0 }],
+            edges: vec![GraphEdge {
+                output: "worker".to_owned(),
+                to: entry,
+                packets: totals.2,
+                ..GraphEdge::default()
+            }],
+            ..GraphNode::default()
         }];
         for node in &description.nodes {
-            let counters: Vec<_> = crew
-                .members()
-                .iter()
-                .flat_map(|member| &member.counters)
-                .filter_map(|all| all.node(node.id))
-                .collect();
+            let counters: Vec<_> =
+                crew.members().iter().filter_map(|member| member.counters.node(node.id)).collect();
             let measured: u64 = counters.iter().map(|node| node.measured_packets()).sum();
             let cycles: u64 = counters.iter().map(|node| node.cycles()).sum();
             let edges = description.edges.iter().filter(|edge| edge.from == node.id);
+            let ports: Vec<GraphPort> = (node.inputs.iter().chain(&node.outputs).enumerate())
+                .map(|(place, flow)| GraphPort {
+                    pull: *flow == graph::Flow::Pull,
+                    agnostic: node.agnostic.get(place).copied().unwrap_or_default(),
+                })
+                .collect();
+            let (inputs, outputs) = ports.split_at(node.inputs.len());
             nodes.push(GraphNode {
                 name: node.name.clone(),
                 class: node.class.to_owned(),
+                configuration: node.configuration.clone(),
+                inputs: inputs.to_vec(),
+                outputs: outputs.to_vec(),
                 packets: counters.iter().map(|node| node.packets()).sum(),
                 batches: counters.iter().map(|node| node.batches()).sum(),
                 cycles_per_packet: (measured > 0).then(|| cycles as f64 / measured as f64),
                 drops: counters.iter().map(|node| dropped(node)).sum(),
                 edges: edges
                     .map(|edge| GraphEdge {
-                        output: description.output_name(edge).to_owned(),
+                        output: description.output_name(edge),
+                        number: edge.output,
                         to: description.nodes[edge.to.0].name.clone(),
                         input: edge.input,
+                        packets: counters.iter().map(|node| node.output(edge.output)).sum(),
                     })
                     .collect(),
             });
@@ -243,8 +258,7 @@ impl Control {
         let ports: Vec<_> = self.plane.ports().iter().map(|port| self.plane.driver_counters(port)).collect();
         let members = self.plane.crew().members();
         let punted = |class: Class| -> u64 {
-            let nodes =
-                members.iter().flat_map(|member| &member.counters).flat_map(|counters| counters.nodes());
+            let nodes = members.iter().flat_map(|member| member.counters.nodes());
             nodes.map(|(_, node)| node.punted(class)).sum()
         };
         let refused = |class: Class| -> u64 {

@@ -46,7 +46,7 @@ struct Watcher {
 #[derive(Clone)]
 enum What {
     Trace { feed: FeedSender<TraceStep>, number: Arc<AtomicU64> },
-    Capture { feed: FeedSender<CapturedPacket>, at: NodeId, snap: usize },
+    Capture { feed: FeedSender<CapturedPacket>, at: String, snap: usize },
 }
 
 impl Watcher {
@@ -76,6 +76,14 @@ impl Watches {
         }
     }
 
+    /// Goes on watching in a graph that has changed.
+    pub(super) fn follow(&self, plane: &mut Plane) {
+        if !self.watchers.is_empty() {
+            // The rules are those that there were.
+            let _ = self.install(plane);
+        }
+    }
+
     fn add(&mut self, watcher: Watcher, plane: &mut Plane) -> Result<(), String> {
         self.sweep(plane);
         if self.watchers.len() >= WATCHERS {
@@ -95,8 +103,13 @@ impl Watches {
             let observer = (!self.watchers.is_empty()).then(|| {
                 let description = plane.crew().description().clone();
                 let watchers = self.watchers.clone();
-                let observer =
-                    Eyes { worker, description, names: names.clone(), watchers, followed: HashMap::new() };
+                let place = |watcher: &Watcher| match &watcher.what {
+                    What::Capture { at, .. } => description.find(at).map(|node| node.id),
+                    What::Trace { .. } => None,
+                };
+                let places = watchers.iter().map(place).collect();
+                let (names, followed) = (names.clone(), HashMap::new());
+                let observer = Eyes { worker, description, names, watchers, places, followed };
                 Box::new(observer) as Box<dyn Observer>
             });
             plane.crew().order(worker, Order::Observe(observer));
@@ -129,8 +142,8 @@ impl Control {
     pub(super) fn capture(&mut self, request: &CaptureRequest) -> Result<Feed<CapturedPacket>, String> {
         let description = self.plane.crew().description();
         let at = match &request.at {
-            None => NodeId(0),
-            Some(name) => description.find(name).map(|node| node.id).ok_or_else(|| {
+            None => description.nodes.first().map(|node| node.name.clone()).unwrap_or_default(),
+            Some(name) => description.find(name).map(|node| node.name.clone()).ok_or_else(|| {
                 let known: Vec<&str> = description.nodes.iter().map(|node| node.name.as_str()).collect();
                 format!("the graph has no element \"{name}\"; it has {}", known.join(", "))
             })?,
@@ -158,6 +171,8 @@ struct Eyes {
     description: Arc<Description>,
     names: Arc<HashMap<PortId, String>>,
     watchers: Vec<Watcher>,
+    /// Where each capture copies packets.
+    places: Vec<Option<NodeId>>,
     /// Traced packets under way, by chunk and watcher, with their numbers.
     followed: HashMap<(usize, usize), u64>,
 }
@@ -233,8 +248,8 @@ impl Observer for Eyes {
                         feed.send(self.step(number, packet, self.node(node), None));
                         self.followed.insert(key, number);
                     }
-                    What::Capture { feed, at, snap } => {
-                        if *at == node && watcher.wants(packet) {
+                    What::Capture { feed, snap, .. } => {
+                        if self.places.get(index) == Some(&Some(node)) && watcher.wants(packet) {
                             let mut frame = packet.to_vec();
                             frame.truncate(*snap);
                             feed.send(CapturedPacket {

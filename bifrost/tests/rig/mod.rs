@@ -213,6 +213,21 @@ impl Answer for Fake {
         ])
     }
 
+    fn reload(&self) -> Result<String, String> {
+        match self.broken.load(Relaxed) {
+            true => Err("the configuration stays as it is: router.toml:1:1: there is no section \"x\"".into()),
+            false => Ok("configuration read again: 1 of 2 port(s)".into()),
+        }
+    }
+
+    fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String> {
+        match (handler, value) {
+            ("forward4/c.count", None) => Ok(vec!["4711".into(), "815".into()]),
+            ("forward4/c.reset", Some(_)) => Ok(vec![String::new(), String::new()]),
+            _ => Err("No element named 'x'".into()),
+        }
+    }
+
     fn classifier(&self) -> Result<ClassifierStatus, String> {
         let class = |class: &str, rate, passed, dropped| ClassStatus {
             class: class.into(),

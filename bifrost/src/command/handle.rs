@@ -1,0 +1,50 @@
+//! `bifrost read`, `bifrost write`, `bifrost reload`: changing and asking a router that runs.
+//!
+//! Every worker has elements of its own, so a handler has an answer for each: one that all agree on is printed once.
+
+use crate::control::{Client, Request};
+
+use super::Failure;
+use super::args::{Read, Write};
+use super::table::print;
+
+pub fn read(args: &Read, mut client: Client) -> Result<(), Failure> {
+    let answers: Vec<String> = client.ask(&Request::Read { handler: args.handler.clone() })?;
+    print(&report(&answers))
+}
+
+pub fn write(args: &Write, mut client: Client) -> Result<(), Failure> {
+    let (handler, value) = (args.handler.clone(), args.value.join(" "));
+    let _: Vec<String> = client.ask(&Request::Write { handler, value })?;
+    Ok(())
+}
+
+pub fn reload(mut client: Client) -> Result<(), Failure> {
+    let done: String = client.ask(&Request::Reload)?;
+    print(&format!("{done}\n"))
+}
+
+fn report(answers: &[String]) -> String {
+    let line = |text: &str| if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
+    match answers {
+        [] => String::new(),
+        [first, rest @ ..] if rest.iter().all(|other| other == first) => line(first),
+        all => {
+            all.iter().enumerate().map(|(worker, text)| format!("worker {worker}: {}", line(text))).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_workers_agree_on_is_said_once() {
+        let report =
+            |answers: &[&str]| report(&answers.iter().map(|text| text.to_string()).collect::<Vec<_>>());
+        assert_eq!(report(&["5", "5"]), "5\n");
+        assert_eq!(report(&["5\n", "6"]), "worker 0: 5\nworker 1: 6\n");
+        assert_eq!(report(&[]), "");
+    }
+}

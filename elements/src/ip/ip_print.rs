@@ -93,7 +93,7 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
     let bytes = args.keyword::<i32>("MAXLENGTH");
     let bytes = args.keyword("NBYTES").or(bytes).unwrap_or(1500);
     let mut form = |keyword: &str, words: &str, yes: &[&str], no: &[&str]| {
-        let Some(Word(word)) = args.keyword(keyword) else { return None };
+        let Word(word) = args.keyword(keyword)?;
         let word = word.to_uppercase();
         match word.as_str() {
             "HEX" => Some(Form::Hex),

@@ -94,9 +94,9 @@ impl SetTcpChecksum {
         let offset = packet.network_mut().get_mut(head + 12)?;
         let stated = usize::from(*offset >> 4) * 4;
         if self.fix_offset && stated < tcp::HEADER {
-            *offset = (tcp::HEADER / 4) as u8 * 16 | *offset & 15;
+            *offset = ((tcp::HEADER / 4) as u8) << 4 | *offset & 15;
         } else if self.fix_offset && stated > length && !is_fragment {
-            *offset = (length / 4) as u8 * 16 | *offset & 15;
+            *offset = ((length / 4) as u8) << 4 | *offset & 15;
         }
         set(packet, length, 16, |sum| sum)
     }

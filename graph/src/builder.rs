@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::executor::{Manner, Wiring};
+use crate::executor::{Manner, Sources, Wiring};
 use crate::fabric::Slot;
 use crate::{Description, Edge, Element, Flow, Graph, Node};
 
@@ -208,7 +208,7 @@ impl GraphBuilder {
             entries[node.0] = Slot(slots.len() as u16);
             slots.extend((0..self.nodes[node.0].inputs.len()).map(|input| (node, input)));
         }
-        let mut sources: Vec<Box<[Option<(NodeId, usize)>]>> =
+        let mut sources: Vec<Sources> =
             self.nodes.iter().map(|part| vec![None; part.inputs.len()].into()).collect();
         for (from, output, to, input) in &self.connections {
             if self.nodes[to.0].inputs[*input] == Flow::Pull {

@@ -208,7 +208,7 @@ impl Context<'_> {
                 all.extend(every.map(Handler::read));
                 listing(&all)
             }
-            "scheduled" => self.machine.schedule.is_scheduled(node).to_string(),
+            "scheduled" => self.machine.schedule.is_awake(node).to_string(),
             "tickets" => self.machine.schedule.tickets(node).to_string(),
             "home_thread" => self.machine.homes.get(&node).copied().unwrap_or_default().to_string(),
             _ => return Err(unknown()),

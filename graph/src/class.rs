@@ -28,8 +28,11 @@ pub struct Class {
     /// The source text of the file it is in, whose leading `//!` lines document it.
     pub source: &'static str,
     /// Makes an element from its arguments. Mistakes are noted in the arguments' report.
-    pub make: fn(&mut Arguments<'_>, &mut Setup<'_>) -> Result<Box<dyn Element>, Refused>,
+    pub make: Make,
 }
+
+/// How an element is made from its arguments.
+pub type Make = fn(&mut Arguments<'_>, &mut Setup<'_>) -> Result<Box<dyn Element>, Refused>;
 
 impl Class {
     /// What most are: one input, one output, agnostic.

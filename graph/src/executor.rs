@@ -55,12 +55,15 @@ pub struct Graph {
     current: Batch,
 }
 
+/// Which output each input of a node pulls from; `None` where it is pushed to.
+pub(crate) type Sources = Box<[Option<(NodeId, usize)>]>;
+
 /// What leads where: fixed while the graph lives.
 pub(crate) struct Wiring {
     /// Per node, per output: where packets pushed there go.
     pub(crate) outputs: Vec<Box<[Slot]>>,
     /// Per node, per input: which output to pull from.
-    pub(crate) sources: Vec<Box<[Option<(NodeId, usize)>]>>,
+    pub(crate) sources: Vec<Sources>,
     /// Node and input of each slot.
     pub(crate) slots: Vec<(NodeId, usize)>,
     /// First slot (input 0) of each node.
@@ -193,8 +196,11 @@ impl Graph {
         for _ in 0..self.machine.schedule.scheduled() {
             let Some(node) = self.machine.schedule.next_task() else { break };
             self.machine.clock.forget();
-            worked |= self.with(node, sinks, |element, cx| element.task(cx)).unwrap_or_default();
+            let before = self.machine.moved;
+            let did = self.with(node, sinks, |element, cx| element.task(cx)).unwrap_or_default();
             self.settle(sinks);
+            self.machine.schedule.rest(node, !did && self.machine.moved == before);
+            worked |= did;
             if self.machine.stops > 0 {
                 return true;
             }

@@ -25,11 +25,14 @@ struct Task {
     /// Only the entry of the heap with this number counts.
     entry: u64,
     pass: u64,
+    /// It found nothing to do at its last turn. It has another in the next round all the same: Click would let it sleep
+    /// until a queue wakes it, and says that it is not scheduled meanwhile.
+    resting: bool,
 }
 
 impl Default for Task {
     fn default() -> Task {
-        Task { scheduled: false, tickets: TICKETS, entry: 0, pass: 0 }
+        Task { scheduled: false, tickets: TICKETS, entry: 0, pass: 0, resting: false }
     }
 }
 
@@ -68,6 +71,7 @@ impl Schedule {
             return;
         }
         task.scheduled = true;
+        task.resting = false;
         task.entry = number;
         // One that slept does not catch up on what it missed.
         task.pass = task.pass.max(self.pass);
@@ -86,6 +90,18 @@ impl Schedule {
 
     pub(crate) fn is_scheduled(&self, node: NodeId) -> bool {
         self.tasks.get(node.0).is_some_and(|task| task.scheduled)
+    }
+
+    /// Notes whether a task found nothing to do at its turn.
+    pub(crate) fn rest(&mut self, node: NodeId, resting: bool) {
+        if let Some(task) = self.tasks.get_mut(node.0) {
+            task.resting = resting;
+        }
+    }
+
+    /// Whether a task is due and had something to do at its last turn, if it had one.
+    pub(crate) fn is_awake(&self, node: NodeId) -> bool {
+        self.tasks.get(node.0).is_some_and(|task| task.scheduled && !task.resting)
     }
 
     pub(crate) fn tickets(&self, node: NodeId) -> u32 {

@@ -160,25 +160,29 @@ impl ArpQuerier {
         let source = self.mac;
         let mut header =
             ethernet::Repr { destination: Mac::ZERO, source, ether_type: ethernet::IPV4 }.header();
-        let (mut unknown, mut failed) = (0u64, 0u64);
+        let (mut unknown, mut failed, mut last) = (0u64, 0u64, None);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
             let to = destination(packet);
-            let mac = match table.look(to, now, self.poll) {
-                Some((mac, ask)) => {
-                    if ask {
-                        self.ask(if self.broadcast_poll { Mac::BROADCAST } else { mac }, packet, cx);
+            // Neighbours are few: most packets go where the one before went.
+            if last != Some(to) {
+                let mac = match table.look(to, now, self.poll) {
+                    Some((mac, ask)) => {
+                        if ask {
+                            self.ask(if self.broadcast_poll { Mac::BROADCAST } else { mac }, packet, cx);
+                        }
+                        mac
                     }
-                    mac
-                }
-                None => match self.group(to) {
-                    Some(mac) => mac,
-                    None => {
-                        unknown |= 1 << index;
-                        continue;
-                    }
-                },
-            };
-            header[..6].copy_from_slice(&mac.0);
+                    None => match self.group(to) {
+                        Some(mac) => mac,
+                        None => {
+                            unknown |= 1 << index;
+                            continue;
+                        }
+                    },
+                };
+                header[..6].copy_from_slice(&mac.0);
+                last = Some(to);
+            }
             failed |= u64::from(!encapsulate(packet, &header)) << index;
         }
         if unknown | failed != 0 {

@@ -6,25 +6,31 @@
 //! `ROUTER=linux cargo test --release -p system-tests` runs the same tests with Linux alone as the router. A test that
 //! fails then expects something that no router does.
 
+mod ethernets;
 mod network;
 mod upstream;
 
 mod a_changed_neighbour_takes_effect_at_once;
+mod a_client_drives_click_by_its_control_socket;
 mod a_flood_at_the_router_does_not_starve_bgp;
 mod a_flooded_port_starves_no_other;
 mod a_withdrawn_route_stops_within_100_ms;
 mod a_wrong_file_is_refused_and_nothing_changes;
+mod an_element_of_ones_own_runs_in_the_router;
 mod bgp_learnt_routes_forward;
+mod clicks_ip_router_routes_between_real_hosts;
 mod ecmp_spreads_and_keeps_flows;
 mod fpm_is_a_source_too;
 mod icmp_errors_equal_those_of_linux;
 mod kill_nine_leaves_linux_forwarding;
 mod links_flap_and_interfaces_come_back;
 mod malformed_packets_by_the_million;
+mod neighbour_discovery_works_against_linux;
 mod packets_are_fragmented_on_the_way;
 mod routes_flap_under_traffic_without_loss;
 mod routes_of_every_kind_forward;
 mod tcp_is_byte_identical_both_families;
+mod the_graph_changes_under_traffic_without_loss;
 mod traceroute_and_path_mtu_discovery_work;
 mod two_queues_two_workers;
 mod what_bifrost_cannot_do_linux_does;

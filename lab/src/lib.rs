@@ -14,6 +14,7 @@
 
 mod bird;
 mod capture;
+mod click;
 mod error;
 mod flows;
 mod frr;
@@ -32,6 +33,7 @@ mod wait;
 
 pub use bird::{Bird, Speaker};
 pub use capture::Capture;
+pub use click::Click;
 pub use error::{LabError, Result};
 pub use flows::{Flows, Sink};
 pub use frr::Frr;

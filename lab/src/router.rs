@@ -74,6 +74,11 @@ impl Router {
         fs::write(&self.config, text).map_err(LabError::io(self.config.display().to_string()))
     }
 
+    /// Takes another program for Bifrost from the next start on: one with elements of its own.
+    pub fn use_program(&mut self, program: &Path) {
+        self.program = program.to_owned();
+    }
+
     /// Starts the daemon (again) and waits until every port it has been given is up.
     pub fn restart(&mut self) -> Result<()> {
         if self.plane == Plane::Linux {
@@ -191,7 +196,7 @@ impl Router {
 }
 
 /// The built daemon: beside this program, or beside the folder of test programs it is in (target/release/deps).
-fn program() -> Result<PathBuf> {
+pub(crate) fn program() -> Result<PathBuf> {
     let me = std::env::current_exe().map_err(LabError::io("the path of this program"))?;
     let found =
         me.ancestors().skip(1).take(2).map(|folder| folder.join("bifrost")).find(|path| path.is_file());

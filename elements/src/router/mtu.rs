@@ -53,11 +53,8 @@ pub const MTU6: Class = Class {
 };
 
 const FITS: usize = 0;
-const TOO_BIG: usize = 1;
-const FRAGMENT: usize = 2;
 
-/// Compares IPv4 packets with the MTU of their adjacency. Outputs: `fits`, `too_big` (and not to be fragmented),
-/// `fragment`.
+/// Compares IPv4 packets with the MTU of their adjacency. Outputs: `fits`, `fragment`, `too_big` (and not to be fragmented).
 pub struct Mtu4 {
     view: View,
 }
@@ -68,6 +65,9 @@ pub struct Mtu6 {
 }
 
 impl Mtu4 {
+    const FRAGMENT: usize = 1;
+    const TOO_BIG: usize = 2;
+
     /// Reads the adjacencies' MTU from the tables.
     pub fn new(view: View) -> Mtu4 {
         Mtu4 { view }
@@ -75,6 +75,8 @@ impl Mtu4 {
 }
 
 impl Mtu6 {
+    const TOO_BIG: usize = 1;
+
     /// Reads the adjacencies' MTU from the tables.
     pub fn new(view: View) -> Mtu6 {
         Mtu6 { view }
@@ -98,7 +100,7 @@ impl Element for Mtu4 {
     }
 
     fn outputs(&self) -> &'static [&'static str] {
-        &["fits", "too_big", "fragment"]
+        &["fits", "fragment", "too_big"]
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
@@ -106,8 +108,8 @@ impl Element for Mtu4 {
         batch.take(larger, |_, packet| {
             let output = match network::<20>(&packet) {
                 Some(header) if header[8] <= 1 => FITS,
-                Some(header) if u16_at(header, 6) & ipv4::DONT_FRAGMENT != 0 => TOO_BIG,
-                _ => FRAGMENT,
+                Some(header) if u16_at(header, 6) & ipv4::DONT_FRAGMENT != 0 => Mtu4::TOO_BIG,
+                _ => Mtu4::FRAGMENT,
             };
             cx.emit(output, packet);
         });
@@ -128,7 +130,7 @@ impl Element for Mtu6 {
         let larger = larger(&self.view, batch.packets(), ipv6::MINIMUM_MTU);
         batch.take(larger, |_, packet| {
             let expired = network::<40>(&packet).is_some_and(|header| header[7] <= 1);
-            cx.emit(if expired { FITS } else { TOO_BIG }, packet);
+            cx.emit(if expired { FITS } else { Mtu6::TOO_BIG }, packet);
         });
         cx.emit_batch(FITS, batch);
     }

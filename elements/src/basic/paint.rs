@@ -31,7 +31,7 @@ pub const CLASS: Class = Class {
 
 /// A colour and where a packet carries it.
 #[derive(Clone, Copy)]
-pub(super) struct Color {
+pub(crate) struct Color {
     pub color: u8,
     pub anno: usize,
 }

@@ -80,7 +80,7 @@ fn make_to_network_header(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result
 
 /// Removes bytes from the front; all of the first segment when it has fewer.
 #[inline]
-pub(super) fn strip(packet: &mut Packet, length: usize) {
+pub(crate) fn strip(packet: &mut Packet, length: usize) {
     if !packet.pull(length) {
         packet.pull(packet.len());
     }

@@ -54,7 +54,7 @@ fn arms(args: &mut Arguments<'_>, setup: &mut Setup<'_>) -> Result<(), Refused> 
 }
 
 /// Emits copies of those packets of a batch whose bits are set.
-pub(super) fn copies(output: usize, batch: &Batch, which: u64, cx: &mut Context<'_>) {
+pub(crate) fn copies(output: usize, batch: &Batch, which: u64, cx: &mut Context<'_>) {
     for (index, packet) in batch.packets().iter().enumerate() {
         if which >> index & 1 != 0 {
             match packet.duplicate() {

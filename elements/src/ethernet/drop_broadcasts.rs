@@ -36,6 +36,17 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
     Ok(Box::new(DropBroadcasts { drops: 0 }))
 }
 
+/// The bits of the packets of a batch that came in broadcast or multicast frames.
+#[inline(always)]
+pub(crate) fn group(batch: &Batch) -> u64 {
+    let mut group = 0u64;
+    for (index, packet) in batch.packets().iter().enumerate() {
+        let kind = packet.annotations().kind;
+        group |= u64::from(matches!(kind, PacketType::Broadcast | PacketType::Multicast)) << index;
+    }
+    group
+}
+
 impl DropBroadcasts {
     #[cold]
     fn remove(&mut self, batch: &mut Batch, which: u64, cx: &mut Context<'_>) {
@@ -57,11 +68,7 @@ impl Element for DropBroadcasts {
     }
 
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {
-        let mut group = 0u64;
-        for (index, packet) in batch.packets().iter().enumerate() {
-            let kind = packet.annotations().kind;
-            group |= u64::from(matches!(kind, PacketType::Broadcast | PacketType::Multicast)) << index;
-        }
+        let group = group(batch);
         if group != 0 {
             self.remove(batch, group, cx);
         }

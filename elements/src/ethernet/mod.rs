@@ -6,7 +6,7 @@ mod arp_print;
 mod arp_querier;
 mod arp_responder;
 mod arp_table;
-mod drop_broadcasts;
+pub(crate) mod drop_broadcasts;
 mod ether_encap;
 mod ether_mirror;
 mod ether_rewrite;

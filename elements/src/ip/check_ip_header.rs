@@ -64,19 +64,30 @@ pub const CHECK_IP_HEADER2: Class = Class {
 /// Checks IPv4 headers.
 pub struct CheckIpHeader {
     class: &'static str,
-    offset: usize,
-    bad_sources: Vec<u32>,
-    good_destinations: Vec<u32>,
-    checksum: bool,
+    check: Check,
     verbose: bool,
     details: bool,
     drops: u32,
     by_fault: [u32; FAULTS.len()],
 }
 
+/// What is asked of a header.
+pub(super) struct Check {
+    pub offset: usize,
+    pub addresses: Addresses,
+    pub checksum: bool,
+}
+
+/// Sources that no packet may have, unless its destination is one of the good ones.
+#[derive(Default)]
+pub(super) struct Addresses {
+    bad_sources: Vec<u32>,
+    good_destinations: Vec<u32>,
+}
+
 /// What may be wrong, in the order of `drop_details`.
 #[derive(Clone, Copy)]
-enum Fault {
+pub(super) enum Fault {
     Tiny,
     Version,
     HeaderLength,
@@ -93,6 +104,13 @@ const FAULTS: [(&str, Reason); 6] = [
     ("bad IP checksum", Reason::BadChecksum),
     ("bad source address", Reason::MartianSource),
 ];
+
+impl Fault {
+    /// What the packet is dropped for.
+    pub fn reason(self) -> Reason {
+        FAULTS[self as usize].1
+    }
+}
 
 /// This router's addresses with their networks.
 struct Interfaces {
@@ -131,20 +149,14 @@ const NOBODY: [Ipv4Addr; 2] = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
 
 fn make(args: &mut Arguments<'_>, class: &'static str, checksum: bool) -> Result<Box<dyn Element>, Refused> {
     let mut offset = args.keyword::<u32>("OFFSET").unwrap_or(0);
-    let (mut bad, mut good) = (Vec::new(), Vec::new());
-    if let Some(interfaces) = args.keyword::<Interfaces>("INTERFACES") {
-        bad.extend(interfaces.broadcasts.iter().chain(&NOBODY));
-        good = interfaces.addresses;
-    }
-    bad.extend(args.keyword::<Vec<Ipv4Addr>>("BADSRC").unwrap_or_default());
-    good.extend(args.keyword::<Vec<Ipv4Addr>>("GOODDST").unwrap_or_default());
+    let mut addresses = Addresses::read(args);
     let verbose = args.keyword("VERBOSE").unwrap_or(false);
     let details = args.keyword("DETAILS").unwrap_or(false);
     let checksum = args.keyword("CHECKSUM").unwrap_or(checksum);
     match args.optional::<First>("BADSRC") {
         Some(First::Offset(first)) => offset = first,
-        Some(First::BadSources(addresses)) => {
-            bad.extend(addresses.iter().chain(&NOBODY));
+        Some(First::BadSources(bad)) => {
+            addresses.add_bad_sources(&bad);
             offset = args.optional("OFFSET").unwrap_or(offset);
         }
         None => {}
@@ -152,10 +164,7 @@ fn make(args: &mut Arguments<'_>, class: &'static str, checksum: bool) -> Result
     args.finish()?;
     Ok(Box::new(CheckIpHeader {
         class,
-        offset: offset as usize,
-        bad_sources: bad.into_iter().map(u32::from).collect(),
-        good_destinations: good.into_iter().map(u32::from).collect(),
-        checksum,
+        check: Check { offset: offset as usize, addresses, checksum },
         verbose,
         details,
         drops: 0,
@@ -163,7 +172,53 @@ fn make(args: &mut Arguments<'_>, class: &'static str, checksum: bool) -> Result
     }))
 }
 
-impl CheckIpHeader {
+impl Addresses {
+    /// Reads `INTERFACES`, `BADSRC` and `GOODDST`.
+    pub fn read(args: &mut Arguments<'_>) -> Addresses {
+        let mut addresses = Addresses::default();
+        if let Some(interfaces) = args.keyword::<Interfaces>("INTERFACES") {
+            addresses.add_bad_sources(&interfaces.broadcasts);
+            addresses.good_destinations.extend(interfaces.addresses.into_iter().map(u32::from));
+        }
+        let bad = args.keyword::<Vec<Ipv4Addr>>("BADSRC").unwrap_or_default();
+        addresses.bad_sources.extend(bad.into_iter().map(u32::from));
+        let good = args.keyword::<Vec<Ipv4Addr>>("GOODDST").unwrap_or_default();
+        addresses.good_destinations.extend(good.into_iter().map(u32::from));
+        addresses
+    }
+
+    /// Adds sources, and those that nobody has.
+    pub fn add_bad_sources(&mut self, sources: &[Ipv4Addr]) {
+        self.bad_sources.extend(sources.iter().chain(&NOBODY).copied().map(u32::from));
+    }
+}
+
+impl Check {
+    /// Marks the packets of a batch that are right, and cuts off what is behind them. The others are told by their bits, and
+    /// what is wrong with them by their index.
+    #[inline(always)]
+    pub fn wrong(&self, batch: &mut Batch) -> Option<(u64, [Fault; BATCH])> {
+        let mut wrong = 0u64;
+        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
+            wrong |= u64::from(!self.passes(packet)) << index;
+        }
+        if wrong == 0 { None } else { Some(self.faults(batch, wrong)) }
+    }
+
+    #[cold]
+    fn faults(&self, batch: &mut Batch, mut wrong: u64) -> (u64, [Fault; BATCH]) {
+        let mut faults = [Fault::Tiny; BATCH];
+        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
+            if wrong >> index & 1 != 0 {
+                match self.check(packet) {
+                    Ok(()) => wrong &= !(1 << index),
+                    Err(fault) => faults[index] = fault,
+                }
+            }
+        }
+        (wrong, faults)
+    }
+
     /// Whether the packet is of the usual kind, with nothing to object to or to cut off; it is marked then. The rest is left to
     /// `check`.
     #[inline(always)]
@@ -176,7 +231,7 @@ impl CheckIpHeader {
             && total >= 20
             && packet.segment_count() == 1
             && (!self.checksum || checksum::verify_header(header))
-            && !contains(&self.bad_sources, source);
+            && !contains(&self.addresses.bad_sources, source);
         if good {
             mark(packet, self.offset, 20, destination);
         }
@@ -203,7 +258,9 @@ impl CheckIpHeader {
         if self.checksum && !checksum::verify(whole) {
             return Err(Fault::Checksum);
         }
-        if contains(&self.bad_sources, source) && !contains(&self.good_destinations, destination) {
+        if contains(&self.addresses.bad_sources, source)
+            && !contains(&self.addresses.good_destinations, destination)
+        {
             return Err(Fault::Source);
         }
         if length > total {
@@ -212,7 +269,9 @@ impl CheckIpHeader {
         mark(packet, self.offset, header_length, destination);
         Ok(())
     }
+}
 
+impl CheckIpHeader {
     #[cold]
     fn reject(&mut self, packet: Packet, fault: Fault, cx: &mut Context<'_>) {
         let (what, reason) = FAULTS[fault as usize];
@@ -264,23 +323,9 @@ impl Element for CheckIpHeader {
     }
 
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {
-        let mut wrong = 0u64;
-        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            wrong |= u64::from(!self.passes(packet)) << index;
+        if let Some((wrong, faults)) = self.check.wrong(batch) {
+            batch.take(wrong, |index, packet| self.reject(packet, faults[index], cx));
         }
-        if wrong == 0 {
-            return;
-        }
-        let mut faults = [Fault::Tiny; BATCH];
-        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            if wrong >> index & 1 != 0 {
-                match self.check(packet) {
-                    Ok(()) => wrong &= !(1 << index),
-                    Err(fault) => faults[index] = fault,
-                }
-            }
-        }
-        batch.take(wrong, |index, packet| self.reject(packet, faults[index], cx));
     }
 
     fn handlers(&self) -> Vec<Handler> {

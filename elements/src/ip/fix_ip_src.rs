@@ -30,8 +30,8 @@ pub const CLASS: Class = Class {
 };
 
 /// Fixes source addresses.
-struct FixIpSrc {
-    address: Ipv4Addr,
+pub(super) struct FixIpSrc {
+    pub address: Ipv4Addr,
 }
 
 fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>, Refused> {
@@ -41,6 +41,16 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
 }
 
 impl FixIpSrc {
+    /// Gives the packets of a batch that ask for it the source address.
+    #[inline(always)]
+    pub fn fix_all(&self, batch: &mut Batch) {
+        for packet in batch.packets_mut() {
+            if packet.annotations().bytes[offset::FIX_IP_SRC] != 0 {
+                self.fix(packet);
+            }
+        }
+    }
+
     #[cold]
     fn fix(&self, packet: &mut Packet) {
         if packet.network_offset().is_none() {
@@ -63,10 +73,6 @@ impl Element for FixIpSrc {
     }
 
     fn act(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
-        for packet in batch.packets_mut() {
-            if packet.annotations().bytes[offset::FIX_IP_SRC] != 0 {
-                self.fix(packet);
-            }
-        }
+        self.fix_all(batch);
     }
 }

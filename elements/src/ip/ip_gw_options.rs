@@ -21,8 +21,7 @@
 use std::net::Ipv4Addr;
 
 use graph::arguments::{Arguments, Refused, offset};
-use graph::{BATCH, Batch, Class, Context, Element, Handler, HandlerError, Setup};
-use port::Packet;
+use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
 use wire::{Reason, ipv4};
 
 /// See [`IpGwOptions`].
@@ -35,21 +34,24 @@ pub const CLASS: Class = Class {
     make,
 };
 
-/// Fills in options.
+/// Fills in options, and counts the packets that have wrong ones.
 struct IpGwOptions {
+    options: Options,
+    drops: u32,
+}
+
+/// What is filled into options.
+pub(super) struct Options {
     address: Ipv4Addr,
     /// All of this router's, `address` among them.
     addresses: Vec<Ipv4Addr>,
-    drops: u32,
 }
 
 fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>, Refused> {
     let address = args.mandatory("MYADDR");
-    let mut addresses = args.optional::<Vec<Ipv4Addr>>("OTHERADDRS").unwrap_or_default();
+    let others = args.optional::<Vec<Ipv4Addr>>("OTHERADDRS").unwrap_or_default();
     args.finish()?;
-    let address = address.ok_or(Refused)?;
-    addresses.push(address);
-    Ok(Box::new(IpGwOptions { address, addresses, drops: 0 }))
+    Ok(Box::new(IpGwOptions { options: Options::new(address.ok_or(Refused)?, others), drops: 0 }))
 }
 
 /// What timestamp options ask for, in their flags.
@@ -57,7 +59,37 @@ const TIMES: u8 = 0;
 const ADDRESSES_AND_TIMES: u8 = 1;
 const TIMES_OF_ADDRESSES: u8 = 3;
 
-impl IpGwOptions {
+impl Options {
+    /// The address of the interface, and others of this router.
+    pub fn new(address: Ipv4Addr, others: Vec<Ipv4Addr>) -> Options {
+        Options { address, addresses: others.into_iter().chain([address]).collect() }
+    }
+
+    /// Fills in the options of a batch. Returns the bits of the packets that have wrong ones; the place of the mistake is in
+    /// their annotation `ICMP_PARAMPROB`.
+    #[inline(always)]
+    pub fn fill_in_all(&self, batch: &mut Batch, cx: &mut Context<'_>) -> u64 {
+        let mut which = 0u64;
+        for (index, packet) in batch.packets().iter().enumerate() {
+            which |= u64::from(packet.network().first().is_some_and(|first| first & 15 > 5)) << index;
+        }
+        if which == 0 { 0 } else { self.fill_in_some(batch, which, cx.wall()) }
+    }
+
+    #[cold]
+    fn fill_in_some(&self, batch: &mut Batch, which: u64, wall: i64) -> u64 {
+        let mut wrong = 0u64;
+        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
+            if which >> index & 1 != 0
+                && let Err(place) = self.fill_in(packet.network_mut(), wall)
+            {
+                packet.set_annotation_byte(offset::ICMP_PARAMPROB, place);
+                wrong |= 1 << index;
+            }
+        }
+        wrong
+    }
+
     /// Fills in the options of a header. An error is the place of the mistake in the header.
     fn fill_in(&self, network: &mut [u8], wall: i64) -> Result<(), u8> {
         let length = network.first().map_or(0, |first| usize::from(first & 15) * 4);
@@ -125,31 +157,6 @@ impl IpGwOptions {
         }
         Ok(())
     }
-
-    #[cold]
-    fn reject(&mut self, mut packet: Packet, wrong: u8, cx: &mut Context<'_>) {
-        self.drops = self.drops.wrapping_add(1);
-        packet.set_annotation_byte(offset::ICMP_PARAMPROB, wrong);
-        if cx.has_output(1) {
-            cx.emit(1, packet);
-        } else {
-            cx.drop(packet, Reason::Malformed);
-        }
-    }
-
-    #[cold]
-    fn fill_in_all(&mut self, batch: &mut Batch, which: u64, cx: &mut Context<'_>) {
-        let (wall, mut places, mut wrong) = (cx.wall(), [0; BATCH], 0u64);
-        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            if which >> index & 1 != 0
-                && let Err(place) = self.fill_in(packet.network_mut(), wall)
-            {
-                places[index] = place;
-                wrong |= 1 << index;
-            }
-        }
-        batch.take(wrong, |index, packet| self.reject(packet, places[index], cx));
-    }
 }
 
 /// Where the pointer of an option points, from the option's begin; an error when that is less than `least`.
@@ -164,12 +171,15 @@ impl Element for IpGwOptions {
     }
 
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {
-        let mut which = 0u64;
-        for (index, packet) in batch.packets().iter().enumerate() {
-            which |= u64::from(packet.network().first().is_some_and(|first| first & 15 > 5)) << index;
+        let wrong = self.options.fill_in_all(batch, cx);
+        if wrong == 0 {
+            return;
         }
-        if which != 0 {
-            self.fill_in_all(batch, which, cx);
+        self.drops = self.drops.wrapping_add(wrong.count_ones());
+        if cx.has_output(1) {
+            cx.emit_some(1, batch, wrong);
+        } else {
+            batch.take(wrong, |_, packet| cx.drop(packet, Reason::Malformed));
         }
     }
 
@@ -208,9 +218,9 @@ mod tests {
             }
             let before = bytes.clone();
             let address = [10, 0, 0, 1].into();
-            let element = IpGwOptions { address, addresses: vec![address], drops: 0 };
+            let options = Options::new(address, Vec::new());
             let length = usize::from(words) * 4;
-            match element.fill_in(&mut bytes, 1_000_000_000_000_000_000) {
+            match options.fill_in(&mut bytes, 1_000_000_000_000_000_000) {
                 Ok(()) if bytes != before => prop_assert!(checksum::verify(&bytes[..length])),
                 Ok(()) => {}
                 Err(place) => prop_assert!((20..=length + 1).contains(&usize::from(place))),

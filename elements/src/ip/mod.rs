@@ -8,8 +8,10 @@ mod get_ip_address;
 mod ip_encap;
 mod ip_fragmenter;
 mod ip_gw_options;
+mod ip_input_combo;
 mod ip_lookup;
 mod ip_mirror;
+mod ip_output_combo;
 mod ip_print;
 mod ip_reassembler;
 mod mark_ip_header;
@@ -37,6 +39,7 @@ pub const CLASSES: &[&Class] = &[
     &ip_encap::CLASS,
     &ip_fragmenter::CLASS,
     &ip_gw_options::CLASS,
+    &ip_input_combo::CLASS,
     &ip_lookup::CLASSES[0],
     &ip_lookup::CLASSES[1],
     &ip_lookup::CLASSES[2],
@@ -45,6 +48,7 @@ pub const CLASSES: &[&Class] = &[
     &ip_lookup::CLASSES[5],
     &ip_lookup::CLASSES[6],
     &ip_mirror::CLASS,
+    &ip_output_combo::CLASS,
     &ip_print::CLASS,
     &ip_reassembler::CLASS,
     &mark_ip_header::CLASS,

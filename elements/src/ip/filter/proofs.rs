@@ -117,7 +117,7 @@ fn mistakes_are_said_in_clicks_words() {
         ("0 src src host 1.2.3.4", "'src' or 'dst' specified twice"),
         ("0 src host > 1.2.3.4", "'src ip host': operator not supported"),
         ("0 icmp port 5", "'port': bad protocol 1"),
-        ("0 udp opt syn", "transport protocol specified twice"),
+        ("0 udp opt syn", "'tcp opt udp syn' is meaningless; try 'tcp opt udp syn'"),
         ("0 ip ttl > 255", "relation '> 255' is always false (range 0-255)"),
         ("0 src tcp", "'src proto': 'src' or 'dst' ignored"),
         ("0 port & 0 5", "zero mask ignored"),

@@ -22,6 +22,22 @@ fn every_element_has_a_page_in_the_form() {
 }
 
 #[test]
+fn groups_are_the_folders() {
+    let mut seen = BTreeSet::new();
+    for folder in CLASSES {
+        let pages = folder.iter().filter_map(|class| Page::parse(class.source, class.name).ok());
+        let groups: BTreeSet<String> = pages.map(|page| page.group).collect();
+        assert_eq!(groups.len(), 1, "groups of one folder");
+        let group = groups.into_iter().next().unwrap();
+        assert!(
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(&group).is_dir(),
+            "{group}"
+        );
+        assert!(seen.insert(group), "two folders are one group");
+    }
+}
+
+#[test]
 fn links_lead_to_elements() {
     let names: BTreeSet<&str> = classes().map(|class| class.name).collect();
     let pages = classes().filter_map(|class| Page::parse(class.source, class.name).ok());

@@ -20,7 +20,7 @@
 //! - `count_call` (read, write): the count of COUNT_CALL; writing sets count and handler
 //! - `byte_count_call` (write): sets BYTE_COUNT_CALL
 //!
-//! See also: [AverageCounter], [AggregateCounter]
+//! See also: [AverageCounter]
 
 use graph::arguments::{Arguments, Refused};
 use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};

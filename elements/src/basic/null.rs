@@ -14,6 +14,8 @@
 //! Usage: `PushNull()`
 //! Ports: 1 input, 1 output; push
 //!
+//! Makes what is behind and in front of it push, where both could be either.
+//!
 //! See also: [Null], [PullNull]
 //!
 //! # PullNull: passes packets on as they are, pulled.
@@ -22,69 +24,87 @@
 //! Usage: `PullNull()`
 //! Ports: 1 input, 1 output; pull
 //!
+//! Makes what is behind and in front of it pull, where both could be either.
+//!
 //! See also: [Null], [PushNull]
 //!
-//! # Null1: passes packets on as they are, as [Null].
+//! # Null1: passes packets on as they are, as Null.
 //!
 //! Group: basic
 //! Usage: `Null1()`
 //! Ports: 1 input, 1 output; agnostic
 //!
+//! A [Null] of another name, which tells it apart from the others in what is counted by class.
+//!
 //! See also: [Null]
 //!
-//! # Null2: passes packets on as they are, as [Null].
+//! # Null2: passes packets on as they are, as Null.
 //!
 //! Group: basic
 //! Usage: `Null2()`
 //! Ports: 1 input, 1 output; agnostic
 //!
+//! A [Null] of another name, which tells it apart from the others in what is counted by class.
+//!
 //! See also: [Null]
 //!
-//! # Null3: passes packets on as they are, as [Null].
+//! # Null3: passes packets on as they are, as Null.
 //!
 //! Group: basic
 //! Usage: `Null3()`
 //! Ports: 1 input, 1 output; agnostic
 //!
+//! A [Null] of another name, which tells it apart from the others in what is counted by class.
+//!
 //! See also: [Null]
 //!
-//! # Null4: passes packets on as they are, as [Null].
+//! # Null4: passes packets on as they are, as Null.
 //!
 //! Group: basic
 //! Usage: `Null4()`
 //! Ports: 1 input, 1 output; agnostic
 //!
+//! A [Null] of another name, which tells it apart from the others in what is counted by class.
+//!
 //! See also: [Null]
 //!
-//! # Null5: passes packets on as they are, as [Null].
+//! # Null5: passes packets on as they are, as Null.
 //!
 //! Group: basic
 //! Usage: `Null5()`
 //! Ports: 1 input, 1 output; agnostic
 //!
+//! A [Null] of another name, which tells it apart from the others in what is counted by class.
+//!
 //! See also: [Null]
 //!
-//! # Null6: passes packets on as they are, as [Null].
+//! # Null6: passes packets on as they are, as Null.
 //!
 //! Group: basic
 //! Usage: `Null6()`
 //! Ports: 1 input, 1 output; agnostic
 //!
+//! A [Null] of another name, which tells it apart from the others in what is counted by class.
+//!
 //! See also: [Null]
 //!
-//! # Null7: passes packets on as they are, as [Null].
+//! # Null7: passes packets on as they are, as Null.
 //!
 //! Group: basic
 //! Usage: `Null7()`
 //! Ports: 1 input, 1 output; agnostic
 //!
+//! A [Null] of another name, which tells it apart from the others in what is counted by class.
+//!
 //! See also: [Null]
 //!
-//! # Null8: passes packets on as they are, as [Null].
+//! # Null8: passes packets on as they are, as Null.
 //!
 //! Group: basic
 //! Usage: `Null8()`
 //! Ports: 1 input, 1 output; agnostic
+//!
+//! A [Null] of another name, which tells it apart from the others in what is counted by class.
 //!
 //! See also: [Null]
 

@@ -6,7 +6,7 @@
 //!
 //! Every output is as likely as the others.
 //!
-//! See also: [RoundRobinSwitch], [HashSwitch], [RandomSample]
+//! See also: [RoundRobinSwitch], [HashSwitch]
 
 use graph::arguments::{Arguments, Refused};
 use graph::{Batch, Class, Context, Element, Setup};

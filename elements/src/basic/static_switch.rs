@@ -4,6 +4,9 @@
 //! Usage: `StaticSwitch(OUTPUT)`
 //! Ports: 1 input, any number of outputs; push
 //!
+//! A [Switch] that stays as it is configured: what leaves by which way is decided when the configuration is written, usually
+//! by a variable.
+//!
 //! - `OUTPUT` (integer): the output. A negative number, or one that is no output: packets are dropped
 //!
 //! See also: [Switch], [StaticPullSwitch]
@@ -13,6 +16,8 @@
 //! Group: basic
 //! Usage: `StaticPullSwitch(INPUT)`
 //! Ports: any number of inputs, 1 output; pull
+//!
+//! A [PullSwitch] that stays as it is configured. The other inputs are never pulled from.
 //!
 //! - `INPUT` (integer): the input. A negative number, or one that is no input: there are no packets
 //!

@@ -4,6 +4,8 @@
 //! Usage: `Truncate(LENGTH [, EXTRA_LENGTH])`
 //! Ports: 1 input, 1 output; agnostic
 //!
+//! Packets that are longer lose their ends; shorter ones pass as they are.
+//!
 //! - `LENGTH` (integer): so many bytes stay
 //! - `EXTRA_LENGTH` (boolean): whether to add what is cut off to the annotation `EXTRA_LENGTH`, so that [Pad] and dumps
 //!   know how long the packet was; true if not given

@@ -2,7 +2,7 @@
 //!
 //! # DelayShaper: delays packets that are pulled through it.
 //!
-//! Group: shaping
+//! Group: queues
 //! Usage: `DelayShaper(DELAY)`
 //! Ports: 1 input, 1 output; pull
 //!
@@ -19,7 +19,7 @@
 //!
 //! # DelayUnqueue: pulls packets, and pushes them after a delay.
 //!
-//! Group: shaping
+//! Group: queues
 //! Usage: `DelayUnqueue(DELAY)`
 //! Ports: 1 input, 1 output; pull in, push out
 //!

@@ -1,6 +1,6 @@
 //! DRRSched: pulls from its inputs in turn, as many bytes from each.
 //!
-//! Group: scheduling
+//! Group: queues
 //! Usage: `DRRSched([QUANTUM])`
 //! Ports: any number of inputs, 1 output; pull
 //!

@@ -1,6 +1,6 @@
 //! LinkUnqueue: pulls packets, and pushes them as if they had crossed a link.
 //!
-//! Group: shaping
+//! Group: queues
 //! Usage: `LinkUnqueue(LATENCY, BANDWIDTH)`
 //! Ports: 1 input, 1 output; pull in, push out
 //!

@@ -2,7 +2,7 @@
 //!
 //! # Meter: chooses an output by the present rate of packets.
 //!
-//! Group: classification
+//! Group: queues
 //! Usage: `Meter(RATE1 [, RATE2, ...])`
 //! Ports: 1 input, at least 2 outputs; push
 //!
@@ -19,7 +19,7 @@
 //!
 //! # BandwidthMeter: chooses an output by the present bandwidth.
 //!
-//! Group: classification
+//! Group: queues
 //! Usage: `BandwidthMeter(RATE1 [, RATE2, ...])`
 //! Ports: 1 input, at least 2 outputs; push
 //!

@@ -1,6 +1,6 @@
 //! PrioSched: pulls from the first input that has a packet.
 //!
-//! Group: scheduling
+//! Group: queues
 //! Usage: `PrioSched`
 //! Ports: any number of inputs, 1 output; pull
 //!

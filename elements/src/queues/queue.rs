@@ -6,7 +6,7 @@
 //!
 //! # Queue: stores packets in a FIFO queue.
 //!
-//! Group: storage
+//! Group: queues
 //! Usage: `Queue([CAPACITY])`
 //! Ports: 1 input, 1-2 outputs; push in, pull out, the second output push
 //!
@@ -31,7 +31,7 @@
 //!
 //! # FullNoteQueue: another name for a Queue.
 //!
-//! Group: storage
+//! Group: queues
 //! Usage: `FullNoteQueue([CAPACITY])`
 //! Ports: 1 input, 1-2 outputs; push in, pull out, the second output push
 //!
@@ -41,7 +41,7 @@
 //!
 //! # QuickNoteQueue: a Queue that is quick to say that it is empty.
 //!
-//! Group: storage
+//! Group: queues
 //! Usage: `QuickNoteQueue([CAPACITY])`
 //! Ports: 1 input, 1-2 outputs; push in, pull out, the second output push
 //!
@@ -51,7 +51,7 @@
 //!
 //! # ThreadSafeQueue: a Queue for several threads.
 //!
-//! Group: storage
+//! Group: queues
 //! Usage: `ThreadSafeQueue([CAPACITY])`
 //! Ports: 1 input, 1-2 outputs; push in, pull out, the second output push
 //!
@@ -61,7 +61,7 @@
 //!
 //! # NotifierQueue: a queue that does not tell sources when it is full.
 //!
-//! Group: storage
+//! Group: queues
 //! Usage: `NotifierQueue([CAPACITY])`
 //! Ports: 1 input, 1-2 outputs; push in, pull out, the second output push
 //!
@@ -71,7 +71,7 @@
 //!
 //! # SimpleQueue: a queue that tells nobody anything.
 //!
-//! Group: storage
+//! Group: queues
 //! Usage: `SimpleQueue([CAPACITY])`
 //! Ports: 1 input, 1-2 outputs; push in, pull out, the second output push
 //!
@@ -81,7 +81,7 @@
 //!
 //! # FrontDropQueue: a queue that drops the oldest packet when it is full.
 //!
-//! Group: storage
+//! Group: queues
 //! Usage: `FrontDropQueue([CAPACITY])`
 //! Ports: 1 input, 1-2 outputs; push in, pull out, the second output push
 //!
@@ -92,7 +92,7 @@
 //!
 //! # MixedQueue: a queue with an input to the back and one to the front.
 //!
-//! Group: storage
+//! Group: queues
 //! Usage: `MixedQueue([CAPACITY])`
 //! Ports: 2 inputs, 1-2 outputs; push in, pull out, the second output push
 //!

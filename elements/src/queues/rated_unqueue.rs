@@ -2,7 +2,7 @@
 //!
 //! # RatedUnqueue: pulls packets at a limited rate and pushes them.
 //!
-//! Group: shaping
+//! Group: queues
 //! Usage: `RatedUnqueue(RATE [, BURST_DURATION, BURST_SIZE])`
 //! Ports: 1 input, 1 output; pull in, push out
 //!
@@ -23,7 +23,7 @@
 //!
 //! # BandwidthRatedUnqueue: pulls packets at a limited bandwidth and pushes them.
 //!
-//! Group: shaping
+//! Group: queues
 //! Usage: `BandwidthRatedUnqueue(RATE [, BURST_DURATION, BURST_BYTES])`
 //! Ports: 1 input, 1 output; pull in, push out
 //!

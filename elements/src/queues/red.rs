@@ -1,6 +1,6 @@
 //! RED: drops packets at random before a queue is full.
 //!
-//! Group: aqm
+//! Group: queues
 //! Usage: `RED(MIN_THRESH, MAX_THRESH, MAX_P [, QUEUES, STABILITY, GENTLE])`
 //! Ports: 1 input, 1-2 outputs; agnostic, the second output push
 //!

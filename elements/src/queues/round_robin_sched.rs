@@ -1,6 +1,6 @@
 //! RoundRobinSched: pulls from its inputs in turn.
 //!
-//! Group: scheduling
+//! Group: queues
 //! Usage: `RoundRobinSched`
 //! Ports: any number of inputs, 1 output; pull
 //!

@@ -2,7 +2,7 @@
 //!
 //! # Shaper: limits how many packets a second can be pulled.
 //!
-//! Group: shaping
+//! Group: queues
 //! Usage: `Shaper(RATE)`
 //! Ports: 1 input, 1-2 outputs; pull
 //!
@@ -20,7 +20,7 @@
 //!
 //! # BandwidthShaper: limits how many bytes a second can be pulled.
 //!
-//! Group: shaping
+//! Group: queues
 //! Usage: `BandwidthShaper(RATE)`
 //! Ports: 1 input, 1 output; pull
 //!

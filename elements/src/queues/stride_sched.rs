@@ -2,7 +2,7 @@
 //!
 //! # StrideSched: pulls from its inputs in proportion to their tickets.
 //!
-//! Group: scheduling
+//! Group: queues
 //! Usage: `StrideSched(TICKETS0, ..., TICKETSN)`
 //! Ports: any number of inputs, 1 output; pull
 //!
@@ -19,7 +19,7 @@
 //!
 //! # StrideSwitch: pushes to its outputs in proportion to their tickets.
 //!
-//! Group: classification
+//! Group: queues
 //! Usage: `StrideSwitch(TICKETS0, ..., TICKETSN)`
 //! Ports: 1 input, any number of outputs; push
 //!

@@ -1,6 +1,6 @@
 //! Unqueue: pulls packets and pushes them.
 //!
-//! Group: scheduling
+//! Group: queues
 //! Usage: `Unqueue([BURST, ACTIVE, LIMIT])`
 //! Ports: 1 input, 1 output; pull in, push out
 //!

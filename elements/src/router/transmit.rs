@@ -1,10 +1,13 @@
-//! Transmit: to the output port
+//! Transmit: sends packets by their output port.
 //!
 //! Group: router
 //! Usage: `Transmit`
-//! Ports: 1 input; push
+//! Ports: 1 input, no outputs; push
 //!
+//! Expects whole frames whose output port is set, as [Rewrite] leaves them. Packets for a port that this worker cannot
+//! transmit by are dropped, and counted as `port_down`.
 //!
+//! See also: [Rewrite], [Punt]
 
 use graph::{Batch, Class, Context, Element};
 

@@ -22,7 +22,7 @@
 //! - `reset` (write): sets the count to zero, so that it makes LIMIT packets again
 //! - `length` (read, write): LENGTH
 //!
-//! See also: [InfiniteSource], [RandomError]
+//! See also: [InfiniteSource]
 
 use graph::arguments::{Arguments, Refused};
 use graph::{Class, Element, Setup};

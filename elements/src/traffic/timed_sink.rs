@@ -4,6 +4,8 @@
 //! Usage: `TimedSink([INTERVAL])`
 //! Ports: 1 input, no outputs; pull
 //!
+//! Where there is nothing to pull when the time has come, it tries again after the next interval.
+//!
 //! - `INTERVAL` (time): seconds between two packets; 0.5 if not given
 //!
 //! Handlers:

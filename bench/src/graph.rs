@@ -22,7 +22,7 @@ use port::Packet;
 use wire::Mac;
 
 /// Packets that go round: more than a batch, few enough to stay in the cache, as a port's ring does.
-const PACKETS: usize = 256;
+const PACKETS: usize = 2 * BATCH;
 /// Destinations, in random order.
 const DESTINATIONS: usize = 65_536;
 /// Batches in a sample.

@@ -130,7 +130,8 @@ impl Graph {
 
     /// The parts, for whoever calls elements without a graph.
     pub(crate) fn into_parts(self) -> (Machine, Wiring) {
-        let wiring = Arc::try_unwrap(self.wiring).unwrap_or_else(|_| unreachable!("a graph's wiring has one owner"));
+        let wiring =
+            Arc::try_unwrap(self.wiring).unwrap_or_else(|_| unreachable!("a graph's wiring has one owner"));
         (self.machine, wiring)
     }
 

@@ -49,10 +49,10 @@ mod threads;
 
 pub use batch::{BATCH, Batch};
 pub use bench::{Direct, null_chain};
+pub use builder::{GraphBuilder, GraphError, NodeId};
 pub use calls::About;
 pub use class::{Class, Environment, Registry, Setup};
 pub use clock::Clock;
-pub use builder::{GraphBuilder, GraphError, NodeId};
 pub use context::Context;
 pub use counters::{GraphCounters, NodeCounters};
 pub use description::{Description, Edge, Flow, Node};

@@ -1,6 +1,7 @@
 //! What elements tell each other about a packet beyond the handle: Click's annotations.
 //!
-//! 48 bytes that elements use by offset, as Click lays them out (`PAINT` is in the handle, where it is cheapest), a
+//! 48 bytes that elements use by offset, as Click lays them out (`DST_IP` and `PAINT` are in the handle, where they are
+//! cheapest), a
 //! timestamp, where the link and transport headers begin, and to whom the frame was addressed. They fill one cache
 //! line at the front of the packet's chunk, which is touched only by packets that have been annotated.
 
@@ -33,7 +34,7 @@ pub enum PacketType {
 #[repr(C, align(64))]
 pub struct Annotations {
     /// By offset, as Click's packet_anno.hh has them.
-    pub bytes: [u8; ANNOTATION_BYTES],
+    pub(crate) bytes: [u8; ANNOTATION_BYTES],
     /// When it was received or made: nanoseconds since 1970; 0: not known.
     pub timestamp: i64,
     /// Where in the chunk the link header begins; 0: not known.
@@ -56,21 +57,15 @@ impl Annotations {
         kind: PacketType::Host,
     };
 
-    /// The byte at `offset`; 0 outside.
-    #[inline]
-    pub fn byte(&self, offset: usize) -> u8 {
-        self.bytes.get(offset).copied().unwrap_or_default()
-    }
-
     /// The `N` bytes at `offset`; zeros when they are not all inside.
     #[inline]
-    pub fn array<const N: usize>(&self, offset: usize) -> [u8; N] {
+    pub(crate) fn array<const N: usize>(&self, offset: usize) -> [u8; N] {
         self.bytes.get(offset..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
     }
 
     /// Sets the bytes at `offset`; nothing when they are not all inside.
     #[inline]
-    pub fn set<const N: usize>(&mut self, offset: usize, bytes: [u8; N]) {
+    pub(crate) fn set<const N: usize>(&mut self, offset: usize, bytes: [u8; N]) {
         if let Some(place) = self.bytes.get_mut(offset..).and_then(<[u8]>::first_chunk_mut) {
             *place = bytes;
         }
@@ -78,67 +73,152 @@ impl Annotations {
 }
 
 impl crate::Packet {
-    /// Bytes from the front to the transport header, negative when the front is behind it; `None` while nobody has said.
+    /// Where in the chunk the transport header begins: where it was said to, else behind the network header, if that is
+    /// known and there. 0: not known.
+    #[inline]
+    fn transport_place(&self) -> u16 {
+        let said = self.annotations().transport;
+        if said != 0 {
+            return said;
+        }
+        let header = match self.network().first() {
+            Some(first) if first >> 4 == 4 => u16::from(first & 15) * 4,
+            Some(first) if first >> 4 == 6 => 40,
+            _ => return 0,
+        };
+        let offset = self.network_offset().map(|network| network + header as isize);
+        offset.and_then(|offset| self.place_of(offset)).unwrap_or_default()
+    }
+
+    /// Bytes from the front to the transport header, negative when the front is behind it; `None` while nobody has said where
+    /// it is or where the network header is.
     #[inline]
     pub fn transport_offset(&self) -> Option<isize> {
-        self.offset_of(self.annotations().transport)
+        self.offset_of(self.transport_place())
+    }
+
+    /// Says that an IP header begins `offset` bytes behind the front, and the transport header behind it. False, and nothing
+    /// done, when that is outside the chunk.
+    #[inline(always)]
+    pub fn mark_ip(&mut self, offset: isize) -> bool {
+        if self.is_annotated() {
+            self.annotations_mut().transport = 0;
+        }
+        self.set_network(offset)
     }
 
     /// Says that the transport header begins `offset` bytes behind the front; `None`, or outside the chunk: not known.
     #[inline]
     pub fn set_transport(&mut self, offset: Option<isize>) {
         let place = offset.and_then(|offset| self.place_of(offset)).unwrap_or_default();
-        self.annotations_mut().transport = place;
+        // Where it is anyhow need not be written down.
+        if place != self.transport_place() {
+            self.annotations_mut().transport = place;
+        }
     }
 
     /// The bytes of the first segment from the transport header on; none while nobody has said where that is.
     #[inline]
     pub fn transport(&self) -> &[u8] {
-        self.bytes_from(self.annotations().transport)
+        self.bytes_from(self.transport_place())
     }
 
     /// The bytes of the first segment from the transport header on, to change.
     #[inline]
     pub fn transport_mut(&mut self) -> &mut [u8] {
-        self.bytes_from_mut(self.annotations().transport)
+        self.bytes_from_mut(self.transport_place())
+    }
+
+    /// Where in the chunk the link header begins: where it was said to, else at the front, if the network header is known to
+    /// come later. 0: not known.
+    #[inline]
+    fn link_place(&self) -> u16 {
+        match self.annotations().link {
+            0 if self.l3() > 0 => self.place_of(0).unwrap_or_default(),
+            said => said,
+        }
     }
 
     /// Bytes from the front to the link header, negative when the front is behind it; `None` while nobody has said.
     #[inline]
     pub fn link_offset(&self) -> Option<isize> {
-        self.offset_of(self.annotations().link)
+        self.offset_of(self.link_place())
     }
 
     /// Says that the link header begins `offset` bytes behind the front; `None`, or outside the chunk: not known.
     #[inline]
     pub fn set_link(&mut self, offset: Option<isize>) {
         let place = offset.and_then(|offset| self.place_of(offset)).unwrap_or_default();
-        self.annotations_mut().link = place;
+        // Where it is anyhow need not be written down.
+        let known = !self.is_annotated() && offset == Some(0) && self.l3() > 0;
+        if !known && place != self.link_place() {
+            self.annotations_mut().link = place;
+        }
     }
 
     /// The bytes of the first segment from the link header on, wherever the front is; none while nobody has said.
     #[inline]
     pub fn link(&self) -> &[u8] {
-        self.bytes_from(self.annotations().link)
+        self.bytes_from(self.link_place())
     }
 
-    /// The notes by byte offset, with the paint, which is in the handle, at its place.
+    /// The `N` bytes of notes at `offset`, wherever they are kept; zeros when they are not all inside.
+    #[inline(always)]
+    pub fn annotation<const N: usize>(&self, offset: usize) -> [u8; N] {
+        if offset == DESTINATION && N == 4 {
+            let mut bytes = [0; N];
+            bytes.copy_from_slice(&self.destination);
+            return bytes;
+        }
+        let mut bytes = self.annotations().array(offset);
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            match offset + at {
+                place if place < self.destination.len() => *byte = self.destination[place],
+                PAINT => *byte = self.paint,
+                _ => {}
+            }
+        }
+        bytes
+    }
+
+    /// Sets the bytes of notes at `offset`, wherever they are kept; nothing when they are not all inside.
+    #[inline(always)]
+    pub fn set_annotation<const N: usize>(&mut self, offset: usize, bytes: [u8; N]) {
+        if offset + N > ANNOTATION_BYTES {
+            return;
+        }
+        let mut rest = false;
+        for (at, &byte) in bytes.iter().enumerate() {
+            match offset + at {
+                place if place < self.destination.len() => self.destination[place] = byte,
+                PAINT => self.paint = byte,
+                _ => rest = true,
+            }
+        }
+        if rest {
+            self.annotations_mut().set(offset, bytes);
+        }
+    }
+
+    /// The byte of notes at `offset`.
     #[inline]
     pub fn annotation_byte(&self, offset: usize) -> u8 {
-        if offset == PAINT { self.paint } else { self.annotations().byte(offset) }
+        if offset == PAINT { self.paint } else { self.annotation::<1>(offset)[0] }
     }
 
-    /// Sets a note by byte offset, with the paint, which is in the handle, at its place.
+    /// Sets the byte of notes at `offset`.
     #[inline]
     pub fn set_annotation_byte(&mut self, offset: usize, value: u8) {
         if offset == PAINT {
             self.paint = value;
         } else {
-            self.annotations_mut().set(offset, [value]);
+            self.set_annotation(offset, [value]);
         }
     }
 }
 
+/// Click's offset of the annotation that is [`Packet::destination`](crate::Packet::destination).
+pub const DESTINATION: usize = 0;
 /// Click's offset of the paint annotation.
 pub const PAINT: usize = 16;
 
@@ -181,12 +261,14 @@ mod tests {
         packet.set_annotation_byte(PAINT, 3);
         packet.set_annotation_byte(5, 7);
         packet.annotations_mut().timestamp = 9;
-        packet.annotations_mut().set(46, [1, 2, 3]);
+        packet.set_annotation(46, [1, 2, 3]);
         assert_eq!(
             (packet.annotation_byte(PAINT), packet.annotation_byte(5), packet.annotation_byte(46)),
             (3, 7, 0)
         );
-        assert_eq!(packet.annotations().array::<2>(5), [7, 0]);
+        assert_eq!(packet.annotation::<2>(5), [7, 0]);
+        packet.set_annotation(0, [1, 2, 3, 4, 5]);
+        assert_eq!((packet.destination, packet.annotation::<6>(0)), ([1, 2, 3, 4], [1, 2, 3, 4, 5, 7]));
         drop(packet);
         let packet = Packet::new(b"second").unwrap();
         assert_eq!(packet.annotations(), &Annotations::NONE);

@@ -30,7 +30,7 @@ pub mod traffic;
 mod wait;
 pub mod xsk;
 
-pub use annotations::{ANNOTATION_BYTES, Annotations, PAINT, PacketType};
+pub use annotations::{ANNOTATION_BYTES, Annotations, DESTINATION, PAINT, PacketType};
 pub use driver::{Attachment, Driver, DriverCounters, FlowMatch, Lane, Mode};
 pub use error::DriverError;
 pub use inject::Injector;

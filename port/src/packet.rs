@@ -75,8 +75,8 @@ pub struct Packet {
     pub next_hop: NextHopId,
     /// The path chosen among those of the next hop.
     pub adjacency: AdjacencyId,
-    /// The flow hash (`wire::flow_hash`), 0 until computed.
-    pub hash: u32,
+    /// Click's destination annotation: where the packet goes next, an IPv4 address; zeros while nobody has said.
+    pub destination: [u8; 4],
     /// Where in the chunk the network header begins; 0 while nobody has said.
     network: u16,
     /// Click's paint annotation, free for the graph's elements.
@@ -138,7 +138,7 @@ impl Packet {
             output: PortId(u16::MAX),
             next_hop: NextHopId(0),
             adjacency: AdjacencyId(0),
-            hash: 0,
+            destination: [0; 4],
             network: 0,
             paint: 0,
             tail: 0,
@@ -243,6 +243,12 @@ impl Packet {
     #[inline]
     pub fn tailroom(&self) -> usize {
         if self.more() != 0 { 0 } else { CHUNK - self.head as usize - self.len as usize }
+    }
+
+    /// Whether anything is noted about it beyond this handle.
+    #[inline(always)]
+    pub(crate) fn is_annotated(&self) -> bool {
+        self.tail & ANNOTATED != 0
     }
 
     /// What elements have noted about this packet; all zero while none has.
@@ -445,7 +451,7 @@ impl Packet {
         copy.output = self.output;
         copy.next_hop = self.next_hop;
         copy.adjacency = self.adjacency;
-        copy.hash = self.hash;
+        copy.destination = self.destination;
         copy.paint = self.paint;
         if let Some(offset) = self.network_offset() {
             copy.set_network(offset);

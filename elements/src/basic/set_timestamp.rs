@@ -48,11 +48,10 @@ impl Element for SetTimestamp {
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {
         let time = self.time.unwrap_or_else(|| cx.wall());
         for packet in batch.packets_mut() {
-            let annotations = packet.annotations_mut();
             if self.first {
-                annotations.set(offset::FIRST_TIMESTAMP, time.to_ne_bytes());
+                packet.set_annotation(offset::FIRST_TIMESTAMP, time.to_ne_bytes());
             } else {
-                annotations.timestamp = time;
+                packet.annotations_mut().timestamp = time;
             }
         }
     }

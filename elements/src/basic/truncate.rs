@@ -44,12 +44,12 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
 
 /// The annotation: so many bytes of the packet were cut off.
 pub(super) fn extra_length(packet: &Packet) -> u32 {
-    u32::from_ne_bytes(packet.annotations().array(offset::EXTRA_LENGTH))
+    u32::from_ne_bytes(packet.annotation(offset::EXTRA_LENGTH))
 }
 
 /// Sets the annotation.
 pub(super) fn set_extra_length(packet: &mut Packet, length: u32) {
-    packet.annotations_mut().set(offset::EXTRA_LENGTH, length.to_ne_bytes());
+    packet.set_annotation(offset::EXTRA_LENGTH, length.to_ne_bytes());
 }
 
 impl Element for Truncate {

@@ -248,9 +248,8 @@ impl ArpQuerier {
             target: destination(packet),
         };
         let mut frame = super::arp::frame(of, &request)?;
-        let (from, to) = (packet.annotations(), frame.annotations_mut());
-        to.timestamp = from.timestamp;
-        to.set(offset::VLAN_TCI, from.array::<2>(offset::VLAN_TCI));
+        frame.annotations_mut().timestamp = packet.annotations().timestamp;
+        frame.set_annotation(offset::VLAN_TCI, packet.annotation::<2>(offset::VLAN_TCI));
         Some(frame)
     }
 
@@ -280,7 +279,7 @@ impl ArpQuerier {
 
 #[inline(always)]
 fn destination(packet: &Packet) -> Ipv4Addr {
-    packet.annotations().array::<4>(offset::DST_IP).into()
+    packet.destination.into()
 }
 
 impl Shared {

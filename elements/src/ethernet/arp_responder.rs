@@ -136,8 +136,8 @@ impl ArpResponder {
         };
         let mut answer = super::arp::frame(request.sender_mac, &reply)?;
         answer.input = packet.input;
-        let vlan = packet.annotations().array::<2>(offset::VLAN_TCI);
-        answer.annotations_mut().set(offset::VLAN_TCI, vlan);
+        let vlan = packet.annotation::<2>(offset::VLAN_TCI);
+        answer.set_annotation(offset::VLAN_TCI, vlan);
         Some(answer)
     }
 }

@@ -89,10 +89,10 @@ pub(super) fn within(text: &str, least: i32, most: i32) -> Result<i32, String> {
 
 /// The TCI that a packet is annotated with.
 pub(super) fn annotation(packet: &Packet) -> u16 {
-    u16::from_be_bytes(packet.annotations().array(offset::VLAN_TCI))
+    u16::from_be_bytes(packet.annotation(offset::VLAN_TCI))
 }
 
 /// Annotates a packet with a TCI.
 pub(super) fn annotate(packet: &mut Packet, tci: u16) {
-    packet.annotations_mut().set(offset::VLAN_TCI, tci.to_be_bytes());
+    packet.set_annotation(offset::VLAN_TCI, tci.to_be_bytes());
 }

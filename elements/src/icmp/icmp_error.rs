@@ -153,7 +153,7 @@ impl IcmpError {
         match (self.icmp_type, self.code) {
             (icmp4::PARAMETER_PROBLEM, AT_POINTER) => icmp[4] = pointer,
             (icmp4::REDIRECT, _) => {
-                icmp[4..8].copy_from_slice(&packet.annotations().array::<4>(offset::DST_IP));
+                icmp[4..8].copy_from_slice(&packet.destination);
             }
             (icmp4::UNREACHABLE, unreachable::FRAGMENTATION_NEEDED) => {
                 icmp[6..8].copy_from_slice(&(self.path_mtu as u16).to_be_bytes());
@@ -167,9 +167,8 @@ impl IcmpError {
         answer.input = packet.input;
         answer.set_network(0);
         answer.set_transport(Some(header as isize));
-        let notes = answer.annotations_mut();
-        notes.timestamp = wall;
-        notes.set(offset::DST_IP, ip.source().octets());
+        answer.annotations_mut().timestamp = wall;
+        answer.destination = ip.source().octets();
         if self.fix {
             answer.set_annotation_byte(offset::FIX_IP_SRC, 1);
         }

@@ -14,7 +14,7 @@
 //!
 //! See also: [ICMPPingSource], [ICMPPingEncap], [ICMPError]
 
-use graph::arguments::{Arguments, Refused, offset};
+use graph::arguments::{Arguments, Refused};
 use graph::{Batch, Class, Context, Element, Setup};
 use port::Packet;
 use wire::{Reason, checksum, icmp4, ipv4, protocol};
@@ -56,9 +56,8 @@ fn answer(packet: &mut Packet, wall: i64) -> bool {
     let to = [ip[12 + 4], ip[13 + 4], ip[14 + 4], ip[15 + 4]];
     change(icmp, 2, 0, [icmp4::ECHO_REPLY, 0]);
     packet.paint = 0;
-    let notes = packet.annotations_mut();
-    notes.timestamp = wall;
-    notes.set(offset::DST_IP, to);
+    packet.annotations_mut().timestamp = wall;
+    packet.destination = to;
     true
 }
 

@@ -30,7 +30,7 @@
 
 use std::net::Ipv4Addr;
 
-use graph::arguments::{Arguments, Bytes, Refused, Seconds, offset, unparse};
+use graph::arguments::{Arguments, Bytes, Refused, Seconds, unparse};
 use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
 use port::Packet;
 use wire::{checksum, icmp4, ipv4, protocol};
@@ -190,9 +190,8 @@ impl IcmpPingSource {
         let mut packet = Packet::new(&bytes)?;
         packet.set_network(0);
         packet.set_transport(Some(ipv4::HEADER as isize));
-        let notes = packet.annotations_mut();
-        notes.timestamp = wall;
-        notes.set(offset::DST_IP, self.destination.octets());
+        packet.annotations_mut().timestamp = wall;
+        packet.destination = self.destination.octets();
         if let Some(sent) =
             self.replies.as_mut().and_then(|replies| replies.sent.get_mut(usize::from(number)))
         {

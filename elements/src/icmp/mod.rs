@@ -8,7 +8,7 @@ mod icmp_ping_responder;
 mod icmp_ping_source;
 
 use graph::Class;
-use graph::arguments::{Arguments, Kind, Scope, Word, offset};
+use graph::arguments::{Arguments, Kind, Scope, Word};
 use port::Packet;
 use wire::{checksum, icmp4, ipv4};
 
@@ -54,7 +54,7 @@ fn encapsulate(packet: &mut Packet, header: &ipv4::Repr, (icmp_type, code): (u8,
     }
     packet.set_network(0);
     packet.set_transport(Some(ipv4::HEADER as isize));
-    packet.annotations_mut().set(offset::DST_IP, header.destination.octets());
+    packet.destination = header.destination.octets();
     true
 }
 

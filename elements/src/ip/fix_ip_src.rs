@@ -45,7 +45,7 @@ impl FixIpSrc {
     #[inline(always)]
     pub fn fix_all(&self, batch: &mut Batch) {
         for packet in batch.packets_mut() {
-            if packet.annotations().bytes[offset::FIX_IP_SRC] != 0 {
+            if packet.annotation_byte(offset::FIX_IP_SRC) != 0 {
                 self.fix(packet);
             }
         }

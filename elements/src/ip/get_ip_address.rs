@@ -17,8 +17,6 @@
 use graph::arguments::{AnnoWord, Arguments, Blame, Refused, Word, offset};
 use graph::{Batch, Class, Context, Element, Setup};
 
-use super::set_annotation;
-
 /// See [`GetIpAddress`].
 pub const CLASS: Class = Class {
     name: "GetIPAddress",
@@ -75,7 +73,7 @@ impl Element for GetIpAddress {
                 From::Network(at) => (packet.network(), at),
             };
             if let Some(&address) = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>) {
-                set_annotation(packet, self.anno, address);
+                packet.set_annotation(self.anno, address);
             }
         }
     }

@@ -24,7 +24,7 @@
 use std::net::Ipv4Addr;
 
 use graph::arguments::{
-    Argument, Arguments, Blame, Keyword, Kind, Refused, Scope, offset, parse_error, parse_integer,
+    Argument, Arguments, Blame, Keyword, Kind, Refused, Scope, parse_error, parse_integer,
 };
 use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
 use port::Packet;
@@ -60,9 +60,9 @@ impl Destination {
     /// That of a packet, which is noted on it.
     pub(crate) fn of(self, packet: &mut Packet) -> Ipv4Addr {
         match self {
-            Destination::Annotation => Ipv4Addr::from(packet.annotations().array::<4>(offset::DST_IP)),
+            Destination::Annotation => Ipv4Addr::from(packet.destination),
             Destination::Address(address) => {
-                packet.annotations_mut().set(offset::DST_IP, address.octets());
+                packet.destination = address.octets();
                 address
             }
         }

@@ -130,7 +130,7 @@ impl IpFragmenter {
             append(&mut fragment, part).ok_or(Uncut::NoBuffer)?;
             (fragment.input, fragment.output) = (packet.input, packet.output);
             (fragment.next_hop, fragment.adjacency) = (packet.next_hop, packet.adjacency);
-            (fragment.hash, fragment.paint) = (packet.hash, packet.paint);
+            (fragment.destination, fragment.paint) = (packet.destination, packet.paint);
             *fragment.annotations_mut() = packet.annotations().clone();
             fragment.set_link(None);
             fragment.set_network(0);

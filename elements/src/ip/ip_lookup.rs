@@ -87,7 +87,7 @@
 
 use std::net::Ipv4Addr;
 
-use graph::arguments::{Argument, Arguments, Blame, Refused, offset};
+use graph::arguments::{Argument, Arguments, Blame, Refused};
 use graph::language::{first_word, uncomment};
 use graph::{BATCH, Batch, Class, Context, Element, Handler, HandlerError, Setup};
 use wire::Reason;
@@ -318,7 +318,7 @@ impl Element for IpLookup {
     fn push(&mut self, _: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         let count = batch.len().min(BATCH);
         for (address, packet) in self.addresses.iter_mut().zip(batch.packets()) {
-            *address = u32::from_be_bytes(packet.annotations().array(offset::DST_IP));
+            *address = u32::from_be_bytes(packet.destination);
         }
         self.table.lookup_batch(&self.addresses[..count], &mut self.numbers[..count]);
         let mut outputs = [0; BATCH];
@@ -326,7 +326,7 @@ impl Element for IpLookup {
         for (index, (packet, &number)) in batch.packets_mut().iter_mut().zip(&self.numbers).enumerate() {
             let hop = self.table.hop(number);
             if !hop.gateway.is_unspecified() {
-                packet.annotations_mut().set(offset::DST_IP, hop.gateway.octets());
+                packet.destination = hop.gateway.octets();
             }
             outputs[kept] = hop.output as u16;
             kept += usize::from(number != 0);

@@ -11,7 +11,7 @@
 //!
 //! See also: [EtherMirror], [ICMPPingResponder]
 
-use graph::arguments::{Arguments, Refused, offset};
+use graph::arguments::{Arguments, Refused};
 use graph::{Batch, Class, Context, Element, Setup};
 use port::Packet;
 use wire::{ipv4, protocol};
@@ -54,7 +54,7 @@ impl IpMirror {
         let (length, protocol) = (usize::from(header[0] & 15) * 4, header[9]);
         let first = u16::from_be_bytes([header[6], header[7]]) & ipv4::FRAGMENT_OFFSET == 0;
         if self.annotate {
-            packet.annotations_mut().set(offset::DST_IP, destination);
+            packet.destination = destination;
         }
         let transport = packet.network_mut().get_mut(length..).unwrap_or_default();
         if first && transport.len() >= 8 && matches!(protocol, protocol::TCP | protocol::UDP) {

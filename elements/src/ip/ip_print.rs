@@ -348,7 +348,7 @@ impl IpPrint {
         if self.timestamp {
             write!(line, "{}: ", unparse::timestamp(packet.annotations().timestamp))?;
         }
-        let aggregate = u32::from_ne_bytes(packet.annotations().array(offset::AGGREGATE));
+        let aggregate = u32::from_ne_bytes(packet.annotation(offset::AGGREGATE));
         match (self.aggregate, self.paint) {
             (true, true) => write!(line, "#{aggregate}.{}: ", packet.paint)?,
             (true, false) => write!(line, "#{aggregate}: ")?,

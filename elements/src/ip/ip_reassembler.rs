@@ -75,6 +75,7 @@ struct Unfinished {
     /// Where the link header is in it.
     link: Option<isize>,
     annotations: Annotations,
+    destination: [u8; 4],
     paint: u8,
     data: Data,
     /// The largest fragment, from its network header on.
@@ -130,6 +131,7 @@ impl Unfinished {
             network: 0,
             link: None,
             annotations,
+            destination: [0; 4],
             paint: 0,
             data,
             largest: 0,
@@ -149,7 +151,7 @@ impl Unfinished {
         self.front = [before, &network[..head.min(network.len())]].concat();
         self.link = packet.link_offset().filter(|at| *at >= 0);
         self.annotations = packet.annotations().clone();
-        self.paint = packet.paint;
+        (self.destination, self.paint) = (packet.destination, packet.paint);
     }
 
     fn memory(&self) -> usize {
@@ -169,11 +171,11 @@ impl Unfinished {
         self.front.append(&mut self.data.bytes);
         let mut packet = Packet::new(&self.front)?;
         packet.paint = self.paint;
-        let notes = packet.annotations_mut();
-        *notes = self.annotations;
-        notes.set(offset::IPREASSEMBLER, [0; 4]);
+        *packet.annotations_mut() = self.annotations;
+        packet.destination = self.destination;
+        packet.set_annotation(offset::IPREASSEMBLER, [0; 4]);
         if let Some(anno) = anno {
-            notes.set(anno, self.largest.to_ne_bytes());
+            packet.set_annotation(anno, self.largest.to_ne_bytes());
         }
         packet.set_link(self.link);
         packet.set_network(self.network as isize);

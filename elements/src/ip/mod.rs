@@ -23,7 +23,6 @@ mod strip_ip_header;
 mod traffic_class;
 
 use graph::Class;
-use port::Packet;
 
 pub(crate) use ip_encap::Destination;
 
@@ -60,15 +59,3 @@ pub const CLASSES: &[&Class] = &[
     &traffic_class::SET_IP_DSCP,
     &traffic_class::SET_IP_ECN,
 ];
-
-/// Sets the annotation of four bytes at `offset`; the paint is among them at some offsets, and has a place of its own.
-#[inline]
-fn set_annotation(packet: &mut Packet, offset: usize, value: [u8; 4]) {
-    if offset + 4 <= port::PAINT || offset > port::PAINT {
-        packet.annotations_mut().set(offset, value);
-    } else {
-        for (at, byte) in value.into_iter().enumerate() {
-            packet.set_annotation_byte(offset + at, byte);
-        }
-    }
-}

@@ -20,8 +20,6 @@ use std::net::Ipv4Addr;
 use graph::arguments::{AnnoWord, Arguments, Refused, offset};
 use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
 
-use super::set_annotation;
-
 /// See [`SetIpAddress`].
 pub const CLASS: Class = Class {
     name: "SetIPAddress",
@@ -52,7 +50,7 @@ impl Element for SetIpAddress {
 
     fn act(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
         for packet in batch.packets_mut() {
-            set_annotation(packet, self.anno, self.address.octets());
+            packet.set_annotation(self.anno, self.address.octets());
         }
     }
 

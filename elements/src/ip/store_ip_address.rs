@@ -17,7 +17,7 @@
 
 use std::net::Ipv4Addr;
 
-use graph::arguments::{Arguments, Blame, Refused, Word, offset, parse_integer};
+use graph::arguments::{Arguments, Blame, Refused, Word, parse_integer};
 use graph::{Batch, Class, Context, Element, Setup};
 use port::Packet;
 use wire::{checksum, protocol};
@@ -72,7 +72,7 @@ impl StoreIpAddress {
     fn store(&self, packet: &mut Packet) -> bool {
         let address = match self.address {
             Some(address) => address.octets(),
-            None => packet.annotations().array(offset::DST_IP),
+            None => packet.destination,
         };
         match self.to {
             To::Front(_) if self.address.is_none() && address == [0; 4] => true,

@@ -37,11 +37,11 @@ pub const CLASSES: &[&Class] = &[
 /// The destination that a packet is annotated with.
 #[inline(always)]
 fn destination(packet: &Packet) -> Ipv6Addr {
-    packet.annotations().array::<16>(offset::DST_IP6).into()
+    packet.annotation::<16>(offset::DST_IP6).into()
 }
 
 /// Annotates a packet with a destination.
 #[inline(always)]
 fn set_destination(packet: &mut Packet, address: Ipv6Addr) {
-    packet.annotations_mut().set(offset::DST_IP6, address.octets());
+    packet.set_annotation(offset::DST_IP6, address.octets());
 }

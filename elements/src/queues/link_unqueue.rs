@@ -75,7 +75,7 @@ impl LinkUnqueue {
 
     /// How long the link needs for the bytes of a packet, in nanoseconds.
     fn transmission(&self, packet: &Packet) -> i64 {
-        let extra = u32::from_ne_bytes(packet.annotations().array(offset::EXTRA_LENGTH));
+        let extra = u32::from_ne_bytes(packet.annotation(offset::EXTRA_LENGTH));
         let microseconds = (packet.total_len() as u64 + u64::from(extra)) * 10_000 / self.hundreds.max(1);
         i64::try_from(microseconds).unwrap_or(i64::MAX).saturating_mul(1000)
     }

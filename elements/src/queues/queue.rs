@@ -275,6 +275,10 @@ impl Element for Queue {
             // There is room, so none comes back.
             let _ = batch.push(packet);
         }
+        if self.packets.is_empty() {
+            // Begins again at the front of its memory, which is still in the cache, instead of walking through all of it.
+            self.packets.clear();
+        }
         if was_full && !batch.is_empty() {
             cx.room_again();
         }

@@ -71,8 +71,7 @@ impl Fragment4 {
             let mut fragment = Packet::new(fragment).ok_or(Reason::NoBuffer)?;
             (fragment.input, fragment.output) = (packet.input, packet.output);
             fragment.set_network(l3 as isize);
-            (fragment.next_hop, fragment.adjacency, fragment.hash) =
-                (packet.next_hop, packet.adjacency, packet.hash);
+            (fragment.next_hop, fragment.adjacency) = (packet.next_hop, packet.adjacency);
             fragment.paint = packet.paint;
             self.fragments.push(fragment);
             blank_uncopied(&mut header[ipv4::HEADER..head]);

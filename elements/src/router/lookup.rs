@@ -112,10 +112,8 @@ impl<F: Family> Lookup<F> {
         if hop.kind() != HopKind::Forward || !forwarding {
             return Err(not_forwarded(hop.kind(), forwarding));
         }
-        if hop.log2() != 0 {
-            packet.hash = flow_hash(packet.network());
-        }
-        packet.adjacency = self.view.select(hop, packet.hash);
+        let hash = if hop.log2() != 0 { flow_hash(packet.network()) } else { 0 };
+        packet.adjacency = self.view.select(hop, hash);
         self.leave_by(packet, packet.adjacency)
     }
 

@@ -149,7 +149,7 @@ impl FromDevice {
         }
         let left_out = (received.length - received.captured) as u32;
         if left_out != 0 {
-            annotations.set(offset::EXTRA_LENGTH, left_out.to_ne_bytes());
+            packet.set_annotation(offset::EXTRA_LENGTH, left_out.to_ne_bytes());
         }
         self.count += 1;
         let output = usize::from(self.force_ip && !super::mark_ip(&mut packet, link::ETHERNET));

@@ -358,7 +358,7 @@ impl FromDump {
         annotations.timestamp = next.time;
         let left_out = next.length.saturating_sub(self.bytes.len() as u32);
         if left_out != 0 {
-            annotations.set(offset::EXTRA_LENGTH, left_out.to_ne_bytes());
+            packet.set_annotation(offset::EXTRA_LENGTH, left_out.to_ne_bytes());
         }
         Some(packet)
     }

@@ -16,7 +16,6 @@ mod to_device;
 mod to_dump;
 
 use graph::Class;
-use graph::arguments::offset;
 use port::Packet;
 use wire::capture::link;
 
@@ -47,7 +46,7 @@ fn mark_ip(packet: &mut Packet, kind: u32) -> bool {
     packet.set_network(ip.offset as isize);
     packet.set_transport(Some((ip.offset + ip.header) as isize));
     if let (4, Some(destination)) = (ip.version, destination) {
-        packet.annotations_mut().set(offset::DST_IP, destination);
+        packet.destination = destination;
     }
     true
 }

@@ -242,7 +242,8 @@ impl ToDump {
         let Some(dump) = &mut self.dump else { return };
         let notes = packet.annotations();
         let time = if notes.timestamp == 0 { cx.wall() } else { notes.timestamp };
-        let extra = if self.extra_length { u32::from_ne_bytes(notes.array(offset::EXTRA_LENGTH)) } else { 0 };
+        let extra =
+            if self.extra_length { u32::from_ne_bytes(packet.annotation(offset::EXTRA_LENGTH)) } else { 0 };
         let whole = if packet.segment_count() == 1 {
             packet.data()
         } else {

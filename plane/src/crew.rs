@@ -20,8 +20,8 @@ use crate::PlaneError;
 use crate::meter::{QueueMeter, State, WorkerMeter};
 use crate::police::Limits;
 use crate::relay::Letterbox;
-use elements::router::standard::{Standard, instance};
 use crate::worker::{Desk, Linux, Order, Request, Worker};
+use elements::router::standard::{Standard, instance};
 
 /// How long a worker may take to obey before the control thread goes on without it.
 const PATIENCE: Duration = Duration::from_secs(2);

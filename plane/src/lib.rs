@@ -25,8 +25,8 @@ mod taking;
 mod totals;
 pub mod worker;
 
+pub use elements::router::standard::Hooks;
 pub use error::PlaneError;
 pub use plane::{Plane, PlaneSettings};
 pub use port::{Choice, Interface, LaneChoice, PortSettings, ReversePath};
-pub use elements::router::standard::Hooks;
 pub use worker::Request;

@@ -21,8 +21,8 @@ use crate::crew::{Blueprint, Crew};
 use crate::police::Limits;
 use crate::port::{Interface, Port, PortSettings};
 use crate::rehearsal;
-use elements::router::standard::{self, Hooks};
 use crate::worker::{Linux, Order};
+use elements::router::standard::{self, Hooks};
 
 /// The device by which workers hand packets to Linux.
 const TAP: &str = "bifrost0";
@@ -103,8 +103,7 @@ impl Plane {
             (0..settings.cores.len()).map(|worker| memory.pool(worker)).collect::<Result<Vec<_>, _>>()?;
         let limits = Arc::<Limits>::default();
         let workers = settings.cores.len();
-        let surroundings =
-            Surroundings::new(view.clone(), sources.clone(), workers);
+        let surroundings = Surroundings::new(view.clone(), sources.clone(), workers);
         let environment = standard::environment(surroundings);
         let program = Arc::new(standard::program(&settings.hooks, &settings.registry, &environment)?);
         let blueprint = Blueprint { view, program, environment, linux, limits: limits.clone() };

@@ -19,7 +19,8 @@ mod rig;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use elements::router::Sources;
+use elements::router::standard::{self, Hooks};
+use elements::router::{Sources, Surroundings};
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use plane::rehearsal::{What, rehearse};
 use port::{Driver, Lane};
@@ -335,14 +336,15 @@ fn express_worker_and_linux_agree_on_every_packet() {
         let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
         let sources = Sources::new();
         bifrost(&mut driver, &mut tables, &sources);
-        let view = tables.view();
+        let environment = standard::environment(Surroundings::new(tables.view(), sources.clone(), 1));
+        let program = standard::program(&Hooks::default(), &elements::registry(), &environment).unwrap();
 
         let mut random = Random(0x2026_1121_b1f0_5701);
         let mut lanes = [0; 5];
         let mut disagreements = Vec::new();
         for number in 0..CASES as u32 {
             let frame = generate(&mut random, number as usize);
-            let events = rehearse(&view, &sources, IN, &frame, &[IN, OUT]).unwrap();
+            let events = rehearse(&program, &environment, IN, &frame, &[IN, OUT]).unwrap();
             let mut sent = Sent::new();
             let (mut dropped, mut left) = (None, None);
             for event in events {

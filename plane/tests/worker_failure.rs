@@ -5,7 +5,7 @@ mod rig;
 
 use fib::{Adjacency, Capacity, NextHop, Path, PortId, Tables};
 use plane::meter::State;
-use plane::{Interface, LaneChoice, Plane, PlaneSettings, PortSettings};
+use plane::{Hooks, Interface, LaneChoice, Plane, PlaneSettings, PortSettings};
 use port::{Driver, HugePages, Lane};
 use rig::{HOST_MAC, ROUTER_MAC, Rig, frame, ipv4, wait};
 
@@ -41,7 +41,13 @@ fn linux_forwards_while_a_worker_is_down_and_the_worker_comes_back() {
         let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 1000 };
         let driver = Driver::new(&capacity.sizes()).unwrap();
         let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
-        let settings = PlaneSettings { cores: vec![0], frames: 4096, huge_pages: HugePages::Off };
+        let settings = PlaneSettings {
+            cores: vec![0],
+            frames: 4096,
+            huge_pages: HugePages::Off,
+            hooks: Hooks::default(),
+            registry: elements::registry(),
+        };
         let mut plane = Plane::start(&settings, driver, tables.view()).unwrap();
         for i in 0..2 {
             let settings = PortSettings { lane: LaneChoice::Worker, ..PortSettings::default() };

@@ -264,7 +264,11 @@ pub struct Graph {
 impl Graph {
     /// The hooks that transit passes and something stands at.
     pub fn on_transit(&self) -> impl Iterator<Item = &'static str> {
-        let hooks = [("prerouting", &self.prerouting), ("forward", &self.forward), ("postrouting", &self.postrouting)];
+        let hooks = [
+            ("prerouting", &self.prerouting),
+            ("forward", &self.forward),
+            ("postrouting", &self.postrouting),
+        ];
         hooks.into_iter().filter(|(_, body)| !body.trim().is_empty()).map(|(name, _)| name)
     }
 }

@@ -444,7 +444,9 @@ fn enter(
     }
     machine.elements[node.0] = Some(element);
     // What the element left there is freed here, and not by whoever gets the batch next.
-    drop(batch.drain());
+    if !batch.is_empty() {
+        drop(batch.drain());
+    }
 }
 
 #[cold]

@@ -31,6 +31,8 @@ pub(crate) struct Fabric {
     waiting: Vec<Batch>,
     /// Per slot full batches, oldest first, in front of the one being filled.
     backlog: Vec<std::collections::VecDeque<Batch>>,
+    /// How many batches are in backlogs: mostly none, which is one look for all slots.
+    behind: usize,
     /// Slots with packets, as bits in the order of execution.
     ready: Vec<u64>,
     spare: Vec<Batch>,
@@ -43,6 +45,7 @@ impl Fabric {
             stack: Vec::new(),
             one_by_one,
             waiting: (0..slots).map(|_| Batch::new()).collect(),
+            behind: 0,
             backlog: (0..slots).map(|_| std::collections::VecDeque::with_capacity(8)).collect(),
             ready: vec![0; slots.div_ceil(64)],
             spare: (0..8).map(|_| Batch::new()).collect(),
@@ -154,13 +157,17 @@ impl Fabric {
     fn overflow(&mut self, index: usize) {
         let full = std::mem::replace(&mut self.waiting[index], self.spare.pop().unwrap_or_default());
         self.backlog[index].push_back(full);
+        self.behind += 1;
     }
 
     /// Exchanges `into`, which is empty, with the first batch of a slot. Returns whether the slot is empty now.
     #[inline]
     pub(crate) fn pull(&mut self, slot: Slot, into: &mut Batch) -> bool {
         let index = usize::from(slot.0);
-        if let Some(oldest) = self.backlog[index].pop_front() {
+        if self.behind != 0
+            && let Some(oldest) = self.backlog[index].pop_front()
+        {
+            self.behind -= 1;
             self.spare.push(std::mem::replace(into, oldest));
             return false;
         }

@@ -215,7 +215,9 @@ impl Answer for Fake {
 
     fn reload(&self) -> Result<String, String> {
         match self.broken.load(Relaxed) {
-            true => Err("the configuration stays as it is: router.toml:1:1: there is no section \"x\"".into()),
+            true => {
+                Err("the configuration stays as it is: router.toml:1:1: there is no section \"x\"".into())
+            }
             false => Ok("configuration read again: 1 of 2 port(s)".into()),
         }
     }

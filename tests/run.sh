@@ -4,6 +4,10 @@
 set -u -o pipefail
 cargo=${CARGO:-cargo}
 
+# A test program that hangs is ended, which counts as a failure, and the others still have their turn.
+host=$(rustc -vV | sed -n 's/^host: //p')
+declare -x "CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$host")_RUNNER=timeout --foreground --kill-after=10 600"
+
 $cargo build --release --workspace || exit 1
 $cargo test --release --workspace --no-run || exit 1
 

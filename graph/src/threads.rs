@@ -282,10 +282,12 @@ impl Graph {
         let mut any = false;
         let schedule = &mut self.machine.schedule;
         links.waiting.retain(|(slot, waiter)| {
-            if has_room(slot) {
+            // Asked once: what takes packets out of the ring meanwhile must not find the waiter neither woken nor waiting.
+            let room = has_room(slot);
+            if room {
                 schedule.schedule(*waiter);
             }
-            !has_room(slot)
+            !room
         });
         let links = self.machine.links.as_ref();
         let mine = |slot: &Slot| links.is_some_and(|links| links.is_mine(&self.wiring, *slot));

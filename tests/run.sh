@@ -5,14 +5,13 @@ set -u -o pipefail
 cargo=${CARGO:-cargo}
 
 # A test program that hangs is ended, which counts as a failure, and the others still have their turn.
-host=$(rustc -vV | sed -n 's/^host: //p')
-declare -x "CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$host")_RUNNER=timeout --foreground --kill-after=10 600"
+patience='target."cfg(unix)".runner="timeout --foreground --kill-after=10 600"'
 
 $cargo build --release --workspace || exit 1
 $cargo test --release --workspace --no-run || exit 1
 
 # A test program that dies (a signal, an abort) prints no result of its own: cargo's line about it counts as a failure.
-$cargo test --release --workspace --no-fail-fast "$@" 2>&1 | awk '
+$cargo test --config "$patience" --release --workspace --no-fail-fast "$@" 2>&1 | awk '
   { print; fflush() }
   /^ +(Running|Doc-tests) / { result = 0 }
   /^test result:/ {

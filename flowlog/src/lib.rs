@@ -1,0 +1,1 @@
+//! The flow log: IPFIX, NetFlow, sFlow and Parquet files.

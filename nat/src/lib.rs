@@ -1,0 +1,1 @@
+//! Address translation: bindings, ports, and the rewriting of packets.

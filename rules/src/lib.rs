@@ -1,0 +1,1 @@
+//! The filter: its language, and the classifier it compiles to.

@@ -13,6 +13,7 @@ pub mod checksum;
 mod class;
 pub mod ethernet;
 mod flow_hash;
+pub mod headers;
 pub mod icmp4;
 pub mod icmp6;
 pub mod ipv4;
@@ -25,6 +26,7 @@ pub mod udp;
 
 pub use class::Class;
 pub use flow_hash::{flow_hash, flow_hash4, flow_hash6};
+pub use headers::{Fragment, Headers};
 pub use mac::{Mac, MacError};
 pub use reason::Reason;
 

@@ -18,6 +18,10 @@ pub const ROUTING: u8 = 43;
 pub const FRAGMENT: u8 = 44;
 /// RSVP (RFC 2205).
 pub const RSVP: u8 = 46;
+/// GRE (RFC 2784, RFC 2890).
+pub const GRE: u8 = 47;
+/// Encapsulating security payload (RFC 4303).
+pub const ESP: u8 = 50;
 /// Authentication header (RFC 4302).
 pub const AUTHENTICATION: u8 = 51;
 /// ICMPv6 (RFC 4443).

@@ -15,6 +15,8 @@ pub struct Frames {
     frames: Vec<[u8; FRAME]>,
     next: usize,
     packets: Vec<Packet>,
+    /// Those that came back; they have their turn when the others have had it.
+    returned: Vec<Packet>,
 }
 
 impl Frames {
@@ -23,13 +25,17 @@ impl Frames {
         // Some more, for what elements make themselves.
         Pool::heap(packets + 4 * BATCH).install();
         let packets = (0..packets).filter_map(|_| Packet::new(&[0; FRAME])).collect();
-        Frames { frames, next: 0, packets }
+        Frames { frames, next: 0, packets, returned: Vec::new() }
     }
 
     /// Fills an empty batch with the next frames, come in by `input`.
     #[inline]
     pub fn fill(&mut self, batch: &mut Batch, input: fib::PortId) {
-        batch.fill(&mut self.packets);
+        if self.packets.len() < batch.room() {
+            self.packets.append(&mut self.returned);
+        }
+        let rest = self.packets.len().saturating_sub(batch.room());
+        batch.fill(self.packets.drain(rest..));
         for packet in batch.packets_mut() {
             let frame = &self.frames[self.next];
             self.next = (self.next + 1) % self.frames.len();
@@ -44,12 +50,12 @@ impl Frames {
     /// Takes packets back.
     #[inline]
     pub fn take_back(&mut self, packets: impl Iterator<Item = Packet>) {
-        self.packets.extend(packets);
+        self.returned.extend(packets);
     }
 
     /// How many are here.
     pub fn len(&self) -> usize {
-        self.packets.len()
+        self.packets.len() + self.returned.len()
     }
 }
 

@@ -56,10 +56,11 @@ impl Batch {
         queue.receive(&mut self.packets, quota.min(room))
     }
 
-    /// Takes packets from the front of `packets` while there is room.
-    pub fn fill(&mut self, packets: &mut Vec<Packet>) {
-        let count = self.room().min(packets.len());
-        self.packets.extend(packets.drain(..count));
+    /// Takes packets from an iterator while there is room; whatever it has beyond that stays its own business.
+    #[inline]
+    pub fn fill(&mut self, packets: impl Iterator<Item = Packet>) {
+        let room = self.room();
+        self.packets.extend(packets.take(room));
     }
 
     /// The packets, in order.
@@ -125,12 +126,16 @@ impl Batch {
         if self.packets.is_empty() { 0 } else { u64::MAX >> (BATCH - self.packets.len()) }
     }
 
-    /// Moves packets of `from` to the end while there is room.
-    pub(crate) fn append(&mut self, from: &mut Batch) {
-        if from.len() <= self.room() {
+    /// Moves packets of `from` to the end while there is room. Into an empty batch all go at once, without being copied.
+    #[inline]
+    pub fn append(&mut self, from: &mut Batch) {
+        if self.is_empty() {
+            std::mem::swap(self, from);
+        } else if from.len() <= self.room() {
             self.packets.append(&mut from.packets);
         } else {
-            self.fill(&mut from.packets);
+            let count = self.room().min(from.len());
+            self.packets.extend(from.packets.drain(..count));
         }
     }
 }

@@ -109,7 +109,8 @@ fn chain(length: usize, groups: usize, splits: bool) -> u64 {
     for _ in 0..groups {
         let start = cycles();
         for _ in 0..GROUP {
-            batch.fill(&mut packets);
+            let count = packets.len().min(BATCH);
+            batch.fill(packets.drain(..count));
             graph.run(entry, &mut batch, &mut sinks);
             if let Ok(mut kept) = kept.lock() {
                 std::mem::swap(&mut *kept, &mut packets);

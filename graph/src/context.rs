@@ -67,12 +67,13 @@ impl Context<'_> {
     pub fn emit_each(&mut self, batch: &mut Batch, outputs: &mut [u16; BATCH]) {
         while !batch.is_empty() {
             let (count, output) = (batch.len(), outputs[0]);
+            // Usually they all go the same way.
+            if outputs[..count].iter().fold(0, |others, other| others | other ^ output) == 0 {
+                return self.emit_batch(usize::from(output), batch);
+            }
             let mut which = 0;
             for (index, &other) in outputs[..count].iter().enumerate() {
                 which |= u64::from(other == output) << index;
-            }
-            if which == batch.mask() {
-                return self.emit_batch(usize::from(output), batch);
             }
             self.emit_some(usize::from(output), batch, which);
             let mut kept = 0;

@@ -346,6 +346,20 @@ impl Packet {
         Some(&mut self.data_mut()[..n])
     }
 
+    /// Puts `bytes` in front. False, and nothing done, without headroom for them.
+    #[inline(always)]
+    pub fn prepend<const N: usize>(&mut self, bytes: &[u8; N]) -> bool {
+        if N > self.headroom() {
+            return false;
+        }
+        self.head -= N as u16;
+        self.len += N as u16;
+        // SAFETY: the N bytes from `head` on are behind the chunk's header, as just checked, and in front of where the packet
+        // began; the chunk is ours.
+        unsafe { self.base.as_ptr().add(self.head as usize).cast::<[u8; N]>().write(*bytes) };
+        true
+    }
+
     /// Removes `n` bytes from the front of the first segment; `false`, and nothing done, if it has fewer.
     #[inline]
     pub fn pull(&mut self, n: usize) -> bool {

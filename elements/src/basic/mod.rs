@@ -86,16 +86,9 @@ pub const CLASSES: &[&Class] = &[
 pub(crate) fn distribute(batch: &mut Batch, cx: &mut Context<'_>, mut output: impl FnMut(&Packet) -> usize) {
     let mut outputs = [0; BATCH];
     for (place, packet) in outputs.iter_mut().zip(batch.packets()) {
-        *place = output(packet);
+        *place = output(packet).min(usize::from(u16::MAX)) as u16;
     }
-    // Usually they all go the same way.
-    let first = outputs[0];
-    let mut others = 0u64;
-    for (index, output) in outputs.iter().enumerate() {
-        others |= u64::from(*output != first) << index;
-    }
-    batch.take(others & batch.mask(), |index, packet| cx.emit(outputs[index], packet));
-    cx.emit_batch(first, batch);
+    cx.emit_each(batch, &mut outputs);
 }
 
 /// Reads a text that was written to a handler; `otherwise` is said when it is not what it should be.

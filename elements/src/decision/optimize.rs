@@ -149,6 +149,11 @@ impl Facts {
         way.iter().find(|(test, _)| self.same[*test as usize] == self.same[number]).map(|(_, passes)| *passes)
     }
 
+    /// Whether two facts are the same result of the same test.
+    fn tells(&self, one: Fact, other: Fact) -> bool {
+        self.same[one.0 as usize] == self.same[other.0 as usize] && one.1 == other.1
+    }
+
     /// The facts of each way to a test.
     fn ways_to(&self, tests: &[Test], number: usize) -> Vec<Vec<Fact>> {
         let mut ways: Vec<Vec<Fact>> = Vec::new();
@@ -169,10 +174,13 @@ impl Facts {
             }
         }
         if ways.len() > WAYS {
-            let (first, others) = ways.split_at(1);
-            let common =
-                |fact: &Fact| others.iter().all(|way| self.known(way, fact.0 as usize) == Some(fact.1));
-            ways = vec![first.concat().into_iter().filter(common).collect()];
+            // The same test may have been met at several places. What it tells holds for the shortest packet of any of them.
+            let weakest = |fact: &Fact| {
+                let known = |way: &Vec<Fact>| way.iter().copied().find(|met| self.tells(*met, *fact));
+                let met: Option<Vec<Fact>> = ways.iter().map(known).collect();
+                met?.into_iter().min_by_key(|(test, _)| self.length[*test as usize])
+            };
+            ways = vec![ways[0].iter().filter_map(weakest).collect()];
         }
         ways
     }
@@ -319,7 +327,7 @@ fn remove_unused(list: &mut Tests) {
         }
     }
     match comes_to.first() {
-        Some(Next::Test(first)) => tests.swap(0, *first),
+        Some(Next::Test(first)) => tests[0] = tests[*first].clone(),
         Some(other) => {
             list.otherwise = *other;
             tests.clear();

@@ -44,8 +44,9 @@ pub const CLASSES: &[&Class] = &[
 /// Puts a link header in front of a packet, and says where it is. False, and nothing done, without room for it.
 #[inline(always)]
 pub(crate) fn encapsulate<const N: usize>(packet: &mut Packet, header: &[u8; N]) -> bool {
-    let Some(front) = packet.push(N) else { return false };
-    front.copy_from_slice(header);
-    packet.set_link(Some(0));
-    true
+    let done = packet.prepend(header);
+    if done {
+        packet.set_link(Some(0));
+    }
+    done
 }

@@ -166,6 +166,9 @@ pub struct Queue {
     class: &'static str,
     discipline: Discipline,
     packets: VecDeque<Packet>,
+    /// A batch that came while there was nothing else: it goes out as it came, and no packet
+    /// of it is moved. Empty while `packets` has any.
+    whole: Batch,
     capacity: usize,
     drops: u64,
     highwater: usize,
@@ -180,6 +183,7 @@ impl Queue {
             class,
             discipline,
             packets: VecDeque::with_capacity(capacity.min(RESERVED)),
+            whole: Batch::new(),
             capacity,
             drops: 0,
             highwater: 0,
@@ -189,14 +193,21 @@ impl Queue {
 
     /// How many packets are in it.
     pub fn length(&self) -> usize {
-        self.packets.len()
+        self.packets.len() + self.whole.len()
     }
 
     fn is_full(&self) -> bool {
-        self.packets.len() >= self.capacity
+        self.length() >= self.capacity
+    }
+
+    /// The packets one by one.
+    fn single(&mut self) -> &mut VecDeque<Packet> {
+        self.packets.extend(self.whole.drain());
+        &mut self.packets
     }
 
     fn store(&mut self, input: usize, packet: Packet, cx: &mut Context<'_>) {
+        self.single();
         let to_front = self.discipline == Discipline::Mixed && input == 1;
         if self.is_full() {
             if self.drops == 0 && self.capacity > 0 {
@@ -225,6 +236,7 @@ impl Queue {
     /// Takes another capacity; what does not fit goes.
     fn change(&mut self, capacity: u32, cx: &mut Context<'_>) {
         self.capacity = capacity as usize;
+        self.single();
         while self.packets.len() > self.capacity {
             let gone = match self.discipline {
                 Discipline::FrontDrop => self.packets.pop_front(),
@@ -257,11 +269,14 @@ impl Element for Queue {
     }
 
     fn push(&mut self, input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        if self.discipline != Discipline::Mixed
-            && batch.len() <= self.capacity.saturating_sub(self.packets.len())
+        if self.discipline != Discipline::Mixed && batch.len() <= self.capacity.saturating_sub(self.length())
         {
-            self.packets.extend(batch.drain());
-            self.highwater = self.highwater.max(self.packets.len());
+            if self.length() == 0 {
+                std::mem::swap(&mut self.whole, batch);
+            } else {
+                self.single().extend(batch.drain());
+            }
+            self.highwater = self.highwater.max(self.length());
             return;
         }
         for packet in batch.drain() {
@@ -271,13 +286,15 @@ impl Element for Queue {
 
     fn pull(&mut self, _output: usize, quota: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         let was_full = self.is_full();
-        for packet in self.packets.drain(..quota.min(batch.room()).min(self.packets.len())) {
-            // There is room, so none comes back.
-            let _ = batch.push(packet);
-        }
-        if self.packets.is_empty() {
-            // Begins again at the front of its memory, which is still in the cache, instead of walking through all of it.
-            self.packets.clear();
+        if batch.is_empty() && self.packets.is_empty() && self.whole.len() <= quota {
+            std::mem::swap(&mut self.whole, batch);
+        } else {
+            let packets = self.single();
+            batch.fill(packets.drain(..quota.min(batch.room()).min(packets.len())));
+            if packets.is_empty() {
+                // Begins again at the front of its memory, which is still in the cache, instead of walking through it all.
+                packets.clear();
+            }
         }
         if was_full && !batch.is_empty() {
             cx.room_again();
@@ -298,7 +315,7 @@ impl Element for Queue {
 
     fn read(&mut self, handler: &str, _: &str, cx: &mut Context<'_>) -> Result<String, HandlerError> {
         Ok(match handler {
-            "length" => self.packets.len().to_string(),
+            "length" => self.length().to_string(),
             "highwater_length" => self.highwater.to_string(),
             "capacity" => self.capacity.to_string(),
             "drops" => self.drops.to_string(),
@@ -319,9 +336,9 @@ impl Element for Queue {
                 self.change(capacity, cx);
                 self.configuration = Some(text);
             }
-            "reset_counts" => (self.drops, self.highwater) = (0, self.packets.len()),
+            "reset_counts" => (self.drops, self.highwater) = (0, self.length()),
             "reset" => {
-                self.packets.drain(..).for_each(|packet| refuse(packet, Reason::Discarded, cx));
+                self.single().drain(..).for_each(|packet| refuse(packet, Reason::Discarded, cx));
                 cx.room_again();
             }
             _ => return Err(HandlerError::unknown(handler)),
@@ -330,7 +347,8 @@ impl Element for Queue {
     }
 
     fn take_state(&mut self, old: Box<dyn Element>) {
-        let Some(old) = of_type::<Queue>(old) else { return };
+        let Some(mut old) = of_type::<Queue>(old) else { return };
+        old.single();
         self.packets = old.packets;
         let surplus = self.packets.len().saturating_sub(self.capacity);
         if self.discipline == Discipline::FrontDrop {
@@ -339,6 +357,6 @@ impl Element for Queue {
             self.packets.truncate(self.capacity);
         }
         self.drops += surplus as u64;
-        self.highwater = self.packets.len();
+        self.highwater = self.length();
     }
 }

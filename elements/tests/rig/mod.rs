@@ -139,7 +139,8 @@ impl Rig {
         let mut batch = Batch::new();
         let mut outcome = Outcome::default();
         while !packets.is_empty() {
-            batch.fill(&mut packets);
+            let count = packets.len().min(batch.room());
+            batch.fill(packets.drain(..count));
             self.graph.run(self.entry, &mut batch, &mut self.sinks);
             let sent = &mut outcome.sent;
             self.sinks.transmit(|port, packets| {

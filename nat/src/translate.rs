@@ -1,0 +1,739 @@
+//! Packets of one family made packets of the other (RFC 7915), for flows of NAT64 (RFC 6146).
+//!
+//! The data stays where it is in memory: what is in front of it, the IP header and, in an ICMP error, the header of the
+//! message and that of the packet it quotes, is written anew before it. So a packet is a place in a buffer, and there
+//! must be [`GROWTH`] bytes free in front of it; what comes back is the new place.
+//!
+//! What is decided here, where RFC 7915 leaves a choice or names a loss:
+//! - Traffic class and TOS are copied, the flow label is 0, TTL and hop limit are copied (the router decrements them as it
+//!   forwards).
+//! - IPv6 packets of up to 1,260 bytes as IPv4 may be fragmented on their way (DF clear, an identification of their own),
+//!   longer ones may not. Fragments keep their offset and the low half of their identification. IPv4 packets get a
+//!   fragment header only if they are fragments.
+//! - IPv4 options, hop-by-hop and destination options are left behind. Packets with a source route, or a routing header with
+//!   segments left, or an authentication header are refused (`Malformed`).
+//! - UDP without checksum: over IPv6 it must have one, so it is computed; of a fragment it cannot be, and that is refused.
+//! - ICMP that is fragmented is refused, for its checksum covers the length of the whole; so is all ICMP that has no like in
+//!   the other family.
+//! - Extensions of ICMP errors (RFC 4884) are left behind; the quote is kept.
+//! - An ICMP error's checksum is verified and computed anew: errors are short and rare. All others are corrected by the
+//!   difference, so that what came damaged leaves damaged.
+
+use std::ops::Range;
+
+use flow::Tuple;
+use wire::checksum::{self, pseudo6};
+use wire::headers::unmapped;
+use wire::{Fragment, Headers, Reason, icmp4, icmp6, ipv4, ipv6, protocol, udp};
+
+use crate::delta::Delta;
+use crate::errors::is_error;
+use crate::icmp::{Message, Mtus, query4, query6};
+use crate::prefix64::Prefix64;
+use crate::rewrite::{Kind, ipv4_of, is_ipv4, write_at, write_ports, write_sctp};
+
+/// Bytes that a packet may grow at its front: twice (in an ICMP error the quote grows too) what an IPv6 header and a
+/// fragment header have above an IPv4 header.
+pub const GROWTH: usize = 2 * (ipv6::HEADER + FRAGMENT_HEADER - ipv4::HEADER);
+const FRAGMENT_HEADER: usize = 8;
+/// An IPv6 packet of the least MTU, as IPv4: up to here it may be fragmented (RFC 7915, 5.1).
+const ALWAYS_FITS: usize = ipv6::MINIMUM_MTU - 20;
+
+/// What one worker knows to translate with.
+#[derive(Clone, Debug)]
+pub struct Translator {
+    /// Behind which IPv4 addresses appear in IPv6.
+    pub prefix: Prefix64,
+    /// MTUs towards the two sides, of which errors about size speak.
+    pub mtus: Mtus,
+    /// The next identification of an IPv4 packet that may be fragmented.
+    id: u16,
+}
+
+impl Translator {
+    /// One with this prefix; identifications count from `id`, which should differ among workers.
+    pub fn new(prefix: Prefix64, mtus: Mtus, id: u16) -> Translator {
+        Translator { prefix, mtus, id }
+    }
+
+    /// Makes the IPv6 packet at `at` in `buffer` an IPv4 packet: one that came as `seen` and leaves as `to`, or an ICMPv6
+    /// error of that direction. Returns where it is now.
+    ///
+    /// Refused packets (see the head of this file; `Truncated` for what is cut short, `BadVersion` for tuples of the
+    /// wrong family) may have been changed in part: drop them.
+    pub fn to_ipv4(
+        &mut self,
+        buffer: &mut [u8],
+        at: usize,
+        headers: &Headers,
+        seen: &Tuple,
+        to: &Tuple,
+    ) -> Result<Range<usize>, Reason> {
+        let end = end_of(buffer, at, headers)?;
+        if headers.version != 6 {
+            return Err(Reason::BadVersion);
+        }
+        if is_error(headers) {
+            return self.error_to_ipv4(buffer, at..end, headers, seen, to);
+        }
+        let transport = at + usize::from(headers.transport);
+        self.id = self.id.wrapping_add(1);
+        let header = header4(&buffer[at..end], headers, ipv4_of(to)?, self.id)?;
+        let from = [headers.source, headers.destination];
+        upper_to_ipv4(&mut buffer[transport..end], headers, from, to)?;
+        // An IPv6 header is longer, so there is room.
+        let start = transport - ipv4::HEADER;
+        buffer[start..transport].copy_from_slice(&header);
+        Ok(start..end)
+    }
+
+    /// Makes the IPv4 packet at `at` in `buffer` an IPv6 packet, as [`Translator::to_ipv4`] does the reverse; `NoBuffer` when there is
+    /// no room in front.
+    pub fn to_ipv6(
+        &mut self,
+        buffer: &mut [u8],
+        at: usize,
+        headers: &Headers,
+        seen: &Tuple,
+        to: &Tuple,
+    ) -> Result<Range<usize>, Reason> {
+        let end = end_of(buffer, at, headers)?;
+        if headers.version != 4 || is_ipv4(&to.source) || is_ipv4(&to.destination) {
+            return Err(Reason::BadVersion);
+        }
+        if is_error(headers) {
+            return self.error_to_ipv6(buffer, at..end, headers, seen, to);
+        }
+        let transport = at + usize::from(headers.transport);
+        let header = header6(&buffer[at..end], headers, [to.source, to.destination])?;
+        upper_to_ipv6(&mut buffer[transport..end], headers, to)?;
+        let start = transport.checked_sub(header.bytes().len()).ok_or(Reason::NoBuffer)?;
+        buffer[start..transport].copy_from_slice(header.bytes());
+        Ok(start..end)
+    }
+
+    fn error_to_ipv4(
+        &mut self,
+        buffer: &mut [u8],
+        place: Range<usize>,
+        headers: &Headers,
+        seen: &Tuple,
+        to: &Tuple,
+    ) -> Result<Range<usize>, Reason> {
+        let [to_source, to_destination] = ipv4_of(to)?;
+        let icmp = place.start + usize::from(headers.transport);
+        if headers.fragment != Fragment::Whole {
+            return Err(Reason::Malformed);
+        }
+        let message = buffer.get(icmp..place.end).ok_or(Reason::Truncated)?;
+        let pseudo = pseudo6(
+            number(headers.source),
+            number(headers.destination),
+            protocol::ICMP6,
+            message.len() as u32,
+        );
+        if pseudo.with(message).fold() != 0xffff {
+            return Err(Reason::BadChecksum);
+        }
+        let translated = Message::from_ipv6(message, self.mtus)?;
+        let quote = icmp + icmp6::HEADER..(icmp + icmp6::HEADER + translated.quote).min(place.end);
+        let quoted = Headers::quoted(&buffer[quote.clone()])?;
+        let inner = to.reversed();
+        let quote_header = header4(&buffer[quote.clone()], &quoted, ipv4_of(&inner)?, 0)?;
+        let upper = quote.start + usize::from(quoted.transport);
+        let from = [quoted.source, quoted.destination];
+        if quoted.fragment != Fragment::Later {
+            let upper = buffer.get_mut(upper..quote.end).ok_or(Reason::Truncated)?;
+            quoted_to_ipv4(upper, &quoted, from, &inner)?;
+        }
+        // Who complains has an IPv4 address if it is one embedded; else it is hidden behind the flow's (RFC 6146, 3.5).
+        let source = match headers.source == seen.source {
+            true => to_source,
+            false => self.prefix.extract(&headers.source).unwrap_or(to_source),
+        };
+        let length = icmp4::HEADER + ipv4::HEADER + (quote.end - upper);
+        self.id = self.id.wrapping_add(1);
+        let tos = ipv6::Packet::parse(&buffer[place.clone()]).map_or(0, |packet| packet.traffic_class());
+        let outer = ipv4::Repr {
+            tos,
+            id: self.id,
+            fragment: 0,
+            ttl: headers.ttl,
+            protocol: protocol::ICMP,
+            source: source.into(),
+            destination: to_destination.into(),
+        }
+        .header(length);
+        let mut start = upper;
+        put_before(buffer, &mut start, &quote_header)?;
+        put_before(buffer, &mut start, &translated.header)?;
+        let sum = checksum::of(&buffer[start..quote.end]);
+        buffer[start + 2..start + 4].copy_from_slice(&sum.to_be_bytes());
+        put_before(buffer, &mut start, &outer)?;
+        Ok(start..quote.end)
+    }
+
+    fn error_to_ipv6(
+        &mut self,
+        buffer: &mut [u8],
+        place: Range<usize>,
+        headers: &Headers,
+        seen: &Tuple,
+        to: &Tuple,
+    ) -> Result<Range<usize>, Reason> {
+        let icmp = place.start + usize::from(headers.transport);
+        if headers.fragment != Fragment::Whole {
+            return Err(Reason::Malformed);
+        }
+        let message = buffer.get(icmp..place.end).ok_or(Reason::Truncated)?;
+        if !checksum::verify(message) {
+            return Err(Reason::BadChecksum);
+        }
+        let translated = Message::from_ipv4(message, self.mtus)?;
+        let quote = icmp + icmp4::HEADER..(icmp + icmp4::HEADER + translated.quote).min(place.end);
+        let quoted = Headers::quoted(&buffer[quote.clone()])?;
+        let inner = to.reversed();
+        let quote_header = header6(&buffer[quote.clone()], &quoted, [inner.source, inner.destination])?;
+        let upper = quote.start + usize::from(quoted.transport);
+        // No ICMPv6 error is longer than the least MTU (RFC 4443, 2.4 (c)).
+        let room = ipv6::MINIMUM_MTU - ipv6::HEADER - icmp6::HEADER - quote_header.bytes().len();
+        let quote_end = quote.end.min(upper + room);
+        if quoted.fragment != Fragment::Later {
+            let upper = buffer.get_mut(upper..quote_end).ok_or(Reason::Truncated)?;
+            quoted_to_ipv6(upper, &quoted, &inner)?;
+        }
+        let source = match headers.source == seen.source {
+            true => to.source,
+            false => self.prefix.embed(unmapped(&headers.source).ok_or(Reason::BadVersion)?),
+        };
+        let length = icmp6::HEADER + quote_header.bytes().len() + (quote_end - upper);
+        let outer = ipv6::Repr {
+            traffic_class: buffer[place.start + 1],
+            flow_label: 0,
+            next_header: protocol::ICMP6,
+            hop_limit: headers.ttl,
+            source: source.into(),
+            destination: to.destination.into(),
+        }
+        .header(length);
+        let mut start = upper;
+        put_before(buffer, &mut start, quote_header.bytes())?;
+        put_before(buffer, &mut start, &translated.header)?;
+        let pseudo = pseudo6(number(source), number(to.destination), protocol::ICMP6, length as u32);
+        let sum = pseudo.with(&buffer[start..quote_end]).finish();
+        buffer[start + 2..start + 4].copy_from_slice(&sum.to_be_bytes());
+        put_before(buffer, &mut start, &outer)?;
+        Ok(start..quote_end)
+    }
+}
+
+fn number(address: [u8; 16]) -> u128 {
+    u128::from_be_bytes(address)
+}
+
+fn put_before(buffer: &mut [u8], start: &mut usize, bytes: &[u8]) -> Result<(), Reason> {
+    let from = start.checked_sub(bytes.len()).ok_or(Reason::NoBuffer)?;
+    buffer[from..*start].copy_from_slice(bytes);
+    *start = from;
+    Ok(())
+}
+
+/// Where the packet ends; its header is before that.
+fn end_of(buffer: &[u8], at: usize, headers: &Headers) -> Result<usize, Reason> {
+    let end = at.checked_add(usize::from(headers.length)).ok_or(Reason::Truncated)?;
+    if end > buffer.len() || headers.transport > headers.length { Err(Reason::Truncated) } else { Ok(end) }
+}
+
+/// The IPv4 header of an IPv6 packet, of which at least the headers are there.
+fn header4(
+    ip: &[u8],
+    headers: &Headers,
+    [source, destination]: [[u8; 4]; 2],
+    id: u16,
+) -> Result<[u8; ipv4::HEADER], Reason> {
+    let packet = ipv6::Packet::parse(ip).map_err(|_| Reason::Truncated)?;
+    let fragment = extensions(ip, headers)?;
+    if fragment.is_some() && headers.fragment != Fragment::Whole && headers.protocol == protocol::ICMP6 {
+        return Err(Reason::Malformed);
+    }
+    let payload = usize::from(headers.length) - usize::from(headers.transport);
+    let (id, word) = match fragment {
+        Some(fragment) => (fragment.id as u16, fragment.offset | u16::from(fragment.more) << 13),
+        None if ipv4::HEADER + payload <= ALWAYS_FITS => (id, 0),
+        None => (0, ipv4::DONT_FRAGMENT),
+    };
+    let repr = ipv4::Repr {
+        tos: packet.traffic_class(),
+        id,
+        fragment: word,
+        ttl: headers.ttl,
+        protocol: match headers.protocol {
+            protocol::ICMP6 => protocol::ICMP,
+            protocol::ICMP => return Err(Reason::Malformed),
+            other => other,
+        },
+        source: source.into(),
+        destination: destination.into(),
+    };
+    if ipv4::HEADER + payload > 65_535 {
+        return Err(Reason::TooBig);
+    }
+    Ok(repr.header(payload))
+}
+
+struct FragmentHeader {
+    /// In units of 8 bytes.
+    offset: u16,
+    more: bool,
+    id: u32,
+}
+
+/// The fragment header, if there is one; `Malformed` where a header says that the packet must not be translated.
+fn extensions(ip: &[u8], headers: &Headers) -> Result<Option<FragmentHeader>, Reason> {
+    let (mut next, mut at, mut found) = (ip[6], ipv6::HEADER, None);
+    while at < usize::from(headers.transport) {
+        let Some(extension) = ip.get(at..at + 8) else { return Err(Reason::Truncated) };
+        let units = usize::from(extension[1]);
+        at += match next {
+            protocol::FRAGMENT => {
+                let word = u16::from_be_bytes([extension[2], extension[3]]);
+                let id = u32::from_be_bytes([extension[4], extension[5], extension[6], extension[7]]);
+                found = Some(FragmentHeader { offset: word >> 3, more: word & 1 != 0, id });
+                8
+            }
+            protocol::ROUTING if extension[3] != 0 => return Err(Reason::Malformed),
+            protocol::AUTHENTICATION => return Err(Reason::Malformed),
+            _ => (units + 1) * 8,
+        };
+        next = extension[0];
+    }
+    Ok(found)
+}
+
+/// An IPv6 header, with a fragment header behind it or without.
+enum Header6 {
+    Plain([u8; ipv6::HEADER]),
+    Fragment([u8; ipv6::HEADER + FRAGMENT_HEADER]),
+}
+
+impl Header6 {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Header6::Plain(bytes) => bytes,
+            Header6::Fragment(bytes) => bytes,
+        }
+    }
+}
+
+/// The IPv6 header of an IPv4 packet, of which at least the header is there.
+fn header6(ip: &[u8], headers: &Headers, [source, destination]: [[u8; 16]; 2]) -> Result<Header6, Reason> {
+    let packet = ipv4::Packet::parse(ip).map_err(|_| Reason::Truncated)?;
+    let routed = |place: Result<Range<usize>, usize>| {
+        place.is_ok_and(|place| matches!(packet.options()[place.start], 131 | 137))
+    };
+    if ipv4::option::places(packet.options()).any(routed) {
+        return Err(Reason::Malformed);
+    }
+    let next = match headers.protocol {
+        protocol::ICMP if headers.fragment != Fragment::Whole => return Err(Reason::Malformed),
+        protocol::ICMP => protocol::ICMP6,
+        protocol::ICMP6 | protocol::IGMP => return Err(Reason::Malformed),
+        other => other,
+    };
+    let payload = usize::from(headers.length) - usize::from(headers.transport);
+    let repr = ipv6::Repr {
+        traffic_class: packet.tos(),
+        flow_label: 0,
+        next_header: next,
+        hop_limit: headers.ttl,
+        source: source.into(),
+        destination: destination.into(),
+    };
+    if headers.fragment == Fragment::Whole {
+        return Ok(Header6::Plain(repr.header(payload)));
+    }
+    let mut bytes = [0; ipv6::HEADER + FRAGMENT_HEADER];
+    let fixed = ipv6::Repr { next_header: protocol::FRAGMENT, ..repr }.header(payload + FRAGMENT_HEADER);
+    bytes[..ipv6::HEADER].copy_from_slice(&fixed);
+    bytes[40] = next;
+    let word = (packet.fragment() & ipv4::FRAGMENT_OFFSET) << 3 | u16::from(packet.more_fragments());
+    bytes[42..44].copy_from_slice(&word.to_be_bytes());
+    bytes[46..48].copy_from_slice(&packet.id().to_be_bytes());
+    Ok(Header6::Fragment(bytes))
+}
+
+/// What changes in the checksum when the pseudo-header goes from one family to the other.
+fn pseudo_change(old: &[&[u8]], new: &[&[u8]]) -> Delta {
+    let mut delta = Delta::new();
+    old.iter().for_each(|part| delta.take(part));
+    new.iter().for_each(|part| delta.add(part));
+    delta
+}
+
+fn upper_to_ipv4(upper: &mut [u8], headers: &Headers, from: [[u8; 16]; 2], to: &Tuple) -> Result<(), Reason> {
+    if headers.fragment == Fragment::Later {
+        return Ok(());
+    }
+    Kind::of(headers).check(upper, headers, to)?;
+    quoted_to_ipv4(upper, headers, from, to)
+}
+
+/// The upper layer of an IPv6 packet, as far as it is there, becomes that of an IPv4 packet.
+fn quoted_to_ipv4(
+    upper: &mut [u8],
+    headers: &Headers,
+    from: [[u8; 16]; 2],
+    to: &Tuple,
+) -> Result<(), Reason> {
+    let [source, destination] = ipv4_of(to)?;
+    let delta = pseudo_change(&[&from[0], &from[1]], &[&source, &destination]);
+    match Kind::of(headers) {
+        Kind::Ports(at) => write_upper(upper, to, at, false, delta),
+        Kind::PortsStated(at) => write_upper(upper, to, at, true, delta),
+        Kind::Sctp => sctp(upper, headers, to),
+        Kind::Query { .. } => {
+            let length = u32::from(headers.length) - u32::from(headers.transport);
+            let pseudo = [0, 0, 0, protocol::ICMP6];
+            let delta = pseudo_change(&[&from[0], &from[1], &length.to_be_bytes(), &pseudo], &[]);
+            query(upper, query4(headers.icmp_type).ok_or(Reason::Malformed)?, to, delta);
+        }
+        Kind::Icmp6 => return Err(Reason::Malformed),
+        Kind::Addresses => {}
+    }
+    Ok(())
+}
+
+fn upper_to_ipv6(upper: &mut [u8], headers: &Headers, to: &Tuple) -> Result<(), Reason> {
+    if headers.fragment == Fragment::Later {
+        return Ok(());
+    }
+    Kind::of(headers).check(upper, headers, to)?;
+    let bare = headers.protocol == protocol::UDP && upper[6..8] == [0, 0];
+    if bare && headers.fragment != Fragment::Whole {
+        return Err(Reason::Malformed);
+    }
+    quoted_to_ipv6(upper, headers, to)?;
+    if bare {
+        let pseudo = pseudo6(number(to.source), number(to.destination), protocol::UDP, upper.len() as u32);
+        let sum = udp::stated(pseudo.with(upper).finish());
+        upper[6..8].copy_from_slice(&sum.to_be_bytes());
+    }
+    Ok(())
+}
+
+/// The upper layer of an IPv4 packet, as far as it is there, becomes that of an IPv6 packet.
+fn quoted_to_ipv6(upper: &mut [u8], headers: &Headers, to: &Tuple) -> Result<(), Reason> {
+    let old = |address: &[u8; 16]| unmapped(address).ok_or(Reason::BadVersion);
+    let (source, destination) = (old(&headers.source)?, old(&headers.destination)?);
+    let delta = pseudo_change(&[&source, &destination], &[&to.source, &to.destination]);
+    match Kind::of(headers) {
+        Kind::Ports(at) => write_upper(upper, to, at, false, delta),
+        Kind::PortsStated(at) => write_upper(upper, to, at, true, delta),
+        Kind::Sctp => sctp(upper, headers, to),
+        Kind::Query { .. } => {
+            let length = u32::from(headers.length) - u32::from(headers.transport);
+            let pseudo = [0, 0, 0, protocol::ICMP6];
+            let new: [&[u8]; 4] = [&to.source, &to.destination, &length.to_be_bytes(), &pseudo];
+            query(upper, query6(headers.icmp_type).ok_or(Reason::Malformed)?, to, pseudo_change(&[], &new));
+        }
+        Kind::Icmp6 => return Err(Reason::Malformed),
+        Kind::Addresses if headers.protocol == protocol::ICMP => return Err(Reason::Malformed),
+        Kind::Addresses => {}
+    }
+    Ok(())
+}
+
+fn write_upper(upper: &mut [u8], to: &Tuple, at: usize, stated: bool, mut delta: Delta) {
+    write_ports(upper, to, &mut delta);
+    if let Some(place) = upper.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>()) {
+        *place = if stated { delta.apply_stated(*place) } else { delta.apply(*place) };
+    }
+}
+
+/// SCTP's checksum covers no addresses; a quote cut short cannot be corrected.
+fn sctp(upper: &mut [u8], headers: &Headers, to: &Tuple) {
+    let length = usize::from(headers.length - headers.transport);
+    match upper.get_mut(..length) {
+        Some(whole) if length >= 12 && headers.fragment == Fragment::Whole => write_sctp(whole, to),
+        _ => write_ports(upper, to, &mut Delta::new()),
+    }
+}
+
+fn query(upper: &mut [u8], icmp_type: u8, to: &Tuple, mut delta: Delta) {
+    write_at(upper, 0, &[icmp_type, 0], &mut delta);
+    write_at(upper, 4, &to.source_port.to_be_bytes(), &mut delta);
+    let checksum = delta.apply([upper[2], upper[3]]);
+    upper[2..4].copy_from_slice(&checksum);
+}
+
+/// An IPv6 packet in fragments that fit `mtu` (at least 1,280), as a translator must make them of an IPv4 packet that may be
+/// fragmented (RFC 7915, 4): IPv6 routers behind it will not. `each` is given the headers of a fragment and its data. False, and nothing
+/// done, for a packet with extension headers or one that fits.
+pub fn fragment6(ip: &[u8], mtu: usize, id: u32, mut each: impl FnMut(&[u8; 48], &[u8])) -> bool {
+    let Some((fixed, payload)) = ip.split_first_chunk::<{ ipv6::HEADER }>() else { return false };
+    let extended = matches!(
+        fixed[6],
+        protocol::HOP_BY_HOP | protocol::ROUTING | protocol::FRAGMENT | protocol::DESTINATION_OPTIONS
+    );
+    if fixed[0] >> 4 != 6 || extended || ip.len() <= mtu {
+        return false;
+    }
+    let size = (mtu.max(ipv6::MINIMUM_MTU) - ipv6::HEADER - FRAGMENT_HEADER) & !7;
+    let last = payload.len().div_ceil(size) - 1;
+    for (n, part) in payload.chunks(size).enumerate() {
+        let mut header = [0; ipv6::HEADER + FRAGMENT_HEADER];
+        header[..ipv6::HEADER].copy_from_slice(fixed);
+        header[4..6].copy_from_slice(&((FRAGMENT_HEADER + part.len()) as u16).to_be_bytes());
+        header[6] = protocol::FRAGMENT;
+        header[40] = fixed[6];
+        let word = (n * size) as u16 | u16::from(n < last);
+        header[42..44].copy_from_slice(&word.to_be_bytes());
+        header[44..48].copy_from_slice(&id.to_be_bytes());
+        each(&header, part);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packets::{self, Plan, checksums_hold, plan, upper_holds};
+    use proptest::prelude::*;
+
+    fn translator() -> Translator {
+        Translator::new(Prefix64::WELL_KNOWN, Mtus { ipv4: 1500, ipv6: 1500 }, 7)
+    }
+
+    /// The packet with room in front.
+    fn roomy(packet: &[u8]) -> Vec<u8> {
+        [&[0xee; GROWTH][..], packet].concat()
+    }
+
+    fn tuple(version: u8, protocol: u8, octets: [[u8; 16]; 2], ports: [u16; 2]) -> Tuple {
+        let protocol = match (version, protocol) {
+            (4, protocol::ICMP6) => protocol::ICMP,
+            (6, protocol::ICMP) => protocol::ICMP6,
+            _ => protocol,
+        };
+        let ports = match protocol {
+            protocol::ICMP | protocol::ICMP6 => [ports[0]; 2],
+            protocol::GRE => [0; 2],
+            _ => ports,
+        };
+        let [source, destination] = octets.map(|octets| packets::address(version, octets));
+        let [source_port, destination_port] = ports;
+        Tuple { source, destination, source_port, destination_port, protocol, table: 0 }
+    }
+
+    fn to4(packet: &[u8], to: &Tuple) -> Vec<u8> {
+        let headers = Headers::parse(packet).unwrap();
+        let seen = Tuple::of(&headers, 0);
+        let mut buffer = roomy(packet);
+        let place = translator().to_ipv4(&mut buffer, GROWTH, &headers, &seen, to).unwrap();
+        buffer[place].to_vec()
+    }
+
+    fn to6(packet: &[u8], to: &Tuple) -> Vec<u8> {
+        let headers = Headers::parse(packet).unwrap();
+        let seen = Tuple::of(&headers, 0);
+        let mut buffer = roomy(packet);
+        let place = translator().to_ipv6(&mut buffer, GROWTH, &headers, &seen, to).unwrap();
+        buffer[place].to_vec()
+    }
+
+    proptest! {
+        #[test]
+        fn there_and_back_from_ipv6(plan in plan(&[6]), octets: [[u8; 16]; 2], ports: [u16; 2]) {
+            let to = tuple(4, plan.protocol, octets, ports);
+            let there = to4(&plan.packet(), &to);
+            checksums_hold(&there);
+            let headers = Headers::parse(&there).unwrap();
+            prop_assert_eq!(Tuple::of(&headers, 0), to);
+            prop_assert_eq!((headers.ttl, there[1]), (plan.ttl, plan.tos));
+            let plain = Plan { options: false, ..plan }.packet();
+            let back = to6(&there, &Tuple::of(&Headers::parse(&plain).unwrap(), 0));
+            prop_assert_eq!(back, plain);
+        }
+
+        #[test]
+        fn there_and_back_from_ipv4(plan in plan(&[4]), octets: [[u8; 16]; 2], ports: [u16; 2]) {
+            let to = tuple(6, plan.protocol, octets, ports);
+            let there = to6(&plan.packet(), &to);
+            checksums_hold(&there);
+            prop_assert_eq!(Tuple::of(&Headers::parse(&there).unwrap(), 0), to);
+            let plain = Plan { options: false, bare: false, ..plan }.packet();
+            let mut back = to4(&there, &Tuple::of(&Headers::parse(&plain).unwrap(), 0));
+            checksums_hold(&back);
+            back[4..6].copy_from_slice(&plain[4..6]);
+            ipv4::set_checksum(&mut back[..20]);
+            prop_assert_eq!(back, plain);
+        }
+
+        #[test]
+        fn fragments_stay_fragments(plan in plan(&[4, 6]), octets: [[u8; 16]; 2], ports: [u16; 2]) {
+            let query = matches!(plan.protocol, protocol::ICMP | protocol::ICMP6);
+            let ports = if plan.protocol == protocol::SCTP { plan.ports } else { ports };
+            let other = 10 - plan.version;
+            let to = tuple(other, plan.protocol, octets, ports);
+            let (mut upper, mut whole) = (Vec::new(), false);
+            for packet in (Plan { bare: false, ..plan.clone() }).fragments(24) {
+                let headers = Headers::parse(&packet).unwrap();
+                whole = headers.fragment == Fragment::Whole;
+                if query && !whole {
+                    let mut buffer = roomy(&packet);
+                    let refused = match other {
+                        4 => translator().to_ipv4(&mut buffer, GROWTH, &headers, &to, &to),
+                        _ => translator().to_ipv6(&mut buffer, GROWTH, &headers, &to, &to),
+                    };
+                    prop_assert_eq!(refused, Err(Reason::Malformed));
+                    return Ok(());
+                }
+                let there = if other == 4 { to4(&packet, &to) } else { to6(&packet, &to) };
+                checksums_hold(&there);
+                let new = Headers::parse(&there).unwrap();
+                prop_assert_eq!(new.fragment, headers.fragment);
+                if !whole {
+                    prop_assert_eq!(new.fragment_id, 0x1234);
+                }
+                upper.extend_from_slice(&there[usize::from(new.transport)..]);
+            }
+            prop_assert!(whole || upper.len() > 24);
+            upper_holds(to.source, to.destination, to.protocol, &upper);
+        }
+
+        #[test]
+        fn errors_become_errors(plan in plan(&[4, 6]), octets: [[u8; 16]; 2], ports: [u16; 2], router: [u8; 16], cut in 8usize..300, which in 0usize..3) {
+            let plan = Plan { bare: false, ..plan };
+            let other = 10 - plan.version;
+            let quoted = Tuple::of(&Headers::parse(&plan.packet()).unwrap(), 0);
+            let to = tuple(other, plan.protocol, octets, ports);
+            let kinds = if other == 6 { [(3, 3), (11, 0), (3, 4)] } else { [(1, 4), (3, 0), (2, 0)] };
+            let front = usize::from(Headers::parse(&plan.packet()).unwrap().transport);
+            let mut router = packets::address(plan.version, router);
+            if plan.version == 6 && which == 0 {
+                router = Prefix64::WELL_KNOWN.embed([192, 0, 2, 99]);
+            }
+            let packet = plan.error(router, kinds[which].0, kinds[which].1, front + cut);
+            let headers = Headers::parse(&packet).unwrap();
+            let mut buffer = roomy(&packet);
+            let seen = quoted.reversed();
+            let place = match other {
+                4 => translator().to_ipv4(&mut buffer, GROWTH, &headers, &seen, &to).unwrap(),
+                _ => translator().to_ipv6(&mut buffer, GROWTH, &headers, &seen, &to).unwrap(),
+            };
+            let there = &buffer[place];
+            if plan.protocol != protocol::SCTP {
+                checksums_hold(there);
+            }
+            let new = Headers::parse(there).unwrap();
+            prop_assert_eq!((new.version, new.destination), (other, to.destination));
+            prop_assert_eq!((new.icmp_type, new.icmp_code), [[(1, 4), (3, 0), (2, 0)], [(3, 3), (11, 0), (3, 4)]][usize::from(other == 4)][which]);
+            let inner = Headers::quoted(crate::quote(there, &new).unwrap()).unwrap();
+            prop_assert_eq!(Tuple::of(&inner, 0), to.reversed());
+            if other == 6 {
+                let embedded = Prefix64::WELL_KNOWN.embed(unmapped(&router).unwrap());
+                prop_assert_eq!(new.source, if router == seen.source { to.source } else { embedded });
+            } else if which == 0 {
+                prop_assert_eq!(unmapped(&new.source), Some([192, 0, 2, 99]));
+            }
+        }
+
+        #[test]
+        fn mutated_packets_never_panic(
+            plan in plan(&[4, 6]),
+            mutations in proptest::collection::vec((0usize..160, any::<u8>()), 0..4),
+            error in proptest::option::of(0u8..13),
+            octets: [[u8; 16]; 2],
+            room in 0usize..=GROWTH,
+        ) {
+            let mut packet = match error {
+                Some(icmp_type) => plan.error(plan.destination, icmp_type, 0, 80),
+                None => plan.packet(),
+            };
+            for (at, byte) in mutations {
+                if let Some(place) = packet.get_mut(at) {
+                    *place = byte;
+                }
+            }
+            if let Ok(headers) = Headers::parse(&packet) {
+                let seen = Tuple::of(&headers, 0);
+                let to = tuple(10 - headers.version, headers.protocol, octets, [5, 6]);
+                for to in [to, seen] {
+                    let mut buffer = roomy(&packet)[GROWTH - room..].to_vec();
+                    let _ = translator().to_ipv4(&mut buffer, room, &headers, &seen, &to);
+                    let mut buffer = roomy(&packet)[GROWTH - room..].to_vec();
+                    let _ = translator().to_ipv6(&mut buffer, room, &headers, &seen, &to);
+                }
+            }
+        }
+
+        #[test]
+        fn fragments_of_a_large_packet_make_it_up(length in 1200usize..5000, mtu in 1280usize..1600) {
+            let plan = Plan {
+                version: 6,
+                protocol: protocol::UDP,
+                source: packets::address(6, [1; 16]),
+                destination: packets::address(6, [2; 16]),
+                ports: [1, 2],
+                payload: (0..length).map(|i| i as u8).collect(),
+                bare: false,
+                options: false,
+                ttl: 64,
+                tos: 0,
+            };
+            let packet = plan.packet();
+            let mut upper = Vec::new();
+            let done = fragment6(&packet, mtu, 99, |header, data| {
+                let fragment = [&header[..], data].concat();
+                assert!(fragment.len() <= mtu);
+                let headers = Headers::parse(&fragment).unwrap();
+                assert_eq!(headers.fragment_id, 99);
+                assert_eq!(extensions(&fragment, &headers).unwrap().unwrap().offset as usize * 8, upper.len());
+                upper.extend_from_slice(data);
+            });
+            prop_assert_eq!(done, packet.len() > mtu);
+            if done {
+                prop_assert_eq!(&upper, &packet[40..]);
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_in_errors_are_those_of_the_other_side() {
+        let mtus = Mtus { ipv4: 1400, ipv6: 9000 };
+        let word = |message: Message| u32::from_be_bytes(message.header[4..].try_into().unwrap());
+        let from4 = |mtu: u16| Message::from_ipv4(&[3, 4, 0, 0, 0, 0, (mtu >> 8) as u8, mtu as u8], mtus);
+        assert_eq!(word(from4(1380).unwrap()), 1400);
+        assert_eq!(word(from4(9000).unwrap()), 1420);
+        assert_eq!(word(from4(576).unwrap()), 1280);
+        let from6 = Message::from_ipv6(&[2, 0, 0, 0, 0, 0, 5, 0], mtus).unwrap();
+        assert_eq!((from6.header[0], from6.header[1], word(from6)), (3, 4, 1260));
+        // A router that does not say: the next lower plateau of the packet's length.
+        let mut old = vec![3, 4, 0, 0, 0, 0, 0, 0];
+        old.extend(ipv4::Repr::new([1, 1, 1, 1].into(), [2, 2, 2, 2].into()).header(1480 - 20));
+        assert_eq!(word(Message::from_ipv4(&old, mtus).unwrap()), 1280);
+        assert!(Message::from_ipv4(&[5, 0, 0, 0, 0, 0, 0, 0], mtus).is_err());
+        assert!(Message::from_ipv6(&[133, 0, 0, 0, 0, 0, 0, 0], mtus).is_err());
+    }
+
+    #[test]
+    fn large_packets_may_not_be_fragmented_and_small_ones_may() {
+        let plan = |payload: usize| Plan {
+            version: 6,
+            protocol: protocol::UDP,
+            source: packets::address(6, [1; 16]),
+            destination: packets::address(6, [2; 16]),
+            ports: [1, 2],
+            payload: vec![0; payload],
+            bare: false,
+            options: false,
+            ttl: 64,
+            tos: 0,
+        };
+        let to = tuple(4, protocol::UDP, [[1; 16], [2; 16]], [3, 4]);
+        let small = to4(&plan(1232).packet(), &to);
+        assert_eq!((small.len(), small[6], [small[4], small[5]]), (1260, 0, [0, 8]));
+        let large = to4(&plan(1233).packet(), &to);
+        assert_eq!((large.len(), large[6], [large[4], large[5]]), (1261, 0x40, [0, 0]));
+    }
+}

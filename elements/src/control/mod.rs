@@ -14,6 +14,7 @@ pub const CLASSES: &[&Class] = &[
     &message::ERROR,
     &message::MESSAGE,
     &names::ADDRESS_INFO,
+    &names::CLICKY_INFO,
     &names::PORT_INFO,
     &schedule::CLASS,
     &script::DRIVER_MANAGER,

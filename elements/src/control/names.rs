@@ -20,6 +20,15 @@
 //! `/etc/services` have this form.
 //!
 //! See also: [AddressInfo]
+//!
+//! # ClickyInfo: what a drawing program is to know of a configuration.
+//!
+//! Group: control
+//! Usage: `ClickyInfo(...)`
+//! Ports: none
+//!
+//! Configurations say here how Click's graphical interface shall draw them. Nothing of it changes what they do: the arguments
+//! are kept for whoever reads the configuration, and have no meaning here.
 
 use graph::arguments::{Arguments, Refused};
 use graph::{Class, Element, Setup};
@@ -37,6 +46,10 @@ pub const ADDRESS_INFO: Class = Class {
 /// The class.
 pub const PORT_INFO: Class =
     Class { name: "PortInfo", make: |args, setup| make(args, setup, "PortInfo"), ..ADDRESS_INFO };
+
+/// The class.
+pub const CLICKY_INFO: Class =
+    Class { name: "ClickyInfo", make: |args, setup| make(args, setup, "ClickyInfo"), ..ADDRESS_INFO };
 
 /// The names are read before any element is made (`graph::arguments::Names`), mistakes and all.
 struct Info(&'static str);

@@ -7,7 +7,8 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::Mac;
 
-/// `10.0.0.1`, or a name of AddressInfo (`name`, `name:ip`, `name:bcast`), or a device of this machine.
+/// `10.0.0.1`, or a name of AddressInfo (`name`, `name:ip`, `name:bcast`), or a device of this machine
+/// (`device`, and `device:gw` for the gateway of the default route by it).
 impl Argument for Ipv4Addr {
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Ipv4Addr, String> {
         if let (bytes, 4) =
@@ -37,6 +38,7 @@ fn named4(text: &str, scope: &Scope<'_>) -> Option<([u8; 4], usize)> {
     let address = match kind.as_deref() {
         None | Some("ip" | "ip4") => scope.ip(name).or_else(|| device::ip(scope, name))?,
         Some("bcast") => scope.prefix4(name)?.broadcast(),
+        Some("gw") => device::gateway(scope, name)?,
         Some(_) => return None,
     };
     Some((address.octets(), 4))

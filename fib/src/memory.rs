@@ -1,13 +1,12 @@
 //! Where the words live: the worker's copy, the driver's, and how large each array is.
 //!
-//! The worker's copy is one anonymous mapping: hugetlb pages when the pool has enough, else transparent huge pages by
-//! madvise(2), else plain pages. A 64 MiB table in 4 KiB pages misses the TLB at every lookup, in 2 MiB pages hardly ever.
+//! The worker's copy is one [`Mapping`] in huge pages.
 //! The driver's arrays belong to `port`, which creates the bpf maps with [`Sizes`] and hands over their mappings.
 
-use crate::FibError;
 use crate::word::MAX_NEXT_HOPS;
+use crate::{FibError, Mapping};
 use std::any::Any;
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -15,7 +14,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) const BLOCK_BYTES: usize = 4096;
 /// Ports at most.
 pub(crate) const PORTS: usize = 256;
-const HUGE_PAGE: usize = 2 << 20;
 
 /// How much the tables can hold. What does not fit is refused, typed, and stays with Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,15 +264,8 @@ impl Arrays {
 /// The worker's copy, and the mapping it lives in.
 pub(crate) struct WorkerMemory {
     pub(crate) arrays: Arrays,
-    /// The whole mapping as the kernel gave it, and the part of it that is used.
-    mapped: (NonNull<u8>, usize),
-    used: Range<usize>,
+    mapping: Mapping,
 }
-
-// SAFETY: the addresses are only used to unmap, and to ask for residency.
-unsafe impl Send for WorkerMemory {}
-// SAFETY: as above.
-unsafe impl Sync for WorkerMemory {}
 
 impl WorkerMemory {
     pub(crate) fn new(capacity: &Capacity) -> Result<WorkerMemory, FibError> {
@@ -282,75 +273,29 @@ impl WorkerMemory {
             return Err(FibError::TooManyNextHops(capacity.next_hops));
         }
         let sizes = capacity.sizes();
-        let bytes = sizes.total().next_multiple_of(HUGE_PAGE);
-        let (mapped, start) = match map(bytes, libc::MAP_HUGETLB) {
-            Ok(base) => ((base, bytes), 0),
-            Err(_) => {
-                let padded = bytes + HUGE_PAGE;
-                let base = map(padded, libc::MAP_NORESERVE)
-                    .map_err(|source| FibError::NoMemory { bytes: padded, source })?;
-                let start = base.as_ptr().align_offset(HUGE_PAGE);
-                // SAFETY: advice about our own mapping; failure (no THP in this kernel) costs speed only.
-                unsafe { libc::madvise(base.as_ptr().add(start).cast(), bytes, libc::MADV_HUGEPAGE) };
-                ((base, padded), start)
-            }
-        };
-        let mut next = start;
-        fn array<T>(base: NonNull<u8>, next: &mut usize, bytes: usize) -> Array<T> {
+        let bytes = sizes.total();
+        let mapping = Mapping::new(bytes).map_err(|source| FibError::NoMemory { bytes, source })?;
+        fn array<T>(next: &mut NonNull<u8>, bytes: usize) -> Array<T> {
+            let at = *next;
             // SAFETY: the sum of all sizes is within the mapping.
-            let at = unsafe { base.add(*next) };
-            *next += bytes;
+            *next = unsafe { at.add(bytes) };
             Array { base: at.cast(), len: bytes / size_of::<T>() }
         }
-        let (base, next) = (mapped.0, &mut next);
+        let next = &mut mapping.base();
         let arrays = Arrays {
-            fib4: array(base, next, sizes.fib4),
-            fib6: array(base, next, sizes.fib6),
-            nexthops: array(base, next, sizes.nexthops),
-            buckets: array(base, next, sizes.buckets),
-            adjacencies: array(base, next, sizes.adjacencies),
-            used: array(base, next, sizes.used),
-            ports: array(base, next, sizes.ports),
+            fib4: array(next, sizes.fib4),
+            fib6: array(next, sizes.fib6),
+            nexthops: array(next, sizes.nexthops),
+            buckets: array(next, sizes.buckets),
+            adjacencies: array(next, sizes.adjacencies),
+            used: array(next, sizes.used),
+            ports: array(next, sizes.ports),
         };
-        Ok(WorkerMemory { arrays, mapped, used: start..start + bytes })
+        Ok(WorkerMemory { arrays, mapping })
     }
 
     /// Bytes that are in memory now.
     pub(crate) fn resident_bytes(&self) -> usize {
-        let mut pages = vec![0u8; self.used.len() / 4096];
-        // SAFETY: the range is inside our mapping, and `pages` has a byte for each of its pages.
-        let result = unsafe {
-            let start = self.mapped.0.add(self.used.start);
-            libc::mincore(start.as_ptr().cast(), self.used.len(), pages.as_mut_ptr())
-        };
-        if result != 0 {
-            return self.used.len();
-        }
-        pages.iter().filter(|&&page| page & 1 != 0).count() * 4096
+        self.mapping.resident_bytes()
     }
-}
-
-impl Drop for WorkerMemory {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping; every array that points into it lives no longer than `self`.
-        unsafe { libc::munmap(self.mapped.0.as_ptr().cast(), self.mapped.1) };
-    }
-}
-
-fn map(bytes: usize, flags: libc::c_int) -> std::io::Result<NonNull<u8>> {
-    // SAFETY: a new anonymous mapping, wherever the kernel likes.
-    let address = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
-            -1,
-            0,
-        )
-    };
-    if address == libc::MAP_FAILED {
-        return Err(std::io::Error::last_os_error());
-    }
-    NonNull::new(address.cast()).ok_or_else(|| std::io::Error::other("mmap gave address 0"))
 }

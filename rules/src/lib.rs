@@ -1,1 +1,23 @@
 //! The filter: its language, and the classifier it compiles to.
+
+mod classifier;
+mod evaluate;
+mod language;
+mod ledger;
+mod matching;
+mod meter;
+mod mistake;
+mod model;
+mod moment;
+mod names;
+mod set;
+mod settings;
+
+pub use classifier::{BATCH, Compiled, MOST_STEPS, TooLong};
+pub use evaluate::{Decision, Outcome, Step};
+pub use ledger::{Accounts, Counter, Ledger};
+pub use matching::Context;
+pub use mistake::{Mistake, Mistakes};
+pub use model::*;
+pub use moment::Now;
+pub use set::Set;

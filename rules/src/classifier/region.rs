@@ -1,0 +1,327 @@
+//! What a step matches, as regions of the space of all packets: what the tree cuts and the leaves compare.
+//!
+//! A packet's constant part is a key of a few 32-bit words (11 in IPv6, 5 in IPv4), and a region is a value and a mask of the
+//! same words, and a range for each port. A list becomes one region for each item. What cannot be said so (a list turned
+//! round, more than [`MOST_REGIONS`] regions) becomes a larger region and is marked: the leaf's match is then confirmed exactly.
+//!
+//! | word | |
+//! |---|---|
+//! | `0..A`, `A..2A` | source, destination (`A` = 1 or 4 words) |
+//! | `2A` | source port, destination port in the upper half |
+//! | `2A+1` | protocol; state (one of 5 bits); whether there are no ports (a bit); input port in the upper half |
+//! | `2A+2` | output port; in the upper half, which of up to 16 sets hold an address |
+//!
+//! One-hot bits make "one of these states" a comparison like all others: the value is 0, and the mask has the states that
+//! are not allowed.
+
+use ipnet::IpNet;
+use wire::Headers;
+
+use super::program::Step;
+use crate::matching::{Context, Sets, number_of, shows_ports};
+use crate::model::*;
+
+/// The most regions of one step.
+const MOST_REGIONS: usize = 1024;
+/// The most sets, each for one side, whose membership is part of the key.
+pub(crate) const MOST_MEMBERSHIPS: usize = 16;
+
+const STATES: u32 = 8;
+const NO_PORTS: u32 = 1 << 13;
+const IN_PORT: u32 = 16;
+const SETS: u32 = 16;
+/// What stands for an output port that is not known: no port has this number.
+const NO_PORT: u16 = u16::MAX;
+
+/// The constant part of a packet, as words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key<const W: usize>(pub [u32; W]);
+
+/// Words of an IPv4 key.
+pub(crate) const W4: usize = 5;
+/// Words of an IPv6 key.
+pub(crate) const W6: usize = 11;
+
+/// Which address a set is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Source,
+    Destination,
+}
+
+/// The sets whose membership is in the key: by bit, the set and the side.
+pub(crate) type Memberships = Vec<(usize, Side)>;
+
+impl<const W: usize> Key<W> {
+    const A: usize = (W - 3) / 2;
+    pub const PORTS: usize = 2 * Key::<W>::A;
+    const SMALL: usize = 2 * Key::<W>::A + 1;
+    const LAST: usize = 2 * Key::<W>::A + 2;
+
+    /// Of a packet of the family that has so many words.
+    #[inline(always)]
+    pub fn of(headers: &Headers, context: &Context) -> Key<W> {
+        let mut words = [0; W];
+        let word = |address: &[u8; 16], n: usize| {
+            let at = 16 - 4 * Key::<W>::A + 4 * n;
+            u32::from_be_bytes([address[at], address[at + 1], address[at + 2], address[at + 3]])
+        };
+        for n in 0..Key::<W>::A {
+            words[n] = word(&headers.source, n);
+            words[Key::<W>::A + n] = word(&headers.destination, n);
+        }
+        words[Key::<W>::PORTS] = u32::from(headers.source_port) | u32::from(headers.destination_port) << 16;
+        let no_ports = if shows_ports(headers) { 0 } else { NO_PORTS };
+        words[Key::<W>::SMALL] = u32::from(headers.protocol)
+            | u32::from(context.state as u8) << STATES
+            | no_ports
+            | u32::from(context.in_port) << IN_PORT;
+        words[Key::<W>::LAST] = u32::from(context.out_port.unwrap_or(NO_PORT));
+        Key(words)
+    }
+
+    /// Asks the sets.
+    #[inline]
+    pub fn ask(&mut self, headers: &Headers, memberships: &Memberships, sets: &Sets) {
+        for (bit, (set, side)) in memberships.iter().enumerate() {
+            let address = if *side == Side::Source { &headers.source } else { &headers.destination };
+            let number = number_of(address, headers.version);
+            let set = &sets[*set].1;
+            let member = if Key::<W>::A == 1 { set.contains4(number as u32) } else { set.contains6(number) };
+            self.0[Key::<W>::LAST] |= u32::from(member) << (SETS + bit as u32);
+        }
+    }
+}
+
+/// A part of the space of packets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Region<const W: usize> {
+    pub value: [u32; W],
+    pub mask: [u32; W],
+    /// Source and destination ports.
+    pub ports: [Span; 2],
+}
+
+const ALL_PORTS: Span = Span { first: 0, last: u16::MAX };
+
+impl<const W: usize> Region<W> {
+    const ALL: Region<W> = Region { value: [0; W], mask: [0; W], ports: [ALL_PORTS; 2] };
+
+    /// Asks one word for a value under a mask.
+    fn with(mut self, word: usize, value: u32, mask: u32) -> Region<W> {
+        self.value[word] = value & mask;
+        self.mask[word] = mask;
+        self
+    }
+
+    /// What is in both, if anything is.
+    fn and(&self, other: &Region<W>) -> Option<Region<W>> {
+        let mut both = *self;
+        for n in 0..W {
+            if (self.value[n] ^ other.value[n]) & self.mask[n] & other.mask[n] != 0 {
+                return None;
+            }
+            both.value[n] |= other.value[n];
+            both.mask[n] |= other.mask[n];
+        }
+        // A state must be left.
+        let states = 0x1f << STATES;
+        if both.mask[Key::<W>::SMALL] & states == states {
+            return None;
+        }
+        for n in 0..2 {
+            let (a, b) = (self.ports[n], other.ports[n]);
+            both.ports[n] = Span { first: a.first.max(b.first), last: a.last.min(b.last) };
+            if both.ports[n].first > both.ports[n].last {
+                return None;
+            }
+        }
+        Some(both)
+    }
+
+    /// Puts what the port ranges say of single bits into the mask as well, for the tree to cut.
+    fn with_port_bits(mut self) -> Region<W> {
+        for (n, span) in self.ports.iter().enumerate() {
+            let differ = span.first ^ span.last;
+            let known = !(u16::MAX.checked_shr(differ.leading_zeros()).unwrap_or(0));
+            self.value[Key::<W>::PORTS] |= u32::from(span.first & known) << (16 * n);
+            self.mask[Key::<W>::PORTS] |= u32::from(known) << (16 * n);
+        }
+        self
+    }
+
+    /// Whether everything in the other is in this one.
+    pub fn contains(&self, other: &Region<W>) -> bool {
+        let words = (0..W).all(|n| {
+            self.mask[n] & !other.mask[n] == 0 && (self.value[n] ^ other.value[n]) & self.mask[n] == 0
+        });
+        words && (0..2).all(|n| self.ports[n].first <= other.ports[n].first && other.ports[n].last <= self.ports[n].last)
+    }
+}
+
+/// The regions of a step, and whether they are exactly its constant part.
+pub(crate) struct Regions<const W: usize> {
+    pub list: Vec<Region<W>>,
+    pub exact: bool,
+}
+
+/// The regions of a step in one family.
+pub(crate) fn regions<const W: usize>(
+    filter: &Filter,
+    steps: &[Step],
+    step: &Step,
+    memberships: &mut Memberships,
+) -> Regions<W> {
+    let mut regions = Regions { list: vec![Region::ALL], exact: true };
+    let mut next = Some(step);
+    while let Some(step) = next {
+        let rule = &filter.chains[step.at.0 as usize].rules[step.at.1 as usize];
+        regions.narrow(&rule.matches, memberships);
+        next = step.parent.map(|parent| &steps[parent as usize]);
+    }
+    regions.list.iter_mut().for_each(|region| *region = region.with_port_bits());
+    regions
+}
+
+impl<const W: usize> Regions<W> {
+    /// Leaves what is also in one of these.
+    fn with(&mut self, options: &[Region<W>]) {
+        let mut list = Vec::with_capacity(self.list.len() * options.len());
+        for region in &self.list {
+            list.extend(options.iter().filter_map(|option| region.and(option)));
+            if list.len() > MOST_REGIONS {
+                // Rather too much, and each candidate looked at exactly.
+                self.exact = false;
+                return;
+            }
+        }
+        self.list = list;
+    }
+
+    fn narrow(&mut self, matches: &Match, memberships: &mut Memberships) {
+        let family = if W == W4 { Family::Ipv4 } else { Family::Ipv6 };
+        if !matches.possible_in(family) {
+            self.list.clear();
+            return;
+        }
+        let small = Key::<W>::SMALL;
+        if let Some(list) = &matches.protocols {
+            self.list_of(list, |number| Region::ALL.with(small, u32::from(*number), 0xff));
+        }
+        if let Some(states) = matches.states {
+            let refused = u32::from(!states & 0x1f) << STATES;
+            if refused == 0x1f << STATES {
+                self.list.clear();
+            }
+            self.with(&[Region::ALL.with(small, 0, refused)]);
+        }
+        for (n, list) in [&matches.source_ports, &matches.destination_ports].into_iter().enumerate() {
+            let Some(list) = list else { continue };
+            let option = |span: Span| {
+                let mut region = Region::ALL.with(small, 0, NO_PORTS);
+                region.ports[n] = span;
+                region
+            };
+            let options: Vec<Region<W>> = spans(list).into_iter().map(option).collect();
+            self.with(&options);
+        }
+        for (side, list) in [(Side::Source, &matches.source), (Side::Destination, &matches.destination)] {
+            if let Some(list) = list {
+                self.addresses(list, side, memberships);
+            }
+        }
+        let ports = [(&matches.in_ports, small, IN_PORT), (&matches.out_ports, Key::<W>::LAST, 0)];
+        for (list, word, shift) in ports {
+            let Some(list) = list else { continue };
+            let numbers = List { not: list.not, items: list.items.iter().flat_map(|item| &item.numbers).collect() };
+            if list.not && word == Key::<W>::LAST {
+                // A port that is not known is not another one.
+                self.exact = false;
+            }
+            self.list_of(&numbers, |port| Region::ALL.with(word, u32::from(**port) << shift, 0xffff << shift));
+        }
+    }
+
+    /// One region for each item; a list turned round is left to the exact look.
+    fn list_of<T>(&mut self, list: &List<T>, region: impl FnMut(&T) -> Region<W>) {
+        if list.not {
+            self.exact = false;
+        } else {
+            let options: Vec<Region<W>> = list.items.iter().map(region).collect();
+            self.with(&options);
+        }
+    }
+
+    fn addresses(&mut self, list: &List<Address>, side: Side, memberships: &mut Memberships) {
+        let first = if side == Side::Source { 0 } else { Key::<W>::A };
+        let mut options = Vec::new();
+        // What is in none of some sets is one region, with all of their bits asked to be clear.
+        let mut none = Region::ALL;
+        for item in &list.items {
+            match item {
+                Address::Net(IpNet::V4(net)) if Key::<W>::A == 1 => {
+                    let (value, mask) = (u32::from(net.network()), u32::from(net.netmask()));
+                    options.push(Region::ALL.with(first, value, mask));
+                }
+                Address::Net(IpNet::V6(net)) if Key::<W>::A == 4 => {
+                    let (value, mask) = (u128::from(net.network()), u128::from(net.netmask()));
+                    let mut region = Region::ALL;
+                    for n in 0..4 {
+                        let shift = 96 - 32 * n as u32;
+                        region = region.with(first + n, (value >> shift) as u32, (mask >> shift) as u32);
+                    }
+                    options.push(region);
+                }
+                Address::Net(_) => {}
+                Address::Set { number, .. } => {
+                    let bit = memberships.iter().position(|known| *known == (*number, side)).or_else(|| {
+                        let room = memberships.len() < MOST_MEMBERSHIPS;
+                        room.then(|| memberships.push((*number, side)))?;
+                        Some(memberships.len() - 1)
+                    });
+                    let Some(bit) = bit else {
+                        self.exact = false;
+                        return;
+                    };
+                    let bit = 1 << (SETS + bit as u32);
+                    options.push(Region::ALL.with(Key::<W>::LAST, bit, bit));
+                    none.mask[Key::<W>::LAST] |= bit;
+                }
+            }
+        }
+        if !list.not {
+            self.with(&options);
+        } else {
+            self.with(&[none]);
+            self.exact &= list.items.iter().all(|item| matches!(item, Address::Set { .. }));
+        }
+    }
+}
+
+/// The ports of a list as few ranges, of one turned round as well.
+fn spans(list: &List<Span>) -> Vec<Span> {
+    let mut sorted = list.items.clone();
+    sorted.sort_unstable_by_key(|span| span.first);
+    let mut merged: Vec<Span> = Vec::new();
+    for span in sorted {
+        match merged.last_mut() {
+            Some(last) if u32::from(span.first) <= u32::from(last.last) + 1 => last.last = last.last.max(span.last),
+            _ => merged.push(span),
+        }
+    }
+    if !list.not {
+        return merged;
+    }
+    let mut gaps = Vec::new();
+    let mut next = 0u32;
+    for span in &merged {
+        if next < u32::from(span.first) {
+            gaps.push(Span { first: next as u16, last: span.first - 1 });
+        }
+        next = u32::from(span.last) + 1;
+    }
+    if next <= u32::from(u16::MAX) {
+        gaps.push(Span { first: next as u16, last: u16::MAX });
+    }
+    gaps
+}

@@ -1,0 +1,459 @@
+//! The search: decision trees over the bits of the key, with leaves of a few rules each.
+//!
+//! Every node cuts a run of bits out of one word of the key, and has a child for each of their values (HiCuts' idea, Gupta and
+//! McKeown 1999, with cuts by bits as in ByteCuts, Daly and Torng 2018). A child knows which rules can still match and
+//! cuts what tells these apart. Real lists become 2 to 4 nodes deep, the leaf compares some rules, and what is
+//! not reached costs nothing: cost follows the depth, which grows with the logarithm of the list.
+//!
+//! Rules that leave a cut bit open belong into all its children; that is what makes such trees explode. So, as in EffiCuts
+//! (Vamanan, Voskuilen, Vijaykumar 2010), rules are first parted by which addresses they care for, each part has a tree of its
+//! own, and the best of their answers counts; a cut that would copy too many rules is not made; and the whole has a
+//! budget, beyond which leaves stay long. A list made to be hostile then costs time, linear in the leaf, but never memory.
+//!
+//! A batch goes down together, a level for all before the next, so the misses of 64 packets overlap; a packet
+//! that has arrived waits on its leaf without a branch.
+
+use std::collections::HashMap;
+
+use super::region::{Key, Region};
+
+/// Rules that are compared rather than cut further.
+const LEAF: usize = 4;
+/// The most bits of a cut.
+const MOST_BITS: u32 = 12;
+/// Rules looked at to choose a cut.
+const SAMPLE: usize = 192;
+/// Items and words that the tree may take for each region.
+const BUDGET: usize = 24;
+
+/// A leaf; the number of items in bits 32 to 62, where they begin below.
+const IS_LEAF: u64 = 1 << 63;
+
+/// One region of a step, laid out for comparing: one cache line in IPv4, two in IPv6.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Entry<const W: usize> {
+    value: [u32; W],
+    mask: [u32; W],
+    /// First ports, and how many follow.
+    first: [u16; 2],
+    more: [u16; 2],
+    pub step: u32,
+    /// Bits of [`kind`].
+    pub kind: u32,
+}
+
+/// What else an entry needs, beside that its region holds the packet.
+pub(crate) mod kind {
+    /// The region is larger than the constant part: look exactly.
+    pub const LARGER: u32 = 1;
+    /// Look at the momentary part.
+    pub const MOMENT: u32 = 2;
+    /// The rule, or what it does, may differ within a flow.
+    pub const VARIES: u32 = 4;
+    /// It always decides, when it is reached: nothing behind it counts where it covers everything.
+    pub const FINAL: u32 = 8;
+}
+
+impl<const W: usize> Entry<W> {
+    pub fn new(region: &Region<W>, step: u32, kind: u32) -> Entry<W> {
+        let [source, destination] = region.ports;
+        Entry {
+            value: region.value,
+            mask: region.mask,
+            first: [source.first, destination.first],
+            more: [source.last - source.first, destination.last - destination.first],
+            step,
+            kind,
+        }
+    }
+
+    /// Whether the region holds a packet.
+    #[inline(always)]
+    fn holds(&self, key: &Key<W>) -> bool {
+        let mut differs = 0;
+        for n in 0..W {
+            differs |= (key.0[n] ^ self.value[n]) & self.mask[n];
+        }
+        let ports = key.0[Key::<W>::PORTS];
+        let source = (ports as u16).wrapping_sub(self.first[0]) <= self.more[0];
+        let destination = ((ports >> 16) as u16).wrapping_sub(self.first[1]) <= self.more[1];
+        (differs == 0) & source & destination
+    }
+}
+
+/// The first step that matches, and the first whose outcome may vary within the flow; `u32::MAX` where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub step: u32,
+    pub varies: u32,
+}
+
+impl Found {
+    pub const NONE: Found = Found { step: u32::MAX, varies: u32::MAX };
+}
+
+/// The trees of one family.
+#[derive(Clone, Debug)]
+pub(crate) struct Forest<const W: usize> {
+    entries: Vec<Entry<W>>,
+    items: Vec<u32>,
+    words: Vec<u64>,
+    roots: Vec<u64>,
+}
+
+impl<const W: usize> Forest<W> {
+    /// Of regions in the order of their steps.
+    pub fn new(entries: Vec<Entry<W>>) -> Forest<W> {
+        let mut parts: [Vec<u32>; 4] = Default::default();
+        for (number, entry) in entries.iter().enumerate() {
+            parts[entry.part()].push(number as u32);
+        }
+        let forest = Forest { entries, items: Vec::new(), words: Vec::new(), roots: Vec::new() };
+        let mut builder = Builder { forest, leaves: HashMap::new(), budget: 0, counts: Vec::new() };
+        // A few rules are cheaper in another tree than in one of their own.
+        parts.sort_by_key(Vec::len);
+        let mut rest: Vec<u32> = Vec::new();
+        for (n, mut part) in parts.into_iter().enumerate() {
+            part.append(&mut rest);
+            part.sort_unstable();
+            if part.len() <= LEAF && n < 3 {
+                rest = part;
+                continue;
+            }
+            if !part.is_empty() {
+                builder.budget = part.len() * BUDGET + 4096;
+                let root = builder.node(part, &mut [0; W], 0);
+                builder.forest.roots.push(root);
+            }
+        }
+        let mut forest = builder.forest;
+        forest.items.shrink_to_fit();
+        forest.words.shrink_to_fit();
+        forest
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry<W>>() + self.items.capacity() * 4 + self.words.capacity() * 8
+    }
+
+    /// The first step from `start` on that matches. `look` confirms what an entry cannot say: step and kind.
+    pub fn find(&self, key: &Key<W>, start: u32, look: impl Fn(u32, u32) -> bool) -> Found {
+        let mut found = Found::NONE;
+        for &root in &self.roots {
+            let mut word = root;
+            while word & IS_LEAF == 0 {
+                word = self.words[child(word, key)];
+            }
+            self.leaf(word, key, start, &mut found, &look);
+        }
+        found
+    }
+
+    /// [`Forest::find`] from the first step, for up to 64 packets. `look` is told which packet as well.
+    pub fn find_batch(&self, keys: &[Key<W>], found: &mut [Found], look: impl Fn(usize, u32, u32) -> bool) {
+        let mut words = [0u64; 64];
+        for &root in &self.roots {
+            let words = &mut words[..keys.len()];
+            let mut inner = root & IS_LEAF == 0;
+            words.fill(root);
+            while inner {
+                inner = false;
+                for (word, key) in words.iter_mut().zip(keys) {
+                    // One that has arrived reads the first word, and doesn't mind what.
+                    let arrived = *word & IS_LEAF != 0;
+                    let below = self.words[if arrived { 0 } else { child(*word, key) }];
+                    *word = if arrived { *word } else { below };
+                    inner |= *word & IS_LEAF == 0;
+                }
+            }
+            for ((n, key), (word, found)) in keys.iter().enumerate().zip(words.iter().zip(found.iter_mut())) {
+                self.leaf(*word, key, 0, found, &|step, kind| look(n, step, kind));
+            }
+        }
+    }
+
+    /// Compares the rules of a leaf, until one matches that is better than what was found.
+    #[inline(always)]
+    fn leaf(&self, word: u64, key: &Key<W>, start: u32, found: &mut Found, look: &impl Fn(u32, u32) -> bool) {
+        let (first, count) = (word as u32 as usize, (word >> 32) as usize & 0x7fff_ffff);
+        for &item in &self.items[first..first + count] {
+            let entry = &self.entries[item as usize];
+            if entry.step >= found.step {
+                return;
+            }
+            if entry.step < start || !entry.holds(key) {
+                continue;
+            }
+            if entry.kind & (kind::LARGER | kind::MOMENT | kind::VARIES) != 0 {
+                if entry.kind & kind::LARGER != 0 && !look(entry.step, kind::LARGER) {
+                    continue;
+                }
+                if entry.kind & kind::VARIES != 0 {
+                    found.varies = found.varies.min(entry.step);
+                }
+                if entry.kind & kind::MOMENT != 0 && !look(entry.step, kind::MOMENT) {
+                    continue;
+                }
+            }
+            found.step = entry.step;
+            return;
+        }
+    }
+}
+
+/// Where the child of a node stands for this key.
+#[inline(always)]
+fn child<const W: usize>(node: u64, key: &Key<W>) -> usize {
+    let (base, shift) = (node as u32, (node >> 32) as u32 & 31);
+    let (word, bits) = ((node >> 40) as usize & 15, (node >> 48) as u32 & 31);
+    // Words are numbered by what builds the tree.
+    let value = key.0[word.min(W - 1)] >> shift & ((1 << bits) - 1);
+    base as usize + value as usize
+}
+
+impl<const W: usize> Entry<W> {
+    /// Which addresses it cares for: bit 0 the source, bit 1 the destination.
+    fn part(&self) -> usize {
+        let address = Key::<W>::PORTS / 2;
+        // An eighth of an IPv4 address, a quarter of what is handed out in IPv6.
+        let cares = |words: &[u32]| {
+            let known: u32 = words.iter().map(|word| word.count_ones()).sum();
+            known >= if W == super::region::W4 { 8 } else { 24 }
+        };
+        usize::from(cares(&self.mask[..address])) | usize::from(cares(&self.mask[address..2 * address])) << 1
+    }
+
+    /// Whether it holds every packet whose known bits are those of the node.
+    fn covers(&self, known: &[u32; W]) -> bool {
+        let bits = (0..W).all(|n| self.mask[n] & !known[n] == 0);
+        // Ports: all of them, or what the known bits say.
+        let ports = (0..2).all(|n| {
+            let open = !(known[Key::<W>::PORTS] >> (16 * n)) as u16;
+            let first = (self.value[Key::<W>::PORTS] >> (16 * n)) as u16 & !open;
+            self.more[n] == u16::MAX || (self.first[n] == first && self.more[n] == open && open & open.wrapping_add(1) == 0)
+        });
+        bits && ports
+    }
+}
+
+/// A cut: which bits of which word.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    word: usize,
+    shift: u32,
+    bits: u32,
+}
+
+struct Builder<const W: usize> {
+    forest: Forest<W>,
+    leaves: HashMap<Vec<u32>, u64>,
+    /// Items and words that may still be made.
+    budget: usize,
+    /// For counting the children of a cut.
+    counts: Vec<u32>,
+}
+
+impl<const W: usize> Builder<W> {
+    /// A node for these rules, in the part of the space in which these bits of the key are known (and agree with all
+    /// rules here); its word.
+    fn node(&mut self, mut rules: Vec<u32>, known: &mut [u32; W], depth: usize) -> u64 {
+        let entries = &self.forest.entries;
+        let decided = rules.iter().position(|&rule| {
+            let entry = &entries[rule as usize];
+            entry.kind & kind::FINAL != 0 && entry.covers(known)
+        });
+        if let Some(last) = decided {
+            rules.truncate(last + 1);
+        }
+        if rules.len() <= LEAF || depth >= 12 {
+            return self.leaf(rules);
+        }
+        match self.choose(&rules, known) {
+            Some(cut) => self.cut(&rules, cut, known, depth),
+            None => self.leaf(rules),
+        }
+    }
+
+    fn leaf(&mut self, rules: Vec<u32>) -> u64 {
+        if let Some(&word) = self.leaves.get(&rules) {
+            return word;
+        }
+        self.budget = self.budget.saturating_sub(rules.len());
+        let word = IS_LEAF | (rules.len() as u64) << 32 | self.forest.items.len() as u64;
+        self.forest.items.extend_from_slice(&rules);
+        self.leaves.insert(rules, word);
+        word
+    }
+
+    fn cut(&mut self, rules: &[u32], cut: Cut, known: &mut [u32; W], depth: usize) -> u64 {
+        let children = 1usize << cut.bits;
+        let field = (children as u32 - 1) << cut.shift;
+        let base = self.forest.words.len();
+        self.forest.words.resize(base + children, 0);
+        self.budget = self.budget.saturating_sub(children);
+        // Rules that leave all of the bits open are in every child; the others are written down for each.
+        let mut open: Vec<u32> = Vec::new();
+        let mut own: Vec<(u32, u32)> = Vec::new();
+        for &rule in rules {
+            let entry = &self.forest.entries[rule as usize];
+            if entry.mask[cut.word] & field == 0 {
+                open.push(rule);
+            } else {
+                entry.children(cut, |child| own.push((child, rule)));
+            }
+        }
+        own.sort_unstable();
+        let before = known[cut.word];
+        known[cut.word] |= field;
+        let mut next = 0;
+        let mut last: Option<(Vec<u32>, u64)> = None;
+        let mut nothing_own = None;
+        for child in 0..children {
+            let from = next;
+            while own.get(next).is_some_and(|(of, _)| *of as usize == child) {
+                next += 1;
+            }
+            let word = if from == next {
+                match nothing_own {
+                    Some(word) => word,
+                    None => {
+                        let word = self.node(open.clone(), known, depth + 1);
+                        nothing_own = Some(word);
+                        word
+                    }
+                }
+            } else {
+                let mut list: Vec<u32> = own[from..next].iter().map(|(_, rule)| *rule).collect();
+                match &last {
+                    // A prefix that ends within the bits fills many children alike.
+                    Some((same, word)) if *same == list => *word,
+                    _ => {
+                        let mine = list.clone();
+                        list.extend_from_slice(&open);
+                        list.sort_unstable();
+                        let word = self.node(list, known, depth + 1);
+                        last = Some((mine, word));
+                        word
+                    }
+                }
+            };
+            self.forest.words[base + child] = word;
+        }
+        known[cut.word] = before;
+        (cut.bits as u64) << 48 | (cut.word as u64) << 40 | u64::from(cut.shift) << 32 | base as u64
+    }
+
+    /// The cut that parts these rules best, if one does without copying too many.
+    fn choose(&mut self, rules: &[u32], known: &[u32; W]) -> Option<Cut> {
+        let stride = rules.len().div_ceil(SAMPLE);
+        let sample: Vec<u32> = rules.iter().copied().step_by(stride).collect();
+        let most = (usize::BITS - rules.len().leading_zeros() + 1).min(MOST_BITS);
+        let mut best: Option<(f64, Cut)> = None;
+        for word in 0..W {
+            let gains = self.gains(&sample, word, known[word]);
+            if gains.iter().all(|gain| *gain == 0) {
+                continue;
+            }
+            let mut bits = 1;
+            while bits <= most {
+                // The run of bits that parts most, and the next one that is not it.
+                let windows = (0..=32 - bits).map(|shift| {
+                    let gain: u32 = gains[shift as usize..(shift + bits) as usize].iter().sum();
+                    (gain, shift)
+                });
+                if let Some((gain, shift)) = windows.max_by_key(|(gain, _)| *gain)
+                    && gain > 0
+                {
+                    let cut = Cut { word, shift, bits };
+                    if let Some(worth) = self.worth(&sample, stride, cut)
+                        && best.is_none_or(|(most, _)| worth > most)
+                    {
+                        best = Some((worth, cut));
+                    }
+                }
+                bits += if bits < 4 { 1 } else { 2 };
+            }
+        }
+        best.map(|(_, cut)| cut)
+    }
+
+    /// For each bit of a word, how many rules stand on the smaller side of it.
+    fn gains(&self, sample: &[u32], word: usize, known: u32) -> [u32; 32] {
+        let mut ones = [0u32; 32];
+        let mut zeros = [0u32; 32];
+        let (mut all, mut any, mut cared) = (u32::MAX, 0, 0);
+        for &rule in sample {
+            let entry = &self.forest.entries[rule as usize];
+            all &= entry.value[word] | !entry.mask[word];
+            any |= entry.value[word];
+            cared |= entry.mask[word];
+        }
+        // Bits in which no two rules differ part nothing, but for those who care from those who don't.
+        let differ = (any & !all) & cared & !known;
+        for &rule in sample {
+            let entry = &self.forest.entries[rule as usize];
+            let mut bits = entry.mask[word] & differ;
+            while bits != 0 {
+                let bit = bits.trailing_zeros();
+                let one = entry.value[word] >> bit & 1;
+                ones[bit as usize] += one;
+                zeros[bit as usize] += 1 - one;
+                bits &= bits - 1;
+            }
+        }
+        std::array::from_fn(|bit| ones[bit].min(zeros[bit]))
+    }
+
+    /// What a cut is worth: by how many bits the rules that a packet must still be compared with become fewer. `None` when it
+    /// copies too many rules, or parts nothing.
+    fn worth(&mut self, sample: &[u32], stride: usize, cut: Cut) -> Option<f64> {
+        let children = 1usize << cut.bits;
+        let field = (children as u32 - 1) << cut.shift;
+        self.counts.clear();
+        self.counts.resize(children, 0);
+        let mut open = 0u32;
+        for &rule in sample {
+            let entry = &self.forest.entries[rule as usize];
+            if entry.mask[cut.word] & field == 0 {
+                open += 1;
+            } else {
+                let counts = &mut self.counts;
+                entry.children(cut, |child| counts[child as usize] += 1);
+            }
+        }
+        let (mut copies, mut squares) = (0u64, 0u64);
+        for count in self.counts.iter().map(|count| u64::from(count + open)) {
+            copies += count;
+            squares += count * count;
+        }
+        let after = squares as f64 / copies.max(1) as f64;
+        let parted = (sample.len() as f64 / after.max(0.25)).log2();
+        let made = copies as usize * stride + children;
+        let fits = made <= rules_allowed(sample.len() * stride) && made < self.budget;
+        (fits && parted > 0.2).then_some(parted - 0.12 * f64::from(cut.bits))
+    }
+}
+
+/// Copies and words that a node of so many rules may make.
+fn rules_allowed(rules: usize) -> usize {
+    4 * rules + 16
+}
+
+impl<const W: usize> Entry<W> {
+    /// The children of a cut that it belongs into.
+    fn children(&self, cut: Cut, mut child: impl FnMut(u32)) {
+        let all = (1u32 << cut.bits) - 1;
+        let value = self.value[cut.word] >> cut.shift & all;
+        let free = !(self.mask[cut.word] >> cut.shift) & all;
+        let mut part = 0u32;
+        loop {
+            child(value | part);
+            part = part.wrapping_sub(free) & free;
+            if part == 0 {
+                return;
+            }
+        }
+    }
+}

@@ -222,16 +222,63 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashMap;
+    use std::hash::Hash;
 
     /// The longest of all prefixes that cover an address, by looking at each.
-    fn naive(routes: &HashMap<(u32, u8), u32>, address: u32) -> u32 {
+    fn naive<A: Address>(routes: &HashMap<(A, u8), u32>, address: A) -> u32 {
         let covering = routes.iter().filter(|((prefix, length), _)| address.network(*length) == *prefix);
         covering.max_by_key(|((_, length), _)| *length).map_or(0, |(_, &value)| value)
+    }
+
+    /// Makes changes (of eight kinds, five of which insert) to a table and to a list, and compares what they answer.
+    fn compare<A: Address + Hash + std::fmt::Debug>(
+        changes: Vec<(u8, A, u8, u32)>,
+        addresses: Vec<A>,
+    ) -> Result<(), TestCaseError> {
+        let (mut table, mut model) = (Trie::<A>::new(), HashMap::new());
+        for (kind, prefix, length, value) in changes {
+            let key = (prefix.network(length), length);
+            if kind < 5 {
+                prop_assert_eq!(table.insert(prefix, length, value), model.insert(key, value));
+            } else {
+                // One that is there, as far as there is one.
+                let key = model.keys().nth(usize::from(kind)).copied().unwrap_or(key);
+                prop_assert_eq!(table.remove(key.0, key.1), model.remove(&key));
+            }
+            prop_assert_eq!(
+                (table.len(), table.get(prefix, length)),
+                (model.len(), model.get(&key).copied())
+            );
+            for (&(prefix, _), _) in model.iter().take(8) {
+                prop_assert_eq!(table.lookup(prefix), naive(&model, prefix));
+            }
+        }
+        let mut values = vec![0; addresses.len()];
+        table.lookup_batch(&addresses, &mut values);
+        for (&address, &value) in addresses.iter().zip(&values) {
+            prop_assert_eq!((value, table.lookup(address)), (naive(&model, address), value));
+        }
+        let all: HashMap<_, _> =
+            table.iter().map(|(prefix, length, value)| ((prefix, length), value)).collect();
+        prop_assert_eq!(&all, &model);
+        // Empty again, it has all its nodes back.
+        for (prefix, length) in model.into_keys() {
+            table.remove(prefix, length);
+        }
+        prop_assert_eq!(table.free.len() + 1, table.words.len() / NODE);
+        prop_assert!(table.words[..NODE].iter().all(|&word| word == 0));
+        prop_assert!(table.members.iter().all(|&members| members == 0));
+        Ok(())
     }
 
     /// Addresses that nest and collide, of all lengths.
     fn address() -> impl Strategy<Value = u32> {
         prop_oneof![any::<u32>(), (0u32..4, 0u32..8).prop_map(|(a, b)| a << 22 | a << 14 | b << 6 | b)]
+    }
+
+    /// The same in IPv6.
+    fn address6() -> impl Strategy<Value = u128> {
+        prop_oneof![any::<u128>(), (0u128..4, 0u128..8).prop_map(|(a, b)| a << 118 | b << 62 | a << 9 | b)]
     }
 
     proptest! {
@@ -240,69 +287,15 @@ mod tests {
             changes in prop::collection::vec((0u8..8, address(), 0u8..=32, 1u32..1000), 1..200),
             addresses in prop::collection::vec(address(), 0..200),
         ) {
-            let (mut table, mut model) = (Lpm::new(), HashMap::new());
-            for (kind, prefix, length, value) in changes {
-                let key = (prefix.network(length), length);
-                if kind < 5 {
-                    prop_assert_eq!(table.insert(prefix, length, value), model.insert(key, value));
-                } else {
-                    // One that is there, as far as there is one.
-                    let key = model.keys().nth(usize::from(kind)).copied().unwrap_or(key);
-                    prop_assert_eq!(table.remove(key.0, key.1), model.remove(&key));
-                }
-                prop_assert_eq!((table.len(), table.get(prefix, length)), (model.len(), model.get(&key).copied()));
-                for (&(prefix, _), _) in model.iter().take(8) {
-                    prop_assert_eq!(table.lookup(prefix), naive(&model, prefix));
-                }
-            }
-            let mut values = vec![0; addresses.len()];
-            table.lookup_batch(&addresses, &mut values);
-            for (&address, &value) in addresses.iter().zip(&values) {
-                prop_assert_eq!((value, table.lookup(address)), (naive(&model, address), value));
-            }
-            let all: HashMap<_, _> = table.iter().map(|(prefix, length, value)| ((prefix, length), value)).collect();
-            prop_assert_eq!(&all, &model);
-            // Empty again, it has all its nodes back.
-            for (prefix, length) in model.into_keys() {
-                table.remove(prefix, length);
-            }
-            prop_assert_eq!(table.free.len() + 1, table.words.len() / NODE);
-            prop_assert!(table.words[..NODE].iter().all(|&word| word == 0) && table.members.iter().all(|&n| n == 0));
+            compare(changes, addresses)?;
         }
-    }
 
-    /// As [`address`], in IPv6.
-    fn address6() -> impl Strategy<Value = u128> {
-        prop_oneof![any::<u128>(), (0u128..4, 0u128..8).prop_map(|(a, b)| a << 118 | b << 62 | a << 9 | b)]
-    }
-
-    proptest! {
         #[test]
         fn ipv6_answers_as_a_list_does(
             changes in prop::collection::vec((0u8..8, address6(), 0u8..=128, 1u32..1000), 1..80),
             addresses in prop::collection::vec(address6(), 0..80),
         ) {
-            let (mut table, mut model) = (Lpm6::new(), HashMap::new());
-            for (kind, prefix, length, value) in changes {
-                let key = (prefix.network(length), length);
-                if kind < 5 {
-                    prop_assert_eq!(table.insert(prefix, length, value), model.insert(key, value));
-                } else {
-                    let key = model.keys().nth(usize::from(kind)).copied().unwrap_or(key);
-                    prop_assert_eq!(table.remove(key.0, key.1), model.remove(&key));
-                }
-            }
-            let mut values = vec![0; addresses.len()];
-            table.lookup_batch(&addresses, &mut values);
-            for (&address, &value) in addresses.iter().zip(&values) {
-                let covering = model.iter().filter(|((prefix, length), _)| address.network(*length) == *prefix);
-                let longest = covering.max_by_key(|((_, length), _)| *length).map_or(0, |(_, &value)| value);
-                prop_assert_eq!((value, table.lookup(address)), (longest, longest));
-            }
-            for (prefix, length) in model.into_keys() {
-                table.remove(prefix, length);
-            }
-            prop_assert_eq!(table.free.len() + 1, table.words.len() / NODE);
+            compare(changes, addresses)?;
         }
     }
 

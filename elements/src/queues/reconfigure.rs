@@ -1,6 +1,6 @@
 //! Arguments that are written to a running element.
 
-use graph::arguments::{Arguments, Names, Refused, Scope};
+use graph::arguments::{Arguments, Refused};
 use graph::language::Report;
 use graph::{Context, HandlerError};
 
@@ -10,8 +10,8 @@ pub(crate) fn configuration<T>(
     cx: &Context<'_>,
     read: impl FnOnce(&mut Arguments<'_>) -> Result<T, Refused>,
 ) -> Result<T, HandlerError> {
-    let (names, mut report) = (Names::new(), Report::new());
-    let result = read(&mut Arguments::new(text, Scope::new(&names, cx.name()), &mut report));
+    let mut report = Report::new();
+    let result = read(&mut Arguments::new(text, cx.scope(), &mut report));
     result.map_err(|Refused| {
         let reasons: Vec<&str> = report.messages().iter().map(|message| message.message.as_str()).collect();
         HandlerError::refused(reasons.join("\n"))

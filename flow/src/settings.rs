@@ -69,6 +69,23 @@ impl Timeouts {
     /// The longest that the table's clock can tell.
     pub const LONGEST: Duration = Duration::from_secs(6 * 86_400);
 
+    /// Every one of them with its name.
+    pub(crate) fn all(&self) -> [(&'static str, Duration); 11] {
+        [
+            ("tcp_opening", self.tcp_opening),
+            ("tcp_established", self.tcp_established),
+            ("tcp_closing", self.tcp_closing),
+            ("tcp_finished", self.tcp_finished),
+            ("udp", self.udp),
+            ("udp_stream", self.udp_stream),
+            ("icmp", self.icmp),
+            ("other", self.other),
+            ("fragment", self.fragment),
+            ("active", self.active.unwrap_or_default()),
+            ("pressed", self.pressed),
+        ]
+    }
+
     /// How long a flow of this protocol and phase lives without a packet.
     pub fn of(&self, protocol: u8, phase: Phase) -> Duration {
         match (phase, protocol) {
@@ -87,9 +104,11 @@ impl Timeouts {
 /// What a table is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Bytes of memory, never exceeded: about 119 for a flow, 126 for a translated IPv4 flow, 237 for one that is translated
-    /// otherwise.
+    /// Bytes of memory, never exceeded: about 119 for a flow, 126 with `translation`.
     pub memory: usize,
+    /// Whether most flows are translated, so that the index needs room for two keys a flow. Off, a table full of translated
+    /// flows would have no room left for six tenths of them.
+    pub translation: bool,
     /// Fragmented packets that are known at the same time.
     pub fragments: usize,
     /// How long flows live.
@@ -101,6 +120,12 @@ pub struct Settings {
 impl Default for Settings {
     /// 128 MiB, about a million flows.
     fn default() -> Settings {
-        Settings { memory: 128 << 20, fragments: 4096, timeouts: Timeouts::default(), pickup: false }
+        Settings {
+            memory: 128 << 20,
+            translation: false,
+            fragments: 4096,
+            timeouts: Timeouts::default(),
+            pickup: false,
+        }
     }
 }

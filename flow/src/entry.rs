@@ -1,0 +1,345 @@
+//! What the table remembers of a flow: 112 bytes, in two arrays.
+//!
+//! ```text
+//! hot    64 bytes, one cache line: read at every packet, written when the flow changes
+//!        addresses 32 | ports 4 | meta 4 | state 4 | route 4 | decisions 4 + 4 | start 6, sliced 2
+//! cold   48 bytes: written at every packet
+//!        last 4 | windows 2 + 2 | packets 4 + 4 | volume 8 + 8 | numbers 8 + 8
+//! ```
+//!
+//! - `addresses`, `ports`, `meta` are the key (see `key`). An IPv4 key leaves 24 bytes of the addresses free: there the reply
+//!   of a translated IPv4 flow has room. Every other translated flow (IPv6, NAT64) takes a second entry, its *alias*, that holds
+//!   the key of the reply. Then `route` of the flow holds the alias' index, and the alias the flow's in `decisions[0]`, and its
+//!   `route` in its own.
+//! - `state` holds [`Phase`] or how it ended (4 bits), both window scales (4 + 4), both sides' TCP flags (8 + 8), and of what
+//!   has ended the last phase (4). It decides who wins: a flow ends when somebody swaps its phase for an end.
+//! - `volume` is bytes (52 bits) and the packets' upper 12 bits: 4.5 PB and 17 T packets.
+//! - `numbers` is a TCP side's end and acknowledgement.
+//!
+//! Every word is atomic and is read and written alone. What a direction counts is written by whoever carries that direction:
+//! NICs hash a direction to one queue, so that is one worker, and plain loads and stores do. Should two carry it for a moment
+//! (a fragment among whole packets), a packet may go uncounted; a locked instruction for each would cost more than the lookup.
+//!
+//! Clocks are coarse where that saves room: `last` counts 2^18 ns (262 µs; a flow idle for 6.5 days could not be told from a
+//! new one, hence [`Timeouts::LONGEST`](crate::Timeouts::LONGEST)), `start` 2^7 ns (right for 417 days), `sliced` 2^30 ns.
+
+use crate::key::{Key, V6};
+use crate::tcp::{Connection, Side};
+use crate::{End, Phase};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+
+/// In `meta`: the original tuple's source is the higher end.
+const SWAPPED: u32 = 1 << 9;
+/// In `meta`: the reply's key is in the upper addresses.
+pub(crate) const REPLY_HERE: u32 = 1 << 10;
+/// In `meta`: the reply's key is in an alias.
+pub(crate) const REPLY_IN_ALIAS: u32 = 1 << 11;
+/// In `meta`: the source of the reply is the higher end.
+const REPLY_SWAPPED: u32 = 1 << 12;
+/// In `meta`: whose reply this is stands in `decisions[0]`.
+pub(crate) const ALIAS: u32 = 1 << 13;
+/// The bits of `meta` that are the key's.
+const KEY: u32 = 0xffff_00ff | V6;
+/// Either of the two ways to be translated.
+pub(crate) const TRANSLATED: u32 = REPLY_HERE | REPLY_IN_ALIAS;
+
+/// The phase of an entry that is an alias.
+pub(crate) const ALIAS_PHASE: u32 = 10;
+/// From here on, phases are ends.
+pub(crate) const ENDED: u32 = 10;
+
+/// The part that is read at every packet.
+#[repr(C, align(64))]
+#[derive(Default)]
+pub(crate) struct Hot {
+    pub(crate) addresses: [AtomicU64; 4],
+    pub(crate) ports: AtomicU32,
+    pub(crate) meta: AtomicU32,
+    pub(crate) state: AtomicU32,
+    pub(crate) route: AtomicU32,
+    pub(crate) decisions: [AtomicU32; 2],
+    pub(crate) start: AtomicU64,
+}
+
+/// The part that is written at every packet.
+#[repr(C, align(16))]
+#[derive(Default)]
+pub(crate) struct Cold {
+    pub(crate) last: AtomicU32,
+    pub(crate) windows: [AtomicU16; 2],
+    pub(crate) packets: [AtomicU32; 2],
+    pub(crate) volume: [AtomicU64; 2],
+    pub(crate) numbers: [AtomicU64; 2],
+}
+
+const _: () = assert!(size_of::<Hot>() == 64 && size_of::<Cold>() == 48);
+
+/// How a key matches an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    /// The original tuple, or its reverse.
+    Original { swapped: bool },
+    /// The reply tuple, or its reverse, in the entry itself.
+    Reply { swapped: bool },
+    /// As `Reply`, in an alias.
+    Alias { swapped: bool },
+}
+
+impl Hot {
+    /// Whether the key is one of this entry's. A dead or free entry has none.
+    #[inline(always)]
+    pub(crate) fn matches(&self, key: &Key) -> Option<Match> {
+        let meta = self.meta.load(Relaxed);
+        let word = |index: usize| self.addresses[index].load(Relaxed);
+        let same_meta = (meta ^ key.meta) & KEY == 0;
+        let same = word(0) == key.addresses[0] && self.ports.load(Relaxed) == key.ports && same_meta;
+        let found = if key.is_ipv4() {
+            if same {
+                Match::Original { swapped: meta & SWAPPED != 0 }
+            } else if meta & REPLY_HERE != 0
+                && word(1) == key.addresses[0]
+                && word(2) == u64::from(key.ports) << 32 | u64::from(key.meta)
+            {
+                return self.is_live().then_some(Match::Reply { swapped: meta & REPLY_SWAPPED != 0 });
+            } else {
+                return None;
+            }
+        } else if same && (1..4).all(|index| word(index) == key.addresses[index]) {
+            Match::Original { swapped: meta & SWAPPED != 0 }
+        } else {
+            return None;
+        };
+        let Match::Original { swapped } = found else { return Some(found) };
+        let found = if meta & ALIAS != 0 { Match::Alias { swapped } } else { found };
+        self.is_live().then_some(found)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_live(&self) -> bool {
+        State(self.state.load(Relaxed)).is_live()
+    }
+
+    /// Its key; `None` for the reply's where that is not here.
+    pub(crate) fn key(&self) -> Key {
+        let meta = self.meta.load(Relaxed);
+        let ipv4 = meta & V6 == 0;
+        let word = |index: usize| if ipv4 && index != 0 { 0 } else { self.addresses[index].load(Relaxed) };
+        Key {
+            addresses: [0, 1, 2, 3].map(word),
+            ports: self.ports.load(Relaxed),
+            meta: meta & KEY,
+            swapped: meta & SWAPPED != 0,
+        }
+    }
+
+    /// The key of the reply of a translated IPv4 flow.
+    pub(crate) fn reply_here(&self) -> Option<Key> {
+        let meta = self.meta.load(Relaxed);
+        let word = self.addresses[2].load(Relaxed);
+        (meta & REPLY_HERE != 0).then(|| Key {
+            addresses: [self.addresses[1].load(Relaxed), 0, 0, 0],
+            ports: (word >> 32) as u32,
+            meta: word as u32,
+            swapped: meta & REPLY_SWAPPED != 0,
+        })
+    }
+
+    /// Writes the key, and the reply where there is room for it; before the entry is live.
+    pub(crate) fn set_key(&self, key: &Key, kind: u32, reply: Option<&Key>) {
+        for (word, value) in self.addresses.iter().zip(key.addresses) {
+            word.store(value, Relaxed);
+        }
+        self.ports.store(key.ports, Relaxed);
+        let swapped = if key.swapped { SWAPPED } else { 0 };
+        let mut meta = key.meta | swapped | kind;
+        if let Some(reply) = reply {
+            self.addresses[1].store(reply.addresses[0], Relaxed);
+            self.addresses[2].store(u64::from(reply.ports) << 32 | u64::from(reply.meta), Relaxed);
+            meta |= REPLY_HERE | if reply.swapped { REPLY_SWAPPED } else { 0 };
+        }
+        self.meta.store(meta, Relaxed);
+    }
+
+    /// Ends the flow; false if somebody else did. From here on no lookup finds it.
+    pub(crate) fn end(&self, end: End) -> bool {
+        self.state
+            .fetch_update(Release, Relaxed, |word| {
+                let phase = State(word).phase()? as u32;
+                Some(word & 0x0fff_fff0 | phase << 28 | (ENDED + end as u32))
+            })
+            .is_ok()
+    }
+
+    pub(crate) fn state(&self) -> State {
+        State(self.state.load(Acquire))
+    }
+}
+
+/// The word `state`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct State(pub(crate) u32);
+
+impl State {
+    /// For flows that are not TCP, both scales are 0.
+    pub(crate) fn of(phase: Phase) -> State {
+        State(phase as u32)
+    }
+
+    pub(crate) fn of_connection(connection: &Connection) -> State {
+        let [one, two] = &connection.sides;
+        State(
+            connection.phase as u32
+                | u32::from(one.scale) << 4
+                | u32::from(two.scale) << 8
+                | u32::from(one.flags) << 12
+                | u32::from(two.flags) << 20,
+        )
+    }
+
+    /// A flow, or an alias.
+    #[inline(always)]
+    pub(crate) fn is_live(self) -> bool {
+        (1..=ALIAS_PHASE).contains(&(self.0 & 0xf))
+    }
+
+    /// Of a live flow; an alias has none.
+    #[inline(always)]
+    pub(crate) fn phase(self) -> Option<Phase> {
+        Phase::ALL.get((self.0 as usize & 0xf).wrapping_sub(1)).copied()
+    }
+
+    /// The phase, of a flow that has ended its last one.
+    pub(crate) fn last_phase(self) -> Phase {
+        let last = || Phase::ALL.get((self.0 as usize >> 28).wrapping_sub(1)).copied();
+        self.phase().or_else(last).unwrap_or(Phase::Unreplied)
+    }
+
+    pub(crate) fn ended(self) -> Option<End> {
+        End::ALL.get((self.0 & 0xf).checked_sub(ENDED)? as usize).copied().filter(|end| *end != End::Slice)
+    }
+
+    pub(crate) fn with(self, phase: Phase) -> State {
+        State(self.0 & !0xf | phase as u32)
+    }
+
+    pub(crate) fn scales(self) -> [u8; 2] {
+        [4, 8].map(|shift| (self.0 >> shift) as u8 & 0xf)
+    }
+
+    pub(crate) fn flags(self) -> [u8; 2] {
+        [12, 20].map(|shift| (self.0 >> shift) as u8)
+    }
+}
+
+impl Cold {
+    /// Counts a packet.
+    #[inline(always)]
+    pub(crate) fn count(&self, side: usize, bytes: u16) {
+        let packets = self.packets[side].load(Relaxed).wrapping_add(1);
+        self.packets[side].store(packets, Relaxed);
+        let carry = u64::from(packets == 0) << 52;
+        let volume = self.volume[side].load(Relaxed).wrapping_add(u64::from(bytes) + carry);
+        self.volume[side].store(volume, Relaxed);
+    }
+
+    pub(crate) fn packets(&self) -> [u64; 2] {
+        [0, 1].map(|side| {
+            let upper = self.volume[side].load(Relaxed) >> 52;
+            upper << 32 | u64::from(self.packets[side].load(Relaxed))
+        })
+    }
+
+    pub(crate) fn bytes(&self) -> [u64; 2] {
+        [0, 1].map(|side| self.volume[side].load(Relaxed) & ((1 << 52) - 1))
+    }
+
+    pub(crate) fn set_counts(&self, packets: [u64; 2], bytes: [u64; 2]) {
+        for side in 0..2 {
+            self.packets[side].store(packets[side] as u32, Relaxed);
+            self.volume[side].store(packets[side] >> 32 << 52 | bytes[side] & ((1 << 52) - 1), Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn connection(&self, state: State, phase: Phase) -> Connection {
+        let (scales, flags) = (state.scales(), state.flags());
+        let sides = [0, 1].map(|side| {
+            let numbers = self.numbers[side].load(Relaxed);
+            Side {
+                end: (numbers >> 32) as u32,
+                ack: numbers as u32,
+                window: self.windows[side].load(Relaxed),
+                scale: scales[side],
+                flags: flags[side],
+            }
+        });
+        Connection { phase, sides }
+    }
+
+    /// Writes a side's numbers where they have changed.
+    #[inline(always)]
+    pub(crate) fn set_side(&self, side: usize, before: &Side, after: &Side) {
+        if (after.end, after.ack) != (before.end, before.ack) {
+            self.numbers[side].store(u64::from(after.end) << 32 | u64::from(after.ack), Relaxed);
+        }
+        if after.window != before.window {
+            self.windows[side].store(after.window, Relaxed);
+        }
+    }
+}
+
+/// The word `route`: both ports (12 bits each) and the mark.
+pub(crate) fn route(ports: [u16; 2], mark: u8) -> u32 {
+    let [input, output] = ports.map(|port| u32::from(port.min(crate::NO_PORT)));
+    input << 20 | output << 8 | u32::from(mark)
+}
+
+/// The ports and the mark in the word `route`.
+pub(crate) fn from_route(word: u32) -> ([u16; 2], u8) {
+    ([(word >> 20) as u16, (word >> 8 & 0xfff) as u16], word as u8)
+}
+
+/// Coarse clocks, and the way back to ns with the help of a `now` that is not far off.
+pub(crate) mod clock {
+    const START: u64 = (1 << 48) - 1;
+
+    /// `last`.
+    #[inline(always)]
+    pub(crate) fn tick(now: u64) -> u32 {
+        (now >> 18) as u32
+    }
+
+    /// Ticks since `last`, 0 if another worker's clock was ahead.
+    #[inline(always)]
+    pub(crate) fn idle(now: u32, last: u32) -> u32 {
+        let ticks = now.wrapping_sub(last);
+        if (ticks as i32) < 0 { 0 } else { ticks }
+    }
+
+    pub(crate) fn last(now: u64, last: u32) -> u64 {
+        let passed = u64::from(idle(tick(now), last));
+        ((now >> 18) - passed.min(now >> 18)) << 18
+    }
+
+    pub(crate) fn to_start(now: u64) -> u64 {
+        now >> 7 & START
+    }
+
+    pub(crate) fn start(now: u64, word: u64) -> u64 {
+        let passed = (now >> 7).wrapping_sub(word) & START;
+        // A start ahead of this worker's clock.
+        let passed = if passed > START / 2 { 0 } else { passed };
+        ((now >> 7) - passed.min(now >> 7)) << 7
+    }
+
+    /// `sliced` of this time: never 0, which means never.
+    pub(crate) fn to_sliced(now: u64) -> u64 {
+        ((now >> 30) as u16).max(1).into()
+    }
+
+    /// ns since the last slice, to about a second.
+    pub(crate) fn since_slice(now: u64, sliced: u64) -> u64 {
+        u64::from(((now >> 30) as u16).wrapping_sub(sliced as u16)) << 30
+    }
+}

@@ -1,0 +1,251 @@
+//! Where a key is found: buckets of one cache line with twelve slots each, two buckets a key.
+//!
+//! ```text
+//! tags 12 x 8 bits | lock 32 bits | slots 12 x (entry 28 bits, tag 3 more bits, weak 1 bit)
+//! ```
+//!
+//! A lookup reads at most two lines here, whatever happens, and one of them two times out of three: a new key goes into the
+//! first bucket while that has nine keys or fewer, and into the emptier one then. At eight tenths full one insertion in
+//! some thousand finds no room. Eleven bits of tag make one candidate in a hundred lookups a wrong one.
+//!
+//! Readers take no lock. A slot is written before its tag, and cleared after it; entries are live before they have a slot and
+//! stay what they are until all readers have let go of them; keys never move. Inserting locks both buckets, in their order, so
+//! that two workers who insert the same key meet. Removing takes no lock.
+//!
+//! *Weak* is a hint that the flow may be evicted. The entry itself decides; the hint saves reading twelve of them.
+
+use crate::hash::Spot;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Slots of a bucket.
+pub(crate) const SLOTS: usize = 12;
+/// The first bucket is preferred up to here.
+const PREFERRED: u32 = 9;
+/// The bits of a slot that are the entry's index.
+pub(crate) const ENTRY: u32 = (1 << 28) - 1;
+const WEAK: u32 = 1 << 31;
+const LOW: u64 = 0x0101_0101_0101_0101;
+
+/// One cache line.
+#[repr(C, align(64))]
+#[derive(Default)]
+pub(crate) struct Bucket {
+    tags: [AtomicU64; 2],
+    slots: [AtomicU32; SLOTS],
+}
+
+// The lock is in the upper half of `tags[1]`: four tags are in its lower half.
+const LOCK: u64 = 1 << 32;
+
+/// Where a slot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) bucket: u32,
+    pub(crate) slot: u8,
+}
+
+/// Slots whose tag is the one sought, lowest first.
+pub(crate) struct Candidates(u64, u64);
+
+impl Iterator for Candidates {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 != 0 {
+            let slot = self.0.trailing_zeros() as usize / 8;
+            self.0 &= self.0 - 1;
+            Some(slot)
+        } else if self.1 != 0 {
+            let slot = 8 + self.1.trailing_zeros() as usize / 8;
+            self.1 &= self.1 - 1;
+            Some(slot)
+        } else {
+            None
+        }
+    }
+}
+
+/// A high bit for every byte of `word` that equals the byte all of `pattern` is made of.
+#[inline(always)]
+fn equal_bytes(word: u64, pattern: u64) -> u64 {
+    const REST: u64 = 0x7f * LOW;
+    let x = word ^ pattern;
+    !((x & REST) + REST | x | REST)
+}
+
+impl Bucket {
+    #[inline(always)]
+    pub(crate) fn candidates(&self, spot: &Spot) -> Candidates {
+        let pattern = u64::from(spot.tag) * LOW;
+        let one = self.tags[0].load(Acquire);
+        let two = self.tags[1].load(Acquire);
+        Candidates(equal_bytes(one, pattern), equal_bytes(two, pattern) & 0xffff_ffff)
+    }
+
+    /// The entry in a slot, if the rest of the tag is right as well.
+    #[inline(always)]
+    pub(crate) fn entry(&self, slot: usize, spot: &Spot) -> Option<u32> {
+        let word = self.slots[slot].load(Acquire);
+        (word != 0 && word >> 28 & 7 == u32::from(spot.more)).then_some(word & ENTRY)
+    }
+
+    /// The first entry in a slot with this tag.
+    #[inline(always)]
+    pub(crate) fn first(&self, spot: &Spot) -> Option<(usize, u32)> {
+        self.candidates(spot).find_map(|slot| Some((slot, self.entry(slot, spot)?)))
+    }
+
+    /// Every slot in use, with its entry and whether that is weak.
+    pub(crate) fn occupied(&self) -> impl Iterator<Item = (usize, u32, bool)> + '_ {
+        self.slots.iter().enumerate().filter_map(|(slot, word)| {
+            let word = word.load(Acquire);
+            (word != 0).then_some((slot, word & ENTRY, word & WEAK != 0))
+        })
+    }
+
+    fn count(&self) -> u32 {
+        self.slots.iter().filter(|slot| slot.load(Relaxed) != 0).count() as u32
+    }
+
+    fn lock(&self) {
+        let mut spins = 0u32;
+        while self.tags[1].fetch_or(LOCK, Acquire) & LOCK != 0 {
+            spins += 1;
+            if spins.is_multiple_of(256) {
+                // Its holder was taken off the core in the middle of a few dozen instructions.
+                std::thread::yield_now();
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn unlock(&self) {
+        self.tags[1].fetch_and(!LOCK, Release);
+    }
+
+    /// With the bucket locked: puts an entry into a free slot.
+    fn put(&self, spot: &Spot, entry: u32, weak: bool) -> Option<usize> {
+        let slot = self.slots.iter().position(|slot| slot.load(Acquire) == 0)?;
+        let weak = if weak { WEAK } else { 0 };
+        self.slots[slot].store(weak | u32::from(spot.more) << 28 | entry, Release);
+        self.tags[slot / 8].fetch_or(u64::from(spot.tag) << (slot % 8 * 8), Release);
+        Some(slot)
+    }
+
+    /// Empties a slot, if it is this entry's.
+    pub(crate) fn clear(&self, slot: usize, entry: u32) -> bool {
+        let word = self.slots[slot].load(Acquire);
+        if word == 0 || word & ENTRY != entry {
+            return false;
+        }
+        self.tags[slot / 8].fetch_and(!(0xff << (slot % 8 * 8)), Release);
+        self.slots[slot].store(0, Release);
+        true
+    }
+
+    /// Says of an entry whether it may be evicted.
+    pub(crate) fn hint(&self, slot: usize, entry: u32, weak: bool) {
+        let word = self.slots[slot].load(Relaxed);
+        let wanted = if weak { word | WEAK } else { word & !WEAK };
+        if word & ENTRY == entry && word != wanted && word != 0 {
+            // Fails if the slot was cleared meanwhile.
+            let _ = self.slots[slot].compare_exchange(word, wanted, Relaxed, Relaxed);
+        }
+    }
+}
+
+/// The buckets of a key, in the order of preference.
+#[inline(always)]
+pub(crate) fn buckets_of(spot: &Spot, buckets: usize) -> [u32; 2] {
+    spot.halves.map(|half| ((u64::from(half) * buckets as u64) >> 32) as u32)
+}
+
+/// Both buckets of a key, locked until dropped.
+pub(crate) struct Locked<'a> {
+    pub(crate) numbers: [u32; 2],
+    buckets: &'a [Bucket],
+}
+
+impl<'a> Locked<'a> {
+    pub(crate) fn new(buckets: &'a [Bucket], spot: &Spot) -> Locked<'a> {
+        let numbers = buckets_of(spot, buckets.len());
+        let (low, high) = (numbers[0].min(numbers[1]), numbers[0].max(numbers[1]));
+        buckets[low as usize].lock();
+        if high != low {
+            buckets[high as usize].lock();
+        }
+        Locked { numbers, buckets }
+    }
+
+    /// The bucket of this preference.
+    pub(crate) fn bucket(&self, which: usize) -> &'a Bucket {
+        &self.buckets[self.numbers[which] as usize]
+    }
+
+    /// Puts an entry where there is room.
+    pub(crate) fn put(&self, spot: &Spot, entry: u32, weak: bool) -> Option<Place> {
+        let counts = [0, 1].map(|which| self.bucket(which).count());
+        let first = usize::from(counts[0] > PREFERRED && counts[1] < counts[0]);
+        let slot = self.bucket(first).put(spot, entry, weak)?;
+        Some(Place { bucket: self.numbers[first], slot: slot as u8 })
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.bucket(0).unlock();
+        if self.numbers[1] != self.numbers[0] {
+            self.bucket(1).unlock();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spot(tag: u8, more: u8) -> Spot {
+        Spot { halves: [0, 0], tag, more }
+    }
+
+    #[test]
+    fn every_slot_is_found_by_its_tag() {
+        let bucket = Bucket::default();
+        for entry in 1..=SLOTS as u32 {
+            assert_eq!(
+                bucket.put(&spot(entry as u8, entry as u8 & 7), entry, false),
+                Some(entry as usize - 1)
+            );
+        }
+        assert_eq!(bucket.put(&spot(77, 0), 77, false), None);
+        for entry in 1..=SLOTS as u32 {
+            assert_eq!(bucket.first(&spot(entry as u8, entry as u8 & 7)), Some((entry as usize - 1, entry)));
+            assert_eq!(bucket.first(&spot(entry as u8, (entry as u8 + 1) & 7)), None);
+        }
+        bucket.lock();
+        assert_eq!(bucket.first(&spot(12, 4)), Some((11, 12)));
+        bucket.unlock();
+        assert!(!bucket.clear(3, 5));
+        assert!(bucket.clear(3, 4));
+        assert_eq!(bucket.first(&spot(4, 4)), None);
+        assert_eq!(bucket.count(), 11);
+        assert_eq!(bucket.put(&spot(255, 7), 99, true), Some(3));
+        assert_eq!(bucket.first(&spot(255, 7)), Some((3, 99)));
+    }
+
+    #[test]
+    fn the_same_tag_may_be_there_twelve_times() {
+        let bucket = Bucket::default();
+        for entry in 1..=SLOTS as u32 {
+            bucket.put(&spot(1, 1), entry, true);
+        }
+        assert_eq!(bucket.candidates(&spot(1, 1)).collect::<Vec<_>>(), (0..SLOTS).collect::<Vec<_>>());
+        bucket.hint(5, 6, false);
+        bucket.hint(7, 6, false);
+        let strong: Vec<u32> =
+            bucket.occupied().filter(|(_, _, weak)| !weak).map(|(_, entry, _)| entry).collect();
+        assert_eq!(strong, [6]);
+    }
+}

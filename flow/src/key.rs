@@ -1,0 +1,141 @@
+//! A tuple in the one form that it has in the table, whichever way its packet goes.
+//!
+//! Both directions of a connection must be found by one entry. So the ends (address and port) are put in order, and which of
+//! them sent the packet becomes one bit beside the key. Should both ends be the same, there is only one direction, and every
+//! packet goes the original one.
+
+use crate::Tuple;
+use wire::headers::{mapped, unmapped};
+use wire::protocol;
+
+/// In [`Key::meta`]: the addresses are IPv6.
+pub(crate) const V6: u32 = 1 << 8;
+
+/// A tuple, ready to be looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// IPv4: both addresses in the first word, the lower end's in its high half, the rest 0. IPv6: two words each, the
+    /// lower end's first.
+    pub(crate) addresses: [u64; 4],
+    /// The lower end's port in the high half.
+    pub(crate) ports: u32,
+    /// Protocol, [`V6`], and from bit 16 on the table.
+    pub(crate) meta: u32,
+    /// Whether the source is the higher end.
+    pub(crate) swapped: bool,
+}
+
+/// GRE's key stands where ports do, but belongs to neither end.
+#[inline(always)]
+fn has_common_key(protocol: u8) -> bool {
+    protocol == protocol::GRE
+}
+
+impl Key {
+    /// The key of a tuple.
+    #[inline(always)]
+    pub fn of(tuple: &Tuple) -> Key {
+        let meta = u32::from(tuple.protocol) | u32::from(tuple.table) << 16;
+        let (from, to) = (u32::from(tuple.source_port), u32::from(tuple.destination_port));
+        let common = has_common_key(tuple.protocol);
+        let order = |port: u32| if common { 0 } else { port };
+        if let (Some(source), Some(destination)) = (unmapped(&tuple.source), unmapped(&tuple.destination)) {
+            let (source, destination) = (u32::from_be_bytes(source), u32::from_be_bytes(destination));
+            let end = |address: u32, port: u32| u64::from(address) << 32 | u64::from(order(port));
+            let swapped = end(source, from) > end(destination, to);
+            let (low, high) = if swapped { (destination, source) } else { (source, destination) };
+            let ports = if swapped && !common { to << 16 | from } else { from << 16 | to };
+            let addresses = [u64::from(low) << 32 | u64::from(high), 0, 0, 0];
+            return Key { addresses, ports, meta, swapped };
+        }
+        let (source, destination) =
+            (u128::from_be_bytes(tuple.source), u128::from_be_bytes(tuple.destination));
+        let swapped = (source, order(from)) > (destination, order(to));
+        let (low, high) = if swapped { (destination, source) } else { (source, destination) };
+        let ports = if swapped && !common { to << 16 | from } else { from << 16 | to };
+        let addresses = [(low >> 64) as u64, low as u64, (high >> 64) as u64, high as u64];
+        Key { addresses, ports, meta: meta | V6, swapped }
+    }
+
+    /// The tuple that this is the key of.
+    pub(crate) fn tuple(&self) -> Tuple {
+        let [low, high] = if self.is_ipv4() {
+            let both = self.addresses[0];
+            [(both >> 32) as u32, both as u32].map(|address| mapped(address.to_be_bytes()))
+        } else {
+            let a = &self.addresses;
+            [(a[0], a[1]), (a[2], a[3])].map(|(h, l)| (u128::from(h) << 64 | u128::from(l)).to_be_bytes())
+        };
+        let protocol = self.meta as u8;
+        let (first, second) = ((self.ports >> 16) as u16, self.ports as u16);
+        let (source, destination) = if self.swapped { (high, low) } else { (low, high) };
+        let turned = self.swapped && !has_common_key(protocol);
+        let (source_port, destination_port) = if turned { (second, first) } else { (first, second) };
+        let table = (self.meta >> 16) as u16;
+        Tuple { source, destination, source_port, destination_port, protocol, table }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_ipv4(&self) -> bool {
+        self.meta & V6 == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Tuples of which many have an end in common.
+    pub(crate) fn tuples() -> impl Strategy<Value = Tuple> {
+        (
+            0u8..3,
+            0u8..3,
+            0u16..3,
+            0u16..3,
+            0u16..2,
+            prop_oneof![Just(6u8), Just(17), Just(1), Just(47), Just(50)],
+            any::<bool>(),
+        )
+            .prop_map(|(source, destination, from, to, table, protocol, four)| {
+                let address = |last: u8| {
+                    if four {
+                        mapped([10, 0, 0, last])
+                    } else {
+                        [0x20, 1, 0, 0, 0, 0, 0, last, 0, 0, 0, 0, 0, 0, 0, last / 2]
+                    }
+                };
+                let (from, to) = match protocol {
+                    1 => (from, from),
+                    50 => (0, 0),
+                    _ => (from, to),
+                };
+                Tuple {
+                    source: address(source),
+                    destination: address(destination),
+                    source_port: from,
+                    destination_port: to,
+                    protocol,
+                    table,
+                }
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn both_directions_have_one_key(tuple in tuples()) {
+            let (key, back) = (Key::of(&tuple), Key::of(&tuple.reversed()));
+            prop_assert_eq!((key.addresses, key.ports, key.meta), (back.addresses, back.ports, back.meta));
+            prop_assert_eq!(key.swapped == back.swapped, tuple == tuple.reversed());
+            prop_assert_eq!(key.tuple(), tuple);
+            prop_assert_eq!(back.tuple(), tuple.reversed());
+        }
+
+        #[test]
+        fn different_flows_have_different_keys(one in tuples(), two in tuples()) {
+            let (a, b) = (Key::of(&one), Key::of(&two));
+            let same = (a.addresses, a.ports, a.meta) == (b.addresses, b.ports, b.meta);
+            prop_assert_eq!(same, one == two || one == two.reversed());
+        }
+    }
+}

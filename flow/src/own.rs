@@ -1,0 +1,106 @@
+//! What a worker has for itself: a few free entries, and those that have ended and cannot be free yet.
+
+use crate::entry::REPLY_IN_ALIAS;
+use crate::memory::prefetch;
+use crate::pool::KEPT;
+use crate::worker::BATCH;
+use crate::{End, Table};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+/// Ended flows that a worker may have waiting for the others. Then it ends no more.
+const WAITING: usize = 16_384;
+/// Room left for flows that are given up while they are made.
+const SPARE: usize = 2 * BATCH;
+
+/// One worker's entries.
+pub(crate) struct Own {
+    /// Its place among the workers.
+    pub(crate) place: usize,
+    pub(crate) free: Vec<u32>,
+    /// Ended, oldest first. The last `open` of them may still have slots.
+    pub(crate) ended: VecDeque<u32>,
+    pub(crate) open: usize,
+    /// How many of the others are free once this epoch is reached.
+    pub(crate) closed: VecDeque<(u64, usize)>,
+}
+
+impl Own {
+    pub(crate) fn new(place: usize) -> Own {
+        Own {
+            place,
+            free: Vec::with_capacity(2 * KEPT),
+            ended: VecDeque::with_capacity(WAITING),
+            open: 0,
+            closed: VecDeque::with_capacity(8),
+        }
+    }
+
+    /// A free entry.
+    #[inline]
+    pub(crate) fn allocate(&mut self, table: &Table) -> Option<u32> {
+        if self.free.is_empty() {
+            table.pool.take(table.memory.hot(), &mut self.free);
+        }
+        let entry = self.free.pop()?;
+        if let Some(&next) = self.free.len().checked_sub(4).and_then(|index| self.free.get(index)) {
+            prefetch(&table.memory.hot()[next as usize]);
+            table.memory.prefetch_cold(next);
+        }
+        Some(entry)
+    }
+
+    /// Ends a flow. False if it had ended before, or if so many are waiting to be free that this has to wait as well.
+    pub(crate) fn end(&mut self, table: &Table, entry: u32, why: End) -> bool {
+        // Two, for an alias.
+        if self.ended.len() + 2 + SPARE > WAITING || !table.memory.hot()[entry as usize].end(why) {
+            return false;
+        }
+        let counts = table.counts(self.place);
+        match why {
+            End::Fin | End::Rst => counts.active.add(1),
+            End::Evicted => counts.passive.add(1),
+            End::Flushed => counts.flushed.add(1),
+            End::Idle | End::Slice => counts.timed.add(1),
+        }
+        self.retire(table, entry);
+        true
+    }
+
+    /// Takes an entry that is dead, and its alias, to be freed when nobody can see them any more.
+    pub(crate) fn retire(&mut self, table: &Table, entry: u32) {
+        let hot = &table.memory.hot()[entry as usize];
+        self.ended.push_back(entry);
+        self.open += 1;
+        if hot.meta.load(Relaxed) & REPLY_IN_ALIAS != 0 {
+            // Behind its flow, so that what it holds of it is still there when the account is made.
+            let alias = hot.route.load(Relaxed);
+            table.memory.hot()[alias as usize].state.store(0, Release);
+            self.ended.push_back(alias);
+            self.open += 1;
+        }
+    }
+
+    /// Takes over what workers that left had waiting: they may still have slots, and others may still see them.
+    #[cold]
+    pub(crate) fn adopt(&mut self, table: &Table) {
+        let Ok(mut orphans) = table.orphans.try_lock() else { return };
+        let count = orphans.len().min((WAITING - SPARE).saturating_sub(self.ended.len()));
+        self.ended.extend(orphans.drain(..count));
+        self.open += count;
+        table.has_orphans.store(!orphans.is_empty(), Relaxed);
+    }
+
+    /// Gives everything back, when the worker leaves.
+    pub(crate) fn leave(&mut self, table: &Table) {
+        table.pool.give(table.memory.hot(), &mut self.free, true);
+        if !self.ended.is_empty() {
+            let counted: usize = self.closed.iter().map(|(_, count)| count).sum();
+            table.sweeper.leaving.fetch_sub(counted as u32, Relaxed);
+            let mut orphans = table.orphans.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            orphans.extend(self.ended.drain(..));
+            table.has_orphans.store(true, Release);
+        }
+        table.epochs.leave(self.place);
+    }
+}

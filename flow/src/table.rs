@@ -1,0 +1,155 @@
+//! The table as all share it.
+
+use crate::counters::Counts;
+use crate::fragments::Fragments;
+use crate::grace::{Epochs, WORKERS};
+use crate::hash::Hash;
+use crate::memory::Memory;
+use crate::pool::Pool;
+use crate::{Counters, Error, Phase, Settings, Timeouts, Worker};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use wire::protocol;
+
+/// Flows, shared by all workers. What can be done with them, [`Worker`]s do.
+pub struct Table {
+    pub(crate) memory: Memory,
+    pub(crate) pool: Pool,
+    pub(crate) hash: Hash,
+    pub(crate) epochs: Epochs,
+    pub(crate) fragments: Fragments,
+    pub(crate) limits: Limits,
+    pub(crate) sweeper: Sweeper,
+    counts: Box<[Counts]>,
+    /// What workers that left had not freed yet.
+    pub(crate) orphans: Mutex<Vec<u32>>,
+    pub(crate) has_orphans: AtomicBool,
+}
+
+/// How far the timed and the pressed search have come.
+#[derive(Default)]
+pub(crate) struct Sweeper {
+    /// Until when every entry has been looked at often enough, in ns.
+    pub(crate) until: AtomicU64,
+    /// Entries looked at so far.
+    pub(crate) entry: AtomicU64,
+    /// Buckets looked at under pressure.
+    pub(crate) bucket: AtomicU64,
+    /// Entries that have ended and are not free yet.
+    pub(crate) leaving: AtomicU32,
+}
+
+impl Table {
+    /// A table of this size, with nothing in it.
+    pub fn new(settings: &Settings) -> Result<Arc<Table>, Error> {
+        let (fragments, epochs) = (Fragments::new(settings.fragments), Epochs::new());
+        let counts: Box<[Counts]> = (0..WORKERS).map(|_| Counts::default()).collect();
+        let beside = fragments.bytes() + epochs.bytes() + size_of_val(&*counts);
+        let keys = if settings.translation { 2 } else { 1 };
+        let memory = Memory::new(settings.memory.saturating_sub(beside), keys).map_err(|error| {
+            if let Error::TooSmall { .. } = error {
+                Error::TooSmall { bytes: settings.memory }
+            } else {
+                error
+            }
+        })?;
+        let limits = Limits::default();
+        limits.set(&settings.timeouts, settings.pickup)?;
+        Ok(Arc::new(Table {
+            pool: Pool::new(memory.hot().len()),
+            memory,
+            hash: Hash::new(),
+            epochs,
+            fragments,
+            limits,
+            sweeper: Sweeper::default(),
+            counts,
+            orphans: Mutex::default(),
+            has_orphans: AtomicBool::new(false),
+        }))
+    }
+
+    /// A worker of this table, one for each thread that uses it.
+    pub fn worker(self: &Arc<Table>) -> Result<Worker, Error> {
+        let place = self.epochs.join().ok_or(Error::TooManyWorkers(WORKERS))?;
+        Ok(Worker::new(self.clone(), place))
+    }
+
+    /// Other timeouts, and whether to pick up connections in mid-stream, from now on. On an error nothing has changed.
+    pub fn configure(&self, timeouts: &Timeouts, pickup: bool) -> Result<(), Error> {
+        self.limits.set(timeouts, pickup)
+    }
+
+    /// Flows it can hold; of those that are translated otherwise than from IPv4 to IPv4, half as many.
+    pub fn capacity(&self) -> usize {
+        self.memory.hot().len() - 1
+    }
+
+    /// Bytes of memory it takes when full, all included but what each worker keeps (some 70 kB).
+    pub fn bytes(&self) -> usize {
+        self.memory.bytes() + self.fragments.bytes() + self.epochs.bytes() + size_of_val(&*self.counts)
+    }
+
+    /// What it has counted.
+    pub fn counters(&self) -> Counters {
+        Counters::sum(&self.counts)
+    }
+
+    pub(crate) fn counts(&self, place: usize) -> &Counts {
+        &self.counts[place]
+    }
+
+    /// Free entries below which room is made: enough for what comes while ended flows are still waiting to be free.
+    pub(crate) fn reserve(&self) -> u32 {
+        (self.memory.hot().len() as u32 / 64).max(256)
+    }
+}
+
+/// The settings that can change, in the table's own units.
+#[derive(Default)]
+pub(crate) struct Limits {
+    /// Ticks (262 µs) by class of protocol and by phase.
+    idle: [[AtomicU32; Phase::ALL.len()]; CLASSES.len()],
+    pub(crate) fragment: AtomicU32,
+    pub(crate) pressed: AtomicU32,
+    /// ns; 0 for never.
+    pub(crate) active: AtomicU64,
+    pub(crate) pickup: AtomicBool,
+}
+
+/// A protocol of each class of timeouts.
+const CLASSES: [u8; 4] = [protocol::TCP, protocol::UDP, protocol::ICMP, protocol::NO_NEXT];
+
+impl Limits {
+    fn set(&self, timeouts: &Timeouts, pickup: bool) -> Result<(), Error> {
+        for (name, timeout) in timeouts.all() {
+            if timeout > Timeouts::LONGEST {
+                return Err(Error::Timeout { name, seconds: timeout.as_secs() });
+            }
+        }
+        let ticks = |timeout: Duration| (timeout.as_nanos() >> 18) as u32;
+        for (row, protocol) in self.idle.iter().zip(CLASSES) {
+            for (word, phase) in row.iter().zip(Phase::ALL) {
+                word.store(ticks(timeouts.of(protocol, phase)), Relaxed);
+            }
+        }
+        self.fragment.store(ticks(timeouts.fragment), Relaxed);
+        self.pressed.store(ticks(timeouts.pressed), Relaxed);
+        self.active.store(timeouts.active.map_or(0, |active| active.as_nanos() as u64), Relaxed);
+        self.pickup.store(pickup, Relaxed);
+        Ok(())
+    }
+
+    /// Ticks that a flow of this protocol and phase lives without a packet.
+    pub(crate) fn idle(&self, protocol: u8, phase: Phase) -> u32 {
+        let class = match protocol {
+            protocol::TCP => 0,
+            protocol::UDP | protocol::UDP_LITE => 1,
+            protocol::ICMP | protocol::ICMP6 => 2,
+            _ => 3,
+        };
+        self.idle[class][phase as usize - 1].load(Relaxed)
+    }
+}

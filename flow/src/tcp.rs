@@ -1,0 +1,364 @@
+//! TCP as someone sees it who stands between the two ends.
+//!
+//! Windows after Guido van Rooij ("Real Stateful TCP Packet Filtering in IP Filter", 2001), as Linux's conntrack and pf have
+//! them. A segment is of the connection if
+//!
+//! ```text
+//! I    sequence        <= what the receiver has acknowledged + the largest window it has offered
+//! II   sequence + data >= what the sender has sent           - the largest window the receiver has offered
+//! III  acknowledgement <= what the receiver has sent
+//! IV   acknowledgement >= what the receiver has sent         - the largest window the sender has offered
+//! ```
+//!
+//! with [`SLACK`] at least for the windows of the lower bounds (van Rooij's 66,000). Each side's numbers are written by that
+//! side's own segments alone, so two workers that carry a direction each need no lock: a number of the other side
+//! that is one packet old only makes the bounds a little narrower for what cannot be there yet.
+//!
+//! What changes nothing, and what for:
+//! - Segments out of these bounds, or with flags that contradict each other: [`Outcome::Invalid`].
+//! - A RST in the window whose sequence number is not exactly the next one: the receiver answers with a challenge ACK
+//!   (RFC 5961, 3.2), so it is passed on, and the connection goes on. The next one is what the receiver last
+//!   acknowledged, or what follows all that the sender has sent.
+//! - A SYN in an open connection: a challenge ACK as well (RFC 5961, 4.2), which is how a host that lost its connection
+//!   gets rid of it. Passed on, and no more.
+//!
+//! Windows are scaled if both SYNs say so (RFC 7323, 2.2); those of SYNs themselves never. A connection met in mid-stream
+//! has not shown its scales: the widest are assumed, and only exact numbers (RST) remain strict.
+
+use crate::{Direction, Phase};
+use serde::{Deserialize, Serialize};
+use wire::tcp::flag::{ACK, FIN, RST, SYN};
+use wire::{Fragment, Headers, tcp};
+
+/// The least that lower bounds allow (van Rooij: MAXACKWINDOW).
+const SLACK: u32 = 66_000;
+/// The widest scale there is (RFC 7323, 2.3).
+const WIDEST: u8 = 14;
+/// Stands for "no scale offered".
+pub(crate) const NO_SCALE: u8 = 15;
+
+/// What of a segment counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Sequence number.
+    pub sequence: u32,
+    /// Acknowledgement number; counts with ACK.
+    pub acknowledgement: u32,
+    /// Window as the header has it.
+    pub window: u16,
+    /// Bytes of data.
+    pub length: u32,
+    /// Flags ([`wire::tcp::flag`]).
+    pub flags: u8,
+    /// Window scale option, of a SYN.
+    pub scale: Option<u8>,
+}
+
+impl Segment {
+    /// The segment in a packet that starts with its IP header; `None` if it is no TCP, a later fragment, or cut short.
+    #[inline]
+    pub fn of(headers: &Headers, ip: &[u8]) -> Option<Segment> {
+        if headers.protocol != wire::protocol::TCP || headers.fragment == Fragment::Later {
+            return None;
+        }
+        let segment = tcp::Segment::parse(ip.get(usize::from(headers.transport)..)?).ok()?;
+        let before = usize::from(headers.transport) + segment.header_len();
+        // How much a fragmented segment holds is seen only from its last fragment: as much as there can be.
+        let end = if headers.fragment == Fragment::Whole { headers.length } else { u16::MAX };
+        let at = usize::from(headers.transport);
+        Some(Segment {
+            sequence: segment.sequence(),
+            acknowledgement: segment.acknowledgement(),
+            window: u16::from_be_bytes([ip[at + 14], ip[at + 15]]),
+            length: u32::from(end).saturating_sub(before as u32),
+            flags: segment.flags(),
+            scale: if segment.flags() & SYN != 0 { scale(&ip[at + tcp::HEADER..before]) } else { None },
+        })
+    }
+
+    /// The sequence number behind it: SYN and FIN count one each.
+    fn end(&self) -> u32 {
+        let extra = u32::from(self.flags & SYN != 0) + u32::from(self.flags & FIN != 0);
+        self.sequence.wrapping_add(self.length).wrapping_add(extra)
+    }
+}
+
+/// The window scale in the options of a header (RFC 7323, 2.2).
+fn scale(mut options: &[u8]) -> Option<u8> {
+    loop {
+        match options {
+            [1, rest @ ..] => options = rest,
+            [3, 3, shift, ..] => return Some((*shift).min(WIDEST)),
+            [0, ..] | [] | [_] => return None,
+            [_, length, ..] => options = options.get(usize::from(*length).max(2)..)?,
+        }
+    }
+}
+
+/// What one end has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Side {
+    /// The sequence number behind all that it has sent.
+    pub end: u32,
+    /// The highest acknowledgement number it has sent. Before its first: what the first must be at least.
+    pub ack: u32,
+    /// The largest window it has offered, to be scaled.
+    pub window: u16,
+    /// Its window scale, or 15 for none.
+    pub scale: u8,
+    /// All flags it has sent.
+    pub flags: u8,
+}
+
+/// A connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// How far it is.
+    pub phase: Phase,
+    /// The end that opened it, and the other.
+    pub sides: [Side; 2],
+}
+
+/// What a segment is to its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Part of it.
+    Valid,
+    /// To be passed on, but nothing of it counts.
+    Ignored,
+    /// Not of this connection.
+    Invalid,
+    /// The connection is over, and this SYN opens another.
+    Reopens,
+}
+
+impl Connection {
+    /// The connection that a first segment makes; `None` if it makes none. With `pickup` it may be any segment with ACK that
+    /// does not end the connection.
+    pub fn opened_by(segment: &Segment, pickup: bool) -> Option<Connection> {
+        let kind = segment.flags & (SYN | ACK | FIN | RST);
+        let (end, seen) = (segment.end(), segment.flags);
+        if kind == SYN {
+            let scale = segment.scale.unwrap_or(NO_SCALE);
+            let own = Side {
+                end,
+                ack: segment.sequence.wrapping_add(1),
+                window: unscaled(segment.window, scale),
+                scale,
+                flags: seen,
+            };
+            let other = Side { scale: NO_SCALE, ..Side::default() };
+            return Some(Connection { phase: Phase::Opening, sides: [own, other] });
+        }
+        if !pickup || kind != ACK {
+            return None;
+        }
+        let side = |end, ack, window, flags| Side { end, ack, window, scale: WIDEST, flags };
+        let own = side(end, segment.acknowledgement, segment.window, seen);
+        let other = side(segment.acknowledgement, segment.sequence, u16::MAX, 0);
+        Some(Connection { phase: Phase::Answered, sides: [own, other] })
+    }
+
+    /// Takes a segment that goes this way into account.
+    #[inline]
+    pub fn receive(&mut self, from: Direction, segment: &Segment) -> Outcome {
+        let kind = segment.flags & (SYN | ACK | FIN | RST);
+        // The usual: a segment of an open connection that is neither its beginning nor its end.
+        if kind == ACK && self.phase == Phase::Open {
+            if !self.is_inside(from, segment) {
+                return Outcome::Invalid;
+            }
+            self.sides[from as usize].take(segment);
+            return Outcome::Valid;
+        }
+        self.receive_other(from, segment, kind)
+    }
+
+    fn receive_other(&mut self, from: Direction, segment: &Segment, kind: u8) -> Outcome {
+        match kind {
+            SYN if self.phase.is_over() => Outcome::Reopens,
+            SYN if self.phase == Phase::Opening => self.receive_syn(from, segment),
+            SYN => Outcome::Ignored,
+            _ if kind & RST != 0 && kind & (SYN | FIN) == 0 => self.receive_rst(from, segment),
+            _ if kind == SYN | ACK && self.phase == Phase::Opening => self.receive_answer(from, segment),
+            _ if self.phase == Phase::Opening => Outcome::Invalid,
+            _ if kind == ACK || kind == FIN | ACK || kind == SYN | ACK => {
+                if !self.is_inside(from, segment) {
+                    return Outcome::Invalid;
+                }
+                self.sides[from as usize].take(segment);
+                self.phase = self.next_phase();
+                Outcome::Valid
+            }
+            _ => Outcome::Invalid,
+        }
+    }
+
+    /// A SYN before any answer: the first one again, one with another number (nothing else was promised yet), or that of the
+    /// other side, when both open at once (RFC 9293, 3.5).
+    fn receive_syn(&mut self, from: Direction, segment: &Segment) -> Outcome {
+        let [_, other] = &self.sides;
+        if from == Direction::Original && other.flags != 0 {
+            return Outcome::Ignored;
+        }
+        let scale = segment.scale.unwrap_or(NO_SCALE);
+        self.sides[from as usize] = Side {
+            end: segment.end(),
+            ack: segment.sequence.wrapping_add(1),
+            window: unscaled(segment.window, scale),
+            scale,
+            flags: segment.flags,
+        };
+        Outcome::Valid
+    }
+
+    /// SYN and ACK to a SYN.
+    fn receive_answer(&mut self, from: Direction, segment: &Segment) -> Outcome {
+        let peer = self.sides[from.reversed() as usize];
+        if peer.flags & SYN == 0 || !is_within(segment.acknowledgement, peer.ack, peer.end) {
+            return Outcome::Invalid;
+        }
+        let scale = segment.scale.unwrap_or(NO_SCALE);
+        let seen = self.sides[from as usize].flags;
+        self.sides[from as usize] = Side {
+            end: segment.end(),
+            ack: segment.acknowledgement,
+            window: unscaled(segment.window, scale),
+            scale,
+            flags: seen | segment.flags,
+        };
+        self.sides[from.reversed() as usize].ack = segment.sequence.wrapping_add(1);
+        if self.sides.iter().any(|side| side.scale == NO_SCALE) {
+            self.sides.iter_mut().for_each(Side::forget_scale);
+        }
+        self.phase = Phase::Answered;
+        Outcome::Valid
+    }
+
+    fn receive_rst(&mut self, from: Direction, segment: &Segment) -> Outcome {
+        let [own, peer] = [from, from.reversed()].map(|side| self.sides[side as usize]);
+        let has_ack = segment.flags & ACK != 0;
+        let exact = if self.phase == Phase::Opening {
+            match from {
+                Direction::Original => segment.sequence == own.end || segment.sequence == own.ack,
+                // RFC 9293, 3.10.7.3: a refusal counts if it acknowledges the SYN.
+                Direction::Reply => has_ack && is_within(segment.acknowledgement, peer.ack, peer.end),
+            }
+        } else {
+            if has_ack && after(segment.acknowledgement, peer.end) {
+                return Outcome::Invalid;
+            }
+            segment.sequence == peer.ack || segment.sequence == own.end
+        };
+        if exact {
+            self.sides[from as usize].flags |= segment.flags;
+            if !self.phase.is_over() {
+                self.phase = Phase::Reset;
+            }
+            return Outcome::Valid;
+        }
+        let inside = self.phase != Phase::Opening && self.is_sequence_inside(from, segment);
+        if inside { Outcome::Ignored } else { Outcome::Invalid }
+    }
+
+    /// Whether this side has sent this sequence number, not long ago.
+    pub(crate) fn was_sent(&self, from: Direction, sequence: u32) -> bool {
+        let end = self.sides[from as usize].end;
+        let least = end.wrapping_sub(self.largest_window(from.reversed()).max(SLACK));
+        is_within(sequence, least, end)
+    }
+
+    /// Bounds I and II.
+    #[inline(always)]
+    fn is_sequence_inside(&self, from: Direction, segment: &Segment) -> bool {
+        let [own, peer] = [from, from.reversed()].map(|side| &self.sides[side as usize]);
+        let offered = self.largest_window(from.reversed());
+        !after(segment.sequence, peer.ack.wrapping_add(offered))
+            && !after(own.end.wrapping_sub(offered.max(SLACK)), segment.end())
+    }
+
+    /// All four bounds. The first acknowledgement of a side must be of the other's SYN: else one who cannot see the answer to
+    /// a forged SYN could guess it.
+    #[inline(always)]
+    fn is_inside(&self, from: Direction, segment: &Segment) -> bool {
+        let [own, peer] = [from, from.reversed()].map(|side| &self.sides[side as usize]);
+        let first = own.flags & ACK == 0 && !self.is_picked_up();
+        let least = if first { own.ack } else { peer.end.wrapping_sub(self.largest_window(from).max(SLACK)) };
+        self.is_sequence_inside(from, segment)
+            && !after(segment.acknowledgement, peer.end)
+            && !after(least, segment.acknowledgement)
+    }
+
+    /// In bytes; at least 1, for windows of 0 are probed.
+    #[inline(always)]
+    fn largest_window(&self, side: Direction) -> u32 {
+        let own = &self.sides[side as usize];
+        let shift = if own.scale == NO_SCALE { 0 } else { own.scale };
+        (u32::from(own.window) << shift).max(1)
+    }
+
+    /// Whether it was met in mid-stream: its first segment had no SYN.
+    #[inline(always)]
+    fn is_picked_up(&self) -> bool {
+        self.sides[0].flags & SYN == 0
+    }
+
+    /// The phase after a valid segment, which the flags and numbers of both sides tell.
+    fn next_phase(&self) -> Phase {
+        let [one, two] = &self.sides;
+        let needed = if self.is_picked_up() { ACK } else { SYN | ACK };
+        let fins = (one.flags & FIN != 0, two.flags & FIN != 0);
+        if self.phase.is_over() {
+            self.phase
+        } else if one.flags & two.flags & needed != needed {
+            Phase::Answered
+        } else if fins == (true, true) && one.ack == two.end && two.ack == one.end {
+            Phase::Finished
+        } else if fins != (false, false) {
+            Phase::Closing
+        } else {
+            Phase::Open
+        }
+    }
+}
+
+impl Side {
+    /// A segment of its own that was inside.
+    #[inline(always)]
+    fn take(&mut self, segment: &Segment) {
+        let end = segment.end();
+        if after(end, self.end) {
+            self.end = end;
+        }
+        if after(segment.acknowledgement, self.ack) {
+            self.ack = segment.acknowledgement;
+        }
+        if segment.flags & SYN == 0 {
+            self.window = self.window.max(segment.window);
+        }
+        self.flags |= segment.flags;
+    }
+
+    /// The other side scales nothing, so neither does this one.
+    fn forget_scale(&mut self) {
+        if self.scale != NO_SCALE {
+            self.window = u16::try_from(u32::from(self.window) << self.scale).unwrap_or(u16::MAX);
+            self.scale = NO_SCALE;
+        }
+    }
+}
+
+/// The window of a SYN, which is not scaled, as a number that is to be scaled, rounded up.
+fn unscaled(window: u16, scale: u8) -> u16 {
+    if scale == NO_SCALE { window } else { ((u32::from(window) + (1 << scale) - 1) >> scale) as u16 }
+}
+
+/// Whether sequence number `a` lies behind `b`.
+#[inline(always)]
+fn after(a: u32, b: u32) -> bool {
+    (b.wrapping_sub(a) as i32) < 0
+}
+
+fn is_within(number: u32, low: u32, high: u32) -> bool {
+    !after(low, number) && !after(number, high)
+}

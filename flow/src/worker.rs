@@ -1,0 +1,236 @@
+//! What a thread does with the table: looks up batches, makes flows, ends them.
+
+use crate::entry::{self, clock};
+use crate::hash::Spot;
+use crate::index::{Place, buckets_of};
+use crate::insert::{Start, begin};
+use crate::key::Key;
+use crate::memory::prefetch;
+use crate::own::Own;
+use crate::{Direction, End, Phase, Refused, Table, Tuple};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use wire::Headers;
+
+/// Packets of a batch at most.
+pub const BATCH: usize = 64;
+/// A thread's access to the table.
+///
+/// Between two batches it calls [`maintain`](Worker::maintain). Hits hold until then and no longer. Before it sleeps it goes
+/// [`offline`](Worker::offline), or nothing that ends would ever be free again.
+pub struct Worker {
+    pub(crate) table: Arc<Table>,
+    pub(crate) own: Own,
+}
+
+/// A flow that was found, until the next [`maintain`](Worker::maintain).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    pub(crate) entry: u32,
+    pub(crate) place: Place,
+    /// Which way the packet goes.
+    pub direction: Direction,
+    /// Whether the flow's addresses or ports are translated: see [`Worker::reply`].
+    pub translated: bool,
+}
+
+impl Hit {
+    /// Tells the flow from every other that lives at the same time: [`Account::id`](crate::Account::id).
+    pub fn id(&self) -> u32 {
+        self.entry
+    }
+}
+
+/// What a new flow is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening<'a> {
+    /// The first packet's headers.
+    pub headers: &'a Headers,
+    /// The first packet from its IP header on.
+    pub ip: &'a [u8],
+    /// As it came.
+    pub original: Tuple,
+    /// As answers will come, if the flow is translated.
+    pub reply: Option<Tuple>,
+    /// The port the packet came by, and the one it leaves by; [`NO_PORT`](crate::NO_PORT) where not known.
+    pub ports: [u16; 2],
+    /// The mark that rules gave it.
+    pub mark: u8,
+}
+
+/// The outcome of [`Worker::insert`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// The flow is there, with its first packet counted.
+    New(Hit),
+    /// It was there: a packet before this one in the batch, or another worker, was quicker. The packet is still to be
+    /// [tracked](Worker::track), and a translation chosen for it to be given back.
+    Existing(Hit),
+}
+
+impl Worker {
+    pub(crate) fn new(table: Arc<Table>, place: usize) -> Worker {
+        Worker { table, own: Own::new(place) }
+    }
+
+    /// Looks up up to [`BATCH`] keys. The misses of a batch overlap: first all buckets are asked for, then all entries.
+    ///
+    /// # Panics
+    /// If there are more keys than [`BATCH`] or than `hits`.
+    #[inline]
+    pub fn lookup(&mut self, keys: &[Key], hits: &mut [Option<Hit>]) {
+        let (hot, buckets) = (self.table.memory.hot(), self.table.memory.buckets());
+        let mut spots = [Spot { halves: [0; 2], tag: 0, more: 0 }; BATCH];
+        let mut candidates = [(Place { bucket: 0, slot: 0 }, 0u32); BATCH];
+        let (spots, candidates) = (&mut spots[..keys.len()], &mut candidates[..keys.len()]);
+        let hits = &mut hits[..keys.len()];
+        for (key, spot) in keys.iter().zip(spots.iter_mut()) {
+            *spot = self.table.hash.spot(key);
+            prefetch(&buckets[buckets_of(spot, buckets.len())[0] as usize]);
+        }
+        let mut second = 0u64;
+        for (index, (spot, candidate)) in spots.iter().zip(candidates.iter_mut()).enumerate() {
+            let [first, other] = buckets_of(spot, buckets.len());
+            if let Some((slot, entry)) = buckets[first as usize].first(spot) {
+                prefetch(&hot[entry as usize]);
+                *candidate = (Place { bucket: first, slot: slot as u8 }, entry);
+            } else {
+                prefetch(&buckets[other as usize]);
+                second |= 1 << index;
+            }
+        }
+        while second != 0 {
+            let index = second.trailing_zeros() as usize;
+            second &= second - 1;
+            let other = buckets_of(&spots[index], buckets.len())[1];
+            if let Some((slot, entry)) = buckets[other as usize].first(&spots[index]) {
+                prefetch(&hot[entry as usize]);
+                candidates[index] = (Place { bucket: other, slot: slot as u8 }, entry);
+            }
+        }
+        let (mut found, mut searches) = (0, 0);
+        for (index, hit) in hits.iter_mut().enumerate() {
+            let (place, entry) = candidates[index];
+            *hit = None;
+            if entry != 0 {
+                searches += 1;
+                let key = &keys[index];
+                *hit = match hot[entry as usize].matches(key) {
+                    Some(matched) => self.table.hit(entry, place, matched, key),
+                    None => self.table.search(key, &spots[index], &mut searches),
+                };
+            }
+            found += u64::from(hit.is_some());
+        }
+        let counts = self.table.counts(self.own.place);
+        counts.lookups.add(keys.len() as u64);
+        counts.hits.add(found);
+        counts.searches.add(searches);
+    }
+
+    /// Looks up one key.
+    pub fn find(&mut self, key: &Key) -> Option<Hit> {
+        let mut hit = [None];
+        self.lookup(std::slice::from_ref(key), &mut hit);
+        hit[0]
+    }
+
+    /// Asks for what [`track`](Worker::track) will write of the flows that were found.
+    #[inline]
+    pub fn prepare(&self, hits: &[Option<Hit>]) {
+        for hit in hits.iter().flatten() {
+            self.table.memory.prefetch_cold(hit.entry);
+        }
+    }
+
+    /// Makes a flow, and counts its first packet. The tuple's protocol and `headers` decide whether the packet may open one
+    /// at all: see [`opens`](Worker::opens).
+    pub fn insert(&mut self, opening: &Opening<'_>, now: u64) -> Result<Inserted, Refused> {
+        let (word, connection) = self.opening(opening.headers, opening.ip).ok_or(Refused::NotAnOpening)?;
+        let start = Start {
+            original: opening.original,
+            reply: opening.reply,
+            word,
+            connection,
+            route: entry::route(opening.ports, opening.mark),
+            start: clock::to_start(now),
+            last: clock::tick(now),
+            packets: [1, 0],
+            bytes: [u64::from(opening.headers.length), 0],
+            reopens: connection.is_some_and(|connection| connection.phase == Phase::Opening),
+        };
+        self.begin(start, now)
+    }
+
+    pub(crate) fn begin(&mut self, start: Start, now: u64) -> Result<Inserted, Refused> {
+        let (table, own) = (&*self.table, &mut self.own);
+        let counts = table.counts(own.place);
+        let begun = begin(table, own, &start, clock::tick(now));
+        match begun {
+            Ok(Inserted::New(_)) => counts.new.add(1),
+            Err(Refused::Full) => counts.overflow.add(1),
+            _ => {}
+        }
+        begun
+    }
+
+    /// Ends a flow now, for this reason. False if it had ended before, or if so many are waiting to be free that this has to
+    /// wait as well.
+    pub fn end(&mut self, hit: &Hit, why: End) -> bool {
+        self.own.end(&self.table, hit.entry, why)
+    }
+
+    /// The original tuple of a flow.
+    pub fn original(&self, hit: &Hit) -> Tuple {
+        self.table.memory.hot()[hit.entry as usize].key().tuple()
+    }
+
+    /// As answers come: the reversed original, unless the flow is translated.
+    pub fn reply(&self, hit: &Hit) -> Tuple {
+        self.table.reply_of(hit.entry)
+    }
+
+    /// What the caller has noted for this direction; 0 at first, and after a restart.
+    #[inline]
+    pub fn decision(&self, hit: &Hit) -> u32 {
+        self.table.memory.hot()[hit.entry as usize].decisions[hit.direction as usize].load(Relaxed)
+    }
+
+    /// Notes something for this direction. The table does not look into it.
+    #[inline]
+    pub fn set_decision(&self, hit: &Hit, decision: u32) {
+        self.table.memory.hot()[hit.entry as usize].decisions[hit.direction as usize]
+            .store(decision, Relaxed);
+    }
+
+    /// The ports of a flow, and its mark.
+    pub fn route(&self, hit: &Hit) -> ([u16; 2], u8) {
+        self.table.route_of(hit.entry)
+    }
+
+    /// Sets the ports of a flow, and its mark.
+    pub fn set_route(&self, hit: &Hit, ports: [u16; 2], mark: u8) {
+        self.table.route_word(hit.entry).store(entry::route(ports, mark), Relaxed);
+    }
+
+    /// Before sleeping: nobody need wait for this worker until [`online`](Self::online). Hits do not outlive it.
+    pub fn offline(&self) {
+        self.table.epochs.offline(self.own.place);
+    }
+
+    /// After sleeping, before the first lookup.
+    pub fn online(&self) {
+        self.table.epochs.online(self.own.place);
+    }
+
+    /// The table it works on.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.own.leave(&self.table);
+    }
+}

@@ -1,25 +1,43 @@
 //! Address translation: bindings, ports, and the rewriting of packets.
 
 mod addresses;
+mod binding;
+mod compiled;
 mod delta;
 mod deterministic;
 mod errors;
+mod expect;
 mod icmp;
+mod mapping;
 mod mss;
+mod nftables;
 mod nptv6;
 #[cfg(test)]
 mod packets;
 mod ports;
 mod prefix64;
+mod record;
 mod rewrite;
+mod rule;
+mod show;
+mod text;
 mod translate;
 
 pub use addresses::{Addresses, AddressesError, Range, address, octets};
+pub use binding::{Binding, Destination, Nat, Refusal};
+pub use compiled::Port;
 pub use deterministic::{Block, Deterministic, DeterministicError};
 pub use errors::{is_error, quote, rewrite_error};
+pub use expect::Expectation;
 pub use icmp::Mtus;
 pub use mss::{Clamp, clamp_mss};
 pub use nptv6::{Nptv6, Nptv6Error, Untranslatable};
 pub use prefix64::{Prefix64, Prefix64Error, is_global};
+pub use record::{Event, Record};
 pub use rewrite::{rewrite, target};
+pub use rule::{
+    Action, ClampRule, Dynamic, Fallback, Filtering, Match, Pooling, Rule, Rules, Spread, Target,
+};
+pub use show::{MappingShown, PoolShown, RuleShown};
+pub use text::{ClampText, Mistake, RuleText, Text, Words};
 pub use translate::{GROWTH, Translator, fragment6};

@@ -43,7 +43,7 @@ const ALWAYS_FITS: usize = ipv6::MINIMUM_MTU - 20;
 #[derive(Clone, Debug)]
 pub struct Translator {
     /// Behind which IPv4 addresses appear in IPv6.
-    pub prefix: Prefix64,
+    pub prefixes: Vec<Prefix64>,
     /// MTUs towards the two sides, of which errors about size speak.
     pub mtus: Mtus,
     /// The next identification of an IPv4 packet that may be fragmented.
@@ -51,9 +51,20 @@ pub struct Translator {
 }
 
 impl Translator {
-    /// One with this prefix; identifications count from `id`, which should differ among workers.
-    pub fn new(prefix: Prefix64, mtus: Mtus, id: u16) -> Translator {
-        Translator { prefix, mtus, id }
+    /// One with the prefixes of all rules ([`Nat::prefixes64`](crate::Nat::prefixes64)); identifications count from `id`, which should
+    /// differ among workers.
+    pub fn new(prefixes: Vec<Prefix64>, mtus: Mtus, id: u16) -> Translator {
+        Translator { prefixes, mtus, id }
+    }
+
+    fn extract(&self, address: &[u8; 16]) -> Option<[u8; 4]> {
+        self.prefixes.iter().find_map(|prefix| prefix.extract(address))
+    }
+
+    /// An IPv4 address behind the prefix that another one is behind.
+    fn embed_like(&self, other: &[u8; 16], address: [u8; 4]) -> Option<[u8; 16]> {
+        let prefix = self.prefixes.iter().find(|prefix| prefix.extract(other).is_some())?;
+        Some(prefix.embed(address))
     }
 
     /// Makes the IPv6 packet at `at` in `buffer` an IPv4 packet: one that came as `seen` and leaves as `to`, or an ICMPv6
@@ -149,7 +160,7 @@ impl Translator {
         // Who complains has an IPv4 address if it is one embedded; else it is hidden behind the flow's (RFC 6146, 3.5).
         let source = match headers.source == seen.source {
             true => to_source,
-            false => self.prefix.extract(&headers.source).unwrap_or(to_source),
+            false => self.extract(&headers.source).unwrap_or(to_source),
         };
         let length = icmp4::HEADER + ipv4::HEADER + (quote.end - upper);
         self.id = self.id.wrapping_add(1);
@@ -204,7 +215,10 @@ impl Translator {
         }
         let source = match headers.source == seen.source {
             true => to.source,
-            false => self.prefix.embed(unmapped(&headers.source).ok_or(Reason::BadVersion)?),
+            false => {
+                let router = unmapped(&headers.source).ok_or(Reason::BadVersion)?;
+                self.embed_like(&to.source, router).unwrap_or(to.source)
+            }
         };
         let length = icmp6::HEADER + quote_header.bytes().len() + (quote_end - upper);
         let outer = ipv6::Repr {
@@ -501,7 +515,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn translator() -> Translator {
-        Translator::new(Prefix64::WELL_KNOWN, Mtus { ipv4: 1500, ipv6: 1500 }, 7)
+        Translator::new(vec![Prefix64::WELL_KNOWN], Mtus { ipv4: 1500, ipv6: 1500 }, 7)
     }
 
     /// The packet with room in front.
@@ -606,7 +620,10 @@ mod tests {
             let plan = Plan { bare: false, ..plan };
             let other = 10 - plan.version;
             let quoted = Tuple::of(&Headers::parse(&plan.packet()).unwrap(), 0);
-            let to = tuple(other, plan.protocol, octets, ports);
+            let mut to = tuple(other, plan.protocol, octets, ports);
+            if other == 6 {
+                to.source = Prefix64::WELL_KNOWN.embed([203, 0, 113, 7]);
+            }
             let kinds = if other == 6 { [(3, 3), (11, 0), (3, 4)] } else { [(1, 4), (3, 0), (2, 0)] };
             let front = usize::from(Headers::parse(&plan.packet()).unwrap().transport);
             let mut router = packets::address(plan.version, router);

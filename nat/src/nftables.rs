@@ -1,0 +1,3 @@
+pub(crate) fn can_express(_: &crate::rule::Rule) -> bool {
+    true
+}

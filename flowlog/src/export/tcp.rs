@@ -1,0 +1,174 @@
+//! Messages over TCP.
+//!
+//! The thread of a collector may wait: for a connection, or for one that does not read. Meanwhile its queue fills, and what does
+//! not fit is counted there. A connection that has not taken a byte for [`STALLED`] is given up; so is one that broke. The next one is a
+//! new session: templates first, sequence from 0. Whatever was written and not known to be read may be lost with a
+//! connection, as RFC 7011 says (section 10.4.4); only the message under way is known, and counted.
+
+use std::io::{self, ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::encoder::{Encoder, Message};
+use crate::clock::now;
+use crate::record::Record;
+use crate::sink::Sink;
+use crate::tally::{Loss, Tally};
+
+/// How long a connection may take nothing before it is given up.
+pub const STALLED: Duration = Duration::from_secs(10);
+/// How long a call into the kernel may wait, so that the end of the program is noticed.
+const SHORT: Duration = Duration::from_millis(200);
+/// First pause after a connection failed; each further one doubles it up to [`LONGEST`].
+const PAUSE: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(30);
+/// How long a record may wait for others to share its message.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A collector by TCP.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    to: SocketAddr,
+    connection: Option<TcpStream>,
+    encoder: Encoder,
+    tally: Arc<Tally>,
+    stop: Arc<AtomicBool>,
+    stalled: Duration,
+    ready: Vec<Message>,
+    flushed: Instant,
+}
+
+impl Stream {
+    pub(crate) fn new(
+        to: SocketAddr,
+        encoder: Encoder,
+        tally: Arc<Tally>,
+        stop: Arc<AtomicBool>,
+        stalled: Duration,
+    ) -> Stream {
+        let flushed = Instant::now();
+        Stream { to, connection: None, encoder, tally, stop, stalled, ready: Vec::new(), flushed }
+    }
+
+    /// Waits until there is a connection. False: the log ends.
+    fn connect(&mut self) -> bool {
+        let mut pause = PAUSE;
+        while self.connection.is_none() {
+            let made = TcpStream::connect_timeout(&self.to, Duration::from_secs(2))
+                .and_then(|made| made.set_write_timeout(Some(SHORT)).map(|()| made));
+            match made {
+                Ok(made) => {
+                    let lost = self.encoder.restart();
+                    self.tally.lost(Loss::Connection, lost);
+                    self.connection = Some(made);
+                }
+                Err(error) => {
+                    self.tally.fault(format_args!("cannot connect: {error}"));
+                    if !self.sleep(pause) {
+                        return false;
+                    }
+                    pause = (pause * 2).min(LONGEST);
+                }
+            }
+        }
+        true
+    }
+
+    /// False: the log ends.
+    fn sleep(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        while !self.stop.load(Relaxed) && Instant::now() < until {
+            std::thread::sleep(SHORT.min(time));
+        }
+        !self.stop.load(Relaxed)
+    }
+
+    fn send(&mut self) {
+        for message in std::mem::take(&mut self.ready) {
+            let sent = match &mut self.connection {
+                Some(connection) if is_gone(connection) => Err(ErrorKind::ConnectionAborted.into()),
+                Some(connection) => write(connection, &message.bytes, self.stalled, &self.stop),
+                // Made for a session that is over.
+                None => Err(ErrorKind::NotConnected.into()),
+            };
+            match sent {
+                Ok(()) => self.tally.sent(message.records, message.bytes.len()),
+                Err(error) => {
+                    if self.connection.take().is_some() {
+                        self.tally.fault(format_args!("connection lost: {error}"));
+                    }
+                    self.tally.lost(Loss::Connection, message.records);
+                }
+            }
+        }
+    }
+}
+
+/// The other end has closed it: what is written now would be lost without an error.
+fn is_gone(connection: &TcpStream) -> bool {
+    let mut ends = [PollFd::new(connection.as_fd(), PollFlags::POLLIN)];
+    let readable = poll(&mut ends, PollTimeout::ZERO).is_ok_and(|found| found > 0);
+    // A collector says nothing, so what there is to read is the end.
+    readable && !matches!(connection.peek(&mut [0]), Ok(1))
+}
+
+/// Writes all, as long as the other end takes some now and then.
+fn write(
+    connection: &mut TcpStream,
+    mut bytes: &[u8],
+    stalled: Duration,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let mut last = Instant::now();
+    while !bytes.is_empty() {
+        match connection.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(taken) => {
+                bytes = &bytes[taken..];
+                last = Instant::now();
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                if stop.load(Relaxed) || last.elapsed() >= stalled {
+                    let seconds = last.elapsed().as_secs();
+                    return Err(io::Error::new(ErrorKind::TimedOut, format!("nothing read for {seconds} s")));
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+impl Sink for Stream {
+    fn take(&mut self, records: &[Record]) {
+        for (n, record) in records.iter().enumerate() {
+            if self.connection.is_none() && !self.connect() {
+                self.tally.lost(Loss::Connection, records.len() - n);
+                return;
+            }
+            self.encoder.add(record, now(), &mut self.ready);
+            if !self.ready.is_empty() {
+                self.send();
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        if self.flushed.elapsed() >= PATIENCE {
+            self.encoder.flush(now(), &mut self.ready);
+            self.send();
+            self.flushed = Instant::now();
+        }
+    }
+
+    fn close(&mut self) {
+        self.encoder.flush(now(), &mut self.ready);
+        self.send();
+    }
+}

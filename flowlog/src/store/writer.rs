@@ -1,0 +1,177 @@
+//! The sink of files: records into the journal, journals to the sealer.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{Flock, FlockArg};
+
+use super::journal::{BLOCK, Journal};
+use super::listing::stem;
+use super::sealer::Sealer;
+use crate::clock::now;
+use crate::record::Record;
+use crate::settings::Files;
+use crate::sink::Sink;
+use crate::tally::{Loss, Tally};
+
+/// How long a record may wait for others to share its block.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Why there are no files.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The system says no.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// Which file or directory.
+        path: PathBuf,
+        /// What it says.
+        error: io::Error,
+    },
+    /// Another router writes there.
+    #[error("{}: another process writes its flow log there; give each its own directory", path.display())]
+    Taken {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+/// Files being written.
+#[derive(Debug)]
+pub struct Store {
+    plan: Files,
+    tally: Arc<Tally>,
+    sealer: Sealer,
+    _lock: Flock<File>,
+    journal: Option<Open>,
+    pending: Vec<Record>,
+    written: Instant,
+}
+
+#[derive(Debug)]
+struct Open {
+    journal: Journal,
+    path: PathBuf,
+    begun: Instant,
+    synced: Instant,
+    synced_length: u64,
+}
+
+impl Store {
+    /// Takes the directory, making it if it is not there. Journals of an earlier run are sealed. `tally` counts what goes
+    /// into journals, `sealed` what goes into Parquet files.
+    pub fn open(plan: Files, tally: Arc<Tally>, sealed: Arc<Tally>) -> Result<Store, OpenError> {
+        let directory = &plan.directory;
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            move |error| OpenError::Io { path, error }
+        };
+        fs::create_dir_all(directory).map_err(io(directory))?;
+        let path = directory.join("flows.lock");
+        let lock = File::options().create(true).append(true).open(&path).map_err(io(&path))?;
+        let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
+            .map_err(|_| OpenError::Taken { path: directory.clone() })?;
+        let mut left = Vec::new();
+        for entry in fs::read_dir(directory).map_err(io(directory))? {
+            let path = entry.map_err(io(directory))?.path();
+            match path.extension().and_then(OsStr::to_str) {
+                Some("journal") => left.push(path),
+                // Half sealed; its journal is still there.
+                Some("part") => fs::remove_file(&path).map_err(io(&path))?,
+                _ => {}
+            }
+        }
+        left.sort();
+        let sealer = Sealer::start(plan.clone(), left, sealed).map_err(io(directory))?;
+        let written = Instant::now();
+        Ok(Store { plan, tally, sealer, _lock: lock, journal: None, pending: Vec::new(), written })
+    }
+
+    fn write(&mut self) {
+        self.written = Instant::now();
+        let mut pending = std::mem::take(&mut self.pending);
+        for block in pending.chunks(BLOCK) {
+            match self.append(block) {
+                Ok(bytes) => self.tally.sent(block.len(), bytes),
+                Err(error) => {
+                    self.tally.fault(format_args!("{}: {error}", self.plan.directory.display()));
+                    self.tally.lost(Loss::Disk, block.len());
+                }
+            }
+        }
+        pending.clear();
+        self.pending = pending;
+    }
+
+    fn append(&mut self, block: &[Record]) -> io::Result<usize> {
+        let open = match &mut self.journal {
+            Some(open) => open,
+            None => self.journal.insert(begin(&self.plan.directory)?),
+        };
+        open.journal.append(block)
+    }
+
+    fn sync(&mut self) {
+        let Some(open) = &mut self.journal else { return };
+        let due = !self.plan.sync.is_zero() && open.synced.elapsed() >= self.plan.sync;
+        if due && open.synced_length != open.journal.length() {
+            if let Err(error) = open.journal.sync() {
+                self.tally.fault(format_args!("{}: {error}", open.path.display()));
+            }
+            open.synced_length = open.journal.length();
+            open.synced = Instant::now();
+        }
+    }
+
+    fn rotate(&mut self) {
+        if let Some(open) = self.journal.take() {
+            // What a failed write left behind is no block: readers stop there with or without it.
+            let _ = open.journal.close();
+            self.sealer.give(open.path);
+        }
+    }
+}
+
+fn begin(directory: &Path) -> io::Result<Open> {
+    fs::create_dir_all(directory)?;
+    let path = directory.join(stem(now())).with_added_extension("journal");
+    let journal = Journal::create(&path).inspect_err(|error| {
+        // A disk that is full lets a file be made, but not written. One that was there is another's.
+        if error.kind() != io::ErrorKind::AlreadyExists {
+            let _ = fs::remove_file(&path);
+        }
+    })?;
+    let now = Instant::now();
+    Ok(Open { journal, path, begun: now, synced: now, synced_length: 0 })
+}
+
+impl Sink for Store {
+    fn take(&mut self, records: &[Record]) {
+        self.pending.extend_from_slice(records);
+        if self.pending.len() >= BLOCK {
+            self.write();
+        }
+    }
+
+    fn tick(&mut self) {
+        if !self.pending.is_empty() && self.written.elapsed() >= PATIENCE {
+            self.write();
+        }
+        self.sync();
+        let due = self.journal.as_ref().is_some_and(|open| {
+            open.begun.elapsed() >= self.plan.rotate || open.journal.length() >= self.plan.size
+        });
+        if due {
+            self.rotate();
+        }
+    }
+
+    fn close(&mut self) {
+        self.write();
+        self.rotate();
+    }
+}

@@ -95,6 +95,9 @@ pub enum Refusal {
     /// NAT64 of a protocol without ports, or of ICMPv6 that has no like.
     #[error("NAT64 does not know the protocol")]
     Protocol,
+    /// The packet cannot grow by what a helper has to write into it.
+    #[error("the packet cannot grow")]
+    NoRoom,
     /// The mapping ended between the two questions, or the rules were changed.
     #[error("the mapping has ended")]
     Gone,

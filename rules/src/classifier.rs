@@ -195,7 +195,7 @@ impl<const W: usize> Part<W> {
                         log: None,
                         mark: asked.contexts[n].mark,
                         dscp: None,
-                        varies: found.varies <= found.step && found.varies != u32::MAX,
+                        varies: found.varies <= found.step,
                     }
                 }
                 _ => self.go_on(asked, n, &keys[n], found),

@@ -143,7 +143,8 @@ mod tests {
         let rate = Rate { per_second: 8_000_000, unit: Unit::Bits, burst: 1500 };
         let limit = Limit::default();
         assert!(limit.take(&rate, 1500, 0) && !limit.take(&rate, 1, 0));
-        assert_eq!((0..10_000).filter(|n| limit.take(&rate, 1000, n * SECOND / 10_000)).count(), 998);
+        // A second of 10 MB brings 1 MB: 999 frames of 1000 bytes and what is saved for the next.
+        assert_eq!((0..10_000).filter(|n| limit.take(&rate, 1000, n * SECOND / 10_000)).count(), 999);
     }
 
     #[test]

@@ -210,7 +210,8 @@ impl<A: Number> Ranges<A> {
         let (Some(&(first, _)), Some(&(last, _))) = (ranges.first(), ranges.last()) else {
             return Ranges::default();
         };
-        let wanted = (ranges.len() / 4).next_power_of_two().ilog2().min(18);
+        // At least one, for a shift by all bits of a number is none.
+        let wanted = (ranges.len() / 4).next_power_of_two().ilog2().clamp(1, 18);
         let shift = (A::BITS - (last - first).leading_zeros()).saturating_sub(wanted);
         let mut index = vec![0; ((last - first) >> shift).index() + 2];
         for &(begin, _) in &ranges {

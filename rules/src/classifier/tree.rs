@@ -2,16 +2,21 @@
 //!
 //! Every node cuts a run of bits out of one word of the key, and has a child for each of their values (HiCuts' idea, Gupta and
 //! McKeown 1999, with cuts by bits as in ByteCuts, Daly and Torng 2018). A child knows which rules can still match and
-//! cuts what tells these apart. Real lists become 2 to 4 nodes deep, the leaf compares some rules, and what is
+//! cuts what tells these apart. Real lists become 1 to 4 nodes deep, the leaf compares some rules, and what is
 //! not reached costs nothing: cost follows the depth, which grows with the logarithm of the list.
 //!
 //! Rules that leave a cut bit open belong into all its children; that is what makes such trees explode. So, as in EffiCuts
-//! (Vamanan, Voskuilen, Vijaykumar 2010), rules are first parted by which addresses they care for, each part has a tree of its
-//! own, and the best of their answers counts; a cut that would copy too many rules is not made; and the whole has a
-//! budget, beyond which leaves stay long. A list made to be hostile then costs time, linear in the leaf, but never memory.
+//! (Vamanan, Voskuilen, Vijaykumar 2010), rules are first parted by which addresses they care for: one tree for those that know
+//! the destination, one for those that know the source only, one for those that know neither (rules with both are in the first or
+//! the second, whichever is larger), and the best of three answers counts. A cut that would copy too many rules is not made; and the
+//! whole has a budget, beyond which leaves stay long. A list made to be hostile then costs time, linear in the leaf, but
+//! never memory.
 //!
-//! A batch goes down together, a level for all before the next, so the misses of 64 packets overlap; a packet
-//! that has arrived waits on its leaf without a branch.
+//! Most packets match no rule but the one for everything at the end of the list. That one is not in any tree; it is what is found
+//! at first. The roots are wide, so that such a packet meets three empty children and nothing else. A batch goes through a tree
+//! together: the roots of all its packets, then the next level of those (few) that did not arrive at nothing, and so on; then
+//! the leaves. Lists of who goes on are written without branches, so nothing is mispredicted for a packet that
+//! matches no rule, and misses of 64 packets overlap.
 
 use std::collections::HashMap;
 
@@ -21,13 +26,19 @@ use super::region::{Key, Region};
 const LEAF: usize = 4;
 /// The most bits of a cut.
 const MOST_BITS: u32 = 12;
+/// Bits that a root has whatever the number of rules, so that it tells what matches nothing.
+const ROOT_BITS: u32 = 8;
 /// Rules looked at to choose a cut.
 const SAMPLE: usize = 192;
-/// Items and words that the tree may take for each region.
+/// Items and words that a tree may take for each region.
 const BUDGET: usize = 24;
+/// The most packets that are searched for together.
+const TOGETHER: usize = 64;
 
-/// A leaf; the number of items in bits 32 to 62, where they begin below.
-const IS_LEAF: u64 = 1 << 63;
+/// A child without rules.
+const NOTHING: u32 = 0;
+/// A word with this bit names a node; without it, the place of a leaf in `items`: its length, and then its entries.
+const INNER: u32 = 1 << 31;
 
 /// One region of a step, laid out for comparing: one cache line in IPv4, two in IPv6.
 #[derive(Clone, Copy, Debug)]
@@ -96,36 +107,60 @@ impl Found {
 /// The trees of one family.
 #[derive(Clone, Debug)]
 pub(crate) struct Forest<const W: usize> {
+    /// What is found when no tree finds anything better: the step for everything, if there is one.
+    otherwise: u32,
     entries: Vec<Entry<W>>,
     items: Vec<u32>,
-    words: Vec<u64>,
-    roots: Vec<u64>,
+    words: Vec<u32>,
+    nodes: Vec<Node>,
+    roots: Vec<Node>,
+}
+
+/// Which bits of which word lead to which child.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    base: u32,
+    mask: u32,
+    word: u16,
+    shift: u16,
+}
+
+impl Node {
+    #[inline(always)]
+    fn child<const W: usize>(&self, key: &Key<W>) -> usize {
+        // Words are numbered below W by what builds the trees; so written, nothing needs to be checked.
+        let word = key.0[usize::from(self.word).min(W - 1)];
+        self.base as usize + (word >> (self.shift & 31) & self.mask) as usize
+    }
 }
 
 impl<const W: usize> Forest<W> {
     /// Of regions in the order of their steps.
-    pub fn new(entries: Vec<Entry<W>>) -> Forest<W> {
+    pub fn new(mut entries: Vec<Entry<W>>) -> Forest<W> {
+        let all = entries.iter().position(|entry| entry.kind & kind::FINAL != 0 && entry.is_everything());
+        let otherwise = all.map_or(u32::MAX, |all| entries[all].step);
+        entries.truncate(all.unwrap_or(entries.len()));
         let mut parts: [Vec<u32>; 4] = Default::default();
         for (number, entry) in entries.iter().enumerate() {
             parts[entry.part()].push(number as u32);
         }
-        let forest = Forest { entries, items: Vec::new(), words: Vec::new(), roots: Vec::new() };
+        let [neither, mut source, mut destination, both] = parts;
+        let host = if source.len() > destination.len() { &mut source } else { &mut destination };
+        host.extend(both);
+        host.sort_unstable();
+        let forest = Forest {
+            otherwise,
+            entries,
+            items: vec![0],
+            words: Vec::new(),
+            nodes: Vec::new(),
+            roots: Vec::new(),
+        };
         let mut builder = Builder { forest, leaves: HashMap::new(), budget: 0, counts: Vec::new() };
-        // A few rules are cheaper in another tree than in one of their own.
-        parts.sort_by_key(Vec::len);
-        let mut rest: Vec<u32> = Vec::new();
-        for (n, mut part) in parts.into_iter().enumerate() {
-            part.append(&mut rest);
-            part.sort_unstable();
-            if part.len() <= LEAF && n < 3 {
-                rest = part;
-                continue;
-            }
-            if !part.is_empty() {
-                builder.budget = part.len() * BUDGET + 4096;
-                let root = builder.node(part, &mut [0; W], 0);
-                builder.forest.roots.push(root);
-            }
+        for part in [destination, source, neither].into_iter().filter(|part| !part.is_empty()) {
+            builder.budget = part.len() * BUDGET + 8192;
+            let root = builder.root(&part);
+            builder.forest.roots.push(root);
         }
         let mut forest = builder.forest;
         forest.items.shrink_to_fit();
@@ -135,82 +170,126 @@ impl<const W: usize> Forest<W> {
 
     /// Bytes of memory that it takes.
     pub fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry<W>>() + self.items.capacity() * 4 + self.words.capacity() * 8
+        self.entries.capacity() * size_of::<Entry<W>>()
+            + self.items.capacity() * 4
+            + self.words.capacity() * 4
+            + self.nodes.capacity() * size_of::<Node>()
     }
 
     /// The first step from `start` on that matches. `look` confirms what an entry cannot say: step and kind.
     pub fn find(&self, key: &Key<W>, start: u32, look: impl Fn(u32, u32) -> bool) -> Found {
-        let mut found = Found::NONE;
-        for &root in &self.roots {
-            let mut word = root;
-            while word & IS_LEAF == 0 {
-                word = self.words[child(word, key)];
+        let mut found = Found { step: self.otherwise, ..Found::NONE };
+        for root in &self.roots {
+            let mut word = self.words[root.child(key)];
+            while word & INNER != 0 {
+                word = self.words[self.nodes[(word & !INNER) as usize].child(key)];
             }
-            self.leaf(word, key, start, &mut found, &look);
+            for &item in self.leaf(word) {
+                if self.settles(item, key, start, &mut found, &look) {
+                    break;
+                }
+            }
         }
         found
     }
 
     /// [`Forest::find`] from the first step, for up to 64 packets. `look` is told which packet as well.
     pub fn find_batch(&self, keys: &[Key<W>], found: &mut [Found], look: impl Fn(usize, u32, u32) -> bool) {
-        let mut words = [0u64; 64];
-        for &root in &self.roots {
-            let words = &mut words[..keys.len()];
-            let mut inner = root & IS_LEAF == 0;
-            words.fill(root);
-            while inner {
-                inner = false;
-                for (word, key) in words.iter_mut().zip(keys) {
-                    // One that has arrived reads the first word, and doesn't mind what.
-                    let arrived = *word & IS_LEAF != 0;
-                    let below = self.words[if arrived { 0 } else { child(*word, key) }];
-                    *word = if arrived { *word } else { below };
-                    inner |= *word & IS_LEAF == 0;
+        found.fill(Found { step: self.otherwise, ..Found::NONE });
+        let keys = &keys[..keys.len().min(TOGETHER)];
+        // Who is where; a place more than packets, for what is written before it is known to count.
+        let (mut inner, mut leaves) = ([(0u32, 0u32); TOGETHER + 1], [(0u32, 0u32); TOGETHER + 1]);
+        for root in &self.roots {
+            let (mut inners, mut arrived) = (0, 0);
+            for (who, key) in keys.iter().enumerate() {
+                let word = self.words[root.child(key)];
+                inner[inners.min(TOGETHER)] = (who as u32, word);
+                inners += usize::from(word != NOTHING);
+            }
+            while inners > 0 {
+                let mut deeper = 0;
+                for at in 0..inners.min(TOGETHER) {
+                    let (who, word) = inner[at];
+                    leaves[arrived.min(TOGETHER)] = (who, word);
+                    arrived += usize::from(word & INNER == 0);
+                    inner[deeper] = (who, word);
+                    deeper += usize::from(word & INNER != 0);
+                }
+                inners = 0;
+                for at in 0..deeper {
+                    let (who, word) = inner[at];
+                    let node = &self.nodes[(word & !INNER) as usize];
+                    let word = self.words[node.child(&keys[who as usize])];
+                    inner[inners] = (who, word);
+                    inners += usize::from(word != NOTHING);
                 }
             }
-            for ((n, key), (word, found)) in keys.iter().enumerate().zip(words.iter().zip(found.iter_mut())) {
-                self.leaf(*word, key, 0, found, &|step, kind| look(n, step, kind));
+            self.compare(&leaves[..arrived], keys, found, &look);
+        }
+    }
+
+    /// Compares packets that came to leaves: with the first rule of each leaf all together, so that misses overlap,
+    /// and then with what is left to compare.
+    fn compare(
+        &self,
+        leaves: &[(u32, u32)],
+        keys: &[Key<W>],
+        found: &mut [Found],
+        look: &impl Fn(usize, u32, u32) -> bool,
+    ) {
+        let mut holds = 0u64;
+        for (at, (who, leaf)) in leaves.iter().enumerate() {
+            let first = self.items[*leaf as usize + 1];
+            let entry = &self.entries[first as usize];
+            holds |= u64::from(entry.holds(&keys[*who as usize])) << at;
+        }
+        for (at, (who, leaf)) in leaves.iter().enumerate() {
+            let (who, items) = (*who as usize, self.leaf(*leaf));
+            let skip = usize::from(holds >> at & 1 == 0);
+            for &item in &items[skip..] {
+                if self.settles(item, &keys[who], 0, &mut found[who], &|step, kind| look(who, step, kind)) {
+                    break;
+                }
             }
         }
     }
 
-    /// Compares the rules of a leaf, until one matches that is better than what was found.
+    fn leaf(&self, word: u32) -> &[u32] {
+        let length = self.items[word as usize] as usize;
+        &self.items[word as usize + 1..][..length]
+    }
+
+    /// Compares an entry: whether the rest of its leaf can bring nothing better.
     #[inline(always)]
-    fn leaf(&self, word: u64, key: &Key<W>, start: u32, found: &mut Found, look: &impl Fn(u32, u32) -> bool) {
-        let (first, count) = (word as u32 as usize, (word >> 32) as usize & 0x7fff_ffff);
-        for &item in &self.items[first..first + count] {
-            let entry = &self.entries[item as usize];
-            if entry.step >= found.step {
-                return;
-            }
-            if entry.step < start || !entry.holds(key) {
-                continue;
-            }
-            if entry.kind & (kind::LARGER | kind::MOMENT | kind::VARIES) != 0 {
-                if entry.kind & kind::LARGER != 0 && !look(entry.step, kind::LARGER) {
-                    continue;
-                }
-                if entry.kind & kind::VARIES != 0 {
-                    found.varies = found.varies.min(entry.step);
-                }
-                if entry.kind & kind::MOMENT != 0 && !look(entry.step, kind::MOMENT) {
-                    continue;
-                }
-            }
-            found.step = entry.step;
-            return;
+    fn settles(
+        &self,
+        item: u32,
+        key: &Key<W>,
+        start: u32,
+        found: &mut Found,
+        look: &impl Fn(u32, u32) -> bool,
+    ) -> bool {
+        let entry = &self.entries[item as usize];
+        if entry.step >= found.step {
+            return true;
         }
+        if entry.step < start || !entry.holds(key) {
+            return false;
+        }
+        if entry.kind & (kind::LARGER | kind::MOMENT | kind::VARIES) != 0 {
+            if entry.kind & kind::LARGER != 0 && !look(entry.step, kind::LARGER) {
+                return false;
+            }
+            if entry.kind & kind::VARIES != 0 {
+                found.varies = found.varies.min(entry.step);
+            }
+            if entry.kind & kind::MOMENT != 0 && !look(entry.step, kind::MOMENT) {
+                return false;
+            }
+        }
+        found.step = entry.step;
+        true
     }
-}
-
-/// Where the child of a node stands for this key.
-#[inline(always)]
-fn child<const W: usize>(node: u64, key: &Key<W>) -> usize {
-    let (base, shift) = (node as u32, (node >> 32) as u32 & 31);
-    let (word, bits) = ((node >> 40) as usize & 15, (node >> 48) as u32 & 31);
-    // Words are numbered by what builds the tree.
-    let value = key.0[word.min(W - 1)] >> shift & ((1 << bits) - 1);
-    base as usize + value as usize
 }
 
 impl<const W: usize> Entry<W> {
@@ -223,6 +302,11 @@ impl<const W: usize> Entry<W> {
             known >= if W == super::region::W4 { 8 } else { 24 }
         };
         usize::from(cares(&self.mask[..address])) | usize::from(cares(&self.mask[address..2 * address])) << 1
+    }
+
+    /// Whether it holds every packet.
+    fn is_everything(&self) -> bool {
+        self.covers(&[0; W])
     }
 
     /// Whether it holds every packet whose known bits are those of the node.
@@ -248,7 +332,7 @@ struct Cut {
 
 struct Builder<const W: usize> {
     forest: Forest<W>,
-    leaves: HashMap<Vec<u32>, u64>,
+    leaves: HashMap<Vec<u32>, u32>,
     /// Items and words that may still be made.
     budget: usize,
     /// For counting the children of a cut.
@@ -256,9 +340,17 @@ struct Builder<const W: usize> {
 }
 
 impl<const W: usize> Builder<W> {
+    /// A tree.
+    fn root(&mut self, rules: &[u32]) -> Node {
+        let mut known = [0; W];
+        let nowhere = Cut { word: 0, shift: 0, bits: 0 };
+        let cut = self.choose(rules, &known, ROOT_BITS).unwrap_or(nowhere);
+        self.cut(rules, cut, &mut known, 0)
+    }
+
     /// A node for these rules, in the part of the space in which these bits of the key are known (and agree with all
     /// rules here); its word.
-    fn node(&mut self, mut rules: Vec<u32>, known: &mut [u32; W], depth: usize) -> u64 {
+    fn node(&mut self, mut rules: Vec<u32>, known: &mut [u32; W], depth: usize) -> u32 {
         let entries = &self.forest.entries;
         let decided = rules.iter().position(|&rule| {
             let entry = &entries[rule as usize];
@@ -270,28 +362,36 @@ impl<const W: usize> Builder<W> {
         if rules.len() <= LEAF || depth >= 12 {
             return self.leaf(rules);
         }
-        match self.choose(&rules, known) {
-            Some(cut) => self.cut(&rules, cut, known, depth),
+        match self.choose(&rules, known, 0) {
+            Some(cut) => {
+                let node = self.cut(&rules, cut, known, depth);
+                self.forest.nodes.push(node);
+                INNER | (self.forest.nodes.len() - 1) as u32
+            }
             None => self.leaf(rules),
         }
     }
 
-    fn leaf(&mut self, rules: Vec<u32>) -> u64 {
+    fn leaf(&mut self, rules: Vec<u32>) -> u32 {
+        if rules.is_empty() {
+            return NOTHING;
+        }
         if let Some(&word) = self.leaves.get(&rules) {
             return word;
         }
-        self.budget = self.budget.saturating_sub(rules.len());
-        let word = IS_LEAF | (rules.len() as u64) << 32 | self.forest.items.len() as u64;
+        self.budget = self.budget.saturating_sub(rules.len() + 1);
+        let word = self.forest.items.len() as u32;
+        self.forest.items.push(rules.len() as u32);
         self.forest.items.extend_from_slice(&rules);
         self.leaves.insert(rules, word);
         word
     }
 
-    fn cut(&mut self, rules: &[u32], cut: Cut, known: &mut [u32; W], depth: usize) -> u64 {
+    fn cut(&mut self, rules: &[u32], cut: Cut, known: &mut [u32; W], depth: usize) -> Node {
         let children = 1usize << cut.bits;
         let field = (children as u32 - 1) << cut.shift;
         let base = self.forest.words.len();
-        self.forest.words.resize(base + children, 0);
+        self.forest.words.resize(base + children, NOTHING);
         self.budget = self.budget.saturating_sub(children);
         // Rules that leave all of the bits open are in every child; the others are written down for each.
         let mut open: Vec<u32> = Vec::new();
@@ -308,7 +408,7 @@ impl<const W: usize> Builder<W> {
         let before = known[cut.word];
         known[cut.word] |= field;
         let mut next = 0;
-        let mut last: Option<(Vec<u32>, u64)> = None;
+        let mut last: Option<(Vec<u32>, u32)> = None;
         let mut nothing_own = None;
         for child in 0..children {
             let from = next;
@@ -342,14 +442,14 @@ impl<const W: usize> Builder<W> {
             self.forest.words[base + child] = word;
         }
         known[cut.word] = before;
-        (cut.bits as u64) << 48 | (cut.word as u64) << 40 | u64::from(cut.shift) << 32 | base as u64
+        Node { base: base as u32, mask: children as u32 - 1, word: cut.word as u16, shift: cut.shift as u16 }
     }
 
     /// The cut that parts these rules best, if one does without copying too many.
-    fn choose(&mut self, rules: &[u32], known: &[u32; W]) -> Option<Cut> {
+    fn choose(&mut self, rules: &[u32], known: &[u32; W], least: u32) -> Option<Cut> {
         let stride = rules.len().div_ceil(SAMPLE);
         let sample: Vec<u32> = rules.iter().copied().step_by(stride).collect();
-        let most = (usize::BITS - rules.len().leading_zeros() + 1).min(MOST_BITS);
+        let most = (usize::BITS - rules.len().leading_zeros() + 1).clamp(least, MOST_BITS);
         let mut best: Option<(f64, Cut)> = None;
         for word in 0..W {
             let gains = self.gains(&sample, word, known[word]);
@@ -379,22 +479,13 @@ impl<const W: usize> Builder<W> {
         best.map(|(_, cut)| cut)
     }
 
-    /// For each bit of a word, how many rules stand on the smaller side of it.
+    /// What each bit of a word tells: how many rules stand on the smaller side of it, and, less, how many care for it.
     fn gains(&self, sample: &[u32], word: usize, known: u32) -> [u32; 32] {
         let mut ones = [0u32; 32];
         let mut zeros = [0u32; 32];
-        let (mut all, mut any, mut cared) = (u32::MAX, 0, 0);
         for &rule in sample {
             let entry = &self.forest.entries[rule as usize];
-            all &= entry.value[word] | !entry.mask[word];
-            any |= entry.value[word];
-            cared |= entry.mask[word];
-        }
-        // Bits in which no two rules differ part nothing, but for those who care from those who don't.
-        let differ = (any & !all) & cared & !known;
-        for &rule in sample {
-            let entry = &self.forest.entries[rule as usize];
-            let mut bits = entry.mask[word] & differ;
+            let mut bits = entry.mask[word] & !known;
             while bits != 0 {
                 let bit = bits.trailing_zeros();
                 let one = entry.value[word] >> bit & 1;
@@ -403,7 +494,7 @@ impl<const W: usize> Builder<W> {
                 bits &= bits - 1;
             }
         }
-        std::array::from_fn(|bit| ones[bit].min(zeros[bit]))
+        std::array::from_fn(|bit| 8 * ones[bit].min(zeros[bit]) + ones[bit] + zeros[bit])
     }
 
     /// What a cut is worth: by how many bits the rules that a packet must still be compared with become fewer. `None` when it
@@ -428,8 +519,10 @@ impl<const W: usize> Builder<W> {
             copies += count;
             squares += count * count;
         }
-        let after = squares as f64 / copies.max(1) as f64;
-        let parted = (sample.len() as f64 / after.max(0.25)).log2();
+        // What a packet is compared with that matches a rule, and what one is that comes from anywhere.
+        let (hit, any) = (squares as f64 / copies.max(1) as f64, copies as f64 / children as f64);
+        let before = sample.len() as f64;
+        let parted = 0.5 * (before / hit).log2() + 0.5 * (before / any).log2().min(8.0);
         let made = copies as usize * stride + children;
         let fits = made <= rules_allowed(sample.len() * stride) && made < self.budget;
         (fits && parted > 0.2).then_some(parted - 0.12 * f64::from(cut.bits))
@@ -438,7 +531,7 @@ impl<const W: usize> Builder<W> {
 
 /// Copies and words that a node of so many rules may make.
 fn rules_allowed(rules: usize) -> usize {
-    4 * rules + 16
+    4 * rules + 512
 }
 
 impl<const W: usize> Entry<W> {

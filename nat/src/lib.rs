@@ -33,6 +33,7 @@ pub use expect::Expectation;
 pub use ftp::Ftp;
 pub use icmp::Mtus;
 pub use mss::{Clamp, clamp_mss};
+pub use nftables::nftables;
 pub use nptv6::{Nptv6, Nptv6Error, Untranslatable};
 pub use prefix64::{Prefix64, Prefix64Error, is_global};
 pub use record::{Event, Record};

@@ -656,3 +656,219 @@ fn target_of(word: &str) -> Result<Target, String> {
     }
     Ok(Target { net, ports: Some(range_of(ports, 1).map_err(|_| syntax())?) })
 }
+
+/// A rule of each kind, for tests.
+#[cfg(test)]
+pub(crate) const EVERYTHING: &str = r#"
+mappings = 1000
+
+[[rule]]
+name = "vpn"
+type = "none"
+in = "lan0"
+destination = "10.0.0.0/8"
+
+[[rule]]
+name = "home"
+type = "masquerade"
+out = "wan0"
+source = "192.168.0.0/16"
+hairpin = true
+
+[[rule]]
+name = "pool"
+type = "source"
+out = "ppp*"
+protocol = ["tcp", "udp"]
+pool = "203.0.113.16/28"
+host_limit = 1000
+
+[[rule]]
+name = "two"
+type = "source"
+out = "wan0"
+source = "172.16.0.0/12"
+pool = ["203.0.113.40", "203.0.113.42"]
+pooling = "arbitrary"
+filtering = "endpoint-independent"
+
+[[rule]]
+name = "carrier"
+type = "deterministic"
+out = "wan0"
+inside = "100.64.0.0/22"
+pool = "198.51.100.0/26"
+block = 2016
+fallback = "closed"
+
+[[rule]]
+name = "web"
+type = "destination"
+in = "wan0"
+protocol = "tcp"
+ports = "443"
+to = ["192.168.1.10:8443", "192.168.1.11:8443"]
+hairpin = true
+
+[[rule]]
+name = "range"
+type = "destination"
+destination = "203.0.113.7"
+protocol = "udp"
+ports = "2000-2001"
+to = "192.168.1.12:3000-3001"
+spread = "round-robin"
+
+[[rule]]
+name = "six"
+type = "destination"
+destination = "2001:db8::5"
+protocol = "tcp"
+ports = "80, 8080"
+to = "[2001:db8:1::5]:80"
+
+[[rule]]
+name = "net"
+type = "one-to-one"
+out = "wan0"
+inside = "10.1.0.0/28"
+outside = "203.0.113.64/28"
+
+[[rule]]
+name = "one"
+type = "one-to-one"
+out = "wan0"
+inside = "10.1.0.90/32"
+outside = "203.0.113.90/32"
+hairpin = true
+
+[[rule]]
+name = "plat"
+type = "nat64"
+pool = "203.0.113.100"
+private = true
+fallback = "closed"
+
+[[rule]]
+name = "site"
+type = "nptv6"
+out = "wan0"
+inside = "fd00:1:2::/48"
+outside = "2001:db8:9::/48"
+fallback = "open"
+
+[[clamp]]
+out = "ppp*"
+mss = "path"
+
+[[clamp]]
+mss = 1400
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn mistakes(text: &str) -> Vec<String> {
+        let read: Text = toml::from_str(text).unwrap();
+        read.check().map_or_else(|all| all.iter().map(Mistake::to_string).collect(), |_| Vec::new())
+    }
+
+    #[test]
+    fn a_rule_of_each_kind_is_read() {
+        let rules = toml::from_str::<Text>(EVERYTHING).unwrap().check().unwrap();
+        assert_eq!((rules.capacity, rules.rules.len(), rules.clamps.len()), (1000, 12, 2));
+        let kinds: Vec<_> = rules.rules.iter().map(|rule| rule.action.name()).collect();
+        assert_eq!(kinds[..3], ["none", "masquerade", "source"]);
+        let Action::Masquerade(dynamic) = &rules.rules[1].action else { panic!() };
+        assert_eq!((dynamic.ports.clone(), dynamic.pooling), (1024..=65_535, Pooling::Paired));
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_said_at_once() {
+        let text = r#"
+mappings = 0
+[[rule]]
+name = "a"
+type = "masquerade"
+pool = "1.2.3.4"
+source = ["10.0.0.0/8", "10.0.0"]
+protocol = "tpc"
+[[rule]]
+name = "a"
+type = "snat"
+[[rule]]
+type = "nat64"
+pool = "2001:db8::1"
+prefix = "2001:db8::/33"
+[[rule]]
+name = "b"
+type = "destination"
+to = "10.0.0.1:80-90"
+ports = "80"
+[[clamp]]
+mss = 1
+"#;
+        let found = mistakes(text);
+        for expected in [
+            "nat: mappings: a whole number from 1",
+            "nat rule \"a\": pool: has no meaning in a rule of type \"masquerade\"",
+            "nat rule \"a\": source: \"10.0.0\" is neither a prefix nor an address",
+            "nat rule \"a\": protocol: \"tpc\" is no protocol",
+            "nat rule \"a\": out: the ports to the outside are expected",
+            "nat rule \"a\": type: one of \"none\"",
+            "nat rule \"a\": name: there is another rule",
+            "nat rule 3: name: a rule needs a name",
+            "nat rule 3: pool: NAT64 needs IPv4 addresses",
+            "nat rule 3: prefix: 2001:db8::/33: its length must be",
+            "nat rule \"b\": destination: it would catch everything",
+            "nat rule \"b\": protocol: ports need protocols",
+            "nat rule \"b\": to: a target with a range",
+            "nat: mss: \"path\", or 88",
+        ] {
+            assert!(
+                found.iter().any(|message| message.starts_with(expected)),
+                "{expected}\nnot in\n{found:#?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_linux_cannot_do_needs_a_choice() {
+        let found = mistakes("[[rule]]\nname = \"p\"\ntype = \"nat64\"\npool = \"203.0.113.1\"\n");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("nat rule \"p\": fallback: Linux cannot do this"), "{found:?}");
+    }
+
+    #[test]
+    fn targets_are_read() {
+        for word in
+            ["10.0.0.1", "10.0.0.0/24", "10.0.0.1:80", "10.0.0.1:80-90", "[2001:db8::1]:80", "2001:db8::1"]
+        {
+            assert!(target_of(word).is_ok(), "{word}");
+        }
+        for word in
+            ["", ":80", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:90-80", "[10.0.0.1]:80", "10.0.0.1:80:90"]
+        {
+            assert!(target_of(word).is_err(), "{word}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn mutated_files_never_panic(mutations in proptest::collection::vec((any::<usize>(), 32u8..127), 1..5)) {
+            let mut text = EVERYTHING.as_bytes().to_vec();
+            for (at, byte) in mutations {
+                let at = at % text.len();
+                text[at] = byte;
+            }
+            let text = String::from_utf8(text).unwrap();
+            if let Ok(rules) = toml::from_str::<Text>(&text).map(|read| read.check()) {
+                if let Ok(rules) = rules {
+                    crate::nftables(&rules, &[], |_, _| false);
+                }
+            }
+        }
+    }
+}

@@ -202,7 +202,7 @@ fn set_length(ip: &mut [u8], headers: &Headers, old: usize, new: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packets::{self, Plan, checksums_hold};
+    use crate::packets::{Plan, checksums_hold};
     use proptest::prelude::*;
 
     const CLIENT: &str = "10.0.0.1";

@@ -30,13 +30,13 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 /// In `meta`: the original tuple's source is the higher end.
-const SWAPPED: u32 = 1 << 9;
+pub(crate) const SWAPPED: u32 = 1 << 9;
 /// In `meta`: the reply's key is in the upper addresses.
 pub(crate) const REPLY_HERE: u32 = 1 << 10;
 /// In `meta`: the reply's key is in an alias.
 pub(crate) const REPLY_IN_ALIAS: u32 = 1 << 11;
 /// In `meta`: the source of the reply is the higher end.
-const REPLY_SWAPPED: u32 = 1 << 12;
+pub(crate) const REPLY_SWAPPED: u32 = 1 << 12;
 /// In `meta`: whose reply this is stands in `decisions[0]`.
 pub(crate) const ALIAS: u32 = 1 << 13;
 /// The bits of `meta` that are the key's.
@@ -75,44 +75,30 @@ pub(crate) struct Cold {
 
 const _: () = assert!(size_of::<Hot>() == 64 && size_of::<Cold>() == 48);
 
-/// How a key matches an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Match {
-    /// The original tuple, or its reverse.
-    Original { swapped: bool },
-    /// The reply tuple, or its reverse, in the entry itself.
-    Reply { swapped: bool },
-    /// As `Reply`, in an alias.
-    Alias { swapped: bool },
-}
-
 impl Hot {
-    /// Whether the key is one of this entry's. A dead or free entry has none.
+    /// Whether this is the key in the entry, whose `meta` this is.
     #[inline(always)]
-    pub(crate) fn matches(&self, key: &Key) -> Option<Match> {
-        let meta = self.meta.load(Relaxed);
+    pub(crate) fn has_key(&self, key: &Key, meta: u32) -> bool {
         let word = |index: usize| self.addresses[index].load(Relaxed);
-        let same_meta = (meta ^ key.meta) & KEY == 0;
-        let same = word(0) == key.addresses[0] && self.ports.load(Relaxed) == key.ports && same_meta;
-        let found = if key.is_ipv4() {
-            if same {
-                Match::Original { swapped: meta & SWAPPED != 0 }
-            } else if meta & REPLY_HERE != 0
-                && word(1) == key.addresses[0]
-                && word(2) == u64::from(key.ports) << 32 | u64::from(key.meta)
-            {
-                return self.is_live().then_some(Match::Reply { swapped: meta & REPLY_SWAPPED != 0 });
-            } else {
-                return None;
-            }
-        } else if same && (1..4).all(|index| word(index) == key.addresses[index]) {
-            Match::Original { swapped: meta & SWAPPED != 0 }
-        } else {
-            return None;
-        };
-        let Match::Original { swapped } = found else { return Some(found) };
-        let found = if meta & ALIAS != 0 { Match::Alias { swapped } } else { found };
-        self.is_live().then_some(found)
+        // All at once: where they differ is as good as random.
+        let same = (word(0) ^ key.addresses[0])
+            | u64::from((self.ports.load(Relaxed) ^ key.ports) | (meta ^ key.meta) & KEY);
+        let rest = |index: usize| word(index) ^ key.addresses[index];
+        if key.is_ipv4() { same == 0 } else { same | rest(1) | rest(2) | rest(3) == 0 }
+    }
+
+    /// Whether this entry, whose `meta` this is, is a flow and this its key.
+    #[inline(always)]
+    pub(crate) fn is_flow_of(&self, key: &Key, meta: u32) -> bool {
+        self.has_key(key, meta) && meta & ALIAS == 0 && self.is_live()
+    }
+
+    /// Whether this is the key of the reply in the entry, whose `meta` this is.
+    pub(crate) fn has_reply(&self, key: &Key, meta: u32) -> bool {
+        meta & REPLY_HERE != 0
+            && key.is_ipv4()
+            && self.addresses[1].load(Relaxed) == key.addresses[0]
+            && self.addresses[2].load(Relaxed) == u64::from(key.ports) << 32 | u64::from(key.meta)
     }
 
     #[inline(always)]

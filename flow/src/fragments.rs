@@ -62,7 +62,7 @@ impl Fragments {
         key: &Key,
         work: impl FnOnce(&mut [Option<First>; WAYS]) -> T,
     ) -> Option<T> {
-        let half = u64::from(hash.spot(key).halves[0]);
+        let half = u64::from(hash.spot(key).halves()[0]);
         let set = &self.sets[((half * self.sets.len() as u64) >> 32) as usize];
         for _ in 0..TRIES {
             match set.try_lock() {

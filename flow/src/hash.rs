@@ -3,7 +3,9 @@
 //! NH of UMAC (Black, Halevi, Krawczyk, Krovetz, Rogaway: "UMAC: Fast and Secure Message Authentication", CRYPTO 1999): over
 //! pairs of 32-bit words, the sum of (m1 + k1)(m2 + k2) in 64 bits. Two different messages collide with a
 //! chance of 2^-32 over the choice of the key, whatever the messages (theorem 4.2 there). That says nothing of single bits of
-//! the sum, so a keyed multiplication and the finisher of MurmurHash3 spread them.
+//! the sum, so they are spread by a multiplication with a secret odd number, the upper half of which depends on all of them
+//! (Dietzfelbinger and others: "A Reliable Randomized Algorithm for the Closest-Pair Problem", 1997), and by another for a
+//! second number.
 //!
 //! Two multiplications for IPv4, five for IPv6, none of more than 64 bits: it can be written in eBPF as well.
 //! SipHash, of std's tables, costs several times that.
@@ -19,14 +21,30 @@ pub(crate) struct Hash {
 }
 
 /// Where a key may stand, and what it is recognised by there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spot {
+    pub(crate) first: u32,
+    pub(crate) second: u32,
+}
+
+impl Spot {
     /// Two numbers that choose a bucket each: the high bits count.
-    pub(crate) halves: [u32; 2],
+    #[inline(always)]
+    pub(crate) fn halves(self) -> [u32; 2] {
+        [self.first, self.second]
+    }
+
     /// 1 to 255.
-    pub(crate) tag: u8,
+    #[inline(always)]
+    pub(crate) fn tag(self) -> u8 {
+        (self.second as u8).max(1)
+    }
+
     /// Three more bits.
-    pub(crate) more: u8,
+    #[inline(always)]
+    pub(crate) fn more(self) -> u32 {
+        self.first & 7
+    }
 }
 
 impl Hash {
@@ -59,11 +77,9 @@ impl Hash {
                 nh(sum, [k[2 * i], k[2 * i + 1]], (word >> 32) as u32, word as u32)
             })
         };
-        let mut x = sum ^ self.finish[0];
-        x = (x ^ x >> 32).wrapping_mul(self.finish[1]);
-        x = (x ^ x >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        x ^= x >> 32;
-        Spot { halves: [x as u32, (x >> 32) as u32], tag: ((x >> 32) as u8).max(1), more: x as u8 & 7 }
+        let x = (sum ^ self.finish[0]).wrapping_mul(self.finish[1]);
+        let y = (x ^ x >> 32).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        Spot { first: (x >> 32) as u32, second: (y >> 32) as u32 }
     }
 }
 
@@ -116,10 +132,10 @@ mod tests {
             let (mut halves, mut tags) = ([[0u32; 1024]; 2], [0u32; 256]);
             for key in &keys {
                 let spot = hash.spot(key);
-                for (counts, half) in halves.iter_mut().zip(spot.halves) {
+                for (counts, half) in halves.iter_mut().zip(spot.halves()) {
                     counts[(half >> 22) as usize] += 1;
                 }
-                tags[usize::from(spot.tag)] += 1;
+                tags[usize::from(spot.tag())] += 1;
             }
             // Chi-squared with 1,023 degrees of freedom has a standard deviation of 45; nine of them are never seen.
             for counts in halves {

@@ -15,6 +15,7 @@
 //! *Weak* is a hint that the flow may be evicted. The entry itself decides; the hint saves reading twelve of them.
 
 use crate::hash::Spot;
+use std::hint::select_unpredictable;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -39,62 +40,98 @@ pub(crate) struct Bucket {
 const LOCK: u64 = 1 << 32;
 
 /// Where a slot is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) bucket: u32,
-    pub(crate) slot: u8,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place(u32);
+
+impl Place {
+    #[inline(always)]
+    pub(crate) fn new(bucket: u32, slot: usize) -> Place {
+        Place(bucket << 4 | slot as u32)
+    }
+
+    pub(crate) fn bucket(self) -> usize {
+        (self.0 >> 4) as usize
+    }
+
+    pub(crate) fn slot(self) -> usize {
+        self.0 as usize & 15
+    }
 }
 
-/// Slots whose tag is the one sought, lowest first.
-pub(crate) struct Candidates(u64, u64);
+/// Slots whose tag is the one sought, lowest first: a bit each.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidates(u32);
 
 impl Iterator for Candidates {
     type Item = usize;
 
     #[inline(always)]
     fn next(&mut self) -> Option<usize> {
-        if self.0 != 0 {
-            let slot = self.0.trailing_zeros() as usize / 8;
-            self.0 &= self.0 - 1;
-            Some(slot)
-        } else if self.1 != 0 {
-            let slot = 8 + self.1.trailing_zeros() as usize / 8;
-            self.1 &= self.1 - 1;
-            Some(slot)
-        } else {
-            None
-        }
+        let slot = self.0.trailing_zeros() as usize;
+        self.0 &= self.0.wrapping_sub(1);
+        (slot < SLOTS).then_some(slot)
     }
 }
 
-/// A high bit for every byte of `word` that equals the byte all of `pattern` is made of.
+/// Which of the twelve lower bytes of two words are this one.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn equal_bytes(word: u64, pattern: u64) -> u64 {
+fn equal_bytes(words: [u64; 2], byte: u8) -> u32 {
+    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi64x};
+    let pattern = (u64::from(byte) * LOW) as i64;
+    // SAFETY: every x86-64 has SSE2.
+    let mask = unsafe {
+        let words = _mm_set_epi64x(words[1] as i64, words[0] as i64);
+        _mm_movemask_epi8(_mm_cmpeq_epi8(words, _mm_set1_epi64x(pattern)))
+    };
+    mask as u32 & 0xfff
+}
+
+/// Which of the twelve lower bytes of two words are this one.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn equal_bytes(words: [u64; 2], byte: u8) -> u32 {
     const REST: u64 = 0x7f * LOW;
-    let x = word ^ pattern;
-    !((x & REST) + REST | x | REST)
+    let [low, high] = words.map(|word| {
+        let x = word ^ u64::from(byte) * LOW;
+        // The high bit of every byte that is 0; then those bits side by side.
+        let zeros = !(((x & REST) + REST) | x | REST);
+        (zeros.wrapping_mul(0x0002_0408_1020_4081) >> 56) as u32
+    });
+    low | (high & 0xf) << 8
 }
 
 impl Bucket {
     #[inline(always)]
-    pub(crate) fn candidates(&self, spot: &Spot) -> Candidates {
-        let pattern = u64::from(spot.tag) * LOW;
-        let one = self.tags[0].load(Acquire);
-        let two = self.tags[1].load(Acquire);
-        Candidates(equal_bytes(one, pattern), equal_bytes(two, pattern) & 0xffff_ffff)
+    pub(crate) fn candidates(&self, spot: Spot) -> Candidates {
+        let words = [0, 1].map(|word: usize| self.tags[word].load(Acquire));
+        Candidates(equal_bytes(words, spot.tag()))
     }
 
     /// The entry in a slot, if the rest of the tag is right as well.
     #[inline(always)]
-    pub(crate) fn entry(&self, slot: usize, spot: &Spot) -> Option<u32> {
+    pub(crate) fn entry(&self, slot: usize, spot: Spot) -> Option<u32> {
         let word = self.slots[slot].load(Acquire);
-        (word != 0 && word >> 28 & 7 == u32::from(spot.more)).then_some(word & ENTRY)
+        (word != 0 && word >> 28 & 7 == spot.more()).then_some(word & ENTRY)
     }
 
-    /// The first entry in a slot with this tag.
+    /// The first slot with this tag and its entry, which is 0 if there is none. Where tags match is as good as random, so
+    /// nothing here branches on it.
     #[inline(always)]
-    pub(crate) fn first(&self, spot: &Spot) -> Option<(usize, u32)> {
-        self.candidates(spot).find_map(|slot| Some((slot, self.entry(slot, spot)?)))
+    pub(crate) fn first(&self, spot: Spot) -> (usize, u32) {
+        let Candidates(mask) = self.candidates(spot);
+        let slot = (mask | 1 << (SLOTS - 1)).trailing_zeros() as usize;
+        let word = self.slots[slot].load(Acquire);
+        if word >> 28 & 7 != spot.more() && mask != 0 {
+            return self.first_of_several(spot);
+        }
+        (slot, select_unpredictable(mask != 0, word & ENTRY, 0))
+    }
+
+    #[cold]
+    fn first_of_several(&self, spot: Spot) -> (usize, u32) {
+        let found = self.candidates(spot).find_map(|slot| Some((slot, self.entry(slot, spot)?)));
+        found.unwrap_or((0, 0))
     }
 
     /// Every slot in use, with its entry and whether that is weak.
@@ -126,11 +163,11 @@ impl Bucket {
     }
 
     /// With the bucket locked: puts an entry into a free slot.
-    fn put(&self, spot: &Spot, entry: u32, weak: bool) -> Option<usize> {
+    fn put(&self, spot: Spot, entry: u32, weak: bool) -> Option<usize> {
         let slot = self.slots.iter().position(|slot| slot.load(Acquire) == 0)?;
         let weak = if weak { WEAK } else { 0 };
-        self.slots[slot].store(weak | u32::from(spot.more) << 28 | entry, Release);
-        self.tags[slot / 8].fetch_or(u64::from(spot.tag) << (slot % 8 * 8), Release);
+        self.slots[slot].store(weak | spot.more() << 28 | entry, Release);
+        self.tags[slot / 8].fetch_or(u64::from(spot.tag()) << (slot % 8 * 8), Release);
         Some(slot)
     }
 
@@ -158,8 +195,8 @@ impl Bucket {
 
 /// The buckets of a key, in the order of preference.
 #[inline(always)]
-pub(crate) fn buckets_of(spot: &Spot, buckets: usize) -> [u32; 2] {
-    spot.halves.map(|half| ((u64::from(half) * buckets as u64) >> 32) as u32)
+pub(crate) fn buckets_of(spot: Spot, buckets: usize) -> [u32; 2] {
+    spot.halves().map(|half| ((u64::from(half) * buckets as u64) >> 32) as u32)
 }
 
 /// Both buckets of a key, locked until dropped.
@@ -169,7 +206,7 @@ pub(crate) struct Locked<'a> {
 }
 
 impl<'a> Locked<'a> {
-    pub(crate) fn new(buckets: &'a [Bucket], spot: &Spot) -> Locked<'a> {
+    pub(crate) fn new(buckets: &'a [Bucket], spot: Spot) -> Locked<'a> {
         let numbers = buckets_of(spot, buckets.len());
         let (low, high) = (numbers[0].min(numbers[1]), numbers[0].max(numbers[1]));
         buckets[low as usize].lock();
@@ -185,11 +222,11 @@ impl<'a> Locked<'a> {
     }
 
     /// Puts an entry where there is room.
-    pub(crate) fn put(&self, spot: &Spot, entry: u32, weak: bool) -> Option<Place> {
+    pub(crate) fn put(&self, spot: Spot, entry: u32, weak: bool) -> Option<Place> {
         let counts = [0, 1].map(|which| self.bucket(which).count());
         let first = usize::from(counts[0] > PREFERRED && counts[1] < counts[0]);
         let slot = self.bucket(first).put(spot, entry, weak)?;
-        Some(Place { bucket: self.numbers[first], slot: slot as u8 })
+        Some(Place::new(self.numbers[first], slot))
     }
 }
 
@@ -207,7 +244,7 @@ mod tests {
     use super::*;
 
     fn spot(tag: u8, more: u8) -> Spot {
-        Spot { halves: [0, 0], tag, more }
+        Spot { first: more.into(), second: tag.into() }
     }
 
     #[test]
@@ -215,33 +252,33 @@ mod tests {
         let bucket = Bucket::default();
         for entry in 1..=SLOTS as u32 {
             assert_eq!(
-                bucket.put(&spot(entry as u8, entry as u8 & 7), entry, false),
+                bucket.put(spot(entry as u8, entry as u8 & 7), entry, false),
                 Some(entry as usize - 1)
             );
         }
-        assert_eq!(bucket.put(&spot(77, 0), 77, false), None);
+        assert_eq!(bucket.put(spot(77, 0), 77, false), None);
         for entry in 1..=SLOTS as u32 {
-            assert_eq!(bucket.first(&spot(entry as u8, entry as u8 & 7)), Some((entry as usize - 1, entry)));
-            assert_eq!(bucket.first(&spot(entry as u8, (entry as u8 + 1) & 7)), None);
+            assert_eq!(bucket.first(spot(entry as u8, entry as u8 & 7)), (entry as usize - 1, entry));
+            assert_eq!(bucket.first(spot(entry as u8, (entry as u8 + 1) & 7)).1, 0);
         }
         bucket.lock();
-        assert_eq!(bucket.first(&spot(12, 4)), Some((11, 12)));
+        assert_eq!(bucket.first(spot(12, 4)), (11, 12));
         bucket.unlock();
         assert!(!bucket.clear(3, 5));
         assert!(bucket.clear(3, 4));
-        assert_eq!(bucket.first(&spot(4, 4)), None);
+        assert_eq!(bucket.first(spot(4, 4)).1, 0);
         assert_eq!(bucket.count(), 11);
-        assert_eq!(bucket.put(&spot(255, 7), 99, true), Some(3));
-        assert_eq!(bucket.first(&spot(255, 7)), Some((3, 99)));
+        assert_eq!(bucket.put(spot(255, 7), 99, true), Some(3));
+        assert_eq!(bucket.first(spot(255, 7)), (3, 99));
     }
 
     #[test]
     fn the_same_tag_may_be_there_twelve_times() {
         let bucket = Bucket::default();
         for entry in 1..=SLOTS as u32 {
-            bucket.put(&spot(1, 1), entry, true);
+            bucket.put(spot(1, 1), entry, true);
         }
-        assert_eq!(bucket.candidates(&spot(1, 1)).collect::<Vec<_>>(), (0..SLOTS).collect::<Vec<_>>());
+        assert_eq!(bucket.candidates(spot(1, 1)).collect::<Vec<_>>(), (0..SLOTS).collect::<Vec<_>>());
         bucket.hint(5, 6, false);
         bucket.hint(7, 6, false);
         let strong: Vec<u32> =

@@ -120,14 +120,12 @@ fn write_alias(table: &Table, alias: u32, main: u32, key: &Key, route: u32) {
 fn link(table: &Table, own: &mut Own, link: &Link<'_>) -> Linked {
     let (hot, key) = (table.memory.hot(), link.key);
     let spot = table.hash.spot(key);
-    let locked = Locked::new(table.memory.buckets(), &spot);
+    let locked = Locked::new(table.memory.buckets(), spot);
     for which in 0..2 {
         let bucket = locked.bucket(which);
-        for slot in bucket.candidates(&spot) {
-            let Some(other) = bucket.entry(slot, &spot) else { continue };
-            let Some(matched) = hot[other as usize].matches(key) else { continue };
-            let place = Place { bucket: locked.numbers[which], slot: slot as u8 };
-            let Some(hit) = table.hit(other, place, matched, key) else { continue };
+        for slot in bucket.candidates(spot) {
+            let Some(other) = bucket.entry(slot, spot) else { continue };
+            let Some(hit) = table.hit(other, Place::new(locked.numbers[which], slot), key) else { continue };
             if !(link.reopens && end_over(table, own, hit.entry)) {
                 return Linked::Exists(hit);
             }
@@ -135,9 +133,9 @@ fn link(table: &Table, own: &mut Own, link: &Link<'_>) -> Linked {
     }
     let state = &hot[link.entry as usize].state;
     state.store(link.word, Release);
-    let place = locked.put(&spot, link.entry, link.weak).or_else(|| {
+    let place = locked.put(spot, link.entry, link.weak).or_else(|| {
         make_room(table, own, &locked, link.tick);
-        locked.put(&spot, link.entry, link.weak)
+        locked.put(spot, link.entry, link.weak)
     });
     match place {
         Some(place) => Linked::Put(place),

@@ -5,6 +5,7 @@
 //! packet goes the original one.
 
 use crate::Tuple;
+use std::hint::select_unpredictable;
 use wire::headers::{mapped, unmapped};
 use wire::protocol;
 
@@ -43,16 +44,23 @@ impl Key {
             let (source, destination) = (u32::from_be_bytes(source), u32::from_be_bytes(destination));
             let end = |address: u32, port: u32| u64::from(address) << 32 | u64::from(order(port));
             let swapped = end(source, from) > end(destination, to);
-            let (low, high) = if swapped { (destination, source) } else { (source, destination) };
-            let ports = if swapped && !common { to << 16 | from } else { from << 16 | to };
-            let addresses = [u64::from(low) << 32 | u64::from(high), 0, 0, 0];
+            let ends = u64::from(source) << 32 | u64::from(destination);
+            let ports = from << 16 | to;
+            // Which end is lower is as good as random.
+            let ends = select_unpredictable(swapped, ends.rotate_left(32), ends);
+            let ports = select_unpredictable(swapped && !common, ports.rotate_left(16), ports);
+            let addresses = [ends, 0, 0, 0];
             return Key { addresses, ports, meta, swapped };
         }
         let (source, destination) =
             (u128::from_be_bytes(tuple.source), u128::from_be_bytes(tuple.destination));
         let swapped = (source, order(from)) > (destination, order(to));
-        let (low, high) = if swapped { (destination, source) } else { (source, destination) };
-        let ports = if swapped && !common { to << 16 | from } else { from << 16 | to };
+        let (low, high) = (
+            select_unpredictable(swapped, destination, source),
+            select_unpredictable(swapped, source, destination),
+        );
+        let ports = from << 16 | to;
+        let ports = select_unpredictable(swapped && !common, ports.rotate_left(16), ports);
         let addresses = [(low >> 64) as u64, low as u64, (high >> 64) as u64, high as u64];
         Key { addresses, ports, meta: meta | V6, swapped }
     }

@@ -74,7 +74,7 @@ impl Worker {
     fn hit_of(&self, entry: u32) -> Hit {
         Hit {
             entry,
-            place: Place { bucket: 0, slot: 0 },
+            place: Place::default(),
             direction: Direction::Original,
             translated: self.table.reply_of(entry)
                 != self.table.memory.hot()[entry as usize].key().tuple().reversed(),
@@ -92,7 +92,7 @@ impl Own {
         let from = self.ended.len() - self.open;
         let spots = |hot: &Hot| {
             let keys = [Some(hot.key()), hot.reply_here()];
-            keys.map(|key| key.map(|key| buckets_of(&table.hash.spot(&key), buckets.len())))
+            keys.map(|key| key.map(|key| buckets_of(table.hash.spot(&key), buckets.len())))
         };
         let mut at = from;
         while at < self.ended.len() {

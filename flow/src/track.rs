@@ -152,8 +152,8 @@ impl Worker {
 
     #[cold]
     fn hint(&self, hit: &Hit, weak: bool) {
-        let bucket = &self.table.memory.buckets()[hit.place.bucket as usize];
-        bucket.hint(usize::from(hit.place.slot), hit.entry, weak);
+        let bucket = &self.table.memory.buckets()[hit.place.bucket()];
+        bucket.hint(hit.place.slot(), hit.entry, weak);
     }
 
     /// The flow that an ICMP error is about, by the packet it quotes ([`Headers::quoted`]): the direction is the quoted

@@ -91,7 +91,13 @@ pub enum Direction {
 }
 
 impl Direction {
+    #[inline(always)]
+    pub(crate) fn reply_if(reply: bool) -> Direction {
+        if reply { Direction::Reply } else { Direction::Original }
+    }
+
     /// The other one.
+    #[inline]
     pub fn reversed(self) -> Direction {
         match self {
             Direction::Original => Direction::Reply,

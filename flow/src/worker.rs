@@ -1,11 +1,9 @@
 //! What a thread does with the table: looks up batches, makes flows, ends them.
 
 use crate::entry::{self, clock};
-use crate::hash::Spot;
-use crate::index::{Place, buckets_of};
+use crate::index::Place;
 use crate::insert::{Start, begin};
 use crate::key::Key;
-use crate::memory::prefetch;
 use crate::own::Own;
 use crate::{Direction, End, Phase, Refused, Table, Tuple};
 use std::sync::Arc;
@@ -79,49 +77,7 @@ impl Worker {
     /// If there are more keys than [`BATCH`] or than `hits`.
     #[inline]
     pub fn lookup(&mut self, keys: &[Key], hits: &mut [Option<Hit>]) {
-        let (hot, buckets) = (self.table.memory.hot(), self.table.memory.buckets());
-        let mut spots = [Spot { halves: [0; 2], tag: 0, more: 0 }; BATCH];
-        let mut candidates = [(Place { bucket: 0, slot: 0 }, 0u32); BATCH];
-        let (spots, candidates) = (&mut spots[..keys.len()], &mut candidates[..keys.len()]);
-        let hits = &mut hits[..keys.len()];
-        for (key, spot) in keys.iter().zip(spots.iter_mut()) {
-            *spot = self.table.hash.spot(key);
-            prefetch(&buckets[buckets_of(spot, buckets.len())[0] as usize]);
-        }
-        let mut second = 0u64;
-        for (index, (spot, candidate)) in spots.iter().zip(candidates.iter_mut()).enumerate() {
-            let [first, other] = buckets_of(spot, buckets.len());
-            if let Some((slot, entry)) = buckets[first as usize].first(spot) {
-                prefetch(&hot[entry as usize]);
-                *candidate = (Place { bucket: first, slot: slot as u8 }, entry);
-            } else {
-                prefetch(&buckets[other as usize]);
-                second |= 1 << index;
-            }
-        }
-        while second != 0 {
-            let index = second.trailing_zeros() as usize;
-            second &= second - 1;
-            let other = buckets_of(&spots[index], buckets.len())[1];
-            if let Some((slot, entry)) = buckets[other as usize].first(&spots[index]) {
-                prefetch(&hot[entry as usize]);
-                candidates[index] = (Place { bucket: other, slot: slot as u8 }, entry);
-            }
-        }
-        let (mut found, mut searches) = (0, 0);
-        for (index, hit) in hits.iter_mut().enumerate() {
-            let (place, entry) = candidates[index];
-            *hit = None;
-            if entry != 0 {
-                searches += 1;
-                let key = &keys[index];
-                *hit = match hot[entry as usize].matches(key) {
-                    Some(matched) => self.table.hit(entry, place, matched, key),
-                    None => self.table.search(key, &spots[index], &mut searches),
-                };
-            }
-            found += u64::from(hit.is_some());
-        }
+        let (found, searches) = self.table.lookup(keys, hits);
         let counts = self.table.counts(self.own.place);
         counts.lookups.add(keys.len() as u64);
         counts.hits.add(found);

@@ -183,24 +183,31 @@ impl<const W: usize> Part<W> {
             }
         }
         self.forest.find_batch(keys, found, |n, step, kind| asked.look(n, step, kind));
+        // Packets in a row that the same rule decides are counted at once.
+        let mut run = Run { rule: RuleId(u32::MAX), packets: 0, bytes: 0 };
         for (n, decision) in decisions[..count].iter_mut().enumerate() {
             let found = found[n];
             let step = asked.program.steps.get(found.step as usize).filter(|step| step.plain);
-            *decision = match step {
-                Some(Step { pass: Pass::Decide(outcome), rule, .. }) => {
-                    asked.count(n, *rule);
-                    Decision {
-                        outcome: *outcome,
-                        rule: Some(*rule),
-                        log: None,
-                        mark: asked.contexts[n].mark,
-                        dscp: None,
-                        varies: found.varies <= found.step,
-                    }
-                }
-                _ => self.go_on(asked, n, &keys[n], found),
+            let Some(Step { pass: Pass::Decide(outcome), rule, .. }) = step else {
+                *decision = self.go_on(asked, n, &keys[n], found);
+                continue;
+            };
+            if run.rule != *rule {
+                asked.count(&run);
+                run = Run { rule: *rule, packets: 0, bytes: 0 };
+            }
+            run.packets += 1;
+            run.bytes += u64::from(asked.headers[n].length);
+            *decision = Decision {
+                outcome: *outcome,
+                rule: Some(*rule),
+                log: None,
+                mark: asked.contexts[n].mark,
+                dscp: None,
+                varies: found.varies <= found.step,
             };
         }
+        asked.count(&run);
     }
 
     /// Does what a step says that has more to say than a verdict, and asks for the next one, until one decides.
@@ -237,6 +244,13 @@ impl Step {
     }
 }
 
+/// Packets that one rule has matched.
+struct Run {
+    rule: RuleId,
+    packets: u64,
+    bytes: u64,
+}
+
 /// A batch and what is asked about it.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
@@ -263,10 +277,11 @@ impl Asked<'_> {
         })
     }
 
-    #[inline(always)]
-    fn count(&self, n: usize, rule: RuleId) {
-        let bytes = u64::from(self.headers[n].length);
-        self.compiled.accounts.count(self.worker, rule, 1, bytes, self.now.monotonic);
+    fn count(&self, run: &Run) {
+        if run.packets > 0 {
+            let accounts = &self.compiled.accounts;
+            accounts.count(self.worker, run.rule, run.packets, run.bytes, self.now.monotonic);
+        }
     }
 
     /// What becomes of a packet at a step that matches but for its circumstances.
@@ -280,7 +295,7 @@ impl Asked<'_> {
         if !holds {
             return Pass::Go(step.fail);
         }
-        self.count(n, step.rule);
+        self.count(&Run { rule: step.rule, packets: 1, bytes: u64::from(headers.length) });
         match rule.take_effect(step.rule, meter, headers.length, now, decision) {
             true => step.pass,
             false => Pass::Decide(Outcome::Drop),

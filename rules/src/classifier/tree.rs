@@ -62,6 +62,8 @@ pub(crate) mod kind {
     pub const MOMENT: u32 = 2;
     /// The rule, or what it does, may differ within a flow.
     pub const VARIES: u32 = 4;
+    /// There is more to do than to compare the region.
+    pub const MORE: u32 = LARGER | MOMENT | VARIES;
     /// It always decides, when it is reached: nothing behind it counts where it covers everything.
     pub const FINAL: u32 = 8;
 }
@@ -178,7 +180,9 @@ impl<const W: usize> Forest<W> {
 
     /// The first step from `start` on that matches. `look` confirms what an entry cannot say: step and kind.
     pub fn find(&self, key: &Key<W>, start: u32, look: impl Fn(u32, u32) -> bool) -> Found {
-        let mut found = Found { step: self.otherwise, ..Found::NONE };
+        // A return may have led behind the step for everything.
+        let otherwise = if self.otherwise < start { u32::MAX } else { self.otherwise };
+        let mut found = Found { step: otherwise, ..Found::NONE };
         for root in &self.roots {
             let mut word = self.words[root.child(key)];
             while word & INNER != 0 {
@@ -228,8 +232,8 @@ impl<const W: usize> Forest<W> {
         }
     }
 
-    /// Compares packets that came to leaves: with the first rule of each leaf all together, so that misses overlap,
-    /// and then with what is left to compare.
+    /// Compares packets that came to leaves: with the first rule of each leaf all together, so that misses overlap and
+    /// nothing is mispredicted, and then with what is left to compare.
     fn compare(
         &self,
         leaves: &[(u32, u32)],
@@ -237,16 +241,18 @@ impl<const W: usize> Forest<W> {
         found: &mut [Found],
         look: &impl Fn(usize, u32, u32) -> bool,
     ) {
-        let mut holds = 0u64;
-        for (at, (who, leaf)) in leaves.iter().enumerate() {
-            let first = self.items[*leaf as usize + 1];
-            let entry = &self.entries[first as usize];
-            holds |= u64::from(entry.holds(&keys[*who as usize])) << at;
+        let (mut left, mut more) = ([(0u32, 0u32); TOGETHER + 1], 0);
+        for &(who, leaf) in leaves {
+            let entry = &self.entries[self.items[leaf as usize + 1] as usize];
+            let (holds, plain) = (entry.holds(&keys[who as usize]), entry.kind & kind::MORE == 0);
+            let best = &mut found[who as usize].step;
+            *best = (*best).min(if holds & plain { entry.step } else { u32::MAX });
+            left[more.min(TOGETHER)] = (who, leaf);
+            more += usize::from(if holds { !plain } else { self.items[leaf as usize] > 1 });
         }
-        for (at, (who, leaf)) in leaves.iter().enumerate() {
-            let (who, items) = (*who as usize, self.leaf(*leaf));
-            let skip = usize::from(holds >> at & 1 == 0);
-            for &item in &items[skip..] {
+        for &(who, leaf) in &left[..more.min(TOGETHER)] {
+            let who = who as usize;
+            for &item in self.leaf(leaf) {
                 if self.settles(item, &keys[who], 0, &mut found[who], &|step, kind| look(who, step, kind)) {
                     break;
                 }
@@ -276,7 +282,7 @@ impl<const W: usize> Forest<W> {
         if entry.step < start || !entry.holds(key) {
             return false;
         }
-        if entry.kind & (kind::LARGER | kind::MOMENT | kind::VARIES) != 0 {
+        if entry.kind & kind::MORE != 0 {
             if entry.kind & kind::LARGER != 0 && !look(entry.step, kind::LARGER) {
                 return false;
             }

@@ -10,8 +10,8 @@
 //! Most packets are decided by the first step that is found, and that step only decides. One whose rule has effects or
 //! circumstances does what the rule says and asks again from the next step on, one packet at a time.
 
-mod program;
-mod region;
+pub(crate) mod program;
+pub(crate) mod region;
 mod tree;
 
 use std::sync::Arc;
@@ -234,12 +234,12 @@ impl<const W: usize> Part<W> {
 }
 
 impl Step {
-    fn rule_of<'f>(&self, filter: &'f Filter) -> &'f Rule {
+    pub(crate) fn rule_of<'f>(&self, filter: &'f Filter) -> &'f Rule {
         &filter.chains[self.at.0 as usize].rules[self.at.1 as usize]
     }
 
     /// The step, and the jumps that led to it.
-    fn lineage<'s>(&'s self, steps: &'s [Step]) -> impl Iterator<Item = &'s Step> {
+    pub(crate) fn lineage<'s>(&'s self, steps: &'s [Step]) -> impl Iterator<Item = &'s Step> {
         std::iter::successors(Some(self), |step| step.parent.map(|parent| &steps[parent as usize]))
     }
 }

@@ -1,7 +1,9 @@
 //! The filter: its language, and the classifier it compiles to.
 
+mod check;
 mod classifier;
 mod evaluate;
+mod explain;
 mod language;
 mod ledger;
 mod matching;
@@ -13,8 +15,10 @@ mod names;
 mod set;
 mod settings;
 
+pub use check::Warning;
 pub use classifier::{BATCH, Compiled, MOST_STEPS, TooLong};
 pub use evaluate::{Decision, Outcome, Step};
+pub use explain::Explanation;
 pub use ledger::{Accounts, Counter, Ledger};
 pub use matching::Context;
 pub use mistake::{Mistake, Mistakes};

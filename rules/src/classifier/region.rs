@@ -124,9 +124,7 @@ impl<const W: usize> Region<W> {
             both.value[n] |= other.value[n];
             both.mask[n] |= other.mask[n];
         }
-        // A state must be left.
-        let states = 0x1f << STATES;
-        if both.mask[Key::<W>::SMALL] & states == states {
+        if both.is_empty() {
             return None;
         }
         for n in 0..2 {
@@ -140,7 +138,7 @@ impl<const W: usize> Region<W> {
     }
 
     /// Puts what the port ranges say of single bits into the mask as well, for the tree to cut.
-    fn with_port_bits(mut self) -> Region<W> {
+    pub fn with_port_bits(mut self) -> Region<W> {
         for (n, span) in self.ports.iter().enumerate() {
             let differ = span.first ^ span.last;
             let known = !(u16::MAX.checked_shr(differ.leading_zeros()).unwrap_or(0));
@@ -150,12 +148,47 @@ impl<const W: usize> Region<W> {
         self
     }
 
-    /// Whether everything in the other is in this one.
-    pub fn contains(&self, other: &Region<W>) -> bool {
-        let words = (0..W).all(|n| {
-            self.mask[n] & !other.mask[n] == 0 && (self.value[n] ^ other.value[n]) & self.mask[n] == 0
-        });
-        words && (0..2).all(|n| self.ports[n].first <= other.ports[n].first && other.ports[n].last <= self.ports[n].last)
+    /// What of it is not in the other, in disjoint parts; itself where they have nothing in common.
+    pub fn without(&self, other: &Region<W>, mut part: impl FnMut(Region<W>)) {
+        if self.and(other).is_none() {
+            return part(*self);
+        }
+        let mut rest = *self;
+        for n in 0..W {
+            let mut open = other.mask[n] & !self.mask[n];
+            while open != 0 {
+                let bit = open & open.wrapping_neg();
+                open ^= bit;
+                let mut outside = rest;
+                outside.mask[n] |= bit;
+                outside.value[n] |= !other.value[n] & bit;
+                rest.mask[n] |= bit;
+                rest.value[n] |= other.value[n] & bit;
+                if !outside.is_empty() {
+                    part(outside);
+                }
+            }
+        }
+        for n in 0..2 {
+            let (own, taken) = (rest.ports[n], other.ports[n]);
+            let mut outside = rest;
+            if own.first < taken.first {
+                outside.ports[n] = Span { first: own.first, last: taken.first - 1 };
+                part(outside);
+            }
+            if taken.last < own.last {
+                outside.ports[n] = Span { first: taken.last + 1, last: own.last };
+                part(outside);
+            }
+            rest.ports[n] = Span { first: own.first.max(taken.first), last: own.last.min(taken.last) };
+        }
+    }
+
+    /// Whether no packet can be in it: a packet has one state.
+    fn is_empty(&self) -> bool {
+        let states = 0x1f << STATES;
+        let (value, mask) = (self.value[Key::<W>::SMALL] & states, self.mask[Key::<W>::SMALL] & states);
+        value.count_ones() > 1 || mask == states && value == 0
     }
 }
 
@@ -179,7 +212,6 @@ pub(crate) fn regions<const W: usize>(
         regions.narrow(&rule.matches, memberships);
         next = step.parent.map(|parent| &steps[parent as usize]);
     }
-    regions.list.iter_mut().for_each(|region| *region = region.with_port_bits());
     regions
 }
 

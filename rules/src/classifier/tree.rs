@@ -70,6 +70,7 @@ pub(crate) mod kind {
 
 impl<const W: usize> Entry<W> {
     pub fn new(region: &Region<W>, step: u32, kind: u32) -> Entry<W> {
+        let region = region.with_port_bits();
         let [source, destination] = region.ports;
         Entry {
             value: region.value,

@@ -7,6 +7,8 @@ mod delta;
 mod deterministic;
 mod errors;
 mod expect;
+#[cfg(test)]
+mod flows;
 pub mod ftp;
 mod icmp;
 mod mapping;

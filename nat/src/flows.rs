@@ -1,0 +1,410 @@
+//! Tests: flows through the rules, as a router leads them.
+
+use std::collections::HashMap;
+
+use flow::{Direction, Tuple};
+use proptest::prelude::*;
+use wire::protocol;
+
+use crate::text::EVERYTHING;
+use crate::{Expectation, Nat, Port, Refusal, Text, octets};
+
+const WAN: u16 = 1;
+const LAN: u16 = 2;
+const PPP: u16 = 3;
+const NOW: u64 = 5_000_000_000;
+
+fn ports() -> Vec<Port> {
+    let port = |number, name: &str, addresses: &[&str]| Port {
+        number,
+        name: name.to_owned(),
+        addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(),
+    };
+    vec![
+        port(WAN, "wan0", &["fe80::1", "203.0.113.1", "2001:db8:ffff::1"]),
+        port(LAN, "lan0", &["192.168.1.1"]),
+        port(PPP, "ppp0", &[]),
+    ]
+}
+
+fn nat(rules: &str) -> Nat {
+    let nat = Nat::new();
+    install(&nat, rules);
+    nat
+}
+
+fn install(nat: &Nat, rules: &str) {
+    let rules = toml::from_str::<Text>(rules).unwrap().check().unwrap();
+    nat.install(&rules, &ports(), |word, name| word == name || word == "ppp*" && name.starts_with("ppp"));
+}
+
+fn tuple(protocol: u8, from: (&str, u16), to: (&str, u16)) -> Tuple {
+    let address = |text: &str| octets(text.parse().unwrap());
+    Tuple {
+        source: address(from.0),
+        destination: address(to.0),
+        source_port: from.1,
+        destination_port: to.1,
+        protocol,
+        table: 0,
+    }
+}
+
+fn tcp(from: (&str, u16), to: (&str, u16)) -> Tuple {
+    tuple(protocol::TCP, from, to)
+}
+
+/// What a new flow says as it leaves.
+fn lead(nat: &Nat, original: &Tuple, input: u16, output: u16) -> Result<Tuple, Refusal> {
+    let destination = nat.destination(original, input)?;
+    let binding = nat.bind(original, destination.as_ref(), [input, output], NOW)?;
+    Ok(binding.map_or(*original, |binding| binding.reply.reversed()))
+}
+
+fn release(nat: &Nat, original: &Tuple, leaving: &Tuple) {
+    nat.release_tuples(original, &leaving.reversed(), NOW, &mut |_| {});
+}
+
+#[test]
+fn masquerading_maps_an_endpoint_once_for_all_destinations() {
+    let nat = nat(EVERYTHING);
+    let first = tcp(("192.168.1.5", 4000), ("8.8.8.8", 80));
+    let second = tcp(("192.168.1.5", 4000), ("9.9.9.9", 443));
+    let out = lead(&nat, &first, LAN, WAN).unwrap();
+    assert_eq!(out, tcp(("203.0.113.1", 4000), ("8.8.8.8", 80)));
+    assert_eq!(lead(&nat, &second, LAN, WAN), Ok(tcp(("203.0.113.1", 4000), ("9.9.9.9", 443))));
+    // Another host with the same port gets another.
+    let third = tcp(("192.168.1.6", 4000), ("8.8.8.8", 80));
+    let other = lead(&nat, &third, LAN, WAN).unwrap();
+    assert!(other.source == out.source && other.source_port != 4000);
+    assert_eq!(nat.len(), 2);
+    release(&nat, &first, &out);
+    assert_eq!(nat.len(), 2, "another flow of the mapping lives");
+    release(&nat, &second, &tcp(("203.0.113.1", 4000), ("9.9.9.9", 443)));
+    assert_eq!(nat.len(), 1);
+    // What is exempt, and what does not leave by the port, stays.
+    let vpn = tcp(("192.168.1.5", 4000), ("10.9.9.9", 80));
+    assert_eq!(lead(&nat, &vpn, LAN, WAN), Ok(vpn));
+    assert_eq!(lead(&nat, &first, LAN, LAN), Ok(first));
+    let shown = &nat.rules()[1];
+    assert_eq!((&shown.name[..], shown.flows, shown.mappings), ("home", 3, 2));
+}
+
+#[test]
+fn identifiers_of_queries_are_mapped_like_ports() {
+    let nat = nat(EVERYTHING);
+    let ping = tuple(protocol::ICMP, ("192.168.1.5", 7), ("8.8.8.8", 7));
+    let out = lead(&nat, &ping, LAN, WAN).unwrap();
+    assert!(out.source_port == out.destination_port && out.source_port >= 1024);
+    release(&nat, &ping, &out);
+    assert!(nat.is_empty());
+    // Protocols without ports keep what they have.
+    let esp = tuple(protocol::ESP, ("192.168.1.5", 0), ("8.8.8.8", 0));
+    assert_eq!(lead(&nat, &esp, LAN, WAN), Ok(tuple(protocol::ESP, ("203.0.113.1", 0), ("8.8.8.8", 0))));
+}
+
+#[test]
+fn forwards_lead_to_targets_and_hairpins_come_back_by_the_router() {
+    let nat = nat(EVERYTHING);
+    let call = |client, port| tcp((client, 999), ("203.0.113.1", port));
+    let to = lead(&nat, &call("8.8.8.8", 443), WAN, LAN).unwrap();
+    assert!(
+        [octets("192.168.1.10".parse().unwrap()), octets("192.168.1.11".parse().unwrap())]
+            .contains(&to.destination)
+    );
+    assert_eq!((to.destination_port, to.source), (8443, octets("8.8.8.8".parse().unwrap())));
+    assert_eq!(lead(&nat, &call("8.8.8.8", 443), WAN, LAN), Ok(to), "a client stays with its target");
+    assert_eq!(lead(&nat, &call("8.8.8.8", 444), WAN, LAN), Ok(call("8.8.8.8", 444)));
+    // From the target's own port: the answer must come by way of the router, so it sees the outside address.
+    let inside = call("192.168.1.20", 443);
+    let hairpin = lead(&nat, &inside, LAN, LAN).unwrap();
+    assert_eq!((hairpin.source, hairpin.destination_port), (octets("203.0.113.1".parse().unwrap()), 8443));
+    assert_eq!(nat.len(), 1);
+    release(&nat, &inside, &hairpin);
+    assert!(nat.is_empty());
+    // Ranges move, one target after the other would be taken.
+    let udp = tuple(protocol::UDP, ("8.8.8.8", 9), ("203.0.113.7", 2001));
+    assert_eq!(lead(&nat, &udp, WAN, LAN), Ok(tuple(protocol::UDP, ("8.8.8.8", 9), ("192.168.1.12", 3001))));
+    let six = tcp(("2001:db8:77::1", 9), ("2001:db8::5", 8080));
+    assert_eq!(lead(&nat, &six, WAN, LAN), Ok(tcp(("2001:db8:77::1", 9), ("2001:db8:1::5", 80))));
+}
+
+#[test]
+fn targets_take_turns() {
+    let nat = nat(
+        "[[rule]]\nname = \"x\"\ntype = \"destination\"\nin = \"wan0\"\nto = [\"10.0.0.1\", \"10.0.0.2\"]\nspread = \"round-robin\"\n",
+    );
+    let call = |port| tcp(("8.8.8.8", port), ("203.0.113.1", 80));
+    let hosts: Vec<u8> =
+        (0..4).map(|port| lead(&nat, &call(port), WAN, LAN).unwrap().destination[15]).collect();
+    assert_eq!(hosts, [1, 2, 1, 2]);
+}
+
+#[test]
+fn prefixes_are_mapped_both_ways() {
+    let nat = nat(EVERYTHING);
+    let out = tcp(("10.1.0.3", 5), ("8.8.8.8", 80));
+    assert_eq!(lead(&nat, &out, LAN, WAN), Ok(tcp(("203.0.113.67", 5), ("8.8.8.8", 80))));
+    let call = tcp(("8.8.8.8", 5), ("203.0.113.67", 80));
+    assert_eq!(lead(&nat, &call, WAN, LAN), Ok(tcp(("8.8.8.8", 5), ("10.1.0.3", 80))));
+    assert_eq!(lead(&nat, &call, LAN, LAN), Ok(call), "without hairpin");
+    let hairpin = tcp(("10.1.0.90", 5), ("203.0.113.90", 80));
+    assert_eq!(lead(&nat, &hairpin, LAN, LAN), Ok(tcp(("203.0.113.90", 5), ("10.1.0.90", 80))));
+    // NPTv6, with the numbers of its own tests.
+    let out = tcp(("fd00:1:2:1::9", 5), ("2001:db8:77::1", 80));
+    let sent = lead(&nat, &out, LAN, WAN).unwrap();
+    assert!(sent.source[..6] == [0x20, 1, 0x0d, 0xb8, 0, 9] && sent.source[8..] == out.source[8..]);
+    let back = Tuple { source: sent.destination, destination: sent.source, ..out };
+    assert_eq!(lead(&nat, &back, WAN, LAN).unwrap().destination, out.source);
+    let edge = tcp(("fd00:1:2:ffff::9", 5), ("2001:db8:77::1", 80));
+    assert_eq!(lead(&nat, &edge, LAN, WAN), Err(Refusal::NoPrefix));
+    assert!(nat.is_empty());
+}
+
+#[test]
+fn a_carriers_subscriber_has_its_block() {
+    let nat = nat(&EVERYTHING.replace("mappings = 1000", ""));
+    for port in 0..2016 {
+        let out = lead(&nat, &tcp(("100.64.0.33", port), ("8.8.8.8", 80)), LAN, WAN).unwrap();
+        assert_eq!(out.source, octets("198.51.100.1".parse().unwrap()));
+        assert!((3040..=5055).contains(&out.source_port));
+    }
+    let more = tcp(("100.64.0.33", 60_000), ("8.8.8.8", 80));
+    assert_eq!(lead(&nat, &more, LAN, WAN), Err(Refusal::Exhausted));
+    assert_eq!(nat.rules()[4].exhausted, 1);
+    assert!(lead(&nat, &tcp(("100.64.0.34", 60_000), ("8.8.8.8", 80)), LAN, WAN).is_ok());
+}
+
+#[test]
+fn a_pools_host_has_its_share() {
+    let nat = nat(EVERYTHING);
+    let to = |host, port| lead(&nat, &tcp((host, port), ("8.8.8.8", 80)), LAN, PPP);
+    (0..1000).for_each(|port| assert!(to("10.0.0.1", port).is_ok()));
+    assert_eq!((to("10.0.0.1", 1000), nat.rules()[2].limited), (Err(Refusal::HostLimit), 1));
+    assert_eq!((to("10.0.0.2", 1), nat.rules()[2].refused), (Err(Refusal::TableFull), 1));
+    // Masquerading by a port without address.
+    let nat = self::nat("[[rule]]\nname = \"x\"\ntype = \"masquerade\"\nout = \"ppp0\"\n");
+    assert_eq!(lead(&nat, &tcp(("10.0.0.1", 1), ("8.8.8.8", 80)), LAN, PPP), Err(Refusal::NoAddress));
+    assert_eq!(nat.rules()[0].refused, 1);
+}
+
+#[test]
+fn nat64_leads_ipv6_hosts_to_ipv4() {
+    let nat = nat(EVERYTHING);
+    let call = tcp(("2001:db8:1::9", 4000), ("64:ff9b::808:808", 80));
+    let out = lead(&nat, &call, LAN, WAN).unwrap();
+    assert_eq!(out, tcp(("203.0.113.100", 4000), ("8.8.8.8", 80)));
+    let ping = tuple(protocol::ICMP6, ("2001:db8:1::9", 5000), ("64:ff9b::808:808", 5000));
+    let sent = lead(&nat, &ping, LAN, WAN).unwrap();
+    assert_eq!(sent, tuple(protocol::ICMP, ("203.0.113.100", 5000), ("8.8.8.8", 5000)));
+    assert_eq!(nat.len(), 2);
+    release(&nat, &call, &out);
+    release(&nat, &ping, &sent);
+    assert!(nat.is_empty());
+    let esp = tuple(protocol::ESP, ("2001:db8:1::9", 0), ("64:ff9b::808:808", 0));
+    assert_eq!(lead(&nat, &esp, LAN, WAN), Err(Refusal::Protocol));
+    let strict = self::nat(&EVERYTHING.replace("private = true", ""));
+    let private = tcp(("2001:db8:1::9", 4000), ("64:ff9b::a00:1", 80));
+    assert_eq!(lead(&strict, &private, LAN, WAN), Err(Refusal::NotGlobal));
+    assert!(lead(&nat, &private, LAN, WAN).is_ok());
+}
+
+#[test]
+fn ipv6_hosts_reach_each_other_by_their_ipv4_endpoints() {
+    let rules = "[[rule]]\nname = \"x\"\ntype = \"nat64\"\npool = \"203.0.113.100\"\nprivate = true\nhairpin = true\n\
+                 filtering = \"endpoint-independent\"\nfallback = \"open\"\n";
+    let nat = nat(rules);
+    let first = tcp(("2001:db8:1::1", 1111), ("64:ff9b::808:808", 80));
+    let first_out = lead(&nat, &first, LAN, WAN).unwrap();
+    let call = tcp(("2001:db8:1::2", 2222), ("64:ff9b::203.0.113.100", 1111));
+    let out = lead(&nat, &call, LAN, LAN).unwrap();
+    assert_eq!(out, tcp(("64:ff9b::203.0.113.100", 2222), ("2001:db8:1::1", 1111)));
+    // From IPv4, everybody may.
+    let inward = tcp(("9.9.9.9", 9), ("203.0.113.100", 1111));
+    let inward_out = lead(&nat, &inward, WAN, LAN).unwrap();
+    assert_eq!(inward_out, tcp(("64:ff9b::909:909", 9), ("2001:db8:1::1", 1111)));
+    for (original, leaving) in [(first, first_out), (inward, inward_out), (call, out)] {
+        assert!(!nat.is_empty());
+        release(&nat, &original, &leaving);
+    }
+    assert!(nat.is_empty());
+}
+
+#[test]
+fn who_may_call_a_mapping_is_as_the_rule_says() {
+    let nat = nat(EVERYTHING);
+    let first = tcp(("192.168.1.5", 4000), ("8.8.8.8", 80));
+    let out = lead(&nat, &first, LAN, WAN).unwrap();
+    let stranger = tcp(("9.9.9.9", 5), ("203.0.113.1", 4000));
+    assert_eq!(lead(&nat, &stranger, WAN, LAN), Ok(stranger), "address and port dependent");
+    // Hosts inside may, and are called by their outside endpoint.
+    let inside = tcp(("192.168.1.6", 4001), ("203.0.113.1", 4000));
+    let hairpin = lead(&nat, &inside, LAN, LAN).unwrap();
+    assert_eq!(hairpin, tcp(("203.0.113.1", 4001), ("192.168.1.5", 4000)));
+    release(&nat, &first, &out);
+    assert_eq!(nat.len(), 2, "the hairpin holds both");
+    release(&nat, &inside, &hairpin);
+    assert!(nat.is_empty());
+    // The pool "two" lets everybody.
+    let open = tcp(("172.16.0.5", 4000), ("8.8.8.8", 80));
+    let out = lead(&nat, &open, LAN, WAN).unwrap();
+    let call = tcp(("9.9.9.9", 5), ("203.0.113.1", out.source_port));
+    let call = Tuple { destination: out.source, ..call };
+    let led = lead(&nat, &call, WAN, LAN).unwrap();
+    assert_eq!((led.destination, led.destination_port), (open.source, 4000));
+    let destination = nat.destination(&call, WAN).unwrap();
+    release(&nat, &open, &out);
+    release(&nat, &call, &led);
+    assert!(nat.is_empty());
+    assert_eq!(nat.bind(&call, destination.as_ref(), [WAN, LAN], NOW), Err(Refusal::Gone));
+}
+
+#[test]
+fn forwarded_ports_are_never_given_out() {
+    let nat = nat(
+        "[[rule]]\nname = \"f\"\ntype = \"destination\"\nin = \"wan0\"\nprotocol = \"tcp\"\nports = \"1024-65000\"\nto = \"10.0.0.1\"\n\
+         [[rule]]\nname = \"m\"\ntype = \"masquerade\"\nout = \"wan0\"\n",
+    );
+    for port in 0..535 {
+        let out = lead(&nat, &tcp(("10.0.0.2", 2000 + port), ("8.8.8.8", 80)), LAN, WAN).unwrap();
+        assert!(out.source_port > 65_000);
+    }
+    assert_eq!(lead(&nat, &tcp(("10.0.0.2", 1), ("8.8.8.8", 80)), LAN, WAN), Err(Refusal::Exhausted));
+    assert_eq!(nat.pools()[0].taken[&protocol::TCP], 65_000 - 1023 + 535);
+}
+
+#[test]
+fn mappings_outlive_a_change_of_rules() {
+    let nat = nat(EVERYTHING);
+    let first = tcp(("192.168.1.5", 4000), ("8.8.8.8", 80));
+    let out = lead(&nat, &first, LAN, WAN).unwrap();
+    install(&nat, EVERYTHING);
+    let second = tcp(("192.168.1.5", 4000), ("9.9.9.9", 80));
+    let kept = lead(&nat, &second, LAN, WAN).unwrap();
+    assert_eq!((kept.source_port, nat.len(), nat.rules()[1].mappings), (4000, 1, 1));
+    // The rule says something else now: its mappings are new, and the old one keeps its port.
+    install(
+        &nat,
+        &EVERYTHING.replace("out = \"wan0\"\nsource", "pool_ports = \"3000-9000\"\nout = \"wan0\"\nsource"),
+    );
+    let other = lead(&nat, &second, LAN, WAN).unwrap();
+    assert!(other.source_port != 4000 && nat.len() == 2);
+    install(&nat, "");
+    for (original, leaving) in [(first, out), (second, kept), (second, other)] {
+        release(&nat, &original, &leaving);
+    }
+    assert!(nat.is_empty());
+}
+
+#[test]
+fn announced_connections_are_let_in_once() {
+    let nat = nat(EVERYTHING);
+    let control = tcp(("192.168.1.5", 4000), ("8.8.8.8", 21));
+    let out = lead(&nat, &control, LAN, WAN).unwrap();
+    let announced = Expectation {
+        peer: control.destination,
+        inside: control.source,
+        inside_port: 5000,
+        outside: out.source,
+        control_port: out.source_port,
+        table: 0,
+    };
+    let port = nat.expect(&announced, NOW).unwrap();
+    assert_eq!((port, nat.expect(&announced, NOW)), (5000, Some(5000)), "said again, it is the same");
+    let data = tcp(("8.8.8.8", 20), ("203.0.113.1", port));
+    assert!(nat.is_expected(&data) && !nat.is_expected(&tcp(("9.9.9.9", 20), ("203.0.113.1", port))));
+    let led = lead(&nat, &data, WAN, LAN).unwrap();
+    assert_eq!(led, tcp(("8.8.8.8", 20), ("192.168.1.5", 5000)));
+    assert!(!nat.is_expected(&data));
+    assert_eq!(lead(&nat, &data, WAN, LAN), Ok(data), "the second is a stranger");
+    release(&nat, &data, &led);
+    assert_eq!(nat.len(), 1);
+    // One that does not come is forgotten.
+    nat.expect(&announced, NOW).unwrap();
+    nat.expire(NOW + 299_000_000_000);
+    assert_eq!(nat.len(), 2);
+    nat.expire(NOW + 300_000_000_000);
+    assert_eq!((nat.len(), nat.is_expected(&data)), (1, false));
+    // Of a host that is not translated nothing is mapped, but the connection is known.
+    let plain = Expectation { outside: announced.inside, ..announced };
+    assert_eq!(nat.expect(&plain, NOW), Some(5000));
+    let data = tcp(("8.8.8.8", 20), ("192.168.1.5", 5000));
+    assert!(nat.is_expected(&data));
+    assert_eq!((lead(&nat, &data, WAN, LAN), nat.len()), (Ok(data), 1));
+}
+
+#[test]
+fn what_is_logged_names_both_endpoints() {
+    let nat = nat(EVERYTHING);
+    let original = tcp(("192.168.1.5", 4000), ("8.8.8.8", 80));
+    let binding = nat.bind(&original, None, [LAN, WAN], NOW).unwrap().unwrap();
+    assert_eq!(
+        binding.record.unwrap().to_string(),
+        "nat made time=5000000000 rule=\"home\" table=0 protocol=6 inside=192.168.1.5 inside-port=4000 \
+         outside=203.0.113.1 outside-port=4000"
+    );
+    assert_eq!(binding.rules, [None, Some(1)]);
+    let mut shown = Vec::new();
+    nat.each_mapping(|mapping| shown.push(mapping));
+    assert_eq!((shown[0].rule.as_deref(), shown[0].flows, shown[0].since), (Some("home"), 1, 5));
+    let mut logged = Vec::new();
+    nat.release_tuples(&original, &binding.reply, NOW, &mut |record| logged.push(record));
+    assert!(logged.len() == 1 && logged[0].to_string().starts_with("nat ended "));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    /// Any flows, opened and ended in any order: no two share a reply, answers lead back, and in the end nothing is held.
+    #[test]
+    fn flows_come_and_go(steps in proptest::collection::vec((0usize..12, 0usize..10, 0u16..4, 0usize..4, 0usize..4, any::<bool>(), any::<usize>()), 1..300)) {
+        const SOURCES: [&str; 12] = [
+            "192.168.1.5", "192.168.1.6", "192.168.1.10", "172.16.0.1", "172.16.0.2", "100.64.0.1", "100.64.0.2",
+            "10.1.0.1", "8.8.8.8", "9.9.9.9", "2001:db8:1::9", "fd00:1:2::1",
+        ];
+        const DESTINATIONS: [&str; 10] = [
+            "8.8.8.8", "203.0.113.1", "203.0.113.7", "203.0.113.40", "203.0.113.65", "203.0.113.90", "10.9.0.1",
+            "64:ff9b::808:808", "64:ff9b::203.0.113.100", "2001:db8::5",
+        ];
+        let nat = nat(&EVERYTHING.replace("private = true", "private = true\nhairpin = true"));
+        let mut flows: HashMap<Tuple, Tuple> = HashMap::new();
+        for (source, destination, port, protocol, ports, open, which) in steps {
+            if !open {
+                if let Some(original) = flows.keys().nth(which % flows.len().max(1)).copied() {
+                    release(&nat, &original, &flows.remove(&original).unwrap());
+                }
+                continue;
+            }
+            let (from, to) = (SOURCES[source], DESTINATIONS[destination]);
+            if from.contains(':') != to.contains(':') {
+                continue;
+            }
+            let protocol = [protocol::TCP, protocol::UDP, protocol::ESP, if from.contains(':') { protocol::ICMP6 } else { protocol::ICMP }][protocol];
+            let (source_port, destination_port) = match protocol {
+                protocol::ESP => (0, 0),
+                protocol::ICMP | protocol::ICMP6 => (2000 + port, 2000 + port),
+                _ => (2000 + port, [443, 2000, 2001, 80][which % 4]),
+            };
+            let original = tuple(protocol, (from, source_port), (to, destination_port));
+            let (input, output) = ([WAN, LAN, LAN, LAN][ports], [LAN, WAN, PPP, LAN][ports]);
+            if flows.contains_key(&original) {
+                continue;
+            }
+            if let Ok(leaving) = lead(&nat, &original, input, output) {
+                if flows.values().any(|other| *other == leaving) || flows.contains_key(&leaving.reversed()) {
+                    // The flow table would refuse it.
+                    release(&nat, &original, &leaving);
+                    continue;
+                }
+                // The target of an answer is what the original says, reversed, and the other way round.
+                prop_assert_eq!(crate::target(Direction::Original, &original, &leaving.reversed()), leaving);
+                flows.insert(original, leaving);
+            }
+        }
+        for (original, leaving) in flows {
+            release(&nat, &original, &leaving);
+        }
+        let mut left = Vec::new();
+        nat.each_mapping(|mapping| left.push(mapping));
+        prop_assert!(left.is_empty(), "{:?}", left);
+    }
+}

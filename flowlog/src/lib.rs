@@ -26,6 +26,8 @@ pub mod sflow;
 mod sink;
 pub mod store;
 pub mod tally;
+#[cfg(test)]
+mod tools;
 
 pub use pipeline::{FlowLog, Names, StartError, Status};
 pub use queue::Sender;

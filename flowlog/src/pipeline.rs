@@ -351,3 +351,115 @@ impl Shared {
         tracing::warn!("flow log: {since} records lost in the last minute; in all: {}", parts.join(", "));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::path::Path;
+
+    use super::*;
+    use crate::record::Interface;
+    use crate::samples::records;
+    use crate::settings::{CollectorSettings, FilesSettings, Settings};
+    use crate::store::columns::Wanted;
+    use crate::store::listing::list;
+    use crate::store::read::{Reader, Span};
+    use crate::tools::wait;
+
+    fn settings(directory: &Path) -> Settings {
+        let files = FilesSettings { directory: Some(directory.to_owned()), ..FilesSettings::default() };
+        Settings { files: Some(files), ..Settings::default() }
+    }
+
+    fn read(directory: &Path) -> Vec<Record> {
+        let (mut all, mut some) = (Vec::new(), Vec::new());
+        for file in list(directory).unwrap() {
+            let mut reader = Reader::open(&file.path, Wanted::ALL, Span::ALWAYS).unwrap();
+            while reader.next(&mut some).unwrap() {
+                all.extend_from_slice(&some);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn what_workers_leave_comes_out_with_names_and_every_record_is_accounted_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = collector.local_addr().unwrap().to_string();
+        let mut settings = settings(directory.path());
+        settings.collectors = vec![CollectorSettings { address, ..CollectorSettings::default() }];
+        let log = FlowLog::start(settings.check().unwrap()).unwrap();
+        log.names().set([(7, "lan7"), (8, "wan8")]);
+        let workers = (0..3).map(|worker| {
+            let mut sender = log.sender();
+            std::thread::spawn(move || {
+                for mut record in records(5000) {
+                    record.flow += worker * 5000;
+                    record.input = Interface { index: 7, ..Interface::default() };
+                    record.output = Interface { index: 8, ..Interface::default() };
+                    assert!(sender.push(record));
+                }
+            })
+        });
+        workers.collect::<Vec<_>>().into_iter().for_each(|worker| worker.join().unwrap());
+        wait("all is taken", || log.status().taken == 15_000);
+        wait("all is written and sent", || {
+            log.status().outputs.iter().take(2).all(|count| count.records + count.lost() == 15_000)
+        });
+        let status = log.status();
+        assert_eq!((status.offered, status.unsampled, status.lost), (15_000, 0, 0));
+        drop(log);
+        let mut found = read(directory.path());
+        found.sort_by_key(|record| record.flow);
+        assert_eq!(
+            found.iter().map(|record| record.flow).collect::<Vec<_>>(),
+            (0..15_000).collect::<Vec<_>>()
+        );
+        assert!(found.iter().all(|r| r.input.name.as_str() == "lan7" && r.output.name.as_str() == "wan8"));
+    }
+
+    #[test]
+    fn sampling_takes_whole_flows_and_a_full_queue_is_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let plan = Settings { sample: 10, ..settings(directory.path()) }.check().unwrap();
+        let log = FlowLog::start(plan).unwrap();
+        let mut sender = log.sender();
+        for flow in 0..20_000 {
+            let taken = [0, 1, 2].map(|slice| sender.push(Record { flow, slice, ..records(1)[0] }));
+            assert!(taken == [true; 3] || taken == [false; 3]);
+        }
+        let status = log.status();
+        assert_eq!((status.offered, status.lost), (60_000, 0));
+        let sampled = status.offered - status.unsampled;
+        assert!((5400..6600).contains(&sampled), "{sampled} of 6000");
+        drop(log);
+        // Nobody takes from this one any more.
+        for flow in 0..2_000_000 {
+            sender.push(Record { flow, ..records(1)[0] });
+        }
+        assert!(!sender.push(Record { flow: 0, ..records(1)[0] }) || !sender.wants(0));
+    }
+
+    #[test]
+    fn a_change_of_plan_loses_nothing_and_keeps_what_stays() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut log = FlowLog::start(settings(first.path()).check().unwrap()).unwrap();
+        let mut sender = log.sender();
+        let records = records(3000);
+        records[..1000].iter().for_each(|record| assert!(sender.push(*record)));
+        wait("they are taken", || log.status().taken == 1000);
+        // The same directory, with other settings: its lock is free again by then.
+        let mut other = settings(first.path());
+        other.files.as_mut().unwrap().rotate = Some("1h".to_owned());
+        log.change(other.check().unwrap()).unwrap();
+        records[1000..2000].iter().for_each(|record| assert!(sender.push(*record)));
+        wait("they are taken", || log.status().taken == 2000);
+        log.change(settings(second.path()).check().unwrap()).unwrap();
+        records[2000..].iter().for_each(|record| assert!(sender.push(*record)));
+        drop(log);
+        assert!(read(first.path()) == records[..2000] && read(second.path()) == records[2000..]);
+        let taken = FlowLog::start(settings(Path::new("/proc/flows")).check().unwrap());
+        assert!(taken.unwrap_err().to_string().starts_with("flow log: /proc/flows"));
+    }
+}

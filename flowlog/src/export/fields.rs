@@ -201,13 +201,14 @@ pub fn fields(dialect: Dialect, shape: Shape) -> Vec<Field> {
         }),
         field(4, 1, |flow, _| Number(u64::from(flow.record.key.protocol))), // protocolIdentifier
         field(6, 1, |flow, _| Number(u64::from(flow.counts.tcp_flags))),    // tcpControlBits, RFC 7125
-        field(if shape.six { 139 } else { 32 }, 2, |flow, _| Number(flow.icmp())), // icmpTypeCode
-        field(2, 8, |flow, _| Number(flow.counts.packets)),                 // packetDeltaCount
-        field(1, 8, |flow, _| Number(flow.counts.bytes)),                   // octetDeltaCount
-        field(10, 4, |flow, _| Number(u64::from(flow.input.index))),        // ingressInterface
-        field(14, 4, |flow, _| Number(u64::from(flow.output.index))),       // egressInterface
-        field(16, 4, |flow, _| Number(u64::from(flow.source_as))),          // bgpSourceAsNumber
-        field(17, 4, |flow, _| Number(u64::from(flow.destination_as))),     // bgpDestinationAsNumber
+        // icmpTypeCodeIPv6 or IPv4; NetFlow 9 has one for both.
+        field(if shape.six && ipfix { 139 } else { 32 }, 2, |flow, _| Number(flow.icmp())), // icmpTypeCode
+        field(2, 8, |flow, _| Number(flow.counts.packets)), // packetDeltaCount
+        field(1, 8, |flow, _| Number(flow.counts.bytes)),   // octetDeltaCount
+        field(10, 4, |flow, _| Number(u64::from(flow.input.index))), // ingressInterface
+        field(14, 4, |flow, _| Number(u64::from(flow.output.index))), // egressInterface
+        field(16, 4, |flow, _| Number(u64::from(flow.source_as))), // bgpSourceAsNumber
+        field(17, 4, |flow, _| Number(u64::from(flow.destination_as))), // bgpDestinationAsNumber
         match shape.hop_six {
             false => field(15, 4, |flow, _| Address(flow.next_hop.unwrap_or(IpAddr::from([0; 4])))), // ipNextHopIPv4Address
             true => field(62, 16, |flow, _| Address(flow.next_hop.unwrap_or(IpAddr::from([0; 16])))), // ipNextHopIPv6Address

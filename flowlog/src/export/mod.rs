@@ -1,13 +1,13 @@
 //! Records out to collectors: IPFIX (RFC 7011) and NetFlow version 9 (RFC 3954).
 //!
 //! **One record or two for a connection?** RFC 5103 has one, with *reverse* information elements; older exporters send one for
-//! each direction. Two are the default here: NetFlow 9 has no reverse elements at all, and many collectors skip what
-//! they don't know, so that a biflow would lose the reply without a word (nfdump 1.7 is one of them: a test shows it). The two
-//! share `flowId` and say which is which by `biflowDirection`. `biflow = true` sends one to collectors that understand it
-//! (SiLK, YAF's, ElastiFlow).
+//! each direction. Two are the default here: NetFlow 9 has no reverse elements at all, and collectors that skip what they don't
+//! know would lose the reply without a word. Even nfdump 1.7, which reads reverse counts, takes the reverse TCP flags for the
+//! forward ones (a test shows it). The two share `flowId` and say which is which by `biflowDirection`. `biflow = true` sends
+//! one, half as many bytes, to collectors that are made for it (SiLK, YAF's).
 //!
 //! **Times** are milliseconds (elements 152 and 153), which everybody reads; `times = "nanoseconds"` sends 156 and 157
-//! instead. NetFlow 9 has milliseconds since the exporter started (21 and 22). Files have all nanoseconds always.
+//! instead (tshark reads them, nfdump 1.7 takes them for 1970). NetFlow 9 has milliseconds since the exporter started (21 and 22). Files have all nanoseconds always.
 //!
 //! **Translated flows** carry the addresses behind the router in the elements of RFC 8158 (225 to 228, 281, 282), NAT64 with
 //! IPv6 in front and IPv4 behind. The reply of a translated connection is told as it arrives at the router: from the far
@@ -27,9 +27,11 @@
 mod encoder;
 mod fields;
 mod tcp;
+#[cfg(test)]
+mod tests;
 mod udp;
 
 pub use encoder::{Encoder, Message, Style};
 pub use fields::Dialect;
 pub(crate) use tcp::{STALLED, Stream};
-pub(crate) use udp::{Datagrams, connect, payload};
+pub(crate) use udp::{Datagrams, Way, payload};

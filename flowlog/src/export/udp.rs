@@ -1,10 +1,10 @@
 //! Messages over UDP.
 //!
-//! The socket is connected, so that a collector that is not there answers by an error (ECONNREFUSED) instead of silence. The
-//! datagram that meets the error was not sent; it is tried once more, for the error speaks of an earlier one. Templates
-//! are announced again after it: who listens then is perhaps another.
+//! The socket is connected, so that a collector that is not there answers by an error (ECONNREFUSED) instead of silence. The error
+//! comes after the datagram that it speaks of, so a datagram counts as sent only when the next one goes, or a moment later,
+//! and no error has come. Templates are announced again after an error: who listens then is perhaps another.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::tally::{Loss, Tally};
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A socket to this collector. `source` is the address to send from, if it matters.
-pub(crate) fn connect(to: SocketAddr, source: Option<IpAddr>) -> io::Result<UdpSocket> {
+fn connect(to: SocketAddr, source: Option<IpAddr>) -> io::Result<UdpSocket> {
     let any = match to {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -35,12 +35,66 @@ pub(crate) fn payload(mtu: u16, to: SocketAddr) -> usize {
     usize::from(mtu) - if to.is_ipv4() { 28 } else { 48 }
 }
 
-/// A collector by UDP.
+/// The way to a collector, and the latest datagram that went it.
 #[derive(Debug)]
-pub(crate) struct Datagrams {
+pub(crate) struct Way {
     to: SocketAddr,
     source: Option<IpAddr>,
     socket: Option<UdpSocket>,
+    /// Records and bytes of the latest datagram, while it may still be refused.
+    latest: Option<(usize, usize)>,
+}
+
+impl Way {
+    /// Nothing is sent yet.
+    pub fn new(to: SocketAddr, source: Option<IpAddr>) -> Way {
+        Way { to, source, socket: None, latest: None }
+    }
+
+    /// Sends a datagram with so many records. False: it, or the one before, did not get there; both are counted.
+    pub fn send(&mut self, bytes: &[u8], records: usize, tally: &Tally) -> bool {
+        let before = self.settle(tally);
+        match self.try_send(bytes) {
+            Ok(()) => {
+                self.latest = Some((records, bytes.len()));
+                before
+            }
+            Err(error) => failed(records, &error, tally),
+        }
+    }
+
+    fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // The source address, or the way there, may come later than we do.
+        let socket = match &self.socket {
+            Some(socket) => socket,
+            None => self.socket.insert(connect(self.to, self.source)?),
+        };
+        socket.send(bytes).map(drop)
+    }
+
+    /// Whether the latest datagram got there, as far as one can know by now.
+    pub fn settle(&mut self, tally: &Tally) -> bool {
+        let Some((records, bytes)) = self.latest.take() else { return true };
+        match self.socket.as_ref().map(UdpSocket::take_error) {
+            Some(Ok(Some(error)) | Err(error)) => failed(records, &error, tally),
+            _ => {
+                tally.sent(records, bytes);
+                true
+            }
+        }
+    }
+}
+
+fn failed(records: usize, error: &io::Error, tally: &Tally) -> bool {
+    tally.fault(error);
+    tally.lost(Loss::Send, records);
+    false
+}
+
+/// A collector by UDP.
+#[derive(Debug)]
+pub(crate) struct Datagrams {
+    way: Way,
     encoder: Encoder,
     tally: Arc<Tally>,
     ready: Vec<Message>,
@@ -54,35 +108,20 @@ impl Datagrams {
         encoder: Encoder,
         tally: Arc<Tally>,
     ) -> Datagrams {
-        Datagrams { to, source, socket: None, encoder, tally, ready: Vec::new(), flushed: Instant::now() }
+        Datagrams { way: Way::new(to, source), encoder, tally, ready: Vec::new(), flushed: Instant::now() }
     }
 
     fn send(&mut self) {
         for message in std::mem::take(&mut self.ready) {
-            match self.send_one(&message.bytes) {
-                Ok(()) => self.tally.sent(message.records, message.bytes.len()),
-                Err(error) => {
-                    self.tally.fault(&error);
-                    self.tally.lost(Loss::Send, message.records);
-                    self.encoder.forget_announced();
-                }
+            if !self.way.send(&message.bytes, message.records, &self.tally) {
+                self.encoder.forget_announced();
             }
         }
     }
 
-    fn send_one(&mut self, bytes: &[u8]) -> io::Result<()> {
-        // The source address, or the way there, may come later than we do.
-        let socket = match &self.socket {
-            Some(socket) => socket,
-            None => self.socket.insert(connect(self.to, self.source)?),
-        };
-        match socket.send(bytes) {
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                self.tally.fault(&error);
-                self.encoder.forget_announced();
-                socket.send(bytes).map(drop)
-            }
-            sent => sent.map(drop),
+    fn settle(&mut self) {
+        if !self.way.settle(&self.tally) {
+            self.encoder.forget_announced();
         }
     }
 }
@@ -99,7 +138,9 @@ impl Sink for Datagrams {
 
     fn tick(&mut self) {
         if self.flushed.elapsed() >= PATIENCE {
-            self.close();
+            self.settle();
+            self.encoder.flush(now(), &mut self.ready);
+            self.send();
             self.flushed = Instant::now();
         }
     }
@@ -107,5 +148,6 @@ impl Sink for Datagrams {
     fn close(&mut self) {
         self.encoder.flush(now(), &mut self.ready);
         self.send();
+        self.settle();
     }
 }

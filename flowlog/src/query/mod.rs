@@ -19,6 +19,8 @@ mod progress;
 mod read;
 mod shown;
 mod sums;
+#[cfg(test)]
+mod tests;
 mod when;
 
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
@@ -14,9 +14,9 @@ use serde::Serialize;
 use super::datagram::{Datagrams, InterfaceCounters, Source};
 use super::sampler::{Lane, Sampler};
 use crate::clock::now;
-use crate::export::{connect, payload};
+use crate::export::{Way, payload};
 use crate::settings::SflowPlan;
-use crate::tally::{Count, Loss, Tally};
+use crate::tally::{Count, Tally};
 
 /// How long a sample may wait.
 const ROUND: Duration = Duration::from_millis(100);
@@ -120,7 +120,7 @@ struct Work {
     plan: SflowPlan,
     shared: Arc<Shared>,
     counters: Counters,
-    sockets: Vec<Option<UdpSocket>>,
+    ways: Vec<Way>,
     datagrams: Datagrams,
     ports: BTreeMap<u32, Port>,
     started: Instant,
@@ -131,9 +131,9 @@ impl Work {
     fn new(plan: SflowPlan, shared: Arc<Shared>, counters: Counters) -> Work {
         let limits = plan.collectors.iter().map(|to| payload(plan.mtu, *to));
         let datagrams = Datagrams::new(plan.agent, limits.min().unwrap_or(1400));
-        let sockets = plan.collectors.iter().map(|_| None).collect();
+        let ways = plan.collectors.iter().map(|to| Way::new(*to, None)).collect();
         let started = Instant::now();
-        Work { plan, shared, counters, sockets, datagrams, ports: BTreeMap::new(), started, counted: started }
+        Work { plan, shared, counters, ways, datagrams, ports: BTreeMap::new(), started, counted: started }
     }
 
     fn run(&mut self) {
@@ -145,6 +145,9 @@ impl Work {
             self.datagrams.flush(&mut ready);
             self.send(&ready, samples);
             if last {
+                for (way, tally) in self.ways.iter_mut().zip(&self.shared.tallies) {
+                    way.settle(tally);
+                }
                 return;
             }
             thread::sleep(ROUND);
@@ -205,33 +208,14 @@ impl Work {
     }
 
     fn send(&mut self, ready: &[Vec<u8>], samples: usize) {
-        for (n, tally) in self.shared.tallies.iter().enumerate() {
+        for (way, tally) in self.ways.iter_mut().zip(&self.shared.tallies) {
             tally.given(samples);
+            way.settle(tally);
             for bytes in ready {
                 let at = if self.plan.agent.is_ipv4() { 24 } else { 36 };
-                let held =
-                    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize;
-                let to = self.plan.collectors[n];
-                match send(&mut self.sockets[n], to, bytes) {
-                    Ok(()) => tally.sent(held, bytes.len()),
-                    Err(error) => {
-                        tally.fault(error);
-                        tally.lost(Loss::Send, held);
-                    }
-                }
+                let held = u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+                way.send(bytes, held as usize, tally);
             }
         }
-    }
-}
-
-fn send(socket: &mut Option<UdpSocket>, to: SocketAddr, bytes: &[u8]) -> io::Result<()> {
-    let socket = match socket {
-        Some(socket) => socket,
-        None => socket.insert(connect(to, None)?),
-    };
-    match socket.send(bytes) {
-        // Speaks of an earlier datagram.
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => socket.send(bytes).map(drop),
-        sent => sent.map(drop),
     }
 }

@@ -10,6 +10,8 @@
 mod agent;
 mod datagram;
 mod sampler;
+#[cfg(test)]
+mod tests;
 
 pub use agent::{Agent, AgentCount};
 pub use datagram::{Datagrams, DirectionCounters, InterfaceCounters, Source};

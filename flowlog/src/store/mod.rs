@@ -26,6 +26,8 @@ pub mod listing;
 pub mod read;
 pub mod seal;
 mod sealer;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use writer::{OpenError, Store};

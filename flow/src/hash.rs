@@ -3,9 +3,7 @@
 //! NH of UMAC (Black, Halevi, Krawczyk, Krovetz, Rogaway: "UMAC: Fast and Secure Message Authentication", CRYPTO 1999): over
 //! pairs of 32-bit words, the sum of (m1 + k1)(m2 + k2) in 64 bits. Two different messages collide with a
 //! chance of 2^-32 over the choice of the key, whatever the messages (theorem 4.2 there). That says nothing of single bits of
-//! the sum, so they are spread by a multiplication with a secret odd number, the upper half of which depends on all of them
-//! (Dietzfelbinger and others: "A Reliable Randomized Algorithm for the Closest-Pair Problem", 1997), and by another for a
-//! second number.
+//! the sum, so a multiplication with a secret odd number and the finisher of MurmurHash3 spread them.
 //!
 //! Two multiplications for IPv4, five for IPv6, none of more than 64 bits: it can be written in eBPF as well.
 //! SipHash, of std's tables, costs several times that.
@@ -77,9 +75,11 @@ impl Hash {
                 nh(sum, [k[2 * i], k[2 * i + 1]], (word >> 32) as u32, word as u32)
             })
         };
-        let x = (sum ^ self.finish[0]).wrapping_mul(self.finish[1]);
-        let y = (x ^ x >> 32).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        Spot { first: (x >> 32) as u32, second: (y >> 32) as u32 }
+        let x = sum ^ self.finish[0];
+        let x = (x ^ x >> 32).wrapping_mul(self.finish[1]);
+        let x = (x ^ x >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        let x = x ^ x >> 32;
+        Spot { first: x as u32, second: (x >> 32) as u32 }
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) const PASS: u64 = 4_000_000_000;
 const STEP: usize = 128;
 /// Less is not worth beginning.
 const LEAST: u64 = 32;
+/// Buckets in which room is sought in one call.
+const LOOK: usize = 256;
 /// How far ahead lines are asked for.
 const AHEAD: usize = 8;
 
@@ -236,8 +238,8 @@ impl Own {
         let wanted = (wanted as usize).min(STEP);
         let mut found = [(0u32, 0usize, 0u32); STEP];
         let (mut count, mut looked) = (0, 0);
-        let from = table.sweeper.bucket.fetch_add(STEP as u64 / 2, Relaxed);
-        while looked < STEP / 2 && count < wanted {
+        let from = table.sweeper.bucket.load(Relaxed);
+        while looked < LOOK && count < wanted {
             let number = ((from + looked as u64) % buckets.len() as u64) as usize;
             prefetch(&buckets[(number + AHEAD) % buckets.len()]);
             for (slot, entry, weak) in buckets[number].occupied() {
@@ -249,6 +251,8 @@ impl Own {
             }
             looked += 1;
         }
+        // Should another worker look at the same ones, each is ended once.
+        table.sweeper.bucket.store(from + looked as u64, Relaxed);
         let mut evicted = 0;
         for &(bucket, slot, entry) in &found[..count] {
             let word = hot[entry as usize].state();
@@ -259,16 +263,16 @@ impl Own {
             }
         }
         if evicted == 0 {
-            self.press_idle(table, from, now);
+            self.press_idle(table, from, wanted, now);
         }
     }
 
-    /// No weak flow is left nearby: those that have been idle for long enough.
+    /// No weak flow is left: so many of those that have been idle for long enough.
     #[cold]
-    fn press_idle(&mut self, table: &Table, from: u64, now: u64) {
+    fn press_idle(&mut self, table: &Table, from: u64, wanted: usize, now: u64) {
         let (hot, cold, buckets) = (table.memory.hot(), table.memory.cold(), table.memory.buckets());
         let pressed = table.limits.pressed.load(Relaxed);
-        let mut evicted = false;
+        let mut evicted = 0;
         for number in from..from + AHEAD as u64 {
             let bucket = &buckets[(number % buckets.len() as u64) as usize];
             for (_, entry, _) in bucket.occupied() {
@@ -277,12 +281,12 @@ impl Own {
             }
             for (_, entry, _) in bucket.occupied() {
                 let idle = clock::idle(clock::tick(now), cold[entry as usize].last.load(Relaxed));
-                if hot[entry as usize].state().phase().is_some() && idle > pressed {
-                    evicted |= self.end(table, entry, End::Evicted);
-                }
+                let may_go =
+                    evicted < wanted && idle > pressed && hot[entry as usize].state().phase().is_some();
+                evicted += usize::from(may_go && self.end(table, entry, End::Evicted));
             }
         }
-        if !evicted {
+        if evicted == 0 {
             table.counts(self.place).ignored.add(1);
         }
     }

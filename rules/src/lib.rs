@@ -12,6 +12,7 @@ mod mistake;
 mod model;
 mod moment;
 mod names;
+mod nftables;
 mod set;
 mod settings;
 
@@ -24,4 +25,5 @@ pub use matching::Context;
 pub use mistake::{Mistake, Mistakes};
 pub use model::*;
 pub use moment::Now;
+pub use nftables::{Inexpressible, TABLE};
 pub use set::Set;

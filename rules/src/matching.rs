@@ -5,8 +5,6 @@
 //! from the packet: flags, ICMP types, code point, length, fragment. The *circumstances* do not follow from it: the mark that
 //! earlier rules set, the time, the rate.
 
-use std::net::IpAddr;
-
 use ipnet::IpNet;
 use wire::{Fragment, Headers, protocol};
 

@@ -402,6 +402,38 @@ impl Span {
     }
 }
 
+impl List<Span> {
+    /// The numbers that the list holds, as few ranges in order with gaps between them, also when it is turned round.
+    pub fn spans(&self) -> Vec<Span> {
+        let mut sorted = self.items.clone();
+        sorted.sort_unstable_by_key(|span| span.first);
+        let mut merged: Vec<Span> = Vec::new();
+        for span in sorted {
+            match merged.last_mut() {
+                Some(before) if u32::from(span.first) <= u32::from(before.last) + 1 => {
+                    before.last = before.last.max(span.last);
+                }
+                _ => merged.push(span),
+            }
+        }
+        if !self.not {
+            return merged;
+        }
+        let mut gaps = Vec::new();
+        let mut next = 0u32;
+        for span in &merged {
+            if next < u32::from(span.first) {
+                gaps.push(Span { first: next as u16, last: span.first - 1 });
+            }
+            next = u32::from(span.last) + 1;
+        }
+        if next <= u32::from(u16::MAX) {
+            gaps.push(Span { first: next as u16, last: u16::MAX });
+        }
+        gaps
+    }
+}
+
 /// Of the flags in `mask`, exactly those in `set`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags {

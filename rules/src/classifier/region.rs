@@ -254,7 +254,7 @@ impl<const W: usize> Regions<W> {
                 region.ports[n] = span;
                 region
             };
-            let options: Vec<Region<W>> = spans(list).into_iter().map(option).collect();
+            let options: Vec<Region<W>> = list.spans().into_iter().map(option).collect();
             self.with(&options);
         }
         for (side, list) in [(Side::Source, &matches.source), (Side::Destination, &matches.destination)] {
@@ -328,32 +328,4 @@ impl<const W: usize> Regions<W> {
             self.exact &= list.items.iter().all(|item| matches!(item, Address::Set { .. }));
         }
     }
-}
-
-/// The ports of a list as few ranges, of one turned round as well.
-fn spans(list: &List<Span>) -> Vec<Span> {
-    let mut sorted = list.items.clone();
-    sorted.sort_unstable_by_key(|span| span.first);
-    let mut merged: Vec<Span> = Vec::new();
-    for span in sorted {
-        match merged.last_mut() {
-            Some(last) if u32::from(span.first) <= u32::from(last.last) + 1 => last.last = last.last.max(span.last),
-            _ => merged.push(span),
-        }
-    }
-    if !list.not {
-        return merged;
-    }
-    let mut gaps = Vec::new();
-    let mut next = 0u32;
-    for span in &merged {
-        if next < u32::from(span.first) {
-            gaps.push(Span { first: next as u16, last: span.first - 1 });
-        }
-        next = u32::from(span.last) + 1;
-    }
-    if next <= u32::from(u16::MAX) {
-        gaps.push(Span { first: next as u16, last: u16::MAX });
-    }
-    gaps
 }

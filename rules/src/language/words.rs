@@ -46,11 +46,6 @@ impl<'t> Words<'t> {
         Some(self.words.first()?.at.start..self.words.last()?.at.end)
     }
 
-    /// Whether nothing is left.
-    pub fn is_empty(&self) -> bool {
-        self.next == self.words.len()
-    }
-
     /// The next word.
     pub fn take(&mut self) -> Option<Word<'t>> {
         let word = self.words.get(self.next).cloned();

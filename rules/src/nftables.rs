@@ -1,0 +1,518 @@
+//! The filter for Linux: the same rules as nftables text, for what never comes to the plane and for when there is no plane.
+//!
+//! One table of Bifrost's own, `inet bifrost`, whose text begins by deleting the one before: `nft -f` takes it whole or not at
+//! all, in one transaction, and no packet meets half a filter.
+//!
+//! **Where the chains stand.** *input* is all that comes in by a port before it is routed, so it stands at the kernel's
+//! `prerouting`, behind connection tracking and before address translation (priority -150): transit and the router's own packets
+//! pass it, as they do in the plane's driver and graph. *forward* stands at `forward`. *output* is all that leaves by a
+//! port; `postrouting` would see just that, but nothing can be rejected there, so it stands at `forward` (behind
+//! the chain forward) and at `output` (the router's own packets), before source translation at both. Only Bifrost's ports are
+//! filtered, as in the plane: what other interfaces (and the loopback) carry, passes.
+//!
+//! **What is alike.** Addresses, sets (one for each family), ports, protocols, TCP flags, ICMP types, code points, lengths, interfaces,
+//! marks and times in UTC are the same comparisons. States are those of conntrack, rates nftables' own token buckets (of each source: a
+//! dynamic set of the same size), policers a limit that drops, logs go to the kernel's log. A rule that
+//! does more than decide jumps to a small chain of its own, so that its match stands once: a rate is used up once.
+//!
+//! **What is not.** Conntrack puts fragments together before anything here sees them, so nothing can ask for them; and a
+//! local time of day would be wrong after the next change of summer time. A rule that asks for these is refused, unless it (or
+//! the configuration) says which way to err: *open*, accepting rules are widened and dropping ones left out; *closed*,
+//! the other way round. Jumps cannot err one way, so they have to be written without.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+
+use crate::language::list_of;
+use crate::model::*;
+use crate::set::Set;
+
+/// The name of the table, in family inet.
+pub const TABLE: &str = "bifrost";
+/// Chains that may jump to each other in a row; the kernel's own limit is 16, of which a rule's own chain takes one.
+const DEEPEST: usize = 14;
+/// Elements that stand on one line.
+const ON_A_LINE: usize = 16;
+
+/// A rule that the kernel's filter cannot express.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}\n  the kernel's filter cannot express {what}; {advice}")]
+pub struct Inexpressible {
+    /// The rule.
+    pub rule: RuleId,
+    /// It and where it stands.
+    pub text: String,
+    /// What of it.
+    pub what: &'static str,
+    /// What to do.
+    pub advice: &'static str,
+}
+
+const CHOOSE: &str = "say \"kernel open\" or \"kernel closed\" in the rule, for which way to err when the plane is gone";
+
+impl Filter {
+    /// The filter as text for `nft -f`. `ports`: the interfaces it is for (names, or patterns with a trailing `*`);
+    /// `fallback`: what is done with rules that the kernel cannot express and that don't say themselves.
+    ///
+    /// # Errors
+    /// All rules that cannot be expressed and have no such choice.
+    pub fn nftables(&self, ports: &[String], fallback: Option<Fallback>) -> Result<String, Vec<Inexpressible>> {
+        let mut writer = Writer {
+            filter: self,
+            fallback,
+            first_rules: self.first_rules(),
+            sets: BTreeMap::new(),
+            meters: String::new(),
+            own_chains: String::new(),
+            wrong: Vec::new(),
+        };
+        writer.depth();
+        let mut chains = String::new();
+        for (number, chain) in self.chains.iter().enumerate() {
+            chains += &writer.chain(number, chain);
+        }
+        if !writer.wrong.is_empty() {
+            return Err(writer.wrong);
+        }
+        let mut text = format!("add table inet {TABLE}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n");
+        for (name, set) in &writer.sets {
+            text += &elements(name, set);
+        }
+        text += &writer.meters;
+        text += &chains;
+        text += &writer.own_chains;
+        text += &self.hooks(ports);
+        text += "}\n";
+        Ok(text)
+    }
+
+    /// The base chains.
+    fn hooks(&self, ports: &[String]) -> String {
+        let names: Vec<String> = ports.iter().map(|name| format!("\"{name}\"")).collect();
+        let names = names.join(", ");
+        let by = |key: &str| match ports {
+            [] => format!("{key} != \"lo\""),
+            _ => format!("{key} {{ {names} }}"),
+        };
+        let (input, output) = (by("iifname"), by("oifname"));
+        let mut text = String::new();
+        let bases = [
+            ("at_prerouting", "prerouting", -150, &input, Hook::Input),
+            ("at_forward", "forward", 0, &input, Hook::Forward),
+            ("at_forward_out", "forward", 10, &output, Hook::Output),
+            ("at_output", "output", 10, &output, Hook::Output),
+        ];
+        for (name, hook, priority, condition, chain) in bases {
+            let _ = writeln!(text, "\tchain {name} {{");
+            let _ = writeln!(text, "\t\ttype filter hook {hook} priority {priority}; policy accept;");
+            let _ = writeln!(text, "\t\t{condition} jump c_{}", chain.name());
+            if self.hook(chain).policy == Policy::Drop {
+                let _ = writeln!(text, "\t\t{condition} counter drop comment \"policy of {}\"", chain.name());
+            }
+            text += "\t}\n";
+        }
+        text
+    }
+}
+
+/// Text of a set with its elements.
+fn elements(name: &str, set: &Written) -> String {
+    let (kind, ranges) = match set {
+        Written::Four(set) => {
+            let ranges = set.ranges4().iter();
+            ("ipv4_addr", ranges.map(|&(a, b)| range(Ipv4Addr::from(a), Ipv4Addr::from(b))).collect::<Vec<_>>())
+        }
+        Written::Six(set) => {
+            let ranges = set.ranges6().iter();
+            ("ipv6_addr", ranges.map(|&(a, b)| range(Ipv6Addr::from(a), Ipv6Addr::from(b))).collect())
+        }
+    };
+    let mut text = format!("\tset {name} {{\n\t\ttype {kind}; flags interval;\n");
+    if !ranges.is_empty() {
+        let lines: Vec<String> = ranges.chunks(ON_A_LINE).map(|line| line.join(", ")).collect();
+        let _ = writeln!(text, "\t\telements = {{ {} }}", lines.join(",\n\t\t\t"));
+    }
+    text + "\t}\n"
+}
+
+fn range<A: PartialEq + std::fmt::Display>(first: A, last: A) -> String {
+    if first == last { first.to_string() } else { format!("{first}-{last}") }
+}
+
+/// A set of one family.
+enum Written {
+    Four(Set),
+    Six(Set),
+}
+
+struct Writer<'f> {
+    filter: &'f Filter,
+    fallback: Option<Fallback>,
+    first_rules: Vec<u32>,
+    sets: BTreeMap<String, Written>,
+    meters: String,
+    /// The chains of rules that do more than decide.
+    own_chains: String,
+    wrong: Vec<Inexpressible>,
+}
+
+/// What becomes of a rule that cannot be expressed whole.
+enum Way {
+    /// As it is.
+    Whole,
+    /// Without what cannot be expressed.
+    Widened,
+    /// Not at all.
+    LeftOut,
+}
+
+impl Writer<'_> {
+    /// Refuses jumps that are nested deeper than the kernel goes.
+    fn depth(&mut self) {
+        let chains = &self.filter.chains;
+        // Jumps lead nowhere back, so each chain is as deep as the deepest it jumps to, and one more.
+        let mut depths = vec![0usize; chains.len()];
+        for _ in 0..=DEEPEST + 1 {
+            for (number, chain) in chains.iter().enumerate() {
+                depths[number] = chain.jumps().map(|(to, _)| depths[to] + 1).max().unwrap_or(0).min(DEEPEST + 2);
+            }
+        }
+        for hook in Hook::ALL {
+            let number = hook as usize;
+            if depths[number] > DEEPEST
+                && let Some(place) =
+                    chains[number].rules.iter().position(|rule| matches!(&rule.verdict, Some(Verdict::Jump { number: to, .. }) if depths[*to] + 1 > DEEPEST))
+            {
+                let advice = "nest chains 14 deep at most";
+                self.refuse(RuleId(self.first_rules[number] + place as u32), "jumps that are nested so deep", advice);
+            }
+        }
+    }
+
+    fn refuse(&mut self, rule: RuleId, what: &'static str, advice: &'static str) {
+        let text = self.filter.rule(rule).map_or_else(String::new, |(chain, rule)| {
+            format!("{}: chain {}: {rule}", rule.place, chain.name)
+        });
+        self.wrong.push(Inexpressible { rule, text, what, advice });
+    }
+
+    fn chain(&mut self, number: usize, chain: &Chain) -> String {
+        let mut text = format!("\tchain c_{} {{\n", chain.name);
+        for (place, rule) in chain.rules.iter().enumerate() {
+            let id = RuleId(self.first_rules[number] + place as u32);
+            let what = inexpressible(&rule.matches);
+            let way = match what {
+                None => Way::Whole,
+                Some(what) => self.way(id, rule, what),
+            };
+            if !matches!(way, Way::LeftOut) {
+                for family in families(rule) {
+                    let line = self.rule(id, rule, family);
+                    text.extend(line.map(|line| format!("\t\t{line}\n")));
+                }
+            }
+        }
+        text + "\t}\n"
+    }
+
+    /// How a rule is rendered of which something cannot be expressed.
+    fn way(&mut self, id: RuleId, rule: &Rule, what: &'static str) -> Way {
+        let lets_pass = match &rule.verdict {
+            Some(Verdict::Jump { .. } | Verdict::Return) => {
+                self.refuse(id, what, "a jump or return can err neither way: ask for it in the rules of the chain");
+                return Way::LeftOut;
+            }
+            Some(Verdict::Accept) => true,
+            _ => false,
+        };
+        match rule.fallback.or(self.fallback) {
+            None => {
+                self.refuse(id, what, CHOOSE);
+                Way::LeftOut
+            }
+            Some(fallback) if lets_pass == (fallback == Fallback::Open) => Way::Widened,
+            Some(_) => Way::LeftOut,
+        }
+    }
+
+    /// A rule for one family, or for both; `None` when no packet matches it.
+    fn rule(&mut self, id: RuleId, rule: &Rule, family: Option<Family>) -> Option<String> {
+        let mut words = self.conditions(id, rule, family)?;
+        words.push("counter".to_owned());
+        let Effects { count: _, police, log, mark, dscp } = &rule.effects;
+        let mut effects = Vec::new();
+        if let Some(rate) = police {
+            effects.push(format!("{} drop", limit(rate, true)));
+        }
+        if let Some(log) = log {
+            let turn = if log.every > 1 { format!("numgen inc mod {} 0 ", log.every) } else { String::new() };
+            let name = rule.name.clone().unwrap_or_else(|| rule.place.to_string());
+            effects.push(format!("{turn}{} log prefix \"{}: \"", limit(&log.limit, false), quoted(&name, 100)));
+        }
+        let mut plain = Vec::new();
+        plain.extend(mark.map(|mark| format!("meta mark set {mark:#x}")));
+        if let (Some(dscp), Some(family)) = (dscp, family) {
+            plain.push(format!("{} dscp set {dscp}", word_of(family)));
+        }
+        let own_chain = !effects.is_empty() || rule.verdict == Some(Verdict::Reject(Reject::Auto));
+        let (mut last, verdict) = match &rule.verdict {
+            None => (String::new(), vec![]),
+            Some(Verdict::Accept) => ("accept".to_owned(), vec![]),
+            Some(Verdict::Drop) => ("drop".to_owned(), vec![]),
+            Some(Verdict::Return) => ("return".to_owned(), vec![]),
+            Some(Verdict::Jump { chain, .. }) => (format!("jump c_{chain}"), vec![]),
+            Some(Verdict::Reject(Reject::Auto)) => (
+                "reject with icmpx port-unreachable".to_owned(),
+                vec!["meta l4proto tcp reject with tcp reset".to_owned()],
+            ),
+            Some(Verdict::Reject(kind)) => (reject(*kind).to_owned(), vec![]),
+        };
+        if own_chain {
+            let name = format!("r{}{}", id.0, family.map_or("", |family| if family == Family::Ipv4 { "_4" } else { "_6" }));
+            // A chain that one goes to returns where its caller would have: to return from it is to return from both.
+            let how = if rule.verdict == Some(Verdict::Return) { "goto" } else { "jump" };
+            effects.extend(plain.drain(..).chain(verdict));
+            effects.extend((how == "jump" && !last.is_empty()).then(|| last.clone()));
+            let _ = writeln!(self.own_chains, "\tchain {name} {{\n\t\t{}\n\t}}", effects.join("\n\t\t"));
+            last = format!("{how} {name}");
+        }
+        words.append(&mut plain);
+        words.push(last);
+        let comment = match &rule.comment {
+            Some(comment) => format!("{} {comment}", rule.place),
+            None => rule.place.to_string(),
+        };
+        words.push(format!("comment \"{}\"", quoted(&comment, 120)));
+        words.retain(|word| !word.is_empty());
+        Some(words.join(" "))
+    }
+
+    /// What a packet is asked for, in the order that leaves the rate to the end; `None` when nothing can match.
+    fn conditions(&mut self, id: RuleId, rule: &Rule, family: Option<Family>) -> Option<Vec<String>> {
+        let Match { protocols, source, destination, source_ports, destination_ports, .. } = &rule.matches;
+        let Match { flags, icmp, dscp, length, fragment: _, in_ports, out_ports, states, mark, time, rate, .. } = &rule.matches;
+        let mut words = Vec::new();
+        words.extend(family.map(|family| format!("meta nfproto {}", if family == Family::Ipv4 { "ipv4" } else { "ipv6" })));
+        if let Some(list) = protocols {
+            words.push(format!("meta l4proto {}", set_of(list, u8::to_string)));
+        } else if source_ports.is_some() || destination_ports.is_some() {
+            words.push("meta l4proto { 6, 17, 33, 132, 136 }".to_owned());
+        }
+        for (side, list) in [("saddr", source), ("daddr", destination)] {
+            if let (Some(list), Some(family)) = (list, family) {
+                words.push(self.addresses(id, side, list, family)?);
+            }
+        }
+        for (side, list) in [("sport", source_ports), ("dport", destination_ports)] {
+            let Some(list) = list else { continue };
+            words.push(format!("th {side} {}", spans(list)?));
+        }
+        if let Some(list) = flags {
+            // All values of the byte that match; a set compares exactly, where a single value would ask for its bits.
+            let matches = |value: &u8| list.items.iter().any(|flags| value & flags.mask == flags.set);
+            let values: Vec<String> = (0..=255).filter(matches).map(|value| value.to_string()).collect();
+            words.push(format!("tcp flags {}{{ {} }}", not(list.not), values.join(", ")));
+        }
+        if let Some(list) = icmp {
+            let name = if family == Some(Family::Ipv6) { "icmpv6" } else { "icmp" };
+            let pair = |icmp: &Icmp| match icmp.code {
+                Some(code) => format!("{} . {code}", icmp.kind),
+                None => format!("{} . 0-255", icmp.kind),
+            };
+            words.push(format!("{name} type . {name} code {}", disjoint(list, pair)));
+        }
+        if let (Some(list), Some(family)) = (dscp, family) {
+            words.push(format!("{} dscp {}", word_of(family), set_of(list, u8::to_string)));
+        }
+        if let Some(list) = length {
+            words.push(format!("meta length {}", spans(list)?));
+        }
+        for (key, list) in [("iifname", in_ports), ("oifname", out_ports)] {
+            words.extend(list.as_ref().map(|list| format!("{key} {}", names(list))));
+        }
+        match states {
+            None | Some(0x1f) => {}
+            Some(0) => return None,
+            Some(bits) => {
+                let names = crate::names::STATES.iter().filter(|(_, bit)| bits & bit != 0).map(|(name, _)| *name);
+                words.push(format!("ct state {}", names.collect::<Vec<_>>().join(",")));
+            }
+        }
+        if let Some(Mark { not, value, mask }) = mark {
+            let is = if *not { "!=" } else { "==" };
+            words.push(format!("meta mark & {mask:#x} {is} {value:#x}"));
+        }
+        if let Some(window) = time.as_ref().filter(|window| window.zone == Zone::Utc) {
+            words.extend(times(window));
+        }
+        if let Some(RateMatch { over, rate, sources }) = rate {
+            words.push(match (sources, family) {
+                (Some(size), Some(family)) => self.meter(id, family, *size, rate, *over),
+                _ => limit(rate, *over),
+            });
+        }
+        Some(words)
+    }
+
+    /// An address list of one family as a comparison with a set; `None` when it is not about the family.
+    fn addresses(&mut self, id: RuleId, side: &str, list: &List<Address>, family: Family) -> Option<String> {
+        let six = family == Family::Ipv6;
+        let name = match list.items.as_slice() {
+            [Address::Set { name, number }] => {
+                let name = format!("s_{name}_{}", family.version());
+                self.write_set(&name, self.filter.sets[*number].1.clone(), six);
+                name
+            }
+            items => {
+                // Several items, and sets among them, melt into one set.
+                let nets = items.iter().flat_map(|item| -> Box<dyn Iterator<Item = IpNet> + '_> {
+                    match item {
+                        Address::Net(net) => Box::new(std::iter::once(*net)),
+                        Address::Set { number, .. } => Box::new(self.filter.sets[*number].1.members()),
+                    }
+                });
+                let set: Set = nets.collect();
+                let about = if six { set.ranges6().len() } else { set.ranges4().len() };
+                let named = items.iter().any(|item| matches!(item, Address::Set { .. }));
+                if about == 0 && !named {
+                    return None;
+                }
+                let name = format!("a{}_{side}_{}", id.0, family.version());
+                self.write_set(&name, set, six);
+                name
+            }
+        };
+        Some(format!("{} {side} {}@{name}", word_of(family), not(list.not)))
+    }
+
+    fn write_set(&mut self, name: &str, set: Set, six: bool) {
+        let written = if six { Written::Six(set) } else { Written::Four(set) };
+        self.sets.insert(name.to_owned(), written);
+    }
+
+    /// A rate of each source: a dynamic set that holds a limit for each.
+    fn meter(&mut self, id: RuleId, family: Family, size: u32, rate: &Rate, over: bool) -> String {
+        let name = format!("m{}_{}", id.0, family.version());
+        let kind = if family == Family::Ipv4 { "ipv4_addr" } else { "ipv6_addr" };
+        let _ = writeln!(
+            self.meters,
+            "\tset {name} {{\n\t\ttype {kind}; size {size}; flags dynamic,timeout; timeout 1m;\n\t}}"
+        );
+        format!("update @{name} {{ {} saddr {} }}", word_of(family), limit(rate, over))
+    }
+}
+
+/// What of a match the kernel cannot express.
+fn inexpressible(matches: &Match) -> Option<&'static str> {
+    if matches.fragment.is_some() {
+        return Some("fragments (it puts them together first)");
+    }
+    matches.time.filter(|window| window.zone == Zone::Local).map(|_| "local time (it knows no summer time)")
+}
+
+/// The families for which a rule is written: both at once where nothing in it depends on the family.
+fn families(rule: &Rule) -> Vec<Option<Family>> {
+    let Match { family, source, destination, dscp, rate, icmp, .. } = &rule.matches;
+    let of_source = rate.is_some_and(|rate| rate.sources.is_some());
+    let depends = source.is_some() || destination.is_some() || dscp.is_some() || icmp.is_some() || of_source;
+    if family.is_none() && !depends && rule.effects.dscp.is_none() {
+        return vec![None];
+    }
+    Family::BOTH.into_iter().filter(|&family| rule.matches.possible_in(family)).map(Some).collect()
+}
+
+const fn word_of(family: Family) -> &'static str {
+    match family {
+        Family::Ipv4 => "ip",
+        Family::Ipv6 => "ip6",
+    }
+}
+
+const fn not(not: bool) -> &'static str {
+    if not { "!= " } else { "" }
+}
+
+fn reject(kind: Reject) -> &'static str {
+    match kind {
+        Reject::TcpReset => "reject with tcp reset",
+        Reject::HostUnreachable => "reject with icmpx host-unreachable",
+        Reject::NoRoute => "reject with icmpx no-route",
+        Reject::Prohibited => "reject with icmpx admin-prohibited",
+        Reject::Auto | Reject::PortUnreachable => "reject with icmpx port-unreachable",
+    }
+}
+
+/// A set of the items, without those that stand twice.
+fn set_of<T: PartialEq + Clone>(list: &List<T>, print: impl Fn(&T) -> String) -> String {
+    let mut items: Vec<T> = Vec::new();
+    list.items.iter().for_each(|item| {
+        if !items.contains(item) {
+            items.push(item.clone());
+        }
+    });
+    let items = list_of(&List { not: false, items }, print).replace(',', ", ");
+    format!("{}{{ {items} }}", not(list.not))
+}
+
+/// A set of the numbers that a list holds; `None` when it holds none. Intervals must not overlap.
+fn spans(list: &List<Span>) -> Option<String> {
+    let spans: Vec<String> = list.spans().iter().map(Span::to_string).collect();
+    (!spans.is_empty()).then(|| format!("{{ {} }}", spans.join(", ")))
+}
+
+/// A set of interfaces' names, without those that a pattern in it means as well.
+fn names(list: &List<Interface>) -> String {
+    let covers = |pattern: &Interface, name: &Interface| {
+        pattern.name.strip_suffix('*').is_some_and(|start| name.name.starts_with(start) && pattern.name != name.name)
+    };
+    let own = |name: &&Interface| !list.items.iter().any(|pattern| covers(pattern, name));
+    let items = list.items.iter().filter(own).cloned().collect();
+    set_of(&List { not: list.not, items }, |interface| format!("\"{}\"", interface.name))
+}
+
+/// As [`set_of`], of ICMP types, without codes of types that stand there whole: intervals must not overlap.
+fn disjoint(list: &List<Icmp>, print: impl Fn(&Icmp) -> String) -> String {
+    let whole = |kind| list.items.iter().any(|item| item.kind == kind && item.code.is_none());
+    let items = list.items.iter().filter(|item| item.code.is_none() || !whole(item.kind)).copied().collect();
+    set_of(&List { not: list.not, items }, print)
+}
+
+fn limit(rate: &Rate, over: bool) -> String {
+    let over = if over { "over " } else { "" };
+    match rate.unit {
+        Unit::Packets => format!("limit rate {over}{}/second burst {} packets", rate.per_second, rate.burst.min(u32::MAX.into())),
+        Unit::Bits => {
+            let bytes = (rate.per_second / 8).max(1);
+            format!("limit rate {over}{bytes} bytes/second burst {} bytes", rate.burst.min(u32::MAX.into()))
+        }
+    }
+}
+
+/// Conditions on the time; in seconds of the day in UTC, which nft takes as they are.
+fn times(window: &Window) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some((first, end)) = window.minutes {
+        let second = |minute: u16| u32::from(minute) * 60;
+        words.push(if first < end {
+            format!("meta hour {}-{}", second(first), second(end) - 1)
+        } else if end == 0 {
+            format!("meta hour {}-86399", second(first))
+        } else {
+            format!("meta hour != {}-{}", second(end), second(first) - 1)
+        });
+    }
+    if window.days != Window::EVERY_DAY {
+        // Linux counts from Sunday.
+        let days = (0..7).filter(|day| window.days & 1 << day != 0).map(|day| ((day + 1) % 7).to_string());
+        words.push(format!("meta day {{ {} }}", days.collect::<Vec<_>>().join(", ")));
+    }
+    words
+}
+
+/// Text that can stand between quotes.
+fn quoted(text: &str, most: usize) -> String {
+    text.chars().filter(|c| c.is_ascii_graphic() && !"\"\\".contains(*c) || *c == ' ').take(most).collect()
+}

@@ -1,0 +1,75 @@
+//! What is rendered for the kernel is what nft takes. Needs root, for nft asks the kernel (in a namespace of its own).
+
+mod pools;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use pools::Random;
+use rules::{Fallback, Filter};
+
+/// Whether nft can be asked; says why not.
+fn nft_is_there() -> bool {
+    let there = Command::new("unshare").args(["-n", "nft", "list", "ruleset"]).output();
+    let there = there.is_ok_and(|output| output.status.success());
+    if !there {
+        eprintln!("skipped: needs root, unshare and nft");
+    }
+    there
+}
+
+/// Lets nft check a text twice over: once against nothing, once in the place of itself.
+fn nft(text: &str) -> Result<(), String> {
+    let run = "cat >/dev/shm/$$.nft; nft -f /dev/shm/$$.nft && nft -f /dev/shm/$$.nft; code=$?; rm /dev/shm/$$.nft; exit $code";
+    let mut child = Command::new("unshare")
+        .args(["-n", "sh", "-c", run])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    child.stdin.take().expect("piped").write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+}
+
+fn read(text: &str) -> Filter {
+    Filter::read("f", text, &mut |_| Err(std::io::ErrorKind::NotFound.into()))
+        .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"))
+}
+
+#[test]
+fn every_random_filter() {
+    if !nft_is_there() {
+        return;
+    }
+    let mut random = Random(31);
+    let ports = ["eth0".to_owned(), "wlan*".to_owned()];
+    for _ in 0..12 {
+        let text = pools::filter(&mut random, 40);
+        let rendered = read(&text).nftables(&ports, Some(Fallback::Closed)).expect("a choice is made");
+        nft(&rendered).unwrap_or_else(|error| panic!("{error}\n{rendered}"));
+    }
+}
+
+#[test]
+fn what_it_cannot_express_is_refused_or_errs_the_chosen_way() {
+    let rendered = |rule: &str, fallback| read(&format!("chain forward\n{rule}")).nftables(&[], fallback);
+    let wrong = rendered("drop fragment\naccept time 08:00-09:00 local\njump a fragment kernel open\nchain a\nreturn fragment first", None);
+    let wrong: Vec<String> = wrong.expect_err("nothing is chosen").iter().map(|wrong| wrong.to_string()).collect();
+    assert_eq!(wrong.len(), 4);
+    assert!(wrong[0].starts_with("f:2: chain forward: drop fragment first,later\n  the kernel's filter cannot express fragments"), "{}", wrong[0]);
+    let has = |rule: &str, what: &str| rendered(rule, None).expect("a choice is made").contains(what);
+    assert!(has("drop tcp fragment kernel closed", "meta l4proto { 6 } counter drop"));
+    assert!(!has("drop tcp fragment kernel open", "meta l4proto { 6 } counter drop"));
+    assert!(has("accept tcp fragment kernel open", "meta l4proto { 6 } counter accept"));
+    assert!(!has("accept tcp time mon local kernel closed", "meta l4proto { 6 } counter accept"));
+}
+
+#[test]
+fn chains_nested_too_deep_are_refused() {
+    let chains: String = (0..20).map(|n| format!("chain c{n}\njump c{}\n", n + 1)).collect();
+    let filter = read(&format!("chain input\njump c5\n{chains}chain c20\naccept\n"));
+    let wrong = filter.nftables(&[], None).expect_err("16 jumps");
+    assert_eq!(wrong[0].what, "jumps that are nested so deep");
+    assert!(read("chain input\njump a\nchain a\naccept").nftables(&[], None).is_ok());
+}

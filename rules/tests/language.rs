@@ -42,20 +42,19 @@ fn reads_every_match_and_action() {
         ("accept tcp from 10.0.0.0/8 to any port 80,443 state new  # web", "accept tcp from 10.0.0.0/8 to any port 80,443 state new"),
         ("drop from !@few", "drop from !@few"),
         ("drop from 10.0.0.0-10.0.0.2 to 2001:db8::1, @few", "drop from 10.0.0.0/31,10.0.0.2 to 2001:db8::1,@few"),
-        ("reject with tcp-reset tcp to any port smtp", "reject with tcp-reset tcp from any to any port 25"),
+        ("reject with tcp-reset tcp to any port smtp", "reject with tcp-reset tcp to any port 25"),
         ("reject", "reject"),
         ("reject with prohibited ip6", "reject with prohibited ip6"),
         ("log every 100 at most 10pps accept udp", "log every 100 at most 10pps accept udp"),
         ("log drop proto !tcp,47", "log drop proto !tcp,gre"),
         ("count gre", "count gre"),
         ("mark 16 set-dscp ef in eth0,wlan*", "mark 0x10 set-dscp ef in eth0,wlan*"),
-        ("accept marked 0x10/0xf0 out !ppp0", "accept marked 0x10/0xf0 out !ppp0"),
+        ("accept marked 0x10/0xf0 out !ppp0", "accept out !ppp0 marked 0x10/0xf0"),
         ("police 10Mbit burst 64kB jump web", "police 10Mbit burst 64000B jump web"),
         ("return icmp type echo-request,3/4,13", "return ip icmp type echo-request,fragmentation-needed,timestamp-request"),
         ("accept icmpv6 type !packet-too-big", "accept ip6 icmpv6 type !packet-too-big"),
         ("drop tcp flags syn/syn+ack,none/fin+syn,rst", "drop tcp flags syn/syn+ack,none/fin+syn,rst"),
         ("drop flags !fin", "drop tcp flags !fin"),
-        ("accept dscp af11,0-0 length 0-63,1500".trim_end_matches("x"), ""),
         ("accept dscp af11,63 length !0-63,1500", "accept dscp af11,63 length !0-63,1500"),
         ("drop fragment", "drop fragment first,later"),
         ("drop fragment later in !eth1 kernel open", "drop fragment later in !eth1 kernel open"),
@@ -63,19 +62,15 @@ fn reads_every_match_and_action() {
         ("accept time sat utc kernel closed", "accept time sat utc kernel closed"),
         ("drop rate over 100pps burst 20 per source table 1024", "drop rate over 100pps burst 20 per source table 1024"),
         ("accept rate below 2Gbit per source", "accept rate below 2Gbit per source"),
-        ("accept to any port !1024-65535", "accept from any to any port !1024-65535".trim_start()),
+        ("accept to any port !1024-65535", "accept to any port !1024-65535"),
     ];
     for (line, printed) in rules {
-        if printed.is_empty() {
-            assert!(read(&format!("chain forward\n{line}")).is_err(), "{line}");
-            continue;
-        }
         let list = |line: &str| read(&format!("set few file few.txt\nchain web\naccept\nchain forward policy drop\n{line}\n"));
         let filter = list(line).unwrap_or_else(|mistakes| panic!("{mistakes}"));
         assert_eq!(filter.hook(Hook::Forward).policy, Policy::Drop);
         let rule = &filter.hook(Hook::Forward).rules[0];
         let shown = rule.to_string();
-        assert_eq!(shown.replace("from any to", "to"), printed.replace("from any to", "to"), "{line}");
+        assert_eq!(shown, printed, "{line}");
         let again = list(&shown).unwrap_or_else(|mistakes| panic!("{mistakes}"));
         assert_eq!(again.hook(Hook::Forward).rules[0].matches, rule.matches, "{shown}");
         assert_eq!(again.hook(Hook::Forward).rules[0].to_string(), shown);
@@ -171,13 +166,11 @@ rules = ["police 20Mbit", "accept"]
         [
             "input: accept tcp",
             "forward: accept state established",
-            "forward: accept from any to @site port 80",
+            "forward: accept to @site port 80",
+            "web: drop",
             "guests: police 20Mbit",
             "guests: accept",
-            "web: drop",
         ]
-        .map(|line| line.replace("from any to @site", "to @site"))
-        .map(|line| line.to_owned())
     );
     let place = &filter.hook(Hook::Forward).rules[1].place;
     assert_eq!(place.to_string(), "router.toml:12");

@@ -10,8 +10,9 @@ use flow::Tuple;
 use ipnet::IpNet;
 
 use crate::addresses::{address, octets};
-use crate::mapping::Class;
+use crate::mapping::Endpoint;
 use crate::rule::{Action, Match, Rule, Rules};
+use crate::space::Class;
 
 /// A port of the router, as rules need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,5 +181,24 @@ impl Compiled {
             && among(source_ports, flow.source_port)
             && within(source, &flow.source)
             && within(destination, &flow.destination)
+    }
+
+    /// Whether the rule may have given an endpoint outside to one inside.
+    pub fn gives(&self, set: &Ruleset, inside: &Endpoint, outside: &Endpoint) -> bool {
+        let Some(dynamic) = self.rule.action.dynamic() else { return false };
+        let own = |port: &Port| port.addresses.iter().any(|found| octets(*found) == outside.address);
+        let here = match (&self.rule.action, self.rule.action.addresses()) {
+            (Action::Deterministic { blocks, .. }, _) => {
+                match (address(&inside.address), address(&outside.address)) {
+                    (IpAddr::V4(inside), IpAddr::V4(outside_address)) => blocks
+                        .subscriber(outside_address, outside.port)
+                        .is_some_and(|block| block.inside == inside),
+                    _ => false,
+                }
+            }
+            (_, Some(addresses)) => addresses.position(&outside.address).is_some(),
+            (_, None) => set.ports.iter().any(|port| self.output.has(port.number) && own(port)),
+        };
+        here && dynamic.ports.contains(&outside.port) && within(&self.rule.matches.source, &inside.address)
     }
 }

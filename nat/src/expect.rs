@@ -1,11 +1,15 @@
 //! Connections that a control connection has announced, until they come.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{MutexGuard, PoisonError};
 
 use flow::Tuple;
 use wire::protocol;
 
-use crate::mapping::{Endpoint, Mapping};
+use crate::mapping::{Endpoint, Inside, Mapping, Pool, Wanted};
+use crate::nat::{Nat, Refusal};
+use crate::space::Class;
 
 /// Announced connections at most; a control connection has one at a time.
 const MOST: usize = 16_384;
@@ -97,9 +101,85 @@ impl Expectations {
         Inserted { full: false, mappings }
     }
 
+    /// The mappings made for those that are waited for.
+    pub fn mappings(&self) -> Vec<Mapping> {
+        self.0.values().filter_map(|expected| expected.mapping).collect()
+    }
+
     /// Gives up those that have not come in time: their mappings.
     pub fn expire(&mut self, now: u64) -> Vec<Mapping> {
         let late = self.0.extract_if(|_, expected| expected.until <= now);
         late.filter_map(|(_, expected)| expected.mapping).collect()
+    }
+}
+
+impl Nat {
+    pub(crate) fn expected(&self) -> MutexGuard<'_, Expectations> {
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Expects a connection that a control connection has announced (see [`Ftp`](crate::Ftp)), and returns the port to announce in
+    /// its stead: a mapping of the same rule as the control connection's if its host is translated there, else the port itself. `None` when no port is
+    /// free, or too many are expected: then nothing is to be announced.
+    pub fn expect(&self, announced: &Expectation, now: u64) -> Option<u16> {
+        let mut made = None;
+        let mut port = announced.inside_port;
+        if announced.inside != announced.outside {
+            let outside = announced.outside;
+            let set = self.ruleset();
+            // The rule that made the control connection's mapping, if one did.
+            let control = Endpoint { address: outside, port: announced.control_port };
+            let scope =
+                self.mappings().behind(&control, Class::Tcp).map_or(0, |mapping| mapping.inside.scope);
+            let ports = set.by_scope.get(&scope).and_then(|at| set.rules[*at].rule.action.dynamic());
+            let ports = ports.map_or(1024..=65_535, |dynamic| dynamic.ports.clone());
+            let wanted = Wanted { pool: Pool::One(outside), ports, paired: false, host_limit: None };
+            let endpoint = Endpoint { address: announced.inside, port: announced.inside_port };
+            let inside = Inside { endpoint, class: Class::Tcp, table: announced.table, scope };
+            let (mapping, _) =
+                self.mappings().acquire(&inside, &wanted, (now / 1_000_000_000) as u32).ok()?;
+            if mapping.outside.address != outside {
+                self.mappings().release(&mapping.outside, Class::Tcp, &endpoint);
+                return None;
+            }
+            port = mapping.outside.port;
+            made = Some(mapping);
+        }
+        let mut expected = self.expected();
+        let ended = expected.insert(announced, port, made, now);
+        self.expecting.store(expected.len(), Relaxed);
+        drop(expected);
+        let full = ended.full;
+        for mapping in ended.mappings {
+            self.mappings().release(&mapping.outside, Class::Tcp, &mapping.inside.endpoint);
+        }
+        (!full).then_some(port)
+    }
+
+    /// The expected flow has come: the mapping made for it is its own from now on, and released with it.
+    pub(crate) fn settle(&self, original: &Tuple) -> Result<Option<Mapping>, Refusal> {
+        let mut expected = self.expected();
+        let found = expected.remove(original).ok_or(Refusal::Gone);
+        self.expecting.store(expected.len(), Relaxed);
+        found
+    }
+
+    /// Whether a new flow was announced by a control connection, so that it is related to one (for the filter).
+    pub fn is_expected(&self, original: &Tuple) -> bool {
+        self.expecting.load(Relaxed) > 0 && self.expected().find(original).is_some()
+    }
+
+    /// Forgets what was expected and has not come; to be called now and then.
+    pub fn expire(&self, now: u64) {
+        if self.expecting.load(Relaxed) == 0 {
+            return;
+        }
+        let mut expected = self.expected();
+        let mappings = expected.expire(now);
+        self.expecting.store(expected.len(), Relaxed);
+        drop(expected);
+        for mapping in mappings {
+            self.mappings().release(&mapping.outside, Class::Tcp, &mapping.inside.endpoint);
+        }
     }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use wire::protocol;
 
 use crate::text::EVERYTHING;
-use crate::{Expectation, Nat, Port, Refusal, Text, octets};
+use crate::{Audit, Expectation, Nat, Port, Refusal, Text, octets};
 
 const WAN: u16 = 1;
 const LAN: u16 = 2;
@@ -331,6 +331,70 @@ fn announced_connections_are_let_in_once() {
     let data = tcp(("8.8.8.8", 20), ("192.168.1.5", 5000));
     assert!(nat.is_expected(&data));
     assert_eq!((lead(&nat, &data, WAN, LAN), nat.len()), (Ok(data), 1));
+}
+
+#[test]
+fn lost_ends_are_found_and_live_flows_are_left_alone() {
+    let nat = nat(EVERYTHING);
+    let flows = [
+        (tcp(("192.168.1.5", 4000), ("8.8.8.8", 80)), LAN, WAN),
+        (tcp(("192.168.1.5", 4000), ("9.9.9.9", 80)), LAN, WAN),
+        (tcp(("192.168.1.6", 4000), ("9.9.9.9", 80)), LAN, WAN),
+        (tcp(("2001:db8:1::9", 4000), ("64:ff9b::808:808", 80)), LAN, WAN),
+    ];
+    let bound = flows.map(|(original, input, output)| {
+        (original, lead(&nat, &original, input, output).unwrap().reversed())
+    });
+    let mut audit = Audit::default();
+    for _ in 0..3 {
+        assert_eq!(nat.audit(&mut audit, bound), 0);
+    }
+    // The first and the third have ended, and nobody said so.
+    let live = [bound[1], bound[3]];
+    assert_eq!((nat.audit(&mut audit, live), nat.len()), (0, 3));
+    assert_eq!((nat.audit(&mut audit, live), nat.len()), (2, 2));
+    assert_eq!(nat.audit(&mut audit, live), 0);
+    release(&nat, &bound[1].0, &bound[1].1.reversed());
+    release(&nat, &bound[3].0, &bound[3].1.reversed());
+    assert!(nat.is_empty());
+}
+
+#[test]
+fn flows_survive_a_restart_with_their_mappings() {
+    let before = nat(EVERYTHING);
+    let flows = [
+        (tcp(("192.168.1.5", 4000), ("8.8.8.8", 80)), LAN, WAN),
+        (tcp(("192.168.1.6", 4000), ("8.8.8.8", 80)), LAN, WAN),
+        (tuple(protocol::ICMP, ("192.168.1.6", 4000), ("8.8.8.8", 4000)), LAN, WAN),
+        (tcp(("192.168.1.7", 1), ("203.0.113.1", 4000)), LAN, LAN),
+        (tcp(("10.0.0.1", 4000), ("8.8.8.8", 80)), LAN, PPP),
+        (tcp(("100.64.1.1", 4000), ("8.8.8.8", 80)), LAN, WAN),
+        (tcp(("8.8.8.8", 4000), ("203.0.113.1", 443)), WAN, LAN),
+        (tcp(("10.1.0.3", 5), ("8.8.8.8", 80)), LAN, WAN),
+        (tcp(("2001:db8:1::9", 4000), ("64:ff9b::808:808", 80)), LAN, WAN),
+    ];
+    let bound = flows.map(|(original, input, output)| {
+        (original, lead(&before, &original, input, output).unwrap().reversed())
+    });
+    let shown = |nat: &Nat| {
+        let mut all = Vec::new();
+        nat.each_mapping(|mapping| all.push(format!("{mapping:?}")));
+        all.sort();
+        all
+    };
+    let after = nat(EVERYTHING);
+    for (original, reply) in &bound {
+        assert!(after.restore(original, reply, NOW), "{original}");
+    }
+    assert_eq!(shown(&after), shown(&before));
+    // One whose port has become another's is not taken up.
+    let (original, reply) = bound[0];
+    let stolen = Tuple { source: octets("192.168.1.99".parse().unwrap()), ..original };
+    assert!(!after.restore(&stolen, &reply, NOW));
+    for (original, reply) in bound {
+        release(&after, &original, &reply.reversed());
+    }
+    assert!(after.is_empty());
 }
 
 #[test]

@@ -23,55 +23,13 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use hashbrown::HashTable;
-use wire::protocol;
-
 use crate::addresses::Addresses;
-use crate::ports::{Parity, Ports};
+use crate::space::{Class, Space};
+use hashbrown::HashTable;
 
 const SHARDS: usize = 64;
 /// Addresses of a pool that are tried for one mapping.
 const TRIES: u64 = 64;
-const NOBODY: u32 = u32::MAX;
-
-/// Protocols whose ports are of one kind. ICMP and ICMPv6 are one: NAT64 makes one of the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub(crate) enum Class {
-    Tcp,
-    Udp,
-    Icmp,
-    Sctp,
-    Dccp,
-    UdpLite,
-}
-
-impl Class {
-    /// `None` for protocols without ports.
-    pub fn of(protocol: u8) -> Option<Class> {
-        Some(match protocol {
-            protocol::TCP => Class::Tcp,
-            protocol::UDP => Class::Udp,
-            protocol::ICMP | protocol::ICMP6 => Class::Icmp,
-            protocol::SCTP => Class::Sctp,
-            protocol::DCCP => Class::Dccp,
-            protocol::UDP_LITE => Class::UdpLite,
-            _ => return None,
-        })
-    }
-
-    /// The protocol; ICMP for ICMPv6 as well.
-    pub fn protocol(self) -> u8 {
-        match self {
-            Class::Tcp => protocol::TCP,
-            Class::Udp => protocol::UDP,
-            Class::Icmp => protocol::ICMP,
-            Class::Sctp => protocol::SCTP,
-            Class::Dccp => protocol::DCCP,
-            Class::UdpLite => protocol::UDP_LITE,
-        }
-    }
-}
 
 /// An address and a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -156,73 +114,6 @@ struct Shard {
     hosts: HashMap<(u32, u16, [u8; 16]), Host>,
 }
 
-/// The ports of one address outside, and whose they are.
-struct Space {
-    ports: Ports,
-    owners: Vec<Option<Box<[u32; 64]>>>,
-    /// Never given out: of port forwards, and of the router itself.
-    reserved: Vec<RangeInclusive<u16>>,
-}
-
-impl Space {
-    fn new() -> Space {
-        Space { ports: Ports::new(), owners: vec![None; 1024], reserved: Vec::new() }
-    }
-
-    fn owner(&self, port: u16) -> Option<u32> {
-        let id = self.owners[usize::from(port >> 6)].as_ref()?[usize::from(port & 63)];
-        (id != NOBODY).then_some(id)
-    }
-
-    fn set_owner(&mut self, port: u16, id: u32) {
-        let block = self.owners[usize::from(port >> 6)].get_or_insert_with(|| Box::new([NOBODY; 64]));
-        block[usize::from(port & 63)] = id;
-    }
-
-    /// Like the wanted port if that is free; else of its kind (below 1,024 or not; RFC 4787, REQ-3), with its parity if it is UDP's
-    /// (REQ-4), at random. A low port may have a high one if need be, never the reverse.
-    fn take(&mut self, range: &RangeInclusive<u16>, class: Class, wanted: u16, random: u32) -> Option<u16> {
-        if range.contains(&wanted) && self.ports.insert(wanted) {
-            return Some(wanted);
-        }
-        let (low, high) = (*range.start(), *range.end());
-        let ranges = if class == Class::Icmp || low >= 1024 || high < 1024 {
-            [low..=high, 1..=0]
-        } else if wanted < 1024 {
-            [low..=1023, 1024..=high]
-        } else {
-            [1024..=high, 1..=0]
-        };
-        let parity = match class {
-            Class::Udp | Class::UdpLite => Parity::Like(wanted),
-            _ => Parity::Any,
-        };
-        ranges.iter().find_map(|range| {
-            let like = self.ports.take(range, parity, random);
-            like.or_else(|| self.ports.take(range, Parity::Any, random))
-        })
-    }
-
-    fn give(&mut self, port: u16) {
-        self.set_owner(port, NOBODY);
-        if !self.reserved.iter().any(|range| range.contains(&port)) {
-            self.ports.remove(port);
-        }
-    }
-
-    fn reserve(&mut self, ranges: Vec<RangeInclusive<u16>>) {
-        for port in self.reserved.drain(..).flatten().collect::<Vec<_>>() {
-            if self.owner(port).is_none() {
-                self.ports.remove(port);
-            }
-        }
-        ranges.iter().cloned().flatten().for_each(|port| {
-            self.ports.insert(port);
-        });
-        self.reserved = ranges;
-    }
-}
-
 /// Ports in use of one address and class.
 pub(crate) struct SpaceUse {
     pub address: [u8; 16],
@@ -301,6 +192,12 @@ impl Mappings {
         for ((address, class), ranges) in reserved {
             lock(&self.space(&address, class)).reserve(ranges);
         }
+    }
+
+    /// Whether the port is of those.
+    pub fn is_reserved(&self, outside: &Endpoint, class: Class) -> bool {
+        self.existing_space(&outside.address, class)
+            .is_some_and(|space| lock(&space).is_reserved(outside.port))
     }
 
     /// The mapping of an endpoint inside, with one flow more; whether it is new.
@@ -421,6 +318,13 @@ impl Mappings {
         Some(mapping)
     }
 
+    /// As many flows fewer as were lost sight of.
+    pub fn give_up(&self, mapping: &Mapping, flows: u32) {
+        for _ in 0..flows {
+            self.release(&mapping.outside, mapping.inside.class, &mapping.inside.endpoint);
+        }
+    }
+
     /// Shows every mapping, a shard at a time; those made or ended meanwhile may be missing.
     pub fn each(&self, mut show: impl FnMut(&Mapping)) {
         for shard in &self.shards {
@@ -437,7 +341,7 @@ impl Mappings {
     pub fn spaces(&self) -> Vec<SpaceUse> {
         let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
         let show = |(key, space): (&([u8; 16], Class), &Arc<Mutex<Space>>)| {
-            let taken = lock(space).ports.count();
+            let taken = lock(space).taken();
             SpaceUse { address: key.0, class: key.1, taken }
         };
         spaces.iter().map(show).collect()

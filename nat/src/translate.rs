@@ -24,20 +24,18 @@ use std::ops::Range;
 use flow::Tuple;
 use wire::checksum::{self, pseudo6};
 use wire::headers::unmapped;
-use wire::{Fragment, Headers, Reason, icmp4, icmp6, ipv4, ipv6, protocol, udp};
+use wire::{Fragment, Headers, Reason, icmp4, icmp6, ipv4, ipv6, protocol};
 
-use crate::delta::Delta;
 use crate::errors::is_error;
-use crate::icmp::{Message, Mtus, query4, query6};
+use crate::header64::{FRAGMENT_HEADER, header4, header6};
+use crate::icmp::{Message, Mtus};
 use crate::prefix64::Prefix64;
-use crate::rewrite::{Kind, ipv4_of, is_ipv4, write_at, write_ports, write_sctp};
+use crate::rewrite::{ipv4_of, is_ipv4};
+use crate::upper64::{quoted_to_ipv4, quoted_to_ipv6, upper_to_ipv4, upper_to_ipv6};
 
 /// Bytes that a packet may grow at its front: twice (in an ICMP error the quote grows too) what an IPv6 header and a
 /// fragment header have above an IPv4 header.
 pub const GROWTH: usize = 2 * (ipv6::HEADER + FRAGMENT_HEADER - ipv4::HEADER);
-const FRAGMENT_HEADER: usize = 8;
-/// An IPv6 packet of the least MTU, as IPv4: up to here it may be fragmented (RFC 7915, 5.1).
-const ALWAYS_FITS: usize = ipv6::MINIMUM_MTU - 20;
 
 /// What one worker knows to translate with.
 #[derive(Clone, Debug)]
@@ -258,259 +256,11 @@ fn end_of(buffer: &[u8], at: usize, headers: &Headers) -> Result<usize, Reason> 
     if end > buffer.len() || headers.transport > headers.length { Err(Reason::Truncated) } else { Ok(end) }
 }
 
-/// The IPv4 header of an IPv6 packet, of which at least the headers are there.
-fn header4(
-    ip: &[u8],
-    headers: &Headers,
-    [source, destination]: [[u8; 4]; 2],
-    id: u16,
-) -> Result<[u8; ipv4::HEADER], Reason> {
-    let packet = ipv6::Packet::parse(ip).map_err(|_| Reason::Truncated)?;
-    let fragment = extensions(ip, headers)?;
-    if fragment.is_some() && headers.fragment != Fragment::Whole && headers.protocol == protocol::ICMP6 {
-        return Err(Reason::Malformed);
-    }
-    let payload = usize::from(headers.length) - usize::from(headers.transport);
-    let (id, word) = match fragment {
-        Some(fragment) => (fragment.id as u16, fragment.offset | u16::from(fragment.more) << 13),
-        None if ipv4::HEADER + payload <= ALWAYS_FITS => (id, 0),
-        None => (0, ipv4::DONT_FRAGMENT),
-    };
-    let repr = ipv4::Repr {
-        tos: packet.traffic_class(),
-        id,
-        fragment: word,
-        ttl: headers.ttl,
-        protocol: match headers.protocol {
-            protocol::ICMP6 => protocol::ICMP,
-            protocol::ICMP => return Err(Reason::Malformed),
-            other => other,
-        },
-        source: source.into(),
-        destination: destination.into(),
-    };
-    if ipv4::HEADER + payload > 65_535 {
-        return Err(Reason::TooBig);
-    }
-    Ok(repr.header(payload))
-}
-
-struct FragmentHeader {
-    /// In units of 8 bytes.
-    offset: u16,
-    more: bool,
-    id: u32,
-}
-
-/// The fragment header, if there is one; `Malformed` where a header says that the packet must not be translated.
-fn extensions(ip: &[u8], headers: &Headers) -> Result<Option<FragmentHeader>, Reason> {
-    let (mut next, mut at, mut found) = (ip[6], ipv6::HEADER, None);
-    while at < usize::from(headers.transport) {
-        let Some(extension) = ip.get(at..at + 8) else { return Err(Reason::Truncated) };
-        let units = usize::from(extension[1]);
-        at += match next {
-            protocol::FRAGMENT => {
-                let word = u16::from_be_bytes([extension[2], extension[3]]);
-                let id = u32::from_be_bytes([extension[4], extension[5], extension[6], extension[7]]);
-                found = Some(FragmentHeader { offset: word >> 3, more: word & 1 != 0, id });
-                8
-            }
-            protocol::ROUTING if extension[3] != 0 => return Err(Reason::Malformed),
-            protocol::AUTHENTICATION => return Err(Reason::Malformed),
-            _ => (units + 1) * 8,
-        };
-        next = extension[0];
-    }
-    Ok(found)
-}
-
-/// An IPv6 header, with a fragment header behind it or without.
-enum Header6 {
-    Plain([u8; ipv6::HEADER]),
-    Fragment([u8; ipv6::HEADER + FRAGMENT_HEADER]),
-}
-
-impl Header6 {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Header6::Plain(bytes) => bytes,
-            Header6::Fragment(bytes) => bytes,
-        }
-    }
-}
-
-/// The IPv6 header of an IPv4 packet, of which at least the header is there.
-fn header6(ip: &[u8], headers: &Headers, [source, destination]: [[u8; 16]; 2]) -> Result<Header6, Reason> {
-    let packet = ipv4::Packet::parse(ip).map_err(|_| Reason::Truncated)?;
-    let routed = |place: Result<Range<usize>, usize>| {
-        place.is_ok_and(|place| matches!(packet.options()[place.start], 131 | 137))
-    };
-    if ipv4::option::places(packet.options()).any(routed) {
-        return Err(Reason::Malformed);
-    }
-    let next = match headers.protocol {
-        protocol::ICMP if headers.fragment != Fragment::Whole => return Err(Reason::Malformed),
-        protocol::ICMP => protocol::ICMP6,
-        protocol::ICMP6 | protocol::IGMP => return Err(Reason::Malformed),
-        other => other,
-    };
-    let payload = usize::from(headers.length) - usize::from(headers.transport);
-    let repr = ipv6::Repr {
-        traffic_class: packet.tos(),
-        flow_label: 0,
-        next_header: next,
-        hop_limit: headers.ttl,
-        source: source.into(),
-        destination: destination.into(),
-    };
-    if headers.fragment == Fragment::Whole {
-        return Ok(Header6::Plain(repr.header(payload)));
-    }
-    let mut bytes = [0; ipv6::HEADER + FRAGMENT_HEADER];
-    let fixed = ipv6::Repr { next_header: protocol::FRAGMENT, ..repr }.header(payload + FRAGMENT_HEADER);
-    bytes[..ipv6::HEADER].copy_from_slice(&fixed);
-    bytes[40] = next;
-    let word = (packet.fragment() & ipv4::FRAGMENT_OFFSET) << 3 | u16::from(packet.more_fragments());
-    bytes[42..44].copy_from_slice(&word.to_be_bytes());
-    bytes[46..48].copy_from_slice(&packet.id().to_be_bytes());
-    Ok(Header6::Fragment(bytes))
-}
-
-/// What changes in the checksum when the pseudo-header goes from one family to the other.
-fn pseudo_change(old: &[&[u8]], new: &[&[u8]]) -> Delta {
-    let mut delta = Delta::new();
-    old.iter().for_each(|part| delta.take(part));
-    new.iter().for_each(|part| delta.add(part));
-    delta
-}
-
-fn upper_to_ipv4(upper: &mut [u8], headers: &Headers, from: [[u8; 16]; 2], to: &Tuple) -> Result<(), Reason> {
-    if headers.fragment == Fragment::Later {
-        return Ok(());
-    }
-    Kind::of(headers).check(upper, headers, to)?;
-    quoted_to_ipv4(upper, headers, from, to)
-}
-
-/// The upper layer of an IPv6 packet, as far as it is there, becomes that of an IPv4 packet.
-fn quoted_to_ipv4(
-    upper: &mut [u8],
-    headers: &Headers,
-    from: [[u8; 16]; 2],
-    to: &Tuple,
-) -> Result<(), Reason> {
-    let [source, destination] = ipv4_of(to)?;
-    let delta = pseudo_change(&[&from[0], &from[1]], &[&source, &destination]);
-    match Kind::of(headers) {
-        Kind::Ports(at) => write_upper(upper, to, at, false, delta),
-        Kind::PortsStated(at) => write_upper(upper, to, at, true, delta),
-        Kind::Sctp => sctp(upper, headers, to),
-        Kind::Query { .. } => {
-            let length = u32::from(headers.length) - u32::from(headers.transport);
-            let pseudo = [0, 0, 0, protocol::ICMP6];
-            let delta = pseudo_change(&[&from[0], &from[1], &length.to_be_bytes(), &pseudo], &[]);
-            query(upper, query4(headers.icmp_type).ok_or(Reason::Malformed)?, to, delta);
-        }
-        Kind::Icmp6 => return Err(Reason::Malformed),
-        Kind::Addresses => {}
-    }
-    Ok(())
-}
-
-fn upper_to_ipv6(upper: &mut [u8], headers: &Headers, to: &Tuple) -> Result<(), Reason> {
-    if headers.fragment == Fragment::Later {
-        return Ok(());
-    }
-    Kind::of(headers).check(upper, headers, to)?;
-    let bare = headers.protocol == protocol::UDP && upper[6..8] == [0, 0];
-    if bare && headers.fragment != Fragment::Whole {
-        return Err(Reason::Malformed);
-    }
-    quoted_to_ipv6(upper, headers, to)?;
-    if bare {
-        let pseudo = pseudo6(number(to.source), number(to.destination), protocol::UDP, upper.len() as u32);
-        let sum = udp::stated(pseudo.with(upper).finish());
-        upper[6..8].copy_from_slice(&sum.to_be_bytes());
-    }
-    Ok(())
-}
-
-/// The upper layer of an IPv4 packet, as far as it is there, becomes that of an IPv6 packet.
-fn quoted_to_ipv6(upper: &mut [u8], headers: &Headers, to: &Tuple) -> Result<(), Reason> {
-    let old = |address: &[u8; 16]| unmapped(address).ok_or(Reason::BadVersion);
-    let (source, destination) = (old(&headers.source)?, old(&headers.destination)?);
-    let delta = pseudo_change(&[&source, &destination], &[&to.source, &to.destination]);
-    match Kind::of(headers) {
-        Kind::Ports(at) => write_upper(upper, to, at, false, delta),
-        Kind::PortsStated(at) => write_upper(upper, to, at, true, delta),
-        Kind::Sctp => sctp(upper, headers, to),
-        Kind::Query { .. } => {
-            let length = u32::from(headers.length) - u32::from(headers.transport);
-            let pseudo = [0, 0, 0, protocol::ICMP6];
-            let new: [&[u8]; 4] = [&to.source, &to.destination, &length.to_be_bytes(), &pseudo];
-            query(upper, query6(headers.icmp_type).ok_or(Reason::Malformed)?, to, pseudo_change(&[], &new));
-        }
-        Kind::Icmp6 => return Err(Reason::Malformed),
-        Kind::Addresses if headers.protocol == protocol::ICMP => return Err(Reason::Malformed),
-        Kind::Addresses => {}
-    }
-    Ok(())
-}
-
-fn write_upper(upper: &mut [u8], to: &Tuple, at: usize, stated: bool, mut delta: Delta) {
-    write_ports(upper, to, &mut delta);
-    if let Some(place) = upper.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>()) {
-        *place = if stated { delta.apply_stated(*place) } else { delta.apply(*place) };
-    }
-}
-
-/// SCTP's checksum covers no addresses; a quote cut short cannot be corrected.
-fn sctp(upper: &mut [u8], headers: &Headers, to: &Tuple) {
-    let length = usize::from(headers.length - headers.transport);
-    match upper.get_mut(..length) {
-        Some(whole) if length >= 12 && headers.fragment == Fragment::Whole => write_sctp(whole, to),
-        _ => write_ports(upper, to, &mut Delta::new()),
-    }
-}
-
-fn query(upper: &mut [u8], icmp_type: u8, to: &Tuple, mut delta: Delta) {
-    write_at(upper, 0, &[icmp_type, 0], &mut delta);
-    write_at(upper, 4, &to.source_port.to_be_bytes(), &mut delta);
-    let checksum = delta.apply([upper[2], upper[3]]);
-    upper[2..4].copy_from_slice(&checksum);
-}
-
-/// An IPv6 packet in fragments that fit `mtu` (at least 1,280), as a translator must make them of an IPv4 packet that may be
-/// fragmented (RFC 7915, 4): IPv6 routers behind it will not. `each` is given the headers of a fragment and its data. False, and nothing
-/// done, for a packet with extension headers or one that fits.
-pub fn fragment6(ip: &[u8], mtu: usize, id: u32, mut each: impl FnMut(&[u8; 48], &[u8])) -> bool {
-    let Some((fixed, payload)) = ip.split_first_chunk::<{ ipv6::HEADER }>() else { return false };
-    let extended = matches!(
-        fixed[6],
-        protocol::HOP_BY_HOP | protocol::ROUTING | protocol::FRAGMENT | protocol::DESTINATION_OPTIONS
-    );
-    if fixed[0] >> 4 != 6 || extended || ip.len() <= mtu {
-        return false;
-    }
-    let size = (mtu.max(ipv6::MINIMUM_MTU) - ipv6::HEADER - FRAGMENT_HEADER) & !7;
-    let last = payload.len().div_ceil(size) - 1;
-    for (n, part) in payload.chunks(size).enumerate() {
-        let mut header = [0; ipv6::HEADER + FRAGMENT_HEADER];
-        header[..ipv6::HEADER].copy_from_slice(fixed);
-        header[4..6].copy_from_slice(&((FRAGMENT_HEADER + part.len()) as u16).to_be_bytes());
-        header[6] = protocol::FRAGMENT;
-        header[40] = fixed[6];
-        let word = (n * size) as u16 | u16::from(n < last);
-        header[42..44].copy_from_slice(&word.to_be_bytes());
-        header[44..48].copy_from_slice(&id.to_be_bytes());
-        each(&header, part);
-    }
-    true
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fragment6::fragment6;
+    use crate::header64::extensions;
     use crate::packets::{self, Plan, checksums_hold, plan, upper_holds};
     use proptest::prelude::*;
 

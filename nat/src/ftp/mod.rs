@@ -17,9 +17,9 @@ use flow::{Direction, Tuple};
 use wire::{Headers, protocol, tcp};
 
 use crate::addresses::address;
-use crate::binding::Refusal;
 use crate::delta::Delta;
 use crate::expect::Expectation;
+use crate::nat::Refusal;
 
 /// The port of FTP's control connections.
 pub const PORT: u16 = 21;

@@ -1,0 +1,104 @@
+//! Address translation of one router: rules, mappings, and what is expected, shared by all workers.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use crate::Prefix64;
+use crate::compiled::{Port, Ruleset};
+use crate::expect::Expectations;
+use crate::mapping::{Mapping, Mappings};
+use crate::record::{Event, Record};
+use crate::rule::{Action, Rules};
+
+/// Rules and mappings.
+pub struct Nat {
+    rules: RwLock<Arc<Ruleset>>,
+    mappings: Mappings,
+    pub(crate) expected: Mutex<Expectations>,
+    /// How many are expected: mostly none, and then nobody takes the lock.
+    pub(crate) expecting: AtomicUsize,
+}
+
+/// Why a flow cannot be translated. The packet is to be dropped: let through, it would show an inside address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Refusal {
+    /// Every port of the address, the block or the pool is taken.
+    #[error("no port is free")]
+    Exhausted,
+    /// The host has as many mappings as it may.
+    #[error("the host has as many mappings as it may")]
+    HostLimit,
+    /// There are as many mappings as memory is given for.
+    #[error("the table of mappings is full")]
+    TableFull,
+    /// The port that it leaves by has no address of the family.
+    #[error("the port that it leaves by has no address")]
+    NoAddress,
+    /// NPTv6 cannot translate this address (RFC 6296).
+    #[error("NPTv6 has no address for it")]
+    NoPrefix,
+    /// The well-known prefix with an address that is not global (RFC 6052, 3.1).
+    #[error("64:ff9b::/96 stands before an address that is not global")]
+    NotGlobal,
+    /// NAT64 of a protocol without ports, or of ICMPv6 that has no like.
+    #[error("NAT64 does not know the protocol")]
+    Protocol,
+    /// The packet cannot grow by what a helper has to write into it.
+    #[error("the packet cannot grow")]
+    NoRoom,
+    /// The mapping ended between the two questions, or the rules were changed.
+    #[error("the mapping has ended")]
+    Gone,
+}
+
+impl Default for Nat {
+    fn default() -> Nat {
+        Nat::new()
+    }
+}
+
+impl Nat {
+    /// Without rules.
+    pub fn new() -> Nat {
+        Nat {
+            rules: RwLock::default(),
+            mappings: Mappings::new(0),
+            expected: Mutex::default(),
+            expecting: AtomicUsize::new(0),
+        }
+    }
+
+    /// Sets the rules, for these ports: at the start, and whenever rules, ports or addresses of ports have changed. `named` says whether a
+    /// word of a rule (a name or a pattern) means the interface of a name. Mappings live on; those of a rule that
+    /// is gone or says something else now serve the flows that they have, and no more.
+    pub fn install(&self, rules: &Rules, ports: &[Port], named: impl Fn(&str, &str) -> bool) {
+        let mut current = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let set = Ruleset::new(rules, ports, &named, &current);
+        self.mappings.set_capacity(rules.capacity);
+        self.mappings.reserve(set.reserved());
+        *current = Arc::new(set);
+    }
+
+    pub(crate) fn ruleset(&self) -> Arc<Ruleset> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn mappings(&self) -> &Mappings {
+        &self.mappings
+    }
+
+    /// The prefixes of NAT64, for [`Translator`](crate::Translator).
+    pub fn prefixes64(&self) -> Vec<Prefix64> {
+        let set = self.ruleset();
+        let prefixes = set.rules.iter().filter_map(|compiled| match &compiled.rule.action {
+            Action::Nat64 { prefix, .. } => Some(*prefix),
+            _ => None,
+        });
+        prefixes.collect()
+    }
+
+    pub(crate) fn record(&self, set: &Ruleset, mapping: &Mapping, event: Event, now: u64) -> Record {
+        let rule = set.by_scope.get(&mapping.inside.scope).map(|at| set.rules[*at].rule.name.clone());
+        Record::new(mapping, event, now, rule.unwrap_or_default())
+    }
+}

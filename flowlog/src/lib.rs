@@ -3,6 +3,7 @@
 //! | module | what is there |
 //! |---|---|
 //! | [`record`] | one ended flow, or a slice of a long one |
+//! | [`Accounts`] | records of what the flow table says |
 //! | [`Sender`], [`FlowLog`] | from the forwarding core's queues to every way out |
 //! | [`export`] | IPFIX and NetFlow 9 to collectors |
 //! | [`sflow`] | sFlow: sampled packets and interface counters |
@@ -13,6 +14,7 @@
 //! The core is held up by nothing here: it leaves a record in a queue of its own and goes on. Behind it, each way out has its own
 //! thread and its own bounded queue. What is lost anywhere is counted there, with a reason ([`tally`]).
 
+mod accounts;
 mod clock;
 pub mod export;
 mod pipeline;
@@ -29,6 +31,7 @@ pub mod tally;
 #[cfg(test)]
 mod tools;
 
+pub use accounts::Accounts;
 pub use pipeline::{FlowLog, Names, StartError, Status};
 pub use queue::Sender;
 pub use record::Record;

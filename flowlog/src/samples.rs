@@ -34,7 +34,7 @@ pub fn record(n: u64) -> Record {
         icmp_code: 0,
         table: (n % 2) as u32 * 254,
     };
-    let translated = (n % 3 == 0).then(|| Endpoints {
+    let translated = n.is_multiple_of(3).then(|| Endpoints {
         source: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1)),
         // NAT64 when the key is of IPv6.
         destination: if six { four(low, 1) } else { key.destination },
@@ -70,7 +70,7 @@ pub fn record(n: u64) -> Record {
             _ => None,
         },
         translated,
-        source_as: if n % 2 == 0 { 64_500 } else { 0 },
+        source_as: if n.is_multiple_of(2) { 64_500 } else { 0 },
         destination_as: 4_200_000_000 + (n % 10) as u32,
     }
 }

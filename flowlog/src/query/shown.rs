@@ -72,8 +72,8 @@ pub fn head(form: Form, out: &mut dyn Write) -> io::Result<()> {
     match form {
         Form::Table => writeln!(
             out,
-            "{:<19} {:>9}  {:<7} {:<45} {:<19} {:>9} {:>9}  {:>9} {:>9}  {}",
-            "START", "LASTED", "PROTO", "FLOW", "IN -> OUT", "PACKETS", "BYTES", "BACK", "BYTES", "END"
+            "{:<19} {:>9}  {:<7} {:<45} {:<19} {:>9} {:>9}  {:>9} {:>9}  END",
+            "START", "LASTED", "PROTO", "FLOW", "IN -> OUT", "PACKETS", "BYTES", "BACK", "BYTES"
         ),
         Form::Csv => {
             let names = plain().map(|column| column.name);

@@ -32,7 +32,7 @@ fn directory() -> (tempfile::TempDir, Vec<Record>) {
             record.start += hour * HOUR;
             record.end += hour * HOUR;
         }
-        let path = directory.path().join(stem(NOON + hour * HOUR)).with_added_extension("journal");
+        let path = directory.path().join(stem(NOON + hour * HOUR) + ".journal");
         let mut journal = Journal::create(&path).unwrap();
         journal.append(&part).unwrap();
         journal.close().unwrap();

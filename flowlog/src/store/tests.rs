@@ -29,7 +29,7 @@ use crate::tools::wait;
 
 /// A journal of these records in this directory, in blocks of so many.
 fn journal(directory: &Path, records: &[Record], block: usize) -> PathBuf {
-    let path = directory.join(stem(NOON)).with_added_extension("journal");
+    let path = directory.join(stem(NOON) + ".journal");
     let mut journal = Journal::create(&path).unwrap();
     for block in records.chunks(block) {
         journal.append(block).unwrap();
@@ -111,7 +111,7 @@ fn sealing_keeps_every_record_and_every_column() {
     let sealed = seal(&journal).unwrap();
     let path = sealed.file.unwrap();
     assert_eq!((sealed.records, sealed.torn), (records.len() as u64, None));
-    assert!(!journal.exists() && !path.with_added_extension("part").exists());
+    assert!(!journal.exists() && !path.with_extension("parquet.part").exists());
     assert!(read_parquet(&path, Wanted::ALL, Span::ALWAYS).unwrap() == records);
     // Only some columns.
     let some = read_parquet(&path, Wanted::these(&["dst_port", "bytes"]), Span::ALWAYS).unwrap();
@@ -365,8 +365,8 @@ fn the_oldest_files_go_first_and_journals_stay() {
     let directory = tempfile::tempdir().unwrap();
     let hour = 3_600_000_000_000;
     for n in 0..5 {
-        let name = directory.path().join(stem(NOON + n * hour));
-        fs::write(name.with_added_extension(if n == 0 { "journal" } else { "parquet" }), [0; 1000]).unwrap();
+        let ending = if n == 0 { ".journal" } else { ".parquet" };
+        fs::write(directory.path().join(stem(NOON + n * hour) + ending), [0; 1000]).unwrap();
     }
     let now = NOON + 5 * hour - 1_000_000_000;
     let by_age = Files { keep: Some(Duration::from_secs(2 * 3600)), ..plan(directory.path()) };

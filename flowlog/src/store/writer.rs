@@ -138,7 +138,7 @@ impl Store {
 
 fn begin(directory: &Path) -> io::Result<Open> {
     fs::create_dir_all(directory)?;
-    let path = directory.join(stem(now())).with_added_extension("journal");
+    let path = directory.join(stem(now()) + ".journal");
     let journal = Journal::create(&path).inspect_err(|error| {
         // A disk that is full lets a file be made, but not written. One that was there is another's.
         if error.kind() != io::ErrorKind::AlreadyExists {

@@ -172,6 +172,7 @@ impl State {
         State(phase as u32)
     }
 
+    #[inline(always)]
     pub(crate) fn of_connection(connection: &Connection) -> State {
         let [one, two] = &connection.sides;
         State(
@@ -209,12 +210,20 @@ impl State {
         State(self.0 & !0xf | phase as u32)
     }
 
-    pub(crate) fn scales(self) -> [u8; 2] {
-        [4, 8].map(|shift| (self.0 >> shift) as u8 & 0xf)
+    #[inline(always)]
+    fn scale(self, side: usize) -> u8 {
+        (self.0 >> (4 + 4 * side)) as u8 & 0xf
     }
 
-    pub(crate) fn flags(self) -> [u8; 2] {
-        [12, 20].map(|shift| (self.0 >> shift) as u8)
+    #[inline(always)]
+    pub(crate) fn flags(self, side: usize) -> u8 {
+        (self.0 >> (12 + 8 * side)) as u8
+    }
+
+    /// With flags that this side has sent as well.
+    #[inline(always)]
+    pub(crate) fn with_flags(self, side: usize, flags: u8) -> State {
+        State(self.0 | u32::from(flags) << (12 + 8 * side))
     }
 }
 
@@ -247,30 +256,31 @@ impl Cold {
         }
     }
 
-    #[inline(always)]
     pub(crate) fn connection(&self, state: State, phase: Phase) -> Connection {
-        let (scales, flags) = (state.scales(), state.flags());
-        let sides = [0, 1].map(|side| {
-            let numbers = self.numbers[side].load(Relaxed);
-            Side {
-                end: (numbers >> 32) as u32,
-                ack: numbers as u32,
-                window: self.windows[side].load(Relaxed),
-                scale: scales[side],
-                flags: flags[side],
-            }
-        });
-        Connection { phase, sides }
+        Connection { phase, sides: [0, 1].map(|side| self.side(state, side)) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn side(&self, state: State, side: usize) -> Side {
+        let numbers = self.numbers[side].load(Relaxed);
+        Side {
+            end: (numbers >> 32) as u32,
+            ack: numbers as u32,
+            window: self.windows[side].load(Relaxed),
+            scale: state.scale(side),
+            flags: state.flags(side),
+        }
     }
 
     /// Writes a side's numbers where they have changed.
     #[inline(always)]
-    pub(crate) fn set_side(&self, side: usize, before: &Side, after: &Side) {
-        if (after.end, after.ack) != (before.end, before.ack) {
-            self.numbers[side].store(u64::from(after.end) << 32 | u64::from(after.ack), Relaxed);
+    pub(crate) fn set_side(&self, side: usize, value: &Side) {
+        let numbers = u64::from(value.end) << 32 | u64::from(value.ack);
+        if self.numbers[side].load(Relaxed) != numbers {
+            self.numbers[side].store(numbers, Relaxed);
         }
-        if after.window != before.window {
-            self.windows[side].store(after.window, Relaxed);
+        if self.windows[side].load(Relaxed) != value.window {
+            self.windows[side].store(value.window, Relaxed);
         }
     }
 }

@@ -103,8 +103,7 @@ fn write(table: &Table, entry: u32, start: &Start, key: &Key, reply: Option<&Key
     cold.set_counts(start.packets, start.bytes);
     if let Some(connection) = &start.connection {
         for (side, value) in connection.sides.iter().enumerate() {
-            cold.numbers[side].store(u64::from(value.end) << 32 | u64::from(value.ack), Relaxed);
-            cold.windows[side].store(value.window, Relaxed);
+            cold.set_side(side, value);
         }
     }
 }

@@ -11,6 +11,7 @@ mod hash;
 mod index;
 mod insert;
 mod key;
+mod lookup;
 mod memory;
 mod own;
 mod pool;

@@ -18,6 +18,8 @@ pub(crate) struct Own {
     /// Its place among the workers.
     pub(crate) place: usize,
     pub(crate) free: Vec<u32>,
+    /// Entries asked for since room was last made, whether there were any or not.
+    pub(crate) asked: usize,
     /// Ended, oldest first. The last `open` of them may still have slots.
     pub(crate) ended: VecDeque<u32>,
     pub(crate) open: usize,
@@ -30,6 +32,7 @@ impl Own {
         Own {
             place,
             free: Vec::with_capacity(2 * KEPT),
+            asked: 0,
             ended: VecDeque::with_capacity(WAITING),
             open: 0,
             closed: VecDeque::with_capacity(8),
@@ -39,6 +42,7 @@ impl Own {
     /// A free entry.
     #[inline]
     pub(crate) fn allocate(&mut self, table: &Table) -> Option<u32> {
+        self.asked += 1;
         if self.free.is_empty() {
             table.pool.take(table.memory.hot(), &mut self.free);
         }

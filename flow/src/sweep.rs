@@ -29,8 +29,8 @@ pub(crate) const PASS: u64 = 4_000_000_000;
 const STEP: usize = 128;
 /// Less is not worth beginning.
 const LEAST: u64 = 32;
-/// Buckets in which room is sought in one call.
-const LOOK: usize = 256;
+/// Buckets in which room is sought for one flow: some forty flows.
+const LOOK_EACH: usize = 4;
 /// How far ahead lines are asked for.
 const AHEAD: usize = 8;
 
@@ -229,17 +229,23 @@ impl Own {
 
     /// Makes room before it is needed.
     fn press(&mut self, table: &Table, now: u64) {
+        // Twice what was asked for, so that the reserve fills again; and nothing where nobody asks.
+        let asked = 2 * std::mem::take(&mut self.asked);
+        if asked == 0 {
+            return;
+        }
         let leaving = table.sweeper.leaving.load(Relaxed) + self.open as u32;
-        let wanted = table.reserve().saturating_sub(table.pool.available().saturating_add(leaving));
+        let missing = table.reserve().saturating_sub(table.pool.available().saturating_add(leaving));
+        let wanted = (missing as usize).min(asked).min(STEP);
         if wanted == 0 {
             return;
         }
+        let look = wanted * LOOK_EACH;
         let (hot, buckets) = (table.memory.hot(), table.memory.buckets());
-        let wanted = (wanted as usize).min(STEP);
         let mut found = [(0u32, 0usize, 0u32); STEP];
         let (mut count, mut looked) = (0, 0);
         let from = table.sweeper.bucket.load(Relaxed);
-        while looked < LOOK && count < wanted {
+        while looked < look && count < wanted {
             let number = ((from + looked as u64) % buckets.len() as u64) as usize;
             prefetch(&buckets[(number + AHEAD) % buckets.len()]);
             for (slot, entry, weak) in buckets[number].occupied() {

@@ -56,27 +56,43 @@ pub struct Segment {
 
 impl Segment {
     /// The segment in a packet that starts with its IP header; `None` if it is no TCP, a later fragment, or cut short.
-    #[inline]
+    #[inline(always)]
     pub fn of(headers: &Headers, ip: &[u8]) -> Option<Segment> {
         if headers.protocol != wire::protocol::TCP || headers.fragment == Fragment::Later {
             return None;
         }
-        let segment = tcp::Segment::parse(ip.get(usize::from(headers.transport)..)?).ok()?;
-        let before = usize::from(headers.transport) + segment.header_len();
+        let at = usize::from(headers.transport);
+        let segment = ip.get(at..)?;
+        let header = segment.first_chunk::<{ tcp::HEADER }>()?;
+        let word =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let data = usize::from(header[12] >> 4) * 4;
         // How much a fragmented segment holds is seen only from its last fragment: as much as there can be.
         let end = if headers.fragment == Fragment::Whole { headers.length } else { u16::MAX };
-        let at = usize::from(headers.transport);
+        let flags = header[13];
         Some(Segment {
-            sequence: segment.sequence(),
-            acknowledgement: segment.acknowledgement(),
-            window: u16::from_be_bytes([ip[at + 14], ip[at + 15]]),
-            length: u32::from(end).saturating_sub(before as u32),
-            flags: segment.flags(),
-            scale: if segment.flags() & SYN != 0 { scale(&ip[at + tcp::HEADER..before]) } else { None },
+            sequence: word(4),
+            acknowledgement: word(8),
+            window: u16::from_be_bytes([header[14], header[15]]),
+            length: u32::from(end).saturating_sub((at + data) as u32),
+            flags,
+            scale: if flags & SYN != 0 { scale(segment.get(tcp::HEADER..data)?) } else { None },
         })
     }
 
+    /// The flags that make the difference.
+    fn kind(&self) -> u8 {
+        self.flags & (SYN | ACK | FIN | RST)
+    }
+
+    /// Whether it is neither the beginning nor the end of a connection.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.flags & (SYN | ACK | FIN | RST) == ACK
+    }
+
     /// The sequence number behind it: SYN and FIN count one each.
+    #[inline(always)]
     fn end(&self) -> u32 {
         let extra = u32::from(self.flags & SYN != 0) + u32::from(self.flags & FIN != 0);
         self.sequence.wrapping_add(self.length).wrapping_add(extra)
@@ -84,6 +100,7 @@ impl Segment {
 }
 
 /// The window scale in the options of a header (RFC 7323, 2.2).
+#[cold]
 fn scale(mut options: &[u8]) -> Option<u8> {
     loop {
         match options {
@@ -136,7 +153,7 @@ impl Connection {
     /// The connection that a first segment makes; `None` if it makes none. With `pickup` it may be any segment with ACK that
     /// does not end the connection.
     pub fn opened_by(segment: &Segment, pickup: bool) -> Option<Connection> {
-        let kind = segment.flags & (SYN | ACK | FIN | RST);
+        let kind = segment.kind();
         let (end, seen) = (segment.end(), segment.flags);
         if kind == SYN {
             let scale = segment.scale.unwrap_or(NO_SCALE);
@@ -160,21 +177,8 @@ impl Connection {
     }
 
     /// Takes a segment that goes this way into account.
-    #[inline]
     pub fn receive(&mut self, from: Direction, segment: &Segment) -> Outcome {
-        let kind = segment.flags & (SYN | ACK | FIN | RST);
-        // The usual: a segment of an open connection that is neither its beginning nor its end.
-        if kind == ACK && self.phase == Phase::Open {
-            if !self.is_inside(from, segment) {
-                return Outcome::Invalid;
-            }
-            self.sides[from as usize].take(segment);
-            return Outcome::Valid;
-        }
-        self.receive_other(from, segment, kind)
-    }
-
-    fn receive_other(&mut self, from: Direction, segment: &Segment, kind: u8) -> Outcome {
+        let kind = segment.kind();
         match kind {
             SYN if self.phase.is_over() => Outcome::Reopens,
             SYN if self.phase == Phase::Opening => self.receive_syn(from, segment),
@@ -183,7 +187,12 @@ impl Connection {
             _ if kind == SYN | ACK && self.phase == Phase::Opening => self.receive_answer(from, segment),
             _ if self.phase == Phase::Opening => Outcome::Invalid,
             _ if kind == ACK || kind == FIN | ACK || kind == SYN | ACK => {
-                if !self.is_inside(from, segment) {
+                let [own, peer] = self.ends(from);
+                // The first acknowledgement of a side must be of the other's SYN: else one who cannot see the answer to a forged
+                // SYN could guess it.
+                let guessed =
+                    own.flags & ACK == 0 && !self.is_picked_up() && after(own.ack, segment.acknowledgement);
+                if guessed || !own.has_sent(&peer, segment) {
                     return Outcome::Invalid;
                 }
                 self.sides[from as usize].take(segment);
@@ -192,6 +201,11 @@ impl Connection {
             }
             _ => Outcome::Invalid,
         }
+    }
+
+    /// Who sends, and who receives.
+    fn ends(&self, from: Direction) -> [Side; 2] {
+        [from, from.reversed()].map(|side| self.sides[side as usize])
     }
 
     /// A SYN before any answer: the first one again, one with another number (nothing else was promised yet), or that of the
@@ -236,7 +250,7 @@ impl Connection {
     }
 
     fn receive_rst(&mut self, from: Direction, segment: &Segment) -> Outcome {
-        let [own, peer] = [from, from.reversed()].map(|side| self.sides[side as usize]);
+        let [own, peer] = self.ends(from);
         let has_ack = segment.flags & ACK != 0;
         let exact = if self.phase == Phase::Opening {
             match from {
@@ -257,48 +271,17 @@ impl Connection {
             }
             return Outcome::Valid;
         }
-        let inside = self.phase != Phase::Opening && self.is_sequence_inside(from, segment);
+        let inside = self.phase != Phase::Opening && own.is_sequence_inside(&peer, segment);
         if inside { Outcome::Ignored } else { Outcome::Invalid }
     }
 
     /// Whether this side has sent this sequence number, not long ago.
     pub(crate) fn was_sent(&self, from: Direction, sequence: u32) -> bool {
-        let end = self.sides[from as usize].end;
-        let least = end.wrapping_sub(self.largest_window(from.reversed()).max(SLACK));
-        is_within(sequence, least, end)
-    }
-
-    /// Bounds I and II.
-    #[inline(always)]
-    fn is_sequence_inside(&self, from: Direction, segment: &Segment) -> bool {
-        let [own, peer] = [from, from.reversed()].map(|side| &self.sides[side as usize]);
-        let offered = self.largest_window(from.reversed());
-        !after(segment.sequence, peer.ack.wrapping_add(offered))
-            && !after(own.end.wrapping_sub(offered.max(SLACK)), segment.end())
-    }
-
-    /// All four bounds. The first acknowledgement of a side must be of the other's SYN: else one who cannot see the answer to
-    /// a forged SYN could guess it.
-    #[inline(always)]
-    fn is_inside(&self, from: Direction, segment: &Segment) -> bool {
-        let [own, peer] = [from, from.reversed()].map(|side| &self.sides[side as usize]);
-        let first = own.flags & ACK == 0 && !self.is_picked_up();
-        let least = if first { own.ack } else { peer.end.wrapping_sub(self.largest_window(from).max(SLACK)) };
-        self.is_sequence_inside(from, segment)
-            && !after(segment.acknowledgement, peer.end)
-            && !after(least, segment.acknowledgement)
-    }
-
-    /// In bytes; at least 1, for windows of 0 are probed.
-    #[inline(always)]
-    fn largest_window(&self, side: Direction) -> u32 {
-        let own = &self.sides[side as usize];
-        let shift = if own.scale == NO_SCALE { 0 } else { own.scale };
-        (u32::from(own.window) << shift).max(1)
+        let [own, peer] = self.ends(from);
+        is_within(sequence, own.end.wrapping_sub(peer.largest_window().max(SLACK)), own.end)
     }
 
     /// Whether it was met in mid-stream: its first segment had no SYN.
-    #[inline(always)]
     fn is_picked_up(&self) -> bool {
         self.sides[0].flags & SYN == 0
     }
@@ -323,9 +306,33 @@ impl Connection {
 }
 
 impl Side {
+    /// All four bounds: whether this side may have sent the segment to that peer.
+    #[inline(always)]
+    pub(crate) fn has_sent(&self, peer: &Side, segment: &Segment) -> bool {
+        let least = peer.end.wrapping_sub(self.largest_window().max(SLACK));
+        self.is_sequence_inside(peer, segment)
+            && !after(segment.acknowledgement, peer.end)
+            && !after(least, segment.acknowledgement)
+    }
+
+    /// Bounds I and II.
+    #[inline(always)]
+    fn is_sequence_inside(&self, peer: &Side, segment: &Segment) -> bool {
+        let offered = peer.largest_window();
+        !after(segment.sequence, peer.ack.wrapping_add(offered))
+            && !after(self.end.wrapping_sub(offered.max(SLACK)), segment.end())
+    }
+
+    /// In bytes; at least 1, for windows of 0 are probed.
+    #[inline(always)]
+    fn largest_window(&self) -> u32 {
+        let shift = if self.scale == NO_SCALE { 0 } else { self.scale };
+        (u32::from(self.window) << shift).max(1)
+    }
+
     /// A segment of its own that was inside.
     #[inline(always)]
-    fn take(&mut self, segment: &Segment) {
+    pub(crate) fn take(&mut self, segment: &Segment) {
         let end = segment.end();
         if after(end, self.end) {
             self.end = end;

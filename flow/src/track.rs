@@ -66,7 +66,9 @@ impl Worker {
         let memory = &self.table.memory;
         let (hot, cold) = (&memory.hot()[hit.entry as usize], &memory.cold()[hit.entry as usize]);
         let tracked = match Segment::of(headers, ip) {
-            Some(segment) => self.track_tcp(hit, hot, cold, &segment, headers, now),
+            Some(segment) => self
+                .track_open(hit, hot, cold, &segment, headers, now)
+                .unwrap_or_else(|| self.track_tcp(hit, hot, cold, &segment, headers, now)),
             None => self.track_other(hit, hot, cold, headers, now),
         };
         if tracked == Tracked::Is(State::Invalid) {
@@ -75,7 +77,37 @@ impl Worker {
         tracked
     }
 
+    /// The usual: a segment of an open connection that is neither its beginning nor its end. `None` for every other.
     #[inline(always)]
+    fn track_open(
+        &self,
+        hit: &Hit,
+        hot: &Hot,
+        cold: &Cold,
+        segment: &Segment,
+        headers: &Headers,
+        now: u64,
+    ) -> Option<Tracked> {
+        let (side, word) = (hit.direction as usize, hot.state());
+        if word.phase() != Some(Phase::Open) || !segment.is_plain() {
+            return None;
+        }
+        let (mut own, peer) = (cold.side(word, side), cold.side(word, 1 - side));
+        if !own.has_sent(&peer, segment) {
+            return Some(Tracked::Is(State::Invalid));
+        }
+        own.take(segment);
+        let changed = word.with_flags(side, own.flags);
+        if changed != word {
+            hot.state.compare_exchange(word.0, changed.0, AcqRel, Acquire).ok()?;
+        }
+        cold.set_side(side, &own);
+        cold.count(side, headers.length);
+        cold.last.store(clock::tick(now), Relaxed);
+        Some(Tracked::Is(State::Established))
+    }
+
+    /// Every other segment.
     fn track_tcp(
         &self,
         hit: &Hit,
@@ -93,39 +125,35 @@ impl Worker {
                 cold.count(side, headers.length);
                 return Tracked::Is(State::Established);
             };
-            let before = cold.connection(word, phase);
-            let mut after = before;
-            match after.receive(hit.direction, segment) {
+            let mut connection = cold.connection(word, phase);
+            match connection.receive(hit.direction, segment) {
                 Outcome::Valid => {}
                 Outcome::Ignored => {
                     cold.count(side, headers.length);
-                    return Tracked::Is(state(before.phase, hit.direction));
+                    return Tracked::Is(state(phase, hit.direction));
                 }
                 Outcome::Invalid => return Tracked::Is(State::Invalid),
                 Outcome::Reopens => return Tracked::Reopens,
             }
-            let changed = Word::of_connection(&after);
-            if changed != word {
-                match hot.state.compare_exchange(word.0, changed.0, AcqRel, Acquire) {
-                    Ok(_) => {}
-                    Err(now) => {
-                        word = Word(now);
-                        continue;
-                    }
-                }
-                if after.phase.is_strong() != before.phase.is_strong() {
-                    self.hint(hit, !after.phase.is_strong());
-                }
+            let changed = Word::of_connection(&connection);
+            if let Err(now) = hot.state.compare_exchange(word.0, changed.0, AcqRel, Acquire) {
+                word = Word(now);
+                continue;
             }
-            cold.set_side(side, &before.sides[side], &after.sides[side]);
-            let other = 1 - side;
-            cold.set_side(other, &before.sides[other], &after.sides[other]);
+            if connection.phase.is_strong() != phase.is_strong() {
+                self.hint(hit, !connection.phase.is_strong());
+            }
+            cold.set_side(side, &connection.sides[side]);
+            if matches!(phase, Phase::Opening) {
+                // An answer says where the other side has to go on.
+                cold.set_side(1 - side, &connection.sides[1 - side]);
+            }
             cold.count(side, headers.length);
             // What comes after the end does not put off its removal.
-            if !(before.phase.is_over() && after.phase.is_over()) {
+            if !(phase.is_over() && connection.phase.is_over()) {
                 cold.last.store(clock::tick(now), Relaxed);
             }
-            return Tracked::Is(state(after.phase, hit.direction));
+            return Tracked::Is(state(connection.phase, hit.direction));
         }
     }
 

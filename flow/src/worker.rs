@@ -4,6 +4,7 @@ use crate::entry::{self, clock};
 use crate::index::Place;
 use crate::insert::{Start, begin};
 use crate::key::Key;
+use crate::lookup::lookup;
 use crate::own::Own;
 use crate::{Direction, End, Phase, Refused, Table, Tuple};
 use std::sync::Arc;
@@ -71,13 +72,13 @@ impl Worker {
         Worker { table, own: Own::new(place) }
     }
 
-    /// Looks up up to [`BATCH`] keys. The misses of a batch overlap: first all buckets are asked for, then all entries.
+    /// Looks up up to [`BATCH`] keys; their cache misses overlap.
     ///
     /// # Panics
     /// If there are more keys than [`BATCH`] or than `hits`.
     #[inline]
     pub fn lookup(&mut self, keys: &[Key], hits: &mut [Option<Hit>]) {
-        let (found, searches) = self.table.lookup(keys, hits);
+        let (found, searches) = lookup(&self.table, keys, hits);
         let counts = self.table.counts(self.own.place);
         counts.lookups.add(keys.len() as u64);
         counts.hits.add(found);

@@ -60,10 +60,10 @@ impl Bench {
     fn send(&mut self, ip: &[u8]) -> Result<State, Refused> {
         let headers = Headers::parse(ip).unwrap();
         let original = Tuple::of(&headers, 0);
-        if let Some(hit) = self.worker.find(&Key::of(&original)) {
-            if let Tracked::Is(state) = self.worker.track(&hit, &headers, ip, self.now) {
-                return Ok(state);
-            }
+        let tracked =
+            self.worker.find(&Key::of(&original)).map(|hit| self.worker.track(&hit, &headers, ip, self.now));
+        if let Some(Tracked::Is(state)) = tracked {
+            return Ok(state);
         }
         let opening = Opening { headers: &headers, ip, original, reply: None, ports: [0, 1], mark: 0 };
         match self.worker.insert(&opening, self.now)? {

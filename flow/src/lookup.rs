@@ -1,0 +1,67 @@
+//! The lookup of a batch: everybody's cache misses at once.
+//!
+//! A lookup is a chain of two or three misses (bucket, sometimes the other bucket, entry) with a few dozen instructions between
+//! them. Alone it would wait for each of them, which is most of a microsecond. So the whole batch goes through four stages, each
+//! of which asks for the lines of the next. (Smaller groups, so that several stages overlap, were tried: no gain.)
+//!
+//! What is as good as random (which bucket, which slot, which way) is chosen without a branch: a branch that is
+//! mispredicted costs as much as half a lookup.
+
+use crate::found::flow_of;
+use crate::hash::Spot;
+use crate::index::{Place, buckets_of};
+use crate::key::Key;
+use crate::memory::{prefetch, prefetch_at};
+use crate::{BATCH, Hit, Table};
+use std::hint::select_unpredictable;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Looks up up to [`BATCH`] keys; returns how many were found, and how many entries were compared.
+#[inline]
+pub(crate) fn lookup(table: &Table, keys: &[Key], hits: &mut [Option<Hit>]) -> (u64, u64) {
+    let (hot, buckets) = (table.memory.hot(), table.memory.buckets());
+    let mut spots = [Spot::default(); BATCH];
+    // The entry that is likely the one, and where it was found; entry 0 is none.
+    let mut candidates = [(Place::default(), 0u32); BATCH];
+    let (spots, candidates) = (&mut spots[..keys.len()], &mut candidates[..keys.len()]);
+    let hits = &mut hits[..keys.len()];
+    for (key, spot) in keys.iter().zip(spots.iter_mut()) {
+        *spot = table.hash.spot(key);
+        prefetch(&buckets[buckets_of(*spot, buckets.len())[0] as usize]);
+    }
+    // A bit for each key that is not in its first bucket.
+    let mut second = 0u64;
+    for (index, (spot, candidate)) in spots.iter().zip(candidates.iter_mut()).enumerate() {
+        let [first, other] = buckets_of(*spot, buckets.len());
+        let (slot, entry) = buckets[first as usize].first(*spot);
+        let here = std::ptr::from_ref(&hot[entry as usize]).cast::<u8>();
+        let there = std::ptr::from_ref(&buckets[other as usize]).cast::<u8>();
+        prefetch_at(select_unpredictable(entry != 0, here, there));
+        second |= u64::from(entry == 0) << index;
+        *candidate = (Place::new(first, slot), entry);
+    }
+    while second != 0 {
+        let index = second.trailing_zeros() as usize;
+        second &= second - 1;
+        let other = buckets_of(spots[index], buckets.len())[1];
+        let (slot, entry) = buckets[other as usize].first(spots[index]);
+        prefetch(&hot[entry as usize]);
+        candidates[index] = (Place::new(other, slot), entry);
+    }
+    let (mut found, mut searches) = (0, 0);
+    for (index, (hit, key)) in hits.iter_mut().zip(keys).enumerate() {
+        let (place, entry) = candidates[index];
+        let meta = hot[entry as usize].meta.load(Relaxed);
+        searches += u64::from(entry != 0);
+        if hot[entry as usize].is_flow_of(key, meta) {
+            // Written where it stays: taken from hand to hand in parts, it costs as much as all the rest.
+            *hit = Some(flow_of(entry, place, key, meta));
+        } else if entry != 0 {
+            *hit = table.search(key, spots[index], &mut searches);
+        } else {
+            *hit = None;
+        }
+        found += u64::from(hit.is_some());
+    }
+    (found, searches)
+}

@@ -29,6 +29,7 @@ mod neighbour_discovery_works_against_linux;
 mod packets_are_fragmented_on_the_way;
 mod routes_flap_under_traffic_without_loss;
 mod routes_of_every_kind_forward;
+mod rules_decide_what_passes_and_flows_are_known;
 mod tcp_is_byte_identical_both_families;
 mod the_graph_changes_under_traffic_without_loss;
 mod traceroute_and_path_mtu_discovery_work;

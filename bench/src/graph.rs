@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::frames::{FRAME, Frames, udp4};
 use crate::ruler::{Ruler, TICK, ticks};
-use elements::router::standard::{self, Hooks, Standard};
+use elements::router::standard::{self, Hooks, Stages, Standard};
 use elements::router::{
     CheckIpHeader4, Classify, DecrementTtl4, Lookup4, Mtu4, Redirect, ReversePath4, Rewrite, Sources,
     Surroundings, Transmit, V4,
@@ -273,8 +273,9 @@ fn standard_router(ruler: &mut Ruler) {
     let sources = Sources::new();
     let environment = standard::environment(Surroundings::new(tables.view(), sources.clone(), 1));
     // Invariant: the router without hooks is right.
-    let program = standard::program(&Hooks::default(), &elements::registry(), &environment)
-        .unwrap_or_else(|refusal| panic!("{refusal}"));
+    let program =
+        standard::program(&Hooks::default(), &Stages::default(), &elements::registry(), &environment)
+            .unwrap_or_else(|refusal| panic!("{refusal}"));
     let Standard { mut graph, entry } =
         standard::instance(&program, &environment).unwrap_or_else(|refusal| panic!("{refusal}"));
     let view = tables.view();

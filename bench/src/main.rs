@@ -9,12 +9,13 @@ mod frames;
 mod graph;
 mod reference;
 mod ruler;
+mod rules;
 
 use clap::Parser;
 use ruler::Ruler;
 
 /// In the order of the table. `reference` comes first: every other row shows its ratio to it.
-const FAMILIES: &[fn(&mut Ruler)] = &[reference::run, fib::run, graph::run, device::run];
+const FAMILIES: &[fn(&mut Ruler)] = &[reference::run, fib::run, graph::run, rules::run, device::run];
 
 #[derive(Parser)]
 #[command(about = "Measures Bifrost on this machine")]

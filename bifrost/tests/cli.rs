@@ -29,9 +29,19 @@ fn ok(rig: &Rig, args: &[&str]) -> String {
 fn every_subject_is_shown_as_a_table() {
     let rig = Rig::start("show", Fake { routes: 3, ..Fake::default() });
     // Rates need two samples of the same counters, and are then zero.
-    for subject in
-        ["ports", "neighbours", "drops", "workers", "graph", "classifier", "mirror", "version", "routes"]
-    {
+    for subject in [
+        "ports",
+        "neighbours",
+        "drops",
+        "workers",
+        "graph",
+        "flows",
+        "filter",
+        "classifier",
+        "mirror",
+        "version",
+        "routes",
+    ] {
         expect(&format!("show-{subject}.txt"), &ok(&rig, &["show", subject]));
     }
 }
@@ -53,9 +63,19 @@ fn the_graph_is_drawn() {
 fn every_subject_is_shown_as_json_with_stable_names() {
     let rig = Rig::start("json", Fake { routes: 3, ..Fake::default() });
     let document = include_str!("../../docs/json.md");
-    for subject in
-        ["ports", "neighbours", "drops", "workers", "graph", "classifier", "mirror", "version", "routes"]
-    {
+    for subject in [
+        "ports",
+        "neighbours",
+        "drops",
+        "workers",
+        "graph",
+        "flows",
+        "filter",
+        "classifier",
+        "mirror",
+        "version",
+        "routes",
+    ] {
         let said = ok(&rig, &["show", subject, "--json"]);
         let value: serde_json::Value = serde_json::from_str(&said).unwrap();
         document_names(subject, &value, document);

@@ -151,6 +151,19 @@ impl<'t> Page<'t> {
         self.found.push((start, mistake));
     }
 
+    /// Takes over what was found by the reader of a language inside this file, or in a file that it names.
+    pub fn adopt(&mut self, at: usize, found: rules::Mistakes) {
+        for rules::Mistake { file, line, column, text, width, message, expected, meant } in found.0 {
+            let at = if file == self.file { self.start_of(line) } else { at };
+            self.found.push((at, Mistake { file, line, column, text, width, message, expected, meant }));
+        }
+    }
+
+    /// Where a line begins.
+    fn start_of(&self, line: usize) -> usize {
+        self.text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum()
+    }
+
     /// The nearest place at or before `at` where a character begins.
     fn boundary(&self, at: usize) -> usize {
         (0..=at.min(self.text.len())).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0)

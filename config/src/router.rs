@@ -8,7 +8,7 @@ use crate::cores::Cores;
 use crate::pattern::Pattern;
 
 /// A checked configuration. Without a file it is [`Router::default`] with the ports named on the command line.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Router {
     /// Which interfaces Bifrost takes, in the order of the file.
     pub ports: Vec<PortRule>,
@@ -22,6 +22,10 @@ pub struct Router {
     pub police: Police,
     /// What stands at the hooks of the graph.
     pub graph: Graph,
+    /// The filter; without rules it lets everything pass.
+    pub filter: rules::Filter,
+    /// The flow table; absent: flows are tracked only when the filter asks for their state.
+    pub flow: Option<flow::Settings>,
     /// FRR's FPM as a source of routes; absent: netlink only.
     pub fpm: Option<Fpm>,
     /// The comparison of the plane with Linux.

@@ -49,24 +49,42 @@ impl Router {
             page.broken(at..at + 1, "this is not text in UTF-8");
             page.close()?;
         }
-        Ok(Router::read(&file, &text, &Machine::this())?)
+        // Files that it names are beside it.
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        let mut files = |name: &Path| std::fs::read_to_string(folder.join(name));
+        Ok(Router::read_with(&file, &text, &Machine::this(), &mut files)?)
     }
 
-    /// Checks a text whole, for a machine. `file` is what messages call it.
+    /// Checks a text whole, for a machine. `file` is what messages call it. Files that it names are looked for in the current
+    /// folder.
     pub fn read(file: &str, text: &str, machine: &Machine) -> Result<Router, Mistakes> {
+        Router::read_with(file, text, machine, &mut |name| std::fs::read_to_string(name))
+    }
+
+    fn read_with(
+        file: &str,
+        text: &str,
+        machine: &Machine,
+        files: &mut dyn FnMut(&Path) -> std::io::Result<String>,
+    ) -> Result<Router, Mistakes> {
         let mut page = Page::new(file, text);
         let (root, errors) = DeTable::parse_recoverable(text);
         for error in &errors {
             let at = error.span().unwrap_or(0..text.len().min(1));
             page.broken(at, error.message().replace('\n', ", "));
         }
-        let router = root_of(&mut page, Section::new("", root.span(), root.get_ref()), machine);
+        let router = root_of(&mut page, Section::new("", root.span(), root.get_ref()), machine, files);
         page.close()?;
         Ok(router)
     }
 }
 
-fn root_of(page: &mut Page, mut root: Section, machine: &Machine) -> Router {
+fn root_of(
+    page: &mut Page,
+    mut root: Section,
+    machine: &Machine,
+    files: &mut dyn FnMut(&Path) -> std::io::Result<String>,
+) -> Router {
     let default = Router::default();
     let router = Router {
         ports: root.value("port").map(|value| ports(page, value)).unwrap_or_default(),
@@ -78,6 +96,8 @@ fn root_of(page: &mut Page, mut root: Section, machine: &Machine) -> Router {
         tables: root.section(page, "tables", "[tables]").map(|s| tables(page, s)).unwrap_or_default(),
         police: root.section(page, "police", "[police]").map(|s| police(page, s)).unwrap_or_default(),
         graph: root.section(page, "graph", "[graph]").map(|s| graph(page, s)).unwrap_or_default(),
+        filter: root.value("filter").map(|value| filter(page, value, files)).unwrap_or_default(),
+        flow: root.section(page, "flow", "[flow]").map(|s| flows(page, s)),
         fpm: root
             .section(page, "fpm", "[fpm]")
             .and_then(|s| listen(page, s, "127.0.0.1:2620"))
@@ -99,6 +119,16 @@ fn root_of(page: &mut Page, mut root: Section, machine: &Machine) -> Router {
         page.wrong(at, "[metrics] listens where [fpm] does", Hint::expected("another address or port"));
     }
     let express = router.ports.iter().find(|rule| rule.lane == LaneChoice::Express);
+    let judged = router.filter.rules().next().is_some() || router.flow.is_some();
+    if let (Some(rule), true, Some(at)) =
+        (express, judged, root.value("filter").or(root.value("flow")).map(Spanned::span))
+    {
+        let name = rule.name.as_str();
+        let message = format!(
+            "port {name:?} takes the express lane, which would pass the filter and the flow table by"
+        );
+        page.wrong(at, message, Hint::expected("lane \"auto\" or \"worker\" where packets are judged"));
+    }
     if let (Some(rule), Some(hook), Some(at)) =
         (express, router.graph.on_transit().next(), root.value("graph").map(Spanned::span))
     {
@@ -374,6 +404,64 @@ fn graph(page: &mut Page, mut section: Section) -> Graph {
     };
     section.finish(page);
     graph
+}
+
+fn filter(
+    page: &mut Page,
+    value: &Spanned<DeValue>,
+    files: &mut dyn FnMut(&Path) -> std::io::Result<String>,
+) -> rules::Filter {
+    let DeValue::Table(table) = value.get_ref() else {
+        let hint = Hint::expected("a section [filter]");
+        page.wrong(value.span(), format!("filter cannot be {}", kind(value.get_ref())), hint);
+        return rules::Filter::default();
+    };
+    rules::Filter::read_toml(page.file, page.text, table, files).unwrap_or_else(|mistakes| {
+        page.adopt(value.span().start, mistakes);
+        rules::Filter::default()
+    })
+}
+
+fn flows(page: &mut Page, mut section: Section) -> flow::Settings {
+    const MEGABYTE: usize = 1 << 20;
+    let default = flow::Settings::default();
+    let memory = section.number(page, "memory", 4..=1 << 20).map(|number| number as usize * MEGABYTE);
+    let fragments = section.number(page, "fragments", 64..=1 << 20).map(|number| number as usize);
+    let pickup = section.choice(page, "pickup", &[("on", true), ("off", false)]);
+    let mut timeouts = default.timeouts;
+    if let Some(mut times) = section.section(page, "timeouts", "[flow.timeouts]") {
+        let mut time = |key, default: &mut Duration| {
+            let expected = "a time from \"1s\" to \"144h\", such as \"2m\"";
+            let found = times.text(page, key, expected, |text| match duration(text) {
+                Some(time) if (Duration::from_secs(1)..=flow::Timeouts::LONGEST).contains(&time) => Ok(time),
+                Some(_) => Err(format!("{text:?} is out of range")),
+                None => Err(format!("{text:?} is not a time")),
+            });
+            *default = found.map_or(*default, |found| found.value);
+        };
+        time("tcp_opening", &mut timeouts.tcp_opening);
+        time("tcp_established", &mut timeouts.tcp_established);
+        time("tcp_closing", &mut timeouts.tcp_closing);
+        time("tcp_finished", &mut timeouts.tcp_finished);
+        time("udp", &mut timeouts.udp);
+        time("udp_stream", &mut timeouts.udp_stream);
+        time("icmp", &mut timeouts.icmp);
+        time("other", &mut timeouts.other);
+        time("fragment", &mut timeouts.fragment);
+        let mut active = timeouts.active.unwrap_or_default();
+        time("active", &mut active);
+        timeouts.active = Some(active);
+        time("pressed", &mut timeouts.pressed);
+        times.finish(page);
+    }
+    section.finish(page);
+    flow::Settings {
+        memory: memory.unwrap_or(default.memory),
+        fragments: fragments.unwrap_or(default.fragments),
+        pickup: pickup.unwrap_or(default.pickup),
+        timeouts,
+        ..default
+    }
 }
 
 fn log(page: &mut Page, mut section: Section) -> Log {

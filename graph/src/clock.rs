@@ -65,6 +65,11 @@ impl Clock {
     }
 }
 
+/// Steady time of this machine, in nanoseconds since the program began: what elements see that do not run in simulated time.
+pub fn steady_now() -> u64 {
+    read().0
+}
+
 fn read() -> (u64, i64) {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     let steady = ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64;

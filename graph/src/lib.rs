@@ -52,7 +52,7 @@ pub use bench::{Direct, null_chain};
 pub use builder::{GraphBuilder, GraphError, NodeId};
 pub use calls::About;
 pub use class::{Class, Environment, Registry, Setup};
-pub use clock::Clock;
+pub use clock::{Clock, steady_now};
 pub use context::Context;
 pub use counters::{GraphCounters, NodeCounters};
 pub use description::{Description, Edge, Flow, Node};

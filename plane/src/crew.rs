@@ -19,8 +19,10 @@ use tracing::{error, info, warn};
 use crate::PlaneError;
 use crate::meter::{QueueMeter, State, WorkerMeter};
 use crate::police::Limits;
+use crate::policy::Policy;
 use crate::relay::Letterbox;
 use crate::worker::{Desk, Linux, Order, Request, Worker};
+use elements::router::SharedSeat;
 use elements::router::standard::{Standard, instance};
 
 /// How long a worker may take to obey before the control thread goes on without it.
@@ -51,6 +53,7 @@ pub struct Member {
     /// What its graph counted, in this life and in those before it.
     pub counters: Arc<GraphCounters>,
     orders: Sender<Order>,
+    seat: SharedSeat,
     letterbox: Arc<Letterbox>,
     thread: Option<JoinHandle<()>>,
 }
@@ -64,11 +67,17 @@ pub struct Crew {
 
 impl Crew {
     /// Starts a worker on each core, with a pool each.
-    pub fn start(blueprint: Blueprint, cores: &[usize], pools: Vec<Pool>) -> Result<Crew, PlaneError> {
+    pub fn start(
+        blueprint: Blueprint,
+        policy: &Policy,
+        cores: &[usize],
+        pools: Vec<Pool>,
+    ) -> Result<Crew, PlaneError> {
         let description = instance(&blueprint.program, &blueprint.environment)?.graph.description();
         let mut crew = Crew { blueprint, members: Vec::new(), description };
         for (core, pool) in cores.iter().zip(pools) {
-            let member = crew.hire(crew.members.len(), *core, pool, None)?;
+            let index = crew.members.len();
+            let member = crew.hire(index, *core, pool, policy.seat(index)?, None)?;
             crew.members.push(member);
         }
         Ok(crew)
@@ -79,10 +88,11 @@ impl Crew {
         index: usize,
         core: usize,
         pool: Pool,
+        seat: SharedSeat,
         fallen: Option<&Member>,
     ) -> Result<Member, PlaneError> {
-        let (program, environment) = (&self.blueprint.program, &self.blueprint.environment);
-        let Standard { mut graph, entry } = instance(program, environment)?;
+        let program = &self.blueprint.program;
+        let Standard { mut graph, entry } = instance(program, &self.environment_at(&seat))?;
         program.begin(&mut graph, &mut Sinks::new())?;
         let counters = graph.counters();
         if let Some(fallen) = fallen {
@@ -97,6 +107,7 @@ impl Crew {
             graph,
             entry,
             orders: inbox,
+            seat: seat.clone(),
             letterbox: letterbox.clone(),
             meter: meter.clone(),
             linux: self.blueprint.linux.clone(),
@@ -115,7 +126,24 @@ impl Crew {
                 }
             })
             .map_err(PlaneError::Thread)?;
-        Ok(Member { core, restarts, meter, counters, orders, letterbox, thread: Some(thread) })
+        Ok(Member { core, restarts, meter, counters, orders, seat, letterbox, thread: Some(thread) })
+    }
+
+    /// What the elements of the worker at a seat share.
+    fn environment_at(&self, seat: &SharedSeat) -> Environment {
+        let mut environment = self.blueprint.environment.clone();
+        environment.share(seat.clone());
+        environment
+    }
+
+    /// Gives every worker access to the flows that are tracked from now on.
+    pub fn track(&self, policy: &Policy) -> Result<(), PlaneError> {
+        for member in &self.members {
+            if let Some(table) = policy.table() {
+                member.seat.give(table.worker()?);
+            }
+        }
+        Ok(())
     }
 
     /// How many workers there are.
@@ -173,7 +201,8 @@ impl Crew {
     }
 
     fn change_one(&mut self, worker: usize, program: &Program) -> Result<(), PlaneError> {
-        let Standard { graph, entry } = instance(program, &self.blueprint.environment)?;
+        let Some(seat) = self.members.get(worker).map(|member| member.seat.clone()) else { return Ok(()) };
+        let Standard { graph, entry } = instance(program, &self.environment_at(&seat))?;
         let (counters, description) = (graph.counters(), graph.description());
         let (done, changed) = sync_channel(1);
         self.order(worker, Order::Change(Box::new(graph), entry, done));
@@ -239,7 +268,11 @@ impl Crew {
 
     /// Starts the workers again that have failed, and returns their indices: they have no queues yet.
     /// `pool` leases the memory of a worker anew.
-    pub fn raise_fallen(&mut self, mut pool: impl FnMut(usize) -> Option<Pool>) -> Vec<usize> {
+    pub fn raise_fallen(
+        &mut self,
+        policy: &Policy,
+        mut pool: impl FnMut(usize) -> Option<Pool>,
+    ) -> Vec<usize> {
         let mut raised = Vec::new();
         for index in 0..self.members.len() {
             let member = &mut self.members[index];
@@ -254,7 +287,10 @@ impl Crew {
             let core = member.core;
             // No pool: somebody still holds it. The next look tries again.
             let Some(pool) = pool(index) else { continue };
-            match self.hire(index, core, pool, self.members.get(index)) {
+            let hired = policy
+                .seat(index)
+                .and_then(|seat| self.hire(index, core, pool, seat, self.members.get(index)));
+            match hired {
                 Ok(hired) => {
                     warn!("worker {index} was started again (restart {})", hired.restarts);
                     self.members[index] = hired;

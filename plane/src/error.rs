@@ -54,6 +54,12 @@ pub enum PlaneError {
         /// The bond, bridge or VRF.
         master: String,
     },
+    /// The flow table.
+    #[error(transparent)]
+    Flows(#[from] flow::Error),
+    /// A filter that cannot be compiled.
+    #[error(transparent)]
+    Filter(#[from] rules::TooLong),
     /// The tables have no such port.
     #[error(transparent)]
     Tables(#[from] fib::FibError),

@@ -9,6 +9,7 @@
 //! | [`crew`] | the workers: started, pinned, given orders, started again when they fail |
 //! | [`worker`] | the loop that forwards |
 //! | [`relay`] | from a worker without a queue of the out port to one that has |
+//! | [`policy`] | the filter and the flow table, as the control thread sees them |
 //! | [`police`] | how much a worker hands to Linux |
 //! | [`rehearsal`] | what a worker would do with a packet |
 //! | [`meter`] | what workers say of themselves |
@@ -18,6 +19,7 @@ mod error;
 pub mod meter;
 pub mod plane;
 pub mod police;
+pub mod policy;
 pub mod port;
 pub mod rehearsal;
 pub mod relay;
@@ -28,5 +30,6 @@ pub mod worker;
 pub use elements::router::standard::Hooks;
 pub use error::PlaneError;
 pub use plane::{Plane, PlaneSettings};
+pub use policy::{Policy, PolicySettings};
 pub use port::{Choice, Interface, LaneChoice, PortSettings, ReversePath};
 pub use worker::Request;

@@ -13,12 +13,14 @@ use graph::Registry;
 use port::device::FeatureWatch;
 use port::driver::MAX_PORTS;
 use port::{Driver, HugePages, Injector, Memory, Packet};
+use rules::Filter;
 use tracing::{info, warn};
 use wire::Class;
 
 use crate::PlaneError;
 use crate::crew::{Blueprint, Crew};
 use crate::police::Limits;
+use crate::policy::{Policy, PolicySettings};
 use crate::port::{Interface, Port, PortSettings};
 use crate::rehearsal;
 use crate::worker::{Linux, Order};
@@ -42,6 +44,8 @@ pub struct PlaneSettings {
     pub huge_pages: HugePages,
     /// What stands at the hooks of the graph.
     pub hooks: Hooks,
+    /// The filter and the flow table.
+    pub policy: PolicySettings,
     /// The classes of elements that hooks can name.
     pub registry: Registry,
 }
@@ -53,6 +57,9 @@ pub struct Plane {
     pub(crate) crew: Crew,
     pub(crate) sources: Arc<elements::router::Sources>,
     pub(crate) hooks: Hooks,
+    policy: Policy,
+    /// Ports have come since the filter was compiled.
+    stale: bool,
     registry: Registry,
     pub(crate) limits: Arc<Limits>,
     pub(crate) tap: Option<u32>,
@@ -104,10 +111,13 @@ impl Plane {
         let limits = Arc::<Limits>::default();
         let workers = settings.cores.len();
         let surroundings = Surroundings::new(view.clone(), sources.clone(), workers);
-        let environment = standard::environment(surroundings);
-        let program = Arc::new(standard::program(&settings.hooks, &settings.registry, &environment)?);
+        let mut environment = standard::environment(surroundings);
+        let policy = Policy::new(settings.policy.clone(), workers, |_| Vec::new())?;
+        policy.share(&mut environment);
+        let program = standard::program(&settings.hooks, &policy.stages(), &settings.registry, &environment)?;
+        let program = Arc::new(program);
         let blueprint = Blueprint { view, program, environment, linux, limits: limits.clone() };
-        let crew = Crew::start(blueprint, &settings.cores, pools)?;
+        let crew = Crew::start(blueprint, &policy, &settings.cores, pools)?;
         let now = Instant::now();
         let features = FeatureWatch::new()
             .inspect_err(|error| info!("redirect targets are looked at once a second: {error}"))
@@ -118,6 +128,8 @@ impl Plane {
             crew,
             sources,
             hooks: settings.hooks.clone(),
+            policy,
+            stale: false,
             registry: settings.registry.clone(),
             limits,
             tap,
@@ -182,8 +194,9 @@ impl Plane {
         }
         let id = PortId(self.ports.len() as u16);
         let mut port = Port::new(id, name, settings);
-        port.hooked = self.hooks.see_transit();
+        port.hooked = self.hooked();
         self.ports.push(port);
+        self.stale = true;
         Ok(id)
     }
 
@@ -246,15 +259,23 @@ impl Plane {
     pub fn rehearse(&self, input: PortId, frame: &[u8]) -> Result<Vec<rehearsal::Event>, PlaneError> {
         let ports: Vec<PortId> =
             self.ports.iter().filter(|port| port.taken.is_some()).map(|port| port.id).collect();
-        rehearsal::rehearse(self.crew.program(), self.crew.environment(), input, frame, &ports)
+        let environment = self.policy.imagine(self.crew.environment());
+        rehearsal::rehearse(self.crew.program(), &environment, input, frame, &ports)
     }
 
     /// What happens by the clock: failed workers are started again, redirect targets looked at, refused ports tried
     /// anew. Call it about ten times a second. Returns the ports that were taken only now.
     pub fn supervise(&mut self, tables: &mut Tables) -> Vec<PortId> {
         let memory = &self.memory;
-        for worker in self.crew.raise_fallen(|worker| memory.pool(worker).ok()) {
+        for worker in self.crew.raise_fallen(&self.policy, |worker| memory.pool(worker).ok()) {
             self.forget_queues(worker);
+        }
+        if std::mem::take(&mut self.stale) {
+            let filter = self.policy.settings().filter.clone();
+            // It was compiled before, with fewer ports.
+            if let Err(error) = self.change_filter(filter, tables) {
+                warn!("the filter does not know the ports that came: {error}");
+            }
         }
         let now = Instant::now();
         if self.features_changed() || now.duration_since(self.looked) >= TARGETS {
@@ -293,12 +314,56 @@ impl Plane {
         if hooks == self.hooks {
             return Ok(());
         }
-        let program = standard::program(&hooks, &self.registry, self.crew.environment())?;
-        self.crew.change(Arc::new(program))?;
+        self.change_graph(&hooks)?;
         self.hooks = hooks;
+        self.publish_hooked(tables);
+        Ok(())
+    }
+
+    fn change_graph(&mut self, hooks: &Hooks) -> Result<(), PlaneError> {
+        let stages = self.policy.stages();
+        let program = standard::program(hooks, &stages, &self.registry, self.crew.environment())?;
+        self.crew.change(Arc::new(program))
+    }
+
+    /// Whether transit must pass the graph.
+    fn hooked(&self) -> bool {
+        self.hooks.see_transit() || self.policy.stages().see_transit()
+    }
+
+    fn publish_hooked(&mut self, tables: &mut Tables) {
+        let hooked = self.hooked();
         for index in 0..self.ports.len() {
-            self.ports[index].hooked = self.hooks.see_transit();
+            self.ports[index].hooked = hooked;
             self.publish(PortId(index as u16), tables);
+        }
+    }
+
+    /// The filter and the flow table.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Puts another filter in force, on every worker between two batches; its rules keep what they have counted. When anything is
+    /// wrong with it all stays as it is.
+    pub fn change_filter(&mut self, filter: Filter, tables: &mut Tables) -> Result<(), PlaneError> {
+        let ports: Vec<(String, u16)> =
+            self.ports.iter().map(|port| (port.name.clone(), port.id.0)).collect();
+        let numbers = |pattern: &str| {
+            let known = ports.iter().filter(|(name, _)| match pattern.strip_suffix('*') {
+                Some(front) => name.starts_with(front),
+                None => name == pattern,
+            });
+            known.map(|(_, number)| *number).collect()
+        };
+        let before = self.policy.stages();
+        if self.policy.change(filter, numbers)? {
+            self.crew.track(&self.policy)?;
+        }
+        if self.policy.stages() != before {
+            let hooks = self.hooks.clone();
+            self.change_graph(&hooks)?;
+            self.publish_hooked(tables);
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
+use elements::router::SharedSeat;
 use fib::{PortId, Reader, View};
 use graph::{Batch, Graph, HandlerError, NodeId, Observer, Sinks};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -80,6 +81,8 @@ pub struct Desk {
     pub entry: NodeId,
     /// Orders from the control thread.
     pub orders: Receiver<Order>,
+    /// What its elements know together.
+    pub seat: SharedSeat,
     /// Packets from colleagues, and the bell.
     pub letterbox: Arc<Letterbox>,
     /// What it says of itself.
@@ -151,11 +154,12 @@ impl Worker {
             let packets = self.round();
             self.desk.meter.rounds.add(1);
             self.reader.quiescent();
+            let more = self.desk.seat.maintain(self.desk.graph.now());
             if packets > 0 {
                 self.desk.meter.packets.add(packets as u64);
                 self.desk.meter.busy_ns.add(began.elapsed().as_nanos() as u64);
                 idle = 0;
-            } else {
+            } else if !more {
                 idle += 1;
             }
             if idle > PATIENCE {
@@ -280,6 +284,7 @@ impl Worker {
     fn sleep(&mut self) {
         self.publish(Instant::now());
         self.reader.offline();
+        self.desk.seat.offline();
         self.desk.letterbox.lie_down();
         self.desk.meter.set_state(State::Asleep);
         if self.desk.letterbox.is_empty() {
@@ -299,6 +304,7 @@ impl Worker {
         self.desk.letterbox.get_up();
         self.desk.meter.set_state(State::Polling);
         self.desk.meter.wakeups.add(1);
+        self.desk.seat.online();
         self.reader.online();
     }
 

@@ -19,7 +19,7 @@ mod rig;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use elements::router::standard::{self, Hooks};
+use elements::router::standard::{self, Hooks, Stages};
 use elements::router::{Sources, Surroundings};
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use plane::rehearsal::{What, rehearse};
@@ -337,7 +337,7 @@ fn express_worker_and_linux_agree_on_every_packet() {
         let sources = Sources::new();
         bifrost(&mut driver, &mut tables, &sources);
         let environment = standard::environment(Surroundings::new(tables.view(), sources.clone(), 1));
-        let program = standard::program(&Hooks::default(), &elements::registry(), &environment).unwrap();
+        let program = standard::program(&Hooks::default(), &Stages::default(), &elements::registry(), &environment).unwrap();
 
         let mut random = Random(0x2026_1121_b1f0_5701);
         let mut lanes = [0; 5];

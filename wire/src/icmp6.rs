@@ -30,6 +30,8 @@ pub mod unreachable {
     pub const BEYOND_SCOPE: u8 = 2;
     /// Address unreachable.
     pub const ADDRESS: u8 = 3;
+    /// Nobody at the destination takes the port.
+    pub const PORT: u8 = 4;
 }
 
 /// Whether the type is an error, about which no error is ever sent (RFC 4443, 2.4 (e)).

@@ -74,15 +74,21 @@ pub enum Reason {
     Discarded = 31,
     /// A queue in the graph was full, or dropped early to stay short.
     QueueFull = 32,
-    /// A filter or switch of the graph let nothing like it pass.
+    /// The filter, or a switch of the graph, let nothing like it pass.
     Filtered = 33,
     /// A check of the graph found its headers wrong.
     Malformed = 34,
+    /// A new flow for which the flow table has no room.
+    FlowsFull = 35,
+    /// A new flow for which address translation has no port left.
+    PortsExhausted = 36,
+    /// Address translation has no counterpart for it in the other family.
+    Untranslatable = 37,
 }
 
 impl Reason {
     /// How many reasons there are; every number is below it.
-    pub const COUNT: usize = 35;
+    pub const COUNT: usize = 38;
 
     /// Every reason, in the order of the numbers.
     pub const ALL: [Reason; Reason::COUNT] = [
@@ -121,6 +127,9 @@ impl Reason {
         Reason::QueueFull,
         Reason::Filtered,
         Reason::Malformed,
+        Reason::FlowsFull,
+        Reason::PortsExhausted,
+        Reason::Untranslatable,
     ];
 
     /// The stable name.
@@ -161,6 +170,9 @@ impl Reason {
             Reason::QueueFull => "queue_full",
             Reason::Filtered => "filtered",
             Reason::Malformed => "malformed",
+            Reason::FlowsFull => "flows_full",
+            Reason::PortsExhausted => "ports_exhausted",
+            Reason::Untranslatable => "untranslatable",
         }
     }
 
@@ -210,8 +222,11 @@ impl Reason {
             Reason::ReceiveFull => "The worker's receive ring was full: it could not keep up.",
             Reason::Discarded => "An element's purpose (Discard), or an output that leads nowhere.",
             Reason::QueueFull => "A queue in the graph was full, or dropped early to stay short.",
-            Reason::Filtered => "A filter or switch of the graph let nothing like it pass.",
+            Reason::Filtered => "The filter, or a switch of the graph, let nothing like it pass.",
             Reason::Malformed => "A check of the graph found its headers wrong.",
+            Reason::FlowsFull => "A new flow for which the flow table has no room.",
+            Reason::PortsExhausted => "A new flow for which address translation has no port left.",
+            Reason::Untranslatable => "Address translation has no counterpart for it in the other family.",
         }
     }
 

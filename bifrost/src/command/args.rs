@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::control::{Filter, Question, WordError};
-use clap::{Args as Arguments, Parser, Subcommand};
+use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use ipnet::IpNet;
 
@@ -56,6 +56,8 @@ pub enum Command {
     /// Keys: q quits, space holds the picture still. Without a terminal
     /// it prints a line each interval.
     Top(Top),
+    /// Watch the flow table: a line each interval, with what was found, begun and removed a second
+    Rtstat(Rtstat),
     /// Say what would happen to a packet, step by step, without sending one
     ///
     /// The packet: SRC > DST [PROTOCOL [[SPORT:]DPORT]] [in PORT] [ttl N] [len N] [df]. What is left out is
@@ -156,12 +158,85 @@ pub enum Show {
         #[command(flatten)]
         output: Output,
     },
+    /// Flows: all or those of a host or port, the fastest first
+    Flows(ShowFlows),
+    /// The filter's rules with what they matched
+    Filter(Output),
     /// The classifier in the driver, and how what goes to Linux is policed
     Classifier(Output),
     /// How well the plane's tables follow Linux's
     Mirror(Output),
     /// The running daemon's release
     Version(Output),
+}
+
+/// `show flows`.
+#[derive(Debug, Arguments)]
+pub struct ShowFlows {
+    /// Only those of this address or prefix, before or after translation
+    #[arg(long, value_name = "ADDRESS|PREFIX", value_parser = host)]
+    pub host: Option<IpNet>,
+    /// Only those with this port at an end
+    #[arg(long, value_name = "N")]
+    pub port: Option<u16>,
+    /// Only those of this protocol: a name or a number
+    #[arg(long, value_name = "PROTOCOL", value_parser = protocol)]
+    pub proto: Option<crate::control::Protocol>,
+    /// So many of them (100)
+    #[arg(long, value_name = "N")]
+    pub top: Option<u64>,
+    /// The first ones by what
+    #[arg(long, value_name = "WHAT", default_value = "rate")]
+    pub by: Order,
+    /// How
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// In what order flows are shown.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Order {
+    /// The fastest
+    Rate,
+    /// The largest
+    Bytes,
+    /// The oldest
+    Age,
+}
+
+impl From<Order> for crate::control::status::FlowOrder {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Rate => Self::Rate,
+            Order::Bytes => Self::Bytes,
+            Order::Age => Self::Age,
+        }
+    }
+}
+
+fn host(text: &str) -> Result<IpNet, String> {
+    match place(text)? {
+        Place::Prefix(net) => Ok(net),
+        Place::Address(address) => Ok(address.into()),
+    }
+}
+
+fn protocol(text: &str) -> Result<crate::control::Protocol, String> {
+    text.parse().map_err(|_| "expected a protocol such as tcp, or its number".to_owned())
+}
+
+/// `rtstat`.
+#[derive(Debug, Arguments)]
+pub struct Rtstat {
+    /// Seconds between two lines
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub interval: u64,
+    /// End after so many lines
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// As JSON, an object a line: the table's totals
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How to show.

@@ -6,6 +6,7 @@ mod capture;
 mod check;
 mod click;
 mod explain;
+mod flows;
 mod generate;
 mod handle;
 mod listing;
@@ -73,6 +74,7 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
         Command::Read(read) => handle::read(&read, connect(socket)?),
         Command::Write(write) => handle::write(&write, connect(socket)?),
         Command::Show(what) => show::show(what, connect(socket)?),
+        Command::Rtstat(rtstat) => flows::rtstat(connect(socket)?, &rtstat),
         Command::Top(top) => top::top(&top, connect(socket)?),
         Command::Explain(explain) => explain::explain(&explain, socket),
         Command::Trace(trace) => trace::trace(&trace, socket),

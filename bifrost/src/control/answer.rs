@@ -54,6 +54,15 @@ pub trait Answer: Send + Sync {
     /// The mirror.
     fn mirror(&self) -> Result<MirrorStatus, String>;
 
+    /// The flows that `query` selects.
+    fn flows(&self, query: &FlowQuery) -> Result<Flows, String>;
+
+    /// The flow table; `None` while flows are not tracked.
+    fn flow_table(&self) -> Result<Option<FlowTable>, String>;
+
+    /// The filter's chains, the hooks' first.
+    fn filter(&self) -> Result<Vec<FilterChain>, String>;
+
     /// The router at a glance. Called once a second: keep it cheap.
     fn summary(&self) -> Result<Summary, String>;
 

@@ -14,7 +14,7 @@ use super::answer::Answer;
 use super::feed::{Feed, Next};
 use super::protocol::{CaptureRequest, End, MAX_REQUEST, PAGE, Request, RouteQuery, TraceRequest};
 use super::rates::Rates;
-use super::status::{DropCount, Snapshot, TraceStep};
+use super::status::{DropCount, Flows, Snapshot, TraceStep};
 
 /// How often a stream with nothing to say looks whether its client is still there.
 const LOOK: Duration = Duration::from_millis(200);
@@ -66,6 +66,11 @@ impl Conversation<'_, '_> {
             Request::Write { handler, value } => self.whole(answer.handle(handler, Some(value))),
             Request::Classifier => self.whole(answer.classifier()),
             Request::Mirror => self.whole(answer.mirror()),
+            Request::Flows(query) => self.whole(answer.flows(query)),
+            Request::FlowTable => {
+                self.whole(answer.flow_table().map(|table| Flows { table, ..Flows::default() }))
+            }
+            Request::Filter => self.whole(answer.filter()),
             Request::Explain(question) => self.whole(answer.explain(question)),
             Request::Snapshot => self.whole(self.snapshot()),
             Request::Routes(query) => self.routes(query),

@@ -23,6 +23,7 @@ mod conversation;
 mod facts;
 mod feed;
 mod filter;
+mod flows;
 mod hex;
 mod protocol;
 mod question;

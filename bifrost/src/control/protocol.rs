@@ -6,6 +6,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::status::FlowQuery;
 use super::{Filter, Question};
 
 /// Where the daemon listens unless told otherwise.
@@ -51,6 +52,12 @@ pub enum Request {
     Classifier,
     /// [`MirrorStatus`](super::status::MirrorStatus).
     Mirror,
+    /// [`Flows`](super::status::Flows).
+    Flows(FlowQuery),
+    /// [`Flows`](super::status::Flows) without flows: the table alone, which is cheap.
+    FlowTable,
+    /// A list of [`FilterChain`](super::status::FilterChain).
+    Filter,
     /// A list of [`Step`](super::status::Step).
     Explain(Question),
     /// A stream of [`TraceStep`](super::status::TraceStep).

@@ -7,6 +7,8 @@
 
 use std::net::IpAddr;
 
+pub use super::flows::{FilterChain, FilterRule, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows};
+
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 

@@ -55,6 +55,15 @@ impl Protocol {
     }
 }
 
+impl FromStr for Protocol {
+    type Err = ();
+
+    /// A name or a number.
+    fn from_str(text: &str) -> Result<Protocol, ()> {
+        Protocol::named(text).or_else(|| text.parse().ok().map(Protocol)).ok_or(())
+    }
+}
+
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match NAMES.iter().find(|(_, number)| *number == self.0) {
@@ -211,7 +220,7 @@ impl<'a> Reader<'a> {
     }
 
     fn protocol(&mut self, word: &str, at: Range<usize>, parts: &mut Words) -> Result<(), WordError> {
-        let known = Protocol::named(word).or_else(|| word.parse().ok().map(Protocol));
+        let known: Option<Protocol> = word.parse().ok();
         let Some(found) = known else { return self.fail(at, unexpected(word)) };
         parts.protocol = Some(found);
         let Some(ports) =

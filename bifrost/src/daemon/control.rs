@@ -132,6 +132,7 @@ impl Control {
             if self.ticked.elapsed() >= TICK {
                 self.ticked = Instant::now();
                 more |= self.mirror.tick(&mut self.tables)?;
+                self.log_filtered();
             }
             match signals.take() {
                 Some(Signal::Stop) => return Ok(()),
@@ -213,18 +214,20 @@ impl Control {
             Router::open(file).map_err(|mistakes| format!("the configuration stays as it is: {mistakes}"))?;
         // What can be refused comes first.
         self.change_hooks(settings::hooks(&router.graph))?;
+        self.change_filter(router.filter.clone())?;
         let fixed = |router: &Router| {
-            let Router { workers, memory, tables, fpm, audit, metrics, log, .. } = router.clone();
-            (workers, memory, tables, fpm, audit, metrics, log)
+            let Router { workers, memory, tables, fpm, audit, metrics, log, flow, .. } = router.clone();
+            (workers, memory, tables, fpm, audit, metrics, log, flow)
         };
         if fixed(&router) != fixed(&self.router) {
             warn!(
-                "only [[port]], [police] and [graph] take effect now; the other changes do at the next start"
+                "only [[port]], [police], [graph] and [filter] take effect now; the other changes do at the next start"
             );
         }
         self.router.ports = router.ports;
         self.router.police = router.police;
         self.router.graph = router.graph;
+        self.router.filter = router.filter;
         self.apply_limits();
         self.change_ports();
         Ok(format!("configuration read again: {}", self.status_line()))
@@ -236,6 +239,14 @@ impl Control {
         }
         self.plane
             .change_hooks(hooks, &mut self.tables)
+            .map_err(|error| format!("the configuration stays as it is: {error}"))?;
+        self.watches.follow(&mut self.plane);
+        Ok(())
+    }
+
+    fn change_filter(&mut self, filter: rules::Filter) -> Result<(), String> {
+        self.plane
+            .change_filter(filter, &mut self.tables)
             .map_err(|error| format!("the configuration stays as it is: {error}"))?;
         self.watches.follow(&mut self.plane);
         Ok(())

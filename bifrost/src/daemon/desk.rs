@@ -92,6 +92,19 @@ impl Answer for Desk {
         self.ask(|control| Ok(control.mirror_status()))
     }
 
+    fn flows(&self, query: &FlowQuery) -> Result<Flows, String> {
+        // The control thread only says where to look.
+        self.ask(|control| Ok(control.flow_viewer()))?.look(query)
+    }
+
+    fn flow_table(&self) -> Result<Option<FlowTable>, String> {
+        self.ask(|control| Ok(control.flow_table()))
+    }
+
+    fn filter(&self) -> Result<Vec<FilterChain>, String> {
+        self.ask(|control| Ok(control.filter()))
+    }
+
     fn summary(&self) -> Result<Summary, String> {
         self.ask(|control| Ok(control.summary()))
     }

@@ -4,7 +4,7 @@ use config::{LaneChoice, ModeChoice, PortRule, ReversePath, Router, Switch};
 use fib::Capacity;
 use graph::Registry;
 use mirror::{FpmOptions, Options};
-use plane::{Hooks, PlaneSettings, PortSettings};
+use plane::{Hooks, PlaneSettings, PolicySettings, PortSettings};
 use port::{HugePages, Mode};
 use wire::Class;
 
@@ -25,8 +25,14 @@ pub(super) fn plane(router: &Router, cores: &[usize], registry: Registry) -> Pla
             Switch::Off => HugePages::Off,
         },
         hooks: hooks(&router.graph),
+        policy: policy(router),
         registry,
     }
+}
+
+/// The filter and the flow table.
+fn policy(router: &Router) -> PolicySettings {
+    PolicySettings { filter: router.filter.clone(), flows: router.flow, accounts: false }
 }
 
 /// What stands at the hooks of the graph.

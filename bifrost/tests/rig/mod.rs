@@ -274,6 +274,54 @@ impl Answer for Fake {
         })
     }
 
+    fn flows(&self, query: &FlowQuery) -> Result<Flows, String> {
+        let flow = FlowEntry {
+            protocol: 6,
+            source: Some([198, 18, 0, 9].into()),
+            source_port: 40000,
+            destination: Some([203, 0, 113, 7].into()),
+            destination_port: 443,
+            phase: "open".into(),
+            age_seconds: 61.5,
+            idle_seconds: 0.25,
+            packets: [1200, 2400],
+            bytes: [96_000, 3_200_000],
+            bits_per_second: 428_000.0,
+            ports: [Some("eth0".into()), Some("eth1".into())],
+            mark: 0,
+        };
+        let flows = if query.port.is_none_or(|port| port == 443) { vec![flow] } else { Vec::new() };
+        Ok(Flows { table: self.flow_table()?, matching: flows.len() as u64, flows })
+    }
+
+    fn flow_table(&self) -> Result<Option<FlowTable>, String> {
+        let capacity = 1_048_576;
+        Ok(Some(FlowTable { capacity, size: 1, lookups: 3600, hits: 3599, new: 1, ..FlowTable::default() }))
+    }
+
+    fn filter(&self) -> Result<Vec<FilterChain>, String> {
+        let rule = |rule: &str, packets, last_hit_seconds| FilterRule {
+            rule: rule.into(),
+            name: None,
+            place: "router.toml:9".into(),
+            packets,
+            bytes: packets * 100,
+            last_hit_seconds,
+        };
+        Ok(vec![
+            FilterChain { chain: "input".into(), policy: "accept".into(), rules: vec![] },
+            FilterChain {
+                chain: "forward".into(),
+                policy: "drop".into(),
+                rules: vec![
+                    rule("accept state established,related", 123_456, Some(0.0)),
+                    rule("accept tcp to 203.0.113.0/24 port 443", 0, None),
+                ],
+            },
+            FilterChain { chain: "output".into(), policy: "accept".into(), rules: vec![] },
+        ])
+    }
+
     fn summary(&self) -> Result<Summary, String> {
         let lanes = self.ports().map(|ports| ports[0].received).unwrap_or_default();
         Ok(Summary { lanes, routes: self.mirror()?.routes, synced: true })

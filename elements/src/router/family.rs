@@ -22,6 +22,8 @@ pub trait Family: Send + 'static {
     fn destination(packet: &Packet) -> Self::Address;
     /// Source address; zero when the packet is too short.
     fn source(packet: &Packet) -> Self::Address;
+    /// An address of this family from 16 bytes, in which an IPv4 address is IPv4-mapped; `None` for the other family.
+    fn address(bytes: [u8; 16]) -> Option<Self::Address>;
     /// The next hops of many addresses.
     fn lookup(view: &View, addresses: &[Self::Address], ids: &mut [NextHopId]);
 }
@@ -49,6 +51,11 @@ impl Family for V4 {
         network::<20>(packet).map_or(0, |header| u32_at(header, 12))
     }
 
+    #[inline]
+    fn address(bytes: [u8; 16]) -> Option<u32> {
+        wire::headers::unmapped(&bytes).map(u32::from_be_bytes)
+    }
+
     #[inline(always)]
     fn lookup(view: &View, addresses: &[u32], ids: &mut [NextHopId]) {
         view.lookup4_batch(addresses, ids);
@@ -70,6 +77,12 @@ impl Family for V6 {
     #[inline(always)]
     fn source(packet: &Packet) -> u128 {
         network::<40>(packet).map_or(0, |header| address6(header, 8))
+    }
+
+    #[inline]
+    fn address(bytes: [u8; 16]) -> Option<u128> {
+        let ipv4 = wire::headers::unmapped(&bytes).is_some();
+        (!ipv4).then(|| u128::from_be_bytes(bytes))
     }
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 //!
 //! Group: router
 //! Usage: `IcmpError4`
-//! Ports: 5 inputs, 2 outputs; push
+//! Ports: 5 to 9 inputs, 2 outputs; push
 //!
 //! The answer is the one Linux would send. It leaves by the route to the sender, from the address that Linux would take there
 //! (`Sources`); it quotes as much of the packet as fits 576 bytes; TOS is the packet's with precedence
@@ -19,6 +19,7 @@
 //! - 2: unreachable
 //! - 3: prohibited
 //! - 4: too big
+//! - 5 to 8: refused by the filter, which wants it told as port unreachable, host unreachable, no route, or prohibited
 //!
 //! Outputs:
 //! - 0: answers, with their next hop
@@ -28,18 +29,19 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use super::surroundings::on_tables;
-use fib::{HopKind, PortFlags, View};
+use fib::View;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, checksum, flow_hash4, icmp4, icmp4::unreachable, ipv4, protocol};
 
 use super::limit::{Destinations, Total};
+use super::way_back::{Back, back};
 use super::{ETHERNET, IcmpLimits, Sources, network, u16_at, u32_at};
 
 /// The class `IcmpError4`.
 pub const CLASS: Class = Class {
     name: "IcmpError4",
-    ports: "5/2",
+    ports: "5-9/2",
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("icmp_error4.rs"),
@@ -76,7 +78,7 @@ struct Kind {
     limited: bool,
 }
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 9] = [
     Kind { icmp_type: icmp4::TIME_EXCEEDED, code: 0, reason: Reason::TtlExpired, limited: true },
     Kind { icmp_type: icmp4::UNREACHABLE, code: unreachable::NET, reason: Reason::NoRoute, limited: true },
     Kind {
@@ -97,7 +99,16 @@ const KINDS: [Kind; 5] = [
         reason: Reason::TooBig,
         limited: false,
     },
+    refused(unreachable::PORT),
+    refused(unreachable::HOST),
+    refused(unreachable::NET),
+    refused(unreachable::PROHIBITED),
 ];
+
+/// What the filter refused, and how that is told.
+const fn refused(code: u8) -> Kind {
+    Kind { icmp_type: icmp4::UNREACHABLE, code, reason: Reason::Filtered, limited: true }
+}
 
 /// What becomes of a packet.
 enum Answer {
@@ -118,6 +129,8 @@ impl IcmpError4 {
     pub const PROHIBIT: usize = 3;
     /// Input: fragmentation needed; the MTU is that of the packet's adjacency.
     pub const TOO_BIG: usize = 4;
+    /// Input: refused by the filter, told as port unreachable. Behind it host unreachable, no route, prohibited.
+    pub const REFUSED: usize = 5;
 
     /// Answers from these addresses, at most so often.
     pub fn new(view: View, sources: Arc<Sources>, limits: IcmpLimits) -> IcmpError4 {
@@ -136,22 +149,16 @@ impl IcmpError4 {
         }
         let to = u32_at(header, 12);
         let id = self.view.lookup4(to);
-        let hop = self.view.hop(id);
-        match hop.kind() {
-            HopKind::Forward => {}
-            HopKind::Glean | HopKind::Punt => return Answer::Linux,
-            _ => return Answer::None,
-        }
-        let path = self.view.select(hop, flow_hash4(0, to, protocol::ICMP, 0));
-        let adjacency = self.view.adjacency(path);
-        let port = self.view.port(adjacency.port());
-        let ready = adjacency.resolved() && port.flags().contains(PortFlags::UP | PortFlags::QUEUE);
-        let source = self.sources.source4(adjacency.port(), Ipv4Addr::from(to));
-        let (true, Some(source)) = (ready, source) else { return Answer::Linux };
+        let way = match back(&self.view, id, flow_hash4(0, to, protocol::ICMP, 0)) {
+            Back::Way(way) => way,
+            Back::Linux => return Answer::Linux,
+            Back::None => return Answer::None,
+        };
+        let source = self.sources.source4(way.port, Ipv4Addr::from(to));
+        let Some(source) = source else { return Answer::Linux };
         if kind.limited && !self.destinations.allows(now, u128::from(to)) {
             return Answer::Suppressed;
         }
-        let mtu = adjacency.mtu() as usize;
         let word = match kind.reason {
             Reason::TooBig => self.view.adjacency(packet.adjacency).mtu(),
             _ => 0,
@@ -162,10 +169,9 @@ impl IcmpError4 {
             protocol: protocol::ICMP,
             ..ipv4::Repr::new(source, Ipv4Addr::from(to))
         };
-        let Some(mut reply) = error(packet, &header, kind, word, mtu) else { return Answer::None };
+        let Some(mut reply) = error(packet, &header, kind, word, way.mtu) else { return Answer::None };
         self.id = self.id.wrapping_add(1);
-        self.view.mark_used(path);
-        (reply.next_hop, reply.adjacency, reply.output) = (id, path, adjacency.port());
+        way.take(&self.view, &mut reply);
         Answer::Reply(reply)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Group: router
 //! Usage: `IcmpError6`
-//! Ports: 5 inputs, 2 outputs; push
+//! Ports: 5 to 9 inputs, 2 outputs; push
 //!
 //! As `IcmpError4`, with the rules of IPv6: the answer quotes as much as fits 1280 bytes (2.4 (c)); none is sent about
 //! ICMPv6 errors and redirects (2.4 (e)); "packet too big" is not limited. As in Linux an unreachable route
@@ -15,6 +15,7 @@
 //! - 2: unreachable
 //! - 3: prohibited
 //! - 4: too big
+//! - 5 to 8: refused by the filter, which wants it told as port unreachable, host unreachable, no route, or prohibited
 //!
 //! Outputs:
 //! - 0: answers, with their next hop
@@ -24,18 +25,19 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use super::surroundings::on_tables;
-use fib::{HopKind, PortFlags, View};
+use fib::View;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, checksum, flow_hash6, icmp6, icmp6::unreachable, ipv6, protocol};
 
 use super::limit::{Destinations, Total};
+use super::way_back::{Back, back};
 use super::{ETHERNET, Family, IcmpLimits, Sources, V6};
 
 /// The class `IcmpError6`.
 pub const CLASS: Class = Class {
     name: "IcmpError6",
-    ports: "5/2",
+    ports: "5-9/2",
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("icmp_error6.rs"),
@@ -68,7 +70,7 @@ struct Kind {
     limited: bool,
 }
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 9] = [
     Kind { icmp_type: icmp6::TIME_EXCEEDED, code: 0, reason: Reason::TtlExpired, limited: true },
     Kind {
         icmp_type: icmp6::UNREACHABLE,
@@ -89,7 +91,16 @@ const KINDS: [Kind; 5] = [
         limited: true,
     },
     Kind { icmp_type: icmp6::PACKET_TOO_BIG, code: 0, reason: Reason::TooBig, limited: false },
+    refused(unreachable::PORT),
+    refused(unreachable::ADDRESS),
+    refused(unreachable::NO_ROUTE),
+    refused(unreachable::PROHIBITED),
 ];
+
+/// What the filter refused, and how that is told.
+const fn refused(code: u8) -> Kind {
+    Kind { icmp_type: icmp6::UNREACHABLE, code, reason: Reason::Filtered, limited: true }
+}
 
 /// What becomes of a packet.
 enum Answer {
@@ -110,6 +121,8 @@ impl IcmpError6 {
     pub const PROHIBIT: usize = 3;
     /// Input: packet too big; the MTU is that of the packet's adjacency.
     pub const TOO_BIG: usize = 4;
+    /// Input: refused by the filter, told as port unreachable. Behind it host unreachable, no route, prohibited.
+    pub const REFUSED: usize = 5;
 
     /// Answers from these addresses, at most so often.
     pub fn new(view: View, sources: Arc<Sources>, limits: IcmpLimits) -> IcmpError6 {
@@ -126,18 +139,13 @@ impl IcmpError6 {
         }
         let to = V6::source(packet);
         let id = self.view.lookup6(to);
-        let hop = self.view.hop(id);
-        match hop.kind() {
-            HopKind::Forward => {}
-            HopKind::Glean | HopKind::Punt => return Answer::Linux,
-            _ => return Answer::None,
-        }
-        let path = self.view.select(hop, flow_hash6(0, to, protocol::ICMP6, 0));
-        let adjacency = self.view.adjacency(path);
-        let port = self.view.port(adjacency.port());
-        let ready = adjacency.resolved() && port.flags().contains(PortFlags::UP | PortFlags::QUEUE);
-        let source = self.sources.source6(adjacency.port(), Ipv6Addr::from(to));
-        let (true, Some(source)) = (ready, source) else { return Answer::Linux };
+        let way = match back(&self.view, id, flow_hash6(0, to, protocol::ICMP6, 0)) {
+            Back::Way(way) => way,
+            Back::Linux => return Answer::Linux,
+            Back::None => return Answer::None,
+        };
+        let source = self.sources.source6(way.port, Ipv6Addr::from(to));
+        let Some(source) = source else { return Answer::Linux };
         if kind.limited && !self.destinations.allows(now, to) {
             return Answer::Suppressed;
         }
@@ -151,8 +159,7 @@ impl IcmpError6 {
             ..ipv6::Repr::new(source, Ipv6Addr::from(to))
         };
         let Some(mut reply) = error(packet, &header, kind, word) else { return Answer::None };
-        self.view.mark_used(path);
-        (reply.next_hop, reply.adjacency, reply.output) = (id, path, adjacency.port());
+        way.take(&self.view, &mut reply);
         Answer::Reply(reply)
     }
 }

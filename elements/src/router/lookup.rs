@@ -1,12 +1,15 @@
 //! # Lookup4: the route, of equal paths the one of this flow, and with it the output port (IPv4)
 //!
 //! Group: router
-//! Usage: `Lookup4`
+//! Usage: `Lookup4([TRANSLATED])`
 //! Ports: 1 input, 6 outputs; push
 //!
 //! The longest-prefix matches of a batch are made together, so that their cache misses overlap. Packets for this machine, and
 //! those whose next hop only Linux can complete (an unresolved neighbour, a port that this program cannot transmit by), are
-//! still as they came and go there. What has no way forward leaves by the output of the error it is answered with.
+//! still as they came and go there. What has no way forward leaves by the output of the error it is answered with. The packets of
+//! flows whose destination is translated go where they will be sent, though they still say otherwise.
+//!
+//! - `TRANSLATED` (boolean): whether there are such flows; default false
 //!
 //! Outputs:
 //! - 0: to be forwarded
@@ -19,10 +22,12 @@
 //! # Lookup6: the route, of equal paths the one of this flow, and with it the output port (IPv6)
 //!
 //! Group: router
-//! Usage: `Lookup6`
+//! Usage: `Lookup6([TRANSLATED])`
 //! Ports: 1 input, 6 outputs; push
 //!
 //! As [Lookup4], for IPv6.
+//!
+//! - `TRANSLATED` (boolean): as there
 //!
 //! Outputs:
 //! - 0: to be forwarded
@@ -34,9 +39,11 @@
 
 use std::marker::PhantomData;
 
+use super::seat::SharedSeat;
 use super::surroundings::on_tables;
 use fib::{AdjacencyId, HopKind, NextHopId, PortFlags, PortId, View};
-use graph::{BATCH, Batch, Class, Context, Element};
+use graph::arguments::Arguments;
+use graph::{BATCH, Batch, Class, Context, Element, Setup};
 use port::Packet;
 use wire::{Reason, flow_hash};
 
@@ -49,7 +56,10 @@ pub const LOOKUP4: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("lookup.rs"),
-    make: |arguments, setup| on_tables(arguments, setup, |s| Lookup4::new(s.view.clone())),
+    make: |arguments, setup| {
+        let seat = seat(arguments, setup);
+        on_tables(arguments, setup, |s| Lookup4 { seat, ..Lookup4::new(s.view.clone()) })
+    },
 };
 
 /// The class `Lookup6`.
@@ -59,8 +69,18 @@ pub const LOOKUP6: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("lookup.rs"),
-    make: |arguments, setup| on_tables(arguments, setup, |s| Lookup6::new(s.view.clone())),
+    make: |arguments, setup| {
+        let seat = seat(arguments, setup);
+        on_tables(arguments, setup, |s| Lookup6 { seat, ..Lookup6::new(s.view.clone()) })
+    },
 };
+
+/// The seat, if destinations are translated.
+fn seat(arguments: &mut Arguments<'_>, setup: &Setup<'_>) -> Option<SharedSeat> {
+    let translated = arguments.optional("TRANSLATED").unwrap_or(false);
+    let seat = setup.environment.get::<SharedSeat>().filter(|_| translated);
+    seat.map(|seat| (*seat).clone())
+}
 
 const FORWARD: usize = 0;
 const LOCAL: u8 = 1;
@@ -76,6 +96,8 @@ const SENDS: PortFlags = PortFlags::UP.union(PortFlags::QUEUE);
 /// `no_route`, `unreachable`, `prohibit`. Drops `blackhole`, and `forwarding_off` by the input port's flag.
 pub struct Lookup<F: Family> {
     view: View,
+    /// Where the destinations of translated flows stand.
+    seat: Option<SharedSeat>,
     addresses: [F::Address; BATCH],
     ids: [NextHopId; BATCH],
     _family: PhantomData<F>,
@@ -98,6 +120,7 @@ impl<F: Family> Lookup<F> {
     pub fn new(view: View) -> Lookup<F> {
         Lookup {
             view,
+            seat: None,
             addresses: [F::Address::default(); BATCH],
             ids: [NextHopId::NONE; BATCH],
             _family: PhantomData,
@@ -110,6 +133,8 @@ impl<F: Family> Lookup<F> {
         let hop = self.view.hop(id);
         packet.next_hop = id;
         if hop.kind() != HopKind::Forward || !forwarding {
+            // Where Linux will send it, as far as that is known.
+            packet.output = if hop.kind() == HopKind::Glean { hop.glean_port() } else { PortId::NONE };
             return Err(not_forwarded(hop.kind(), forwarding));
         }
         let hash = if hop.log2() != 0 { flow_hash(packet.network()) } else { 0 };
@@ -153,6 +178,12 @@ impl<F: Family> Element for Lookup<F> {
         let count = batch.len();
         for (address, packet) in self.addresses.iter_mut().zip(batch.packets()) {
             *address = F::destination(packet);
+        }
+        if let Some(seat) = &self.seat {
+            let mut seat = seat.lock();
+            for (address, packet) in self.addresses.iter_mut().zip(batch.packets()) {
+                *address = seat.towards(packet).and_then(F::address).unwrap_or(*address);
+            }
         }
         F::lookup(&self.view, &self.addresses[..count], &mut self.ids[..count]);
 

@@ -5,15 +5,19 @@
 //! |---|---|---|
 //! | [`Classify`] | `ipv4`, `ipv6`, `other` | by EtherType; what is not addressed to the port is `other` |
 //! | [`CheckIpHeader4`] | `valid`, `linux`, `local` | drops invalid and martian packets; options and multicast are Linux's |
+//! | [`Track`] | `tracked` | reads the headers for the filter, finds the flow |
+//! | [`Filter`] | `pass`, and one for each way to tell the sender | the rules of `[filter]`; lets flows begin |
 //! | [`Lookup4`] | `forward`, `local`, `linux`, `no_route`, `unreachable`, `prohibit` | route, path, output port |
 //! | [`ReversePath4`] | `valid` | drops what does not come from where it should |
 //! | [`Redirect`] | `forward`, `linux` | what leaves by its input port: lets Linux see some, which tells the sender |
 //! | [`Mtu4`] | `fits`, `fragment`, `too_big` | compares with the path's MTU |
 //! | [`Fragment4`] | `fragments` | RFC 791 |
 //! | [`DecrementTtl4`] | `forward`, `expired` | TTL and checksum |
+//! | [`Translate`] | `translated` | the addresses and ports that `[nat]` gives |
 //! | [`Rewrite`] | `out` | the Ethernet header of the next hop |
 //! | [`Transmit`] | | to the output port |
 //! | [`IcmpError4`] | `reply`, `linux` | answers; an input per kind of error; its `reply` leads to `Rewrite` |
+//! | [`TcpReset`] | `reply`, `linux` | answers of the filter to TCP |
 //! | [`Punt`] | | hands to Linux |
 //!
 //! Until [`DecrementTtl4`] no element changes a byte (padding behind the packet is cut off), so that up to there any packet can
@@ -26,6 +30,7 @@ mod check_ip_header6;
 mod classify;
 mod decrement_ttl;
 mod family;
+mod filter;
 mod fragment4;
 mod icmp_error4;
 mod icmp_error6;
@@ -36,16 +41,23 @@ mod punt;
 mod redirect;
 mod reverse_path;
 mod rewrite;
+mod rulebook;
+mod seat;
 mod sources;
 pub mod standard;
 mod surroundings;
+mod tcp_reset;
+mod track;
+mod translate;
 mod transmit;
+mod way_back;
 
 pub use check_ip_header4::CheckIpHeader4;
 pub use check_ip_header6::CheckIpHeader6;
 pub use classify::Classify;
 pub use decrement_ttl::{DecrementTtl4, DecrementTtl6};
 pub use family::{Family, V4, V6};
+pub use filter::Filter;
 pub use fragment4::Fragment4;
 pub use icmp_error4::IcmpError4;
 pub use icmp_error6::IcmpError6;
@@ -56,8 +68,13 @@ pub use punt::Punt;
 pub use redirect::Redirect;
 pub use reverse_path::{ReversePath, ReversePath4, ReversePath6};
 pub use rewrite::Rewrite;
+pub use rulebook::{Logged, Rulebook};
+pub use seat::{Ended, SharedSeat};
 pub use sources::Sources;
 pub use surroundings::Surroundings;
+pub use tcp_reset::TcpReset;
+pub use track::Track;
+pub use translate::Translate;
 pub use transmit::Transmit;
 
 use graph::Class;
@@ -83,6 +100,10 @@ pub const CLASSES: &[&Class] = &[
     &transmit::CLASS,
     &icmp_error4::CLASS,
     &icmp_error6::CLASS,
+    &tcp_reset::CLASS,
+    &track::CLASS,
+    &filter::CLASS,
+    &translate::CLASS,
     &punt::CLASS,
 ];
 
@@ -131,6 +152,19 @@ pub(super) fn cut_to(packet: &mut Packet, total: usize) -> bool {
         packet.truncate(total);
     }
     have >= total
+}
+
+/// For what a packet is dropped that address translation refuses.
+pub(super) fn refused(refusal: nat::Refusal) -> wire::Reason {
+    use nat::Refusal;
+    match refusal {
+        Refusal::NoPrefix | Refusal::NotGlobal | Refusal::Protocol | Refusal::NoRoom => {
+            wire::Reason::Untranslatable
+        }
+        Refusal::Exhausted | Refusal::HostLimit | Refusal::TableFull | Refusal::NoAddress | Refusal::Gone => {
+            wire::Reason::PortsExhausted
+        }
+    }
 }
 
 /// Copies a packet, from its network header on, into `room`, as far as it fits; returns how many bytes that is.

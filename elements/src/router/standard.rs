@@ -44,11 +44,29 @@ impl Hooks {
     }
 }
 
-/// The router as it is drawn on a page, behind the hooks.
+/// Which stages the router has besides those of every router.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stages {
+    /// Rules for what comes in.
+    pub input: bool,
+    /// Rules for transit, or flows to be tracked.
+    pub transit: bool,
+    /// Flows whose addresses are translated.
+    pub translation: bool,
+}
+
+impl Stages {
+    /// Whether anything stands in the way of transit.
+    pub fn see_transit(&self) -> bool {
+        self.input || self.transit
+    }
+}
+
+/// The router as it is drawn on a page, behind the hooks. What stands between `{}` is there when its stage is.
 const ROUTER: &str = "\
 classify :: Classify;
 check4 :: CheckIpHeader4;
-lookup4 :: Lookup4;
+lookup4 :: Lookup4{translated};
 reverse4 :: ReversePath4;
 redirect4 :: Redirect4;
 mtu4 :: Mtu4;
@@ -56,7 +74,7 @@ fragment4 :: Fragment4;
 ttl4 :: DecrementTtl4;
 icmp4 :: IcmpError4;
 check6 :: CheckIpHeader6;
-lookup6 :: Lookup6;
+lookup6 :: Lookup6{translated};
 reverse6 :: ReversePath6;
 redirect6 :: Redirect6;
 mtu6 :: Mtu6;
@@ -76,29 +94,29 @@ classify[1] -> check6;
 classify[2] -> to_local;
 
 // IPv4
-check4[0] -> prerouting4 :: prerouting -> lookup4;
+check4[0] -> prerouting4 :: prerouting -> {before4}lookup4;
 check4[1] -> to_linux;
 check4[2] -> to_local;
-lookup4[0] -> reverse4 -> redirect4 -> forward4 :: forward -> mtu4 -> ttl4 -> rewrite;
+lookup4[0] -> reverse4 -> redirect4 -> {transit4}forward4 :: forward -> mtu4 -> ttl4 -> {leave4}rewrite;
 lookup4[1] -> to_local;
-lookup4[2] -> to_linux;
+lookup4[2] -> {linux4}to_linux;
 lookup4[3] -> [1]icmp4;
 lookup4[4] -> [2]icmp4;
 lookup4[5] -> [3]icmp4;
 redirect4[1] -> to_linux;
-mtu4[1] -> fragment4 -> ttl4;
+{fragment}
 mtu4[2] -> [4]icmp4;
 ttl4[1] -> [0]icmp4;
 icmp4[0] -> rewrite;
 icmp4[1] -> to_linux;
 
 // IPv6
-check6[0] -> prerouting6 :: prerouting -> lookup6;
+check6[0] -> prerouting6 :: prerouting -> {before6}lookup6;
 check6[1] -> to_linux;
 check6[2] -> to_local;
-lookup6[0] -> reverse6 -> redirect6 -> forward6 :: forward -> mtu6 -> ttl6 -> rewrite;
+lookup6[0] -> reverse6 -> redirect6 -> {transit6}forward6 :: forward -> mtu6 -> ttl6 -> {leave6}rewrite;
 lookup6[1] -> to_local;
-lookup6[2] -> to_linux;
+lookup6[2] -> {linux6}to_linux;
 lookup6[3] -> [1]icmp6;
 lookup6[4] -> [2]icmp6;
 lookup6[5] -> [3]icmp6;
@@ -108,12 +126,63 @@ ttl6[1] -> [0]icmp6;
 icmp6[0] -> rewrite;
 icmp6[1] -> to_linux;
 
-// out
+{refused}// out
 rewrite -> out :: postrouting -> transmit;
 ";
 
-/// The text of the router with these hooks.
-pub fn text(hooks: &Hooks) -> String {
+/// What the stages put into the router.
+fn staged(stages: &Stages) -> String {
+    let mut router = ROUTER.to_owned();
+    let mut filters: Vec<(String, char)> = Vec::new();
+    for family in ['4', '6'] {
+        let mut before = String::new();
+        if stages.see_transit() {
+            let _ = write!(before, "track{family} :: Track -> ");
+        }
+        let mut filter = |wanted: bool, name: &str, hook: &str| {
+            if !wanted {
+                return String::new();
+            }
+            filters.push((format!("{name}{family}"), family));
+            format!("{name}{family} :: Filter({hook}) -> ")
+        };
+        before += &filter(stages.input, "input", "INPUT");
+        let transit = filter(stages.transit, "filter", "TRANSIT");
+        // What only Linux can complete is judged as well, and its flow begins: Linux sees none of its later packets.
+        let linux = filter(stages.transit, "unresolved", "TRANSIT");
+        let translate = |name: &str| match stages.translation {
+            true => format!("{name}{family} :: Translate -> "),
+            false => String::new(),
+        };
+        let (leave, linux) = (translate("translate"), linux + &translate("handed"));
+        for (place, text) in [("before", before), ("transit", transit), ("linux", linux), ("leave", leave)] {
+            router = router.replace(&format!("{{{place}{family}}}"), &text);
+        }
+    }
+    // Of a packet in fragments only the first shows what the others need.
+    let fragment = match stages.translation {
+        true => {
+            "mtu4[1] -> long4 :: DecrementTtl4 -> larger4 :: Translate -> fragment4 -> rewrite;\nlong4[1] -> [0]icmp4;"
+        }
+        false => "mtu4[1] -> fragment4 -> ttl4;",
+    };
+    router = router.replace("{fragment}", fragment);
+    router = router.replace("{translated}", if stages.translation { "(TRANSLATED true)" } else { "" });
+    let mut refused = String::new();
+    if !filters.is_empty() {
+        refused += "// refused\nreset :: TcpReset;\nreset[0] -> rewrite;\nreset[1] -> to_linux;\n";
+    }
+    for (filter, family) in filters {
+        let _ = writeln!(refused, "{filter}[1] -> reset;");
+        for output in 2..6 {
+            let _ = writeln!(refused, "{filter}[{output}] -> [{}]icmp{family};", output + 3);
+        }
+    }
+    router.replace("{refused}", &if refused.is_empty() { refused } else { refused + "\n" })
+}
+
+/// The text of the router with these hooks and stages.
+pub fn text(hooks: &Hooks, stages: &Stages) -> String {
     let mut text = String::new();
     for (name, body) in hooks.all() {
         // A String takes whatever is written to it.
@@ -125,13 +194,18 @@ pub fn text(hooks: &Hooks) -> String {
             }
         };
     }
-    text + "\n" + ROUTER
+    text + "\n" + &staged(stages)
 }
 
 /// The router with these hooks, checked. `registry` has the classes that hooks can name.
-pub fn program(hooks: &Hooks, registry: &Registry, environment: &Environment) -> Result<Program, Refusal> {
+pub fn program(
+    hooks: &Hooks,
+    stages: &Stages,
+    registry: &Registry,
+    environment: &Environment,
+) -> Result<Program, Refusal> {
     let mut texts = Texts::new();
-    let text = texts.add("router", &text(hooks));
+    let text = texts.add("router", &text(hooks, stages));
     Program::compile(texts, text, &[], registry, environment)
 }
 
@@ -147,7 +221,7 @@ pub fn check(hooks: &Hooks, registry: &Registry) -> Result<String, Refusal> {
     let tables = fib::Tables::new(fib::Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }, None);
     let tables = tables.map_err(|error| Refusal::new(&error.to_string()))?;
     let surroundings = Surroundings::new(tables.view(), Sources::new(), 1);
-    Ok(program(hooks, registry, &environment(surroundings))?.warnings())
+    Ok(program(hooks, &Stages::default(), registry, &environment(surroundings))?.warnings())
 }
 
 /// An instance of the router.
@@ -179,7 +253,7 @@ mod tests {
     #[test]
     fn hooks_without_elements_leave_no_trace() {
         let environment = surroundings();
-        let program = program(&Hooks::default(), &registry(), &environment).unwrap();
+        let program = program(&Hooks::default(), &Stages::default(), &registry(), &environment).unwrap();
         let Standard { graph, entry } = instance(&program, &environment).unwrap();
         let description = graph.description();
         assert_eq!(description.nodes[entry.0].name, "classify");
@@ -191,7 +265,7 @@ mod tests {
     fn what_stands_at_a_hook_is_in_the_graph_for_each_family() {
         let (environment, hooks) = (surroundings(), "input -> c :: Punt(LOCAL); Idle -> output");
         let hooks = Hooks { forward: hooks.to_owned(), ..Hooks::default() };
-        let program = program(&hooks, &registry(), &environment).unwrap();
+        let program = program(&hooks, &Stages::default(), &registry(), &environment).unwrap();
         let description = instance(&program, &environment).unwrap().graph.description();
         assert!(description.find("forward4/c").is_some() && description.find("forward6/c").is_some());
     }
@@ -199,7 +273,8 @@ mod tests {
     #[test]
     fn a_mistake_at_a_hook_is_told_with_its_place_there() {
         let hooks = Hooks { postrouting: "input\n  -> Conter -> output".to_owned(), ..Hooks::default() };
-        let refusal = program(&hooks, &registry(), &surroundings()).err().unwrap().to_string();
+        let refusal =
+            program(&hooks, &Stages::default(), &registry(), &surroundings()).err().unwrap().to_string();
         assert!(refusal.contains("[graph] postrouting:2:6") && refusal.contains("Counter"), "{refusal}");
     }
 }

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use elements::router::standard::{self, Hooks, Standard};
+use elements::router::standard::{self, Hooks, Stages, Standard};
 use elements::router::{IcmpLimits, Sources, Surroundings};
 use fib::{
     Adjacency, AdjacencyId, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables, View,
@@ -180,7 +180,9 @@ impl Rig {
 pub fn router(view: &View, sources: &Arc<Sources>, limits: IcmpLimits) -> (Graph, NodeId) {
     let (view, sources) = (view.clone(), sources.clone());
     let environment = standard::environment(Surroundings { view, sources, limits: [limits; 2] });
-    let program = standard::program(&Hooks::default(), &elements::registry(), &environment).unwrap();
+    let program =
+        standard::program(&Hooks::default(), &Stages::default(), &elements::registry(), &environment)
+            .unwrap();
     let Standard { graph, entry } = standard::instance(&program, &environment).unwrap();
     (graph, entry)
 }

@@ -1,0 +1,338 @@
+//! Filter: applies the filter's rules, and lets new flows begin
+//!
+//! Group: router
+//! Usage: `Filter(HOOK)`
+//! Ports: 1 input, 6 outputs; push
+//!
+//! `Filter(INPUT)` asks the chain `input`, before the route is known. `Filter(TRANSIT)` asks `forward` and `output`, when it is; what they let
+//! pass and what belongs to no flow yet begins one. The packets of a flow that has been judged are not judged again, as long as
+//! the rules, the flow's state and the out port stay, and no rule asks for more than these: they are counted with the rule that
+//! decided, and go on.
+//!
+//! - `HOOK`: `INPUT` or `TRANSIT`
+//!
+//! Outputs:
+//! - 0: what passes
+//! - 1: to be answered with a TCP reset
+//! - 2: to be answered with port unreachable
+//! - 3: to be answered with host unreachable
+//! - 4: to be answered with no route
+//! - 5: to be answered with prohibited
+//!
+//! See also: [Track], [TcpReset], [IcmpError4], [IcmpError6]
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use flow::{Inserted, Opening, Tuple};
+use graph::arguments::{Blame, Refused, Word};
+use graph::{BATCH, Batch, Class, Context, Element};
+use port::Packet;
+use rules::{Decision, FlowState, Hook, Now, Outcome, Reject, RuleId};
+use wire::{Headers, Reason, protocol};
+
+use super::rulebook::{Logged, Reader, Rulebook, Verdict};
+use super::seat::{Note, Seat, SharedSeat};
+use super::track::{called, headers};
+
+/// The class `Filter`.
+pub const CLASS: Class = Class {
+    name: "Filter",
+    ports: "1/6",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("filter.rs"),
+    make: |arguments, setup| {
+        let hook = arguments.mandatory::<Word>("HOOK");
+        let transit = hook.as_ref().and_then(|hook| match hook.0.as_str() {
+            "INPUT" => Some(false),
+            "TRANSIT" => Some(true),
+            _ => None,
+        });
+        if hook.is_some() && transit.is_none() {
+            arguments.wrong("HOOK", "expected INPUT or TRANSIT");
+        }
+        let (seat, book) = (setup.environment.get::<SharedSeat>(), setup.environment.get::<Arc<Rulebook>>());
+        if seat.is_none() || book.is_none() {
+            arguments.wrong(
+                Blame::Element,
+                "this element applies the filter of a running router, which is not here",
+            );
+        }
+        arguments.finish()?;
+        Ok(Box::new(Filter {
+            transit: transit.ok_or(Refused)?,
+            seat: (*seat.ok_or(Refused)?).clone(),
+            reader: Reader::new((*book.ok_or(Refused)?).clone()),
+        }))
+    },
+};
+
+const PASS: usize = 0;
+
+/// Applies rules. Drops what they drop (`filtered`), and new flows that the table has no room for (`flows_full`).
+pub struct Filter {
+    transit: bool,
+    seat: SharedSeat,
+    reader: Reader,
+}
+
+/// Packets that have to be judged.
+struct Undecided {
+    /// Their places in the batch.
+    places: [u8; BATCH],
+    headers: [Headers; BATCH],
+    contexts: [rules::Context; BATCH],
+    judged: [Judged; BATCH],
+    count: usize,
+}
+
+/// What the chains came to.
+#[derive(Clone, Copy, Default)]
+struct Judged {
+    outcome: Outcome,
+    /// The rules that decided, at each hook.
+    rules: [Option<RuleId>; 3],
+    log: Option<RuleId>,
+    mark: u32,
+    dscp: Option<u8>,
+    varies: bool,
+}
+
+impl Judged {
+    fn add(&mut self, hook: Hook, decision: &Decision) {
+        self.outcome = decision.outcome;
+        self.rules[hook as usize] = decision.rule;
+        self.log = self.log.or(decision.log);
+        self.mark = decision.mark;
+        self.dscp = decision.dscp.or(self.dscp);
+        self.varies |= decision.varies;
+    }
+}
+
+impl Filter {
+    /// What all packets of this one's flow and direction come to, if that is known; it is counted where it is applied.
+    #[inline]
+    fn known(&mut self, seat: &mut Seat, packet: &Packet, now: &Now) -> Option<Verdict> {
+        let number = seat.number;
+        let (Some(note), Some(flows)) = seat.open(packet) else { return None };
+        let hit = note.hit.filter(|_| note.state != FlowState::Related)?;
+        let verdict =
+            self.reader.verdict(flows.decision(&hit)).filter(|verdict| verdict.state == note.state)?;
+        if !self.transit {
+            return Some(verdict);
+        }
+        if verdict.output != packet.output {
+            return None;
+        }
+        for rule in verdict.rules.into_iter().flatten() {
+            let bytes = u64::from(note.headers.length);
+            self.reader.compiled().accounts().count(number, rule, 1, bytes, now.monotonic);
+        }
+        Some(verdict)
+    }
+
+    /// Asks the chains about packets, one chain after the other.
+    fn judge(&self, worker: usize, now: &Now, packets: &mut Undecided) {
+        let count = packets.count;
+        let hooks: &[Hook] = if self.transit { &[Hook::Forward, Hook::Output] } else { &[Hook::Input] };
+        let mut decisions = [Decision::default(); BATCH];
+        for hook in hooks.iter().filter(|hook| !self.reader.compiled().passes_all(**hook)) {
+            let (headers, contexts) = (&packets.headers[..count], &packets.contexts[..count]);
+            self.reader.compiled().classify(worker, *hook, now, headers, contexts, &mut decisions[..count]);
+            let judged = packets.judged[..count].iter_mut().zip(&mut packets.contexts);
+            for ((judged, context), decision) in judged.zip(&decisions) {
+                if judged.outcome == Outcome::Accept {
+                    judged.add(*hook, decision);
+                    context.mark = judged.mark;
+                }
+            }
+        }
+    }
+
+    /// Lets the flow of a packet that passes begin, unless there is one, and keeps what it came to for the packets behind it.
+    fn keep(&mut self, seat: &mut Seat, packet: &Packet, judged: &Judged, now: u64) -> Result<(), Reason> {
+        let nat = seat.nat.clone();
+        let (Some(note), Some(flows)) = seat.open(packet) else { return Ok(()) };
+        (note.mark, note.varies) = (judged.mark, judged.varies);
+        note.input = judged.rules[Hook::Input as usize];
+        if !self.transit {
+            return Ok(());
+        }
+        if note.hit.is_none() && note.state == FlowState::New {
+            let original = Tuple::of(&note.headers, 0);
+            let ports = [packet.input, packet.output].map(|port| port.0.min(flow::NO_PORT));
+            let binding = match &nat {
+                Some(nat) => nat.bind(&original, note.aim.as_ref(), ports, now).map_err(super::refused)?,
+                None => None,
+            };
+            let reply = binding.map(|binding| binding.reply);
+            let opening = Opening {
+                headers: &note.headers,
+                ip: packet.network(),
+                original,
+                reply,
+                ports,
+                mark: judged.mark as u8,
+            };
+            let inserted = flows.insert(&opening, now);
+            if let (Some(nat), Some(reply), false) = (&nat, reply, matches!(inserted, Ok(Inserted::New(_)))) {
+                // Nobody has the binding.
+                nat.release_tuples(&original, &reply, now, &mut |_| {});
+            }
+            match inserted {
+                Ok(Inserted::New(hit)) => note.hit = Some(hit),
+                Ok(Inserted::Existing(hit)) => {
+                    if let flow::Tracked::Is(state) = flows.track(&hit, &note.headers, packet.network(), now)
+                    {
+                        (note.hit, note.state) = (Some(hit), called(state));
+                    }
+                }
+                Err(flow::Refused::NotAnOpening) => {}
+                Err(flow::Refused::Full) => return Err(Reason::FlowsFull),
+                Err(flow::Refused::ReplyInUse(_)) => return Err(Reason::PortsExhausted),
+            }
+        }
+        if let Some(hit) = note.hit.filter(|_| !judged.varies && note.state != FlowState::Related) {
+            let Judged { rules, mark, dscp, .. } = *judged;
+            let verdict = Verdict { state: note.state, output: packet.output, rules, mark, dscp };
+            flows.set_decision(&hit, self.reader.word(&verdict).unwrap_or(0));
+        }
+        Ok(())
+    }
+
+    fn log(&self, rule: RuleId, headers: &Headers, packet: &Packet) {
+        let line = Logged {
+            rule,
+            generation: self.reader.generation(),
+            headers: *headers,
+            input: packet.input,
+            output: self.transit.then_some(packet.output),
+        };
+        if self.reader.book().log.push(line).is_err() {
+            self.reader.book().unlogged.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// By which output the sender is told.
+fn told(reject: Reject, headers: &Headers) -> usize {
+    match reject {
+        Reject::TcpReset => 1,
+        Reject::Auto if headers.protocol == protocol::TCP => 1,
+        Reject::Auto | Reject::PortUnreachable => 2,
+        Reject::HostUnreachable => 3,
+        Reject::NoRoute => 4,
+        Reject::Prohibited => 5,
+    }
+}
+
+/// Writes a code point (RFC 2474).
+fn set_dscp(packet: &mut Packet, dscp: u8) {
+    let ip = packet.network_mut();
+    match ip.first().map(|first| first >> 4) {
+        Some(4) if ip.len() >= wire::ipv4::HEADER => {
+            let (before, tos) = (u16::from_be_bytes([ip[0], ip[1]]), dscp << 2 | ip[1] & 3);
+            let sum = u16::from_be_bytes([ip[10], ip[11]]);
+            ip[1] = tos;
+            let sum = wire::checksum::update(sum, before, u16::from_be_bytes([ip[0], tos]));
+            ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        Some(6) if ip.len() >= wire::ipv6::HEADER => {
+            let class = dscp << 2 | (ip[1] >> 4 & 3);
+            ip[0] = 0x60 | class >> 4;
+            ip[1] = class << 4 | ip[1] & 15;
+        }
+        _ => {}
+    }
+}
+
+impl Element for Filter {
+    fn class(&self) -> &'static str {
+        CLASS.name
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["pass", "tcp_reset", "port_unreachable", "host_unreachable", "no_route", "prohibited"]
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        self.reader.refresh();
+        let steady = cx.now();
+        let wall = cx.wall().div_euclid(1_000_000_000);
+        let now = Now { monotonic: steady, utc: wall, local_offset: self.reader.book().local_offset() };
+        let shared = self.seat.clone();
+        let mut seat = shared.lock();
+        let seat = &mut *seat;
+        let mut undecided = Undecided {
+            places: [0; BATCH],
+            headers: [Headers::default(); BATCH],
+            contexts: [rules::Context::default(); BATCH],
+            judged: [Judged::default(); BATCH],
+            count: 0,
+        };
+        let (mut wrong, mut why) = (0u64, [(PASS, Reason::None); BATCH]);
+        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
+            if let Some(verdict) = self.known(seat, packet, &now) {
+                if let Some(dscp) = verdict.dscp.filter(|_| self.transit) {
+                    set_dscp(packet, dscp);
+                }
+                continue;
+            }
+            // Without a note (an element before this one kept the packet) it is of no flow.
+            let note = match seat.note(packet) {
+                Some(note) => *note,
+                None => match headers(packet) {
+                    Ok(headers) => Note { headers, ..Note::default() },
+                    Err(reason) => {
+                        (wrong, why[index].1) = (wrong | 1 << index, reason);
+                        continue;
+                    }
+                },
+            };
+            let at = undecided.count;
+            undecided.places[at] = index as u8;
+            undecided.headers[at] = note.headers;
+            undecided.contexts[at] = rules::Context {
+                in_port: packet.input.0,
+                out_port: self.transit.then_some(packet.output.0),
+                state: note.state,
+                mark: note.mark,
+            };
+            undecided.judged[at] = Judged {
+                rules: [note.input, None, None],
+                mark: note.mark,
+                varies: note.varies,
+                ..Judged::default()
+            };
+            undecided.count += 1;
+        }
+        if undecided.count > 0 {
+            self.judge(seat.number, &now, &mut undecided);
+        }
+        for at in 0..undecided.count {
+            let (index, judged) = (usize::from(undecided.places[at]), undecided.judged[at]);
+            let packet = &mut batch.packets_mut()[index];
+            if let Some(rule) = judged.log {
+                self.log(rule, &undecided.headers[at], packet);
+            }
+            let refused = match judged.outcome {
+                Outcome::Accept => match self.keep(seat, packet, &judged, steady) {
+                    Ok(()) => None,
+                    Err(reason) => Some((PASS, reason)),
+                },
+                Outcome::Drop => Some((PASS, Reason::Filtered)),
+                Outcome::Reject(reject) => Some((told(reject, &undecided.headers[at]), Reason::Filtered)),
+            };
+            match refused {
+                Some(refused) => (wrong, why[index]) = (wrong | 1 << index, refused),
+                None => judged.dscp.into_iter().for_each(|dscp| set_dscp(packet, dscp)),
+            }
+        }
+        batch.take(wrong, |index, packet| match why[index] {
+            (PASS, reason) => cx.drop(packet, reason),
+            (output, _) => cx.emit(output, packet),
+        });
+        cx.emit_batch(PASS, batch);
+    }
+}

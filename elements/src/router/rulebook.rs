@@ -1,0 +1,180 @@
+//! The filter as all workers share it: changed by the control thread, read by workers without a lock as long as it stays.
+//!
+//! A flow need not be judged again for every packet. What the chains came to is a *verdict*: which rules decided, for which
+//! state of the flow and out port. Verdicts are few, however many flows there are, so they are numbered, and a flow's entry keeps
+//! for each direction a word with the number and the generation of the rules that it was found with. New rules make all
+//! words old at once, and each flow's next packet is judged anew.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crossbeam_queue::ArrayQueue;
+use fib::PortId;
+use rules::{Compiled, FlowState, RuleId};
+use wire::Headers;
+
+/// Verdicts of one generation that are remembered; the flows of others are judged packet by packet.
+const VERDICTS: usize = 1 << 16;
+/// Bits of a flow's word that hold the verdict's number; the generation is above.
+const NUMBER: u32 = 24;
+/// Lines for the log that may wait to be written.
+const LINES: usize = 4096;
+
+/// What all packets of a flow's direction come to, while nothing changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Verdict {
+    pub state: FlowState,
+    pub output: PortId,
+    /// The rules that decided, at the hooks input, forward and output.
+    pub rules: [Option<RuleId>; 3],
+    pub mark: u32,
+    pub dscp: Option<u8>,
+}
+
+/// A packet that a rule wants in the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Logged {
+    /// The rule, of the filter of this generation.
+    pub rule: RuleId,
+    /// The generation of the rules.
+    pub generation: u32,
+    /// The packet.
+    pub headers: Headers,
+    /// Where it came in.
+    pub input: PortId,
+    /// Where it would leave.
+    pub output: Option<PortId>,
+}
+
+/// The filter that workers apply.
+pub struct Rulebook {
+    /// Never with a low byte of 0, so that a word is never 0.
+    generation: AtomicU32,
+    page: Mutex<Page>,
+    /// Seconds that the machine's time zone is ahead of universal time.
+    local_offset: AtomicI32,
+    /// Packets to be told of in the log.
+    pub log: ArrayQueue<Logged>,
+    /// Those for which there was no room.
+    pub unlogged: AtomicU64,
+}
+
+struct Page {
+    compiled: Compiled,
+    verdicts: Vec<Verdict>,
+    numbers: HashMap<Verdict, u32>,
+}
+
+impl Rulebook {
+    /// A filter to begin with.
+    pub fn new(compiled: Compiled) -> Arc<Rulebook> {
+        Arc::new(Rulebook {
+            generation: AtomicU32::new(1),
+            page: Mutex::new(Page { compiled, verdicts: Vec::new(), numbers: HashMap::new() }),
+            local_offset: AtomicI32::new(0),
+            log: ArrayQueue::new(LINES),
+            unlogged: AtomicU64::new(0),
+        })
+    }
+
+    /// Puts another filter in force: every worker goes over to it with its next batch.
+    pub fn change(&self, compiled: Compiled) {
+        let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        *page = Page { compiled, verdicts: Vec::new(), numbers: HashMap::new() };
+        let before = self.generation.load(Ordering::Relaxed);
+        let next = before.wrapping_add(1);
+        self.generation.store(if next & 0xff == 0 { next + 1 } else { next }, Ordering::Release);
+    }
+
+    /// Seconds that the machine's time zone is ahead of universal time now.
+    pub fn local_offset(&self) -> i32 {
+        self.local_offset.load(Ordering::Relaxed)
+    }
+
+    /// Sets [`local_offset`](Self::local_offset): it changes with the seasons.
+    pub fn set_local_offset(&self, seconds: i32) {
+        self.local_offset.store(seconds, Ordering::Relaxed);
+    }
+
+    /// The filter in force, and its generation.
+    pub fn current(&self) -> (Compiled, u32) {
+        let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        (page.compiled.clone(), self.generation.load(Ordering::Relaxed))
+    }
+}
+
+/// One element's copy of the page in force.
+pub(super) struct Reader {
+    book: Arc<Rulebook>,
+    generation: u32,
+    compiled: Compiled,
+    verdicts: Vec<Verdict>,
+}
+
+impl Reader {
+    pub fn new(book: Arc<Rulebook>) -> Reader {
+        let (compiled, generation) = book.current();
+        Reader { book, generation, compiled, verdicts: Vec::new() }
+    }
+
+    /// Takes note of a change; once a batch.
+    #[inline]
+    pub fn refresh(&mut self) {
+        if self.book.generation.load(Ordering::Acquire) != self.generation {
+            *self = Reader::new(self.book.clone());
+        }
+    }
+
+    pub fn compiled(&self) -> &Compiled {
+        &self.compiled
+    }
+
+    pub fn book(&self) -> &Rulebook {
+        &self.book
+    }
+
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// The verdict that a flow's word stands for, if it is of the rules in force.
+    #[inline]
+    pub fn verdict(&mut self, word: u32) -> Option<Verdict> {
+        if word >> NUMBER != self.generation & 0xff {
+            return None;
+        }
+        let number = (word & ((1 << NUMBER) - 1)) as usize;
+        self.verdicts.get(number).copied().or_else(|| self.learn(number))
+    }
+
+    #[cold]
+    fn learn(&mut self, number: usize) -> Option<Verdict> {
+        let page = self.book.page.lock().unwrap_or_else(PoisonError::into_inner);
+        // Otherwise the next batch begins with a new page.
+        if self.book.generation.load(Ordering::Acquire) == self.generation {
+            self.verdicts.extend_from_slice(page.verdicts.get(self.verdicts.len()..)?);
+        }
+        self.verdicts.get(number).copied()
+    }
+
+    /// The word for a verdict; `None` when there are too many, or the rules have changed meanwhile.
+    #[cold]
+    pub fn word(&mut self, verdict: &Verdict) -> Option<u32> {
+        let mut page = self.book.page.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.book.generation.load(Ordering::Acquire) != self.generation {
+            return None;
+        }
+        let number = match page.numbers.get(verdict) {
+            Some(number) => *number,
+            None if page.verdicts.len() >= VERDICTS => return None,
+            None => {
+                let number = page.verdicts.len() as u32;
+                page.verdicts.push(*verdict);
+                page.numbers.insert(*verdict, number);
+                number
+            }
+        };
+        Some((self.generation & 0xff) << NUMBER | number)
+    }
+}

@@ -1,0 +1,174 @@
+//! What the elements of one worker that judge packets know together.
+//!
+//! A packet's headers are read once, its flow is looked up once, and both are wanted by several elements: where it is tracked,
+//! filtered, translated. So what [`Track`](super::Track) finds out stands in a *note*, and the packet carries the note's number
+//! where Click has its destination annotation, which nothing between these elements touches. Notes are for one round; a
+//! note that is another packet's by now (for an operator's element kept the packet, or used the annotation) is known by the
+//! packet's place in memory, and is as good as none.
+//!
+//! A worker's elements run one after the other, so the lock is never waited for: it costs a few cycles a batch.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crossbeam_queue::ArrayQueue;
+use flow::{Account, Hit};
+use port::Packet;
+use rules::{FlowState, RuleId};
+use wire::Headers;
+
+/// Notes of a round; when there are more packets in it, the first ones' are gone.
+const NOTES: usize = 4096;
+
+/// What is known about a packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Note {
+    /// Where its IP header is.
+    pub at: usize,
+    pub headers: Headers,
+    /// Its flow, once there is one; of an ICMP error that of the packet it is about.
+    pub hit: Option<Hit>,
+    pub state: FlowState,
+    /// What the rules at the input hook came to.
+    pub input: Option<RuleId>,
+    /// Whether that may be otherwise for the next packet of its flow.
+    pub varies: bool,
+    pub mark: u32,
+    /// Where it really goes, if its destination is translated.
+    pub towards: Option<[u8; 16]>,
+    /// How that was found, for a flow that is yet to begin.
+    pub aim: Option<nat::Destination>,
+}
+
+/// One worker's place.
+pub struct Seat {
+    /// The worker's number.
+    pub(super) number: usize,
+    /// Its access to the flow table, if there is one.
+    pub(super) flows: Option<flow::Worker>,
+    /// Address translation, if there is any.
+    pub(super) nat: Option<Arc<nat::Nat>>,
+    /// The state of packets whose flows are not tracked.
+    pub(super) otherwise: FlowState,
+    notes: Vec<Note>,
+    next: usize,
+    ended: Option<Arc<Ended>>,
+}
+
+/// Accounts of flows on their way to whoever wants them.
+pub struct Ended {
+    /// Accounts, oldest first.
+    pub accounts: ArrayQueue<Account>,
+    /// How many found it full.
+    pub lost: std::sync::atomic::AtomicU64,
+}
+
+impl Ended {
+    /// Room for so many accounts.
+    pub fn new(room: usize) -> Arc<Ended> {
+        Arc::new(Ended { accounts: ArrayQueue::new(room), lost: Default::default() })
+    }
+}
+
+impl Seat {
+    /// Notes something about a packet, in place of what was noted before.
+    #[inline]
+    pub(super) fn write(&mut self, packet: &mut Packet, note: Note) {
+        let place = self.next % NOTES;
+        self.next = place + 1;
+        let note = Note { at: packet.network().as_ptr() as usize, ..note };
+        match self.notes.get_mut(place) {
+            Some(old) => *old = note,
+            None => self.notes.push(note),
+        }
+        packet.destination = (place as u32 + 1).to_ne_bytes();
+    }
+
+    /// What is noted about a packet.
+    #[inline]
+    pub(super) fn note(&mut self, packet: &Packet) -> Option<&mut Note> {
+        let place = (u32::from_ne_bytes(packet.destination) as usize).wrapping_sub(1);
+        self.notes.get_mut(place).filter(|note| note.at == packet.network().as_ptr() as usize)
+    }
+
+    /// Where a packet really goes, if that is not what it says.
+    #[inline]
+    pub(super) fn towards(&mut self, packet: &Packet) -> Option<[u8; 16]> {
+        self.note(packet)?.towards
+    }
+
+    /// The note of a packet with the access to the flow table.
+    #[inline]
+    pub(super) fn open(&mut self, packet: &Packet) -> (Option<&mut Note>, Option<&mut flow::Worker>) {
+        let place = (u32::from_ne_bytes(packet.destination) as usize).wrapping_sub(1);
+        let note = self.notes.get_mut(place).filter(|note| note.at == packet.network().as_ptr() as usize);
+        (note, self.flows.as_mut())
+    }
+}
+
+/// A worker's seat, as its elements and its loop share it by the [`Environment`](graph::Environment).
+#[derive(Clone)]
+pub struct SharedSeat(Arc<Mutex<Seat>>);
+
+impl SharedSeat {
+    /// The seat of worker `number`, with access to these flows; accounts of those that end are left at `ended`.
+    pub fn new(number: usize, flows: Option<flow::Worker>, ended: Option<Arc<Ended>>) -> SharedSeat {
+        let otherwise = FlowState::Untracked;
+        SharedSeat(Arc::new(Mutex::new(Seat {
+            number,
+            flows,
+            nat: None,
+            otherwise,
+            notes: Vec::new(),
+            next: 0,
+            ended,
+        })))
+    }
+
+    /// A seat at which every packet is in this state: for packets that are only thought of.
+    pub fn imagined(state: FlowState) -> SharedSeat {
+        let seat = SharedSeat::new(0, None, None);
+        seat.lock().otherwise = state;
+        seat
+    }
+
+    /// Lets address translation be applied from now on.
+    pub fn translate(&self, nat: Arc<nat::Nat>) {
+        self.lock().nat = Some(nat);
+    }
+
+    /// Gives access to these flows from now on.
+    pub fn give(&self, flows: flow::Worker) {
+        self.lock().flows = Some(flows);
+    }
+
+    #[inline]
+    pub(super) fn lock(&self) -> MutexGuard<'_, Seat> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Between two rounds: forgets the notes, and lets the flow table look after itself for a moment. Whether it has more to
+    /// do. `now` in steady nanoseconds.
+    pub fn maintain(&self, now: u64) -> bool {
+        let mut seat = self.lock();
+        let Seat { flows, next, ended, .. } = &mut *seat;
+        *next = 0;
+        let Some(flows) = flows else { return false };
+        flows.maintain(now, &mut |account| {
+            if let Some(ended) = ended
+                && ended.accounts.push(*account).is_err()
+            {
+                ended.lost.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        })
+    }
+
+    /// Before the worker sleeps: nobody need wait for it.
+    pub fn offline(&self) {
+        self.lock().flows.iter().for_each(flow::Worker::offline);
+    }
+
+    /// After it slept.
+    pub fn online(&self) {
+        self.lock().flows.iter().for_each(flow::Worker::online);
+    }
+}

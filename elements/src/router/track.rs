@@ -1,0 +1,164 @@
+//! Track: what a packet's headers say, and which flow it belongs to
+//!
+//! Group: router
+//! Usage: `Track`
+//! Ports: 1 input, 1 output; push
+//!
+//! Stands before everything that judges packets. It reads the headers once, looks up the flows of a batch together, and brings each flow up
+//! to date: its state, its TCP windows, its time, its packets and bytes. What it finds out it leaves for the elements
+//! behind it. An ICMP error is looked up by the packet that it quotes; a later fragment is known by its first. A new flow is not
+//! begun here but where it has been let through ([Filter]).
+//!
+//! Packets whose upper layer's header is cut short or overlapped by a fragment are dropped: no rule can be applied to them.
+//!
+//! See also: [Filter]
+
+use flow::{Hit, Key, State, Tracked, Tuple};
+use graph::arguments::Blame;
+use graph::{BATCH, Batch, Class, Context, Element};
+use port::Packet;
+use rules::FlowState;
+use wire::{Headers, Reason};
+
+use super::seat::{Note, Seat, SharedSeat};
+
+/// The class `Track`.
+pub const CLASS: Class = Class {
+    name: "Track",
+    ports: "1/1",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("track.rs"),
+    make: |arguments, setup| {
+        let seat = setup.environment.get::<SharedSeat>();
+        if seat.is_none() {
+            arguments.wrong(
+                Blame::Element,
+                "this element tracks the flows of a running router, which are not here",
+            );
+        }
+        arguments.finish()?;
+        let seat = (*seat.ok_or(graph::arguments::Refused)?).clone();
+        Ok(Box::new(Track { seat, blank: Key::of(&Tuple::default()) }))
+    },
+};
+
+/// Notes what each packet is. Drops what no rule can be applied to.
+pub struct Track {
+    seat: SharedSeat,
+    /// What no packet has.
+    blank: Key,
+}
+
+/// How the filter calls the state of a packet.
+pub(super) fn called(state: State) -> FlowState {
+    match state {
+        State::New => FlowState::New,
+        State::Established => FlowState::Established,
+        State::Related => FlowState::Related,
+        State::Invalid => FlowState::Invalid,
+    }
+}
+
+/// A packet's headers. Of one in several segments the first is all that can be looked at.
+#[inline]
+pub(super) fn headers(packet: &Packet) -> Result<Headers, Reason> {
+    if packet.segment_count() == 1 {
+        Headers::parse(packet.network())
+    } else {
+        Headers::quoted(packet.network())
+    }
+}
+
+/// The flow that an ICMP error is about.
+#[cold]
+fn related(flows: &mut flow::Worker, headers: &Headers, ip: &[u8], now: u64) -> Option<Hit> {
+    let quoted = ip.get(usize::from(headers.transport) + 8..)?;
+    flows.related(&Headers::quoted(quoted).ok()?, quoted, 0, now)
+}
+
+impl Element for Track {
+    fn class(&self) -> &'static str {
+        CLASS.name
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let now = cx.now();
+        let mut seat = self.seat.lock();
+        let seat = &mut *seat;
+        let mut read = [Headers::default(); BATCH];
+        let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
+        for (index, packet) in batch.packets().iter().enumerate() {
+            match headers(packet) {
+                Ok(headers) => read[index] = headers,
+                Err(reason) => (wrong, reasons[index]) = (wrong | 1 << index, reason),
+            }
+        }
+        if wrong != 0 {
+            batch.take(wrong, |index, packet| cx.drop(packet, reasons[index]));
+            let mut kept = 0;
+            for index in 0..BATCH {
+                read[kept] = read[index];
+                kept += usize::from(wrong >> index & 1 == 0);
+            }
+            wrong = 0;
+        }
+        let read = &read[..batch.len()];
+        let Seat { flows, nat, .. } = seat;
+        let Some(flows) = flows else {
+            let state = seat.otherwise;
+            for (packet, headers) in batch.packets_mut().iter_mut().zip(read) {
+                seat.write(packet, Note { headers: *headers, state, ..Note::default() });
+            }
+            return cx.emit_batch(0, batch);
+        };
+        let mut keys = [self.blank; BATCH];
+        let mut hits = [None; BATCH];
+        // Fragments without their first, and errors, are not looked up by what they are themselves.
+        let mut others = 0u64;
+        for (index, headers) in read.iter().enumerate() {
+            if flow::is_error(headers) {
+                others |= 1 << index;
+            } else if let Some(tuple) = flows.tuple(headers, 0, now) {
+                keys[index] = Key::of(&tuple);
+            } else {
+                others |= 1 << index;
+            }
+        }
+        flows.lookup(&keys[..read.len()], &mut hits[..read.len()]);
+        flows.prepare(&hits[..read.len()]);
+        let mut notes = [Note::default(); BATCH];
+        for (index, headers) in read.iter().enumerate() {
+            let ip = batch.packets()[index].network();
+            let (hit, state) = if others >> index & 1 != 0 {
+                let about = if flow::is_error(headers) { related(flows, headers, ip, now) } else { None };
+                (about, if about.is_some() { State::Related } else { State::Invalid })
+            } else {
+                match hits[index].map(|hit| (hit, flows.track(&hit, headers, ip, now))) {
+                    Some((hit, Tracked::Is(state))) => (Some(hit), state),
+                    Some((_, Tracked::Reopens)) | None => (None, flows.opens(headers, ip)),
+                }
+            };
+            let mut note = Note { headers: *headers, hit, state: called(state), ..Note::default() };
+            if let Some(hit) = hit.filter(|hit| hit.translated) {
+                // An error goes the other way than the packet that it is about.
+                let direction =
+                    if state == State::Related { hit.direction.reversed() } else { hit.direction };
+                note.towards =
+                    Some(nat::target(direction, &flows.original(&hit), &flows.reply(&hit)).destination);
+            } else if let (Some(nat), None, State::New) = (&nat, hit, state) {
+                match nat.destination(&Tuple::of(headers, 0), batch.packets()[index].input.0) {
+                    Ok(Some(aim)) => (note.towards, note.aim) = (Some(aim.address), Some(aim)),
+                    Ok(None) => {}
+                    Err(refusal) => (wrong, reasons[index]) = (wrong | 1 << index, super::refused(refusal)),
+                }
+            }
+            notes[index] = note;
+        }
+        for (packet, note) in batch.packets_mut().iter_mut().zip(notes) {
+            seat.write(packet, note);
+        }
+        batch.take(wrong, |index, packet| cx.drop(packet, reasons[index]));
+        cx.emit_batch(0, batch);
+    }
+}

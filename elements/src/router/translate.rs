@@ -1,0 +1,113 @@
+//! Translate: gives the packets of translated flows the addresses and ports that they leave with
+//!
+//! Group: router
+//! Usage: `Translate`
+//! Ports: 1 input, 1 output; push
+//!
+//! The last thing that is done to a packet before its Ethernet header: rules before it see the packet as it came, and the
+//! errors that the router sends about it quote it so. What it becomes follows from its flow, whose two tuples say how packets look on
+//! each side; checksums are corrected by the difference. ICMP errors are translated with the packet that they quote.
+//!
+//! See also: [Track], [Filter]
+
+use flow::{Key, Tuple};
+use graph::arguments::{Blame, Refused};
+use graph::{BATCH, Batch, Class, Context, Element};
+use port::Packet;
+use rules::FlowState;
+use wire::{Headers, Reason};
+
+use super::seat::{Seat, SharedSeat};
+use super::track::headers;
+
+/// The class `Translate`.
+pub const CLASS: Class = Class {
+    name: "Translate",
+    ports: "1/1",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("translate.rs"),
+    make: |arguments, setup| {
+        let seat = setup.environment.get::<SharedSeat>();
+        if seat.is_none() {
+            let message = "this element translates the flows of a running router, which are not here";
+            arguments.wrong(Blame::Element, message);
+        }
+        arguments.finish()?;
+        Ok(Box::new(Translate { seat: (*seat.ok_or(Refused)?).clone() }))
+    },
+};
+
+/// Rewrites packets of translated flows. Drops what cannot be (`untranslatable`, or what is wrong with it).
+pub struct Translate {
+    seat: SharedSeat,
+}
+
+/// How a packet is to be rewritten.
+struct Rewriting {
+    headers: Headers,
+    /// As packets of its direction come; for an ICMP error, which says nothing of that itself.
+    seen: Tuple,
+    to: Tuple,
+    error: bool,
+}
+
+impl Translate {
+    /// What is to be done to a packet; `None`: nothing.
+    #[inline]
+    fn rewriting(seat: &mut Seat, packet: &Packet) -> Option<Rewriting> {
+        match seat.open(packet) {
+            (Some(note), Some(flows)) => {
+                let hit = note.hit.filter(|hit| hit.translated)?;
+                let error = note.state == FlowState::Related;
+                // The error goes the other way than the packet that it is about.
+                let direction = if error { hit.direction.reversed() } else { hit.direction };
+                let (original, reply) = (flows.original(&hit), flows.reply(&hit));
+                let to = nat::target(direction, &original, &reply);
+                let seen = if direction == flow::Direction::Original { original } else { reply };
+                Some(Rewriting { headers: note.headers, seen, to, error })
+            }
+            (None, Some(flows)) => Self::found_again(flows, packet),
+            _ => None,
+        }
+    }
+
+    /// An element of the operator's kept the packet, and what was noted about it is gone.
+    #[cold]
+    fn found_again(flows: &mut flow::Worker, packet: &Packet) -> Option<Rewriting> {
+        let headers = headers(packet).ok().filter(|headers| !flow::is_error(headers))?;
+        let tuple = Tuple::of(&headers, 0);
+        let hit = flows.find(&Key::of(&tuple)).filter(|hit| hit.translated)?;
+        let to = nat::target(hit.direction, &flows.original(&hit), &flows.reply(&hit));
+        Some(Rewriting { headers, seen: tuple, to, error: false })
+    }
+}
+
+fn apply(packet: &mut Packet, rewriting: &Rewriting) -> Result<(), Reason> {
+    let ip = packet.network_mut();
+    if rewriting.error {
+        nat::rewrite_error(ip, &rewriting.headers, &rewriting.seen, &rewriting.to)
+    } else {
+        nat::rewrite(ip, &rewriting.headers, &rewriting.to)
+    }
+}
+
+impl Element for Translate {
+    fn class(&self) -> &'static str {
+        CLASS.name
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let mut seat = self.seat.lock();
+        let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
+        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
+            if let Some(rewriting) = Self::rewriting(&mut seat, packet)
+                && let Err(reason) = apply(packet, &rewriting)
+            {
+                (wrong, reasons[index]) = (wrong | 1 << index, reason);
+            }
+        }
+        batch.take(wrong, |index, packet| cx.drop(packet, reasons[index]));
+        cx.emit_batch(0, batch);
+    }
+}

@@ -1,0 +1,49 @@
+//! The way back to a packet's sender, for the router's own answers.
+
+use fib::{AdjacencyId, HopKind, NextHopId, PortFlags, PortId, View};
+use port::Packet;
+
+/// Where an answer leaves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    hop: NextHopId,
+    path: AdjacencyId,
+    /// The port that it leaves by.
+    pub port: PortId,
+    /// Bytes of the largest IP packet there.
+    pub mtu: usize,
+}
+
+/// What becomes of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Back {
+    /// It goes this way.
+    Way(Way),
+    /// Only Linux can send it: an unresolved neighbour, a port that is not Bifrost's.
+    Linux,
+    /// Nobody can.
+    None,
+}
+
+/// The way by a next hop; `hash` chooses among equal paths.
+pub(super) fn back(view: &View, id: NextHopId, hash: u32) -> Back {
+    let hop = view.hop(id);
+    match hop.kind() {
+        HopKind::Forward => {}
+        HopKind::Glean | HopKind::Punt => return Back::Linux,
+        _ => return Back::None,
+    }
+    let path = view.select(hop, hash);
+    let adjacency = view.adjacency(path);
+    let (port, mtu) = (adjacency.port(), adjacency.mtu() as usize);
+    let ready = adjacency.resolved() && view.port(port).flags().contains(PortFlags::UP | PortFlags::QUEUE);
+    if ready { Back::Way(Way { hop: id, path, port, mtu }) } else { Back::Linux }
+}
+
+impl Way {
+    /// Sends an answer this way.
+    pub fn take(&self, view: &View, answer: &mut Packet) {
+        view.mark_used(self.path);
+        (answer.next_hop, answer.adjacency, answer.output) = (self.hop, self.path, self.port);
+    }
+}

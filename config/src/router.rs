@@ -26,6 +26,8 @@ pub struct Router {
     pub filter: rules::Filter,
     /// The flow table; absent: flows are tracked only when the filter asks for their state.
     pub flow: Option<flow::Settings>,
+    /// The rules of address translation; absent: nothing is translated.
+    pub nat: Option<nat::Rules>,
     /// FRR's FPM as a source of routes; absent: netlink only.
     pub fpm: Option<Fpm>,
     /// The comparison of the plane with Linux.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -98,6 +99,7 @@ fn root_of(
         graph: root.section(page, "graph", "[graph]").map(|s| graph(page, s)).unwrap_or_default(),
         filter: root.value("filter").map(|value| filter(page, value, files)).unwrap_or_default(),
         flow: root.section(page, "flow", "[flow]").map(|s| flows(page, s)),
+        nat: root.value("nat").and_then(|value| translation(page, value)),
         fpm: root
             .section(page, "fpm", "[fpm]")
             .and_then(|s| listen(page, s, "127.0.0.1:2620"))
@@ -119,13 +121,15 @@ fn root_of(
         page.wrong(at, "[metrics] listens where [fpm] does", Hint::expected("another address or port"));
     }
     let express = router.ports.iter().find(|rule| rule.lane == LaneChoice::Express);
-    let judged = router.filter.rules().next().is_some() || router.flow.is_some();
-    if let (Some(rule), true, Some(at)) =
-        (express, judged, root.value("filter").or(root.value("flow")).map(Spanned::span))
-    {
+    let judged = router.filter.rules().next().is_some() || router.flow.is_some() || router.nat.is_some();
+    if let (Some(rule), true, Some(at)) = (
+        express,
+        judged,
+        ["filter", "flow", "nat"].into_iter().find_map(|key| root.value(key)).map(Spanned::span),
+    ) {
         let name = rule.name.as_str();
         let message = format!(
-            "port {name:?} takes the express lane, which would pass the filter and the flow table by"
+            "port {name:?} takes the express lane, where packets are neither filtered nor translated"
         );
         page.wrong(at, message, Hint::expected("lane \"auto\" or \"worker\" where packets are judged"));
     }
@@ -420,6 +424,43 @@ fn filter(
         page.adopt(value.span().start, mistakes);
         rules::Filter::default()
     })
+}
+
+/// Rules of address translation. What is wrong with a rule is shown at the rule.
+fn translation(page: &mut Page, value: &Spanned<DeValue>) -> Option<nat::Rules> {
+    let text = match nat::Text::deserialize(toml::de::ValueDeserializer::from(value.clone())) {
+        Ok(text) => text,
+        Err(error) => {
+            let at = error.span().unwrap_or(value.span());
+            page.wrong(at, format!("[nat]: {}", error.message().replace('\n', ", ")), Hint::default());
+            return None;
+        }
+    };
+    let rules = match value.get_ref() {
+        DeValue::Table(table) => table.get("rule").map(|rules| rules.get_ref()),
+        _ => None,
+    };
+    let place = |rule: Option<usize>| match (rule, rules) {
+        (Some(at), Some(DeValue::Array(rules))) => rules.get(at).map(Spanned::span),
+        _ => None,
+    };
+    let rules = text.check().unwrap_or_else(|mistakes| {
+        for mistake in mistakes {
+            let at = place(mistake.rule).unwrap_or(value.span());
+            page.wrong(at, mistake.to_string(), Hint::default());
+        }
+        nat::Rules { capacity: 1, rules: Vec::new(), clamps: Vec::new() }
+    });
+    for (at, rule) in rules.rules.iter().enumerate() {
+        if matches!(rule.action, nat::Action::Nat64 { .. } | nat::Action::Nptv6 { .. }) {
+            let message = format!(
+                "nat rule {:?}: the router does not translate between families or prefixes yet",
+                rule.name
+            );
+            page.wrong(place(Some(at)).unwrap_or(value.span()), message, Hint::default());
+        }
+    }
+    Some(rules)
 }
 
 fn flows(page: &mut Page, mut section: Section) -> flow::Settings {

@@ -3,6 +3,7 @@
 //! Here is what the control thread can ask; how a port is taken is in `taking.rs`, and what its counters add up to in
 //! `totals.rs`.
 
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -68,6 +69,14 @@ pub struct Plane {
     pub(crate) features: Option<FeatureWatch>,
     pub(crate) looked: Instant,
     pub(crate) retry: Instant,
+}
+
+/// Whether a name, or a pattern with a `*` at its end, means an interface.
+pub(crate) fn is_named(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(front) => name.starts_with(front),
+        None => name == pattern,
+    }
 }
 
 /// What is left of packets that only Linux can complete, when there is no injector.
@@ -344,16 +353,25 @@ impl Plane {
         &self.policy
     }
 
+    /// Puts rules of address translation in force, for ports with these addresses.
+    pub fn change_nat(&mut self, rules: Option<nat::Rules>, addresses: impl Fn(PortId) -> Vec<IpAddr>) {
+        let ports: Vec<nat::Port> = (self.ports.iter())
+            .map(|port| nat::Port {
+                number: port.id.0,
+                name: port.name.clone(),
+                addresses: addresses(port.id),
+            })
+            .collect();
+        self.policy.translate(rules, &ports);
+    }
+
     /// Puts another filter in force, on every worker between two batches; its rules keep what they have counted. When anything is
     /// wrong with it all stays as it is.
     pub fn change_filter(&mut self, filter: Filter, tables: &mut Tables) -> Result<(), PlaneError> {
         let ports: Vec<(String, u16)> =
             self.ports.iter().map(|port| (port.name.clone(), port.id.0)).collect();
         let numbers = |pattern: &str| {
-            let known = ports.iter().filter(|(name, _)| match pattern.strip_suffix('*') {
-                Some(front) => name.starts_with(front),
-                None => name == pattern,
-            });
+            let known = ports.iter().filter(|(name, _)| is_named(pattern, name));
             known.map(|(_, number)| *number).collect()
         };
         let before = self.policy.stages();

@@ -10,6 +10,7 @@ use elements::router::standard::Stages;
 use elements::router::{Ended, Rulebook, SharedSeat};
 use flow::{Settings, Table};
 use graph::Environment;
+use nat::Nat;
 use rules::{Compiled, Filter, FlowState, Hook, Ledger};
 
 use crate::PlaneError;
@@ -24,6 +25,8 @@ pub struct PolicySettings {
     pub filter: Filter,
     /// The flow table; `None`: flows are not tracked, unless the filter asks for their state.
     pub flows: Option<Settings>,
+    /// The rules of address translation; `None`: nothing is translated.
+    pub nat: Option<nat::Rules>,
     /// Whether accounts of flows are wanted when they end.
     pub accounts: bool,
 }
@@ -35,6 +38,7 @@ pub struct Policy {
     book: Arc<Rulebook>,
     ledger: Ledger,
     ended: Option<Arc<Ended>>,
+    nat: Option<Arc<Nat>>,
     workers: usize,
 }
 
@@ -51,8 +55,10 @@ impl Policy {
             Some(settings) => Some(Table::new(&settings)?),
             None => None,
         };
-        let ended = settings.accounts.then(|| Ended::new(ACCOUNTS));
-        Ok(Policy { settings, table, book: Rulebook::new(compiled), ledger, ended, workers })
+        // What ends gives back its ports.
+        let ended = (settings.accounts || settings.nat.is_some()).then(|| Ended::new(ACCOUNTS));
+        let nat = settings.nat.is_some().then(|| Arc::new(Nat::new()));
+        Ok(Policy { settings, table, book: Rulebook::new(compiled), ledger, ended, nat, workers })
     }
 
     /// What it puts into the graph.
@@ -62,6 +68,7 @@ impl Policy {
         Stages {
             input: rules(Hook::Input),
             transit: rules(Hook::Forward) || rules(Hook::Output) || self.table.is_some(),
+            translation: self.nat.is_some(),
         }
     }
 
@@ -71,7 +78,9 @@ impl Policy {
             Some(table) => Some(table.worker()?),
             None => None,
         };
-        Ok(SharedSeat::new(worker, flows, self.ended.clone()))
+        let seat = SharedSeat::new(worker, flows, self.ended.clone());
+        self.nat.iter().for_each(|nat| seat.translate(nat.clone()));
+        Ok(seat)
     }
 
     /// Shares what the elements of every worker need.
@@ -112,6 +121,19 @@ impl Policy {
         Ok(begins)
     }
 
+    /// Puts rules of address translation in force, for ports with these names and addresses. Nothing is translated by rules that
+    /// come when there were none at the start.
+    pub fn translate(&mut self, rules: Option<nat::Rules>, ports: &[nat::Port]) {
+        let (Some(nat), Some(rules)) = (&self.nat, rules) else { return };
+        nat.install(&rules, ports, |pattern, name| crate::plane::is_named(pattern, name));
+        self.settings.nat = Some(rules);
+    }
+
+    /// Address translation, if there is any.
+    pub fn nat(&self) -> Option<&Arc<Nat>> {
+        self.nat.as_ref()
+    }
+
     /// What is in force.
     pub fn settings(&self) -> &PolicySettings {
         &self.settings
@@ -141,7 +163,9 @@ impl Policy {
 /// The flow table that the settings come to.
 fn wanted(settings: &PolicySettings) -> Option<Settings> {
     let asks = || settings.filter.rules().any(|(_, rule)| rule.matches.states.is_some());
-    settings.flows.or_else(|| asks().then(Settings::default))
+    let translation = settings.nat.is_some();
+    let wanted = settings.flows.or_else(|| (asks() || translation).then(Settings::default));
+    wanted.map(|wanted| Settings { translation, ..wanted })
 }
 
 fn compile(

@@ -186,10 +186,11 @@ impl Port {
         let taken = self.taken.as_ref()?;
         let zero_copy = !taken.queues.is_empty() && taken.queues.iter().all(|queue| queue.zero_copy);
         let (express, why) = match self.settings.lane {
-            _ if self.hooked && taken.queues.is_empty() => {
-                (false, "the graph has hooks, which only workers run, but no socket is open: Linux forwards")
-            }
-            _ if self.hooked => (false, "the graph has hooks, which only workers run"),
+            _ if self.hooked && taken.queues.is_empty() => (
+                false,
+                "packets are judged in the graph, which only workers run, but no socket is open: Linux forwards",
+            ),
+            _ if self.hooked => (false, "packets are judged in the graph, which only workers run"),
             LaneChoice::Express => (true, "configured"),
             LaneChoice::Worker if taken.queues.is_empty() => {
                 (false, "configured, but no socket is open: Linux forwards")

@@ -133,6 +133,7 @@ impl Control {
                 self.ticked = Instant::now();
                 more |= self.mirror.tick(&mut self.tables)?;
                 self.log_filtered();
+                self.settle_flows();
             }
             match signals.take() {
                 Some(Signal::Stop) => return Ok(()),
@@ -221,13 +222,19 @@ impl Control {
         };
         if fixed(&router) != fixed(&self.router) {
             warn!(
-                "only [[port]], [police], [graph] and [filter] take effect now; the other changes do at the next start"
+                "only [[port]], [police], [graph], [filter] and [nat] take effect now; the other changes do at the next start"
             );
         }
         self.router.ports = router.ports;
         self.router.police = router.police;
         self.router.graph = router.graph;
         self.router.filter = router.filter;
+        if router.nat.is_some() && self.router.nat.is_none() {
+            warn!("[nat] was not there at the start: it takes effect at the next");
+        } else {
+            self.router.nat = router.nat.or(self.router.nat.take());
+            self.tell_nat();
+        }
         self.apply_limits();
         self.change_ports();
         Ok(format!("configuration read again: {}", self.status_line()))

@@ -11,7 +11,7 @@ use crate::control::status::Step;
 use fib::{AdjacencyId, HopKind, NextHopId, PortId};
 use plane::rehearsal::{Event, What};
 use port::{DriverCounters, Lane};
-use wire::{Class, Mac, Reason, ethernet, ipv4, ipv6, protocol, udp};
+use wire::{Class, Mac, Reason, ethernet, ipv4, ipv6, protocol, tcp, udp};
 
 use super::control::Control;
 use super::routes;
@@ -254,6 +254,10 @@ fn frame(question: &Question, to: Mac) -> Result<Vec<u8>, String> {
         protocol::ICMP if !upper.is_empty() => upper[0] = 8,
         protocol::ICMP6 if !upper.is_empty() => upper[0] = 128,
         _ => {}
+    }
+    if question.protocol.0 == protocol::TCP && upper.len() >= tcp::HEADER {
+        // The first segment of a connection.
+        upper[12..14].copy_from_slice(&[(tcp::HEADER as u8 / 4) << 4, tcp::flag::SYN]);
     }
     if question.protocol.0 == protocol::UDP && upper.len() >= udp::HEADER {
         let length = (upper.len() as u16).to_be_bytes();

@@ -1,5 +1,6 @@
 //! Which interfaces to take, and keeping the plane told about them.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use fib::PortId;
@@ -73,9 +74,14 @@ impl Control {
         if local_added.is_empty() && local_removed.is_empty() {
             return;
         }
+        // Answers to translated flows come to the router's own addresses: workers look whether they do.
+        let translated = self.plane.policy().nat().is_some();
         let driver = self.plane.driver_mut();
         for (addresses, added) in [(local_removed, false), (local_added, true)] {
             for address in addresses {
+                if added && translated {
+                    continue;
+                }
                 let told = if added { driver.add_local(address) } else { driver.remove_local(address) };
                 if let Err(error) = told {
                     debug!("{address}: {error}");
@@ -155,7 +161,7 @@ impl Control {
     }
 
     /// Tells the elements which addresses are this machine's, and which are on which port.
-    fn tell_sources(&self) {
+    fn tell_sources(&mut self) {
         let sources = self.plane.sources();
         let addresses = || self.mirror.model().addresses();
         sources.set_local4(addresses().filter_map(|address| match address.net.addr() {
@@ -174,6 +180,22 @@ impl Control {
             }
             sources.set_port(port.id, ipv4, ipv6);
         }
+        self.tell_nat();
+    }
+}
+
+impl Control {
+    /// Puts the rules of address translation in force for the ports and addresses that there are.
+    pub(super) fn tell_nat(&mut self) {
+        let mut addresses: HashMap<PortId, Vec<IpAddr>> = HashMap::new();
+        for port in self.plane.ports() {
+            let Some(interface) = &port.interface else { continue };
+            let of_port =
+                self.mirror.model().addresses().filter(|address| address.ifindex == interface.ifindex);
+            addresses.insert(port.id, of_port.map(|address| address.net.addr()).collect());
+        }
+        let rules = self.router.nat.clone();
+        self.plane.change_nat(rules, |port| addresses.get(&port).cloned().unwrap_or_default());
     }
 }
 

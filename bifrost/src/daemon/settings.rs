@@ -32,7 +32,8 @@ pub(super) fn plane(router: &Router, cores: &[usize], registry: Registry) -> Pla
 
 /// The filter and the flow table.
 fn policy(router: &Router) -> PolicySettings {
-    PolicySettings { filter: router.filter.clone(), flows: router.flow, accounts: false }
+    let (filter, nat) = (router.filter.clone(), router.nat.clone());
+    PolicySettings { filter, flows: router.flow, nat, accounts: false }
 }
 
 /// What stands at the hooks of the graph.

@@ -103,7 +103,8 @@ fn make(arguments: &mut Arguments<'_>, setup: &mut Setup<'_>) -> Result<Box<dyn 
         (None, None) => arguments.wrong("FILENAME", "required argument missing"),
         _ => {}
     }
-    let mut form = Form { fields: Vec::new(), order: Vec::new(), protocol: proto, flow: None, aggregate: 0, units: 8 };
+    let mut form =
+        Form { fields: Vec::new(), order: Vec::new(), protocol: proto, flow: None, aggregate: 0, units: 8 };
     let scope = arguments.scope();
     let mut problems = Vec::new();
     if let Some(fields) = fields {
@@ -366,7 +367,8 @@ impl FromIpSummaryDump {
                 _ => vec!["bad !proto".to_owned()],
             },
             "!flowid" => self.form.set_flow(rest, &cx.scope()).into_iter().collect(),
-            "!aggregate" => match words.first().and_then(|word| parse_integer(word, 0, u32::MAX.into()).ok()) {
+            "!aggregate" => match words.first().and_then(|word| parse_integer(word, 0, u32::MAX.into()).ok())
+            {
                 Some(number) if words.len() == 1 => {
                     self.form.aggregate = number as u32;
                     Vec::new()
@@ -382,9 +384,12 @@ impl FromIpSummaryDump {
             }
             "!IPSummaryDump" => {
                 let version = words.first().and_then(|version| version.split_once('.'));
-                let version = version.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+                let version =
+                    version.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
                 match version {
-                    Some(version @ (major, minor)) if version <= summary::VERSION && major == summary::VERSION.0 => {
+                    Some(version @ (major, minor))
+                        if version <= summary::VERSION && major == summary::VERSION.0 =>
+                    {
                         self.form.units = if minor == 0 { 1 } else { 8 };
                         Vec::new()
                     }
@@ -465,7 +470,8 @@ impl FromIpSummaryDump {
                 }
             }
             let made = if self.multipacket && next.count > 1 { next.clone().split() } else { next.clone() };
-            let chosen = self.sample >= 1 << SAMPLING || self.random.below(1 << SAMPLING) < u64::from(self.sample);
+            let chosen =
+                self.sample >= 1 << SAMPLING || self.random.below(1 << SAMPLING) < u64::from(self.sample);
             let packet = if chosen { made.packet() } else { None };
             if chosen && packet.is_none() {
                 return Err(Wait::Until(cx.now() + PATIENCE));
@@ -513,7 +519,8 @@ impl Element for FromIpSummaryDump {
         let mut input = BufReader::new(input);
         // What standard input has is not waited for before all elements are there.
         if self.name != "-" {
-            let begin = input.fill_buf().map_err(|error| format!("{}: {}", self.shown(), super::reason(&error)))?;
+            let begin =
+                input.fill_buf().map_err(|error| format!("{}: {}", self.shown(), super::reason(&error)))?;
             let known = ["!IPSummaryDump", "!creator", "!data", "!contents", "!proto", "!flowid"];
             let strange = !known.iter().any(|word| begin.starts_with(word.as_bytes()));
             if begin.is_empty() {
@@ -523,7 +530,8 @@ impl Element for FromIpSummaryDump {
                 return Err(format!("{}: empty file", self.shown()));
             }
             if strange && self.form.fields.is_empty() {
-                let line = format!("{}:1: warning: missing banner line; is this an IP summary dump?", self.shown());
+                let line =
+                    format!("{}:1: warning: missing banner line; is this an IP summary dump?", self.shown());
                 cx.say(&line);
             }
         }
@@ -609,7 +617,8 @@ impl Element for FromIpSummaryDump {
     fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
         match handler {
             "active" => {
-                self.active = cx.argument(value.trim()).map_err(|_| HandlerError::refused("type mismatch"))?;
+                self.active =
+                    cx.argument(value.trim()).map_err(|_| HandlerError::refused("type mismatch"))?;
                 self.rouse(cx);
             }
             "stop" => {

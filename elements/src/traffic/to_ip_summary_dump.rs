@@ -208,7 +208,8 @@ impl ToIpSummaryDump {
         self.bytes = whole;
         if let Err(error) = written {
             self.out = None;
-            let line = format!("{} :: {}: {}: {}", cx.name(), CLASS.name, self.shown(), super::reason(&error));
+            let line =
+                format!("{} :: {}: {}: {}", cx.name(), CLASS.name, self.shown(), super::reason(&error));
             cx.say(&line);
         }
     }

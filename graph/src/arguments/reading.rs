@@ -215,6 +215,13 @@ impl<'a> Arguments<'a> {
         self.report.warning(at, message);
     }
 
+    /// Says something while the element is made, with its place and name in front.
+    pub fn say(&mut self, class: &str, message: &str) {
+        let lines = message.lines().map(|line| format!("\n  {line}")).collect::<String>();
+        let name = self.scope.element();
+        self.report.say(self.declaration, format!("While configuring '{name} :: {class}':{lines}"));
+    }
+
     /// Reads `text`, which is part of `piece`, as a type; a mistake is noted with `piece`'s place.
     pub fn parse_part<T: Argument>(&mut self, piece: &Piece, text: &str) -> Option<T> {
         T::parse(text, &self.scope).map_err(|message| self.wrong(piece, format!("'{text}': {message}"))).ok()

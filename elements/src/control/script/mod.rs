@@ -234,6 +234,10 @@ impl Element for Script {
         self.class
     }
 
+    fn stays(&self) -> bool {
+        false
+    }
+
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         if self.kind == Kind::Driver {
             let nodes: Vec<graph::NodeId> = cx.description().nodes.iter().map(|node| node.id).collect();

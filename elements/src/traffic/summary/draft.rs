@@ -329,7 +329,10 @@ impl Draft {
                 self.is_ip &= matches!(number, 0x0800 | 0x86dd);
             }
             Field::UdpLength => {
-                if self.make_ip(None) && self.make_transport() && matches!(self.bytes[9], 0 | protocol::UDP | protocol::UDP_LITE) {
+                if self.make_ip(None)
+                    && self.make_transport()
+                    && matches!(self.bytes[9], 0 | protocol::UDP | protocol::UDP_LITE)
+                {
                     self.set(self.header() + 4, &word);
                 }
             }
@@ -346,10 +349,19 @@ impl Draft {
                 self.make_all();
                 self.make_room((number as usize).min(MOST));
             }
-            Field::Sequence | Field::Acknowledgement | Field::Window | Field::Urgent | Field::TcpOffset
+            Field::Sequence
+            | Field::Acknowledgement
+            | Field::Window
+            | Field::Urgent
+            | Field::TcpOffset
             | Field::TcpFlags => self.put_tcp(field, number),
-            Field::IcmpType | Field::IcmpTypeName | Field::IcmpCode | Field::IcmpCodeName | Field::IcmpFlow
-            | Field::IcmpSequence | Field::IcmpNextMtu => self.put_icmp(field, number),
+            Field::IcmpType
+            | Field::IcmpTypeName
+            | Field::IcmpCode
+            | Field::IcmpCodeName
+            | Field::IcmpFlow
+            | Field::IcmpSequence
+            | Field::IcmpNextMtu => self.put_icmp(field, number),
             Field::Nothing | Field::CaptureLength => {}
             _ if !self.make_ip(None) => {}
             Field::Source => self.set(12, &long),
@@ -598,8 +610,10 @@ mod tests {
         }
         draft.put(Field::FirstTimestamp, &Value::Time(10_000));
         let mut made = draft.finish(false);
-        let each: Vec<(i64, u32)> =
-            (0..3).map(|_| made.split()).map(|one| (one.time, one.missing + one.bytes.len() as u32)).collect();
+        let each: Vec<(i64, u32)> = (0..3)
+            .map(|_| made.split())
+            .map(|one| (one.time, one.missing + one.bytes.len() as u32))
+            .collect();
         assert_eq!(each, [(10_000, 100), (20_000, 100), (30_000, 100)]);
         assert_eq!(made.count, 0);
     }

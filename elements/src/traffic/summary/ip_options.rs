@@ -97,7 +97,13 @@ fn times(front: &mut Front<'_>, out: &mut Vec<u8>) -> Option<()> {
         let mut ahead = *front;
         let address = ahead.address();
         if flag.is_none() {
-            flag = Some(if address.is_none() { 0 } else if pointer.is_some() { 3 } else { 1 });
+            flag = Some(if address.is_none() {
+                0
+            } else if pointer.is_some() {
+                3
+            } else {
+                1
+            });
         }
         let mut time_follows = true;
         if matches!(flag, Some(1 | 3)) {
@@ -247,7 +253,9 @@ mod tests {
         assert_eq!(write(&read("nop;nop;eol").unwrap()), ".");
         assert_eq!(write(&read("ts{1.2.3.4=5}").unwrap()), "ts.ip{1.2.3.4=5^}");
         assert_eq!(read("."), Some(Vec::new()));
-        for wrong in ["rr{1.2.3}", "rr{1.2.3.4", "rr{}+100", "ts{1.2.3.4}", "ts.99{}", "ts{1}++16", "ssrr", "300"] {
+        for wrong in
+            ["rr{1.2.3}", "rr{1.2.3.4", "rr{}+100", "ts{1.2.3.4}", "ts.99{}", "ts{1}++16", "ssrr", "300"]
+        {
             assert_eq!(read(wrong), None, "{wrong}");
         }
         assert_eq!(write(&[7, 3, 2]), "?");

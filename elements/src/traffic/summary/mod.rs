@@ -218,10 +218,7 @@ pub(super) fn read(
     let number = |most: u64| parse_integer(text, 0, most.into()).ok().map(|number| number as u64);
     let named = |kind| scope.number(kind, text).map(u64::from).or_else(|| number(255));
     let number = match field {
-        Field::Timestamp
-        | Field::NanoTimestamp
-        | Field::FirstTimestamp
-        | Field::FirstNanoTimestamp => {
+        Field::Timestamp | Field::NanoTimestamp | Field::FirstTimestamp | Field::FirstNanoTimestamp => {
             return Timestamp::parse(text, scope).ok().map(|Timestamp(time)| Value::Time(time));
         }
         Field::EtherSource | Field::EtherDestination => {
@@ -281,7 +278,8 @@ fn read_fragment(text: &str, units: u64) -> Option<u64> {
     }
     let number = text.trim_end_matches(['!', '+']);
     let offset = parse_integer(number, 0, 0xffff).ok()? as u64 / units;
-    let flags = text[number.len()..].bytes().fold(0, |flags, sign| flags | if sign == b'!' { df } else { mf });
+    let flags =
+        text[number.len()..].bytes().fold(0, |flags, sign| flags | if sign == b'!' { df } else { mf });
     Some(offset & u64::from(ipv4::FRAGMENT_OFFSET) | flags)
 }
 
@@ -427,7 +425,11 @@ mod tests {
         let mut binary = Vec::new();
         write_binary(entry(name), Some(&value), &mut binary);
         if entry(name).2 != Size::Text {
-            assert_eq!(read_binary(entry(name), &binary), Some((value.clone(), binary.len())), "{name} {text}");
+            assert_eq!(
+                read_binary(entry(name), &binary),
+                Some((value.clone(), binary.len())),
+                "{name} {text}"
+            );
         }
         let mut out = Vec::new();
         write(entry(name).1, &value, 0, &scope, &mut out);

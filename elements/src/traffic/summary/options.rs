@@ -66,7 +66,10 @@ impl<'a> Front<'a> {
 
 /// Reads options: `one` reads one of them, and the separators are read here. `None` when anything is wrong, or they are
 /// too long for a header.
-pub(super) fn read(text: &str, mut one: impl FnMut(&mut Front<'_>, &mut Vec<u8>) -> Option<()>) -> Option<Vec<u8>> {
+pub(super) fn read(
+    text: &str,
+    mut one: impl FnMut(&mut Front<'_>, &mut Vec<u8>) -> Option<()>,
+) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     if text.is_empty() || text == "." {
         return Some(out);

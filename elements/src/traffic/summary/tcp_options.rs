@@ -115,7 +115,13 @@ pub(super) fn write(bytes: &[u8], wanted: Wanted) -> String {
 
 /// The wanted options alone.
 pub(super) fn only(bytes: &[u8], wanted: Wanted) -> Vec<u8> {
-    split(bytes).unwrap_or_default().into_iter().filter(|option| wanted(option[0])).flatten().copied().collect()
+    split(bytes)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|option| wanted(option[0]))
+        .flatten()
+        .copied()
+        .collect()
 }
 
 #[cfg(test)]
@@ -134,7 +140,9 @@ mod tests {
         assert_eq!(read("ts1:2", NO_TIMES), None);
         assert_eq!(write(&[2, 3, 1], ALL), "?");
         assert_eq!(write(&[9], ALL), "?");
-        for wrong in ["mss70000", "wscale", "sack1", "ts1", "mss1;;mss1", "x", "ts1:2;ts1:2;ts1:2;ts1:2;ts1:2"] {
+        for wrong in
+            ["mss70000", "wscale", "sack1", "ts1", "mss1;;mss1", "x", "ts1:2;ts1:2;ts1:2;ts1:2;ts1:2"]
+        {
             assert_eq!(read(wrong, ALL), None, "{wrong}");
         }
     }

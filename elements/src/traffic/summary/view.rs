@@ -125,7 +125,8 @@ impl<'a> View<'a> {
 
     /// Bytes of a transport header of one of some protocols; keeps that they are missing.
     fn transport_bytes<const N: usize>(&mut self, of: &[u8], name: &str, at: usize) -> Option<[u8; N]> {
-        let known = self.protocol().filter(|protocol| of.contains(protocol)).filter(|_| self.is_first_fragment());
+        let known =
+            self.protocol().filter(|protocol| of.contains(protocol)).filter(|_| self.is_first_fragment());
         let bytes = known.and_then(|_| self.transport.get(at..)?.first_chunk().copied());
         if bytes.is_none() {
             self.complain(of, name, at + N);

@@ -256,7 +256,9 @@ impl Context<'_> {
             }
             "classes" => about.classes.clone(),
             // As the configuration asks to have it told.
-            "config" if about.requirements.lines().any(|line| line == "compact_config") => about.flat.clone(),
+            "config" if about.requirements.lines().any(|line| line.ends_with("compact_config")) => {
+                about.flat.clone()
+            }
             "config" => about.configuration.clone(),
             "flatconfig" => about.flat.clone(),
             "requirements" => about.requirements.clone(),

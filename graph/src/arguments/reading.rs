@@ -152,6 +152,15 @@ impl<'a> Arguments<'a> {
         self.read(keyword, Way { positional: false, mandatory: false, first: false }, parse)
     }
 
+    /// Sets aside what was read by keyword: arguments by position count as if it were not there, so it may stand in front of them.
+    pub fn set_keywords_aside(&mut self) {
+        for mark in &mut self.marks {
+            if *mark == Mark::TakenByKeyword {
+                *mark = Mark::TakenByPosition;
+            }
+        }
+    }
+
     /// Every argument with this keyword, in their order.
     pub fn all<T: Argument>(&mut self, keyword: &str) -> Vec<T> {
         let way = Way { positional: false, mandatory: false, first: true };

@@ -38,9 +38,9 @@ fn one(front: &mut Front<'_>, out: &mut Vec<u8>, wanted: Wanted) -> Option<()> {
                 return None;
             }
             out.extend(front.number()?.to_be_bytes());
-            // What follows at once belongs to the same option.
+            // What follows behind a comma belongs to the same option.
             let mut next = *front;
-            if !(next.take(",sack") || next.take(";sack")) || !next.at_digit() {
+            if !next.take(",sack") || !next.at_digit() {
                 break;
             }
             *front = next;

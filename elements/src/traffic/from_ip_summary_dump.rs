@@ -197,18 +197,13 @@ impl Form {
             "-" => Some(0),
             word => parse_integer(word, 0, 0xffff).ok().map(|port| port as u16),
         };
-        let flow = || {
-            Some(Flow {
-                source: address(0)?,
-                source_port: port(1)?,
-                destination: address(2)?,
-                destination_port: port(3)?,
-            })
-        };
-        self.flow = flow();
-        if self.flow.is_none() {
+        let (Some(source), Some(source_port), Some(destination), Some(destination_port)) =
+            (address(0), port(1), address(2), port(3))
+        else {
+            self.flow = None;
             return Some("bad !flowid specification".to_owned());
-        }
+        };
+        self.flow = Some(Flow { source, source_port, destination, destination_port });
         words.get(4).and_then(|word| self.set_protocol(word, scope))
     }
 

@@ -180,6 +180,11 @@ impl Draft {
         true
     }
 
+    /// Makes IP and transport header, and says whether there is one, of one of these protocols.
+    fn has_header_of(&mut self, protocols: &[u8]) -> bool {
+        self.make_ip(None) && self.make_transport() && protocols.contains(&self.bytes[9])
+    }
+
     /// Makes the IP header so long; the new bytes are 0, the end of options.
     fn lengthen_ip(&mut self, length: usize) {
         let (old, length) = (self.header(), length.next_multiple_of(4).min(LONGEST));
@@ -201,7 +206,7 @@ impl Draft {
             let place = (at + old).min(self.bytes.len());
             self.bytes.splice(place..place, std::iter::repeat_n(0, length - old));
         }
-        self.bytes[at + 12] = (length / 4) as u8 * 16 | self.bytes[at + 12] & 15;
+        self.bytes[at + 12] = ((length / 4) as u8 * 16) | (self.bytes[at + 12] & 15);
     }
 
     /// Puts a field in. What doesn't fit to what is there already is left out.
@@ -236,14 +241,14 @@ impl Draft {
                 let room = self.header() - ipv4::HEADER;
                 self.set(ipv4::HEADER, &bytes[..bytes.len().min(room)]);
             }
-            Field::TcpOptions | Field::TcpOptionsButTimes | Field::TcpSack => {
-                if self.make_ip(Some(protocol::TCP)) && self.make_transport() {
-                    self.said_tcp_header = true;
-                    if !bytes.is_empty() {
-                        self.lengthen_tcp(tcp::HEADER + bytes.len());
-                        let at = self.header() + tcp::HEADER;
-                        self.set(at, &bytes[..bytes.len().min(LONGEST - tcp::HEADER)]);
-                    }
+            Field::TcpOptions | Field::TcpOptionsButTimes | Field::TcpSack
+                if self.make_ip(Some(protocol::TCP)) && self.make_transport() =>
+            {
+                self.said_tcp_header = true;
+                if !bytes.is_empty() {
+                    self.lengthen_tcp(tcp::HEADER + bytes.len());
+                    let at = self.header() + tcp::HEADER;
+                    self.set(at, &bytes[..bytes.len().min(LONGEST - tcp::HEADER)]);
                 }
             }
             Field::Payload => {
@@ -328,22 +333,20 @@ impl Draft {
                 self.link()[12..].copy_from_slice(&word);
                 self.is_ip &= matches!(number, 0x0800 | 0x86dd);
             }
-            Field::UdpLength => {
-                if self.make_ip(None)
-                    && self.make_transport()
-                    && matches!(self.bytes[9], 0 | protocol::UDP | protocol::UDP_LITE)
-                {
-                    self.set(self.header() + 4, &word);
-                }
+            Field::UdpLength if self.has_header_of(&[0, protocol::UDP, protocol::UDP_LITE]) => {
+                self.set(self.header() + 4, &word);
             }
-            Field::SourcePort | Field::DestinationPort => {
-                if self.make_ip(None) && self.make_transport() {
-                    let ported = [0, protocol::TCP, protocol::UDP, protocol::DCCP, protocol::UDP_LITE];
-                    if ported.contains(&self.bytes[9]) {
-                        let at = if field == Field::SourcePort { 0 } else { 2 };
-                        self.set(self.header() + at, &word);
-                    }
-                }
+            Field::SourcePort | Field::DestinationPort
+                if self.has_header_of(&[
+                    0,
+                    protocol::TCP,
+                    protocol::UDP,
+                    protocol::DCCP,
+                    protocol::UDP_LITE,
+                ]) =>
+            {
+                let at = if field == Field::SourcePort { 0 } else { 2 };
+                self.set(self.header() + at, &word);
             }
             Field::PayloadLength => {
                 self.make_all();

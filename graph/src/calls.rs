@@ -4,13 +4,13 @@
 //! graph's own. Every element has `name`, `class`, `config`, `ports`, `handlers`, and while it has a task `scheduled`,
 //! `tickets` and `home_thread`; the element's own come first when they have the same name.
 
-use crate::arguments::{Argument, Names, Scope};
+use crate::arguments::{Argument, Names, Scope, unparse};
 use crate::{Context, Description, Flow, Graph, Handler, HandlerError, Node, NodeId, Sinks};
 
 /// The handlers of every element.
 const EVERY: [&str; 5] = ["name", "class", "config", "ports", "handlers"];
 /// The handlers of the graph itself, and whether they are read and written.
-const GLOBAL: [(&str, bool, bool); 11] = [
+const GLOBAL: [(&str, bool, bool); 12] = [
     ("version", true, false),
     ("list", true, false),
     ("classes", true, false),
@@ -22,6 +22,7 @@ const GLOBAL: [(&str, bool, bool); 11] = [
     ("packages", true, false),
     ("stop", false, true),
     ("hotconfig", false, true),
+    ("timewarp", true, true),
 ];
 
 /// Texts of a program that its handlers show.
@@ -254,10 +255,15 @@ impl Context<'_> {
                 format!("{}\n{names}", nodes.len())
             }
             "classes" => about.classes.clone(),
+            // As the configuration asks to have it told.
+            "config" if about.requirements.lines().any(|line| line.ends_with("compact_config")) => {
+                about.flat.clone()
+            }
             "config" => about.configuration.clone(),
             "flatconfig" => about.flat.clone(),
             "requirements" => about.requirements.clone(),
             "driver" => "userlevel".to_owned(),
+            "timewarp" => unparse::real(self.machine.clock.speed()),
             "packages" => String::new(),
             "handlers" => listing(&self.handlers("")?),
             "stop" => return Err(HandlerError::WriteOnly(handler.to_owned())),
@@ -272,6 +278,10 @@ impl Context<'_> {
         match path.trim_start_matches('.') {
             "stop" => self.stop(),
             "hotconfig" if self.machine.compile.is_some() => self.reconfigure(value)?,
+            "timewarp" => match value.trim().parse::<f64>() {
+                Ok(speed) if speed > 0.0 && speed.is_finite() => self.machine.clock.warp(speed),
+                _ => return Err(HandlerError::refused("timewarp must be a number above 0")),
+            },
             handler if GLOBAL.iter().any(|global| global.0 == handler) => {
                 return Err(HandlerError::ReadOnly(handler.to_owned()));
             }

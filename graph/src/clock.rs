@@ -13,17 +13,35 @@ pub struct Clock {
     /// Steady and wall time, once read in this run.
     read: Option<(u64, i64)>,
     simulated: Option<(u64, i64)>,
+    warp: Option<Warp>,
+}
+
+/// Time that passes at another speed than the machine's.
+#[derive(Clone, Copy, Debug)]
+struct Warp {
+    speed: f64,
+    /// The machine's time when it began.
+    machine: (u64, i64),
+    /// The time that elements had then.
+    own: (u64, i64),
+}
+
+impl Warp {
+    fn now(&self) -> (u64, i64) {
+        let passed = (read().0.saturating_sub(self.machine.0) as f64 * self.speed) as u64;
+        (self.own.0.saturating_add(passed), self.own.1.saturating_add_unsigned(passed))
+    }
 }
 
 impl Clock {
     /// The machine's clock.
     pub fn real() -> Clock {
-        Clock { read: None, simulated: None }
+        Clock { read: None, simulated: None, warp: None }
     }
 
     /// A clock that stands at `wall`, nanoseconds since 1970, until it is moved.
     pub fn simulated(wall: i64) -> Clock {
-        Clock { read: None, simulated: Some((0, wall)) }
+        Clock { read: None, simulated: Some((0, wall)), warp: None }
     }
 
     /// Whether time is simulated.
@@ -39,6 +57,27 @@ impl Clock {
             *wall = wall.saturating_add_unsigned(forward);
         }
         self.read = None;
+    }
+
+    /// From now on time passes so many times as fast as the machine's; more than 0. Simulated time has no speed.
+    pub(crate) fn warp(&mut self, speed: f64) {
+        let own = self.look();
+        self.warp = Some(Warp { speed, machine: read(), own });
+        self.read = None;
+    }
+
+    /// How fast time passes; 1 is the machine's speed.
+    pub(crate) fn speed(&self) -> f64 {
+        self.warp.map_or(1.0, |warp| warp.speed)
+    }
+
+    /// How long the machine takes until this clock has gone on by so much.
+    pub(crate) fn machine_time(&self, nanoseconds: u64) -> u64 {
+        self.warp.map_or(nanoseconds, |warp| (nanoseconds as f64 / warp.speed).ceil() as u64)
+    }
+
+    fn look(&self) -> (u64, i64) {
+        self.simulated.or_else(|| self.warp.map(|warp| warp.now())).unwrap_or_else(read)
     }
 
     /// Lets the next look see the time anew.
@@ -61,7 +100,10 @@ impl Clock {
 
     #[inline]
     fn both(&mut self) -> (u64, i64) {
-        *self.read.get_or_insert_with(|| self.simulated.unwrap_or_else(read))
+        match self.read {
+            Some(both) => both,
+            None => *self.read.insert(self.look()),
+        }
     }
 }
 
@@ -75,4 +117,25 @@ fn read() -> (u64, i64) {
     let steady = ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64;
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
     (steady, wall)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warped_time_goes_on_from_where_it_was() {
+        let mut clock = Clock::real();
+        let before = clock.steady();
+        clock.warp(1e6);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let fast = clock.steady();
+        assert!(fast >= before + 2_000_000_000_000, "{before} {fast}");
+        clock.warp(1e-6);
+        assert!(clock.steady() >= fast && clock.speed() == 1e-6);
+        assert_eq!(clock.machine_time(5), 5_000_000);
+        let mut simulated = Clock::simulated(7);
+        simulated.warp(3.0);
+        assert_eq!((simulated.steady(), simulated.wall()), (0, 7));
+    }
 }

@@ -174,7 +174,8 @@ impl Driver {
             return self.look(Some(Duration::ZERO));
         }
         let now = self.graph.now();
-        self.look(Some(Duration::from_nanos(next.saturating_sub(now))))
+        let machine_time = self.graph.machine.clock.machine_time(next.saturating_sub(now));
+        self.look(Some(Duration::from_nanos(machine_time)))
     }
 
     /// Waits for file descriptors and signals, at most so long, and tells the elements. Whether a signal stops the

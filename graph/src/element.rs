@@ -97,7 +97,13 @@ pub trait Element: Any + Send {
         Err(HandlerError::unknown(handler))
     }
 
-    /// Takes over what an element of the same name and class knew, in the graph that this one's replaces. Elements whose
-    /// configuration did not change are moved into the new graph whole, and are not asked.
+    /// Whether it goes on as it is in a graph that takes this one's place, if its configuration did not change. One that is to
+    /// begin anew, as a script does, says no.
+    fn stays(&self) -> bool {
+        true
+    }
+
+    /// Takes over what an element of the same name and class knew, in the graph that this one's replaces. Elements that stay
+    /// ([`Element::stays`]) and whose configuration did not change are moved into the new graph whole, and are not asked.
     fn take_state(&mut self, _old: Box<dyn Element>) {}
 }

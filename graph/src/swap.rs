@@ -3,7 +3,7 @@
 //! The new graph is made and checked beside the old one, which keeps running; between two batches it takes the old one's
 //! place. Elements of the same name and class stay: with the same arguments and ports the very element moves into the new
 //! graph, with its packets, timers and turns; with others a new one takes over what it can of the old
-//! ([`Element::take_state`]). Counters go on. Between batches no packet is outside an element, so none is lost, except those in
+//! ([`Element::take_state`]). Scripts begin anew. Counters go on. Between batches no packet is outside an element, so none is lost, except those in
 //! queues that the new graph does not have. Observers stay behind: the nodes they know are gone.
 
 use crate::executor::Graph;
@@ -76,7 +76,9 @@ impl Graph {
             let stays = before.get(node.name.as_str()).filter(|old| old.class == node.class)?;
             let shape =
                 |node: &crate::Node| (node.configuration.clone(), node.inputs.clone(), node.outputs.clone());
-            Some(Pair { new: node.id, old: stays.id, same: shape(node) == shape(stays) })
+            let element = old.machine.elements.get(stays.id.0).and_then(Option::as_ref);
+            let same = shape(node) == shape(stays) && element.is_none_or(|element| element.stays());
+            Some(Pair { new: node.id, old: stays.id, same })
         };
         self.wiring.description.nodes.iter().filter_map(pair).collect()
     }

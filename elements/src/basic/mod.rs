@@ -1,13 +1,16 @@
 //! Classifying, counting, printing, painting, switching, changing lengths: what every configuration uses.
 //! See [the library](crate).
 
+mod adjust_timestamp;
 mod align;
 mod average_counter;
 pub(crate) mod call;
+mod check_length;
 mod check_paint;
 mod classifier;
 mod counter;
 mod hash_switch;
+mod hub;
 mod null;
 mod pad;
 pub(crate) mod paint;
@@ -16,6 +19,7 @@ mod paint_tee;
 mod print;
 mod pull_switch;
 pub(crate) mod random;
+mod random_sample;
 mod random_switch;
 pub(crate) mod rate;
 mod resize;
@@ -23,6 +27,7 @@ mod round_robin_switch;
 mod set_anno_byte;
 mod set_packet_type;
 mod set_timestamp;
+mod set_timestamp_delta;
 mod static_switch;
 mod store_data;
 pub(crate) mod strip;
@@ -37,13 +42,16 @@ use port::Packet;
 
 /// The classes of this folder.
 pub const CLASSES: &[&Class] = &[
+    &adjust_timestamp::CLASS,
     &align::ALIGN,
     &align::ALIGNMENT_INFO,
     &average_counter::CLASS,
+    &check_length::CLASS,
     &check_paint::CLASS,
     &classifier::CLASS,
     &counter::CLASS,
     &hash_switch::CLASS,
+    &hub::CLASS,
     &null::NULL,
     &null::NULL1,
     &null::NULL2,
@@ -62,12 +70,14 @@ pub const CLASSES: &[&Class] = &[
     &print::CLASS,
     &pull_switch::PULL_SWITCH,
     &pull_switch::SIMPLE_PULL_SWITCH,
+    &random_sample::CLASS,
     &random_switch::CLASS,
     &resize::CLASS,
     &round_robin_switch::CLASS,
     &set_anno_byte::CLASS,
     &set_packet_type::CLASS,
     &set_timestamp::CLASS,
+    &set_timestamp_delta::CLASS,
     &static_switch::STATIC_PULL_SWITCH,
     &static_switch::STATIC_SWITCH,
     &store_data::CLASS,

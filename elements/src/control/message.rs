@@ -38,34 +38,26 @@ pub const MESSAGE: Class = Class {
 /// The class.
 pub const ERROR: Class = Class { name: "Error", ports: "-/-", make: make_error, ..MESSAGE };
 
-struct Message(Option<String>);
+struct Message;
 
 fn make_message(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>, Refused> {
     let message = args.mandatory::<String>("MESSAGE");
     let kind = args.optional::<Keyword>("TYPE");
-    let mut said = None;
     if let Some(message) = message {
         match kind.as_ref().map_or("MESSAGE", |Keyword(kind)| kind) {
-            "MESSAGE" => said = Some(message),
+            "MESSAGE" => args.say(MESSAGE.name, &message),
             "WARNING" => args.strange(Blame::Element, message),
             "ERROR" => args.wrong(Blame::Element, message),
             _ => args.wrong(Blame::Element, "unrecognized message type"),
         }
     }
     args.finish()?;
-    Ok(Box::new(Message(said)))
+    Ok(Box::new(Message))
 }
 
 impl Element for Message {
     fn class(&self) -> &'static str {
         "Message"
-    }
-
-    fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        if let Some(message) = &self.0 {
-            cx.say(message);
-        }
-        Ok(())
     }
 }
 

@@ -112,6 +112,7 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
     let poll = args.keyword::<Seconds>("POLL_TIMEOUT").map_or(60_000, milliseconds);
     let broadcast_poll = args.keyword("BROADCAST_POLL").unwrap_or(false);
     let broadcast = args.keyword::<Ipv4Addr>("BROADCAST");
+    args.set_keywords_aside();
     let named = args.mandatory::<Named>("IP");
     let mac = match &named {
         Some(Named { mac: Some(mac), .. }) => Some(args.optional("ETH").unwrap_or(*mac)),

@@ -12,6 +12,7 @@ mod ether_mirror;
 mod ether_rewrite;
 mod ether_vlan_encap;
 mod host_ether_filter;
+mod mark_mac_header;
 pub(crate) mod neighbours;
 mod set_vlan_anno;
 mod strip_ether_vlan_header;
@@ -35,6 +36,7 @@ pub const CLASSES: &[&Class] = &[
     &ether_rewrite::CLASS,
     &ether_vlan_encap::CLASS,
     &host_ether_filter::CLASS,
+    &mark_mac_header::CLASS,
     &set_vlan_anno::CLASS,
     &strip_ether_vlan_header::CLASS,
     &vlan_decap::CLASS,

@@ -21,6 +21,7 @@ mod set_ip_checksum;
 mod store_ip_address;
 mod strip_ip_header;
 mod traffic_class;
+mod unstrip_ip_header;
 
 use graph::Class;
 
@@ -58,4 +59,5 @@ pub const CLASSES: &[&Class] = &[
     &traffic_class::MARK_IP_CE,
     &traffic_class::SET_IP_DSCP,
     &traffic_class::SET_IP_ECN,
+    &unstrip_ip_header::CLASS,
 ];

@@ -8,12 +8,14 @@ mod link_unqueue;
 mod meter;
 mod prio_sched;
 mod queue;
+mod rated_splitter;
 mod rated_unqueue;
 pub(crate) mod reconfigure;
 mod red;
 mod round_robin_sched;
 mod shaper;
 mod stride_sched;
+mod time_sorted_sched;
 pub(crate) mod token_bucket;
 mod unqueue;
 
@@ -40,6 +42,8 @@ pub const CLASSES: &[&Class] = &[
     &queue::QUICK_NOTE_QUEUE,
     &queue::SIMPLE_QUEUE,
     &queue::THREAD_SAFE_QUEUE,
+    &rated_splitter::BANDWIDTH,
+    &rated_splitter::RATED,
     &rated_unqueue::BANDWIDTH,
     &rated_unqueue::RATED,
     &red::CLASS,
@@ -48,6 +52,7 @@ pub const CLASSES: &[&Class] = &[
     &shaper::SHAPER,
     &stride_sched::SCHED,
     &stride_sched::SWITCH,
+    &time_sorted_sched::CLASS,
     &unqueue::CLASS,
 ];
 

@@ -50,7 +50,7 @@ use super::token_bucket::{TICK, TokenBucket};
 use crate::basic::{of_type, written};
 
 /// Bytes that a bucket counted in bytes has below its zero: more than the longest packet.
-const FLOOR: u32 = 131_072;
+pub(super) const FLOOR: u32 = 131_072;
 
 /// The class `RatedUnqueue`.
 pub const RATED: Class = Class {
@@ -70,7 +70,7 @@ pub const BANDWIDTH: Class = Class {
 };
 
 /// Rate and capacity of the bucket.
-fn limits(arguments: &mut Arguments<'_>, bytes: bool) -> Result<(u32, u32), Refused> {
+pub(super) fn limits(arguments: &mut Arguments<'_>, bytes: bool) -> Result<(u32, u32), Refused> {
     let rate = super::rate(arguments, bytes);
     let duration = arguments.keyword::<Seconds>("BURST_DURATION");
     let size = arguments.keyword::<u32>(if bytes { "BURST_BYTES" } else { "BURST_SIZE" });

@@ -4,16 +4,20 @@ mod contents;
 mod discard;
 mod from_device;
 mod from_dump;
+mod from_ip_summary_dump;
 mod host;
 mod idle;
 mod infinite_source;
+mod input;
 mod kernel_tun;
 mod random_source;
 mod rated_source;
+mod summary;
 mod timed_sink;
 mod timed_source;
 mod to_device;
 mod to_dump;
+mod to_ip_summary_dump;
 
 use graph::Class;
 use port::Packet;
@@ -24,6 +28,7 @@ pub const CLASSES: &[&Class] = &[
     &discard::CLASS,
     &from_device::CLASS,
     &from_dump::CLASS,
+    &from_ip_summary_dump::CLASS,
     &host::FROM,
     &host::TO,
     &idle::IDLE,
@@ -37,6 +42,7 @@ pub const CLASSES: &[&Class] = &[
     &timed_source::CLASS,
     &to_device::CLASS,
     &to_dump::CLASS,
+    &to_ip_summary_dump::CLASS,
 ];
 
 /// Notes where the IP packet is behind a link header, and its destination. False when there is none.

@@ -2,6 +2,7 @@
 
 mod check_header;
 mod set_checksum;
+mod strip_tcp_header;
 mod udp_ip_encap;
 
 use graph::Class;
@@ -15,6 +16,7 @@ pub const CLASSES: &[&Class] = &[
     &check_header::CHECK_UDP_HEADER,
     &set_checksum::SET_TCP_CHECKSUM,
     &set_checksum::SET_UDP_CHECKSUM,
+    &strip_tcp_header::CLASS,
     &udp_ip_encap::CLASS,
 ];
 

@@ -152,6 +152,15 @@ impl<'a> Arguments<'a> {
         self.read(keyword, Way { positional: false, mandatory: false, first: false }, parse)
     }
 
+    /// Sets aside what was read by keyword: arguments by position count as if it were not there, so it may stand in front of them.
+    pub fn set_keywords_aside(&mut self) {
+        for mark in &mut self.marks {
+            if *mark == Mark::TakenByKeyword {
+                *mark = Mark::TakenByPosition;
+            }
+        }
+    }
+
     /// Every argument with this keyword, in their order.
     pub fn all<T: Argument>(&mut self, keyword: &str) -> Vec<T> {
         let way = Way { positional: false, mandatory: false, first: true };
@@ -213,6 +222,13 @@ impl<'a> Arguments<'a> {
     pub fn strange<'b>(&mut self, about: impl Into<Blame<'b>>, message: impl AsRef<str>) {
         let (at, message) = self.place(about.into(), message.as_ref());
         self.report.warning(at, message);
+    }
+
+    /// Says something while the element is made, with its place and name in front.
+    pub fn say(&mut self, class: &str, message: &str) {
+        let lines = message.lines().map(|line| format!("\n  {line}")).collect::<String>();
+        let name = self.scope.element();
+        self.report.say(self.declaration, format!("While configuring '{name} :: {class}':{lines}"));
     }
 
     /// Reads `text`, which is part of `piece`, as a type; a mistake is noted with `piece`'s place.

@@ -121,6 +121,8 @@ pub enum Severity {
     Warning,
     /// Said to explain the message before it.
     Note,
+    /// What an element says of itself.
+    Said,
 }
 
 /// One message.
@@ -162,6 +164,11 @@ impl Report {
     /// Adds what explains the message before; it stays with that one.
     pub fn note(&mut self, at: Option<Span>, message: impl Into<String>) {
         self.add(Severity::Note, at, message.into());
+    }
+
+    /// Adds what an element says while it is made, which is not wrong.
+    pub fn say(&mut self, at: Option<Span>, message: impl Into<String>) {
+        self.add(Severity::Said, at, message.into());
     }
 
     fn add(&mut self, severity: Severity, at: Option<Span>, message: String) {
@@ -256,6 +263,13 @@ impl Message {
             Severity::Error => "error",
             Severity::Warning => "warning",
             Severity::Note => "note",
+            Severity::Said => {
+                if let Some((file, line)) = self.at.map(|at| texts.landmark(at)) {
+                    let _ = write!(out, "{file}:{line}: ");
+                }
+                let _ = writeln!(out, "{}", self.message);
+                return;
+            }
         };
         let Some(at) = self.at else {
             let _ = writeln!(out, "{severity}: {}", self.message);

@@ -2,7 +2,7 @@
 //! with the same surroundings.
 
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use graph::language::{self, Report, Texts};
@@ -48,7 +48,7 @@ impl Configuration {
     pub fn compile(&self, text: &str) -> Result<Program, Refusal> {
         let mut texts = Texts::new();
         let number = texts.add(&self.source.name(), text);
-        let mut find = |name: &str, _: &str| self.library(name);
+        let mut find = |name: &str, requirer: &str| self.library(name, requirer);
         let sources =
             Sources { defines: &self.parameters, libraries: Some(&mut find), additions: &self.additions() };
         Program::compile_with(texts, number, sources, &self.registry, &self.environment)
@@ -64,11 +64,14 @@ impl Configuration {
         control.map(|(number, text)| (name(number), "ControlSocket".to_owned(), text.clone())).collect()
     }
 
-    /// The name and the text of a library.
-    fn library(&self, name: &str) -> Result<(String, String), String> {
-        // A path is one; a mere name is looked for.
-        let here = name.contains('/').then(|| PathBuf::from(name));
-        let places = here.into_iter().chain(self.libraries.iter().map(|directory| directory.join(name)));
+    /// The name and the text of a library that is required in a file: it is looked for beside that file, then here, then in the
+    /// directories of libraries.
+    fn library(&self, name: &str, requirer: &str) -> Result<(String, String), String> {
+        let beside = Path::new(requirer).parent().map(|directory| directory.join(name));
+        let places = [PathBuf::from(name)]
+            .into_iter()
+            .chain(self.libraries.iter().map(|directory| directory.join(name)));
+        let places = beside.into_iter().chain(places);
         for path in places {
             if let Ok(text) = std::fs::read_to_string(&path) {
                 return Ok((path.display().to_string(), text));

@@ -73,8 +73,13 @@ impl Instruction {
             "save" | "append" => {
                 let (handler, file) = first_word(&rest).ok_or_else(wrong)?;
                 let sign = if name == "save" { ">" } else { ">>" };
-                let file = if file.is_empty() { "-" } else { file };
-                Instruction::Print { text: format!("{sign}{file} {handler}"), newline: true, unquote: false }
+                // What stands between the handler and the file is the handler's argument.
+                let (argument, file) = match split_words(file).as_slice() {
+                    [] => (String::new(), "-"),
+                    [argument @ .., file] => (argument.join(" "), *file),
+                };
+                let text = format!("{sign}{file} {handler} {argument}").trim_end().to_owned();
+                Instruction::Print { text, newline: true, unquote: false }
             }
             "read" | "readq" => Instruction::Read { call: rest, unquote },
             "write" | "writeq" => Instruction::Write { call: rest, unquote },

@@ -23,7 +23,7 @@
 //! packet; `stop` also stops the program, `return [VALUE]` gives the handler `run` a value or a packet its output, and
 //! `error [MESSAGE]` ends in failure.
 //!
-//! - `TYPE` (keyword): when it runs. `ACTIVE`, the default: at once. `PASSIVE`: when its handler `run` is read or
+//! - `TYPE` (keyword): when it runs. `ACTIVE`, the default without inputs: at once. `PASSIVE`: when its handler `run` is read or
 //!   written. `PACKET`: for each packet, which leaves by the output that it returns. `PROXY`: when any handler that a
 //!   script does not have is called. `DRIVER`: at once, and it directs the run: when somebody stops the program, it
 //!   makes a step, and the program goes on until the script has ended. `SIGNAL NAME...`: when the process is sent one of
@@ -153,6 +153,8 @@ fn make(
 ) -> Result<Box<dyn Element>, Refused> {
     let given = args.keyword::<Raw>("TYPE");
     let kind = match &given {
+        // With ports it can be nothing else.
+        None if default == Kind::Active && setup.inputs > 0 => Ok(Kind::Packet),
         None => Ok(default),
         Some(Raw(text)) => kind(text),
     };
@@ -232,6 +234,10 @@ fn text(quoted: &str) -> String {
 impl Element for Script {
     fn class(&self) -> &'static str {
         self.class
+    }
+
+    fn stays(&self) -> bool {
+        false
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {

@@ -24,11 +24,12 @@ fn word(offset: usize, value: u32, mask: u32) -> Condition {
 /// The condition of a complete primitive.
 pub fn condition(primitive: &Primitive) -> Condition {
     let Some(kind) = primitive.kind else { return Condition::ALWAYS };
-    let mut all: Vec<Condition> = primitive.proto.and_then(has_protocol).into_iter().collect();
+    let mut all = Vec::new();
     // Only the first fragment has a transport header.
     if matches!(kind, Kind::Port | Kind::TcpOption | Kind::Field(Field { proto: 1.., .. })) {
         all.push(word(FRAGMENT, 0, 0x1fff));
     }
+    all.extend(primitive.proto.and_then(has_protocol));
     let unlike = |condition: Condition, negated| if negated { condition.unlike() } else { condition };
     match kind {
         Kind::Host | Kind::Net => {

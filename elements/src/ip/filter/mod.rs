@@ -157,9 +157,9 @@ fn count_message(outputs: usize) -> String {
     format!("need {outputs} arguments, one per output port")
 }
 
-/// What is compared first: the protocol before whether it is a fragment.
+/// What is compared first: what comes first in the packet.
 fn rank(offset: usize) -> usize {
-    if offset == NETWORK + 8 { NETWORK + 3 } else { offset }
+    offset
 }
 
 fn compile(patterns: &[String], form: Form, outputs: usize, scope: &Scope<'_>) -> Compiled {

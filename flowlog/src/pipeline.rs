@@ -1,8 +1,10 @@
 //! The log at work: from workers' queues to every way out.
 //!
-//!     worker --Sender--> lane --+                       +--> line --> collector's thread
-//!     worker --Sender--> lane --+--> thread "flowlog" --+--> line --> collector's thread
-//!                                (names, batches)       +--> line --> files' thread --> sealer's thread
+//! ```text
+//! worker --Sender--> lane --+                       +--> line --> collector's thread
+//! worker --Sender--> lane --+--> thread "flowlog" --+--> line --> collector's thread
+//!                            (names, batches)       +--> line --> files' thread --> sealer's thread
+//! ```
 //!
 //! The thread in the middle never waits for anybody, so what the core leaves in its lane is gone from it within 50 ms.
 

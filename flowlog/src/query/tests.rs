@@ -219,7 +219,7 @@ fn a_damaged_file_is_told_of_and_the_others_are_read() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn any_arguments_are_taken_or_refused(

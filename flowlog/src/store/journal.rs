@@ -1,6 +1,8 @@
 //! The journal: blocks of records, each whole or not there.
 //!
-//!     "BFLOWJ01"  then blocks:  length u32 | records u32 | CRC-32 of both and of the bytes u32 | bytes
+//! ```text
+//! "BFLOWJ01"  then blocks:  length u32 | records u32 | CRC-32 of both and of the bytes u32 | bytes
+//! ```
 //!
 //! Numbers are little-endian; the bytes are records in postcard's encoding (variable-length numbers), compressed by zstd. A
 //! reader stops at the first block that is not whole, which is where a crash, or a writer still at work, has left off.

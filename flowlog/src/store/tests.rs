@@ -187,7 +187,7 @@ fn parquet_that_is_cut_off_or_damaged_is_refused_and_never_a_panic() {
         fs::write(&wrong, content).unwrap();
         read_parquet(&wrong, Wanted::ALL, Span::ALWAYS).is_err()
     };
-    let step = (bytes.len() / 400).max(1);
+    let step = (bytes.len() / 150).max(1);
     for length in (0..bytes.len()).step_by(step) {
         assert!(refused(&bytes[..length]), "cut at {length}");
     }
@@ -237,7 +237,7 @@ impl Place for &Full {
 #[test]
 fn after_a_failed_write_the_journal_goes_on_where_it_was_whole() {
     let records = records(50);
-    for room in 20..1200 {
+    for room in (20..1200).step_by(7) {
         let full = Full { bytes: Default::default(), room: Cell::new(room) };
         let mut journal = Journal::on(&full).unwrap();
         let mut kept = Vec::new();

@@ -8,9 +8,10 @@
 //! first bucket while that has nine keys or fewer, and into the emptier one then. At eight tenths full one insertion in
 //! some thousand finds no room. Eleven bits of tag make one candidate in a hundred lookups a wrong one.
 //!
-//! Readers take no lock. A slot is written before its tag, and cleared after it; entries are live before they have a slot and
-//! stay what they are until all readers have let go of them; keys never move. Inserting locks both buckets, in their order, so
-//! that two workers who insert the same key meet. Removing takes no lock.
+//! Readers take no lock. A slot is written before its tag; entries are live before they have a slot, and stay what they are
+//! until all readers have let go of them; keys never move. Inserting locks the first bucket of the key, so that two
+//! workers who insert the same key meet; slots, which in the second bucket they may both want, are taken by exchange.
+//! Removing takes no lock: it empties the slot by exchange, then its tag, and a slot is free when both are empty.
 //!
 //! *Weak* is a hint that the flow may be evicted. The entry itself decides; the hint saves reading twelve of them.
 
@@ -27,17 +28,21 @@ const PREFERRED: u32 = 9;
 pub(crate) const ENTRY: u32 = (1 << 28) - 1;
 const WEAK: u32 = 1 << 31;
 const LOW: u64 = 0x0101_0101_0101_0101;
+/// A bit for each slot.
+const ALL: u32 = (1 << SLOTS) - 1;
 
 /// One cache line.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub(crate) struct Bucket {
-    tags: [AtomicU64; 2],
+    /// Tags of the first eight slots, and of the other four.
+    eight: AtomicU64,
+    four: AtomicU32,
+    lock: AtomicU32,
     slots: [AtomicU32; SLOTS],
 }
 
-// The lock is in the upper half of `tags[1]`: four tags are in its lower half.
-const LOCK: u64 = 1 << 32;
+const _: () = assert!(size_of::<Bucket>() == 64);
 
 /// Where a slot is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,39 +78,43 @@ impl Iterator for Candidates {
     }
 }
 
-/// Which of the twelve lower bytes of two words are this one.
+/// Which of eight bytes and four bytes are this one.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn equal_bytes(words: [u64; 2], byte: u8) -> u32 {
+fn equal_bytes(eight: u64, four: u32, byte: u8) -> u32 {
     use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi64x};
     let pattern = (u64::from(byte) * LOW) as i64;
     // SAFETY: every x86-64 has SSE2.
     let mask = unsafe {
-        let words = _mm_set_epi64x(words[1] as i64, words[0] as i64);
-        _mm_movemask_epi8(_mm_cmpeq_epi8(words, _mm_set1_epi64x(pattern)))
+        let bytes = _mm_set_epi64x(i64::from(four), eight as i64);
+        _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi64x(pattern)))
     };
-    mask as u32 & 0xfff
+    mask as u32 & ALL
 }
 
-/// Which of the twelve lower bytes of two words are this one.
+/// Which of eight bytes and four bytes are this one.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn equal_bytes(words: [u64; 2], byte: u8) -> u32 {
+fn equal_bytes(eight: u64, four: u32, byte: u8) -> u32 {
     const REST: u64 = 0x7f * LOW;
-    let [low, high] = words.map(|word| {
+    let [low, high] = [eight, u64::from(four)].map(|word| {
         let x = word ^ u64::from(byte) * LOW;
         // The high bit of every byte that is 0; then those bits side by side.
         let zeros = !(((x & REST) + REST) | x | REST);
         (zeros.wrapping_mul(0x0002_0408_1020_4081) >> 56) as u32
     });
-    low | (high & 0xf) << 8
+    (low | high << 8) & ALL
 }
 
 impl Bucket {
     #[inline(always)]
     pub(crate) fn candidates(&self, spot: Spot) -> Candidates {
-        let words = [0, 1].map(|word: usize| self.tags[word].load(Acquire));
-        Candidates(equal_bytes(words, spot.tag()))
+        Candidates(self.tagged(spot.tag()))
+    }
+
+    #[inline(always)]
+    fn tagged(&self, tag: u8) -> u32 {
+        equal_bytes(self.eight.load(Acquire), self.four.load(Acquire), tag)
     }
 
     /// The entry in a slot, if the rest of the tag is right as well.
@@ -142,13 +151,14 @@ impl Bucket {
         })
     }
 
+    /// Slots in use.
     fn count(&self) -> u32 {
-        self.slots.iter().filter(|slot| slot.load(Relaxed) != 0).count() as u32
+        (self.tagged(0) ^ ALL).count_ones()
     }
 
     fn lock(&self) {
         let mut spins = 0u32;
-        while self.tags[1].fetch_or(LOCK, Acquire) & LOCK != 0 {
+        while self.lock.swap(1, Acquire) != 0 {
             spins += 1;
             if spins.is_multiple_of(256) {
                 // Its holder was taken off the core in the middle of a few dozen instructions.
@@ -158,28 +168,37 @@ impl Bucket {
         }
     }
 
-    fn unlock(&self) {
-        self.tags[1].fetch_and(!LOCK, Release);
-    }
-
-    /// With the bucket locked: puts an entry into a free slot.
+    /// Puts an entry into a free slot.
     fn put(&self, spot: Spot, entry: u32, weak: bool) -> Option<usize> {
-        let slot = self.slots.iter().position(|slot| slot.load(Acquire) == 0)?;
-        let weak = if weak { WEAK } else { 0 };
-        self.slots[slot].store(weak | spot.more() << 28 | entry, Release);
-        self.tags[slot / 8].fetch_or(u64::from(spot.tag()) << (slot % 8 * 8), Release);
+        let word = if weak { WEAK } else { 0 } | spot.more() << 28 | entry;
+        let slot = Candidates(self.tagged(0))
+            .find(|slot| self.slots[*slot].compare_exchange(0, word, Release, Relaxed).is_ok())?;
+        let tag = spot.tag();
+        if slot < 8 {
+            self.eight.fetch_or(u64::from(tag) << (slot * 8), Release);
+        } else {
+            self.four.fetch_or(u32::from(tag) << (slot % 8 * 8), Release);
+        }
         Some(slot)
     }
 
     /// Empties a slot, if it is this entry's.
     pub(crate) fn clear(&self, slot: usize, entry: u32) -> bool {
-        let word = self.slots[slot].load(Acquire);
-        if word == 0 || word & ENTRY != entry {
+        let ours = |word: u32| (word != 0 && word & ENTRY == entry).then_some(0);
+        if self.slots[slot].fetch_update(Release, Acquire, ours).is_err() {
             return false;
         }
-        self.tags[slot / 8].fetch_and(!(0xff << (slot % 8 * 8)), Release);
-        self.slots[slot].store(0, Release);
+        if slot < 8 {
+            self.eight.fetch_and(!(0xff << (slot * 8)), Release);
+        } else {
+            self.four.fetch_and(!(0xff << (slot % 8 * 8)), Release);
+        }
         true
+    }
+
+    /// Empties this entry's slot, if it has one here.
+    pub(crate) fn remove(&self, spot: Spot, entry: u32) -> bool {
+        self.candidates(spot).any(|slot| self.clear(slot, entry))
     }
 
     /// Says of an entry whether it may be evicted.
@@ -199,43 +218,35 @@ pub(crate) fn buckets_of(spot: Spot, buckets: usize) -> [u32; 2] {
     spot.halves().map(|half| ((u64::from(half) * buckets as u64) >> 32) as u32)
 }
 
-/// Both buckets of a key, locked until dropped.
+/// Both buckets of a key, while nobody else inserts it.
 pub(crate) struct Locked<'a> {
     pub(crate) numbers: [u32; 2],
-    buckets: &'a [Bucket],
+    pub(crate) buckets: [&'a Bucket; 2],
 }
 
 impl<'a> Locked<'a> {
-    pub(crate) fn new(buckets: &'a [Bucket], spot: Spot) -> Locked<'a> {
-        let numbers = buckets_of(spot, buckets.len());
-        let (low, high) = (numbers[0].min(numbers[1]), numbers[0].max(numbers[1]));
-        buckets[low as usize].lock();
-        if high != low {
-            buckets[high as usize].lock();
-        }
+    pub(crate) fn new(all: &'a [Bucket], spot: Spot) -> Locked<'a> {
+        let numbers = buckets_of(spot, all.len());
+        let buckets = numbers.map(|number| &all[number as usize]);
+        buckets[0].lock();
         Locked { numbers, buckets }
-    }
-
-    /// The bucket of this preference.
-    pub(crate) fn bucket(&self, which: usize) -> &'a Bucket {
-        &self.buckets[self.numbers[which] as usize]
     }
 
     /// Puts an entry where there is room.
     pub(crate) fn put(&self, spot: Spot, entry: u32, weak: bool) -> Option<Place> {
-        let counts = [0, 1].map(|which| self.bucket(which).count());
+        let counts = self.buckets.map(Bucket::count);
         let first = usize::from(counts[0] > PREFERRED && counts[1] < counts[0]);
-        let slot = self.bucket(first).put(spot, entry, weak)?;
-        Some(Place::new(self.numbers[first], slot))
+        // Others may take the last free slot of the one meanwhile.
+        [first, 1 - first].into_iter().find_map(|which| {
+            let slot = self.buckets[which].put(spot, entry, weak)?;
+            Some(Place::new(self.numbers[which], slot))
+        })
     }
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.bucket(0).unlock();
-        if self.numbers[1] != self.numbers[0] {
-            self.bucket(1).unlock();
-        }
+        self.buckets[0].lock.store(0, Release);
     }
 }
 
@@ -261,11 +272,8 @@ mod tests {
             assert_eq!(bucket.first(spot(entry as u8, entry as u8 & 7)), (entry as usize - 1, entry));
             assert_eq!(bucket.first(spot(entry as u8, (entry as u8 + 1) & 7)).1, 0);
         }
-        bucket.lock();
-        assert_eq!(bucket.first(spot(12, 4)), (11, 12));
-        bucket.unlock();
-        assert!(!bucket.clear(3, 5));
-        assert!(bucket.clear(3, 4));
+        assert!(!bucket.clear(3, 5) && !bucket.remove(spot(4, 4), 5));
+        assert!(bucket.remove(spot(4, 4), 4) && !bucket.clear(3, 4));
         assert_eq!(bucket.first(spot(4, 4)).1, 0);
         assert_eq!(bucket.count(), 11);
         assert_eq!(bucket.put(spot(255, 7), 99, true), Some(3));

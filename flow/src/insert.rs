@@ -1,6 +1,6 @@
 //! How a flow comes into the table.
 //!
-//! Its entry is written first and made live; then both buckets of its key are locked, and if no live flow has that key it
+//! Its entry is written first and made live; then the first bucket of its key is locked, and if no live flow has that key it
 //! gets a slot. Of two workers who insert the same flow, in whichever direction, one finds the other's. A translated flow gets
 //! its second slot after that: no answer can come before its first packet has gone out.
 
@@ -121,7 +121,7 @@ fn link(table: &Table, own: &mut Own, link: &Link<'_>) -> Linked {
     let spot = table.hash.spot(key);
     let locked = Locked::new(table.memory.buckets(), spot);
     for which in 0..2 {
-        let bucket = locked.bucket(which);
+        let bucket = locked.buckets[which];
         for slot in bucket.candidates(spot) {
             let Some(other) = bucket.entry(slot, spot) else { continue };
             let Some(hit) = table.hit(other, Place::new(locked.numbers[which], slot), key) else { continue };
@@ -161,7 +161,7 @@ fn make_room(table: &Table, own: &mut Own, locked: &Locked<'_>, tick: u32) {
     let pressed = table.limits.pressed.load(Relaxed);
     for weak_only in [true, false] {
         for which in 0..2 {
-            for (slot, entry, weak) in locked.bucket(which).occupied() {
+            for (slot, entry, weak) in locked.buckets[which].occupied() {
                 let hot = &table.memory.hot()[entry as usize];
                 let may_go = match hot.state().phase() {
                     // Ended, and its owner has not come to empty the slot.
@@ -172,7 +172,7 @@ fn make_room(table: &Table, own: &mut Own, locked: &Locked<'_>, tick: u32) {
                         may_go && own.end(table, entry, End::Evicted)
                     }
                 };
-                if may_go && locked.bucket(which).clear(slot, entry) {
+                if may_go && locked.buckets[which].clear(slot, entry) {
                     return;
                 }
             }

@@ -14,7 +14,8 @@
 //! A flow that has ended is invisible at once. Then its slots are emptied, a grace period passes, its account is given, and
 //! its entry is free. Each call does at most [`STEP`] of each, whatever there is to do.
 
-use crate::entry::{Hot, clock};
+use crate::entry::clock;
+use crate::hash::Spot;
 use crate::index::{Place, buckets_of};
 use crate::memory::prefetch;
 use crate::own::Own;
@@ -91,24 +92,24 @@ impl Own {
             self.adopt(table);
         }
         let (hot, buckets) = (table.memory.hot(), table.memory.buckets());
-        let from = self.ended.len() - self.open;
-        let spots = |hot: &Hot| {
-            let keys = [Some(hot.key()), hot.reply_here()];
-            keys.map(|key| key.map(|key| buckets_of(table.hash.spot(&key), buckets.len())))
+        let remove = |spot: Spot, entry: u32| {
+            let numbers = buckets_of(spot, buckets.len());
+            numbers.iter().any(|number| buckets[*number as usize].remove(spot, entry));
         };
-        let mut at = from;
+        let mut at = self.ended.len() - self.open;
         while at < self.ended.len() {
             let step = AHEAD.min(self.ended.len() - at);
-            let mut found = [[None; 2]; AHEAD];
-            for (index, found) in found[..step].iter_mut().enumerate() {
-                *found = spots(&hot[self.ended[at + index] as usize]);
-                found.iter().flatten().flatten().for_each(|bucket| prefetch(&buckets[*bucket as usize]));
+            let mut spots = [Spot::default(); AHEAD];
+            for (index, spot) in spots[..step].iter_mut().enumerate() {
+                *spot = table.hash.spot(&hot[self.ended[at + index] as usize].key());
+                let numbers = buckets_of(*spot, buckets.len());
+                numbers.iter().for_each(|number| prefetch(&buckets[*number as usize]));
             }
-            for (index, found) in found[..step].iter().enumerate() {
+            for (index, spot) in spots[..step].iter().enumerate() {
                 let entry = self.ended[at + index];
-                for bucket in found.iter().flatten().flatten().map(|bucket| &buckets[*bucket as usize]) {
-                    let slot = bucket.occupied().find(|(_, other, _)| *other == entry);
-                    slot.map(|(slot, ..)| bucket.clear(slot, entry));
+                remove(*spot, entry);
+                if let Some(reply) = hot[entry as usize].reply_here() {
+                    remove(table.hash.spot(&reply), entry);
                 }
             }
             at += step;

@@ -1,9 +1,9 @@
 //! Mappings held against the flow table: after a restart, and when ends of flows were lost on the way.
 //!
-//! A mapping lives as long as its flows, and learns of their ends by a queue that is bounded. What is lost there would hold a
-//! port for ever. So now and then the flows are counted; a mapping that has more flows on its books than there are, twice in
-//! a row and both times the same, gives up those that are too many. (Once is no proof: a flow is bound before it is in the table, and
-//! ends before its mapping knows.)
+//! A mapping lives as long as its flows, and learns of their ends by a queue that is bounded. What is lost there
+//! would hold a port for ever. So now and then the flows are counted; a mapping that has more flows on its books than
+//! there are, twice in a row and both times the same, gives up those that are too many. (Once is no proof: a flow is
+//! bound before it is in the table, and ends before its mapping knows.)
 
 use std::collections::HashMap;
 
@@ -22,9 +22,9 @@ pub struct Audit {
 }
 
 impl Nat {
-    /// Compares mappings with the live flows, each with its original and its reply tuple, and gives up what two audits in a row
-    /// agree is held for nobody. Some seconds should lie between two, and the queue of ended flows be drained. Returns
-    /// how many flows were given up.
+    /// Compares mappings with the live flows, each with its original and its reply tuple, and gives up what two
+    /// audits in a row agree is held for nobody. Some seconds should lie between two, and the queue of ended flows be
+    /// drained. Returns how many flows were given up.
     pub fn audit(&self, audit: &mut Audit, live: impl IntoIterator<Item = (Tuple, Tuple)>) -> u64 {
         let set = self.ruleset();
         let mut counted: HashMap<(Endpoint, Class), u32> = HashMap::new();
@@ -59,8 +59,8 @@ impl Nat {
         sum
     }
 
-    /// Takes up a flow that lived before a restart: its mapping is what it was, if a rule still gives it and nobody has it.
-    /// False if not: the flow is better forgotten, for its port may become another's.
+    /// Takes up a flow that lived before a restart: its mapping is what it was, if a rule still gives it and nobody
+    /// has it. False if not: the flow is better forgotten, for its port may become another's.
     pub fn restore(&self, original: &Tuple, reply: &Tuple, now: u64) -> bool {
         let set = self.ruleset();
         let Some(class) = Class::of(original.protocol) else { return true };
@@ -75,7 +75,7 @@ impl Nat {
                 return true;
             }
             let scope = set.rules.iter().find(|compiled| compiled.gives(&set, &endpoint, &outside));
-            let scope = scope.map(|compiled| compiled.scope);
+            let scope = scope.map(|compiled| compiled.scope(&outside.address));
             // Not an address that ports are given out of: one to one, a forward, or not translated on this side.
             let Some(scope) = scope else { return true };
             let inside = Inside { endpoint, class, table: original.table, scope };

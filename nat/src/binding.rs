@@ -1,8 +1,9 @@
 //! New flows: where they go, and what they say they come from.
 //!
-//! A flow is asked for twice. Before its route is looked up [`Nat::destination`] says where it really goes. When the port it
-//! leaves by is known [`Nat::bind`] says what answers will look like: the reply tuple, with which the flow table can do the rest. When a
-//! flow has ended [`Nat::release`] gives its ports back. None of this is on the path of established packets.
+//! A flow is asked for twice. Before its route is looked up [`Nat::destination`] says where it really goes. When the
+//! port it leaves by is known [`Nat::bind`] says what answers will look like: the reply tuple, with which the flow
+//! table can do the rest. When a flow has ended [`Nat::release`] gives its ports back. None of this is on the path of
+//! established packets.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -33,10 +34,11 @@ pub struct Binding {
 }
 
 impl Nat {
-    /// What answers to a new flow will say, which came by port `input`, goes to `destination` and leaves by port `output`; `None`: it is
-    /// not translated. `now` is in ns.
+    /// What answers to a new flow will say, which came by port `input`, goes to `destination` and leaves by port
+    /// `output`; `None`: it is not translated. `now` is in ns.
     ///
-    /// A binding holds its mapping until [`Nat::release`]: also when the flow, after all, gets no place in the flow table.
+    /// A binding holds its mapping until [`Nat::release`]: also when the flow, after all, gets no place in the flow
+    /// table.
     pub fn bind(
         &self,
         original: &Tuple,
@@ -166,8 +168,8 @@ impl Nat {
         found
     }
 
-    /// A flow has ended: its mappings have one flow less, and those without flows end. What to log is handed to `log`. Accounts of flows
-    /// that go on, and of such as were not translated, change nothing.
+    /// A flow has ended: its mappings have one flow less, and those without flows end. What to log is handed to
+    /// `log`. Accounts of flows that go on, and of such as were not translated, change nothing.
     pub fn release(&self, account: &Account, now: u64, mut log: impl FnMut(Record)) {
         if account.end != End::Slice {
             self.release_tuples(&account.original, &account.reply, now, &mut log);
@@ -188,8 +190,8 @@ impl Nat {
     }
 }
 
-/// The endpoints of a flow that are translated, each as it is called and as it is: of the source, and of the destination. There may be a
-/// mapping behind each.
+/// The endpoints of a flow that are translated, each as it is called and as it is: of the source, and of the
+/// destination. There may be a mapping behind each.
 pub(crate) fn endpoints(set: &Ruleset, original: &Tuple, reply: &Tuple) -> [Option<(Endpoint, Endpoint)>; 2] {
     // Where the other end was called by IPv6, a mapping of NAT64 knows itself by IPv4.
     let plain = |called: Endpoint| {

@@ -1,4 +1,5 @@
-//! Rules made ready for the ports that there are: names have become numbers, and each rule knows its counters and its scope.
+//! Rules made ready for the ports that there are: names have become numbers, and each rule knows its counters and its
+//! scope.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,8 +10,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use flow::Tuple;
 use ipnet::IpNet;
 
+use crate::Clamp;
 use crate::addresses::{address, octets};
-use crate::mapping::Endpoint;
+use crate::mapping::{Endpoint, Scope};
 use crate::rule::{Action, Match, Rule, Rules};
 use crate::space::Class;
 
@@ -89,6 +91,8 @@ pub(crate) struct Ruleset {
     pub rules: Vec<Compiled>,
     pub ports: Vec<Port>,
     pub by_scope: HashMap<u32, usize>,
+    /// By the ports that packets leave by.
+    pub clamps: Vec<(PortSet, Clamp)>,
     scopes: HashMap<String, u32>,
     next_scope: u32,
 }
@@ -117,6 +121,8 @@ impl Ruleset {
             let output = PortSet::of(&rule.matches.output, ports, named);
             set.rules.push(Compiled { rule: rule.clone(), input, output, scope, counters });
         }
+        let clamps = rules.clamps.iter();
+        set.clamps = clamps.map(|clamp| (PortSet::of(&clamp.output, ports, named), clamp.mss)).collect();
         set
     }
 
@@ -181,6 +187,13 @@ impl Compiled {
             && among(source_ports, flow.source_port)
             && within(source, &flow.source)
             && within(destination, &flow.destination)
+    }
+
+    /// The scope of mappings by this rule, with an address that a port lends it.
+    pub fn scope(&self, lent: &[u8; 16]) -> Scope {
+        let lends = matches!(self.rule.action, Action::Masquerade(_));
+        let lent = if lends { wire::flow_hash6(u128::from_be_bytes(*lent), 0, 0, 0) } else { 0 };
+        Scope { rule: self.scope, lent }
     }
 
     /// Whether the rule may have given an endpoint outside to one inside.

@@ -1,8 +1,8 @@
-//! Checksums after a change (RFC 1624): the sum of what is new and of the complement of what was there, applied to as many
-//! checksums as cover it.
+//! Checksums after a change (RFC 1624): the sum of what is new and of the complement of what was there, applied to as
+//! many checksums as cover it.
 //!
-//! Like [`wire::checksum::Sum`] it is kept unfolded, of native-endian words; a 16-bit word counts alike in either half of a
-//! 32-bit one. What changes must begin at an even place of what the checksum covers.
+//! Like [`wire::checksum::Sum`] it is kept unfolded, of native-endian words; a 16-bit word counts alike in either
+//! half of a 32-bit one. What changes must begin at an even place of what the checksum covers.
 
 /// What a checksum must learn.
 #[derive(Clone, Copy, Debug, Default)]

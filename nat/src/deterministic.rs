@@ -1,5 +1,5 @@
-//! Blocks of ports by arithmetic alone (RFC 7422): the address outside and the ports of a subscriber follow from its address
-//! inside, and the subscriber from address and port, so that a carrier need log nothing.
+//! Blocks of ports by arithmetic alone (RFC 7422): the address outside and the ports of a subscriber follow from its
+//! address inside, and the subscriber from address and port, so that a carrier need log nothing.
 //!
 //! The outside addresses are cut into blocks of `size` ports from `first` on; the n-th address inside has the n-th block:
 //! that is RFC 7422, 2's "sequential" assignment.

@@ -7,7 +7,7 @@ use std::sync::{MutexGuard, PoisonError};
 use flow::Tuple;
 use wire::protocol;
 
-use crate::mapping::{Endpoint, Inside, Mapping, Pool, Wanted};
+use crate::mapping::{Endpoint, Inside, Mapping, Pool, Scope, Wanted};
 use crate::nat::{Nat, Refusal};
 use crate::space::Class;
 
@@ -118,9 +118,10 @@ impl Nat {
         self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Expects a connection that a control connection has announced (see [`Ftp`](crate::Ftp)), and returns the port to announce in
-    /// its stead: a mapping of the same rule as the control connection's if its host is translated there, else the port itself. `None` when no port is
-    /// free, or too many are expected: then nothing is to be announced.
+    /// Expects a connection that a control connection has announced (see [`Ftp`](crate::Ftp)), and returns the port
+    /// to announce in its stead: a mapping of the same rule as the control connection's if its host is translated
+    /// there, else the port itself. `None` when no port is free, or too many are expected: then nothing is to be
+    /// announced.
     pub fn expect(&self, announced: &Expectation, now: u64) -> Option<u16> {
         let mut made = None;
         let mut port = announced.inside_port;
@@ -129,9 +130,11 @@ impl Nat {
             let set = self.ruleset();
             // The rule that made the control connection's mapping, if one did.
             let control = Endpoint { address: outside, port: announced.control_port };
-            let scope =
-                self.mappings().behind(&control, Class::Tcp).map_or(0, |mapping| mapping.inside.scope);
-            let ports = set.by_scope.get(&scope).and_then(|at| set.rules[*at].rule.action.dynamic());
+            let scope = self
+                .mappings()
+                .behind(&control, Class::Tcp)
+                .map_or(Scope::default(), |mapping| mapping.inside.scope);
+            let ports = set.by_scope.get(&scope.rule).and_then(|at| set.rules[*at].rule.action.dynamic());
             let ports = ports.map_or(1024..=65_535, |dynamic| dynamic.ports.clone());
             let wanted = Wanted { pool: Pool::One(outside), ports, paired: false, host_limit: None };
             let endpoint = Endpoint { address: announced.inside, port: announced.inside_port };

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use wire::protocol;
 
 use crate::text::EVERYTHING;
-use crate::{Audit, Expectation, Nat, Port, Refusal, Text, octets};
+use crate::{Audit, Clamp, Expectation, Nat, Port, Refusal, Text, octets};
 
 const WAN: u16 = 1;
 const LAN: u16 = 2;
@@ -331,6 +331,30 @@ fn announced_connections_are_let_in_once() {
     let data = tcp(("8.8.8.8", 20), ("192.168.1.5", 5000));
     assert!(nat.is_expected(&data));
     assert_eq!((lead(&nat, &data, WAN, LAN), nat.len()), (Ok(data), 1));
+}
+
+#[test]
+fn a_new_address_of_the_port_is_taken_for_new_flows() {
+    let nat = nat(EVERYTHING);
+    let old = tcp(("192.168.1.5", 4000), ("8.8.8.8", 80));
+    let old_out = lead(&nat, &old, LAN, WAN).unwrap();
+    let mut ports = ports();
+    ports[0].addresses = vec!["198.18.0.9".parse().unwrap()];
+    let rules = toml::from_str::<Text>(EVERYTHING).unwrap().check().unwrap();
+    nat.install(&rules, &ports, |word, name| word == name);
+    let new = tcp(("192.168.1.5", 4000), ("9.9.9.9", 80));
+    let new_out = lead(&nat, &new, LAN, WAN).unwrap();
+    assert_eq!(new_out, tcp(("198.18.0.9", 4000), ("9.9.9.9", 80)));
+    release(&nat, &old, &old_out);
+    release(&nat, &new, &new_out);
+    assert!(nat.is_empty());
+}
+
+#[test]
+fn segments_are_held_down_by_the_port_they_leave_by() {
+    let nat = nat(EVERYTHING);
+    assert_eq!((nat.clamp(PPP), nat.clamp(LAN)), (Some(Clamp::Path), Some(Clamp::To(1400))));
+    assert_eq!(self::nat("").clamp(PPP), None);
 }
 
 #[test]

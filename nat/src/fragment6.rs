@@ -4,9 +4,9 @@ use wire::{ipv6, protocol};
 
 use crate::header64::FRAGMENT_HEADER;
 
-/// An IPv6 packet in fragments that fit `mtu` (at least 1,280), as a translator must make them of an IPv4 packet that may be
-/// fragmented (RFC 7915, 4): IPv6 routers behind it will not. `each` is given the headers of a fragment and its data. False, and nothing
-/// done, for a packet with extension headers or one that fits.
+/// An IPv6 packet in fragments that fit `mtu` (at least 1,280), as a translator must make them of an IPv4 packet that
+/// may be fragmented (RFC 7915, 4): IPv6 routers behind it will not. `each` is given the headers of a fragment and
+/// its data. False, and nothing done, for a packet with extension headers or one that fits.
 pub fn fragment6(ip: &[u8], mtu: usize, id: u32, mut each: impl FnMut(&[u8; 48], &[u8])) -> bool {
     let Some((fixed, payload)) = ip.split_first_chunk::<{ ipv6::HEADER }>() else { return false };
     let extended = matches!(

@@ -71,7 +71,7 @@ impl Nat {
         let class = Class::of(original.protocol)?;
         let outside = Endpoint { address: original.destination, port: original.destination_port };
         let mapping = self.mappings().behind(&outside, class)?;
-        let at = *set.by_scope.get(&mapping.inside.scope)?;
+        let at = *set.by_scope.get(&mapping.inside.scope.rule)?;
         let compiled = &set.rules[at];
         let dynamic = compiled.rule.action.dynamic()?;
         let nat64 = matches!(compiled.rule.action, Action::Nat64 { .. });
@@ -146,7 +146,7 @@ impl Nat {
                 let hairpin = compiled.rule.action.dynamic().is_some_and(|dynamic| dynamic.hairpin);
                 let neighbour = self.mappings().behind(&outside, class);
                 let neighbour = neighbour.filter(|_| hairpin && class != Class::Icmp);
-                match neighbour.filter(|mapping| mapping.inside.scope == compiled.scope) {
+                match neighbour.filter(|mapping| mapping.inside.scope.rule == compiled.scope) {
                     Some(mapping) => {
                         let Endpoint { address, port } = mapping.inside.endpoint;
                         found(address, port, Way::Nat64Mapping(at))

@@ -1,20 +1,20 @@
 //! Mappings: which endpoint outside stands for an endpoint inside, for as long as any flow of it lives.
 //!
 //! A mapping does not depend on where its flows lead (endpoint-independent: RFC 4787, REQ-1; RFC 5382, REQ-1), and no
-//! endpoint outside ever stands for two inside (no overloading: RFC 4787, REQ-3). It counts its flows; with the last one it ends,
-//! and its port is free.
+//! endpoint outside ever stands for two inside (no overloading: RFC 4787, REQ-3). It counts its flows; with the last
+//! one it ends, and its port is free.
 //!
 //! Several workers make mappings at once. They take locks, for all this happens once a flow, off the path of
 //! established packets, and a lock is held for some hundred nanoseconds:
-//! - 64 shards by the address inside, each with its mappings and with what its hosts have; all that concerns one host is in
-//!   one shard, so its limit and its one address (paired pooling) need nothing else;
+//! - 64 shards by the address inside, each with its mappings and with what its hosts have; all that concerns one host
+//!   is in one shard, so its limit and its one address (paired pooling) need nothing else;
 //! - a space for each address outside and class of protocols, with its ports and, behind each port, the number of its
 //!   mapping: that is the way back, from outside in.
 //!
 //! A shard's lock may be held while a space's is taken, never the reverse.
 //!
-//! Memory: 52 bytes a mapping and some 10 for its index, 25 KiB for a space in use; bounded by the number of mappings allowed
-//! and by the addresses of the pools.
+//! Memory: 60 bytes a mapping and some 10 for its index, 25 KiB for a space in use; bounded by the number of mappings
+//! allowed and by the addresses of the pools.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -44,8 +44,17 @@ pub(crate) struct Inside {
     pub endpoint: Endpoint,
     pub class: Class,
     pub table: u16,
+    pub scope: Scope,
+}
+
+/// What mappings are made by. Another scope, another mapping: one is not found again when its rule says something else,
+/// or when the port that lent its address has another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Scope {
     /// Stands for a rule, as long as it says the same.
-    pub scope: u32,
+    pub rule: u32,
+    /// Stands for the address of a port, where the rule takes that.
+    pub lent: u32,
 }
 
 /// One mapping.
@@ -111,7 +120,7 @@ struct Shard {
     slots: Vec<Mapping>,
     free: Vec<u32>,
     index: HashTable<u32>,
-    hosts: HashMap<(u32, u16, [u8; 16]), Host>,
+    hosts: HashMap<(Scope, u16, [u8; 16]), Host>,
 }
 
 /// Ports in use of one address and class.
@@ -360,7 +369,7 @@ mod tests {
 
     fn inside(host: u8, port: u16, class: Class) -> Inside {
         let endpoint = Endpoint { address: wire::headers::mapped([10, 0, 0, host]), port };
-        Inside { endpoint, class, table: 0, scope: 1 }
+        Inside { endpoint, class, table: 0, scope: Scope { rule: 1, lent: 0 } }
     }
 
     fn pool(addresses: u64, ports: RangeInclusive<u16>, paired: bool) -> Wanted<'static> {

@@ -1,8 +1,8 @@
 //! The maximum segment size that TCP hosts tell each other, held down to what fits the way (RFC 9293, 3.7.1).
 //!
-//! Where the path MTU is smaller than the hosts' links (PPPoE, tunnels, NAT64) and somebody drops the ICMP errors that would say
-//! so, connections hang. SYN and SYN/ACK pass here anyway, so the option in them is lowered. It is never raised, and none
-//! is added: without it a host takes 536 or 1220 bytes, which fit.
+//! Where the path MTU is smaller than the hosts' links (PPPoE, tunnels, NAT64) and somebody drops the ICMP errors
+//! that would say so, connections hang. SYN and SYN/ACK pass here anyway, so the option in them is lowered. It is
+//! never raised, and none is added: without it a host takes 536 or 1220 bytes, which fit.
 
 use serde::{Deserialize, Serialize};
 use wire::{Fragment, Headers, ipv4, ipv6, protocol, tcp};
@@ -32,8 +32,8 @@ impl Clamp {
     }
 }
 
-/// Lowers the option of a SYN or SYN/ACK to `limit`; whether there was something to lower. `ip` begins at the IP header that
-/// `headers` were read from.
+/// Lowers the option of a SYN or SYN/ACK to `limit`; whether there was something to lower. `ip` begins at the IP
+/// header that `headers` were read from.
 #[inline]
 pub fn clamp_mss(ip: &mut [u8], headers: &Headers, limit: u16) -> bool {
     let syn = headers.protocol == protocol::TCP && headers.tcp_flags & tcp::flag::SYN != 0;

@@ -3,12 +3,12 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::Prefix64;
 use crate::compiled::{Port, Ruleset};
 use crate::expect::Expectations;
 use crate::mapping::{Mapping, Mappings};
 use crate::record::{Event, Record};
 use crate::rule::{Action, Rules};
+use crate::{Clamp, Prefix64};
 
 /// Rules and mappings.
 pub struct Nat {
@@ -68,9 +68,9 @@ impl Nat {
         }
     }
 
-    /// Sets the rules, for these ports: at the start, and whenever rules, ports or addresses of ports have changed. `named` says whether a
-    /// word of a rule (a name or a pattern) means the interface of a name. Mappings live on; those of a rule that
-    /// is gone or says something else now serve the flows that they have, and no more.
+    /// Sets the rules, for these ports: at the start, and whenever rules, ports or addresses of ports have changed.
+    /// `named` says whether a word of a rule (a name or a pattern) means the interface of a name. Mappings live on;
+    /// those of a rule that is gone or says something else now serve the flows that they have, and no more.
     pub fn install(&self, rules: &Rules, ports: &[Port], named: impl Fn(&str, &str) -> bool) {
         let mut current = self.rules.write().unwrap_or_else(PoisonError::into_inner);
         let set = Ruleset::new(rules, ports, &named, &current);
@@ -87,6 +87,12 @@ impl Nat {
         &self.mappings
     }
 
+    /// How TCP's segment size is held down over a port that packets leave by: by the first that says something of it.
+    pub fn clamp(&self, output: u16) -> Option<Clamp> {
+        let set = self.ruleset();
+        set.clamps.iter().find(|(ports, _)| ports.has(output)).map(|(_, clamp)| *clamp)
+    }
+
     /// The prefixes of NAT64, for [`Translator`](crate::Translator).
     pub fn prefixes64(&self) -> Vec<Prefix64> {
         let set = self.ruleset();
@@ -98,7 +104,7 @@ impl Nat {
     }
 
     pub(crate) fn record(&self, set: &Ruleset, mapping: &Mapping, event: Event, now: u64) -> Record {
-        let rule = set.by_scope.get(&mapping.inside.scope).map(|at| set.rules[*at].rule.name.clone());
+        let rule = set.by_scope.get(&mapping.inside.scope.rule).map(|at| set.rules[*at].rule.name.clone());
         Record::new(mapping, event, now, rule.unwrap_or_default())
     }
 }

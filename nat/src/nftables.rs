@@ -1,9 +1,9 @@
 //! The same rules in the words of nftables, for the time when the plane is gone and Linux forwards.
 //!
-//! Linux has masquerading, pools, port forwards and prefixes one to one. It maps endpoints its own way (other ports for
-//! other destinations when it must), which nobody notices in an emergency. It has no NAT64, no NPTv6, no deterministic blocks, and no words for
-//! some port forwards: such a rule says itself what becomes of what it is for ([`Fallback`]), and
-//! [`Text::check`](crate::Text::check) takes none that doesn't.
+//! Linux has masquerading, pools, port forwards and prefixes one to one. It maps endpoints its own way (other ports
+//! for other destinations when it must), which nobody notices in an emergency. It has no NAT64, no NPTv6, no
+//! deterministic blocks, and no words for some port forwards: such a rule says itself what becomes of what it is for
+//! ([`Fallback`]), and [`Text::check`](crate::Text::check) takes none that doesn't.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -98,7 +98,8 @@ impl<'r> Chains<'r> {
         Chains { ports, named, closed: empty(), destination: empty(), forward: empty(), source: empty() }
     }
 
-    /// The interfaces that words mean: those there are, and plain names of those to come. `None`: there is no such interface yet.
+    /// The interfaces that words mean: those there are, and plain names of those to come. `None`: there is no such
+    /// interface yet.
     fn names(&self, words: &[String]) -> Option<Vec<String>> {
         let mut names: Vec<String> = Vec::new();
         for word in words {

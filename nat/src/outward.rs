@@ -54,8 +54,9 @@ impl Nat {
         Ok(None)
     }
 
-    /// Where a host inside seems to come from when it reaches another by an address outside: from where it would seem to come
-    /// if it were sent out by the ports that rule `at` calls outside; failing that, from the address that it called.
+    /// Where a host inside seems to come from when it reaches another by an address outside: from where it would seem
+    /// to come if it were sent out by the ports that rule `at` calls outside; failing that, from the address that it
+    /// called.
     pub(crate) fn as_if_outside(
         &self,
         set: &Ruleset,
@@ -185,7 +186,7 @@ impl Nat {
             endpoint: Endpoint { address: leaving.source, port: leaving.source_port },
             class,
             table: leaving.table,
-            scope: compiled.scope,
+            scope: compiled.scope(&wanted.pool.get(0).unwrap_or_default()),
         };
         match self.mappings().acquire(&inside, wanted, now) {
             Ok((mapping, fresh)) => {

@@ -222,7 +222,7 @@ pub fn checksums_hold(ip: &[u8]) {
         return;
     }
     upper_holds(headers.source, headers.destination, headers.protocol, &ip[transport..]);
-    if let Some(quote) = crate::errors::is_error(&headers).then(|| &ip[transport + icmp4::HEADER..]) {
+    if let Some(quote) = flow::is_error(&headers).then(|| &ip[transport + icmp4::HEADER..]) {
         let quoted = Headers::quoted(quote).unwrap();
         let upper = usize::from(quoted.transport);
         if quoted.version == 4 {

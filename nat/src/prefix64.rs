@@ -61,8 +61,8 @@ impl Prefix64 {
         octets
     }
 
-    /// The IPv4 address that an IPv6 address stands for; `None` outside the prefix, or with bits 64 to 71 not zero. The suffix
-    /// is ignored (RFC 6052, 2.2).
+    /// The IPv4 address that an IPv6 address stands for; `None` outside the prefix, or with bits 64 to 71 not zero.
+    /// The suffix is ignored (RFC 6052, 2.2).
     #[inline]
     pub fn extract(&self, address: &[u8; 16]) -> Option<[u8; 4]> {
         let length = usize::from(self.length / 8);
@@ -70,7 +70,8 @@ impl Prefix64 {
         inside.then(|| self.places().map(|place| address[place]))
     }
 
-    /// Whether the prefix may stand for this address: the well-known one may not for such as are not global (RFC 6052, 3.1).
+    /// Whether the prefix may stand for this address: the well-known one may not for such as are not global (RFC
+    /// 6052, 3.1).
     pub fn may_hold(&self, address: [u8; 4]) -> bool {
         *self != Prefix64::WELL_KNOWN || is_global(address)
     }

@@ -1,22 +1,23 @@
 //! Packets of a translated flow, rewritten in place.
 //!
 //! A flow has two tuples: what its packets say as they come in one direction, and as they come in the other. What a
-//! packet is to say when it leaves is the other tuple, reversed ([`target`]); there is nothing else to know. All that changes lies within
-//! one or two cache lines that the lookup has read anyway, and the checksums are corrected by the difference: the sum of
-//! the old fields is taken from the packet itself, so that nothing is precomputed and an entry of the flow table needs no room for
-//! it.
+//! packet is to say when it leaves is the other tuple, reversed ([`target`]); there is nothing else to know. All that
+//! changes lies within one or two cache lines that the lookup has read anyway, and the checksums are corrected by the
+//! difference: the sum of the old fields is taken from the packet itself, so that nothing is precomputed and an entry
+//! of the flow table needs no room for it.
 //!
 //! | protocol | changed | checksum |
 //! |---|---|---|
 //! | TCP | ports | at 16, with pseudo-header |
 //! | UDP, UDP-Lite | ports | at 6, with pseudo-header; 0 stays 0 and does not come about |
 //! | DCCP | ports | at 6, with pseudo-header |
-//! | SCTP | ports | CRC32c over the whole packet, no pseudo-header: corrected by the difference of two passes when a port changes, so fragments with a changed port are refused |
+//! | SCTP | ports | CRC32c over the whole packet, by the difference of two passes when a port changes |
 //! | ICMP queries | identifier | at 2, no pseudo-header |
 //! | ICMPv6 | identifier of queries | at 2, with pseudo-header |
 //! | others (GRE, ESP, ...) | addresses only | none that covers addresses (AH does, and breaks, as it means to) |
 //!
-//! A later fragment has neither ports nor checksum: only its addresses change.
+//! A later fragment has neither ports nor checksum: only its addresses change. A fragment of SCTP whose port would
+//! change is refused, for its CRC cannot be had.
 
 use flow::{Direction, Tuple};
 use wire::headers::unmapped;
@@ -35,10 +36,10 @@ pub fn target(direction: Direction, original: &Tuple, reply: &Tuple) -> Tuple {
 
 /// Gives a packet the addresses and ports of `to`, which is of the packet's family; `ip` begins at the IP header that
 /// `headers` were read from. ICMP errors are for [`rewrite_error`](crate::rewrite_error), other families for
-/// [`to_ipv4`](crate::to_ipv4) and [`to_ipv6`](crate::to_ipv6).
+/// [`Translator`](crate::Translator).
 ///
-/// Refuses, with nothing done, what is cut short (`Truncated`), a fragment of SCTP whose port would change (`Malformed`), and a
-/// `to` of the other family (`BadVersion`).
+/// Refuses, with nothing done, what is cut short (`Truncated`), a fragment of SCTP whose port would change
+/// (`Malformed`), and a `to` of the other family (`BadVersion`).
 #[inline]
 pub fn rewrite(ip: &mut [u8], headers: &Headers, to: &Tuple) -> Result<(), Reason> {
     let transport = usize::from(headers.transport);
@@ -130,8 +131,8 @@ impl Kind {
         if upper.len() < length || length < 12 { Err(Reason::Truncated) } else { Ok(()) }
     }
 
-    /// Writes ports or identifier and corrects the checksum for them and for the addresses. The caller has checked that all
-    /// is there.
+    /// Writes ports or identifier and corrects the checksum for them and for the addresses. The caller has checked
+    /// that all is there.
     #[inline(always)]
     fn write(self, upper: &mut [u8], to: &Tuple, addresses: Delta, headers: &Headers) {
         match self {
@@ -184,7 +185,8 @@ pub(crate) fn write_sctp(upper: &mut [u8], to: &Tuple) {
     let before = crc32c::crc32c(upper);
     upper[..4].copy_from_slice(&ports);
     let after = crc32c::crc32c(upper);
-    // The checksum in the packet stands least significant byte first (RFC 9260, appendix A), and took part in both sums alike.
+    // The checksum in the packet stands least significant byte first (RFC 9260, appendix A), and took part in both
+    // sums alike.
     for (byte, change) in upper[8..12].iter_mut().zip((before ^ after).to_le_bytes()) {
         *byte ^= change;
     }

@@ -1,8 +1,8 @@
-//! Rules: what is translated, and into what. They are checked when they are made ([`Text::check`](crate::Text::check)); whoever
-//! holds [`Rules`] need not look again.
+//! Rules: what is translated, and into what. They are checked when they are made
+//! ([`Text::check`](crate::Text::check)); whoever holds [`Rules`] need not look again.
 //!
-//! The first rule that matches decides, once for where a flow goes (before its route is looked up) and once for where it seems to
-//! come from (when the port it leaves by is known).
+//! The first rule that matches decides, once for where a flow goes (before its route is looked up) and once for where
+//! it seems to come from (when the port it leaves by is known).
 //!
 //! | action | changes | `input` is | `output` is |
 //! |---|---|---|---|
@@ -102,8 +102,8 @@ pub enum Action {
         targets: Vec<Target>,
         /// How one of several is chosen.
         spread: Spread,
-        /// Whether hosts on other ports than `input` may use it, and hosts on the target's own port get answers by way of this
-        /// router.
+        /// Whether hosts on other ports than `input` may use it, and hosts on the target's own port get answers by
+        /// way of this router.
         hairpin: bool,
     },
     /// Every address of one prefix for the same of another.

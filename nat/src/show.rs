@@ -65,7 +65,8 @@ impl Nat {
     pub fn each_mapping(&self, mut show: impl FnMut(MappingShown)) {
         let set = self.ruleset();
         self.mappings().each(|mapping| {
-            let rule = set.by_scope.get(&mapping.inside.scope).map(|at| set.rules[*at].rule.name.clone());
+            let rule =
+                set.by_scope.get(&mapping.inside.scope.rule).map(|at| set.rules[*at].rule.name.clone());
             show(MappingShown {
                 rule,
                 table: mapping.inside.table,

@@ -86,7 +86,7 @@ pub struct ClampText {
 pub struct RuleText {
     /// Any name that no other rule has.
     pub name: Option<String>,
-    /// See [`Action::name`].
+    /// See [`Action::name`](crate::Action::name).
     pub r#type: Option<String>,
     /// Ports that packets come by.
     pub r#in: Option<Words>,

@@ -5,28 +5,28 @@
 //! must be [`GROWTH`] bytes free in front of it; what comes back is the new place.
 //!
 //! What is decided here, where RFC 7915 leaves a choice or names a loss:
-//! - Traffic class and TOS are copied, the flow label is 0, TTL and hop limit are copied (the router decrements them as it
-//!   forwards).
-//! - IPv6 packets of up to 1,260 bytes as IPv4 may be fragmented on their way (DF clear, an identification of their own),
-//!   longer ones may not. Fragments keep their offset and the low half of their identification. IPv4 packets get a
-//!   fragment header only if they are fragments.
-//! - IPv4 options, hop-by-hop and destination options are left behind. Packets with a source route, or a routing header with
-//!   segments left, or an authentication header are refused (`Malformed`).
-//! - UDP without checksum: over IPv6 it must have one, so it is computed; of a fragment it cannot be, and that is refused.
-//! - ICMP that is fragmented is refused, for its checksum covers the length of the whole; so is all ICMP that has no like in
-//!   the other family.
+//! - Traffic class and TOS are copied, the flow label is 0, TTL and hop limit are copied (the router decrements them
+//!   as it forwards).
+//! - IPv6 packets of up to 1,260 bytes as IPv4 may be fragmented on their way (DF clear, an identification of their
+//!   own), longer ones may not. Fragments keep their offset and the low half of their identification. IPv4 packets
+//!   get a fragment header only if they are fragments.
+//! - IPv4 options, hop-by-hop and destination options are left behind. Packets with a source route, or a routing
+//!   header with segments left, or an authentication header are refused (`Malformed`).
+//! - UDP without checksum: over IPv6 it must have one, so it is computed; of a fragment it cannot be, and that is
+//!   refused.
+//! - ICMP that is fragmented is refused, for its checksum covers the length of the whole; so is all ICMP that has no
+//!   like in the other family.
 //! - Extensions of ICMP errors (RFC 4884) are left behind; the quote is kept.
 //! - An ICMP error's checksum is verified and computed anew: errors are short and rare. All others are corrected by the
 //!   difference, so that what came damaged leaves damaged.
 
 use std::ops::Range;
 
-use flow::Tuple;
+use flow::{Tuple, is_error};
 use wire::checksum::{self, pseudo6};
 use wire::headers::unmapped;
 use wire::{Fragment, Headers, Reason, icmp4, icmp6, ipv4, ipv6, protocol};
 
-use crate::errors::is_error;
 use crate::header64::{FRAGMENT_HEADER, header4, header6};
 use crate::icmp::{Message, Mtus};
 use crate::prefix64::Prefix64;
@@ -49,8 +49,8 @@ pub struct Translator {
 }
 
 impl Translator {
-    /// One with the prefixes of all rules ([`Nat::prefixes64`](crate::Nat::prefixes64)); identifications count from `id`, which should
-    /// differ among workers.
+    /// One with the prefixes of all rules ([`Nat::prefixes64`](crate::Nat::prefixes64)); identifications count from
+    /// `id`, which should differ among workers.
     pub fn new(prefixes: Vec<Prefix64>, mtus: Mtus, id: u16) -> Translator {
         Translator { prefixes, mtus, id }
     }
@@ -96,8 +96,8 @@ impl Translator {
         Ok(start..end)
     }
 
-    /// Makes the IPv4 packet at `at` in `buffer` an IPv6 packet, as [`Translator::to_ipv4`] does the reverse; `NoBuffer` when there is
-    /// no room in front.
+    /// Makes the IPv4 packet at `at` in `buffer` an IPv6 packet, as [`Translator::to_ipv4`] does the reverse;
+    /// `NoBuffer` when there is no room in front.
     pub fn to_ipv6(
         &mut self,
         buffer: &mut [u8],
@@ -395,7 +395,7 @@ mod tests {
             let new = Headers::parse(there).unwrap();
             prop_assert_eq!((new.version, new.destination), (other, to.destination));
             prop_assert_eq!((new.icmp_type, new.icmp_code), [[(1, 4), (3, 0), (2, 0)], [(3, 3), (11, 0), (3, 4)]][usize::from(other == 4)][which]);
-            let inner = Headers::quoted(crate::quote(there, &new).unwrap()).unwrap();
+            let inner = Headers::quoted(crate::errors::quote(there, &new).unwrap()).unwrap();
             prop_assert_eq!(Tuple::of(&inner, 0), to.reversed());
             if other == 6 {
                 let embedded = Prefix64::WELL_KNOWN.embed(unmapped(&router).unwrap());

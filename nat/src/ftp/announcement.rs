@@ -1,8 +1,8 @@
 //! Where an FTP control connection says which port is to be called (RFC 959: PORT, 227; RFC 2428: EPRT, 229).
 //!
 //! Only what begins a segment is read, and only if its end is in the segment as well: that is how every client and
-//! server sends it. What is cut up or hidden behind other commands passes unread, and its data connection does not come about; to guess
-//! would be worse.
+//! server sends it. What is cut up or hidden behind other commands passes unread, and its data connection does not
+//! come about; to guess would be worse.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,13 +1,13 @@
 //! FTP through a translation: the control connection says, in its text, which address and port to call for the data.
 //!
-//! Three things follow. The text is changed to what the other end can call, so the segment may become longer or shorter; from
-//! then on the two ends count differently, and sequence and acknowledgement numbers (and selective ones, RFC 2018) are
-//! corrected in every segment; and the data connection is expected ([`Nat::expect`](crate::Nat::expect)), so that it is
-//! let in and led to the right host.
+//! Three things follow. The text is changed to what the other end can call, so the segment may become longer or
+//! shorter; from then on the two ends count differently, and sequence and acknowledgement numbers (and selective
+//! ones, RFC 2018) are corrected in every segment; and the data connection is expected
+//! ([`Nat::expect`](crate::Nat::expect)), so that it is let in and led to the right host.
 //!
-//! Both ways are one: whoever announces stands on a side where it is called `seen.source`, and on the other it is called
-//! `to.source`. A client behind masquerading that says PORT, and a server behind a port forward that answers PASV, are the
-//! same case.
+//! Both ways are one: whoever announces stands on a side where it is called `seen.source`, and on the other it is
+//! called `to.source`. A client behind masquerading that says PORT, and a server behind a port forward that answers
+//! PASV, are the same case.
 //!
 //! An announcement of another host than the one that speaks is left alone (RFC 2577, 3).
 
@@ -23,7 +23,8 @@ use crate::nat::Refusal;
 
 /// The port of FTP's control connections.
 pub const PORT: u16 = 21;
-/// Most bytes by which the text of an announcement grows: `EPRT` of the shortest to one of the longest IPv6 address, with its port.
+/// Most bytes by which the text of an announcement grows: `EPRT` of the shortest to one of the longest IPv6 address,
+/// with its port.
 pub const GROWTH: usize = 48;
 
 /// What is remembered of one control connection, beside its flow.
@@ -79,13 +80,37 @@ impl Ftp {
         original.protocol == protocol::TCP && original.destination_port == PORT
     }
 
-    /// Passes on a segment of the control connection that came as `seen` and will leave as `to`; to be called for each
-    /// before [`rewrite`](crate::rewrite()). `ip` begins at the IP header and may be longer than the packet: the text may grow into
-    /// the rest (by [`GROWTH`] at most). `expect` is [`Nat::expect`](crate::Nat::expect). Returns the length of the IP packet
-    /// from now on.
+    /// Corrects what a segment acknowledges: from then on it speaks of what the other end has really sent. To be
+    /// called for each segment of the control connection before the flow table tracks it, whose windows would find it
+    /// out of bounds otherwise.
+    pub fn acknowledge(&self, ip: &mut [u8], headers: &Headers, direction: Direction) {
+        let theirs = self.shifts[direction.reversed() as usize];
+        if theirs.none() || headers.fragment != wire::Fragment::Whole {
+            return;
+        }
+        let (transport, length) = (usize::from(headers.transport), usize::from(headers.length));
+        let Some(segment) = ip.get_mut(transport..length) else { return };
+        let Ok(parsed) = tcp::Segment::parse(segment) else { return };
+        if parsed.flags() & tcp::flag::ACK == 0 {
+            return;
+        }
+        let header = parsed.header_len();
+        let mut delta = Delta::new();
+        delta.take(&segment[..header]);
+        correct(&mut segment[..header], theirs);
+        delta.add(&segment[..header]);
+        // The checksum itself was taken and added alike.
+        let checksum = delta.apply([segment[16], segment[17]]);
+        segment[16..18].copy_from_slice(&checksum);
+    }
+
+    /// Passes on a segment of the control connection that came as `seen` and will leave as `to`; to be called for
+    /// each when it has been tracked, before [`rewrite`](crate::rewrite()). `ip` begins at the IP header and may be
+    /// longer than the packet: the text may grow into the rest (by [`GROWTH`] at most). `expect` is
+    /// [`Nat::expect`](crate::Nat::expect). Returns the length of the IP packet from now on.
     ///
-    /// Refused segments ([`Refusal::Exhausted`]: no port could be had to announce; [`Refusal::NoRoom`]) are unchanged and to be
-    /// dropped: TCP sends them again.
+    /// Refused segments ([`Refusal::Exhausted`]: no port could be had to announce; [`Refusal::NoRoom`]) are unchanged
+    /// and to be dropped: TCP sends them again.
     pub fn pass(
         &mut self,
         ip: &mut [u8],
@@ -99,10 +124,9 @@ impl Ftp {
         let whole = headers.protocol == protocol::TCP && headers.fragment == wire::Fragment::Whole;
         let Ok(parsed) = tcp::Segment::parse(segment) else { return Ok(length) };
         let mine = self.shifts[direction as usize];
-        let theirs = self.shifts[direction.reversed() as usize];
         let announcement = announcement::read(parsed.payload(), direction)
             .filter(|_| whole && to.is_ipv4() == seen.is_ipv4());
-        if !whole || announcement.is_none() && mine.none() && theirs.none() {
+        if !whole || announcement.is_none() && mine.none() {
             return Ok(length);
         }
         let (sequence, header) = (parsed.sequence(), parsed.header_len());
@@ -141,7 +165,8 @@ impl Ftp {
             new_length = length + text.len() - place.len();
             self.shifts[direction as usize].change(sequence, text.len() as i32 - place.len() as i32);
         }
-        correct(&mut segment[..header], mine, theirs);
+        let forward = mine.forward(sequence);
+        segment[4..8].copy_from_slice(&forward.to_be_bytes());
         delta.add(&segment[..new_length - transport]);
         delta.take(&((length - transport) as u16).to_be_bytes());
         delta.add(&((new_length - transport) as u16).to_be_bytes());
@@ -153,17 +178,14 @@ impl Ftp {
     }
 }
 
-/// Corrects the numbers in a TCP header.
-fn correct(header: &mut [u8], mine: Shift, theirs: Shift) {
-    let sequence =
-        |bytes: &[u8], at: usize| bytes[at..].first_chunk().map_or(0, |four| u32::from_be_bytes(*four));
-    let forward = mine.forward(sequence(header, 4));
-    header[4..8].copy_from_slice(&forward.to_be_bytes());
-    if header[13] & tcp::flag::ACK == 0 {
-        return;
-    }
-    let back = theirs.back(sequence(header, 8));
-    header[8..12].copy_from_slice(&back.to_be_bytes());
+/// Corrects the acknowledgements in a TCP header, the selective ones as well.
+fn correct(header: &mut [u8], theirs: Shift) {
+    let back = |header: &mut [u8], at: usize| {
+        if let Some(place) = header[at..].first_chunk_mut() {
+            *place = theirs.back(u32::from_be_bytes(*place)).to_be_bytes();
+        }
+    };
+    back(header, 8);
     let mut at = tcp::HEADER;
     while at < header.len() {
         let length = match (header[at], header.get(at + 1)) {
@@ -174,8 +196,7 @@ fn correct(header: &mut [u8], mine: Shift, theirs: Shift) {
         if header[at] == SACK {
             let end = (at + length).min(header.len());
             for edge in (at + 2..end).step_by(4).filter(|edge| edge + 4 <= end) {
-                let back = theirs.back(sequence(header, edge));
-                header[edge..edge + 4].copy_from_slice(&back.to_be_bytes());
+                back(header, edge);
             }
         }
         at += length;
@@ -247,6 +268,8 @@ mod tests {
         let headers = Headers::parse(packet).unwrap();
         let seen = Tuple::of(&headers, 0);
         let mut buffer = [packet, &[0xee; GROWTH][..]].concat();
+        ftp.acknowledge(&mut buffer, &headers, direction);
+        checksums_hold(&buffer[..packet.len()]);
         let length = ftp
             .pass(&mut buffer, &headers, direction, [&seen, to], |wanted| {
                 assert_eq!(
@@ -363,6 +386,7 @@ mod tests {
                 let seen = Tuple::of(&headers, 0);
                 let to = Tuple { source: octets(OUTSIDE), ..seen };
                 packet.resize(packet.len() + room, 0);
+                ftp.acknowledge(&mut packet, &headers, Direction::Original);
                 let _ = ftp.pass(&mut packet, &headers, Direction::Original, [&seen, &to], |_| Some(65_535));
             }
         }

@@ -34,6 +34,7 @@ pub fn run(ruler: &mut Ruler) {
         "flow/lookup-v6/1m",
         "flow/packet/1m",
         "flow/churn",
+        "flow/flood",
         "flow/dashmap/1m",
     ];
     if one.iter().any(|name| ruler.wants(name)) {
@@ -64,6 +65,9 @@ fn of_one_million(ruler: &mut Ruler, random: &mut Random) {
     drop(filled);
     if ruler.wants("flow/churn") {
         ruler.record("flow/churn", "flows/s", churn(&tuples4, random));
+    }
+    if ruler.wants("flow/flood") {
+        ruler.record("flow/flood", TICK, flood(&tuples4, random));
     }
     if ruler.wants("flow/dashmap/1m") {
         ruler.record("flow/dashmap/1m", TICK, dashmap(&tuples4, &order));
@@ -146,7 +150,7 @@ struct Filled {
 
 impl Filled {
     fn new(tuples: &[Tuple]) -> Filled {
-        let settings = Settings { memory: tuples.len() * EACH + (1 << 20), ..Settings::default() };
+        let settings = Settings { memory: tuples.len().max(ONE) * EACH + (1 << 20), ..Settings::default() };
         // Invariant of all `expect`s here: a bench that cannot make its tables has nothing to measure.
         let table = Table::new(&settings).expect("memory");
         let mut worker = table.worker().expect("the first worker");
@@ -236,27 +240,59 @@ fn churn(tuples: &[Tuple], random: &mut Random) -> Vec<f64> {
     let mut newcomers = self::tuples(ONE, random);
     newcomers.iter_mut().for_each(|tuple| tuple.protocol = protocol::UDP);
     let worker = &mut filled.worker;
-    let (mut accounts, mut now) = (0u64, 1);
+    let (mut accounts, mut now) = (0usize, 1);
     let mut hits = [None; BATCH];
     let parts = tuples.chunks_exact(PART).zip(newcomers.chunks_exact(PART));
     let samples = parts.take(PARTS).map(|(old, new)| {
+        let keys = |tuples: &[Tuple]| tuples.iter().map(Key::of).collect::<Vec<Key>>();
+        let (old_keys, new_keys) = (keys(old), keys(new));
         let start = Instant::now();
-        for (old, new) in old.as_chunks::<BATCH>().0.iter().zip(new.as_chunks::<BATCH>().0) {
-            worker.lookup(&new.each_ref().map(Key::of), &mut hits);
-            for tuple in new {
+        for batch in 0..PART / BATCH {
+            let batch = batch * BATCH..(batch + 1) * BATCH;
+            worker.lookup(&new_keys[batch.clone()], &mut hits);
+            for tuple in &new[batch.clone()] {
                 black_box(insert(worker, tuple, &opening));
             }
-            worker.lookup(&old.each_ref().map(Key::of), &mut hits);
+            worker.lookup(&old_keys[batch], &mut hits);
             for hit in hits.iter().flatten() {
                 worker.end(hit, End::Flushed);
             }
             now += 12_800;
-            worker.maintain(now, &mut |_| accounts += 1);
+            worker.maintain(now, &mut |account| {
+                black_box(account);
+                accounts += 1;
+            });
         }
         new.len() as f64 / start.elapsed().as_secs_f64()
     });
     let samples = samples.collect();
-    assert!(accounts as usize > (PARTS - 1) * PART, "{accounts} flows ended");
+    assert!(accounts > (PARTS - 1) * PART, "{accounts} flows ended");
+    samples
+}
+
+/// Cycles for each SYN of a flood, each of another source, when the table is full: room for it is made, and it begins.
+fn flood(tuples: &[Tuple], random: &mut Random) -> Vec<f64> {
+    let mut filled = Filled::new(&tuples[..ONE / 2]);
+    let opening = segment(0, 0, tcp::flag::SYN);
+    let mut syns = self::tuples(PART * (PARTS + 512), random);
+    syns.iter_mut().for_each(|tuple| tuple.source[15] ^= 0x80);
+    let worker = &mut filled.worker;
+    let (mut hits, mut now) = ([None; BATCH], 1);
+    let mut flood = |tuples: &[Tuple], keys: &[Key]| {
+        for (tuples, keys) in tuples.as_chunks::<BATCH>().0.iter().zip(keys.as_chunks::<BATCH>().0) {
+            worker.lookup(keys, &mut hits);
+            for tuple in tuples {
+                black_box(insert(worker, tuple, &opening));
+            }
+            now += 12_800;
+            worker.maintain(now, &mut |account| _ = black_box(account));
+        }
+    };
+    let (fill, rest) = syns.split_at(512 * PART);
+    flood(fill, &fill.iter().map(Key::of).collect::<Vec<Key>>());
+    let samples = parts(rest, flood);
+    let counters = filled.table.counters();
+    assert!(counters.passive > 400_000 && counters.overflow * 1000 < counters.new, "{counters:?}");
     samples
 }
 

@@ -332,10 +332,11 @@ fn messages_keep_to_their_size_and_number() {
         // Most of the room is used: a record more would not have fitted.
         let full = messages.iter().filter(|message| message.bytes.len() + 200 > limit).count();
         assert!(full + 3 >= messages.len(), "{full} of {}", messages.len());
-        let packets = tshark(&bytes(&messages), 4739, "cflow");
         let (mut next, mut templates) = (0, HashMap::new());
-        for (packet, message) in packets.iter().zip(&messages) {
-            assert_eq!(number(all(packet, "cflow.sequence")[0]), next, "{dialect:?}");
+        for message in &messages {
+            let at = if dialect == Dialect::NetFlow9 { 12 } else { 8 };
+            let number = u32::from_be_bytes(message.bytes[at..at + 4].try_into().unwrap());
+            assert_eq!(u64::from(number), next, "{dialect:?}");
             next += match dialect {
                 Dialect::NetFlow9 => 1,
                 Dialect::Ipfix { .. } => data_records(&message.bytes, &mut templates),

@@ -1,7 +1,7 @@
 //! `bifrost flows`: what the log has, filtered, added up, and shown.
 //!
 //! Files are passed over by name and by their row groups' times; of what is left only the columns are read that the
-//! question needs. Sums are kept in bounded memory ([`sums`]). Flows that live come from whoever has the flow table; one that ended
+//! question needs. Sums are kept in bounded memory (`sums`). Flows that live come from whoever has the flow table; one that ended
 //! while the files were being read is counted once.
 //!
 //! | file | what is there |

@@ -155,24 +155,24 @@ fn end_over(table: &Table, own: &mut Own, entry: u32) -> bool {
     }
 }
 
-/// Empties a slot of two buckets that are full: of a weak flow, or of one that has been idle for long enough.
+/// Empties a slot of two buckets that are full: of a weak flow, or else of one that has been idle for long enough.
 #[cold]
 fn make_room(table: &Table, own: &mut Own, locked: &Locked<'_>, tick: u32) {
     let pressed = table.limits.pressed.load(Relaxed);
-    for weak_only in [true, false] {
-        for which in 0..2 {
-            for (slot, entry, weak) in locked.buckets[which].occupied() {
+    for hinted in [true, false] {
+        for bucket in locked.buckets {
+            for (slot, entry, _) in bucket.occupied().filter(|(_, _, weak)| *weak == hinted) {
                 let hot = &table.memory.hot()[entry as usize];
                 let may_go = match hot.state().phase() {
                     // Ended, and its owner has not come to empty the slot.
                     None => !hot.is_live(),
                     Some(phase) => {
-                        let idle = clock::idle(tick, table.memory.cold()[entry as usize].last.load(Relaxed));
-                        let may_go = if weak_only { weak && !phase.is_strong() } else { idle > pressed };
+                        let last = table.memory.cold()[entry as usize].last.load(Relaxed);
+                        let may_go = !phase.is_strong() || clock::idle(tick, last) > pressed;
                         may_go && own.end(table, entry, End::Evicted)
                     }
                 };
-                if may_go && locked.buckets[which].clear(slot, entry) {
+                if may_go && bucket.clear(slot, entry) {
                     return;
                 }
             }

@@ -3,6 +3,9 @@
  * How a worker hands a packet to Linux: written to a TAP device with the number of the true input interface
  * behind it, and moved from there to that interface's ingress by this program. So Linux's neighbour tables,
  * reverse-path checks, firewall and ICMP all see the port that the packet came in by.
+ *
+ * What the worker has judged by the router's filter already is marked, so that Linux's copy of the filter lets it
+ * pass: its connection tracking has not seen the packets before it.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -10,12 +13,20 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+/* The other side: port/src/inject.rs */
+#define JUDGED 0x80000000
+#define JUDGED_MARK 0xb1f05701
+
 SEC("classifier")
 int inject(struct __sk_buff *skb) {
     __u32 ifindex;
     if (skb->len < sizeof(ifindex) ||
         bpf_skb_load_bytes(skb, skb->len - sizeof(ifindex), &ifindex, sizeof(ifindex)))
         return TC_ACT_SHOT;
+    if (ifindex & JUDGED) {
+        skb->mark = JUDGED_MARK;
+        ifindex &= ~JUDGED;
+    }
     if (bpf_skb_change_tail(skb, skb->len - sizeof(ifindex), 0))
         return TC_ACT_SHOT;
     return bpf_redirect(ifindex, BPF_F_INGRESS);

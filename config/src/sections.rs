@@ -420,10 +420,21 @@ fn filter(
         page.wrong(value.span(), format!("filter cannot be {}", kind(value.get_ref())), hint);
         return rules::Filter::default();
     };
-    rules::Filter::read_toml(page.file, page.text, table, files).unwrap_or_else(|mistakes| {
+    let read = rules::Filter::read_toml(page.file, page.text, table, files);
+    let filter = read.unwrap_or_else(|mistakes| {
         page.adopt(value.span().start, mistakes);
         rules::Filter::default()
-    })
+    });
+    // Linux filters alike when the plane is gone, or the operator says in which way it may differ.
+    for inexpressible in filter.nftables(&[], None).err().into_iter().flatten() {
+        let hint = Hint::expected(inexpressible.advice);
+        page.wrong(
+            value.span(),
+            format!("{}: Linux cannot express {}", inexpressible.text, inexpressible.what),
+            hint,
+        );
+    }
+    filter
 }
 
 /// Rules of address translation. What is wrong with a rule is shown at the rule.

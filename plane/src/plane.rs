@@ -83,14 +83,14 @@ pub(crate) fn is_named(pattern: &str, name: &str) -> bool {
 struct NoInjector;
 
 impl Linux for NoInjector {
-    fn hand(&self, _packet: &Packet, _ifindex: u32) -> bool {
+    fn hand(&self, _packet: &Packet, _ifindex: u32, _judged: bool) -> bool {
         false
     }
 }
 
 impl Linux for Injector {
-    fn hand(&self, packet: &Packet, ifindex: u32) -> bool {
-        self.inject(ifindex, packet).is_ok()
+    fn hand(&self, packet: &Packet, ifindex: u32, judged: bool) -> bool {
+        self.inject(ifindex, packet, judged).is_ok()
     }
 }
 
@@ -355,14 +355,22 @@ impl Plane {
 
     /// Puts rules of address translation in force, for ports with these addresses.
     pub fn change_nat(&mut self, rules: Option<nat::Rules>, addresses: impl Fn(PortId) -> Vec<IpAddr>) {
-        let ports: Vec<nat::Port> = (self.ports.iter())
-            .map(|port| nat::Port {
-                number: port.id.0,
-                name: port.name.clone(),
-                addresses: addresses(port.id),
-            })
-            .collect();
+        let ports = self.nat_ports(addresses);
         self.policy.translate(rules, &ports);
+    }
+
+    fn nat_ports(&self, addresses: impl Fn(PortId) -> Vec<IpAddr>) -> Vec<nat::Port> {
+        let port = |port: &Port| nat::Port {
+            number: port.id.0,
+            name: port.name.clone(),
+            addresses: addresses(port.id),
+        };
+        self.ports.iter().map(port).collect()
+    }
+
+    /// Chains of nftables that translate as these rules do.
+    pub fn nat_in_nftables(&self, rules: &nat::Rules) -> String {
+        nat::nftables(rules, &self.nat_ports(|_| Vec::new()), is_named)
     }
 
     /// Puts another filter in force, on every worker between two batches; its rules keep what they have counted. When anything is

@@ -67,8 +67,9 @@ pub struct Request {
 
 /// Where a worker leaves what Linux is to complete.
 pub trait Linux: Send + Sync {
-    /// Hands over a frame as it came in by the interface; false when Linux did not take it.
-    fn hand(&self, packet: &Packet, ifindex: u32) -> bool;
+    /// Hands over a frame as it came in by the interface; false when Linux did not take it. `judged`: the router's filter has let
+    /// it pass.
+    fn hand(&self, packet: &Packet, ifindex: u32, judged: bool) -> bool;
 }
 
 /// What a worker works with.
@@ -268,7 +269,8 @@ impl Worker {
                 continue;
             }
             let ifindex = self.desk.view.port(packet.input).ifindex();
-            if ifindex == 0 || !self.desk.linux.hand(&packet, ifindex) {
+            let judged = self.desk.seat.has_judged(&packet);
+            if ifindex == 0 || !self.desk.linux.hand(&packet, ifindex, judged) {
                 meter.punt_failed.add(1);
             }
         }

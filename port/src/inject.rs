@@ -18,6 +18,11 @@ use crate::device::Device;
 use crate::driver::Marks;
 use crate::{Driver, DriverError, MAX_SEGMENTS, Packet, Tap, TapKind};
 
+/// The mark (`skb->mark`) of packets that a worker has judged by the router's filter: Linux's copy of the filter lets them pass.
+pub const JUDGED_MARK: u32 = 0xb1f0_5701;
+/// In the number of the true interface: the packet has been judged.
+const JUDGED: u32 = 1 << 31;
+
 /// A TAP device by which packets enter Linux. Gone when dropped, or when the process dies.
 pub struct Injector {
     tap: OwnedFd,
@@ -52,26 +57,30 @@ impl Injector {
         &self.device
     }
 
-    /// Gives Linux a packet, from its Ethernet header on, as if interface `ifindex` had received it. Fails rather than
-    /// wait.
-    pub fn inject(&self, ifindex: u32, packet: &Packet) -> io::Result<()> {
+    /// Gives Linux a packet, from its Ethernet header on, as if interface `ifindex` had received it; `judged`: with
+    /// [`JUDGED_MARK`]. Fails rather than wait.
+    pub fn inject(&self, ifindex: u32, packet: &Packet, judged: bool) -> io::Result<()> {
         let mut parts = [&[][..]; MAX_SEGMENTS];
         let mut count = 0;
         for segment in packet.segments() {
             parts[count] = segment;
             count += 1;
         }
-        self.inject_parts(ifindex, &parts[..count])
+        self.write(ifindex, judged, &parts[..count])
     }
 
     /// As [`Injector::inject`], for bytes in any number of pieces, of which the first holds the Ethernet header. At most
     /// [`MAX_SEGMENTS`].
     pub fn inject_parts(&self, ifindex: u32, parts: &[&[u8]]) -> io::Result<()> {
+        self.write(ifindex, false, parts)
+    }
+
+    fn write(&self, ifindex: u32, judged: bool, parts: &[&[u8]]) -> io::Result<()> {
         let first = parts.first().copied().unwrap_or(&[]);
         if first.len() < 14 || parts.len() > MAX_SEGMENTS {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        let trailer = ifindex.to_ne_bytes();
+        let trailer = (ifindex | if judged { JUDGED } else { 0 }).to_ne_bytes();
         let marks = self.marks.read().unwrap_or_else(PoisonError::into_inner);
         let mark = marks.get(&ifindex).map(|mark| mark.to_ne_bytes());
         let vector = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() };

@@ -33,7 +33,7 @@ pub mod xsk;
 pub use annotations::{ANNOTATION_BYTES, Annotations, DESTINATION, PAINT, PacketType};
 pub use driver::{Attachment, Driver, DriverCounters, FlowMatch, Lane, Mode};
 pub use error::DriverError;
-pub use inject::Injector;
+pub use inject::{Injector, JUDGED_MARK};
 pub use memory::{HugePages, Memory, MemoryError};
 pub use packet::{CHUNK, HEADROOM, MAX_SEGMENTS, Packet};
 pub use pool::Pool;

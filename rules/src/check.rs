@@ -58,7 +58,11 @@ impl fmt::Display for Warning {
                         first.iter().chain(by_text.last()).try_for_each(|one| write!(f, "\n    {one}"))
                     }
                     _ => {
-                        write!(f, "{} earlier rules together take all its packets, the first of them:", by_text.len())?;
+                        write!(
+                            f,
+                            "{} earlier rules together take all its packets, the first of them:",
+                            by_text.len()
+                        )?;
                         by_text.iter().take(3).try_for_each(|one| write!(f, "\n    {one}"))
                     }
                 }
@@ -104,7 +108,12 @@ impl Filter {
                     Warning::Impossible { rule, text: text(rule) }
                 } else {
                     let by: Vec<RuleId> = fate.by.iter().copied().collect();
-                    Warning::Shadowed { rule, text: text(rule), by_text: by.iter().map(|id| text(*id)).collect(), by }
+                    Warning::Shadowed {
+                        rule,
+                        text: text(rule),
+                        by_text: by.iter().map(|id| text(*id)).collect(),
+                        by,
+                    }
                 });
             }
             number += chain.rules.len();
@@ -172,8 +181,10 @@ fn fates<const W: usize>(filter: &Filter, steps: &[Step], fates: &mut [Fate]) {
             continue;
         }
         // Only rules of its own chain, and of those that led here, are tried before it for sure.
-        let before: Vec<&Taker<W>> =
-            takers.iter().filter(|taker| step.lineage(steps).any(|own| own.parent == taker.step.parent)).collect();
+        let before: Vec<&Taker<W>> = takers
+            .iter()
+            .filter(|taker| step.lineage(steps).any(|own| own.parent == taker.step.parent))
+            .collect();
         match taken(filter, &list, rule, &before) {
             Some(by) => fate.by.extend(by),
             None => fate.lives = true,
@@ -181,7 +192,8 @@ fn fates<const W: usize>(filter: &Filter, steps: &[Step], fates: &mut [Fate]) {
         // A return takes packets from the rest of its chain as a verdict does.
         let takes = !matches!(rule.verdict, None | Some(Verdict::Jump { .. }));
         if takes && !rule.matches.asks_for_circumstances() {
-            let exact = exact && !step.lineage(steps).any(|step| step.rule_of(filter).matches.asks_for_moment());
+            let exact =
+                exact && !step.lineage(steps).any(|step| step.rule_of(filter).matches.asks_for_moment());
             takers.push(Taker { step, regions: list, exact });
         }
     }
@@ -240,17 +252,21 @@ mod tests {
     use super::*;
 
     fn warnings(text: &str) -> Vec<String> {
-        let filter = Filter::read("f", text, &mut |_| Err(std::io::ErrorKind::NotFound.into())).expect("a filter");
+        let filter =
+            Filter::read("f", text, &mut |_| Err(std::io::ErrorKind::NotFound.into())).expect("a filter");
         filter.check().expect("short").iter().map(Warning::to_string).collect()
     }
 
     /// Lines of dead rules, and the lines of those that take their packets.
     fn dead(text: &str) -> Vec<(usize, Vec<usize>)> {
-        let filter = Filter::read("f", text, &mut |_| Err(std::io::ErrorKind::NotFound.into())).expect("a filter");
+        let filter =
+            Filter::read("f", text, &mut |_| Err(std::io::ErrorKind::NotFound.into())).expect("a filter");
         let line = |id: RuleId| filter.rule(id).expect("it is there").1.place.line;
         let warnings = filter.check().expect("short");
         let found = warnings.iter().filter_map(|warning| match warning {
-            Warning::Shadowed { rule, by, .. } => Some((line(*rule), by.iter().map(|id| line(*id)).collect())),
+            Warning::Shadowed { rule, by, .. } => {
+                Some((line(*rule), by.iter().map(|id| line(*id)).collect()))
+            }
             Warning::Impossible { rule, .. } => Some((line(*rule), vec![])),
             Warning::Unused { .. } => None,
         });
@@ -259,8 +275,18 @@ mod tests {
 
     #[test]
     fn one_rule_shadows_another() {
-        assert_eq!(dead("chain input\naccept from 10.0.0.0/8\ndrop tcp from 10.1.0.0/16 to any port 80\ndrop from 11.0.0.1"), [(3, vec![2])]);
-        assert_eq!(dead("chain input\naccept tcp to any port 1-100\ndrop tcp to any port 50-101\ndrop tcp to any port 7"), [(4, vec![2])]);
+        assert_eq!(
+            dead(
+                "chain input\naccept from 10.0.0.0/8\ndrop tcp from 10.1.0.0/16 to any port 80\ndrop from 11.0.0.1"
+            ),
+            [(3, vec![2])]
+        );
+        assert_eq!(
+            dead(
+                "chain input\naccept tcp to any port 1-100\ndrop tcp to any port 50-101\ndrop tcp to any port 7"
+            ),
+            [(4, vec![2])]
+        );
         assert_eq!(dead("chain forward\ndrop in eth*\naccept in eth1\naccept in ppp0"), [(3, vec![2])]);
         assert_eq!(dead("chain forward\naccept\naccept tcp\nlog"), [(3, vec![2]), (4, vec![2])]);
     }
@@ -277,16 +303,33 @@ mod tests {
 
     #[test]
     fn what_does_not_always_decide_shadows_nothing() {
-        for first in ["accept rate below 5pps", "count", "accept time mon utc", "accept marked 1", "accept tcp flags syn",
-            "accept length 0-100", "accept from !10.0.0.0/8", "mark 1", "accept fragment", "accept state new"] {
+        for first in [
+            "accept rate below 5pps",
+            "count",
+            "accept time mon utc",
+            "accept marked 1",
+            "accept tcp flags syn",
+            "accept length 0-100",
+            "accept from !10.0.0.0/8",
+            "mark 1",
+            "accept fragment",
+            "accept state new",
+        ] {
             assert_eq!(dead(&format!("chain input\n{first}\ndrop tcp from 192.0.2.1")), [], "{first}");
         }
-        assert_eq!(dead("chain input\njump a\ndrop tcp\nchain a\nreturn\n accept"), [(6, vec![5])], "behind a return for all");
+        assert_eq!(
+            dead("chain input\njump a\ndrop tcp\nchain a\nreturn\n accept"),
+            [(6, vec![5])],
+            "behind a return for all"
+        );
     }
 
     #[test]
     fn the_same_rule_again_is_dead_whatever_it_asks_for() {
-        assert_eq!(dead("chain input\ndrop tcp flags syn from !10.0.0.0/8\naccept tcp flags syn from !10.0.0.0/8"), [(3, vec![2])]);
+        assert_eq!(
+            dead("chain input\ndrop tcp flags syn from !10.0.0.0/8\naccept tcp flags syn from !10.0.0.0/8"),
+            [(3, vec![2])]
+        );
     }
 
     #[test]

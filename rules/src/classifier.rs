@@ -123,7 +123,8 @@ impl Compiled {
                 // A mixed batch is rare on one port's queue; each family is decided by itself.
                 for n in 0..headers.len() {
                     let one = n..n + 1;
-                    let asked = Asked { headers: &headers[one.clone()], contexts: &contexts[one.clone()], ..asked };
+                    let asked =
+                        Asked { headers: &headers[one.clone()], contexts: &contexts[one.clone()], ..asked };
                     match headers[n].version {
                         6 => program.v6.classify(&asked, &mut decisions[one]),
                         _ => program.v4.classify(&asked, &mut decisions[one]),
@@ -164,7 +165,8 @@ impl<const W: usize> Part<W> {
             if step.plain && step.parent.is_none() && asks & (kind::LARGER | kind::MOMENT) == 0 {
                 asks |= kind::FINAL;
             }
-            entries.extend(found.list.iter().map(|region: &Region<W>| Entry::new(region, number as u32, asks)));
+            entries
+                .extend(found.list.iter().map(|region: &Region<W>| Entry::new(region, number as u32, asks)));
         }
         Part { forest: Forest::new(entries), memberships }
     }

@@ -47,7 +47,9 @@ impl Filter {
                 let name = rule.name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
                 format!("{outcome} by rule {name}({}) of chain {}: {rule}", rule.place, chain.name)
             }
-            None if self.hook(hook).rules.is_empty() => format!("{outcome}: chain {} has no rules", hook.name()),
+            None if self.hook(hook).rules.is_empty() => {
+                format!("{outcome}: chain {} has no rules", hook.name())
+            }
             None => format!("{outcome} by the policy of chain {}", hook.name()),
         };
         if let Some(dscp) = decision.dscp {
@@ -147,13 +149,17 @@ mod tests {
     fn names_rule_and_chain_and_the_way_there() {
         let text = "chain forward policy drop\n drop from 10.0.0.0/8\n drop gre\n mark 0x7 jump web to 192.0.2.0/24 port 80,443\n reject rate over 5pps\n\
             chain web\n drop from 172.16.0.0/12\n accept tcp state new name web-in\n";
-        let filter = Filter::read("f", text, &mut |_| Err(std::io::ErrorKind::NotFound.into())).expect("a filter");
+        let filter =
+            Filter::read("f", text, &mut |_| Err(std::io::ErrorKind::NotFound.into())).expect("a filter");
         let explain = |headers, state| {
             let context = Context { state, ..Context::default() };
             filter.explain(Hook::Forward, &headers, &context, &Now::default())
         };
         let told = explain(packet([198, 51, 100, 7], 443), FlowState::New);
-        assert_eq!(told.summary, "accepted by rule web-in (f:8) of chain web: accept tcp state new; marked 0x7");
+        assert_eq!(
+            told.summary,
+            "accepted by rule web-in (f:8) of chain web: accept tcp state new; marked 0x7"
+        );
         assert_eq!(
             told.steps,
             [
@@ -166,9 +172,13 @@ mod tests {
             ]
         );
         let told = explain(packet([198, 51, 100, 7], 443), FlowState::Established);
-        assert_eq!(told.summary, "dropped by the policy of chain forward; marked 0x7; other packets of the flow may fare otherwise");
+        assert_eq!(
+            told.summary,
+            "dropped by the policy of chain forward; marked 0x7; other packets of the flow may fare otherwise"
+        );
         assert!(told.steps.contains(&"    end of the chain".to_owned()), "{:?}", told.steps);
-        let told = filter.explain(Hook::Output, &packet([1, 1, 1, 1], 1), &Context::default(), &Now::default());
+        let told =
+            filter.explain(Hook::Output, &packet([1, 1, 1, 1], 1), &Context::default(), &Now::default());
         assert_eq!(told.summary, "accepted: chain output has no rules");
     }
 }

@@ -6,6 +6,7 @@
 //! worker has blocks of its own: a counter has one writer, and counting is three plain stores into one cache line.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -41,8 +42,8 @@ pub struct Counter {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Identity {
     Named(String),
-    /// The chain, the line, and which of equal ones.
-    Line(String, String, usize),
+    /// A hash of the chain's name and of the line's content, and which of equal ones. (Two lines in 2^64 would swap counts.)
+    Line(u64, usize),
 }
 
 struct Entry {
@@ -87,19 +88,21 @@ impl Ledger {
     /// no longer there is forgotten.
     pub fn open(&mut self, filter: &Filter) -> Accounts {
         let mut before = std::mem::take(&mut self.entries);
-        let mut equal: HashMap<Identity, usize> = HashMap::new();
+        let mut equal: HashMap<u64, usize> = HashMap::new();
+        let hash = BuildHasherDefault::<DefaultHasher>::default();
         let mut accounts = Accounts::default();
         for (chain, rule) in filter.rules() {
             let identity = match &rule.name {
                 Some(name) => Identity::Named(name.clone()),
                 None => {
-                    let mut identity = Identity::Line(chain.name.clone(), rule.to_string(), 0);
-                    let count = equal.entry(identity.clone()).or_default();
-                    *count += 1;
-                    if let Identity::Line(_, _, which) = &mut identity {
-                        *which = *count;
+                    let content = hash.hash_one((&chain.name, &rule.matches, &rule.effects, &rule.verdict));
+                    let mut which = 0;
+                    if self.entries.contains_key(&Identity::Line(content, 0)) {
+                        let equals = equal.entry(content).or_insert(0);
+                        *equals += 1;
+                        which = *equals;
                     }
-                    identity
+                    Identity::Line(content, which)
                 }
             };
             let rates = (rule.matches.rate, rule.effects.police, rule.effects.log);

@@ -4,6 +4,7 @@
 //! mean, and everything else (classifier, nftables, check) has to agree with that.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -186,6 +187,18 @@ pub enum Verdict {
     Return,
 }
 
+/// What was written counts, not what numbers it got.
+impl Hash for Verdict {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match self {
+            Verdict::Jump { chain, .. } => chain.hash(state),
+            Verdict::Reject(kind) => kind.hash(state),
+            Verdict::Accept | Verdict::Drop | Verdict::Return => {}
+        }
+    }
+}
+
 /// How a sender is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reject {
@@ -213,7 +226,7 @@ pub enum Fallback {
 }
 
 /// What is done with a packet that matches, in this order, before the verdict.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub struct Effects {
     /// Said to be counted. (Every rule counts; one that only counts says so, and is not passed over for cached flows.)
     pub count: bool,
@@ -228,7 +241,7 @@ pub struct Effects {
 }
 
 /// How often a rule logs.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Hash)]
 pub struct Log {
     /// One packet in so many, from 1.
     pub every: u32,
@@ -269,7 +282,7 @@ impl Rate {
 }
 
 /// What a rule matches. What is `None` matches everything.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub struct Match {
     /// One family only.
     pub family: Option<Family>,
@@ -357,7 +370,7 @@ impl Family {
 }
 
 /// One of these, or none of these.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct List<T> {
     /// None of these.
     pub not: bool,
@@ -379,6 +392,23 @@ pub enum Address {
     },
 }
 
+/// What was written counts, not what number it got.
+impl Hash for Address {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Address::Net(net) => net.hash(state),
+            Address::Set { name, .. } => name.hash(state),
+        }
+    }
+}
+
+/// What was written counts, not which ports it means now.
+impl Hash for Interface {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
 impl Address {
     /// One address.
     pub fn host(address: IpAddr) -> Address {
@@ -387,7 +417,7 @@ impl Address {
 }
 
 /// From the first to the last, both included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     /// The first.
     pub first: u16,
@@ -435,7 +465,7 @@ impl List<Span> {
 }
 
 /// Of the flags in `mask`, exactly those in `set`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flags {
     /// These are set; within `mask`.
     pub set: u8,
@@ -444,7 +474,7 @@ pub struct Flags {
 }
 
 /// An ICMP or ICMPv6 type, perhaps with one code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Icmp {
     /// The type.
     pub kind: u8,
@@ -462,7 +492,7 @@ pub struct Interface {
 }
 
 /// A mark to compare with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mark {
     /// Not this one.
     pub not: bool,
@@ -473,7 +503,7 @@ pub struct Mark {
 }
 
 /// A part of the day, on some days of the week.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     /// Minutes of the day from midnight: the first that belongs, and the first that doesn't; it may run over midnight.
     pub minutes: Option<(u16, u16)>,
@@ -484,7 +514,7 @@ pub struct Window {
 }
 
 /// Whose clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Zone {
     /// Universal time.
     Utc,
@@ -493,7 +523,7 @@ pub enum Zone {
 }
 
 /// Below or above a rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Hash)]
 pub struct RateMatch {
     /// It matches what exceeds the rate, rather than what keeps to it.
     pub over: bool,

@@ -51,7 +51,8 @@ pub struct Inexpressible {
     pub advice: &'static str,
 }
 
-const CHOOSE: &str = "say \"kernel open\" or \"kernel closed\" in the rule, for which way to err when the plane is gone";
+const CHOOSE: &str =
+    "say \"kernel open\" or \"kernel closed\" in the rule, for which way to err when the plane is gone";
 
 impl Filter {
     /// The filter as text for `nft -f`. `ports`: the interfaces it is for (names, or patterns with a trailing `*`);
@@ -59,7 +60,11 @@ impl Filter {
     ///
     /// # Errors
     /// All rules that cannot be expressed and have no such choice.
-    pub fn nftables(&self, ports: &[String], fallback: Option<Fallback>) -> Result<String, Vec<Inexpressible>> {
+    pub fn nftables(
+        &self,
+        ports: &[String],
+        fallback: Option<Fallback>,
+    ) -> Result<String, Vec<Inexpressible>> {
         let mut writer = Writer {
             filter: self,
             fallback,
@@ -123,7 +128,10 @@ fn elements(name: &str, set: &Written) -> String {
     let (kind, ranges) = match set {
         Written::Four(set) => {
             let ranges = set.ranges4().iter();
-            ("ipv4_addr", ranges.map(|&(a, b)| range(Ipv4Addr::from(a), Ipv4Addr::from(b))).collect::<Vec<_>>())
+            (
+                "ipv4_addr",
+                ranges.map(|&(a, b)| range(Ipv4Addr::from(a), Ipv4Addr::from(b))).collect::<Vec<_>>(),
+            )
         }
         Written::Six(set) => {
             let ranges = set.ranges6().iter();
@@ -177,7 +185,8 @@ impl Writer<'_> {
         let mut depths = vec![0usize; chains.len()];
         for _ in 0..=DEEPEST + 1 {
             for (number, chain) in chains.iter().enumerate() {
-                depths[number] = chain.jumps().map(|(to, _)| depths[to] + 1).max().unwrap_or(0).min(DEEPEST + 2);
+                depths[number] =
+                    chain.jumps().map(|(to, _)| depths[to] + 1).max().unwrap_or(0).min(DEEPEST + 2);
             }
         }
         for hook in Hook::ALL {
@@ -222,7 +231,11 @@ impl Writer<'_> {
     fn way(&mut self, id: RuleId, rule: &Rule, what: &'static str) -> Way {
         let lets_pass = match &rule.verdict {
             Some(Verdict::Jump { .. } | Verdict::Return) => {
-                self.refuse(id, what, "a jump or return can err neither way: ask for it in the rules of the chain");
+                self.refuse(
+                    id,
+                    what,
+                    "a jump or return can err neither way: ask for it in the rules of the chain",
+                );
                 return Way::LeftOut;
             }
             Some(Verdict::Accept) => true,
@@ -250,7 +263,11 @@ impl Writer<'_> {
         if let Some(log) = log {
             let turn = if log.every > 1 { format!("numgen inc mod {} 0 ", log.every) } else { String::new() };
             let name = rule.name.clone().unwrap_or_else(|| rule.place.to_string());
-            effects.push(format!("{turn}{} log prefix \"{}: \"", limit(&log.limit, false), quoted(&name, 100)));
+            effects.push(format!(
+                "{turn}{} log prefix \"{}: \"",
+                limit(&log.limit, false),
+                quoted(&name, 100)
+            ));
         }
         let mut plain = Vec::new();
         plain.extend(mark.map(|mark| format!("meta mark set {mark:#x}")));
@@ -271,7 +288,11 @@ impl Writer<'_> {
             Some(Verdict::Reject(kind)) => (reject(*kind).to_owned(), vec![]),
         };
         if own_chain {
-            let name = format!("r{}{}", id.0, family.map_or("", |family| if family == Family::Ipv4 { "_4" } else { "_6" }));
+            let name = format!(
+                "r{}{}",
+                id.0,
+                family.map_or("", |family| if family == Family::Ipv4 { "_4" } else { "_6" })
+            );
             // A chain that one goes to returns where its caller would have: to return from it is to return from both.
             let how = if rule.verdict == Some(Verdict::Return) { "goto" } else { "jump" };
             effects.extend(plain.drain(..).chain(verdict));
@@ -293,9 +314,26 @@ impl Writer<'_> {
     /// What a packet is asked for, in the order that leaves the rate to the end; `None` when nothing can match.
     fn conditions(&mut self, id: RuleId, rule: &Rule, family: Option<Family>) -> Option<Vec<String>> {
         let Match { protocols, source, destination, source_ports, destination_ports, .. } = &rule.matches;
-        let Match { flags, icmp, dscp, length, fragment: _, in_ports, out_ports, states, mark, time, rate, .. } = &rule.matches;
+        let Match {
+            flags,
+            icmp,
+            dscp,
+            length,
+            fragment: _,
+            in_ports,
+            out_ports,
+            states,
+            mark,
+            time,
+            rate,
+            ..
+        } = &rule.matches;
         let mut words = Vec::new();
-        words.extend(family.map(|family| format!("meta nfproto {}", if family == Family::Ipv4 { "ipv4" } else { "ipv6" })));
+        words.extend(
+            family.map(|family| {
+                format!("meta nfproto {}", if family == Family::Ipv4 { "ipv4" } else { "ipv6" })
+            }),
+        );
         if let Some(list) = protocols {
             words.push(format!("meta l4proto {}", set_of(list, u8::to_string)));
         } else if source_ports.is_some() || destination_ports.is_some() {
@@ -337,7 +375,8 @@ impl Writer<'_> {
             None | Some(0x1f) => {}
             Some(0) => return None,
             Some(bits) => {
-                let names = crate::names::STATES.iter().filter(|(_, bit)| bits & bit != 0).map(|(name, _)| *name);
+                let names =
+                    crate::names::STATES.iter().filter(|(_, bit)| bits & bit != 0).map(|(name, _)| *name);
                 words.push(format!("ct state {}", names.collect::<Vec<_>>().join(",")));
             }
         }
@@ -466,7 +505,10 @@ fn spans(list: &List<Span>) -> Option<String> {
 /// A set of interfaces' names, without those that a pattern in it means as well.
 fn names(list: &List<Interface>) -> String {
     let covers = |pattern: &Interface, name: &Interface| {
-        pattern.name.strip_suffix('*').is_some_and(|start| name.name.starts_with(start) && pattern.name != name.name)
+        pattern
+            .name
+            .strip_suffix('*')
+            .is_some_and(|start| name.name.starts_with(start) && pattern.name != name.name)
     };
     let own = |name: &&Interface| !list.items.iter().any(|pattern| covers(pattern, name));
     let items = list.items.iter().filter(own).cloned().collect();
@@ -483,7 +525,11 @@ fn disjoint(list: &List<Icmp>, print: impl Fn(&Icmp) -> String) -> String {
 fn limit(rate: &Rate, over: bool) -> String {
     let over = if over { "over " } else { "" };
     match rate.unit {
-        Unit::Packets => format!("limit rate {over}{}/second burst {} packets", rate.per_second, rate.burst.min(u32::MAX.into())),
+        Unit::Packets => format!(
+            "limit rate {over}{}/second burst {} packets",
+            rate.per_second,
+            rate.burst.min(u32::MAX.into())
+        ),
         Unit::Bits => {
             let bytes = (rate.per_second / 8).max(1);
             format!("limit rate {over}{bytes} bytes/second burst {} bytes", rate.burst.min(u32::MAX.into()))

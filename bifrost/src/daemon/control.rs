@@ -43,6 +43,8 @@ pub(super) struct Control {
     /// Until when the graph's elements are timed.
     pub(super) measured_until: Option<Instant>,
     pub(super) news: News,
+    /// What Linux's table was last loaded with.
+    pub(super) nftables: Option<String>,
     jobs: Receiver<Job>,
     door: Door,
     ticked: Instant,
@@ -86,6 +88,7 @@ impl Control {
             started: now,
             measured_until: None,
             news: News::default(),
+            nftables: None,
             jobs,
             door,
             ticked: now,
@@ -104,6 +107,8 @@ impl Control {
     pub(super) fn load(&mut self) -> Result<(), DaemonError> {
         self.apply_limits();
         self.expect_ports();
+        // Before anything is forwarded by whomever.
+        self.tell_nftables();
         while !self.mirror.ready() {
             let more = self.sync()?;
             self.mirror.tick(&mut self.tables)?;
@@ -235,6 +240,7 @@ impl Control {
             self.router.nat = router.nat.or(self.router.nat.take());
             self.tell_nat();
         }
+        self.tell_nftables();
         self.apply_limits();
         self.change_ports();
         Ok(format!("configuration read again: {}", self.status_line()))

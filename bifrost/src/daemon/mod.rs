@@ -8,6 +8,7 @@
 //! | `settings.rs` | `router.toml`'s words into the plane's |
 //! | `desk.rs` | answers for the control socket, asked of the control thread |
 //! | `status.rs`, `routes.rs` | those answers, from what the control thread owns |
+//! | `fallback.rs` | the same filter and translation in Linux |
 //! | `flows.rs` | flows and the filter, and what its rules want in the log |
 //! | `explain.rs` | what would happen to a packet |
 //! | `watch.rs` | trace and capture: observers in the workers' graphs |
@@ -19,6 +20,7 @@
 mod control;
 mod desk;
 mod explain;
+mod fallback;
 mod flows;
 mod ports;
 mod routes;

@@ -195,7 +195,11 @@ impl Control {
             addresses.insert(port.id, of_port.map(|address| address.net.addr()).collect());
         }
         let rules = self.router.nat.clone();
+        let translates = rules.is_some();
         self.plane.change_nat(rules, |port| addresses.get(&port).cloned().unwrap_or_default());
+        if translates {
+            self.tell_nftables();
+        }
     }
 }
 

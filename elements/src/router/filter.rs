@@ -125,6 +125,7 @@ impl Filter {
         if verdict.output != packet.output {
             return None;
         }
+        note.judged = true;
         for rule in verdict.rules.into_iter().flatten() {
             let bytes = u64::from(note.headers.length);
             self.reader.compiled().accounts().count(number, rule, 1, bytes, now.monotonic);
@@ -159,6 +160,7 @@ impl Filter {
         if !self.transit {
             return Ok(());
         }
+        note.judged = true;
         if note.hit.is_none() && note.state == FlowState::New {
             let original = Tuple::of(&note.headers, 0);
             let ports = [packet.input, packet.output].map(|port| port.0.min(flow::NO_PORT));

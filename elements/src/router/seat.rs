@@ -33,6 +33,8 @@ pub(super) struct Note {
     /// Whether that may be otherwise for the next packet of its flow.
     pub varies: bool,
     pub mark: u32,
+    /// The rules for transit let it pass.
+    pub judged: bool,
     /// Where it really goes, if its destination is translated.
     pub towards: Option<[u8; 16]>,
     /// How that was found, for a flow that is yet to begin.
@@ -160,6 +162,11 @@ impl SharedSeat {
                 ended.lost.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             }
         })
+    }
+
+    /// Whether a packet of this round has been let pass by the rules for transit.
+    pub fn has_judged(&self, packet: &Packet) -> bool {
+        self.lock().note(packet).is_some_and(|note| note.judged)
     }
 
     /// Before the worker sleeps: nobody need wait for it.

@@ -16,7 +16,9 @@ pub const MOST_STEPS: usize = 1 << 18;
 
 /// A filter whose chains, written out, are too long.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("chain {hook}: with the chains it jumps to written out it has more than {MOST_STEPS} rules; jump to long chains from fewer places")]
+#[error(
+    "chain {hook}: with the chains it jumps to written out it has more than {MOST_STEPS} rules; jump to long chains from fewer places"
+)]
 pub struct TooLong {
     /// The hook's name.
     pub hook: &'static str,

@@ -265,12 +265,15 @@ impl<const W: usize> Regions<W> {
         let ports = [(&matches.in_ports, small, IN_PORT), (&matches.out_ports, Key::<W>::LAST, 0)];
         for (list, word, shift) in ports {
             let Some(list) = list else { continue };
-            let numbers = List { not: list.not, items: list.items.iter().flat_map(|item| &item.numbers).collect() };
+            let numbers =
+                List { not: list.not, items: list.items.iter().flat_map(|item| &item.numbers).collect() };
             if list.not && word == Key::<W>::LAST {
                 // A port that is not known is not another one.
                 self.exact = false;
             }
-            self.list_of(&numbers, |port| Region::ALL.with(word, u32::from(**port) << shift, 0xffff << shift));
+            self.list_of(&numbers, |port| {
+                Region::ALL.with(word, u32::from(**port) << shift, 0xffff << shift)
+            });
         }
     }
 

@@ -23,12 +23,12 @@ use std::collections::HashMap;
 use super::region::{Key, Region};
 
 /// Rules that are compared rather than cut further.
-const LEAF: usize = 4;
+const LEAF: usize = 8;
 /// The most bits of a cut.
 const MOST_BITS: u32 = 12;
 /// Bits that a root has whatever the number of rules, so that it tells what matches nothing.
 const ROOT_BITS: u32 = 8;
-/// Rules looked at to choose a cut.
+/// Rules looked at to choose a cut; at most as many as are counted in [`BitCounts`].
 const SAMPLE: usize = 192;
 /// Items and words that a tree may take for each region.
 const BUDGET: usize = 24;
@@ -159,7 +159,8 @@ impl<const W: usize> Forest<W> {
             nodes: Vec::new(),
             roots: Vec::new(),
         };
-        let mut builder = Builder { forest, leaves: HashMap::new(), budget: 0, counts: Vec::new() };
+        let mut builder =
+            Builder { forest, leaves: HashMap::new(), budget: 0, counts: Vec::new(), spare: Vec::new() };
         for part in [destination, source, neither].into_iter().filter(|part| !part.is_empty()) {
             builder.budget = part.len() * BUDGET + 8192;
             let root = builder.root(&part);
@@ -323,7 +324,8 @@ impl<const W: usize> Entry<W> {
         let ports = (0..2).all(|n| {
             let open = !(known[Key::<W>::PORTS] >> (16 * n)) as u16;
             let first = (self.value[Key::<W>::PORTS] >> (16 * n)) as u16 & !open;
-            self.more[n] == u16::MAX || (self.first[n] == first && self.more[n] == open && open & open.wrapping_add(1) == 0)
+            self.more[n] == u16::MAX
+                || (self.first[n] == first && self.more[n] == open && open & open.wrapping_add(1) == 0)
         });
         bits && ports
     }
@@ -339,11 +341,13 @@ struct Cut {
 
 struct Builder<const W: usize> {
     forest: Forest<W>,
-    leaves: HashMap<Vec<u32>, u32>,
+    leaves: HashMap<Box<[u32]>, u32>,
     /// Items and words that may still be made.
     budget: usize,
     /// For counting the children of a cut.
     counts: Vec<u32>,
+    /// Lists that are no longer used.
+    spare: Vec<Vec<u32>>,
 }
 
 impl<const W: usize> Builder<W> {
@@ -357,21 +361,21 @@ impl<const W: usize> Builder<W> {
 
     /// A node for these rules, in the part of the space in which these bits of the key are known (and agree with all
     /// rules here); its word.
-    fn node(&mut self, mut rules: Vec<u32>, known: &mut [u32; W], depth: usize) -> u32 {
+    fn node(&mut self, mut rules: &[u32], known: &mut [u32; W], depth: usize) -> u32 {
         let entries = &self.forest.entries;
         let decided = rules.iter().position(|&rule| {
             let entry = &entries[rule as usize];
             entry.kind & kind::FINAL != 0 && entry.covers(known)
         });
         if let Some(last) = decided {
-            rules.truncate(last + 1);
+            rules = &rules[..=last];
         }
         if rules.len() <= LEAF || depth >= 12 {
             return self.leaf(rules);
         }
-        match self.choose(&rules, known, 0) {
+        match self.choose(rules, known, 0) {
             Some(cut) => {
-                let node = self.cut(&rules, cut, known, depth);
+                let node = self.cut(rules, cut, known, depth);
                 self.forest.nodes.push(node);
                 INNER | (self.forest.nodes.len() - 1) as u32
             }
@@ -379,18 +383,18 @@ impl<const W: usize> Builder<W> {
         }
     }
 
-    fn leaf(&mut self, rules: Vec<u32>) -> u32 {
+    fn leaf(&mut self, rules: &[u32]) -> u32 {
         if rules.is_empty() {
             return NOTHING;
         }
-        if let Some(&word) = self.leaves.get(&rules) {
+        if let Some(&word) = self.leaves.get(rules) {
             return word;
         }
         self.budget = self.budget.saturating_sub(rules.len() + 1);
         let word = self.forest.items.len() as u32;
         self.forest.items.push(rules.len() as u32);
-        self.forest.items.extend_from_slice(&rules);
-        self.leaves.insert(rules, word);
+        self.forest.items.extend_from_slice(rules);
+        self.leaves.insert(rules.into(), word);
         word
     }
 
@@ -401,7 +405,7 @@ impl<const W: usize> Builder<W> {
         self.forest.words.resize(base + children, NOTHING);
         self.budget = self.budget.saturating_sub(children);
         // Rules that leave all of the bits open are in every child; the others are written down for each.
-        let mut open: Vec<u32> = Vec::new();
+        let mut open = self.list();
         let mut own: Vec<(u32, u32)> = Vec::new();
         for &rule in rules {
             let entry = &self.forest.entries[rule as usize];
@@ -414,42 +418,38 @@ impl<const W: usize> Builder<W> {
         own.sort_unstable();
         let before = known[cut.word];
         known[cut.word] |= field;
-        let mut next = 0;
-        let mut last: Option<(Vec<u32>, u32)> = None;
-        let mut nothing_own = None;
-        for child in 0..children {
-            let from = next;
-            while own.get(next).is_some_and(|(of, _)| *of as usize == child) {
-                next += 1;
-            }
-            let word = if from == next {
-                match nothing_own {
-                    Some(word) => word,
-                    None => {
-                        let word = self.node(open.clone(), known, depth + 1);
-                        nothing_own = Some(word);
-                        word
-                    }
-                }
-            } else {
-                let mut list: Vec<u32> = own[from..next].iter().map(|(_, rule)| *rule).collect();
-                match &last {
-                    // A prefix that ends within the bits fills many children alike.
-                    Some((same, word)) if *same == list => *word,
-                    _ => {
-                        let mine = list.clone();
-                        list.extend_from_slice(&open);
-                        list.sort_unstable();
-                        let word = self.node(list, known, depth + 1);
-                        last = Some((mine, word));
-                        word
-                    }
+        let nothing_own = self.node(&open, known, depth + 1);
+        self.forest.words[base..base + children].fill(nothing_own);
+        // A prefix that ends within the bits fills many children alike: these share what is below.
+        let mut last: Option<(&[(u32, u32)], u32)> = None;
+        for own in own.chunk_by(|(a, _), (b, _)| a == b) {
+            let alike =
+                |last: &[(u32, u32)]| last.iter().map(|(_, rule)| rule).eq(own.iter().map(|(_, rule)| rule));
+            let word = match last {
+                Some((last, word)) if alike(last) => word,
+                _ => {
+                    let mut list = self.list();
+                    list.extend(own.iter().map(|(_, rule)| *rule));
+                    list.extend_from_slice(&open);
+                    list.sort_unstable();
+                    let word = self.node(&list, known, depth + 1);
+                    self.spare.push(list);
+                    word
                 }
             };
-            self.forest.words[base + child] = word;
+            last = Some((own, word));
+            self.forest.words[base + own[0].0 as usize] = word;
         }
+        self.spare.push(open);
         known[cut.word] = before;
         Node { base: base as u32, mask: children as u32 - 1, word: cut.word as u16, shift: cut.shift as u16 }
+    }
+
+    /// An empty list, one that was used before if there is one.
+    fn list(&mut self) -> Vec<u32> {
+        let mut list = self.spare.pop().unwrap_or_default();
+        list.clear();
+        list
     }
 
     /// The cut that parts these rules best, if one does without copying too many.
@@ -458,18 +458,19 @@ impl<const W: usize> Builder<W> {
         let sample: Vec<u32> = rules.iter().copied().step_by(stride).collect();
         let most = (usize::BITS - rules.len().leading_zeros() + 1).clamp(least, MOST_BITS);
         let mut best: Option<(f64, Cut)> = None;
-        for word in 0..W {
-            let gains = self.gains(&sample, word, known[word]);
-            if gains.iter().all(|gain| *gain == 0) {
+        for (word, &known) in known.iter().enumerate() {
+            let gains = self.gains(&sample, word, known);
+            // A root also tells what matches nothing; the other nodes part what is there.
+            if gains.iter().all(|(parted, cared)| *parted == 0 && (least == 0 || *cared == 0)) {
                 continue;
             }
-            let mut bits = 1;
+            let mut sums = [0; 33];
+            (0..32).for_each(|bit| sums[bit + 1] = sums[bit] + 8 * gains[bit].0 + gains[bit].1);
+            let mut bits = 2;
             while bits <= most {
-                // The run of bits that parts most, and the next one that is not it.
-                let windows = (0..=32 - bits).map(|shift| {
-                    let gain: u32 = gains[shift as usize..(shift + bits) as usize].iter().sum();
-                    (gain, shift)
-                });
+                // The run of bits that tells most.
+                let windows = (0..=32 - bits)
+                    .map(|shift| (sums[(shift + bits) as usize] - sums[shift as usize], shift));
                 if let Some((gain, shift)) = windows.max_by_key(|(gain, _)| *gain)
                     && gain > 0
                 {
@@ -480,28 +481,25 @@ impl<const W: usize> Builder<W> {
                         best = Some((worth, cut));
                     }
                 }
-                bits += if bits < 4 { 1 } else { 2 };
+                bits += 2;
             }
         }
         best.map(|(_, cut)| cut)
     }
 
-    /// What each bit of a word tells: how many rules stand on the smaller side of it, and, less, how many care for it.
-    fn gains(&self, sample: &[u32], word: usize, known: u32) -> [u32; 32] {
-        let mut ones = [0u32; 32];
-        let mut zeros = [0u32; 32];
+    /// What each bit of a word tells: how many rules stand on the smaller side of it, and how many care for it.
+    fn gains(&self, sample: &[u32], word: usize, known: u32) -> [(u32, u32); 32] {
+        let (mut ones, mut zeros) = (BitCounts::default(), BitCounts::default());
         for &rule in sample {
             let entry = &self.forest.entries[rule as usize];
-            let mut bits = entry.mask[word] & !known;
-            while bits != 0 {
-                let bit = bits.trailing_zeros();
-                let one = entry.value[word] >> bit & 1;
-                ones[bit as usize] += one;
-                zeros[bit as usize] += 1 - one;
-                bits &= bits - 1;
-            }
+            let cared = entry.mask[word] & !known;
+            ones.add(entry.value[word] & cared);
+            zeros.add(!entry.value[word] & cared);
         }
-        std::array::from_fn(|bit| 8 * ones[bit].min(zeros[bit]) + ones[bit] + zeros[bit])
+        std::array::from_fn(|bit| {
+            let (ones, zeros) = (ones.of(bit), zeros.of(bit));
+            (ones.min(zeros), ones + zeros)
+        })
     }
 
     /// What a cut is worth: by how many bits the rules that a packet must still be compared with become fewer. `None` when it
@@ -533,6 +531,27 @@ impl<const W: usize> Builder<W> {
         let made = copies as usize * stride + children;
         let fits = made <= rules_allowed(sample.len() * stride) && made < self.budget;
         (fits && parted > 0.2).then_some(parted - 0.12 * f64::from(cut.bits))
+    }
+}
+
+/// How often each bit of some words was set, up to 255 times: a digit of all 32 counts in each word.
+#[derive(Default)]
+struct BitCounts([u32; 8]);
+
+impl BitCounts {
+    fn add(&mut self, mut bits: u32) {
+        for digit in &mut self.0 {
+            let carry = *digit & bits;
+            *digit ^= bits;
+            bits = carry;
+            if bits == 0 {
+                return;
+            }
+        }
+    }
+
+    fn of(&self, bit: usize) -> u32 {
+        self.0.iter().enumerate().map(|(n, digit)| (digit >> bit & 1) << n).sum()
     }
 }
 

@@ -165,10 +165,10 @@ impl Draft {
             page.wrong(at.clone(), format!("a chain cannot be called {name:?}"), hint);
         }
         let chain = self.begin(page, name, at);
-        if words.take_if("policy") {
-            if let Some(word) = words.need(page, "the policy", "accept or drop") {
-                self.policy(page, chain, word.text, word.at);
-            }
+        if words.take_if("policy")
+            && let Some(word) = words.need(page, "the policy", "accept or drop")
+        {
+            self.policy(page, chain, word.text, word.at);
         }
         if let Some(word) = words.take() {
             let message = format!("{:?} stands behind the chain", word.text);

@@ -59,10 +59,20 @@ fn every_random_filter() {
 #[test]
 fn what_it_cannot_express_is_refused_or_errs_the_chosen_way() {
     let rendered = |rule: &str, fallback| read(&format!("chain forward\n{rule}")).nftables(&[], fallback);
-    let wrong = rendered("drop fragment\naccept time 08:00-09:00 local\njump a fragment kernel open\nchain a\nreturn fragment first", None);
-    let wrong: Vec<String> = wrong.expect_err("nothing is chosen").iter().map(|wrong| wrong.to_string()).collect();
+    let wrong = rendered(
+        "drop fragment\naccept time 08:00-09:00 local\njump a fragment kernel open\nchain a\nreturn fragment first",
+        None,
+    );
+    let wrong: Vec<String> =
+        wrong.expect_err("nothing is chosen").iter().map(|wrong| wrong.to_string()).collect();
     assert_eq!(wrong.len(), 4);
-    assert!(wrong[0].starts_with("f:2: chain forward: drop fragment first,later\n  the kernel's filter cannot express fragments"), "{}", wrong[0]);
+    assert!(
+        wrong[0].starts_with(
+            "f:2: chain forward: drop fragment first,later\n  the kernel's filter cannot express fragments"
+        ),
+        "{}",
+        wrong[0]
+    );
     let has = |rule: &str, what: &str| rendered(rule, None).expect("a choice is made").contains(what);
     assert!(has("drop tcp fragment kernel closed", "meta l4proto { 6 } counter drop"));
     assert!(!has("drop tcp fragment kernel open", "meta l4proto { 6 } counter drop"));

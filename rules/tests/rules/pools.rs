@@ -35,14 +35,34 @@ impl Random {
 }
 
 const V4: &[&str] = &[
-    "0.0.0.0/0", "0.0.0.0/1", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.1.2.3", "10.1.2.4/30", "10.1.2.0-10.1.3.7",
-    "192.0.2.0/25", "192.0.2.77", "255.255.255.255", "@few", "@more",
+    "0.0.0.0/0",
+    "0.0.0.0/1",
+    "10.0.0.0/8",
+    "10.1.0.0/16",
+    "10.1.2.0/24",
+    "10.1.2.3",
+    "10.1.2.4/30",
+    "10.1.2.0-10.1.3.7",
+    "192.0.2.0/25",
+    "192.0.2.77",
+    "255.255.255.255",
+    "@few",
+    "@more",
 ];
 const V6: &[&str] = &[
-    "::/0", "2001:db8::/32", "2001:db8:1::/48", "2001:db8:1:2::/64", "2001:db8:1:2::3", "2001:db8:1:2::-2001:db8:1:2::ff",
-    "fe80::/10", "8000::/1", "@few", "@more",
+    "::/0",
+    "2001:db8::/32",
+    "2001:db8:1::/48",
+    "2001:db8:1:2::/64",
+    "2001:db8:1:2::3",
+    "2001:db8:1:2::-2001:db8:1:2::ff",
+    "fe80::/10",
+    "8000::/1",
+    "@few",
+    "@more",
 ];
-const PORTS: &[&str] = &["0", "22", "80", "443", "53", "1024-65535", "0-1023", "79-81", "8080", "65535", "0-65535"];
+const PORTS: &[&str] =
+    &["0", "22", "80", "443", "53", "1024-65535", "0-1023", "79-81", "8080", "65535", "0-65535"];
 
 /// The sets of all random filters.
 pub const SETS: &str = "set few 10.1.2.3,192.0.2.64/26,2001:db8:1:2::3\n\
@@ -52,7 +72,9 @@ pub const SETS: &str = "set few 10.1.2.3,192.0.2.64/26,2001:db8:1:2::3\n\
 pub fn rule(random: &mut Random, jumps: &[String], out: bool) -> String {
     let mut words = Vec::new();
     for (percent, text) in [(8, "count"), (5, "mark 1"), (5, "mark 0x12"), (4, "set-dscp ef"), (3, "log")] {
-        if random.chance(percent) && !(text.starts_with("mark") && words.iter().any(|w: &String| w.starts_with("mark"))) {
+        if random.chance(percent)
+            && !(text.starts_with("mark") && words.iter().any(|w: &String| w.starts_with("mark")))
+        {
             words.push(text.to_owned());
         }
     }
@@ -83,7 +105,9 @@ pub fn rule(random: &mut Random, jumps: &[String], out: bool) -> String {
             words.push(format!("type {}", random.list(&types, 20)));
         }
     } else if kind < 4 {
-        words.push(random.pick(&["udp", "proto tcp,udp", "proto !tcp", "proto !tcp,udp", "gre", "proto 89"]).into());
+        words.push(
+            random.pick(&["udp", "proto tcp,udp", "proto !tcp", "proto !tcp,udp", "gre", "proto 89"]).into(),
+        );
     } else if random.chance(15) {
         words.push(random.pick(&["ip", "ip6"]).into());
     }
@@ -122,10 +146,18 @@ pub fn rule(random: &mut Random, jumps: &[String], out: bool) -> String {
         words.push(random.pick(&["marked 1", "marked !1", "marked 0x10/0xf0"]).into());
     }
     if random.chance(4) {
-        words.push(random.pick(&["time 00:00-12:00 utc", "time 22:00-06:00 mon-fri local", "time sat,sun utc"]).into());
+        words.push(
+            random
+                .pick(&["time 00:00-12:00 utc", "time 22:00-06:00 mon-fri local", "time sat,sun utc"])
+                .into(),
+        );
     }
     if random.chance(4) {
-        words.push(random.pick(&["rate below 2pps burst 3", "rate over 5pps", "rate over 1pps burst 2 per source"]).into());
+        words.push(
+            random
+                .pick(&["rate below 2pps burst 3", "rate over 5pps", "rate over 1pps burst 2 per source"])
+                .into(),
+        );
     }
     words.join(" ")
 }
@@ -169,12 +201,33 @@ pub fn packet(random: &mut Random, version: Option<u8>) -> (Headers, Context) {
     let version = version.unwrap_or_else(|| random.pick(&[4, 6]));
     let address = |random: &mut Random| -> [u8; 16] {
         if version == 4 {
-            let pool = [0x0a01_0203u32, 0x0a01_0204, 0x0a01_0207, 0x0a01_0300, 0x0a02_0000, 0x0a80_0000, 0xc000_024d, 0xc000_0201, u32::MAX, 0, 0x0808_0808];
+            let pool = [
+                0x0a01_0203u32,
+                0x0a01_0204,
+                0x0a01_0207,
+                0x0a01_0300,
+                0x0a02_0000,
+                0x0a80_0000,
+                0xc000_024d,
+                0xc000_0201,
+                u32::MAX,
+                0,
+                0x0808_0808,
+            ];
             let address = if random.chance(10) { random.next() as u32 } else { random.pick(&pool) };
             wire::headers::mapped(address.to_be_bytes())
         } else {
             let base = 0x2001_0db8_0001_0002u128 << 64;
-            let pool = [base | 3, base | 0xff, base | 0x100, (base >> 64 ^ 1) << 64, 0x2001_0db8u128 << 96, 0xfe80u128 << 112, u128::MAX, 0x2001_0db8_8000u128 << 80];
+            let pool = [
+                base | 3,
+                base | 0xff,
+                base | 0x100,
+                (base >> 64 ^ 1) << 64,
+                0x2001_0db8u128 << 96,
+                0xfe80u128 << 112,
+                u128::MAX,
+                0x2001_0db8_8000u128 << 80,
+            ];
             let random_address = u128::from(random.next()) << 64 | u128::from(random.next());
             (if random.chance(10) { random_address } else { random.pick(&pool) }).to_be_bytes()
         }

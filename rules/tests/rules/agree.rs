@@ -97,7 +97,8 @@ fn on_lists_of_a_kind() {
                 format!("{}/{length}", std::net::Ipv4Addr::from(value))
             };
             let (from, to) = (address(&mut random), address(&mut random));
-            let (from, to) = (if random.chance(30) { "any" } else { &from }, if random.chance(30) { "any" } else { &to });
+            let (from, to) =
+                (if random.chance(30) { "any" } else { &from }, if random.chance(30) { "any" } else { &to });
             let port = random.pick(&["", "port 80", "port 1000-2000", "port 443"]);
             let action = random.pick(&["accept", "drop", "count"]);
             text += &format!("{action} tcp from {from} to {to} {port}\n");

@@ -11,7 +11,9 @@ use toml::de::{DeTable, DeValue};
 /// Files that rule lists may name.
 fn files(path: &Path) -> std::io::Result<String> {
     match path.to_str() {
-        Some("few.txt") => Ok("# addresses\n192.0.2.1\n 198.51.100.0/24 ; SBL7\n\n2001:db8::-2001:db8::ff\n".to_owned()),
+        Some("few.txt") => {
+            Ok("# addresses\n192.0.2.1\n 198.51.100.0/24 ; SBL7\n\n2001:db8::-2001:db8::ff\n".to_owned())
+        }
         Some("bad.txt") => Ok("192.0.2.1\n192.0.2.256\n10.0.0.1/8\n".to_owned()),
         Some("more.rules") => Ok("accept tcp # from a file\nchain web\n  drop\n".to_owned()),
         _ => Err(std::io::ErrorKind::NotFound.into()),
@@ -39,9 +41,15 @@ fn lines(filter: &Filter) -> Vec<String> {
 fn reads_every_match_and_action() {
     // What stands in the list, and how it is printed.
     let rules = [
-        ("accept tcp from 10.0.0.0/8 to any port 80,443 state new  # web", "accept tcp from 10.0.0.0/8 to any port 80,443 state new"),
+        (
+            "accept tcp from 10.0.0.0/8 to any port 80,443 state new  # web",
+            "accept tcp from 10.0.0.0/8 to any port 80,443 state new",
+        ),
         ("drop from !@few", "drop from !@few"),
-        ("drop from 10.0.0.0-10.0.0.2 to 2001:db8::1, @few", "drop from 10.0.0.0/31,10.0.0.2 to 2001:db8::1,@few"),
+        (
+            "drop from 10.0.0.0-10.0.0.2 to 2001:db8::1, @few",
+            "drop from 10.0.0.0/31,10.0.0.2 to 2001:db8::1,@few",
+        ),
         ("reject with tcp-reset tcp to any port smtp", "reject with tcp-reset tcp to any port 25"),
         ("reject", "reject"),
         ("reject with prohibited ip6", "reject with prohibited ip6"),
@@ -51,7 +59,10 @@ fn reads_every_match_and_action() {
         ("mark 16 set-dscp ef in eth0,wlan*", "mark 0x10 set-dscp ef in eth0,wlan*"),
         ("accept marked 0x10/0xf0 out !ppp0", "accept out !ppp0 marked 0x10/0xf0"),
         ("police 10Mbit burst 64kB jump web", "police 10Mbit burst 64000B jump web"),
-        ("return icmp type echo-request,3/4,13", "return ip icmp type echo-request,fragmentation-needed,timestamp-request"),
+        (
+            "return icmp type echo-request,3/4,13",
+            "return ip icmp type echo-request,fragmentation-needed,timestamp-request",
+        ),
         ("accept icmpv6 type !packet-too-big", "accept ip6 icmpv6 type !packet-too-big"),
         ("drop tcp flags syn/syn+ack,none/fin+syn,rst", "drop tcp flags syn/syn+ack,none/fin+syn,rst"),
         ("drop flags !fin", "drop tcp flags !fin"),
@@ -60,12 +71,17 @@ fn reads_every_match_and_action() {
         ("drop fragment later in !eth1 kernel open", "drop fragment later in !eth1 kernel open"),
         ("accept time 22:00-06:00 fri-mon local", "accept time 22:00-06:00 mon,fri,sat,sun local"),
         ("accept time sat utc kernel closed", "accept time sat utc kernel closed"),
-        ("drop rate over 100pps burst 20 per source table 1024", "drop rate over 100pps burst 20 per source table 1024"),
+        (
+            "drop rate over 100pps burst 20 per source table 1024",
+            "drop rate over 100pps burst 20 per source table 1024",
+        ),
         ("accept rate below 2Gbit per source", "accept rate below 2Gbit per source"),
         ("accept to any port !1024-65535", "accept to any port !1024-65535"),
     ];
     for (line, printed) in rules {
-        let list = |line: &str| read(&format!("set few file few.txt\nchain web\naccept\nchain forward policy drop\n{line}\n"));
+        let list = |line: &str| {
+            read(&format!("set few file few.txt\nchain web\naccept\nchain forward policy drop\n{line}\n"))
+        };
         let filter = list(line).unwrap_or_else(|mistakes| panic!("{mistakes}"));
         assert_eq!(filter.hook(Hook::Forward).policy, Policy::Drop);
         let rule = &filter.hook(Hook::Forward).rules[0];
@@ -94,7 +110,8 @@ fn random_rules_are_printed_as_they_are_read() {
         }
         let reread = read(&again).unwrap_or_else(|mistakes| panic!("{mistakes}\n{again}"));
         assert_eq!(lines(&reread), lines(&filter));
-        let matches = |filter: &Filter| filter.rules().map(|(_, rule)| rule.matches.clone()).collect::<Vec<_>>();
+        let matches =
+            |filter: &Filter| filter.rules().map(|(_, rule)| rule.matches.clone()).collect::<Vec<_>>();
         assert_eq!(matches(&reread), matches(&filter), "{again}");
     }
 }
@@ -127,12 +144,18 @@ fn all_mistakes_are_told_with_their_places() {
     ];
     assert_eq!(told, expected, "{}", Mistakes(mistakes.clone()));
     let shown = mistakes.iter().find(|mistake| mistake.line == 3).expect("it is there").to_string();
-    assert!(shown.starts_with("f:3:3: a rule begins with what is done, not \"acept\"\n  |\n3 |   acept tcp\n  |   ^^^^^\n"), "{shown}");
+    assert!(
+        shown.starts_with(
+            "f:3:3: a rule begins with what is done, not \"acept\"\n  |\n3 |   acept tcp\n  |   ^^^^^\n"
+        ),
+        "{shown}"
+    );
     assert!(shown.ends_with("= perhaps meant: \"accept\""), "{shown}");
     // What only shows when all names are known.
     let text = "chain a\n jump b\nchain b\n jump a\nchain input\n jump c\nchain c\n drop out eth0\n";
     let Err(Mistakes(mistakes)) = read(text) else { panic!("it is wrong") };
-    let told: Vec<(usize, &str)> = mistakes.iter().map(|mistake| (mistake.line, mistake.message.as_str())).collect();
+    let told: Vec<(usize, &str)> =
+        mistakes.iter().map(|mistake| (mistake.line, mistake.message.as_str())).collect();
     let out = "where packets come in, it is not known by which port they will leave";
     assert_eq!(told, [(2, "the jump to b leads back to a"), (4, "the jump to a leads back to b"), (8, out)]);
 }
@@ -203,10 +226,72 @@ fn mistakes_in_router_toml_have_their_places_there() {
 fn hostile_texts_do_not_panic() {
     let mut random = Random(77);
     let pieces = [
-        "accept", "drop", "from", "to", "port", "10.0.0.0/8", "!", ",", "@few", "80-", "-", "99999", "tcp", "type", "flags", "syn/", "/", "time",
-        "24:00-24:00", "mon-", "rate", "over", "9999999999999999999Gbit", "burst", "per", "source", "table", "#", "name", "chain", "set", "policy",
-        "jump", "log", "every", "0", "at", "most", "é", "\u{1F600}", "marked", "0x", "0x1/0x", "in", "*", "fragment", "kernel", "dscp", "64", "::/0",
-        "::-", "\t", "\n", "\r\n", "file", "few.txt", "\0", "police", "1bit", "mark", "length", "icmp", "out", "utc", "00:00-24:00", "24:00-01:00",
+        "accept",
+        "drop",
+        "from",
+        "to",
+        "port",
+        "10.0.0.0/8",
+        "!",
+        ",",
+        "@few",
+        "80-",
+        "-",
+        "99999",
+        "tcp",
+        "type",
+        "flags",
+        "syn/",
+        "/",
+        "time",
+        "24:00-24:00",
+        "mon-",
+        "rate",
+        "over",
+        "9999999999999999999Gbit",
+        "burst",
+        "per",
+        "source",
+        "table",
+        "#",
+        "name",
+        "chain",
+        "set",
+        "policy",
+        "jump",
+        "log",
+        "every",
+        "0",
+        "at",
+        "most",
+        "é",
+        "\u{1F600}",
+        "marked",
+        "0x",
+        "0x1/0x",
+        "in",
+        "*",
+        "fragment",
+        "kernel",
+        "dscp",
+        "64",
+        "::/0",
+        "::-",
+        "\t",
+        "\n",
+        "\r\n",
+        "file",
+        "few.txt",
+        "\0",
+        "police",
+        "1bit",
+        "mark",
+        "length",
+        "icmp",
+        "out",
+        "utc",
+        "00:00-24:00",
+        "24:00-01:00",
     ];
     for _ in 0..20_000 {
         let words: Vec<&str> = (0..random.below(14)).map(|_| random.pick(&pieces)).collect();

@@ -63,10 +63,10 @@ fn one_network(name: &str, configuration: &str) -> Ethernets {
     net
 }
 
-/// XDP programs on the interfaces between the hosts.
+/// Interfaces with an XDP program between the hosts.
 fn programs(net: &Ethernets) -> usize {
     let links = net.between.run("ip -j link show").unwrap();
-    links.matches("\"prog\":{").count()
+    links.matches("\"xdp\":{").count()
 }
 
 /// Nothing is lost or changed, and the frames are counted.

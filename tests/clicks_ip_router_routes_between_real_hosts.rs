@@ -1,5 +1,6 @@
 //! Click's IP router, by `bifrost click`, between two Linux hosts: ARP with both, forwarding, ICMP errors, fragments, and
-//! answers to pings of its own addresses. (The network of `ethernets.rs`, whose link to bob carries 1300 bytes.)
+//! answers to pings of its own addresses. By packet sockets and by AF_XDP. (The network of `ethernets.rs`, whose link to bob
+//! carries 1300 bytes.)
 
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use crate::network::at;
 /// The way of a packet through Click's IP router, written as two interfaces and the table between them.
 const ROUTER: &str = r"
 // One Ethernet: input sends a routed packet there; output has the packets that come in, or back as errors.
-elementclass Ethernet { $device, $ip, $ether, $color, $mtu |
-    FromDevice($device) -> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
-    out :: Queue(500) -> ToDevice($device);
+elementclass Ethernet { $device, $ip, $ether, $color, $mtu, $method |
+    in :: FromDevice($device, METHOD $method) -> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+    out :: Queue(500) -> ToDevice($device, METHOD $method);
     arp :: ARPQuerier($ip, $ether) -> out;
     kind[0] -> ARPResponder($ip $ether) -> out;
     kind[1] -> [1] arp;
@@ -33,8 +34,8 @@ elementclass Ethernet { $device, $ip, $ether, $color, $mtu |
     cut[1] -> ICMPError($ip, unreachable, needfrag, PMTU $mtu) -> output;
 }
 
-left :: Ethernet(left, 10.1.0.1, 02:00:00:00:01:01, 1, 1500);
-right :: Ethernet(right, 10.2.0.1, 02:00:00:00:02:01, 2, 1300);
+left :: Ethernet(left, 10.1.0.1, 02:00:00:00:01:01, 1, 1500, METHOD);
+right :: Ethernet(right, 10.2.0.1, 02:00:00:00:02:01, 2, 1300, METHOD);
 
 check :: CheckIPHeader(INTERFACES 10.1.0.1/24 10.2.0.1/24)
     -> GetIPAddress(16)
@@ -49,7 +50,16 @@ table[3] -> ICMPError(10.1.0.1, unreachable, net) -> table;
 
 #[test]
 fn with_arp_icmp_and_fragments() {
-    let mut net = Ethernets::new("clickip", 1300, ROUTER);
+    routes("LINUX");
+}
+
+#[test]
+fn by_xdp_as_well() {
+    routes("XDP");
+}
+
+fn routes(method: &str) {
+    let mut net = Ethernets::new("clickip", 1300, &ROUTER.replace("METHOD);", &format!("{method});")));
     let second = Duration::from_secs(1);
 
     // ARP both ways, and forwarding.
@@ -71,6 +81,17 @@ fn with_arp_icmp_and_fragments() {
     errors(&net);
     pieces(&net);
 
+    // Every frame is counted, and with XDP Linux sees none.
+    assert!(net.click.read("left/in.method").unwrap().starts_with(method));
+    let mut capture = Capture::start(&net.between, "left", "icmp").unwrap();
+    let before = count(&mut net);
+    net.alice.run("ping -n -c50 -i0.01 -W1 10.2.0.2").unwrap();
+    // Perhaps Linux asks whether its neighbour is still there.
+    let counted = count(&mut net) - before;
+    assert!((50..52).contains(&counted), "{counted} frames of 50 pings");
+    let seen = capture.decode().unwrap().len();
+    assert_eq!(seen, if method == "XDP" { 0 } else { 100 });
+
     // Nothing is lost, and a stream, which fills the queues as it goes, is whole each way.
     let ping = Ping::start(&net.bob, "10.1.0.2", Duration::from_millis(10)).unwrap();
     let sink = Sink::start(&net.bob, 9000).unwrap();
@@ -86,6 +107,11 @@ fn with_arp_icmp_and_fragments() {
     }
 
     assert_eq!(net.between.linux_forwarded().unwrap(), 0, "Linux is no router there");
+}
+
+/// Frames that came in from alice.
+fn count(net: &mut Ethernets) -> u64 {
+    net.click.read("left/in.count").unwrap().trim().parse().unwrap()
 }
 
 /// What a host is told when its packet cannot go on.

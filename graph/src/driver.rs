@@ -10,13 +10,14 @@
 //! of its kind is not held back any more and kills.
 
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
-use port::Pool;
+use port::Memory;
 
 use crate::{Graph, Sinks};
 
@@ -40,8 +41,8 @@ pub struct Driver {
     /// A graph to change to.
     next: Option<Graph>,
     threads: usize,
-    /// Packets of each further thread.
-    packets: usize,
+    /// What each further thread takes a slice of, by its number.
+    memory: Option<Arc<Memory>>,
     pinned: bool,
 }
 
@@ -56,7 +57,7 @@ impl Driver {
             reread: None,
             next: None,
             threads: 1,
-            packets: 1,
+            memory: None,
             pinned: false,
         }
     }
@@ -79,10 +80,10 @@ impl Driver {
         (&mut self.graph, &mut self.sinks)
     }
 
-    /// Runs tasks on so many threads, each with so many packets of its own besides those of this one, perhaps each on a
-    /// core of its own.
-    pub fn use_threads(&mut self, threads: usize, packets: usize, pinned: bool) {
-        (self.threads, self.packets, self.pinned) = (threads, packets, pinned);
+    /// Runs tasks on so many threads, perhaps each on a core of its own. Each has the packets of a slice of this memory, of
+    /// which this thread, number 0, has its own installed already.
+    pub fn use_threads(&mut self, threads: usize, memory: Arc<Memory>, pinned: bool) {
+        (self.threads, self.memory, self.pinned) = (threads, Some(memory), pinned);
     }
 
     /// Runs until an element, a handler or a signal stops the graph. What is written to the `hotconfig` handler takes its
@@ -98,14 +99,18 @@ impl Driver {
         // Simulated time is one for all.
         let threads = if self.graph.is_simulated() { 1 } else { self.threads };
         let others = if threads > 1 { self.graph.split(threads) } else { Vec::new() };
-        let (packets, pinned) = (self.packets, self.pinned);
+        let (memory, pinned) = (self.memory.clone(), self.pinned);
         if pinned {
             pin(0);
         }
         std::thread::scope(|scope| {
             let part = |(number, graph): (usize, Graph)| {
+                let pool = memory.as_ref().map(|memory| memory.pool(number + 1));
                 scope.spawn(move || {
-                    Pool::heap(packets).install();
+                    // Missing only where the memory is of fewer threads: then this one can make no packets.
+                    if let Some(Ok(pool)) = pool {
+                        pool.install();
+                    }
                     if pinned {
                         pin(number + 1);
                     }

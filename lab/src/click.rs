@@ -30,10 +30,18 @@ impl Click {
     /// # Errors
     /// What it printed, when it ends at once.
     pub fn start(host: &Host, text: &str) -> Result<Click> {
+        Click::start_with(host, &[], text)
+    }
+
+    /// As [`Click::start`], with more options of `bifrost click`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_with(host: &Host, options: &[&str], text: &str) -> Result<Click> {
         let file = host.folder().join("router.click");
         std::fs::write(&file, text).map_err(LabError::io(file.display().to_string()))?;
         let mut command = host.command(&router::program()?.display().to_string());
-        command.args(["click", "-R", "-p", &PORT.to_string()]).arg(&file);
+        command.args(["click", "-R", "-p", &PORT.to_string()]).args(options).arg(&file);
         let mut process = host.spawn("click", command)?;
         let line = wait_for("click to answer", Duration::from_secs(10), || match process.ended() {
             Some(status) => Ok(Err(status)),

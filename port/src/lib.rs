@@ -6,6 +6,7 @@
 //! | [`queue`] | one (port, queue): the trait that a worker polls |
 //! | [`memory`] | the packet memory of all workers |
 //! | [`xsk`] | AF_XDP: a queue of an interface |
+//! | [`xdp`] | interfaces by AF_XDP that parts of a program share |
 //! | [`driver`] | the programs in the driver (`bpf/`): load, attach, feed and read them |
 //! | [`inject`] | how a worker hands a packet to Linux |
 //! | [`socket`] | frames as Linux sees them, and frames sent, without taking anything from it |
@@ -24,10 +25,12 @@ pub mod memory;
 pub mod packet;
 pub mod pool;
 pub mod queue;
+mod redirect;
 pub mod socket;
 pub mod tap;
 pub mod traffic;
 mod wait;
+pub mod xdp;
 pub mod xsk;
 
 pub use annotations::{ANNOTATION_BYTES, Annotations, DESTINATION, PAINT, PacketType};
@@ -41,4 +44,5 @@ pub use queue::{Queue, QueueCounters};
 pub use socket::{PacketSocket, Received, SocketOptions};
 pub use tap::{Tap, TapKind, TapSetup};
 pub use wait::wait;
+pub use xdp::{XdpDevices, XdpError, XdpQueue};
 pub use xsk::{BusyPoll, Xsk, XskError, XskMode, XskOptions, ZeroCopy};

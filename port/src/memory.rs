@@ -1,16 +1,18 @@
 //! The packet memory of all workers and ports: one mapping, cut into a slice for each worker.
 //!
 //! A frame that a worker received on one port it sends on another by its descriptor; the bytes stay where they are.
-//! Frames never leave their worker's slice, so no two threads ever write the same memory or the same free list.
+//! Frames of a worker's sockets never leave its slice, so no two threads ever write the same memory or the same free list.
+//! A socket that several threads use ([`Memory::open_for_all`]) has the whole memory: each thread receives into frames of its
+//! own slice, and sends those of any, which then come home to the slice that they are of.
 
 use std::io;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fib::PortId;
 
 use crate::packet::CHUNK;
-use crate::pool::{Pool, Region, Slice};
+use crate::pool::{Pool, Region, Slice, Span};
 use crate::{Xsk, XskError, XskOptions};
 
 const HUGE: usize = 2 << 20;
@@ -58,7 +60,11 @@ pub enum MemoryError {
 
 /// The packet memory of all workers.
 pub struct Memory {
-    slices: Vec<Arc<Slice>>,
+    mapping: Arc<Mapping>,
+    /// Each made when somebody first asks for it: until then its pages cost nothing.
+    slices: Vec<OnceLock<Arc<Slice>>>,
+    /// Frames of a slice.
+    frames: usize,
     huge: bool,
     why: Option<String>,
 }
@@ -66,8 +72,8 @@ pub struct Memory {
 impl Memory {
     /// Memory for `workers` workers with `frames` frames of [`CHUNK`] bytes each.
     pub fn new(workers: usize, frames: usize, huge: HugePages) -> Result<Memory, MemoryError> {
-        let slice_bytes = frames.max(1) * CHUNK;
-        let bytes = (slice_bytes * workers.max(1)).next_multiple_of(HUGE);
+        let (workers, frames) = (workers.max(1), frames.max(1));
+        let bytes = (workers * frames * CHUNK).next_multiple_of(HUGE);
         let failed = |huge| move |source| MemoryError::Map { bytes, huge, source };
         let mut why = None;
         let reserved = match huge {
@@ -88,21 +94,24 @@ impl Memory {
             // SAFETY: advice about our own mapping. Refused where there are no transparent huge pages: then it is slower.
             unsafe { libc::madvise(mapping.base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
         }
-        let region = Arc::new(mapping);
-        let slices = (0..workers.max(1))
-            .map(|worker| {
-                // SAFETY: slice `worker` of the mapping, page-aligned, inside it, and given to nobody else; the slice
-                // keeps the mapping alive.
-                unsafe { Slice::new(region.base.add(worker * slice_bytes), frames.max(1), region.clone()) }
-            })
-            .collect();
-        Ok(Memory { slices, huge: is_huge, why })
+        let slices = (0..workers).map(|_| OnceLock::new()).collect();
+        Ok(Memory { mapping: Arc::new(mapping), slices, frames, huge: is_huge, why })
+    }
+
+    fn slice(&self, worker: usize) -> Option<&Arc<Slice>> {
+        let (mapping, frames) = (&self.mapping, self.frames);
+        let slice = || {
+            let at = worker * frames * CHUNK;
+            // SAFETY: slice `worker` of the mapping, page-aligned, inside it, made once, and given to nobody else; the
+            // slice keeps the mapping alive.
+            unsafe { Slice::new(mapping.base.add(at), frames, mapping.clone()) }
+        };
+        self.slices.get(worker).map(|place| place.get_or_init(slice))
     }
 
     /// The pool of a worker; to be installed on its thread. A worker that ended has given its pool back.
     pub fn pool(&self, worker: usize) -> Result<Pool, MemoryError> {
-        let slice =
-            self.slices.get(worker).ok_or(MemoryError::NoSlice { worker, slices: self.slices.len() })?;
+        let slice = self.slice(worker).ok_or(MemoryError::NoSlice { worker, slices: self.slices.len() })?;
         Pool::lease(slice.clone()).ok_or(MemoryError::InUse { worker })
     }
 
@@ -116,13 +125,26 @@ impl Memory {
         queue: u32,
         options: &XskOptions,
     ) -> Result<Xsk, XskError> {
-        let slice = self.slices.get(worker).ok_or_else(|| XskError {
+        let slice = self.slice(worker).ok_or_else(|| XskError {
             ifindex,
             queue,
             step: "find the worker's memory",
             source: std::io::ErrorKind::NotFound.into(),
         })?;
-        Xsk::with_slice(port, ifindex, queue, slice, options)
+        Xsk::with_span(port, ifindex, queue, slice.span(), options)
+    }
+
+    /// Opens a socket that any thread with a pool of this memory may use, one at a time. As [`Xsk::open`] otherwise.
+    pub fn open_for_all(
+        &self,
+        port: PortId,
+        ifindex: u32,
+        queue: u32,
+        options: &XskOptions,
+    ) -> Result<Xsk, XskError> {
+        // SAFETY: all slices, which are whole chunks inside the mapping.
+        let span = unsafe { Span::new(self.mapping.base, self.bytes(), self.mapping.clone()) };
+        Xsk::with_span(port, ifindex, queue, &span, options)
     }
 
     /// Whether it is in pages that were set aside as huge, and if not, why.
@@ -130,9 +152,14 @@ impl Memory {
         (self.huge, self.why.as_deref())
     }
 
+    /// Frames of each worker.
+    pub fn frames(&self) -> usize {
+        self.frames
+    }
+
     /// Bytes in all.
     pub fn bytes(&self) -> usize {
-        self.slices.iter().map(|slice| slice.bytes()).sum()
+        self.slices.len() * self.frames * CHUNK
     }
 }
 

@@ -19,21 +19,61 @@ use crate::packet::{CHUNK, Header};
 /// The owner of some bytes of packet memory: it unmaps or frees them when the last slice goes.
 pub(crate) trait Region: Send + Sync {}
 
+/// Chunks in a row: the packet memory that a socket is given.
+#[derive(Clone)]
+pub(crate) struct Span {
+    base: NonNull<u8>,
+    bytes: usize,
+    _region: Arc<dyn Region>,
+}
+
+// SAFETY: `base` is only an address here; chunks are reached through their one owner.
+unsafe impl Send for Span {}
+// SAFETY: as above.
+unsafe impl Sync for Span {}
+
+impl Span {
+    /// `bytes` bytes of a region, from `base` on.
+    ///
+    /// # Safety
+    /// They are inside the region, and whole chunks.
+    pub(crate) unsafe fn new(base: NonNull<u8>, bytes: usize, region: Arc<dyn Region>) -> Span {
+        Span { base, bytes, _region: region }
+    }
+
+    /// The first byte.
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// How many bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The chunk that holds the byte at `offset`, if it is here.
+    #[inline]
+    pub(crate) fn chunk_at(&self, offset: u64) -> Option<NonNull<u8>> {
+        let offset = usize::try_from(offset).ok().filter(|&at| at < self.bytes)?;
+        // SAFETY: in bounds, as just checked.
+        Some(unsafe { self.base.add(offset & !(CHUNK - 1)) })
+    }
+}
+
 /// A run of chunks that belong together.
 pub(crate) struct Slice {
-    base: NonNull<u8>,
+    span: Span,
     chunks: usize,
     leased: AtomicBool,
     /// Chunks that came home by another way than this slice's pool. `waiting` is their number, to look without
     /// the lock.
     strays: Mutex<Vec<NonNull<u8>>>,
     waiting: AtomicUsize,
-    _region: Arc<dyn Region>,
 }
 
-// SAFETY: `base` is only an address here; chunks are reached through their one owner.
+// SAFETY: the strays are owned by the list, which is behind a lock.
 unsafe impl Send for Slice {}
-// SAFETY: as above; the lists are behind a lock.
+// SAFETY: as above.
 unsafe impl Sync for Slice {}
 
 impl Slice {
@@ -44,13 +84,14 @@ impl Slice {
     /// nobody else.
     pub(crate) unsafe fn new(base: NonNull<u8>, chunks: usize, region: Arc<dyn Region>) -> Arc<Slice> {
         let all: Vec<_> = (0..chunks).rev().map(|i| base.as_ptr().wrapping_add(i * CHUNK)).collect();
+        // SAFETY: promised by the caller.
+        let span = unsafe { Span::new(base, chunks * CHUNK, region) };
         let slice = Arc::new(Slice {
-            base,
+            span,
             chunks,
             leased: AtomicBool::new(false),
             strays: Mutex::new(all.iter().filter_map(|&at| NonNull::new(at)).collect()),
             waiting: AtomicUsize::new(chunks),
-            _region: region,
         });
         for at in all {
             // SAFETY: `at` is a chunk inside the slice, which the caller gave us.
@@ -66,22 +107,9 @@ impl Slice {
         slice
     }
 
-    /// The first byte of the slice.
-    pub(crate) fn base(&self) -> NonNull<u8> {
-        self.base
-    }
-
-    /// Bytes of the slice.
-    pub(crate) fn bytes(&self) -> usize {
-        self.chunks * CHUNK
-    }
-
-    /// The chunk that holds the byte at `offset`, if the slice does.
-    #[inline]
-    pub(crate) fn chunk_at(&self, offset: u64) -> Option<NonNull<u8>> {
-        let offset = usize::try_from(offset).ok().filter(|&at| at < self.bytes())?;
-        // SAFETY: in bounds of the slice, as just checked.
-        Some(unsafe { self.base.add(offset & !(CHUNK - 1)) })
+    /// Where its chunks are.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
     }
 
     /// Takes back a chunk from any thread.
@@ -212,8 +240,8 @@ pub(crate) fn take() -> Option<NonNull<u8>> {
 pub(crate) unsafe fn give(chunk: NonNull<u8>) {
     // SAFETY: as in `take`.
     if let Some(pool) = unsafe { CURRENT.get().as_mut() } {
-        let offset = (chunk.as_ptr() as usize).wrapping_sub(pool.slice.base.as_ptr() as usize);
-        if offset < pool.slice.bytes() {
+        let offset = (chunk.as_ptr() as usize).wrapping_sub(pool.slice.span.base.as_ptr() as usize);
+        if offset < pool.slice.span.bytes {
             pool.free.push(chunk);
             return;
         }

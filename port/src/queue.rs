@@ -52,3 +52,10 @@ pub struct QueueCounters {
     /// System calls made to wake the kernel up.
     pub wakeups: u64,
 }
+
+impl QueueCounters {
+    /// Packets that the kernel dropped on the way to us, for whatever reason.
+    pub fn lost(&self) -> u64 {
+        self.rx_ring_full + self.rx_no_frame + self.rx_dropped
+    }
+}

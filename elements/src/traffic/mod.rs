@@ -10,6 +10,7 @@ mod idle;
 mod infinite_source;
 mod input;
 mod kernel_tun;
+mod method;
 mod random_source;
 mod rated_source;
 mod summary;

@@ -19,7 +19,7 @@ pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 
 static BIFROST: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/bifrost.o")));
 static INJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/inject.o")));
-
+static REDIRECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/redirect.o")));
 static TRAFFIC: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/traffic.o")));
 
 /// Parses the classifier and express lane.
@@ -30,6 +30,11 @@ pub(crate) fn bifrost() -> Result<Object, DriverError> {
 /// Parses the TAP's program.
 pub(crate) fn inject() -> Result<Object, DriverError> {
     Ok(Object::parse(&INJECT.0)?)
+}
+
+/// Parses what gives all frames to sockets.
+pub(crate) fn redirect() -> Result<Object, DriverError> {
+    Ok(Object::parse(&REDIRECT.0)?)
 }
 
 /// Parses the source and the sink of packets.

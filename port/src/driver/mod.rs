@@ -238,14 +238,8 @@ impl Driver {
             self.load_as(port, 0)?;
             match self.link(port, ifindex, XDP_NATIVE)? {
                 Ok(()) => return Ok(Attachment { native: true, why: None }),
-                Err(error) if mode == Mode::Native || is_taken(&error) => return Err(failed(error)),
-                // What veth says when its peer sends by more queues than it could receive from.
-                Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
-                    "the driver refuses native XDP for want of receive queues: `ethtool -L` gives it more, or its peer \
-                     fewer"
-                        .to_owned()
-                }
-                Err(error) => format!("the driver refuses native XDP: {error}"),
+                Err(error) if mode == Mode::Native => return Err(failed(error)),
+                Err(error) => why_not_native(error).map_err(failed)?,
             }
         };
         let mark = secret().map_err(DriverError::io("cannot draw a random number"))?;
@@ -438,12 +432,22 @@ fn failed(name: &'static str, action: &'static str) -> impl FnOnce(io::Error) ->
     move |source| DriverError::Map { name: name.into(), action, bytes: 0, source }
 }
 
-const XDP_GENERIC: u32 = 1 << 1;
-const XDP_NATIVE: u32 = 1 << 2;
+pub(crate) const XDP_GENERIC: u32 = 1 << 1;
+pub(crate) const XDP_NATIVE: u32 = 1 << 2;
 
-/// Whether another program has the interface.
-fn is_taken(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+/// Why a program cannot run in the driver; the error back when it could not in the stack either, because another program
+/// has the interface.
+pub(crate) fn why_not_native(error: io::Error) -> Result<String, io::Error> {
+    match error.raw_os_error() {
+        Some(libc::EBUSY | libc::EEXIST) => Err(error),
+        // What veth says when its peer sends by more queues than it could receive from.
+        Some(libc::ENOSPC) => {
+            Ok("the driver refuses native XDP for want of receive queues: `ethtool -L` gives it \
+                                  more, or its peer fewer"
+                .to_owned())
+        }
+        _ => Ok(format!("the driver refuses native XDP: {error}")),
+    }
 }
 
 /// A random number, not 0.

@@ -5,16 +5,15 @@
 //! packet memory is touched.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use fib::PortId;
 
 use crate::packet::{CHUNK, HEADER, Packet};
-use crate::pool::{self, Slice};
+use crate::pool::{self, Span};
 
-/// The chunks of a slice that one socket's kernel side has. Dropped, they are all home.
+/// The chunks that one socket's kernel side has. Dropped, they are all home.
 pub(super) struct Frames {
-    slice: Arc<Slice>,
+    span: Span,
     /// A bit for each chunk: the kernel has it.
     lent: Vec<u64>,
     /// The packet whose last segment is not here yet, and whether it is beyond repair.
@@ -25,21 +24,21 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    pub(super) fn new(slice: Arc<Slice>) -> Frames {
-        let words = (slice.bytes() / CHUNK).div_ceil(64);
-        Frames { lent: vec![0; words], slice, partial: None, broken: false, corrupt: 0 }
+    pub(super) fn new(span: Span) -> Frames {
+        let words = (span.bytes() / CHUNK).div_ceil(64);
+        Frames { lent: vec![0; words], span, partial: None, broken: false, corrupt: 0 }
     }
 
     #[inline]
     fn offset(&self, at: *const u8) -> usize {
-        (at as usize).wrapping_sub(self.slice.base().as_ptr() as usize)
+        (at as usize).wrapping_sub(self.span.base().as_ptr() as usize)
     }
 
-    /// Marks a chunk as lent; its offset, or `None` if it is not of this slice. The caller owned it, and no more does.
+    /// Marks a chunk as lent; its offset, or `None` if it is not of this memory. The caller owned it, and no more does.
     #[inline]
     pub(super) fn lend(&mut self, chunk: NonNull<u8>) -> Option<u64> {
         let offset = self.offset(chunk.as_ptr());
-        if offset >= self.slice.bytes() {
+        if offset >= self.span.bytes() {
             return None;
         }
         let index = offset / CHUNK;
@@ -50,7 +49,7 @@ impl Frames {
     /// The chunk around `address` and the place in it, if it was lent; it is not any more, and the caller's.
     #[inline]
     fn take_back(&mut self, address: u64) -> Option<(NonNull<u8>, usize)> {
-        let chunk = self.slice.chunk_at(address)?;
+        let chunk = self.span.chunk_at(address)?;
         let index = address as usize / CHUNK;
         let (word, bit) = (&mut self.lent[index / 64], 1 << (index % 64));
         if *word & bit == 0 {
@@ -117,10 +116,10 @@ impl Frames {
         packet
     }
 
-    /// Whether all segments are of this slice.
+    /// Whether all segments are of this memory.
     #[inline]
     pub(super) fn is_home(&self, packet: &Packet) -> bool {
-        let inside = |bytes: &[u8]| self.offset(bytes.as_ptr()) < self.slice.bytes();
+        let inside = |bytes: &[u8]| self.offset(bytes.as_ptr()) < self.span.bytes();
         if packet.segment_count() == 1 { inside(packet.data()) } else { packet.segments().all(inside) }
     }
 
@@ -133,7 +132,7 @@ impl Frames {
     #[inline]
     pub(super) fn prefetch(&self, address: u64) {
         #[cfg(target_arch = "x86_64")]
-        if let Some(chunk) = self.slice.chunk_at(address) {
+        if let Some(chunk) = self.span.chunk_at(address) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             let at = chunk.as_ptr().wrapping_add(address as usize % CHUNK);
             // SAFETY: a hint; the processor ignores it where there is nothing.
@@ -146,7 +145,7 @@ impl Frames {
 
 impl Drop for Frames {
     fn drop(&mut self) {
-        for offset in (0..self.slice.bytes()).step_by(CHUNK) {
+        for offset in (0..self.span.bytes()).step_by(CHUNK) {
             if let Some((chunk, _)) = self.take_back(offset as u64) {
                 // SAFETY: it was lent to a socket that is closed.
                 unsafe { pool::give(chunk) };
@@ -169,9 +168,9 @@ mod tests {
 
     fn frames() -> Frames {
         let pool = Pool::heap(CHUNKS);
-        let slice = pool.slice().clone();
+        let span = pool.slice().span().clone();
         pool.install();
-        Frames::new(slice)
+        Frames::new(span)
     }
 
     fn lend(frames: &mut Frames) -> u64 {

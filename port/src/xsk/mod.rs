@@ -1,6 +1,6 @@
 //! AF_XDP: one socket per (port, queue), owned by one worker.
 //!
-//! Four rings carry frames by their address in the worker's slice of packet memory:
+//! Four rings carry frames by their address in the packet memory, of which a worker's socket has the worker's slice:
 //!
 //! ```text
 //! pool --fill--> kernel --rx--> graph --tx--> kernel --completion--> pool
@@ -17,12 +17,11 @@ mod socket;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use fib::PortId;
 
 use crate::packet::Packet;
-use crate::pool::{self, Pool, Slice};
+use crate::pool::{self, Pool, Span};
 use crate::{Queue, QueueCounters};
 use frames::Frames;
 use ring::Ring;
@@ -38,6 +37,7 @@ const RESERVE: usize = 64;
 pub struct Xsk {
     port: PortId,
     mode: XskMode,
+    receives: bool,
     counters: QueueCounters,
     fill: Ring<u64>,
     completion: Ring<u64>,
@@ -60,19 +60,19 @@ impl Xsk {
         pool: &Pool,
         options: &XskOptions,
     ) -> Result<Xsk, XskError> {
-        Xsk::with_slice(port, ifindex, queue, pool.slice(), options)
+        Xsk::with_span(port, ifindex, queue, pool.slice().span(), options)
     }
 
-    pub(crate) fn with_slice(
+    pub(crate) fn with_span(
         port: PortId,
         ifindex: u32,
         queue: u32,
-        slice: &Arc<Slice>,
+        span: &Span,
         options: &XskOptions,
     ) -> Result<Xsk, XskError> {
         let failed = |step| move |source| XskError { ifindex, queue, step, source };
         let size = options.ring.next_power_of_two();
-        let (socket, at) = socket::open(slice, size).map_err(|(step, source)| failed(step)(source))?;
+        let (socket, at) = socket::open(span, size).map_err(|(step, source)| failed(step)(source))?;
         let fd = socket.as_fd();
         let fill_at = libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t;
         let completion_at = libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t;
@@ -84,19 +84,36 @@ impl Xsk {
         Ok(Xsk {
             port,
             mode,
+            receives: options.receive,
             counters: QueueCounters::default(),
             fill,
             completion,
             rx,
             tx,
             socket,
-            frames: Frames::new(slice.clone()),
+            frames: Frames::new(span.clone()),
         })
     }
 
     /// What it got, and why not better.
     pub fn mode(&self) -> &XskMode {
         &self.mode
+    }
+
+    /// One that was opened to send only is given frames to receive into as well, from the next kick on.
+    pub fn receive_too(&mut self) {
+        self.receives = true;
+    }
+
+    /// Segments handed to [`Queue::transmit`] that the kernel has not taken yet.
+    pub fn unsent(&mut self) -> usize {
+        self.tx.pending() as usize
+    }
+
+    /// Whether the kernel has no frame left to receive into, for want of packet memory: nothing more arrives until a
+    /// kick finds some.
+    pub fn starves(&mut self) -> bool {
+        self.receives && self.fill.pending() == 0
     }
 
     /// Chunks that the kernel has.
@@ -118,7 +135,7 @@ impl Xsk {
         while added < room {
             let Some(chunk) = pool::take() else { break };
             let Some(offset) = self.frames.lend(chunk) else {
-                // Another slice's: this thread installed another pool than the socket was opened with.
+                // Of other memory: this thread installed another pool than the socket was opened with.
                 // SAFETY: just taken from the pool, and not lent.
                 unsafe { pool::give(chunk) };
                 break;
@@ -227,13 +244,13 @@ impl Queue for Xsk {
         for packet in packets.drain(..fit) {
             let (bytes, mut left) = (packet.total_len(), packet.segment_count());
             if left > 1 && !self.mode.segments || !self.frames.is_home(&packet) {
-                // Of another slice, or a chain where the device takes none: it cannot go this way.
+                // Of other memory, or a chain where the device takes none: it cannot go this way.
                 self.counters.tx_invalid += 1;
                 continue;
             }
             packet.into_segments(|chunk, head, len| {
                 left -= 1;
-                // The chunk is of this slice: `is_home` has looked.
+                // The chunk is of this memory: `is_home` has looked.
                 let Some(offset) = self.frames.lend(chunk) else { return };
                 let options = if left == 0 { 0 } else { libc::XDP_PKT_CONTD };
                 let addr = offset + u64::from(head);
@@ -251,6 +268,9 @@ impl Queue for Xsk {
     fn kick(&mut self) {
         self.reap();
         self.send();
+        if !self.receives {
+            return;
+        }
         self.refill();
         if self.mode.busy_poll || self.fill.needs_wakeup() {
             self.wake_receive();

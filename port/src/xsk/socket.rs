@@ -6,7 +6,7 @@ use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::packet::CHUNK;
-use crate::pool::Slice;
+use crate::pool::Span;
 
 /// Bytes on their way in copy mode, as the kernel counts them: some 1,000 beyond those of each frame.
 const SEND_BUFFER: c_int = 16 << 20;
@@ -44,11 +44,13 @@ pub struct XskOptions {
     pub busy_poll: BusyPoll,
     /// Descriptors in each ring, a power of two.
     pub ring: u32,
+    /// Whether it is given frames to receive into; else it sends only, until [`Xsk::receive_too`](crate::Xsk::receive_too).
+    pub receive: bool,
 }
 
 impl Default for XskOptions {
     fn default() -> Self {
-        XskOptions { zero_copy: ZeroCopy::Auto, busy_poll: BusyPoll::Auto, ring: 2048 }
+        XskOptions { zero_copy: ZeroCopy::Auto, busy_poll: BusyPoll::Auto, ring: 2048, receive: true }
     }
 }
 
@@ -111,11 +113,11 @@ const EMPTY: libc::xdp_ring_offset = libc::xdp_ring_offset { producer: 0, consum
 
 /// A socket with its memory registered and its rings made, not bound yet; and where the rings are.
 ///
-/// The slice is registered for each socket anew. The kernel can share one registration (XDP_SHARED_UMEM), but then all
+/// The memory is registered for each socket anew. The kernel can share one registration (XDP_SHARED_UMEM), but then all
 /// sockets take the mode of the first (one port without zero-copy would slow down all), and the first one's device must
 /// never go. Registering the same pages again costs a page table and a DMA mapping, and has neither fault.
 pub(super) fn open(
-    slice: &Slice,
+    span: &Span,
     ring: u32,
 ) -> Result<(OwnedFd, libc::xdp_mmap_offsets), (&'static str, io::Error)> {
     // SAFETY: a new descriptor, ours alone.
@@ -136,8 +138,8 @@ pub(super) fn open(
         pad: u32,
     }
     let registration = Registration {
-        address: slice.base().as_ptr() as u64,
-        bytes: slice.bytes() as u64,
+        address: span.base().as_ptr() as u64,
+        bytes: span.bytes() as u64,
         chunk: CHUNK as u32,
         headroom: 0,
         flags: 0,

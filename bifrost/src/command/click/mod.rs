@@ -12,9 +12,10 @@ mod times;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use graph::{Clock, Driver, Environment, Manner, Program, Refusal, Registry, Sinks};
-use port::Pool;
+use port::{HugePages, Memory, MemoryError, XdpDevices};
 
 use super::Failure;
 use configuration::Configuration;
@@ -45,7 +46,7 @@ pub fn click(options: &Click, extra: &[&'static graph::Class]) -> Result<ExitCod
             return Ok(ExitCode::FAILURE);
         }
     };
-    let configuration = Configuration {
+    let mut configuration = Configuration {
         source,
         parameters,
         control,
@@ -64,7 +65,14 @@ pub fn click(options: &Click, extra: &[&'static graph::Class]) -> Result<ExitCod
     if options.format {
         return configuration.format(&text);
     }
-    Pool::heap(options.packets as usize).install();
+    let memory = match install_memory(options) {
+        Ok(memory) => memory,
+        Err(error) => {
+            eprintln!("{error}");
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    configuration.environment.share(XdpDevices::new(memory.clone()));
     let program = match configuration.compile(&text) {
         Ok(program) => program,
         Err(refusal) => return Ok(refuse(&refusal)),
@@ -75,7 +83,14 @@ pub fn click(options: &Click, extra: &[&'static graph::Class]) -> Result<ExitCod
     if options.dot || options.svg {
         return picture::print(&program, &configuration, options.svg);
     }
-    run(options, configuration, &program)
+    run(options, configuration, &program, memory)
+}
+
+/// Makes the packet memory of all threads, and gives this one its own.
+fn install_memory(options: &Click) -> Result<Arc<Memory>, MemoryError> {
+    let memory = Memory::new(options.threads, options.packets as usize, HugePages::Auto)?;
+    memory.pool(0)?.install();
+    Ok(Arc::new(memory))
 }
 
 fn manner(options: &Click) -> Manner {
@@ -86,7 +101,12 @@ fn manner(options: &Click) -> Manner {
     Manner { batches: options.batch, clock }
 }
 
-fn run(options: &Click, configuration: Configuration, program: &Program) -> Result<ExitCode, Failure> {
+fn run(
+    options: &Click,
+    configuration: Configuration,
+    program: &Program,
+    memory: Arc<Memory>,
+) -> Result<ExitCode, Failure> {
     let mut sinks = Sinks::new();
     let graph = match program.start(&configuration.environment, configuration.manner.clone(), &mut sinks) {
         Ok(graph) => graph,
@@ -104,7 +124,7 @@ fn run(options: &Click, configuration: Configuration, program: &Program) -> Resu
     let name = configuration.source.name();
     let mut driver = Driver::new(graph, sinks);
     driver.stop_on_signals();
-    driver.use_threads(options.threads, options.packets as usize, options.affinity);
+    driver.use_threads(options.threads, memory, options.affinity);
     if options.allow_reconfigure {
         allow_changes(&mut driver, configuration);
     }
@@ -139,7 +159,7 @@ fn refuse(refusal: &Refusal) -> ExitCode {
 
 /// Opens the `hotconfig` handler, and lets SIGHUP read the file again.
 fn allow_changes(driver: &mut Driver, configuration: Configuration) {
-    let configuration = std::sync::Arc::new(configuration);
+    let configuration = Arc::new(configuration);
     let again = configuration.clone();
     driver.reread_on_hangup(Box::new(move || {
         let made =

@@ -10,6 +10,7 @@
 //! Most packets are decided by the first step that is found, and that step only decides. One whose rule has effects or
 //! circumstances does what the rule says and asks again from the next step on, one packet at a time.
 
+mod grow;
 pub(crate) mod program;
 pub(crate) mod region;
 mod tree;

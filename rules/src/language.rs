@@ -51,6 +51,7 @@
 //! reading it again gives the same rule.
 
 mod address;
+mod item;
 mod list;
 mod print;
 mod rule;

@@ -1,13 +1,11 @@
 //! The compiled classifier says what the plain evaluator says, over random filters and packets.
 //!
-//! `BIFROST_RULES_PACKETS=20000000 cargo test --release -p rules --test classifier_and_evaluator_agree` runs long.
-
-mod pools;
+//! `BIFROST_RULES_PACKETS=20000000 cargo test --release -p rules --test rules agree` runs long.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pools::Random;
+use crate::pools::{self, Random};
 use rules::{BATCH, Compiled, Context, Decision, Filter, Hook, Ledger, Now, RuleId, Step};
 use wire::Headers;
 

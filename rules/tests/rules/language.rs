@@ -1,10 +1,8 @@
 //! The language of rules: what is read is printed as it was, what is wrong is all told, and nothing panics.
 
-mod pools;
-
 use std::path::Path;
 
-use pools::Random;
+use crate::pools::{self, Random};
 use rules::{Filter, Hook, Mistakes, Policy};
 use toml::de::{DeTable, DeValue};
 

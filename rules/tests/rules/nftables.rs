@@ -1,11 +1,9 @@
 //! What is rendered for the kernel is what nft takes. Needs root, for nft asks the kernel (in a namespace of its own).
 
-mod pools;
-
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use pools::Random;
+use crate::pools::{self, Random};
 use rules::{Fallback, Filter};
 
 /// Whether nft can be asked; says why not.

@@ -63,11 +63,14 @@ pub(crate) fn begin(table: &Table, own: &mut Own, start: &Start, tick: u32) -> R
     let flow = Link { entry, key: &key, word: start.word.0, weak, reopens: start.reopens, tick };
     let place = match link(table, own, &flow) {
         Linked::Put(place) => place,
-        other => {
-            // Nobody has seen them.
+        Linked::Exists(hit) => {
+            // It never was live, so nobody has seen it.
             own.free.extend(alias.into_iter().chain([entry]));
-            let Linked::Exists(hit) = other else { return Err(Refused::Full) };
             return Ok(Inserted::Existing(hit));
+        }
+        Linked::Full => {
+            own.retire(table, entry);
+            return Err(Refused::Full);
         }
     };
     if let Some((tuple, key)) = &reply {
@@ -139,7 +142,6 @@ fn link(table: &Table, own: &mut Own, link: &Link<'_>) -> Linked {
     match place {
         Some(place) => Linked::Put(place),
         None => {
-            // A sweep may have looked at it, but did nothing to what is so new.
             state.store(0, Release);
             Linked::Full
         }

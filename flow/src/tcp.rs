@@ -10,7 +10,7 @@
 //! IV   acknowledgement >= what the receiver has sent         - the largest window the sender has offered
 //! ```
 //!
-//! with [`SLACK`] at least for the windows of the lower bounds (van Rooij's 66,000). Each side's numbers are written by that
+//! with at least van Rooij's 66,000 bytes for the windows of the lower bounds. Each side's numbers are written by that
 //! side's own segments alone, so two workers that carry a direction each need no lock: a number of the other side
 //! that is one packet old only makes the bounds a little narrower for what cannot be there yet.
 //!

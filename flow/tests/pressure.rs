@@ -44,12 +44,23 @@ struct Bench {
     worker: Worker,
     now: u64,
     accounts: Vec<Account>,
+    /// Whether new flows are translated.
+    nat: bool,
+}
+
+/// What answers to a translated flow look like.
+fn translated(original: &Tuple) -> Tuple {
+    let back = original.reversed();
+    let client = original.source[12..].iter().fold(0u16, |sum, byte| sum << 5 ^ u16::from(*byte));
+    let mut outside = mapped([203, 0, 113, original.source[14]]);
+    outside[13] = original.source[13];
+    Tuple { destination: outside, destination_port: client ^ original.source_port, ..back }
 }
 
 impl Bench {
     fn new(settings: Settings) -> Bench {
         let table = Table::new(&settings).unwrap();
-        Bench { worker: table.worker().unwrap(), table, now: 100 * SECOND, accounts: Vec::new() }
+        Bench { worker: table.worker().unwrap(), table, now: 100 * SECOND, accounts: Vec::new(), nat: false }
     }
 
     fn small() -> Bench {
@@ -65,7 +76,8 @@ impl Bench {
         if let Some(Tracked::Is(state)) = tracked {
             return Ok(state);
         }
-        let opening = Opening { headers: &headers, ip, original, reply: None, ports: [0, 1], mark: 0 };
+        let reply = self.nat.then(|| translated(&original));
+        let opening = Opening { headers: &headers, ip, original, reply, ports: [0, 1], mark: 0 };
         match self.worker.insert(&opening, self.now)? {
             Inserted::New(_) => Ok(State::New),
             Inserted::Existing(_) => panic!("found only now"),
@@ -74,7 +86,8 @@ impl Bench {
 
     fn establish(&mut self, tuple: &Tuple) {
         assert_eq!(self.send(&packet(tuple, SYN, 100, 0)), Ok(State::New));
-        assert_eq!(self.send(&packet(&tuple.reversed(), SYN | ACK, 500, 101)), Ok(State::Established));
+        let answer = if self.nat { translated(tuple) } else { tuple.reversed() };
+        assert_eq!(self.send(&packet(&answer, SYN | ACK, 500, 101)), Ok(State::Established));
         assert_eq!(self.send(&packet(tuple, ACK, 101, 501)), Ok(State::Established));
     }
 
@@ -94,10 +107,15 @@ impl Bench {
 
 #[test]
 fn established_flows_outlive_a_flood() {
-    let mut bench = Bench::small();
+    let mut bench =
+        Bench::new(Settings { memory: 3 << 20, fragments: 64, translation: true, ..Settings::default() });
     let (capacity, bytes) = (bench.table.capacity(), bench.table.bytes());
     let kept: Vec<Tuple> = (0..capacity as u32 / 2).map(|client| tuple(0x0a00_0000 + client, 1000)).collect();
-    kept.iter().for_each(|tuple| bench.establish(tuple));
+    for (number, tuple) in kept.iter().enumerate() {
+        bench.nat = number % 2 == 0;
+        bench.establish(tuple);
+    }
+    bench.nat = false;
     let mut refused = 0;
     for number in 0..20 * capacity as u32 {
         // Spoofed sources; the server answers every third.

@@ -147,6 +147,44 @@ fn nothing_twice_and_nothing_lost() {
     }
 }
 
+/// Both ends send the first packet at the same moment, again and again.
+#[test]
+fn two_workers_who_insert_the_same_flow_at_once_make_one() {
+    const ROUNDS: u64 = 20_000;
+    let table = Table::new(&Settings { memory: 8 << 20, ..Settings::default() }).unwrap();
+    let (ready, made) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for way in 0..2 {
+            let (mut worker, ready, made) = (table.worker().unwrap(), &ready, &made);
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let one =
+                        Tuple { source: mapped((0x0a00_0000 + round as u32).to_be_bytes()), ..tuple(7) };
+                    let original = if way == 0 { one } else { one.reversed() };
+                    let shown = headers(&original);
+                    ready.fetch_add(1, SeqCst);
+                    let mut spins = 0u32;
+                    while ready.load(SeqCst) < 2 * (round + 1) {
+                        spins += 1;
+                        if spins > 1000 {
+                            std::thread::yield_now();
+                        }
+                    }
+                    let ports = [0, 1];
+                    let opening =
+                        Opening { headers: &shown, ip: &[0; 40], original, reply: None, ports, mark: 0 };
+                    made.fetch_add(
+                        u64::from(matches!(worker.insert(&opening, 1), Ok(Inserted::New(_)))),
+                        SeqCst,
+                    );
+                }
+                worker.offline();
+            });
+        }
+    });
+    assert_eq!((made.load(SeqCst), table.counters().size), (ROUNDS, ROUNDS));
+}
+
 /// All entries can be used again: as many flows as there is room for, still.
 fn nothing_leaks(worker: &mut Worker, now: u64) {
     let capacity = worker.table().capacity();

@@ -21,6 +21,7 @@ mod bgp_learnt_routes_forward;
 mod clicks_ip_router_routes_between_real_hosts;
 mod ecmp_spreads_and_keeps_flows;
 mod fpm_is_a_source_too;
+mod hosts_behind_a_masquerade_reach_the_world;
 mod icmp_errors_equal_those_of_linux;
 mod kill_nine_leaves_linux_forwarding;
 mod links_flap_and_interfaces_come_back;

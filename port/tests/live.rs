@@ -170,10 +170,10 @@ fn injected_packets_come_in_by_their_true_interface_and_only_once() {
             assert_eq!(injector.by_true_interface(), Ok(()));
             Pool::heap(8).install();
             let before = driver.counters(PortId(0)).unwrap();
-            injector.inject(rig.ifindex(0), &Packet::new(&echo_request()).unwrap()).unwrap();
+            injector.inject(rig.ifindex(0), &Packet::new(&echo_request()).unwrap(), false).unwrap();
             let reply = wires[0].expect("echo reply", |frame| frame.len() > 34 && frame[34] == 0);
             assert_eq!(reply[26..34], [10, 0, 0, 1, 10, 0, 0, 2]);
-            injector.inject(rig.ifindex(0), &Packet::new(&transit(5)).unwrap()).unwrap();
+            injector.inject(rig.ifindex(0), &Packet::new(&transit(5)).unwrap(), true).unwrap();
             let got = wires[1].expect("packet forwarded by Linux", is_transit(5));
             assert_eq!((got[6..12].to_vec(), got[22]), (ROUTER_MAC[1].to_vec(), 63));
             let counted = driver.counters(PortId(0)).unwrap().since(&before);

@@ -162,6 +162,8 @@ pub enum Show {
     Flows(ShowFlows),
     /// The filter's rules with what they matched
     Filter(Output),
+    /// Address translation: rules, outside addresses, mappings
+    Nat(Output),
     /// The classifier in the driver, and how what goes to Linux is policed
     Classifier(Output),
     /// How well the plane's tables follow Linux's

@@ -1,8 +1,9 @@
 //! `bifrost show flows`, `bifrost show filter` and `bifrost rtstat`.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use crate::control::status::{FilterChain, FlowEntry, FlowQuery, FlowTable, Flows};
+use crate::control::status::{FilterChain, FlowEntry, FlowQuery, FlowTable, Flows, Translation};
 use crate::control::{Client, Protocol, Request};
 use crate::screen::units::{self, count};
 use serde_json::value::RawValue;
@@ -48,13 +49,16 @@ pub fn flows(mut client: Client, asked: &ShowFlows) -> Result<(), Failure> {
     print(&(rows.render() + &total))
 }
 
-fn row(flow: &FlowEntry) -> Vec<String> {
-    let end = |address: Option<std::net::IpAddr>, port: u16| match address {
+/// An address with its port.
+fn end(address: Option<IpAddr>, port: u16) -> String {
+    match address {
         Some(address) if port == 0 => address.to_string(),
-        Some(std::net::IpAddr::V6(address)) => format!("[{address}]:{port}"),
-        Some(address) => format!("{address}:{port}"),
+        Some(address) => SocketAddr::new(address, port).to_string(),
         None => "-".to_owned(),
-    };
+    }
+}
+
+fn row(flow: &FlowEntry) -> Vec<String> {
     let name = |port: &Option<String>| port.clone().unwrap_or_else(|| "-".to_owned());
     vec![
         Protocol(flow.protocol).to_string(),
@@ -84,6 +88,38 @@ pub fn filter(chains: &Vec<FilterChain>) -> String {
         text += &rows.render();
     }
     if text.is_empty() { "no rules: everything passes\n".to_owned() } else { text }
+}
+
+pub fn nat(translation: &Translation) -> String {
+    if translation.rules.is_empty() {
+        return "no rules: nothing is translated\n".to_owned();
+    }
+    let mut rules =
+        Table::new(&["rule", "type", ">flows", ">mappings", ">exhausted", ">limited", ">refused"]);
+    for rule in &translation.rules {
+        let counts = [rule.flows, rule.mappings, rule.exhausted, rule.limited, rule.refused].map(count);
+        rules.row([rule.name.clone(), rule.action.clone()].into_iter().chain(counts).collect());
+    }
+    let mut pools = Table::new(&["address", "ports taken"]);
+    for pool in &translation.pools {
+        let taken = pool
+            .taken
+            .iter()
+            .map(|(protocol, taken)| format!("{} {}", Protocol(*protocol), count(u64::from(*taken))));
+        pools.row(vec![end(pool.address, 0), taken.collect::<Vec<_>>().join(", ")]);
+    }
+    let mut mappings = Table::new(&["protocol", "inside", "outside", ">flows", "rule"]);
+    for mapping in &translation.shown {
+        mappings.row(vec![
+            Protocol(mapping.protocol).to_string(),
+            end(mapping.inside, mapping.inside_port),
+            end(mapping.outside, mapping.outside_port),
+            count(u64::from(mapping.flows)),
+            mapping.rule.clone().unwrap_or_else(|| "-".to_owned()),
+        ]);
+    }
+    let total = format!("{} of {} mappings\n", translation.shown.len(), count(translation.mappings));
+    [rules.render(), pools.render(), mappings.render(), total].join("\n")
 }
 
 /// The columns of the tool by which route caches were watched, for today's table: figures of each interval.

@@ -60,6 +60,9 @@ pub trait Answer: Send + Sync {
     /// The flow table; `None` while flows are not tracked.
     fn flow_table(&self) -> Result<Option<FlowTable>, String>;
 
+    /// Address translation.
+    fn nat(&self) -> Result<Translation, String>;
+
     /// The filter's chains, the hooks' first.
     fn filter(&self) -> Result<Vec<FilterChain>, String>;
 

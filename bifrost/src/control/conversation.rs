@@ -71,6 +71,7 @@ impl Conversation<'_, '_> {
                 self.whole(answer.flow_table().map(|table| Flows { table, ..Flows::default() }))
             }
             Request::Filter => self.whole(answer.filter()),
+            Request::Nat => self.whole(answer.nat()),
             Request::Explain(question) => self.whole(answer.explain(question)),
             Request::Snapshot => self.whole(self.snapshot()),
             Request::Routes(query) => self.routes(query),

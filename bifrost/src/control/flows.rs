@@ -113,6 +113,66 @@ pub struct Flows {
     pub flows: Vec<FlowEntry>,
 }
 
+/// Address translation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Translation {
+    /// Its rules, in order.
+    pub rules: Vec<NatRule>,
+    /// Outside addresses in use.
+    pub pools: Vec<NatPool>,
+    /// Mappings there are.
+    pub mappings: u64,
+    /// The first of them, at most a hundred.
+    pub shown: Vec<NatMapping>,
+}
+
+/// A rule of address translation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NatRule {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub action: String,
+    /// Flows translated by it.
+    pub flows: u64,
+    /// Mappings made.
+    pub mappings: u64,
+    /// Flows refused since no port was free.
+    pub exhausted: u64,
+    /// Flows refused since the host had its share.
+    pub limited: u64,
+    /// Flows refused for other reasons.
+    pub refused: u64,
+}
+
+/// An outside address.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NatPool {
+    /// The address.
+    pub address: Option<IpAddr>,
+    /// Ports taken, by protocol number.
+    pub taken: std::collections::BTreeMap<u8, u32>,
+}
+
+/// What stands for a host's address and port outside.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NatMapping {
+    /// The rule that made it; absent when it is gone.
+    pub rule: Option<String>,
+    /// Protocol number.
+    pub protocol: u8,
+    /// The host.
+    pub inside: Option<IpAddr>,
+    /// Its port or identifier.
+    pub inside_port: u16,
+    /// What stands for it.
+    pub outside: Option<IpAddr>,
+    /// The port or identifier there.
+    pub outside_port: u16,
+    /// Live flows.
+    pub flows: u32,
+}
+
 /// A chain of the filter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FilterChain {

@@ -58,6 +58,8 @@ pub enum Request {
     FlowTable,
     /// A list of [`FilterChain`](super::status::FilterChain).
     Filter,
+    /// [`Translation`](super::status::Translation).
+    Nat,
     /// A list of [`Step`](super::status::Step).
     Explain(Question),
     /// A stream of [`TraceStep`](super::status::TraceStep).

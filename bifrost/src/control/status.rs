@@ -7,7 +7,10 @@
 
 use std::net::IpAddr;
 
-pub use super::flows::{FilterChain, FilterRule, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows};
+pub use super::flows::{
+    FilterChain, FilterRule, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows, NatMapping, NatPool, NatRule,
+    Translation,
+};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};

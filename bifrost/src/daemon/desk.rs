@@ -101,6 +101,11 @@ impl Answer for Desk {
         self.ask(|control| Ok(control.flow_table()))
     }
 
+    fn nat(&self) -> Result<Translation, String> {
+        let nat = self.ask(|control| Ok(control.translator()))?;
+        Ok(nat.map(|nat| super::flows::translation(&nat)).unwrap_or_default())
+    }
+
     fn filter(&self) -> Result<Vec<FilterChain>, String> {
         self.ask(|control| Ok(control.filter()))
     }

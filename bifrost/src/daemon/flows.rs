@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::control::status::{FilterChain, FilterRule, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows};
+use crate::control::status::{
+    FilterChain, FilterRule, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows, NatMapping, NatPool, NatRule,
+    Translation,
+};
 use elements::router::Rulebook;
 use flow::{Account, Table};
 use rules::{Hook, Policy, RuleId};
@@ -35,6 +38,10 @@ impl Control {
 
     pub(super) fn filter(&self) -> Vec<FilterChain> {
         chains(self.plane.policy().book())
+    }
+
+    pub(super) fn translator(&self) -> Option<Arc<nat::Nat>> {
+        self.plane.policy().nat().cloned()
     }
 
     pub(super) fn flow_table(&self) -> Option<FlowTable> {
@@ -107,6 +114,36 @@ fn chains(book: &Rulebook) -> Vec<FilterChain> {
             .collect(),
     });
     chains.collect()
+}
+
+/// What there is to say of address translation.
+pub(super) fn translation(nat: &nat::Nat) -> Translation {
+    let rules = nat.rules().into_iter().map(|rule| NatRule {
+        name: rule.name,
+        action: rule.action.to_owned(),
+        flows: rule.flows,
+        mappings: rule.mappings,
+        exhausted: rule.exhausted,
+        limited: rule.limited,
+        refused: rule.refused,
+    });
+    let pools = nat.pools().into_iter();
+    let pools = pools.map(|pool| NatPool { address: Some(pool.address), taken: pool.taken }).collect();
+    let mut shown = Vec::new();
+    nat.each_mapping(|mapping| {
+        if shown.len() < USUAL as usize {
+            shown.push(NatMapping {
+                rule: mapping.rule,
+                protocol: mapping.protocol,
+                inside: Some(mapping.inside),
+                inside_port: mapping.inside_port,
+                outside: Some(mapping.outside),
+                outside_port: mapping.outside_port,
+                flows: mapping.flows,
+            });
+        }
+    });
+    Translation { rules: rules.collect(), pools, mappings: nat.len() as u64, shown }
 }
 
 fn seconds(ns: u64) -> f64 {

@@ -299,6 +299,22 @@ impl Answer for Fake {
         Ok(Some(FlowTable { capacity, size: 1, lookups: 3600, hits: 3599, new: 1, ..FlowTable::default() }))
     }
 
+    fn nat(&self) -> Result<Translation, String> {
+        let rule =
+            NatRule { name: "home".into(), action: "masquerade".into(), flows: 7, ..NatRule::default() };
+        let mapping = NatMapping {
+            rule: Some("home".into()),
+            protocol: 6,
+            inside: Some([192, 168, 1, 7].into()),
+            inside_port: 40000,
+            outside: Some([203, 0, 113, 1].into()),
+            outside_port: 40000,
+            flows: 2,
+        };
+        let pool = NatPool { address: Some([203, 0, 113, 1].into()), taken: [(6, 1)].into() };
+        Ok(Translation { rules: vec![rule], pools: vec![pool], mappings: 1, shown: vec![mapping] })
+    }
+
     fn filter(&self) -> Result<Vec<FilterChain>, String> {
         let rule = |rule: &str, packets, last_hit_seconds| FilterRule {
             rule: rule.into(),

@@ -1,0 +1,112 @@
+//! Address translation before real hosts: a customer whose network nobody outside knows reaches the server from the router's own address,
+//! by TCP, UDP, ping and traceroute; the server reaches what is forwarded; what nobody asked for stays outside; fragments and path MTU
+//! discovery work through it. (The network of `network.rs`.)
+
+use std::time::Duration;
+
+use lab::Ping;
+
+use crate::network::{Line, ports};
+
+const NAT: &str = r#"
+[[nat.rule]]
+name = "home"
+type = "masquerade"
+out = "right"
+source = "10.1.0.0/24"
+
+[[nat.rule]]
+name = "web"
+type = "destination"
+in = "right"
+protocol = "tcp"
+destination = "10.2.0.1/32"
+ports = "8080"
+to = "10.1.0.2:8000"
+"#;
+
+fn config() -> String {
+    ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n" + NAT
+}
+
+/// The network, in which the server has no way back to the customer's addresses.
+fn network(name: &str, mtu: u32) -> Option<Line> {
+    let net = Line::made(name, &config(), mtu, 1);
+    if !net.router.is_bifrost() {
+        return None;
+    }
+    net.server.run("ip route del default; ip route add 10.2.0.0/24 dev eth0 2>/dev/null || true").unwrap();
+    let mut net = net;
+    net.router.restart().unwrap();
+    net.customer.reaches("10.2.0.2", Duration::from_secs(10)).unwrap();
+    Some(net)
+}
+
+#[test]
+fn and_the_world_reaches_what_is_forwarded() {
+    let Some(net) = network("nat", 1500) else { return };
+    let mut seen = net.server.command("tcpdump");
+    seen.args(["-n", "-l", "-i", "eth0", "src host 10.1.0.2"]);
+    let seen = net.server.spawn("tcpdump", seen).unwrap();
+
+    let ping = Ping::start(&net.customer, "10.2.0.2", Duration::from_millis(10)).unwrap();
+    let mut web = net.server.command("python3");
+    web.args(["-m", "http.server", "--bind", "10.2.0.2", "8000"]);
+    let web = net.server.spawn("web", web).unwrap();
+    net.server.listens(8000).unwrap();
+    for _ in 0..20 {
+        net.customer.run("curl -sf --max-time 5 http://10.2.0.2:8000/ >/dev/null").unwrap();
+    }
+    let log = web.output();
+    assert!(log.contains("10.2.0.1 - -") && !log.contains("10.1.0.2 - -"), "{log}");
+
+    // Bulk both ways, and datagrams in fragments.
+    let mut server = net.server.command("iperf3");
+    server.args(["-s", "--forceflush"]);
+    let _server = net.server.spawn("iperf3", server).unwrap();
+    net.server.listens(5201).unwrap();
+    for options in ["-t 1", "-t 1 -R", "-u -b 20M -l 4000 -t 1"] {
+        let said = net.customer.run(&format!("iperf3 -c 10.2.0.2 {options} -J")).unwrap();
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let sum = &said["end"]["sum_received"];
+        let bytes = sum["bytes"].as_f64().or(said["end"]["sum"]["bytes"].as_f64()).unwrap();
+        assert!(bytes > 1e6, "{options}: {said}");
+    }
+
+    // Who answers on the way is the router, and then the server.
+    let way = net.customer.run("traceroute -n -q 1 -w 1 10.2.0.2").unwrap();
+    let hops: Vec<&str> = way.lines().skip(1).collect();
+    assert!(hops.len() == 2 && hops[0].contains("10.1.0.1") && hops[1].contains("10.2.0.2"), "{way}");
+
+    // From outside: only what is forwarded.
+    let mut inside = net.customer.command("python3");
+    inside.args(["-m", "http.server", "--bind", "10.1.0.2", "8000"]);
+    let inside = net.customer.spawn("inside", inside).unwrap();
+    net.customer.listens(8000).unwrap();
+    net.server.run("curl -sf --max-time 5 http://10.2.0.1:8080/ >/dev/null").unwrap();
+    assert!(inside.output().contains("10.2.0.2 - -"), "{}", inside.output());
+    assert!(net.server.run("curl -sf --max-time 2 http://10.2.0.1:8000/").is_err());
+
+    let ping = ping.stop();
+    assert_eq!(ping.lost(), 0, "{ping:?}");
+    let nat = net.router.show("nat").unwrap();
+    let rule = |name: &str| nat["rules"].as_array().unwrap().iter().find(|rule| rule["name"] == name).unwrap().clone();
+    assert!(rule("home")["flows"].as_u64().unwrap() > 20 && rule("web")["flows"] == 1, "{nat}");
+    let shown = net.router.ask("show nat").unwrap();
+    assert!(shown.contains("masquerade") && shown.contains("10.2.0.1"), "{shown}");
+    assert!(!seen.output().contains("10.1.0.2"), "an inside address was outside: {}", seen.output());
+}
+
+#[test]
+fn with_a_narrow_way_behind_it() {
+    let Some(net) = network("nat-mtu", 1300) else { return };
+    let mut server = net.server.command("iperf3");
+    server.args(["-s", "-1", "--forceflush"]);
+    let _server = net.server.spawn("iperf3", server).unwrap();
+    net.server.listens(5201).unwrap();
+    net.customer.run("iperf3 -c 10.2.0.2 -t 1 >/dev/null").unwrap();
+    let path = net.customer.run("ip route get 10.2.0.2").unwrap();
+    assert!(path.contains("mtu 1300"), "the customer has learnt the MTU: {path}");
+    // A datagram that may be fragmented is, by the router.
+    net.customer.run("ping -c 2 -i 0.2 -W 2 -M dont -s 1400 10.2.0.2 >/dev/null").unwrap();
+}

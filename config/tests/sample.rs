@@ -10,7 +10,8 @@ fn machine() -> Machine {
 
 #[test]
 fn the_sample_as_it_is_says_the_defaults() {
-    assert_eq!(Router::read("router.toml", SAMPLE, &machine()), Ok(Router::default()));
+    let read = Router::read("router.toml", SAMPLE, &machine()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    assert_eq!(format!("{read:?}"), format!("{:?}", Router::default()));
 }
 
 /// What a line comments out: `# key = value` or `# [section]`; prose does not look like that.
@@ -30,5 +31,7 @@ fn everything_that_the_sample_comments_out_can_be_said() {
     assert!(router.port("ens3f1").is_some() && router.port("ens3f2").is_none());
     assert_eq!(router.workers.cores, Some(Cores(vec![1, 2, 3])));
     assert!(router.fpm.is_some() && router.metrics.is_some());
+    assert_eq!((router.filter.sets.len(), router.nat.map(|nat| nat.rules.len())), (1, Some(2)));
+    assert_eq!(router.flow, Some(flow::Settings::default()));
     assert_eq!(router.control.group.as_deref(), Some("adm"));
 }

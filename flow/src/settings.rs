@@ -118,14 +118,15 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// 128 MiB, about a million flows.
+    /// 128 MiB, about a million flows. Connections are picked up in mid-stream, as Linux does by default: or those that live when
+    /// the router starts would end.
     fn default() -> Settings {
         Settings {
             memory: 128 << 20,
             translation: false,
             fragments: 4096,
             timeouts: Timeouts::default(),
-            pickup: false,
+            pickup: true,
         }
     }
 }

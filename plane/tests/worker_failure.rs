@@ -46,6 +46,7 @@ fn linux_forwards_while_a_worker_is_down_and_the_worker_comes_back() {
             frames: 4096,
             huge_pages: HugePages::Off,
             hooks: Hooks::default(),
+            policy: plane::PolicySettings::default(),
             registry: elements::registry(),
         };
         let mut plane = Plane::start(&settings, driver, tables.view()).unwrap();

@@ -24,6 +24,10 @@ pub fn report(router: &Router, file: Option<&Path>, registry: &Registry) -> Resu
         None => "no mistakes\n".to_owned(),
     };
     text += &warnings;
+    // A filter too long to be looked through is refused when it is compiled.
+    for warning in router.filter.check().into_iter().flatten() {
+        text += &format!("{warning}\n");
+    }
     for rule in &router.ports {
         let taken: Vec<&str> = (interfaces.iter().map(String::as_str))
             .filter(|name| router.port(name).is_some_and(|first| first.name == rule.name))

@@ -5,13 +5,15 @@
 //! the route and the adjacency that they found, from the same tables.
 
 use std::net::IpAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::control::Question;
 use crate::control::status::Step;
 use fib::{AdjacencyId, HopKind, NextHopId, PortId};
 use plane::rehearsal::{Event, What};
 use port::{DriverCounters, Lane};
-use wire::{Class, Mac, Reason, ethernet, ipv4, ipv6, protocol, tcp, udp};
+use rules::{FlowState, Hook, Now, Outcome};
+use wire::{Class, Headers, Mac, Reason, ethernet, ipv4, ipv6, protocol, tcp, udp};
 
 use super::control::Control;
 use super::routes;
@@ -164,7 +166,10 @@ impl Control {
                 self.explain_adjacency(next_hop, adjacency, &mut steps);
             }
             match what {
-                What::Entered => step(&mut steps, &element, "enters", ""),
+                What::Entered => {
+                    step(&mut steps, &element, "enters", "");
+                    self.explain_filter(&element, (input, output), frame, &mut steps);
+                }
                 What::Dropped(reason) => {
                     step(&mut steps, &element, &format!("dropped: {}", reason.name()), reason.description());
                 }
@@ -178,6 +183,31 @@ impl Control {
             }
         }
         Ok(steps)
+    }
+
+    /// The rules that decide at an element of the filter.
+    fn explain_filter(&self, element: &str, ports: (PortId, PortId), frame: &[u8], steps: &mut Vec<Step>) {
+        let hooks: &[Hook] = match element.trim_end_matches(['4', '6']) {
+            "input" => &[Hook::Input],
+            "filter" | "unresolved" => &[Hook::Forward, Hook::Output],
+            _ => return,
+        };
+        let Ok(headers) = Headers::parse(frame.get(ethernet::HEADER..).unwrap_or_default()) else { return };
+        let policy = self.plane.policy();
+        let (compiled, _) = policy.book().current();
+        let utc = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+        let now = Now { monotonic: 0, utc, local_offset: policy.book().local_offset() };
+        let state = if policy.table().is_some() { FlowState::New } else { FlowState::Untracked };
+        let mut context = rules::Context { in_port: ports.0.0, out_port: Some(ports.1.0), state, mark: 0 };
+        for hook in hooks.iter().filter(|hook| !compiled.passes_all(**hook)) {
+            let explained = compiled.filter().explain(*hook, &headers, &context, &now);
+            context.mark = explained.decision.mark;
+            let way = explained.steps.join("\n");
+            step(steps, &format!("chain {}", hook.name()), &explained.summary, &way);
+            if explained.decision.outcome != Outcome::Accept {
+                return;
+            }
+        }
     }
 
     fn port_name(&self, id: PortId) -> String {

@@ -17,6 +17,11 @@ pub fn render(answer: &dyn Answer) -> Result<String, String> {
     text.drops(&answer.drops()?);
     text.workers(&answer.workers()?);
     text.graph(&answer.graph()?);
+    text.filter(&answer.filter()?);
+    if let Some(table) = answer.flow_table()? {
+        text.flows(&table);
+    }
+    text.nat(&answer.nat()?);
     text.classifier(&answer.classifier()?);
     text.mirror(&answer.mirror()?);
     text.0 += "# EOF\n";
@@ -44,6 +49,75 @@ impl Text {
         self.sample("bifrost_build_info", &[("version", &version.version)], 1);
         self.family("bifrost_uptime_seconds", "gauge", "Seconds since the daemon was ready.");
         self.sample("bifrost_uptime_seconds", &[], version.uptime_seconds);
+    }
+
+    fn filter(&mut self, chains: &[FilterChain]) {
+        let rules = || chains.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)));
+        if rules().next().is_none() {
+            return;
+        }
+        let figures: [(&str, &str, fn(&FilterRule) -> u64); 2] = [
+            ("bifrost_filter_packets", "Packets that a rule of the filter matched.", |rule| rule.packets),
+            ("bifrost_filter_bytes", "Bytes of IP packets that a rule of the filter matched.", |rule| {
+                rule.bytes
+            }),
+        ];
+        for (name, help, figure) in figures {
+            self.family(name, "counter", help);
+            for (chain, rule) in rules() {
+                let label = rule.name.as_deref().unwrap_or(&rule.place);
+                let labels = [("chain", chain.chain.as_str()), ("rule", label)];
+                self.sample(&format!("{name}_total"), &labels, figure(rule));
+            }
+        }
+    }
+
+    fn flows(&mut self, table: &FlowTable) {
+        self.family("bifrost_flows", "gauge", "Flows in the flow table.");
+        self.sample("bifrost_flows", &[], table.size);
+        self.family("bifrost_flows_capacity", "gauge", "Flows that the flow table can hold.");
+        self.sample("bifrost_flows_capacity", &[], table.capacity);
+        let counters = [
+            ("bifrost_flow_lookups", "Packets looked up in the flow table.", table.lookups),
+            ("bifrost_flow_hits", "Packets whose flow was found.", table.hits),
+            ("bifrost_flow_new", "Flows that began.", table.new),
+            ("bifrost_flow_invalid", "Packets that claimed to belong to a flow and did not.", table.invalid),
+            ("bifrost_flow_overflow", "Flows that found no room.", table.overflow),
+        ];
+        for (name, help, value) in counters {
+            self.family(name, "counter", help);
+            self.sample(&format!("{name}_total"), &[], value);
+        }
+        self.family("bifrost_flow_removed", "counter", "Flows removed, by why.");
+        let removed = [
+            ("over", table.gc_active),
+            ("idle", table.gc_timed),
+            ("room", table.gc_passive),
+            ("order", table.gc_flushed),
+        ];
+        for (why, value) in removed {
+            self.sample("bifrost_flow_removed_total", &[("why", why)], value);
+        }
+    }
+
+    fn nat(&mut self, translation: &Translation) {
+        if translation.rules.is_empty() {
+            return;
+        }
+        self.family("bifrost_nat_mappings", "gauge", "Mappings of address translation.");
+        self.sample("bifrost_nat_mappings", &[], translation.mappings);
+        let figures: [(&str, &str, fn(&NatRule) -> u64); 2] = [
+            ("bifrost_nat_flows", "Flows that a rule translated.", |rule| rule.flows),
+            ("bifrost_nat_refused", "Flows that a rule could not translate.", |rule| {
+                rule.exhausted + rule.limited + rule.refused
+            }),
+        ];
+        for (name, help, figure) in figures {
+            self.family(name, "counter", help);
+            for rule in &translation.rules {
+                self.sample(&format!("{name}_total"), &[("rule", &rule.name)], figure(rule));
+            }
+        }
     }
 
     fn ports(&mut self, ports: &[PortStatus]) {

@@ -76,7 +76,7 @@ fn reset(packet: &Packet, headers: &Headers) -> Option<Packet> {
     answer[2..4].copy_from_slice(&segment.source().to_be_bytes());
     answer[4..8].copy_from_slice(&sequence.to_be_bytes());
     answer[8..12].copy_from_slice(&acknowledgement.to_be_bytes());
-    answer[12..14].copy_from_slice(&[(tcp::HEADER / 4 << 4) as u8, flags]);
+    answer[12..14].copy_from_slice(&[((tcp::HEADER / 4) << 4) as u8, flags]);
     let at = if headers.version == 4 {
         let (from, to) = (V4::destination(packet), V4::source(packet));
         let header = ipv4::Repr { protocol: protocol::TCP, ..ipv4::Repr::new(from.into(), to.into()) };

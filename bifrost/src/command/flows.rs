@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use crate::control::status::{FilterChain, FlowEntry, FlowQuery, FlowTable, Flows, Translation};
+use crate::control::status::{FilterChain, FlowEntry, FlowQuery, FlowTable, Flows, NatTaken, Translation};
 use crate::control::{Client, Protocol, Request};
 use crate::screen::units::{self, count};
 use serde_json::value::RawValue;
@@ -102,11 +102,10 @@ pub fn nat(translation: &Translation) -> String {
     }
     let mut pools = Table::new(&["address", "ports taken"]);
     for pool in &translation.pools {
-        let taken = pool
-            .taken
-            .iter()
-            .map(|(protocol, taken)| format!("{} {}", Protocol(*protocol), count(u64::from(*taken))));
-        pools.row(vec![end(pool.address, 0), taken.collect::<Vec<_>>().join(", ")]);
+        let words =
+            |taken: &NatTaken| format!("{} {}", Protocol(taken.protocol), count(u64::from(taken.ports)));
+        let taken: Vec<String> = pool.taken.iter().map(words).collect();
+        pools.row(vec![end(pool.address, 0), taken.join(", ")]);
     }
     let mut mappings = Table::new(&["protocol", "inside", "outside", ">flows", "rule"]);
     for mapping in &translation.shown {

@@ -150,8 +150,17 @@ pub struct NatRule {
 pub struct NatPool {
     /// The address.
     pub address: Option<IpAddr>,
-    /// Ports taken, by protocol number.
-    pub taken: std::collections::BTreeMap<u8, u32>,
+    /// Ports taken, by protocol.
+    pub taken: Vec<NatTaken>,
+}
+
+/// Ports of an outside address that are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NatTaken {
+    /// Protocol number.
+    pub protocol: u8,
+    /// How many ports, or identifiers.
+    pub ports: u32,
 }
 
 /// What stands for a host's address and port outside.

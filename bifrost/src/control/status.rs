@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 pub use super::flows::{
     FilterChain, FilterRule, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows, NatMapping, NatPool, NatRule,
-    Translation,
+    NatTaken, Translation,
 };
 
 use ipnet::IpNet;

@@ -2,8 +2,11 @@
 //! all of them when there is no plane.
 //!
 //! One table of nftables, `inet bifrost`, replaced whole. It stays when the daemon ends, however it ends: what was
-//! blocked goes on being blocked. A router without rules has none; starting one removes it. What a worker has judged carries a
-//! mark and passes, as Linux's connection tracking has not seen the packets before it.
+//! blocked goes on being blocked. A router without rules has none; starting one removes it.
+//!
+//! What a worker has judged carries a mark and passes the filter, as Linux's connection tracking has not seen the packets
+//! before it. It is translated here, by the same rules: both keep a host's port where that is free, so that answers come to
+//! the mapping that the worker made.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -11,9 +14,6 @@ use std::process::{Command, Stdio};
 use tracing::warn;
 
 use super::control::Control;
-
-/// What every chain at a hook begins with, and what is put behind it.
-const POLICY: &str = "policy accept;\n";
 
 impl Control {
     /// Brings Linux's table up to date.
@@ -55,8 +55,11 @@ impl Control {
             self.router.nat.as_ref().map(|rules| self.plane.nat_in_nftables(rules)).unwrap_or_default();
         let end = filter.rfind('}').unwrap_or(filter.len());
         let text = format!("{}{translation}{}", &filter[..end], &filter[end..]);
-        let judged = format!("{POLICY}\t\tmeta mark {:#x} accept\n", port::JUDGED_MARK);
-        text.replace(POLICY, &judged)
+        let judged = format!("\t\tmeta mark {:#x} accept\n", port::JUDGED_MARK);
+        let lines = text.split_inclusive('\n');
+        lines
+            .flat_map(|line| [line, if line.trim().starts_with("type filter hook") { &judged } else { "" }])
+            .collect()
     }
 }
 

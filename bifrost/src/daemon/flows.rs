@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::control::status::{
     FilterChain, FilterRule, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows, NatMapping, NatPool, NatRule,
-    Translation,
+    NatTaken, Translation,
 };
 use elements::router::Rulebook;
 use flow::{Account, Table};
@@ -127,8 +127,10 @@ pub(super) fn translation(nat: &nat::Nat) -> Translation {
         limited: rule.limited,
         refused: rule.refused,
     });
-    let pools = nat.pools().into_iter();
-    let pools = pools.map(|pool| NatPool { address: Some(pool.address), taken: pool.taken }).collect();
+    let pools = nat.pools().into_iter().map(|pool| NatPool {
+        address: Some(pool.address),
+        taken: pool.taken.into_iter().map(|(protocol, ports)| NatTaken { protocol, ports }).collect(),
+    });
     let mut shown = Vec::new();
     nat.each_mapping(|mapping| {
         if shown.len() < USUAL as usize {
@@ -143,7 +145,7 @@ pub(super) fn translation(nat: &nat::Nat) -> Translation {
             });
         }
     });
-    Translation { rules: rules.collect(), pools, mappings: nat.len() as u64, shown }
+    Translation { rules: rules.collect(), pools: pools.collect(), mappings: nat.len() as u64, shown }
 }
 
 fn seconds(ns: u64) -> f64 {

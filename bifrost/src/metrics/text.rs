@@ -51,8 +51,13 @@ impl Text {
         self.sample("bifrost_uptime_seconds", &[], version.uptime_seconds);
     }
 
-    fn filter(&mut self, chains: &[FilterChain]) {
-        let rules = || chains.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)));
+    fn filter<'c>(&mut self, chains: &'c [FilterChain]) {
+        let rules = || {
+            let of = |chain: &'c FilterChain| {
+                chain.rules.iter().enumerate().map(move |(at, rule)| (chain, at, rule))
+            };
+            chains.iter().flat_map(of)
+        };
         if rules().next().is_none() {
             return;
         }
@@ -64,9 +69,9 @@ impl Text {
         ];
         for (name, help, figure) in figures {
             self.family(name, "counter", help);
-            for (chain, rule) in rules() {
-                let label = rule.name.as_deref().unwrap_or(&rule.place);
-                let labels = [("chain", chain.chain.as_str()), ("rule", label)];
+            for (chain, at, rule) in rules() {
+                let (number, label) = (at.to_string(), rule.name.as_deref().unwrap_or(&rule.place));
+                let labels = [("chain", chain.chain.as_str()), ("number", &number), ("rule", label)];
                 self.sample(&format!("{name}_total"), &labels, figure(rule));
             }
         }

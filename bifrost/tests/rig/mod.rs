@@ -311,7 +311,10 @@ impl Answer for Fake {
             outside_port: 40000,
             flows: 2,
         };
-        let pool = NatPool { address: Some([203, 0, 113, 1].into()), taken: [(6, 1)].into() };
+        let pool = NatPool {
+            address: Some([203, 0, 113, 1].into()),
+            taken: vec![NatTaken { protocol: 6, ports: 1 }],
+        };
         Ok(Translation { rules: vec![rule], pools: vec![pool], mappings: 1, shown: vec![mapping] })
     }
 

@@ -148,13 +148,14 @@ fn staged(stages: &Stages) -> String {
         };
         before += &filter(stages.input, "input", "INPUT");
         let transit = filter(stages.transit, "filter", "TRANSIT");
-        // What only Linux can complete is judged as well, and its flow begins: Linux sees none of its later packets.
+        // What only Linux can complete is judged as well, and its flow begins: Linux sees none of its later packets. It is handed
+        // over as it came, for a source address of the router's own would be a martian to Linux, which translates it itself.
         let linux = filter(stages.transit, "unresolved", "TRANSIT");
         let translate = |name: &str| match stages.translation {
             true => format!("{name}{family} :: Translate -> "),
             false => String::new(),
         };
-        let (leave, linux) = (translate("translate"), linux + &translate("handed"));
+        let leave = translate("translate");
         for (place, text) in [("before", before), ("transit", transit), ("linux", linux), ("leave", leave)] {
             router = router.replace(&format!("{{{place}{family}}}"), &text);
         }

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::network::{Line, ports};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The flow table is swept in 4 seconds, and a record waits for a second before it is written.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What `bifrost flows` says of TCP with this port on the other side.
 fn logged(net: &Line, port: u16, options: &str) -> Vec<Value> {

@@ -373,3 +373,16 @@ fn only_questions_open_icmp_flows() {
     assert_eq!(of(4, protocol::ICMP), [8, 13, 15, 17]);
     assert_eq!(of(6, protocol::ICMP6), [128]);
 }
+
+#[test]
+fn a_table_with_one_flow_is_swept_whenever_somebody_comes_by() {
+    for step in [7_000_001, 333_333_337, 5 * SECOND + 1] {
+        let mut bench = Bench::small();
+        bench.send(&packet(&tuple(1, 1), SYN, 1, 0)).unwrap();
+        while bench.now < 400 * SECOND {
+            bench.now += step;
+            bench.maintain();
+        }
+        assert_eq!(bench.accounts.first().map(|account| account.end), Some(End::Idle), "steps of {step} ns");
+    }
+}

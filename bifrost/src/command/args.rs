@@ -41,7 +41,7 @@ pub enum Command {
     },
     /// Have the running daemon read its configuration file again
     ///
-    /// [[port]], [police] and [graph] take effect at once. When anything in the file is wrong, all stays as it is and you
+    /// [[port]], [police], [graph], [filter], [nat] and [flow_log] take effect at once. When anything in the file is wrong, all stays as it is and you
     /// are told what.
     Reload,
     /// Read a handler of an element in the running graph, such as `forward4/counter.count`

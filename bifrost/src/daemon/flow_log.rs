@@ -2,7 +2,7 @@
 //! knows (names of interfaces, next hops), and go to the log's own threads.
 //!
 //! Workers leave accounts in a queue of 65,536; the control thread takes them every 100 ms, at most [`TURN`] between two looks at
-//! netlink, and at once again when there were more. What found the queue full is counted by the workers.
+//! netlink, and goes on at once when there were more. What found the queue full is counted by the workers.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ use tracing::{info, warn};
 use super::control::Control;
 use super::flows::wanted;
 
-/// Accounts taken in a row: about 2 ms of the control thread's time.
+/// Accounts taken in a row, between two looks at netlink.
 const TURN: usize = 8192;
 /// Entries of the flow table looked at before others may free theirs.
 const STEP: u32 = 4096;

@@ -320,10 +320,10 @@ impl Answer for Fake {
     }
 
     fn filter(&self) -> Result<Vec<FilterChain>, String> {
-        let rule = |rule: &str, packets, last_hit_seconds| FilterRule {
+        let rule = |rule: &str, line: u32, packets, last_hit_seconds| FilterRule {
             rule: rule.into(),
             name: None,
-            place: "router.toml:9".into(),
+            place: format!("router.toml:{line}"),
             packets,
             bytes: packets * 100,
             last_hit_seconds,
@@ -334,8 +334,8 @@ impl Answer for Fake {
                 chain: "forward".into(),
                 policy: "drop".into(),
                 rules: vec![
-                    rule("accept state established,related", 123_456, Some(0.0)),
-                    rule("accept tcp to 203.0.113.0/24 port 443", 0, None),
+                    rule("accept state established,related", 9, 123_456, Some(0.0)),
+                    rule("accept tcp to 203.0.113.0/24 port 443", 10, 0, None),
                 ],
             },
             FilterChain { chain: "output".into(), policy: "accept".into(), rules: vec![] },

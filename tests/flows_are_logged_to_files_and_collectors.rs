@@ -165,7 +165,7 @@ fn and_survive_a_crash() {
 
     nfcapd.stop(PATIENCE).unwrap();
     let read = format!(
-        "nfdump -R {} -q -o 'fmt:%dp %byt %pkt' 'proto tcp and dst ip 10.2.0.2'",
+        "nfdump -R {} -q -N -o 'fmt:%dp %byt %pkt' 'proto tcp and dst ip 10.2.0.2'",
         collected.display()
     );
     let flows = net.server.run(&read).unwrap();

@@ -251,6 +251,7 @@ fn a_closed_connection_gives_way_to_a_new_one_at_once() {
 fn segments_in_mid_stream_are_handled_by_policy() {
     let mut bench = Bench::small();
     let tuple = tuple(1, 1);
+    bench.table.configure(&Timeouts::default(), false).unwrap();
     assert_eq!(bench.send(&packet(&tuple, ACK, 101, 501)), Err(Refused::NotAnOpening));
     bench.table.configure(&Timeouts::default(), true).unwrap();
     assert_eq!(bench.send(&packet(&tuple, ACK, 101, 501)), Ok(State::New));

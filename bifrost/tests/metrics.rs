@@ -121,6 +121,9 @@ fn the_text_is_openmetrics() {
         ("bifrost_routes{origin=\"bgp\",family=\"ipv4\"}", 200_000.0),
         ("bifrost_audit_differences_total", 1.0),
         ("bifrost_fpm_connected", 1.0),
+        ("bifrost_flow_log_flows_total{fate=\"missed\"}", 3.0),
+        ("bifrost_flow_log_records_total{output=\"files\"}", 4_700.0),
+        ("bifrost_flow_log_lost_total{output=\"ipfix udp 192.0.2.9:4739\",reason=\"send\"}", 20.0),
         ("bifrost_build_info{version=\"0.1.0\"}", 1.0),
     ];
     for (series, value) in expected {

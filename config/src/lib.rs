@@ -10,10 +10,11 @@
 //!                                                       └────────────► mistakes ◄─────────────┘
 //! ```
 //!
-//! One file here for what the model is (`router`), one for how each section is read (`sections`), one
+//! One file here for what the model is (`router`), one for how each section is read (`sections`, `flow_log`), one
 //! for reading keys of any section (`section`), one for how mistakes look (`mistake`).
 
 mod cores;
+mod flow_log;
 mod machine;
 mod mistake;
 mod pattern;

@@ -28,6 +28,8 @@ pub struct Router {
     pub flow: Option<flow::Settings>,
     /// The rules of address translation; absent: nothing is translated.
     pub nat: Option<nat::Rules>,
+    /// The flow log; absent: flows are forgotten when they end.
+    pub flow_log: Option<flowlog::settings::Plan>,
     /// FRR's FPM as a source of routes; absent: netlink only.
     pub fpm: Option<Fpm>,
     /// The comparison of the plane with Linux.

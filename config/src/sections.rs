@@ -12,6 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::cores::Cores;
+use crate::flow_log::flow_log;
 use crate::machine::Machine;
 use crate::mistake::{Hint, Mistakes, Page};
 use crate::pattern::Pattern;
@@ -100,6 +101,7 @@ fn root_of(
         filter: root.value("filter").map(|value| filter(page, value, files)).unwrap_or_default(),
         flow: root.section(page, "flow", "[flow]").map(|s| flows(page, s)),
         nat: root.value("nat").and_then(|value| translation(page, value)),
+        flow_log: root.value("flow_log").and_then(|value| flow_log(page, value)),
         fpm: root
             .section(page, "fpm", "[fpm]")
             .and_then(|s| listen(page, s, "127.0.0.1:2620"))
@@ -121,15 +123,18 @@ fn root_of(
         page.wrong(at, "[metrics] listens where [fpm] does", Hint::expected("another address or port"));
     }
     let express = router.ports.iter().find(|rule| rule.lane == LaneChoice::Express);
-    let judged = router.filter.rules().next().is_some() || router.flow.is_some() || router.nat.is_some();
+    let judged = router.filter.rules().next().is_some()
+        || router.flow.is_some()
+        || router.nat.is_some()
+        || router.flow_log.is_some();
     if let (Some(rule), true, Some(at)) = (
         express,
         judged,
-        ["filter", "flow", "nat"].into_iter().find_map(|key| root.value(key)).map(Spanned::span),
+        ["filter", "flow", "nat", "flow_log"].into_iter().find_map(|key| root.value(key)).map(Spanned::span),
     ) {
         let name = rule.name.as_str();
         let message = format!(
-            "port {name:?} takes the express lane, where packets are neither filtered nor translated"
+            "port {name:?} takes the express lane, where packets are neither filtered nor translated, and flows not known"
         );
         page.wrong(at, message, Hint::expected("lane \"auto\" or \"worker\" where packets are judged"));
     }

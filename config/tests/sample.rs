@@ -33,5 +33,7 @@ fn everything_that_the_sample_comments_out_can_be_said() {
     assert!(router.fpm.is_some() && router.metrics.is_some());
     assert_eq!((router.filter.sets.len(), router.nat.map(|nat| nat.rules.len())), (1, Some(2)));
     assert_eq!(router.flow, Some(flow::Settings::default()));
+    let log = router.flow_log.expect("a flow log");
+    assert!(log.files.is_some() && log.collectors.len() == 1);
     assert_eq!(router.control.group.as_deref(), Some("adm"));
 }

@@ -166,11 +166,14 @@ impl Own {
     fn sweep(&mut self, table: &Table, now: u64, account: &mut impl FnMut(&Account)) -> bool {
         let sweeper = &table.sweeper;
         let used = u64::from(table.pool.used());
-        let until = sweeper.until.load(Relaxed);
+        let mut until = sweeper.until.load(Relaxed);
         if now.saturating_sub(until) > PASS {
-            // The first call, or nobody has come by for long. If the exchange fails, another worker has seen to it.
-            let _ = sweeper.until.compare_exchange(until, now - PASS, AcqRel, Relaxed);
-            return true;
+            // The first call, or nobody has come by for long, or there is so little that it is done once in a pass. If the exchange
+            // fails, another worker has seen to it.
+            if sweeper.until.compare_exchange(until, now - PASS, AcqRel, Relaxed).is_err() {
+                return true;
+            }
+            until = now - PASS;
         }
         let due = now.saturating_sub(until).saturating_mul(used) / PASS;
         if due < LEAST.min(used) {

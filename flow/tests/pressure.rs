@@ -251,6 +251,7 @@ fn a_closed_connection_gives_way_to_a_new_one_at_once() {
 fn segments_in_mid_stream_are_handled_by_policy() {
     let mut bench = Bench::small();
     let tuple = tuple(1, 1);
+    bench.table.configure(&Timeouts::default(), false).unwrap();
     assert_eq!(bench.send(&packet(&tuple, ACK, 101, 501)), Err(Refused::NotAnOpening));
     bench.table.configure(&Timeouts::default(), true).unwrap();
     assert_eq!(bench.send(&packet(&tuple, ACK, 101, 501)), Ok(State::New));
@@ -372,4 +373,17 @@ fn only_questions_open_icmp_flows() {
         |version, protocol| (0..=255).filter(|kind| opens(version, protocol, *kind)).collect::<Vec<u8>>();
     assert_eq!(of(4, protocol::ICMP), [8, 13, 15, 17]);
     assert_eq!(of(6, protocol::ICMP6), [128]);
+}
+
+#[test]
+fn a_table_with_one_flow_is_swept_whenever_somebody_comes_by() {
+    for step in [7_000_001, 333_333_337, 5 * SECOND + 1] {
+        let mut bench = Bench::small();
+        bench.send(&packet(&tuple(1, 1), SYN, 1, 0)).unwrap();
+        while bench.now < 400 * SECOND {
+            bench.now += step;
+            bench.maintain();
+        }
+        assert_eq!(bench.accounts.first().map(|account| account.end), Some(End::Idle), "steps of {step} ns");
+    }
 }

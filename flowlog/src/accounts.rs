@@ -34,6 +34,11 @@ impl Accounts {
         Accounts { epoch, before: HashMap::new() }
     }
 
+    /// The calendar was set: the table's clock was 0 at another time than it seemed.
+    pub fn set_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
+    }
+
     /// The record of an account that the table handed out; `None`: a slice in which nothing came. `index` has the ifindex of
     /// a port. Next hop and AS numbers are for the caller to fill in.
     pub fn record(&mut self, account: &Account, index: impl Fn(u16) -> u32) -> Option<Record> {

@@ -25,6 +25,16 @@ impl Loss {
     /// Every loss.
     pub const ALL: [Loss; 4] = [Loss::Queue, Loss::Send, Loss::Connection, Loss::Disk];
 
+    /// In one word, as JSON has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Loss::Queue => "queue",
+            Loss::Send => "send",
+            Loss::Connection => "connection",
+            Loss::Disk => "disk",
+        }
+    }
+
     /// In words.
     pub fn text(self) -> &'static str {
         match self {

@@ -41,7 +41,7 @@ pub enum Command {
     },
     /// Have the running daemon read its configuration file again
     ///
-    /// [[port]], [police] and [graph] take effect at once. When anything in the file is wrong, all stays as it is and you
+    /// [[port]], [police], [graph], [filter], [nat] and [flow_log] take effect at once. When anything in the file is wrong, all stays as it is and you
     /// are told what.
     Reload,
     /// Read a handler of an element in the running graph, such as `forward4/counter.count`
@@ -58,6 +58,11 @@ pub enum Command {
     Top(Top),
     /// Watch the flow table: a line each interval, with what was found, begun and removed a second
     Rtstat(Rtstat),
+    /// Search the flow log, and the flows that live
+    ///
+    /// Reads the router's files (or those that are named) and asks the running daemon for what has not ended. Without one, and with
+    /// named files, files are all. Times are those of the machine that reads.
+    Flows(flowlog::query::Flows),
     /// Say what would happen to a packet, step by step, without sending one
     ///
     /// The packet: SRC > DST [PROTOCOL [[SPORT:]DPORT]] [in PORT] [ttl N] [len N] [df]. What is left out is
@@ -168,6 +173,8 @@ pub enum Show {
     Classifier(Output),
     /// How well the plane's tables follow Linux's
     Mirror(Output),
+    /// The flow log: what went into it, where it went, and what was lost
+    Flowlog(Output),
     /// The running daemon's release
     Version(Output),
 }

@@ -6,6 +6,7 @@ mod capture;
 mod check;
 mod click;
 mod explain;
+mod flow_log;
 mod flows;
 mod generate;
 mod handle;
@@ -74,6 +75,7 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
         Command::Read(read) => handle::read(&read, connect(socket)?),
         Command::Write(write) => handle::write(&write, connect(socket)?),
         Command::Show(what) => show::show(what, connect(socket)?),
+        Command::Flows(asked) => flow_log::flows(asked, socket),
         Command::Rtstat(rtstat) => flows::rtstat(connect(socket)?, &rtstat),
         Command::Top(top) => top::top(&top, connect(socket)?),
         Command::Explain(explain) => explain::explain(&explain, socket),

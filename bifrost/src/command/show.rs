@@ -31,6 +31,7 @@ pub fn show(what: Show, client: Client) -> Result<(), Failure> {
         Show::Filter(output) => subject(client, Request::Filter, output, super::flows::filter),
         Show::Classifier(output) => subject(client, Request::Classifier, output, classifier),
         Show::Mirror(output) => subject(client, Request::Mirror, output, mirror),
+        Show::Flowlog(output) => subject(client, Request::FlowLog, output, super::flow_log::status),
         Show::Version(output) => subject(client, Request::Version, output, version),
     }
 }

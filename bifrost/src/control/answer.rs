@@ -1,5 +1,7 @@
 //! What the daemon must be able to say.
 
+use flowlog::Record;
+
 use super::feed::Feed;
 use super::protocol::{CaptureRequest, RouteQuery, TraceRequest};
 use super::question::Question;
@@ -65,6 +67,13 @@ pub trait Answer: Send + Sync {
 
     /// The filter's chains, the hooks' first.
     fn filter(&self) -> Result<Vec<FilterChain>, String>;
+
+    /// The flow log; `None` when there is none.
+    fn flow_log(&self) -> Result<Option<FlowLogStatus>, String>;
+
+    /// Flows that live and that `query` selects (order and limit do not count), as the flow log would tell of them now: a page of
+    /// the table's entries, the first from 0, and where the next one begins.
+    fn living(&self, query: &FlowQuery, from: u32) -> Result<(Vec<Record>, Option<u32>), String>;
 
     /// The router at a glance. Called once a second: keep it cheap.
     fn summary(&self) -> Result<Summary, String>;

@@ -14,7 +14,7 @@ use super::answer::Answer;
 use super::feed::{Feed, Next};
 use super::protocol::{CaptureRequest, End, MAX_REQUEST, PAGE, Request, RouteQuery, TraceRequest};
 use super::rates::Rates;
-use super::status::{DropCount, Flows, Snapshot, TraceStep};
+use super::status::{DropCount, FlowQuery, Flows, Snapshot, TraceStep};
 
 /// How often a stream with nothing to say looks whether its client is still there.
 const LOOK: Duration = Duration::from_millis(200);
@@ -72,6 +72,8 @@ impl Conversation<'_, '_> {
             }
             Request::Filter => self.whole(answer.filter()),
             Request::Nat => self.whole(answer.nat()),
+            Request::FlowLog => self.whole(answer.flow_log()),
+            Request::Living(query) => self.living(query),
             Request::Explain(question) => self.whole(answer.explain(question)),
             Request::Snapshot => self.whole(self.snapshot()),
             Request::Routes(query) => self.routes(query),
@@ -150,6 +152,22 @@ impl Conversation<'_, '_> {
             }
             last = page.into_iter().last();
         }
+    }
+
+    fn living(&mut self, query: &FlowQuery) -> io::Result<()> {
+        let (mut sent, mut next) = (0, Some(0));
+        while let Some(from) = next {
+            let (records, further) = match self.answer.living(query, from) {
+                Ok(page) => page,
+                Err(error) => return self.error(error),
+            };
+            for record in &records {
+                self.line("item", record)?;
+            }
+            sent += records.len() as u64;
+            next = further;
+        }
+        self.end(sent, 0)
     }
 
     fn trace(&mut self, request: &TraceRequest) -> io::Result<()> {

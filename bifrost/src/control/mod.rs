@@ -23,6 +23,7 @@ mod conversation;
 mod facts;
 mod feed;
 mod filter;
+mod flow_log;
 mod flows;
 mod hex;
 mod protocol;

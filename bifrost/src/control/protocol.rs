@@ -60,6 +60,10 @@ pub enum Request {
     Filter,
     /// [`Translation`](super::status::Translation).
     Nat,
+    /// [`FlowLogStatus`](super::status::FlowLogStatus), or nothing.
+    FlowLog,
+    /// A stream of [`Record`](flowlog::Record): the flows that live, without order or limit.
+    Living(FlowQuery),
     /// A list of [`Step`](super::status::Step).
     Explain(Question),
     /// A stream of [`TraceStep`](super::status::TraceStep).

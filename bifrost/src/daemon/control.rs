@@ -19,6 +19,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use plane::{Plane, Request};
 use tracing::{error, info, warn};
 
+use super::flow_log::Log;
 use super::ports::News;
 use super::watch::Watches;
 use super::{DaemonError, settings};
@@ -43,6 +44,8 @@ pub(super) struct Control {
     /// Until when the graph's elements are timed.
     pub(super) measured_until: Option<Instant>,
     pub(super) news: News,
+    /// The flow log, if there is one.
+    pub(super) flow_log: Option<Log>,
     /// What Linux's table was last loaded with.
     pub(super) nftables: Option<String>,
     jobs: Receiver<Job>,
@@ -73,6 +76,7 @@ impl Control {
         mirror: Mirror,
         tables: Tables,
     ) -> Result<Control, DaemonError> {
+        let flow_log = router.flow_log.clone().map(Log::start).transpose()?;
         let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
             .map_err(|error| DaemonError::System { what: "cannot make an eventfd", error: error.into() })?;
         let (sender, jobs) = channel();
@@ -88,6 +92,7 @@ impl Control {
             started: now,
             measured_until: None,
             news: News::default(),
+            flow_log,
             nftables: None,
             jobs,
             door,
@@ -127,6 +132,8 @@ impl Control {
     /// The loop. Ends when a signal says so.
     pub(super) fn run(&mut self, mut signals: Signals, notify: &Notify) -> Result<(), DaemonError> {
         let mut beat = Instant::now();
+        // Flows ended that nobody was told of.
+        let mut unsettled = false;
         loop {
             let mut more = self.sync()?;
             self.apply_news();
@@ -138,7 +145,11 @@ impl Control {
                 self.ticked = Instant::now();
                 more |= self.mirror.tick(&mut self.tables)?;
                 self.log_filtered();
-                self.settle_flows();
+                unsettled = true;
+            }
+            if unsettled {
+                unsettled = self.settle_flows();
+                more |= unsettled;
             }
             match signals.take() {
                 Some(Signal::Stop) => return Ok(()),
@@ -187,12 +198,6 @@ impl Control {
         let _ = self.door.bell.read();
     }
 
-    /// Gives every port back to Linux and ends the workers.
-    pub(super) fn stop(&mut self) {
-        self.release_ports();
-        self.plane.stop(&mut self.tables);
-    }
-
     /// One line for the log and for `systemctl status`.
     pub(super) fn status_line(&self) -> String {
         let taken = self.plane.ports().iter().filter(|port| port.taken.is_some()).count();
@@ -219,21 +224,26 @@ impl Control {
         let router =
             Router::open(file).map_err(|mistakes| format!("the configuration stays as it is: {mistakes}"))?;
         // What can be refused comes first.
-        self.change_hooks(settings::hooks(&router.graph))?;
-        self.change_filter(router.filter.clone())?;
+        self.change_flow_log(router.flow_log.clone())?;
+        let changed = self.change_hooks(settings::hooks(&router.graph));
+        if let Err(wrong) = changed.and_then(|()| self.change_filter(router.filter.clone())) {
+            self.change_flow_log(self.router.flow_log.clone())?;
+            return Err(wrong);
+        }
         let fixed = |router: &Router| {
             let Router { workers, memory, tables, fpm, audit, metrics, log, flow, .. } = router.clone();
             (workers, memory, tables, fpm, audit, metrics, log, flow)
         };
         if fixed(&router) != fixed(&self.router) {
             warn!(
-                "only [[port]], [police], [graph], [filter] and [nat] take effect now; the other changes do at the next start"
+                "only [[port]], [police], [graph], [filter], [nat] and [flow_log] take effect now; the other changes do at the next start"
             );
         }
         self.router.ports = router.ports;
         self.router.police = router.police;
         self.router.graph = router.graph;
         self.router.filter = router.filter;
+        self.router.flow_log = router.flow_log;
         if router.nat.is_some() && self.router.nat.is_none() {
             warn!("[nat] was not there at the start: it takes effect at the next");
         } else {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use crate::control::status::*;
 use crate::control::{Answer, CaptureRequest, Feed, Question, RouteQuery, TraceRequest};
 
+use flowlog::Record;
+
 use super::control::{Control, Door};
 
 /// How long a question may take before the client is told that the daemon is too busy.
@@ -108,6 +110,14 @@ impl Answer for Desk {
 
     fn filter(&self) -> Result<Vec<FilterChain>, String> {
         self.ask(|control| Ok(control.filter()))
+    }
+
+    fn flow_log(&self) -> Result<Option<FlowLogStatus>, String> {
+        self.ask(|control| Ok(control.flow_log_status()))
+    }
+
+    fn living(&self, query: &FlowQuery, from: u32) -> Result<(Vec<Record>, Option<u32>), String> {
+        self.ask(|control| Ok(control.living()))?.page(query, from)
     }
 
     fn summary(&self) -> Result<Summary, String> {

@@ -48,19 +48,6 @@ impl Control {
         self.plane.policy().table().map(|table| counters(table))
     }
 
-    /// Gives back what flows that ended had been given.
-    pub(super) fn settle_flows(&mut self) {
-        let Some(ended) = self.plane.policy().ended() else { return };
-        let now = graph::steady_now();
-        let nat = self.plane.policy().nat();
-        while let Some(account) = ended.accounts.pop() {
-            if let Some(nat) = nat.filter(|_| account.end != flow::End::Slice) {
-                nat.release(&account, now, |_| {});
-            }
-        }
-        nat.iter().for_each(|nat| nat.expire(now));
-    }
-
     /// Writes to the log what rules want there.
     pub(super) fn log_filtered(&mut self) {
         let book = self.plane.policy().book().clone();
@@ -235,7 +222,8 @@ fn rank(order: FlowOrder, account: &Account, now: u64) -> u64 {
     }
 }
 
-fn wanted(query: &FlowQuery, account: &Account) -> bool {
+/// Whether a flow is asked for.
+pub(super) fn wanted(query: &FlowQuery, account: &Account) -> bool {
     let ends = [&account.original, &account.reply];
     let host = |address: IpAddr| query.host.is_none_or(|host| host.contains(&address));
     let port = |port: u16| query.port.is_none_or(|wanted| wanted == port);

@@ -9,6 +9,7 @@
 //! | `desk.rs` | answers for the control socket, asked of the control thread |
 //! | `status.rs`, `routes.rs` | those answers, from what the control thread owns |
 //! | `fallback.rs` | the same filter and translation in Linux |
+//! | `flow_log.rs` | flows that ended, into the flow log |
 //! | `flows.rs` | flows and the filter, and what its rules want in the log |
 //! | `explain.rs` | what would happen to a packet |
 //! | `watch.rs` | trace and capture: observers in the workers' graphs |
@@ -21,6 +22,7 @@ mod control;
 mod desk;
 mod explain;
 mod fallback;
+mod flow_log;
 mod flows;
 mod ports;
 mod routes;
@@ -76,6 +78,9 @@ pub enum DaemonError {
     /// Netlink or FPM.
     #[error(transparent)]
     Mirror(#[from] mirror::MirrorError),
+    /// The flow log.
+    #[error(transparent)]
+    FlowLog(#[from] flowlog::StartError),
     /// The control socket.
     #[error(transparent)]
     Server(#[from] crate::control::ServerError),

@@ -33,7 +33,9 @@ pub(super) fn plane(router: &Router, cores: &[usize], registry: Registry) -> Pla
 /// The filter and the flow table.
 fn policy(router: &Router) -> PolicySettings {
     let (filter, nat) = (router.filter.clone(), router.nat.clone());
-    PolicySettings { filter, flows: router.flow, nat, accounts: false }
+    let log = router.flow_log.is_some();
+    let flows = router.flow.or_else(|| log.then(flow::Settings::default));
+    PolicySettings { filter, flows, nat, accounts: log }
 }
 
 /// What stands at the hooks of the graph.

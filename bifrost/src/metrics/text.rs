@@ -24,6 +24,9 @@ pub fn render(answer: &dyn Answer) -> Result<String, String> {
     text.nat(&answer.nat()?);
     text.classifier(&answer.classifier()?);
     text.mirror(&answer.mirror()?);
+    if let Some(log) = answer.flow_log()? {
+        text.flow_log(&log);
+    }
     text.0 += "# EOF\n";
     Ok(text.0)
 }
@@ -279,6 +282,35 @@ impl Text {
         if let Some(fpm) = &mirror.fpm {
             self.family("bifrost_fpm_connected", "gauge", "1 while a zebra is connected.");
             self.sample("bifrost_fpm_connected", &[], u8::from(fpm.connected));
+        }
+    }
+
+    fn flow_log(&mut self, log: &FlowLogStatus) {
+        let flows = "bifrost_flow_log_flows";
+        self.family(flows, "counter", "Flows that ended, and slices of long ones, by what became of them.");
+        let fates =
+            [("taken", log.taken), ("unsampled", log.unsampled), ("lost", log.lost), ("missed", log.missed)];
+        for (fate, count) in fates {
+            self.sample("bifrost_flow_log_flows_total", &[("fate", fate)], count);
+        }
+        type Figure = fn(&FlowLogOutput) -> u64;
+        let counters: [(&str, &str, Figure); 3] = [
+            ("bifrost_flow_log_records", "Records that left by the output.", |output| output.records),
+            ("bifrost_flow_log_bytes", "Bytes that they left in.", |output| output.bytes),
+            ("bifrost_flow_log_faults", "Times that something went wrong there.", |output| output.faults),
+        ];
+        for (family, help, figure) in counters {
+            self.family(family, "counter", help);
+            for output in &log.outputs {
+                self.sample(&format!("{family}_total"), &[("output", &output.name)], figure(output));
+            }
+        }
+        self.family("bifrost_flow_log_lost", "counter", "Records that the output lost, by reason.");
+        for output in &log.outputs {
+            for (reason, lost) in &output.lost {
+                let labels = [("output", output.name.as_str()), ("reason", reason)];
+                self.sample("bifrost_flow_log_lost_total", &labels, lost);
+            }
         }
     }
 }

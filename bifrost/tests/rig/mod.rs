@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use bifrost::control::status::*;
 use bifrost::control::*;
+use flowlog::Record;
+use flowlog::record::{Counts, Key};
 use ipnet::{IpNet, Ipv4Net};
 
 /// What the tests can set and see of the fake daemon.
@@ -27,6 +29,8 @@ pub struct Fake {
     pub pages: AtomicU64,
     /// It answers nothing sensible.
     pub broken: AtomicBool,
+    /// Where it says that its flow log is.
+    pub flow_files: PathBuf,
     /// The last capture that was asked for.
     pub captured: Mutex<Option<CaptureRequest>>,
 }
@@ -319,10 +323,10 @@ impl Answer for Fake {
     }
 
     fn filter(&self) -> Result<Vec<FilterChain>, String> {
-        let rule = |rule: &str, packets, last_hit_seconds| FilterRule {
+        let rule = |rule: &str, line: u32, packets, last_hit_seconds| FilterRule {
             rule: rule.into(),
             name: None,
-            place: "router.toml:9".into(),
+            place: format!("router.toml:{line}"),
             packets,
             bytes: packets * 100,
             last_hit_seconds,
@@ -333,12 +337,60 @@ impl Answer for Fake {
                 chain: "forward".into(),
                 policy: "drop".into(),
                 rules: vec![
-                    rule("accept state established,related", 123_456, Some(0.0)),
-                    rule("accept tcp to 203.0.113.0/24 port 443", 0, None),
+                    rule("accept state established,related", 9, 123_456, Some(0.0)),
+                    rule("accept tcp to 203.0.113.0/24 port 443", 10, 0, None),
                 ],
             },
             FilterChain { chain: "output".into(), policy: "accept".into(), rules: vec![] },
         ])
+    }
+
+    fn flow_log(&self) -> Result<Option<FlowLogStatus>, String> {
+        let output = |name: &str, lost: &[(&str, u64)]| FlowLogOutput {
+            name: name.into(),
+            given: 4_700,
+            records: 4_700 - lost.iter().map(|(_, lost)| lost).sum::<u64>(),
+            units: 160,
+            bytes: 700_000,
+            lost: lost.iter().map(|(reason, lost)| (reason.to_string(), *lost)).collect(),
+            faults: lost.len() as u64,
+            last_fault: (!lost.is_empty()).then(|| "Connection refused".into()),
+        };
+        Ok(Some(FlowLogStatus {
+            directory: Some(self.flow_files.clone()),
+            sample: 1,
+            missed: 3,
+            offered: 4_711,
+            lost: 11,
+            taken: 4_700,
+            remembered: 2,
+            outputs: vec![output("ipfix udp 192.0.2.9:4739", &[("send", 20)]), output("files", &[])],
+            ..FlowLogStatus::default()
+        }))
+    }
+
+    fn living(&self, query: &FlowQuery, from: u32) -> Result<(Vec<Record>, Option<u32>), String> {
+        // Two pages, a flow on each.
+        let record = |port: u16| Record {
+            flow: u64::from(port),
+            start: 1_700_000_000_000_000_000,
+            end: 1_700_000_001_000_000_000,
+            forward: Counts { packets: 10, bytes: 1000, tcp_flags: 0x1b },
+            reply: Counts { packets: 20, bytes: 20_000, tcp_flags: 0x1b },
+            ..Record::of(Key {
+                source: [198, 18, 0, 9].into(),
+                destination: [203, 0, 113, 7].into(),
+                source_port: 40_000 + port,
+                destination_port: port,
+                protocol: 6,
+                icmp_type: 0,
+                icmp_code: 0,
+                table: 0,
+            })
+        };
+        let (port, next) = if from == 0 { (443, Some(65_536)) } else { (80, None) };
+        let wanted = query.port.is_none_or(|wanted| wanted == port);
+        Ok((if wanted { vec![record(port)] } else { Vec::new() }, next))
     }
 
     fn summary(&self) -> Result<Summary, String> {

@@ -76,9 +76,9 @@ pub struct Flows {
     /// Groups that are kept in memory (about 200 bytes each); small ones beyond are dropped, and it is said
     #[arg(long, value_name = "N", default_value_t = GROUPS, value_parser = groups)]
     pub groups: usize,
-    /// Where the router's files are
-    #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
-    pub dir: PathBuf,
+    /// Where the router's files are [default: where the running one keeps them, else /var/lib/bifrost/flows]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
     /// Files to read instead: Parquet or journals
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
@@ -154,7 +154,7 @@ impl Flows {
 
     pub(super) fn source(&self) -> Source {
         match self.files.is_empty() {
-            true => Source::Directory(self.dir.clone()),
+            true => Source::Directory(self.dir.clone().unwrap_or_else(|| PathBuf::from(DIRECTORY))),
             false => Source::Files(self.files.clone()),
         }
     }

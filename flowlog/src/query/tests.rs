@@ -197,7 +197,7 @@ fn a_damaged_file_is_told_of_and_the_others_are_read() {
     let (directory, all) = directory();
     fs::write(directory.path().join(format!("{}.parquet", stem(NOON + 1000))), b"PAR1 nonsense PAR1")
         .unwrap();
-    let args = Flows { dir: directory.path().to_owned(), groups: 10, json: true, ..Flows::default() };
+    let args = Flows { dir: Some(directory.path().to_owned()), groups: 10, json: true, ..Flows::default() };
     let mut out = Vec::new();
     let summary = answer(&args, [], NOON, &mut Progress::silent(), &mut out).unwrap();
     assert_eq!(summary.matched as usize, all.len());

@@ -1,0 +1,101 @@
+//! `bifrost flows` and `bifrost show flowlog`.
+
+use std::io::{BufWriter, stdout};
+use std::path::Path;
+
+use crate::control::status::{FlowLogStatus, FlowQuery};
+use crate::control::{Client, ClientError, Request};
+use crate::screen::units::count;
+use flowlog::Record;
+use flowlog::query::{self, QueryError};
+
+use super::table::Table;
+use super::{Failure, PATIENCE};
+
+/// Files from wherever the running router keeps them, and what lives there.
+pub fn flows(mut asked: query::Flows, socket: &Path) -> Result<(), Failure> {
+    asked.no_live |= !asked.files.is_empty();
+    let mut client = match Client::connect(socket) {
+        Ok(client) => Some(client),
+        Err(error) => {
+            if !asked.no_live {
+                eprintln!("bifrost: only what files have: {error}");
+            }
+            None
+        }
+    };
+    if let (Some(client), None, true) = (&mut client, &asked.dir, asked.files.is_empty()) {
+        let status: Option<FlowLogStatus> = client.ask(&Request::FlowLog)?;
+        asked.dir = status.and_then(|status| status.directory);
+    }
+    let mut out = BufWriter::new(stdout().lock());
+    let Some(client) = client.as_mut().filter(|_| !asked.no_live) else {
+        return done(query::run(&asked, [], &mut out));
+    };
+    let mut lost = None;
+    let living = client.stream::<Record>(&Request::Living(narrowed(&asked)), Some(PATIENCE))?;
+    let living = living.map_while(|item| item.map_err(|error| lost = Some(error)).ok());
+    done(query::run(&asked, living, &mut out))?;
+    lost.map_or(Ok(()), |error: ClientError| Err(error.into()))
+}
+
+/// What the daemon need not send: the question itself is answered here.
+fn narrowed(asked: &query::Flows) -> FlowQuery {
+    FlowQuery {
+        host: only(&asked.host).map(|network| network.0),
+        port: only(&asked.port)
+            .filter(|ports| ports.0.start() == ports.0.end())
+            .map(|ports| *ports.0.start()),
+        protocol: only(&asked.proto).map(|protocol| protocol.0),
+        ..FlowQuery::default()
+    }
+}
+
+fn only<T>(list: &[T]) -> Option<&T> {
+    match list {
+        [only] => Some(only),
+        _ => None,
+    }
+}
+
+fn done(answered: Result<query::Summary, QueryError>) -> Result<(), Failure> {
+    match answered {
+        Ok(_) => Ok(()),
+        Err(QueryError::Output(error)) => Err(Failure::output(error)),
+        Err(QueryError::Io { path, error }) => {
+            Err(Failure::Io { what: format!("cannot read {}", path.display()), error })
+        }
+        Err(error) => Err(Failure::Said(error.to_string())),
+    }
+}
+
+pub fn status(status: &Option<FlowLogStatus>) -> String {
+    let Some(status) = status else {
+        return "there is no flow log: [flow_log] in router.toml begins one\n".to_owned();
+    };
+    let mut facts = Table::new(&["flows", ">records"]);
+    for (name, value) in [
+        ("ended, or a slice of a long one", status.offered),
+        ("left out by sampling", status.unsampled),
+        ("given to every output", status.taken),
+        ("lost: the log's queue was full", status.lost),
+        ("lost: the workers' queue was full", status.missed),
+    ] {
+        facts.row(vec![name.to_owned(), count(value)]);
+    }
+    let mut outputs = Table::new(&["output", ">records", ">bytes", ">lost", "why", ">faults", "the latest"]);
+    for output in &status.outputs {
+        let why: Vec<String> =
+            output.lost.iter().map(|(reason, records)| format!("{reason} {}", count(*records))).collect();
+        outputs.row(vec![
+            output.name.clone(),
+            count(output.records),
+            count(output.bytes),
+            count(output.lost.values().sum()),
+            if why.is_empty() { "-".to_owned() } else { why.join(", ") },
+            count(output.faults),
+            output.last_fault.clone().unwrap_or_else(|| "-".to_owned()),
+        ]);
+    }
+    [facts.render(), outputs.render()].join("\n")
+}

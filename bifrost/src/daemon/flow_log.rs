@@ -1,0 +1,336 @@
+//! The flow log beside the control thread: accounts that workers left become records there, with what only the control thread
+//! knows (names of interfaces, next hops), and go to the log's own threads.
+//!
+//! Workers leave accounts in a queue of 65,536; the control thread takes them every 100 ms, at most [`TURN`] between two looks at
+//! netlink, and goes on at once when there were more. What found the queue full is counted by the workers.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::control::status::{FlowLogOutput, FlowLogStatus, FlowQuery};
+use fib::{HopKind, NextHopId, Tables, View};
+use flow::{Account, End, Table};
+use flowlog::record::{Interface, Name};
+use flowlog::settings::Plan;
+use flowlog::{Accounts, FlowLog, Record, Sender, StartError};
+use mirror::Mirror;
+use plane::Plane;
+use tracing::{info, warn};
+
+use super::control::Control;
+use super::flows::wanted;
+
+/// Accounts taken in a row, between two looks at netlink.
+const TURN: usize = 8192;
+/// Entries of the flow table looked at before others may free theirs.
+const STEP: u32 = 4096;
+/// Entries of the flow table in a page of living flows.
+const PAGE: u32 = 65_536;
+/// How far the calendar may be off before what is logged follows it.
+const SLACK: u64 = 1_000_000;
+
+/// The log, and what it knows of the flows that it has told of.
+pub(super) struct Log {
+    log: FlowLog,
+    sender: Sender,
+    plan: Plan,
+    accounts: Arc<Mutex<Accounts>>,
+    epoch: u64,
+}
+
+/// The interfaces of the ports, by the ports' numbers.
+fn interfaces(plane: &Plane) -> Vec<Interface> {
+    let interface = |port: &plane::port::Port| {
+        let index = port.interface.as_ref().map_or(0, |interface| interface.ifindex);
+        Interface { index, name: Name::new(&port.name) }
+    };
+    plane.ports().iter().map(interface).collect()
+}
+
+/// Puts interfaces in the place of their ports' numbers (plus one, for 0 is none).
+fn named(mut record: Record, interfaces: &[Interface]) -> Record {
+    for interface in [&mut record.input, &mut record.output] {
+        let port = interface.index.checked_sub(1);
+        *interface = port.and_then(|port| interfaces.get(port as usize)).copied().unwrap_or_default();
+    }
+    record
+}
+
+fn number(port: u16) -> u32 {
+    u32::from(port) + 1
+}
+
+/// When the flow table's clock was 0, ns since 1970.
+fn epoch() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    now.saturating_sub(graph::steady_now())
+}
+
+fn locked(accounts: &Mutex<Accounts>) -> MutexGuard<'_, Accounts> {
+    // Whoever panicked with it left at most one flow's sums behind.
+    accounts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Log {
+    pub(super) fn start(plan: Plan) -> Result<Log, StartError> {
+        let log = FlowLog::start(plan.clone())?;
+        let (sender, epoch) = (log.sender(), epoch());
+        Ok(Log { log, sender, plan, accounts: Arc::new(Mutex::new(Accounts::new(epoch))), epoch })
+    }
+
+    /// Goes on by another plan. One that cannot be had changes nothing.
+    fn change(&mut self, plan: Plan) -> Result<(), StartError> {
+        if let Err(error) = self.log.change(plan.clone()) {
+            self.log.change(self.plan.clone())?;
+            return Err(error);
+        }
+        if plan.queue != self.plan.queue {
+            self.sender = self.log.sender();
+        }
+        self.plan = plan;
+        Ok(())
+    }
+
+    fn status(&self, missed: u64) -> FlowLogStatus {
+        let status = self.log.status();
+        let output = |count: flowlog::tally::Count| FlowLogOutput {
+            name: count.name,
+            given: count.given,
+            records: count.records,
+            units: count.units,
+            bytes: count.bytes,
+            lost: count.lost.iter().map(|(loss, records)| (loss.name().to_owned(), *records)).collect(),
+            faults: count.faults,
+            last_fault: count.last_fault,
+        };
+        FlowLogStatus {
+            directory: self.plan.files.as_ref().map(|files| files.directory.clone()),
+            sample: self.plan.sample,
+            missed,
+            offered: status.offered,
+            unsampled: status.unsampled,
+            lost: status.lost,
+            taken: status.taken,
+            remembered: locked(&self.accounts).remembered() as u64,
+            outputs: status.outputs.into_iter().map(output).collect(),
+        }
+    }
+
+    /// Records that wait for the log's thread.
+    fn waiting(&self) -> u64 {
+        let status = self.log.status();
+        status.offered.saturating_sub(status.unsampled + status.lost + status.taken)
+    }
+}
+
+/// What one turn of logging needs beside the log.
+struct Turn<'c> {
+    sender: &'c mut Sender,
+    accounts: MutexGuard<'c, Accounts>,
+    interfaces: Vec<Interface>,
+    ways: Ways<'c>,
+}
+
+impl Turn<'_> {
+    fn log(&mut self, account: &Account) {
+        let Some(record) = self.accounts.record(account, number) else { return };
+        // What sampling leaves out is not looked up.
+        if !self.sender.wants(record.flow) {
+            self.sender.push(record);
+            return;
+        }
+        let mut record = named(record, &self.interfaces);
+        record.next_hop = self.ways.gateway(&record);
+        self.sender.push(record);
+    }
+}
+
+/// Gateways by next hop of the tables and interface, as they are during one turn.
+struct Ways<'c> {
+    mirror: &'c Mirror,
+    tables: &'c Tables,
+    /// Absent when the tables do not lead to the ports any more: then each flow is looked up in Linux's routes.
+    view: Option<View>,
+    known: HashMap<(NextHopId, u32), Option<IpAddr>>,
+}
+
+impl Ways<'_> {
+    /// The gateway of the way that the forward direction takes now; of several by one interface, none is named.
+    fn gateway(&mut self, record: &Record) -> Option<IpAddr> {
+        let output = record.output;
+        let to = record.translated.map_or(record.key.destination, |behind| behind.destination);
+        if output.index == 0 || record.key.table != 0 {
+            return None;
+        }
+        let (mirror, tables) = (self.mirror, self.tables);
+        let look = || {
+            let routes = mirror.routes_for(tables, to.into());
+            let best = routes.iter().find(|route| route.best)?;
+            let mut ways = best.ways.iter().filter(|way| way.device == output.name.as_str());
+            let way = ways.next()?;
+            way.gateway.filter(|_| ways.next().is_none())
+        };
+        let Some(view) = &self.view else { return look() };
+        let id = match to {
+            IpAddr::V4(address) => view.lookup4(address.to_bits()),
+            IpAddr::V6(address) => view.lookup6(address.to_bits()),
+        };
+        match view.hop(id).kind() {
+            HopKind::Forward => *self.known.entry((id, output.index)).or_insert_with(look),
+            // Shared by routes that have nothing else in common.
+            _ => look(),
+        }
+    }
+}
+
+impl Control {
+    /// Gives every port back to Linux and ends the workers, and the log after them.
+    pub(super) fn stop(&mut self) {
+        let interfaces = interfaces(&self.plane);
+        self.release_ports();
+        self.plane.stop(&mut self.tables);
+        self.close_flow_log(&interfaces);
+    }
+
+    /// Takes what workers left of flows that ended: gives back what they had been given, and logs them. True: there is more.
+    pub(super) fn settle_flows(&mut self) -> bool {
+        let Control { plane, mirror, tables, flow_log, .. } = self;
+        let Some(ended) = plane.policy().ended() else { return false };
+        let (now, nat) = (graph::steady_now(), plane.policy().nat());
+        if let Some(log) = flow_log {
+            let epoch = epoch();
+            if log.epoch.abs_diff(epoch) > SLACK {
+                log.epoch = epoch;
+                locked(&log.accounts).set_epoch(epoch);
+            }
+        }
+        let waiting = !ended.accounts.is_empty();
+        let mut turn = flow_log.as_mut().filter(|_| waiting).map(|log| Turn {
+            sender: &mut log.sender,
+            accounts: locked(&log.accounts),
+            interfaces: interfaces(plane),
+            ways: Ways { mirror, tables, view: Some(tables.view()), known: HashMap::new() },
+        });
+        let mut taken = 0;
+        while taken < TURN
+            && let Some(account) = ended.accounts.pop()
+        {
+            taken += 1;
+            if let Some(nat) = nat.filter(|_| account.end != End::Slice) {
+                nat.release(&account, now, |_| {});
+            }
+            if let Some(turn) = &mut turn {
+                turn.log(&account);
+            }
+        }
+        nat.iter().for_each(|nat| nat.expire(now));
+        taken == TURN
+    }
+
+    /// Follows a changed configuration. On an error all is as it was.
+    pub(super) fn change_flow_log(&mut self, plan: Option<Plan>) -> Result<(), String> {
+        let said = |error: StartError| format!("the configuration stays as it is: {error}");
+        match (&mut self.flow_log, plan) {
+            (Some(log), Some(plan)) if plan != log.plan => log.change(plan).map_err(said)?,
+            (Some(_), None) => self.flow_log = None,
+            (None, Some(_)) if self.plane.policy().ended().is_none() => {
+                warn!("[flow_log] was not there at the start: it takes effect at the next");
+            }
+            (None, Some(plan)) => self.flow_log = Some(Log::start(plan).map_err(said)?),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// After the workers have ended: logs the flows that live, for this router will not see their end. The interfaces are those
+    /// that the ports had.
+    fn close_flow_log(&mut self, interfaces: &[Interface]) {
+        while self.settle_flows() {}
+        let Control { plane, mirror, tables, flow_log, .. } = self;
+        let (Some(mut log), Some(table)) = (flow_log.take(), plane.policy().table()) else { return };
+        let half = log.plan.queue as u64 / 2;
+        let mut living = Vec::new();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = page(table, from, &mut living).unwrap_or_else(|error| {
+                warn!("flow log: flows that live are not logged: {error}");
+                None
+            });
+            for some in living.chunks((half as usize).min(TURN)) {
+                // Its thread never waits for anybody, so it does not take long.
+                while log.waiting() > half {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                let mut turn = Turn {
+                    sender: &mut log.sender,
+                    accounts: locked(&log.accounts),
+                    interfaces: interfaces.to_vec(),
+                    ways: Ways { mirror, tables, view: None, known: HashMap::new() },
+                };
+                some.iter().for_each(|account| turn.log(&Account { end: End::Flushed, ..*account }));
+            }
+            living.clear();
+        }
+        let Log { log, sender, .. } = log;
+        drop(sender);
+        let logged = log.status().offered;
+        // Writes and sends what waits.
+        drop(log);
+        info!("flow log: closed after {logged} records");
+    }
+
+    pub(super) fn flow_log_status(&self) -> Option<FlowLogStatus> {
+        let missed = self.plane.policy().ended().map_or(0, |ended| ended.lost.load(Relaxed));
+        self.flow_log.as_ref().map(|log| log.status(missed))
+    }
+
+    pub(super) fn living(&self) -> Living {
+        Living {
+            table: self.plane.policy().table().cloned(),
+            accounts: self.flow_log.as_ref().map(|log| log.accounts.clone()),
+            interfaces: interfaces(&self.plane),
+        }
+    }
+}
+
+/// What telling of living flows needs, so that it can be done beside the control thread.
+pub(super) struct Living {
+    table: Option<Arc<Table>>,
+    accounts: Option<Arc<Mutex<Accounts>>>,
+    interfaces: Vec<Interface>,
+}
+
+impl Living {
+    /// The next page of flows that live, as the log would tell of them now, and where to go on.
+    pub(super) fn page(&self, query: &FlowQuery, from: u32) -> Result<(Vec<Record>, Option<u32>), String> {
+        let Some(table) = &self.table else { return Ok((Vec::new(), None)) };
+        let mut living = Vec::new();
+        let next = page(table, from, &mut living).map_err(|error| error.to_string())?;
+        living.retain(|account| wanted(query, account));
+        let fresh = || Arc::new(Mutex::new(Accounts::new(epoch())));
+        let accounts = self.accounts.clone().unwrap_or_else(fresh);
+        let mut records = Vec::with_capacity(living.len());
+        // The control thread waits for no more than one step.
+        for some in living.chunks(STEP as usize) {
+            let accounts = locked(&accounts);
+            records
+                .extend(some.iter().map(|account| named(accounts.living(account, number), &self.interfaces)));
+        }
+        Ok((records, next))
+    }
+}
+
+/// Flows of a page of the table's entries, and where to go on.
+fn page(table: &Arc<Table>, from: u32, living: &mut Vec<Account>) -> Result<Option<u32>, flow::Error> {
+    let worker = table.worker()?;
+    let (mut next, end) = (Some(from), from.saturating_add(PAGE));
+    while let Some(from) = next.filter(|from| *from < end) {
+        worker.online();
+        next = worker.flows(from, STEP, graph::steady_now(), &mut |_, account| living.push(*account));
+        worker.offline();
+    }
+    Ok(next)
+}

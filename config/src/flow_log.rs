@@ -1,0 +1,55 @@
+//! How `[flow_log]` is read: by serde, then checked by the flow log itself. What is wrong is shown at the key that it names.
+
+use std::ops::Range;
+
+use flowlog::settings::{Plan, Settings};
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use crate::mistake::{Hint, Page};
+
+/// The plan, if nothing is wrong with it.
+pub fn flow_log(page: &mut Page, value: &Spanned<DeValue>) -> Option<Plan> {
+    let settings = match Settings::deserialize(toml::de::ValueDeserializer::from(value.clone())) {
+        Ok(settings) => settings,
+        Err(error) => {
+            let at = error.span().unwrap_or(value.span());
+            page.wrong(at, format!("[flow_log]: {}", error.message().replace('\n', ", ")), Hint::default());
+            return None;
+        }
+    };
+    let plan = match settings.check() {
+        Ok(plan) => plan,
+        Err(mistakes) => {
+            for mistake in mistakes.0 {
+                let message = format!("[flow_log] {}: {}", mistake.key, mistake.message);
+                page.wrong(place(value, &mistake.key), message, Hint::expected(mistake.expected));
+            }
+            return None;
+        }
+    };
+    if plan.collectors.is_empty() && plan.files.is_none() {
+        let hint = Hint::expected("[flow_log.files], or a [[flow_log.collector]], or both");
+        page.wrong(value.span(), "[flow_log] leads nowhere", hint);
+    }
+    Some(plan)
+}
+
+/// Where a key such as `collector[1].mtu` stands, or as much of it as there is.
+fn place(section: &Spanned<DeValue>, key: &str) -> Range<usize> {
+    let mut at = section;
+    for part in key.split('.') {
+        let (name, number) = match part.split_once('[') {
+            Some((name, rest)) => (name, rest.trim_end_matches(']').parse::<usize>().ok()),
+            None => (part, None),
+        };
+        let DeValue::Table(table) = at.get_ref() else { break };
+        let Some(found) = table.get(name) else { break };
+        at = match (number, found.get_ref()) {
+            (Some(number), DeValue::Array(list)) => list.get(number).unwrap_or(found),
+            _ => found,
+        };
+    }
+    at.span()
+}

@@ -4,8 +4,8 @@
  * behind it, and moved from there to that interface's ingress by this program. So Linux's neighbour tables,
  * reverse-path checks, firewall and ICMP all see the port that the packet came in by.
  *
- * What the worker has judged by the router's filter already is marked, so that Linux's copy of the filter lets it
- * pass: its connection tracking has not seen the packets before it.
+ * What the worker has judged by the router's filter already is marked, so that Linux's copy of the filter
+ * lets it pass: its connection tracking has not seen the packets before it.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>

@@ -90,7 +90,9 @@ fn and_the_world_reaches_what_is_forwarded() {
     let ping = ping.stop();
     assert_eq!(ping.lost(), 0, "{ping:?}");
     let nat = net.router.show("nat").unwrap();
-    let rule = |name: &str| nat["rules"].as_array().unwrap().iter().find(|rule| rule["name"] == name).unwrap().clone();
+    let rule = |name: &str| {
+        nat["rules"].as_array().unwrap().iter().find(|rule| rule["name"] == name).unwrap().clone()
+    };
     assert!(rule("home")["flows"].as_u64().unwrap() > 20 && rule("web")["flows"] == 1, "{nat}");
     let shown = net.router.ask("show nat").unwrap();
     assert!(shown.contains("masquerade") && shown.contains("10.2.0.1"), "{shown}");

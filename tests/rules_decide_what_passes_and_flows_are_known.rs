@@ -19,7 +19,8 @@ drop
 "#;
 
 fn config(rules: &str) -> String {
-    ports("worker", &["left", "right"]) + &format!("[flow]\nmemory = 16\n[filter.forward]\nrules = '''{rules}'''\n")
+    ports("worker", &["left", "right"])
+        + &format!("[flow]\nmemory = 16\n[filter.forward]\nrules = '''{rules}'''\n")
 }
 
 /// How an attempt to open a TCP connection from the customer ends: `open`, `refused`, `silent`, or what the system says.
@@ -82,7 +83,9 @@ except OSError as error: print(error.strerror)\"",
     let mut client = net.customer.spawn("iperf3", client).unwrap();
     let bytes = || {
         let flows = show(&net, "flows --port 5201");
-        let sum = |flow: &serde_json::Value| flow["bytes"][0].as_u64().unwrap() + flow["bytes"][1].as_u64().unwrap();
+        let sum = |flow: &serde_json::Value| {
+            flow["bytes"][0].as_u64().unwrap() + flow["bytes"][1].as_u64().unwrap()
+        };
         flows["flows"].as_array().unwrap().iter().map(sum).sum::<u64>()
     };
     let grows = |by: u64| {
@@ -109,7 +112,9 @@ except OSError as error: print(error.strerror)\"",
     net.router.configure(&config("drop tcp port 5201\ndrop tcp to any port 5201\naccept\n")).unwrap_or(());
     let wrong = net.router.ask("reload").unwrap_err().to_string();
     assert!(wrong.contains("router.toml") && wrong.contains('^'), "{wrong}");
-    net.router.configure(&config("drop tcp to any port 5201\ndrop tcp from any port 5201\naccept\n")).unwrap();
+    net.router
+        .configure(&config("drop tcp to any port 5201\ndrop tcp from any port 5201\naccept\n"))
+        .unwrap();
     net.router.ask("reload").unwrap();
     let before = bytes();
     assert!(matched(&net, 0) + matched(&net, 1) < 1000);

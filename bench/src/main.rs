@@ -16,7 +16,8 @@ use clap::Parser;
 use ruler::Ruler;
 
 /// In the order of the table. `reference` comes first: every other row shows its ratio to it.
-const FAMILIES: &[fn(&mut Ruler)] = &[reference::run, fib::run, flow::run, graph::run, rules::run, device::run];
+const FAMILIES: &[fn(&mut Ruler)] =
+    &[reference::run, fib::run, flow::run, graph::run, rules::run, device::run];
 
 #[derive(Parser)]
 #[command(about = "Measures Bifrost on this machine")]

@@ -32,7 +32,10 @@ fn check(text: &str) -> bool {
 
 #[test]
 fn mutations_of_a_sound_file_are_read_or_refused() {
-    let sound = SAMPLE.replace("# [[port]]", "[[port]]").replace("# name = \"e", "name = \"e").replace("# lane", "lane");
+    let sound = SAMPLE
+        .replace("# [[port]]", "[[port]]")
+        .replace("# name = \"e", "name = \"e")
+        .replace("# lane", "lane");
     assert!(check(&sound));
     let tokens = [
         "[",

@@ -10,7 +10,8 @@ fn machine() -> Machine {
 
 #[test]
 fn the_sample_as_it_is_says_the_defaults() {
-    let read = Router::read("router.toml", SAMPLE, &machine()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let read =
+        Router::read("router.toml", SAMPLE, &machine()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert_eq!(format!("{read:?}"), format!("{:?}", Router::default()));
 }
 

@@ -76,7 +76,7 @@ fn what_is_cut_off_is_bad() {
     assert_eq!(said(22), "!bad truncated TCP/UDP header capture\n1 - - -\n");
     assert_eq!(said(20), "!bad truncated TCP/UDP header capture\n- - - -\n");
     assert_eq!(said(10), "!bad truncated TCP/UDP header capture\n- - - -\n");
-    assert_eq!(said(3), "!bad truncated IP header capture\n- - - -\n");
+    assert_eq!(said(3), "!bad truncated IP header\n- - - -\n");
 }
 
 #[test]

@@ -125,7 +125,7 @@ impl Policy {
     /// come when there were none at the start.
     pub fn translate(&mut self, rules: Option<nat::Rules>, ports: &[nat::Port]) {
         let (Some(nat), Some(rules)) = (&self.nat, rules) else { return };
-        nat.install(&rules, ports, |pattern, name| crate::plane::is_named(pattern, name));
+        nat.install(&rules, ports, crate::plane::is_named);
         self.settings.nat = Some(rules);
     }
 

@@ -76,7 +76,7 @@ fn row(flow: &FlowEntry) -> Vec<String> {
     ]
 }
 
-pub fn filter(chains: &Vec<FilterChain>) -> String {
+pub fn filter(chains: &[FilterChain]) -> String {
     let mut text = String::new();
     for chain in chains.iter().filter(|chain| !chain.rules.is_empty() || chain.policy == "drop") {
         text += &format!("chain {} policy {}\n", chain.chain, chain.policy);

@@ -28,7 +28,9 @@ pub fn show(what: Show, client: Client) -> Result<(), Failure> {
         Show::Graph { output, .. } => subject(client, Request::Graph, output, listing),
         Show::Flows(asked) => super::flows::flows(client, &asked),
         Show::Nat(output) => subject(client, Request::Nat, output, super::flows::nat),
-        Show::Filter(output) => subject(client, Request::Filter, output, super::flows::filter),
+        Show::Filter(output) => {
+            subject(client, Request::Filter, output, |chains: &Vec<_>| super::flows::filter(chains))
+        }
         Show::Classifier(output) => subject(client, Request::Classifier, output, classifier),
         Show::Mirror(output) => subject(client, Request::Mirror, output, mirror),
         Show::Flowlog(output) => subject(client, Request::FlowLog, output, super::flow_log::status),

@@ -33,6 +33,9 @@ pub fn render(answer: &dyn Answer) -> Result<String, String> {
 
 struct Text(String);
 
+/// A family's name and help, and its figure of one of several things.
+type Figure<T> = (&'static str, &'static str, fn(&T) -> u64);
+
 impl Text {
     /// Begins a family. The name of a counter is without its `_total`.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
@@ -64,7 +67,7 @@ impl Text {
         if rules().next().is_none() {
             return;
         }
-        let figures: [(&str, &str, fn(&FilterRule) -> u64); 2] = [
+        let figures: [Figure<FilterRule>; 2] = [
             ("bifrost_filter_packets", "Packets that a rule of the filter matched.", |rule| rule.packets),
             ("bifrost_filter_bytes", "Bytes of IP packets that a rule of the filter matched.", |rule| {
                 rule.bytes
@@ -114,7 +117,7 @@ impl Text {
         }
         self.family("bifrost_nat_mappings", "gauge", "Mappings of address translation.");
         self.sample("bifrost_nat_mappings", &[], translation.mappings);
-        let figures: [(&str, &str, fn(&NatRule) -> u64); 2] = [
+        let figures: [Figure<NatRule>; 2] = [
             ("bifrost_nat_flows", "Flows that a rule translated.", |rule| rule.flows),
             ("bifrost_nat_refused", "Flows that a rule could not translate.", |rule| {
                 rule.exhausted + rule.limited + rule.refused

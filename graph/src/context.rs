@@ -7,7 +7,7 @@ use wire::{Class, Reason};
 
 use crate::executor::{Machine, Wiring, cycles, flush};
 use crate::fabric::Slot;
-use crate::{BATCH, Batch, Element, GraphCounters, NodeCounters, NodeId, Sinks};
+use crate::{BATCH, Batch, Element, GraphCounters, Hand, NodeCounters, NodeId, Sinks};
 
 /// An element's view of the graph that runs it, for the time of one call.
 pub struct Context<'a> {
@@ -230,12 +230,12 @@ impl Context<'_> {
 
     /// Hands a packet, which must be as it came in, to Linux.
     #[inline]
-    pub fn punt(&mut self, packet: Packet, class: Class) {
+    pub fn punt(&mut self, packet: Packet, class: Class, hand: Hand) {
         self.counters.count_punt(class);
         if let Some(observer) = &mut self.machine.observer {
             observer.punted(self.node, &packet, class);
         }
-        self.sinks.punt(packet, class);
+        self.sinks.punt(packet, class, hand);
     }
 }
 

@@ -62,4 +62,4 @@ pub use executor::{Compile, Graph, Manner, cycles};
 pub use handler::{Handler, HandlerError};
 pub use observer::Observer;
 pub use program::{Program, Refusal, Sources};
-pub use sinks::Sinks;
+pub use sinks::{Hand, Sinks};

@@ -9,13 +9,22 @@ use wire::Class;
 
 use crate::Batch;
 
+/// What Linux is to do with a packet that it is handed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hand {
+    /// Take it as received by the port that it came in by.
+    Receive,
+    /// Send it where its destination is, as a packet of this machine.
+    Send,
+}
+
 /// What left the graph and waits for the worker.
 #[derive(Default)]
 pub struct Sinks {
     ports: Vec<Option<Vec<Packet>>>,
     /// Ports with packets waiting, each once.
     waiting: Vec<PortId>,
-    punts: Vec<(Packet, Class)>,
+    punts: Vec<(Packet, Class, Hand)>,
 }
 
 impl Sinks {
@@ -53,7 +62,7 @@ impl Sinks {
     }
 
     /// Takes out what is to be handed to Linux, in order.
-    pub fn punts(&mut self) -> impl Iterator<Item = (Packet, Class)> + '_ {
+    pub fn punts(&mut self) -> impl Iterator<Item = (Packet, Class, Hand)> + '_ {
         self.punts.drain(..)
     }
 
@@ -92,8 +101,8 @@ impl Sinks {
     }
 
     #[inline]
-    pub(crate) fn punt(&mut self, packet: Packet, class: Class) {
-        self.punts.push((packet, class));
+    pub(crate) fn punt(&mut self, packet: Packet, class: Class, hand: Hand) {
+        self.punts.push((packet, class, hand));
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use fib::PortId;
 use graph::drawing::{self, Picture};
-use graph::{Batch, Context, Element, GraphBuilder, NodeId, Observer, Sinks};
+use graph::{Batch, Context, Element, GraphBuilder, Hand, NodeId, Observer, Sinks};
 use port::{Packet, Pool};
 use wire::{Class, Reason};
 
@@ -28,7 +28,7 @@ impl Element for ByFirstByte {
         for mut packet in batch.drain() {
             match packet.data()[0] {
                 b'd' => cx.drop(packet, Reason::NoRoute),
-                b'p' => cx.punt(packet, Class::Unresolved),
+                b'p' => cx.punt(packet, Class::Unresolved, Hand::Receive),
                 b't' => {
                     packet.output = PortId(1);
                     cx.transmit(packet);

@@ -54,6 +54,40 @@ impl Nat {
         Ok(None)
     }
 
+    /// Whether a new flow like this would be translated at its source, or into the other family: then a packet that belongs to no flow
+    /// and opens none is not to pass as it is.
+    pub fn concerns(&self, leaving: &Tuple, [input, output]: [u16; 2]) -> bool {
+        let set = self.ruleset();
+        for compiled in &set.rules {
+            let source = address(&leaving.source);
+            let both = matches!(compiled.rule.action, Action::OneToOne { .. } | Action::Nptv6(_));
+            if !compiled.takes(leaving) || !(both || compiled.input.has(input)) {
+                continue;
+            }
+            let here = match &compiled.rule.action {
+                Action::Nat64 { prefix, .. } => prefix.extract(&leaving.destination).is_some(),
+                _ if !compiled.output.has(output) => false,
+                Action::None => return false,
+                Action::Destination { .. } => false,
+                Action::Masquerade(_) => true,
+                Action::Source { addresses, .. } => {
+                    addresses.ranges().iter().any(|range| range.is_ipv6() == source.is_ipv6())
+                }
+                Action::Deterministic { blocks, .. } => {
+                    matches!(source, IpAddr::V4(host) if blocks.block(host).is_some())
+                }
+                Action::OneToOne { inside, .. } => inside.contains(&source),
+                Action::Nptv6(nptv6) => {
+                    matches!(source, IpAddr::V6(host) if nptv6.inside().contains(&host))
+                }
+            };
+            if here {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Where a host inside seems to come from when it reaches another by an address outside: from where it would seem
     /// to come if it were sent out by the ports that rule `at` calls outside; failing that, from the address that it
     /// called.

@@ -139,9 +139,7 @@ impl Crew {
     /// Gives every worker access to the flows that are tracked from now on.
     pub fn track(&self, policy: &Policy) -> Result<(), PlaneError> {
         for member in &self.members {
-            if let Some(table) = policy.table() {
-                member.seat.give(table.worker()?);
-            }
+            policy.track(&member.seat)?;
         }
         Ok(())
     }

@@ -14,7 +14,6 @@ use graph::Registry;
 use port::device::FeatureWatch;
 use port::driver::MAX_PORTS;
 use port::{Driver, HugePages, Injector, Memory, Packet};
-use rules::Filter;
 use tracing::{info, warn};
 use wire::Class;
 
@@ -86,11 +85,19 @@ impl Linux for NoInjector {
     fn hand(&self, _packet: &Packet, _ifindex: u32, _judged: bool) -> bool {
         false
     }
+
+    fn send(&self, _packet: &Packet) -> bool {
+        false
+    }
 }
 
 impl Linux for Injector {
     fn hand(&self, packet: &Packet, ifindex: u32, judged: bool) -> bool {
         self.inject(ifindex, packet, judged).is_ok()
+    }
+
+    fn send(&self, packet: &Packet) -> bool {
+        Injector::send(self, packet).is_ok()
     }
 }
 
@@ -280,9 +287,9 @@ impl Plane {
             self.forget_queues(worker);
         }
         if std::mem::take(&mut self.stale) {
-            let filter = self.policy.settings().filter.clone();
+            let settings = self.policy.settings().clone();
             // It was compiled before, with fewer ports.
-            if let Err(error) = self.change_filter(filter, tables) {
+            if let Err(error) = self.change_policy(settings, tables) {
                 warn!("the filter does not know the ports that came: {error}");
             }
         }
@@ -353,10 +360,9 @@ impl Plane {
         &self.policy
     }
 
-    /// Puts rules of address translation in force, for ports with these addresses.
-    pub fn change_nat(&mut self, rules: Option<nat::Rules>, addresses: impl Fn(PortId) -> Vec<IpAddr>) {
-        let ports = self.nat_ports(addresses);
-        self.policy.translate(rules, &ports);
+    /// Puts the rules of address translation in force for ports with these addresses.
+    pub fn translate(&mut self, addresses: impl Fn(PortId) -> Vec<IpAddr>) {
+        self.policy.translate(&self.nat_ports(addresses));
     }
 
     fn nat_ports(&self, addresses: impl Fn(PortId) -> Vec<IpAddr>) -> Vec<nat::Port> {
@@ -373,9 +379,10 @@ impl Plane {
         nat::nftables(rules, &self.nat_ports(|_| Vec::new()), is_named)
     }
 
-    /// Puts another filter in force, on every worker between two batches; its rules keep what they have counted. When anything is
-    /// wrong with it all stays as it is.
-    pub fn change_filter(&mut self, filter: Filter, tables: &mut Tables) -> Result<(), PlaneError> {
+    /// Puts another policy in force, on every worker between two batches; rules of the filter keep what they have counted. When anything
+    /// is wrong with it all stays as it is. Rules of address translation wait for [`Plane::translate`]; a flow table that is there
+    /// stays as it is.
+    pub fn change_policy(&mut self, settings: PolicySettings, tables: &mut Tables) -> Result<(), PlaneError> {
         let ports: Vec<(String, u16)> =
             self.ports.iter().map(|port| (port.name.clone(), port.id.0)).collect();
         let numbers = |pattern: &str| {
@@ -383,7 +390,7 @@ impl Plane {
             known.map(|(_, number)| *number).collect()
         };
         let before = self.policy.stages();
-        if self.policy.change(filter, numbers)? {
+        if self.policy.change(settings, numbers)? {
             self.crew.track(&self.policy)?;
         }
         if self.policy.stages() != before {

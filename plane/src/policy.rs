@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use elements::router::standard::Stages;
-use elements::router::{Ended, Rulebook, SharedSeat};
+use elements::router::{ControlConnections, Ended, Rulebook, SharedSeat};
 use flow::{Settings, Table};
 use graph::Environment;
 use nat::Nat;
@@ -27,19 +27,42 @@ pub struct PolicySettings {
     pub flows: Option<Settings>,
     /// The rules of address translation; `None`: nothing is translated.
     pub nat: Option<nat::Rules>,
-    /// Whether accounts of flows are wanted when they end.
-    pub accounts: bool,
+    /// Whether connections that FTP's control connections announce are let in.
+    pub ftp: bool,
+}
+
+/// What is kept of flows.
+struct Flows {
+    table: Arc<Table>,
+    ended: Arc<Ended>,
+    /// Bindings, and what control connections of FTP have announced, translated or not.
+    nat: Arc<Nat>,
+    ftp: Option<Arc<ControlConnections>>,
 }
 
 /// The filter and the flow table.
 pub struct Policy {
     settings: PolicySettings,
-    table: Option<Arc<Table>>,
+    flows: Option<Flows>,
     book: Arc<Rulebook>,
     ledger: Ledger,
-    ended: Option<Arc<Ended>>,
-    nat: Option<Arc<Nat>>,
     workers: usize,
+}
+
+impl Flows {
+    fn new(settings: &Settings, ftp: bool) -> Result<Flows, PlaneError> {
+        Ok(Flows {
+            table: Table::new(settings)?,
+            ended: Ended::new(ACCOUNTS),
+            nat: Arc::new(Nat::new()),
+            ftp: ftp.then(ControlConnections::new),
+        })
+    }
+
+    fn give(&self, seat: &SharedSeat) -> Result<(), PlaneError> {
+        seat.give(self.table.worker()?, self.ended.clone(), self.nat.clone(), self.ftp.clone());
+        Ok(())
+    }
 }
 
 impl Policy {
@@ -51,36 +74,36 @@ impl Policy {
     ) -> Result<Policy, PlaneError> {
         let mut ledger = Ledger::new(workers);
         let compiled = compile(&settings.filter, &mut ledger, ports)?;
-        let table = match wanted(&settings) {
-            Some(settings) => Some(Table::new(&settings)?),
-            None => None,
-        };
-        // What ends gives back its ports.
-        let ended = (settings.accounts || settings.nat.is_some()).then(|| Ended::new(ACCOUNTS));
-        let nat = settings.nat.is_some().then(|| Arc::new(Nat::new()));
-        Ok(Policy { settings, table, book: Rulebook::new(compiled), ledger, ended, nat, workers })
+        let flows = wanted(&settings).map(|wanted| Flows::new(&wanted, settings.ftp)).transpose()?;
+        Ok(Policy { settings, flows, book: Rulebook::new(compiled), ledger, workers })
     }
 
     /// What it puts into the graph.
     pub fn stages(&self) -> Stages {
         let (compiled, _) = self.book.current();
         let rules = |hook| !compiled.passes_all(hook);
+        let nat = self.settings.nat.as_ref();
+        let crosses = |rule: &nat::Rule| matches!(rule.action, nat::Action::Nat64 { .. });
         Stages {
             input: rules(Hook::Input),
-            transit: rules(Hook::Forward) || rules(Hook::Output) || self.table.is_some(),
-            translation: self.nat.is_some(),
+            transit: rules(Hook::Forward) || rules(Hook::Output) || self.flows.is_some(),
+            translation: nat.is_some(),
+            families: nat.is_some_and(|nat| nat.rules.iter().any(crosses)),
+            ftp: self.flows.as_ref().is_some_and(|flows| flows.ftp.is_some()),
+            clamp: nat.is_some_and(|nat| !nat.clamps.is_empty()),
         }
     }
 
     /// The seat of a worker.
     pub fn seat(&self, worker: usize) -> Result<SharedSeat, PlaneError> {
-        let flows = match &self.table {
-            Some(table) => Some(table.worker()?),
-            None => None,
-        };
-        let seat = SharedSeat::new(worker, flows, self.ended.clone());
-        self.nat.iter().for_each(|nat| seat.translate(nat.clone()));
+        let seat = SharedSeat::new(worker);
+        self.track(&seat)?;
         Ok(seat)
+    }
+
+    /// Gives a seat access to the flows, if they are tracked.
+    pub fn track(&self, seat: &SharedSeat) -> Result<(), PlaneError> {
+        self.flows.as_ref().map_or(Ok(()), |flows| flows.give(seat))
     }
 
     /// Shares what the elements of every worker need.
@@ -100,38 +123,45 @@ impl Policy {
         if let Ok(compiled) = Compiled::new(filter, accounts) {
             imagined.share(Rulebook::new(compiled));
         }
-        let state = if self.table.is_some() { FlowState::New } else { FlowState::Untracked };
+        let state = if self.flows.is_some() { FlowState::New } else { FlowState::Untracked };
         imagined.share(SharedSeat::imagined(state));
         imagined
     }
 
-    /// Another filter, or the same with other ports. On an error the one in force stays. Whether flows are tracked only now: every
-    /// worker is to be given access to them.
-    pub fn change(&mut self, filter: Filter, ports: impl Fn(&str) -> Vec<u16>) -> Result<bool, PlaneError> {
-        let settings = PolicySettings { filter, ..self.settings.clone() };
-        let table = match wanted(&settings).filter(|_| self.table.is_none()) {
-            Some(settings) => Some(Table::new(&settings)?),
+    /// Other settings, or the same with other ports. On an error all stays as it is. Whether flows are tracked only now: every
+    /// worker is to be given access to them. A table that is there stays as it is.
+    pub fn change(
+        &mut self,
+        settings: PolicySettings,
+        ports: impl Fn(&str) -> Vec<u16>,
+    ) -> Result<bool, PlaneError> {
+        let flows = match wanted(&settings).filter(|_| self.flows.is_none()) {
+            Some(wanted) => Some(Flows::new(&wanted, settings.ftp)?),
             None => None,
         };
         let compiled = compile(&settings.filter, &mut self.ledger, ports)?;
         self.book.change(compiled);
         self.settings = settings;
-        let begins = table.is_some();
-        self.table = table.or(self.table.take());
+        let begins = flows.is_some();
+        self.flows = flows.or(self.flows.take());
         Ok(begins)
     }
 
-    /// Puts rules of address translation in force, for ports with these names and addresses. Nothing is translated by rules that
-    /// come when there were none at the start.
-    pub fn translate(&mut self, rules: Option<nat::Rules>, ports: &[nat::Port]) {
-        let (Some(nat), Some(rules)) = (&self.nat, rules) else { return };
-        nat.install(&rules, ports, crate::plane::is_named);
-        self.settings.nat = Some(rules);
+    /// Puts the rules of address translation in force, for ports with these names and addresses.
+    pub fn translate(&self, ports: &[nat::Port]) {
+        const NONE: nat::Rules = nat::Rules { capacity: 0, rules: Vec::new(), clamps: Vec::new() };
+        let Some(flows) = &self.flows else { return };
+        flows.nat.install(self.settings.nat.as_ref().unwrap_or(&NONE), ports, crate::plane::is_named);
     }
 
     /// Address translation, if there is any.
     pub fn nat(&self) -> Option<&Arc<Nat>> {
-        self.nat.as_ref()
+        self.settings.nat.as_ref().and_then(|_| self.bindings())
+    }
+
+    /// Bindings and what is expected, where flows are tracked.
+    pub fn bindings(&self) -> Option<&Arc<Nat>> {
+        self.flows.as_ref().map(|flows| &flows.nat)
     }
 
     /// What is in force.
@@ -141,7 +171,7 @@ impl Policy {
 
     /// The flow table.
     pub fn table(&self) -> Option<&Arc<Table>> {
-        self.table.as_ref()
+        self.flows.as_ref().map(|flows| &flows.table)
     }
 
     /// The filter in force.
@@ -149,9 +179,9 @@ impl Policy {
         &self.book
     }
 
-    /// Accounts of flows, if they are wanted.
+    /// Accounts of flows, where they are tracked.
     pub fn ended(&self) -> Option<&Arc<Ended>> {
-        self.ended.as_ref()
+        self.flows.as_ref().map(|flows| &flows.ended)
     }
 
     /// How many workers it is for.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use elements::router::SharedSeat;
 use fib::{PortId, Reader, View};
-use graph::{Batch, Graph, HandlerError, NodeId, Observer, Sinks};
+use graph::{Batch, Graph, Hand, HandlerError, NodeId, Observer, Sinks};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use port::{Packet, Queue};
 
@@ -70,6 +70,9 @@ pub trait Linux: Send + Sync {
     /// Hands over a frame as it came in by the interface; false when Linux did not take it. `judged`: the router's filter has let
     /// it pass.
     fn hand(&self, packet: &Packet, ifindex: u32, judged: bool) -> bool;
+
+    /// Has an IP packet sent where its destination is; false when Linux did not take it.
+    fn send(&self, packet: &Packet) -> bool;
 }
 
 /// What a worker works with.
@@ -262,7 +265,7 @@ impl Worker {
     }
 
     fn punt(&mut self, now: u64) {
-        for (packet, class) in self.sinks.punts() {
+        for (packet, class, hand) in self.sinks.punts() {
             let meter = &self.desk.meter;
             if !self.police.allows(&self.desk.limits, class, now) {
                 meter.policed[class as usize].add(1);
@@ -270,7 +273,11 @@ impl Worker {
             }
             let ifindex = self.desk.view.port(packet.input).ifindex();
             let judged = self.desk.seat.has_judged(&packet);
-            if ifindex == 0 || !self.desk.linux.hand(&packet, ifindex, judged) {
+            let taken = match hand {
+                Hand::Receive => ifindex != 0 && self.desk.linux.hand(&packet, ifindex, judged),
+                Hand::Send => self.desk.linux.send(&packet),
+            };
+            if !taken {
                 meter.punt_failed.add(1);
             }
         }

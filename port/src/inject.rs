@@ -29,6 +29,8 @@ pub struct Injector {
     device: Device,
     program: Result<OwnedFd, String>,
     marks: Marks,
+    /// Raw sockets by which Linux sends packets as they are, of IPv4 and of IPv6; absent where the machine has no such family.
+    senders: [Option<OwnedFd>; 2],
 }
 
 impl Injector {
@@ -44,7 +46,8 @@ impl Injector {
         let program = object::load(object::inject()?, "inject", HashMap::new(), &HashMap::new())?;
         let link = sys::link_create(program.as_fd(), device.ifindex, sys::ATTACH_TCX_INGRESS, 0);
         let program = link.map_err(|error| format!("the kernel cannot attach its program: {error}"));
-        Ok(Injector { tap, device, program, marks: driver.marks().clone() })
+        let senders = [libc::AF_INET, libc::AF_INET6].map(|family| raw(family).ok());
+        Ok(Injector { tap, device, program, marks: driver.marks().clone(), senders })
     }
 
     /// Whether packets enter by their true interface, and if not, why.
@@ -75,6 +78,28 @@ impl Injector {
         self.write(ifindex, false, parts)
     }
 
+    /// Has Linux send an IP packet, from its network header on and in one segment, where its destination is: it looks up the route,
+    /// resolves the neighbour and holds the packet until then. It bears [`JUDGED_MARK`]. Fails rather than wait.
+    pub fn send(&self, packet: &Packet) -> io::Result<()> {
+        let ip = packet.network();
+        let (address, length) = destination(ip).ok_or(io::ErrorKind::InvalidInput)?;
+        let sender = &self.senders[usize::from(ip[0] >> 4 == 6)];
+        let sender = sender.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        // SAFETY: the kernel reads the packet and the address, which live until the call is over.
+        let sent = unsafe {
+            let address = (&raw const address).cast::<libc::sockaddr>();
+            libc::sendto(
+                sender.as_raw_fd(),
+                ip.as_ptr().cast(),
+                ip.len(),
+                libc::MSG_DONTWAIT,
+                address,
+                length,
+            )
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
     fn write(&self, ifindex: u32, judged: bool, parts: &[&[u8]]) -> io::Result<()> {
         let first = parts.first().copied().unwrap_or(&[]);
         if first.len() < 14 || parts.len() > MAX_SEGMENTS {
@@ -103,6 +128,49 @@ impl Injector {
         // SAFETY: the kernel reads the vectors, which point into slices that live until the call is over.
         let written = unsafe { libc::writev(self.tap.as_raw_fd(), vectors.as_ptr(), count as libc::c_int) };
         if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// A raw socket whose packets have their headers, whatever source they say.
+fn raw(family: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: a new descriptor, ours alone.
+    let fd = unsafe { libc::socket(family, kind, libc::IPPROTO_RAW) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let mark = JUDGED_MARK;
+    // SAFETY: the kernel reads the four bytes of `mark`.
+    let set = unsafe {
+        let value = (&raw const mark).cast();
+        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_MARK, value, size_of_val(&mark) as libc::socklen_t)
+    };
+    if set < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
+}
+
+/// Where an IP packet goes, as a socket's address.
+fn destination(ip: &[u8]) -> Option<(libc::sockaddr_in6, libc::socklen_t)> {
+    // SAFETY: plain numbers, valid when zero.
+    let mut address: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+    match ip.first()? >> 4 {
+        4 => {
+            let to = ip.get(16..20)?.first_chunk::<4>()?;
+            // SAFETY: as above.
+            let mut four: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+            four.sin_family = libc::AF_INET as libc::sa_family_t;
+            four.sin_addr.s_addr = u32::from_ne_bytes(*to);
+            // SAFETY: a sockaddr_in is shorter than a sockaddr_in6, needs no more alignment, and any bytes are one.
+            unsafe { (&raw mut address).cast::<libc::sockaddr_in>().write(four) };
+            Some((address, size_of_val(&four) as libc::socklen_t))
+        }
+        6 => {
+            address.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+            address.sin6_addr.s6_addr = *ip.get(24..40)?.first_chunk()?;
+            Some((address, size_of_val(&address) as libc::socklen_t))
+        }
+        _ => None,
     }
 }
 

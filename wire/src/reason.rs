@@ -82,7 +82,7 @@ pub enum Reason {
     FlowsFull = 35,
     /// A new flow for which address translation has no port left.
     PortsExhausted = 36,
-    /// Address translation has no counterpart for it in the other family.
+    /// Address translation has no counterpart for it.
     Untranslatable = 37,
 }
 

@@ -226,7 +226,7 @@ impl Control {
         // What can be refused comes first.
         self.change_flow_log(router.flow_log.clone())?;
         let changed = self.change_hooks(settings::hooks(&router.graph));
-        if let Err(wrong) = changed.and_then(|()| self.change_filter(router.filter.clone())) {
+        if let Err(wrong) = changed.and_then(|()| self.change_policy(settings::policy(&router))) {
             self.change_flow_log(self.router.flow_log.clone())?;
             return Err(wrong);
         }
@@ -244,12 +244,13 @@ impl Control {
         self.router.graph = router.graph;
         self.router.filter = router.filter;
         self.router.flow_log = router.flow_log;
-        if router.nat.is_some() && self.router.nat.is_none() {
-            warn!("[nat] was not there at the start: it takes effect at the next");
-        } else {
-            self.router.nat = router.nat.or(self.router.nat.take());
-            self.tell_nat();
+        let translated = (self.router.nat.is_some(), router.nat.is_some());
+        self.router.nat = router.nat;
+        if translated.0 != translated.1 {
+            let local = self.mirror.model().addresses().map(|address| address.net.addr()).collect();
+            self.tell_local(local, !translated.1);
         }
+        self.tell_nat();
         self.tell_nftables();
         self.apply_limits();
         self.change_ports();
@@ -267,9 +268,9 @@ impl Control {
         Ok(())
     }
 
-    fn change_filter(&mut self, filter: rules::Filter) -> Result<(), String> {
+    fn change_policy(&mut self, policy: plane::PolicySettings) -> Result<(), String> {
         self.plane
-            .change_filter(filter, &mut self.tables)
+            .change_policy(policy, &mut self.tables)
             .map_err(|error| format!("the configuration stays as it is: {error}"))?;
         self.watches.follow(&mut self.plane);
         Ok(())

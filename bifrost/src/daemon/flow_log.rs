@@ -199,7 +199,7 @@ impl Control {
     pub(super) fn settle_flows(&mut self) -> bool {
         let Control { plane, mirror, tables, flow_log, .. } = self;
         let Some(ended) = plane.policy().ended() else { return false };
-        let (now, nat) = (graph::steady_now(), plane.policy().nat());
+        let (now, nat) = (graph::steady_now(), plane.policy().bindings());
         if let Some(log) = flow_log {
             let epoch = epoch();
             if log.epoch.abs_diff(epoch) > SLACK {
@@ -236,9 +236,6 @@ impl Control {
         match (&mut self.flow_log, plan) {
             (Some(log), Some(plan)) if plan != log.plan => log.change(plan).map_err(said)?,
             (Some(_), None) => self.flow_log = None,
-            (None, Some(_)) if self.plane.policy().ended().is_none() => {
-                warn!("[flow_log] was not there at the start: it takes effect at the next");
-            }
             (None, Some(plan)) => self.flow_log = Some(Log::start(plan).map_err(said)?),
             _ => {}
         }

@@ -74,20 +74,9 @@ impl Control {
         if local_added.is_empty() && local_removed.is_empty() {
             return;
         }
-        // Answers to translated flows come to the router's own addresses: workers look whether they do.
+        self.tell_local(local_removed, false);
         let translated = self.plane.policy().nat().is_some();
-        let driver = self.plane.driver_mut();
-        for (addresses, added) in [(local_removed, false), (local_added, true)] {
-            for address in addresses {
-                if added && translated {
-                    continue;
-                }
-                let told = if added { driver.add_local(address) } else { driver.remove_local(address) };
-                if let Err(error) = told {
-                    debug!("{address}: {error}");
-                }
-            }
-        }
+        self.tell_local(if translated { Vec::new() } else { local_added }, true);
         self.tell_sources();
     }
 
@@ -185,6 +174,18 @@ impl Control {
 }
 
 impl Control {
+    /// Tells the driver which of the router's own addresses are for Linux at once. While addresses are translated none is: answers to
+    /// translated flows come to them, and workers look whether they do.
+    pub(super) fn tell_local(&mut self, addresses: Vec<IpAddr>, added: bool) {
+        let driver = self.plane.driver_mut();
+        for address in addresses {
+            let told = if added { driver.add_local(address) } else { driver.remove_local(address) };
+            if let Err(error) = told {
+                debug!("{address}: {error}");
+            }
+        }
+    }
+
     /// Puts the rules of address translation in force for the ports and addresses that there are.
     pub(super) fn tell_nat(&mut self) {
         let mut addresses: HashMap<PortId, Vec<IpAddr>> = HashMap::new();
@@ -194,10 +195,8 @@ impl Control {
                 self.mirror.model().addresses().filter(|address| address.ifindex == interface.ifindex);
             addresses.insert(port.id, of_port.map(|address| address.net.addr()).collect());
         }
-        let rules = self.router.nat.clone();
-        let translates = rules.is_some();
-        self.plane.change_nat(rules, |port| addresses.get(&port).cloned().unwrap_or_default());
-        if translates {
+        self.plane.translate(|port| addresses.get(&port).cloned().unwrap_or_default());
+        if self.router.nat.is_some() {
             self.tell_nftables();
         }
     }

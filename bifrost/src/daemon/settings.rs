@@ -31,11 +31,11 @@ pub(super) fn plane(router: &Router, cores: &[usize], registry: Registry) -> Pla
 }
 
 /// The filter and the flow table.
-fn policy(router: &Router) -> PolicySettings {
+pub(super) fn policy(router: &Router) -> PolicySettings {
     let (filter, nat) = (router.filter.clone(), router.nat.clone());
     let log = router.flow_log.is_some();
     let flows = router.flow.or_else(|| log.then(flow::Settings::default));
-    PolicySettings { filter, flows, nat, accounts: log }
+    PolicySettings { filter, flows, nat, ftp: router.ftp }
 }
 
 /// What stands at the hooks of the graph.

@@ -24,6 +24,8 @@ pub trait Family: Send + 'static {
     fn source(packet: &Packet) -> Self::Address;
     /// An address of this family from 16 bytes, in which an IPv4 address is IPv4-mapped; `None` for the other family.
     fn address(bytes: [u8; 16]) -> Option<Self::Address>;
+    /// The next hop of an address of the other family, in the form of [`Family::address`]; `None` for this one.
+    fn lookup_other(view: &View, bytes: [u8; 16]) -> Option<NextHopId>;
     /// The next hops of many addresses.
     fn lookup(view: &View, addresses: &[Self::Address], ids: &mut [NextHopId]);
 }
@@ -56,6 +58,11 @@ impl Family for V4 {
         wire::headers::unmapped(&bytes).map(u32::from_be_bytes)
     }
 
+    #[inline]
+    fn lookup_other(view: &View, bytes: [u8; 16]) -> Option<NextHopId> {
+        V6::address(bytes).map(|address| view.lookup6(address))
+    }
+
     #[inline(always)]
     fn lookup(view: &View, addresses: &[u32], ids: &mut [NextHopId]) {
         view.lookup4_batch(addresses, ids);
@@ -83,6 +90,11 @@ impl Family for V6 {
     fn address(bytes: [u8; 16]) -> Option<u128> {
         let ipv4 = wire::headers::unmapped(&bytes).is_some();
         (!ipv4).then(|| u128::from_be_bytes(bytes))
+    }
+
+    #[inline]
+    fn lookup_other(view: &View, bytes: [u8; 16]) -> Option<NextHopId> {
+        V4::address(bytes).map(|address| view.lookup4(address))
     }
 
     #[inline(always)]

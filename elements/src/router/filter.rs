@@ -161,9 +161,11 @@ impl Filter {
             return Ok(());
         }
         note.judged = true;
-        if note.hit.is_none() && note.state == FlowState::New {
-            let original = Tuple::of(&note.headers, 0);
-            let ports = [packet.input, packet.output].map(|port| port.0.min(flow::NO_PORT));
+        let original = Tuple::of(&note.headers, 0);
+        let ports = [packet.input, packet.output].map(|port| port.0.min(flow::NO_PORT));
+        if note.hit.is_none() && (note.state == FlowState::New || note.expected) {
+            // From here on it is a flow like others; ICMP errors stay related.
+            note.state = FlowState::New;
             let binding = match &nat {
                 Some(nat) => nat.bind(&original, note.aim.as_ref(), ports, now).map_err(super::refused)?,
                 None => None,
@@ -194,6 +196,10 @@ impl Filter {
                 Err(flow::Refused::Full) => return Err(Reason::FlowsFull),
                 Err(flow::Refused::ReplyInUse(_)) => return Err(Reason::PortsExhausted),
             }
+        }
+        if note.hit.is_none() && nat.is_some_and(|nat| nat.concerns(&original, ports)) {
+            // Of no flow, and opening none: as it is it would show what is inside.
+            return Err(Reason::Untranslatable);
         }
         if let Some(hit) = note.hit.filter(|_| !judged.varies && note.state != FlowState::Related) {
             let Judged { rules, mark, dscp, .. } = *judged;

@@ -29,6 +29,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use super::surroundings::on_tables;
+use super::told_mtu;
 use fib::View;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
@@ -127,7 +128,7 @@ impl IcmpError4 {
     pub const UNREACHABLE: usize = 2;
     /// Input: communication administratively prohibited.
     pub const PROHIBIT: usize = 3;
-    /// Input: fragmentation needed; the MTU is that of the packet's adjacency.
+    /// Input: fragmentation needed; the MTU is the one noted, or that of the packet's adjacency.
     pub const TOO_BIG: usize = 4;
     /// Input: refused by the filter, told as port unreachable. Behind it host unreachable, no route, prohibited.
     pub const REFUSED: usize = 5;
@@ -160,7 +161,7 @@ impl IcmpError4 {
             return Answer::Suppressed;
         }
         let word = match kind.reason {
-            Reason::TooBig => self.view.adjacency(packet.adjacency).mtu(),
+            Reason::TooBig => told_mtu(&self.view, packet),
             _ => 0,
         };
         let header = ipv4::Repr {

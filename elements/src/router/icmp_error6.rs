@@ -25,6 +25,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use super::surroundings::on_tables;
+use super::told_mtu;
 use fib::View;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
@@ -119,7 +120,7 @@ impl IcmpError6 {
     pub const UNREACHABLE: usize = 2;
     /// Input: communication with destination administratively prohibited.
     pub const PROHIBIT: usize = 3;
-    /// Input: packet too big; the MTU is that of the packet's adjacency.
+    /// Input: packet too big; the MTU is the one noted, or that of the packet's adjacency.
     pub const TOO_BIG: usize = 4;
     /// Input: refused by the filter, told as port unreachable. Behind it host unreachable, no route, prohibited.
     pub const REFUSED: usize = 5;
@@ -150,7 +151,7 @@ impl IcmpError6 {
             return Answer::Suppressed;
         }
         let word = match kind.reason {
-            Reason::TooBig => self.view.adjacency(packet.adjacency).mtu().max(ipv6::MINIMUM_MTU as u32),
+            Reason::TooBig => told_mtu(&self.view, packet).max(ipv6::MINIMUM_MTU as u32),
             _ => 0,
         };
         let header = ipv6::Repr {

@@ -179,13 +179,27 @@ impl<F: Family> Element for Lookup<F> {
         for (address, packet) in self.addresses.iter_mut().zip(batch.packets()) {
             *address = F::destination(packet);
         }
+        // Where packets go that will be of the other family.
+        let mut others_ids = [const { None }; BATCH];
+        let mut crossing = false;
         if let Some(seat) = &self.seat {
             let mut seat = seat.lock();
-            for (address, packet) in self.addresses.iter_mut().zip(batch.packets()) {
-                *address = seat.towards(packet).and_then(F::address).unwrap_or(*address);
+            for (index, packet) in batch.packets().iter().enumerate() {
+                let Some(towards) = seat.towards(packet) else { continue };
+                match F::address(towards) {
+                    Some(address) => self.addresses[index] = address,
+                    None => {
+                        crossing = true;
+                        others_ids[index] = F::lookup_other(&self.view, towards);
+                    }
+                }
             }
         }
         F::lookup(&self.view, &self.addresses[..count], &mut self.ids[..count]);
+        if crossing {
+            let found = self.ids.iter_mut().zip(others_ids);
+            found.for_each(|(id, other)| *id = other.unwrap_or(*id));
+        }
 
         let (mut port, mut forwarding) = (PortId::NONE, false);
         let mut rest = 0u64;
@@ -197,7 +211,13 @@ impl<F: Family> Element for Lookup<F> {
             }
             if let Err(other) = self.resolve(packet, self.ids[index], forwarding) {
                 rest |= 1 << index;
-                others[index] = other;
+                others[index] = match other {
+                    // The router's own address of the other family: Linux would not know the packet.
+                    Other::Emit(LOCAL) if crossing && others_ids[index].is_some() => {
+                        Other::Drop(Reason::Untranslatable)
+                    }
+                    other => other,
+                };
             }
         }
         batch.take(rest, |index, packet| match others[index] {

@@ -10,9 +10,12 @@
 //! | [`Lookup4`] | `forward`, `local`, `linux`, `no_route`, `unreachable`, `prohibit` | route, path, output port |
 //! | [`ReversePath4`] | `valid` | drops what does not come from where it should |
 //! | [`Redirect`] | `forward`, `linux` | what leaves by its input port: lets Linux see some, which tells the sender |
+//! | [`Translate64`] | `same`, `translated`, `expired`, `too_big` | NAT64: headers of the other family |
 //! | [`Mtu4`] | `fits`, `fragment`, `too_big` | compares with the path's MTU |
 //! | [`Fragment4`] | `fragments` | RFC 791 |
 //! | [`DecrementTtl4`] | `forward`, `expired` | TTL and checksum |
+//! | [`ClampMss`] | `out` | the segment size that TCP hosts tell each other |
+//! | [`Ftp`] | `out` | what control connections of FTP announce |
 //! | [`Translate`] | `translated` | the addresses and ports that `[nat]` gives |
 //! | [`Rewrite`] | `out` | the Ethernet header of the next hop |
 //! | [`Transmit`] | | to the output port |
@@ -27,11 +30,13 @@
 
 mod check_ip_header4;
 mod check_ip_header6;
+mod clamp_mss;
 mod classify;
 mod decrement_ttl;
 mod family;
 mod filter;
 mod fragment4;
+mod ftp;
 mod icmp_error4;
 mod icmp_error6;
 mod limit;
@@ -49,16 +54,19 @@ mod surroundings;
 mod tcp_reset;
 mod track;
 mod translate;
+mod translate64;
 mod transmit;
 mod way_back;
 
 pub use check_ip_header4::CheckIpHeader4;
 pub use check_ip_header6::CheckIpHeader6;
+pub use clamp_mss::ClampMss;
 pub use classify::Classify;
 pub use decrement_ttl::{DecrementTtl4, DecrementTtl6};
 pub use family::{Family, V4, V6};
 pub use filter::Filter;
 pub use fragment4::Fragment4;
+pub use ftp::{ControlConnections, Ftp};
 pub use icmp_error4::IcmpError4;
 pub use icmp_error6::IcmpError6;
 pub use limit::IcmpLimits;
@@ -75,6 +83,7 @@ pub use surroundings::Surroundings;
 pub use tcp_reset::TcpReset;
 pub use track::Track;
 pub use translate::Translate;
+pub use translate64::Translate64;
 pub use transmit::Transmit;
 
 use graph::Class;
@@ -103,6 +112,9 @@ pub const CLASSES: &[&Class] = &[
     &tcp_reset::CLASS,
     &track::CLASS,
     &filter::CLASS,
+    &clamp_mss::CLASS,
+    &ftp::CLASS,
+    &translate64::CLASS,
     &translate::CLASS,
     &punt::CLASS,
 ];
@@ -164,6 +176,22 @@ pub(super) fn refused(refusal: nat::Refusal) -> wire::Reason {
         Refusal::Exhausted | Refusal::HostLimit | Refusal::TableFull | Refusal::NoAddress | Refusal::Gone => {
             wire::Reason::PortsExhausted
         }
+    }
+}
+
+/// Where an element notes of a packet which MTU its sender is to be told: 4 bytes, that no other element of the router uses.
+const TOLD_MTU: usize = 20;
+
+/// Notes which MTU the sender of a packet that is too big is to be told, if not that of its adjacency.
+pub(super) fn note_mtu(packet: &mut Packet, mtu: u32) {
+    packet.set_annotation(TOLD_MTU, mtu.to_ne_bytes());
+}
+
+/// The MTU that the sender of a packet that is too big is to be told.
+pub(super) fn told_mtu(view: &fib::View, packet: &Packet) -> u32 {
+    match u32::from_ne_bytes(packet.annotation(TOLD_MTU)) {
+        0 => view.adjacency(packet.adjacency).mtu(),
+        noted => noted,
     }
 }
 

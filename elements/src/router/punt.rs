@@ -7,9 +7,10 @@
 //! What Bifrost cannot complete itself is handed over as it came in; Linux sees it arrive on the port that it came by. The
 //! class decides which limit it counts against.
 //!
-//! - `CLASS` (word): `TRANSIT`, for what Linux is to forward, or `LOCAL`, for what is for this machine, each packet by its own class.
+//! - `CLASS` (word): `TRANSIT`, for what Linux is to forward; `LOCAL`, for what is for this machine, each packet by its own class; or `SEND`,
+//!   for what Linux is to send where its destination is, whatever it came in by.
 
-use graph::{Batch, Class, Context, Element};
+use graph::{Batch, Class, Context, Element, Hand};
 use wire::Class as Police;
 
 /// The class `Punt`.
@@ -24,10 +25,11 @@ pub const CLASS: Class = Class {
         let punt = class.as_ref().and_then(|class| match class.0.as_str() {
             "TRANSIT" => Some(Punt::transit()),
             "LOCAL" => Some(Punt::local()),
+            "SEND" => Some(Punt { class: Some(Police::Unresolved), hand: Hand::Send }),
             _ => None,
         });
         if class.is_some() && punt.is_none() {
-            arguments.wrong("CLASS", "expected TRANSIT or LOCAL");
+            arguments.wrong("CLASS", "expected TRANSIT, LOCAL or SEND");
         }
         arguments.finish()?;
         Ok(Box::new(punt.ok_or(graph::arguments::Refused)?))
@@ -38,17 +40,18 @@ pub const CLASS: Class = Class {
 pub struct Punt {
     /// `None`: what the packet itself says.
     class: Option<Police>,
+    hand: Hand,
 }
 
 impl Punt {
     /// Transit that Linux completes: class `unresolved`.
     pub fn transit() -> Punt {
-        Punt { class: Some(Police::Unresolved) }
+        Punt { class: Some(Police::Unresolved), hand: Hand::Receive }
     }
 
     /// Packets for this machine: each by its own class.
     pub fn local() -> Punt {
-        Punt { class: None }
+        Punt { class: None, hand: Hand::Receive }
     }
 }
 
@@ -64,7 +67,7 @@ impl Element for Punt {
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         for packet in batch.drain() {
             let class = self.class.unwrap_or_else(|| Police::of_frame(packet.data()));
-            cx.punt(packet, class);
+            cx.punt(packet, class, self.hand);
         }
     }
 }

@@ -16,6 +16,8 @@ use port::Packet;
 use rules::{FlowState, RuleId};
 use wire::Headers;
 
+use super::ControlConnections;
+
 /// Notes of a round; when there are more packets in it, the first ones' are gone.
 const NOTES: usize = 4096;
 
@@ -39,6 +41,8 @@ pub(super) struct Note {
     pub towards: Option<[u8; 16]>,
     /// How that was found, for a flow that is yet to begin.
     pub aim: Option<nat::Destination>,
+    /// It opens a flow that a control connection has announced.
+    pub expected: bool,
 }
 
 /// One worker's place.
@@ -49,6 +53,10 @@ pub struct Seat {
     pub(super) flows: Option<flow::Worker>,
     /// Address translation, if there is any.
     pub(super) nat: Option<Arc<nat::Nat>>,
+    /// Control connections of FTP, if their announcements are followed.
+    pub(super) ftp: Option<Arc<ControlConnections>>,
+    /// Packets of this round that may be of such a connection.
+    pub(super) controls: u32,
     /// The state of packets whose flows are not tracked.
     pub(super) otherwise: FlowState,
     notes: Vec<Note>,
@@ -112,35 +120,40 @@ impl Seat {
 pub struct SharedSeat(Arc<Mutex<Seat>>);
 
 impl SharedSeat {
-    /// The seat of worker `number`, with access to these flows; accounts of those that end are left at `ended`.
-    pub fn new(number: usize, flows: Option<flow::Worker>, ended: Option<Arc<Ended>>) -> SharedSeat {
+    /// The seat of worker `number`.
+    pub fn new(number: usize) -> SharedSeat {
         let otherwise = FlowState::Untracked;
         SharedSeat(Arc::new(Mutex::new(Seat {
             number,
-            flows,
+            flows: None,
             nat: None,
+            ftp: None,
+            controls: 0,
             otherwise,
             notes: Vec::new(),
             next: 0,
-            ended,
+            ended: None,
         })))
     }
 
     /// A seat at which every packet is in this state: for packets that are only thought of.
     pub fn imagined(state: FlowState) -> SharedSeat {
-        let seat = SharedSeat::new(0, None, None);
+        let seat = SharedSeat::new(0);
         seat.lock().otherwise = state;
         seat
     }
 
-    /// Lets address translation be applied from now on.
-    pub fn translate(&self, nat: Arc<nat::Nat>) {
-        self.lock().nat = Some(nat);
-    }
-
-    /// Gives access to these flows from now on.
-    pub fn give(&self, flows: flow::Worker) {
-        self.lock().flows = Some(flows);
+    /// Gives access to these flows from now on, and to their bindings. Accounts of those that end are left at `ended`; announcements in
+    /// control connections of FTP are followed if they can be remembered.
+    pub fn give(
+        &self,
+        flows: flow::Worker,
+        ended: Arc<Ended>,
+        nat: Arc<nat::Nat>,
+        ftp: Option<Arc<ControlConnections>>,
+    ) {
+        let mut seat = self.lock();
+        (seat.flows, seat.ended, seat.nat, seat.ftp) = (Some(flows), Some(ended), Some(nat), ftp);
     }
 
     #[inline]
@@ -152,10 +165,13 @@ impl SharedSeat {
     /// do. `now` in steady nanoseconds.
     pub fn maintain(&self, now: u64) -> bool {
         let mut seat = self.lock();
-        let Seat { flows, next, ended, .. } = &mut *seat;
-        *next = 0;
+        let Seat { flows, next, ended, ftp, controls, .. } = &mut *seat;
+        (*next, *controls) = (0, 0);
         let Some(flows) = flows else { return false };
         flows.maintain(now, &mut |account| {
+            if let Some(connections) = ftp.as_ref().filter(|_| account.end != flow::End::Slice) {
+                connections.forget(&account.original);
+            }
             if let Some(ended) = ended
                 && ended.accounts.push(*account).is_err()
             {

@@ -53,6 +53,12 @@ pub struct Stages {
     pub transit: bool,
     /// Flows whose addresses are translated.
     pub translation: bool,
+    /// Some of them into the other family.
+    pub families: bool,
+    /// Announcements of FTP's control connections.
+    pub ftp: bool,
+    /// Limits for the segments of TCP.
+    pub clamp: bool,
 }
 
 impl Stages {
@@ -97,7 +103,7 @@ classify[2] -> to_local;
 check4[0] -> prerouting4 :: prerouting -> {before4}lookup4;
 check4[1] -> to_linux;
 check4[2] -> to_local;
-lookup4[0] -> reverse4 -> redirect4 -> {transit4}forward4 :: forward -> mtu4 -> ttl4 -> {leave4}rewrite;
+lookup4[0] -> reverse4 -> redirect4 -> {transit4}forward4 :: forward -> {cross4}mtu4 -> ttl4 -> {leave4}rewrite;
 lookup4[1] -> to_local;
 lookup4[2] -> {linux4}to_linux;
 lookup4[3] -> [1]icmp4;
@@ -114,7 +120,7 @@ icmp4[1] -> to_linux;
 check6[0] -> prerouting6 :: prerouting -> {before6}lookup6;
 check6[1] -> to_linux;
 check6[2] -> to_local;
-lookup6[0] -> reverse6 -> redirect6 -> {transit6}forward6 :: forward -> mtu6 -> ttl6 -> {leave6}rewrite;
+lookup6[0] -> reverse6 -> redirect6 -> {transit6}forward6 :: forward -> {cross6}mtu6 -> ttl6 -> {leave6}rewrite;
 lookup6[1] -> to_local;
 lookup6[2] -> {linux6}to_linux;
 lookup6[3] -> [1]icmp6;
@@ -134,6 +140,7 @@ rewrite -> out :: postrouting -> transmit;
 fn staged(stages: &Stages) -> String {
     let mut router = ROUTER.to_owned();
     let mut filters: Vec<(String, char)> = Vec::new();
+    let mut crossing = String::new();
     for family in ['4', '6'] {
         let mut before = String::new();
         if stages.see_transit() {
@@ -155,8 +162,25 @@ fn staged(stages: &Stages) -> String {
             true => format!("{name}{family} :: Translate -> "),
             false => String::new(),
         };
-        let leave = translate("translate");
-        for (place, text) in [("before", before), ("transit", transit), ("linux", linux), ("leave", leave)] {
+        let stage = |wanted: bool, name: &str, class: &str| match wanted {
+            true => format!("{name}{family} :: {class} -> "),
+            false => String::new(),
+        };
+        let leave = stage(stages.clamp, "clamp", "ClampMss")
+            + &stage(stages.ftp, "ftp", "Ftp")
+            + &translate("translate");
+        let cross = stage(stages.families, "family", "Translate64");
+        let linux = linux + &stage(stages.families, "sent", "Translate64");
+        if stages.families {
+            let _ = writeln!(crossing, "family{family}[1] -> rewrite;\nsent{family}[1] -> send;");
+            for name in ["family", "sent"] {
+                let _ = writeln!(crossing, "{name}{family}[2] -> [0]icmp{family};");
+                let _ = writeln!(crossing, "{name}{family}[3] -> [4]icmp{family};");
+            }
+        }
+        for (place, text) in
+            [("before", before), ("transit", transit), ("linux", linux), ("cross", cross), ("leave", leave)]
+        {
             router = router.replace(&format!("{{{place}{family}}}"), &text);
         }
     }
@@ -170,6 +194,10 @@ fn staged(stages: &Stages) -> String {
     router = router.replace("{fragment}", fragment);
     router = router.replace("{translated}", if stages.translation { "(TRANSLATED true)" } else { "" });
     let mut refused = String::new();
+    if stages.families {
+        refused += "// between the families\nsend :: Punt(SEND);\n";
+        refused += &crossing;
+    }
     if !filters.is_empty() {
         refused += "// refused\nreset :: TcpReset;\nreset[0] -> rewrite;\nreset[1] -> to_linux;\n";
     }

@@ -20,6 +20,7 @@ use port::Packet;
 use rules::FlowState;
 use wire::{Headers, Reason};
 
+use super::ftp::may_be_control;
 use super::seat::{Note, Seat, SharedSeat};
 
 /// The class `Track`.
@@ -126,6 +127,15 @@ impl Element for Track {
             }
         }
         flows.lookup(&keys[..read.len()], &mut hits[..read.len()]);
+        if let Some(connections) = &seat.ftp {
+            for (index, headers) in read.iter().enumerate().filter(|(_, headers)| may_be_control(headers)) {
+                seat.controls += 1;
+                if let Some(hit) = hits[index] {
+                    let ip = batch.packets_mut()[index].network_mut();
+                    connections.acknowledge(&flows.original(&hit), ip, headers, hit.direction);
+                }
+            }
+        }
         flows.prepare(&hits[..read.len()]);
         let mut notes = [Note::default(); BATCH];
         for (index, headers) in read.iter().enumerate() {
@@ -147,6 +157,9 @@ impl Element for Track {
                 note.towards =
                     Some(nat::target(direction, &flows.original(&hit), &flows.reply(&hit)).destination);
             } else if let (Some(nat), None, State::New) = (&nat, hit, state) {
+                if nat.is_expected(&Tuple::of(headers, 0)) {
+                    (note.state, note.expected) = (FlowState::Related, true);
+                }
                 match nat.destination(&Tuple::of(headers, 0), batch.packets()[index].input.0) {
                     Ok(Some(aim)) => (note.towards, note.aim) = (Some(aim.address), Some(aim)),
                     Ok(None) => {}

@@ -44,43 +44,41 @@ pub struct Translate {
 }
 
 /// How a packet is to be rewritten.
-struct Rewriting {
-    headers: Headers,
+pub(super) struct Rewriting {
+    pub headers: Headers,
     /// As packets of its direction come; for an ICMP error, which says nothing of that itself.
-    seen: Tuple,
-    to: Tuple,
-    error: bool,
+    pub seen: Tuple,
+    pub to: Tuple,
+    pub error: bool,
 }
 
-impl Translate {
-    /// What is to be done to a packet; `None`: nothing.
-    #[inline]
-    fn rewriting(seat: &mut Seat, packet: &Packet) -> Option<Rewriting> {
-        match seat.open(packet) {
-            (Some(note), Some(flows)) => {
-                let hit = note.hit.filter(|hit| hit.translated)?;
-                let error = note.state == FlowState::Related;
-                // The error goes the other way than the packet that it is about.
-                let direction = if error { hit.direction.reversed() } else { hit.direction };
-                let (original, reply) = (flows.original(&hit), flows.reply(&hit));
-                let to = nat::target(direction, &original, &reply);
-                let seen = if direction == flow::Direction::Original { original } else { reply };
-                Some(Rewriting { headers: note.headers, seen, to, error })
-            }
-            (None, Some(flows)) => Self::found_again(flows, packet),
-            _ => None,
+/// What is to be done to a packet; `None`: nothing.
+#[inline]
+pub(super) fn rewriting(seat: &mut Seat, packet: &Packet) -> Option<Rewriting> {
+    match seat.open(packet) {
+        (Some(note), Some(flows)) => {
+            let hit = note.hit.filter(|hit| hit.translated)?;
+            let error = note.state == FlowState::Related;
+            // The error goes the other way than the packet that it is about.
+            let direction = if error { hit.direction.reversed() } else { hit.direction };
+            let (original, reply) = (flows.original(&hit), flows.reply(&hit));
+            let to = nat::target(direction, &original, &reply);
+            let seen = if direction == flow::Direction::Original { original } else { reply };
+            Some(Rewriting { headers: note.headers, seen, to, error })
         }
+        (None, Some(flows)) => found_again(flows, packet),
+        _ => None,
     }
+}
 
-    /// An element of the operator's kept the packet, and what was noted about it is gone.
-    #[cold]
-    fn found_again(flows: &mut flow::Worker, packet: &Packet) -> Option<Rewriting> {
-        let headers = headers(packet).ok().filter(|headers| !flow::is_error(headers))?;
-        let tuple = Tuple::of(&headers, 0);
-        let hit = flows.find(&Key::of(&tuple)).filter(|hit| hit.translated)?;
-        let to = nat::target(hit.direction, &flows.original(&hit), &flows.reply(&hit));
-        Some(Rewriting { headers, seen: tuple, to, error: false })
-    }
+/// An element of the operator's kept the packet, and what was noted about it is gone.
+#[cold]
+fn found_again(flows: &mut flow::Worker, packet: &Packet) -> Option<Rewriting> {
+    let headers = headers(packet).ok().filter(|headers| !flow::is_error(headers))?;
+    let tuple = Tuple::of(&headers, 0);
+    let hit = flows.find(&Key::of(&tuple)).filter(|hit| hit.translated)?;
+    let to = nat::target(hit.direction, &flows.original(&hit), &flows.reply(&hit));
+    Some(Rewriting { headers, seen: tuple, to, error: false })
 }
 
 fn apply(packet: &mut Packet, rewriting: &Rewriting) -> Result<(), Reason> {
@@ -101,7 +99,7 @@ impl Element for Translate {
         let mut seat = self.seat.lock();
         let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            if let Some(rewriting) = Self::rewriting(&mut seat, packet)
+            if let Some(rewriting) = rewriting(&mut seat, packet)
                 && let Err(reason) = apply(packet, &rewriting)
             {
                 (wrong, reasons[index]) = (wrong | 1 << index, reason);

@@ -146,7 +146,7 @@ impl Rig {
             self.sinks.transmit(|port, packets| {
                 sent.extend(packets.drain(..).map(|packet| (port.0, packet.to_vec())))
             });
-            outcome.punted.extend(self.sinks.punts().map(|(packet, class)| (packet.to_vec(), class)));
+            outcome.punted.extend(self.sinks.punts().map(|(packet, class, _)| (packet.to_vec(), class)));
         }
         outcome
     }

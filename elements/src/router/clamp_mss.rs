@@ -1,0 +1,77 @@
+//! ClampMss: holds down the segment size that TCP hosts tell each other
+//!
+//! Group: router
+//! Usage: `ClampMss`
+//! Ports: 1 input, 1 output; push
+//!
+//! Lowers the maximum segment size in SYN and SYN/ACK of transit to what `[[nat.clamp]]` says of the port that they leave by: a number, or
+//! what fits the way (`path`: the MTU of the next hop and of the port that the packet came in by, whichever is less). For ways whose MTU
+//! is smaller than the hosts' (PPPoE, tunnels), where somebody drops the ICMP errors that would say so.
+//!
+//! See also: [Translate]
+
+use fib::View;
+use graph::arguments::{Blame, Refused};
+use graph::{Batch, Class, Context, Element};
+use nat::clamp_mss;
+use port::Packet;
+use wire::{protocol, tcp};
+
+use super::Surroundings;
+use super::seat::{Seat, SharedSeat};
+
+/// The class `ClampMss`.
+pub const CLASS: Class = Class {
+    name: "ClampMss",
+    ports: "1/1",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("clamp_mss.rs"),
+    make: |arguments, setup| {
+        let (seat, tables) = (setup.environment.get::<SharedSeat>(), setup.environment.get::<Surroundings>());
+        if seat.is_none() || tables.is_none() {
+            let message = "this element reads the packets of a running router, which is not here";
+            arguments.wrong(Blame::Element, message);
+        }
+        arguments.finish()?;
+        let view = tables.ok_or(Refused)?.view.clone();
+        Ok(Box::new(ClampMss { seat: (*seat.ok_or(Refused)?).clone(), view }))
+    },
+};
+
+/// Lowers the option of SYN and SYN/ACK.
+pub struct ClampMss {
+    seat: SharedSeat,
+    view: View,
+}
+
+impl ClampMss {
+    #[cold]
+    fn clamp(&self, seat: &mut Seat, packet: &mut Packet) {
+        let Some(clamp) = seat.nat.as_ref().and_then(|nat| nat.clamp(packet.output.0)) else { return };
+        let Some(headers) = seat.note(packet).map(|note| note.headers) else { return };
+        let ways = [self.view.adjacency(packet.adjacency).mtu(), self.view.port(packet.input).mtu()];
+        let mtu = ways.into_iter().filter(|mtu| *mtu > 0).min().unwrap_or(u32::MAX);
+        let limit = clamp.limit(headers.version, u16::try_from(mtu).unwrap_or(u16::MAX));
+        clamp_mss(packet.network_mut(), &headers, limit);
+    }
+}
+
+impl Element for ClampMss {
+    fn class(&self) -> &'static str {
+        CLASS.name
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let mut seat = self.seat.lock();
+        for packet in batch.packets_mut() {
+            let opens = seat.note(packet).is_some_and(|note| {
+                note.headers.protocol == protocol::TCP && note.headers.tcp_flags & tcp::flag::SYN != 0
+            });
+            if opens {
+                self.clamp(&mut seat, packet);
+            }
+        }
+        cx.emit_batch(0, batch);
+    }
+}

@@ -1,0 +1,148 @@
+//! Ftp: lets the data connections of FTP through that its control connections announce
+//!
+//! Group: router
+//! Usage: `Ftp`
+//! Ports: 1 input, 1 output; push
+//!
+//! FTP says in its text which address and port to call for the data. A connection so announced is let in as `related` to the control
+//! connection (TCP to port 21), whichever side announces it; where addresses are translated the text is changed to what the other side
+//! can call, and the sequence numbers behind the change with it. An announcement of another host than the one that speaks is left
+//! alone (RFC 2577, section 3).
+//!
+//! What is inside TLS cannot be read. `[flow] ftp = "off"` leaves this element out.
+//!
+//! See also: [Track], [Translate]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flow::{Direction, Tuple};
+use graph::arguments::{Blame, Refused};
+use graph::{BATCH, Batch, Class, Context, Element};
+use nat::ftp::{GROWTH, PORT};
+use port::Packet;
+use wire::{Headers, Reason, protocol};
+
+use super::seat::{Seat, SharedSeat};
+use super::translate::rewriting;
+
+/// The class `Ftp`.
+pub const CLASS: Class = Class {
+    name: "Ftp",
+    ports: "1/1",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("ftp.rs"),
+    make: |arguments, setup| {
+        let seat = setup.environment.get::<SharedSeat>();
+        if seat.is_none() {
+            let message = "this element reads the flows of a running router, which are not here";
+            arguments.wrong(Blame::Element, message);
+        }
+        arguments.finish()?;
+        Ok(Box::new(Ftp { seat: (*seat.ok_or(Refused)?).clone() }))
+    },
+};
+
+/// Control connections that are remembered at most.
+const MOST: usize = 65_536;
+
+/// What is remembered of control connections. Their two directions may come by two workers; segments of them are few, so one lock
+/// is enough for all.
+#[derive(Default)]
+pub struct ControlConnections(Mutex<HashMap<Tuple, nat::Ftp>>);
+
+impl ControlConnections {
+    /// None yet.
+    pub fn new() -> Arc<ControlConnections> {
+        Arc::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Tuple, nat::Ftp>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Before a segment is tracked: corrects what it acknowledges.
+    pub(super) fn acknowledge(
+        &self,
+        original: &Tuple,
+        ip: &mut [u8],
+        headers: &Headers,
+        direction: Direction,
+    ) {
+        if let Some(connection) = self.lock().get(original) {
+            connection.acknowledge(ip, headers, direction);
+        }
+    }
+
+    /// A connection has ended.
+    pub(super) fn forget(&self, original: &Tuple) {
+        if nat::Ftp::is_control(original) {
+            self.lock().remove(original);
+        }
+    }
+}
+
+/// Whether a packet may be of a control connection.
+#[inline]
+pub(super) fn may_be_control(headers: &Headers) -> bool {
+    headers.protocol == protocol::TCP && (headers.destination_port == PORT || headers.source_port == PORT)
+}
+
+/// Reads and changes announcements. Drops (`ports_exhausted`, `untranslatable`) a segment whose announcement cannot be translated.
+pub struct Ftp {
+    seat: SharedSeat,
+}
+
+/// Passes on a segment, if it is of a control connection.
+#[cold]
+fn pass(seat: &mut Seat, packet: &mut Packet, now: u64) -> Result<(), Reason> {
+    let (Some(connections), Some(nat)) = (seat.ftp.clone(), seat.nat.clone()) else { return Ok(()) };
+    let translated = rewriting(seat, packet).filter(|found| !found.error).map(|found| (found.seen, found.to));
+    let (Some(note), Some(flows)) = seat.open(packet) else { return Ok(()) };
+    let Some(hit) = note.hit else { return Ok(()) };
+    let original = flows.original(&hit);
+    if !nat::Ftp::is_control(&original) || packet.segment_count() != 1 {
+        return Ok(());
+    }
+    let plain = if hit.direction == Direction::Original { original } else { original.reversed() };
+    let (seen, to) = translated.unwrap_or((plain, plain));
+    let mut known = connections.lock();
+    if known.len() >= MOST && !known.contains_key(&original) {
+        return Ok(());
+    }
+    let connection = known.entry(original).or_default();
+    let (l3, headers) = (packet.l3(), note.headers);
+    let room = packet.tailroom().min(GROWTH);
+    if packet.extend(room).is_none() {
+        return Err(Reason::Untranslatable);
+    }
+    let expect = |wanted: &nat::Expectation| nat.expect(wanted, now);
+    let passed = connection.pass(packet.network_mut(), &headers, hit.direction, [&seen, &to], expect);
+    let length = *passed.as_ref().unwrap_or(&usize::from(headers.length));
+    packet.truncate(l3 + length);
+    note.headers.length = u16::try_from(length).unwrap_or(u16::MAX);
+    passed.map(drop).map_err(super::refused)
+}
+
+impl Element for Ftp {
+    fn class(&self) -> &'static str {
+        CLASS.name
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let mut seat = self.seat.lock();
+        if seat.controls > 0 {
+            let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
+            for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
+                if seat.note(packet).is_some_and(|note| may_be_control(&note.headers))
+                    && let Err(reason) = pass(&mut seat, packet, cx.now())
+                {
+                    (wrong, reasons[index]) = (wrong | 1 << index, reason);
+                }
+            }
+            batch.take(wrong, |index, packet| cx.drop(packet, reasons[index]));
+        }
+        cx.emit_batch(0, batch);
+    }
+}

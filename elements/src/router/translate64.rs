@@ -1,0 +1,205 @@
+//! Translate64: makes IPv4 packets of IPv6 packets and the reverse, for flows of NAT64
+//!
+//! Group: router
+//! Usage: `Translate64`
+//! Ports: 1 input, 4 outputs; push
+//!
+//! Stands where it is known where a packet leaves, and before its TTL and size are looked at, for both mean something else in the other
+//! family. Packets of flows that stay in their family pass as they are. Of the others the TTL is decremented, the size compared with the
+//! way's MTU, and the headers written anew (RFC 7915); what may be fragmented is (as IPv6 here, as IPv4 by whoever needs to).
+//! ICMP errors are translated with what they quote. It is the PLAT of 464XLAT (RFC 6877) as well.
+//!
+//! Outputs:
+//! - 0: what stays in its family
+//! - 1: translated, with a TTL that is decremented
+//! - 2: the TTL is used up
+//! - 3: too big; the MTU to tell is noted
+//!
+//! See also: [Translate], [Lookup4], [Lookup6]
+
+use fib::View;
+use graph::arguments::{Blame, Refused};
+use graph::{BATCH, Batch, Class, Context, Element};
+use nat::{GROWTH, Mtus, Translator};
+use port::Packet;
+use wire::{Fragment, Reason, ipv4, ipv6};
+
+use super::seat::SharedSeat;
+use super::translate::{Rewriting, rewriting};
+use super::{Surroundings, network, note_mtu, u16_at};
+
+/// The class `Translate64`.
+pub const CLASS: Class = Class {
+    name: "Translate64",
+    ports: "1/4",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("translate64.rs"),
+    make: |arguments, setup| {
+        let (seat, tables) = (setup.environment.get::<SharedSeat>(), setup.environment.get::<Surroundings>());
+        if seat.is_none() || tables.is_none() {
+            let message = "this element translates the flows of a running router, which are not here";
+            arguments.wrong(Blame::Element, message);
+        }
+        arguments.finish()?;
+        let (seat, view) = ((*seat.ok_or(Refused)?).clone(), tables.ok_or(Refused)?.view.clone());
+        // Different from worker to worker, whose seats are at different addresses.
+        let id = (&*seat.lock() as *const _ as usize >> 6) as u16;
+        let mtus = Mtus { ipv4: 0, ipv6: 0 };
+        Ok(Box::new(Translate64 {
+            seat,
+            view,
+            translator: Translator::new(Vec::new(), mtus, id),
+            id: u32::from(id),
+        }))
+    },
+};
+
+const SAME: usize = 0;
+const TRANSLATED: usize = 1;
+const EXPIRED: usize = 2;
+const TOO_BIG: usize = 3;
+/// What an IPv6 header has more than an IPv4 header.
+const WIDER: usize = ipv6::HEADER - ipv4::HEADER;
+/// An IPv6 fragment header.
+const FRAGMENT_HEADER: usize = 8;
+
+/// Translates between families. Drops (`untranslatable`, or what is wrong with it) what has no counterpart there.
+pub struct Translate64 {
+    seat: SharedSeat,
+    view: View,
+    translator: Translator,
+    /// Of the next IPv6 packet that is fragmented here.
+    id: u32,
+}
+
+/// What becomes of a packet.
+enum Fate {
+    Goes,
+    /// In pieces that fit.
+    Pieces(Vec<Packet>),
+    Told(usize),
+    Dropped(Reason),
+}
+
+impl Translate64 {
+    /// The MTU of the way out, and of the way in.
+    fn mtus(&self, packet: &Packet) -> [usize; 2] {
+        let port = |id| Some(self.view.port(id).mtu()).filter(|mtu| *mtu > 0).unwrap_or(1500);
+        let adjacency = self.view.adjacency(packet.adjacency);
+        let out = if adjacency.resolved() { adjacency.mtu() } else { port(packet.output) };
+        [out as usize, port(packet.input) as usize]
+    }
+
+    #[cold]
+    fn translate(&mut self, packet: &mut Packet, found: &Rewriting, prefixes: Vec<nat::Prefix64>) -> Fate {
+        let Rewriting { headers, seen, to, error } = found;
+        if headers.ttl <= 1 {
+            return Fate::Told(EXPIRED);
+        }
+        let [out, back] = self.mtus(packet);
+        let (length, version) = (usize::from(headers.length), headers.version);
+        let fragment = headers.fragment != Fragment::Whole;
+        let more = WIDER + if fragment { FRAGMENT_HEADER } else { 0 };
+        let mut cut = false;
+        if version == 6 {
+            let room = out.max(ipv6::MINIMUM_MTU - WIDER);
+            if length.saturating_sub(more) > room {
+                note_mtu(packet, (room + WIDER) as u32);
+                return Fate::Told(TOO_BIG);
+            }
+        } else if length + more > out.max(ipv6::MINIMUM_MTU) && !*error {
+            let Some(header) = network::<20>(packet) else { return Fate::Dropped(Reason::Truncated) };
+            if u16_at(header, 6) & ipv4::DONT_FRAGMENT != 0 {
+                note_mtu(packet, (out.max(ipv6::MINIMUM_MTU) - more) as u32);
+                return Fate::Told(TOO_BIG);
+            }
+            cut = true;
+        }
+        let [four, six] = if version == 4 { [back, out] } else { [out, back] };
+        let narrow = |mtu: usize| u16::try_from(mtu).unwrap_or(u16::MAX);
+        self.translator.mtus = Mtus { ipv4: narrow(four), ipv6: narrow(six) };
+        self.translator.prefixes = prefixes;
+        let headers = wire::Headers { ttl: headers.ttl - 1, ..*headers };
+        let l3 = packet.l3();
+        if packet.segment_count() != 1 || !packet.pull(l3) || packet.push(GROWTH).is_none() {
+            return Fate::Dropped(Reason::Untranslatable);
+        }
+        let buffer = packet.data_mut();
+        let place = if version == 6 {
+            self.translator.to_ipv4(buffer, GROWTH, &headers, seen, to)
+        } else {
+            self.translator.to_ipv6(buffer, GROWTH, &headers, seen, to)
+        };
+        let place = match place {
+            Ok(place) => place,
+            Err(Reason::Malformed) => return Fate::Dropped(Reason::Untranslatable),
+            Err(reason) => return Fate::Dropped(reason),
+        };
+        packet.truncate(place.end);
+        packet.pull(place.start);
+        packet.set_network(0);
+        if cut { self.cut(packet, out) } else { Fate::Goes }
+    }
+
+    /// An IPv6 packet in fragments.
+    fn cut(&mut self, packet: &Packet, mtu: usize) -> Fate {
+        let (mut pieces, mut full) = (Vec::new(), false);
+        self.id = self.id.wrapping_add(1);
+        let done = nat::fragment6(packet.data(), mtu, self.id, |header, data| {
+            let Some(mut piece) = Packet::new(data).filter(|_| !full) else {
+                full = true;
+                return;
+            };
+            full |= !piece.prepend(header);
+            (piece.input, piece.output, piece.paint) = (packet.input, packet.output, packet.paint);
+            (piece.next_hop, piece.adjacency) = (packet.next_hop, packet.adjacency);
+            piece.set_network(0);
+            pieces.push(piece);
+        });
+        match (done, full) {
+            (true, false) => Fate::Pieces(pieces),
+            (true, true) => Fate::Dropped(Reason::NoBuffer),
+            // The header of a translated packet is known, so it could be.
+            (false, _) => Fate::Dropped(Reason::TooBig),
+        }
+    }
+}
+
+impl Element for Translate64 {
+    fn class(&self) -> &'static str {
+        CLASS.name
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["same", "translated", "expired", "too_big"]
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let seat = self.seat.clone();
+        let mut seat = seat.lock();
+        let mut crossing = 0u64;
+        let mut found = [const { None }; BATCH];
+        for (index, packet) in batch.packets().iter().enumerate() {
+            let crosses = |rewriting: &Rewriting| (rewriting.headers.version == 4) != rewriting.to.is_ipv4();
+            if seat.note(packet).is_some_and(|note| note.towards.is_some())
+                && let Some(rewriting) = rewriting(&mut seat, packet).filter(crosses)
+            {
+                crossing |= 1 << index;
+                found[index] = Some(rewriting);
+            }
+        }
+        batch.take(crossing, |index, mut packet| {
+            let Some(rewriting) = found[index].take() else { return };
+            let wanted = seat.nat.as_ref().filter(|_| rewriting.error);
+            let prefixes = wanted.map(|nat| nat.prefixes64()).unwrap_or_default();
+            match self.translate(&mut packet, &rewriting, prefixes) {
+                Fate::Goes => cx.emit(TRANSLATED, packet),
+                Fate::Pieces(pieces) => pieces.into_iter().for_each(|piece| cx.emit(TRANSLATED, piece)),
+                Fate::Told(output) => cx.emit(output, packet),
+                Fate::Dropped(reason) => cx.drop(packet, reason),
+            }
+        });
+        cx.emit_batch(SAME, batch);
+    }
+}

@@ -1,0 +1,83 @@
+//! FTP before a real server and client: data connections pass a stateful filter because the control connection has announced them, both
+//! active and passive, in both families, and through a masquerade, where the announcement has to be changed. (The network of
+//! `network.rs`.)
+
+use std::time::Duration;
+
+use lab::Process;
+
+use crate::network::{Line, SERVER, ports};
+
+const RULES: &str = r#"
+[filter.forward]
+rules = '''
+accept state established,related
+accept icmp
+accept icmpv6
+accept tcp to any port 21 in left state new
+drop
+'''
+"#;
+
+const NAT: &str = r#"
+[[nat.rule]]
+name = "home"
+type = "masquerade"
+out = "right"
+"#;
+
+fn network(name: &str, more: &str) -> Option<Line> {
+    let config = ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n" + RULES + more;
+    let net = Line::stopped(name, &config);
+    net.router.is_bifrost().then(|| net.started())
+}
+
+/// A server that has a file of 300 kB.
+fn server(net: &Line) -> Vec<Process> {
+    let serve = "d=$(mktemp -d); head -c 300000 /dev/urandom > $d/file; exec /usr/bin/python3 -W ignore -m pyftpdlib -p 21 -d $d -i";
+    let one = |address: &str| {
+        let mut command = net.server.command("sh");
+        command.args(["-c", &format!("{serve} {address}")]);
+        net.server.spawn("ftpd", command).unwrap()
+    };
+    let servers = SERVER.map(one).into();
+    net.server.listens(21).unwrap();
+    servers
+}
+
+fn fetch(net: &Line, options: &str, address: &str) -> Result<String, String> {
+    let address = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+    let get = format!("curl -sS --max-time 10 {options} ftp://{address}/file | wc -c");
+    net.customer.run(&get).map(|said| said.trim().to_owned()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn active_and_passive_in_both_families() {
+    let Some(net) = network("ftp", "") else { return };
+    let _servers = server(&net);
+    for address in SERVER {
+        for options in ["", "--disable-epsv", "-P -", "-P - --disable-eprt"] {
+            if address.contains(':') && options.contains("disable") {
+                continue;
+            }
+            assert_eq!(fetch(&net, options, address).unwrap(), "300000", "{options} {address}");
+        }
+    }
+    // Nothing but what was announced.
+    let mut other = net.server.command("python3");
+    other.args(["-m", "http.server", "8000"]);
+    let _other = net.server.spawn("other", other).unwrap();
+    net.server.listens(8000).unwrap();
+    assert!(net.customer.run("curl -sf --max-time 2 http://10.2.0.2:8000/").is_err());
+}
+
+#[test]
+fn active_and_passive_behind_a_masquerade() {
+    let Some(net) = network("ftp-nat", NAT) else { return };
+    let _servers = server(&net);
+    net.customer.reaches(SERVER[0], Duration::from_secs(10)).unwrap();
+    for options in ["", "--disable-epsv", "-P -", "-P - --disable-eprt"] {
+        assert_eq!(fetch(&net, options, SERVER[0]).unwrap(), "300000", "{options}");
+    }
+    assert_eq!(fetch(&net, "-P -", SERVER[1]).unwrap(), "300000");
+}

@@ -1,0 +1,103 @@
+//! NAT64 before real hosts: a customer who has only IPv6 reaches a server that has only IPv4, by ping, TCP, UDP and traceroute; errors and
+//! sizes are told in the words of whoever is told. (The network of `network.rs`, with one family on each side.)
+
+use std::time::Duration;
+
+use lab::Ping;
+
+use crate::network::{Line, ports};
+
+const NAT: &str = r#"
+[[nat.rule]]
+name = "six"
+type = "nat64"
+prefix = "64:ff9b::/96"
+private = true
+pool = "192.0.2.64/28"
+fallback = "closed"
+"#;
+
+/// The server as the customer calls it.
+const SERVER: &str = "64:ff9b::10.2.0.2";
+
+/// The network, each side without the other's family.
+fn network(name: &str, mtu: u32) -> Option<Line> {
+    let config = ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n" + NAT;
+    let mut net = Line::made(name, &config, mtu, 1);
+    if !net.router.is_bifrost() {
+        return None;
+    }
+    net.customer.run("ip address del 10.1.0.2/24 dev eth0").unwrap();
+    net.server.run("ip -6 address del 2001:db8:2::2/64 dev eth0").unwrap();
+    net.router.restart().unwrap();
+    net.customer.reaches(SERVER, Duration::from_secs(10)).unwrap();
+    Some(net)
+}
+
+#[test]
+fn by_ping_and_tcp_and_udp() {
+    let Some(net) = network("nat64", 1500) else { return };
+    let ping = Ping::start(&net.customer, SERVER, Duration::from_millis(10)).unwrap();
+    let mut web = net.server.command("python3");
+    web.args(["-m", "http.server", "--bind", "10.2.0.2", "8000"]);
+    let web = net.server.spawn("web", web).unwrap();
+    net.server.listens(8000).unwrap();
+    for _ in 0..20 {
+        net.customer.run(&format!("curl -sf --max-time 5 'http://[{SERVER}]:8000/' >/dev/null")).unwrap();
+    }
+    assert!(web.output().contains("192.0.2."), "{}", web.output());
+
+    let mut server = net.server.command("iperf3");
+    server.args(["-s", "--forceflush"]);
+    let _server = net.server.spawn("iperf3", server).unwrap();
+    net.server.listens(5201).unwrap();
+    // Bulk both ways, and datagrams in fragments.
+    for options in
+        ["-t 1", "-t 1 -R", "-u -b 20M -l 1200 -t 1", "-u -b 20M -l 4000 -t 1", "-u -R -b 20M -l 4000 -t 1"]
+    {
+        let said = net.customer.run(&format!("iperf3 -c {SERVER} {options} -J")).unwrap();
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let end = &said["end"];
+        let bytes = end["sum_received"]["bytes"].as_f64().or(end["sum"]["bytes"].as_f64()).unwrap();
+        assert!(bytes > 1e6, "{options}: {said}");
+        if let Some(lost) = end["sum"]["lost_percent"].as_f64() {
+            assert!(lost < 5.0, "{options}: {lost} % lost");
+        }
+    }
+
+    // Who answers on the way is the router, then the server behind the prefix.
+    let way = net.customer.run(&format!("traceroute -6 -n -q 1 -w 1 {SERVER}")).unwrap();
+    let hops: Vec<&str> = way.lines().skip(1).collect();
+    assert!(
+        hops.len() == 2 && hops[0].contains("2001:db8:1::1") && hops[1].contains("64:ff9b::a02:2"),
+        "{way}"
+    );
+    // A closed port is told by the server's ICMP, which the router translates.
+    let script =
+        "python3 -c \"import socket; s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.settimeout(2)
+s.connect(('64:ff9b::a02:2', 7)); s.send(b'x')
+try: s.recv(1)
+except OSError as error: print(error.strerror)\"";
+    assert_eq!(net.customer.run(script).unwrap().trim(), "Connection refused");
+    assert!(
+        net.customer.run("ping -6 -c 1 -W 1 64:ff9b::10.1.0.1").is_err(),
+        "the router has no IPv6 behind its IPv4"
+    );
+
+    let ping = ping.stop();
+    assert_eq!(ping.lost(), 0, "{ping:?}");
+    let nat = net.router.show("nat").unwrap();
+    assert!(nat["rules"][0]["flows"].as_u64().unwrap() > 20, "{nat}");
+}
+
+#[test]
+fn through_a_narrow_way() {
+    let Some(net) = network("nat64-mtu", 1400) else { return };
+    // 1,400 bytes of IPv4 carry 20 more of IPv6.
+    let told = net.customer.run(&format!("ping -6 -c 1 -W 1 -M do -s 1440 {SERVER} || true")).unwrap();
+    assert!(
+        told.contains("2001:db8:1::1") && told.contains("mtu=1420") || told.contains("mtu = 1420"),
+        "{told}"
+    );
+    net.customer.run(&format!("ping -6 -c 2 -i 0.2 -W 2 -M do -s 1372 {SERVER} >/dev/null")).unwrap();
+}

@@ -1,0 +1,40 @@
+//! `[[nat.clamp]]` before real hosts: TCP connections over a narrow way hold their segments down from the start, without an ICMP error
+//! that would tell them. (The network of `network.rs`, with 1,300 bytes to the server.)
+
+use crate::network::{Line, SERVER, ports};
+
+#[test]
+fn in_both_families() {
+    let nat = "[nat]\n[[nat.clamp]]\nmss = \"path\"\n";
+    let config = ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n" + nat;
+    let net = Line::made("clamp", &config, 1300, 1);
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let net = net.started();
+    let mut web = net.server.command("python3");
+    web.args(["-m", "http.server", "--bind", "::", "8000"]);
+    let _web = net.server.spawn("web", web).unwrap();
+    net.server.listens(8000).unwrap();
+    let mut seen = net.server.command("tcpdump");
+    seen.args(["-n", "-l", "-i", "eth0", "tcp[tcpflags] & tcp-syn != 0 or (ip6 and ip6[53] & 2 != 0)"]);
+    let seen = net.server.spawn("tcpdump", seen).unwrap();
+    let mut back = net.customer.command("tcpdump");
+    back.args(["-n", "-l", "-i", "eth0", "tcp[tcpflags] & tcp-syn != 0 or (ip6 and ip6[53] & 2 != 0)"]);
+    let back = net.customer.spawn("tcpdump", back).unwrap();
+    for (address, mss) in SERVER.into_iter().zip(["mss 1260", "mss 1240"]) {
+        let url = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+        lab::wait_for("the option", std::time::Duration::from_secs(10), || {
+            net.customer
+                .run(&format!("curl -sf --max-time 5 http://{url}:8000/ >/dev/null"))
+                .map_err(|error| error.to_string())?;
+            let (there, here) = (seen.output(), back.output());
+            match there.contains(mss) && here.contains(mss) {
+                true => Ok(()),
+                false => Err(format!("{mss}: {there}\n{here}")),
+            }
+        })
+        .unwrap();
+    }
+    assert!(!seen.output().contains("mss 1460"), "{}", seen.output());
+}

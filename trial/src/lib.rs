@@ -1,7 +1,9 @@
 //! Trials.
 mod device;
 mod frames;
+mod html;
 pub mod log;
+pub mod page;
 mod plan;
 pub mod report;
 mod run;
@@ -11,5 +13,6 @@ mod simulated;
 mod test;
 pub use device::*;
 pub use frames::*;
+pub use html::{duration, page as html_page};
 pub use plan::*;
 pub use run::{Event, Progress, RunError, run};

@@ -369,7 +369,7 @@ mod tests {
             play(&mut search, |_| match kind {
                 0 => dice.next(),
                 1 => [0.0, 1.0, f64::NAN, -3.0, 7.0][(dice.next() * 5.0) as usize],
-                2 => if dice.next() < 0.5 { 0.0 } else { 1.0 },
+                2 => dice.next().round(),
                 _ => 1.0,
             });
             prop_assert_eq!(search.found().len(), 2);

@@ -8,7 +8,7 @@ set -eu
 declare -A packages=(
   [build]="gcc libc6-dev clang llvm libbpf-dev linux-libc-dev"
   [lint]="clang-format"
-  [lab]="iproute2 ethtool iputils-ping traceroute iperf3 nfdump nfdump-sflow tcpdump tshark python3-scapy bird2 frr nftables procps python3-pyftpdlib curl"
+  [lab]="iproute2 ethtool iputils-ping traceroute iperf3 nfdump nfdump-sflow tcpdump tshark python3-scapy bird2 frr nftables procps python3-pyftpdlib curl dpdk-dev"
 )
 
 wanted=""

@@ -12,6 +12,7 @@
 //! | [`socket`] | frames as Linux sees them, and frames sent, without taking anything from it |
 //! | [`tap`] | interfaces of Linux whose other end is this program |
 //! | [`device`] | facts about interfaces |
+//! | [`memif`] | shared memory with another program: VPP, DPDK, or this one again |
 //! | [`wait`] | sleeping until a file descriptor is readable |
 //! | [`traffic`] | load for benches, made and counted in the kernel |
 
@@ -21,6 +22,7 @@ pub mod device;
 pub mod driver;
 mod error;
 pub mod inject;
+pub mod memif;
 pub mod memory;
 pub mod packet;
 pub mod pool;
@@ -37,6 +39,7 @@ pub use annotations::{ANNOTATION_BYTES, Annotations, DESTINATION, PAINT, PacketT
 pub use driver::{Attachment, Driver, DriverCounters, FlowMatch, Lane, Mode};
 pub use error::DriverError;
 pub use inject::{Injector, JUDGED_MARK};
+pub use memif::MemifQueue;
 pub use memory::{HugePages, Memory, MemoryError};
 pub use packet::{CHUNK, HEADROOM, MAX_SEGMENTS, Packet};
 pub use pool::Pool;

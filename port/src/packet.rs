@@ -110,9 +110,7 @@ impl Packet {
     pub fn new(bytes: &[u8]) -> Option<Packet> {
         const ROOM: usize = CHUNK - HEADROOM;
         let (first, mut rest) = bytes.split_at(bytes.len().min(ROOM));
-        let base = pool::take()?;
-        // SAFETY: the chunk was just taken, so it is ours, and the place leaves room for first.len() bytes.
-        let mut packet = unsafe { Packet::from_raw(base, place_in(base, first.len()), first.len() as u16) };
+        let mut packet = Packet::blank(first.len())?;
         packet.data_mut().copy_from_slice(first);
         while !rest.is_empty() {
             let (part, after) = rest.split_at(rest.len().min(ROOM));
@@ -124,6 +122,15 @@ impl Packet {
             rest = after;
         }
         Some(packet)
+    }
+
+    /// A packet of one segment of `len` bytes (at most [`CHUNK`] - [`HEADROOM`]; what they are is undefined) in memory of this
+    /// thread's pool, if there is any.
+    #[inline(always)]
+    pub fn blank(len: usize) -> Option<Packet> {
+        let (base, len) = (pool::take()?, len.min(CHUNK - HEADROOM));
+        // SAFETY: the chunk was just taken, so it is ours, and the place leaves room for `len` bytes.
+        Some(unsafe { Packet::from_raw(base, place_in(base, len), len as u16) })
     }
 
     /// Makes it a new packet in the same memory: one segment of `len` bytes (at most [`CHUNK`] - [`HEADROOM`]; what they

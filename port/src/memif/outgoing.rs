@@ -1,0 +1,205 @@
+//! The sending end of a ring: frames are copied into its buffers, and shown to the peer a batch at a time.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering, fence};
+
+use super::ring::{Buffers, Descriptor, Ring, copy, prefetch_to_write};
+use crate::{Packet, QueueCounters};
+
+/// Packets ahead of which a buffer's first line is asked for.
+const AHEAD: u16 = 8;
+
+/// A ring that is filled here.
+pub(super) struct Outgoing {
+    ring: Ring,
+    buffers: Buffers,
+    /// We are the client: the head is ours, and says what was filled.
+    client: bool,
+    /// The next descriptor to be filled.
+    next: u16,
+    /// Up to where they may be filled, as last read.
+    limit: u16,
+    /// To wake the peer up by.
+    bell: OwnedFd,
+    /// The peer's counter told nonsense, or a buffer that it gave is none: nothing more is believed.
+    broken: bool,
+}
+
+/// What became of a packet.
+enum Sent {
+    /// In so many descriptors.
+    In(u16),
+    /// Not yet: the ring is full.
+    Full,
+    /// It never will be.
+    Never,
+}
+
+impl Outgoing {
+    pub(super) fn new(ring: Ring, buffers: Buffers, client: bool, bell: OwnedFd) -> Outgoing {
+        let limit = if client { ring.size() } else { 0 };
+        let outgoing = Outgoing { ring, buffers, client, next: 0, limit, bell, broken: false };
+        outgoing.counter().store(0, Ordering::Release);
+        outgoing
+    }
+
+    /// Ours: up to where descriptors were filled.
+    #[inline(always)]
+    fn counter(&self) -> &AtomicU16 {
+        if self.client { self.ring.head() } else { self.ring.tail() }
+    }
+
+    /// Descriptors that may be filled.
+    #[inline]
+    fn room(&mut self, wanted: u16, counters: &mut QueueCounters) -> u16 {
+        let known = self.limit.wrapping_sub(self.next);
+        if known >= wanted || self.broken {
+            return known;
+        }
+        let limit = if self.client {
+            self.ring.tail().load(Ordering::Acquire).wrapping_add(self.ring.size())
+        } else {
+            self.ring.head().load(Ordering::Acquire)
+        };
+        let room = limit.wrapping_sub(self.next);
+        if room > self.ring.size() {
+            self.broken = true;
+            counters.corrupt += 1;
+            return known;
+        }
+        self.limit = limit;
+        room
+    }
+
+    #[cold]
+    fn has_more_room(&mut self, counters: &mut QueueCounters) -> bool {
+        let known = self.limit.wrapping_sub(self.next);
+        known != self.ring.size() && self.room(self.ring.size(), counters) > known
+    }
+
+    #[inline]
+    pub(super) fn transmit(&mut self, packets: &mut Vec<Packet>, counters: &mut QueueCounters) -> usize {
+        let wanted = packets.len().min(usize::from(self.ring.size()));
+        let room = self.room(wanted as u16, counters);
+        if room == 0 || packets.is_empty() {
+            return 0;
+        }
+        let (before, mut fit) = (self.next, 0);
+        for index in (0..room.min(AHEAD)).map(|ahead| self.next.wrapping_add(ahead)) {
+            self.ask_for(index);
+        }
+        while let Some(packet) = packets.get(fit) {
+            match self.put(packet, counters) {
+                Sent::In(used) => {
+                    self.next = self.next.wrapping_add(used);
+                    counters.tx_packets += 1;
+                    counters.tx_bytes += packet.total_len() as u64;
+                }
+                // It takes several descriptors, and more may be free by now than were asked for.
+                Sent::Full if self.has_more_room(counters) => continue,
+                Sent::Full => break,
+                Sent::Never => counters.tx_invalid += 1,
+            }
+            fit += 1;
+        }
+        drop(packets.drain(..fit));
+        if self.next != before {
+            self.publish(counters);
+        }
+        fit
+    }
+
+    #[inline(always)]
+    fn ask_for(&self, index: u16) {
+        if let Some(place) = self.buffers.place(index, self.empty(index)) {
+            prefetch_to_write(place);
+        }
+    }
+
+    /// A free descriptor: of a buffer of ours, or as the peer gives it.
+    #[inline(always)]
+    fn empty(&self, index: u16) -> Descriptor {
+        match &self.buffers {
+            Buffers::Own { bytes, .. } => Descriptor::new(0, 0, *bytes, false),
+            Buffers::Theirs(_) => self.ring.read(index),
+        }
+    }
+
+    #[inline(always)]
+    fn put(&mut self, packet: &Packet, counters: &mut QueueCounters) -> Sent {
+        let room = self.limit.wrapping_sub(self.next);
+        if room == 0 || self.broken {
+            return Sent::Full;
+        }
+        if room > AHEAD {
+            self.ask_for(self.next.wrapping_add(AHEAD));
+        }
+        let empty = self.empty(self.next);
+        let length = packet.len() as u32;
+        let place = self.buffers.place(self.next, empty);
+        let fits = (1..=empty.length).contains(&length) && packet.segment_count() == 1;
+        let Some(to) = place.filter(|_| fits) else {
+            return self.put_long(packet, counters);
+        };
+        // SAFETY: the buffer has `empty.length` bytes, all inside the memory, and the packet has no more.
+        unsafe { copy(packet.data().as_ptr(), to.as_ptr(), packet.len()) };
+        self.ring.write(self.next, self.buffers.describe(self.next, empty, length, false));
+        Sent::In(1)
+    }
+
+    /// A packet of several segments, or one that takes several buffers; or the buffer is none.
+    #[cold]
+    fn put_long(&mut self, packet: &Packet, counters: &mut QueueCounters) -> Sent {
+        let room = self.limit.wrapping_sub(self.next);
+        let mut used = 0;
+        // The buffer that is being filled, as it was read once, and how far it is full.
+        let mut open: Option<(Descriptor, NonNull<u8>, u32)> = None;
+        for mut bytes in packet.segments() {
+            while !bytes.is_empty() {
+                let index = self.next.wrapping_add(used);
+                let (empty, to, filled) = match open.take() {
+                    Some((empty, _, filled)) if filled == empty.length => {
+                        self.ring.write(index, self.buffers.describe(index, empty, filled, true));
+                        used += 1;
+                        continue;
+                    }
+                    Some(open) => open,
+                    None if used == room && room == self.ring.size() => return Sent::Never,
+                    None if used == room => return Sent::Full,
+                    None => {
+                        let empty = self.empty(index);
+                        let place = self.buffers.place(index, empty).filter(|_| empty.length != 0);
+                        let Some(to) = place else {
+                            self.broken = true;
+                            counters.corrupt += 1;
+                            return Sent::Full;
+                        };
+                        (empty, to, 0)
+                    }
+                };
+                let part = bytes.len().min((empty.length - filled) as usize);
+                // SAFETY: the buffer has `empty.length` bytes, of which `filled` are, and `part` fit behind them.
+                unsafe { copy(bytes.as_ptr(), to.as_ptr().add(filled as usize), part) };
+                bytes = &bytes[part..];
+                open = Some((empty, to, filled + part as u32));
+            }
+        }
+        let Some((empty, _, filled)) = open else { return Sent::Never };
+        let index = self.next.wrapping_add(used);
+        self.ring.write(index, self.buffers.describe(index, empty, filled, false));
+        Sent::In(used + 1)
+    }
+
+    fn publish(&mut self, counters: &mut QueueCounters) {
+        self.counter().store(self.next, Ordering::Release);
+        // The peer asks for interrupts and then looks once more; here it is the other way round. Without the fence both
+        // could miss the other.
+        fence(Ordering::SeqCst);
+        if self.ring.wants_interrupts() {
+            counters.wakeups += 1;
+            // It cannot block, and when it is full the peer is awake.
+            let _ = nix::unistd::write(self.bell.as_fd(), &1u64.to_ne_bytes());
+        }
+    }
+}

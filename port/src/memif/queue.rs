@@ -1,0 +1,218 @@
+//! A queue of an interface: a pair of rings, while there is a peer.
+//!
+//! The control thread lays what a new connection has for a queue into its [`Slot`] and counts the slot's generation up. The queue
+//! looks at that number in each call, a load of a line that nobody writes, and only when it has changed takes the lock.
+
+use std::cell::Cell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fib::PortId;
+
+use super::incoming::Incoming;
+use super::outgoing::Outgoing;
+use crate::{Packet, Queue, QueueCounters};
+
+/// What a connection has for one queue.
+#[derive(Default)]
+pub(super) struct Rings {
+    pub(super) incoming: Option<Incoming>,
+    /// Readable when the peer has rung it for `incoming`.
+    pub(super) bell: Option<OwnedFd>,
+    pub(super) outgoing: Option<Outgoing>,
+}
+
+/// Where a queue finds its rings.
+pub(super) struct Slot {
+    generation: AtomicU64,
+    rings: Mutex<Rings>,
+    /// Readable when the generation has changed.
+    news: OwnedFd,
+    in_use: AtomicBool,
+}
+
+/// Makes a descriptor readable, or wakes who waits for it.
+pub(super) fn ring(bell: &OwnedFd) {
+    // It does not block; when it is full it is readable.
+    let _ = nix::unistd::write(bell, &1u64.to_ne_bytes());
+}
+
+/// Makes it unreadable.
+pub(super) fn silence(bell: &OwnedFd) {
+    let _ = nix::unistd::read(bell, &mut [0; 8]);
+}
+
+impl Slot {
+    pub(super) fn new() -> std::io::Result<Slot> {
+        Ok(Slot {
+            generation: AtomicU64::new(0),
+            rings: Mutex::default(),
+            news: bell()?,
+            in_use: AtomicBool::new(false),
+        })
+    }
+
+    /// Lays down what the queue works with from now on.
+    pub(super) fn lay(&self, rings: Rings) {
+        let mut place = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *place, rings);
+        self.generation.fetch_add(1, Ordering::Release);
+        drop(place);
+        drop(before);
+        ring(&self.news);
+    }
+}
+
+/// A descriptor to wake somebody up with.
+pub(super) fn bell() -> std::io::Result<OwnedFd> {
+    use nix::sys::eventfd::{EfdFlags, EventFd};
+    Ok(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?.into())
+}
+
+/// One queue of an [`Interface`](super::Interface).
+///
+/// While there is no peer it receives nothing and takes nothing to send. A frame that cannot go (longer than the peer's whole
+/// ring, or empty) is counted in `tx_invalid`, descriptors of the peer that make no sense in `corrupt`; a ring whose counters make
+/// none, or whose free buffers are outside the shared memory, is not used any more until the peer connects anew.
+pub struct MemifQueue {
+    port: PortId,
+    slot: Arc<Slot>,
+    generation: u64,
+    rings: Rings,
+    /// Packets still received after the peer has gone: what it had sent.
+    farewell: usize,
+    /// The peer was asked for interrupts.
+    armed: Cell<bool>,
+    counters: QueueCounters,
+}
+
+impl MemifQueue {
+    /// `None` when the slot has a queue.
+    pub(super) fn new(port: PortId, slot: Arc<Slot>) -> Option<MemifQueue> {
+        if slot.in_use.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        let counters = QueueCounters::default();
+        // A generation that no slot has: whatever is there is news.
+        let mut queue = MemifQueue {
+            port,
+            slot,
+            generation: u64::MAX,
+            rings: Rings::default(),
+            farewell: 0,
+            armed: Cell::new(false),
+            counters,
+        };
+        queue.change();
+        Some(queue)
+    }
+
+    #[inline(always)]
+    fn is_current(&self) -> bool {
+        self.slot.generation.load(Ordering::Relaxed) == self.generation
+    }
+
+    /// Works with what is in the slot now.
+    #[cold]
+    fn change(&mut self) {
+        let mut place = self.slot.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        self.rings = std::mem::take(&mut *place);
+        self.generation = self.slot.generation.load(Ordering::Relaxed);
+        drop(place);
+        self.farewell = usize::from(u16::MAX);
+        self.armed.set(false);
+        silence(&self.slot.news);
+    }
+
+    /// Whether something may be received now.
+    fn waiting(&self) -> bool {
+        !self.is_current() || self.rings.incoming.as_ref().is_some_and(Incoming::waiting)
+    }
+
+    #[cold]
+    fn disarm(&mut self) {
+        self.armed.set(false);
+        if let Rings { incoming: Some(incoming), bell: Some(bell), .. } = &self.rings {
+            incoming.ring().ask_for_interrupts(false);
+            silence(bell);
+        }
+    }
+}
+
+impl Queue for MemifQueue {
+    fn port(&self) -> PortId {
+        self.port
+    }
+
+    #[inline]
+    fn receive(&mut self, into: &mut Vec<Packet>, quota: usize) -> usize {
+        if self.armed.get() {
+            self.disarm();
+        }
+        let current = self.is_current();
+        let quota = if current { quota } else { quota.min(self.farewell) };
+        let received = match &mut self.rings.incoming {
+            Some(incoming) => incoming.receive(into, quota, self.port, &mut self.counters),
+            None => 0,
+        };
+        if !current {
+            self.farewell -= received;
+            if received == 0 {
+                self.change();
+            }
+        }
+        received
+    }
+
+    #[inline]
+    fn transmit(&mut self, packets: &mut Vec<Packet>) -> usize {
+        match &mut self.rings.outgoing {
+            Some(outgoing) if self.slot.generation.load(Ordering::Relaxed) == self.generation => {
+                outgoing.transmit(packets, &mut self.counters)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Looks whether the peer has come or gone.
+    fn kick(&mut self) {
+        if !self.is_current() && self.rings.incoming.is_none() {
+            self.change();
+        }
+    }
+
+    /// Asks the peer for interrupts, until the next [`Queue::receive`]: to be called before each sleep.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        let Rings { incoming: Some(incoming), bell: Some(bell), .. } = &self.rings else {
+            return Some(self.slot.news.as_fd());
+        };
+        incoming.ring().ask_for_interrupts(true);
+        self.armed.set(true);
+        // What came before the peer saw that will ring no bell.
+        fence(Ordering::SeqCst);
+        if self.waiting() {
+            ring(bell);
+        }
+        Some(bell.as_fd())
+    }
+
+    fn counters(&self) -> QueueCounters {
+        self.counters
+    }
+}
+
+impl Drop for MemifQueue {
+    fn drop(&mut self) {
+        if self.armed.get() {
+            self.disarm();
+        }
+        let mut place = self.slot.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_current() {
+            // For the next queue that works with this slot.
+            *place = std::mem::take(&mut self.rings);
+        }
+        drop(place);
+        self.slot.in_use.store(false, Ordering::Release);
+    }
+}

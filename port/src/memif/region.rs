@@ -1,0 +1,159 @@
+//! Memory that two programs share: a file without a name, mapped by both.
+//!
+//! Whoever may shrink the file takes pages away under the other one's feet, which the kernel answers with SIGBUS. So the
+//! memory of a peer is taken only when it is sealed against that; where the peer left it unsealed, it is sealed here.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::fstat;
+use nix::unistd::ftruncate;
+
+use crate::HugePages;
+
+const HUGE: usize = 2 << 20;
+
+/// Shared memory, mapped. What is in it the peer may change at any moment.
+pub(super) struct Region {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: an address range. Its bytes are reached by atomics, and by copies of which nothing is believed.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+/// Why a peer's memory is not taken.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RegionError {
+    #[error("a region of {said} bytes has {has}")]
+    Short { said: u64, has: u64 },
+    #[error("a region of no bytes")]
+    Empty,
+    #[error("its memory is not sealed against shrinking")]
+    NotSealed,
+    #[error("cannot use its memory: {0}")]
+    System(#[from] io::Error),
+}
+
+impl Region {
+    /// New memory of at least `bytes` bytes, all zero, and the file that it is in.
+    pub(super) fn create(bytes: usize, huge: HugePages) -> io::Result<(Region, OwnedFd)> {
+        let reserved = match huge {
+            HugePages::Off => None,
+            HugePages::Auto => Region::create_of(bytes, MFdFlags::MFD_HUGETLB).ok(),
+            HugePages::On => Some(Region::create_of(bytes, MFdFlags::MFD_HUGETLB)?),
+        };
+        match reserved {
+            Some(region) => Ok(region),
+            None => Region::create_of(bytes, MFdFlags::empty()),
+        }
+    }
+
+    fn create_of(bytes: usize, kind: MFdFlags) -> io::Result<(Region, OwnedFd)> {
+        let file = memfd_create("memif", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING | kind)?;
+        // Whole pages: what is mapped of the last one is ours in any case.
+        let bytes = bytes.next_multiple_of(if kind.is_empty() { 4096 } else { HUGE });
+        ftruncate(&file, bytes as libc::off_t)?;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK))?;
+        Ok((Region::of(&file, bytes, libc::MAP_POPULATE)?, file))
+    }
+
+    /// A peer's memory, of which it says that it has `bytes` bytes. `trusted`: also if the peer can take it away.
+    pub(super) fn map(file: impl AsFd, bytes: u64, trusted: bool) -> Result<Region, RegionError> {
+        if bytes == 0 {
+            return Err(RegionError::Empty);
+        }
+        if !trusted {
+            // Refused where it has the seal already and no more are allowed.
+            let _ = fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK));
+            let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map_err(|_| RegionError::NotSealed)?;
+            if !SealFlag::from_bits_truncate(seals).contains(SealFlag::F_SEAL_SHRINK) {
+                return Err(RegionError::NotSealed);
+            }
+        }
+        let has = fstat(&file).map_err(io::Error::from)?.st_size as u64;
+        match usize::try_from(bytes) {
+            Ok(size) if bytes <= has => Ok(Region::of(file, size, 0)?),
+            _ => Err(RegionError::Short { said: bytes, has }),
+        }
+    }
+
+    fn of(file: impl AsFd, bytes: usize, flags: libc::c_int) -> io::Result<Region> {
+        use std::os::fd::AsRawFd;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let (flags, fd) = (libc::MAP_SHARED | flags, file.as_fd().as_raw_fd());
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap gave address 0"))?;
+        Ok(Region { base, bytes })
+    }
+
+    /// Where the bytes from `offset` on are, if `len` of them are inside.
+    #[inline(always)]
+    pub(super) fn at(&self, offset: u32, len: u32) -> Option<NonNull<u8>> {
+        if offset as usize + len as usize > self.bytes {
+            return None;
+        }
+        // SAFETY: inside the mapping, or at its end.
+        Some(unsafe { self.base.add(offset as usize) })
+    }
+
+    /// How many bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `of`; whoever reaches into it holds it.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_writes_the_other_reads() {
+        let (one, file) = Region::create(5000, HugePages::Auto).unwrap();
+        let other = Region::map(&file, 5000, false).unwrap();
+        // SAFETY: inside both mappings.
+        unsafe {
+            one.at(4999, 1).unwrap().write_volatile(7);
+            assert_eq!(other.at(4999, 1).unwrap().read_volatile(), 7);
+        }
+        assert!(
+            other.at(4999, 2).is_none()
+                && other.at(5000, 0).is_some()
+                && other.at(u32::MAX, u32::MAX).is_none()
+        );
+    }
+
+    #[test]
+    fn memory_that_can_vanish_is_taken_only_from_who_is_trusted() {
+        let sealable = memfd_create("x", MFdFlags::MFD_ALLOW_SEALING).unwrap();
+        ftruncate(&sealable, 8192).unwrap();
+        assert!(matches!(Region::map(&sealable, 8193, false), Err(RegionError::Short { has: 8192, .. })));
+        assert!(matches!(Region::map(&sealable, u64::MAX, true), Err(RegionError::Short { .. })));
+        assert!(matches!(Region::map(&sealable, 0, false), Err(RegionError::Empty)));
+        Region::map(&sealable, 8192, false).unwrap();
+        assert!(ftruncate(&sealable, 4096).is_err(), "sealed when it was mapped");
+        let unsealable = memfd_create("x", MFdFlags::empty()).unwrap();
+        ftruncate(&unsealable, 8192).unwrap();
+        assert!(matches!(Region::map(&unsealable, 8192, false), Err(RegionError::NotSealed)));
+        assert!(Region::map(&unsealable, 8192, true).is_ok());
+        let no_file = std::os::unix::net::UnixStream::pair().unwrap().0;
+        assert!(matches!(Region::map(&no_file, 8192, false), Err(RegionError::NotSealed)));
+        assert!(matches!(Region::map(&no_file, 8192, true), Err(RegionError::Short { .. })));
+    }
+}

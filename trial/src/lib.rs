@@ -11,8 +11,10 @@ pub mod search;
 #[cfg(test)]
 mod simulated;
 mod test;
+mod tester;
 pub use device::*;
 pub use frames::*;
 pub use html::{duration, page as html_page};
 pub use plan::*;
 pub use run::{Event, Progress, RunError, run};
+pub use tester::{Commands, End, Pair, Tester, hosts};

@@ -1,0 +1,273 @@
+//! Machines that were made up, whole ones and broken ones.
+
+use std::path::{Path, PathBuf};
+
+use port::device::{Channels, XdpFeatures};
+use proptest::prelude::*;
+
+use super::*;
+
+/// A directory that goes when the test ends.
+struct Root(PathBuf);
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A machine from its text: `@ PATH`, then what the file has.
+fn machine(name: &str, text: &str) -> Root {
+    let root = Root(std::env::temp_dir().join(format!("doctor-{name}-{}", std::process::id())));
+    let _ = std::fs::remove_dir_all(&root.0);
+    for file in text.split("@ ").skip(1) {
+        let (path, content) = file.split_once('\n').unwrap();
+        write(&root.0, path, content.as_bytes());
+    }
+    root
+}
+
+fn write(root: &Path, path: &str, content: &[u8]) {
+    let path = root.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, content).unwrap();
+}
+
+/// A driver that says this of every interface.
+struct Made {
+    driver: &'static str,
+    features: u64,
+    queues: Option<(u32, u32)>,
+    rss: u32,
+    offloads: Offloads,
+    rings: Rings,
+    pause: Pause,
+}
+
+impl Devices for Made {
+    fn driver(&self, _: &str) -> Result<String, String> {
+        Ok(self.driver.to_owned())
+    }
+
+    fn channels(&self, _: &str) -> Result<Channels, String> {
+        let (combined, max) = self.queues.ok_or("the driver does not tell")?;
+        Ok(Channels { rx: 0, tx: 0, combined, max })
+    }
+
+    fn rss(&self, _: &str) -> Result<Vec<u32>, String> {
+        Ok((0..128).map(|slot| slot % self.rss).collect())
+    }
+
+    fn offloads(&self, _: &str) -> Result<Offloads, String> {
+        Ok(self.offloads)
+    }
+
+    fn rings(&self, _: &str) -> Result<Rings, String> {
+        Ok(self.rings)
+    }
+
+    fn pause(&self, _: &str) -> Result<Pause, String> {
+        Ok(self.pause)
+    }
+
+    fn xdp(&self, _: &str) -> Result<XdpFeatures, String> {
+        Ok(XdpFeatures(self.features))
+    }
+}
+
+fn ice() -> Made {
+    Made {
+        driver: "ice",
+        features: 0xf,
+        queues: Some((15, 32)),
+        rss: 15,
+        offloads: Offloads { gro: false, lro: false, rx_vlan: false },
+        rings: Rings { rx: 2048, rx_max: 8160, tx: 2048, tx_max: 8160 },
+        pause: Pause::default(),
+    }
+}
+
+fn examined(name: &str, text: &str, devices: &dyn Devices) -> Examination {
+    let root = machine(name, text);
+    examine(&Place::new(&root.0), devices, &Options { quick: true, ..Options::default() })
+}
+
+/// Subjects of a level, as `port/subject` where there is a port.
+fn of(examination: &Examination, level: Level) -> Vec<String> {
+    let name = |finding: &Finding| match &finding.port {
+        Some(port) => format!("{port}/{}", finding.subject),
+        None => finding.subject.to_owned(),
+    };
+    examination.findings.iter().filter(|finding| finding.level == level).map(name).collect()
+}
+
+#[test]
+fn a_good_server_is_well() {
+    let examination = examined("server", include_str!("../machines/server.txt"), &ice());
+    let bad: Vec<_> = examination.findings.iter().filter(|finding| finding.level != Level::Ok).collect();
+    assert!(bad.is_empty(), "{bad:#?}");
+    assert!(examination.machine.contains(&("cores".to_owned(), "32 cores in 2 sockets".to_owned())));
+    assert!(
+        examination.machine.contains(&("caches".to_owned(), "L1 48 KiB, L2 1 MiB, L3 36 MiB".to_owned()))
+    );
+    let said = |subject| {
+        examination.findings.iter().find(|finding| finding.subject == subject).unwrap().text.clone()
+    };
+    assert!(said("slot").contains("about 110 Gb/s"), "{}", said("slot"));
+    assert_eq!(said("interrupts"), "15 queues on cores 1-15");
+    let json: serde_json::Value = serde_json::to_value(&examination).unwrap();
+    assert_eq!((&json["schema"], &json["findings"][0]["level"]), (&SCHEMA.into(), &"ok".into()));
+}
+
+#[test]
+fn a_neglected_server_is_told_what_to_do() {
+    let devices = Made {
+        features: 1,
+        queues: Some((4, 32)),
+        rss: 2,
+        offloads: Offloads { gro: true, lro: true, rx_vlan: true },
+        rings: Rings { rx: 512, rx_max: 8160, tx: 512, tx_max: 8160 },
+        pause: Pause { rx: true, tx: true },
+        ..ice()
+    };
+    let examination = examined("neglected", include_str!("../machines/neglected.txt"), &devices);
+    assert!(examination.has_problem());
+    let problems = of(&examination, Level::Problem);
+    for subject in [
+        "release",
+        "BPF",
+        "AF_XDP",
+        "clock",
+        "nodes",
+        "IPv4",
+        "IPv6",
+        "ARP table",
+        "conntrack",
+        "ens1f0np0/slot",
+        "ens1f0np0/LRO",
+        "ens1f1np1/link",
+    ] {
+        assert!(problems.contains(&subject.to_owned()), "{subject} is not among {problems:?}");
+    }
+    let advice = of(&examination, Level::Advice);
+    for subject in [
+        "threads",
+        "frequency",
+        "sleep",
+        "isolation",
+        "mitigations",
+        "huge pages",
+        "transparent huge pages",
+        "BTF",
+        "rp_filter",
+        "ND table",
+        "multipath",
+        "rmem_max",
+        "ens1f0np0/driver",
+        "ens1f0np0/queues",
+        "ens1f0np0/RSS",
+        "ens1f0np0/interrupts",
+        "ens1f0np0/rings",
+        "ens1f0np0/flow control",
+        "ens1f0np0/GRO",
+        "ens1f0np0/losses",
+        "ens1f1np1/losses",
+        "ens1f1np1/interrupts",
+        "nodes",
+    ] {
+        assert!(advice.contains(&subject.to_owned()), "{subject} is not among {advice:?}");
+    }
+    let mend = |subject| {
+        examination.findings.iter().find(|finding| finding.subject == subject).unwrap().mend.clone().unwrap()
+    };
+    assert_eq!(mend("queues"), "ethtool -L ens1f0np0 combined 15");
+    assert_eq!(mend("rings"), "ethtool -G ens1f0np0 rx 2048");
+    assert_eq!(mend("clock"), "echo tsc >/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    assert_eq!(
+        mend("rp_filter"),
+        "sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.default.rp_filter=2 net.ipv4.conf.ens1f0np0.rp_filter=2"
+    );
+}
+
+#[test]
+fn a_virtual_machine_is_judged_by_what_it_has() {
+    let devices = Made { driver: "virtio_net", features: 7, queues: Some((1, 1)), rss: 1, ..ice() };
+    let examination = examined("virtual", include_str!("../machines/virtual.txt"), &devices);
+    assert_eq!(of(&examination, Level::Problem), Vec::<String>::new());
+    assert_eq!(of(&examination, Level::Unknown), ["frequency"]);
+    assert_eq!(of(&examination, Level::Advice), ["eth0/driver"]);
+}
+
+#[test]
+fn this_machine_can_be_examined_by_anybody() {
+    let options =
+        Options { ports: vec!["lo".to_owned(), "../../etc".to_owned(), String::new()], quick: true };
+    let examination = examine(&Place::new("/"), &Kernel, &options);
+    assert!(examination.machine.iter().any(|(name, _)| name == "kernel"));
+    assert_eq!(
+        examination.findings.iter().filter(|finding| finding.text.contains("no such interface")).count(),
+        2
+    );
+}
+
+#[test]
+fn a_machine_without_anything_is_unknown() {
+    let root = machine("empty", "");
+    let examination = examine(&Place::new(&root.0), &Kernel, &Options { quick: true, ..Options::default() });
+    assert!(of(&examination, Level::Unknown).len() > 5, "{examination:#?}");
+}
+
+#[test]
+fn files_that_are_none_do_no_harm() {
+    let root = machine("hostile", include_str!("../machines/server.txt"));
+    // A directory for a file, a file for a directory, no end, no text.
+    std::fs::remove_file(root.0.join("proc/meminfo")).unwrap();
+    std::fs::create_dir(root.0.join("proc/meminfo")).unwrap();
+    std::fs::remove_dir_all(root.0.join("sys/devices/system/cpu/cpu0/cpuidle")).unwrap();
+    write(&root.0, "sys/devices/system/cpu/cpu0/cpuidle", b"\xff\xfe");
+    std::os::unix::fs::symlink("/dev/zero", root.0.join("sys/class/net/lo/speed")).unwrap();
+    let pipe = root.0.join("sys/class/net/lo/duplex");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let options = Options { ports: vec!["lo".to_owned()], quick: true };
+    let examination = examine(&Place::new(&root.0), &ice(), &options);
+    assert!(of(&examination, Level::Unknown).contains(&"huge pages".to_owned()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Any file may have anything in it.
+    #[test]
+    fn garbage_does_no_harm(
+        seed in 0..1000usize,
+        garbage in prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..200).boxed(),
+            "[-0-9, \n:a-zKM%.]{0,60}".prop_map(String::into_bytes).boxed(),
+            prop_oneof![Just("18446744073709551615"), Just("-9223372036854775808"), Just("0-99999999"), Just("9223372036854775807")]
+                .prop_map(|text| text.as_bytes().to_vec()).boxed(),
+        ],
+        numbers: [u32; 6],
+    ) {
+        // The server has hundreds of files, which take long to write.
+        let text = match seed % 16 {
+            0 => include_str!("../machines/server.txt"),
+            _ => include_str!("../machines/virtual.txt"),
+        };
+        let root = machine("garbage", text);
+        let paths: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("@ ")).collect();
+        // Every seventh file, another seventh each time.
+        for path in paths.iter().skip(seed % 7).step_by(7) {
+            write(&root.0, path, &garbage);
+        }
+        let devices = Made {
+            features: numbers[0].into(),
+            queues: Some((numbers[1], numbers[2])),
+            rss: numbers[3].max(1),
+            rings: Rings { rx: numbers[4], rx_max: numbers[5], tx: 0, tx_max: 0 },
+            ..ice()
+        };
+        let examination = examine(&Place::new(&root.0), &devices, &Options { quick: true, ..Options::default() });
+        prop_assert!(examination.findings.len() > 10);
+        prop_assert!(serde_json::to_string(&examination).is_ok());
+    }
+}

@@ -7,7 +7,7 @@ fn main() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bpf");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo::rerun-if-changed={}", source.display());
-    for program in ["bifrost", "inject", "redirect", "traffic"] {
+    for program in ["bifrost", "generate", "inject", "redirect", "tally", "traffic"] {
         compile(&source.join(program).with_extension("c"), &out.join(program).with_extension("o"));
     }
 }

@@ -1,7 +1,11 @@
 //! Load, made and counted in the kernel: what else is fast enough to measure a router on veth.
 //!
 //! A [`Source`] sends small UDP packets to many destinations out of an interface; a [`Sink`] counts and drops what an
-//! interface receives.
+//! interface receives. [`Streams`] sends whatever was compiled for it, when it is due; [`Arrivals`] judges what arrives of that.
+
+mod arrivals;
+mod streams;
+mod words;
 
 use std::collections::HashMap;
 use std::io;
@@ -13,6 +17,10 @@ use aya_obj::Object;
 use crate::DriverError;
 use crate::bpf::{object, sys};
 use crate::driver::sum_per_cpu;
+
+pub use arrivals::{Arrivals, ArrivalsOptions, Seen};
+pub use streams::{MOST_FRAME, MOST_LANES, StreamLane, StreamSent, StreamSize, Streams};
+pub use words::Buckets;
 
 /// Bytes of the packets, without the frame check sequence.
 pub const FRAME: usize = 64;

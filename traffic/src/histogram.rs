@@ -86,6 +86,16 @@ impl Times {
         self.max = self.max.max(other.max);
     }
 
+    /// Of values that were counted elsewhere: each (or the middle of its bucket) and how often, with their true sum, smallest and largest.
+    pub(crate) fn of_buckets(counts: &[(u64, u64)], sum: u64, min: u64, max: u64) -> Times {
+        let mut times = Times::default();
+        for &(value, count) in counts {
+            times.histogram.saturating_record_n(value, count);
+        }
+        (times.sum, times.min, times.max) = (sum.into(), min, max.max(min));
+        times
+    }
+
     /// Number of values.
     pub fn count(&self) -> u64 {
         self.histogram.len()

@@ -22,6 +22,7 @@
 //! | [`tally`] | what a sink knows of a stream |
 //! | [`port`] | where packets go and come from |
 //! | [`trial`] | both ends, run together |
+//! | [`control`] | two machines |
 //! | [`report`] | what came out |
 //!
 //! ## Latency without flattery
@@ -34,24 +35,36 @@
 //! generator's own faults are not taken for the device's. Streams without a schedule (rate `max`) have no due times; they carry the
 //! time at which their batch was made.
 
+mod assembly;
+mod clock;
+pub mod control;
 mod error;
 pub mod histogram;
+mod lane;
+mod live;
 pub mod maker;
+mod payload;
 pub mod plan;
 pub mod port;
 mod random;
 pub mod range;
 pub mod rate;
+mod receiving;
+mod replay;
 pub mod report;
 pub mod schedule;
+mod sending;
 pub mod sequence;
+mod sink;
 pub mod size;
+mod source;
 pub mod stamp;
 pub mod stream;
 pub mod tally;
 mod text;
 pub mod trial;
 
+pub use control::Control;
 pub use error::TrafficError;
 pub use histogram::Distribution;
 pub use port::Port;

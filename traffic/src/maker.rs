@@ -11,21 +11,19 @@ use ::port::Packet;
 use crate::plan::{Plan, Size};
 use crate::stamp::{self, STAMP};
 
-/// Most bytes of a frame that has room in one piece of a chunk, wherever it begins.
+/// Most bytes of a frame that is made in one piece; longer ones may be chains of chunks.
 const ONE_PIECE: usize = 2048;
-
-/// A cache line of a header.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([u8; 64]);
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// Makes the packets of a lane, one after the other.
 pub struct Maker {
     plan: Arc<Plan>,
-    mark: u16,
-    lane: u16,
+    part: Part,
     /// Headers of the flows, so many lines each.
-    headers: Vec<Line>,
+    headers: Vec<u8>,
+    /// Where in there the first cache line begins.
+    skew: usize,
     lines: usize,
     slots: usize,
     slot: usize,
@@ -56,27 +54,59 @@ pub struct Part {
     pub of: u32,
 }
 
+impl Part {
+    /// Sum of mark and lane as they lie in a stamp.
+    pub(crate) fn names(&self) -> u64 {
+        let [a, b] = self.mark.to_be_bytes();
+        let [c, d] = self.lane.to_be_bytes();
+        u64::from(u32::from_ne_bytes([a, b, c, d]))
+    }
+}
+
+/// The headers of a lane's flows, as many generations of them as are wanted, one after the other, each in so many cache lines.
+pub(crate) fn headers(plan: &Plan, part: Part, generations: usize, lines: usize) -> Vec<u8> {
+    let flows = u64::from(plan.stream.flows);
+    let slots = (flows - u64::from(part.index)).div_ceil(part.of.into());
+    let mut bytes = vec![0; slots as usize * generations * lines * LINE];
+    let numbers = (0..generations as u64)
+        .flat_map(|generation| (0..slots).map(move |slot| (generation, slot)))
+        .map(|(generation, slot)| u64::from(part.index) + slot * u64::from(part.of) + generation * flows);
+    for (header, flow) in bytes.chunks_exact_mut(lines * LINE).zip(numbers) {
+        write(plan, part, flow, header);
+    }
+    bytes
+}
+
+/// Writes a flow's header, complete where all frames have one size.
+fn write(plan: &Plan, part: Part, flow: u64, header: &mut [u8]) {
+    let whole = plan.frame();
+    let length = whole.len().min(header.len());
+    header[..length].copy_from_slice(&whole[..length]);
+    plan.header(flow, part.mark, part.lane, header);
+    if let [size] = plan.sizes() {
+        plan.complete(header, size);
+    }
+}
+
 impl Maker {
     /// Headers are made now.
     pub fn new(plan: Arc<Plan>, part: Part) -> Maker {
-        let lines = plan.header_len().div_ceil(64);
+        let lines = plan.header_len().div_ceil(LINE);
         let flows = u64::from(plan.stream.flows);
         let first = u64::from(part.index);
         let slots = ((flows - first).div_ceil(u64::from(part.of))) as usize;
-        let mut names = [0; 4];
-        names[..2].copy_from_slice(&part.mark.to_be_bytes());
-        names[2..].copy_from_slice(&part.lane.to_be_bytes());
+        let headers = vec![0; (slots * lines + 1) * LINE];
         let mut maker = Maker {
-            mark: part.mark,
-            lane: part.lane,
-            headers: vec![Line([0; 64]); slots * lines],
+            skew: headers.as_ptr().align_offset(LINE).min(LINE),
+            part,
+            headers,
             lines,
             slots,
             slot: 0,
             lives: Vec::new(),
             size: 0,
             sequence: 0,
-            names: u64::from(u32::from_ne_bytes(names)),
+            names: part.names(),
             plan,
         };
         let length = maker.plan.stream.flow_length;
@@ -99,59 +129,49 @@ impl Maker {
 
     /// Writes a flow's header.
     fn begin(&mut self, slot: usize, flow: u64) {
-        let lines = &mut self.headers[slot * self.lines..(slot + 1) * self.lines];
-        let mut bytes = [0; 192];
-        let whole = self.plan.frame();
-        let length = whole.len().min(64 * self.lines);
-        bytes[..length].copy_from_slice(&whole[..length]);
-        self.plan.header(flow, self.mark, self.lane, &mut bytes);
-        if let [size] = self.plan.sizes() {
-            self.plan.complete(&mut bytes, size);
-        }
-        for (line, part) in lines.iter_mut().zip(bytes.as_chunks().0) {
-            line.0 = *part;
-        }
+        let at = self.skew + slot * self.lines * LINE;
+        write(&self.plan, self.part, flow, &mut self.headers[at..at + self.lines * LINE]);
     }
 
-    /// The next packet, due at `time` (nanoseconds); `None` when this thread's pool is empty.
+    /// Appends the next packet, due at `time` (nanoseconds). False, and nothing done, when this thread's pool is empty.
     #[inline]
-    pub fn make(&mut self, time: u64) -> Option<Packet> {
+    pub fn make(&mut self, time: u64, into: &mut Vec<Packet>) -> bool {
         match self.lines {
-            1 => self.make_of::<1>(time),
-            2 => self.make_of::<2>(time),
-            _ => self.make_of::<3>(time),
+            1 => self.make_of::<1>(time, into),
+            2 => self.make_of::<2>(time, into),
+            _ => self.make_of::<3>(time, into),
         }
     }
 
     #[inline(always)]
-    fn make_of<const LINES: usize>(&mut self, time: u64) -> Option<Packet> {
+    fn make_of<const LINES: usize>(&mut self, time: u64, into: &mut Vec<Packet>) -> bool {
         let plan = &*self.plan;
-        let size: Size = plan.sizes()[self.size];
+        let sizes = plan.sizes();
+        let size: &Size = &sizes[self.size];
         let frame = usize::from(size.frame);
-        let header = &self.headers[self.slot * LINES..][..LINES];
-        let mut packet = if frame <= ONE_PIECE {
-            let mut packet = Packet::new(&[])?;
-            let bytes = packet.extend(frame.max(64 * LINES))?;
-            for (to, line) in bytes.as_chunks_mut().0.iter_mut().zip(header) {
-                *to = line.0;
-            }
-            if frame > 64 * LINES {
-                bytes[64 * LINES..].copy_from_slice(&plan.frame()[64 * LINES..frame]);
-            } else if frame < 64 * LINES {
-                packet.truncate(frame);
-            }
-            packet
-        } else {
-            let mut packet = Packet::new(&plan.frame()[..frame])?;
-            for (to, line) in packet.data_mut().as_chunks_mut().0.iter_mut().zip(header) {
-                *to = line.0;
-            }
-            packet
-        };
+        let made =
+            if frame <= ONE_PIECE { Packet::blank(frame) } else { Packet::new(&plan.frame()[..frame]) };
+        let Some(packet) = made else { return false };
+        // Into its place first and then filled: a handle is written in parts, and moved as a whole it would have to wait for them.
+        into.push(packet);
+        let Some(packet) = into.last_mut() else { return false };
         let bytes = packet.data_mut();
-        if plan.sizes().len() != 1 {
-            plan.complete(bytes, &size);
-            self.size = if self.size + 1 == plan.sizes().len() { 0 } else { self.size + 1 };
+        let header = &self.headers[self.skew + self.slot * LINES * LINE..][..LINES * LINE];
+        if frame >= LINES * LINE {
+            for (to, from) in bytes.as_chunks_mut::<LINE>().0.iter_mut().zip(header.as_chunks::<LINE>().0) {
+                *to = *from;
+            }
+            if frame > LINES * LINE && frame <= ONE_PIECE {
+                bytes[LINES * LINE..].copy_from_slice(&plan.frame()[LINES * LINE..frame]);
+            }
+        } else if LINES == 1 {
+            overlapping::<32>(bytes, &header[..frame]);
+        } else {
+            bytes[..frame].copy_from_slice(&header[..frame]);
+        }
+        if sizes.len() != 1 {
+            plan.complete(bytes, size);
+            self.size = if self.size + 1 == sizes.len() { 0 } else { self.size + 1 };
         }
         if plan.stream.stamp
             && let Some(stamp) = bytes.get_mut(plan.layers()[2]..).and_then(<[u8]>::first_chunk_mut::<STAMP>)
@@ -163,7 +183,7 @@ impl Maker {
             self.live();
         }
         self.slot = if self.slot + 1 == self.slots { 0 } else { self.slot + 1 };
-        Some(packet)
+        true
     }
 
     /// The slot's flow has had a packet.
@@ -177,5 +197,16 @@ impl Maker {
             let flow = life.flow;
             self.begin(self.slot, flow);
         }
+    }
+}
+
+/// Copies `N` to `2 N` bytes as two pieces of `N`, which overlap as much as is needed: no call, no loop.
+#[inline(always)]
+fn overlapping<const N: usize>(to: &mut [u8], from: &[u8]) {
+    if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
+        *to = *from;
+    }
+    if let (Some(to), Some(from)) = (to.last_chunk_mut::<N>(), from.last_chunk::<N>()) {
+        *to = *from;
     }
 }

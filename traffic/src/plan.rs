@@ -127,7 +127,7 @@ impl Plan {
         }
         let largest = (stream.size.largest() - FCS) as usize;
         let mut frame = headers;
-        frame.extend(stream.fill.bytes(largest - payload));
+        frame.extend_from_slice(&stream.fill.bytes(largest)[payload..]);
         if stream.stamp {
             frame[payload..payload + STAMP].fill(0);
         }

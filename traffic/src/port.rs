@@ -4,42 +4,264 @@
 //!
 //! | text | port |
 //! |---|---|
-//! | `eth1` | an interface: zero-copy AF_XDP where its driver has it, else XDP live frames out and a counting XDP program in |
+//! | `eth1` | an interface: zero-copy AF_XDP where its driver has it, else as `live:` |
 //! | `eth1@NAME` | an interface in a network namespace (`ip netns`) |
+//! | `live:eth1` | an interface: XDP live frames out, and in a program in the driver that judges and drops |
 //! | `xsk:eth1` | an interface by AF_XDP, copying if need be |
-//! | `live:eth1` | an interface by live frames and the counting program |
-//! | `memif:SOCKET[,id=N][,role=server]...` | shared memory |
-//! | `pcap:FILE` | a file, written |
-//! | `memory` | a pipe in this process: what is sent there is received there |
+//!
+//! While a port receives, it has all frames of its interface, and Linux none. So an interface that the machine itself is reached by
+//! is refused, unless forced.
 
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use ::port::device::{self, Device, XdpFeatures};
+use ::port::{HugePages, Memory, Pool, Queue, XdpDevices};
+use nix::sched::{CloneFlags, setns};
+use wire::Mac;
+
 use crate::TrafficError;
+
+/// Threads that may have packet memory of a port at a time, and the frames of each.
+const POOLS: usize = 6;
+const FRAMES: usize = 8192;
+/// Chunks of ordinary memory for a thread whose port takes packets of any.
+const HEAP: usize = 4096;
 
 /// An open port: a handle that may be cloned.
 #[derive(Clone)]
 pub struct Port(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
+    name: String,
+    kind: Kind,
+    mac: Option<Mac>,
+    line: Option<f64>,
+}
+
+pub(crate) enum Kind {
+    Queues(Vec<Mutex<Box<dyn Queue>>>, Option<Arc<Memory>>),
+    Live(Interface),
+}
+
+/// An interface that packets are sent and received by in the kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Interface {
     pub(crate) name: String,
-    pub(crate) queues: Vec<Mutex<Box<dyn ::port::Queue>>>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) ifindex: u32,
+    pub(crate) queues: u32,
 }
 
 impl Port {
-    /// Opens the port that a text names. An interface that the machine itself lives on is refused unless `force`.
-    pub fn open(name: &str, force: bool) -> Result<Port, TrafficError> {
-        let _ = force;
-        Err(TrafficError::PortName { text: name.to_owned(), reason: "nothing is known yet".to_owned() })
+    /// Opens the port that a text names. An interface that the machine itself is reached by is refused unless `force`.
+    pub fn open(text: &str, force: bool) -> Result<Port, TrafficError> {
+        let wrong =
+            |reason: &str| TrafficError::PortName { text: text.to_owned(), reason: reason.to_owned() };
+        let (kind, name) = match text.split_once(':') {
+            Some((kind @ ("live" | "xsk"), name)) => (Some(kind), name),
+            Some(_) => return Err(wrong("known are IFACE, IFACE@NAMESPACE, live:IFACE and xsk:IFACE")),
+            None => (None, text),
+        };
+        let (interface, namespace) = match name.split_once('@') {
+            Some((interface, namespace)) => (interface, Some(namespace.to_owned())),
+            None => (name, None),
+        };
+        if interface.is_empty() {
+            return Err(wrong("the interface's name is missing"));
+        }
+        let work = || open_interface(text, interface, kind, namespace.clone(), force);
+        inside(namespace.as_deref(), work)?
     }
 
-    /// A port of queues that are open already, which take packets of any pool: memif, memory, files. Each sending
-    /// core uses its own queue as far as there are enough.
-    pub fn of_queues(name: &str, queues: Vec<Box<dyn ::port::Queue>>) -> Port {
-        Port(Arc::new(Inner { name: name.to_owned(), queues: queues.into_iter().map(Mutex::new).collect() }))
+    /// A port of queues that are open already, which take packets of any pool, as memif, memory and files do. Each sending
+    /// core uses a queue of its own as far as there are enough.
+    pub fn of_queues(name: &str, queues: Vec<Box<dyn Queue>>) -> Port {
+        let kind = Kind::Queues(queues.into_iter().map(Mutex::new).collect(), None);
+        Port(Arc::new(Inner { name: name.to_owned(), kind, mac: None, line: None }))
     }
 
     /// What it was called.
     pub fn name(&self) -> &str {
         &self.0.name
+    }
+
+    /// Its Ethernet address, where it has one.
+    pub fn mac(&self) -> Option<Mac> {
+        self.0.mac
+    }
+
+    /// What its line carries, in bits a second, where that is known.
+    pub fn line(&self) -> Option<f64> {
+        self.0.line
+    }
+
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.0.kind
+    }
+}
+
+impl std::fmt::Debug for Port {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Port({})", self.0.name)
+    }
+}
+
+/// Gives this thread packet memory that the port's queues take.
+pub(crate) fn install_pool(memory: Option<&Arc<Memory>>) -> Result<(), TrafficError> {
+    let Some(memory) = memory else {
+        Pool::heap(HEAP).install();
+        return Ok(());
+    };
+    let mut pools = (0..POOLS).map(|worker| memory.pool(worker));
+    let mut last = pools.next().unwrap_or_else(|| memory.pool(0));
+    while last.is_err()
+        && let Some(next) = pools.next()
+    {
+        last = next;
+    }
+    last?.install();
+    Ok(())
+}
+
+/// Runs something in a network namespace, on a thread of its own; right here when there is none.
+pub(crate) fn inside<T: Send>(
+    namespace: Option<&str>,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, TrafficError> {
+    let Some(name) = namespace else { return Ok(work()) };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| enter(Some(name)).map(|()| work()));
+        thread.join().unwrap_or(Err(TrafficError::Panicked("opening a port")))
+    })
+}
+
+/// Moves this thread into a network namespace.
+pub(crate) fn enter(namespace: Option<&str>) -> Result<(), TrafficError> {
+    let Some(name) = namespace else { return Ok(()) };
+    let path = Path::new("/run/netns").join(name);
+    let what = || format!("the network namespace {name}");
+    let file = File::open(&path).map_err(TrafficError::io(what()))?;
+    setns(&file, CloneFlags::CLONE_NEWNET).map_err(|error| TrafficError::io(what())(error.into()))
+}
+
+fn open_interface(
+    text: &str,
+    interface: &str,
+    kind: Option<&str>,
+    namespace: Option<String>,
+    force: bool,
+) -> Result<Port, TrafficError> {
+    let device = Device::named(interface)?;
+    if !force && let Some(why) = in_use(interface) {
+        return Err(TrafficError::InUse { interface: interface.to_owned(), why });
+    }
+    let zero_copy =
+        || device::xdp_features(device.ifindex).is_ok_and(|has| has.contains(XdpFeatures::ZERO_COPY));
+    let live = match kind {
+        Some(kind) => kind == "live",
+        None => !zero_copy(),
+    };
+    let speed = std::fs::read_to_string(format!("/sys/class/net/{interface}/speed")).ok();
+    let megabits = speed.filter(|_| namespace.is_none()).and_then(|text| text.trim().parse::<f64>().ok());
+    let kind = if live {
+        let name = device.name.clone();
+        Kind::Live(Interface { name, namespace, ifindex: device.ifindex, queues: device.queues })
+    } else {
+        let memory = Arc::new(Memory::new(POOLS, FRAMES, HugePages::Auto)?);
+        // The rings are filled while the sockets are opened, from the pool of the thread that does it.
+        let open = || -> Result<_, TrafficError> {
+            enter(namespace.as_deref())?;
+            install_pool(Some(&memory))?;
+            Ok(XdpDevices::new(memory.clone()).receive(interface, None)?)
+        };
+        let queues = std::thread::scope(|scope| {
+            scope.spawn(open).join().unwrap_or(Err(TrafficError::Panicked("opening a port")))
+        })?;
+        let queues = queues.into_iter().map(|queue| Mutex::new(Box::new(queue) as Box<dyn Queue>));
+        Kind::Queues(queues.collect(), Some(memory))
+    };
+    let line = megabits.filter(|&speed| speed > 0.0).map(|speed| speed * 1e6);
+    Ok(Port(Arc::new(Inner { name: text.to_owned(), kind, mac: Some(Mac(device.mac)), line })))
+}
+
+/// Why an interface is not one to take: what the machine would lose.
+fn in_use(interface: &str) -> Option<String> {
+    let master = std::fs::read_link(format!("/sys/class/net/{interface}/master")).ok();
+    let master = master.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    let names: Vec<&str> = [Some(interface), master.as_deref()].into_iter().flatten().collect();
+    let routes =
+        |file: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
+    for name in &names {
+        let through = if *name == interface { String::new() } else { format!(" (through {name})") };
+        if default_route4(&routes("route"), name) || default_route6(&routes("ipv6_route"), name) {
+            return Some(format!("carries a default route{through}"));
+        }
+    }
+    let session = std::env::var("SSH_CONNECTION").ok()?;
+    let own: std::net::IpAddr = session.split_whitespace().nth(2)?.parse().ok()?;
+    let holders = addresses()?;
+    holders
+        .get(&own)
+        .filter(|holder| names.contains(&holder.as_str()))
+        .map(|_| format!("has the address {own}, by which you are logged in"))
+}
+
+/// Which interface has which address.
+fn addresses() -> Option<HashMap<std::net::IpAddr, String>> {
+    let all = nix::ifaddrs::getifaddrs().ok()?;
+    let address = |entry: nix::ifaddrs::InterfaceAddress| {
+        let storage = entry.address?;
+        let v4 = storage.as_sockaddr_in().map(|address| std::net::IpAddr::V4(address.ip()));
+        let v6 = storage.as_sockaddr_in6().map(|address| std::net::IpAddr::V6(address.ip()));
+        Some((v4.or(v6)?, entry.interface_name))
+    };
+    Some(all.filter_map(address).collect())
+}
+
+/// Whether a line of route(5)'s table is a default route by this interface.
+fn default_route4(table: &str, interface: &str) -> bool {
+    table.lines().any(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        fields.len() > 7 && fields[0] == interface && fields[1] == "00000000" && fields[7] == "00000000"
+    })
+}
+
+/// Whether a line of the IPv6 table is a default route by this interface (and none that refuses, RTF_REJECT).
+fn default_route6(table: &str, interface: &str) -> bool {
+    table.lines().any(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let flags = fields.get(8).and_then(|flags| u32::from_str_radix(flags, 16).ok()).unwrap_or(0);
+        fields.len() > 9
+            && fields[9] == interface
+            && fields[0].bytes().all(|b| b == b'0')
+            && fields[1] == "00"
+            && flags & 0x200 == 0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_routes_are_seen() {
+        let v4 = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n\
+                  eth0\t00000000\t0102000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
+                  eth1\t0002000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";
+        assert!(default_route4(v4, "eth0") && !default_route4(v4, "eth1") && !default_route4(v4, "eth"));
+        let v6 = "00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003 eth0\n\
+                  00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200 lo\n";
+        assert!(default_route6(v6, "eth0") && !default_route6(v6, "lo"));
+    }
+
+    #[test]
+    fn names_that_are_none_are_refused_in_words() {
+        for text in ["", "xsk:", "@a", "nonsense:eth0", "no-such-port", "eth0@no-such-namespace"] {
+            let error = Port::open(text, false).unwrap_err().to_string();
+            assert!(error.len() > 10, "{text}: {error}");
+        }
     }
 }

@@ -146,6 +146,11 @@ pub struct Departures {
 }
 
 impl Departures {
+    /// What was counted elsewhere.
+    pub(crate) fn counted(spacing: Times, lateness: Times) -> Departures {
+        Departures { spacing, lateness, last: None }
+    }
+
     /// A packet that was due at one time left at another, both in nanoseconds. Packets that leave together have the same time.
     #[inline]
     pub fn left(&mut self, due: u64, left: u64) {

@@ -70,14 +70,15 @@ impl Stamp {
 /// it lies in memory, of the payload without these and without the check.
 #[inline(always)]
 pub fn write(stamp: &mut [u8; STAMP], sequence: u64, time: u64, rest: u64) {
-    // Two numbers of 48 bits in one of 96, and so in three words of 32.
-    let both = u128::from(sequence & LARGEST) << BITS | u128::from(time & LARGEST);
-    let bytes = (both << 32).to_be_bytes();
-    let [a, b, c, d, e, f, g, h, i, j, k, l, _, _, _, _] = bytes;
-    let words = [[a, b, c, d], [e, f, g, h], [i, j, k, l]].map(|word| u64::from(u32::from_ne_bytes(word)));
-    let check = !fold(rest + words[0] + words[1] + words[2]);
+    let (sequence, time) = (sequence & LARGEST, time & LARGEST);
+    let front = sequence << 16 | time >> 32;
+    let back = time as u32;
+    let halves = front.to_be();
+    let words = (halves >> 32) + (halves & 0xffff_ffff) + u64::from(back.to_be());
+    let check = !fold(rest + words);
     stamp[4..6].copy_from_slice(&check.to_ne_bytes());
-    stamp[6..18].copy_from_slice(&[a, b, c, d, e, f, g, h, i, j, k, l]);
+    stamp[6..14].copy_from_slice(&front.to_be_bytes());
+    stamp[14..18].copy_from_slice(&back.to_be_bytes());
 }
 
 /// A sum of words as they lie in memory, folded to 16 bits.

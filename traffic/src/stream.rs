@@ -238,7 +238,7 @@ impl fmt::Display for TcpFlags {
 
 /// Bytes of a payload.
 ///
-/// As text: `zero`, `count` (0, 1, ... 255, 0, ...), `random` (the same in each packet), `0xa5`.
+/// As text: `zero`, `count` (each byte its place in the frame, modulo 256), `random` (the same in each packet), `0xa5`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fill {
     /// Zeros.
@@ -253,7 +253,7 @@ pub enum Fill {
 }
 
 impl Fill {
-    /// The first `length` bytes of a payload.
+    /// The first `length` bytes of a frame, of which the payload begins somewhere.
     pub fn bytes(self, length: usize) -> Vec<u8> {
         let mut random = crate::random::Random(0xf111);
         (0..length)

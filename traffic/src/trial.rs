@@ -1,8 +1,22 @@
 //! A trial: streams sent out of one port and received by another.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
+use crate::assembly::{self, Facts};
+use crate::clock::now;
+use crate::control::{Control, Remote};
+use crate::lane::Sent;
+use crate::plan::Ends;
+use crate::receiving::Receiving;
+use crate::sending::{self, Orders, Sending};
+use crate::sink::{Arrived, Expected};
 use crate::{Port, Report, Stream, TrafficError};
+
+/// How often the end is looked for.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Streams, where they are sent and received, and for how long.
 ///
@@ -33,6 +47,8 @@ pub struct Trial {
     pub from: Port,
     /// Where it arrives; nothing is known of what arrives without it.
     pub to: Option<Port>,
+    /// A sink on another machine, in place of `to`.
+    pub control: Option<Control>,
     /// How long packets are sent; until [`Running::stop`] when neither this nor `count` is given.
     pub duration: Option<Duration>,
     /// Packets of each stream at most.
@@ -54,6 +70,7 @@ impl Trial {
             streams: Vec::new(),
             from,
             to: None,
+            control: None,
             duration: None,
             count: None,
             cores: Vec::new(),
@@ -73,29 +90,149 @@ impl Trial {
     /// # Errors
     /// Anything wrong with a stream, a port or the kernel; nothing has been sent then.
     pub fn start(self) -> Result<Running, TrafficError> {
-        Err(TrafficError::NoStreams)
+        let mark = fresh_mark();
+        let ends = Ends { source: self.from.mac(), destination: self.to.as_ref().and_then(Port::mac) };
+        let prepared = sending::prepare(&Orders {
+            streams: &self.streams,
+            from: &self.from,
+            ends,
+            mark,
+            duration: self.duration,
+            count: self.count,
+            cores: &self.cores,
+            line: self.line,
+        })?;
+        let names = sending::named(&self.streams)?;
+        let owners = prepared.owners.clone();
+        let expected = Expected { mark, lanes: owners.len() as u16, offset: 0 };
+        let receiving = match (remote, &self.to) {
+            (Some(mut remote), _) => {
+                let names = names.iter().map(|stream| stream.name.clone()).collect();
+                remote.prepare(mark, expected.lanes, names)?;
+                Some(Receiving::remote(remote))
+            }
+            (None, Some(to)) => Some(Receiving::start(to, expected, self.sink_core)?),
+            (None, None) => None,
+        };
+        let facts = Facts {
+            streams: names,
+            owners,
+            sender: if prepared.is_live() { "live frames" } else { "queue" }.to_owned(),
+            receiver: receiving.as_ref().map(Receiving::means),
+        };
+        let sending = prepared.start()?;
+        let stop = sending.stopper();
+        let shared =
+            Arc::new(Shared { sending: Mutex::new(sending), receiving, facts, ended: Mutex::new(None) });
+        let (works, drain) = (shared.clone(), self.drain);
+        let thread = thread::Builder::new().name("trial".to_owned()).spawn(move || works.finish(drain));
+        let thread = thread.map_err(TrafficError::io("starting a thread"))?;
+        Ok(Running { shared, stop, thread: Some(thread) })
     }
 }
 
+/// A number that the trial before did not have.
+pub(crate) fn fresh_mark() -> u16 {
+    (crate::random::mix(now() ^ u64::from(std::process::id()) << 40) >> 48) as u16
+}
+
 /// A trial under way. Dropping it stops it.
-pub struct Running {}
+pub struct Running {
+    shared: Arc<Shared>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<(), TrafficError>>>,
+}
+
+struct Shared {
+    sending: Mutex<Sending>,
+    receiving: Option<Receiving>,
+    facts: Facts,
+    /// When sending ended, and what came of it.
+    ended: Mutex<Option<Ended>>,
+}
+
+struct Ended {
+    at: u64,
+    sent: Vec<Sent>,
+    arrived: Option<Arrived>,
+}
+
+impl Shared {
+    /// Waits for the end of sending, and for stragglers.
+    fn finish(&self, drain: Duration) -> Result<(), TrafficError> {
+        let sending = || self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        while !sending().is_over() {
+            thread::sleep(LOOK);
+        }
+        let (result, sent, at) = {
+            let mut sending = sending();
+            let result = sending.join();
+            (result, sending.sent(), now().min(sending.time.end))
+        };
+        let packets: u64 = sent.iter().map(|sent| sent.sent.packets).sum();
+        let ended = || self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        *ended() = Some(Ended { at, sent, arrived: None });
+        let Some(receiving) = &self.receiving else { return result };
+        let began = Instant::now();
+        while began.elapsed() < drain {
+            let arrived: u64 = receiving.arrived().lanes.iter().map(|lane| lane.order.unique).sum();
+            if arrived >= packets {
+                break;
+            }
+            thread::sleep(LOOK);
+        }
+        let stopped = receiving.stop();
+        if let Some(ended) = ended().as_mut() {
+            ended.arrived = Some(receiving.arrived());
+        }
+        result.and(stopped)
+    }
+}
 
 impl Running {
     /// How it stands.
     pub fn report(&self) -> Report {
-        Report::default()
+        let shared = &self.shared;
+        let ended = shared.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = shared.sending.lock().unwrap_or_else(PoisonError::into_inner).time.start;
+        let receiving = || shared.receiving.as_ref().map(Receiving::arrived);
+        let (at, sent, arrived) = match &*ended {
+            Some(ended) => (ended.at, ended.sent.clone(), ended.arrived.clone().or_else(receiving)),
+            None => {
+                let sent = shared.sending.lock().unwrap_or_else(PoisonError::into_inner).sent();
+                (now(), sent, receiving())
+            }
+        };
+        let uncertainty = shared.receiving.as_ref().map_or(0, Receiving::clock_uncertainty);
+        let report = assembly::report(&shared.facts, (start, at), &sent, arrived.as_ref());
+        Report { clock_uncertainty: uncertainty, ..report }
     }
 
     /// Whether everything has been sent and received.
     pub fn is_over(&self) -> bool {
-        true
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Ends it early: nothing more is sent. May be called from a signal's thread.
-    pub fn stop(&self) {}
+    /// Ends it early: nothing more is sent.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
 
     /// Waits for its end.
-    pub fn wait(self) -> Result<Report, TrafficError> {
+    pub fn wait(mut self) -> Result<Report, TrafficError> {
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap_or(Err(TrafficError::Panicked("the trial")))?;
+        }
         Ok(self.report())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take() {
+            // Nobody waits for the report any more.
+            let _nobody_asks = thread.join();
+        }
     }
 }

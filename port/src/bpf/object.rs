@@ -20,6 +20,8 @@ pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 static BIFROST: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/bifrost.o")));
 static INJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/inject.o")));
 static REDIRECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/redirect.o")));
+static GENERATE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/generate.o")));
+static TALLY: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/tally.o")));
 static TRAFFIC: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/traffic.o")));
 
 /// Parses the classifier and express lane.
@@ -35,6 +37,16 @@ pub(crate) fn inject() -> Result<Object, DriverError> {
 /// Parses what gives all frames to sockets.
 pub(crate) fn redirect() -> Result<Object, DriverError> {
     Ok(Object::parse(&REDIRECT.0)?)
+}
+
+/// Parses what sends streams.
+pub(crate) fn generate() -> Result<Object, DriverError> {
+    Ok(Object::parse(&GENERATE.0)?)
+}
+
+/// Parses what judges streams that arrive.
+pub(crate) fn tally() -> Result<Object, DriverError> {
+    Ok(Object::parse(&TALLY.0)?)
 }
 
 /// Parses the source and the sink of packets.

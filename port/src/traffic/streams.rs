@@ -1,0 +1,287 @@
+//! Streams sent by XDP live frames (`bpf/generate.c`).
+//!
+//! What they consist of is compiled by whoever asks ([`StreamLane`]); here it becomes maps of a program that the kernel runs on frame after
+//! frame. One program is one thread's: it runs for as long as [`Streams::run`] is not interrupted by a signal.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::words::{Buckets, TIMES, Words};
+use crate::DriverError;
+use crate::bpf::{object, sys};
+
+/// Most streams of a program.
+pub const MOST_LANES: usize = 256;
+/// Most bytes of a frame without check sequence: what a page has room for beside the kernel's own.
+pub const MOST_FRAME: usize = 3400;
+/// Bytes of a block of headers.
+const BLOCK: usize = 4096;
+const DRAWS: usize = 4096;
+/// Words of `struct lane` and of `struct size`.
+const LANE: usize = 33;
+const SIZE: usize = 3;
+const FIRST: [usize; 2] = [17, 25];
+
+/// A stream, as the program wants it. Offsets are from the front of the frame, times in 1/65,536 ns; sums and lengths are as they lie in
+/// memory.
+#[derive(Clone, Debug)]
+pub struct StreamLane {
+    /// IPv6.
+    pub six: bool,
+    /// UDP.
+    pub udp: bool,
+    /// Where the upper layer's checksum is; `None`: not to be completed.
+    pub check: Option<usize>,
+    /// Whether there is a stamp at the payload.
+    pub stamp: bool,
+    /// Where IP header, upper layer's header and payload begin.
+    pub layers: [usize; 3],
+    /// Sum of the stamp's mark and lane.
+    pub names: u64,
+    /// Sizes, over and over. With more than one, headers lack lengths and the sums in them are to be completed.
+    pub sizes: Vec<StreamSize>,
+    /// The headers of its flows: `slots` of each generation, each in `lines` cache lines.
+    pub headers: Vec<u8>,
+    /// Cache lines of a header, 1 to 3, the same for all lanes of a program.
+    pub lines: usize,
+    /// Bytes to be written anew in each frame: of the longest header of all lanes, for frames go round among them.
+    pub length: usize,
+    /// Flows at a time.
+    pub slots: usize,
+    /// Generations of them that there are headers for; then the first ones come again.
+    pub generations: usize,
+    /// Packets of a flow; 0: it never ends.
+    pub life: u32,
+    /// The flow of the first slot, and the step to that of the next: where in their lives they begin.
+    pub stagger: (u64, u64),
+    /// Whether it has due times.
+    pub paced: bool,
+    /// Whether gaps are drawn at random.
+    pub random: bool,
+    /// When the first packet is due, after the start.
+    pub due: u64,
+    /// Packets at most.
+    pub count: u64,
+    /// Packets of a burst and the pause after it; 0 without bursts.
+    pub burst: (u32, u64),
+    /// A frame of the largest size.
+    pub frame: Vec<u8>,
+}
+
+/// What frames of a size are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamSize {
+    /// Bytes of the frame without check sequence.
+    pub frame: u16,
+    /// The length in the IP header.
+    pub ip: u16,
+    /// The length in a UDP header.
+    pub udp: u16,
+    /// What it adds to the sum of an IPv4 header.
+    pub l3_sum: u16,
+    /// What it adds to the sum of the upper layer.
+    pub l4_sum: u16,
+    /// The sum of the payload behind the stamp.
+    pub fill_sum: u16,
+    /// From a frame of this size to the next.
+    pub gap: u64,
+}
+
+/// What was sent of a lane.
+#[derive(Clone, Debug, Default)]
+pub struct StreamSent {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes, with check sequence.
+    pub bytes: u64,
+    /// When the first and the last left, nanoseconds of the monotonic clock.
+    pub first: u64,
+    /// See `first`.
+    pub last: u64,
+    /// When the next one is due, in 1/65,536 ns after the start.
+    pub due: u64,
+    /// Frames that could not get their size.
+    pub unsent: u64,
+}
+
+/// A program that sends streams.
+pub struct Streams {
+    program: OwnedFd,
+    frame: Vec<u8>,
+    batch: u32,
+    live: Words,
+    lanes: Words,
+    departures: Words,
+    count: usize,
+}
+
+impl Streams {
+    /// Loads a program for these streams (1 to [`MOST_LANES`]), which sends `batch` (1 to 64) frames together. `draws` are 4,096 random
+    /// factors of gaps, in 1/65,536.
+    pub fn new(lanes: &[StreamLane], draws: &[u32], batch: u32) -> Result<Streams, DriverError> {
+        let count = lanes.len().clamp(1, MOST_LANES);
+        let lanes = &lanes[..lanes.len().min(MOST_LANES)];
+        let batch = batch.clamp(1, 64);
+        let object = object::generate()?;
+        let room = |lane: &StreamLane| lane.headers.len() / (lane.lines.clamp(1, 3) * 64) * stride(lane);
+        let headers: usize = lanes.iter().map(|lane| room(lane).next_multiple_of(BLOCK)).sum();
+        let sizes: usize = lanes.iter().map(|lane| lane.sizes.len()).sum();
+        let entries = |name: &str| match name {
+            "lanes" => Some(count),
+            "sizes" => Some(sizes),
+            "departures" => Some(2 * count),
+            "headers" => Some(headers / BLOCK),
+            "live" | "draws" => Some(1),
+            _ => None,
+        };
+        let mut maps = HashMap::new();
+        let mut words = HashMap::new();
+        for (name, map) in &object.maps {
+            let Some(entries) = entries(name) else { continue };
+            let fd = object::create(name, map, Some(entries.max(1) as u32))?;
+            let bytes = entries.max(1) * map.value_size() as usize;
+            let mapped = Words::new(fd.as_fd(), bytes).map_err(DriverError::io(format!("map {name}")))?;
+            words.insert(name.clone(), mapped);
+            maps.insert(name.clone(), fd);
+        }
+        let mut take =
+            |name: &str| words.remove(name).ok_or_else(|| DriverError::NoMap { name: name.to_owned() });
+        let mut streams = Streams {
+            live: take("live")?,
+            lanes: take("lanes")?,
+            departures: take("departures")?,
+            frame: Vec::new(),
+            batch,
+            count,
+            program: {
+                let constants = (count as u32, batch);
+                let (lanes, batch) = (constants.0.to_ne_bytes(), constants.1.to_ne_bytes());
+                let constants = HashMap::from([("LANES", (&lanes[..], true)), ("BATCH", (&batch[..], true))]);
+                object::load(object, "generate", constants, &maps)?
+            },
+        };
+        streams.fill(lanes, draws, &take("sizes")?, &take("headers")?, &take("draws")?);
+        Ok(streams)
+    }
+
+    fn fill(&mut self, lanes: &[StreamLane], draws: &[u32], sizes: &Words, headers: &Words, table: &Words) {
+        let bytes: Vec<u8> = draws.iter().take(DRAWS).flat_map(|draw| draw.to_ne_bytes()).collect();
+        table.write(0, &bytes);
+        let (mut size_at, mut header_at) = (0, 0);
+        for (number, lane) in lanes.iter().enumerate() {
+            let stride = stride(lane);
+            let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+            let flags = flag(lane.six, 1)
+                | flag(lane.udp, 2)
+                | flag(lane.check.is_some(), 4)
+                | flag(lane.stamp, 8)
+                | flag(lane.sizes.len() > 1, 16)
+                | flag(lane.paced, 32)
+                | flag(lane.random, 64);
+            let told = [
+                flags,
+                header_at / stride as u64,
+                u64::from(stride.ilog2()),
+                lane.slots.max(1) as u64,
+                lane.generations.max(1) as u64,
+                lane.life.into(),
+                lane.stagger.0,
+                lane.stagger.1,
+                size_at as u64,
+                lane.sizes.len().max(1) as u64,
+                lane.layers[0] as u64,
+                lane.layers[1] as u64,
+                lane.check.unwrap_or(0) as u64,
+                lane.layers[2] as u64,
+                lane.names,
+                lane.burst.0.into(),
+                lane.burst.1,
+                lane.due,
+                lane.count,
+            ];
+            told.into_iter().enumerate().for_each(|(i, word)| self.lanes.set(number * LANE + i, word));
+            self.lanes.set(number * LANE + 32, lane.length as u64);
+            // A seed of its own for each.
+            self.lanes.set(number * LANE + 23, lane.names.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            for size in &lane.sizes {
+                let halves = [size.frame, size.ip, size.udp, size.l3_sum, size.l4_sum, size.fill_sum];
+                let bytes: Vec<u8> = halves.into_iter().flat_map(u16::to_ne_bytes).collect();
+                sizes.write(size_at * SIZE, &bytes);
+                sizes.set(size_at * SIZE + 2, size.gap);
+                size_at += 1;
+            }
+            for header in lane.headers.chunks(lane.lines.clamp(1, 3) * 64) {
+                headers.write(header_at as usize / 8, header);
+                header_at += stride as u64;
+            }
+            header_at = header_at.next_multiple_of(BLOCK as u64);
+            Buckets::clear(&self.departures, 2 * number * TIMES);
+            Buckets::clear(&self.departures, (2 * number + 1) * TIMES);
+            if lane.frame.len() > self.frame.len() {
+                self.frame.clone_from(&lane.frame);
+            }
+        }
+    }
+
+    /// When packets are sent: from `start` to before `end`, nanoseconds of the monotonic clock.
+    pub fn schedule(&self, start: u64, end: u64) {
+        self.live.set(0, start);
+        self.live.set(1, end);
+    }
+
+    /// Sends out of an interface of this thread's network namespace; until a signal comes, or after some four billion frames.
+    pub fn run(&self, ifindex: u32) -> io::Result<()> {
+        // A batch that an interrupt cut off is none any more.
+        self.live.set(5, u64::from(self.batch));
+        let run = sys::Run {
+            data: &self.frame,
+            ifindex,
+            queue: 0,
+            repeat: u32::MAX,
+            live: true,
+            batch: self.batch,
+        };
+        match sys::prog_run(self.program.as_fd(), &run, &mut Vec::new()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            result => result.map(drop),
+        }
+    }
+
+    /// Sends nothing more, and is over. [`Streams::run`] returns at the next signal.
+    pub fn finish(&self) {
+        self.live.set(2, 1);
+        self.live.set(3, 1);
+    }
+
+    /// Whether all has been sent.
+    pub fn is_over(&self) -> bool {
+        self.live.get(3) != 0
+    }
+
+    /// What was sent of each lane.
+    pub fn sent(&self) -> Vec<StreamSent> {
+        let lane = |number: usize| {
+            let word = |at: usize| self.lanes.get(number * LANE + at);
+            StreamSent {
+                due: word(FIRST[0]),
+                packets: word(FIRST[1]),
+                bytes: word(FIRST[1] + 1),
+                first: word(FIRST[1] + 2),
+                last: word(FIRST[1] + 3),
+                unsent: word(31),
+            }
+        };
+        (0..self.count).map(lane).collect()
+    }
+
+    /// Of a lane: how far gaps were from what they should have been, and how late packets left.
+    pub fn departures(&self, lane: usize) -> [Buckets; 2] {
+        [2 * lane, 2 * lane + 1].map(|at| Buckets::read(&self.departures, at * TIMES))
+    }
+}
+
+/// Bytes from a header to the next: so that none lies across two blocks.
+fn stride(lane: &StreamLane) -> usize {
+    if lane.lines <= 1 { 64 } else { 256 }
+}

@@ -1,0 +1,120 @@
+//! A report put together from what was sent and what arrived.
+
+use crate::lane::Sent;
+use crate::report::{Count, Reordering, Report, StreamReport};
+use crate::sink::{Arrived, by_stream};
+use crate::stream::Stream;
+use crate::tally::Tally;
+
+/// What is known of a trial before it runs.
+pub(crate) struct Facts {
+    /// With names.
+    pub(crate) streams: Vec<Stream>,
+    /// The stream of each lane.
+    pub(crate) owners: Vec<usize>,
+    pub(crate) sender: String,
+    pub(crate) receiver: Option<String>,
+}
+
+/// From lateness like this on (the 99th percentile, nanoseconds) it is worth a note.
+const LATE: u64 = 1_000_000;
+
+/// The report; `time` is when sending began and ended, in nanoseconds.
+pub(crate) fn report(facts: &Facts, time: (u64, u64), sent: &[Sent], arrived: Option<&Arrived>) -> Report {
+    let seconds = time.1.saturating_sub(time.0) as f64 / 1e9;
+    let tallies = arrived.map(|arrived| by_stream(arrived, &facts.owners, facts.streams.len()));
+    let mut notes = Vec::new();
+    let streams: Vec<StreamReport> = facts
+        .streams
+        .iter()
+        .enumerate()
+        .map(|(number, stream)| {
+            let lanes = sent.iter().zip(&facts.owners).filter(|(_, owner)| **owner == number);
+            let sent = lanes.fold(Sent::default(), |sum, (lane, _)| merged(sum, lane));
+            let stamped = stream.stamp && stream.replay.is_none();
+            let tally = tallies.as_ref().and_then(|tallies| tallies.get(number)).filter(|_| stamped);
+            // A sender that was behind at the end may have caught up after it.
+            let seconds = seconds.max(sent.last.saturating_sub(time.0) as f64 / 1e9);
+            let report = of_stream(&stream.name, seconds, &sent, tally);
+            if report.lateness.as_ref().is_some_and(|lateness| lateness.p99 > LATE) {
+                let late = report.lateness.as_ref().map_or(0, |lateness| lateness.p99) / 1_000_000;
+                notes.push(format!(
+                    "{}: 1 % of its packets left more than {late} ms after they were due: the sender or its port could not keep up, \
+                     and the latencies contain that",
+                    stream.name
+                ));
+            }
+            if report.offered > report.sent.packets + report.offered / 1000 {
+                notes.push(format!(
+                    "{}: {} of {} packets that were due could not be sent: the rate is beyond what this sender and port carry",
+                    stream.name,
+                    report.offered - report.sent.packets,
+                    report.offered
+                ));
+            }
+            if !stamped && tallies.is_some() {
+                notes.push(format!("{}: carries no stamps, so the sink counts its packets as foreign", stream.name));
+            }
+            report
+        })
+        .collect();
+    Report {
+        seconds,
+        streams,
+        foreign: arrived.map_or(Count::default(), |arrived| arrived.foreign),
+        sender: facts.sender.clone(),
+        receiver: facts.receiver.clone(),
+        clock_uncertainty: 0,
+        notes,
+    }
+}
+
+/// Lanes of one stream together.
+fn merged(mut sum: Sent, lane: &Sent) -> Sent {
+    if lane.sent.packets != 0 {
+        sum.first = if sum.sent.packets == 0 { lane.first } else { sum.first.min(lane.first) };
+        sum.last = sum.last.max(lane.last);
+    }
+    sum.offered += lane.offered;
+    sum.sent = sum.sent.plus(lane.sent);
+    sum.departures.spacing.add(&lane.departures.spacing);
+    sum.departures.lateness.add(&lane.departures.lateness);
+    sum
+}
+
+fn of_stream(name: &str, seconds: f64, sent: &Sent, tally: Option<&Tally>) -> StreamReport {
+    let rate = |packets: u64, seconds: f64| if seconds > 0.0 { packets as f64 / seconds } else { 0.0 };
+    let mut report = StreamReport {
+        name: name.to_owned(),
+        offered: sent.offered,
+        sent: sent.sent,
+        sent_rate: rate(sent.sent.packets, seconds),
+        spacing: sent.departures.spacing.distribution(),
+        lateness: sent.departures.lateness.distribution(),
+        ..StreamReport::default()
+    };
+    let Some(tally) = tally else { return report };
+    let order = &tally.order;
+    // One corrupt on the way arrived, if not whole: it is not lost.
+    let lost = sent.sent.packets.saturating_sub(order.unique + tally.corrupt);
+    report.received = Some(tally.received);
+    let between = tally.last.saturating_sub(tally.first) as f64 / 1e9;
+    report.received_rate = Some(rate(tally.received.packets.saturating_sub(1), between));
+    report.lost = Some(lost);
+    report.loss_ratio =
+        Some(if sent.sent.packets == 0 { 0.0 } else { lost as f64 / sent.sent.packets as f64 });
+    report.duplicates = Some(order.duplicates);
+    report.corrupt = Some(tally.corrupt);
+    let judged = (order.reordered - order.late).max(1) as f64;
+    report.reordering = Some(Reordering {
+        packets: order.reordered,
+        ratio: if order.unique == 0 { 0.0 } else { order.reordered as f64 / order.unique as f64 },
+        extent: order.extent,
+        mean_extent: order.extents as f64 / judged,
+        late: order.late,
+    });
+    report.latency = tally.latency.distribution();
+    report.delay_variation = tally.variation.distribution();
+    report.jitter = report.latency.as_ref().map(|_| tally.jitter);
+    report
+}

@@ -1,0 +1,408 @@
+//! Two machines agree on a trial: the sink listens on TCP, the generator connects.
+//!
+//! What is said is JSON, a message a line. The generator begins with the token that both have from their operators; who has another, or talks
+//! nonsense, is told so and hung up on. Before that a peer can have 4 kB and two seconds of the sink's time, and there is one
+//! generator at a time. Nothing is encrypted: the token keeps strangers and mistakes out, not somebody who reads the wire.
+//!
+//! ```text
+//! generator                         sink
+//! hello(token)              ------>
+//!                           <------ welcome(mac)
+//! clock                     ------>              some times: whose answer was fastest says how the clocks differ
+//!                           <------ clock(now)
+//! prepare(mark, lanes, ...) ------>
+//!                           <------ ready
+//! progress                  ------>              while packets are sent
+//!                           <------ arrived
+//! finish                    ------>
+//!                           <------ arrived
+//! ```
+//!
+//! One-way latency between two machines is as good as the agreement of their clocks. It is measured before and after: half of the
+//! fastest round trip, and what the clocks drifted meanwhile, is how far latencies may be off ([`Report::clock_uncertainty`](crate::Report::clock_uncertainty)).
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use wire::Mac;
+
+use crate::clock::now;
+use crate::receiving::Receiving;
+use crate::report::Count;
+use crate::sink::{Arrived, Expected};
+use crate::tally::{PackedTally, Tally};
+use crate::{Port, TrafficError};
+
+/// Bytes of a message: of a stranger, and of who has shown the token.
+const STRANGER: u64 = 4096;
+const FRIEND: u64 = 64 << 20;
+/// How long a stranger has to show the token.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a generator may be silent.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Readings of the other clock.
+const READINGS: usize = 32;
+/// Lanes at most: the numbers that a stamp has room for are far more than a sink's memory.
+const LANES: u16 = 4096;
+/// Letters of a token at least.
+const TOKEN: usize = 8;
+
+/// Where a sink listens, and the token.
+#[derive(Clone)]
+pub struct Control {
+    /// `host:port`.
+    pub address: String,
+    /// What both sides know.
+    pub token: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum Request {
+    Hello { version: u32, token: String },
+    Clock,
+    Prepare { mark: u16, lanes: u16, offset: i64, names: Vec<String> },
+    Progress,
+    Finish,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum Reply {
+    Refused(String),
+    Welcome { mac: Option<[u8; 6]> },
+    Clock { now: u64 },
+    Ready { means: String },
+    Arrived { lanes: Vec<PackedTally>, foreign: Count },
+}
+
+const VERSION: u32 = 1;
+
+/// Reads a token from the text of a file: its first line, at least eight letters.
+pub fn token(text: &str) -> Result<String, TrafficError> {
+    let token = text.lines().next().unwrap_or_default().trim();
+    if token.len() < TOKEN || token.len() > 1024 {
+        let what = format!(
+            "a token is the first line of its file, {TOKEN} to 1024 letters; make one by: openssl rand -hex 16"
+        );
+        return Err(TrafficError::Control(what));
+    }
+    Ok(token.to_owned())
+}
+
+/// Messages over a connection.
+struct Line {
+    stream: BufReader<TcpStream>,
+    most: u64,
+}
+
+impl Line {
+    fn new(stream: TcpStream, most: u64, silence: Duration) -> std::io::Result<Line> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(silence))?;
+        stream.set_write_timeout(Some(silence))?;
+        Ok(Line { stream: BufReader::new(stream), most })
+    }
+
+    fn send(&mut self, message: &impl Serialize) -> Result<(), String> {
+        let mut text = serde_json::to_string(message).map_err(|error| error.to_string())?;
+        text.push('\n');
+        self.stream.get_mut().write_all(text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    /// The next message. `None` when the peer has hung up.
+    fn next<T: for<'a> Deserialize<'a>>(&mut self) -> Result<Option<T>, String> {
+        let mut text = Vec::new();
+        let read = (&mut self.stream).take(self.most).read_until(b'\n', &mut text);
+        match read {
+            Ok(0) => return Ok(None),
+            Ok(_) if text.ends_with(b"\n") => {}
+            Ok(_) => return Err("a message that is too long, or cut off".to_owned()),
+            Err(error) => return Err(error.to_string()),
+        }
+        serde_json::from_slice(&text).map(Some).map_err(|_| "a message that makes no sense".to_owned())
+    }
+}
+
+/// What a listening sink has to tell.
+#[derive(Debug)]
+pub enum Event {
+    /// A peer was refused, and why.
+    Refused(String, String),
+    /// A generator of this address begins a trial of these streams.
+    Begins(String, Vec<String>),
+    /// What came of it, lanes put together.
+    Ended(Box<Tally>, Count),
+    /// The generator went without an end.
+    Lost(String),
+}
+
+/// Serves generators by a port until stopped, one at a time.
+pub fn serve(
+    listener: &TcpListener,
+    token: &str,
+    to: &Port,
+    stop: &AtomicBool,
+    tell: impl Fn(Event) + Send + Sync,
+) -> Result<(), TrafficError> {
+    listener.set_nonblocking(true).map_err(TrafficError::io("listening"))?;
+    let busy = AtomicBool::new(false);
+    let current: Mutex<Option<TcpStream>> = Mutex::new(None);
+    thread::scope(|scope| {
+        while !stop.load(Ordering::Relaxed) {
+            let (stream, peer) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(_) => {
+                    thread::sleep(Duration::from_millis(20));
+                    continue;
+                }
+            };
+            let peer = peer.to_string();
+            // One stranger at a time: the others wait in the kernel's queue, two seconds each at most.
+            let _ = stream.set_nonblocking(false);
+            let admitted = admit(stream, token, to, &busy);
+            match admitted {
+                Err(why) => tell(Event::Refused(peer, why)),
+                Ok(mut line) => {
+                    *lock(&current) = line.stream.get_ref().try_clone().ok();
+                    let (busy, tell) = (&busy, &tell);
+                    scope.spawn(move || {
+                        if let Err(why) = session(&mut line, to, &peer, tell) {
+                            tell(Event::Lost(why));
+                        }
+                        busy.store(false, Ordering::Release);
+                    });
+                }
+            }
+        }
+        if let Some(stream) = lock(&current).take() {
+            // It may have ended by itself.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    });
+    Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Hears a stranger out.
+fn admit(stream: TcpStream, token: &str, to: &Port, busy: &AtomicBool) -> Result<Line, String> {
+    let mut line = Line::new(stream, STRANGER, PATIENCE).map_err(|error| error.to_string())?;
+    let refused = |line: &mut Line, why: &str| {
+        // Who is gone need not hear it.
+        let _ = line.send(&Reply::Refused(why.to_owned()));
+        Err(why.to_owned())
+    };
+    match line.next::<Request>() {
+        Ok(Some(Request::Hello { version: VERSION, token: shown })) => {
+            if !same(shown.as_bytes(), token.as_bytes()) {
+                return refused(&mut line, "another token than the sink's");
+            }
+        }
+        Ok(Some(Request::Hello { version, .. })) => {
+            return refused(
+                &mut line,
+                &format!("version {version} of the protocol; the sink speaks {VERSION}"),
+            );
+        }
+        Ok(Some(_)) => return refused(&mut line, "the token comes first"),
+        Ok(None) => return Err("hung up without a word".to_owned()),
+        Err(why) => return refused(&mut line, &why),
+    }
+    if busy.swap(true, Ordering::Acquire) {
+        return refused(&mut line, "the sink is serving another generator");
+    }
+    let mac = to.mac().map(|mac| mac.0);
+    let friendly = line.send(&Reply::Welcome { mac }).and_then(|()| {
+        line.most = FRIEND;
+        line.stream.get_ref().set_read_timeout(Some(SILENCE)).map_err(|error| error.to_string())
+    });
+    friendly.inspect_err(|_| busy.store(false, Ordering::Release))?;
+    Ok(line)
+}
+
+/// Whether two texts are the same, in a time that does not tell where they differ.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}
+
+/// A generator that has shown the token.
+fn session(line: &mut Line, to: &Port, peer: &str, tell: &impl Fn(Event)) -> Result<(), String> {
+    let mut receiving: Option<Receiving> = None;
+    while let Some(request) = line.next::<Request>()? {
+        let reply = match request {
+            Request::Hello { .. } => Reply::Refused("the token has been shown".to_owned()),
+            Request::Clock => Reply::Clock { now: now() },
+            Request::Prepare { lanes, .. } if lanes > LANES => {
+                Reply::Refused(format!("{lanes} lanes are more than {LANES}"))
+            }
+            Request::Prepare { mark, lanes, offset, names } => {
+                // The one before must have let go of the port.
+                drop(receiving.take());
+                match Receiving::start(to, Expected { mark, lanes, offset }, None) {
+                    Ok(started) => {
+                        tell(Event::Begins(peer.to_owned(), names));
+                        let means = started.means();
+                        receiving = Some(started);
+                        Reply::Ready { means }
+                    }
+                    Err(error) => Reply::Refused(error.to_string()),
+                }
+            }
+            Request::Progress | Request::Finish => match &receiving {
+                None => Reply::Refused("nothing has been prepared".to_owned()),
+                Some(receives) => {
+                    let finish = matches!(request, Request::Finish);
+                    if finish {
+                        receives.stop().map_err(|error| error.to_string())?;
+                    }
+                    let arrived = receives.arrived();
+                    if finish {
+                        receiving = None;
+                        let mut sum = Tally::default();
+                        arrived.lanes.iter().for_each(|lane| sum.add(lane));
+                        tell(Event::Ended(Box::new(sum), arrived.foreign));
+                    }
+                    let lanes = arrived.lanes.iter().map(PackedTally::from).collect();
+                    Reply::Arrived { lanes, foreign: arrived.foreign }
+                }
+            },
+        };
+        line.send(&reply)?;
+    }
+    match receiving {
+        Some(_) => Err("the generator went in the middle of a trial".to_owned()),
+        None => Ok(()),
+    }
+}
+
+/// A sink on another machine.
+pub(crate) struct Remote {
+    line: Mutex<Line>,
+    mac: Option<Mac>,
+    means: String,
+    /// What to add to our clock for the sink's, and how far off that may be, in nanoseconds.
+    clock: (i64, u64),
+    last: Mutex<(u64, Arrived)>,
+}
+
+/// How old what is known of progress may be, in nanoseconds.
+const FRESH: u64 = 200_000_000;
+
+impl Remote {
+    /// Connects, shows the token and compares clocks.
+    pub(crate) fn connect(control: &Control) -> Result<Remote, TrafficError> {
+        let failed = |why: String| TrafficError::Control(format!("the sink at {}: {why}", control.address));
+        let stream = TcpStream::connect(&control.address).map_err(|error| failed(error.to_string()))?;
+        let line = Line::new(stream, FRIEND, SILENCE).map_err(|error| failed(error.to_string()))?;
+        let mut remote = Remote {
+            line: Mutex::new(line),
+            mac: None,
+            means: String::new(),
+            clock: (0, 0),
+            last: Mutex::new((0, Arrived::default())),
+        };
+        match remote.ask(&Request::Hello { version: VERSION, token: control.token.clone() })? {
+            Reply::Welcome { mac } => remote.mac = mac.map(Mac),
+            _ => return Err(failed("an answer that makes no sense".to_owned())),
+        }
+        remote.clock = remote.compare()?;
+        Ok(remote)
+    }
+
+    fn ask(&self, request: &Request) -> Result<Reply, TrafficError> {
+        let mut line = lock(&self.line);
+        let reply = line.send(request).and_then(|()| line.next::<Reply>());
+        match reply {
+            Ok(Some(Reply::Refused(why))) => Err(TrafficError::Control(format!("the sink refuses: {why}"))),
+            Ok(Some(reply)) => Ok(reply),
+            Ok(None) => Err(TrafficError::Control("the sink hung up".to_owned())),
+            Err(why) => Err(TrafficError::Control(format!("the sink: {why}"))),
+        }
+    }
+
+    /// The sink's clock against ours: the fastest answer says it best.
+    fn compare(&self) -> Result<(i64, u64), TrafficError> {
+        let mut best = (0, u64::MAX);
+        for _ in 0..READINGS {
+            let before = now();
+            let Reply::Clock { now: theirs } = self.ask(&Request::Clock)? else {
+                return Err(TrafficError::Control(
+                    "the sink answers something else than it was asked".to_owned(),
+                ));
+            };
+            let after = now();
+            let half = (after - before) / 2;
+            if half < best.1 {
+                best = (theirs.wrapping_sub(before + half) as i64, half);
+            }
+        }
+        Ok(best)
+    }
+
+    /// The sink's Ethernet address.
+    pub(crate) fn mac(&self) -> Option<Mac> {
+        self.mac
+    }
+
+    /// How it receives, in words.
+    pub(crate) fn means(&self) -> &str {
+        &self.means
+    }
+
+    /// Tells it what to look for.
+    pub(crate) fn prepare(&mut self, mark: u16, lanes: u16, names: Vec<String>) -> Result<(), TrafficError> {
+        let request = Request::Prepare { mark, lanes, offset: self.clock.0, names };
+        if let Reply::Ready { means } = self.ask(&request)? {
+            self.means = means;
+        }
+        Ok(())
+    }
+
+    /// What arrived so far, as far as it is known.
+    pub(crate) fn arrived(&self) -> Arrived {
+        let (at, known) = lock(&self.last).clone();
+        if at + FRESH > now() {
+            return known;
+        }
+        // When it cannot be asked just now, the last answer has to do; an end of the connection shows at the end.
+        self.fetch(&Request::Progress, now()).unwrap_or(known)
+    }
+
+    /// The end: how far the clocks may be off, and what arrived.
+    pub(crate) fn finish(&self) -> Result<u64, TrafficError> {
+        let (offset, half) = self.compare()?;
+        self.fetch(&Request::Finish, u64::MAX - FRESH)?;
+        Ok(self.clock.1.max(half) + offset.abs_diff(self.clock.0))
+    }
+
+    fn fetch(&self, request: &Request, valid: u64) -> Result<Arrived, TrafficError> {
+        let Reply::Arrived { lanes, foreign } = self.ask(request)? else {
+            return Err(TrafficError::Control(
+                "the sink answers something else than it was asked".to_owned(),
+            ));
+        };
+        let arrived = Arrived { lanes: lanes.iter().map(Tally::from).collect(), foreign };
+        *lock(&self.last) = (valid, arrived.clone());
+        Ok(arrived)
+    }
+}
+
+/// A sink that listens by itself, for programs that do nothing else meanwhile.
+pub fn listen(address: &str) -> Result<TcpListener, TrafficError> {
+    TcpListener::bind(address).map_err(TrafficError::io(format!("listening on {address}")))
+}
+
+/// Keeps [`Control`] from showing its token by mistake.
+impl std::fmt::Debug for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Control({})", self.address)
+    }
+}

@@ -1,0 +1,252 @@
+//! Sending and receiving in the kernel, on interfaces that have no zero-copy: a plan becomes maps of `bpf/generate.c`, and what
+//! `bpf/tally.c` counted becomes tallies.
+
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use ::port::device::{self, XdpFeatures};
+use ::port::traffic::{
+    Arrivals, ArrivalsOptions, Buckets, MOST_FRAME, StreamLane, StreamSent, StreamSize, Streams,
+};
+use nix::sys::pthread::pthread_kill;
+use nix::sys::signal::Signal;
+
+use crate::TrafficError;
+use crate::histogram::Times;
+use crate::lane::Sent;
+use crate::maker::{Part, headers};
+use crate::plan::Plan;
+use crate::port::{Interface, enter, inside};
+use crate::report::Count;
+use crate::schedule::{Departures, FRACTION, Schedule, draws};
+use crate::sequence::Counts;
+use crate::sink::{Arrived, Expected};
+use crate::source::Time;
+use crate::stream::Protocol;
+use crate::tally::Tally;
+
+/// Headers of a stream whose flows end that are made in advance; then its flows come again.
+const HEADERS: usize = 1 << 20;
+/// Frames that are handed over together take so long to come due, at most; in nanoseconds.
+const TOGETHER: f64 = 2_000.0;
+/// How often it is looked whether all is sent.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A lane for the kernel; `length` is that of the longest header of all streams.
+pub(crate) fn lane(
+    plan: &Plan,
+    part: Part,
+    schedule: &Schedule,
+    count: Option<u64>,
+    length: usize,
+) -> Result<StreamLane, TrafficError> {
+    let longest = plan.frame().len();
+    if longest > MOST_FRAME {
+        return Err(TrafficError::Stream {
+            stream: plan.stream.name.clone(),
+            field: "size",
+            reason: format!(
+                "{} bytes are more than live frames can have ({}); make frames smaller, or send by AF_XDP (xsk:)",
+                longest + 4,
+                MOST_FRAME + 4
+            ),
+        });
+    }
+    let flows = u64::from(plan.stream.flows);
+    let slots = (flows - u64::from(part.index)).div_ceil(part.of.into()) as usize;
+    let generations = if plan.stream.flow_length == 0 { 1 } else { (HEADERS / slots).max(1) };
+    let lines = length.div_ceil(64);
+    let headers = headers(plan, part, generations, lines);
+    let gaps = schedule.gaps();
+    let sizes = plan.sizes().iter().enumerate().map(|(at, size)| StreamSize {
+        frame: size.frame,
+        ip: size.ip,
+        udp: size.udp,
+        l3_sum: size.l3_sum,
+        l4_sum: size.l4_sum,
+        fill_sum: size.fill_sum,
+        gap: gaps.get(at).copied().unwrap_or(0),
+    });
+    Ok(StreamLane {
+        six: plan.is_six(),
+        udp: plan.stream.protocol == Protocol::Udp,
+        check: plan.check(),
+        stamp: plan.stream.stamp,
+        layers: plan.layers(),
+        names: part.names(),
+        sizes: sizes.collect(),
+        headers,
+        lines,
+        length,
+        slots,
+        generations,
+        life: plan.stream.flow_length,
+        stagger: (part.index.into(), part.of.into()),
+        paced: schedule.is_paced(),
+        random: schedule.is_random(),
+        due: schedule.first(),
+        count: count.unwrap_or(u64::MAX),
+        burst: schedule.burst(),
+        frame: plan.frame().to_vec(),
+    })
+}
+
+/// A program that sends, and what it needs to be read.
+pub(crate) struct Program {
+    streams: Streams,
+    /// Whether each lane is paced, and its mean gap in 1/65,536 ns.
+    lanes: Vec<(bool, u64)>,
+}
+
+impl Program {
+    pub(crate) fn new(lanes: &[StreamLane]) -> Result<Program, TrafficError> {
+        let mean = |lane: &StreamLane| {
+            let gaps: u64 = lane.sizes.iter().map(|size| size.gap).sum();
+            let pause = lane.burst.1.checked_div(lane.burst.0.into()).unwrap_or(0);
+            gaps / lane.sizes.len().max(1) as u64 + pause
+        };
+        let means: Vec<_> = lanes.iter().map(|lane| (lane.paced, mean(lane))).collect();
+        let rate = |&(paced, gap): &(bool, u64)| {
+            if paced { f64::from(1 << FRACTION) / gap.max(1) as f64 } else { f64::INFINITY }
+        };
+        let batch = (means.iter().map(rate).sum::<f64>() * TOGETHER).clamp(1.0, 64.0) as u32;
+        Ok(Program { streams: Streams::new(lanes, &draws(), batch)?, lanes: means })
+    }
+
+    /// What was sent of each lane until `now`, with how far from its schedule.
+    pub(crate) fn sent(&self, time: Time, now: u64) -> Vec<Sent> {
+        let elapsed = now.min(time.end).saturating_sub(time.start);
+        let lane = |(number, sent): (usize, StreamSent)| {
+            let (paced, gap) = self.lanes[number];
+            let behind = elapsed.saturating_sub(sent.due >> FRACTION);
+            let missed = if paced && gap > 0 { (behind << FRACTION) / gap } else { 0 };
+            let [spacing, lateness] = self.streams.departures(number);
+            let departures = Departures::counted(times(&spacing), times(&lateness));
+            Sent {
+                offered: sent.packets + missed,
+                sent: Count { packets: sent.packets, bytes: sent.bytes },
+                departures,
+                first: sent.first,
+                last: sent.last,
+            }
+        };
+        self.streams.sent().into_iter().enumerate().map(lane).collect()
+    }
+}
+
+/// Sends until all is sent, the time is over, or a stop.
+pub(crate) fn send(
+    interface: &Interface,
+    program: &Arc<Program>,
+    time: Time,
+    core: Option<usize>,
+    stop: &AtomicBool,
+) -> Result<(), TrafficError> {
+    wake_by_signal()?;
+    program.streams.schedule(time.start, time.end);
+    let (interface, runs) = (interface.clone(), program.clone());
+    let runner = thread::Builder::new().name("live frames".to_owned()).spawn(move || {
+        enter(interface.namespace.as_deref())?;
+        pin(core)?;
+        while !runs.streams.is_over() {
+            runs.streams.run(interface.ifindex).map_err(TrafficError::io("sending live frames"))?;
+        }
+        Ok(())
+    });
+    let runner = runner.map_err(TrafficError::io("starting a thread"))?;
+    loop {
+        thread::sleep(LOOK);
+        if runner.is_finished() {
+            break;
+        }
+        if stop.load(Ordering::Relaxed) {
+            program.streams.finish();
+        }
+        if program.streams.is_over() {
+            // What waits in its last batch is accounted for first. It may have ended meanwhile, which is as good.
+            thread::sleep(LOOK);
+            let _may_be_gone = pthread_kill(runner.as_pthread_t(), Signal::SIGURG);
+        }
+    }
+    runner.join().unwrap_or(Err(TrafficError::Panicked("sending live frames")))
+}
+
+/// A signal that does nothing but end the system call that a thread is in.
+fn wake_by_signal() -> Result<(), TrafficError> {
+    static DONE: OnceLock<Result<(), String>> = OnceLock::new();
+    let register = || {
+        let nobody_looks = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGURG, nobody_looks)
+            .map(drop)
+            .map_err(|error| error.to_string())
+    };
+    DONE.get_or_init(register)
+        .clone()
+        .map_err(|error| TrafficError::io("a signal's handler")(std::io::Error::other(error)))
+}
+
+/// Keeps this thread on a core.
+pub(crate) fn pin(core: Option<usize>) -> Result<(), TrafficError> {
+    use nix::sched::{CpuSet, sched_setaffinity};
+    let Some(core) = core else { return Ok(()) };
+    let mut set = CpuSet::new();
+    set.set(core)
+        .and_then(|()| sched_setaffinity(nix::unistd::Pid::from_raw(0), &set))
+        .map_err(|error| TrafficError::io(format!("core {core}"))(error.into()))
+}
+
+/// Whether frames that are sent into an interface arrive anywhere.
+pub(crate) fn check_target(interface: &Interface) -> Result<(), TrafficError> {
+    let features = inside(interface.namespace.as_deref(), || device::xdp_features(interface.ifindex))??;
+    if features.contains(XdpFeatures::REDIRECT_TARGET) {
+        return Ok(());
+    }
+    let reason = "frames sent into it would vanish: its driver takes none just now. A veth takes them while its other end polls: \
+                  receive there (--sink), attach an XDP program there, or turn GRO on there while both ends are up (ethtool -K PEER gro on)";
+    Err(TrafficError::Live { interface: interface.name.clone(), reason: reason.to_owned() })
+}
+
+/// A program that receives.
+pub(crate) fn receive(interface: &Interface, expected: Expected) -> Result<Arrivals, TrafficError> {
+    let Expected { mark, lanes, offset } = expected;
+    let options = ArrivalsOptions { mark, lanes, queues: interface.queues, offset };
+    Ok(inside(interface.namespace.as_deref(), || Arrivals::attach(interface.ifindex, &options))??)
+}
+
+/// What it saw.
+pub(crate) fn arrived(arrivals: &Arrivals) -> Arrived {
+    let mut lanes = Vec::new();
+    for queues in arrivals.seen() {
+        let mut tally = Tally::default();
+        for seen in queues {
+            tally.add(&Tally {
+                received: Count { packets: seen.packets, bytes: seen.bytes },
+                corrupt: seen.corrupt,
+                order: Counts {
+                    unique: seen.unique,
+                    duplicates: seen.duplicates,
+                    reordered: seen.reordered,
+                    late: seen.late,
+                    extent: seen.extent,
+                    extents: seen.extents,
+                    next: seen.next,
+                },
+                latency: times(&seen.latency),
+                variation: times(&seen.variation),
+                jitter: seen.jitter,
+                first: seen.first,
+                last: seen.last,
+            });
+        }
+        lanes.push(tally);
+    }
+    let [packets, bytes] = arrivals.foreign().unwrap_or_default();
+    Arrived { lanes, foreign: Count { packets, bytes } }
+}
+
+fn times(buckets: &Buckets) -> Times {
+    Times::of_buckets(&buckets.counts, buckets.sum, buckets.min, buckets.max)
+}

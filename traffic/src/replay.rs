@@ -1,0 +1,103 @@
+//! Frames of a capture file, sent as they are.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use ::port::Packet;
+use wire::capture::{CaptureError, Reader};
+
+use crate::TrafficError;
+use crate::size::FCS;
+
+/// Most bytes of frames that are kept in memory.
+const MOST: usize = 2 << 30;
+/// Link type of Ethernet.
+const ETHERNET: u32 = 1;
+
+/// The frames of a file with their times.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Frames {
+    /// Bytes of all frames, one after the other.
+    bytes: Vec<u8>,
+    /// Where each ends, and when it comes, nanoseconds after the first.
+    frames: Vec<(usize, u64)>,
+}
+
+impl Frames {
+    /// Reads a file whole.
+    pub fn read(stream: &str, path: &Path) -> Result<Frames, TrafficError> {
+        let wrong = |reason: String| TrafficError::Stream {
+            stream: stream.to_owned(),
+            field: "replay",
+            reason: format!("{}: {reason}", path.display()),
+        };
+        let failed = |source: CaptureError| TrafficError::Replay { path: path.to_owned(), source };
+        let file = File::open(path).map_err(|error| failed(error.into()))?;
+        let mut reader = Reader::new(BufReader::new(file)).map_err(failed)?;
+        let (mut frames, mut bytes) = (Frames::default(), Vec::new());
+        let mut first = None;
+        while let Some(record) = reader.next(&mut bytes).map_err(failed)? {
+            let number = frames.frames.len() + 1;
+            if record.link != ETHERNET {
+                let link = wire::capture::link::name(record.link);
+                return Err(wrong(format!(
+                    "packet {number} is of link type {link}; only Ethernet frames can be sent"
+                )));
+            }
+            if bytes.len() < record.length as usize {
+                return Err(wrong(format!(
+                    "of packet {number} the file has {} of {} bytes; capture it whole (tcpdump -s 0)",
+                    bytes.len(),
+                    record.length
+                )));
+            }
+            if frames.bytes.len() + bytes.len() > MOST {
+                return Err(wrong(format!("more than {} GiB of frames; split it (editcap)", MOST >> 30)));
+            }
+            let first = *first.get_or_insert(record.time);
+            let time = u64::try_from(record.time.saturating_sub(first)).unwrap_or(0);
+            // A file out of order is sent in its own order.
+            let last = frames.frames.last().map_or(0, |&(_, time)| time);
+            frames.bytes.extend_from_slice(&bytes);
+            frames.frames.push((frames.bytes.len(), time.max(last)));
+        }
+        if frames.frames.is_empty() {
+            Err(wrong("there are no packets in it".to_owned()))
+        } else {
+            Ok(frames)
+        }
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// When frame `at` comes, nanoseconds after the first.
+    pub fn time(&self, at: usize) -> u64 {
+        self.frames[at].1
+    }
+
+    /// From the first frame to where the first of the next round belongs: as far behind the last as frames are apart on average.
+    pub fn span(&self) -> u64 {
+        let last = self.time(self.len() - 1);
+        last + last / (self.len() as u64 - 1).max(1)
+    }
+
+    /// Bytes of frame `at` without check sequence.
+    pub fn frame(&self, at: usize) -> &[u8] {
+        let begin = if at == 0 { 0 } else { self.frames[at - 1].0 };
+        &self.bytes[begin..self.frames[at].0]
+    }
+
+    /// Sizes of all frames with check sequence.
+    pub fn sizes(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.len()).map(|at| self.frame(at).len() as u32 + FCS)
+    }
+
+    /// Frame `at`; `None` when this thread's pool is empty.
+    pub fn packet(&self, at: usize) -> Option<Packet> {
+        Packet::new(self.frame(at))
+    }
+}

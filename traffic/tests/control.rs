@@ -1,0 +1,108 @@
+//! Two ends that agree over TCP; and peers that are no generators.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lab::Lab;
+use traffic::control::{Event, listen, serve};
+use traffic::{Control, Port, Stream, Trial};
+
+const TOKEN: &str = "a token of some length";
+
+/// A sink that serves while something is done with its address; what it told.
+fn serving(to: Port, work: impl FnOnce(String)) -> Vec<String> {
+    let listener = listen("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (stop, told) = (Arc::new(AtomicBool::new(false)), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        let (stopped, told) = (stop.clone(), &told);
+        let tell = move |event: Event| told.lock().unwrap().push(format!("{event:?}"));
+        scope.spawn(move || serve(&listener, TOKEN, &to, &stopped, tell).unwrap());
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(address)));
+        stop.store(true, Ordering::Relaxed);
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    told.into_inner().unwrap()
+}
+
+#[test]
+fn a_trial_between_two_that_agree() {
+    let lab = Lab::new("trc").unwrap();
+    let hosts = [lab.host("a").unwrap(), lab.host("b").unwrap()];
+    lab.link(hosts[0].end("veth0"), hosts[1].end("veth1")).unwrap();
+    let port = |end: usize| Port::open(&format!("veth{end}@{}", hosts[end].namespace()), false).unwrap();
+    let told = serving(port(1), |address| {
+        for name in ["first", "second"] {
+            let control = Some(Control { address: address.clone(), token: TOKEN.to_owned() });
+            let streams =
+                Stream::parse_all(&format!("[[stream]]\nname = '{name}'\nrate = '20kpps'\nflows = 9"))
+                    .unwrap();
+            let duration = Some(Duration::from_millis(200));
+            let trial = Trial { streams, control, duration, ..Trial::new(port(0)) };
+            // The first sink is attached only when the generator asks; its other end polls by GRO.
+            let report = trial.run().unwrap();
+            let only = &report.streams[0];
+            assert_eq!((only.sent.packets, only.lost, only.received), (4000, Some(0), Some(only.sent)));
+            assert_eq!(only.latency.as_ref().unwrap().count, 4000);
+            assert!(report.clock_uncertainty > 0, "clocks are compared");
+            assert_eq!(report.receiver.as_deref(), Some("program in the driver of another machine"));
+        }
+    });
+    assert_eq!(told.iter().filter(|event| event.starts_with("Begins")).count(), 2, "{told:?}");
+    assert_eq!(told.iter().filter(|event| event.starts_with("Ended")).count(), 2, "{told:?}");
+}
+
+#[test]
+fn strangers_and_garbage_are_refused() {
+    let to = Port::of_queues("none", Vec::new());
+    let told = serving(to, |address| {
+        let say = |bytes: &[u8]| {
+            let mut stream = TcpStream::connect(&address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            // The sink may hang up before all is said.
+            let _ = stream.write_all(bytes);
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer);
+            String::from_utf8_lossy(&answer).into_owned()
+        };
+        let wrong = say(b"{\"hello\":{\"version\":1,\"token\":\"another token of length\"}}\n");
+        assert!(wrong.contains("another token"), "{wrong}");
+        assert!(say(b"{\"hello\":{\"version\":9,\"token\":\"x\"}}\n").contains("version 9"));
+        assert!(say(b"\"clock\"\n").contains("the token comes first"));
+        assert!(say(b"GET / HTTP/1.1\r\n\r\n").contains("makes no sense"));
+        say(&[b'x'; 100_000]);
+        let mut random = 1u64;
+        for length in 1..60 {
+            let bytes: Vec<u8> = (0..length)
+                .map(|_| {
+                    random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    (random >> 56) as u8
+                })
+                .chain([b'\n'])
+                .collect();
+            say(&bytes);
+        }
+        let control = Control { address: address.clone(), token: "not the sink's".to_owned() };
+        let streams = vec![Stream::default()];
+        let trial = Trial {
+            streams,
+            control: Some(control),
+            count: Some(1),
+            ..Trial::new(Port::of_queues("none", Vec::new()))
+        };
+        let error = trial.run().unwrap_err().to_string();
+        assert_eq!(error, "the sink refuses: another token than the sink's");
+        // A friend is served after all that.
+        let answer = say(format!("{{\"hello\":{{\"version\":1,\"token\":\"{TOKEN}\"}}}}\n{{\"prepare\":{{\"mark\":1,\"lanes\":60000,\"offset\":0,\"names\":[]}}}}\n\"progress\"\nrubbish\n").as_bytes());
+        assert!(
+            answer.contains("welcome")
+                && answer.contains("60000 lanes are more")
+                && answer.contains("nothing has been prepared"),
+            "{answer}"
+        );
+    });
+    assert!(told.iter().all(|event| event.starts_with("Refused") || event.starts_with("Lost")), "{told:?}");
+}

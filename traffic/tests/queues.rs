@@ -1,0 +1,318 @@
+//! Trials over queues: what a device under test does to packets is what the report says.
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fib::PortId;
+use port::{Packet, Queue, QueueCounters};
+use proptest::prelude::*;
+use traffic::{Port, Report, Stream, Trial};
+
+/// What a device under test does to the packet with this number: gives it on so many times, each after a while.
+type Fate = dyn Fn(u64, &mut Packet) -> Vec<Duration> + Send + Sync;
+
+/// A device under test: what one end transmits the other receives.
+#[derive(Clone)]
+struct Device {
+    fate: Arc<Fate>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    seen: u64,
+    /// In order of their time.
+    waiting: VecDeque<(Instant, Vec<u8>)>,
+}
+
+impl Device {
+    fn new(fate: impl Fn(u64, &mut Packet) -> Vec<Duration> + Send + Sync + 'static) -> Device {
+        Device { fate: Arc::new(fate), state: Arc::default() }
+    }
+
+    fn port(&self) -> Port {
+        Port::of_queues("device", vec![Box::new(self.clone())])
+    }
+}
+
+impl Queue for Device {
+    fn port(&self) -> PortId {
+        PortId::NONE
+    }
+
+    fn receive(&mut self, into: &mut Vec<Packet>, quota: usize) -> usize {
+        let mut state = self.state.lock().unwrap();
+        let before = into.len();
+        while into.len() - before < quota
+            && state.waiting.front().is_some_and(|(at, _)| *at <= Instant::now())
+        {
+            let (_, bytes) = state.waiting.pop_front().unwrap();
+            into.push(Packet::new(&bytes).unwrap());
+        }
+        into.len() - before
+    }
+
+    fn transmit(&mut self, packets: &mut Vec<Packet>) -> usize {
+        let mut state = self.state.lock().unwrap();
+        let taken = packets.len();
+        for mut packet in packets.drain(..) {
+            let number = state.seen;
+            state.seen += 1;
+            for delay in (self.fate)(number, &mut packet) {
+                let at = Instant::now() + delay;
+                let place = state.waiting.partition_point(|(other, _)| *other <= at);
+                state.waiting.insert(place, (at, packet.to_vec()));
+            }
+        }
+        taken
+    }
+
+    fn kick(&mut self) {}
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn counters(&self) -> QueueCounters {
+        QueueCounters::default()
+    }
+}
+
+/// One at a time: each has two threads that do not sleep.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn run(device: &Device, stream: &str, count: u64) -> Report {
+    let trial = Trial {
+        streams: Stream::parse_all(&format!("[[stream]]\n{stream}")).unwrap(),
+        to: Some(device.port()),
+        count: Some(count),
+        ..Trial::new(device.port())
+    };
+    trial.run().unwrap()
+}
+
+#[test]
+fn a_device_that_does_nothing_loses_nothing() {
+    let _alone = alone();
+    let device = Device::new(|_, _| vec![Duration::ZERO]);
+    for stream in [
+        "rate = '50kpps'\nflows = 100\nflow_length = 7",
+        "rate = '20kpps'\nsize = 'imix'\nprotocol = 'udp'\nvlan = [1, 2]\nsize = '72-9000'",
+        "rate = '20kpps'\nsize = '92-400'\nprotocol = 'icmp'\nsource = '::1'\ndestination = '::2'\nextension_headers = ['routing']",
+        "rate = '20kpps'\nsize = 80\nprotocol = 'tcp'\nmpls = [1]",
+    ] {
+        let stream = stream.replace("size = 'imix'\n", "");
+        let report = run(&device, &stream, 5000);
+        let only = &report.streams[0];
+        assert_eq!((report.sender.as_str(), report.receiver.as_deref()), ("queue", Some("queue")));
+        assert_eq!((only.offered, only.sent.packets, only.lost), (5000, 5000, Some(0)), "{stream}");
+        assert_eq!(
+            (only.received, only.corrupt, only.duplicates),
+            (Some(only.sent), Some(0), Some(0)),
+            "{stream}"
+        );
+        assert_eq!((only.reordering.unwrap().packets, report.foreign.packets), (0, 0));
+        assert_eq!(report.loss_ratio(), Some(0.0));
+        assert_eq!(only.spacing.as_ref().unwrap().count, 4999);
+    }
+}
+
+#[test]
+fn loss_copies_and_changes_are_told_apart() {
+    let _alone = alone();
+    let device = Device::new(|number, packet| match number % 100 {
+        0 => vec![],
+        1..3 => vec![Duration::ZERO; 3],
+        5 => {
+            let last = packet.len() - 1;
+            packet.data_mut()[last] ^= 0x10;
+            vec![Duration::ZERO]
+        }
+        6 => {
+            // Of another trial, or anybody's.
+            packet.data_mut()[42] ^= 1;
+            vec![Duration::ZERO]
+        }
+        _ => vec![Duration::ZERO],
+    });
+    let report = run(&device, "rate = '100kpps'", 10_000);
+    let only = &report.streams[0];
+    assert_eq!((only.lost, only.duplicates, only.corrupt), (Some(200), Some(400), Some(100)));
+    assert_eq!(report.foreign.packets, 100);
+    assert_eq!(only.loss_ratio, Some(0.02));
+    assert_eq!(only.reordering.unwrap().packets, 0);
+}
+
+#[test]
+fn late_packets_are_reordered_and_a_known_delay_is_found() {
+    let _alone = alone();
+    // Every hundredth packet is held until some that were sent later have passed it.
+    let held = Duration::from_millis(3);
+    let device = Device::new(move |number, _| {
+        vec![Duration::from_millis(10) + if number % 100 == 50 { held } else { Duration::ZERO }]
+    });
+    let report = run(&device, "rate = '10kpps'", 2000);
+    let only = &report.streams[0];
+    let order = only.reordering.unwrap();
+    assert_eq!((only.lost, order.packets, order.late), (Some(0), 20, 0));
+    assert!((0.0095..0.0105).contains(&order.ratio));
+    // A packet comes each 0.1 ms: some 30 pass, more where a sender that was held up catches up.
+    assert!(order.extent >= 20 && order.mean_extent >= 20.0, "{order:?}");
+    let latency = only.latency.as_ref().unwrap();
+    let lateness = only.lateness.as_ref().unwrap();
+    assert!(latency.min >= 10_000_000 && latency.max >= 13_000_000, "{latency:?}");
+    // What is above the delay is the sender's own lateness, and the time until the sink's thread was let run.
+    assert!(latency.p50 < 16_000_000 + lateness.max, "{latency:?} {lateness:?}");
+}
+
+/// The device stops for 100 ms: packets that were due meanwhile have waited, whether the sender noticed or not.
+#[test]
+fn a_stall_is_seen_by_all_packets_that_were_due_in_it() {
+    let _alone = alone();
+    struct Stalls(Device, Instant);
+    impl Queue for Stalls {
+        fn port(&self) -> PortId {
+            PortId::NONE
+        }
+        fn receive(&mut self, into: &mut Vec<Packet>, quota: usize) -> usize {
+            self.0.receive(into, quota)
+        }
+        fn transmit(&mut self, packets: &mut Vec<Packet>) -> usize {
+            let stalled = (100..200).contains(&self.1.elapsed().as_millis());
+            if stalled { 0 } else { self.0.transmit(packets) }
+        }
+        fn kick(&mut self) {}
+        fn fd(&self) -> Option<BorrowedFd<'_>> {
+            None
+        }
+        fn counters(&self) -> QueueCounters {
+            QueueCounters::default()
+        }
+    }
+    let device = Device::new(|_, _| vec![Duration::ZERO]);
+    let from = Port::of_queues("stalls", vec![Box::new(Stalls(device.clone(), Instant::now()))]);
+    let trial = Trial {
+        streams: Stream::parse_all("[[stream]]\nrate = '10kpps'").unwrap(),
+        to: Some(device.port()),
+        duration: Some(Duration::from_millis(400)),
+        ..Trial::new(from)
+    };
+    let report = trial.run().unwrap();
+    let only = &report.streams[0];
+    assert_eq!((only.offered, only.sent.packets, only.lost), (4000, 4000, Some(0)));
+    // A quarter of the packets were due in it, and waited 50 ms on average.
+    let latency = only.latency.as_ref().unwrap();
+    assert!(latency.p90 > 40_000_000 && latency.max > 90_000_000, "{latency:?}");
+    assert!(report.notes.iter().any(|note| note.contains("after they were due")), "{:?}", report.notes);
+}
+
+#[test]
+fn a_port_that_takes_nothing_is_reported_as_such() {
+    let _alone = alone();
+    let device = Device::new(|_, _| vec![]);
+    struct Full;
+    impl Queue for Full {
+        fn port(&self) -> PortId {
+            PortId::NONE
+        }
+        fn receive(&mut self, _: &mut Vec<Packet>, _: usize) -> usize {
+            0
+        }
+        fn transmit(&mut self, _: &mut Vec<Packet>) -> usize {
+            0
+        }
+        fn kick(&mut self) {}
+        fn fd(&self) -> Option<BorrowedFd<'_>> {
+            None
+        }
+        fn counters(&self) -> QueueCounters {
+            QueueCounters::default()
+        }
+    }
+    let trial = Trial {
+        streams: Stream::parse_all("[[stream]]\nrate = '100kpps'").unwrap(),
+        to: Some(device.port()),
+        duration: Some(Duration::from_millis(100)),
+        drain: Duration::ZERO,
+        ..Trial::new(Port::of_queues("full", vec![Box::new(Full)]))
+    };
+    let report = trial.run().unwrap();
+    assert_eq!((report.offered(), report.sent().packets), (10_000, 0));
+    assert!(report.notes.iter().any(|note| note.contains("could not be sent")), "{:?}", report.notes);
+}
+
+#[test]
+fn several_cores_share_a_stream_without_disorder() {
+    let _alone = alone();
+    let device = Device::new(|_, _| vec![Duration::ZERO]);
+    let trial = Trial {
+        streams: Stream::parse_all("[[stream]]\nrate = '40kpps'\nflows = 5\n[[stream]]\nrate = '1kpps'")
+            .unwrap(),
+        to: Some(device.port()),
+        duration: Some(Duration::from_millis(250)),
+        cores: vec![0, 0],
+        ..Trial::new(device.port())
+    };
+    let report = trial.run().unwrap();
+    let [both, one] = &report.streams[..] else { panic!() };
+    assert_eq!((both.sent.packets, both.lost, both.reordering.unwrap().packets), (10_000, Some(0), 0));
+    assert_eq!((one.sent.packets, one.lost), (250, Some(0)));
+}
+
+#[test]
+fn a_file_is_replayed_with_its_own_timing() {
+    let _alone = alone();
+    let path = std::env::temp_dir().join(format!("bifrost-replay-{}.pcap", std::process::id()));
+    let mut bytes = wire::capture::pcap::header(true, 65_535, 1).to_vec();
+    for i in 0..100i64 {
+        // 100 packets in 99 ms, in pairs.
+        bytes.extend(wire::capture::pcap::record(true, i / 2 * 2_000_000, 60, 60));
+        bytes.extend([i as u8; 60]);
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let seen = times.clone();
+    let device = Device::new(move |number, packet| {
+        assert_eq!(packet.data(), [(number % 100) as u8; 60]);
+        seen.lock().unwrap().push(Instant::now());
+        vec![Duration::ZERO]
+    });
+    let stream = format!("replay = '{}'\nreplay_speed = 2\nreplay_loops = 2", path.display());
+    let report = run(&device, &stream, u64::MAX);
+    assert_eq!(report.streams[0].sent.packets, 200);
+    assert_eq!((report.foreign.packets, report.streams[0].lost), (200, None));
+    let times = times.lock().unwrap();
+    // At double speed 49 gaps of 1 ms, and again; less what the first packet was late.
+    let late = Duration::from_nanos(report.streams[0].lateness.as_ref().unwrap().max);
+    assert!(times[199].duration_since(times[0]) + late >= Duration::from_millis(98), "{late:?}");
+    std::fs::remove_file(path).unwrap();
+}
+
+proptest! {
+    #[test]
+    fn files_of_streams_are_no_danger(text in "(\\[\\[stream\\]\\]|[a-z_]{1,12}|[0-9]{1,22}|[=\"'\\n\\[\\]{},. :%/-]|imix|random |0x[0-9a-f]{2}){0,40}") {
+        if let Ok(streams) = Stream::parse_all(&text) {
+            for stream in streams {
+                let _either = traffic::plan::Plan::new(&stream, traffic::plan::Ends::NONE);
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_no_danger(value in "(random |burst |gap |[0-9.:a-f-]{1,20}|[kMG]?(pps|bps|%)|/[0-9]{1,3}|imix|,|:|\\PC){0,6}") {
+        let _ = value.parse::<traffic::size::Sizes>().map(|sizes| sizes.cycle());
+        let _ = value.parse::<traffic::rate::Rate>();
+        let _ = value.parse::<traffic::rate::Pattern>();
+        let _ = value.parse::<traffic::range::Ports>();
+        let _ = value.parse::<traffic::range::Macs>();
+        let _ = value.parse::<traffic::range::Addresses>();
+        let _ = value.parse::<traffic::stream::Fill>();
+        let _ = value.parse::<traffic::stream::TcpFlags>();
+        let _ = Port::open(&format!("{value}:no-such-port"), false).is_ok();
+    }
+}

@@ -207,7 +207,8 @@ fn throughput(runs: &Runs<'_>) -> Section {
         line.extend(report.throughput.iter().map(|row| (runs.place(&row.frames), row.line_rate)));
         for row in &report.throughput {
             for goal in &row.goals {
-                let rate = |rate: Option<f64>| rate.map_or("–".to_owned(), |rate| Format::Plain.text(rate));
+                let rate =
+                    |rate: Option<f64>| rate.map_or("–".to_owned(), |rate| Format::Plain.figure(rate));
                 let cells = vec![
                     row.frames.to_string(),
                     Format::Percent.text(goal.loss),
@@ -216,7 +217,7 @@ fn throughput(runs: &Runs<'_>) -> Section {
                     rate(goal.conditional),
                     goal.lower.map_or("–".to_owned(), |lower| percent(lower / row.line_rate)),
                     goal.lower.map_or("–".to_owned(), |lower| {
-                        Format::Plain.text(row.frames.line_bits(lower)) + "b/s"
+                        Format::Plain.figure(row.frames.line_bits(lower)) + "b/s"
                     }),
                     row.trials.to_string(),
                     if goal.regular || goal.upper.is_none() { String::new() } else { "irregular".to_owned() },
@@ -300,11 +301,11 @@ fn latency(runs: &Runs<'_>) -> Section {
 }
 
 fn latency_cells(row: &LatencyAt) -> Vec<String> {
-    let time = |value: f64| Format::Nanoseconds.text(value);
+    let time = |value: f64| Format::Nanoseconds.figure(value);
     let mut cells = vec![
         row.frames.to_string(),
         Format::Percent.text(row.load),
-        Format::Plain.text(row.rate),
+        Format::Plain.figure(row.rate),
         time(row.latency.min),
         time(row.latency.mean),
     ];
@@ -332,10 +333,10 @@ fn loss(runs: &Runs<'_>) -> Section {
             for point in &curve.points {
                 let cells = vec![
                     curve.frames.to_string(),
-                    Format::Plain.text(point.rate),
+                    Format::Plain.figure(point.rate),
                     percent(point.rate / curve.line_rate),
-                    Format::Percent.text(point.loss),
-                    Format::Plain.text(point.forwarded),
+                    Format::Percent.figure(point.loss),
+                    Format::Plain.figure(point.forwarded),
                 ];
                 table = runs.row(table, name, cells);
             }
@@ -383,8 +384,8 @@ fn back_to_back(runs: &Runs<'_>) -> Section {
                 row.longest.min.to_string(),
                 row.longest.max.to_string(),
                 format!("{:.1}", row.longest.deviation),
-                Format::Nanoseconds.text(row.implied * 1e9),
-                Format::Nanoseconds.text(row.corrected * 1e9),
+                Format::Nanoseconds.figure(row.implied * 1e9),
+                Format::Nanoseconds.figure(row.corrected * 1e9),
                 row.longest.repetitions.to_string(),
                 if row.longest.all_passed { "the longest sent passed".to_owned() } else { String::new() },
             ];
@@ -409,15 +410,15 @@ fn recovery(runs: &Runs<'_>) -> Section {
     ]);
     for (report, name) in runs.each() {
         for row in &report.recovery {
-            let time = |seconds: f64| Format::Nanoseconds.text(seconds * 1e9);
+            let time = |seconds: f64| Format::Nanoseconds.figure(seconds * 1e9);
             let cells = vec![
                 row.frames.to_string(),
-                Format::Plain.text(row.overload),
-                Format::Plain.text(row.reduced),
+                Format::Plain.figure(row.overload),
+                Format::Plain.figure(row.reduced),
                 time(row.mean),
                 time(row.min),
                 time(row.max),
-                Format::Percent.text(row.loss),
+                Format::Percent.figure(row.loss),
                 row.repetitions.to_string(),
             ];
             table = runs.row(table, name, cells);
@@ -434,7 +435,7 @@ fn reset(runs: &Runs<'_>) -> Section {
         for row in &report.reset {
             let cells = vec![
                 row.frames.to_string(),
-                Format::Plain.text(row.rate),
+                Format::Plain.figure(row.rate),
                 row.lost.to_string(),
                 duration(row.by_loss),
                 row.by_gap.map_or("–".to_owned(), duration),

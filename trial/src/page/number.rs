@@ -1,5 +1,8 @@
 //! Numbers as people read them on axes and in tables.
 
+const PLAIN: [(f64, &str); 4] = [(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")];
+const NANOSECONDS: [(f64, &str); 4] = [(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")];
+
 /// How the numbers of an axis are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
@@ -21,22 +24,49 @@ impl Format {
             return "–".to_owned();
         }
         match self {
-            Format::Plain => scaled(value, &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")]),
+            Format::Plain => scaled(value, &PLAIN),
             Format::Percent => format!("{} %", short(value * 100.0)),
-            Format::Nanoseconds => scaled(value, &[(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")]),
+            Format::Nanoseconds => scaled(value, &NANOSECONDS),
             Format::Exact => short(value),
         }
     }
 }
 
-fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    let size = value.abs();
-    let unit = units.iter().find(|(unit, _)| size >= *unit * 0.9995).or(units.last());
-    let (unit, name) = unit.copied().unwrap_or((1.0, ""));
-    format!("{}{}", short(value / unit), if value == 0.0 { "" } else { name })
+impl Format {
+    /// The number with four digits, zeros at the end as well: for tables, where numbers stand below each other.
+    pub fn figure(self, value: f64) -> String {
+        let (size, unit) = match self {
+            Format::Percent => (1e-2, " %"),
+            Format::Exact => (1.0, ""),
+            Format::Plain => unit(value, &PLAIN),
+            Format::Nanoseconds => unit(value, &NANOSECONDS),
+        };
+        let scaled = value / size;
+        let digits = match scaled.abs() {
+            _ if !value.is_finite() => return self.text(value),
+            _ if scaled == 0.0 => 0,
+            size if size >= 999.95 => 0,
+            size if size >= 99.995 => 1,
+            size if size >= 9.9995 => 2,
+            _ => 3,
+        };
+        format!("{scaled:.digits$}{unit}")
+    }
 }
 
-/// Up to four digits, and no zeros at the end.
+/// The largest unit that fits.
+fn unit(value: f64, units: &[(f64, &'static str)]) -> (f64, &'static str) {
+    let fits = units.iter().find(|(unit, _)| value.abs() >= *unit * 0.9995).or(units.last());
+    let (size, name) = fits.copied().unwrap_or((1.0, ""));
+    (size, if value == 0.0 { "" } else { name })
+}
+
+fn scaled(value: f64, units: &[(f64, &'static str)]) -> String {
+    let (size, name) = unit(value, units);
+    format!("{}{name}", short(value / size))
+}
+
+/// Up to three digits, and no zeros at the end.
 fn short(value: f64) -> String {
     let digits = match value.abs() {
         100.0.. => 0,
@@ -67,5 +97,16 @@ mod tests {
         assert_eq!(Format::Exact.text(99.999), "100");
         assert_eq!(Format::Plain.text(f64::NAN), "–");
         assert_eq!(Format::Exact.text(3e-7), "3e-7");
+    }
+
+    #[test]
+    fn figures_have_four_digits() {
+        assert_eq!(Format::Plain.figure(2_200_000.0), "2.200 M");
+        assert_eq!(Format::Plain.figure(14_880_952.0), "14.88 M");
+        assert_eq!(Format::Plain.figure(999_999.9), "1.000 M");
+        assert_eq!(Format::Nanoseconds.figure(123_456.0), "123.5 µs");
+        assert_eq!(Format::Percent.figure(0.14), "14.00 %");
+        assert_eq!(Format::Percent.figure(0.0), "0 %");
+        assert_eq!(Format::Nanoseconds.figure(0.0), "0");
     }
 }

@@ -128,9 +128,18 @@ impl Packet {
     /// thread's pool, if there is any.
     #[inline(always)]
     pub fn blank(len: usize) -> Option<Packet> {
-        let (base, len) = (pool::take()?, len.min(CHUNK - HEADROOM));
+        let len = len.min(CHUNK - HEADROOM);
+        let (base, place) = Packet::blank_place(len)?;
         // SAFETY: the chunk was just taken, so it is ours, and the place leaves room for `len` bytes.
-        Some(unsafe { Packet::from_raw(base, place_in(base, len), len as u16) })
+        Some(unsafe { Packet::from_raw(base, place, len as u16) })
+    }
+
+    /// A chunk of this thread's pool, if there is any, and where `len` bytes, at most [`CHUNK`] - [`HEADROOM`], begin in it: for
+    /// [`Packet::from_raw`].
+    #[inline(always)]
+    pub(crate) fn blank_place(len: usize) -> Option<(NonNull<u8>, u16)> {
+        let base = pool::take()?;
+        Some((base, place_in(base, len)))
     }
 
     /// Makes it a new packet in the same memory: one segment of `len` bytes (at most [`CHUNK`] - [`HEADROOM`]; what they
@@ -148,6 +157,7 @@ impl Packet {
     /// # Safety
     /// `base` is the start of a chunk of a [`Slice`] that nobody else owns, its header is in
     /// place, and `HEADER <= head`, `head + len <= CHUNK`.
+    #[inline(always)]
     pub(crate) unsafe fn from_raw(base: NonNull<u8>, head: u16, len: u16) -> Packet {
         debug_assert!(head as usize >= HEADER && head as usize + len as usize <= CHUNK);
         Packet {

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use super::incoming::Incoming;
 use super::message::{AddRing, Hello, Init, Message, VERSION};
 use super::outgoing::Outgoing;
-use super::queue::{Rings, bell};
+use super::queue::{Ends, Rings, bell};
 use super::region::Region;
-use super::ring::{Buffers, Ring, bytes_of};
+use super::ring::{Own, Ring, bytes_of};
 use super::{PROGRAM, Settings, message};
 
 const LINE: u32 = 64;
@@ -131,19 +131,19 @@ impl Offer {
             let ring = Ring::at(&self.memory, 0, ring, self.log2)?;
             let base = self.memory.first()?.at(offset, layout.stride << self.log2)?;
             let mask = ring.size() - 1;
-            Some((ring, Buffers::Own { base, stride: layout.stride, bytes: self.buffer, offset, mask }))
+            Some((ring, Own { base, stride: layout.stride, bytes: self.buffer, offset, mask }))
         };
         let outside = || "the rings are not inside the memory made for them".to_owned();
-        let mut queues: Vec<Rings> = (0..settings.queues).map(|_| Rings::default()).collect();
+        let mut queues: Vec<_> =
+            (0..settings.queues).map(|_| Ends { incoming: None, outgoing: None }).collect();
         for (number, (queue, bell)) in (0..).zip(queues.iter_mut().zip(self.to_server)) {
             let (ring, buffers) = place(number).ok_or_else(outside)?;
-            queue.outgoing = Some(Outgoing::new(ring, buffers, true, bell));
+            queue.outgoing = Some(Outgoing::new(ring, buffers, bell));
         }
         for (number, (queue, bell)) in (to_server..).zip(queues.iter_mut().zip(self.to_client)) {
             let (ring, buffers) = place(number).ok_or_else(outside)?;
-            queue.incoming = Some(Incoming::new(ring, buffers, true));
-            queue.bell = Some(bell);
+            queue.incoming = Some((Incoming::new(ring, buffers), bell));
         }
-        Ok(queues)
+        Ok(queues.into_iter().map(Rings::Client).collect())
     }
 }

@@ -6,11 +6,11 @@
 //! was used just before.
 
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use fib::PortId;
 
-use super::ring::{Buffers, Descriptor, Ring, copy, prefetch};
+use super::ring::{Buffers, Ring, copy, prefetch};
 use crate::packet::{CHUNK, HEADROOM, Packet};
 use crate::{MAX_SEGMENTS, QueueCounters};
 
@@ -22,11 +22,9 @@ const SHORTEST: usize = 14;
 const ROOM: usize = CHUNK - HEADROOM;
 
 /// A ring that is emptied here.
-pub(super) struct Incoming {
+pub(super) struct Incoming<B> {
     ring: Ring,
-    buffers: Buffers,
-    /// We are the client: the head is ours, and gives buffers.
-    client: bool,
+    buffers: B,
     /// The next descriptor to be looked at.
     next: u16,
     /// Up to where they were filled, as last read.
@@ -35,12 +33,12 @@ pub(super) struct Incoming {
     broken: bool,
 }
 
-impl Incoming {
-    /// As the client all buffers are given to the peer.
-    pub(super) fn new(ring: Ring, buffers: Buffers, client: bool) -> Incoming {
+impl<B: Buffers> Incoming<B> {
+    /// Buffers of ours are all given to the peer.
+    pub(super) fn new(ring: Ring, buffers: B) -> Incoming<B> {
         ring.ask_for_interrupts(false);
-        let mut incoming = Incoming { ring, buffers, client, next: 0, filled: 0, broken: false };
-        if client {
+        let incoming = Incoming { ring, buffers, next: 0, filled: 0, broken: false };
+        if B::OURS {
             (0..incoming.ring.size()).for_each(|index| incoming.offer(index));
         }
         incoming.publish();
@@ -53,7 +51,7 @@ impl Incoming {
     }
 
     /// Descriptors filled, as far as the peer has shown.
-    #[inline]
+    #[inline(always)]
     fn ready(&mut self, wanted: u16, counters: &mut QueueCounters) -> u16 {
         let known = self.filled.wrapping_sub(self.next);
         if known >= wanted || self.broken {
@@ -70,9 +68,10 @@ impl Incoming {
         ready
     }
 
+    /// The peer's counter.
     #[inline(always)]
-    fn counter(&self) -> &std::sync::atomic::AtomicU16 {
-        if self.client { self.ring.tail() } else { self.ring.head() }
+    fn counter(&self) -> &AtomicU16 {
+        if B::OURS { self.ring.tail() } else { self.ring.head() }
     }
 
     /// Whether something is there.
@@ -80,7 +79,8 @@ impl Incoming {
         !self.broken && self.counter().load(Ordering::Acquire) != self.next
     }
 
-    #[inline]
+    /// Takes up to `quota` frames out.
+    #[inline(always)]
     pub(super) fn receive(
         &mut self,
         into: &mut Vec<Packet>,
@@ -92,14 +92,14 @@ impl Incoming {
         if ready == 0 {
             return 0;
         }
-        let before = into.len();
         let until = self.next.wrapping_add(ready);
         let most = quota.min(usize::from(ready));
         into.reserve(most);
-        for index in (0..ready.min(AHEAD)).map(|ahead| self.next.wrapping_add(ahead)) {
-            self.ask_for(index);
+        for ahead in 0..ready.min(AHEAD) {
+            self.ask_for(self.next.wrapping_add(ahead));
         }
-        while self.next != until && into.len() - before < most {
+        let (mut received, mut bytes) = (0, 0);
+        while self.next != until && received < most {
             let ahead = self.next.wrapping_add(AHEAD);
             if until.wrapping_sub(ahead) as i16 > 0 {
                 self.ask_for(ahead);
@@ -107,25 +107,41 @@ impl Incoming {
             let descriptor = self.ring.read(self.next);
             let length = descriptor.length as usize;
             let plain = !descriptor.more() && (SHORTEST..=ROOM).contains(&length);
-            let Some(from) = self.buffers.place(self.next, descriptor).filter(|_| plain) else {
-                match self.chain(until.wrapping_sub(self.next)) {
-                    Chain::Packet(packet, used) => self.take(packet, used, into, port, counters),
-                    Chain::Corrupt(used) => {
-                        counters.corrupt += 1;
-                        self.give_back(used);
-                    }
-                    Chain::Wait => break,
+            if let Some(from) = self.buffers.place(self.next, descriptor).filter(|_| plain) {
+                let Some((base, place)) = Packet::blank_place(length) else { break };
+                // SAFETY: `place` found all bytes of the descriptor inside the peer's memory, and behind `place` there are as many.
+                unsafe { copy(from.as_ptr(), base.as_ptr().add(usize::from(place)), length) };
+                // SAFETY: chunk and place are those that were just given, and room for `most` packets was made.
+                unsafe {
+                    let mut packet = Packet::from_raw(base, place, length as u16);
+                    packet.input = port;
+                    into.as_mut_ptr().add(into.len()).write(packet);
+                    into.set_len(into.len() + 1);
                 }
+                bytes += length as u64;
+                received += 1;
+                self.give_back();
                 continue;
+            }
+            let used = match self.chain(until.wrapping_sub(self.next)) {
+                Chain::Packet(mut packet, used) => {
+                    packet.input = port;
+                    bytes += packet.total_len() as u64;
+                    received += 1;
+                    into.push(packet);
+                    used
+                }
+                Chain::Corrupt(used) => {
+                    counters.corrupt += 1;
+                    used
+                }
+                Chain::Wait => break,
             };
-            let Some(mut packet) = Packet::blank(length) else { break };
-            // SAFETY: `place` found all bytes of the descriptor inside the peer's memory, and the packet has as many.
-            unsafe { copy(from.as_ptr(), packet.data_mut().as_mut_ptr(), length) };
-            self.take(packet, 1, into, port, counters);
+            (0..used).for_each(|_| self.give_back());
         }
         self.publish();
-        let received = into.len() - before;
         counters.rx_packets += received as u64;
+        counters.rx_bytes += bytes;
         received
     }
 
@@ -134,21 +150,6 @@ impl Incoming {
         if let Some(place) = self.buffers.place(index, self.ring.read(index)) {
             prefetch(place);
         }
-    }
-
-    #[inline(always)]
-    fn take(
-        &mut self,
-        mut packet: Packet,
-        used: u16,
-        into: &mut Vec<Packet>,
-        port: PortId,
-        counters: &mut QueueCounters,
-    ) {
-        packet.input = port;
-        counters.rx_bytes += packet.total_len() as u64;
-        into.push(packet);
-        self.give_back(used);
     }
 
     /// A frame that lies in several buffers or fills several segments, or is none, of the descriptors that are ready.
@@ -181,30 +182,26 @@ impl Incoming {
         assembly.finish().map_or(Chain::Wait, |packet| Chain::Packet(packet, last + 1))
     }
 
-    /// The buffers of so many descriptors are free again, for the peer to see at the next [`Incoming::publish`].
+    /// The next descriptor's buffer is free again, for the peer to see at the next [`Incoming::publish`].
     #[inline(always)]
-    fn give_back(&mut self, count: u16) {
-        if self.client {
-            (0..count).for_each(|ahead| self.offer(self.next.wrapping_add(ahead)));
+    fn give_back(&mut self) {
+        if B::OURS {
+            self.offer(self.next);
         }
-        self.next = self.next.wrapping_add(count);
+        self.next = self.next.wrapping_add(1);
     }
 
     /// Writes a buffer of ours into the ring, empty.
     #[inline(always)]
     fn offer(&self, index: u16) {
-        if let Buffers::Own { bytes, .. } = &self.buffers {
-            let empty = Descriptor::new(0, 0, 0, false);
-            self.ring.write(index, self.buffers.describe(index, empty, *bytes, false));
-        }
+        self.ring.write(index, self.buffers.empty(&self.ring, index));
     }
 
     #[inline(always)]
-    fn publish(&mut self) {
-        if self.client {
-            self.ring.head().store(self.next.wrapping_add(self.ring.size()), Ordering::Release);
-        } else {
-            self.ring.tail().store(self.next, Ordering::Release);
+    fn publish(&self) {
+        match B::OURS {
+            true => self.ring.head().store(self.next.wrapping_add(self.ring.size()), Ordering::Release),
+            false => self.ring.tail().store(self.next, Ordering::Release),
         }
     }
 }

@@ -198,8 +198,8 @@ impl Shared {
 
     /// Gives the queues their rings.
     fn up(&self, peer: String, interface: String, rings: Vec<Rings>) {
-        let receive = rings.iter().filter(|rings| rings.incoming.is_some()).count() as u16;
-        let transmit = rings.iter().filter(|rings| rings.outgoing.is_some()).count() as u16;
+        let receive = rings.iter().filter(|rings| rings.receives()).count() as u16;
+        let transmit = rings.iter().filter(|rings| rings.transmits()).count() as u16;
         for (slot, rings) in self.slots.iter().zip(rings) {
             slot.lay(rings);
         }

@@ -11,11 +11,9 @@ use crate::{Packet, QueueCounters};
 const AHEAD: u16 = 8;
 
 /// A ring that is filled here.
-pub(super) struct Outgoing {
+pub(super) struct Outgoing<B> {
     ring: Ring,
-    buffers: Buffers,
-    /// We are the client: the head is ours, and says what was filled.
-    client: bool,
+    buffers: B,
     /// The next descriptor to be filled.
     next: u16,
     /// Up to where they may be filled, as last read.
@@ -36,10 +34,10 @@ enum Sent {
     Never,
 }
 
-impl Outgoing {
-    pub(super) fn new(ring: Ring, buffers: Buffers, client: bool, bell: OwnedFd) -> Outgoing {
-        let limit = if client { ring.size() } else { 0 };
-        let outgoing = Outgoing { ring, buffers, client, next: 0, limit, bell, broken: false };
+impl<B: Buffers> Outgoing<B> {
+    pub(super) fn new(ring: Ring, buffers: B, bell: OwnedFd) -> Outgoing<B> {
+        let limit = if B::OURS { ring.size() } else { 0 };
+        let outgoing = Outgoing { ring, buffers, next: 0, limit, bell, broken: false };
         outgoing.counter().store(0, Ordering::Release);
         outgoing
     }
@@ -47,17 +45,17 @@ impl Outgoing {
     /// Ours: up to where descriptors were filled.
     #[inline(always)]
     fn counter(&self) -> &AtomicU16 {
-        if self.client { self.ring.head() } else { self.ring.tail() }
+        if B::OURS { self.ring.head() } else { self.ring.tail() }
     }
 
     /// Descriptors that may be filled.
-    #[inline]
+    #[inline(always)]
     fn room(&mut self, wanted: u16, counters: &mut QueueCounters) -> u16 {
         let known = self.limit.wrapping_sub(self.next);
         if known >= wanted || self.broken {
             return known;
         }
-        let limit = if self.client {
+        let limit = if B::OURS {
             self.ring.tail().load(Ordering::Acquire).wrapping_add(self.ring.size())
         } else {
             self.ring.head().load(Ordering::Acquire)
@@ -78,7 +76,7 @@ impl Outgoing {
         known != self.ring.size() && self.room(self.ring.size(), counters) > known
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn transmit(&mut self, packets: &mut Vec<Packet>, counters: &mut QueueCounters) -> usize {
         let wanted = packets.len().min(usize::from(self.ring.size()));
         let room = self.room(wanted as u16, counters);
@@ -86,15 +84,16 @@ impl Outgoing {
             return 0;
         }
         let (before, mut fit) = (self.next, 0);
-        for index in (0..room.min(AHEAD)).map(|ahead| self.next.wrapping_add(ahead)) {
-            self.ask_for(index);
+        let (mut sent, mut bytes) = (0, 0);
+        for ahead in 0..room.min(AHEAD) {
+            self.ask_for(self.next.wrapping_add(ahead));
         }
         while let Some(packet) = packets.get(fit) {
             match self.put(packet, counters) {
                 Sent::In(used) => {
                     self.next = self.next.wrapping_add(used);
-                    counters.tx_packets += 1;
-                    counters.tx_bytes += packet.total_len() as u64;
+                    sent += 1;
+                    bytes += packet.total_len() as u64;
                 }
                 // It takes several descriptors, and more may be free by now than were asked for.
                 Sent::Full if self.has_more_room(counters) => continue,
@@ -104,6 +103,8 @@ impl Outgoing {
             fit += 1;
         }
         drop(packets.drain(..fit));
+        counters.tx_packets += sent;
+        counters.tx_bytes += bytes;
         if self.next != before {
             self.publish(counters);
         }
@@ -112,17 +113,8 @@ impl Outgoing {
 
     #[inline(always)]
     fn ask_for(&self, index: u16) {
-        if let Some(place) = self.buffers.place(index, self.empty(index)) {
+        if let Some(place) = self.buffers.place(index, self.buffers.empty(&self.ring, index)) {
             prefetch_to_write(place);
-        }
-    }
-
-    /// A free descriptor: of a buffer of ours, or as the peer gives it.
-    #[inline(always)]
-    fn empty(&self, index: u16) -> Descriptor {
-        match &self.buffers {
-            Buffers::Own { bytes, .. } => Descriptor::new(0, 0, *bytes, false),
-            Buffers::Theirs(_) => self.ring.read(index),
         }
     }
 
@@ -135,7 +127,7 @@ impl Outgoing {
         if room > AHEAD {
             self.ask_for(self.next.wrapping_add(AHEAD));
         }
-        let empty = self.empty(self.next);
+        let empty = self.buffers.empty(&self.ring, self.next);
         let length = packet.len() as u32;
         let place = self.buffers.place(self.next, empty);
         let fits = (1..=empty.length).contains(&length) && packet.segment_count() == 1;
@@ -168,7 +160,7 @@ impl Outgoing {
                     None if used == room && room == self.ring.size() => return Sent::Never,
                     None if used == room => return Sent::Full,
                     None => {
-                        let empty = self.empty(index);
+                        let empty = self.buffers.empty(&self.ring, index);
                         let place = self.buffers.place(index, empty).filter(|_| empty.length != 0);
                         let Some(to) = place else {
                             self.broken = true;

@@ -12,15 +12,52 @@ use fib::PortId;
 
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
+use super::ring::{Own, Ring, Theirs};
 use crate::{Packet, Queue, QueueCounters};
 
-/// What a connection has for one queue.
+/// What a connection has for one queue: a ring in either direction, or in one, or none.
 #[derive(Default)]
-pub(super) struct Rings {
-    pub(super) incoming: Option<Incoming>,
-    /// Readable when the peer has rung it for `incoming`.
-    pub(super) bell: Option<OwnedFd>,
-    pub(super) outgoing: Option<Outgoing>,
+pub(super) enum Rings {
+    #[default]
+    None,
+    /// We are the client.
+    Client(Ends<Own>),
+    /// We are the server.
+    Server(Ends<Theirs>),
+}
+
+/// Our ends of the two rings.
+pub(super) struct Ends<B> {
+    /// With what is readable when the peer has rung.
+    pub(super) incoming: Option<(Incoming<B>, OwnedFd)>,
+    pub(super) outgoing: Option<Outgoing<B>>,
+}
+
+impl Rings {
+    pub(super) fn receives(&self) -> bool {
+        self.incoming().is_some()
+    }
+
+    pub(super) fn transmits(&self) -> bool {
+        match self {
+            Rings::None => false,
+            Rings::Client(ends) => ends.outgoing.is_some(),
+            Rings::Server(ends) => ends.outgoing.is_some(),
+        }
+    }
+
+    /// The ring that is emptied here, the bell of the other end, and whether there is something.
+    fn incoming(&self) -> Option<(&Ring, &OwnedFd, bool)> {
+        match self {
+            Rings::None => None,
+            Rings::Client(Ends { incoming, .. }) => {
+                incoming.as_ref().map(|(incoming, bell)| (incoming.ring(), bell, incoming.waiting()))
+            }
+            Rings::Server(Ends { incoming, .. }) => {
+                incoming.as_ref().map(|(incoming, bell)| (incoming.ring(), bell, incoming.waiting()))
+            }
+        }
+    }
 }
 
 /// Where a queue finds its rings.
@@ -125,16 +162,11 @@ impl MemifQueue {
         silence(&self.slot.news);
     }
 
-    /// Whether something may be received now.
-    fn waiting(&self) -> bool {
-        !self.is_current() || self.rings.incoming.as_ref().is_some_and(Incoming::waiting)
-    }
-
     #[cold]
     fn disarm(&mut self) {
         self.armed.set(false);
-        if let Rings { incoming: Some(incoming), bell: Some(bell), .. } = &self.rings {
-            incoming.ring().ask_for_interrupts(false);
+        if let Some((ring, bell, _)) = self.rings.incoming() {
+            ring.ask_for_interrupts(false);
             silence(bell);
         }
     }
@@ -152,9 +184,15 @@ impl Queue for MemifQueue {
         }
         let current = self.is_current();
         let quota = if current { quota } else { quota.min(self.farewell) };
-        let received = match &mut self.rings.incoming {
-            Some(incoming) => incoming.receive(into, quota, self.port, &mut self.counters),
-            None => 0,
+        let (port, counters) = (self.port, &mut self.counters);
+        let received = match &mut self.rings {
+            Rings::Client(Ends { incoming: Some((incoming, _)), .. }) => {
+                incoming.receive(into, quota, port, counters)
+            }
+            Rings::Server(Ends { incoming: Some((incoming, _)), .. }) => {
+                incoming.receive(into, quota, port, counters)
+            }
+            _ => 0,
         };
         if !current {
             self.farewell -= received;
@@ -167,31 +205,34 @@ impl Queue for MemifQueue {
 
     #[inline]
     fn transmit(&mut self, packets: &mut Vec<Packet>) -> usize {
-        match &mut self.rings.outgoing {
-            Some(outgoing) if self.slot.generation.load(Ordering::Relaxed) == self.generation => {
-                outgoing.transmit(packets, &mut self.counters)
-            }
+        if !self.is_current() {
+            return 0;
+        }
+        let counters = &mut self.counters;
+        match &mut self.rings {
+            Rings::Client(Ends { outgoing: Some(outgoing), .. }) => outgoing.transmit(packets, counters),
+            Rings::Server(Ends { outgoing: Some(outgoing), .. }) => outgoing.transmit(packets, counters),
             _ => 0,
         }
     }
 
     /// Looks whether the peer has come or gone.
     fn kick(&mut self) {
-        if !self.is_current() && self.rings.incoming.is_none() {
+        if !self.is_current() && !self.rings.receives() {
             self.change();
         }
     }
 
     /// Asks the peer for interrupts, until the next [`Queue::receive`]: to be called before each sleep.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        let Rings { incoming: Some(incoming), bell: Some(bell), .. } = &self.rings else {
+        let Some((incoming, bell, _)) = self.rings.incoming() else {
             return Some(self.slot.news.as_fd());
         };
-        incoming.ring().ask_for_interrupts(true);
+        incoming.ask_for_interrupts(true);
         self.armed.set(true);
         // What came before the peer saw that will ring no bell.
         fence(Ordering::SeqCst);
-        if self.waiting() {
+        if !self.is_current() || self.rings.incoming().is_some_and(|(_, _, waiting)| waiting) {
             ring(bell);
         }
         Some(bell.as_fd())

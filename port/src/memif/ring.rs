@@ -46,16 +46,13 @@ unsafe impl Send for Ring {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Descriptor {
     flags: u16,
-    pub(super) region: u16,
+    region: u16,
     pub(super) length: u32,
-    pub(super) offset: u32,
+    offset: u32,
 }
 
 impl Descriptor {
-    #[inline(always)]
-    pub(super) fn new(region: u16, offset: u32, length: u32, more: bool) -> Descriptor {
-        Descriptor { flags: u16::from(more) * MORE, region, length, offset }
-    }
+    const NONE: Descriptor = Descriptor { flags: 0, region: 0, length: 0, offset: 0 };
 
     /// Whether the frame goes on in the next one.
     #[inline(always)]
@@ -154,58 +151,78 @@ impl Ring {
     }
 }
 
-/// The buffers of a ring.
-pub(super) enum Buffers {
-    /// Ours: one for each descriptor, in order. What the descriptors say of their place is not looked at.
-    Own {
-        base: NonNull<u8>,
-        /// Bytes from one to the next.
-        stride: u32,
-        /// Bytes of one.
-        bytes: u32,
-        /// Where the first is in region 0.
-        offset: u32,
-        /// The ring's.
-        mask: u16,
-    },
-    /// The peer's: where the descriptors say.
-    Theirs(Arc<[Region]>),
+/// The buffers of a ring. The two kinds are types, and not values, so that the loops over frames know which.
+pub(super) trait Buffers {
+    /// Ours: then we are the client, and move the head.
+    const OURS: bool;
+
+    /// Where the buffer of a descriptor is, with all the bytes that it says; `None` when they are not all in a buffer.
+    fn place(&self, index: u16, descriptor: Descriptor) -> Option<NonNull<u8>>;
+
+    /// A free buffer's descriptor.
+    fn empty(&self, ring: &Ring, index: u16) -> Descriptor;
+
+    /// The descriptor of a buffer, free until now, with `length` bytes.
+    fn describe(&self, index: u16, empty: Descriptor, length: u32, more: bool) -> Descriptor;
 }
 
-// SAFETY: addresses in shared memory, which the ring beside them holds.
-unsafe impl Send for Buffers {}
+/// Buffers of ours: one for each descriptor, in order. What the descriptors say of their place is not looked at.
+pub(super) struct Own {
+    pub(super) base: NonNull<u8>,
+    /// Bytes from one to the next.
+    pub(super) stride: u32,
+    /// Bytes of one.
+    pub(super) bytes: u32,
+    /// Where the first is in region 0.
+    pub(super) offset: u32,
+    /// The ring's.
+    pub(super) mask: u16,
+}
 
-impl Buffers {
-    /// Where the buffer of a descriptor is, with all the bytes that it says; `None` when they are not all in a buffer.
+// SAFETY: an address in shared memory, which the ring beside it holds.
+unsafe impl Send for Own {}
+
+impl Buffers for Own {
+    const OURS: bool = true;
+
     #[inline(always)]
-    pub(super) fn place(&self, index: u16, descriptor: Descriptor) -> Option<NonNull<u8>> {
-        match self {
-            Buffers::Own { base, stride, bytes, mask, .. } => {
-                let at = *stride as usize * usize::from(index & mask);
-                // SAFETY: there are as many buffers as the mask has numbers.
-                (descriptor.length <= *bytes).then(|| unsafe { base.add(at) })
-            }
-            Buffers::Theirs(regions) => {
-                regions.get(usize::from(descriptor.region))?.at(descriptor.offset, descriptor.length)
-            }
-        }
+    fn place(&self, index: u16, descriptor: Descriptor) -> Option<NonNull<u8>> {
+        let at = self.stride as usize * usize::from(index & self.mask);
+        // SAFETY: there are as many buffers as the mask has numbers.
+        (descriptor.length <= self.bytes).then(|| unsafe { self.base.add(at) })
     }
 
-    /// The descriptor of a buffer of ours with `length` bytes; as it stands, if the buffer is theirs.
     #[inline(always)]
-    pub(super) fn describe(
-        &self,
-        index: u16,
-        as_it_stands: Descriptor,
-        length: u32,
-        more: bool,
-    ) -> Descriptor {
-        match self {
-            Buffers::Own { stride, offset, mask, .. } => {
-                Descriptor::new(0, offset + stride * u32::from(index & mask), length, more)
-            }
-            Buffers::Theirs(_) => Descriptor::new(as_it_stands.region, as_it_stands.offset, length, more),
-        }
+    fn empty(&self, _: &Ring, index: u16) -> Descriptor {
+        self.describe(index, Descriptor::NONE, self.bytes, false)
+    }
+
+    #[inline(always)]
+    fn describe(&self, index: u16, _: Descriptor, length: u32, more: bool) -> Descriptor {
+        let offset = self.offset + self.stride * u32::from(index & self.mask);
+        Descriptor { flags: u16::from(more) * MORE, region: 0, length, offset }
+    }
+}
+
+/// The peer's buffers: where the descriptors say.
+pub(super) struct Theirs(pub(super) Arc<[Region]>);
+
+impl Buffers for Theirs {
+    const OURS: bool = false;
+
+    #[inline(always)]
+    fn place(&self, _: u16, descriptor: Descriptor) -> Option<NonNull<u8>> {
+        self.0.get(usize::from(descriptor.region))?.at(descriptor.offset, descriptor.length)
+    }
+
+    #[inline(always)]
+    fn empty(&self, ring: &Ring, index: u16) -> Descriptor {
+        ring.read(index)
+    }
+
+    #[inline(always)]
+    fn describe(&self, _: u16, empty: Descriptor, length: u32, more: bool) -> Descriptor {
+        Descriptor { flags: u16::from(more) * MORE, length, ..empty }
     }
 }
 
@@ -221,9 +238,12 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: every block lies within the `len` bytes.
     unsafe {
         if (64..LONG).contains(&len) {
-            block::<64>(from.add(len - 64), to.add(len - 64));
-            for at in (0..len - 63).step_by(64) {
-                block::<64>(from.add(at), to.add(at));
+            block::<64>(from, to);
+            if len > 64 {
+                for at in (64..len - 63).step_by(64) {
+                    block::<64>(from.add(at), to.add(at));
+                }
+                block::<64>(from.add(len - 64), to.add(len - 64));
             }
         } else if (32..64).contains(&len) {
             block::<32>(from.add(len - 32), to.add(len - 32));
@@ -278,7 +298,7 @@ mod tests {
         let memory: Arc<[Region]> = Arc::new([region]);
         let ring = Ring::at(&memory, 0, 8, 2).unwrap();
         ring.begin();
-        let descriptor = Descriptor::new(0x0102, 0x0304_0506, 0x0708_090a, true);
+        let descriptor = Descriptor { flags: MORE, region: 0x0102, length: 0x0708_090a, offset: 0x0304_0506 };
         ring.write(5, descriptor);
         assert_eq!(ring.read(1), descriptor);
         ring.head().store(0x0b0c, Ordering::Relaxed);

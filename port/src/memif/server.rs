@@ -9,9 +9,9 @@ use super::Settings;
 use super::incoming::Incoming;
 use super::message::AddRing;
 use super::outgoing::Outgoing;
-use super::queue::Rings;
+use super::queue::{Ends, Rings};
 use super::region::Region;
-use super::ring::{Buffers, Ring};
+use super::ring::{Ring, Theirs};
 
 /// Highest number of a region: as many as DPDK knows.
 pub(super) const LAST_REGION: u16 = 255;
@@ -67,16 +67,15 @@ impl Taken {
                 .filter(Ring::is_one)
                 .ok_or_else(|| format!("ring {index} is not inside its memory, or none"))
         };
-        let theirs = || Buffers::Theirs(memory.clone());
-        let mut queues: Vec<Rings> = (0..settings.queues).map(|_| Rings::default()).collect();
+        let mut queues: Vec<_> =
+            (0..settings.queues).map(|_| Ends { incoming: None, outgoing: None }).collect();
         for (queue, (ring, bell)) in queues.iter_mut().zip(self.to_server) {
-            queue.incoming = Some(Incoming::new(place(&ring)?, theirs(), false));
-            queue.bell = Some(bell);
+            queue.incoming = Some((Incoming::new(place(&ring)?, Theirs(memory.clone())), bell));
         }
         for (queue, (ring, bell)) in queues.iter_mut().zip(self.to_client) {
-            queue.outgoing = Some(Outgoing::new(place(&ring)?, theirs(), false, bell));
+            queue.outgoing = Some(Outgoing::new(place(&ring)?, Theirs(memory.clone()), bell));
         }
-        Ok(queues)
+        Ok(queues.into_iter().map(Rings::Server).collect())
     }
 }
 

@@ -70,4 +70,5 @@ pub use histogram::Distribution;
 pub use port::Port;
 pub use report::{Count, Reordering, Report, StreamReport};
 pub use stream::Stream;
+pub use text::time as duration;
 pub use trial::{Running, Trial};

@@ -63,7 +63,7 @@ pub(crate) fn number_and_unit(text: &str) -> Option<(f64, &str)> {
 }
 
 /// A length of time: `10s`, `100us`, `1.5ms`, `2m`, `250` (seconds).
-pub(crate) fn time(text: &str) -> Option<std::time::Duration> {
+pub fn time(text: &str) -> Option<std::time::Duration> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);

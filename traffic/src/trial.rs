@@ -91,7 +91,12 @@ impl Trial {
     /// Anything wrong with a stream, a port or the kernel; nothing has been sent then.
     pub fn start(self) -> Result<Running, TrafficError> {
         let mark = fresh_mark();
-        let ends = Ends { source: self.from.mac(), destination: self.to.as_ref().and_then(Port::mac) };
+        let remote = self.control.as_ref().map(Remote::connect).transpose()?;
+        let there = remote.as_ref().and_then(Remote::mac);
+        let ends = Ends {
+            source: self.from.mac(),
+            destination: there.or_else(|| self.to.as_ref().and_then(Port::mac)),
+        };
         let prepared = sending::prepare(&Orders {
             streams: &self.streams,
             from: &self.from,

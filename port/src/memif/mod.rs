@@ -28,6 +28,8 @@ mod queue;
 mod region;
 mod ring;
 mod server;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

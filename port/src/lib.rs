@@ -13,6 +13,8 @@
 //! | [`tap`] | interfaces of Linux whose other end is this program |
 //! | [`device`] | facts about interfaces |
 //! | [`memif`] | shared memory with another program: VPP, DPDK, or this one again |
+//! | [`pcap`] | files of frames, to receive from and to send into |
+//! | [`prepared`] | packets made in advance, and a sink: for measuring |
 //! | [`wait`] | sleeping until a file descriptor is readable |
 //! | [`traffic`] | load for benches, made and counted in the kernel |
 
@@ -25,7 +27,9 @@ pub mod inject;
 pub mod memif;
 pub mod memory;
 pub mod packet;
+pub mod pcap;
 pub mod pool;
+pub mod prepared;
 pub mod queue;
 mod redirect;
 pub mod socket;
@@ -42,7 +46,9 @@ pub use inject::{Injector, JUDGED_MARK};
 pub use memif::MemifQueue;
 pub use memory::{HugePages, Memory, MemoryError};
 pub use packet::{CHUNK, HEADROOM, MAX_SEGMENTS, Packet};
+pub use pcap::PcapQueue;
 pub use pool::Pool;
+pub use prepared::{Fresh, Prepared, Sink};
 pub use queue::{Queue, QueueCounters};
 pub use socket::{PacketSocket, Received, SocketOptions};
 pub use tap::{Tap, TapKind, TapSetup};

@@ -230,7 +230,7 @@ fn scribble(memory: &Arc<[Region]>, stop: &AtomicBool) {
             2 => (8, random.below(70)),
             3 if random.below(100) == 0 => (random.below(2) * 8, random.next()),
             // A descriptor's first word, and its second.
-            4 | 5 => (16 + 2 * random.below(64), random.below(9) / 8 | random.below(5000) << 32),
+            4 | 5 => (16 + 2 * random.below(64), (random.below(9) / 8) | (random.below(5000) << 32)),
             6 => (16 + 2 * random.below(64), random.next()),
             _ => (17 + 2 * random.below(64), random.below(300_000)),
         };

@@ -175,10 +175,10 @@ fn frames_come_when_they_came_by_a_factor_and_sleepers_are_woken_in_time() {
                 assert_eq!(packet.data(), [(count % 5) as u8; 60]);
                 count += 1;
             }
-            wait(&[queue.fd().unwrap().as_raw_fd()], Some(Duration::from_secs(10)));
             if queue.is_over() {
                 break;
             }
+            wait(&[queue.fd().unwrap().as_raw_fd()], Some(Duration::from_secs(10)));
             queue.kick();
             if let Some(due) = due.get(count) {
                 let woken = began.elapsed();

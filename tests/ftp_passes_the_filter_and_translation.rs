@@ -41,7 +41,11 @@ fn server(net: &Line) -> Vec<Process> {
         net.server.spawn("ftpd", command).unwrap()
     };
     let servers = SERVER.map(one).into();
-    net.server.listens(21).unwrap();
+    lab::wait_for("both to listen", Duration::from_secs(10), || {
+        let listening = net.server.run("ss -Hltn sport = :21").map_err(|error| error.to_string())?;
+        if listening.lines().count() == 2 { Ok(()) } else { Err(listening) }
+    })
+    .unwrap();
     servers
 }
 

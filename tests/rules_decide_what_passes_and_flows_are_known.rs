@@ -124,3 +124,31 @@ except OSError as error: print(error.strerror)\"",
     let line = net.router.ask("rtstat --interval 1 --count 1").unwrap();
     assert!(line.contains("hit") && line.lines().count() == 2, "{line}");
 }
+
+#[test]
+fn members_of_a_set_come_and_go() {
+    let rules = "[filter.forward]\nrules = [\"drop from @guests\", \"accept\"]\n[filter.sets]\nguests = [\"192.0.2.0/24\"]\n";
+    let net = Line::stopped("set", &(ports("worker", &["left", "right"]) + rules));
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let net = net.started();
+    let reaches = || net.customer.run("ping -c 1 -W 1 10.2.0.2").is_ok();
+    assert!(reaches());
+    assert_eq!(net.router.ask("set guests --add 10.1.0.2").unwrap().trim(), "guests: 2 members");
+    assert!(!reaches());
+    let linux = net.router.host().run("nft list table inet bifrost").unwrap();
+    assert!(linux.contains("10.1.0.2"), "Linux's copy knows it: {linux}");
+    let emptied = net.router.ask("set guests --remove 10.1.0.2 192.0.2.0/24").unwrap();
+    assert_eq!(emptied.trim(), "guests: 0 members");
+    assert!(reaches());
+    // A long list, in pieces.
+    let list: String = (0..3000).map(|n| format!("198.18.{}.{}\n", n / 250, n % 250)).collect();
+    let file = net.router.host().folder().join("list");
+    std::fs::write(&file, list + "10.1.0.0/24 # the customer\n").unwrap();
+    let said = net.router.ask(&format!("set guests --add-from {}", file.display())).unwrap();
+    assert_eq!(said.trim(), "guests: 3001 members");
+    assert!(!reaches());
+    let wrong = net.router.ask("set gusts --add 10.1.0.2").unwrap_err().to_string();
+    assert!(wrong.contains("guests"), "{wrong}");
+}

@@ -7,6 +7,7 @@ mod device;
 mod fib;
 mod flow;
 mod frames;
+mod generator;
 mod graph;
 mod reference;
 mod ruler;
@@ -17,7 +18,7 @@ use ruler::Ruler;
 
 /// In the order of the table. `reference` comes first: every other row shows its ratio to it.
 const FAMILIES: &[fn(&mut Ruler)] =
-    &[reference::run, fib::run, flow::run, graph::run, rules::run, device::run];
+    &[reference::run, fib::run, flow::run, generator::run, graph::run, rules::run, device::run];
 
 #[derive(Parser)]
 #[command(about = "Measures Bifrost on this machine")]

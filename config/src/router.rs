@@ -32,6 +32,8 @@ pub struct Router {
     pub nat: Option<nat::Rules>,
     /// The flow log; absent: flows are forgotten when they end.
     pub flow_log: Option<flowlog::settings::Plan>,
+    /// sFlow; absent: no packets are sampled.
+    pub sflow: Option<flowlog::settings::SflowPlan>,
     /// FRR's FPM as a source of routes; absent: netlink only.
     pub fpm: Option<Fpm>,
     /// The comparison of the plane with Linux.

@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::cores::Cores;
-use crate::flow_log::flow_log;
+use crate::flow_log::{flow_log, sflow};
 use crate::machine::Machine;
 use crate::mistake::{Hint, Mistakes, Page};
 use crate::pattern::Pattern;
@@ -104,6 +104,7 @@ fn root_of(
         ftp: flow.is_none_or(|(_, ftp)| ftp),
         nat: root.value("nat").and_then(|value| translation(page, value)),
         flow_log: root.value("flow_log").and_then(|value| flow_log(page, value)),
+        sflow: root.value("sflow").and_then(|value| sflow(page, value)),
         fpm: root
             .section(page, "fpm", "[fpm]")
             .and_then(|s| listen(page, s, "127.0.0.1:2620"))
@@ -467,7 +468,7 @@ fn translation(page: &mut Page, value: &Spanned<DeValue>) -> Option<nat::Rules> 
             let at = place(mistake.rule).unwrap_or(value.span());
             page.wrong(at, mistake.to_string(), Hint::default());
         }
-        nat::Rules { capacity: 1, rules: Vec::new(), clamps: Vec::new() }
+        nat::Rules { capacity: 1, log: false, rules: Vec::new(), clamps: Vec::new() }
     });
     Some(rules)
 }

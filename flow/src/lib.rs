@@ -52,6 +52,7 @@ mod lookup;
 mod memory;
 mod own;
 mod pool;
+pub mod sample;
 mod settings;
 mod snapshot;
 mod state;

@@ -78,6 +78,7 @@ pub fn nftables(rules: &Rules, ports: &[Port], named: impl Fn(&str, &str) -> boo
         chain("nat_destination", "nat hook prerouting priority dstnat", &chains.destination),
         chain("nat_forward", "filter hook forward priority mangle", &chains.forward),
         chain("nat_source", "nat hook postrouting priority srcnat", &chains.source),
+        chain("nat_reset", "filter hook output priority filter", &chains.reset),
     ]
     .concat()
 }
@@ -90,12 +91,22 @@ struct Chains<'r> {
     destination: String,
     forward: String,
     source: String,
+    /// Keeps Linux from resetting connections that it does not know.
+    reset: String,
 }
 
 impl<'r> Chains<'r> {
     fn new(ports: &'r [Port], named: &'r dyn Fn(&str, &str) -> bool) -> Chains<'r> {
         let empty = String::new;
-        Chains { ports, named, closed: empty(), destination: empty(), forward: empty(), source: empty() }
+        Chains {
+            ports,
+            named,
+            closed: empty(),
+            destination: empty(),
+            forward: empty(),
+            source: empty(),
+            reset: empty(),
+        }
     }
 
     /// The interfaces that words mean: those there are, and plain names of those to come. `None`: there is no such
@@ -139,6 +150,15 @@ impl<'r> Chains<'r> {
                 }
             }
             return;
+        }
+        if rule.action.dynamic().is_some() && !output.is_empty() {
+            // A reset without ACK answers a segment for which there is no socket (RFC 9293, 3.5.2): of a connection, as like as
+            // not, whose translation is known to the plane alone, which is not there or will be again.
+            let _ = writeln!(
+                self.reset,
+                "{comment}\n\t\t{}tcp flags & (fin | syn | rst | ack) == rst drop",
+                sides.output
+            );
         }
         for family in [Family::V4, Family::V6] {
             let (destination, source) = express(rule, family, &sides);

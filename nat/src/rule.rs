@@ -25,6 +25,8 @@ use crate::{Addresses, Clamp, Deterministic, Nptv6, Prefix64};
 pub struct Rules {
     /// Mappings at most, of all rules together.
     pub capacity: usize,
+    /// Whether it is logged when a mapping is made or ends.
+    pub log: bool,
     /// The rules.
     pub rules: Vec<Rule>,
     /// Where TCP's segment size is held down.

@@ -64,6 +64,8 @@ impl Words {
 pub struct Text {
     /// Mappings at most.
     pub mappings: Option<u64>,
+    /// Whether mappings are logged.
+    pub log: Option<bool>,
     /// `[[nat.rule]]`
     pub rule: Vec<RuleText>,
     /// `[[nat.clamp]]`
@@ -190,7 +192,7 @@ impl Text {
             }
         }
         match mistakes.is_empty() {
-            true => Ok(Rules { capacity: capacity as usize, rules, clamps }),
+            true => Ok(Rules { capacity: capacity as usize, log: self.log.unwrap_or(false), rules, clamps }),
             false => Err(mistakes),
         }
     }

@@ -144,6 +144,11 @@ impl Crew {
         Ok(())
     }
 
+    /// Tells every worker whether packets are chosen for sFlow, and by what.
+    pub fn sample(&self, policy: &Policy) {
+        self.members.iter().for_each(|member| policy.sample(&member.seat));
+    }
+
     /// How many workers there are.
     pub fn len(&self) -> usize {
         self.members.len()

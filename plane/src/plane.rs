@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use elements::router::Surroundings;
 use fib::{PortId, Tables, View};
 use graph::Registry;
+use ipnet::IpNet;
 use port::device::FeatureWatch;
 use port::driver::MAX_PORTS;
 use port::{Driver, HugePages, Injector, Memory, Packet};
@@ -393,12 +394,19 @@ impl Plane {
         if self.policy.change(settings, numbers)? {
             self.crew.track(&self.policy)?;
         }
+        self.crew.sample(&self.policy);
         if self.policy.stages() != before {
             let hooks = self.hooks.clone();
             self.change_graph(&hooks)?;
             self.publish_hooked(tables);
         }
         Ok(())
+    }
+
+    /// Changes the members of an address set of the filter in place, on every worker between two batches; how many it has then, `None` when
+    /// there is none of this name.
+    pub fn change_set(&mut self, name: &str, come: &[IpNet], go: &[IpNet]) -> Option<usize> {
+        self.policy.change_set(name, come, go)
     }
 
     /// Makes a worker panic, to see that only it goes down.

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use elements::router::standard::Stages;
-use elements::router::{ControlConnections, Ended, Rulebook, SharedSeat};
+use elements::router::{ControlConnections, Ended, Rulebook, Sampling, SharedSeat};
 use flow::{Settings, Table};
 use graph::Environment;
+use ipnet::IpNet;
 use nat::Nat;
 use rules::{Compiled, Filter, FlowState, Hook, Ledger};
 
@@ -29,6 +30,8 @@ pub struct PolicySettings {
     pub nat: Option<nat::Rules>,
     /// Whether connections that FTP's control connections announce are let in.
     pub ftp: bool,
+    /// What chooses packets for sFlow; `None`: nothing does.
+    pub sampling: Option<Sampling>,
 }
 
 /// What is kept of flows.
@@ -91,6 +94,7 @@ impl Policy {
             families: nat.is_some_and(|nat| nat.rules.iter().any(crosses)),
             ftp: self.flows.as_ref().is_some_and(|flows| flows.ftp.is_some()),
             clamp: nat.is_some_and(|nat| !nat.clamps.is_empty()),
+            sampling: self.settings.sampling.is_some(),
         }
     }
 
@@ -98,7 +102,13 @@ impl Policy {
     pub fn seat(&self, worker: usize) -> Result<SharedSeat, PlaneError> {
         let seat = SharedSeat::new(worker);
         self.track(&seat)?;
+        self.sample(&seat);
         Ok(seat)
+    }
+
+    /// Tells a seat whether packets are chosen for sFlow, and by what.
+    pub fn sample(&self, seat: &SharedSeat) {
+        seat.sample(self.settings.sampling.clone());
     }
 
     /// Gives a seat access to the flows, if they are tracked.
@@ -147,9 +157,23 @@ impl Policy {
         Ok(begins)
     }
 
+    /// Changes the members of an address set of the filter in place; how many it has then, `None` when there is none of this name. What
+    /// comes and goes at once is there afterwards.
+    pub fn change_set(&mut self, name: &str, come: &[IpNet], go: &[IpNet]) -> Option<usize> {
+        let (compiled, _) = self.book.current();
+        let (_, set) = compiled.sets().iter().find(|(known, _)| known == name)?;
+        let set = set.change(come, go);
+        let members = set.len();
+        self.book.change(compiled.with_set(name, set.clone())?);
+        let kept = self.settings.filter.sets.iter_mut().filter(|(known, _)| known == name);
+        kept.for_each(|(_, old)| *old = set.clone());
+        Some(members)
+    }
+
     /// Puts the rules of address translation in force, for ports with these names and addresses.
     pub fn translate(&self, ports: &[nat::Port]) {
-        const NONE: nat::Rules = nat::Rules { capacity: 0, rules: Vec::new(), clamps: Vec::new() };
+        const NONE: nat::Rules =
+            nat::Rules { capacity: 0, log: false, rules: Vec::new(), clamps: Vec::new() };
         let Some(flows) = &self.flows else { return };
         flows.nat.install(self.settings.nat.as_ref().unwrap_or(&NONE), ports, crate::plane::is_named);
     }

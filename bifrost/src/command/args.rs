@@ -8,6 +8,8 @@ use clap_complete::Shell;
 use ipnet::IpNet;
 
 use super::click::Click;
+use super::r#gen::Gen;
+use super::sink::Sink;
 
 /// A router for Linux.
 ///
@@ -41,9 +43,14 @@ pub enum Command {
     },
     /// Have the running daemon read its configuration file again
     ///
-    /// [[port]], [police], [graph], [filter], [nat] and [flow_log] take effect at once. When anything in the file is wrong, all stays as it is and you
+    /// [[port]], [police], [graph], [filter], [nat], [flow_log] and [sflow] take effect at once. When anything in the file is wrong, all stays as it is and you
     /// are told what.
     Reload,
+    /// Change the members of an address set of the filter, while it runs
+    ///
+    /// The change is in force with the next batch of packets, in Linux's copy of the filter as well, and lasts until the configuration
+    /// is read again: to keep it, change the file too.
+    Set(Set),
     /// Read a handler of an element in the running graph, such as `forward4/counter.count`
     Read(Read),
     /// Write a handler of an element in the running graph, on every worker
@@ -78,6 +85,14 @@ pub enum Command {
     /// The filter is that of `trace`. With `-w -` the file goes to standard output:
     /// `bifrost capture 'tcp 179' -w - | tshark -r -`.
     Capture(Capture),
+    /// Send packets, at any rate a port carries, and judge what arrives of them
+    ///
+    /// One stream by options, or many by a file. With --sink both ends are on this machine, with --control the other end is a
+    /// `bifrost sink` elsewhere, without either packets are only sent. Ends with 0 when all arrived once and whole,
+    /// 3 when some were lost, doubled or changed, 1 when it could not be done.
+    Gen(Box<Gen>),
+    /// Judge packets that a `bifrost gen --control` on another machine sends
+    Sink(Sink),
     /// Run a configuration in Click's language, as Click's user-level driver does
     ///
     /// Its options are Click's. The program does the same when it is called by the name `click`.
@@ -107,6 +122,26 @@ pub struct Run {
     /// Names or patterns of ports, all at their defaults, instead of those of a file
     #[arg(value_name = "PORT", conflicts_with = "config")]
     pub ports: Vec<config::Pattern>,
+}
+
+/// `set`.
+#[derive(Debug, Arguments)]
+pub struct Set {
+    /// The set's name in router.toml
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Addresses and prefixes that come
+    #[arg(long, value_name = "PREFIX", num_args = 1.., value_delimiter = ',', value_parser = prefix)]
+    pub add: Vec<IpNet>,
+    /// Addresses and prefixes that go
+    #[arg(long, value_name = "PREFIX", num_args = 1.., value_delimiter = ',', value_parser = prefix)]
+    pub remove: Vec<IpNet>,
+    /// Prefixes that come, a line each: a file, or - for standard input
+    #[arg(long, value_name = "FILE")]
+    pub add_from: Option<PathBuf>,
+    /// Prefixes that go, a line each: a file, or - for standard input
+    #[arg(long, value_name = "FILE")]
+    pub remove_from: Option<PathBuf>,
 }
 
 /// `read`.
@@ -175,6 +210,8 @@ pub enum Show {
     Mirror(Output),
     /// The flow log: what went into it, where it went, and what was lost
     Flowlog(Output),
+    /// sFlow: packets sampled, and what each collector got
+    Sflow(Output),
     /// The running daemon's release
     Version(Output),
 }
@@ -266,12 +303,20 @@ pub enum Place {
 }
 
 fn place(text: &str) -> Result<Place, String> {
-    if let Ok(address) = text.parse() {
-        return Ok(Place::Address(address));
+    match text.parse() {
+        Ok(address) => Ok(Place::Address(address)),
+        Err(_) => prefix(text).map(Place::Prefix),
+    }
+}
+
+/// A prefix, or an address as the prefix of it alone.
+pub(super) fn prefix(text: &str) -> Result<IpNet, String> {
+    if let Ok(address) = text.parse::<std::net::IpAddr>() {
+        return Ok(IpNet::from(address));
     }
     match text.parse::<IpNet>() {
-        Ok(net) => Ok(Place::Prefix(net.trunc())),
-        Err(_) => Err("expected a prefix such as 10.0.0.0/8, or an address".to_owned()),
+        Ok(net) => Ok(net.trunc()),
+        Err(_) => Err(format!("expected a prefix such as 10.0.0.0/8, or an address, not {text:?}")),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{BufWriter, stdout};
 use std::path::Path;
 
-use crate::control::status::{FlowLogStatus, FlowQuery};
+use crate::control::status::{FlowLogOutput, FlowLogStatus, FlowQuery, SflowStatus};
 use crate::control::{Client, ClientError, Request};
 use crate::screen::units::count;
 use flowlog::Record;
@@ -83,11 +83,30 @@ pub fn status(status: &Option<FlowLogStatus>) -> String {
     ] {
         facts.row(vec![name.to_owned(), count(value)]);
     }
-    let mut outputs = Table::new(&["output", ">records", ">bytes", ">lost", "why", ">faults", "the latest"]);
-    for output in &status.outputs {
+    [facts.render(), outputs(&status.outputs)].join("\n")
+}
+
+pub fn sflow(status: &Option<SflowStatus>) -> String {
+    let Some(status) = status else {
+        return "no packets are sampled: [sflow] in router.toml begins it\n".to_owned();
+    };
+    let mut facts = Table::new(&["sFlow", ">packets"]);
+    for (name, value) in [
+        ("one packet is sampled of", u64::from(status.sample)),
+        ("could have been sampled", status.seen),
+        ("samples lost: the sender's queue was full", status.lost),
+    ] {
+        facts.row(vec![name.to_owned(), count(value)]);
+    }
+    [facts.render(), outputs(&status.collectors)].join("\n")
+}
+
+fn outputs(all: &[FlowLogOutput]) -> String {
+    let mut table = Table::new(&["output", ">records", ">bytes", ">lost", "why", ">faults", "the latest"]);
+    for output in all {
         let why: Vec<String> =
             output.lost.iter().map(|(reason, records)| format!("{reason} {}", count(*records))).collect();
-        outputs.row(vec![
+        table.row(vec![
             output.name.clone(),
             count(output.records),
             count(output.bytes),
@@ -97,5 +116,5 @@ pub fn status(status: &Option<FlowLogStatus>) -> String {
             output.last_fault.clone().unwrap_or_else(|| "-".to_owned()),
         ]);
     }
-    [facts.render(), outputs.render()].join("\n")
+    table.render()
 }

@@ -8,15 +8,19 @@ mod click;
 mod explain;
 mod flow_log;
 mod flows;
+mod r#gen;
 mod generate;
 mod handle;
 mod listing;
 mod picture;
 mod run;
+mod set;
 mod show;
+mod sink;
 mod table;
 mod top;
 mod trace;
+mod trial_view;
 
 use std::io;
 use std::path::Path;
@@ -69,9 +73,12 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
     let socket = args.socket.as_deref().unwrap_or(Path::new(DEFAULT_SOCKET));
     let done = match args.command {
         Command::Click(options) => return click::click(&options, extra),
+        Command::Gen(options) => return r#gen::run(&options),
+        Command::Sink(sink) => sink::run(&sink),
         Command::Run(run) => run::run(run, args.socket, registry(extra)),
         Command::Check { file } => check::check(&file, &registry(extra)),
         Command::Reload => handle::reload(connect(socket)?),
+        Command::Set(set) => set::set(&set, connect(socket)?),
         Command::Read(read) => handle::read(&read, connect(socket)?),
         Command::Write(write) => handle::write(&write, connect(socket)?),
         Command::Show(what) => show::show(what, connect(socket)?),

@@ -34,6 +34,7 @@ pub fn show(what: Show, client: Client) -> Result<(), Failure> {
         Show::Classifier(output) => subject(client, Request::Classifier, output, classifier),
         Show::Mirror(output) => subject(client, Request::Mirror, output, mirror),
         Show::Flowlog(output) => subject(client, Request::FlowLog, output, super::flow_log::status),
+        Show::Sflow(output) => subject(client, Request::Sflow, output, super::flow_log::sflow),
         Show::Version(output) => subject(client, Request::Version, output, version),
     }
 }

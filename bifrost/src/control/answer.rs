@@ -1,6 +1,7 @@
 //! What the daemon must be able to say.
 
 use flowlog::Record;
+use ipnet::IpNet;
 
 use super::feed::Feed;
 use super::protocol::{CaptureRequest, RouteQuery, TraceRequest};
@@ -47,6 +48,10 @@ pub trait Answer: Send + Sync {
     /// Reads the configuration again, and says what came of it. A wrong one changes nothing.
     fn reload(&self) -> Result<String, String>;
 
+    /// Changes the members of an address set of the filter until the configuration is read again, and says how many it has then. What
+    /// comes and goes at once is there afterwards.
+    fn change_set(&self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String>;
+
     /// Reads, or with a value writes, the handler `element.handler` of each worker's graph, by worker.
     fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String>;
 
@@ -70,6 +75,9 @@ pub trait Answer: Send + Sync {
 
     /// The flow log; `None` when there is none.
     fn flow_log(&self) -> Result<Option<FlowLogStatus>, String>;
+
+    /// sFlow; `None` when nothing is sampled.
+    fn sflow(&self) -> Result<Option<SflowStatus>, String>;
 
     /// Flows that live and that `query` selects (order and limit do not count), as the flow log would tell of them now: a page of
     /// the table's entries, the first from 0, and where the next one begins.

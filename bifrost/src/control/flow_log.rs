@@ -48,3 +48,16 @@ pub struct FlowLogOutput {
     /// The latest of these.
     pub last_fault: Option<String>,
 }
+
+/// sFlow. Counters are since it was started.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SflowStatus {
+    /// One packet in so many is sampled.
+    pub sample: u32,
+    /// Packets that could have been sampled, of the ports and workers that there are.
+    pub seen: u64,
+    /// Samples that found the queue to the sender full.
+    pub lost: u64,
+    /// Collectors; a record is a sample or a port's counters.
+    pub collectors: Vec<FlowLogOutput>,
+}

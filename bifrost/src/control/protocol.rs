@@ -36,6 +36,17 @@ pub enum Request {
     Graph,
     /// Reads the configuration file again: what came of it, a text.
     Reload,
+    /// Changes the members of an address set: how many it has then, a number.
+    Set {
+        /// The set.
+        name: String,
+        /// Prefixes that come.
+        #[serde(default)]
+        add: Vec<IpNet>,
+        /// Prefixes that go, unless they come as well.
+        #[serde(default)]
+        remove: Vec<IpNet>,
+    },
     /// Reads a handler of an element: a list of texts, one a worker.
     Read {
         /// `element.handler`.
@@ -62,6 +73,8 @@ pub enum Request {
     Nat,
     /// [`FlowLogStatus`](super::status::FlowLogStatus), or nothing.
     FlowLog,
+    /// [`SflowStatus`](super::status::SflowStatus), or nothing.
+    Sflow,
     /// A stream of [`Record`](flowlog::Record): the flows that live, without order or limit.
     Living(FlowQuery),
     /// A list of [`Step`](super::status::Step).

@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 
-pub use super::flow_log::{FlowLogOutput, FlowLogStatus};
+pub use super::flow_log::{FlowLogOutput, FlowLogStatus, SflowStatus};
 pub use super::flows::{
     FilterChain, FilterRule, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows, NatMapping, NatPool, NatRule,
     NatTaken, Translation,

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::service::{Notify, Signal, Signals};
 use config::Router;
 use fib::Tables;
+use ipnet::IpNet;
 use mirror::Mirror;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -20,7 +21,9 @@ use plane::{Plane, Request};
 use tracing::{error, info, warn};
 
 use super::flow_log::Log;
+use super::flow_state::Saving;
 use super::ports::News;
+use super::sflow::Sflow;
 use super::watch::Watches;
 use super::{DaemonError, settings};
 
@@ -46,6 +49,10 @@ pub(super) struct Control {
     pub(super) news: News,
     /// The flow log, if there is one.
     pub(super) flow_log: Option<Log>,
+    /// sFlow, if it is wanted.
+    pub(super) sflow: Option<Sflow>,
+    /// Flows on their way into a file.
+    pub(super) saving: Saving,
     /// What Linux's table was last loaded with.
     pub(super) nftables: Option<String>,
     jobs: Receiver<Job>,
@@ -75,6 +82,7 @@ impl Control {
         plane: Plane,
         mirror: Mirror,
         tables: Tables,
+        sflow: Option<Sflow>,
     ) -> Result<Control, DaemonError> {
         let flow_log = router.flow_log.clone().map(Log::start).transpose()?;
         let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
@@ -93,6 +101,8 @@ impl Control {
             measured_until: None,
             news: News::default(),
             flow_log,
+            sflow,
+            saving: Saving::new(),
             nftables: None,
             jobs,
             door,
@@ -145,6 +155,8 @@ impl Control {
                 self.ticked = Instant::now();
                 more |= self.mirror.tick(&mut self.tables)?;
                 self.log_filtered();
+                self.tell_sflow();
+                self.save_flows_sometimes();
                 unsettled = true;
             }
             if unsettled {
@@ -225,18 +237,31 @@ impl Control {
             Router::open(file).map_err(|mistakes| format!("the configuration stays as it is: {mistakes}"))?;
         // What can be refused comes first.
         self.change_flow_log(router.flow_log.clone())?;
+        let sflow = match &router.sflow {
+            Some(plan) if self.sflow.as_ref().is_none_or(|sflow| sflow.plan() != plan) => Some(Some(
+                Sflow::start(plan.clone()).map_err(|error| format!("cannot start sFlow: {error}"))?,
+            )),
+            None if self.sflow.is_some() => Some(None),
+            _ => None,
+        };
+        let sampling = sflow.as_ref().unwrap_or(&self.sflow).as_ref().map(Sflow::sampling);
         let changed = self.change_hooks(settings::hooks(&router.graph));
-        if let Err(wrong) = changed.and_then(|()| self.change_policy(settings::policy(&router))) {
+        let policy = settings::policy(&router, sampling);
+        if let Err(wrong) = changed.and_then(|()| self.change_policy(policy)) {
             self.change_flow_log(self.router.flow_log.clone())?;
             return Err(wrong);
         }
+        if let Some(sflow) = sflow {
+            self.sflow = sflow;
+        }
+        self.router.sflow.clone_from(&router.sflow);
         let fixed = |router: &Router| {
             let Router { workers, memory, tables, fpm, audit, metrics, log, flow, .. } = router.clone();
             (workers, memory, tables, fpm, audit, metrics, log, flow)
         };
         if fixed(&router) != fixed(&self.router) {
             warn!(
-                "only [[port]], [police], [graph], [filter], [nat] and [flow_log] take effect now; the other changes do at the next start"
+                "only [[port]], [police], [graph], [filter], [nat], [flow_log] and [sflow] take effect now; the other changes do at the next start"
             );
         }
         self.router.ports = router.ports;
@@ -274,6 +299,18 @@ impl Control {
             .map_err(|error| format!("the configuration stays as it is: {error}"))?;
         self.watches.follow(&mut self.plane);
         Ok(())
+    }
+
+    /// Changes the members of an address set, here and in Linux's table; says how many it has then.
+    pub(super) fn change_set(&mut self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String> {
+        let Some(members) = self.plane.change_set(name, come, go) else {
+            let known: Vec<&str> = self.router.filter.sets.iter().map(|(name, _)| name.as_str()).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(format!("the filter has no set {name:?}; those there are: {known}"));
+        };
+        self.router.filter.sets.clone_from(&self.plane.policy().settings().filter.sets);
+        self.tell_nftables();
+        Ok(members as u64)
     }
 
     /// Reads, or with a value writes, a handler of every worker's graph.

@@ -1,5 +1,6 @@
 //! Answers for the control socket: each question is handed to the control thread and waited for.
 
+use ipnet::IpNet;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -81,6 +82,11 @@ impl Answer for Desk {
         self.ask(|control| control.reload())
     }
 
+    fn change_set(&self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String> {
+        let (name, come, go) = (name.to_owned(), come.to_vec(), go.to_vec());
+        self.ask(move |control| control.change_set(&name, &come, &go))
+    }
+
     fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String> {
         let (handler, value) = (handler.to_owned(), value.map(str::to_owned));
         self.ask(move |control| control.handle(&handler, value.as_deref()))
@@ -114,6 +120,10 @@ impl Answer for Desk {
 
     fn flow_log(&self) -> Result<Option<FlowLogStatus>, String> {
         self.ask(|control| Ok(control.flow_log_status()))
+    }
+
+    fn sflow(&self) -> Result<Option<SflowStatus>, String> {
+        self.ask(|control| Ok(control.sflow_status()))
     }
 
     fn living(&self, query: &FlowQuery, from: u32) -> Result<(Vec<Record>, Option<u32>), String> {

@@ -4,9 +4,8 @@
 //! One table of nftables, `inet bifrost`, replaced whole. It stays when the daemon ends, however it ends: what was
 //! blocked goes on being blocked. A router without rules has none; starting one removes it.
 //!
-//! What a worker has judged carries a mark and passes the filter, as Linux's connection tracking has not seen the packets
-//! before it. It is translated here, by the same rules: both keep a host's port where that is free, so that answers come to
-//! the mapping that the worker made.
+//! What a worker has judged carries a mark and passes as it is, as Linux's connection tracking has not seen the packets before it; what is
+//! to be translated the worker has translated.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -58,7 +57,11 @@ impl Control {
         let judged = format!("\t\tmeta mark {:#x} accept\n", port::JUDGED_MARK);
         let lines = text.split_inclusive('\n');
         lines
-            .flat_map(|line| [line, if line.trim().starts_with("type filter hook") { &judged } else { "" }])
+            .flat_map(|line| {
+                let hook =
+                    ["type filter hook", "type nat hook"].iter().any(|kind| line.trim().starts_with(kind));
+                [line, if hook { &judged } else { "" }]
+            })
             .collect()
     }
 }

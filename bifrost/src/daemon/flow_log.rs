@@ -41,6 +41,20 @@ pub(super) struct Log {
     epoch: u64,
 }
 
+/// What an output has counted.
+pub(super) fn output(count: flowlog::tally::Count) -> FlowLogOutput {
+    FlowLogOutput {
+        name: count.name,
+        given: count.given,
+        records: count.records,
+        units: count.units,
+        bytes: count.bytes,
+        lost: count.lost.iter().map(|(loss, records)| (loss.name().to_owned(), *records)).collect(),
+        faults: count.faults,
+        last_fault: count.last_fault,
+    }
+}
+
 /// The interfaces of the ports, by the ports' numbers.
 fn interfaces(plane: &Plane) -> Vec<Interface> {
     let interface = |port: &plane::port::Port| {
@@ -96,16 +110,6 @@ impl Log {
 
     fn status(&self, missed: u64) -> FlowLogStatus {
         let status = self.log.status();
-        let output = |count: flowlog::tally::Count| FlowLogOutput {
-            name: count.name,
-            given: count.given,
-            records: count.records,
-            units: count.units,
-            bytes: count.bytes,
-            lost: count.lost.iter().map(|(loss, records)| (loss.name().to_owned(), *records)).collect(),
-            faults: count.faults,
-            last_fault: count.last_fault,
-        };
         FlowLogStatus {
             directory: self.plan.files.as_ref().map(|files| files.directory.clone()),
             sample: self.plan.sample,
@@ -187,11 +191,13 @@ impl Ways<'_> {
 }
 
 impl Control {
-    /// Gives every port back to Linux and ends the workers, and the log after them.
+    /// Gives every port back to Linux and ends the workers, writes down what flows live, and ends the log.
     pub(super) fn stop(&mut self) {
         let interfaces = interfaces(&self.plane);
+        let names = self.plane.ports().iter().map(|port| port.name.clone()).collect();
         self.release_ports();
         self.plane.stop(&mut self.tables);
+        self.save_flows(names);
         self.close_flow_log(&interfaces);
     }
 
@@ -200,6 +206,14 @@ impl Control {
         let Control { plane, mirror, tables, flow_log, .. } = self;
         let Some(ended) = plane.policy().ended() else { return false };
         let (now, nat) = (graph::steady_now(), plane.policy().bindings());
+        let logs = plane.policy().settings().nat.as_ref().is_some_and(|rules| rules.log);
+        let told = |record: nat::Record| {
+            if logs {
+                let time = epoch().saturating_add(record.time);
+                info!(target: "nat", "{}", nat::Record { time, ..record });
+            }
+        };
+        std::iter::from_fn(|| ended.made.pop()).take(TURN).for_each(told);
         if let Some(log) = flow_log {
             let epoch = epoch();
             if log.epoch.abs_diff(epoch) > SLACK {
@@ -220,7 +234,7 @@ impl Control {
         {
             taken += 1;
             if let Some(nat) = nat.filter(|_| account.end != End::Slice) {
-                nat.release(&account, now, |_| {});
+                nat.release(&account, now, told);
             }
             if let Some(turn) = &mut turn {
                 turn.log(&account);

@@ -23,13 +23,16 @@ mod desk;
 mod explain;
 mod fallback;
 mod flow_log;
+mod flow_state;
 mod flows;
 mod ports;
 mod routes;
 mod settings;
+mod sflow;
 mod status;
 mod watch;
 
+use sflow::Sflow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -116,9 +119,12 @@ fn serve(start: Start) -> Result<(), DaemonError> {
     let capacity = settings::capacity(&router.tables);
     let driver = Driver::new(&capacity.sizes())?;
     let tables = Tables::new(capacity, Some(driver.table_memory()?))?;
-    let plane = Plane::start(&settings::plane(&router, &cores, registry), driver, tables.view())?;
+    let sflow = router.sflow.clone().map(Sflow::start).transpose();
+    let sflow = sflow.map_err(|error| DaemonError::System { what: "cannot start sFlow", error })?;
+    let settings = settings::plane(&router, &cores, registry, sflow.as_ref().map(Sflow::sampling));
+    let plane = Plane::start(&settings, driver, tables.view())?;
     let mirror = Mirror::new(settings::mirror(&router))?;
-    let mut control = Control::new(router, file, plane, mirror, tables)?;
+    let mut control = Control::new(router, file, plane, mirror, tables, sflow)?;
     let desk = Arc::new(Desk::new(control.door()));
 
     // Before anything is taken: a second daemon, or an address that is not to be had, ends here. Questions wait.

@@ -53,6 +53,7 @@ impl Control {
 
     /// Takes every interface that the configuration matches.
     pub(super) fn take_ports(&mut self) {
+        self.restore_flows();
         self.apply_news();
         let links: Vec<u32> = self.mirror.model().links.iter().map(|link| link.ifindex).collect();
         links.into_iter().for_each(|ifindex| self.look_at(ifindex));

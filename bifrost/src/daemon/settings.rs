@@ -1,6 +1,7 @@
 //! `router.toml`'s words into the plane's and the mirror's.
 
 use config::{LaneChoice, ModeChoice, PortRule, ReversePath, Router, Switch};
+use elements::router::Sampling;
 use fib::Capacity;
 use graph::Registry;
 use mirror::{FpmOptions, Options};
@@ -15,7 +16,12 @@ pub(super) fn capacity(tables: &config::Tables) -> Capacity {
     Capacity { ipv4: tables.ipv4 as usize, ipv6: tables.ipv6 as usize, next_hops: tables.next_hops as usize }
 }
 
-pub(super) fn plane(router: &Router, cores: &[usize], registry: Registry) -> PlaneSettings {
+pub(super) fn plane(
+    router: &Router,
+    cores: &[usize],
+    registry: Registry,
+    sampling: Option<Sampling>,
+) -> PlaneSettings {
     PlaneSettings {
         cores: cores.to_vec(),
         frames: router.memory.frames.map_or(FRAMES, |frames| (frames as usize).div_ceil(cores.len().max(1))),
@@ -25,17 +31,17 @@ pub(super) fn plane(router: &Router, cores: &[usize], registry: Registry) -> Pla
             Switch::Off => HugePages::Off,
         },
         hooks: hooks(&router.graph),
-        policy: policy(router),
+        policy: policy(router, sampling),
         registry,
     }
 }
 
-/// The filter and the flow table.
-pub(super) fn policy(router: &Router) -> PolicySettings {
+/// The filter, the flow table, and what chooses packets.
+pub(super) fn policy(router: &Router, sampling: Option<Sampling>) -> PolicySettings {
     let (filter, nat) = (router.filter.clone(), router.nat.clone());
     let log = router.flow_log.is_some();
     let flows = router.flow.or_else(|| log.then(flow::Settings::default));
-    PolicySettings { filter, flows, nat, ftp: router.ftp }
+    PolicySettings { filter, flows, nat, ftp: router.ftp, sampling }
 }
 
 /// What stands at the hooks of the graph.

@@ -217,6 +217,13 @@ impl Answer for Fake {
         ])
     }
 
+    fn change_set(&self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String> {
+        match name {
+            "bogons" => Ok(10 + come.len() as u64 - go.len() as u64),
+            _ => Err(format!("the filter has no set {name:?}; those there are: bogons")),
+        }
+    }
+
     fn reload(&self) -> Result<String, String> {
         match self.broken.load(Relaxed) {
             true => {
@@ -343,6 +350,10 @@ impl Answer for Fake {
             },
             FilterChain { chain: "output".into(), policy: "accept".into(), rules: vec![] },
         ])
+    }
+
+    fn sflow(&self) -> Result<Option<SflowStatus>, String> {
+        Ok(Some(SflowStatus { sample: 1000, seen: 5_000_000, lost: 2, collectors: Vec::new() }))
     }
 
     fn flow_log(&self) -> Result<Option<FlowLogStatus>, String> {

@@ -153,7 +153,7 @@ impl Filter {
 
     /// Lets the flow of a packet that passes begin, unless there is one, and keeps what it came to for the packets behind it.
     fn keep(&mut self, seat: &mut Seat, packet: &Packet, judged: &Judged, now: u64) -> Result<(), Reason> {
-        let nat = seat.nat.clone();
+        let (nat, ended) = (seat.nat.clone(), seat.ended.clone());
         let (Some(note), Some(flows)) = seat.open(packet) else { return Ok(()) };
         (note.mark, note.varies) = (judged.mark, judged.varies);
         note.input = judged.rules[Hook::Input as usize];
@@ -170,7 +170,12 @@ impl Filter {
                 Some(nat) => nat.bind(&original, note.aim.as_ref(), ports, now).map_err(super::refused)?,
                 None => None,
             };
-            let reply = binding.map(|binding| binding.reply);
+            let reply = binding.as_ref().map(|binding| binding.reply);
+            if let (Some(record), Some(ended)) = (binding.and_then(|binding| binding.record), &ended)
+                && ended.made.push(record).is_err()
+            {
+                ended.lost.fetch_add(1, Ordering::Relaxed);
+            }
             let opening = Opening {
                 headers: &note.headers,
                 ip: packet.network(),

@@ -3,6 +3,7 @@
 //!
 //! | element | outputs | what it does |
 //! |---|---|---|
+//! | `Sample`, `Sampled` | `out` | one packet in N, for sFlow: as it came in, and where it left |
 //! | [`Classify`] | `ipv4`, `ipv6`, `other` | by EtherType; what is not addressed to the port is `other` |
 //! | [`CheckIpHeader4`] | `valid`, `linux`, `local` | drops invalid and martian packets; options and multicast are Linux's |
 //! | [`Track`] | `tracked` | reads the headers for the filter, finds the flow |
@@ -17,6 +18,7 @@
 //! | [`ClampMss`] | `out` | the segment size that TCP hosts tell each other |
 //! | [`Ftp`] | `out` | what control connections of FTP announce |
 //! | [`Translate`] | `translated` | the addresses and ports that `[nat]` gives |
+//! | `TranslatedSwitch` | `plain`, `translated` | on the way to Linux: what is to be translated first |
 //! | [`Rewrite`] | `out` | the Ethernet header of the next hop |
 //! | [`Transmit`] | | to the output port |
 //! | [`IcmpError4`] | `reply`, `linux` | answers; an input per kind of error; its `reply` leads to `Rewrite` |
@@ -47,6 +49,7 @@ mod redirect;
 mod reverse_path;
 mod rewrite;
 mod rulebook;
+mod sample;
 mod seat;
 mod sources;
 pub mod standard;
@@ -55,6 +58,7 @@ mod tcp_reset;
 mod track;
 mod translate;
 mod translate64;
+mod translated_switch;
 mod transmit;
 mod way_back;
 
@@ -77,6 +81,7 @@ pub use redirect::Redirect;
 pub use reverse_path::{ReversePath, ReversePath4, ReversePath6};
 pub use rewrite::Rewrite;
 pub use rulebook::{Logged, Rulebook};
+pub use sample::Sampling;
 pub use seat::{Ended, SharedSeat};
 pub use sources::Sources;
 pub use surroundings::Surroundings;
@@ -116,7 +121,10 @@ pub const CLASSES: &[&Class] = &[
     &ftp::CLASS,
     &translate64::CLASS,
     &translate::CLASS,
+    &translated_switch::CLASS,
     &punt::CLASS,
+    &sample::SAMPLE,
+    &sample::SAMPLED,
 ];
 
 /// Bytes of the Ethernet header that elements leave in front of the network header.

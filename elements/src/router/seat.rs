@@ -17,9 +17,13 @@ use rules::{FlowState, RuleId};
 use wire::Headers;
 
 use super::ControlConnections;
+use super::sample::{Samplers, Sampling};
 
 /// Notes of a round; when there are more packets in it, the first ones' are gone.
 const NOTES: usize = 4096;
+
+/// Records of mappings that may wait: what is made between two looks of the control thread at 100,000 a second.
+const MADE: usize = 16_384;
 
 /// What is known about a packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,23 +63,31 @@ pub struct Seat {
     pub(super) controls: u32,
     /// The state of packets whose flows are not tracked.
     pub(super) otherwise: FlowState,
+    /// What chooses packets for sFlow, if something does.
+    pub(super) samplers: Option<Samplers>,
     notes: Vec<Note>,
     next: usize,
-    ended: Option<Arc<Ended>>,
+    pub(super) ended: Option<Arc<Ended>>,
 }
 
 /// Accounts of flows on their way to whoever wants them.
 pub struct Ended {
     /// Accounts, oldest first.
     pub accounts: ArrayQueue<Account>,
-    /// How many found it full.
+    /// Mappings that were made, oldest first. Those that find it full are in no log.
+    pub made: ArrayQueue<nat::Record>,
+    /// How many accounts or records found no room.
     pub lost: std::sync::atomic::AtomicU64,
 }
 
 impl Ended {
     /// Room for so many accounts.
     pub fn new(room: usize) -> Arc<Ended> {
-        Arc::new(Ended { accounts: ArrayQueue::new(room), lost: Default::default() })
+        Arc::new(Ended {
+            accounts: ArrayQueue::new(room),
+            made: ArrayQueue::new(MADE),
+            lost: Default::default(),
+        })
     }
 }
 
@@ -129,6 +141,7 @@ impl SharedSeat {
             nat: None,
             ftp: None,
             controls: 0,
+            samplers: None,
             otherwise,
             notes: Vec::new(),
             next: 0,
@@ -156,6 +169,11 @@ impl SharedSeat {
         (seat.flows, seat.ended, seat.nat, seat.ftp) = (Some(flows), Some(ended), Some(nat), ftp);
     }
 
+    /// Lets packets be chosen for sFlow from now on, or none.
+    pub fn sample(&self, sampling: Option<Sampling>) {
+        self.lock().samplers = sampling.map(Samplers::new);
+    }
+
     #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, Seat> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -165,8 +183,9 @@ impl SharedSeat {
     /// do. `now` in steady nanoseconds.
     pub fn maintain(&self, now: u64) -> bool {
         let mut seat = self.lock();
-        let Seat { flows, next, ended, ftp, controls, .. } = &mut *seat;
+        let Seat { flows, next, ended, ftp, controls, samplers, .. } = &mut *seat;
         (*next, *controls) = (0, 0);
+        samplers.iter_mut().for_each(Samplers::settle);
         let Some(flows) = flows else { return false };
         flows.maintain(now, &mut |account| {
             if let Some(connections) = ftp.as_ref().filter(|_| account.end != flow::End::Slice) {

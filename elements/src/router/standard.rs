@@ -15,8 +15,8 @@ use graph::{Environment, Graph, Manner, NodeId, Program, Refusal, Registry};
 
 use super::{Sources, Surroundings};
 
-/// The name of the element at which received frames enter.
-const ENTRY: &str = "classify";
+/// The names of the elements at which received frames enter: the first of them that there is.
+const ENTRIES: [&str; 2] = ["sample", "classify"];
 
 /// What stands at each hook: the body of a compound element, with `input` and `output`. Empty: nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,11 +59,18 @@ pub struct Stages {
     pub ftp: bool,
     /// Limits for the segments of TCP.
     pub clamp: bool,
+    /// Packets chosen for sFlow.
+    pub sampling: bool,
 }
 
 impl Stages {
     /// Whether anything stands in the way of transit.
     pub fn see_transit(&self) -> bool {
+        self.judge() || self.sampling
+    }
+
+    /// Whether packets are judged, or their flows known.
+    fn judge(&self) -> bool {
         self.input || self.transit
     }
 }
@@ -133,17 +140,17 @@ icmp6[0] -> rewrite;
 icmp6[1] -> to_linux;
 
 {refused}// out
-rewrite -> out :: postrouting -> transmit;
+rewrite -> out :: postrouting -> {sampled}transmit;
 ";
 
 /// What the stages put into the router.
 fn staged(stages: &Stages) -> String {
     let mut router = ROUTER.to_owned();
     let mut filters: Vec<(String, char)> = Vec::new();
-    let mut crossing = String::new();
+    let mut sending = String::new();
     for family in ['4', '6'] {
         let mut before = String::new();
-        if stages.see_transit() {
+        if stages.judge() {
             let _ = write!(before, "track{family} :: Track -> ");
         }
         let mut filter = |wanted: bool, name: &str, hook: &str| {
@@ -155,27 +162,36 @@ fn staged(stages: &Stages) -> String {
         };
         before += &filter(stages.input, "input", "INPUT");
         let transit = filter(stages.transit, "filter", "TRANSIT");
-        // What only Linux can complete is judged as well, and its flow begins: Linux sees none of its later packets. It is handed
-        // over as it came, for a source address of the router's own would be a martian to Linux, which translates it itself.
-        let linux = filter(stages.transit, "unresolved", "TRANSIT");
-        let translate = |name: &str| match stages.translation {
-            true => format!("{name}{family} :: Translate -> "),
-            false => String::new(),
-        };
         let stage = |wanted: bool, name: &str, class: &str| match wanted {
             true => format!("{name}{family} :: {class} -> "),
             false => String::new(),
         };
-        let leave = stage(stages.clamp, "clamp", "ClampMss")
-            + &stage(stages.ftp, "ftp", "Ftp")
-            + &translate("translate");
+        // What is done to packets as they leave; `way` tells two such places apart.
+        let leaving = |way: &str| {
+            stage(stages.clamp, &format!("{way}clamp"), "ClampMss")
+                + &stage(stages.ftp, &format!("{way}ftp"), "Ftp")
+                + &stage(stages.translation, &format!("{way}translate"), "Translate")
+        };
+        let leave = leaving("");
         let cross = stage(stages.families, "family", "Translate64");
-        let linux = linux + &stage(stages.families, "sent", "Translate64");
+        // What only Linux can complete is judged as well, and its flow begins: Linux sees none of its later packets. It is handed
+        // over as it came, but for what is translated: that Linux is to send as it leaves, for only here it is known how.
+        let linux = filter(stages.transit, "unresolved", "TRANSIT")
+            + &stage(stages.families, "sent", "Translate64")
+            + &stage(stages.translation, "plain", "TranslatedSwitch");
+        if stages.translation {
+            let last = leaving("sent_");
+            let _ = writeln!(
+                sending,
+                "plain{family}[1] -> sent_ttl{family} :: DecrementTtl{family} -> {last}send;"
+            );
+            let _ = writeln!(sending, "sent_ttl{family}[1] -> [0]icmp{family};");
+        }
         if stages.families {
-            let _ = writeln!(crossing, "family{family}[1] -> rewrite;\nsent{family}[1] -> send;");
+            let _ = writeln!(sending, "family{family}[1] -> rewrite;\nsent{family}[1] -> send;");
             for name in ["family", "sent"] {
-                let _ = writeln!(crossing, "{name}{family}[2] -> [0]icmp{family};");
-                let _ = writeln!(crossing, "{name}{family}[3] -> [4]icmp{family};");
+                let _ = writeln!(sending, "{name}{family}[2] -> [0]icmp{family};");
+                let _ = writeln!(sending, "{name}{family}[3] -> [4]icmp{family};");
             }
         }
         for (place, text) in
@@ -194,9 +210,10 @@ fn staged(stages: &Stages) -> String {
     router = router.replace("{fragment}", fragment);
     router = router.replace("{translated}", if stages.translation { "(TRANSLATED true)" } else { "" });
     let mut refused = String::new();
-    if stages.families {
-        refused += "// between the families\nsend :: Punt(SEND);\n";
-        refused += &crossing;
+    if !sending.is_empty() {
+        refused +=
+            "// what Linux is to send translated, and what goes between the families\nsend :: Punt(SEND);\n";
+        refused += &sending;
     }
     if !filters.is_empty() {
         refused += "// refused\nreset :: TcpReset;\nreset[0] -> rewrite;\nreset[1] -> to_linux;\n";
@@ -206,6 +223,11 @@ fn staged(stages: &Stages) -> String {
         for output in 2..6 {
             let _ = writeln!(refused, "{filter}[{output}] -> [{}]icmp{family};", output + 3);
         }
+    }
+    let sampled = if stages.sampling { "sampled :: Sampled -> " } else { "" };
+    router = router.replace("{sampled}", sampled);
+    if stages.sampling {
+        router = router.replace("classify :: Classify;", "sample :: Sample -> classify :: Classify;");
     }
     router.replace("{refused}", &if refused.is_empty() { refused } else { refused + "\n" })
 }
@@ -265,7 +287,8 @@ pub struct Standard {
 pub fn instance(program: &Program, environment: &Environment) -> Result<Standard, Refusal> {
     let graph = program.instantiate(environment, Manner::default())?;
     // The text has it.
-    let entry = graph.description().find(ENTRY).map_or(NodeId(0), |node| node.id);
+    let description = graph.description();
+    let entry = ENTRIES.iter().find_map(|name| description.find(name)).map_or(NodeId(0), |node| node.id);
     Ok(Standard { graph, entry })
 }
 

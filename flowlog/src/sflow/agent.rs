@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use flow::sample::{Lane, Sampler};
 use serde::Serialize;
 
 use super::datagram::{Datagrams, InterfaceCounters, Source};
-use super::sampler::{Lane, Sampler};
 use crate::clock::now;
 use crate::export::{Way, payload};
 use crate::settings::SflowPlan;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::sampler::{Fate, Sample};
+use flow::sample::{Fate, Sample};
 
 /// header_protocol: Ethernet.
 const ETHERNET: u32 = 1;

@@ -1,4 +1,8 @@
-//! Which packets are sampled, and what is kept of them.
+//! One packet in N: which packets are sampled, and what is kept of them.
+//!
+//! A worker has a [`Sampler`] for each port that packets come in by. To pass a packet that is no sample costs it a subtraction; a sample is
+//! copied into a bounded queue, which whoever tells of samples empties (sFlow, in the flow log). How many packets lie between two
+//! samples is random, uniform from 1 to 2N - 1 (mean N), so that traffic with a period of its own is still sampled fairly.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,8 +31,8 @@ pub enum Fate {
 /// One packet in N.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    pub(super) header: [u8; HEADER],
-    pub(super) kept: u16,
+    header: [u8; HEADER],
+    kept: u16,
     /// Bytes of the whole frame, without its checksum.
     pub length: u32,
     /// What became of it.
@@ -70,16 +74,20 @@ impl Sample {
     }
 }
 
-/// What a sampler shares with the agent.
+/// What a sampler shares with whoever tells of its samples.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub struct Lane {
+    /// ifindex of the port.
     pub input: u32,
+    /// Samples, oldest first.
     pub samples: ArrayQueue<Sample>,
+    /// Packets that could have been sampled.
     pub seen: AtomicU64,
+    /// Samples that found the queue full.
     pub lost: AtomicU64,
 }
 
-/// Chooses packets of one port on one worker. Made by [`crate::sflow::Agent::sampler`].
+/// Chooses packets of one port on one worker.
 #[derive(Debug)]
 pub struct Sampler {
     lane: Arc<Lane>,
@@ -91,7 +99,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    pub(super) fn new(input: u32, one_in: u32, keep: usize, seed: u64) -> (Sampler, Arc<Lane>) {
+    /// Samples one packet in `one_in` of those that come in by ifindex `input`, and keeps `keep` bytes of each.
+    pub fn new(input: u32, one_in: u32, keep: usize, seed: u64) -> (Sampler, Arc<Lane>) {
         let lane = Arc::new(Lane {
             input,
             samples: ArrayQueue::new(WAITING),

@@ -1,0 +1,518 @@
+//! `bifrost rfc2544`: what a device between two ports carries, and how long it takes.
+
+use std::fs;
+use std::io::{IsTerminal, Write, stderr};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use clap::{Args, Subcommand};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use traffic::Port;
+use traffic::range::{Addresses, Macs};
+use traffic::rate::Rate;
+use trial::log::Log;
+use trial::page::Format;
+use trial::report::Report;
+use trial::{
+    Commands, Direction, End, Event, Family, Frames, Modifiers, Pair, Plan, Progress, RunError, Test, Tester,
+    duration, html_page,
+};
+
+use super::Failure;
+use super::table::{Table, print};
+use crate::service::Signals;
+
+/// The line of a port that does not tell.
+const LINE: f64 = 10e9;
+
+/// `rfc2544`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Rfc2544 {
+    /// What else than to measure
+    #[command(subcommand)]
+    pub other: Option<Other>,
+    /// The port that sends: eth1, eth1@NAMESPACE, memif:SOCKET, ...
+    #[arg(value_name = "FROM", required = true)]
+    pub from: Option<String>,
+    /// The port that receives
+    #[arg(value_name = "TO", required = true)]
+    pub to: Option<String>,
+    /// More ports that send and receive at the same time
+    #[arg(long = "pair", value_name = "FROM,TO", value_parser = pair)]
+    pub pairs: Vec<(String, String)>,
+    /// The tests: throughput, latency, loss, back-to-back, recovery, reset [default: all that can be made]
+    #[arg(long, value_name = "TEST", value_delimiter = ',')]
+    pub tests: Vec<Test>,
+    /// Frame sizes with the FCS, mixes among them: 64,1518,imix,64:7,594:4,1518:1 [default: 64 to 1518, and imix]
+    #[arg(long, value_name = "SIZES", value_parser = sizes)]
+    pub sizes: Option<Sizes>,
+    /// Short trials: MLRsearch for 0 % and 0.5 % of loss (RFC 9971). This is the default
+    #[arg(long, conflicts_with = "rfc")]
+    pub mlr: bool,
+    /// RFC 2544's own trials and repetitions, which take hours
+    #[arg(long)]
+    pub rfc: bool,
+    /// Seconds of a trial; others go with it [default: 1, with --rfc 60]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub duration: Option<f64>,
+    /// Send from both ports
+    #[arg(long)]
+    pub bidirectional: bool,
+    /// IPv6 (RFC 5180)
+    #[arg(long)]
+    pub ipv6: bool,
+    /// The device's MAC address at FROM, where it is a router [default: that of TO]
+    #[arg(long, value_name = "MAC")]
+    pub from_mac: Option<Macs>,
+    /// The device's MAC address at TO [default: that of FROM]
+    #[arg(long, value_name = "MAC")]
+    pub to_mac: Option<Macs>,
+    /// Addresses of the hosts behind FROM [default: 198.18.0.0/16]
+    #[arg(long, value_name = "ADDRESSES")]
+    pub from_hosts: Option<Addresses>,
+    /// Addresses of the hosts behind TO [default: 198.19.0.0/16]
+    #[arg(long, value_name = "ADDRESSES")]
+    pub to_hosts: Option<Addresses>,
+    /// Flows that the load is spread over
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    pub flows: u32,
+    /// What the line carries [default: what FROM says, or 10Gbps]
+    #[arg(long, value_name = "RATE")]
+    pub line_rate: Option<Rate>,
+    /// The most that this machine can offer a port: found by a run without a device between the ports
+    #[arg(long, value_name = "RATE")]
+    pub tester_rate: Option<Rate>,
+    /// Cores that send
+    #[arg(long, value_name = "CORE", value_delimiter = ',')]
+    pub cores: Vec<usize>,
+    /// Use interfaces that this machine itself lives on
+    #[arg(long)]
+    pub force: bool,
+    /// Rules in the device's filter, loaded by --filter-command
+    #[arg(long, value_name = "N", requires = "filter_command", default_value_t = 0)]
+    pub filters: u32,
+    /// Loads a filter of $COUNT rules into the device
+    #[arg(long, value_name = "COMMAND")]
+    pub filter_command: Option<String>,
+    /// Prefixes of a routing update every 30 s during trials, sent by --route-command
+    #[arg(long, value_name = "N", requires = "route_command", default_value_t = 0)]
+    pub route_updates: u32,
+    /// Sends the device a routing update of $COUNT prefixes
+    #[arg(long, value_name = "COMMAND")]
+    pub route_command: Option<String>,
+    /// Seconds between routing updates
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    pub route_interval: u32,
+    /// Resets the device, for the test `reset`
+    #[arg(long, value_name = "COMMAND")]
+    pub reset_command: Option<String>,
+    /// One broadcast among a hundred frames
+    #[arg(long)]
+    pub broadcast: bool,
+    /// What is tested, as it is called in the report
+    #[arg(long, value_name = "TEXT")]
+    pub name: Option<String>,
+    /// Directory of the log of trials [default: rfc2544-DATE-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub log: Option<PathBuf>,
+    /// Take up the run whose log is in --log
+    #[arg(long, requires = "log")]
+    pub resume: bool,
+    /// Write the report as JSON; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as a page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// What else than to measure.
+#[derive(Debug, Subcommand)]
+pub enum Other {
+    /// Make one page of several reports
+    Compare {
+        /// Reports that --json wrote
+        #[arg(value_name = "FILE", required = true)]
+        reports: Vec<PathBuf>,
+        /// The page
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+}
+
+/// Sizes to measure.
+#[derive(Clone, Debug)]
+pub struct Sizes(Vec<Frames>);
+
+fn sizes(text: &str) -> Result<Sizes, String> {
+    // The parts of a mix with weights have colons; others stand alone.
+    let mut sizes: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        match sizes.last_mut() {
+            Some(last) if part.contains(':') && last.contains(':') => *last += &format!(",{part}"),
+            _ => sizes.push(part.to_owned()),
+        }
+    }
+    sizes
+        .iter()
+        .map(|size| size.parse().map_err(|error: trial::FramesError| error.to_string()))
+        .collect::<Result<_, _>>()
+        .map(Sizes)
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (from, to) = text.split_once(',').ok_or("expected two ports with a comma between them")?;
+    Ok((from.to_owned(), to.to_owned()))
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected 0.01 to 3600 seconds".to_owned()),
+    }
+}
+
+/// Measures, or compares.
+pub fn rfc2544(args: Rfc2544) -> Result<(), Failure> {
+    if let Some(Other::Compare { reports, out }) = args.other {
+        let said = |error: trial::report::ReportError| Failure::Said(error.to_string());
+        let reports: Vec<Report> =
+            reports.iter().map(|path| Report::open(path)).collect::<Result<_, _>>().map_err(said)?;
+        return keep(&out, &html_page(&reports).html());
+    }
+    let plan = plan(&args);
+    plan.check().map_err(|error| Failure::Said(error.to_string()))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut tester = tester(&args, stop.clone())?;
+    let (log, directory) = log(&args, &tester, &plan)?;
+    stop_on_signal(stop.clone())?;
+    let mut screen = Screen::default();
+    let ran = trial::run(&mut tester, &plan, Some(log), &stop, &mut |progress| screen.show(progress));
+    screen.clear();
+    let resume = format!("to go on: the same command with --resume --log {}", directory.display());
+    let mut report = match ran {
+        Ok(report) => report,
+        Err(RunError::Stopped) => return Err(Failure::Said(format!("stopped; {resume}"))),
+        Err(error) => return Err(Failure::Said(format!("{error}; {resume}"))),
+    };
+    let quick = doctor::Options { quick: true, ..doctor::Options::default() };
+    report.machine = doctor::examine(&doctor::Place::new("/"), &doctor::Kernel, &quick).machine;
+    if let Some(path) = &args.html {
+        keep(path, &html_page(std::slice::from_ref(&report)).html())?;
+    }
+    match &args.json {
+        Some(path) if path == Path::new("-") => return print(&report.json()),
+        Some(path) => keep(path, &report.json())?,
+        None => {}
+    }
+    print(&text(&report))
+}
+
+fn plan(args: &Rfc2544) -> Plan {
+    let mut plan = match args.rfc {
+        true => Plan::rfc(args.duration.unwrap_or(60.0)),
+        false => Plan::short(args.duration.unwrap_or(1.0)),
+    };
+    if args.reset_command.is_some() {
+        plan.tests.push(Test::Reset);
+    }
+    if !args.tests.is_empty() {
+        plan.tests.clone_from(&args.tests);
+    }
+    if let Some(Sizes(sizes)) = &args.sizes {
+        plan.frames.clone_from(sizes);
+    }
+    plan.family = if args.ipv6 { Family::V6 } else { Family::V4 };
+    plan.direction = if args.bidirectional { Direction::Both } else { Direction::OneWay };
+    plan.modifiers = Modifiers {
+        filters: args.filters,
+        route_updates: args.route_updates,
+        route_interval: args.route_interval,
+        broadcast: args.broadcast,
+        management: false,
+    };
+    plan
+}
+
+fn tester(args: &Rfc2544, stop: Arc<AtomicBool>) -> Result<Tester, Failure> {
+    let plan_family = if args.ipv6 { Family::V6 } else { Family::V4 };
+    let (near, far) = trial::hosts(plan_family);
+    let hosts = |given: &Option<Addresses>, else_: &str| match given {
+        Some(hosts) => Ok(hosts.clone()),
+        None => else_.parse().map_err(|error| Failure::Said(format!("{else_}: {error}"))),
+    };
+    let first = args.from.clone().zip(args.to.clone());
+    let mut pairs = Vec::new();
+    for (from, to) in first.iter().chain(&args.pairs) {
+        let end = |name: &str, hosts, device_mac| {
+            let port = Port::open(name, args.force).map_err(|error| Failure::Said(error.to_string()))?;
+            Ok::<End, Failure>(End { port, hosts, device_mac })
+        };
+        let from = end(from, hosts(&args.from_hosts, near)?, args.from_mac)?;
+        pairs.push(Pair { from, to: end(to, hosts(&args.to_hosts, far)?, args.to_mac)? });
+    }
+    let from = pairs.first().map(|pair: &Pair| pair.from.port.clone());
+    let line = match args.line_rate {
+        Some(Rate::Layer1(bits)) => bits,
+        Some(_) => return Err(Failure::Said("--line-rate is in bits a second, as 10Gbps".to_owned())),
+        None => from.as_ref().and_then(Port::line).unwrap_or_else(|| {
+            eprintln!("bifrost: no line rate is known; 10 Gb/s are assumed (--line-rate)");
+            LINE
+        }),
+    };
+    let rate = match args.tester_rate {
+        None => None,
+        Some(Rate::Packets(rate)) => Some(rate),
+        Some(_) => return Err(Failure::Said("--tester-rate is in packets a second, as 8Mpps".to_owned())),
+    };
+    let name = args.name.clone().unwrap_or_else(|| "the device".to_owned());
+    let mut tester = Tester::new(name, pairs, line, stop);
+    tester.rate = rate;
+    tester.flows = args.flows;
+    tester.cores.clone_from(&args.cores);
+    tester.commands = Commands {
+        reset: args.reset_command.clone(),
+        filter: args.filter_command.clone(),
+        routes: args.route_command.clone(),
+    };
+    Ok(tester)
+}
+
+fn log(args: &Rfc2544, tester: &Tester, plan: &Plan) -> Result<(Log, PathBuf), Failure> {
+    let now = chrono::Local::now();
+    let default = || PathBuf::from(now.format("rfc2544-%Y%m%d-%H%M%S").to_string());
+    let directory = args.log.clone().unwrap_or_else(default);
+    let device = trial::Device::describe(tester);
+    let log = match args.resume {
+        true => Log::resume(&directory, &device, plan),
+        false => Log::begin(&directory, &device, plan, now.timestamp().max(0) as u64),
+    };
+    let log = log.map_err(|error| Failure::Said(error.to_string()))?;
+    eprintln!("log: {}", log.path().display());
+    if log.earlier() > 0 {
+        eprintln!("{} trials are in the log already", log.earlier());
+    }
+    Ok((log, directory))
+}
+
+/// Ctrl-C ends the run, not the program: the log is kept whole.
+fn stop_on_signal(stop: Arc<AtomicBool>) -> Result<(), Failure> {
+    let fail = |error| Failure::Io { what: "cannot take over the signals".to_owned(), error };
+    let mut signals = Signals::install().map_err(fail)?;
+    let wait = move || {
+        while signals.take().is_none() {
+            let _ = poll(&mut [PollFd::new(signals.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE);
+        }
+        stop.store(true, Ordering::Relaxed);
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(fail)?;
+    Ok(())
+}
+
+fn keep(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text)
+        .map_err(|error| Failure::Io { what: format!("cannot write {}", path.display()), error })
+}
+
+/// Progress, on standard error: a line that changes on a terminal, and what was found on lines of its own.
+#[derive(Default)]
+struct Screen {
+    /// Columns of the line that changes.
+    width: usize,
+}
+
+impl Screen {
+    fn show(&mut self, progress: &Progress<'_>) {
+        let at = format!("[{}/{}] {} {}", progress.step, progress.steps, progress.test, progress.frames);
+        match progress.event {
+            Event::Found(found) => {
+                self.clear();
+                eprintln!("{at}: {found}");
+            }
+            Event::Begins(offered) => {
+                let load = format!("{} frames/s", Format::Plain.figure(offered.rate));
+                self.line(&format!(
+                    "{at}: trial {} at {load}, {} left",
+                    progress.trials + 1,
+                    left(progress.left)
+                ));
+            }
+            Event::Ended { offered, measured, recalled: false } => {
+                let loss = Format::Percent.text(measured.loss(offered));
+                let load = format!("{} frames/s", Format::Plain.figure(offered.rate));
+                self.line(&format!("{at}: {load}, {loss} lost, {} left", left(progress.left)));
+            }
+            Event::Ended { recalled: true, .. } => {}
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        if stderr().is_terminal() {
+            let width = text.chars().count();
+            eprint!("\r{text}{:1$}", "", self.width.saturating_sub(width));
+            let _ = stderr().flush();
+            self.width = width;
+        }
+    }
+
+    fn clear(&mut self) {
+        if self.width > 0 {
+            eprint!("\r{:1$}\r", "", self.width);
+            self.width = 0;
+        }
+    }
+}
+
+fn left(seconds: f64) -> String {
+    format!("about {}", duration(seconds.max(1.0).ceil().max(10.0)))
+}
+
+/// The figures as tables.
+fn text(report: &Report) -> String {
+    let mut parts = Vec::new();
+    let figure = |rate: f64| Format::Plain.figure(rate);
+    let time = |nanoseconds: f64| Format::Nanoseconds.figure(nanoseconds);
+    let mut table = Table::new(&["size", ">loss", ">frames/s", ">of the line", ">came back", ">trials"]);
+    for row in &report.throughput {
+        for goal in &row.goals {
+            table.row(vec![
+                row.frames.to_string(),
+                Format::Percent.text(goal.loss),
+                goal.lower.map_or("-".to_owned(), figure),
+                goal.lower.map_or("-".to_owned(), |lower| format!("{:.1} %", 100.0 * lower / row.line_rate)),
+                goal.conditional.map_or("-".to_owned(), figure),
+                row.trials.to_string(),
+            ]);
+        }
+    }
+    if !report.throughput.is_empty() {
+        parts.push(("throughput", table));
+    }
+    let mut table = Table::new(&["size", ">load", ">min", ">mean", ">50 %", ">99 %", ">99.9 %", ">max"]);
+    for row in &report.latency {
+        let at = |percentile| row.latency.at(percentile).map_or("-".to_owned(), time);
+        let load = Format::Percent.text(row.load);
+        let (min, mean, max) = (time(row.latency.min), time(row.latency.mean), time(row.latency.max));
+        table.row(vec![row.frames.to_string(), load, min, mean, at(50.0), at(99.0), at(99.9), max]);
+    }
+    if !report.latency.is_empty() {
+        parts.push(("latency", table));
+    }
+    let mut table = Table::new(&["size", ">offered", ">of the line", ">lost"]);
+    for curve in &report.loss {
+        for point in &curve.points {
+            let share = format!("{:.1} %", 100.0 * point.rate / curve.line_rate);
+            table.row(vec![
+                curve.frames.to_string(),
+                figure(point.rate),
+                share,
+                Format::Percent.figure(point.loss),
+            ]);
+        }
+    }
+    if !report.loss.is_empty() {
+        parts.push(("frame loss", table));
+    }
+    let mut table = Table::new(&["size", ">frames", ">min", ">max", ">buffer"]);
+    for row in &report.back_to_back {
+        let longest = &row.longest;
+        let (mean, buffer) = (format!("{:.0}", longest.mean), time(row.corrected * 1e9));
+        table.row(vec![
+            row.frames.to_string(),
+            mean,
+            longest.min.to_string(),
+            longest.max.to_string(),
+            buffer,
+        ]);
+    }
+    if !report.back_to_back.is_empty() {
+        parts.push(("back-to-back", table));
+    }
+    let mut table = Table::new(&["size", ">overload", ">recovered after", ">min", ">max"]);
+    for row in &report.recovery {
+        let [mean, min, max] = [row.mean, row.min, row.max].map(|seconds| time(seconds * 1e9));
+        table.row(vec![row.frames.to_string(), figure(row.overload), mean, min, max]);
+    }
+    if !report.recovery.is_empty() {
+        parts.push(("recovery", table));
+    }
+    let mut table = Table::new(&["size", ">rate", ">lost", ">not forwarding"]);
+    for row in &report.reset {
+        table.row(vec![
+            row.frames.to_string(),
+            figure(row.rate),
+            row.lost.to_string(),
+            duration(row.by_loss),
+        ]);
+    }
+    if !report.reset.is_empty() {
+        parts.push(("reset", table));
+    }
+    let mut text = String::new();
+    for (name, table) in parts {
+        text += &format!("{name}\n{}\n", table.render());
+    }
+    for note in &report.notes {
+        text += &format!("{note}\n");
+    }
+    text + &format!("{} trials in {}\n", report.trials, duration(report.seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Rfc2544,
+    }
+
+    fn parsed(line: &str) -> Rfc2544 {
+        Line::try_parse_from(line.split_whitespace())
+            .map(|line| line.args)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn the_command_line_says_the_plan() {
+        let args = parsed(
+            "x eth1 eth2 --sizes 64,64:7,594:4,1518:1,imix --bidirectional --ipv6 --duration 0.5 --tests loss,latency",
+        );
+        let plan = plan(&args);
+        let names: Vec<String> = plan.frames.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["64", "64:7,594:4,1518:1", "imix"]);
+        assert_eq!((plan.family, plan.direction), (Family::V6, Direction::Both));
+        assert_eq!(plan.tests, [Test::Loss, Test::Latency]);
+        assert_eq!(plan.times.loss, 0.5);
+        assert!(super::plan(&parsed("x a b --reset-command reboot")).wants(Test::Reset));
+        assert!(matches!(
+            super::plan(&parsed("x a b --rfc")).method,
+            trial::Method::Rfc { seconds: 60.0, .. }
+        ));
+        assert!(matches!(parsed("x compare a.json b.json --out c.html").other, Some(Other::Compare { .. })));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in [
+            "x",
+            "x a",
+            "x a b --sizes 63",
+            "x a b --tests speed",
+            "x a b --duration 0",
+            "x a b --rfc --mlr",
+            "x a b --resume",
+            "x a b --filters 25",
+            "x compare --out a",
+            "x a b --pair c",
+        ] {
+            assert!(Line::try_parse_from(line.split_whitespace()).is_err(), "{line}");
+        }
+    }
+}

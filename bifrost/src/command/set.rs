@@ -1,0 +1,59 @@
+//! `bifrost set`: members of an address set come and go while the router runs.
+//!
+//! A long list goes in pieces, each small enough for one request; each is in force at once.
+
+use std::io::Read;
+use std::path::Path;
+
+use ipnet::IpNet;
+
+use crate::control::{Client, Request};
+
+use super::Failure;
+use super::args::{Set, prefix};
+use super::table::print;
+
+/// Prefixes in one request: of the longest ones as many as fit.
+const PIECE: usize = 1000;
+
+pub fn set(args: &Set, mut client: Client) -> Result<(), Failure> {
+    let (mut add, mut remove) = (args.add.clone(), args.remove.clone());
+    for (from, into) in [(&args.add_from, &mut add), (&args.remove_from, &mut remove)] {
+        if let Some(path) = from {
+            into.extend(listed(path)?);
+        }
+    }
+    let mut members = 0;
+    // What goes goes first, so that what is in both lists is there in the end.
+    let pieces = remove
+        .chunks(PIECE)
+        .map(|piece| (&[][..], piece))
+        .chain(add.chunks(PIECE).map(|piece| (piece, &[][..])));
+    let none: (&[IpNet], &[IpNet]) = (&[], &[]);
+    let asked = (add.is_empty() && remove.is_empty()).then_some(none);
+    for (add, remove) in asked.into_iter().chain(pieces) {
+        let (add, remove) = (add.to_vec(), remove.to_vec());
+        members = client.ask(&Request::Set { name: args.name.clone(), add, remove })?;
+    }
+    print(&format!("{}: {members} members\n", args.name))
+}
+
+/// The prefixes of a file, a line each; what is behind `#` is a comment.
+fn listed(path: &Path) -> Result<Vec<IpNet>, Failure> {
+    let mut text = String::new();
+    let read = match path.to_str() {
+        Some("-") => std::io::stdin().read_to_string(&mut text).map(drop),
+        _ => std::fs::read_to_string(path).map(|read| text = read),
+    };
+    read.map_err(|error| Failure::Io { what: format!("cannot read {}", path.display()), error })?;
+    let words = text
+        .lines()
+        .enumerate()
+        .map(|(line, text)| (line, text.split('#').next().unwrap_or_default().trim()));
+    words
+        .filter(|(_, word)| !word.is_empty())
+        .map(|(line, word)| {
+            prefix(word).map_err(|error| Failure::Said(format!("{}:{}: {error}", path.display(), line + 1)))
+        })
+        .collect()
+}

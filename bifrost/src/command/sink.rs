@@ -1,0 +1,80 @@
+//! `bifrost sink`.
+
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args as Arguments;
+use traffic::Port;
+use traffic::control::{Event, listen, serve, token};
+
+use super::Failure;
+use super::r#gen::{read, said};
+use super::trial_view::nanoseconds;
+use crate::screen::units::count;
+use crate::service::Signals;
+
+/// `sink`.
+#[derive(Debug, Arguments)]
+pub struct Sink {
+    /// Where packets arrive: as `bifrost gen` takes it
+    #[arg(value_name = "PORT")]
+    pub port: String,
+    /// Where to listen for a `bifrost gen --control`
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5790")]
+    pub listen: String,
+    /// A file whose first line is the token that the generator must show
+    #[arg(long, value_name = "FILE")]
+    pub token_file: PathBuf,
+    /// Receive even by an interface that this machine is reached by
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Serves generators until it is told to end.
+pub fn run(args: &Sink) -> Result<(), Failure> {
+    let token = token(&read(&args.token_file)?).map_err(said)?;
+    let port = Port::open(&args.port, args.force).map_err(said)?;
+    let listener = listen(&args.listen).map_err(said)?;
+    let mut signals =
+        Signals::install().map_err(|error| Failure::Io { what: "signals".to_owned(), error })?;
+    say(&format!("{} is listened on; generators come to {}", args.port, args.listen));
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let serving = scope.spawn(|| serve(&listener, &token, &port, &stop, |event| say(&words(&event))));
+        while signals.take().is_none() && !serving.is_finished() {
+            thread::sleep(Duration::from_millis(50));
+        }
+        stop.store(true, Ordering::Relaxed);
+        serving.join().unwrap_or(Ok(())).map_err(said)
+    })
+}
+
+/// A line; nobody may be reading, which does not end the sink.
+fn say(line: &str) {
+    let _ = writeln!(stdout().lock(), "{line}");
+}
+
+fn words(event: &Event) -> String {
+    match event {
+        Event::Refused(peer, why) => format!("{peer} refused: {why}"),
+        Event::Begins(peer, streams) => format!("{peer} sends {}", streams.join(", ")),
+        Event::Ended(tally, foreign) => {
+            let order = &tally.order;
+            let latency = tally.latency.distribution().map_or(String::new(), |latency| {
+                format!(", latency {} (half), {} (99 %)", nanoseconds(latency.p50), nanoseconds(latency.p99))
+            });
+            format!(
+                "received {} packets, {} duplicates, {} reordered, {} corrupt, {} foreign{latency}",
+                count(tally.received.packets),
+                count(order.duplicates),
+                count(order.reordered),
+                count(tally.corrupt),
+                count(foreign.packets),
+            )
+        }
+        Event::Lost(why) => format!("the generator is lost: {why}"),
+    }
+}

@@ -1,0 +1,181 @@
+//! Sample: keeps one packet in N for sFlow
+//!
+//! Group: router
+//! Usage: `Sample`
+//! Ports: 1 input, 1 output; push
+//!
+//! The first element that a frame meets, so that what is sampled is what came in, whatever becomes of it. [Sampled], the last one before a port,
+//! adds where it left; of what never comes there that is not known.
+//!
+//! Sampled: adds to samples where the packet left
+//!
+//! Group: router
+//! Usage: `Sampled`
+//! Ports: 1 input, 1 output; push
+
+use std::fmt;
+use std::sync::Arc;
+
+use fib::{PortId, View};
+use flow::sample::{Fate, Sample, Sampler};
+use graph::arguments::{Arguments, Blame, Refused};
+use graph::{Batch, Class, Context, Element, Setup};
+use port::Packet;
+
+use super::Surroundings;
+use super::seat::SharedSeat;
+
+/// The class `Sample`.
+pub const SAMPLE: Class = Class {
+    name: "Sample",
+    ports: "1!/1",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("sample.rs"),
+    make: |arguments, setup| {
+        let (seat, view) = desk(arguments, setup)?;
+        Ok(Box::new(SampleIn { seat, view }))
+    },
+};
+
+/// The class `Sampled`.
+pub const SAMPLED: Class = Class {
+    name: "Sampled",
+    ports: "1/1",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("sample.rs"),
+    make: |arguments, setup| {
+        let (seat, view) = desk(arguments, setup)?;
+        Ok(Box::new(SampleOut { seat, view }))
+    },
+};
+
+fn desk(arguments: &mut Arguments<'_>, setup: &Setup<'_>) -> Result<(SharedSeat, View), Refused> {
+    let (seat, tables) = (setup.environment.get::<SharedSeat>(), setup.environment.get::<Surroundings>());
+    if seat.is_none() || tables.is_none() {
+        let message = "this element samples the packets of a running router, which is not here";
+        arguments.wrong(Blame::Element, message);
+    }
+    arguments.finish()?;
+    Ok(((*seat.ok_or(Refused)?).clone(), tables.ok_or(Refused)?.view.clone()))
+}
+
+/// Makes the sampler of a port, given its ifindex.
+#[derive(Clone)]
+pub struct Sampling(Arc<dyn Fn(u32) -> Sampler + Send + Sync>);
+
+impl Sampling {
+    /// By this.
+    pub fn new(make: impl Fn(u32) -> Sampler + Send + Sync + 'static) -> Sampling {
+        Sampling(Arc::new(make))
+    }
+}
+
+impl fmt::Debug for Sampling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sampling")
+    }
+}
+
+/// One worker's samplers, and the samples whose fate is not known yet.
+pub(super) struct Samplers {
+    sampling: Sampling,
+    /// By port, with the ifindex that it is for.
+    ports: Vec<Option<(u32, Sampler)>>,
+    waiting: Vec<(*const u8, PortId, Sample)>,
+}
+
+// SAFETY: the addresses in `waiting` are compared and never followed.
+unsafe impl Send for Samplers {}
+
+impl Samplers {
+    pub(super) fn new(sampling: Sampling) -> Samplers {
+        Samplers { sampling, ports: Vec::new(), waiting: Vec::new() }
+    }
+
+    /// The sampler of a port.
+    fn of(&mut self, view: &View, port: PortId) -> &mut Sampler {
+        let (at, ifindex) = (usize::from(port.0), view.port(port).ifindex());
+        if self.ports.len() <= at {
+            self.ports.resize_with(at + 1, || None);
+        }
+        let place = &mut self.ports[at];
+        if place.as_ref().is_some_and(|(known, _)| *known != ifindex) {
+            *place = None;
+        }
+        &mut place.get_or_insert_with(|| (ifindex, (self.sampling.0)(ifindex))).1
+    }
+
+    fn pick(&mut self, view: &View, packet: &Packet) {
+        let sampler = self.of(view, packet.input);
+        if sampler.pick(1).is_some() {
+            let mut sample = Sample::of(packet.data(), sampler.header(), Fate::Unknown);
+            sample.length = packet.total_len() as u32;
+            self.waiting.push((place(packet), packet.input, sample));
+        }
+    }
+
+    #[cold]
+    fn left(&mut self, view: &View, packet: &Packet) {
+        let found = self.waiting.iter().position(|(at, ..)| *at == place(packet));
+        if let Some((_, input, mut sample)) = found.map(|at| self.waiting.swap_remove(at)) {
+            sample.fate = Fate::Forwarded(view.port(packet.output).ifindex());
+            self.of(view, input).push(sample);
+        }
+    }
+
+    /// After a round: what has not left by a port did not.
+    pub(super) fn settle(&mut self) {
+        for (_, input, sample) in std::mem::take(&mut self.waiting) {
+            if let Some(Some((_, sampler))) = self.ports.get_mut(usize::from(input.0)) {
+                sampler.push(sample);
+            }
+        }
+    }
+}
+
+/// By what a packet is known until it leaves: where the page that it lies in begins, for its first byte moves.
+fn place(packet: &Packet) -> *const u8 {
+    packet.data().as_ptr().map_addr(|address| address & !(port::CHUNK - 1))
+}
+
+/// Chooses packets.
+pub struct SampleIn {
+    seat: SharedSeat,
+    view: View,
+}
+
+/// Says where they left.
+pub struct SampleOut {
+    seat: SharedSeat,
+    view: View,
+}
+
+impl Element for SampleIn {
+    fn class(&self) -> &'static str {
+        SAMPLE.name
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        if let Some(samplers) = &mut self.seat.lock().samplers {
+            batch.packets().iter().for_each(|packet| samplers.pick(&self.view, packet));
+        }
+        cx.emit_batch(0, batch);
+    }
+}
+
+impl Element for SampleOut {
+    fn class(&self) -> &'static str {
+        SAMPLED.name
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let mut seat = self.seat.lock();
+        if let Some(samplers) = seat.samplers.as_mut().filter(|samplers| !samplers.waiting.is_empty()) {
+            batch.packets().iter().for_each(|packet| samplers.left(&self.view, packet));
+        }
+        drop(seat);
+        cx.emit_batch(0, batch);
+    }
+}

@@ -172,7 +172,7 @@ pub struct Measured {
     pub seconds: f64,
     /// How long frames were on their way, where the tester stamps them.
     pub latency: Option<Latency>,
-    /// After a step: seconds from it to the moment when the last frame that was lost should have been received.
+    /// After a step: seconds from it until no more frames were lost; a tester that does not know it better may say later.
     pub last_loss: Option<f64>,
     /// The longest time without any frame, in seconds.
     pub gap: Option<f64>,
@@ -228,8 +228,10 @@ impl Latency {
 }
 
 /// A tester that sends less than it was told by more than this part of it lacks power: what it did not send counts as lost,
-/// or a tester that is too slow would make its device look fast (RFC 9971, Measurer).
-const SHORTFALL: f64 = 0.002;
+/// or a tester that is too slow would make its device look fast (RFC 9971, Measurer). As wide as a search's bounds.
+const SHORTFALL: f64 = 0.005;
+/// Beside that the last frames may be late by so many seconds, since a system's scheduler is no metronome.
+const LATE: f64 = 0.005;
 
 impl Measured {
     /// Part of the offered frames that was lost, 0 to 1. Nothing sent is all lost; more received than sent is nothing lost.
@@ -243,8 +245,10 @@ impl Measured {
 
     /// Whether the tester sent notably less than it was told, beyond the rounding of a frame a port.
     pub fn is_short(&self, offered: &Offered) -> bool {
-        let intended = offered.intended();
-        (self.sent as f64) < intended * (1.0 - SHORTFALL) - f64::from(offered.senders())
+        let (intended, senders) = (offered.intended(), f64::from(offered.senders()));
+        // Bursts are counted, not timed.
+        let late = if matches!(offered.pattern, Pattern::Burst { .. }) { 0.0 } else { LATE * offered.rate };
+        (self.sent as f64) < intended * (1.0 - SHORTFALL) - senders * (1.0 + late)
     }
 
     /// Frames that came back a second, of all ports together.

@@ -16,15 +16,13 @@ pub fn page(reports: &[Report]) -> Page {
         "Rates are frames a second into each sending port. Frame sizes count the FCS. Loss and throughput are those of \
          RFC 1242; nothing was left out that the notes at the end do not name.",
     );
-    for (report, name) in runs.each() {
-        if runs.is_one() {
-            for (name, value) in facts(report) {
+    match reports {
+        [only] => {
+            for (name, value) in facts(only) {
                 page = page.fact(name, value);
             }
-        } else {
-            let facts = facts(report).into_iter().map(|(name, value)| format!("{name}: {value}"));
-            page = page.fact(name, facts.collect::<Vec<_>>().join("; "));
         }
+        _ => page = page.section(compared(&runs)),
     }
     let sections = [
         (throughput(&runs), reports.iter().any(|report| !report.throughput.is_empty())),
@@ -166,6 +164,26 @@ fn facts(report: &Report) -> Vec<(String, String)> {
     }
     facts.extend(report.machine.iter().cloned());
     facts
+}
+
+/// What each run was, side by side.
+fn compared(runs: &Runs<'_>) -> Section {
+    let facts: Vec<Vec<(String, String)>> = runs.reports.iter().map(facts).collect();
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in facts.iter().flatten() {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let headings: Vec<&str> = std::iter::once("").chain(runs.names.iter().map(String::as_str)).collect();
+    let mut table = Table::new(&headings);
+    for name in names {
+        let value = |facts: &Vec<(String, String)>| {
+            facts.iter().find(|(other, _)| other == name).map_or("–".to_owned(), |(_, value)| value.clone())
+        };
+        table = table.row(std::iter::once(name.to_owned()).chain(facts.iter().map(value)));
+    }
+    Section::new("Runs").table(table)
 }
 
 fn throughput(runs: &Runs<'_>) -> Section {
@@ -424,7 +442,7 @@ fn recovery(runs: &Runs<'_>) -> Section {
             table = runs.row(table, name, cells);
         }
     }
-    let text = "After an overload of 110 % of the throughput the load is halved; from then until the last frame was lost \
+    let text = "After an overload of 110 % of the throughput the load is halved; from then until nothing more goes missing \
                 (RFC 2544 section 26.5).";
     Section::new("System recovery").text(text).table(table)
 }

@@ -18,6 +18,8 @@ pub(crate) enum Manner {
 pub(crate) struct Simulated {
     /// Frames a second that it carries, a port.
     pub(crate) capacity: f64,
+    /// Frames a second that the tester can send.
+    pub(crate) tester: f64,
     /// Frames that it can hold.
     pub(crate) buffer: u64,
     pub(crate) manner: Manner,
@@ -29,7 +31,15 @@ pub(crate) struct Simulated {
 
 impl Simulated {
     pub(crate) fn new(capacity: f64) -> Simulated {
-        Simulated { capacity, buffer: 1000, manner: Manner::Sound, fails_at: None, trials: 0, dice: 1 }
+        Simulated {
+            capacity,
+            tester: f64::INFINITY,
+            buffer: 1000,
+            manner: Manner::Sound,
+            fails_at: None,
+            trials: 0,
+            dice: 1,
+        }
     }
 
     fn roll(&mut self) -> f64 {
@@ -59,7 +69,7 @@ impl Device for Simulated {
         if offered.modifiers.route_updates > 0 {
             return Err(DeviceError::Unsupported("it has no routing".to_owned()));
         }
-        let (sent, dice) = (offered.intended() as u64, self.roll());
+        let (sent, dice) = (offered.intended().min(self.tester * offered.seconds) as u64, self.roll());
         let capacity = match self.manner {
             Manner::Noisy(part) if dice < 0.2 => self.capacity * (1.0 - part),
             _ => self.capacity,

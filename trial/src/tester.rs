@@ -3,6 +3,11 @@
 //!
 //! What belongs to the device itself, and not to its ports, is done by commands that the operator gives: to reset it, to
 //! load a filter, to send it routing updates. They run in a shell, with the number that matters in `$COUNT`.
+//!
+//! Recovery from overload is two streams: one at half of the load all the time, and another that doubles it until the step.
+//! When frames were lost is not in a report, but how many are missing at a moment is: sent and not yet received. Once that stays
+//! as it is until the end, nothing is lost any more and the device's queues are as they will be. The time until then is what is
+//! reported; it is never shorter than the RFC's, which ends with the last loss.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -11,7 +16,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use traffic::range::{Addresses, Macs};
-use traffic::rate::Rate;
+use traffic::rate::{Pattern as Rhythm, Rate};
 use traffic::size::{Part, Sizes};
 use traffic::stamp::STAMP;
 use traffic::{Distribution, Port, Report, Running, Stream, TrafficError, Trial};
@@ -28,8 +33,12 @@ const AROUND: usize = 14 + 4 + 8;
 const DRAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 /// How often it is looked whether a trial is over.
 const LOOK: Duration = Duration::from_millis(20);
+/// The same after a step, where each look counts.
+const LOOK_CLOSELY: Duration = Duration::from_millis(1);
 /// The stream that is measured, where there are others.
 const TEST: &str = "test";
+/// The stream that is beside it until a step.
+const OVERLOAD: &str = "overload";
 /// One frame in so many is a broadcast where that is wished (RFC 2544 section 11.1).
 const BROADCASTS: f64 = 100.0;
 
@@ -117,9 +126,6 @@ impl Tester {
             self.filters = modifiers.filters;
         }
         match offered.pattern {
-            Pattern::Step { .. } => {
-                Err(DeviceError::Unsupported("this tester does not know when frames were lost".to_owned()))
-            }
             Pattern::Reset { .. } if self.commands.reset.is_none() => Err(missing("a reset")),
             _ => Ok(()),
         }
@@ -147,6 +153,17 @@ impl Tester {
                     ..Stream::default()
                 };
                 let mut streams = vec![test.clone()];
+                if let Pattern::Step { after, rate } = offered.pattern {
+                    streams[0].rate = Rate::Layer1(offered.frames.line_bits(rate));
+                    let more = (offered.rate - rate).max(0.0);
+                    let packets = (more * after) as u32;
+                    if packets > 0 {
+                        let gap = Duration::from_secs_f64(2.0 * offered.seconds);
+                        let pattern = Rhythm::Burst { packets, gap };
+                        let rate = Rate::Layer1(offered.frames.line_bits(more));
+                        streams.push(Stream { name: OVERLOAD.to_owned(), rate, pattern, ..test.clone() });
+                    }
+                }
                 if offered.modifiers.broadcast {
                     streams.push(Stream {
                         name: "broadcast".to_owned(),
@@ -178,7 +195,9 @@ impl Tester {
     }
 
     /// Waits for the end, and does meanwhile what is to be done to the device.
-    fn watch(&self, running: &[Running], offered: &Offered) -> Result<(), DeviceError> {
+    fn watch(&self, running: &[Running], offered: &Offered) -> Result<Vec<Missing>, DeviceError> {
+        let look = if matches!(offered.pattern, Pattern::Step { .. }) { LOOK_CLOSELY } else { LOOK };
+        let mut seen = Vec::new();
         let begin = Instant::now();
         let mut reset = match offered.pattern {
             Pattern::Reset { after } => self.commands.reset.as_deref().map(|command| (after, command)),
@@ -202,9 +221,15 @@ impl Tester {
                 children.push(shell(command, updates)?);
                 update += 1;
             }
-            sleep(LOOK);
+            if let Pattern::Step { after, .. } = offered.pattern
+                && (after..offered.seconds).contains(&now)
+            {
+                seen.push(Missing { at: now - after, frames: running.iter().map(missing_now).sum() });
+            }
+            sleep(look);
         }
-        children.into_iter().try_for_each(finish)
+        children.into_iter().try_for_each(finish)?;
+        Ok(seen)
     }
 }
 
@@ -228,11 +253,37 @@ impl Device for Tester {
         let trials = self.trials(offered)?;
         let running: Vec<Running> =
             trials.into_iter().map(Trial::start).collect::<Result<_, _>>().map_err(failed)?;
-        self.watch(&running, offered)?;
+        let seen = self.watch(&running, offered)?;
         let reports: Vec<Report> =
             running.into_iter().map(Running::wait).collect::<Result<_, _>>().map_err(failed)?;
-        measured(&reports)
+        let last_loss = matches!(offered.pattern, Pattern::Step { .. }).then(|| settled(&seen)).flatten();
+        Ok(Measured { last_loss, ..measured(&reports)? })
     }
+}
+
+/// Frames that were sent and have not been received, some time after a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Missing {
+    /// Seconds since the step.
+    at: f64,
+    frames: i64,
+}
+
+fn missing_now(running: &Running) -> i64 {
+    let report = running.report();
+    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let received = report.received().unwrap_or_default().packets;
+    count(report.sent().packets).saturating_sub(count(received))
+}
+
+/// Seconds until the number of missing frames stays as it is in the last quarter, where it wavers only by what is under way.
+/// None when there were too few looks to tell.
+fn settled(seen: &[Missing]) -> Option<f64> {
+    let quarter = &seen[seen.len() - seen.len() / 4..];
+    let low = quarter.iter().map(|missing| missing.frames).min()?;
+    let high = quarter.iter().map(|missing| missing.frames).max()?;
+    let still = |missing: &&Missing| !(low..=high).contains(&missing.frames);
+    Some(seen.iter().rfind(still).map_or(0.0, |missing| missing.at))
 }
 
 /// What the reports of all sending ports come to.
@@ -241,7 +292,8 @@ fn measured(reports: &[Report]) -> Result<Measured, DeviceError> {
     let mut latencies: Vec<(&Distribution, Option<f64>)> = Vec::new();
     for report in reports {
         measured.seconds = measured.seconds.max(report.seconds);
-        for stream in report.streams.iter().filter(|stream| stream.name == TEST) {
+        for stream in report.streams.iter().filter(|stream| [TEST, OVERLOAD].contains(&stream.name.as_str()))
+        {
             let (Some(lost), Some(_)) = (stream.lost, stream.received) else {
                 let what = "the receiving port does not tell what was lost".to_owned();
                 return Err(DeviceError::Unsupported(what));
@@ -372,6 +424,21 @@ mod tests {
         let mut report = report(0, 1);
         report.streams[0].lost = None;
         assert!(matches!(measured(&[report]), Err(DeviceError::Unsupported(_))));
+    }
+
+    #[test]
+    fn recovery_ends_when_no_more_goes_missing() {
+        // Loss goes on for 30 looks, the queue drains for 20 more, then 5 to 9 frames are under way.
+        let frames = |n: i64| match n {
+            0..30 => 100 + 10 * n,
+            30..50 => 400 - 5 * (n - 30) + 5,
+            _ => 300 + 5 + n % 5,
+        };
+        let seen: Vec<Missing> =
+            (0..400).map(|n| Missing { at: n as f64 / 1000.0, frames: frames(n) }).collect();
+        assert_eq!(settled(&seen), Some(0.049));
+        assert_eq!(settled(&seen[200..]), Some(0.0));
+        assert_eq!(settled(&seen[..3]), None);
     }
 
     #[test]

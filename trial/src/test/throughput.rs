@@ -35,9 +35,13 @@ fn ahead(search: &dyn Search) -> Estimate {
 pub(super) fn make(run: &mut Run<'_>, frames: &Frames) -> Result<Throughput, RunError> {
     let mut search = search(run.plan, frames, &run.description)?;
     let before = run.trials;
+    let mut short = Vec::new();
     while let Some(ask) = search.next() {
         let offered = run.offered(frames, ask, Pattern::Constant);
         let measured = run.trial(&offered, ahead(&*search))?;
+        if measured.is_short(&offered) {
+            short.push(ask.rate);
+        }
         search.take(Outcome { loss: measured.loss(&offered), seconds: ask.seconds });
     }
     let line_rate = frames.line_rate(run.description.line_bits);
@@ -45,6 +49,13 @@ pub(super) fn make(run: &mut Run<'_>, frames: &Frames) -> Result<Throughput, Run
         Throughput { frames: frames.clone(), line_rate, goals: search.found(), trials: run.trials - before };
     for goal in &found.goals {
         let percent = goal.loss * 100.0;
+        if let Some(upper) = goal.upper.filter(|upper| short.contains(upper)) {
+            let text = format!(
+                "the tester could not send {}: at {percent} % loss the device may carry more",
+                rate(upper)
+            );
+            run.note(Some(crate::Test::Throughput), Some(frames), text);
+        }
         if goal.lower.is_some() && goal.upper.is_none() {
             let text = format!(
                 "at {percent} % loss it carries all that it was offered: the true figure may be higher"

@@ -158,7 +158,7 @@ pub fn serve(
             let (stream, peer) = match listener.accept() {
                 Ok(accepted) => accepted,
                 Err(_) => {
-                    thread::sleep(Duration::from_millis(20));
+                    thread::sleep(Duration::from_millis(5));
                     continue;
                 }
             };

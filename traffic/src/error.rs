@@ -20,6 +20,8 @@ pub enum TrafficError {
     NoStreams,
     #[error("{0} streams are more than the {most} that can be sent at once", most = crate::stream::MOST_STREAMS)]
     TooManyStreams(usize),
+    #[error("a trial lasts 72 hours at most; run several, one after the other")]
+    TooLong,
     #[error("`{text}` is no port: {reason}")]
     PortName { text: String, reason: String },
     #[error("port {port}: {reason}")]

@@ -44,6 +44,7 @@ mod lane;
 mod live;
 pub mod maker;
 mod payload;
+mod pipe;
 pub mod plan;
 pub mod port;
 mod random;

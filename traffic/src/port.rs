@@ -8,6 +8,9 @@
 //! | `eth1@NAME` | an interface in a network namespace (`ip netns`) |
 //! | `live:eth1` | an interface: XDP live frames out, and in a program in the driver that judges and drops |
 //! | `xsk:eth1` | an interface by AF_XDP, copying if need be |
+//! | `memif:SOCKET[,id=N][,role=client][,queues=N][,ring=N][,secret=S]` | shared memory with another program; a server unless it says otherwise |
+//! | `pcap:FILE` | a file that what is sent is written to: pcap, or pcapng if its name ends so |
+//! | `memory` | a pipe in this process: what is sent there is received there |
 //!
 //! While a port receives, it has all frames of its interface, and Linux none. So an interface that the machine itself is reached by
 //! is refused, unless forced.
@@ -16,19 +19,29 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use ::port::device::{self, Device, XdpFeatures};
+use ::port::memif;
+use ::port::pcap::{Format, PcapQueue, Record};
 use ::port::{HugePages, Memory, Pool, Queue, XdpDevices};
+use fib::PortId;
 use nix::sched::{CloneFlags, setns};
 use wire::Mac;
 
 use crate::TrafficError;
+use crate::pipe::Pipe;
 
 /// Threads that may have packet memory of a port at a time, and the frames of each.
 const POOLS: usize = 6;
 const FRAMES: usize = 8192;
 /// Chunks of ordinary memory for a thread whose port takes packets of any.
 const HEAP: usize = 4096;
+
+/// Bytes of a packet that are written to a file.
+const SNAP: u32 = 65_535;
+/// How long a memif's peer is waited for.
+const PEER: Duration = Duration::from_secs(10);
 
 /// An open port: a handle that may be cloned.
 #[derive(Clone)]
@@ -39,6 +52,8 @@ pub(crate) struct Inner {
     kind: Kind,
     mac: Option<Mac>,
     line: Option<f64>,
+    /// Kept open while the port is.
+    memif: Option<memif::Interface>,
 }
 
 pub(crate) enum Kind {
@@ -62,7 +77,16 @@ impl Port {
             |reason: &str| TrafficError::PortName { text: text.to_owned(), reason: reason.to_owned() };
         let (kind, name) = match text.split_once(':') {
             Some((kind @ ("live" | "xsk"), name)) => (Some(kind), name),
-            Some(_) => return Err(wrong("known are IFACE, IFACE@NAMESPACE, live:IFACE and xsk:IFACE")),
+            Some(("memif", settings)) => return open_memif(text, settings),
+            Some(("pcap", file)) => return open_pcap(text, Path::new(file)),
+            Some(_) => {
+                return Err(wrong(
+                    "known are IFACE, IFACE@NAMESPACE, live:IFACE, xsk:IFACE, memif:SOCKET, pcap:FILE and memory",
+                ));
+            }
+            None if text == "memory" => {
+                return Ok(Port::of_queues(text, vec![Box::new(Pipe::default())]));
+            }
             None => (None, text),
         };
         let (interface, namespace) = match name.split_once('@') {
@@ -80,7 +104,7 @@ impl Port {
     /// core uses a queue of its own as far as there are enough.
     pub fn of_queues(name: &str, queues: Vec<Box<dyn Queue>>) -> Port {
         let kind = Kind::Queues(queues.into_iter().map(Mutex::new).collect(), None);
-        Port(Arc::new(Inner { name: name.to_owned(), kind, mac: None, line: None }))
+        Port(Arc::new(Inner { name: name.to_owned(), kind, mac: None, line: None, memif: None }))
     }
 
     /// What it was called.
@@ -96,6 +120,23 @@ impl Port {
     /// What its line carries, in bits a second, where that is known.
     pub fn line(&self) -> Option<f64> {
         self.0.line
+    }
+
+    /// Waits until packets can leave: a memif's peer is there.
+    pub(crate) fn ready(&self) -> Result<(), TrafficError> {
+        let Some(interface) = &self.0.memif else { return Ok(()) };
+        let began = Instant::now();
+        loop {
+            match interface.state() {
+                memif::State::Up { .. } => return Ok(()),
+                memif::State::Down { why } if began.elapsed() > PEER => {
+                    let why = if why.is_empty() { "nobody has connected".to_owned() } else { why };
+                    let reason = format!("no peer for {} s: {why}", PEER.as_secs());
+                    return Err(TrafficError::Port { port: self.0.name.clone(), reason });
+                }
+                _ => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
     }
 
     pub(crate) fn kind(&self) -> &Kind {
@@ -184,7 +225,48 @@ fn open_interface(
         Kind::Queues(queues.collect(), Some(memory))
     };
     let line = megabits.filter(|&speed| speed > 0.0).map(|speed| speed * 1e6);
-    Ok(Port(Arc::new(Inner { name: text.to_owned(), kind, mac: Some(Mac(device.mac)), line })))
+    Ok(Port(Arc::new(Inner { name: text.to_owned(), kind, mac: Some(Mac(device.mac)), line, memif: None })))
+}
+
+fn open_pcap(text: &str, file: &Path) -> Result<Port, TrafficError> {
+    let record = Record::create(file, Format::of(file), SNAP)
+        .map_err(|error| TrafficError::PortName { text: text.to_owned(), reason: error.to_string() })?;
+    let queue = PcapQueue::new(PortId::NONE, None, Some(record));
+    Ok(Port::of_queues(text, vec![Box::new(queue)]))
+}
+
+fn open_memif(text: &str, settings: &str) -> Result<Port, TrafficError> {
+    let wrong = |reason: String| TrafficError::PortName { text: text.to_owned(), reason };
+    let mut parts = settings.split(',');
+    let socket = parts.next().filter(|socket| !socket.is_empty());
+    let socket = socket.ok_or_else(|| wrong("the socket's path is missing".to_owned()))?;
+    let mut settings = memif::Settings::new(socket, memif::Role::Server);
+    for part in parts {
+        let unknown = || {
+            wrong(format!(
+                "`{part}` is none of id=N, role=server, role=client, queues=N, ring=N, buffer=N, secret=S"
+            ))
+        };
+        let (name, value) = part.split_once('=').ok_or_else(unknown)?;
+        let number = || value.parse().map_err(|_| unknown());
+        match (name, value) {
+            ("role", "server") => settings.role = memif::Role::Server,
+            ("role", "client") => settings.role = memif::Role::Client,
+            ("id", _) => settings.id = number()?,
+            ("queues", _) => settings.queues = value.parse().map_err(|_| unknown())?,
+            ("ring", _) => settings.ring = number()?,
+            ("buffer", _) => settings.buffer = number()?,
+            ("secret", _) => settings.secret = Some(value.to_owned()),
+            _ => return Err(unknown()),
+        }
+    }
+    let queues = settings.queues;
+    let failed = |error: memif::MemifError| wrong(error.to_string());
+    let interface = memif::Interface::open(settings).map_err(failed)?;
+    let queue = |number| Ok(Mutex::new(Box::new(interface.queue(number, PortId::NONE)?) as Box<dyn Queue>));
+    let queues = (0..queues).map(queue).collect::<Result<_, _>>().map_err(failed)?;
+    let kind = Kind::Queues(queues, None);
+    Ok(Port(Arc::new(Inner { name: text.to_owned(), kind, mac: None, line: None, memif: Some(interface) })))
 }
 
 /// Why an interface is not one to take: what the machine would lose.

@@ -82,7 +82,8 @@ impl Frames {
     /// From the first frame to where the first of the next round belongs: as far behind the last as frames are apart on average.
     pub fn span(&self) -> u64 {
         let last = self.time(self.len() - 1);
-        last + last / (self.len() as u64 - 1).max(1)
+        // Frames without times of their own come a microsecond apart.
+        (last + last / (self.len() as u64 - 1).max(1)).max(1000 * self.len() as u64)
     }
 
     /// Bytes of frame `at` without check sequence.

@@ -21,6 +21,9 @@ use crate::{Port, Stream, TrafficError};
 /// From the preparation's end to the first packet: threads start meanwhile.
 const LEAD: u64 = 20_000_000;
 
+/// Due times are numbers of 64 bits in 1/65,536 ns: 78 hours.
+const LONGEST: Duration = Duration::from_secs(72 * 3600);
+
 /// What is to be sent.
 pub(crate) struct Orders<'a> {
     pub(crate) streams: &'a [Stream],
@@ -63,6 +66,9 @@ enum Content {
 /// Compiles streams, shares them out, and loads programs. Nothing is sent.
 pub(crate) fn prepare(orders: &Orders<'_>) -> Result<Prepared, TrafficError> {
     let streams = named(orders.streams)?;
+    if orders.duration.is_some_and(|duration| duration > LONGEST) {
+        return Err(TrafficError::TooLong);
+    }
     let live = matches!(orders.from.kind(), Kind::Live(_));
     let contents: Vec<Content> =
         streams.iter().map(|stream| content(stream, orders.ends, live)).collect::<Result<_, _>>()?;
@@ -208,6 +214,7 @@ impl Prepared {
         if let Kind::Live(interface) = self.from.kind() {
             live::check_target(interface)?;
         }
+        self.from.ready()?;
         let start = now() + LEAD;
         let end = self.duration.map_or(u64::MAX, |duration| {
             start.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))

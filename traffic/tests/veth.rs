@@ -1,5 +1,6 @@
 //! Trials over a veth pair between two hosts in namespaces: the kernel's live frames out, its judging program in.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lab::{Host, Lab};
@@ -40,6 +41,7 @@ fn within(got: f64, wanted: f64, part: f64) -> bool {
 
 #[test]
 fn live_frames_arrive_whole_in_order_and_at_their_rate() {
+    let _alone = alone();
     let pair = Pair::new("trl");
     let streams = "
         [[stream]]
@@ -80,4 +82,86 @@ fn live_frames_arrive_whole_in_order_and_at_their_rate() {
     let small = &report.streams[0];
     assert!(within(small.sent_rate, 100e3, 1e-3), "{}", small.sent_rate);
     assert!(within(report.streams[1].sent.layer1_bits() as f64, 50e6, 0.1));
+}
+
+/// Two hosts that spin on two cores keep each other from running: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[test]
+fn the_kernel_and_af_xdp_understand_each_other() {
+    let _alone = alone();
+    let pair = Pair::new("trx");
+    let stream = "
+        [[stream]]
+        rate = '20kpps'
+        size = '120-1400'
+        flows = 100
+        source = '2001:db8::/64'
+        destination = 'random 2001:db8:1::/64'
+        extension_headers = ['hop-by-hop', 'fragment']
+        protocol = 'tcp'
+        vlan = [9, 10]
+    ";
+    for kinds in [["xsk:", "live:"], ["live:", "xsk:"], ["xsk:", "xsk:"]] {
+        let report = pair.trial(kinds, stream, 0.3);
+        let only = &report.streams[0];
+        assert_eq!(only.sent.packets, 6000, "{kinds:?}");
+        assert_eq!((only.lost, only.corrupt, only.duplicates), (Some(0), Some(0), Some(0)), "{kinds:?}");
+        assert_eq!(only.received, Some(only.sent), "{kinds:?}");
+        assert_eq!(only.latency.as_ref().unwrap().count, 6000);
+    }
+}
+
+#[test]
+fn a_token_bucket_delays_a_burst_as_it_must() {
+    let _alone = alone();
+    let lab = Lab::new("trt").unwrap();
+    let (a, r, b) = (lab.host("a").unwrap(), lab.router("r").unwrap(), lab.host("b").unwrap());
+    lab.link(a.end("veth0"), r.end("left").address("10.0.0.254/24")).unwrap();
+    lab.link(r.end("right").address("10.0.1.254/24"), b.end("veth1").address("10.0.1.1/24")).unwrap();
+    let (router, sink) = (r.mac("left").unwrap(), b.mac("veth1").unwrap());
+    r.run(&format!("ip neigh replace 10.0.1.1 lladdr {sink} dev right nud permanent")).unwrap();
+    // A packet of 1,014 bytes each 811.2 µs, and the first of a burst at once.
+    r.run("tc qdisc add dev right root tbf rate 10mbit burst 1600 limit 1000000").unwrap();
+    let port = |host: &Host, end: &str| Port::open(&format!("{end}@{}", host.namespace()), false).unwrap();
+    let stream = format!(
+        "[[stream]]\nsize = 1018\npattern = 'burst 20 gap 60ms'\ndestination_mac = '{router}'\nsource = '10.0.0.1'\ndestination = '10.0.1.1'"
+    );
+    let trial = Trial {
+        streams: Stream::parse_all(&stream).unwrap(),
+        to: Some(port(&b, "veth1")),
+        count: Some(200),
+        ..Trial::new(port(&a, "veth0"))
+    };
+    let report = trial.run().unwrap();
+    let only = &report.streams[0];
+    assert_eq!((only.sent.packets, only.lost, only.reordering.unwrap().packets), (200, Some(0), 0));
+    let latency = only.latency.as_ref().unwrap();
+    // The packets of a burst wait 0, 0 or 1, ... 18 or 19 turns. A busy machine adds to that, and never takes away.
+    let turn = 811_200;
+    assert!(latency.max >= 18 * turn && latency.max < 60 * turn, "{latency:?}");
+    assert!(latency.p50 >= 8 * turn && latency.p50 < 14 * turn, "{latency:?}");
+    assert!(latency.mean >= 8.5 * turn as f64, "{latency:?}");
+}
+
+#[test]
+fn what_would_vanish_or_cut_off_is_refused() {
+    let _alone = alone();
+    let pair = Pair::new("trr");
+    pair.hosts[1].run("ethtool -K veth1 gro off").unwrap();
+    let trial = Trial {
+        streams: vec![Stream::default()],
+        count: Some(1),
+        ..Trial::new(pair.port("", 0))
+    };
+    let error = trial.run().unwrap_err().to_string();
+    assert!(error.contains("would vanish") && error.contains("gro on"), "{error}");
+    pair.hosts[0].run("ip addr add 10.9.0.1/24 dev veth0; ip route add default via 10.9.0.2").unwrap();
+    let name = format!("veth0@{}", pair.hosts[0].namespace());
+    let error = Port::open(&name, false).unwrap_err().to_string();
+    assert!(error.contains("default route") && error.contains("--force"), "{error}");
+    Port::open(&name, true).unwrap();
 }

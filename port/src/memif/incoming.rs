@@ -15,7 +15,7 @@ use crate::packet::{CHUNK, HEADROOM, Packet};
 use crate::{MAX_SEGMENTS, QueueCounters};
 
 /// Descriptors ahead of which a buffer's first line is asked for.
-const AHEAD: u16 = 12;
+const AHEAD: u16 = 16;
 /// Bytes of a frame at least: its Ethernet header.
 const SHORTEST: usize = 14;
 /// Bytes of a packet's segment at most.
@@ -147,7 +147,7 @@ impl<B: Buffers> Incoming<B> {
 
     #[inline(always)]
     fn ask_for(&self, index: u16) {
-        if let Some(place) = self.buffers.place(index, self.ring.read(index)) {
+        if let Some(place) = self.buffers.near(&self.ring, index) {
             prefetch(place);
         }
     }

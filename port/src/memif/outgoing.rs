@@ -8,7 +8,7 @@ use super::ring::{Buffers, Descriptor, Ring, copy, prefetch_to_write};
 use crate::{Packet, QueueCounters};
 
 /// Packets ahead of which a buffer's first line is asked for.
-const AHEAD: u16 = 8;
+const AHEAD: u16 = 16;
 
 /// A ring that is filled here.
 pub(super) struct Outgoing<B> {
@@ -113,7 +113,7 @@ impl<B: Buffers> Outgoing<B> {
 
     #[inline(always)]
     fn ask_for(&self, index: u16) {
-        if let Some(place) = self.buffers.place(index, self.buffers.empty(&self.ring, index)) {
+        if let Some(place) = self.buffers.near(&self.ring, index) {
             prefetch_to_write(place);
         }
     }

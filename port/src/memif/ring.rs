@@ -159,6 +159,9 @@ pub(super) trait Buffers {
     /// Where the buffer of a descriptor is, with all the bytes that it says; `None` when they are not all in a buffer.
     fn place(&self, index: u16, descriptor: Descriptor) -> Option<NonNull<u8>>;
 
+    /// Where the buffer of a descriptor begins, for a hint.
+    fn near(&self, ring: &Ring, index: u16) -> Option<NonNull<u8>>;
+
     /// A free buffer's descriptor.
     fn empty(&self, ring: &Ring, index: u16) -> Descriptor;
 
@@ -182,14 +185,26 @@ pub(super) struct Own {
 // SAFETY: an address in shared memory, which the ring beside it holds.
 unsafe impl Send for Own {}
 
+impl Own {
+    #[inline(always)]
+    fn buffer(&self, index: u16) -> NonNull<u8> {
+        let at = self.stride as usize * usize::from(index & self.mask);
+        // SAFETY: there are as many buffers as the mask has numbers.
+        unsafe { self.base.add(at) }
+    }
+}
+
 impl Buffers for Own {
     const OURS: bool = true;
 
     #[inline(always)]
     fn place(&self, index: u16, descriptor: Descriptor) -> Option<NonNull<u8>> {
-        let at = self.stride as usize * usize::from(index & self.mask);
-        // SAFETY: there are as many buffers as the mask has numbers.
-        (descriptor.length <= self.bytes).then(|| unsafe { self.base.add(at) })
+        if descriptor.length <= self.bytes { Some(self.buffer(index)) } else { None }
+    }
+
+    #[inline(always)]
+    fn near(&self, _: &Ring, index: u16) -> Option<NonNull<u8>> {
+        Some(self.buffer(index))
     }
 
     #[inline(always)]
@@ -213,6 +228,11 @@ impl Buffers for Theirs {
     #[inline(always)]
     fn place(&self, _: u16, descriptor: Descriptor) -> Option<NonNull<u8>> {
         self.0.get(usize::from(descriptor.region))?.at(descriptor.offset, descriptor.length)
+    }
+
+    #[inline(always)]
+    fn near(&self, ring: &Ring, index: u16) -> Option<NonNull<u8>> {
+        self.place(index, ring.read(index))
     }
 
     #[inline(always)]

@@ -30,8 +30,11 @@ use crate::tally::Tally;
 
 /// Headers of a stream whose flows end that are made in advance; then its flows come again.
 const HEADERS: usize = 1 << 20;
-/// Frames that are handed over together take so long to come due, at most; in nanoseconds.
-const TOGETHER: f64 = 2_000.0;
+/// A batch has room for what comes due in so many nanoseconds: a sender that is behind catches up in batches, and one that is not
+/// hands over what it has as soon as the next packet is not due.
+const TOGETHER: f64 = 16_000.0;
+/// Frames of a batch at most, where they have due times.
+const BATCH: f64 = 32.0;
 /// How often it is looked whether all is sent.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -99,6 +102,8 @@ pub(crate) struct Program {
     streams: Streams,
     /// Whether each lane is paced, and its mean gap in 1/65,536 ns.
     lanes: Vec<(bool, u64)>,
+    /// Packets of each at most.
+    counts: Vec<u64>,
 }
 
 impl Program {
@@ -112,8 +117,10 @@ impl Program {
         let rate = |&(paced, gap): &(bool, u64)| {
             if paced { f64::from(1 << FRACTION) / gap.max(1) as f64 } else { f64::INFINITY }
         };
-        let batch = (means.iter().map(rate).sum::<f64>() * TOGETHER).clamp(1.0, 64.0) as u32;
-        Ok(Program { streams: Streams::new(lanes, &draws(), batch)?, lanes: means })
+        let all = means.iter().map(rate).sum::<f64>();
+        let batch = if all.is_finite() { (all * TOGETHER).clamp(1.0, BATCH) as u32 } else { 64 };
+        let counts = lanes.iter().map(|lane| lane.count).collect();
+        Ok(Program { streams: Streams::new(lanes, &draws(), batch)?, lanes: means, counts })
     }
 
     /// What was sent of each lane until `now`, with how far from its schedule.
@@ -123,6 +130,7 @@ impl Program {
             let (paced, gap) = self.lanes[number];
             let behind = elapsed.saturating_sub(sent.due >> FRACTION);
             let missed = if paced && gap > 0 { (behind << FRACTION) / gap } else { 0 };
+            let missed = missed.min(self.counts[number].saturating_sub(sent.packets));
             let [spacing, lateness] = self.streams.departures(number);
             let departures = Departures::counted(times(&spacing), times(&lateness));
             Sent {

@@ -1,6 +1,7 @@
 //! Receiving over queues: one thread that reads stamps.
 //!
-//! The clock is read once a batch. While packets come the thread does not sleep, for waking up would be part of every latency.
+//! The clock is read once a batch. While packets come the thread does not sleep, for waking up would be part of every latency; it
+//! only lets others run that want its core.
 
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
@@ -149,7 +150,8 @@ pub(crate) fn receive(queues: &[Mutex<Box<dyn Queue>>], expected: Expected, stop
                 ::port::wait(&fds, Some(SLEEP));
             }
         } else if !any {
-            std::hint::spin_loop();
+            // Whoever is to send may want this core.
+            std::thread::yield_now();
         }
     }
     post.put(judge.arrived());

@@ -91,6 +91,10 @@ pub(crate) fn send(
         } else {
             clock = sender.transmit(lanes);
             full = !sender.packets.is_empty();
+            if full {
+                // Whoever is to make room may want this core.
+                std::thread::yield_now();
+            }
         }
         if clock > told + TELL {
             told = clock;

@@ -172,7 +172,11 @@ impl Shared {
         let (result, sent, at) = {
             let mut sending = sending();
             let result = sending.join();
-            (result, sending.sent(), now().min(sending.time.end))
+            let sent = sending.sent();
+            // By its count, or stopped, it ended with the last packet.
+            let last = sent.iter().map(|sent| sent.last).max().unwrap_or(0).max(sending.time.start);
+            let at = if now() >= sending.time.end { sending.time.end } else { last };
+            (result, sent, at)
         };
         let packets: u64 = sent.iter().map(|sent| sent.sent.packets).sum();
         let ended = || self.ended.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,8 @@ fn packets_pass_through_shared_memory() {
     let socket = socket.display();
     let to = Port::open(&format!("memif:{socket},id=7"), false).unwrap();
     let from = Port::open(&format!("memif:{socket},id=7,role=client,ring=2048"), false).unwrap();
-    let streams = "[[stream]]\nrate = '200kpps'\nflows = 1000\n[[stream]]\nsize = '100-4000'\nrate = '10kpps'";
+    let streams =
+        "[[stream]]\nrate = '200kpps'\nflows = 1000\n[[stream]]\nsize = '100-4000'\nrate = '10kpps'";
     let trial = Trial {
         streams: Stream::parse_all(streams).unwrap(),
         to: Some(to),
@@ -20,7 +21,10 @@ fn packets_pass_through_shared_memory() {
     let report = trial.run().unwrap();
     for (stream, sent) in report.streams.iter().zip([60_000, 3000]) {
         assert_eq!(stream.sent.packets, sent);
-        assert_eq!((stream.corrupt, stream.duplicates, stream.reordering.unwrap().packets), (Some(0), Some(0), 0));
+        assert_eq!(
+            (stream.corrupt, stream.duplicates, stream.reordering.unwrap().packets),
+            (Some(0), Some(0), 0)
+        );
         // The ring is finite, and a sink that is not let run finds it full: then packets are lost, as on any wire.
         assert_eq!(stream.received.unwrap().packets + stream.lost.unwrap(), sent);
         assert!(stream.loss_ratio.unwrap() < 0.9);
@@ -29,7 +33,9 @@ fn packets_pass_through_shared_memory() {
 
 #[test]
 fn settings_that_make_no_sense_are_refused_in_words() {
-    for text in ["memif:", "memif:/x,role=king", "memif:/x,id", "memif:/tmp/x,ring=3", "memif:/tmp/x,queues=0"] {
+    for text in
+        ["memif:", "memif:/x,role=king", "memif:/x,id", "memif:/tmp/x,ring=3", "memif:/tmp/x,queues=0"]
+    {
         let error = Port::open(text, false).unwrap_err().to_string();
         assert!(error.starts_with(&format!("`{text}` is no port: ")), "{error}");
     }

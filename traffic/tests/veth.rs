@@ -80,7 +80,10 @@ fn live_frames_arrive_whole_in_order_and_at_their_rate() {
         assert_eq!(stream.latency.as_ref().unwrap().count, stream.sent.packets);
     }
     let small = &report.streams[0];
-    assert!(within(small.sent_rate, 100e3, 1e-3), "{}", small.sent_rate);
+    assert_eq!((small.offered, small.sent.packets), (100_000, 100_000));
+    // What a machine under load holds up at the very end is told as lateness.
+    let late = small.lateness.as_ref().unwrap().max as f64 / 1e9;
+    assert!(within(small.sent_rate, 100e3, 1e-3 + late), "{}", small.sent_rate);
     assert!(within(report.streams[1].sent.layer1_bits() as f64, 50e6, 0.1));
 }
 
@@ -152,11 +155,7 @@ fn what_would_vanish_or_cut_off_is_refused() {
     let _alone = alone();
     let pair = Pair::new("trr");
     pair.hosts[1].run("ethtool -K veth1 gro off").unwrap();
-    let trial = Trial {
-        streams: vec![Stream::default()],
-        count: Some(1),
-        ..Trial::new(pair.port("", 0))
-    };
+    let trial = Trial { streams: vec![Stream::default()], count: Some(1), ..Trial::new(pair.port("", 0)) };
     let error = trial.run().unwrap_err().to_string();
     assert!(error.contains("would vanish") && error.contains("gro on"), "{error}");
     pair.hosts[0].run("ip addr add 10.9.0.1/24 dev veth0; ip route add default via 10.9.0.2").unwrap();

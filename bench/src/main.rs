@@ -9,6 +9,7 @@ mod flow;
 mod frames;
 mod generator;
 mod graph;
+mod plane;
 mod reference;
 mod ruler;
 mod rules;
@@ -18,7 +19,7 @@ use ruler::Ruler;
 
 /// In the order of the table. `reference` comes first: every other row shows its ratio to it.
 const FAMILIES: &[fn(&mut Ruler)] =
-    &[reference::run, fib::run, flow::run, generator::run, graph::run, rules::run, device::run];
+    &[reference::run, fib::run, flow::run, generator::run, graph::run, rules::run, plane::run, device::run];
 
 #[derive(Parser)]
 #[command(about = "Measures Bifrost on this machine")]

@@ -95,6 +95,11 @@ fn update(ruler: &mut Ruler) {
     }
 }
 
+/// An access list of 600 rules, of which the last one takes everything.
+pub(crate) fn six_hundred() -> String {
+    text(&list(&mut Random(20_261_121), Style::AccessList, 600))
+}
+
 fn read(text: &str) -> Arc<Filter> {
     let filter = Filter::read("bench", text, &mut |_| Err(std::io::ErrorKind::NotFound.into()));
     Arc::new(filter.unwrap_or_else(|mistakes| panic!("{mistakes}")))

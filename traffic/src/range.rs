@@ -107,7 +107,7 @@ impl<T: Number> Range<T> {
     }
 
     /// Number of values; 2^128 - 1 for all of IPv6.
-    pub fn len(&self) -> u128 {
+    pub fn count(&self) -> u128 {
         (self.last.to_number() - self.first.to_number()).saturating_add(1)
     }
 
@@ -119,7 +119,7 @@ impl<T: Number> Range<T> {
     /// The value of flow `k`; `salt` tells the random ranges of a stream apart.
     #[inline]
     pub fn value(&self, k: u64, salt: u64) -> T {
-        let index = index(self.len(), self.order, k, salt);
+        let index = index(self.count(), self.order, k, salt);
         T::of_number(self.first.to_number() + index)
     }
 }

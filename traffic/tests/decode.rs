@@ -1,6 +1,6 @@
 //! What others make of the packets: tshark and scapy read every field of every kind of stream, and check every checksum.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn file(name: &str, frames: &[Vec<u8>]) -> PathBuf {
 }
 
 /// These fields of every packet, as tshark reads them; all layers' occurrences with commas between.
-fn tshark(path: &PathBuf, fields: &[&str]) -> Vec<Vec<String>> {
+fn tshark(path: &Path, fields: &[&str]) -> Vec<Vec<String>> {
     let mut command = Command::new("tshark");
     command.args(["-r"]).arg(path).args(["-T", "fields", "-E", "separator=|"]);
     for protocol in ["ip", "udp", "tcp"] {
@@ -56,7 +56,7 @@ fn tshark(path: &PathBuf, fields: &[&str]) -> Vec<Vec<String>> {
 }
 
 /// Whether scapy, which makes all lengths and checksums anew, makes the same bytes of what it read.
-fn scapy_agrees(path: &PathBuf) {
+fn scapy_agrees(path: &Path) {
     let script = format!(
         "import logging; logging.disable(logging.WARNING)\n\
          from scapy.all import *\n\

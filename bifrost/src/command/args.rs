@@ -8,7 +8,9 @@ use clap_complete::Shell;
 use ipnet::IpNet;
 
 use super::click::Click;
+use super::doctor::Doctor;
 use super::r#gen::Gen;
+use super::rfc2544::Rfc2544;
 use super::sink::Sink;
 
 /// A router for Linux.
@@ -97,6 +99,17 @@ pub enum Command {
     ///
     /// Its options are Click's. The program does the same when it is called by the name `click`.
     Click(Click),
+    /// Say whether this machine is fit to be a router, and what would make it fitter
+    ///
+    /// Only looks: nothing is changed. Each finding is ok, advice, a problem or unknown, with the command that mends it. Ends with 1 when
+    /// something is a problem, with 0 otherwise. Without root less can be read.
+    Doctor(Doctor),
+    /// Measure what a device between two ports carries, as RFC 2544 has it
+    ///
+    /// Throughput, latency, loss, bursts, recovery and reset, in minutes (RFC 9971) or in the RFC's own durations. A device that is a router needs
+    /// its MAC addresses said (--from-mac, --to-mac), and routes to the hosts behind each port by a neighbour that it knows: the
+    /// tester answers no ARP. Every trial is in a log, from which an interrupted run is taken up.
+    Rfc2544(Box<Rfc2544>),
     /// Print a shell's completions
     Completions {
         /// The shell

@@ -87,7 +87,7 @@ fn lines(finding: &Finding) -> String {
         text += &format!("{begin:<INDENT$}{line}\n");
     }
     // Commands stay whole: they are copied.
-    for command in &finding.mend {
+    if let Some(command) = &finding.mend {
         text += &format!("{:<INDENT$}-> {command}\n", "");
     }
     text

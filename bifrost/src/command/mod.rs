@@ -5,6 +5,7 @@ pub mod args;
 mod capture;
 mod check;
 mod click;
+mod doctor;
 mod explain;
 mod flow_log;
 mod flows;
@@ -13,6 +14,7 @@ mod generate;
 mod handle;
 mod listing;
 mod picture;
+mod rfc2544;
 mod run;
 mod set;
 mod show;
@@ -73,7 +75,9 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
     let socket = args.socket.as_deref().unwrap_or(Path::new(DEFAULT_SOCKET));
     let done = match args.command {
         Command::Click(options) => return click::click(&options, extra),
+        Command::Doctor(options) => return doctor::doctor(options),
         Command::Gen(options) => return r#gen::run(&options),
+        Command::Rfc2544(options) => rfc2544::rfc2544(*options),
         Command::Sink(sink) => sink::run(&sink),
         Command::Run(run) => run::run(run, args.socket, registry(extra)),
         Command::Check { file } => check::check(&file, &registry(extra)),

@@ -273,7 +273,8 @@ impl Port<'_> {
         } else if crowd > 1 && total > 1 && crowd > total.div_ceil(local.len().max(1)) {
             finding(Level::Advice, format!("{crowd} of {total} queues interrupt the same core")).mend(mend)
         } else {
-            finding(Level::Ok, format!("{total} queues on cores {}", list::write(&served)))
+            let queues = if total == 1 { "1 queue".to_owned() } else { format!("{total} queues") };
+            finding(Level::Ok, format!("{queues} on cores {}", list::write(&served)))
         })
     }
 

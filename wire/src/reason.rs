@@ -226,7 +226,7 @@ impl Reason {
             Reason::Malformed => "A check of the graph found its headers wrong.",
             Reason::FlowsFull => "A new flow for which the flow table has no room.",
             Reason::PortsExhausted => "A new flow for which address translation has no port left.",
-            Reason::Untranslatable => "Address translation has no counterpart for it in the other family.",
+            Reason::Untranslatable => "Address translation has no counterpart for it.",
         }
     }
 

@@ -33,7 +33,7 @@ const HEADERS: usize = 1 << 20;
 /// A batch has room for what comes due in so many nanoseconds: a sender that is behind catches up in batches, and one that is not
 /// hands over what it has as soon as the next packet is not due.
 const TOGETHER: f64 = 16_000.0;
-/// Frames of a batch at most, where they have due times.
+/// Frames of a batch at most, where they have due times (`PACED_MOST` in `bpf/generate.c`).
 const BATCH: f64 = 32.0;
 /// How often it is looked whether all is sent.
 const LOOK: Duration = Duration::from_millis(1);
@@ -118,7 +118,8 @@ impl Program {
             if paced { f64::from(1 << FRACTION) / gap.max(1) as f64 } else { f64::INFINITY }
         };
         let all = means.iter().map(rate).sum::<f64>();
-        let batch = if all.is_finite() { (all * TOGETHER).clamp(1.0, BATCH) as u32 } else { 64 };
+        let paced = lanes.iter().any(|lane| lane.paced);
+        let batch = if paced { (all * TOGETHER).clamp(1.0, BATCH) as u32 } else { 64 };
         let counts = lanes.iter().map(|lane| lane.count).collect();
         Ok(Program { streams: Streams::new(lanes, &draws(), batch)?, lanes: means, counts })
     }

@@ -115,7 +115,8 @@ fn veth(ruler: &mut Ruler, [sent, seen]: [&'static str; 2], text: &str) -> Resul
             let before = counter.packets()?;
             let report = trial(None)?;
             let counted = counter.packets()? - before;
-            if counted != report.sent().packets {
+            // The hosts' own few (neighbour discovery) come on top.
+            if counted < report.sent().packets {
                 return Err(format!("{} sent, {counted} arrived", report.sent().packets).into());
             }
             rates.push(report.sent_rate() / 1e6);

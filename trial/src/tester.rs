@@ -256,8 +256,12 @@ impl Device for Tester {
         let seen = self.watch(&running, offered)?;
         let reports: Vec<Report> =
             running.into_iter().map(Running::wait).collect::<Result<_, _>>().map_err(failed)?;
-        let last_loss = matches!(offered.pattern, Pattern::Step { .. }).then(|| settled(&seen)).flatten();
-        Ok(Measured { last_loss, ..measured(&reports)? })
+        let mut measured = measured(&reports)?;
+        if matches!(offered.pattern, Pattern::Step { .. }) {
+            let is_whole = measured.received >= measured.sent;
+            measured.last_loss = if is_whole { Some(0.0) } else { settled(&seen) };
+        }
+        Ok(measured)
     }
 }
 

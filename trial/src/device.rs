@@ -230,7 +230,8 @@ impl Latency {
 /// A tester that sends less than it was told by more than this part of it lacks power: what it did not send counts as lost,
 /// or a tester that is too slow would make its device look fast (RFC 9971, Measurer). As wide as a search's bounds.
 const SHORTFALL: f64 = 0.005;
-/// Beside that the last frames may be late by so many seconds, since a system's scheduler is no metronome.
+/// Beside that the last frames may be late by so many seconds, a hundredth of a trial at most: a system's scheduler is no
+/// metronome.
 const LATE: f64 = 0.005;
 
 impl Measured {
@@ -247,7 +248,11 @@ impl Measured {
     pub fn is_short(&self, offered: &Offered) -> bool {
         let (intended, senders) = (offered.intended(), f64::from(offered.senders()));
         // Bursts are counted, not timed.
-        let late = if matches!(offered.pattern, Pattern::Burst { .. }) { 0.0 } else { LATE * offered.rate };
+        let late = if matches!(offered.pattern, Pattern::Burst { .. }) {
+            0.0
+        } else {
+            LATE.min(offered.seconds / 100.0) * offered.rate
+        };
         (self.sent as f64) < intended * (1.0 - SHORTFALL) - senders * (1.0 + late)
     }
 

@@ -427,7 +427,8 @@ mod tests {
         let mut device = Simulated { tester: 3e6, ..Simulated::new(1e9) };
         let plan = Plan { tests: vec![Test::Throughput], frames: vec![Frames::fixed(64)], ..plan() };
         let report = go(&mut device, &plan, None).unwrap();
-        assert!((2.98e6..3.02e6).contains(&report.throughput[0].rate().unwrap()));
+        // What is tolerated of a tester, 1.5 %, and a rung of the search.
+        assert!((2.98e6..3.07e6).contains(&report.throughput[0].rate().unwrap()));
         assert!(report.notes[0].text.starts_with("the tester could not send"), "{:?}", report.notes);
         let report = go(&mut Simulated { tester: 3e6, ..Simulated::new(1e6) }, &plan, None).unwrap();
         assert!(report.notes.is_empty(), "{:?}", report.notes);

@@ -29,6 +29,8 @@ pub struct Table {
     /// What workers that left had not freed yet.
     pub(crate) orphans: Mutex<Vec<u32>>,
     pub(crate) has_orphans: AtomicBool,
+    /// Whether a new flow that finds no room is to be refused.
+    needed: AtomicBool,
     /// Waits for the driver, where its program has the table as well.
     _keeper: Option<Keeper>,
 }
@@ -84,8 +86,19 @@ impl Table {
             counts: (0..WORKERS).map(|_| Counts::default()).collect(),
             orphans: Mutex::default(),
             has_orphans: AtomicBool::new(false),
+            needed: AtomicBool::new(true),
             _keeper: keeper,
         }))
+    }
+
+    /// Whether anything depends on flows being known; else they only save work. The table does nothing about it.
+    pub fn is_needed(&self) -> bool {
+        self.needed.load(Relaxed)
+    }
+
+    /// Sets [`is_needed`](Self::is_needed), which is true at first.
+    pub fn set_needed(&self, needed: bool) {
+        self.needed.store(needed, Relaxed);
     }
 
     /// Whether the driver's program has it as well.

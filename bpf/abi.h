@@ -138,6 +138,7 @@ struct arrivals {
 #define VERDICTS 4096
 struct verdicts {
     __u64 force;
+    __u64 translates; /* whether flows are to be translated */
     __u64 word[VERDICTS];
 };
 

@@ -83,8 +83,8 @@ FLOW_ARRAY(flow_cold, struct flow_cold);
 FLOW_ARRAY(flow_buckets, struct flow_bucket);
 FLOW_ARRAY(flow_door, struct flow_door);
 
-/* Word 0: the generation of the rules in force (8 bits; 0: nothing is carried), and in bit 8 which half of the
- * verdicts is theirs. Then the verdicts, a word each (port/src/driver/verdicts.rs). */
+/* The generation of the rules in force (8 bits; 0: nothing is carried), and in bit 8 which half of the verdicts is
+ * theirs; then the verdicts, a word each (port/src/driver/flows.rs). */
 FLOW_ARRAY(verdicts, struct verdicts);
 
 struct {
@@ -233,7 +233,7 @@ static __always_inline struct flow_door *flow_table(void) {
     return door && door->buckets ? door : 0;
 }
 
-/* What a verdict's word says: port/src/driver/verdicts.rs. */
+/* What a verdict's word says: port/src/driver/flows.rs. */
 #define VERDICT_KNOWN (1ull << 63)
 #define VERDICT_NEW (1ull << 24)
 #define VERDICT_DSCP (1ull << 25)
@@ -373,12 +373,18 @@ static __always_inline int take(struct flow_door *door, struct carried *c, __u8 
 #define TRANSLATED 1
 #define UNKNOWN 2 /* here, at least */
 
+static __always_inline int translates(void) {
+    __u32 zero = 0;
+    struct verdicts *all = bpf_map_lookup_elem(&verdicts, &zero);
+    return all && *(volatile __u64 *)&all->translates;
+}
+
 static __always_inline int flow_target4(struct carried *c) {
     struct flow_hot *hot = hot_of(c);
     __u32 meta = hot ? *(volatile __u32 *)&hot->meta : FLOW_REPLY_IN_ALIAS;
     if (!(meta & FLOW_TRANSLATED))
         return UNTRANSLATED;
-    if (!hot || !(meta & FLOW_REPLY_HERE))
+    if (!hot || !(meta & FLOW_REPLY_HERE) || !translates())
         return UNKNOWN;
     c->to.addresses[0] = c->reply ? hot->addresses[0] : hot->addresses[1];
     c->to.ports = c->reply ? hot->ports : hot->addresses[2] >> 32;
@@ -397,7 +403,7 @@ static __always_inline int flow_target6(struct carried *c) {
         hot = bpf_map_lookup_elem(&flow_hot, &alias);
     }
     __u32 meta = hot ? *(volatile __u32 *)&hot->meta : 0;
-    if (!hot || !(meta & FLOW_V6))
+    if (!hot || !(meta & FLOW_V6) || !translates())
         return UNKNOWN;
     c->to.high = !(meta & FLOW_SWAPPED);
     c->to.ports = hot->ports;
@@ -446,6 +452,11 @@ static __always_inline int is_translated(struct carried *c) {
     return *(volatile __u32 *)&c->translated == TRANSLATED;
 }
 
+/* Workers read along with FTP's control connections (elements/src/router/ftp.rs). */
+static __always_inline int is_read(__u32 ports) {
+    return ports >> 16 == 21 || (ports & 0xffff) == 21;
+}
+
 /* Read anew: what was compared before, the verifier knows too well. */
 static __always_inline __u8 again(__u8 *protocol) {
     return *(volatile __u8 *)protocol;
@@ -476,7 +487,7 @@ static __always_inline verdict carry4(struct frame *frame, struct ipv4 *ip) {
     c->key.ports = turned(ports, c->key.swapped);
     if (!is_ordinary(door, c, protocol, upper, frame->end, c->length - sizeof(*ip)))
         return WORKER;
-    if (is_diverted(&ip->source, &ip->destination, 1, 4, protocol, ports))
+    if (is_read(ports) || is_diverted(&ip->source, &ip->destination, 1, 4, protocol, ports))
         return WORKER;
     c->translated = flow_target4(c);
     if (is_unknown(c))
@@ -561,7 +572,7 @@ static __always_inline verdict carry6(struct frame *frame, struct ipv6 *ip) {
     c->key.ports = turned(ports, high);
     if (!is_ordinary(door, c, protocol, upper, frame->end, length - sizeof(*ip)))
         return WORKER;
-    if (is_diverted(&ip->source, &ip->destination, 4, 6, protocol, ports))
+    if (is_read(ports) || is_diverted(&ip->source, &ip->destination, 4, 6, protocol, ports))
         return WORKER;
     c->translated = flow_target6(c);
     if (is_unknown(c))

@@ -1,10 +1,10 @@
 //! The table's memory: three arrays of a size fixed at creation, in one mapping in huge pages, or in bpf arrays that the driver's
 //! program reads and writes as well.
 
+use crate::Error;
 use crate::driver::DriverMemory;
 use crate::entry::{Cold, Hot};
 use crate::index::{Bucket, ENTRY, SLOTS};
-use crate::Error;
 use fib::Mapping;
 use std::any::Any;
 use std::ptr::NonNull;

@@ -37,7 +37,9 @@ pub(crate) fn table(
                 info!("flows that are decided are carried in the driver, on ports without zero-copy");
                 return Ok(table);
             }
-            Err(error) => warn!("every packet of a flow passes a worker, for the driver cannot carry flows: {error}"),
+            Err(error) => {
+                warn!("every packet of a flow passes a worker, for the driver cannot carry flows: {error}")
+            }
         }
     }
     Ok(Table::new(settings)?)

@@ -92,6 +92,7 @@ impl Policy {
         let mut ledger = Ledger::new(workers + 1);
         let book = Rulebook::new(compile(&settings.filter, &mut ledger, ports)?);
         let flows = Flows::wanted(&settings, driver, &book, workers)?;
+        book.translate(settings.nat.is_some());
         Ok(Policy { settings, flows, book, ledger, workers })
     }
 
@@ -169,6 +170,7 @@ impl Policy {
             None => Flows::wanted(&settings, driver, &self.book, self.workers)?,
         };
         self.book.change(compiled);
+        self.book.translate(settings.nat.is_some());
         self.settings = settings;
         let begins = flows.is_some();
         self.flows = flows.or(self.flows.take());

@@ -25,7 +25,8 @@ const RST: u8 = 4;
 const ACK: u8 = 16;
 const FIN: u8 = 1;
 
-const STATEFUL: &str = "chain forward policy drop\ndrop state invalid\naccept state established,related\naccept in r0\n";
+const STATEFUL: &str =
+    "chain forward policy drop\ndrop state invalid\naccept state established,related\naccept in r0\n";
 const MASQUERADE: &str = r#"{ "rule": [{ "name": "m", "type": "masquerade", "out": "r1" }] }"#;
 
 fn filter(text: &str) -> Filter {
@@ -139,7 +140,6 @@ impl Net<'_> {
         let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 1000 };
         let driver = Driver::new(&capacity.sizes()).unwrap();
         let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
-        let nat = policy.nat.clone();
         let settings = PlaneSettings {
             cores: vec![0],
             frames: 4096,
@@ -172,7 +172,7 @@ impl Net<'_> {
             tables.insert6(net6.parse().unwrap(), hop).unwrap();
         }
         let outside: Vec<IpAddr> = ["203.0.113.1", "2001:db8:2::1"].map(|a| a.parse().unwrap()).to_vec();
-        plane.change_nat(nat, |port| if port == PortId(1) { outside.clone() } else { Vec::new() });
+        plane.translate(|port| if port == PortId(1) { outside.clone() } else { Vec::new() });
         let mut net = Net { plane, tables, wires, sent: Default::default() };
         wait("both ports to be targets of the express lane", || {
             net.plane.supervise(&mut net.tables);
@@ -263,6 +263,12 @@ impl Net<'_> {
         let book = self.plane.policy().book();
         book.fold();
         book.current().0.accounts().counter(RuleId(rule))
+    }
+
+    fn change_filter(&mut self, rules: &str) {
+        let settings = self.plane.policy().settings().clone();
+        let settings = PolicySettings { filter: filter(rules), ..settings };
+        self.plane.change_policy(settings, &mut self.tables).unwrap();
     }
 
     /// Opens a connection; how the inside is seen outside.
@@ -366,15 +372,15 @@ fn connections_are_carried_until_something_happens() {
                 assert_eq!([0, 1].map(|side| (after.packets[side], after.bytes[side]))[0], net.sent[0]);
 
                 // Other rules: judged anew, and carried again.
-                net.plane.change_filter(filter(&format!("{STATEFUL}drop tcp\n")), &mut net.tables).unwrap();
+                net.change_filter(&format!("{STATEFUL}drop tcp\n"));
                 let again = packet(outside, seen, segment(there, here, ACK), b"");
                 assert!(!net.cross(1, &again).1, "judged by the new rules");
                 net.both_ways(1, &again);
-                net.plane.change_filter(filter("chain forward policy drop\n"), &mut net.tables).unwrap();
+                net.change_filter("chain forward policy drop\n");
                 // It is of the flow, whatever the rules say.
                 net.refused(1, &again);
                 net.sent[1] = (net.sent[1].0 + 1, net.sent[1].1 + again.len() as u64);
-                net.plane.change_filter(filter(STATEFUL), &mut net.tables).unwrap();
+                net.change_filter(STATEFUL);
                 assert!(!net.cross(1, &again).1);
                 assert!(net.cross(1, &again).1);
 
@@ -408,7 +414,7 @@ fn a_flow_lives_as_long_as_it_is_carried() {
     inside(1, |rig, wires| {
         let timeouts = Timeouts { udp_stream: Duration::from_secs(1), ..Timeouts::default() };
         let flows = Settings { memory: 4 << 20, timeouts, ..Settings::default() };
-        let policy = PolicySettings { flows: Some(flows), accounts: true, ..PolicySettings::default() };
+        let policy = PolicySettings { flows: Some(flows), ..PolicySettings::default() };
         let mut net = Net::start(rig, wires, policy);
         let (inside, outside) = (end("10.0.0.2", 7000), end("198.18.0.9", 53));
         let (out, back) = (packet(inside, outside, None, b"a"), packet(outside, inside, None, b"b"));
@@ -441,7 +447,8 @@ fn a_flow_lives_as_long_as_it_is_carried() {
 #[test]
 fn rules_without_state_need_not_be_asked_again_either() {
     inside(1, |rig, wires| {
-        let rules = "chain forward policy drop\naccept set-dscp ef udp to any port 53\naccept udp length 60-70\n";
+        let rules =
+            "chain forward policy drop\naccept set-dscp ef udp to any port 53\naccept udp length 60-70\n";
         let policy = PolicySettings { filter: filter(rules), ..PolicySettings::default() };
         let mut net = Net::start(rig, wires, policy);
         for (here, there) in PAIRS {

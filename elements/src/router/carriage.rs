@@ -45,6 +45,11 @@ impl Carriage {
         self.verdicts.begin(generation as u8, tally.half);
     }
 
+    /// Whether flows are translated now.
+    pub fn translate(&self, on: bool) {
+        self.verdicts.translate(on);
+    }
+
     /// Makes a verdict of the rules in force known.
     pub fn add(&self, number: u32, verdict: &Verdict) {
         let unanswered = match verdict.state {

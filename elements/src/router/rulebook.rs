@@ -108,6 +108,11 @@ impl Rulebook {
         page.verdicts.iter().zip(0..).for_each(|(verdict, number)| carriage.add(number, verdict));
     }
 
+    /// Whether flows are translated now: else the driver leaves to workers those that were.
+    pub fn translate(&self, on: bool) {
+        self.carriage.get().into_iter().for_each(|carriage| carriage.translate(on));
+    }
+
     /// Counts with the rules what the driver has carried since the last time.
     pub fn fold(&self) {
         let Some(carriage) = self.carriage.get() else { return };

@@ -129,7 +129,9 @@ pub(crate) fn sum_per_cpu<const N: usize>(map: BorrowedFd) -> io::Result<[u64; N
 
 fn sum_entry<const N: usize>(map: BorrowedFd, entry: u32) -> io::Result<[u64; N]> {
     let per_cpu = per_cpu::<N>(map, entry)?;
-    Ok(per_cpu.into_iter().fold([0; N], |sums, words| std::array::from_fn(|i| sums[i].wrapping_add(words[i]))))
+    Ok(per_cpu
+        .into_iter()
+        .fold([0; N], |sums, words| std::array::from_fn(|i| sums[i].wrapping_add(words[i]))))
 }
 
 /// An entry of a per-CPU array of `N` words, as each CPU has it.

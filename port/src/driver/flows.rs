@@ -23,6 +23,9 @@ use crate::bpf::{object, sys};
 /// Verdicts of one generation of the rules that the program knows (half of `VERDICTS` in `bpf/abi.h`).
 pub const VERDICTS: usize = 2048;
 
+/// Words before them.
+const HEAD: usize = 2;
+
 const KNOWN: u64 = 1 << 63;
 const NEW: u64 = 1 << 24;
 const DSCP: u64 = 1 << 25;
@@ -88,15 +91,20 @@ impl Verdicts {
     /// yet; all others are not.
     pub fn begin(&self, generation: u8, half: Half) {
         // Who still reads the words of this half is at most a packet behind.
-        (0..VERDICTS).for_each(|number| self.word(1 + place(half, number)).store(0, Ordering::Relaxed));
+        (0..VERDICTS).for_each(|number| self.word(HEAD + place(half, number)).store(0, Ordering::Relaxed));
         let half = if half == Half::Second { OTHER_HALF } else { 0 };
         self.word(0).store(half | u64::from(generation), Ordering::Release);
+    }
+
+    /// Whether translated flows are carried; at first they are not.
+    pub fn translate(&self, on: bool) {
+        self.word(1).store(u64::from(on), Ordering::Release);
     }
 
     /// Makes a verdict known. One beyond [`VERDICTS`] is not: its flows are not carried.
     pub fn add(&self, half: Half, number: usize, verdict: Carried) {
         if number < VERDICTS {
-            self.word(1 + place(half, number)).store(verdict.word(), Ordering::Release);
+            self.word(HEAD + place(half, number)).store(verdict.word(), Ordering::Release);
         }
     }
 
@@ -159,7 +167,7 @@ impl Driver {
         let [hot, cold, buckets, door, _] = parts.map(|(name, entries, bytes)| (name, entries * bytes));
         let (hot, cold) = (region(hot.0, hot.1)?, region(cold.0, cold.1)?);
         let (buckets, door) = (region(buckets.0, buckets.1)?, region(door.0, door.1)?);
-        let words = map_array(&self.shared, "verdicts", ((1 + 2 * VERDICTS) * 8).next_multiple_of(BLOCK))?;
+        let words = map_array(&self.shared, "verdicts", ((HEAD + 2 * VERDICTS) * 8).next_multiple_of(BLOCK))?;
         let counts = self.shared.get("verdict_counts").map(OwnedFd::try_clone);
         let counts = counts
             .ok_or_else(|| DriverError::NoMap { name: "verdict_counts".into() })?

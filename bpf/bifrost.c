@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * What stands at the door of every port: the classifier, and behind it the express lane.
+ * What stands at the door of every port: the classifier, and behind it the express lane and the flows.
  *
  *   frame -> not ours, control, for this machine? -> Linux, policed by class
  *         -> express lane, if the port has it     -> out by redirect, or dropped with a reason, or ...

@@ -297,6 +297,7 @@ impl Plane {
         let now = Instant::now();
         if self.features_changed() || now.duration_since(self.looked) >= TARGETS {
             self.looked = now;
+            self.policy.book().fold();
             for index in 0..self.ports.len() {
                 let id = PortId(index as u16);
                 if self.ports[index].taken.is_some() && (self.target(id) | self.complete(id)) {

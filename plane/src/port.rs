@@ -318,6 +318,22 @@ mod tests {
     }
 
     #[test]
+    fn decided_flows_are_carried_where_packets_would_be_copied() {
+        let carries = |lane, zero_copy: &[bool], carried| {
+            let mut port = port(PortSettings { lane, ..PortSettings::default() }, zero_copy);
+            (port.hooked, port.carried) = (true, carried);
+            let (lane, flags) = (port.lane().unwrap(), port.entry().unwrap().flags);
+            assert!(!lane.express && lane.flows == flags.contains(PortFlags::FLOWS));
+            lane.flows
+        };
+        assert!(carries(LaneChoice::Auto, &[false], true));
+        assert!(!carries(LaneChoice::Auto, &[false], false));
+        assert!(!carries(LaneChoice::Auto, &[true], true));
+        assert!(!carries(LaneChoice::Auto, &[], true));
+        assert!(!carries(LaneChoice::Worker, &[false], true));
+    }
+
+    #[test]
     fn a_port_without_an_interface_is_no_entry() {
         assert_eq!(Port::new(PortId(0), "eth0", PortSettings::default()).entry(), None);
         let entry = port(PortSettings::default(), &[]).entry().unwrap();

@@ -12,6 +12,9 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+/* Which of the carriers. */
+enum carrier { FLOWS4, FLOWS6, SEND6 };
+
 /* Details of LANE_WORKER: perhaps it need not go there. */
 #define CARRY4 1
 #define CARRY6 2
@@ -169,9 +172,9 @@ int bifrost(struct xdp_md *ctx) {
         return redirect(count, frame.out, bytes);
     case LANE_WORKER:
         if (detail == CARRY4)
-            bpf_tail_call(ctx, &carriers, PORT);
+            bpf_tail_call(ctx, &carriers, FLOWS4 * MAX_PORTS + PORT);
         if (detail == CARRY6)
-            bpf_tail_call(ctx, &carriers, MAX_PORTS + PORT);
+            bpf_tail_call(ctx, &carriers, FLOWS6 * MAX_PORTS + PORT);
         bpf_tail_call(ctx, &gate, PORT);
         return pass(count, bytes);
     case LANE_PASS:
@@ -210,7 +213,7 @@ int to_worker(struct xdp_md *ctx) {
  * kernel's verifier need not combine their ways with all those of the first; they see only what that one lets
  * through.
  */
-static __always_inline int carry(struct xdp_md *ctx, int version) {
+static __always_inline int carry(struct xdp_md *ctx, enum carrier carrier) {
     __u32 zero = 0;
     struct counters *count = bpf_map_lookup_elem(&counters, &zero);
     if (!count)
@@ -219,10 +222,14 @@ static __always_inline int carry(struct xdp_md *ctx, int version) {
     __u32 bytes = frame.end - frame.data;
     void *ip = frame.data + ETHERNET;
     verdict verdict = WORKER;
-    if (ip + (version == 4 ? sizeof(struct ipv4) : sizeof(struct ipv6)) <= frame.end) {
+    if (ip + (carrier == FLOWS4 ? sizeof(struct ipv4) : sizeof(struct ipv6)) <= frame.end) {
         frame.flags = (__u16)pair64(&ports, PORT).first;
-        verdict = version == 4 ? carry4(&frame, ip) : carry6(&frame, ip);
+        verdict = carrier == FLOWS4   ? carry4(&frame, ip)
+                  : carrier == FLOWS6 ? carry6(&frame, ip)
+                                      : send6(&frame, ip);
     }
+    if (verdict == UNDECIDED)
+        bpf_tail_call(ctx, &carriers, SEND6 * MAX_PORTS + PORT);
     if (verdict >> 8 == LANE_EXPRESS)
         return redirect(count, frame.out, bytes);
     if (verdict >> 8 == LANE_DROP)
@@ -233,10 +240,15 @@ static __always_inline int carry(struct xdp_md *ctx, int version) {
 
 SEC("xdp.frags")
 int carry_ipv4(struct xdp_md *ctx) {
-    return carry(ctx, 4);
+    return carry(ctx, FLOWS4);
 }
 
 SEC("xdp.frags")
 int carry_ipv6(struct xdp_md *ctx) {
-    return carry(ctx, 6);
+    return carry(ctx, FLOWS6);
+}
+
+SEC("xdp.frags")
+int send_ipv6(struct xdp_md *ctx) {
+    return carry(ctx, SEND6);
 }

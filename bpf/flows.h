@@ -83,7 +83,7 @@ FLOW_ARRAY(flow_cold, struct flow_cold);
 FLOW_ARRAY(flow_buckets, struct flow_bucket);
 FLOW_ARRAY(flow_door, struct flow_door);
 
-/* The generation of the rules in force (8 bits; 0: nothing is carried), and in bit 8 which half of the verdicts is
+/* The generation of the rules in force (18 bits; 0: nothing is carried), and in bit 32 which half of the verdicts is
  * theirs; then the verdicts, a word each (port/src/driver/flows.rs). */
 FLOW_ARRAY(verdicts, struct verdicts);
 
@@ -238,6 +238,9 @@ static __always_inline struct flow_door *flow_table(void) {
 #define VERDICT_NEW (1ull << 24)
 #define VERDICT_DSCP (1ull << 25)
 
+/* Bits of a flow's word that are the verdict's number; the generation is above (elements/src/router/rulebook.rs). */
+#define DECISION_NUMBER 14
+
 /* The verdict of a flow's word, if it is of the rules in force, and its number. 0: none. */
 static __always_inline __u64 flow_verdict(__u32 decision, __u32 *number) {
     __u32 zero = 0;
@@ -245,10 +248,10 @@ static __always_inline __u64 flow_verdict(__u32 decision, __u32 *number) {
     if (!all)
         return 0;
     __u64 force = *(volatile __u64 *)&all->force;
-    __u32 at = decision & 0xffffff;
-    if (!(__u8)force || decision >> 24 != (__u8)force || at >= VERDICTS / 2)
+    __u32 generation = force, at = decision & ((1 << DECISION_NUMBER) - 1);
+    if (!generation || decision >> DECISION_NUMBER != generation || at >= VERDICTS / 2)
         return 0;
-    if (force & 0x100)
+    if (force >> 32 & 1)
         at += VERDICTS / 2;
     *number = at;
     return *(volatile __u64 *)&all->word[at & (VERDICTS - 1)];
@@ -524,11 +527,6 @@ static __always_inline verdict carry4(struct frame *frame, struct ipv4 *ip) {
     return leave(frame, c->length);
 }
 
-/* Not inlined, for the verifier's sake. */
-static __noinline __u64 hop6(__u64 high, __u64 low) {
-    return word64(&nexthops, lookup6(high, low));
-}
-
 static __always_inline __u64 words_of(struct ipv6 *ip) {
     __u64 sum = 0;
 #pragma unroll
@@ -537,6 +535,8 @@ static __always_inline __u64 words_of(struct ipv6 *ip) {
     return sum;
 }
 
+/* Whether a packet may be carried (UNDECIDED), or is the worker's. The rest is another program's (send6), so that the verifier
+ * begins anew. */
 static __always_inline verdict carry6(struct frame *frame, struct ipv6 *ip) {
     struct flow_door *door = flow_table();
     struct carried *c = begin();
@@ -575,20 +575,31 @@ static __always_inline verdict carry6(struct frame *frame, struct ipv6 *ip) {
     if (is_read(ports) || is_diverted(&ip->source, &ip->destination, 4, 6, protocol, ports))
         return WORKER;
     c->translated = flow_target6(c);
-    if (is_unknown(c))
+    return is_unknown(c) ? WORKER : UNDECIDED;
+}
+
+/* The way that such a packet takes. It has been looked at: `c` says all about it. */
+static __always_inline verdict send6(struct frame *frame, struct ipv6 *ip) {
+    struct flow_door *door = flow_table();
+    struct carried *c = begin();
+    void *upper = ip + 1;
+    if (!door || !c || upper + 8 > frame->end)
         return WORKER;
+    measure(frame, ETHERNET + c->length);
+    __u64 s1 = bpf_be64_to_cpu(ip->source.half[0]), s2 = bpf_be64_to_cpu(ip->source.half[1]);
+    __u64 d1 = bpf_be64_to_cpu(ip->destination.half[0]), d2 = bpf_be64_to_cpu(ip->destination.half[1]);
     __u64 to1 = !is_translated(c) ? d1 : c->to.high ? c->to.addresses[0] : c->to.addresses[2];
     __u64 to2 = !is_translated(c) ? d2 : c->to.high ? c->to.addresses[1] : c->to.addresses[3];
-    __u64 hop = hop6(to1, to2);
+    __u64 hop = word64(&nexthops, lookup6(to1, to2));
     if (kind_of(hop) != KIND_FORWARD || ip->hop_limit <= 1)
         return WORKER;
     if (frame->flags & (PORT_RPF6_STRICT | PORT_RPF6_LOOSE)) {
-        __u64 back = hop6(s1, s2);
+        __u64 back = word64(&nexthops, lookup6(s1, s2));
         if (reverse_path(back, frame->flags & PORT_RPF6_STRICT) != UNDECIDED)
             return WORKER;
     }
     struct pair adjacency, out;
-    __u32 hash = flow_hash6(s1, s2, d1, d2, again(&ip->next_header), ports);
+    __u32 hash = flow_hash6(s1, s2, d1, d2, again(&ip->next_header), load32(upper));
     if (resolve(frame, hop, hash, c->length, &adjacency, &out) != UNDECIDED ||
         frame->out != (__u16)c->verdict || !take(door, c, again(&ip->next_header)))
         return WORKER;

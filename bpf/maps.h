@@ -90,10 +90,10 @@ struct {
     __uint(value_size, 4);
 } gate SEC(".maps");
 
-/* The ways to those that carry flows, IPv4's and then IPv6's of every port. They end as the gate does. */
+/* The ways to those that carry flows, by kind (enum carrier) and port. They end as the gate does. */
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-    __uint(max_entries, 2 * MAX_PORTS);
+    __uint(max_entries, 3 * MAX_PORTS);
     __uint(key_size, 4);
     __uint(value_size, 4);
 } carriers SEC(".maps");

@@ -6,6 +6,8 @@
 //! accounts that no worker writes. When the rules change, a packet or two may still be carried by the old ones: so old and new
 //! verdicts lie in different halves, and the old rules get what was theirs until the next change.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use port::driver::{Carried, Counted, Half, Verdicts};
@@ -18,6 +20,8 @@ pub(super) struct Carriage {
     verdicts: Arc<Verdicts>,
     /// Whose counts the driver's are, beside the workers'.
     column: usize,
+    /// Whether the verdicts of the rules in force are in the second half.
+    second: AtomicBool,
     tally: Mutex<Tally>,
 }
 
@@ -28,21 +32,23 @@ struct Tally {
     counted: [Vec<Counted>; 2],
     /// The rules before those in force.
     before: Option<(Compiled, Vec<Verdict>)>,
-    /// The half of those in force.
-    half: Half,
 }
 
 impl Carriage {
     pub fn new(verdicts: Arc<Verdicts>, column: usize) -> Carriage {
-        Carriage { verdicts, column, tally: Mutex::default() }
+        Carriage { verdicts, column, second: AtomicBool::new(false), tally: Mutex::default() }
     }
 
     /// From now on, flows are carried by verdicts of this generation alone; these were the rules before.
     pub fn begin(&self, generation: u32, before: Option<(Compiled, Vec<Verdict>)>) {
-        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-        tally.half = tally.half.other();
-        tally.before = before;
-        self.verdicts.begin(generation as u8, tally.half);
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).before = before;
+        self.second.fetch_not(Relaxed);
+        self.verdicts.begin(generation, self.half());
+    }
+
+    /// Where the verdicts of the rules in force are.
+    fn half(&self) -> Half {
+        if self.second.load(Relaxed) { Half::Second } else { Half::First }
     }
 
     /// Whether flows are translated now.
@@ -57,19 +63,18 @@ impl Carriage {
             FlowState::Established => false,
             _ => return,
         };
-        let half = self.tally.lock().unwrap_or_else(PoisonError::into_inner).half;
         let carried = Carried { output: verdict.output, unanswered, dscp: verdict.dscp };
-        self.verdicts.add(half, number as usize, carried);
+        self.verdicts.add(self.half(), number as usize, carried);
     }
 
     /// Counts what was carried since the last time with the rules that let it pass.
     pub fn fold(&self, compiled: &Compiled, verdicts: &[Verdict]) {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-        let Tally { counted, before, half } = &mut *tally;
+        let (half, Tally { counted, before }) = (self.half(), &mut *tally);
         if let Some((compiled, verdicts)) = before {
             self.fold_half(half.other(), &mut counted[half.other() as usize], compiled, verdicts);
         }
-        self.fold_half(*half, &mut counted[*half as usize], compiled, verdicts);
+        self.fold_half(half, &mut counted[half as usize], compiled, verdicts);
     }
 
     fn fold_half(&self, half: Half, counted: &mut Vec<Counted>, compiled: &Compiled, verdicts: &[Verdict]) {

@@ -18,9 +18,11 @@ use wire::Headers;
 use super::carriage::Carriage;
 
 /// Verdicts of one generation that are remembered; the flows of others are judged packet by packet.
-const VERDICTS: usize = 1 << 16;
-/// Bits of a flow's word that hold the verdict's number; the generation is above.
-const NUMBER: u32 = 24;
+const VERDICTS: usize = 1 << NUMBER;
+/// Bits of a flow's word that hold the verdict's number; the generation is above (`DECISION_NUMBER` in `bpf/flows.h`).
+const NUMBER: u32 = 14;
+/// The bits of the generation there: no flow sleeps for so many changes of the rules.
+const GENERATION: u32 = u32::MAX >> NUMBER;
 /// Lines for the log that may wait to be written.
 const LINES: usize = 4096;
 
@@ -52,7 +54,7 @@ pub struct Logged {
 
 /// The filter that workers apply.
 pub struct Rulebook {
-    /// Never with a low byte of 0, so that a word is never 0.
+    /// Never with 0 in the bits that words have of it, so that a word is never 0.
     generation: AtomicU32,
     page: Mutex<Page>,
     /// The way to the driver, where it carries flows.
@@ -93,9 +95,9 @@ impl Rulebook {
         let old = std::mem::replace(&mut *page, new);
         let before = self.generation.load(Ordering::Relaxed);
         let next = before.wrapping_add(1);
-        let next = if next & 0xff == 0 { next + 1 } else { next };
+        let next = if next & GENERATION == 0 { next + 1 } else { next };
         if let Some(carriage) = self.carriage.get() {
-            carriage.begin(next, Some((old.compiled, old.verdicts)));
+            carriage.begin(next & GENERATION, Some((old.compiled, old.verdicts)));
         }
         self.generation.store(next, Ordering::Release);
     }
@@ -104,7 +106,7 @@ impl Rulebook {
     pub fn carry(&self, verdicts: Arc<Verdicts>, column: usize) {
         let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
         let carriage = self.carriage.get_or_init(|| Carriage::new(verdicts, column));
-        carriage.begin(self.generation.load(Ordering::Relaxed), None);
+        carriage.begin(self.generation.load(Ordering::Relaxed) & GENERATION, None);
         page.verdicts.iter().zip(0..).for_each(|(verdict, number)| carriage.add(number, verdict));
     }
 
@@ -177,7 +179,7 @@ impl Reader {
     /// The verdict that a flow's word stands for, if it is of the rules in force.
     #[inline]
     pub fn verdict(&mut self, word: u32) -> Option<Verdict> {
-        if word >> NUMBER != self.generation & 0xff {
+        if word >> NUMBER != self.generation & GENERATION {
             return None;
         }
         let number = (word & ((1 << NUMBER) - 1)) as usize;
@@ -214,6 +216,6 @@ impl Reader {
                 number
             }
         };
-        Some((self.generation & 0xff) << NUMBER | number)
+        Some((self.generation & GENERATION) << NUMBER | number)
     }
 }

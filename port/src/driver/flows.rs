@@ -29,7 +29,7 @@ const HEAD: usize = 2;
 const KNOWN: u64 = 1 << 63;
 const NEW: u64 = 1 << 24;
 const DSCP: u64 = 1 << 25;
-const OTHER_HALF: u64 = 1 << 8;
+const OTHER_HALF: u64 = 1 << 32;
 
 /// What the packets of a flow's direction come to; they are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +87,9 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// Flows whose words are of this generation (not 0) are carried from now on by verdicts of this half, which knows none
+    /// Flows whose words are of this generation (18 bits, not 0) are carried from now on by verdicts of this half, which knows none
     /// yet; all others are not.
-    pub fn begin(&self, generation: u8, half: Half) {
+    pub fn begin(&self, generation: u32, half: Half) {
         // Who still reads the words of this half is at most a packet behind.
         (0..VERDICTS).for_each(|number| self.word(HEAD + place(half, number)).store(0, Ordering::Relaxed));
         let half = if half == Half::Second { OTHER_HALF } else { 0 };
@@ -175,26 +175,27 @@ impl Driver {
         let origin = monotonic().saturating_sub(now).as_nanos() as u64;
         let owner = Box::new(mappings);
         self.shares_flows = true;
-        self.replace_programs()?;
+        self.replace_programs().inspect_err(|_| self.shares_flows = false)?;
         let memory = flow::DriverMemory { hot, cold, buckets, door, origin, owner };
         Ok((memory, Arc::new(Verdicts { words, counts })))
     }
 
-    /// Puts copies of the program that know the shared maps as they are now in the place of all that there are.
+    /// Puts copies of the program that know the shared maps as they are now in the place of all that there are. On an error some
+    /// are replaced; those that are not know of no flow table.
     fn replace_programs(&mut self) -> Result<(), DriverError> {
         self.rehearsals.clear();
-        let ports: Vec<_> = self.ports.keys().copied().collect();
-        for number in ports {
-            let Some(before) = self.ports.remove(&number) else { continue };
-            let replaced = self.instance_with(number, before.mark, before.maps);
-            let mut port = replaced?;
-            (port.ifindex, port.native) = (before.ifindex, before.native);
-            if let Some(link) = before.link {
-                sys::link_update(link.as_fd(), port.program.as_fd())
+        let numbers: Vec<_> = self.ports.keys().copied().collect();
+        for number in numbers {
+            let Some(port) = self.ports.get(&number) else { continue };
+            let own = port.maps.iter().map(|(name, map)| Ok((name.clone(), map.try_clone()?)));
+            let own = own.collect::<io::Result<_>>();
+            let own = own.map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
+            let program = self.instance_with(number, port.mark, own)?.program;
+            if let Some(link) = &port.link {
+                sys::link_update(link.as_fd(), program.as_fd())
                     .map_err(|source| DriverError::Attach { ifindex: port.ifindex, source })?;
-                port.link = Some(link);
             }
-            self.ports.insert(number, port);
+            self.ports.entry(number).and_modify(|port| port.program = program);
         }
         Ok(())
     }

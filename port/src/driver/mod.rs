@@ -44,6 +44,8 @@ const BLOCK: usize = 4096;
 const HIGH: u64 = 65_536;
 /// Each port has its own of these; all others are shared.
 const PER_PORT: [&str; 2] = ["sockets", "counters"];
+/// The programs that carry flows, in the order of `enum carrier` in `bpf/bifrost.c`.
+const CARRIERS: [&str; 3] = ["carry_ipv4", "carry_ipv6", "send_ipv6"];
 /// And each rehearsal has its own of these, so that it neither counts nor uses up anything.
 const PER_REHEARSAL: [&str; 6] = ["sockets", "counters", "gate", "carriers", "sent", "arrivals"];
 /// Layout of `struct settings` in `bpf/abi.h`.
@@ -248,8 +250,9 @@ impl Driver {
         let at = u32::from(port.0);
         behind("to_worker", "gate", at)?;
         if self.shares_flows && !names.iter().any(|name| name == "carriers") {
-            behind("carry_ipv4", "carriers", at)?;
-            behind("carry_ipv6", "carriers", at + u32::from(MAX_PORTS))?;
+            for (name, kind) in CARRIERS.into_iter().zip(0u32..) {
+                behind(name, "carriers", at + kind * u32::from(MAX_PORTS))?;
+            }
         }
         maps.retain(|name, _| names.contains(name));
         Ok(Port { ifindex: 0, native: false, mark, program, maps, link: None })
@@ -298,7 +301,8 @@ impl Driver {
         }
         // These only fail when the slots are empty already.
         let _ = self.clear_target(port);
-        for (map, at) in [("carriers", 0), ("carriers", MAX_PORTS), ("gate", 0)] {
+        let carriers = (0..CARRIERS.len() as u16).map(|kind| ("carriers", kind * MAX_PORTS));
+        for (map, at) in carriers.chain([("gate", 0)]) {
             let key = u32::from(port.0 + at).to_ne_bytes();
             let _ = self.shared(map).map(|map| sys::map_delete(map, &key));
         }

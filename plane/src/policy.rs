@@ -223,9 +223,9 @@ impl Policy {
         &self.book
     }
 
-    /// Whether the driver can carry flows.
+    /// Whether the driver can carry flows: not where packets are sampled, for it chooses none.
     pub fn carries(&self) -> bool {
-        self.flows.as_ref().is_some_and(|flows| flows.table.is_shared())
+        self.settings.sampling.is_none() && self.flows.as_ref().is_some_and(|flows| flows.table.is_shared())
     }
 
     /// Accounts of flows, where they are tracked.

@@ -84,6 +84,7 @@ enum port_flag {
     PORT_RPF6_LOOSE = 128,
     PORT_EXPRESS = 256, /* its packets take the express lane where they can */
     PORT_QUEUE = 512,   /* a worker can transmit on it */
+    PORT_FLOWS = 1024,  /* packets of flows that are decided are carried, all others are the worker's */
 };
 
 /* fib::NextHop: the kind in a next hop word */
@@ -131,6 +132,21 @@ struct arrival {
 
 struct arrivals {
     struct arrival class[CLASSES];
+};
+
+/* port::driver::Verdicts: what the rules came to for flows. Half of them are of the rules in force. */
+#define VERDICTS 4096
+struct verdicts {
+    __u64 force;
+    __u64 translates; /* whether flows are to be translated */
+    __u64 word[VERDICTS];
+};
+
+/* What was carried by a verdict; one per CPU. */
+struct verdict_count {
+    __u64 packets;
+    __u64 bytes;
+    __u64 last; /* on the flow table's clock */
 };
 
 /* port::driver::DriverCounters; one block per port and CPU */

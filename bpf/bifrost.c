@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * What stands at the door of every port: the classifier, and behind it the express lane.
+ * What stands at the door of every port: the classifier, and behind it the express lane and the flows.
  *
  *   frame -> not ours, control, for this machine? -> Linux, policed by class
  *         -> express lane, if the port has it     -> out by redirect, or dropped with a reason, or ...
+ *         -> of a flow that is decided            -> out by redirect, or ...
  *         -> the worker's ring; no worker there   -> Linux, which is what makes it the safety net
  */
-#include "express.h"
+#include "flows.h"
 #include "police.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* Which of the carriers. */
+enum carrier { FLOWS4, FLOWS6, SEND6 };
+
+/* Details of LANE_WORKER: perhaps it need not go there. */
+#define CARRY4 1
+#define CARRY6 2
 
 /* A whole header, or nothing: the worker's checks give the same reasons. */
 static __always_inline verdict classify4(struct frame *frame) {
@@ -31,7 +39,9 @@ static __always_inline verdict classify4(struct frame *frame) {
         return PASS(CLASS_UNRESOLVED);
     if (express)
         return express4(frame, ip);
-    return frame->flags & PORT_FORWARD4 ? WORKER : PASS(CLASS_UNRESOLVED);
+    if (!(frame->flags & PORT_FORWARD4))
+        return PASS(CLASS_UNRESOLVED);
+    return frame->flags & PORT_FLOWS ? VERDICT(LANE_WORKER, CARRY4) : WORKER;
 }
 
 static __always_inline verdict classify6(struct frame *frame) {
@@ -50,7 +60,9 @@ static __always_inline verdict classify6(struct frame *frame) {
         return express6(frame, ip);
     if (is_local6(&ip->destination))
         return PASS(class_of_ipv6(ip, frame->end));
-    return frame->flags & PORT_FORWARD6 ? WORKER : PASS(CLASS_UNRESOLVED);
+    if (!(frame->flags & PORT_FORWARD6))
+        return PASS(CLASS_UNRESOLVED);
+    return frame->flags & PORT_FLOWS ? VERDICT(LANE_WORKER, CARRY6) : WORKER;
 }
 
 /* The class of a frame that Linux gets for its link address alone. */
@@ -125,6 +137,21 @@ static __always_inline int drop(struct counters *count, __u32 reason, __u32 byte
     return XDP_DROP;
 }
 
+/* Out by the port that was decided. */
+static __always_inline int redirect(struct counters *count, __u32 out, __u32 bytes) {
+    if (bpf_redirect_map(&targets, out, XDP_DROP) != XDP_REDIRECT)
+        return drop(count, REASON_REDIRECT_FAILED, bytes);
+    tally(count, LANE_EXPRESS, bytes);
+    tally_sent(out, bytes);
+    return XDP_REDIRECT;
+}
+
+/* No daemon: Linux forwards, and as fast as it can. */
+static __always_inline int pass(struct counters *count, __u32 bytes) {
+    tally(count, LANE_PASS, bytes);
+    return XDP_PASS;
+}
+
 SEC("xdp.frags")
 int bifrost(struct xdp_md *ctx) {
     __u32 zero = 0;
@@ -142,16 +169,14 @@ int bifrost(struct xdp_md *ctx) {
 
     switch (verdict >> 8) {
     case LANE_EXPRESS:
-        if (bpf_redirect_map(&targets, frame.out, XDP_DROP) != XDP_REDIRECT)
-            return drop(count, REASON_REDIRECT_FAILED, bytes);
-        tally(count, LANE_EXPRESS, bytes);
-        tally_sent(frame.out, bytes);
-        return XDP_REDIRECT;
+        return redirect(count, frame.out, bytes);
     case LANE_WORKER:
+        if (detail == CARRY4)
+            bpf_tail_call(ctx, &carriers, FLOWS4 * MAX_PORTS + PORT);
+        if (detail == CARRY6)
+            bpf_tail_call(ctx, &carriers, FLOWS6 * MAX_PORTS + PORT);
         bpf_tail_call(ctx, &gate, PORT);
-        /* No daemon: Linux forwards, and as fast as it can. */
-        tally(count, LANE_PASS, bytes);
-        return XDP_PASS;
+        return pass(count, bytes);
     case LANE_PASS:
         if (detail >= CLASSES)
             detail = CLASS_REST;
@@ -181,4 +206,49 @@ int to_worker(struct xdp_md *ctx) {
     /* No worker on this queue. */
     tally(count, LANE_PASS, bytes);
     return XDP_PASS;
+}
+
+/*
+ * Packets of flows that are decided are carried here, others go on to the worker. Programs of their own, so that the
+ * kernel's verifier need not combine their ways with all those of the first; they see only what that one lets
+ * through.
+ */
+static __always_inline int carry(struct xdp_md *ctx, enum carrier carrier) {
+    __u32 zero = 0;
+    struct counters *count = bpf_map_lookup_elem(&counters, &zero);
+    if (!count)
+        return XDP_PASS;
+    struct frame frame = {.ctx = ctx, .data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end};
+    __u32 bytes = frame.end - frame.data;
+    void *ip = frame.data + ETHERNET;
+    verdict verdict = WORKER;
+    if (ip + (carrier == FLOWS4 ? sizeof(struct ipv4) : sizeof(struct ipv6)) <= frame.end) {
+        frame.flags = (__u16)pair64(&ports, PORT).first;
+        verdict = carrier == FLOWS4   ? carry4(&frame, ip)
+                  : carrier == FLOWS6 ? carry6(&frame, ip)
+                                      : send6(&frame, ip);
+    }
+    if (verdict == UNDECIDED)
+        bpf_tail_call(ctx, &carriers, SEND6 * MAX_PORTS + PORT);
+    if (verdict >> 8 == LANE_EXPRESS)
+        return redirect(count, frame.out, bytes);
+    if (verdict >> 8 == LANE_DROP)
+        return drop(count, verdict & 0xff, bytes);
+    bpf_tail_call(ctx, &gate, PORT);
+    return pass(count, bytes);
+}
+
+SEC("xdp.frags")
+int carry_ipv4(struct xdp_md *ctx) {
+    return carry(ctx, FLOWS4);
+}
+
+SEC("xdp.frags")
+int carry_ipv6(struct xdp_md *ctx) {
+    return carry(ctx, FLOWS6);
+}
+
+SEC("xdp.frags")
+int send_ipv6(struct xdp_md *ctx) {
+    return carry(ctx, SEND6);
 }

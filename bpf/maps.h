@@ -90,6 +90,14 @@ struct {
     __uint(value_size, 4);
 } gate SEC(".maps");
 
+/* The ways to those that carry flows, by kind (enum carrier) and port. They end as the gate does. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+    __uint(max_entries, 3 * MAX_PORTS);
+    __uint(key_size, 4);
+    __uint(value_size, 4);
+} carriers SEC(".maps");
+
 struct {
     __uint(type, BPF_MAP_TYPE_XSKMAP);
     __uint(max_entries, MAX_QUEUES);

@@ -12,6 +12,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Destinations in use, a power of two; the family of the packets. */
 volatile const __u32 DESTINATIONS = 1;
 volatile const __u32 VERSION = 4;
+/* Whether packets differ by where they come from, and not by where they go. */
+volatile const __u32 ANSWERS = 0;
 
 #define TEMPLATE 64
 struct template {
@@ -47,11 +49,11 @@ int source(struct xdp_md *ctx) {
         sum = (sum & 0xffff) + (sum >> 16);
         sum = (sum & 0xffff) + (sum >> 16);
         *(__u16 *)(data + 24) = ~sum;
-        *(__u32 *)(data + 30) = destination;
+        *(__u32 *)(data + (ANSWERS ? 26 : 30)) = destination;
     } else {
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            *(__u32 *)(data + 38 + 4 * i) = word32(&destinations, number * 4 + i);
+            *(__u32 *)(data + (ANSWERS ? 22 : 38) + 4 * i) = word32(&destinations, number * 4 + i);
     }
     return XDP_TX;
 }

@@ -20,6 +20,7 @@ mod a_wrong_file_is_refused_and_nothing_changes;
 mod an_element_of_ones_own_runs_in_the_router;
 mod bgp_learnt_routes_forward;
 mod clicks_ip_router_routes_between_real_hosts;
+mod decided_flows_are_carried_in_the_driver;
 mod ecmp_spreads_and_keeps_flows;
 mod flows_are_logged_to_files_and_collectors;
 mod fpm_is_a_source_too;

@@ -11,10 +11,15 @@
 //! the source and the sink share core A. Linux has the same routes and the same neighbours, no firewall, and is measured
 //! first; then the program is attached to the router's two interfaces and nothing else changes. The figure
 //! is the ratio; both rates are rows of their own.
+//!
+//! Where packets are judged as well ([`judged`]), both sides have the same rules.
+
+mod judged;
 
 use crate::ruler::Ruler;
 use fib::{Adjacency, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables};
 use ipnet::IpNet;
+use judged::List;
 use lab::prefixes::{Random, inside4, inside6, ipv4, ipv6};
 use port::traffic::{Sink, Source};
 use port::{Driver, Lane, Mode};
@@ -36,33 +41,50 @@ const SOURCE_MAC: [u8; 6] = [2, 0, 0, 0, 0xbe, 1];
 const ROUTER_MAC: [[u8; 6]; 2] = [[2, 0, 0, 0, 0xbe, 2], [2, 0, 0, 0, 0xbe, 3]];
 const SINK_MAC: [u8; 6] = [2, 0, 0, 0, 0xbe, 4];
 
-/// A bench: its names (ratio, Bifrost's rate, Linux's rate), family and routes.
+/// A bench: its names (ratio, Bifrost's rate, Linux's rate), family, routes, and what packets are judged by.
 struct Case {
     names: [&'static str; 3],
     version: u8,
     routes: usize,
+    judged: Option<List>,
 }
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 6] = [
     Case {
         names: ["device/v4/small", "device/v4/small/bifrost", "device/v4/small/linux"],
         version: 4,
         routes: 16,
+        judged: None,
     },
     Case {
         names: ["device/v4/full", "device/v4/full/bifrost", "device/v4/full/linux"],
         version: 4,
         routes: 1_000_000,
+        judged: None,
     },
     Case {
         names: ["device/v6/small", "device/v6/small/bifrost", "device/v6/small/linux"],
         version: 6,
         routes: 16,
+        judged: None,
     },
     Case {
         names: ["device/v6/full", "device/v6/full/bifrost", "device/v6/full/linux"],
         version: 6,
         routes: 240_000,
+        judged: None,
+    },
+    Case {
+        names: ["device/v4/stateful", "device/v4/stateful/bifrost", "device/v4/stateful/linux"],
+        version: 4,
+        routes: 16,
+        judged: Some(List::Stateful),
+    },
+    Case {
+        names: ["device/v4/rules-600", "device/v4/rules-600/bifrost", "device/v4/rules-600/linux"],
+        version: 4,
+        routes: 16,
+        judged: Some(List::Long),
     },
 ];
 
@@ -74,7 +96,11 @@ pub fn run(ruler: &mut Ruler) {
         }
         // On a thread of its own, because it moves between network namespaces and cores.
         let result = std::thread::scope(|scope| {
-            let measure = || measure(case).map_err(|error| error.to_string());
+            let measured = move || match case.judged {
+                None => measure(case),
+                Some(list) => judged::measure(list, case),
+            };
+            let measure = move || measured().map_err(|error| error.to_string());
             scope.spawn(measure).join().unwrap_or_else(|_| Err("the bench panicked".into()))
         });
         match result {

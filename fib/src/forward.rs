@@ -112,5 +112,7 @@ bitflags::bitflags! {
         const EXPRESS = 256;
         /// A worker has a queue to transmit by.
         const QUEUE = 512;
+        /// The driver carries packets of flows that are decided; all others go to the worker.
+        const FLOWS = 1024;
     }
 }

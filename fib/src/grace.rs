@@ -182,7 +182,7 @@ impl DriverGrace {
         let thread = std::thread::Builder::new().name("fib-grace".into()).spawn(move || {
             while let Ok(mut epoch) = wanted.recv() {
                 epoch = wanted.try_iter().last().unwrap_or(epoch);
-                wait_for_kernel();
+                wait_for_driver();
                 done.store(epoch, Ordering::Release);
             }
         });
@@ -211,7 +211,8 @@ impl Drop for DriverGrace {
     }
 }
 
-fn wait_for_kernel() {
+/// Waits until every program in the driver that runs now has ended: tens of milliseconds.
+pub fn wait_for_driver() {
     const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
     // SAFETY: takes no pointers.
     if unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) } != 0 {

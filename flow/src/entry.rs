@@ -24,7 +24,7 @@
 //! new one, hence [`Timeouts::LONGEST`](crate::Timeouts::LONGEST)), `start` 2^7 ns (right for 417 days), `sliced` 2^30 ns.
 
 use crate::key::{Key, V6};
-use crate::tcp::{Connection, Side};
+use crate::tcp::{self, Connection, Side};
 use crate::{End, Phase};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
@@ -236,6 +236,23 @@ impl Cold {
         let carry = u64::from(packets == 0) << 52;
         let volume = self.volume[side].load(Relaxed).wrapping_add(u64::from(bytes) + carry);
         self.volume[side].store(volume, Relaxed);
+    }
+
+    /// As [`count`](Self::count), where the driver's program counts as well.
+    pub(crate) fn count_shared(&self, side: usize, bytes: u16) {
+        let carry = u64::from(self.packets[side].fetch_add(1, Relaxed) == u32::MAX) << 52;
+        self.volume[side].fetch_add(u64::from(bytes) + carry, Relaxed);
+    }
+
+    /// As [`set_side`](Self::set_side), where the driver's program may have seen later segments of the side.
+    pub(crate) fn advance_shared(&self, side: usize, value: &Side) {
+        let later = |a: u32, b: u32| if tcp::after(a, b) { a } else { b };
+        // It never refuses.
+        let _ = self.numbers[side].fetch_update(Relaxed, Relaxed, |word| {
+            let (end, ack) = (later(value.end, (word >> 32) as u32), later(value.ack, word as u32));
+            Some(u64::from(end) << 32 | u64::from(ack))
+        });
+        self.windows[side].fetch_max(value.window, Relaxed);
     }
 
     pub(crate) fn packets(&self) -> [u64; 2] {

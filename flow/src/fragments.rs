@@ -49,7 +49,16 @@ fn key(headers: &Headers, table: u16) -> Key {
 
 impl Fragments {
     pub(crate) fn new(packets: usize) -> Fragments {
-        Fragments { sets: (0..packets.div_ceil(WAYS).max(1)).map(|_| Mutex::new([None; WAYS])).collect() }
+        Fragments { sets: (0..Self::sets(packets)).map(|_| Mutex::new([None; WAYS])).collect() }
+    }
+
+    fn sets(packets: usize) -> usize {
+        packets.div_ceil(WAYS).max(1)
+    }
+
+    /// What one for so many packets takes.
+    pub(crate) fn bytes_of(packets: usize) -> usize {
+        Self::sets(packets) * size_of::<Mutex<[Option<First>; WAYS]>>()
     }
 
     pub(crate) fn bytes(&self) -> usize {

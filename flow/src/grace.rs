@@ -31,6 +31,9 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
+    /// What they take.
+    pub(crate) const BYTES: usize = WORKERS * size_of::<Seen>();
+
     pub(crate) fn new() -> Epochs {
         let seen = || Seen { taken: AtomicBool::new(false), epoch: AtomicU64::new(OFFLINE) };
         Epochs {
@@ -58,6 +61,16 @@ impl Epochs {
         self.seen[place].epoch.store(self.now.load(Acquire), Release);
     }
 
+    /// The epoch that has begun last.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.now.load(SeqCst)
+    }
+
+    /// As [`quiescent`](Self::quiescent), for who has reached this epoch only now.
+    pub(crate) fn announce(&self, place: usize, epoch: u64) {
+        self.seen[place].epoch.store(epoch, SeqCst);
+    }
+
     pub(crate) fn offline(&self, place: usize) {
         self.seen[place].epoch.store(OFFLINE, Release);
     }
@@ -77,10 +90,6 @@ impl Epochs {
     pub(crate) fn reached(&self) -> u64 {
         let used = self.used.load(Relaxed) as usize;
         self.seen[..used].iter().map(|seen| seen.epoch.load(SeqCst)).min().unwrap_or(OFFLINE)
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.seen)
     }
 }
 

@@ -57,6 +57,11 @@ impl Hash {
         }
     }
 
+    /// What the driver's program must know to find what is found here.
+    pub(crate) fn secret(&self) -> ([u32; 10], [u32; 4], [u64; 2]) {
+        (self.keys, self.keys4, self.finish)
+    }
+
     #[inline(always)]
     pub(crate) fn spot(&self, key: &Key) -> Spot {
         let nh = |sum: u64, keys: [u32; 2], first: u32, second: u32| {

@@ -39,6 +39,7 @@
 
 mod account;
 mod counters;
+mod driver;
 mod entry;
 mod error;
 mod found;
@@ -65,8 +66,10 @@ mod worker;
 
 pub use account::{Account, Deltas};
 pub use counters::Counters;
+pub use driver::DriverMemory;
 pub use error::{Error, Refused};
 pub use key::Key;
+pub use memory::Sizes;
 pub use settings::{Settings, Timeouts};
 pub use snapshot::Snapshot;
 pub use state::{End, Phase, State};

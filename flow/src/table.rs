@@ -1,11 +1,14 @@
 //! The table as all share it.
 
 use crate::counters::Counts;
+use crate::driver::{DriverMemory, Keeper};
+use crate::entry::Cold;
 use crate::fragments::Fragments;
 use crate::grace::{Epochs, WORKERS};
 use crate::hash::Hash;
-use crate::memory::Memory;
+use crate::memory::{Memory, Sizes};
 use crate::pool::Pool;
+use crate::tcp::Side;
 use crate::{Counters, Error, Phase, Settings, Timeouts, Worker};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -18,7 +21,7 @@ pub struct Table {
     pub(crate) memory: Memory,
     pub(crate) pool: Pool,
     pub(crate) hash: Hash,
-    pub(crate) epochs: Epochs,
+    pub(crate) epochs: Arc<Epochs>,
     pub(crate) fragments: Fragments,
     pub(crate) limits: Limits,
     pub(crate) sweeper: Sweeper,
@@ -26,6 +29,10 @@ pub struct Table {
     /// What workers that left had not freed yet.
     pub(crate) orphans: Mutex<Vec<u32>>,
     pub(crate) has_orphans: AtomicBool,
+    /// Whether a new flow that finds no room is to be refused.
+    needed: AtomicBool,
+    /// Waits for the driver, where its program has the table as well.
+    _keeper: Option<Keeper>,
 }
 
 /// How far the timed and the pressed search have come.
@@ -44,31 +51,59 @@ pub(crate) struct Sweeper {
 impl Table {
     /// A table of this size, with nothing in it.
     pub fn new(settings: &Settings) -> Result<Arc<Table>, Error> {
-        let (fragments, epochs) = (Fragments::new(settings.fragments), Epochs::new());
-        let counts: Box<[Counts]> = (0..WORKERS).map(|_| Counts::default()).collect();
-        let beside = fragments.bytes() + epochs.bytes() + size_of_val(&*counts);
-        let keys = if settings.translation { 2 } else { 1 };
-        let memory = Memory::new(settings.memory.saturating_sub(beside), keys).map_err(|error| {
-            if let Error::TooSmall { .. } = error {
-                Error::TooSmall { bytes: settings.memory }
-            } else {
-                error
-            }
-        })?;
+        let memory = settings.sized(Memory::new)?;
+        Table::of(settings, memory, Hash::new(), None)
+    }
+
+    /// As [`new`](Self::new), in memory that the driver's program has as well, of [`Settings::sizes`].
+    pub fn shared(settings: &Settings, driver: DriverMemory) -> Result<Arc<Table>, Error> {
+        let (sizes, hash) = (settings.sizes()?, Hash::new());
+        let epochs = Arc::new(Epochs::new());
+        let place = epochs.join().ok_or(Error::TooManyWorkers(WORKERS))?;
+        let keeper = Keeper::start(&epochs, place).map_err(Error::NoThread)?;
+        driver.open(&hash, sizes.buckets);
+        let memory = Memory::shared(driver, sizes)?;
+        Table::of(settings, memory, hash, Some((epochs, keeper)))
+    }
+
+    fn of(
+        settings: &Settings,
+        memory: Memory,
+        hash: Hash,
+        driver: Option<(Arc<Epochs>, Keeper)>,
+    ) -> Result<Arc<Table>, Error> {
+        let (epochs, keeper) = driver.map_or_else(|| (Arc::new(Epochs::new()), None), |(e, k)| (e, Some(k)));
         let limits = Limits::default();
         limits.set(&settings.timeouts, settings.pickup)?;
         Ok(Arc::new(Table {
             pool: Pool::new(memory.hot().len()),
             memory,
-            hash: Hash::new(),
+            hash,
             epochs,
-            fragments,
+            fragments: Fragments::new(settings.fragments),
             limits,
             sweeper: Sweeper::default(),
-            counts,
+            counts: (0..WORKERS).map(|_| Counts::default()).collect(),
             orphans: Mutex::default(),
             has_orphans: AtomicBool::new(false),
+            needed: AtomicBool::new(true),
+            _keeper: keeper,
         }))
+    }
+
+    /// Whether anything depends on flows being known; else they only save work. The table does nothing about it.
+    pub fn is_needed(&self) -> bool {
+        self.needed.load(Relaxed)
+    }
+
+    /// Sets [`is_needed`](Self::is_needed), which is true at first.
+    pub fn set_needed(&self, needed: bool) {
+        self.needed.store(needed, Relaxed);
+    }
+
+    /// Whether the driver's program has it as well.
+    pub fn is_shared(&self) -> bool {
+        self.memory.is_shared()
     }
 
     /// A worker of this table, one for each thread that uses it.
@@ -89,12 +124,24 @@ impl Table {
 
     /// Bytes of memory it takes when full, all included but what each worker keeps (some 70 kB).
     pub fn bytes(&self) -> usize {
-        self.memory.bytes() + self.fragments.bytes() + self.epochs.bytes() + size_of_val(&*self.counts)
+        self.memory.bytes() + self.fragments.bytes() + Epochs::BYTES + size_of_val(&*self.counts)
     }
 
     /// What it has counted.
     pub fn counters(&self) -> Counters {
         Counters::sum(&self.counts)
+    }
+
+    /// Counts a packet of a flow.
+    #[inline(always)]
+    pub(crate) fn count(&self, cold: &Cold, side: usize, bytes: u16) {
+        if self.memory.is_shared() { cold.count_shared(side, bytes) } else { cold.count(side, bytes) }
+    }
+
+    /// Writes what a side's own segments changed of it.
+    #[inline(always)]
+    pub(crate) fn advance(&self, cold: &Cold, side: usize, value: &Side) {
+        if self.memory.is_shared() { cold.advance_shared(side, value) } else { cold.set_side(side, value) }
     }
 
     pub(crate) fn counts(&self, place: usize) -> &Counts {
@@ -151,5 +198,22 @@ impl Limits {
             _ => 3,
         };
         self.idle[class][phase as usize - 1].load(Relaxed)
+    }
+}
+
+impl Settings {
+    /// Entries and buckets of a table of this size.
+    pub fn sizes(&self) -> Result<Sizes, Error> {
+        self.sized(Sizes::within)
+    }
+
+    /// Something for the bytes that are left for entries and buckets, and the keys of an entry.
+    fn sized<T>(&self, make: impl FnOnce(usize, usize) -> Result<T, Error>) -> Result<T, Error> {
+        let beside = Fragments::bytes_of(self.fragments) + Epochs::BYTES + WORKERS * size_of::<Counts>();
+        let keys = if self.translation { 2 } else { 1 };
+        make(self.memory.saturating_sub(beside), keys).map_err(|error| match error {
+            Error::TooSmall { .. } => Error::TooSmall { bytes: self.memory },
+            error => error,
+        })
     }
 }

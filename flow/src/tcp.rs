@@ -362,7 +362,7 @@ fn unscaled(window: u16, scale: u8) -> u16 {
 
 /// Whether sequence number `a` lies behind `b`.
 #[inline(always)]
-fn after(a: u32, b: u32) -> bool {
+pub(crate) fn after(a: u32, b: u32) -> bool {
     (b.wrapping_sub(a) as i32) < 0
 }
 

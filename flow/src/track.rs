@@ -101,8 +101,8 @@ impl Worker {
         if changed != word {
             hot.state.compare_exchange(word.0, changed.0, AcqRel, Acquire).ok()?;
         }
-        cold.set_side(side, &own);
-        cold.count(side, headers.length);
+        self.table.advance(cold, side, &own);
+        self.table.count(cold, side, headers.length);
         cold.last.store(clock::tick(now), Relaxed);
         Some(Tracked::Is(State::Established))
     }
@@ -122,14 +122,14 @@ impl Worker {
         loop {
             let Some(phase) = word.phase() else {
                 // It ended since it was found; its account is not made yet.
-                cold.count(side, headers.length);
+                self.table.count(cold, side, headers.length);
                 return Tracked::Is(State::Established);
             };
             let mut connection = cold.connection(word, phase);
             match connection.receive(hit.direction, segment) {
                 Outcome::Valid => {}
                 Outcome::Ignored => {
-                    cold.count(side, headers.length);
+                    self.table.count(cold, side, headers.length);
                     return Tracked::Is(state(phase, hit.direction));
                 }
                 Outcome::Invalid => return Tracked::Is(State::Invalid),
@@ -143,12 +143,13 @@ impl Worker {
             if connection.phase.is_strong() != phase.is_strong() {
                 self.hint(hit, !connection.phase.is_strong());
             }
-            cold.set_side(side, &connection.sides[side]);
             if matches!(phase, Phase::Opening) {
-                // An answer says where the other side has to go on.
-                cold.set_side(1 - side, &connection.sides[1 - side]);
+                // Numbers begin anew, and an answer says where the other side has to go on.
+                [side, 1 - side].iter().for_each(|side| cold.set_side(*side, &connection.sides[*side]));
+            } else {
+                self.table.advance(cold, side, &connection.sides[side]);
             }
-            cold.count(side, headers.length);
+            self.table.count(cold, side, headers.length);
             // What comes after the end does not put off its removal.
             if !(phase.is_over() && connection.phase.is_over()) {
                 cold.last.store(clock::tick(now), Relaxed);
@@ -173,7 +174,7 @@ impl Worker {
                 self.hint(hit, false);
             }
         }
-        cold.count(hit.direction as usize, headers.length);
+        self.table.count(cold, hit.direction as usize, headers.length);
         cold.last.store(clock::tick(now), Relaxed);
         Tracked::Is(next.or(phase).map_or(State::Established, |phase| state(phase, hit.direction)))
     }

@@ -10,10 +10,12 @@
 //! | [`worker`] | the loop that forwards |
 //! | [`relay`] | from a worker without a queue of the out port to one that has |
 //! | [`policy`] | the filter and the flow table, as the control thread sees them |
+//! | `carriage` | the flow table where the driver reads it as well |
 //! | [`police`] | how much a worker hands to Linux |
 //! | [`rehearsal`] | what a worker would do with a packet |
 //! | [`meter`] | what workers say of themselves |
 
+mod carriage;
 pub mod crew;
 mod error;
 pub mod meter;

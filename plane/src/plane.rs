@@ -104,7 +104,7 @@ impl Linux for Injector {
 
 impl Plane {
     /// Starts the workers; no port is taken yet.
-    pub fn start(settings: &PlaneSettings, driver: Driver, view: View) -> Result<Plane, PlaneError> {
+    pub fn start(settings: &PlaneSettings, mut driver: Driver, view: View) -> Result<Plane, PlaneError> {
         let memory = Memory::new(settings.cores.len(), settings.frames, settings.huge_pages)?;
         if let (false, Some(why)) = memory.huge_pages() {
             info!("packet memory is in ordinary pages: {why}");
@@ -129,7 +129,7 @@ impl Plane {
         let workers = settings.cores.len();
         let surroundings = Surroundings::new(view.clone(), sources.clone(), workers);
         let mut environment = standard::environment(surroundings);
-        let policy = Policy::new(settings.policy.clone(), workers, |_| Vec::new())?;
+        let policy = Policy::new(settings.policy.clone(), workers, &mut driver, |_| Vec::new())?;
         policy.share(&mut environment);
         let program = standard::program(&settings.hooks, &policy.stages(), &settings.registry, &environment)?;
         let program = Arc::new(program);
@@ -211,7 +211,7 @@ impl Plane {
         }
         let id = PortId(self.ports.len() as u16);
         let mut port = Port::new(id, name, settings);
-        port.hooked = self.hooked();
+        (port.hooked, port.carried) = (self.hooked(), self.carries());
         self.ports.push(port);
         self.stale = true;
         Ok(id)
@@ -297,6 +297,7 @@ impl Plane {
         let now = Instant::now();
         if self.features_changed() || now.duration_since(self.looked) >= TARGETS {
             self.looked = now;
+            self.policy.book().fold();
             for index in 0..self.ports.len() {
                 let id = PortId(index as u16);
                 if self.ports[index].taken.is_some() && (self.target(id) | self.complete(id)) {
@@ -348,10 +349,15 @@ impl Plane {
         self.hooks.see_transit() || self.policy.stages().see_transit()
     }
 
+    /// Whether the driver can carry flows: none of their packets is for an element of the operator's.
+    fn carries(&self) -> bool {
+        self.policy.carries() && !self.hooks.see_transit()
+    }
+
     fn publish_hooked(&mut self, tables: &mut Tables) {
-        let hooked = self.hooked();
+        let (hooked, carried) = (self.hooked(), self.carries());
         for index in 0..self.ports.len() {
-            self.ports[index].hooked = hooked;
+            (self.ports[index].hooked, self.ports[index].carried) = (hooked, carried);
             self.publish(PortId(index as u16), tables);
         }
     }
@@ -391,7 +397,7 @@ impl Plane {
             known.map(|(_, number)| *number).collect()
         };
         let before = self.policy.stages();
-        if self.policy.change(settings, numbers)? {
+        if self.policy.change(settings, &mut self.driver, numbers)? {
             self.crew.track(&self.policy)?;
         }
         self.crew.sample(&self.policy);

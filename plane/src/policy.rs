@@ -12,9 +12,10 @@ use flow::{Settings, Table};
 use graph::Environment;
 use ipnet::IpNet;
 use nat::Nat;
+use port::Driver;
 use rules::{Compiled, Filter, FlowState, Hook, Ledger};
 
-use crate::PlaneError;
+use crate::{PlaneError, carriage};
 
 /// Accounts of flows that may wait for the control thread.
 const ACCOUNTS: usize = 1 << 16;
@@ -32,6 +33,8 @@ pub struct PolicySettings {
     pub ftp: bool,
     /// What chooses packets for sFlow; `None`: nothing does.
     pub sampling: Option<Sampling>,
+    /// Whether the driver is to carry flows that are decided, on ports without zero-copy.
+    pub carry: bool,
 }
 
 /// What is kept of flows.
@@ -53,13 +56,22 @@ pub struct Policy {
 }
 
 impl Flows {
-    fn new(settings: &Settings, ftp: bool) -> Result<Flows, PlaneError> {
-        Ok(Flows {
-            table: Table::new(settings)?,
+    /// What the settings come to.
+    fn wanted(
+        settings: &PolicySettings,
+        driver: &mut Driver,
+        book: &Rulebook,
+        workers: usize,
+    ) -> Result<Option<Flows>, PlaneError> {
+        let Some(wanted) = wanted(settings) else { return Ok(None) };
+        let table = carriage::table(&wanted, settings.carry.then_some(driver), book, workers)?;
+        table.set_needed(is_needed(settings));
+        Ok(Some(Flows {
+            table,
             ended: Ended::new(ACCOUNTS),
             nat: Arc::new(Nat::new()),
-            ftp: ftp.then(ControlConnections::new),
-        })
+            ftp: settings.ftp.then(ControlConnections::new),
+        }))
     }
 
     fn give(&self, seat: &SharedSeat) -> Result<(), PlaneError> {
@@ -69,16 +81,19 @@ impl Flows {
 }
 
 impl Policy {
-    /// For so many workers. `ports` says the numbers of the ports that a name or pattern stands for.
+    /// For so many workers, and for the driver. `ports` says the numbers of the ports that a name or pattern stands for.
     pub fn new(
         settings: PolicySettings,
         workers: usize,
+        driver: &mut Driver,
         ports: impl Fn(&str) -> Vec<u16>,
     ) -> Result<Policy, PlaneError> {
-        let mut ledger = Ledger::new(workers);
-        let compiled = compile(&settings.filter, &mut ledger, ports)?;
-        let flows = wanted(&settings).map(|wanted| Flows::new(&wanted, settings.ftp)).transpose()?;
-        Ok(Policy { settings, flows, book: Rulebook::new(compiled), ledger, workers })
+        // What the driver carries is counted beside what the workers judge.
+        let mut ledger = Ledger::new(workers + 1);
+        let book = Rulebook::new(compile(&settings.filter, &mut ledger, ports)?);
+        let flows = Flows::wanted(&settings, driver, &book, workers)?;
+        book.translate(settings.nat.is_some());
+        Ok(Policy { settings, flows, book, ledger, workers })
     }
 
     /// What it puts into the graph.
@@ -143,14 +158,19 @@ impl Policy {
     pub fn change(
         &mut self,
         settings: PolicySettings,
+        driver: &mut Driver,
         ports: impl Fn(&str) -> Vec<u16>,
     ) -> Result<bool, PlaneError> {
-        let flows = match wanted(&settings).filter(|_| self.flows.is_none()) {
-            Some(wanted) => Some(Flows::new(&wanted, settings.ftp)?),
-            None => None,
-        };
         let compiled = compile(&settings.filter, &mut self.ledger, ports)?;
+        let flows = match &self.flows {
+            Some(flows) => {
+                flows.table.set_needed(is_needed(&settings));
+                None
+            }
+            None => Flows::wanted(&settings, driver, &self.book, self.workers)?,
+        };
         self.book.change(compiled);
+        self.book.translate(settings.nat.is_some());
         self.settings = settings;
         let begins = flows.is_some();
         self.flows = flows.or(self.flows.take());
@@ -203,6 +223,11 @@ impl Policy {
         &self.book
     }
 
+    /// Whether the driver can carry flows: not where packets are sampled, for it chooses none.
+    pub fn carries(&self) -> bool {
+        self.settings.sampling.is_none() && self.flows.as_ref().is_some_and(|flows| flows.table.is_shared())
+    }
+
     /// Accounts of flows, where they are tracked.
     pub fn ended(&self) -> Option<&Arc<Ended>> {
         self.flows.as_ref().map(|flows| &flows.ended)
@@ -216,10 +241,20 @@ impl Policy {
 
 /// The flow table that the settings come to.
 fn wanted(settings: &PolicySettings) -> Option<Settings> {
-    let asks = || settings.filter.rules().any(|(_, rule)| rule.matches.states.is_some());
     let translation = settings.nat.is_some();
-    let wanted = settings.flows.or_else(|| (asks() || translation).then(Settings::default));
+    // A verdict that stands in a flow's entry is one that the driver can apply.
+    let helps = || settings.carry && settings.filter.rules().next().is_some();
+    let wanted = settings.flows.or_else(|| match is_needed(settings) {
+        true => Some(Settings::default()),
+        false => helps().then(carriage::modest),
+    });
     wanted.map(|wanted| Settings { translation, ..wanted })
+}
+
+/// Whether something depends on flows being known.
+fn is_needed(settings: &PolicySettings) -> bool {
+    let asks = || settings.filter.rules().any(|(_, rule)| rule.matches.states.is_some());
+    settings.flows.is_some() || settings.nat.is_some() || asks()
 }
 
 fn compile(

@@ -150,6 +150,8 @@ pub struct Port {
     pub target: bool,
     /// Transit must pass elements of the graph that only workers run.
     pub(crate) hooked: bool,
+    /// But the driver can carry flows that are decided.
+    pub(crate) carried: bool,
     /// Totals of earlier attachments.
     pub(crate) before: DriverCounters,
     /// Totals of queues that are closed.
@@ -161,6 +163,8 @@ pub struct Port {
 pub struct LaneDecision {
     /// In the driver.
     pub express: bool,
+    /// Else the driver carries what is of flows that are decided.
+    pub flows: bool,
     /// Why, for people.
     pub why: &'static str,
 }
@@ -176,6 +180,7 @@ impl Port {
             refused: None,
             target: false,
             hooked: false,
+            carried: false,
             before: DriverCounters::default(),
             queues_before: QueueCounters::default(),
         }
@@ -185,10 +190,19 @@ impl Port {
     pub fn lane(&self) -> Option<LaneDecision> {
         let taken = self.taken.as_ref()?;
         let zero_copy = !taken.queues.is_empty() && taken.queues.iter().all(|queue| queue.zero_copy);
+        let flows = self.carried
+            && self.hooked
+            && self.settings.lane == LaneChoice::Auto
+            && !zero_copy
+            && !taken.queues.is_empty();
         let (express, why) = match self.settings.lane {
             _ if self.hooked && taken.queues.is_empty() => (
                 false,
                 "packets are judged in the graph, which only workers run, but no socket is open: Linux forwards",
+            ),
+            _ if flows => (
+                false,
+                "packets are judged in the graph, which only workers run; the driver carries flows that are decided",
             ),
             _ if self.hooked => (false, "packets are judged in the graph, which only workers run"),
             LaneChoice::Express => (true, "configured"),
@@ -203,7 +217,7 @@ impl Port {
                 (true, "no zero-copy: forwarding in the driver is faster than copying to a worker")
             }
         };
-        Some(LaneDecision { express, why })
+        Some(LaneDecision { express, flows, why })
     }
 
     /// What both lanes read of this port.
@@ -224,6 +238,7 @@ impl Port {
         flags.set(PortFlags::FORWARD4, interface.forwarding4);
         flags.set(PortFlags::FORWARD6, interface.forwarding6);
         flags.set(PortFlags::EXPRESS, self.lane().is_some_and(|lane| lane.express));
+        flags.set(PortFlags::FLOWS, self.lane().is_some_and(|lane| lane.flows));
         flags.set(PortFlags::QUEUE, !taken.queues.is_empty());
         Some(PortEntry { ifindex: interface.ifindex, mtu: interface.mtu, mac: interface.mac, flags })
     }
@@ -300,6 +315,22 @@ mod tests {
         assert!(!flags(ReversePath::Linux).contains(PortFlags::RPF6_LOOSE));
         assert!(flags(ReversePath::Strict).contains(PortFlags::RPF4_STRICT | PortFlags::RPF6_STRICT));
         assert!(!flags(ReversePath::Off).intersects(PortFlags::RPF4_LOOSE | PortFlags::RPF4_STRICT));
+    }
+
+    #[test]
+    fn decided_flows_are_carried_where_packets_would_be_copied() {
+        let carries = |lane, zero_copy: &[bool], carried| {
+            let mut port = port(PortSettings { lane, ..PortSettings::default() }, zero_copy);
+            (port.hooked, port.carried) = (true, carried);
+            let (lane, flags) = (port.lane().unwrap(), port.entry().unwrap().flags);
+            assert!(!lane.express && lane.flows == flags.contains(PortFlags::FLOWS));
+            lane.flows
+        };
+        assert!(carries(LaneChoice::Auto, &[false], true));
+        assert!(!carries(LaneChoice::Auto, &[false], false));
+        assert!(!carries(LaneChoice::Auto, &[true], true));
+        assert!(!carries(LaneChoice::Auto, &[], true));
+        assert!(!carries(LaneChoice::Worker, &[false], true));
     }
 
     #[test]

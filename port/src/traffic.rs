@@ -43,20 +43,44 @@ impl Source {
         source: IpAddr,
         destinations: &[IpAddr],
     ) -> Result<Source, DriverError> {
-        let count = 1usize << destinations.len().max(1).ilog2();
-        let frame = template(from, to, source);
+        Source::made(from, to, source, destinations, false)
+    }
+
+    /// What those destinations would answer: packets from each of `sources` in turn, to `destination`.
+    pub fn answers(
+        from: [u8; 6],
+        to: [u8; 6],
+        sources: &[IpAddr],
+        destination: IpAddr,
+    ) -> Result<Source, DriverError> {
+        Source::made(from, to, destination, sources, true)
+    }
+
+    fn made(
+        from: [u8; 6],
+        to: [u8; 6],
+        fixed: IpAddr,
+        others: &[IpAddr],
+        answers: bool,
+    ) -> Result<Source, DriverError> {
+        let count = 1usize << others.len().max(1).ilog2();
+        let frame = template(from, to, fixed, answers);
         let mut words = Vec::new();
-        for destination in destinations.iter().take(count) {
+        for destination in others.iter().take(count) {
             match destination {
                 IpAddr::V4(address) => words.extend(address.octets()),
                 IpAddr::V6(address) => words.extend(address.octets()),
             }
         }
         words.resize(words.len().next_multiple_of(BLOCK), 0);
-        let version: u32 = if source.is_ipv4() { 4 } else { 6 };
-        let (count, version) = ((count as u32).to_ne_bytes(), version.to_ne_bytes());
-        let constants =
-            HashMap::from([("DESTINATIONS", (&count[..], true)), ("VERSION", (&version[..], true))]);
+        let version: u32 = if fixed.is_ipv4() { 4 } else { 6 };
+        let [count, version, answers] =
+            [count as u32, version, u32::from(answers)].map(|number| number.to_ne_bytes());
+        let constants = HashMap::from([
+            ("DESTINATIONS", (&count[..], true)),
+            ("VERSION", (&version[..], true)),
+            ("ANSWERS", (&answers[..], true)),
+        ]);
         let object = object::traffic()?;
         let maps = maps(&object, (words.len() / BLOCK) as u32)?;
         let write = |name: &str, key: u32, value: &[u8]| {
@@ -116,31 +140,31 @@ fn maps(object: &Object, blocks: u32) -> Result<HashMap<String, OwnedFd>, Driver
         .collect()
 }
 
-/// The packet without its destination; in IPv4's checksum field stands the sum so far, not complemented.
-fn template(from: [u8; 6], to: [u8; 6], source: IpAddr) -> [u8; FRAME] {
+/// The packet without the address that differs (its source, of answers); in IPv4's checksum field stands the sum so far, not complemented.
+fn template(from: [u8; 6], to: [u8; 6], fixed: IpAddr, answers: bool) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
     frame[..6].copy_from_slice(&to);
     frame[6..12].copy_from_slice(&from);
-    let udp = match source {
-        IpAddr::V4(source) => {
+    let udp = match fixed {
+        IpAddr::V4(address) => {
             let length = (FRAME - 14) as u16;
             frame[12..14].copy_from_slice(&[8, 0]);
             frame[14] = 0x45;
             frame[16..18].copy_from_slice(&length.to_be_bytes());
             frame[22] = 64;
             frame[23] = 17;
-            frame[26..30].copy_from_slice(&source.octets());
+            frame[if answers { 30..34 } else { 26..30 }].copy_from_slice(&address.octets());
             let sum = !wire::checksum::of(&frame[14..34]);
             frame[24..26].copy_from_slice(&sum.to_be_bytes());
             34
         }
-        IpAddr::V6(source) => {
+        IpAddr::V6(address) => {
             frame[12..14].copy_from_slice(&[0x86, 0xdd]);
             frame[14] = 0x60;
             frame[18..20].copy_from_slice(&((FRAME - 54) as u16).to_be_bytes());
             frame[20] = 17;
             frame[21] = 64;
-            frame[22..38].copy_from_slice(&source.octets());
+            frame[if answers { 38..54 } else { 22..38 }].copy_from_slice(&address.octets());
             54
         }
     };

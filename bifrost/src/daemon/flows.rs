@@ -37,6 +37,7 @@ impl Control {
     }
 
     pub(super) fn filter(&self) -> Vec<FilterChain> {
+        self.plane.policy().book().fold();
         chains(self.plane.policy().book())
     }
 

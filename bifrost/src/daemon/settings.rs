@@ -41,7 +41,9 @@ pub(super) fn policy(router: &Router, sampling: Option<Sampling>) -> PolicySetti
     let (filter, nat) = (router.filter.clone(), router.nat.clone());
     let log = router.flow_log.is_some();
     let flows = router.flow.or_else(|| log.then(flow::Settings::default));
-    PolicySettings { filter, flows, nat, ftp: router.ftp, sampling }
+    // Only where every port is a worker's anyway is there nothing to carry.
+    let carry = router.ports.iter().any(|port| port.lane == LaneChoice::Auto && port.zero_copy != Switch::On);
+    PolicySettings { filter, flows, nat, ftp: router.ftp, sampling, carry }
 }
 
 /// What stands at the hooks of the graph.

@@ -198,7 +198,8 @@ impl Filter {
                     }
                 }
                 Err(flow::Refused::NotAnOpening) => {}
-                Err(flow::Refused::Full) => return Err(Reason::FlowsFull),
+                Err(flow::Refused::Full) if flows.table().is_needed() => return Err(Reason::FlowsFull),
+                Err(flow::Refused::Full) => {}
                 Err(flow::Refused::ReplyInUse(_)) => return Err(Reason::PortsExhausted),
             }
         }
@@ -206,7 +207,9 @@ impl Filter {
             // Of no flow, and opening none: as it is it would show what is inside.
             return Err(Reason::Untranslatable);
         }
-        if let Some(hit) = note.hit.filter(|_| !judged.varies && note.state != FlowState::Related) {
+        // What is said of packets that do not belong to the flow is not kept for those that do.
+        let of_flow = !matches!(note.state, FlowState::Related | FlowState::Invalid);
+        if let Some(hit) = note.hit.filter(|_| !judged.varies && of_flow) {
             let Judged { rules, mark, dscp, .. } = *judged;
             let verdict = Verdict { state: note.state, output: packet.output, rules, mark, dscp };
             flows.set_decision(&hit, self.reader.word(&verdict).unwrap_or(0));

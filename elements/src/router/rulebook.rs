@@ -7,17 +7,22 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 use fib::PortId;
+use port::driver::Verdicts;
 use rules::{Compiled, FlowState, RuleId};
 use wire::Headers;
 
+use super::carriage::Carriage;
+
 /// Verdicts of one generation that are remembered; the flows of others are judged packet by packet.
-const VERDICTS: usize = 1 << 16;
-/// Bits of a flow's word that hold the verdict's number; the generation is above.
-const NUMBER: u32 = 24;
+const VERDICTS: usize = 1 << NUMBER;
+/// Bits of a flow's word that hold the verdict's number; the generation is above (`DECISION_NUMBER` in `bpf/flows.h`).
+const NUMBER: u32 = 14;
+/// The bits of the generation there: no flow sleeps for so many changes of the rules.
+const GENERATION: u32 = u32::MAX >> NUMBER;
 /// Lines for the log that may wait to be written.
 const LINES: usize = 4096;
 
@@ -49,9 +54,11 @@ pub struct Logged {
 
 /// The filter that workers apply.
 pub struct Rulebook {
-    /// Never with a low byte of 0, so that a word is never 0.
+    /// Never with 0 in the bits that words have of it, so that a word is never 0.
     generation: AtomicU32,
     page: Mutex<Page>,
+    /// The way to the driver, where it carries flows.
+    carriage: OnceLock<Carriage>,
     /// Seconds that the machine's time zone is ahead of universal time.
     local_offset: AtomicI32,
     /// Packets to be told of in the log.
@@ -72,19 +79,50 @@ impl Rulebook {
         Arc::new(Rulebook {
             generation: AtomicU32::new(1),
             page: Mutex::new(Page { compiled, verdicts: Vec::new(), numbers: HashMap::new() }),
+            carriage: OnceLock::new(),
             local_offset: AtomicI32::new(0),
             log: ArrayQueue::new(LINES),
             unlogged: AtomicU64::new(0),
         })
     }
 
-    /// Puts another filter in force: every worker goes over to it with its next batch.
+    /// Puts another filter in force: every worker goes over to it with its next batch, and the driver carries nothing by the
+    /// old one.
     pub fn change(&self, compiled: Compiled) {
+        self.fold();
         let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
-        *page = Page { compiled, verdicts: Vec::new(), numbers: HashMap::new() };
+        let new = Page { compiled, verdicts: Vec::new(), numbers: HashMap::new() };
+        let old = std::mem::replace(&mut *page, new);
         let before = self.generation.load(Ordering::Relaxed);
         let next = before.wrapping_add(1);
-        self.generation.store(if next & 0xff == 0 { next + 1 } else { next }, Ordering::Release);
+        let next = if next & GENERATION == 0 { next + 1 } else { next };
+        if let Some(carriage) = self.carriage.get() {
+            carriage.begin(next & GENERATION, Some((old.compiled, old.verdicts)));
+        }
+        self.generation.store(next, Ordering::Release);
+    }
+
+    /// Lets the driver carry the flows that this filter decides; what it counts goes into this column of the rules' accounts.
+    pub fn carry(&self, verdicts: Arc<Verdicts>, column: usize) {
+        let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        let carriage = self.carriage.get_or_init(|| Carriage::new(verdicts, column));
+        carriage.begin(self.generation.load(Ordering::Relaxed) & GENERATION, None);
+        page.verdicts.iter().zip(0..).for_each(|(verdict, number)| carriage.add(number, verdict));
+    }
+
+    /// Whether flows are translated now: else the driver leaves to workers those that were.
+    pub fn translate(&self, on: bool) {
+        self.carriage.get().into_iter().for_each(|carriage| carriage.translate(on));
+    }
+
+    /// Counts with the rules what the driver has carried since the last time.
+    pub fn fold(&self) {
+        let Some(carriage) = self.carriage.get() else { return };
+        let (compiled, verdicts) = {
+            let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+            (page.compiled.clone(), page.verdicts.clone())
+        };
+        carriage.fold(&compiled, &verdicts);
     }
 
     /// Seconds that the machine's time zone is ahead of universal time now.
@@ -141,7 +179,7 @@ impl Reader {
     /// The verdict that a flow's word stands for, if it is of the rules in force.
     #[inline]
     pub fn verdict(&mut self, word: u32) -> Option<Verdict> {
-        if word >> NUMBER != self.generation & 0xff {
+        if word >> NUMBER != self.generation & GENERATION {
             return None;
         }
         let number = (word & ((1 << NUMBER) - 1)) as usize;
@@ -172,9 +210,12 @@ impl Reader {
                 let number = page.verdicts.len() as u32;
                 page.verdicts.push(*verdict);
                 page.numbers.insert(*verdict, number);
+                if let Some(carriage) = self.book.carriage.get() {
+                    carriage.add(number, verdict);
+                }
                 number
             }
         };
-        Some((self.generation & 0xff) << NUMBER | number)
+        Some((self.generation & GENERATION) << NUMBER | number)
     }
 }

@@ -12,6 +12,8 @@ pub(crate) struct Mapping {
 
 // SAFETY: a mapping is an address range; whoever reads or writes through it says why that is sound.
 unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     pub(crate) fn new(map: BorrowedFd, bytes: usize) -> io::Result<Mapping> {

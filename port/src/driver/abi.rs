@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use fib::{HopKind, PortFlags};
 use wire::{Class, Reason};
 
-use super::{Lane, MAX_DIVERTS, MAX_PORTS, MAX_QUEUES};
+use super::{Lane, MAX_DIVERTS, MAX_PORTS, MAX_QUEUES, VERDICTS};
 
 const HEADER: &str = include_str!("../../../bpf/abi.h");
 
@@ -75,4 +75,5 @@ fn limits_are_the_same_on_both_sides() {
     assert_eq!(define("MAX_PORTS"), u64::from(MAX_PORTS));
     assert_eq!(define("MAX_QUEUES"), u64::from(MAX_QUEUES));
     assert_eq!(define("DIVERTS"), MAX_DIVERTS as u64);
+    assert_eq!(define("VERDICTS"), 2 * VERDICTS as u64);
 }

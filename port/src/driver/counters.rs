@@ -128,14 +128,19 @@ pub(crate) fn sum_per_cpu<const N: usize>(map: BorrowedFd) -> io::Result<[u64; N
 }
 
 fn sum_entry<const N: usize>(map: BorrowedFd, entry: u32) -> io::Result<[u64; N]> {
+    let per_cpu = per_cpu::<N>(map, entry)?;
+    Ok(per_cpu
+        .into_iter()
+        .fold([0; N], |sums, words| std::array::from_fn(|i| sums[i].wrapping_add(words[i]))))
+}
+
+/// An entry of a per-CPU array of `N` words, as each CPU has it.
+pub(super) fn per_cpu<const N: usize>(map: BorrowedFd, entry: u32) -> io::Result<Vec<[u64; N]>> {
     let mut bytes = vec![0; N * 8 * possible_cpus()];
     sys::map_lookup(map, &entry.to_ne_bytes(), &mut bytes)?;
-    let mut sums = [0u64; N];
-    for (i, word) in bytes.chunks_exact(8).enumerate() {
-        let value = u64::from_ne_bytes(word.try_into().expect("chunks of 8"));
-        sums[i % N] = sums[i % N].wrapping_add(value);
-    }
-    Ok(sums)
+    let words: Vec<u64> =
+        bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("chunks of 8"))).collect();
+    Ok(words.chunks_exact(N).map(|words| words.try_into().expect("chunks of N")).collect())
 }
 
 /// CPUs that the kernel keeps per-CPU data for.

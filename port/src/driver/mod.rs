@@ -8,6 +8,7 @@
 mod abi;
 mod counters;
 mod divert;
+mod flows;
 mod local;
 
 use std::collections::HashMap;
@@ -28,6 +29,7 @@ use crate::bpf::{object, sys};
 pub(crate) use counters::sum_per_cpu;
 pub use counters::{Count, DriverCounters, Lane};
 pub use divert::FlowMatch;
+pub use flows::{Carried, Counted, Half, VERDICTS, Verdicts};
 use local::LocalAddresses;
 
 /// Ports at most (`MAX_PORTS` in `bpf/abi.h`).
@@ -42,8 +44,10 @@ const BLOCK: usize = 4096;
 const HIGH: u64 = 65_536;
 /// Each port has its own of these; all others are shared.
 const PER_PORT: [&str; 2] = ["sockets", "counters"];
+/// The programs that carry flows, in the order of `enum carrier` in `bpf/bifrost.c`.
+const CARRIERS: [&str; 3] = ["carry_ipv4", "carry_ipv6", "send_ipv6"];
 /// And each rehearsal has its own of these, so that it neither counts nor uses up anything.
-const PER_REHEARSAL: [&str; 5] = ["sockets", "counters", "gate", "sent", "arrivals"];
+const PER_REHEARSAL: [&str; 6] = ["sockets", "counters", "gate", "carriers", "sent", "arrivals"];
 /// Layout of `struct settings` in `bpf/abi.h`.
 mod settings {
     pub(super) const DIVERTS: usize = 0;
@@ -94,6 +98,8 @@ pub struct Driver {
     settings: Mapping,
     sizes: Sizes,
     marks: Marks,
+    /// There is a flow table that the programs read as well.
+    shares_flows: bool,
 }
 
 /// What the frames that a worker hands to Linux must end with, by interface: those with a generic program. Shared with
@@ -103,6 +109,7 @@ pub(crate) type Marks = Arc<RwLock<HashMap<u32, u32>>>;
 struct Port {
     ifindex: u32,
     native: bool,
+    mark: u32,
     program: OwnedFd,
     maps: HashMap<String, OwnedFd>,
     link: Option<OwnedFd>,
@@ -149,7 +156,7 @@ impl Driver {
                 _ => None,
             };
             let fd = object::create(name, map, entries)?;
-            let fd = if name == "gate" { above_all_others(fd)? } else { fd };
+            let fd = if ["gate", "carriers"].contains(&name.as_str()) { above_all_others(fd)? } else { fd };
             shared.insert(name.clone(), fd);
         }
         let settings = map_array(&shared, "settings", settings::BYTES.next_multiple_of(BLOCK))?;
@@ -163,6 +170,7 @@ impl Driver {
             settings,
             sizes: *sizes,
             marks: Marks::default(),
+            shares_flows: false,
         })
     }
 
@@ -201,31 +209,53 @@ impl Driver {
         Ok(())
     }
 
-    /// A copy of the program for a port, with these maps of its own. Its way to the workers is put into its gate.
+    /// A copy of the program for a port, with new maps of these names of its own.
     fn instance(&self, port: PortId, mark: u32, own: &[&str]) -> Result<Port, DriverError> {
+        let mut maps = HashMap::new();
+        for &name in own {
+            let map = self.object.maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
+            maps.insert(name.to_string(), object::create(name, map, None)?);
+        }
+        self.instance_with(port, mark, maps)
+    }
+
+    /// A copy of the program for a port, with these maps of its own. Its way to the workers is put into its gate.
+    fn instance_with(
+        &self,
+        port: PortId,
+        mark: u32,
+        own: HashMap<String, OwnedFd>,
+    ) -> Result<Port, DriverError> {
         if port.0 >= MAX_PORTS {
             return Err(DriverError::PortRange(port));
         }
-        let missing = |name: &str| DriverError::NoMap { name: name.into() };
-        let mut maps = HashMap::new();
+        let names: Vec<String> = own.keys().cloned().collect();
+        let mut maps = own;
         for (name, fd) in &self.shared {
-            let copy = fd.try_clone().map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
-            maps.insert(name.clone(), copy);
-        }
-        for &name in own {
-            let map = self.object.maps.get(name).ok_or_else(|| missing(name))?;
-            maps.insert(name.to_string(), object::create(name, map, None)?);
+            if !maps.contains_key(name) {
+                let copy = fd.try_clone().map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
+                maps.insert(name.clone(), copy);
+            }
         }
         let number = u32::from(port.0).to_ne_bytes();
-        let mark = mark.to_ne_bytes();
-        let constants = HashMap::from([("PORT", (&number[..], true)), ("MARK", (&mark[..], true))]);
+        let marked = mark.to_ne_bytes();
+        let constants = HashMap::from([("PORT", (&number[..], true)), ("MARK", (&marked[..], true))]);
         let program = object::load(self.object.clone(), "bifrost", constants.clone(), &maps)?;
-        let to_worker = object::load(self.object.clone(), "to_worker", constants, &maps)?;
-        let gate = maps.get("gate").ok_or_else(|| missing("gate"))?;
-        sys::map_update(gate.as_fd(), &number, &to_worker.as_raw_fd().to_ne_bytes())
-            .map_err(failed("gate", "write"))?;
-        maps.retain(|name, _| own.contains(&name.as_str()));
-        Ok(Port { ifindex: 0, native: false, program, maps, link: None })
+        let behind = |name: &str, map: &'static str, at: u32| {
+            let program = object::load(self.object.clone(), name, constants.clone(), &maps)?;
+            let array = maps.get(map).ok_or_else(|| DriverError::NoMap { name: map.into() })?;
+            sys::map_update(array.as_fd(), &at.to_ne_bytes(), &program.as_raw_fd().to_ne_bytes())
+                .map_err(failed(map, "write"))
+        };
+        let at = u32::from(port.0);
+        behind("to_worker", "gate", at)?;
+        if self.shares_flows && !names.iter().any(|name| name == "carriers") {
+            for (name, kind) in CARRIERS.into_iter().zip(0u32..) {
+                behind(name, "carriers", at + kind * u32::from(MAX_PORTS))?;
+            }
+        }
+        maps.retain(|name, _| names.contains(name));
+        Ok(Port { ifindex: 0, native: false, mark, program, maps, link: None })
     }
 
     /// Loads the program of a port and attaches it to an interface. The port's sockets and counters start empty.
@@ -271,7 +301,11 @@ impl Driver {
         }
         // These only fail when the slots are empty already.
         let _ = self.clear_target(port);
-        let _ = self.shared("gate").map(|gate| sys::map_delete(gate, &u32::from(port.0).to_ne_bytes()));
+        let carriers = (0..CARRIERS.len() as u16).map(|kind| ("carriers", kind * MAX_PORTS));
+        for (map, at) in carriers.chain([("gate", 0)]) {
+            let key = u32::from(port.0 + at).to_ne_bytes();
+            let _ = self.shared(map).map(|map| sys::map_delete(map, &key));
+        }
     }
 
     /// Lets packets of this receive queue that are for the worker go to an AF_XDP socket.

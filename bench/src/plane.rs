@@ -16,7 +16,7 @@ use fib::{Adjacency, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, P
 use graph::{BATCH, Batch, Graph, NodeId, Sinks};
 use lab::prefixes::{Random, inside4, inside6, ipv4, ipv6};
 use port::prepared::{Fresh, Prepared, Sink};
-use port::{Packet, Pool, Queue};
+use port::{Driver, Packet, Pool, Queue};
 use std::sync::Arc;
 use wire::{Mac, checksum, protocol};
 
@@ -222,7 +222,11 @@ impl Rig {
     fn new(case: &Case) -> Rig {
         let (tables, frames) = tables(case, &mut Random(20_261_121));
         let mut environment = standard::environment(Surroundings::new(tables.view(), Sources::new(), 1));
-        let policy = Policy::new(policy(case), 1, |_| Vec::new()).unwrap_or_else(|error| panic!("{error}"));
+        // It carries nothing here, so it needs no room.
+        let few = Capacity { ipv4: 1, ipv6: 1, next_hops: 1 };
+        let mut driver = Driver::new(&few.sizes()).expect("the driver's programs");
+        let policy = Policy::new(policy(case), 1, &mut driver, |_| Vec::new());
+        let policy = policy.unwrap_or_else(|error| panic!("{error}"));
         policy.share(&mut environment);
         policy.translate(&[(IN, "in", [10, 99, 1, 1]), (OUT, "out", OUTSIDE)].map(|(id, name, address)| {
             nat::Port { number: id.0, name: name.to_owned(), addresses: vec![address.into()] }

@@ -209,9 +209,9 @@ int to_worker(struct xdp_md *ctx) {
 }
 
 /*
- * Packets of flows that are decided are carried here, others go on to the worker. Programs of their own, so that the
- * kernel's verifier need not combine their ways with all those of the first; they see only what that one lets
- * through.
+ * Packets of flows that are decided are carried here, others go on to the worker. Programs of their own, so
+ * that the kernel's verifier need not combine their ways with all those of the first; they see only what that
+ * one lets through.
  */
 static __always_inline int carry(struct xdp_md *ctx, enum carrier carrier) {
     __u32 zero = 0;

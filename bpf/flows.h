@@ -2,18 +2,20 @@
 /*
  * Flows that are decided, carried right in the driver.
  *
- * Where packets are judged (a filter, translation, tracking), a worker sees each flow's first packets and says
- * in the flow's entry what the rules came to. This here reads the very same entries (flow/src/entry.rs), by the
- * same hash and buckets (flow/src/hash.rs, flow/src/index.rs), and does for the packets behind them what
- * the worker would do: TCP's windows, the time of the last packet, the counts, the translation. Nothing is
- * copied, so nothing can be out of date: what ends, changes its phase or is judged anew is so for both at once.
+ * Where packets are judged (a filter, translation, tracking), a worker sees each flow's first packets and
+ * says in the flow's entry what the rules came to. This here reads the very same entries (flow/src/entry.rs),
+ * by the same hash and buckets (flow/src/hash.rs, flow/src/index.rs), and does for the packets behind them
+ * what the worker would do: TCP's windows, the time of the last packet, the counts, the translation. Nothing
+ * is copied, so nothing can be out of date: what ends, changes its phase or is judged anew is so for both at
+ * once.
  *
- * Only the ordinary is done: whole packets of TCP and UDP without options, in the window, which change nothing
- * about how far their flow is, whose verdict is of the rules in force and for the port that the route leads to.
- * Martians have no flows. Everything else is the worker's, untouched: bytes and counts are written once nothing can go wrong any more.
+ * Only the ordinary is done: whole packets of TCP and UDP without options, in the window, which change
+ * nothing about how far their flow is, whose verdict is of the rules in force and for the port that the route
+ * leads to. Martians have no flows. Everything else is the worker's, untouched: bytes and counts are written
+ * once nothing can go wrong any more.
  *
- * An entry that was found stays what it is until an RCU grace period after its end (flow/src/driver.rs), and the
- * program runs inside an RCU read section.
+ * An entry that was found stays what it is until an RCU grace period after its end (flow/src/driver.rs), and
+ * the program runs inside an RCU read section.
  */
 #pragma once
 #include "express.h"
@@ -83,8 +85,8 @@ FLOW_ARRAY(flow_cold, struct flow_cold);
 FLOW_ARRAY(flow_buckets, struct flow_bucket);
 FLOW_ARRAY(flow_door, struct flow_door);
 
-/* The generation of the rules in force (18 bits; 0: nothing is carried), and in bit 32 which half of the verdicts is
- * theirs; then the verdicts, a word each (port/src/driver/flows.rs). */
+/* The generation of the rules in force (18 bits; 0: nothing is carried), and in bit 32 which half of the
+ * verdicts is theirs; then the verdicts, a word each (port/src/driver/flows.rs). */
 FLOW_ARRAY(verdicts, struct verdicts);
 
 struct {
@@ -101,8 +103,8 @@ struct flow_key {
     __u32 swapped;
 };
 
-/* What the addresses and ports of a translated flow's packet become: the reverse of the tuple as packets of the
- * other direction come. In the form of a key; `high`: the source is the higher end. */
+/* What the addresses and ports of a translated flow's packet become: the reverse of the tuple as packets of
+ * the other direction come. In the form of a key; `high`: the source is the higher end. */
 struct flow_target {
     __u64 addresses[4];
     __u32 ports, high;
@@ -113,10 +115,10 @@ struct carried {
     struct flow_key key;
     struct flow_target to;
     __u32 entry;
-    __u32 reply;   /* 1: it goes the other way than the flow's first */
+    __u32 reply; /* 1: it goes the other way than the flow's first */
     __u64 verdict;
-    __u32 number;  /* of the verdict */
-    __u32 length;  /* of the IP packet */
+    __u32 number;          /* of the verdict */
+    __u32 length;          /* of the IP packet */
     __u64 before, numbers; /* of TCP: the side's numbers, and what they become */
     __u32 window;
     __u32 translated;
@@ -238,7 +240,8 @@ static __always_inline struct flow_door *flow_table(void) {
 #define VERDICT_NEW (1ull << 24)
 #define VERDICT_DSCP (1ull << 25)
 
-/* Bits of a flow's word that are the verdict's number; the generation is above (elements/src/router/rulebook.rs). */
+/* Bits of a flow's word that are the verdict's number; the generation is above
+ * (elements/src/router/rulebook.rs). */
 #define DECISION_NUMBER 14
 
 /* The verdict of a flow's word, if it is of the rules in force, and its number. 0: none. */
@@ -300,8 +303,8 @@ static __always_inline struct flow_cold *cold_of(struct carried *c) {
 }
 
 /*
- * Whether the packet changes nothing about how far its flow is, and has a verdict that holds. Notes what it will
- * change in `c`.
+ * Whether the packet changes nothing about how far its flow is, and has a verdict that holds. Notes what it
+ * will change in `c`.
  */
 static __always_inline int is_ordinary(struct flow_door *door, struct carried *c, __u8 protocol, void *upper,
                                        void *end, __u32 upper_length) {
@@ -429,7 +432,7 @@ static __always_inline __u16 corrected(__u64 sum, __u16 checksum) {
 /* Writes ports, and corrects the checksum by this and by what became of the addresses. */
 static __always_inline void write_upper(void *upper, void *end, __u8 protocol, __be32 ports, __u64 delta) {
     __be32 *old = upper;
-    delta += (__u32)~*old;
+    delta += (__u32) ~*old;
     delta += ports;
     *old = ports;
     if (protocol != 6) {
@@ -515,7 +518,8 @@ static __always_inline verdict carry4(struct frame *frame, struct ipv4 *ip) {
         ip->checksum = corrected(delta, ip->checksum);
         ip->source = from;
         ip->destination = bpf_htonl(to);
-        write_upper(upper, frame->end, again(&ip->protocol), bpf_htonl(turned(c->to.ports, c->to.high)), delta);
+        write_upper(upper, frame->end, again(&ip->protocol), bpf_htonl(turned(c->to.ports, c->to.high)),
+                    delta);
     }
     if (c->verdict & VERDICT_DSCP) {
         __u8 tos = (__u8)(c->verdict >> 16 << 2) | (ip->tos & 3);
@@ -535,8 +539,8 @@ static __always_inline __u64 words_of(struct ipv6 *ip) {
     return sum;
 }
 
-/* Whether a packet may be carried (UNDECIDED), or is the worker's. The rest is another program's (send6), so that the verifier
- * begins anew. */
+/* Whether a packet may be carried (UNDECIDED), or is the worker's. The rest is another program's (send6), so
+ * that the verifier begins anew. */
 static __always_inline verdict carry6(struct frame *frame, struct ipv6 *ip) {
     struct flow_door *door = flow_table();
     struct carried *c = begin();
@@ -549,7 +553,8 @@ static __always_inline verdict carry6(struct frame *frame, struct ipv6 *ip) {
         return WORKER;
     __u64 s1 = bpf_be64_to_cpu(ip->source.half[0]), s2 = bpf_be64_to_cpu(ip->source.half[1]);
     __u64 d1 = bpf_be64_to_cpu(ip->destination.half[0]), d2 = bpf_be64_to_cpu(ip->destination.half[1]);
-    /* Two IPv4-mapped addresses have a key of IPv4. (Compared so that the verifier does not know either for 0.) */
+    /* Two IPv4-mapped addresses have a key of IPv4. (Compared so that the verifier does not know either for
+     * 0.) */
     __u64 both = s1 | d1;
     asm volatile("" : "+r"(both));
     if (!both)
@@ -610,7 +615,8 @@ static __always_inline verdict send6(struct frame *frame, struct ipv6 *ip) {
         ip->destination.half[0] = bpf_cpu_to_be64(to1);
         ip->destination.half[1] = bpf_cpu_to_be64(to2);
         delta += words_of(ip);
-        write_upper(upper, frame->end, again(&ip->next_header), bpf_htonl(turned(c->to.ports, c->to.high)), delta);
+        write_upper(upper, frame->end, again(&ip->next_header), bpf_htonl(turned(c->to.ports, c->to.high)),
+                    delta);
     }
     if (c->verdict & VERDICT_DSCP) {
         __u32 word = bpf_ntohl(ip->version_class_flow) & ~(0x3fu << 22);

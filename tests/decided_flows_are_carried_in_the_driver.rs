@@ -106,7 +106,7 @@ fn with_and_without_translation() {
         assert!(packets(1) > carried * 9 / 10, "{carried} carried, {worker} by workers: {filter}");
         // Finished connections leave.
         wait_for("the connections to leave", Duration::from_secs(20), || {
-            let shown = net.router.show("flows")?;
+            let shown = net.router.show("flows").map_err(|error| error.to_string())?;
             let flows = shown["flows"].as_array().ok_or("no list")?;
             Ok(flows.iter().all(|flow| flow["protocol"] != "tcp" || flow["phase"] != "open"))
         })

@@ -7,6 +7,7 @@ use super::*;
 use crate::settings::SflowPlan;
 use crate::tally::Loss;
 use crate::tools::{Collector, all, free_port, tshark, wait};
+use flow::sample::{Fate, Sample};
 
 /// A UDP packet of IPv4 in a frame of so many bytes.
 fn frame(length: usize) -> Vec<u8> {

@@ -1,4 +1,5 @@
-//! The port `memory`: what is sent there is received there, in this process.
+//! The port `memory`: what is sent there is received there, in this process. As long as nobody has asked for anything it takes all and
+//! keeps nothing.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -18,6 +19,8 @@ pub struct Pipe(Arc<Mutex<Contents>>);
 struct Contents {
     packets: VecDeque<Packet>,
     counters: QueueCounters,
+    /// Somebody has asked for packets.
+    heard: bool,
 }
 
 impl Pipe {
@@ -33,6 +36,7 @@ impl Queue for Pipe {
 
     fn receive(&mut self, into: &mut Vec<Packet>, quota: usize) -> usize {
         let mut contents = self.contents();
+        contents.heard = true;
         let count = quota.min(contents.packets.len());
         let before = into.len();
         into.extend(contents.packets.drain(..count));
@@ -44,6 +48,9 @@ impl Queue for Pipe {
 
     fn transmit(&mut self, packets: &mut Vec<Packet>) -> usize {
         let mut contents = self.contents();
+        if !contents.heard {
+            contents.packets.clear();
+        }
         let count = packets.len().min(LENGTH.saturating_sub(contents.packets.len()));
         contents.counters.tx_packets += count as u64;
         contents.counters.tx_bytes +=
@@ -71,6 +78,7 @@ mod tests {
     fn a_full_pipe_takes_no_more_and_keeps_the_order() {
         ::port::Pool::heap(2 * LENGTH).install();
         let mut pipe = Pipe::default();
+        pipe.receive(&mut Vec::new(), 1);
         let mut packets: Vec<_> =
             (0..LENGTH as u32 + 5).filter_map(|i| Packet::new(&i.to_be_bytes())).collect();
         assert_eq!((pipe.transmit(&mut packets), packets.len()), (LENGTH, 5));
@@ -80,5 +88,16 @@ mod tests {
         pipe.receive(&mut received, usize::MAX);
         assert!(received.iter().zip(0u32..).all(|(packet, i)| packet.data() == i.to_be_bytes()));
         assert_eq!((received.len(), pipe.counters().rx_packets), (LENGTH + 5, LENGTH as u64 + 5));
+    }
+
+    #[test]
+    fn without_a_listener_it_is_never_full() {
+        ::port::Pool::heap(2 * LENGTH).install();
+        let mut pipe = Pipe::default();
+        for _ in 0..10 {
+            let mut packets: Vec<_> = (0..LENGTH).filter_map(|_| Packet::new(&[0])).collect();
+            assert_eq!((pipe.transmit(&mut packets), packets.len()), (LENGTH, 0));
+        }
+        assert_eq!(pipe.counters().tx_packets, 10 * LENGTH as u64);
     }
 }

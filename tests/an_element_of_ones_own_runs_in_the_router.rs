@@ -7,8 +7,10 @@ use std::process::{Command, Output};
 use crate::network::{Line, SERVER, ports};
 
 /// Bifrost's own crates, which cargo builds anew for another workspace.
-const CRATES: [&str; 9] =
-    ["bifrost", "config", "elements", "fib", "graph", "mirror", "plane", "port", "wire"];
+const CRATES: [&str; 16] = [
+    "bifrost", "config", "doctor", "elements", "fib", "flow", "flowlog", "graph", "mirror", "nat", "plane",
+    "port", "rules", "traffic", "trial", "wire",
+];
 
 /// Builds the crate as it stands, with the versions of everything that the workspace was built with, and what others made as it
 /// was built there. Bifrost's own part is not optimised: that takes minutes, and speed is not the question.

@@ -26,8 +26,8 @@ pub struct Router {
     pub filter: rules::Filter,
     /// The flow table; absent: flows are tracked only when the filter asks for their state.
     pub flow: Option<flow::Settings>,
-    /// Whether connections that FTP's control connections announce are let in, where flows are tracked.
-    pub ftp: bool,
+    /// Whether what FTP's control connections announce is left alone, where flows are tracked.
+    pub ftp_off: bool,
     /// The rules of address translation; absent: nothing is translated.
     pub nat: Option<nat::Rules>,
     /// The flow log; absent: flows are forgotten when they end.

@@ -88,7 +88,7 @@ fn root_of(
     files: &mut dyn FnMut(&Path) -> std::io::Result<String>,
 ) -> Router {
     let default = Router::default();
-    let flow = root.section(page, "flow", "[flow]").map(|s| flows(page, s));
+    let mut ftp = true;
     let router = Router {
         ports: root.value("port").map(|value| ports(page, value)).unwrap_or_default(),
         workers: root
@@ -100,8 +100,12 @@ fn root_of(
         police: root.section(page, "police", "[police]").map(|s| police(page, s)).unwrap_or_default(),
         graph: root.section(page, "graph", "[graph]").map(|s| graph(page, s)).unwrap_or_default(),
         filter: root.value("filter").map(|value| filter(page, value, files)).unwrap_or_default(),
-        flow: flow.map(|(settings, _)| settings),
-        ftp: flow.is_none_or(|(_, ftp)| ftp),
+        flow: root.section(page, "flow", "[flow]").map(|s| {
+            let (settings, helps) = flows(page, s);
+            ftp = helps;
+            settings
+        }),
+        ftp_off: !ftp,
         nat: root.value("nat").and_then(|value| translation(page, value)),
         flow_log: root.value("flow_log").and_then(|value| flow_log(page, value)),
         sflow: root.value("sflow").and_then(|value| sflow(page, value)),

@@ -214,7 +214,7 @@ mod tests {
     fn the_lists_are_rules_for_both() {
         for list in [List::Stateful, List::Long] {
             let filter = list.filter().unwrap();
-            assert!(filter.nftables(&["dvr0".to_owned()], None).unwrap().contains("chain forward"));
+            assert!(filter.nftables(&["dvr0".to_owned()], None).unwrap().contains("at_forward"));
         }
         assert_eq!(List::Long.filter().unwrap().rules().count(), RULES);
     }

@@ -43,7 +43,7 @@ pub(super) fn policy(router: &Router, sampling: Option<Sampling>) -> PolicySetti
     let flows = router.flow.or_else(|| log.then(flow::Settings::default));
     // Only where every port is a worker's anyway is there nothing to carry.
     let carry = router.ports.iter().any(|port| port.lane == LaneChoice::Auto && port.zero_copy != Switch::On);
-    PolicySettings { filter, flows, nat, ftp: router.ftp, sampling, carry }
+    PolicySettings { filter, flows, nat, ftp: !router.ftp_off, sampling, carry }
 }
 
 /// What stands at the hooks of the graph.

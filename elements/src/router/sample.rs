@@ -1,4 +1,4 @@
-//! Sample: keeps one packet in N for sFlow
+//! # Sample: keeps one packet in N for sFlow
 //!
 //! Group: router
 //! Usage: `Sample`
@@ -7,7 +7,7 @@
 //! The first element that a frame meets, so that what is sampled is what came in, whatever becomes of it. [Sampled], the last one before a port,
 //! adds where it left; of what never comes there that is not known.
 //!
-//! Sampled: adds to samples where the packet left
+//! # Sampled: adds to samples where the packet left
 //!
 //! Group: router
 //! Usage: `Sampled`

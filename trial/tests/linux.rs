@@ -64,11 +64,12 @@ fn a_token_bucket_lets_through_what_it_should() {
     let (_lab, _router, mut tester) = network("trl1");
     let plan = plan(&[Test::Throughput, Test::Latency, Test::Loss]);
     let report = run(&mut tester, &plan, None, &AtomicBool::new(false), &mut |_| {}).unwrap();
-    // The bucket holds 100 frames, which a trial of 0.3 s has beside its share. On a busy machine less is carried, but never more.
+    // The bucket holds 100 frames and its queue some hundreds, which a trial of 0.3 s has beside its share. On a busy machine less is
+    // carried, but never more.
     let rate = report.throughput[0].rate().unwrap();
-    assert!(rate < 1.1 * BUCKET, "{rate} frames/s, not {BUCKET}; {:?}", report.notes);
+    assert!(rate < 1.3 * BUCKET, "{rate} frames/s, not {BUCKET}; {:?}", report.notes);
     let full = report.loss[0].points[0];
-    assert!(full.loss > 0.7 && full.forwarded < 1.1 * BUCKET, "{full:?}");
+    assert!(full.loss > 0.7 && full.forwarded < 1.3 * BUCKET, "{full:?}");
     assert!(report.latency[0].latency.mean > 1_000.0, "{:?}", report.latency);
     assert!(html_page(&[report]).html().contains("Throughput against line rate"));
 }

@@ -12,6 +12,8 @@
 //! Group: router
 //! Usage: `Sampled`
 //! Ports: 1 input, 1 output; push
+//!
+//! Passes all packets. Those that [Sample] has kept are told by which port they left.
 
 use std::fmt;
 use std::sync::Arc;

@@ -85,11 +85,8 @@ pub(super) struct Samplers {
     sampling: Sampling,
     /// By port, with the ifindex that it is for.
     ports: Vec<Option<(u32, Sampler)>>,
-    waiting: Vec<(*const u8, PortId, Sample)>,
+    waiting: Vec<(usize, PortId, Sample)>,
 }
-
-// SAFETY: the addresses in `waiting` are compared and never followed.
-unsafe impl Send for Samplers {}
 
 impl Samplers {
     pub(super) fn new(sampling: Sampling) -> Samplers {
@@ -138,8 +135,8 @@ impl Samplers {
 }
 
 /// By what a packet is known until it leaves: where the page that it lies in begins, for its first byte moves.
-fn place(packet: &Packet) -> *const u8 {
-    packet.data().as_ptr().map_addr(|address| address & !(port::CHUNK - 1))
+fn place(packet: &Packet) -> usize {
+    packet.data().as_ptr() as usize & !(port::CHUNK - 1)
 }
 
 /// Chooses packets.

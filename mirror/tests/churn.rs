@@ -2,11 +2,12 @@
 
 mod world;
 
-use fib::{Capacity, NextHop, NextHopId};
-use mirror::Options;
+use fib::{Capacity, NextHop, NextHopId, Tables};
+use ipnet::IpNet;
+use mirror::{Mirror, Options};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
-use world::{World, batch, batch_start, cpu, ip, ip_says, quiet};
+use world::{Told, World, batch, batch_start, cpu, ip, ip_says, quiet};
 
 /// xorshift: the same operations in every run.
 struct Random(u64);
@@ -89,6 +90,39 @@ fn after_random_operations_the_model_equals_linux() {
         }
         let status = world.mirror.status();
         assert_eq!((status.overflows, status.malformed, status.refused), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_table_that_changes_while_it_is_read_is_read_right() {
+    for family in ["2001:db9", "100"] {
+        let prefix = |number: u32| match family {
+            "100" => format!("100.{}.{}.0/24 via 10.0.0.2", number >> 8, number & 255),
+            _ => format!("2001:db9:{number:x}::/48 via 2001:db8::2"),
+        };
+        let _world = World::small(quiet());
+        let stays: String = (2000..8000).map(|n| format!("route add {}\n", prefix(n))).collect();
+        batch(&(stays.clone() + &stays.replace(" via", " metric 2048 via")));
+        // Prefixes in front of what stays come and go.
+        let round =
+            |verb: &str| (0..500).map(|n| format!("route {verb} {}\n", prefix(n))).collect::<String>();
+        let mut flapping = batch_start(&(round("add") + &round("del")).repeat(24));
+        let mut reads = 0;
+        while flapping.try_wait().unwrap().is_none() {
+            let mut mirror = Mirror::new(quiet()).unwrap();
+            let capacity = Capacity { ipv4: 20_000, ipv6: 20_000, next_hops: 2_000 };
+            let (mut tables, mut told) = (Tables::new(capacity, None).unwrap(), Told::default());
+            while !mirror.ready() {
+                mirror.sync(&mut tables, &mut told).unwrap();
+            }
+            let net: IpNet = if family == "100" { "100.0.0.0/8" } else { "2001:db9::/32" }.parse().unwrap();
+            let model = mirror.model();
+            let twice = model.routes.within(net, None).filter(|(_, routes)| routes.len() == 2).count();
+            let other = model.routes.within(net, None).filter(|(_, routes)| routes.len() > 2).count();
+            assert_eq!((twice, other), (6000, 0), "{family}, after {reads} reads");
+            reads += 1;
+        }
+        assert!(reads > 0, "{family}: the prefixes came and went before a read ended");
     }
 }
 

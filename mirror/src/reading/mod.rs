@@ -7,6 +7,12 @@
 //! about it before, and a load happens when that is in doubt: so it is left as *unsure*, and read again by itself,
 //! until it was read once without being touched.
 //!
+//! One table needs more. Linux resumes a dump of IPv6 routes by counting: when the table changed since the last
+//! datagram, it begins at the root and passes over as many prefixes as it told already (`fib6_dump_table`). A prefix
+//! that came in front is made up for by telling one twice, and one that went by leaving one out, of which nothing is
+//! said (`NLM_F_DUMP_INTR` is not set). So a dump during which IPv6 routes changed is read again and what it left out
+//! is not gone, until one brings nothing new. IPv4's resumes by prefix.
+//!
 //! The same walk serves three purposes. *Load* makes the model equal to what is read. *Compare* repairs nothing, and
 //! collects suspects. *Confirm* reads again, some time after, and only what then still differs counts as a difference:
 //! it is repaired, counted and told.
@@ -24,6 +30,8 @@ use std::net::IpAddr;
 
 /// Restarts of a dump that changes keep interrupting, before what it says is taken as it is.
 const RESTARTS: u32 = 8;
+/// Dumps that may leave something out, before what none of them mentioned is gone.
+const PASSES: u32 = 8;
 /// Changes during a comparison that make it futile.
 const FUTILE: usize = 20_000;
 
@@ -80,8 +88,13 @@ struct Step {
     restarts: u32,
     interrupted: bool,
     seen: HashSet<Subject>,
+    passes: u32,
+    /// Whether this pass told something that the model did not have.
+    news: bool,
     group: Vec<Route>,
     group_of: Option<(IpNet, Table)>,
+    /// How many of the group came with earlier datagrams.
+    group_before: usize,
     other_tables: HashMap<u32, usize>,
     phase: Phase,
 }
@@ -145,6 +158,12 @@ impl Reading {
         let progress = match step.phase {
             Phase::Receiving => self.receive(&mut step, model, changes)?,
             Phase::Sweeping(None) if !drained => Progress::Drain,
+            Phase::Sweeping(None) if self.may_have_left_out(&step, model) => {
+                self.touched.clear();
+                step.dump = Dump::start(step.what)?;
+                (step.phase, step.passes, step.news) = (Phase::Receiving, step.passes + 1, false);
+                Progress::More
+            }
             Phase::Sweeping(after) => self.sweep(&mut step, after, model, changes),
         };
         if progress != Progress::Done {
@@ -173,8 +192,11 @@ impl Reading {
             restarts: 0,
             interrupted: false,
             seen: HashSet::new(),
+            passes: 1,
+            news: false,
             group: Vec::new(),
             group_of: None,
+            group_before: 0,
             other_tables: HashMap::new(),
             phase: Phase::Receiving,
         })
@@ -182,6 +204,7 @@ impl Reading {
 
     fn receive(&mut self, step: &mut Step, model: &mut Model, changes: &mut Changes) -> io::Result<Progress> {
         let bytes = step.dump.receive()?.to_vec();
+        step.group_before = step.group.len();
         for message in netlink::messages(&bytes) {
             step.interrupted |= message.flags & netlink::INTERRUPTED != 0;
             match i32::from(message.kind) {

@@ -1,6 +1,6 @@
 //! Routes, of which there are a million: read by prefix, swept in pieces.
 
-use super::{Phase, Progress, Purpose, Reading, Step, Subject};
+use super::{PASSES, Phase, Progress, Purpose, Reading, Step, Subject};
 use crate::model::{Changes, Effect, Model, Source};
 use crate::netlink::request::What;
 use crate::netlink::route;
@@ -34,6 +34,7 @@ impl Reading {
         let Some((prefix, table)) = step.group_of.take() else {
             return;
         };
+        step.tell_once(model);
         let subject = Subject::Prefix(prefix);
         if self.passes_over(&subject) {
             step.group.drain(..).for_each(|route| model.routes.targets.release(route.target));
@@ -49,6 +50,7 @@ impl Reading {
         if model.routes.settle(prefix, table, &mut step.group, repair) != Effect::Changed {
             return;
         }
+        step.news = true;
         if repair {
             changes.prefixes.push(prefix);
         }
@@ -88,6 +90,38 @@ impl Reading {
                 Progress::More
             }
             None => Progress::Done,
+        }
+    }
+
+    /// Whether the dump that ended told something new, or did not mention something, while the table changed so that
+    /// Linux may have left prefixes out of it.
+    pub(super) fn may_have_left_out(&self, step: &Step, model: &Model) -> bool {
+        let changed = |subject: &Subject| matches!(subject, Subject::Prefix(IpNet::V6(_)));
+        // A comparison only collects suspects, which are read again anyway.
+        step.what == What::Routes6
+            && self.purpose != Purpose::Compare
+            && step.passes < PASSES
+            && self.touched.iter().any(changed)
+            && (step.news || self.leaves_out(model))
+    }
+
+    /// Whether the model has IPv6 routes of which the read says nothing.
+    fn leaves_out(&self, model: &Model) -> bool {
+        let (gone, _) = model.routes.unseen(true, Source::Netlink, None, usize::MAX);
+        gone.iter().any(|(prefix, _)| !self.passes_over(&Subject::Prefix(*prefix)))
+    }
+}
+
+impl Step {
+    /// A prefix whose routes ended one datagram, and which the next begins with again, is told twice.
+    fn tell_once(&mut self, model: &mut Model) {
+        let before = std::mem::take(&mut self.group_before);
+        let (earlier, later) = self.group.split_at(before);
+        let again = before > 0
+            && later.len() >= before
+            && earlier.iter().zip(later).all(|(one, other)| one.same(other));
+        if again {
+            self.group.drain(..before).for_each(|route| model.routes.targets.release(route.target));
         }
     }
 }

@@ -195,6 +195,15 @@ impl Router {
     }
 }
 
+impl Host {
+    /// Starts `bifrost gen` on this host: a load, made in the kernel.
+    pub fn generate(&self, arguments: &[&str]) -> Result<Process> {
+        let mut command = self.command(&program()?.display().to_string());
+        command.arg("gen").args(arguments);
+        self.spawn("generator", command)
+    }
+}
+
 /// The built daemon: beside this program, or beside the folder of test programs it is in (target/release/deps).
 pub(crate) fn program() -> Result<PathBuf> {
     let me = std::env::current_exe().map_err(LabError::io("the path of this program"))?;

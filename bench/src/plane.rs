@@ -350,7 +350,19 @@ fn measure(ruler: &mut Ruler, case: &Case) {
             net.push(routed - alone);
         }
     }
+    let counters = rig.graph.counters();
+    counters.measure(true);
+    source.rewind();
+    (0..BATCHES).for_each(|_| rig.pass(&mut source, &mut out));
+    counters.measure(false);
     let sent = out.counters().tx_packets;
-    assert_eq!(sent, 2 * (SAMPLES as u64 + 1) * count as u64, "{}: frames are missing", case.name);
+    assert_eq!(sent, (2 * (SAMPLES as u64 + 1) + 1) * count as u64, "{}: frames are missing", case.name);
     ruler.record(case.name, TICK, net);
+    let description = rig.graph.description();
+    let of = |(id, node): (NodeId, &graph::NodeCounters)| {
+        let each = node.cycles() as f64 / node.measured_packets() as f64;
+        (node.measured_packets() > 0).then(|| format!("{} {each:.1}", description.nodes[id.0].name))
+    };
+    let parts: Vec<String> = counters.nodes().filter_map(of).collect();
+    println!("  of which, with the reading of the clock: {}", parts.join(", "));
 }

@@ -43,5 +43,5 @@ pub use lpm::{Lpm, Lpm6, Trie};
 pub use mapping::Mapping;
 pub use memory::{Capacity, DriverMemory, Memory, Region, Sizes};
 pub use tables::Tables;
-pub use view::View;
+pub use view::{Hops, View};
 pub use word::{AdjacencyWord, Hop, HopKind, PortWord};

@@ -3,7 +3,7 @@ use crate::memory::WorkerMemory;
 use crate::word::{AdjacencyWord, Hop, PortWord};
 use crate::{AdjacencyId, NextHopId, PortId, ipv4, ipv6};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// What all views share.
 pub(crate) struct Shared {
@@ -51,52 +51,106 @@ impl View {
         ipv6::lookup::batch(&self.shared.memory.arrays.fib6, addresses, ids);
     }
 
-    /// What a next hop does.
+    /// The tables behind the lookup, for a loop over packets: one that writes to packets would else ask again for each where they
+    /// are.
+    #[inline(always)]
+    pub fn hops(&self) -> Hops<'_> {
+        let arrays = &self.shared.memory.arrays;
+        Hops {
+            nexthops: &arrays.nexthops,
+            buckets: &arrays.buckets,
+            adjacencies: arrays.adjacencies.as_chunks().0,
+            used: &arrays.used,
+            ports: arrays.ports.as_chunks().0,
+        }
+    }
+
+    /// See [`Hops::hop`].
     #[inline]
     pub fn hop(&self, id: NextHopId) -> Hop {
-        Hop(self.shared.memory.arrays.nexthops[id.0 as usize].load(Ordering::Acquire))
+        self.hops().hop(id)
+    }
+
+    /// See [`Hops::select`].
+    #[inline]
+    pub fn select(&self, hop: Hop, hash: u32) -> AdjacencyId {
+        self.hops().select(hop, hash)
+    }
+
+    /// See [`Hops::adjacency`].
+    #[inline]
+    pub fn adjacency(&self, id: AdjacencyId) -> AdjacencyWord {
+        self.hops().adjacency(id)
+    }
+
+    /// See [`Hops::port`].
+    #[inline]
+    pub fn port(&self, id: PortId) -> PortWord {
+        self.hops().port(id)
+    }
+
+    /// See [`Hops::mark_used`].
+    #[inline]
+    pub fn mark_used(&self, id: AdjacencyId) {
+        self.hops().mark_used(id);
+    }
+
+    /// Registers the calling worker as a reader.
+    pub fn reader(&self) -> Reader {
+        self.shared.epochs.register()
+    }
+}
+
+/// What a lookup leads to: next hops, adjacencies, ports.
+#[derive(Clone, Copy)]
+pub struct Hops<'a> {
+    nexthops: &'a [AtomicU64],
+    buckets: &'a [AtomicU32],
+    adjacencies: &'a [[AtomicU64; 2]],
+    used: &'a [AtomicU32],
+    ports: &'a [[AtomicU64; 2]],
+}
+
+impl Hops<'_> {
+    /// What a next hop does.
+    #[inline(always)]
+    pub fn hop(&self, id: NextHopId) -> Hop {
+        Hop(self.nexthops[id.0 as usize].load(Ordering::Acquire))
     }
 
     /// The path that a flow takes, for a hop of kind `Forward`.
-    #[inline]
+    #[inline(always)]
     pub fn select(&self, hop: Hop, hash: u32) -> AdjacencyId {
         if hop.log2() == 0 {
             return AdjacencyId(hop.base());
         }
         let bucket = hop.base() + (hash & ((1 << hop.log2()) - 1));
-        AdjacencyId(self.shared.memory.arrays.buckets[bucket as usize].load(Ordering::Acquire))
+        AdjacencyId(self.buckets[bucket as usize].load(Ordering::Acquire))
     }
 
     /// Where an adjacency is.
-    #[inline]
+    #[inline(always)]
     pub fn adjacency(&self, id: AdjacencyId) -> AdjacencyWord {
-        let words = &self.shared.memory.arrays.adjacencies;
-        let at = id.0 as usize * 2;
-        AdjacencyWord([words[at].load(Ordering::Acquire), words[at + 1].load(Ordering::Relaxed)])
+        let [mac, link] = &self.adjacencies[id.0 as usize];
+        AdjacencyWord([mac.load(Ordering::Acquire), link.load(Ordering::Relaxed)])
     }
 
     /// A port; `PortId::NONE` and ports that do not exist have no flags.
-    #[inline]
+    #[inline(always)]
     pub fn port(&self, id: PortId) -> PortWord {
-        let words = &self.shared.memory.arrays.ports;
-        match words.get(usize::from(id.0) * 2..usize::from(id.0) * 2 + 2) {
+        match self.ports.get(usize::from(id.0)) {
             Some([mac, link]) => PortWord([mac.load(Ordering::Acquire), link.load(Ordering::Relaxed)]),
             _ => PortWord::NONE,
         }
     }
 
     /// Tells the writer that packets go by this adjacency, so that its neighbour entry is kept fresh.
-    #[inline]
+    #[inline(always)]
     pub fn mark_used(&self, id: AdjacencyId) {
-        let mark = &self.shared.memory.arrays.used[id.0 as usize];
+        let mark = &self.used[id.0 as usize];
         // A store only when needed: the line stays shared among the workers.
         if mark.load(Ordering::Relaxed) == 0 {
             mark.store(1, Ordering::Relaxed);
         }
-    }
-
-    /// Registers the calling worker as a reader.
-    pub fn reader(&self) -> Reader {
-        self.shared.epochs.register()
     }
 }

@@ -81,6 +81,7 @@ impl Hop {
     }
 
     /// What to do with the packet.
+    #[inline(always)]
     pub fn kind(self) -> HopKind {
         match (self.0 >> 56) as u8 {
             1 => HopKind::Forward,
@@ -95,16 +96,19 @@ impl Hop {
     }
 
     /// Forward: log2 of the number of buckets; 0 means that `base` is the adjacency itself.
+    #[inline(always)]
     pub fn log2(self) -> u8 {
         (self.0 >> 48) as u8
     }
 
     /// Forward: the adjacency or the first bucket. Glean: the port.
+    #[inline(always)]
     pub fn base(self) -> u32 {
         self.0 as u32
     }
 
     /// Glean: the port whose network the destination is on.
+    #[inline(always)]
     pub fn glean_port(self) -> PortId {
         PortId(self.0 as u16)
     }
@@ -120,21 +124,25 @@ impl AdjacencyWord {
     }
 
     /// False while the neighbour's MAC is not known.
+    #[inline(always)]
     pub fn resolved(self) -> bool {
         self.0[0] & 1 != 0
     }
 
     /// The neighbour's MAC; zero when unresolved.
+    #[inline(always)]
     pub fn mac(self) -> [u8; 6] {
         bits_mac(self.0[0])
     }
 
     /// Largest IP packet in bytes on this path.
+    #[inline(always)]
     pub fn mtu(self) -> u32 {
         (self.0[1] >> 32) as u32
     }
 
     /// The port that reaches the neighbour.
+    #[inline(always)]
     pub fn port(self) -> PortId {
         PortId(self.0[1] as u16)
     }
@@ -155,21 +163,25 @@ impl PortWord {
     }
 
     /// The port's own MAC.
+    #[inline(always)]
     pub fn mac(self) -> [u8; 6] {
         bits_mac(self.0[0])
     }
 
     /// What the port may do.
+    #[inline(always)]
     pub fn flags(self) -> PortFlags {
         PortFlags::from_bits_retain(self.0[0] as u16)
     }
 
     /// Largest IP packet in bytes.
+    #[inline(always)]
     pub fn mtu(self) -> u32 {
         (self.0[1] >> 32) as u32
     }
 
     /// Linux's interface index; 0 when the port does not exist.
+    #[inline(always)]
     pub fn ifindex(self) -> u32 {
         self.0[1] as u32
     }
@@ -192,11 +204,13 @@ impl From<AdjacencyId> for Hop {
     }
 }
 
+#[inline(always)]
 fn mac_bits(mac: [u8; 6]) -> u64 {
     let [a, b, c, d, e, f] = mac;
     u64::from_be_bytes([a, b, c, d, e, f, 0, 0])
 }
 
+#[inline(always)]
 fn bits_mac(bits: u64) -> [u8; 6] {
     let [a, b, c, d, e, f, ..] = bits.to_be_bytes();
     [a, b, c, d, e, f]

@@ -18,6 +18,19 @@ pub enum Tracked {
 }
 
 impl Worker {
+    /// Makes `key` that of a packet, as [`tuple`](Self::tuple) says, where it is to be looked up; false, and nothing done, without
+    /// a tuple.
+    #[inline(always)]
+    pub fn key(&mut self, headers: &Headers, table: u16, now: u64, key: &mut Key) -> bool {
+        if headers.fragment == Fragment::Whole {
+            *key = Key::of(&Tuple::of(headers, table));
+            return true;
+        }
+        let tuple = self.tuple(headers, table, now);
+        tuple.iter().for_each(|tuple| *key = Key::of(tuple));
+        tuple.is_some()
+    }
+
     /// The tuple of a packet, a later fragment's by way of its first. `None` for a later fragment whose first did not come in
     /// time: what its packet belongs to is unknown.
     pub fn tuple(&mut self, headers: &Headers, table: u16, now: u64) -> Option<Tuple> {
@@ -212,7 +225,11 @@ impl Worker {
 }
 
 /// Whether a message is an error, which is looked up by what it quotes.
+#[inline]
 pub fn is_error(headers: &Headers) -> bool {
+    if !matches!(headers.protocol, protocol::ICMP | protocol::ICMP6) {
+        return false;
+    }
     match (headers.version, headers.protocol) {
         (_, _) if headers.fragment == Fragment::Later => false,
         (4, protocol::ICMP) => matches!(

@@ -147,6 +147,15 @@ impl Worker {
         self.table.reply_of(hit.entry)
     }
 
+    /// Where a packet that goes this way in the end is sent to: the address that the flow's other tuple shows as the sender.
+    #[inline]
+    pub fn towards(&self, hit: &Hit, direction: Direction) -> [u8; 16] {
+        match direction {
+            Direction::Original => self.reply(hit).source,
+            Direction::Reply => self.original(hit).source,
+        }
+    }
+
     /// What the caller has noted for this direction; 0 at first, and after a restart.
     #[inline]
     pub fn decision(&self, hit: &Hit) -> u32 {

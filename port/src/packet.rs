@@ -207,6 +207,44 @@ impl Packet {
         place.is_some()
     }
 
+    /// Says that the network header begins behind the first `N` bytes, and gives these; `None`, and nothing done, when there are
+    /// fewer.
+    #[inline(always)]
+    pub fn split_link<const N: usize>(&mut self) -> Option<&[u8; N]> {
+        if usize::from(self.len) < N {
+            return None;
+        }
+        self.network = self.head + N as u16;
+        self.data().first_chunk()
+    }
+
+    /// The `N` bytes from the network header on, for whoever knows already that the packet has so many: it is not asked again.
+    /// What it does not have is whatever lies behind it in its chunk. `None` while nobody has said where that header is, or
+    /// where the chunk ends before.
+    #[inline(always)]
+    pub fn window<const N: usize>(&self) -> Option<&[u8; N]> {
+        let place = self.window_place::<N>()?;
+        // SAFETY: the bytes are behind the chunk's header and within the chunk, as just found, which is ours; packet memory is
+        // zeroed when it is made.
+        Some(unsafe { &*self.base.as_ptr().add(place).cast() })
+    }
+
+    /// As [`Packet::window`], to change.
+    #[inline(always)]
+    pub fn window_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        let place = self.window_place::<N>()?;
+        // SAFETY: as in `window`, and we are borrowed mutably.
+        Some(unsafe { &mut *self.base.as_ptr().add(place).cast() })
+    }
+
+    #[inline(always)]
+    fn window_place<const N: usize>(&self) -> Option<usize> {
+        const { assert!(N <= CHUNK - HEADER) };
+        let place = usize::from(self.network);
+        // One comparison: 0, not known, is far beyond.
+        (place.wrapping_sub(HEADER) <= CHUNK - HEADER - N).then_some(place)
+    }
+
     /// Forgets where the network header is.
     #[inline]
     pub fn clear_network(&mut self) {
@@ -566,6 +604,20 @@ mod tests {
         assert!(!packet.pull(5));
         packet.extend(2).unwrap().copy_from_slice(b"!!");
         assert_eq!(packet.data(), b"adpa!!");
+    }
+
+    #[test]
+    fn a_window_ends_with_the_chunk() {
+        Pool::heap(1).install();
+        let mut packet = Packet::blank(CHUNK - HEADROOM).unwrap();
+        assert!(packet.window::<20>().is_none(), "nobody has said where the network header is");
+        assert!(packet.pull(CHUNK - HEADROOM - 20) && packet.set_network(0));
+        packet.window_mut::<20>().unwrap()[19] = 7;
+        assert_eq!((packet.network().len(), packet.window::<20>().unwrap()[19]), (20, 7));
+        assert!(packet.set_network(1) && packet.window::<20>().is_none());
+        assert!(packet.split_link::<21>().is_none());
+        assert_eq!(packet.split_link::<19>().unwrap().len(), 19);
+        assert_eq!((packet.network(), packet.window::<1>()), (&[7][..], Some(&[7])));
     }
 
     #[test]

@@ -8,11 +8,12 @@
 //! thread (a packet dropped elsewhere, a socket closed after its worker died), and a slice's memory stays mapped
 //! while any of them is out.
 
-use std::alloc::Layout;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use fib::Mapping;
 
 use crate::packet::{CHUNK, Header};
 
@@ -132,9 +133,11 @@ unsafe impl Send for Pool {}
 impl Pool {
     /// A pool of `chunks` chunks of ordinary memory, for tests and tools.
     pub fn heap(chunks: usize) -> Pool {
-        let region = HeapRegion::new(chunks.max(1));
-        // SAFETY: the region was just allocated for this slice, aligned to CHUNK, and lives in the Arc.
-        let slice = unsafe { Slice::new(region.base, chunks, Arc::new(region)) };
+        let bytes = chunks.max(1) * CHUNK;
+        let mapping =
+            Mapping::new(bytes).unwrap_or_else(|error| panic!("{bytes} bytes of packet memory: {error}"));
+        // SAFETY: the mapping was just made for this slice, is aligned to more than CHUNK, and lives in the Arc.
+        let slice = unsafe { Slice::new(mapping.base(), chunks, Arc::new(mapping)) };
         Pool::lease(slice).expect("a new slice has no pool yet")
     }
 
@@ -262,33 +265,5 @@ pub fn available() -> usize {
     unsafe { CURRENT.get().as_ref() }.map_or(0, Pool::available)
 }
 
-/// Memory of the ordinary allocator.
-struct HeapRegion {
-    base: NonNull<u8>,
-    layout: Layout,
-}
-
-impl HeapRegion {
-    fn new(chunks: usize) -> HeapRegion {
-        let layout =
-            Layout::from_size_align(chunks * CHUNK, CHUNK).expect("a pool smaller than the address space");
-        // SAFETY: the size is not zero: at least one chunk.
-        let base = unsafe { std::alloc::alloc_zeroed(layout) };
-        let base = NonNull::new(base).unwrap_or_else(|| std::alloc::handle_alloc_error(layout));
-        HeapRegion { base, layout }
-    }
-}
-
-impl Region for HeapRegion {}
-
-// SAFETY: only the address and layout, used once, in drop.
-unsafe impl Send for HeapRegion {}
-// SAFETY: as above.
-unsafe impl Sync for HeapRegion {}
-
-impl Drop for HeapRegion {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout; no slice is left that hands out its bytes.
-        unsafe { std::alloc::dealloc(self.base.as_ptr(), self.layout) };
-    }
-}
+/// Memory of this process alone, in huge pages as that of a router's ports is.
+impl Region for Mapping {}

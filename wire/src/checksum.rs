@@ -92,7 +92,9 @@ pub fn verify(bytes: &[u8]) -> bool {
 pub fn verify_header(header: &[u8; 20]) -> bool {
     let [a, b, c, d, e] = header.as_chunks::<4>().0 else { return false };
     let number = |word: &[u8; 4]| u64::from(u32::from_ne_bytes(*word));
-    Sum(number(a) + number(b) + number(c) + number(d) + number(e)).fold() == 0xffff
+    // Folding is the remainder by 0xffff, with 0xffff for 0; and whether it is 0 a multiplication tells.
+    let sum = number(a) + number(b) + number(c) + number(d) + number(e);
+    sum.is_multiple_of(0xffff) && sum != 0
 }
 
 /// The new checksum after a 16-bit field changed from `old` to `new` (RFC 1624, equation 3).
@@ -153,6 +155,7 @@ mod tests {
                 header[10..12].copy_from_slice(&sum.to_be_bytes());
             }
             prop_assert_eq!(verify_header(&header), verify(&header));
+            prop_assert!(!verify_header(&[0; 20]));
         }
 
         #[test]

@@ -73,15 +73,14 @@ impl Element for Classify {
                 port = packet.input;
                 mac = wire::Mac(self.view.port(port).mac()).to_u64();
             }
-            packet.set_network(ETHERNET as isize);
-            let Some(header) = packet.data().first_chunk::<ETHERNET>() else {
+            let Some(header) = packet.split_link::<ETHERNET>() else {
                 rest |= 1 << index;
                 continue;
             };
-            let ether_type = super::u16_at(header, 12);
-            let ours = super::u64_at(header, 0) >> 16 == mac;
-            ipv6 |= u64::from(ours && ether_type == ethernet::IPV6) << index;
-            rest |= u64::from(!(ours && matches!(ether_type, ethernet::IPV4 | ethernet::IPV6))) << index;
+            let (ether_type, ours) = (super::u16_at(header, 12), super::u64_at(header, 0) >> 16 == mac);
+            let (four, six) = (ether_type == ethernet::IPV4 && ours, ether_type == ethernet::IPV6 && ours);
+            ipv6 |= u64::from(six) << index;
+            rest |= u64::from(!(four | six)) << index;
         }
         // First what is rare: taking packets out moves the bits of those behind them.
         if rest != 0 {

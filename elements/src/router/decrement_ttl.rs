@@ -28,8 +28,6 @@ use super::surroundings::on_tables;
 use graph::{Batch, Class, Context, Element};
 use wire::ipv4;
 
-use super::network_mut;
-
 /// The class `DecrementTtl4`.
 pub const DECREMENT_TTL4: Class = Class {
     name: "DecrementTtl4",
@@ -87,7 +85,7 @@ impl Element for DecrementTtl4 {
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         let mut expired = 0u64;
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            let alive = network_mut::<20>(packet).is_some_and(ipv4::decrement_ttl);
+            let alive = packet.window_mut::<20>().is_some_and(ipv4::decrement_ttl);
             expired |= u64::from(!alive) << index;
         }
         batch.take(expired, |_, packet| cx.emit(EXPIRED, packet));
@@ -107,7 +105,7 @@ impl Element for DecrementTtl6 {
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         let mut expired = 0u64;
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            let header = network_mut::<8>(packet).filter(|header| header[7] > 1);
+            let header = packet.window_mut::<8>().filter(|header| header[7] > 1);
             expired |= u64::from(header.is_none()) << index;
             if let Some(header) = header {
                 header[7] -= 1;

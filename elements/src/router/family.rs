@@ -3,7 +3,7 @@
 use fib::{NextHopId, PortFlags, View};
 use port::Packet;
 
-use super::{network, u32_at, u64_at};
+use super::{u32_at, u64_at};
 
 /// An IP version: where its addresses are, and which of the tables and flags are its own.
 pub trait Family: Send + 'static {
@@ -18,9 +18,9 @@ pub trait Family: Send + 'static {
     /// The port flag of the loose reverse-path check.
     const LOOSE: PortFlags;
 
-    /// Destination address; zero when the packet is too short.
+    /// Destination address, of a packet whose header has been checked.
     fn destination(packet: &Packet) -> Self::Address;
-    /// Source address; zero when the packet is too short.
+    /// Source address, of a packet whose header has been checked.
     fn source(packet: &Packet) -> Self::Address;
     /// An address of this family from 16 bytes, in which an IPv4 address is IPv4-mapped; `None` for the other family.
     fn address(bytes: [u8; 16]) -> Option<Self::Address>;
@@ -45,12 +45,12 @@ impl Family for V4 {
 
     #[inline(always)]
     fn destination(packet: &Packet) -> u32 {
-        network::<20>(packet).map_or(0, |header| u32_at(header, 16))
+        packet.window::<20>().map_or(0, |header| u32_at(header, 16))
     }
 
     #[inline(always)]
     fn source(packet: &Packet) -> u32 {
-        network::<20>(packet).map_or(0, |header| u32_at(header, 12))
+        packet.window::<20>().map_or(0, |header| u32_at(header, 12))
     }
 
     #[inline]
@@ -78,12 +78,12 @@ impl Family for V6 {
 
     #[inline(always)]
     fn destination(packet: &Packet) -> u128 {
-        network::<40>(packet).map_or(0, |header| address6(header, 24))
+        packet.window::<40>().map_or(0, |header| address6(header, 24))
     }
 
     #[inline(always)]
     fn source(packet: &Packet) -> u128 {
-        network::<40>(packet).map_or(0, |header| address6(header, 8))
+        packet.window::<40>().map_or(0, |header| address6(header, 8))
     }
 
     #[inline]

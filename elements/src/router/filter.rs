@@ -64,6 +64,7 @@ pub const CLASS: Class = Class {
             transit: transit.ok_or(Refused)?,
             seat: (*seat.ok_or(Refused)?).clone(),
             reader: Reader::new((*book.ok_or(Refused)?).clone()),
+            undecided: None,
         }))
     },
 };
@@ -75,9 +76,11 @@ pub struct Filter {
     transit: bool,
     seat: SharedSeat,
     reader: Reader,
+    /// Here between two batches.
+    undecided: Option<Box<Undecided>>,
 }
 
-/// Packets that have to be judged.
+/// Packets of the batch in work that have to be judged.
 struct Undecided {
     /// Their places in the batch.
     places: [u8; BATCH],
@@ -85,6 +88,39 @@ struct Undecided {
     contexts: [rules::Context; BATCH],
     judged: [Judged; BATCH],
     count: usize,
+}
+
+impl Default for Undecided {
+    fn default() -> Undecided {
+        Undecided {
+            places: [0; BATCH],
+            headers: [Headers::default(); BATCH],
+            contexts: [rules::Context::default(); BATCH],
+            judged: [Judged::default(); BATCH],
+            count: 0,
+        }
+    }
+}
+
+/// Packets in a row that the same rules have decided: counted together.
+#[derive(Default)]
+struct Run {
+    rules: [Option<RuleId>; 3],
+    packets: u64,
+    bytes: u64,
+}
+
+impl Run {
+    /// Another packet; what does not belong to it goes to the accounts.
+    #[inline(always)]
+    fn add(&mut self, rules: &[Option<RuleId>; 3], bytes: u16, ended: impl FnOnce(&Run)) {
+        if self.rules != *rules {
+            ended(self);
+            *self = Run { rules: *rules, ..Run::default() };
+        }
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+    }
 }
 
 /// What the chains came to.
@@ -111,26 +147,26 @@ impl Judged {
 }
 
 impl Filter {
-    /// What all packets of this one's flow and direction come to, if that is known; it is counted where it is applied.
-    #[inline]
-    fn known(&mut self, seat: &mut Seat, packet: &Packet, now: &Now) -> Option<Verdict> {
-        let number = seat.number;
+    /// Counts packets with the rules that decided.
+    fn count(&self, worker: usize, now: &Now, run: &Run) {
+        for rule in run.rules.into_iter().flatten() {
+            self.reader.compiled().accounts().count(worker, rule, run.packets, run.bytes, now.monotonic);
+        }
+    }
+
+    /// What all packets of this one's flow and direction come to, if that is known, and how long it is.
+    #[inline(always)]
+    fn known(&mut self, seat: &mut Seat, packet: &Packet) -> Option<(&Verdict, u16)> {
+        let transit = self.transit;
         let (Some(note), Some(flows)) = seat.open(packet) else { return None };
         let hit = note.hit.filter(|_| note.state != FlowState::Related)?;
         let verdict =
             self.reader.verdict(flows.decision(&hit)).filter(|verdict| verdict.state == note.state)?;
-        if !self.transit {
-            return Some(verdict);
-        }
-        if verdict.output != packet.output {
+        if transit && verdict.output != packet.output {
             return None;
         }
-        note.judged = true;
-        for rule in verdict.rules.into_iter().flatten() {
-            let bytes = u64::from(note.headers.length);
-            self.reader.compiled().accounts().count(number, rule, 1, bytes, now.monotonic);
-        }
-        Some(verdict)
+        note.judged |= transit;
+        Some((verdict, note.headers.length))
     }
 
     /// Asks the chains about packets, one chain after the other.
@@ -280,18 +316,18 @@ impl Element for Filter {
         let shared = self.seat.clone();
         let mut seat = shared.lock();
         let seat = &mut *seat;
-        let mut undecided = Undecided {
-            places: [0; BATCH],
-            headers: [Headers::default(); BATCH],
-            contexts: [rules::Context::default(); BATCH],
-            judged: [Judged::default(); BATCH],
-            count: 0,
-        };
+        let (number, transit) = (seat.number, self.transit);
+        let mut undecided = self.undecided.take().unwrap_or_default();
+        undecided.count = 0;
+        let mut run = Run::default();
         let (mut wrong, mut why) = (0u64, [(PASS, Reason::None); BATCH]);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            if let Some(verdict) = self.known(seat, packet, &now) {
-                if let Some(dscp) = verdict.dscp.filter(|_| self.transit) {
-                    set_dscp(packet, dscp);
+            if let Some((verdict, length)) = self.known(seat, packet) {
+                // What is decided at the input is counted where it is applied.
+                if transit {
+                    let (rules, dscp) = (verdict.rules, verdict.dscp);
+                    run.add(&rules, length, |run| self.count(number, &now, run));
+                    dscp.into_iter().for_each(|dscp| set_dscp(packet, dscp));
                 }
                 continue;
             }
@@ -323,8 +359,9 @@ impl Element for Filter {
             };
             undecided.count += 1;
         }
+        self.count(number, &now, &run);
         if undecided.count > 0 {
-            self.judge(seat.number, &now, &mut undecided);
+            self.judge(number, &now, &mut undecided);
         }
         for at in 0..undecided.count {
             let (index, judged) = (usize::from(undecided.places[at]), undecided.judged[at]);
@@ -345,6 +382,7 @@ impl Element for Filter {
                 None => judged.dscp.into_iter().for_each(|dscp| set_dscp(packet, dscp)),
             }
         }
+        self.undecided = Some(undecided);
         batch.take(wrong, |index, packet| match why[index] {
             (PASS, reason) => cx.drop(packet, reason),
             (output, _) => cx.emit(output, packet),

@@ -41,7 +41,7 @@ use std::marker::PhantomData;
 
 use super::seat::SharedSeat;
 use super::surroundings::on_tables;
-use fib::{AdjacencyId, HopKind, NextHopId, PortFlags, PortId, View};
+use fib::{HopKind, Hops, NextHopId, PortFlags, PortId, View};
 use graph::arguments::Arguments;
 use graph::{BATCH, Batch, Class, Context, Element, Setup};
 use port::Packet;
@@ -100,6 +100,8 @@ pub struct Lookup<F: Family> {
     seat: Option<SharedSeat>,
     addresses: [F::Address; BATCH],
     ids: [NextHopId; BATCH],
+    /// Destinations of the other family.
+    others: [[u8; 16]; BATCH],
     _family: PhantomData<F>,
 }
 
@@ -123,33 +125,29 @@ impl<F: Family> Lookup<F> {
             seat: None,
             addresses: [F::Address::default(); BATCH],
             ids: [NextHopId::NONE; BATCH],
+            others: [[0; 16]; BATCH],
             _family: PhantomData,
         }
     }
+}
 
-    /// Finds the way of a packet with this next hop.
-    #[inline(always)]
-    fn resolve(&self, packet: &mut Packet, id: NextHopId, forwarding: bool) -> Result<(), Other> {
-        let hop = self.view.hop(id);
-        packet.next_hop = id;
-        if hop.kind() != HopKind::Forward || !forwarding {
-            // Where Linux will send it, as far as that is known.
-            packet.output = if hop.kind() == HopKind::Glean { hop.glean_port() } else { PortId::NONE };
-            return Err(not_forwarded(hop.kind(), forwarding));
-        }
-        let hash = if hop.log2() != 0 { flow_hash(packet.network()) } else { 0 };
-        packet.adjacency = self.view.select(hop, hash);
-        self.leave_by(packet, packet.adjacency)
+/// Finds the way of a packet with this next hop.
+#[inline(always)]
+fn resolve(hops: &Hops<'_>, packet: &mut Packet, id: NextHopId, forwarding: bool) -> Result<(), Other> {
+    let hop = hops.hop(id);
+    packet.next_hop = id;
+    if hop.kind() != HopKind::Forward || !forwarding {
+        // Where Linux will send it, as far as that is known.
+        packet.output = if hop.kind() == HopKind::Glean { hop.glean_port() } else { PortId::NONE };
+        return Err(not_forwarded(hop.kind(), forwarding));
     }
-
-    #[inline(always)]
-    fn leave_by(&self, packet: &mut Packet, id: AdjacencyId) -> Result<(), Other> {
-        self.view.mark_used(id);
-        let adjacency = self.view.adjacency(id);
-        packet.output = adjacency.port();
-        let sends = self.view.port(packet.output).flags().contains(SENDS);
-        if adjacency.resolved() && sends { Ok(()) } else { Err(Other::Emit(LINUX)) }
-    }
+    let hash = if hop.log2() != 0 { flow_hash(packet.network()) } else { 0 };
+    let path = hops.select(hop, hash);
+    hops.mark_used(path);
+    let adjacency = hops.adjacency(path);
+    (packet.adjacency, packet.output) = (path, adjacency.port());
+    let sends = hops.port(adjacency.port()).flags().contains(SENDS);
+    if adjacency.resolved() && sends { Ok(()) } else { Err(Other::Emit(LINUX)) }
 }
 
 #[cold]
@@ -179,9 +177,8 @@ impl<F: Family> Element for Lookup<F> {
         for (address, packet) in self.addresses.iter_mut().zip(batch.packets()) {
             *address = F::destination(packet);
         }
-        // Where packets go that will be of the other family.
-        let mut others_ids = [const { None }; BATCH];
-        let mut crossing = false;
+        // Packets that will be of the other family.
+        let mut crossing = 0u64;
         if let Some(seat) = &self.seat {
             let mut seat = seat.lock();
             for (index, packet) in batch.packets().iter().enumerate() {
@@ -189,33 +186,34 @@ impl<F: Family> Element for Lookup<F> {
                 match F::address(towards) {
                     Some(address) => self.addresses[index] = address,
                     None => {
-                        crossing = true;
-                        others_ids[index] = F::lookup_other(&self.view, towards);
+                        crossing |= 1 << index;
+                        self.others[index] = towards;
                     }
                 }
             }
         }
         F::lookup(&self.view, &self.addresses[..count], &mut self.ids[..count]);
-        if crossing {
-            let found = self.ids.iter_mut().zip(others_ids);
-            found.for_each(|(id, other)| *id = other.unwrap_or(*id));
+        if crossing != 0 {
+            for (index, id) in self.ids.iter_mut().enumerate().filter(|(index, _)| crossing >> index & 1 != 0)
+            {
+                *id = F::lookup_other(&self.view, self.others[index]).unwrap_or(*id);
+            }
         }
 
         let (mut port, mut forwarding) = (PortId::NONE, false);
         let mut rest = 0u64;
         let mut others = [Other::Emit(LINUX); BATCH];
-        for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
+        let hops = self.view.hops();
+        for (index, (packet, &id)) in batch.packets_mut().iter_mut().zip(&self.ids).enumerate() {
             if packet.input != port {
                 port = packet.input;
-                forwarding = self.view.port(port).flags().contains(F::FORWARD);
+                forwarding = hops.port(port).flags().contains(F::FORWARD);
             }
-            if let Err(other) = self.resolve(packet, self.ids[index], forwarding) {
+            if let Err(other) = resolve(&hops, packet, id, forwarding) {
                 rest |= 1 << index;
                 others[index] = match other {
                     // The router's own address of the other family: Linux would not know the packet.
-                    Other::Emit(LOCAL) if crossing && others_ids[index].is_some() => {
-                        Other::Drop(Reason::Untranslatable)
-                    }
+                    Other::Emit(LOCAL) if crossing >> index & 1 != 0 => Other::Drop(Reason::Untranslatable),
                     other => other,
                 };
             }

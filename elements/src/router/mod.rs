@@ -137,12 +137,6 @@ pub(super) fn network<const N: usize>(packet: &Packet) -> Option<&[u8; N]> {
     packet.network().first_chunk()
 }
 
-/// As [`network`], to change.
-#[inline(always)]
-pub(super) fn network_mut<const N: usize>(packet: &mut Packet) -> Option<&mut [u8; N]> {
-    packet.network_mut().first_chunk_mut()
-}
-
 /// The big-endian 16-bit number at `at` of a header.
 #[inline(always)]
 pub(super) fn u16_at<const N: usize>(header: &[u8; N], at: usize) -> u16 {
@@ -158,7 +152,8 @@ pub(super) fn u32_at<const N: usize>(header: &[u8; N], at: usize) -> u32 {
 /// The big-endian 64-bit number at `at` of a header.
 #[inline(always)]
 pub(super) fn u64_at<const N: usize>(header: &[u8; N], at: usize) -> u64 {
-    u64::from(u32_at(header, at)) << 32 | u64::from(u32_at(header, at + 4))
+    // Invariant: callers name places within the header; a constant index is checked when this is compiled.
+    header[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }
 
 /// Cuts off what stands behind a packet of `total` bytes from the network header on. False when there are fewer.

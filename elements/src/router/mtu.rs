@@ -86,9 +86,9 @@ impl Mtu6 {
 /// The packets that are larger than their path's MTU, as bits.
 #[inline(always)]
 fn larger(view: &View, packets: &[Packet], minimum: usize) -> u64 {
-    let mut larger = 0;
+    let (hops, mut larger) = (view.hops(), 0);
     for (index, packet) in packets.iter().enumerate() {
-        let mtu = (view.adjacency(packet.adjacency).mtu() as usize).max(minimum);
+        let mtu = (hops.adjacency(packet.adjacency).mtu() as usize).max(minimum);
         larger |= u64::from(packet.total_len() - packet.l3() > mtu) << index;
     }
     larger

@@ -8,7 +8,7 @@
 //! version of the packet; a longer header that was there (a tag) is gone.
 
 use super::surroundings::on_tables;
-use fib::View;
+use fib::{Hops, View};
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, ethernet};
@@ -36,26 +36,26 @@ impl Rewrite {
     pub fn new(view: View) -> Rewrite {
         Rewrite { view }
     }
+}
 
-    #[inline(always)]
-    fn rewrite(&self, packet: &mut Packet) -> bool {
-        let adjacency = self.view.adjacency(packet.adjacency);
-        if !adjacency.resolved() {
-            return false;
-        }
-        let l3 = packet.l3();
-        if l3 != ETHERNET && !place_header(packet, l3) {
-            return false;
-        }
-        // Both words hold an address in their upper 48 bits: as three stores the header is written without a detour.
-        let (destination, source) = (adjacency.0[0] & !0xffff, self.view.port(packet.output).0[0]);
-        let Some(bytes) = packet.data_mut().first_chunk_mut::<{ ETHERNET + 1 }>() else { return false };
-        let ether_type = if bytes[ETHERNET] >> 4 == 6 { ethernet::IPV6 } else { ethernet::IPV4 };
-        bytes[..8].copy_from_slice(&(destination | source >> 48).to_be_bytes());
-        bytes[8..12].copy_from_slice(&((source >> 16) as u32).to_be_bytes());
-        bytes[12..14].copy_from_slice(&ether_type.to_be_bytes());
-        true
+#[inline(always)]
+fn rewrite(hops: &Hops<'_>, packet: &mut Packet) -> bool {
+    let adjacency = hops.adjacency(packet.adjacency);
+    if !adjacency.resolved() {
+        return false;
     }
+    let l3 = packet.l3();
+    if l3 != ETHERNET && !place_header(packet, l3) {
+        return false;
+    }
+    // Both words hold an address in their upper 48 bits: as three stores the header is written without a detour.
+    let (destination, source) = (adjacency.0[0] & !0xffff, hops.port(packet.output).0[0]);
+    let Some(bytes) = packet.data_mut().first_chunk_mut::<{ ETHERNET + 1 }>() else { return false };
+    let ether_type = if bytes[ETHERNET] >> 4 == 6 { ethernet::IPV6 } else { ethernet::IPV4 };
+    bytes[..8].copy_from_slice(&(destination | source >> 48).to_be_bytes());
+    bytes[8..12].copy_from_slice(&((source >> 16) as u32).to_be_bytes());
+    bytes[12..14].copy_from_slice(&ether_type.to_be_bytes());
+    true
 }
 
 /// Makes the network header start [`ETHERNET`] bytes into the packet.
@@ -75,9 +75,9 @@ impl Element for Rewrite {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let mut lost = 0u64;
+        let (hops, mut lost) = (self.view.hops(), 0u64);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            lost |= u64::from(!self.rewrite(packet)) << index;
+            lost |= u64::from(!rewrite(&hops, packet)) << index;
         }
         batch.take(lost, |_, packet| cx.drop(packet, Reason::PortDown));
         cx.emit_batch(0, batch);

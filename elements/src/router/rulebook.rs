@@ -177,23 +177,26 @@ impl Reader {
     }
 
     /// The verdict that a flow's word stands for, if it is of the rules in force.
-    #[inline]
-    pub fn verdict(&mut self, word: u32) -> Option<Verdict> {
+    #[inline(always)]
+    pub fn verdict(&mut self, word: u32) -> Option<&Verdict> {
         if word >> NUMBER != self.generation & GENERATION {
             return None;
         }
         let number = (word & ((1 << NUMBER) - 1)) as usize;
-        self.verdicts.get(number).copied().or_else(|| self.learn(number))
+        if number >= self.verdicts.len() {
+            self.learn(number)?;
+        }
+        self.verdicts.get(number)
     }
 
     #[cold]
-    fn learn(&mut self, number: usize) -> Option<Verdict> {
+    fn learn(&mut self, number: usize) -> Option<()> {
         let page = self.book.page.lock().unwrap_or_else(PoisonError::into_inner);
         // Otherwise the next batch begins with a new page.
         if self.book.generation.load(Ordering::Acquire) == self.generation {
             self.verdicts.extend_from_slice(page.verdicts.get(self.verdicts.len()..)?);
         }
-        self.verdicts.get(number).copied()
+        (number < self.verdicts.len()).then_some(())
     }
 
     /// The word for a verdict; `None` when there are too many, or the rules have changed meanwhile.

@@ -55,7 +55,7 @@ impl Sources {
         let local4: HashSet<u32> = local.into_iter().map(u32::from).collect();
         let mut words = [0u64; 1 << FILTER_BITS >> 6];
         for address in &local4 {
-            let (word, bit) = place(*address);
+            let (word, bit) = place(address.to_be_bytes());
             words[word] |= bit;
         }
         let mut addresses = self.addresses.write().unwrap_or_else(PoisonError::into_inner);
@@ -68,8 +68,14 @@ impl Sources {
     /// Whether this is an IPv4 address of this machine.
     #[inline]
     pub fn is_local4(&self, address: u32) -> bool {
+        self.may_be_local4(address.to_be_bytes()) && self.is_local4_surely(address)
+    }
+
+    /// Whether this may be an IPv4 address of this machine; false for nearly all that are not.
+    #[inline(always)]
+    pub fn may_be_local4(&self, address: [u8; 4]) -> bool {
         let (word, bit) = place(address);
-        self.filter[word].load(Relaxed) & bit != 0 && self.is_local4_surely(address)
+        self.filter[word].load(Relaxed) & bit != 0
     }
 
     #[cold]
@@ -103,9 +109,9 @@ impl Sources {
     }
 }
 
-#[inline]
-fn place(address: u32) -> (usize, u64) {
-    let hash = address.wrapping_mul(0x9e37_79b1) >> (32 - FILTER_BITS);
+#[inline(always)]
+fn place(address: [u8; 4]) -> (usize, u64) {
+    let hash = u32::from_ne_bytes(address).wrapping_mul(0x9e37_79b1) >> (32 - FILTER_BITS);
     ((hash >> 6) as usize, 1 << (hash & 63))
 }
 

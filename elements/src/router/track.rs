@@ -21,7 +21,7 @@ use rules::FlowState;
 use wire::{Headers, Reason};
 
 use super::ftp::may_be_control;
-use super::seat::{Note, Seat, SharedSeat};
+use super::seat::{Seat, SharedSeat};
 
 /// The class `Track`.
 pub const CLASS: Class = Class {
@@ -40,7 +40,8 @@ pub const CLASS: Class = Class {
         }
         arguments.finish()?;
         let seat = (*seat.ok_or(graph::arguments::Refused)?).clone();
-        Ok(Box::new(Track { seat, blank: Key::of(&Tuple::default()) }))
+        let blank = Key::of(&Tuple::default());
+        Ok(Box::new(Track { seat, blank, keys: [blank; BATCH], hits: [None; BATCH] }))
     },
 };
 
@@ -49,6 +50,9 @@ pub struct Track {
     seat: SharedSeat,
     /// What no packet has.
     blank: Key,
+    /// Of the batch in work.
+    keys: [Key; BATCH],
+    hits: [Option<Hit>; BATCH],
 }
 
 /// How the filter calls the state of a packet.
@@ -62,13 +66,20 @@ pub(super) fn called(state: State) -> FlowState {
 }
 
 /// A packet's headers. Of one in several segments the first is all that can be looked at.
-#[inline]
 pub(super) fn headers(packet: &Packet) -> Result<Headers, Reason> {
+    let mut headers = Headers::default();
+    read(packet, &mut headers)?;
+    Ok(headers)
+}
+
+/// As [`headers`], where they are to stay.
+#[inline(always)]
+fn read(packet: &Packet, headers: &mut Headers) -> Result<(), Reason> {
     if packet.segment_count() == 1 {
-        Headers::parse(packet.network())
-    } else {
-        Headers::quoted(packet.network())
+        return headers.read(packet.network());
     }
+    *headers = Headers::quoted(packet.network())?;
+    Ok(())
 }
 
 /// The flow that an ICMP error is about.
@@ -87,89 +98,73 @@ impl Element for Track {
         let now = cx.now();
         let mut seat = self.seat.lock();
         let seat = &mut *seat;
-        let mut read = [Headers::default(); BATCH];
+        let (count, first) = (batch.len(), seat.reserve(batch.len()));
+        let Seat { flows, nat, ftp, controls, otherwise, notes, .. } = seat;
+        let notes = &mut notes[first..first + count];
         let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
-        for (index, packet) in batch.packets().iter().enumerate() {
-            match headers(packet) {
-                Ok(headers) => read[index] = headers,
-                Err(reason) => (wrong, reasons[index]) = (wrong | 1 << index, reason),
-            }
-        }
-        if wrong != 0 {
-            batch.take(wrong, |index, packet| cx.drop(packet, reasons[index]));
-            let mut kept = 0;
-            for index in 0..BATCH {
-                read[kept] = read[index];
-                kept += usize::from(wrong >> index & 1 == 0);
-            }
-            wrong = 0;
-        }
-        let read = &read[..batch.len()];
-        let Seat { flows, nat, .. } = seat;
-        let Some(flows) = flows else {
-            let state = seat.otherwise;
-            for (packet, headers) in batch.packets_mut().iter_mut().zip(read) {
-                seat.write(packet, Note { headers: *headers, state, ..Note::default() });
-            }
-            return cx.emit_batch(0, batch);
-        };
-        let mut keys = [self.blank; BATCH];
-        let mut hits = [None; BATCH];
         // Fragments without their first, and errors, are not looked up by what they are themselves.
         let mut others = 0u64;
-        for (index, headers) in read.iter().enumerate() {
-            if flow::is_error(headers) {
+        for (index, (packet, note)) in batch.packets_mut().iter_mut().zip(&mut *notes).enumerate() {
+            note.begin(first + index, packet);
+            if let Err(reason) = read(packet, &mut note.headers) {
+                (wrong, reasons[index]) = (wrong | 1 << index, reason);
                 others |= 1 << index;
-            } else if let Some(tuple) = flows.tuple(headers, 0, now) {
-                keys[index] = Key::of(&tuple);
-            } else {
+                self.keys[index] = self.blank;
+                continue;
+            }
+            let Some(flows) = flows else { continue };
+            if flow::is_error(&note.headers) || !flows.key(&note.headers, 0, now, &mut self.keys[index]) {
                 others |= 1 << index;
+                self.keys[index] = self.blank;
             }
         }
-        flows.lookup(&keys[..read.len()], &mut hits[..read.len()]);
-        if let Some(connections) = &seat.ftp {
-            for (index, headers) in read.iter().enumerate().filter(|(_, headers)| may_be_control(headers)) {
-                seat.controls += 1;
+        let Some(flows) = flows else {
+            notes.iter_mut().for_each(|note| note.state = *otherwise);
+            batch.take(wrong, |index, packet| cx.drop(packet, reasons[index]));
+            return cx.emit_batch(0, batch);
+        };
+        let hits = &mut self.hits[..count];
+        flows.lookup(&self.keys[..count], hits);
+        if let Some(connections) = ftp {
+            for (index, note) in notes.iter().enumerate().filter(|(_, note)| may_be_control(&note.headers)) {
+                *controls += 1;
                 if let Some(hit) = hits[index] {
                     let ip = batch.packets_mut()[index].network_mut();
-                    connections.acknowledge(&flows.original(&hit), ip, headers, hit.direction);
+                    connections.acknowledge(&flows.original(&hit), ip, &note.headers, hit.direction);
                 }
             }
         }
-        flows.prepare(&hits[..read.len()]);
-        let mut notes = [Note::default(); BATCH];
-        for (index, headers) in read.iter().enumerate() {
-            let ip = batch.packets()[index].network();
+        flows.prepare(hits);
+        for (index, ((note, packet), hit)) in notes.iter_mut().zip(batch.packets()).zip(hits).enumerate() {
+            let (headers, ip) = (&note.headers, packet.network());
             let (hit, state) = if others >> index & 1 != 0 {
+                if wrong >> index & 1 != 0 {
+                    continue;
+                }
                 let about = if flow::is_error(headers) { related(flows, headers, ip, now) } else { None };
                 (about, if about.is_some() { State::Related } else { State::Invalid })
             } else {
-                match hits[index].map(|hit| (hit, flows.track(&hit, headers, ip, now))) {
+                match hit.map(|hit| (hit, flows.track(&hit, headers, ip, now))) {
                     Some((hit, Tracked::Is(state))) => (Some(hit), state),
                     Some((_, Tracked::Reopens)) | None => (None, flows.opens(headers, ip)),
                 }
             };
-            let mut note = Note { headers: *headers, hit, state: called(state), ..Note::default() };
+            (note.hit, note.state) = (hit, called(state));
             if let Some(hit) = hit.filter(|hit| hit.translated) {
                 // An error goes the other way than the packet that it is about.
                 let direction =
                     if state == State::Related { hit.direction.reversed() } else { hit.direction };
-                note.towards =
-                    Some(nat::target(direction, &flows.original(&hit), &flows.reply(&hit)).destination);
-            } else if let (Some(nat), None, State::New) = (&nat, hit, state) {
+                note.towards = Some(flows.towards(&hit, direction));
+            } else if let (Some(nat), None, State::New) = (&*nat, hit, state) {
                 if nat.is_expected(&Tuple::of(headers, 0)) {
                     (note.state, note.expected) = (FlowState::Related, true);
                 }
-                match nat.destination(&Tuple::of(headers, 0), batch.packets()[index].input.0) {
+                match nat.destination(&Tuple::of(headers, 0), packet.input.0) {
                     Ok(Some(aim)) => (note.towards, note.aim) = (Some(aim.address), Some(aim)),
                     Ok(None) => {}
                     Err(refusal) => (wrong, reasons[index]) = (wrong | 1 << index, super::refused(refusal)),
                 }
             }
-            notes[index] = note;
-        }
-        for (packet, note) in batch.packets_mut().iter_mut().zip(notes) {
-            seat.write(packet, note);
         }
         batch.take(wrong, |index, packet| cx.drop(packet, reasons[index]));
         cx.emit_batch(0, batch);

@@ -119,9 +119,9 @@ impl Rig {
 }
 
 pub fn wait(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + Duration::from_secs(20);
     while !condition() {
-        assert!(Instant::now() < end, "waited 5 s for {what}");
+        assert!(Instant::now() < end, "waited 20 s for {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

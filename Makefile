@@ -41,9 +41,9 @@ lint: cargo ## Formatting and warnings: rustfmt, clippy, clang-format
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 	clang-format --dry-run -Werror $(wildcard bpf/*.c bpf/*.h)
 
-bench: root cargo ## Every figure, as a table and target/bench.json (ONLY=fib: those whose name starts so)
+bench: root cargo ## Every figure, as a table and target/bench.json (ONLY=fib: those whose name starts so; KEEP=1: as the baseline)
 	@lab/setup.sh build lab
-	$(CARGO) run --release -p bench -- $(if $(ONLY),--only $(ONLY))
+	$(CARGO) run --release -p bench -- $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep bench/baseline.json)
 
 install: build ## Install the program, its manual, its unit and a sample router.toml (PREFIX, DESTDIR)
 	lab/install.sh "$(DESTDIR)" "$(PREFIX)"

@@ -3,6 +3,7 @@
 //! A family of benches is one file with a `run(&mut Ruler)`, listed in [`FAMILIES`]. It asks the ruler which of its
 //! names are wanted, measures, and records samples; the ruler prints them as a table and writes `target/bench.json`.
 
+mod baseline;
 mod device;
 mod fib;
 mod flow;
@@ -30,13 +31,16 @@ struct Arguments {
     /// Where the figures go, as JSON.
     #[arg(long, value_name = "FILE", default_value = "target/bench.json")]
     json: std::path::PathBuf,
+    /// Keeps the figures in this file (bench/baseline.json), to be compared with from now on.
+    #[arg(long, value_name = "FILE")]
+    keep: Option<std::path::PathBuf>,
 }
 
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
     let mut ruler = Ruler::new(arguments.only);
     FAMILIES.iter().for_each(|run| run(&mut ruler));
-    match ruler.finish(&arguments.json) {
+    match ruler.finish(&arguments.json, arguments.keep.as_deref()) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error}");

@@ -4,6 +4,7 @@
 //! x86-64) it is nanoseconds, and the unit says so. The bench runs pinned to the last core. A figure is the median of
 //! its samples; minimum and maximum show how far to trust it.
 
+use crate::baseline;
 use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -88,8 +89,13 @@ impl Ruler {
         self.record(name, TICK, samples);
     }
 
-    /// Writes the JSON file.
-    pub fn finish(self, json: &Path) -> std::io::Result<()> {
+    /// Says how the figures are beside those kept, keeps them in `keep` if that is wanted, and writes the JSON file.
+    pub fn finish(self, json: &Path, keep: Option<&Path>) -> std::io::Result<()> {
+        if let Some(reference) = self.rows.iter().find(|row| row.name == REFERENCE) {
+            println!();
+            baseline::beside(&self.rows, reference.median).iter().for_each(|line| println!("{line}"));
+            keep.map_or(Ok(()), |file| baseline::keep(&self.rows, reference.median, file))?;
+        }
         if let Some(directory) = json.parent() {
             std::fs::create_dir_all(directory)?;
         }

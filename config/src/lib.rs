@@ -10,12 +10,13 @@
 //!                                                       └────────────► mistakes ◄─────────────┘
 //! ```
 //!
-//! One file here for what the model is (`router`), one for how each section is read (`sections`, `flow_log`), one
+//! One file here for what the model is (`router`), one for how each section is read (`sections`, `flow_log`, `memif`), one
 //! for reading keys of any section (`section`), one for how mistakes look (`mistake`).
 
 mod cores;
 mod flow_log;
 mod machine;
+mod memif;
 mod mistake;
 mod pattern;
 mod router;
@@ -24,6 +25,7 @@ mod sections;
 
 pub use cores::Cores;
 pub use machine::Machine;
+pub use memif::Memif;
 pub use mistake::{Mistake, Mistakes};
 pub use pattern::{Pattern, PatternError};
 pub use router::*;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cores::Cores;
+use crate::memif::Memif;
 use crate::pattern::Pattern;
 
 /// A checked configuration. Without a file it is [`Router::default`] with the ports named on the command line.
@@ -68,6 +69,8 @@ pub struct PortRule {
     pub zero_copy: Switch,
     /// The reverse-path check of what arrives.
     pub reverse_path: ReversePath,
+    /// Shared memory, if the port is that and no device.
+    pub memif: Option<Memif>,
 }
 
 impl PortRule {
@@ -80,6 +83,7 @@ impl PortRule {
             mode: ModeChoice::default(),
             zero_copy: Switch::default(),
             reverse_path: ReversePath::default(),
+            memif: None,
         }
     }
 }

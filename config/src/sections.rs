@@ -14,6 +14,7 @@ use toml::de::{DeTable, DeValue};
 use crate::cores::Cores;
 use crate::flow_log::{flow_log, sflow};
 use crate::machine::Machine;
+use crate::memif::memif;
 use crate::mistake::{Hint, Mistakes, Page};
 use crate::pattern::Pattern;
 use crate::router::*;
@@ -227,9 +228,26 @@ fn port(page: &mut Page, mut section: Section) -> Option<(PortRule, Range<usize>
             Hint::expected("mode \"auto\" or \"native\", or zero_copy \"auto\" or \"off\""),
         );
     }
+    let shared = section.value("memif").map(Spanned::span);
+    let memif = section.section(page, "memif", "memif").and_then(|table| memif(page, table));
+    if let Some(at) = shared {
+        let pattern = name.as_ref().is_some_and(|name| name.value.literal().is_none());
+        let wrong = match lane {
+            _ if pattern => {
+                Some(("a port in shared memory has a name, and not a pattern", "the name of its interface"))
+            }
+            LaneChoice::Express => {
+                Some(("memif has no driver that could forward", "lane \"auto\" or \"worker\""))
+            }
+            _ => None,
+        };
+        if let Some((message, expected)) = wrong {
+            page.wrong(at, message, Hint::expected(expected));
+        }
+    }
     section.finish(page);
     let Found { value: name, at } = name?;
-    Some((PortRule { name, lane, queues, mode, zero_copy, reverse_path }, at))
+    Some((PortRule { name, lane, queues, mode, zero_copy, reverse_path, memif }, at))
 }
 
 fn workers(page: &mut Page, mut section: Section, machine: &Machine) -> Workers {

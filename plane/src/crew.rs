@@ -249,6 +249,11 @@ impl Crew {
         served.recv_timeout(PATIENCE).is_ok()
     }
 
+    /// Where things are left for a worker.
+    pub(crate) fn letterbox(&self, worker: usize) -> Option<Arc<Letterbox>> {
+        self.members.get(worker).map(|member| member.letterbox.clone())
+    }
+
     /// Lets a worker send what leaves by `port` through its colleague `by`, or closes that way.
     pub fn relay(&self, worker: usize, port: PortId, by: Option<usize>) {
         let letterbox = by.and_then(|by| self.members.get(by)).map(|member| member.letterbox.clone());

@@ -54,6 +54,17 @@ pub enum PlaneError {
         /// The bond, bridge or VRF.
         master: String,
     },
+    /// The interface that stands before a port in shared memory.
+    #[error("cannot make the TAP {name}: {source}")]
+    Tap {
+        /// Its name.
+        name: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A port in shared memory.
+    #[error(transparent)]
+    Memif(#[from] port::memif::MemifError),
     /// The flow table.
     #[error(transparent)]
     Flows(#[from] flow::Error),

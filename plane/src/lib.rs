@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`plane`] | all of it, as the control thread sees it |
 //! | `taking` | taking an interface and giving it back |
+//! | [`shared`] | a port in shared memory, and Linux's side of it |
 //! | `totals` | what a port counted in all its lives |
 //! | [`port`] | one port: what is wanted, what is there, what came of it |
 //! | [`crew`] | the workers: started, pinned, given orders, started again when they fail |
@@ -25,6 +26,7 @@ pub mod policy;
 pub mod port;
 pub mod rehearsal;
 pub mod relay;
+pub mod shared;
 mod taking;
 mod totals;
 pub mod worker;

@@ -24,6 +24,7 @@ use crate::police::Limits;
 use crate::policy::{Policy, PolicySettings};
 use crate::port::{Interface, Port, PortSettings};
 use crate::rehearsal;
+use crate::shared::SharedPort;
 use crate::worker::{Linux, Order};
 use elements::router::standard::{self, Hooks};
 
@@ -217,6 +218,16 @@ impl Plane {
         Ok(id)
     }
 
+    /// Says that a port is in shared memory, or is not any more. It must not be taken; the interface of its name is there from now on,
+    /// and is taken as others are.
+    pub fn share(&mut self, id: PortId, memif: Option<port::memif::Settings>) -> Result<(), PlaneError> {
+        let Some(port) = self.ports.get_mut(usize::from(id.0)) else { return Err(PlaneError::Absent) };
+        // The old one first: both may listen at one socket.
+        port.shared = None;
+        port.shared = memif.map(|settings| SharedPort::open(&port.name, settings)).transpose()?;
+        Ok(())
+    }
+
     /// Takes the interface of an expected port, or takes note of what changed about it. Whether the port is taken now.
     pub fn take(&mut self, id: PortId, interface: Interface, tables: &mut Tables) -> bool {
         let Some(port) = self.ports.get_mut(usize::from(id.0)) else { return false };
@@ -294,6 +305,7 @@ impl Plane {
                 warn!("the filter does not know the ports that came: {error}");
             }
         }
+        self.ports.iter_mut().filter_map(|port| port.shared.as_mut()).for_each(SharedPort::follow);
         let now = Instant::now();
         if self.features_changed() || now.duration_since(self.looked) >= TARGETS {
             self.looked = now;

@@ -10,6 +10,7 @@ use port::device::Offloads;
 use port::{Attachment, DriverCounters, Mode, QueueCounters};
 
 use crate::meter::QueueMeter;
+use crate::shared::SharedPort;
 
 /// What Linux says of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,6 +147,8 @@ pub struct Port {
     pub taken: Option<Taken>,
     /// Why it could not be taken.
     pub refused: Option<String>,
+    /// What is behind the interface, when it is shared memory.
+    pub shared: Option<SharedPort>,
     /// The express lane can send by it.
     pub target: bool,
     /// Transit must pass elements of the graph that only workers run.
@@ -178,6 +181,7 @@ impl Port {
             interface: None,
             taken: None,
             refused: None,
+            shared: None,
             target: false,
             hooked: false,
             carried: false,
@@ -210,6 +214,7 @@ impl Port {
                 (false, "configured, but no socket is open: Linux forwards")
             }
             LaneChoice::Worker => (false, "configured"),
+            LaneChoice::Auto if self.shared.is_some() => (false, "memif: there is no driver"),
             LaneChoice::Auto if zero_copy => {
                 (false, "zero-copy: a worker forwards batches faster than the driver")
             }

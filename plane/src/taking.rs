@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use fib::PortId;
 use port::device::{self, Device, XdpFeatures};
-use port::{BusyPoll, XskOptions, ZeroCopy};
+use port::{Attachment, BusyPoll, XskOptions, ZeroCopy};
 use tracing::{debug, info, warn};
 
 use crate::PlaneError;
 use crate::plane::{Plane, TARGETS};
 use crate::port::{Choice, Interface, OpenQueue, PortSettings, Taken};
+use crate::shared::SharedPort;
 use crate::totals::{plus, sum};
 
 impl Plane {
@@ -26,7 +27,11 @@ impl Plane {
         match self.open(id) {
             Ok(taken) => {
                 let port = &mut self.ports[index];
-                let mode = if taken.attachment.native { "native XDP" } else { "generic XDP" };
+                let mode = match taken.attachment.native {
+                    _ if port.shared.is_some() => "memif",
+                    true => "native XDP",
+                    false => "generic XDP",
+                };
                 let copy = match taken.queues.iter().filter(|queue| queue.zero_copy).count() {
                     0 => "copying",
                     _ => "zero-copy",
@@ -60,6 +65,9 @@ impl Plane {
         };
         if let Some(master) = &interface.master {
             return Err(PlaneError::Enslaved { master: master.clone() });
+        }
+        if port.shared.is_some() {
+            return self.open_shared(id);
         }
         let device = Device::named(&interface.name)?;
         let attachment = self.driver.attach(id, interface.ifindex, settings.mode)?;
@@ -96,6 +104,39 @@ impl Plane {
         })
     }
 
+    /// Gives the queues of a port in shared memory to their workers.
+    fn open_shared(&mut self, id: PortId) -> Result<Taken, PlaneError> {
+        let Some(shared) = &self.ports[usize::from(id.0)].shared else { return Err(PlaneError::Absent) };
+        let count = u32::from(shared.settings().queues);
+        let queues = (0..count).map(|queue| self.open_ring(id, queue)).collect::<Result<Vec<_>, _>>()?;
+        self.connect(id, &queues.iter().map(|queue| queue.worker).collect::<Vec<_>>());
+        Ok(Taken {
+            attachment: Attachment { native: true, why: None },
+            queues,
+            wanted: count,
+            device_queues: count,
+            driver: "memif".to_owned(),
+            rss: None,
+            offloads: None,
+            why: Vec::new(),
+        })
+    }
+
+    /// One of them.
+    fn open_ring(&mut self, id: PortId, queue: u32) -> Result<OpenQueue, PlaneError> {
+        let worker = queue as usize % self.crew.len();
+        let Some(shared) = &mut self.ports[usize::from(id.0)].shared else { return Err(PlaneError::Absent) };
+        let (ring, meter) = (shared.queue(queue as u16, id)?, Arc::default());
+        if !self.crew.serve(worker, Box::new(ring), Arc::clone(&meter)) {
+            return Err(PlaneError::Silent(worker));
+        }
+        if let (0, Some(letterbox)) = (queue, self.crew.letterbox(worker)) {
+            shared.pump(id, letterbox)?;
+        }
+        // Bytes are copied once, as frames of a driver are where it fills Bifrost's memory: by whoever wrote them.
+        Ok(OpenQueue { queue, worker, zero_copy: true, busy_poll: false, meter })
+    }
+
     pub(crate) fn open_queue(
         &mut self,
         id: PortId,
@@ -104,6 +145,9 @@ impl Plane {
         queue: u32,
         why: &mut Vec<String>,
     ) -> Result<OpenQueue, PlaneError> {
+        if self.ports[usize::from(id.0)].shared.is_some() {
+            return self.open_ring(id, queue);
+        }
         let worker = queue as usize % self.crew.len();
         let options = XskOptions {
             zero_copy: match settings.zero_copy {
@@ -169,7 +213,8 @@ impl Plane {
     /// Looks whether the express lane can send by the port; whether that changed.
     pub(crate) fn target(&mut self, id: PortId) -> bool {
         let port = &mut self.ports[usize::from(id.0)];
-        let Some(interface) = &port.interface else { return false };
+        // What the driver sent into a TAP would be for Linux.
+        let Some(interface) = port.interface.as_ref().filter(|_| port.shared.is_none()) else { return false };
         let can = device::xdp_features(interface.ifindex)
             .is_ok_and(|features| features.contains(XdpFeatures::REDIRECT_TARGET));
         let before = std::mem::replace(&mut port.target, can);
@@ -197,6 +242,7 @@ impl Plane {
         self.crew.leave(id);
         let port = &mut self.ports[index];
         port.target = false;
+        port.shared.iter_mut().for_each(SharedPort::stop);
         let Some(taken) = port.taken.take() else { return };
         for queue in taken.queues {
             port.queues_before = sum(&port.queues_before, &queue.meter.read());

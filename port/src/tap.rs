@@ -62,6 +62,22 @@ impl Tap {
         &self.name
     }
 
+    /// Lets the device stay when this is gone, with its addresses and without carrier, until somebody opens it again or removes
+    /// it (`ip link del`).
+    pub fn persist(&self) -> io::Result<()> {
+        // SAFETY: a plain number; the descriptor is ours.
+        let result = unsafe { libc::ioctl(self.file.as_raw_fd(), libc::TUNSETPERSIST, 1 as libc::c_ulong) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Tells Linux whether there is carrier.
+    pub fn set_carrier(&self, on: bool) -> io::Result<()> {
+        let on = libc::c_int::from(on);
+        // SAFETY: the kernel reads a number; the descriptor is ours.
+        let result = unsafe { libc::ioctl(self.file.as_raw_fd(), libc::TUNSETCARRIER, &raw const on) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
     /// Sets up Linux's end, and takes it up.
     pub fn set_up(&self, setup: &TapSetup) -> io::Result<()> {
         // SAFETY: no pointers; the descriptor is ours.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use config::PortRule;
 use fib::PortId;
 use ipnet::IpNet;
 use mirror::Plane as Listener;
@@ -43,11 +44,26 @@ impl Listener for News {
 impl Control {
     /// Makes the ports known that the configuration names outright, whether they are there or not.
     pub(super) fn expect_ports(&mut self) {
-        for rule in &self.router.ports {
+        for rule in self.router.ports.clone() {
             let Some(name) = rule.name.literal() else { continue };
-            if let Err(error) = self.plane.expect(name, settings::port(rule, &self.router)) {
-                warn!("{error}");
+            match self.plane.expect(name, settings::port(&rule, &self.router)) {
+                Ok(id) => self.share(id, &rule),
+                Err(error) => warn!("{error}"),
             }
+        }
+    }
+
+    /// Opens the shared memory of a port that is that, or closes what was another.
+    fn share(&mut self, id: PortId, rule: &PortRule) {
+        let wanted = settings::memif(rule);
+        let port = self.plane.ports().get(usize::from(id.0));
+        let shared = port.and_then(|port| port.shared.as_ref());
+        if shared.map(|shared| shared.settings()) == wanted.as_ref() {
+            return;
+        }
+        self.release(id);
+        if let Err(error) = self.plane.share(id, wanted) {
+            warn!("{}: {error}", rule.name.as_str());
         }
     }
 

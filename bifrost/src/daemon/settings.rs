@@ -6,7 +6,7 @@ use fib::Capacity;
 use graph::Registry;
 use mirror::{FpmOptions, Options};
 use plane::{Hooks, PlaneSettings, PolicySettings, PortSettings};
-use port::{HugePages, Mode};
+use port::{HugePages, Mode, memif};
 use wire::Class;
 
 /// Packet buffers of a worker, unless configured: enough for the rings of eight queues.
@@ -82,6 +82,22 @@ pub(super) fn port(rule: &PortRule, router: &Router) -> PortSettings {
             ReversePath::Loose => plane::ReversePath::Loose,
         },
     }
+}
+
+/// The shared memory of a port that is that.
+pub(super) fn memif(rule: &PortRule) -> Option<memif::Settings> {
+    let wanted = rule.memif.as_ref()?;
+    let role = if wanted.client { memif::Role::Client } else { memif::Role::Server };
+    Some(memif::Settings {
+        id: wanted.id,
+        secret: wanted.secret.clone(),
+        name: rule.name.as_str().to_owned(),
+        queues: rule.queues.unwrap_or(1),
+        ring: wanted.ring,
+        buffer: wanted.buffer,
+        trusted: wanted.trusted,
+        ..memif::Settings::new(wanted.socket.as_str(), role)
+    })
 }
 
 fn choice(switch: Switch) -> plane::Choice {

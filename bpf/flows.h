@@ -14,8 +14,8 @@
  * leads to. Martians have no flows. Everything else is the worker's, untouched: bytes and counts are written
  * once nothing can go wrong any more.
  *
- * An entry that was found stays what it is until an RCU grace period after its end (flow/src/driver.rs), and
- * the program runs inside an RCU read section.
+ * Nobody waits for this program before an entry is used again (flow/src/driver.rs). So the last thing that is
+ * asked, when all that is wanted of the entry has been read, is whether it is still the flow's.
  */
 #pragma once
 #include "express.h"
@@ -114,6 +114,7 @@ struct flow_target {
 struct carried {
     struct flow_key key;
     struct flow_target to;
+    __u64 found;
     __u32 entry;
     __u32 reply; /* 1: it goes the other way than the flow's first */
     __u64 verdict;
@@ -164,15 +165,18 @@ static __always_inline __u64 flow_tagged(__u64 tags, __u8 tag) {
 }
 
 static __always_inline int flow_has_key(struct flow_hot *hot, struct flow_key *key, __u32 meta) {
-    if (hot->addresses[0] != key->addresses[0] || hot->ports != key->ports || (meta ^ key->meta) & FLOW_KEY)
+    volatile __u64 *addresses = hot->addresses;
+    if (addresses[0] != key->addresses[0] || *(volatile __u32 *)&hot->ports != key->ports ||
+        (meta ^ key->meta) & FLOW_KEY)
         return 0;
     return !(key->meta & FLOW_V6) ||
-           (hot->addresses[1] == key->addresses[1] && hot->addresses[2] == key->addresses[2] &&
-            hot->addresses[3] == key->addresses[3]);
+           (addresses[1] == key->addresses[1] && addresses[2] == key->addresses[2] &&
+            addresses[3] == key->addresses[3]);
 }
 
-/* An entry and the direction of the packet in it, as one number; 0: not found. */
-#define FOUND(entry, reply) ((__u64)(reply) << 32 | (entry))
+/* An entry, the direction of the packet in it, and where its key was, as one number; 0: not found. */
+#define FOUND(entry, reply, at) ((__u64)(at) << 33 | (__u64)(reply) << 32 | (entry))
+#define FOUND_AT(found) ((found) >> 33)
 
 /* Whether the entry is the key's flow, or an alias of it: Table::hit. */
 static __always_inline __u64 flow_hit(__u32 entry, struct flow_key *key) {
@@ -183,14 +187,16 @@ static __always_inline __u64 flow_hit(__u32 entry, struct flow_key *key) {
     if (flow_has_key(hot, key, meta)) {
         __u32 turned = ((meta & FLOW_SWAPPED) != 0) ^ key->swapped;
         if (!(meta & FLOW_ALIAS))
-            return FOUND(entry, turned);
-        return (*(volatile __u32 *)&hot->state & 15) == FLOW_ALIAS_PHASE ? FOUND(hot->decisions[0], !turned)
-                                                                         : 0;
+            return FOUND(entry, turned, entry);
+        return (*(volatile __u32 *)&hot->state & 15) == FLOW_ALIAS_PHASE
+                   ? FOUND(*(volatile __u32 *)&hot->decisions[0], !turned, entry)
+                   : 0;
     }
-    if (!(meta & FLOW_REPLY_HERE) || key->meta & FLOW_V6 || hot->addresses[1] != key->addresses[0] ||
-        hot->addresses[2] != ((__u64)key->ports << 32 | key->meta))
+    if (!(meta & FLOW_REPLY_HERE) || key->meta & FLOW_V6 ||
+        *(volatile __u64 *)&hot->addresses[1] != key->addresses[0] ||
+        *(volatile __u64 *)&hot->addresses[2] != ((__u64)key->ports << 32 | key->meta))
         return 0;
-    return FOUND(entry, ((meta & FLOW_REPLY_SWAPPED) != 0) == key->swapped);
+    return FOUND(entry, ((meta & FLOW_REPLY_SWAPPED) != 0) == key->swapped, entry);
 }
 
 /* Tags that match by chance are few; who has more of them in a word than this is looked up by the worker. */
@@ -309,8 +315,9 @@ static __always_inline struct flow_cold *cold_of(struct carried *c) {
 static __always_inline int is_ordinary(struct flow_door *door, struct carried *c, __u8 protocol, void *upper,
                                        void *end, __u32 upper_length) {
     __u64 found = flow_find(door, &c->key);
+    c->found = found;
     c->entry = found;
-    c->reply = found >> 32;
+    c->reply = found >> 32 & 1;
     struct flow_hot *hot = hot_of(c);
     struct flow_cold *cold = cold_of(c);
     if (!found || !hot || !cold)
@@ -344,11 +351,12 @@ static __always_inline int is_ordinary(struct flow_door *door, struct carried *c
     return 1;
 }
 
-/* Takes the packet into account: from here on it is carried. 0: another processor has just done so for this
- * direction, and the worker is to say what comes of both. */
+/* Takes the packet into account: from here on it is carried. 0: the flow has ended, or another processor has
+ * just done so for this direction, and the worker is to say what comes of both. */
 static __always_inline int take(struct flow_door *door, struct carried *c, __u8 protocol) {
     struct flow_cold *cold = cold_of(c);
-    if (!cold)
+    asm volatile("" ::: "memory"); /* not before the rest has been read */
+    if (!cold || flow_hit(FOUND_AT(c->found), &c->key) != c->found)
         return 0;
     __u64 reply = side_of(c);
     if (protocol == 6) {

@@ -7,21 +7,15 @@
 //! - 4 KiB pages, as bpf arrays are, instead of huge ones: some more misses of the TLB a lookup.
 //! - Counts are added by locked instructions, since worker and program may carry packets of one direction at the same time, and
 //!   a side's TCP numbers go up by exchange. Both only here: a table of the workers' own does neither.
-//! - Who ends flows waits for the kernel's RCU as for one more worker: membarrier(2) returns after a grace period. That takes
-//!   tens of milliseconds, so a thread of its own waits.
+//! - Nobody waits for the program before an entry is used again: a grace period of the kernel's takes tens of milliseconds, on a busy
+//!   machine seconds, and a flood of new flows would find the table full meanwhile. So the program compares the key once more when it
+//!   has read all it wants, before it changes anything. What it counts in the very moment in which a flow's account is made is in no account.
 
-use crate::grace::Epochs;
 use crate::hash::Hash;
 use fib::Region;
 use std::any::Any;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::thread::JoinHandle;
-use std::time::Duration;
-
-/// How often is looked whether anything has ended.
-const LOOK: Duration = Duration::from_millis(5);
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Memory that the driver's program reads and writes: mappings of the bpf arrays of the same names.
 pub struct DriverMemory {
@@ -65,46 +59,5 @@ impl DriverMemory {
         door.keys4.iter().zip(keys4).for_each(|(to, from)| to.store(from, Relaxed));
         door.finish.iter().zip(finish).for_each(|(to, from)| to.store(from, Relaxed));
         door.buckets.store(buckets as u32, Release);
-    }
-}
-
-/// The thread that waits for the driver in the name of its program.
-pub(crate) struct Keeper {
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Keeper {
-    /// Takes a place among the workers.
-    pub(crate) fn start(epochs: &Arc<Epochs>, place: usize) -> std::io::Result<Keeper> {
-        let over = Arc::new(AtomicBool::new(false));
-        let (epochs, end) = (epochs.clone(), over.clone());
-        let thread = std::thread::Builder::new().name("flow-grace".into()).spawn(move || {
-            let mut seen = epochs.epoch();
-            epochs.announce(place, seen);
-            while !end.load(Relaxed) {
-                let now = epochs.epoch();
-                if now == seen {
-                    std::thread::park_timeout(LOOK);
-                    continue;
-                }
-                // What the program began to look at before this epoch, it has left when this returns.
-                fib::wait_for_driver();
-                seen = now;
-                epochs.announce(place, seen);
-            }
-        })?;
-        Ok(Keeper { over, thread: Some(thread) })
-    }
-}
-
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        self.over.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // It panics nowhere.
-            let _ = thread.join();
-        }
     }
 }

@@ -27,9 +27,6 @@ pub enum Error {
         /// Its length.
         seconds: u64,
     },
-    /// A table that the driver shares needs a thread that waits for it.
-    #[error("cannot start the thread that waits for the driver: {0}")]
-    NoThread(std::io::Error),
     /// All places for workers are taken.
     #[error("the flow table has {0} workers, which is as many as it can have")]
     TooManyWorkers(usize),

@@ -61,16 +61,6 @@ impl Epochs {
         self.seen[place].epoch.store(self.now.load(Acquire), Release);
     }
 
-    /// The epoch that has begun last.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.now.load(SeqCst)
-    }
-
-    /// As [`quiescent`](Self::quiescent), for who has reached this epoch only now.
-    pub(crate) fn announce(&self, place: usize, epoch: u64) {
-        self.seen[place].epoch.store(epoch, SeqCst);
-    }
-
     pub(crate) fn offline(&self, place: usize) {
         self.seen[place].epoch.store(OFFLINE, Release);
     }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Ended flows that a worker may have waiting for the others. Then it ends no more.
-const WAITING: usize = 16_384;
+const WAITING: usize = 65_536;
 /// Room left for flows that are given up while they are made.
 const SPARE: usize = 2 * BATCH;
 
@@ -23,8 +23,23 @@ pub(crate) struct Own {
     /// Ended, oldest first. The last `open` of them may still have slots.
     pub(crate) ended: VecDeque<u32>,
     pub(crate) open: usize,
-    /// How many of the others are free once this epoch is reached.
-    pub(crate) closed: VecDeque<(u64, usize)>,
+    /// The others.
+    pub(crate) closed: VecDeque<Closed>,
+    /// Entries asked for before room was last made.
+    asked_before: u64,
+    /// The same, and those of `asked`, when the first of the `open` ended.
+    opened_at: u64,
+    /// Entries that are asked for while one that has ended waits to be free: much, where another worker comes to run but seldom.
+    need: u32,
+}
+
+/// Ended flows without slots.
+pub(crate) struct Closed {
+    /// They are free once this is reached.
+    pub(crate) epoch: u64,
+    pub(crate) count: usize,
+    /// What had been asked for when the first of them ended.
+    opened_at: u64,
 }
 
 impl Own {
@@ -36,7 +51,39 @@ impl Own {
             ended: VecDeque::with_capacity(WAITING),
             open: 0,
             closed: VecDeque::with_capacity(8),
+            asked_before: 0,
+            opened_at: 0,
+            need: 0,
         }
+    }
+
+    /// Entries asked for since room was last made.
+    pub(crate) fn take_asked(&mut self) -> usize {
+        let asked = std::mem::take(&mut self.asked);
+        self.asked_before += asked as u64;
+        asked
+    }
+
+    fn asked_ever(&self) -> u64 {
+        self.asked_before + self.asked as u64
+    }
+
+    /// Closes what is open, from this epoch on.
+    pub(crate) fn close(&mut self, epoch: u64) {
+        self.closed.push_back(Closed { epoch, count: self.open, opened_at: self.opened_at });
+        self.open = 0;
+    }
+
+    /// All of them are free: so long it took. Some more is asked for than was; what is not needed any more is forgotten slowly.
+    pub(crate) fn learn_need(&mut self, table: &Table, closed: &Closed) {
+        let asked = self.asked_ever() - closed.opened_at;
+        let need = ((asked + asked / 4) as u32).max(self.need - self.need.div_ceil(8));
+        self.set_need(table, need);
+    }
+
+    fn set_need(&mut self, table: &Table, need: u32) {
+        table.sweeper.need.fetch_add(need.wrapping_sub(self.need), Relaxed);
+        self.need = need;
     }
 
     /// A free entry.
@@ -73,6 +120,9 @@ impl Own {
 
     /// Takes an entry that is dead, and its alias, to be freed when nobody can see them any more.
     pub(crate) fn retire(&mut self, table: &Table, entry: u32) {
+        if self.open == 0 {
+            self.opened_at = self.asked_ever();
+        }
         let hot = &table.memory.hot()[entry as usize];
         self.ended.push_back(entry);
         self.open += 1;
@@ -99,12 +149,13 @@ impl Own {
     pub(crate) fn leave(&mut self, table: &Table) {
         table.pool.give(table.memory.hot(), &mut self.free, true);
         if !self.ended.is_empty() {
-            let counted: usize = self.closed.iter().map(|(_, count)| count).sum();
+            let counted: usize = self.closed.iter().map(|closed| closed.count).sum();
             table.sweeper.leaving.fetch_sub(counted as u32, Relaxed);
             let mut orphans = table.orphans.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             orphans.extend(self.ended.drain(..));
             table.has_orphans.store(true, Release);
         }
+        self.set_need(table, 0);
         table.epochs.leave(self.place);
     }
 }

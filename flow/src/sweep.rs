@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | active | TCP that is over | a short grace after its end (`tcp_finished`), or at once when its tuple is used anew |
 //! | timed | what has had no packet for as long as its phase allows | when the sweep comes by |
-//! | passive | half-open and unanswered flows; then those idle for `pressed` | while less than a 64th of the entries is free |
+//! | passive | half-open and unanswered flows; then those idle for `pressed` | while less than a 64th of the entries is free, and what is asked for until those that left are |
 //!
 //! The sweep looks at every entry once in [`PASS`], in order, so that the next line is there before it is wanted. All workers
 //! share it: who comes first takes the next few entries. Under pressure, buckets are looked at in order for slots that
@@ -119,30 +119,31 @@ impl Own {
     /// Lets go of everything, and closes what was unlinked.
     fn quiesce(&mut self, table: &Table) {
         if self.open > 0 && self.closed.len() < 4 {
-            self.closed.push_back((table.epochs.advance(), self.open));
             table.sweeper.leaving.fetch_add(self.open as u32, Relaxed);
-            self.open = 0;
+            self.close(table.epochs.advance());
         }
         table.epochs.quiescent(self.place);
     }
 
     /// Frees what nobody can see any more.
     fn reclaim(&mut self, table: &Table, now: u64, account: &mut impl FnMut(&Account)) -> bool {
-        let Some((first, _)) = self.closed.front() else { return false };
+        let Some(first) = self.closed.front() else { return false };
         let reached = table.epochs.reached();
-        if *first > reached {
+        if first.epoch > reached {
             return false;
         }
         let mut freed = 0;
-        while let Some((epoch, count)) = self.closed.front_mut() {
-            if *epoch > reached || freed == STEP {
+        while let Some(closed) = self.closed.front_mut() {
+            if closed.epoch > reached || freed == STEP {
                 break;
             }
-            let step = (*count).min(STEP - freed);
-            *count -= step;
+            let step = closed.count.min(STEP - freed);
+            closed.count -= step;
             freed += step;
-            if *count == 0 {
-                self.closed.pop_front();
+            if closed.count == 0
+                && let Some(closed) = self.closed.pop_front()
+            {
+                self.learn_need(table, &closed);
             }
         }
         let memory = &table.memory;
@@ -234,7 +235,7 @@ impl Own {
     /// Makes room before it is needed.
     fn press(&mut self, table: &Table, now: u64) {
         // Twice what was asked for, so that the reserve fills again; and nothing where nobody asks.
-        let asked = 2 * std::mem::take(&mut self.asked);
+        let asked = 2 * self.take_asked();
         if asked == 0 {
             return;
         }

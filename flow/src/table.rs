@@ -1,7 +1,7 @@
 //! The table as all share it.
 
 use crate::counters::Counts;
-use crate::driver::{DriverMemory, Keeper};
+use crate::driver::DriverMemory;
 use crate::entry::Cold;
 use crate::fragments::Fragments;
 use crate::grace::{Epochs, WORKERS};
@@ -21,7 +21,7 @@ pub struct Table {
     pub(crate) memory: Memory,
     pub(crate) pool: Pool,
     pub(crate) hash: Hash,
-    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) epochs: Epochs,
     pub(crate) fragments: Fragments,
     pub(crate) limits: Limits,
     pub(crate) sweeper: Sweeper,
@@ -31,8 +31,6 @@ pub struct Table {
     pub(crate) has_orphans: AtomicBool,
     /// Whether a new flow that finds no room is to be refused.
     needed: AtomicBool,
-    /// Waits for the driver, where its program has the table as well.
-    _keeper: Option<Keeper>,
 }
 
 /// How far the timed and the pressed search have come.
@@ -46,40 +44,32 @@ pub(crate) struct Sweeper {
     pub(crate) bucket: AtomicU64,
     /// Entries that have ended and are not free yet.
     pub(crate) leaving: AtomicU32,
+    /// What the workers together ask for until those are free.
+    pub(crate) need: AtomicU32,
 }
 
 impl Table {
     /// A table of this size, with nothing in it.
     pub fn new(settings: &Settings) -> Result<Arc<Table>, Error> {
         let memory = settings.sized(Memory::new)?;
-        Table::of(settings, memory, Hash::new(), None)
+        Table::of(settings, memory, Hash::new())
     }
 
     /// As [`new`](Self::new), in memory that the driver's program has as well, of [`Settings::sizes`].
     pub fn shared(settings: &Settings, driver: DriverMemory) -> Result<Arc<Table>, Error> {
         let (sizes, hash) = (settings.sizes()?, Hash::new());
-        let epochs = Arc::new(Epochs::new());
-        let place = epochs.join().ok_or(Error::TooManyWorkers(WORKERS))?;
-        let keeper = Keeper::start(&epochs, place).map_err(Error::NoThread)?;
         driver.open(&hash, sizes.buckets);
-        let memory = Memory::shared(driver, sizes)?;
-        Table::of(settings, memory, hash, Some((epochs, keeper)))
+        Table::of(settings, Memory::shared(driver, sizes)?, hash)
     }
 
-    fn of(
-        settings: &Settings,
-        memory: Memory,
-        hash: Hash,
-        driver: Option<(Arc<Epochs>, Keeper)>,
-    ) -> Result<Arc<Table>, Error> {
-        let (epochs, keeper) = driver.map_or_else(|| (Arc::new(Epochs::new()), None), |(e, k)| (e, Some(k)));
+    fn of(settings: &Settings, memory: Memory, hash: Hash) -> Result<Arc<Table>, Error> {
         let limits = Limits::default();
         limits.set(&settings.timeouts, settings.pickup)?;
         Ok(Arc::new(Table {
             pool: Pool::new(memory.hot().len()),
             memory,
             hash,
-            epochs,
+            epochs: Epochs::new(),
             fragments: Fragments::new(settings.fragments),
             limits,
             sweeper: Sweeper::default(),
@@ -87,7 +77,6 @@ impl Table {
             orphans: Mutex::default(),
             has_orphans: AtomicBool::new(false),
             needed: AtomicBool::new(true),
-            _keeper: keeper,
         }))
     }
 
@@ -150,7 +139,8 @@ impl Table {
 
     /// Free entries below which room is made: enough for what comes while ended flows are still waiting to be free.
     pub(crate) fn reserve(&self) -> u32 {
-        (self.memory.hot().len() as u32 / 64).max(256)
+        let (entries, need) = (self.memory.hot().len() as u32, self.sweeper.need.load(Relaxed));
+        (entries / 64).max(256).saturating_add(need).min(entries / 2)
     }
 }
 

@@ -387,3 +387,23 @@ fn a_table_with_one_flow_is_swept_whenever_somebody_comes_by() {
         assert_eq!(bench.accounts.first().map(|account| account.end), Some(End::Idle), "steps of {step} ns");
     }
 }
+
+/// Whoever looks at the table seldom, such as the driver, keeps what has ended from being free: room is made ahead of that.
+#[test]
+fn a_flood_finds_room_although_somebody_is_slow() {
+    let mut bench = Bench::new(Settings { memory: 4 << 20, fragments: 64, ..Settings::default() });
+    let mut slow = bench.table.worker().unwrap();
+    let capacity = bench.table.capacity() as u32;
+    let mut refused_late = 0;
+    for number in 0..10 * capacity {
+        let refused = bench.send(&packet(&tuple(0x0a00_0000 + number, 1), SYN, 100, 0)).is_err();
+        refused_late += u32::from(refused && number > 3 * capacity);
+        if number % 64 == 0 {
+            bench.maintain();
+        }
+        if number % (capacity / 8) == 0 {
+            slow.maintain(bench.now, &mut |_| {});
+        }
+    }
+    assert!(refused_late < capacity / 4, "{refused_late} of {} found no room", 7 * capacity);
+}

@@ -1,62 +1,69 @@
 //! Mappings held against the flow table: after a restart, and when ends of flows were lost on the way.
 //!
 //! A mapping lives as long as its flows, and learns of their ends by a queue that is bounded. What is lost there
-//! would hold a port for ever. So now and then the flows are counted; a mapping that has more flows on its books than
-//! there are, twice in a row and both times the same, gives up those that are too many. (Once is no proof: a flow is
-//! bound before it is in the table, and ends before its mapping knows.)
+//! would hold a port for ever. So now and then the flows are counted, for a part of the mappings at a time. More flows on a mapping's
+//! books than there are is no proof by itself: some may have ended, and their mapping not know yet. But those it
+//! will have heard of when its part is looked at again; what the books have too many of then as well, beyond what was
+//! released in between, nobody will ever release.
+//!
+//! The books are copied before the flows are counted, and a flow is bound before it is in the table: so whatever
+//! begins or ends meanwhile makes the difference smaller, or is released before the next look.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use flow::Tuple;
 
 use crate::binding::endpoints;
-use crate::mapping::{Endpoint, Inside, Mapping, Pool, Wanted};
+use crate::compiled::Ruleset;
+use crate::mapping::{Endpoint, Inside, Mapping, Pool, SHARDS, Wanted};
 use crate::nat::Nat;
+use crate::record::{Event, Record};
 use crate::space::Class;
 
-/// What the last audit found odd.
+/// Parts of the mappings, looked at in turn: none of them holds many.
+const PARTS: usize = 8;
+
+/// Whose flows are counted.
+type Key = (Endpoint, Class);
+
+/// How far the audit is, and what it found odd.
 #[derive(Debug, Default)]
 pub struct Audit {
-    /// Flows on the books, and flows that there are.
-    suspects: HashMap<(Endpoint, Class), (u32, u32)>,
+    next: usize,
+    suspects: [HashMap<Key, Suspect>; PARTS],
+}
+
+/// A mapping with more flows on its books than there were.
+#[derive(Debug)]
+struct Suspect {
+    /// Tells it from a later one with the same endpoint.
+    since: u32,
+    excess: u32,
+    /// What had been released of it.
+    released: u32,
+}
+
+/// A look at a part of the mappings.
+pub struct Look<'n> {
+    nat: &'n Nat,
+    set: Arc<Ruleset>,
+    books: Vec<Mapping>,
+    counted: HashMap<Key, u32>,
 }
 
 impl Nat {
-    /// Compares mappings with the live flows, each with its original and its reply tuple, and gives up what two
-    /// audits in a row agree is held for nobody. Some seconds should lie between two, and the queue of ended flows be
-    /// drained. Returns how many flows were given up.
-    pub fn audit(&self, audit: &mut Audit, live: impl IntoIterator<Item = (Tuple, Tuple)>) -> u64 {
-        let set = self.ruleset();
-        let mut counted: HashMap<(Endpoint, Class), u32> = HashMap::new();
-        for (original, reply) in live {
-            let Some(class) = Class::of(original.protocol) else { continue };
-            for (outside, _) in endpoints(&set, &original, &reply).into_iter().flatten() {
-                *counted.entry((outside, class)).or_default() += 1;
-            }
-        }
+    /// Begins to look at the next part of the mappings. Every flow that lives is then to be [counted](Look::count). Between two looks
+    /// at the same part (eight calls) there should be some seconds, in which ended flows come to be released.
+    pub fn look(&self, audit: &Audit) -> Look<'_> {
+        let each = SHARDS / PARTS;
+        let books = self.mappings().of_shards(audit.next * each..(audit.next + 1) * each);
+        let key = |mapping: &Mapping| (mapping.outside, mapping.inside.class);
+        let mut counted: HashMap<Key, u32> = books.iter().map(|mapping| (key(mapping), 0)).collect();
         for mapping in self.expected().mappings() {
-            *counted.entry((mapping.outside, mapping.inside.class)).or_default() += 1;
+            counted.entry(key(&mapping)).and_modify(|flows| *flows += 1);
         }
-        let before = std::mem::take(&mut audit.suspects);
-        let mut given_up = Vec::new();
-        self.mappings().each(|mapping| {
-            let key = (mapping.outside, mapping.inside.class);
-            let found = (mapping.flows, counted.get(&key).copied().unwrap_or(0));
-            if found.0 <= found.1 {
-                return;
-            }
-            if before.get(&key) == Some(&found) {
-                given_up.push((*mapping, found.0 - found.1));
-            } else {
-                audit.suspects.insert(key, found);
-            }
-        });
-        let mut sum = 0;
-        for (mapping, flows) in given_up {
-            self.mappings().give_up(&mapping, flows);
-            sum += u64::from(flows);
-        }
-        sum
+        Look { nat: self, set: self.ruleset(), books, counted }
     }
 
     /// Takes up a flow that lived before a restart: its mapping is what it was, if a rule still gives it and nobody
@@ -95,9 +102,51 @@ impl Nat {
         });
         if !restored {
             for mapping in held {
-                self.mappings().give_up(&mapping, 1);
+                self.mappings().release(&mapping.outside, class, &mapping.inside.endpoint);
             }
         }
         restored
+    }
+}
+
+impl Look<'_> {
+    /// There is a flow with these tuples.
+    pub fn count(&mut self, original: &Tuple, reply: &Tuple) {
+        let Some(class) = Class::of(original.protocol) else { return };
+        for (outside, _) in endpoints(&self.set, original, reply).into_iter().flatten() {
+            self.counted.entry((outside, class)).and_modify(|flows| *flows += 1);
+        }
+    }
+
+    /// Gives up flows that are on the books and nowhere else; how many that were. What to log is handed to `log`; `now` in ns.
+    pub fn finish(self, audit: &mut Audit, now: u64, mut log: impl FnMut(Record)) -> u64 {
+        let Look { nat, set, books, counted } = self;
+        let suspects = &mut audit.suspects[audit.next];
+        audit.next = (audit.next + 1) % PARTS;
+        let before = std::mem::take(suspects);
+        let mut sum = 0;
+        for mapping in books {
+            let key = (mapping.outside, mapping.inside.class);
+            let found = counted.get(&key).copied().unwrap_or(0);
+            let Some(excess) = mapping.flows.checked_sub(found).filter(|excess| *excess > 0) else {
+                continue;
+            };
+            let earlier = before.get(&key).filter(|earlier| earlier.since == mapping.since);
+            let lost = earlier.map_or(0, |earlier| {
+                excess.min(earlier.excess.saturating_sub(mapping.released.wrapping_sub(earlier.released)))
+            });
+            for _ in 0..lost {
+                let left = nat.mappings().release(&mapping.outside, key.1, &mapping.inside.endpoint);
+                if let Some(ended) = left.filter(|left| left.flows == 0) {
+                    log(nat.record(&set, &ended, Event::Ended, now));
+                }
+            }
+            sum += u64::from(lost);
+            if excess > lost {
+                let released = mapping.released.wrapping_add(lost);
+                suspects.insert(key, Suspect { since: mapping.since, excess: excess - lost, released });
+            }
+        }
+        sum
     }
 }

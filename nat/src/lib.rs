@@ -17,7 +17,7 @@
 //!                                                                                └─► Translator (two)
 //! ICMP error    the flow of its quote ──► rewrite_error, or Translator
 //! ended flow    release(account)
-//! now and then  expire, audit
+//! now and then  expire, look
 //! ```
 //!
 //! A translation that cannot be had ([`Refusal`]) means that the packet is dropped: let through it would show what is
@@ -76,7 +76,7 @@ mod translate;
 mod upper64;
 
 pub use addresses::{Addresses, AddressesError, Range, address, octets};
-pub use audit::Audit;
+pub use audit::{Audit, Look};
 pub use binding::Binding;
 pub use compiled::Port;
 pub use deterministic::{Block, Deterministic, DeterministicError};

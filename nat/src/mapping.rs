@@ -13,13 +13,13 @@
 //!
 //! A shard's lock may be held while a space's is taken, never the reverse.
 //!
-//! Memory: 60 bytes a mapping and some 10 for its index, 25 KiB for a space in use; bounded by the number of mappings
+//! Memory: 64 bytes a mapping and some 10 for its index, 25 KiB for a space in use; bounded by the number of mappings
 //! allowed and by the addresses of the pools.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -27,7 +27,7 @@ use crate::addresses::Addresses;
 use crate::space::{Class, Space};
 use hashbrown::HashTable;
 
-const SHARDS: usize = 64;
+pub(crate) const SHARDS: usize = 64;
 /// Addresses of a pool that are tried for one mapping.
 const TRIES: u64 = 64;
 
@@ -65,6 +65,8 @@ pub(crate) struct Mapping {
     pub flows: u32,
     /// When it was made, in seconds of the caller's clock.
     pub since: u32,
+    /// Flows that have been released so far.
+    pub released: u32,
 }
 
 /// Where a mapping may be, and how.
@@ -236,7 +238,7 @@ impl Mappings {
             self.live.fetch_sub(1, Relaxed);
             return Err(Full::Ports);
         };
-        let mapping = Mapping { inside: *inside, outside, flows: 1, since: now };
+        let mapping = Mapping { inside: *inside, outside, flows: 1, since: now, released: 0 };
         match shard.slots.get_mut(slot as usize) {
             Some(place) => {
                 *place = mapping;
@@ -310,6 +312,7 @@ impl Mappings {
             return None;
         }
         mapping.flows -= 1;
+        mapping.released = mapping.released.wrapping_add(1);
         let mapping = *mapping;
         if mapping.flows == 0 {
             entry.remove();
@@ -327,23 +330,20 @@ impl Mappings {
         Some(mapping)
     }
 
-    /// As many flows fewer as were lost sight of.
-    pub fn give_up(&self, mapping: &Mapping, flows: u32) {
-        for _ in 0..flows {
-            self.release(&mapping.outside, mapping.inside.class, &mapping.inside.endpoint);
-        }
-    }
-
     /// Shows every mapping, a shard at a time; those made or ended meanwhile may be missing.
     pub fn each(&self, mut show: impl FnMut(&Mapping)) {
-        for shard in &self.shards {
-            // Copied, so that nothing waits for whoever looks.
-            let mappings: Vec<Mapping> = {
-                let shard = lock(shard);
-                shard.index.iter().map(|slot| shard.slots[*slot as usize]).collect()
-            };
-            mappings.iter().for_each(&mut show);
+        // Copied, so that nothing waits for whoever looks.
+        (0..SHARDS).for_each(|shard| self.of_shards(shard..shard + 1).iter().for_each(&mut show));
+    }
+
+    /// The mappings of some shards.
+    pub fn of_shards(&self, shards: Range<usize>) -> Vec<Mapping> {
+        let mut mappings = Vec::new();
+        for shard in &self.shards[shards] {
+            let shard = lock(shard);
+            mappings.extend(shard.index.iter().map(|slot| shard.slots[*slot as usize]));
         }
+        mappings
     }
 
     /// Ports in use of every address that had any.

@@ -117,7 +117,12 @@ pub fn nat(translation: &Translation) -> String {
             mapping.rule.clone().unwrap_or_else(|| "-".to_owned()),
         ]);
     }
-    let total = format!("{} of {} mappings\n", translation.shown.len(), count(translation.mappings));
+    let repaired = match translation.repaired {
+        0 => String::new(),
+        flows => format!("; {} flows given up whose end was lost", count(flows)),
+    };
+    let total =
+        format!("{} of {} mappings{repaired}\n", translation.shown.len(), count(translation.mappings));
     [rules.render(), pools.render(), mappings.render(), total].join("\n")
 }
 

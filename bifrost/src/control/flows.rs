@@ -122,6 +122,8 @@ pub struct Translation {
     pub pools: Vec<NatPool>,
     /// Mappings there are.
     pub mappings: u64,
+    /// Flows that were found to be on the books of mappings and nowhere else, and given up.
+    pub repaired: u64,
     /// The first of them, at most a hundred.
     pub shown: Vec<NatMapping>,
 }

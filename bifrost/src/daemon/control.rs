@@ -22,6 +22,7 @@ use tracing::{error, info, warn};
 
 use super::flow_log::Log;
 use super::flow_state::Saving;
+use super::nat_audit::NatAudit;
 use super::ports::News;
 use super::sflow::Sflow;
 use super::watch::Watches;
@@ -53,6 +54,8 @@ pub(super) struct Control {
     pub(super) sflow: Option<Sflow>,
     /// Flows on their way into a file.
     pub(super) saving: Saving,
+    /// Mappings held against the flow table.
+    pub(super) nat_audit: NatAudit,
     /// What Linux's table was last loaded with.
     pub(super) nftables: Option<String>,
     jobs: Receiver<Job>,
@@ -103,6 +106,7 @@ impl Control {
             flow_log,
             sflow,
             saving: Saving::new(),
+            nat_audit: NatAudit::new(),
             nftables: None,
             jobs,
             door,
@@ -157,6 +161,7 @@ impl Control {
                 self.log_filtered();
                 self.tell_sflow();
                 self.save_flows_sometimes();
+                self.audit_nat_sometimes();
                 unsettled = true;
             }
             if unsettled {

@@ -111,7 +111,7 @@ impl Answer for Desk {
 
     fn nat(&self) -> Result<Translation, String> {
         let nat = self.ask(|control| Ok(control.translator()))?;
-        Ok(nat.map(|nat| super::flows::translation(&nat)).unwrap_or_default())
+        Ok(nat.map(|(nat, repaired)| super::flows::translation(&nat, repaired)).unwrap_or_default())
     }
 
     fn filter(&self) -> Result<Vec<FilterChain>, String> {

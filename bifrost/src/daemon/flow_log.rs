@@ -83,6 +83,11 @@ fn epoch() -> u64 {
     now.saturating_sub(graph::steady_now())
 }
 
+fn log_mapping(record: nat::Record) {
+    let time = epoch().saturating_add(record.time);
+    info!(target: "nat", "{}", nat::Record { time, ..record });
+}
+
 fn locked(accounts: &Mutex<Accounts>) -> MutexGuard<'_, Accounts> {
     // Whoever panicked with it left at most one flow's sums behind.
     accounts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -201,6 +206,13 @@ impl Control {
         self.close_flow_log(&interfaces);
     }
 
+    /// Logs what became of a mapping, where that is wanted.
+    pub(super) fn log_mapping(&self, record: nat::Record) {
+        if self.plane.policy().settings().nat.as_ref().is_some_and(|rules| rules.log) {
+            log_mapping(record);
+        }
+    }
+
     /// Takes what workers left of flows that ended: gives back what they had been given, and logs them. True: there is more.
     pub(super) fn settle_flows(&mut self) -> bool {
         let Control { plane, mirror, tables, flow_log, .. } = self;
@@ -209,8 +221,7 @@ impl Control {
         let logs = plane.policy().settings().nat.as_ref().is_some_and(|rules| rules.log);
         let told = |record: nat::Record| {
             if logs {
-                let time = epoch().saturating_add(record.time);
-                info!(target: "nat", "{}", nat::Record { time, ..record });
+                log_mapping(record);
             }
         };
         std::iter::from_fn(|| ended.made.pop()).take(TURN).for_each(told);

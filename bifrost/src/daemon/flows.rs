@@ -41,8 +41,9 @@ impl Control {
         chains(self.plane.policy().book())
     }
 
-    pub(super) fn translator(&self) -> Option<Arc<nat::Nat>> {
-        self.plane.policy().nat().cloned()
+    /// Address translation, and how many flows audits of it have given up.
+    pub(super) fn translator(&self) -> Option<(Arc<nat::Nat>, u64)> {
+        self.plane.policy().nat().map(|nat| (nat.clone(), self.nat_audit.repaired))
     }
 
     pub(super) fn flow_table(&self) -> Option<FlowTable> {
@@ -105,7 +106,7 @@ fn chains(book: &Rulebook) -> Vec<FilterChain> {
 }
 
 /// What there is to say of address translation.
-pub(super) fn translation(nat: &nat::Nat) -> Translation {
+pub(super) fn translation(nat: &nat::Nat, repaired: u64) -> Translation {
     let rules = nat.rules().into_iter().map(|rule| NatRule {
         name: rule.name,
         action: rule.action.to_owned(),
@@ -133,7 +134,13 @@ pub(super) fn translation(nat: &nat::Nat) -> Translation {
             });
         }
     });
-    Translation { rules: rules.collect(), pools: pools.collect(), mappings: nat.len() as u64, shown }
+    Translation {
+        rules: rules.collect(),
+        pools: pools.collect(),
+        mappings: nat.len() as u64,
+        repaired,
+        shown,
+    }
 }
 
 fn seconds(ns: u64) -> f64 {

@@ -11,6 +11,7 @@
 //! | `fallback.rs` | the same filter and translation in Linux |
 //! | `flow_log.rs` | flows that ended, into the flow log |
 //! | `flows.rs` | flows and the filter, and what its rules want in the log |
+//! | `nat_audit.rs` | mappings of address translation against the flow table |
 //! | `explain.rs` | what would happen to a packet |
 //! | `watch.rs` | trace and capture: observers in the workers' graphs |
 //!
@@ -25,6 +26,7 @@ mod fallback;
 mod flow_log;
 mod flow_state;
 mod flows;
+mod nat_audit;
 mod ports;
 mod routes;
 mod settings;

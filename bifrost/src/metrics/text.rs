@@ -117,6 +117,8 @@ impl Text {
         }
         self.family("bifrost_nat_mappings", "gauge", "Mappings of address translation.");
         self.sample("bifrost_nat_mappings", &[], translation.mappings);
+        self.family("bifrost_nat_repaired", "counter", "Flows that only mappings knew of, given up.");
+        self.sample("bifrost_nat_repaired_total", &[], translation.repaired);
         let figures: [Figure<NatRule>; 2] = [
             ("bifrost_nat_flows", "Flows that a rule translated.", |rule| rule.flows),
             ("bifrost_nat_refused", "Flows that a rule could not translate.", |rule| {

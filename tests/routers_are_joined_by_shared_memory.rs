@@ -5,14 +5,16 @@
 //! ann ---- left == memif0, no wire == right ---- bob
 //! ```
 
+use std::path::Path;
 use std::time::Duration;
 
 use lab::{Host, Lab, Router, transfer, wait_for};
 
 use crate::network::turn;
 
-fn configuration(role: &str) -> String {
-    let socket = format!("@routers-are-joined-{}", std::process::id());
+/// Abstract names would be the namespace's own.
+fn configuration(socket: &Path, role: &str) -> String {
+    let socket = socket.display();
     format!(
         "[[port]]\nname = \"lan\"\n\n[[port]]\nname = \"memif0\"\n\
          [port.memif]\nsocket = \"{socket}\"\nrole = \"{role}\"\nsecret = \"between us\"\n"
@@ -55,13 +57,14 @@ fn routers_are_joined_by_shared_memory() {
         ))
         .unwrap();
     }
-    let mut one = Router::start(&left, &configuration("server")).unwrap();
+    let socket = left.folder().join("memif.sock");
+    let mut one = Router::start(&left, &configuration(&socket, "server")).unwrap();
     if !one.is_bifrost() {
         return;
     }
     address(&left, 1, 2);
     has_carrier(&left, false);
-    let _other = Router::start(&right, &configuration("client")).unwrap();
+    let _other = Router::start(&right, &configuration(&socket, "client")).unwrap();
     address(&right, 2, 1);
     has_carrier(&left, true);
 

@@ -24,13 +24,14 @@ const DESTINATIONS: usize = 65_536;
 /// Buffers of the generator's ring.
 const RING: usize = 1024;
 const GATEWAYS: usize = 16;
+const SEED: u64 = 20_261_121;
 const BATCHES: usize = 1024;
 const SAMPLES: usize = 41;
 /// Largest frame here: IPv6 and UDP, without check sequence.
 const FRAME: usize = 64;
 
-const IN: PortId = PortId(1);
-const OUT: PortId = PortId(2);
+pub const IN: PortId = PortId(1);
+pub const OUT: PortId = PortId(2);
 const ROUTER: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 1]), Mac([2, 0, 0, 0, 1, 2])];
 const HOST: Mac = Mac([2, 0, 0, 0, 0, 1]);
 /// The sender, of each family, and the address of the router's port to the outside.
@@ -60,9 +61,11 @@ const fn case(name: &'static str, version: u8, routes: usize) -> Case {
     Case { name, version, routes, rules: Rules::None, nat: false, cold: false }
 }
 
+const FULL: Case = case("plane/v4/full", 4, 1_000_000);
+
 const CASES: [Case; 7] = [
     case("plane/v4/small", 4, 16),
-    case("plane/v4/full", 4, 1_000_000),
+    FULL,
     case("plane/v6/full", 6, 240_000),
     Case { rules: Rules::SixHundred, ..case("plane/v4/rules-600", 4, 1_000_000) },
     Case { rules: Rules::Stateful, ..case("plane/v4/stateful", 4, 1_000_000) },
@@ -81,7 +84,7 @@ pub fn run(ruler: &mut Ruler) {
 
 /// A frame, and how long it is.
 #[derive(Clone, Copy)]
-struct Frame {
+pub struct Frame {
     bytes: [u8; FRAME],
     length: usize,
 }
@@ -93,7 +96,8 @@ impl Frame {
         frame
     }
 
-    fn write(&self, packet: &mut Packet) {
+    /// Makes a packet this frame.
+    pub fn write(&self, packet: &mut Packet) {
         packet.reset(self.length);
         // One copy of a length that is known when this is compiled.
         if let Some(bytes) = packet.data_mut().first_chunk_mut::<60>() {
@@ -132,7 +136,7 @@ fn udp6(destination: u128) -> Frame {
 }
 
 /// A router, and what it forwards.
-struct Rig {
+pub struct Rig {
     graph: Graph,
     entry: NodeId,
     seat: SharedSeat,
@@ -218,9 +222,19 @@ fn policy(case: &Case) -> PolicySettings {
     }
 }
 
+/// The frames of `plane/v4/full`.
+pub fn full() -> Vec<Frame> {
+    tables(&FULL, &mut Random(SEED)).1
+}
+
 impl Rig {
+    /// The router of `plane/v4/full`.
+    pub fn full() -> Rig {
+        Rig::new(&FULL)
+    }
+
     fn new(case: &Case) -> Rig {
-        let (tables, frames) = tables(case, &mut Random(20_261_121));
+        let (tables, frames) = tables(case, &mut Random(SEED));
         let mut environment = standard::environment(Surroundings::new(tables.view(), Sources::new(), 1));
         // It carries nothing here, so it needs no room.
         let few = Capacity { ipv4: 1, ipv6: 1, next_hops: 1 };
@@ -247,7 +261,7 @@ impl Rig {
 
     /// One batch from a queue, through the graph, to where it goes.
     #[inline]
-    fn pass(&mut self, from: &mut dyn Queue, out: &mut Sink) {
+    pub fn pass(&mut self, from: &mut dyn Queue, out: &mut dyn Queue) {
         self.batch.receive(from, BATCH);
         self.graph.run(self.entry, &mut self.batch, &mut self.sinks);
         self.sinks.transmit(|_, packets| {
@@ -278,8 +292,8 @@ impl Rig {
     }
 }
 
-/// What is right about a frame that has left.
-fn right(frame: &[u8], way: PortId) -> bool {
+/// Whether a frame that has left is right.
+pub fn right(frame: &[u8], way: PortId) -> bool {
     let (to, from) = (&frame[..6], &frame[6..12]);
     let outward = way == OUT && (0..GATEWAYS).any(|index| to == gateway(index).0) && from == ROUTER[1].0;
     let inward = way == IN && to == HOST.0 && from == ROUTER[0].0;

@@ -229,7 +229,7 @@ fn port(page: &mut Page, mut section: Section) -> Option<(PortRule, Range<usize>
         );
     }
     let shared = section.value("memif").map(Spanned::span);
-    let memif = section.section(page, "memif", "memif").and_then(|table| memif(page, table));
+    let memif = section.section(page, "memif", "[port.memif]").and_then(|table| memif(page, table));
     if let Some(at) = shared {
         let pattern = name.as_ref().is_some_and(|name| name.value.literal().is_none());
         let wrong = match lane {

@@ -35,6 +35,9 @@ fn mutations_of_a_sound_file_are_read_or_refused() {
     let sound = SAMPLE
         .replace("# [[port]]", "[[port]]")
         .replace("# name = \"e", "name = \"e")
+        .replace("# name = \"m", "name = \"m")
+        .replace("# [port.memif]", "[port.memif]")
+        .replace("# socket = \"/run/memif", "socket = \"/run/memif")
         .replace("# lane", "lane");
     assert!(check(&sound));
     let tokens = [

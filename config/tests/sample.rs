@@ -28,7 +28,12 @@ fn everything_that_the_sample_comments_out_can_be_said() {
     let text: String = SAMPLE.lines().map(|line| format!("{}\n", setting(line).unwrap_or(line))).collect();
     let router =
         Router::read("router.toml", &text, &machine()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    assert_eq!(router.ports.len(), 2);
+    assert_eq!(router.ports.len(), 3);
+    let memif = router.port("memif0").and_then(|port| port.memif.as_ref()).expect("a port in shared memory");
+    assert_eq!(
+        (memif.client, memif.id, &memif.secret, memif.ring, memif.buffer),
+        (false, 0, &None, 1024, 2048)
+    );
     assert!(router.port("ens3f1").is_some() && router.port("ens3f2").is_none());
     assert_eq!(router.workers.cores, Some(Cores(vec![1, 2, 3])));
     assert!(router.fpm.is_some() && router.metrics.is_some());

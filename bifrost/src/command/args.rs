@@ -9,6 +9,7 @@ use ipnet::IpNet;
 
 use super::click::Click;
 use super::doctor::Doctor;
+use super::experiment::Experiment;
 use super::r#gen::Gen;
 use super::rfc2544::Rfc2544;
 use super::sink::Sink;
@@ -110,6 +111,12 @@ pub enum Command {
     /// its MAC addresses said (--from-mac, --to-mac), and routes to the hosts behind each port by a neighbour that it knows: the
     /// tester answers no ARP. Every trial is in a log, from which an interrupted run is taken up.
     Rfc2544(Box<Rfc2544>),
+    /// Measure this machine by the tables that software routers were once measured by
+    ///
+    /// Each experiment runs by itself, in memory or in network namespaces that it makes and takes away again, in a minute or a few, and prints
+    /// figures of then beside those of now. `all --report FILE.html` makes one page of all. Progress goes to standard error. Ends with 1
+    /// when one could not be made whole; what was measured is printed all the same.
+    Experiment(Experiment),
     /// Print a shell's completions
     Completions {
         /// The shell

@@ -6,6 +6,7 @@ mod capture;
 mod check;
 mod click;
 mod doctor;
+mod experiment;
 mod explain;
 mod flow_log;
 mod flows;
@@ -76,6 +77,7 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
     let done = match args.command {
         Command::Click(options) => return click::click(&options, extra),
         Command::Doctor(options) => return doctor::doctor(options),
+        Command::Experiment(options) => return experiment::experiment(&options),
         Command::Gen(options) => return r#gen::run(&options),
         Command::Rfc2544(options) => rfc2544::rfc2544(*options),
         Command::Sink(sink) => sink::run(&sink),

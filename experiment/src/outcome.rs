@@ -1,0 +1,316 @@
+//! What comes out of an experiment, as text, as JSON, and as a section of a page.
+
+use serde::Serialize;
+use trial::page::{Chart, Section, Table as PageTable};
+
+use crate::Experiment;
+
+/// The form of an outcome as JSON.
+pub const SCHEMA: &str = "bifrost.experiment/1";
+/// Columns of text; longer remarks go on below.
+const WIDTH: usize = 100;
+
+/// What came out.
+#[derive(Serialize)]
+pub struct Outcome {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// The experiment.
+    pub name: &'static str,
+    /// What was asked.
+    pub question: &'static str,
+    /// Whose table it is.
+    pub seed: &'static str,
+    /// The command that does it again.
+    pub command: String,
+    /// Whether it was run in its short form, whose figures are worth little.
+    pub short: bool,
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// What is to be known of the figures.
+    pub notes: Vec<String>,
+    /// Why it ended early, if it did.
+    pub failed: Option<String>,
+    /// How long it took.
+    pub seconds: f64,
+    /// Drawn from the same figures.
+    #[serde(skip)]
+    pub charts: Vec<Chart>,
+}
+
+/// Figures under headings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// The first is that of the rows' names.
+    pub headings: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// One for each heading but the first.
+    pub cells: Vec<Cell>,
+}
+
+/// What stands in a table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// A number in the heading's unit.
+    Figure(f64),
+    /// How many.
+    Count(u64),
+    /// A word, or a figure as it was printed once.
+    Text(String),
+    /// Not known, or not measured.
+    Nothing,
+}
+
+impl From<f64> for Cell {
+    fn from(figure: f64) -> Cell {
+        if figure.is_finite() { Cell::Figure(figure) } else { Cell::Nothing }
+    }
+}
+
+impl From<usize> for Cell {
+    fn from(count: usize) -> Cell {
+        Cell::Count(count as u64)
+    }
+}
+
+impl From<Option<f64>> for Cell {
+    fn from(figure: Option<f64>) -> Cell {
+        figure.map_or(Cell::Nothing, Cell::from)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        if text.is_empty() { Cell::Nothing } else { Cell::Text(text.to_owned()) }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell::from(text.as_str())
+    }
+}
+
+impl std::fmt::Display for Cell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Cell::Figure(value) => f.write_str(&figure(*value)),
+            Cell::Count(count) => f.write_str(&whole(*count)),
+            Cell::Text(text) => f.write_str(text),
+            Cell::Nothing => f.write_str("-"),
+        }
+    }
+}
+
+/// A number with three or four digits that matter, thousands set apart.
+pub fn figure(value: f64) -> String {
+    let size = value.abs();
+    let sign = if value < 0.0 { "-" } else { "" };
+    if size >= 99.95 {
+        format!("{sign}{}", whole(size.round() as u64))
+    } else if size >= 9.995 {
+        format!("{value:.1}")
+    } else if size >= 0.0995 || value == 0.0 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.4}")
+    }
+}
+
+/// A whole number, thousands set apart.
+pub fn whole(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+impl Table {
+    /// A table with these headings, the first of which is that of the rows' names.
+    pub fn new(title: impl Into<String>, headings: &[&str]) -> Table {
+        let headings = headings.iter().map(|heading| (*heading).to_owned()).collect();
+        Table { title: title.into(), headings, rows: Vec::new() }
+    }
+
+    /// One more row.
+    pub fn row(&mut self, name: impl Into<String>, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(Row { name: name.into(), cells: cells.into_iter().collect() });
+    }
+
+    /// As columns of text.
+    pub fn text(&self) -> String {
+        let rows: Vec<Vec<String>> = self.cells().collect();
+        let width = |n: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(n)).chain(self.headings.get(n));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let line = |cells: &[String]| {
+            let cells = cells.iter().enumerate().map(|(n, cell)| match n {
+                0 => format!("{cell:<width$}", width = width(0)),
+                _ => format!("  {cell:>width$}", width = width(n)),
+            });
+            cells.collect::<String>().trim_end().to_owned() + "\n"
+        };
+        let mut text = format!("{}\n{}", self.title, line(&self.headings));
+        rows.iter().for_each(|row| text += &line(row));
+        text
+    }
+
+    fn cells(&self) -> impl Iterator<Item = Vec<String>> + '_ {
+        let cells = |row: &Row| row.cells.iter().map(Cell::to_string).collect::<Vec<_>>();
+        self.rows.iter().map(move |row| [vec![row.name.clone()], cells(row)].concat())
+    }
+
+    fn html(&self) -> PageTable {
+        let headings = self.headings.iter().enumerate();
+        let headings: Vec<String> = headings
+            .map(|(n, heading)| if n == 0 { heading.clone() } else { format!(">{heading}") })
+            .collect();
+        self.cells().fold(PageTable::new(&headings).caption(&self.title), PageTable::row)
+    }
+}
+
+impl Outcome {
+    pub(crate) fn new(experiment: &Experiment, short: bool) -> Outcome {
+        Outcome {
+            schema: SCHEMA,
+            name: experiment.name,
+            question: experiment.question,
+            seed: experiment.seed,
+            command: format!("bifrost experiment {}{}", experiment.name, if short { " --short" } else { "" }),
+            short,
+            tables: Vec::new(),
+            notes: Vec::new(),
+            failed: None,
+            seconds: 0.0,
+            charts: Vec::new(),
+        }
+    }
+
+    /// Adds a remark, once.
+    pub(crate) fn note(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
+    }
+
+    /// As text.
+    pub fn text(&self) -> String {
+        let mut text = format!("{}: {}\n", self.name, self.question);
+        text += &format!("after: {}\n", self.seed);
+        for table in &self.tables {
+            text += &format!("\n{}", table.text());
+        }
+        if !self.notes.is_empty() {
+            text.push('\n');
+        }
+        for note in &self.notes {
+            text += &broken(note);
+        }
+        if let Some(why) = &self.failed {
+            text += &format!("\nended early: {why}\n");
+        }
+        text + &format!("\n{} in {:.0} s\n", self.command, self.seconds)
+    }
+
+    /// As a section of a page.
+    pub fn section(&self) -> Section {
+        let mut section = Section::new(self.name).text(self.question).text(format!("After {}.", self.seed));
+        if self.short {
+            section = section.text("Run in its short form: its figures are worth little.");
+        }
+        for chart in self.charts.iter().filter(|chart| !chart.is_empty()) {
+            section = section.chart(chart.clone());
+        }
+        for table in &self.tables {
+            section = section.table(table.html());
+        }
+        section = section.list(self.notes.iter().cloned());
+        if let Some(why) = &self.failed {
+            section = section.text(format!("It ended early: {why}"));
+        }
+        section.command(&self.command)
+    }
+}
+
+/// A remark, in lines of [`WIDTH`] columns.
+fn broken(text: &str) -> String {
+    let mut lines = vec![String::from("-")];
+    for word in text.split_whitespace() {
+        let at = lines.len() - 1;
+        if lines[at].chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push(format!("  {word}"));
+        } else {
+            lines[at] += " ";
+            lines[at] += word;
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_matter() {
+        for (value, text) in [
+            (0.0, "0.00"),
+            (0.01234, "0.0123"),
+            (1.234, "1.23"),
+            (47.26, "47.3"),
+            (999.6, "1,000"),
+            (1_234_567.8, "1,234,568"),
+            (-1234.0, "-1,234"),
+        ] {
+            assert_eq!(figure(value), text);
+        }
+        assert_eq!((whole(7), whole(1_000)), ("7".to_owned(), "1,000".to_owned()));
+        assert_eq!(Cell::from(f64::NAN), Cell::Nothing);
+    }
+
+    #[test]
+    fn tables_stand_in_columns() {
+        let mut table = Table::new("rates", &["who", "seed", "now"]);
+        table.row("Linux", [Cell::from("27"), 1234.5.into()]);
+        table.row("é", ["".into(), None.into()]);
+        assert_eq!(table.text(), "rates\nwho    seed    now\nLinux    27  1,234\né         -      -\n");
+    }
+
+    #[test]
+    fn an_outcome_is_text_json_and_page() {
+        let mut outcome = Outcome::new(&crate::EXPERIMENTS[0], true);
+        let mut table = Table::new("t", &["a", "b"]);
+        table.row("x", [Cell::Figure(1.5)]);
+        outcome.tables.push(table);
+        outcome.note("word ".repeat(40));
+        outcome.note("word ".repeat(40));
+        outcome.failed = Some("no <root>".to_owned());
+        let text = outcome.text();
+        assert!(text.contains("\nt\na     b\nx  1.50\n\n- word"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.contains("ended early: no <root>"), "{text}");
+        let json = serde_json::to_value(&outcome).unwrap();
+        assert_eq!(json["tables"][0]["rows"][0]["cells"][0], 1.5);
+        assert_eq!(json["notes"].as_array().map(Vec::len), Some(1));
+        let html = trial::page::Page::new("x").section(outcome.section()).html();
+        assert!(html.contains("no &lt;root&gt;") && html.contains("--short"));
+    }
+}

@@ -45,7 +45,10 @@ pub fn run(ruler: &mut Ruler) {
     }
     Pool::heap(8192).install();
     let frames = plane::full();
-    for name in wanted.into_iter().filter(|name| ruler.wants(name)) {
+    for name in wanted {
+        if !ruler.wants(name) {
+            continue;
+        }
         let socket = format!("bench-{}-{}", std::process::id(), name.replace('/', "-"));
         let command = match name {
             "memif/testpmd" => testpmd(&socket, ""),

@@ -25,7 +25,7 @@
 
 use crate::key::{Key, V6};
 use crate::tcp::{self, Connection, Side};
-use crate::{End, Phase};
+use crate::{Direction, End, Phase};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
@@ -106,7 +106,21 @@ impl Hot {
         State(self.state.load(Relaxed)).is_live()
     }
 
+    /// Who sends to the sender of a packet that goes this way, in a translated IPv4 flow: its peer, as it is on the other side.
+    #[inline(always)]
+    pub(crate) fn sender4(&self, direction: Direction) -> Option<[u8; 4]> {
+        let meta = self.meta.load(Relaxed);
+        let (word, swapped) = match direction {
+            Direction::Original => (1, REPLY_SWAPPED),
+            Direction::Reply => (0, SWAPPED),
+        };
+        let both = self.addresses[word].load(Relaxed);
+        let sender = if meta & swapped == 0 { both >> 32 } else { both };
+        (meta & REPLY_HERE != 0).then_some((sender as u32).to_be_bytes())
+    }
+
     /// Its key; `None` for the reply's where that is not here.
+    #[inline(always)]
     pub(crate) fn key(&self) -> Key {
         let meta = self.meta.load(Relaxed);
         let ipv4 = meta & V6 == 0;
@@ -120,6 +134,7 @@ impl Hot {
     }
 
     /// The key of the reply of a translated IPv4 flow.
+    #[inline(always)]
     pub(crate) fn reply_here(&self) -> Option<Key> {
         let meta = self.meta.load(Relaxed);
         let word = self.addresses[2].load(Relaxed);

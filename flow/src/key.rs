@@ -66,6 +66,7 @@ impl Key {
     }
 
     /// The tuple that this is the key of.
+    #[inline(always)]
     pub(crate) fn tuple(&self) -> Tuple {
         let [low, high] = if self.is_ipv4() {
             let both = self.addresses[0];

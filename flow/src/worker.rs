@@ -10,6 +10,7 @@ use crate::{Direction, End, Phase, Refused, Table, Tuple};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use wire::Headers;
+use wire::headers::mapped;
 
 /// Packets of a batch at most.
 pub const BATCH: usize = 64;
@@ -147,13 +148,22 @@ impl Worker {
         self.table.reply_of(hit.entry)
     }
 
-    /// Where a packet that goes this way in the end is sent to: the address that the flow's other tuple shows as the sender.
-    #[inline]
+    /// How a packet of this flow that goes this way leaves: as the flow's other side sees it.
+    #[inline(always)]
+    pub fn leaving(&self, hit: &Hit, direction: Direction) -> Tuple {
+        let hot = &self.table.memory.hot()[hit.entry as usize];
+        let key = match direction {
+            Direction::Original => hot.reply_here(),
+            Direction::Reply => Some(hot.key()),
+        };
+        key.map_or_else(|| self.reply(hit), |key| key.tuple()).reversed()
+    }
+
+    /// Where it goes then.
+    #[inline(always)]
     pub fn towards(&self, hit: &Hit, direction: Direction) -> [u8; 16] {
-        match direction {
-            Direction::Original => self.reply(hit).source,
-            Direction::Reply => self.original(hit).source,
-        }
+        let hot = &self.table.memory.hot()[hit.entry as usize];
+        hot.sender4(direction).map_or_else(|| self.leaving(hit, direction).destination, mapped)
     }
 
     /// What the caller has noted for this direction; 0 at first, and after a restart.

@@ -13,7 +13,7 @@
 //! ```text
 //! new flow      destination(original, in) ──► route lookup ──► bind(original, destination, [in, out])
 //!                                                                 └─► reply tuple ──► flow table
-//! each packet   flow table ──► direction ──► target(direction, original, reply) ──► rewrite (one family)
+//! each packet   flow table ──► direction ──► leaving(direction) ──► rewrite (one family)
 //!                                                                                └─► Translator (two)
 //! ICMP error    the flow of its quote ──► rewrite_error, or Translator
 //! ended flow    release(account)
@@ -92,7 +92,7 @@ pub use nftables::nftables;
 pub use nptv6::{Nptv6, Nptv6Error, Untranslatable};
 pub use prefix64::{Prefix64, Prefix64Error, is_global};
 pub use record::{Event, Record};
-pub use rewrite::{rewrite, target};
+pub use rewrite::rewrite;
 pub use rule::{
     Action, ClampRule, Dynamic, Fallback, Filtering, Match, Pooling, Rule, Rules, Spread, Target,
 };

@@ -1,7 +1,7 @@
 //! Packets of a translated flow, rewritten in place.
 //!
 //! A flow has two tuples: what its packets say as they come in one direction, and as they come in the other. What a
-//! packet is to say when it leaves is the other tuple, reversed ([`target`]); there is nothing else to know. All that
+//! packet is to say when it leaves is the other tuple, reversed ([`flow::Worker::leaving`]); there is nothing else to know. All that
 //! changes lies within one or two cache lines that the lookup has read anyway, and the checksums are corrected by the
 //! difference: the sum of the old fields is taken from the packet itself, so that nothing is precomputed and an entry
 //! of the flow table needs no room for it.
@@ -19,20 +19,11 @@
 //! A later fragment has neither ports nor checksum: only its addresses change. A fragment of SCTP whose port would
 //! change is refused, for its CRC cannot be had.
 
-use flow::{Direction, Tuple};
+use flow::Tuple;
 use wire::headers::unmapped;
 use wire::{Fragment, Headers, Reason, protocol};
 
 use crate::delta::Delta;
-
-/// What a packet of this direction is to say when it leaves.
-#[inline(always)]
-pub fn target(direction: Direction, original: &Tuple, reply: &Tuple) -> Tuple {
-    match direction {
-        Direction::Original => reply.reversed(),
-        Direction::Reply => original.reversed(),
-    }
-}
 
 /// Gives a packet the addresses and ports of `to`, which is of the packet's family; `ip` begins at the IP header that
 /// `headers` were read from. ICMP errors are for [`rewrite_error`](crate::rewrite_error), other families for

@@ -61,10 +61,11 @@ pub(super) fn rewriting(seat: &mut Seat, packet: &Packet) -> Option<Rewriting> {
             let error = note.state == FlowState::Related;
             // The error goes the other way than the packet that it is about.
             let direction = if error { hit.direction.reversed() } else { hit.direction };
-            let (original, reply) = (flows.original(&hit), flows.reply(&hit));
-            let to = nat::target(direction, &original, &reply);
-            let seen = if direction == flow::Direction::Original { original } else { reply };
-            Some(Rewriting { headers: note.headers, seen, to, error })
+            let seen = match direction {
+                flow::Direction::Original => flows.original(&hit),
+                flow::Direction::Reply => flows.reply(&hit),
+            };
+            Some(Rewriting { headers: note.headers, seen, to: flows.leaving(&hit, direction), error })
         }
         (None, Some(flows)) => found_again(flows, packet),
         _ => None,
@@ -77,10 +78,25 @@ fn found_again(flows: &mut flow::Worker, packet: &Packet) -> Option<Rewriting> {
     let headers = headers(packet).ok().filter(|headers| !flow::is_error(headers))?;
     let tuple = Tuple::of(&headers, 0);
     let hit = flows.find(&Key::of(&tuple)).filter(|hit| hit.translated)?;
-    let to = nat::target(hit.direction, &flows.original(&hit), &flows.reply(&hit));
+    let to = flows.leaving(&hit, hit.direction);
     Some(Rewriting { headers, seen: tuple, to, error: false })
 }
 
+/// Rewrites a packet, if it is to be.
+#[inline(always)]
+fn translate(seat: &mut Seat, packet: &mut Packet) -> Result<(), Reason> {
+    // The usual: no error, and what is known of it is where it was noted.
+    if let (Some(note), Some(flows)) = seat.open(packet)
+        && note.state != FlowState::Related
+    {
+        let Some(hit) = note.hit.filter(|hit| hit.translated) else { return Ok(()) };
+        let to = flows.leaving(&hit, hit.direction);
+        return nat::rewrite(packet.network_mut(), &note.headers, &to);
+    }
+    rewriting(seat, packet).map_or(Ok(()), |rewriting| apply(packet, &rewriting))
+}
+
+#[cold]
 fn apply(packet: &mut Packet, rewriting: &Rewriting) -> Result<(), Reason> {
     let ip = packet.network_mut();
     if rewriting.error {
@@ -99,9 +115,7 @@ impl Element for Translate {
         let mut seat = self.seat.lock();
         let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            if let Some(rewriting) = rewriting(&mut seat, packet)
-                && let Err(reason) = apply(packet, &rewriting)
-            {
+            if let Err(reason) = translate(&mut seat, packet) {
                 (wrong, reasons[index]) = (wrong | 1 << index, reason);
             }
         }

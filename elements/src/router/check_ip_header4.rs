@@ -166,7 +166,9 @@ impl Element for CheckIpHeader4 {
         let (mut rest, mut linux, mut local) = (0u64, 0u64, 0u64);
         let mut reasons = [Reason::None; graph::BATCH];
         for (index, packet) in batch.packets().iter().enumerate() {
-            rest |= u64::from(!self.is_plain(packet)) << index;
+            if !self.is_plain(packet) {
+                rest |= 1 << index;
+            }
         }
         let mut unusual = rest;
         while unusual != 0 {

@@ -80,7 +80,9 @@ impl Element for Classify {
             let (ether_type, ours) = (super::u16_at(header, 12), super::u64_at(header, 0) >> 16 == mac);
             let (four, six) = (ether_type == ethernet::IPV4 && ours, ether_type == ethernet::IPV6 && ours);
             ipv6 |= u64::from(six) << index;
-            rest |= u64::from(!(four | six)) << index;
+            if !(four | six) {
+                rest |= 1 << index;
+            }
         }
         // First what is rare: taking packets out moves the bits of those behind them.
         if rest != 0 {

@@ -85,8 +85,9 @@ impl Element for DecrementTtl4 {
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         let mut expired = 0u64;
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            let alive = packet.window_mut::<20>().is_some_and(ipv4::decrement_ttl);
-            expired |= u64::from(!alive) << index;
+            if !packet.window_mut::<20>().is_some_and(ipv4::decrement_ttl) {
+                expired |= 1 << index;
+            }
         }
         batch.take(expired, |_, packet| cx.emit(EXPIRED, packet));
         cx.emit_batch(FORWARD, batch);

@@ -98,7 +98,9 @@ where
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         let mut back = 0u64;
         for (index, packet) in batch.packets().iter().enumerate() {
-            back |= u64::from(packet.input == packet.output) << index;
+            if packet.input == packet.output {
+                back |= 1 << index;
+            }
         }
         if back != 0 {
             let now = cx.now();

@@ -77,7 +77,9 @@ impl Element for Rewrite {
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         let (hops, mut lost) = (self.view.hops(), 0u64);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            lost |= u64::from(!rewrite(&hops, packet)) << index;
+            if !rewrite(&hops, packet) {
+                lost |= 1 << index;
+            }
         }
         batch.take(lost, |_, packet| cx.drop(packet, Reason::PortDown));
         cx.emit_batch(0, batch);

@@ -55,7 +55,7 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         "seed: NAPI",
         ["".into(), "".into(), Cell::from("a couple of 100 more"), "".into(), "".into(), "".into()],
     );
-    let floods = run.either(&[0.0, 0.5, 1.0, 2.0, 5.0][..], &[0.0, 2.0]);
+    let floods = run.either(&[0.0, 0.5, 1.0, 2.0][..], &[0.0, 2.0]);
     for forwarder in Forwarder::BOTH {
         let name = forwarder.name();
         network.start(forwarder, Judge::Nothing, "")?;
@@ -83,7 +83,7 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
     }
     network.stop()?;
     outcome.tables.push(table);
-    outcome.note("Flood as a multiple of what Linux carries on the core. Latency is that of packets that arrived, from when they were due: with how late the sender itself was, beside a flood that is made on the same core where there are two. Both polling threads have the same urgency, so the kernel's scheduler shares the core between them in turns of milliseconds; a network card's queues on one core take turns of 64 packets instead.");
+    outcome.note("Flood as a multiple of what Linux carries on the core. Latency is that of packets that arrived, from when they were due: with how late the sender itself was (the last column), which on two cores makes the flood on the same core: where both are alike, the latency is the tester's and not the router's, and the loss is what tells. Both polling threads have the same urgency, so the kernel's scheduler shares the core between them in turns of milliseconds; a network card's queues on one core take turns of 64 packets instead.");
     Ok(())
 }
 

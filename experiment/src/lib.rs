@@ -116,7 +116,10 @@ impl Experiment {
         let begin = Instant::now();
         // On a thread of its own, because it moves between namespaces and cores, and has packet memory.
         let ended = std::thread::scope(|scope| {
-            let work = AssertUnwindSafe(|| (self.work)(run, &mut outcome));
+            let work = AssertUnwindSafe(|| {
+                measure::before_others()?;
+                (self.work)(run, &mut outcome)
+            });
             scope.spawn(work).join()
         });
         outcome.failed = match ended {

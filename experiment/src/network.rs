@@ -22,7 +22,7 @@ use port::traffic::Sink;
 use serde_json::Value;
 
 use crate::ExperimentError;
-use crate::measure::{before_others, cores, pin};
+use crate::measure::{cores, pin};
 use crate::ruleset::Judge;
 
 /// Neighbours that the routes go by.
@@ -126,7 +126,6 @@ impl Network {
     /// The namespaces and their links, Linux forwarding.
     pub fn new() -> Result<Network, ExperimentError> {
         let cores = Cores::here()?;
-        before_others()?;
         let lab = Lab::new("experiment")?;
         let router = lab.router("router")?;
         let (source, sink) = (lab.host(SOURCE.0)?, lab.host(SINK.0)?);

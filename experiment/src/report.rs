@@ -48,11 +48,11 @@ fn memory(machine: &Machine) -> Section {
 }
 
 fn commands(outcomes: &[Outcome]) -> Section {
-    let mut table = Table::new(&["experiment", "question", "command", ">took, s", "ended"]);
+    let mut table = Table::new(&["experiment", "command", ">took, s", "ended"]);
     for outcome in outcomes {
         let ended = if outcome.failed.is_some() { "early" } else { "whole" };
         let seconds = format!("{:.0}", outcome.seconds);
-        table = table.row([outcome.name, outcome.question, &outcome.command, &seconds, ended]);
+        table = table.row([outcome.name, &outcome.command, &seconds, ended]);
     }
     Section::new("experiments").table(table)
 }

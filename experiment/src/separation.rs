@@ -29,7 +29,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 pub const INLINE: Experiment = Experiment {
     name: "separation-inline",
     question: "And when control comes by the same port as the bulk?",
-    seed: "Control and forwarding plane separation, 2010, experiment 2 (work in progress there; read off its charts)",
+    seed: "Control and forwarding plane separation, 2010, experiment 2 (work in progress there)",
     needs_root: true,
     work: inline,
 };
@@ -137,7 +137,7 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         }
         run.say(&format!("{name}: bulk on the control core"));
         for interface in ["in0", "out0"] {
-            polls_on(interface, cores.control, Urgency::Equal)?;
+            polls_on(interface, cores.control, Urgency::First)?;
         }
         let seed = if forwarder == Forwarder::Linux { "5,000" } else { "" };
         row(
@@ -172,7 +172,7 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         Chart::new("Transactions", Axis::categories("", names), Axis::linear("a second").from(0.0))
             .series(Series::bars("now", bars)),
     );
-    outcome.note("The seed's bulk was on every core, its control core among them; here the bulk is all on the control core in those rows, for one core forwards. The flood is of 64 bytes.");
+    outcome.note("The seed's bulk was on every core, its control core among them; here the bulk is all on the control core in those rows, for one core forwards, and goes before all else there, as the kernel's does. The flood is of 64 bytes.");
     if !cores.are_apart() {
         outcome.note("`bulk made, but not for the router` is what the tester takes from the control core that it shares: the mark for the rows below it, as `idle` is on a machine with more cores.");
     }
@@ -196,9 +196,9 @@ fn inline(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         table.row(format!("{name}, idle"), cells("", bench.measure(run, None, ROUTER[0])?));
         let seeds = |of_linux: &'static str| if forwarder == Forwarder::Linux { of_linux } else { "" };
         for (what, stream, part, seed) in [
-            ("mix, half of what Linux carries", &bench.mix, 0.5, seeds("5,000 (flow mix)")),
+            ("mix, half of what Linux carries", &bench.mix, 0.5, seeds("below 6,000")),
             ("64 bytes, half of what Linux carries", &bench.small, 0.5, ""),
-            ("64 bytes, 3 times as much as Linux carries", &bench.small, 3.0, seeds("a few (64 bytes)")),
+            ("64 bytes, 3 times as much as Linux carries", &bench.small, 3.0, seeds("below 18")),
         ] {
             run.say(&format!("{name}: {what}"));
             let seen = bench.measure(run, Some((stream, Rate::Packets(most * part))), ROUTER[0])?;
@@ -209,5 +209,6 @@ fn inline(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
     drop(bench.server);
     outcome.tables.push(table);
     outcome.note("Beyond what the port's one queue can be emptied of, packets are lost before anyone can tell control from bulk, as on the network cards of 2010. A faster classifier moves that point: it does not remove it. A veth's queue holds 256 packets.");
+    outcome.note("Of the seed's charts the axes are left, which say what no bar exceeded: 6,000 transactions a second beside the mix, 18 beside 64 bytes.");
     Ok(())
 }

@@ -44,7 +44,6 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
     }
     outcome.tables.push(table);
     outcome.note("What a veth takes from its sender is received and counted on the sender's core, which is part of what is measured.");
-    outcome.note("In memory a frame's bytes behind the headers are made once; a network card would read them from there.");
     Ok(())
 }
 

@@ -46,7 +46,16 @@ fn grows(net: &Line) {
 
 #[test]
 fn by_what_was_written_down() {
-    let config = ports("worker", &["left", "right"]) + POLICY;
+    by("worker");
+}
+
+#[test]
+fn in_the_driver_as_well() {
+    by("auto");
+}
+
+fn by(lane: &str) {
+    let config = ports(lane, &["left", "right"]) + POLICY;
     let mut net = Line::stopped("restart-flows", &config);
     if !net.router.is_bifrost() {
         return;

@@ -306,13 +306,14 @@ impl Connection {
 }
 
 impl Side {
-    /// All four bounds: whether this side may have sent the segment to that peer.
+    /// All four bounds: whether this side may have sent the segment to that peer. One that goes on exactly where this side has stopped
+    /// may acknowledge what is long past: others overtook it, as those that the driver carries overtake a FIN on its way to a worker.
     #[inline(always)]
     pub(crate) fn has_sent(&self, peer: &Side, segment: &Segment) -> bool {
         let least = peer.end.wrapping_sub(self.largest_window().max(SLACK));
         self.is_sequence_inside(peer, segment)
             && !after(segment.acknowledgement, peer.end)
-            && !after(least, segment.acknowledgement)
+            && (segment.sequence == self.end || !after(least, segment.acknowledgement))
     }
 
     /// Bounds I and II.

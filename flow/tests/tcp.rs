@@ -61,6 +61,21 @@ fn a_connection_opens_talks_and_closes() {
 }
 
 #[test]
+fn a_fin_that_was_overtaken_still_counts() {
+    let mut connection = open();
+    let mut at = 501u32;
+    for _ in 0..200 {
+        assert_eq!(connection.receive(Reply, &segment(ACK, at, 101, 900)), Outcome::Valid);
+        at += 900;
+        assert_eq!(connection.receive(Original, &segment(ACK, 101, at, 0)), Outcome::Valid);
+    }
+    // It was sent when nothing had come yet, and is exactly what comes next; a stranger's is not.
+    changes_nothing(&connection, Original, segment(FIN | ACK, 102, 501, 0), Outcome::Invalid);
+    assert_eq!(connection.receive(Original, &segment(FIN | ACK, 101, 501, 0)), Outcome::Valid);
+    assert_eq!(connection.phase, Phase::Closing);
+}
+
+#[test]
 fn both_ends_may_close_at_once() {
     let mut connection = open();
     let seen = trace(
@@ -384,7 +399,7 @@ proptest! {
             let valid = sequence <= acknowledged(you) + largest(you)
                 && end >= sent(me) - largest(you).max(66_000)
                 && acknowledgement <= sent(you)
-                && acknowledgement >= sent(you) - largest(me).max(66_000);
+                && (sequence == sent(me) || acknowledgement >= sent(you) - largest(me).max(66_000));
             let from = if second { Reply } else { Original };
             let outcome = connection.receive(from, &make(me, ACK, sequence, acknowledgement, window, length));
             prop_assert_eq!(outcome == Outcome::Valid, valid);

@@ -53,6 +53,10 @@ pub struct Policy {
     book: Arc<Rulebook>,
     ledger: Ledger,
     workers: usize,
+    /// Whether flows are translated, and some into the other family. It stays so when the rules go: what a flow has been given
+    /// it keeps until it ends, or its inside address would be seen outside.
+    translates: bool,
+    crosses: bool,
 }
 
 impl Flows {
@@ -92,8 +96,18 @@ impl Policy {
         let mut ledger = Ledger::new(workers + 1);
         let book = Rulebook::new(compile(&settings.filter, &mut ledger, ports)?);
         let flows = Flows::wanted(&settings, driver, &book, workers)?;
-        book.translate(settings.nat.is_some());
-        Ok(Policy { settings, flows, book, ledger, workers })
+        let mut policy = Policy { settings, flows, book, ledger, workers, translates: false, crosses: false };
+        policy.translate_from_now_on();
+        Ok(policy)
+    }
+
+    /// Follows the settings, as far as they ask for more.
+    fn translate_from_now_on(&mut self) {
+        let crosses = |rule: &nat::Rule| matches!(rule.action, nat::Action::Nat64 { .. });
+        let nat = self.settings.nat.as_ref();
+        self.translates |= nat.is_some();
+        self.crosses |= nat.is_some_and(|nat| nat.rules.iter().any(crosses));
+        self.book.translate(self.translates);
     }
 
     /// What it puts into the graph.
@@ -101,12 +115,11 @@ impl Policy {
         let (compiled, _) = self.book.current();
         let rules = |hook| !compiled.passes_all(hook);
         let nat = self.settings.nat.as_ref();
-        let crosses = |rule: &nat::Rule| matches!(rule.action, nat::Action::Nat64 { .. });
         Stages {
             input: rules(Hook::Input),
             transit: rules(Hook::Forward) || rules(Hook::Output) || self.flows.is_some(),
-            translation: nat.is_some(),
-            families: nat.is_some_and(|nat| nat.rules.iter().any(crosses)),
+            translation: self.translates,
+            families: self.crosses,
             ftp: self.flows.as_ref().is_some_and(|flows| flows.ftp.is_some()),
             clamp: nat.is_some_and(|nat| !nat.clamps.is_empty()),
             sampling: self.settings.sampling.is_some(),
@@ -170,10 +183,10 @@ impl Policy {
             None => Flows::wanted(&settings, driver, &self.book, self.workers)?,
         };
         self.book.change(compiled);
-        self.book.translate(settings.nat.is_some());
         self.settings = settings;
         let begins = flows.is_some();
         self.flows = flows.or(self.flows.take());
+        self.translate_from_now_on();
         Ok(begins)
     }
 
@@ -196,6 +209,11 @@ impl Policy {
             nat::Rules { capacity: 0, log: false, rules: Vec::new(), clamps: Vec::new() };
         let Some(flows) = &self.flows else { return };
         flows.nat.install(self.settings.nat.as_ref().unwrap_or(&NONE), ports, crate::plane::is_named);
+    }
+
+    /// Whether flows may be translated, by rules that are in force or by such as were.
+    pub fn translates(&self) -> bool {
+        self.translates
     }
 
     /// Address translation, if there is any.

@@ -252,6 +252,7 @@ impl Control {
         let sampling = sflow.as_ref().unwrap_or(&self.sflow).as_ref().map(Sflow::sampling);
         let changed = self.change_hooks(settings::hooks(&router.graph));
         let policy = settings::policy(&router, sampling);
+        let translated = self.plane.policy().translates();
         if let Err(wrong) = changed.and_then(|()| self.change_policy(policy)) {
             self.change_flow_log(self.router.flow_log.clone())?;
             return Err(wrong);
@@ -274,11 +275,10 @@ impl Control {
         self.router.graph = router.graph;
         self.router.filter = router.filter;
         self.router.flow_log = router.flow_log;
-        let translated = (self.router.nat.is_some(), router.nat.is_some());
         self.router.nat = router.nat;
-        if translated.0 != translated.1 {
+        if self.plane.policy().translates() && !translated {
             let local = self.mirror.model().addresses().map(|address| address.net.addr()).collect();
-            self.tell_local(local, !translated.1);
+            self.tell_local(local, false);
         }
         self.tell_nat();
         self.tell_nftables();

@@ -92,7 +92,7 @@ impl Control {
             return;
         }
         self.tell_local(local_removed, false);
-        let translated = self.plane.policy().nat().is_some();
+        let translated = self.plane.policy().translates();
         self.tell_local(if translated { Vec::new() } else { local_added }, true);
         self.tell_sources();
     }

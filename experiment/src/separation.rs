@@ -166,11 +166,22 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
     bench.network.stop()?;
     drop(bench.server);
     outcome.tables.push(table);
-    let names: Vec<String> = bars.iter().map(|(name, _)| name.clone()).collect();
-    let bars = bars.into_iter().enumerate().map(|(n, (_, rate))| (n as f64, rate));
+    // The same four of each; what the tester does alone is no router's.
+    let of = |bifrost: bool| {
+        let rows = bars.iter().filter(move |(name, _)| {
+            name.starts_with("Bifrost") == bifrost && !name.starts_with("bulk made")
+        });
+        rows.enumerate().map(|(n, (_, rate))| (n as f64, *rate)).collect::<Vec<_>>()
+    };
+    let names = ["idle", "bulk on it", "bulk off it", "flood off it"];
     outcome.charts.push(
-        Chart::new("Transactions", Axis::categories("", names), Axis::linear("a second").from(0.0))
-            .series(Series::bars("now", bars)),
+        Chart::new(
+            "Transactions, by where the bulk is",
+            Axis::categories("bulk and the control core", names),
+            Axis::linear("a second").from(0.0),
+        )
+        .series(Series::bars("Linux", of(false)))
+        .series(Series::bars("Bifrost", of(true))),
     );
     outcome.note("The seed's bulk was on every core, its control core among them; here the bulk is all on the control core in those rows, for one core forwards, and goes before all else there, as the kernel's does. The flood is of 64 bytes.");
     if !cores.are_apart() {

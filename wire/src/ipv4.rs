@@ -190,8 +190,8 @@ pub fn decrement_ttl(header: &mut [u8; HEADER]) -> bool {
     }
     // The TTL is the high byte of its half, so the checksum grows by 0x0100, with the carry brought round.
     let sum = (word & 0xffff) + 0x0100;
-    let sum = sum + u32::from(sum >= 0xffff) & 0xffff;
-    let word = (word - 0x0100_0000) & 0xffff_0000 | sum;
+    let sum = (sum + u32::from(sum >= 0xffff)) & 0xffff;
+    let word = ((word - 0x0100_0000) & 0xffff_0000) | sum;
     header[8..12].copy_from_slice(&word.to_be_bytes());
     true
 }

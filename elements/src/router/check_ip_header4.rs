@@ -64,8 +64,8 @@ impl CheckIpHeader4 {
         let Some(header) = packet.window::<20>() else { return false };
         let length = packet.network().len() as u32;
         // Version, header length and total length are in the first word.
-        let first = u32_at(header, 0) & 0xff00_ffff ^ (0x4500_0000 | length);
-        let short = length.wrapping_sub(20) & 1 << 31;
+        let first = (u32_at(header, 0) & 0xff00_ffff) ^ (0x4500_0000 | length);
+        let short = length.wrapping_sub(20) & (1 << 31);
         let [source, destination] = [header[12], header[16]].map(|byte| UNUSUAL[usize::from(byte)]);
         let segments = packet.segment_count() as u32 - 1;
         (first | short | segments | u32::from(source | destination) == 0)

@@ -9,10 +9,10 @@
  * is copied, so nothing can be out of date: what ends, changes its phase or is judged anew is so for both at
  * once.
  *
- * Only the ordinary is done: whole packets of TCP and UDP without options, in the window, which change
- * nothing about how far their flow is, whose verdict is of the rules in force and for the port that the route
- * leads to. Martians have no flows. Everything else is the worker's, untouched: bytes and counts are written
- * once nothing can go wrong any more.
+ * Only the ordinary is done: whole packets of TCP, UDP, echo, GRE and ESP without options, in the window,
+ * which change nothing about how far their flow is, whose verdict is of the rules in force and for the port
+ * that the route leads to. Martians have no flows. Everything else is the worker's, untouched: bytes and
+ * counts are written once nothing can go wrong any more.
  *
  * Nobody waits for this program before an entry is used again (flow/src/driver.rs). So the last thing that is
  * asked, when all that is wanted of the entry has been read, is whether it is still the flow's.
@@ -36,6 +36,15 @@ struct flow_cold {
     __u64 numbers[2];
 };
 
+enum protocol {
+    PROTOCOL_ICMP = 1,
+    PROTOCOL_TCP = 6,
+    PROTOCOL_UDP = 17,
+    PROTOCOL_GRE = 47,
+    PROTOCOL_ESP = 50,
+    PROTOCOL_ICMP6 = 58,
+};
+
 #define FLOW_SLOTS 12
 struct flow_bucket {
     __u64 eight;
@@ -57,6 +66,7 @@ struct flow_bucket {
 /* flow::Phase */
 enum flow_phase {
     PHASE_OPEN = 3,
+    PHASE_CLOSING = 4,
     PHASE_UNREPLIED = 7,
     PHASE_REPLIED = 8,
     PHASE_STREAM = 9,
@@ -169,9 +179,8 @@ static __always_inline int flow_has_key(struct flow_hot *hot, struct flow_key *k
     if (addresses[0] != key->addresses[0] || *(volatile __u32 *)&hot->ports != key->ports ||
         (meta ^ key->meta) & FLOW_KEY)
         return 0;
-    return !(key->meta & FLOW_V6) ||
-           (addresses[1] == key->addresses[1] && addresses[2] == key->addresses[2] &&
-            addresses[3] == key->addresses[3]);
+    return !(key->meta & FLOW_V6) || (addresses[1] == key->addresses[1] &&
+                                      addresses[2] == key->addresses[2] && addresses[3] == key->addresses[3]);
 }
 
 /* An entry, the direction of the packet in it, and where its key was, as one number; 0: not found. */
@@ -288,6 +297,8 @@ static __always_inline int after(__u32 a, __u32 b) {
     return (__s32)(b - a) < 0;
 }
 
+#define TCP_FIN 1
+
 #define FLOW_SLACK 66000
 static __always_inline __u32 at_least_slack(__u32 window) {
     return window > FLOW_SLACK ? window : FLOW_SLACK;
@@ -327,10 +338,10 @@ static __always_inline int is_ordinary(struct flow_door *door, struct carried *c
     c->verdict = flow_verdict(*(volatile __u32 *)&hot->decisions[reply], &c->number);
     if (!(c->verdict & VERDICT_KNOWN) || (phase == PHASE_UNREPLIED) != ((c->verdict & VERDICT_NEW) != 0))
         return 0;
-    if (protocol != 6)
+    if (protocol != PROTOCOL_TCP)
         return upper_length >= 8 &&
                (phase == PHASE_STREAM || phase == (reply ? PHASE_REPLIED : PHASE_UNREPLIED));
-    if (phase != PHASE_OPEN || upper + 20 > end || upper_length < 20)
+    if ((phase != PHASE_OPEN && phase != PHASE_CLOSING) || upper + 20 > end || upper_length < 20)
         return 0;
     __u32 sequence = load32(upper + 4), acknowledgement = load32(upper + 8);
     __u32 data = (*(__u8 *)(upper + 12) >> 4) * 4;
@@ -340,6 +351,9 @@ static __always_inline int is_ordinary(struct flow_door *door, struct carried *c
         return 0;
     __u32 last = sequence + (upper_length - data);
     struct flow_side own = flow_side(cold, state, reply), peer = flow_side(cold, state, reply ^ 1);
+    /* Who has both FINs is over with one of these. */
+    if (phase == PHASE_CLOSING && own.flags & peer.flags & TCP_FIN)
+        return 0;
     if (own.flags != (own.flags | flags) || after(sequence, peer.ack + peer.largest) ||
         after(own.end - at_least_slack(peer.largest), last) || after(acknowledgement, peer.end) ||
         after(peer.end - at_least_slack(own.largest), acknowledgement))
@@ -359,7 +373,7 @@ static __always_inline int take(struct flow_door *door, struct carried *c, __u8 
     if (!cold || flow_hit(FOUND_AT(c->found), &c->key) != c->found)
         return 0;
     __u64 reply = side_of(c);
-    if (protocol == 6) {
+    if (protocol == PROTOCOL_TCP) {
         if (c->numbers != c->before &&
             __sync_val_compare_and_swap(&cold->numbers[reply], c->before, c->numbers) != c->before)
             return 0;
@@ -437,13 +451,27 @@ static __always_inline __u16 corrected(__u64 sum, __u16 checksum) {
     return ~sum;
 }
 
-/* Writes ports, and corrects the checksum by this and by what became of the addresses. */
+/* Writes ports, or the identifier of an echo, and corrects the checksum by this and by what became of the
+ * addresses. GRE and ESP have nothing to write. */
 static __always_inline void write_upper(void *upper, void *end, __u8 protocol, __be32 ports, __u64 delta) {
+    if (protocol == PROTOCOL_ICMP || protocol == PROTOCOL_ICMP6) {
+        __be16 *id = upper + 4;
+        __u16 *checksum = upper + 2;
+        /* In IPv4 nothing but the message is summed up. */
+        if (protocol == PROTOCOL_ICMP)
+            delta = 0;
+        delta += (__u16) ~*id;
+        *id = (__be16)ports;
+        *checksum = corrected(delta + *id, *checksum);
+        return;
+    }
+    if (protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP)
+        return;
     __be32 *old = upper;
     delta += (__u32) ~*old;
     delta += ports;
     *old = ports;
-    if (protocol != 6) {
+    if (protocol != PROTOCOL_TCP) {
         __u16 *checksum = upper + 6, is = corrected(delta, *checksum);
         if (*checksum)
             *checksum = is ? is : 0xffff;
@@ -451,6 +479,40 @@ static __always_inline void write_upper(void *upper, void *end, __u8 protocol, _
         __u16 *checksum = upper + 16;
         *checksum = corrected(delta, *checksum);
     }
+}
+
+#define ECHO4_REPLY 0
+#define ECHO4 8
+#define ECHO6 128
+#define ECHO6_REPLY 129
+
+/* What stands for ports in the flow's key (wire/src/headers.rs, flow/src/tuple.rs), source first. 0: the
+ * packet is the worker's. */
+static __always_inline int flow_ports(__u8 protocol, void *upper, void *end, __u32 *ports) {
+    __u8 *byte = upper;
+    if (protocol == PROTOCOL_TCP || protocol == PROTOCOL_UDP) {
+        *ports = load32(upper);
+        return 1;
+    }
+    *ports = 0;
+    if (protocol == PROTOCOL_ICMP || protocol == PROTOCOL_ICMP6) {
+        *ports = load16(upper + 4) * 0x10001u;
+        return protocol == PROTOCOL_ICMP ? *byte == ECHO4 || *byte == ECHO4_REPLY
+                                         : *byte == ECHO6 || *byte == ECHO6_REPLY;
+    }
+    /* Its key is neither end's. */
+    if (protocol == PROTOCOL_GRE && byte[0] & 0x20 && !(byte[1] & 7)) {
+        void *key = byte[0] & 0x80 ? upper + 8 : upper + 4;
+        if (key + 4 > end)
+            return 0;
+        *ports = load32(key);
+    }
+    return protocol == PROTOCOL_GRE || protocol == PROTOCOL_ESP;
+}
+
+/* Ports as far as ends are told apart by them. */
+static __always_inline __u32 ends_of(__u8 protocol, __u32 ports) {
+    return protocol == PROTOCOL_GRE ? 0 : ports;
 }
 
 /* The lower end's port stands first: the source's, unless it is the higher one. */
@@ -485,20 +547,22 @@ static __always_inline verdict carry4(struct frame *frame, struct ipv4 *ip) {
     struct flow_door *door = flow_table();
     struct carried *c = begin();
     __u8 protocol = ip->protocol;
-    if (!door || !c || (protocol != 6 && protocol != 17) || ip->fragment & bpf_htons(0x3fff) ||
-        invalid4(frame, ip))
+    if (!door || !c || protocol == PROTOCOL_ICMP6 || ip->fragment & bpf_htons(0x3fff) || invalid4(frame, ip))
         return WORKER;
     __u32 source = bpf_ntohl(ip->source), destination = bpf_ntohl(ip->destination);
     void *upper = ip + 1;
     if (upper + 8 > frame->end || is_local4(source))
         return WORKER;
-    __u32 ports = load32(upper);
+    __u32 ports;
+    if (!flow_ports(protocol, upper, frame->end, &ports))
+        return WORKER;
+    __u32 ends = ends_of(protocol, ports);
     c->length = bpf_ntohs(ip->total_length);
     c->key.meta = protocol;
-    c->key.swapped = ((__u64)source << 32 | ports >> 16) > ((__u64)destination << 32 | (ports & 0xffff));
+    c->key.swapped = ((__u64)source << 32 | ends >> 16) > ((__u64)destination << 32 | (ends & 0xffff));
     c->key.addresses[0] =
         c->key.swapped ? (__u64)destination << 32 | source : (__u64)source << 32 | destination;
-    c->key.ports = turned(ports, c->key.swapped);
+    c->key.ports = ends ? turned(ports, c->key.swapped) : ports;
     if (!is_ordinary(door, c, protocol, upper, frame->end, c->length - sizeof(*ip)))
         return WORKER;
     if (is_read(ports) || is_diverted(&ip->source, &ip->destination, 1, 4, protocol, ports))
@@ -516,7 +580,8 @@ static __always_inline verdict carry4(struct frame *frame, struct ipv4 *ip) {
             return WORKER;
     }
     struct pair adjacency, out;
-    __u32 hash = flow_hash4(source, destination, again(&ip->protocol), ports);
+    __u32 hash =
+        flow_hash4(source, destination, again(&ip->protocol), has_ports(again(&ip->protocol)) ? ports : 0);
     if (resolve(frame, hop, hash, c->length, &adjacency, &out) != UNDECIDED ||
         frame->out != (__u16)c->verdict || !take(door, c, again(&ip->protocol)))
         return WORKER;
@@ -556,7 +621,7 @@ static __always_inline verdict carry6(struct frame *frame, struct ipv6 *ip) {
     __u32 length = sizeof(*ip) + bpf_ntohs(ip->payload_length);
     void *upper = ip + 1;
     measure(frame, ETHERNET + length);
-    if (!door || !c || (protocol != 6 && protocol != 17) || ETHERNET + length > frame->length ||
+    if (!door || !c || protocol == PROTOCOL_ICMP || ETHERNET + length > frame->length ||
         upper + 8 > frame->end)
         return WORKER;
     __u64 s1 = bpf_be64_to_cpu(ip->source.half[0]), s2 = bpf_be64_to_cpu(ip->source.half[1]);
@@ -567,14 +632,17 @@ static __always_inline verdict carry6(struct frame *frame, struct ipv6 *ip) {
     asm volatile("" : "+r"(both));
     if (!both)
         return WORKER;
-    __u32 ports = load32(upper);
+    __u32 ports;
+    if (!flow_ports(protocol, upper, frame->end, &ports))
+        return WORKER;
+    __u32 ends = ends_of(protocol, ports);
     int high;
     if (s1 != d1)
         high = s1 > d1;
     else if (s2 != d2)
         high = s2 > d2;
     else
-        high = ports >> 16 > (ports & 0xffff);
+        high = ends >> 16 > (ends & 0xffff);
     c->length = length;
     c->key.meta = protocol | FLOW_V6;
     c->key.swapped = high;
@@ -582,7 +650,7 @@ static __always_inline verdict carry6(struct frame *frame, struct ipv6 *ip) {
     c->key.addresses[1] = high ? d2 : s2;
     c->key.addresses[2] = high ? s1 : d1;
     c->key.addresses[3] = high ? s2 : d2;
-    c->key.ports = turned(ports, high);
+    c->key.ports = ends ? turned(ports, high) : ports;
     if (!is_ordinary(door, c, protocol, upper, frame->end, length - sizeof(*ip)))
         return WORKER;
     if (is_read(ports) || is_diverted(&ip->source, &ip->destination, 4, 6, protocol, ports))
@@ -612,7 +680,8 @@ static __always_inline verdict send6(struct frame *frame, struct ipv6 *ip) {
             return WORKER;
     }
     struct pair adjacency, out;
-    __u32 hash = flow_hash6(s1, s2, d1, d2, again(&ip->next_header), load32(upper));
+    __u8 protocol = again(&ip->next_header);
+    __u32 hash = flow_hash6(s1, s2, d1, d2, protocol, has_ports(protocol) ? load32(upper) : 0);
     if (resolve(frame, hop, hash, c->length, &adjacency, &out) != UNDECIDED ||
         frame->out != (__u16)c->verdict || !take(door, c, again(&ip->next_header)))
         return WORKER;

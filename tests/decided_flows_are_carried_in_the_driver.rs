@@ -1,10 +1,12 @@
 //! Where a filter and translation stand, the driver carries what they have decided: a gigabyte in each family arrives byte for
 //! byte, nearly all of it past the workers, while somebody outside sprays segments that are of no window; the flow's figures and
-//! the rules' count all of it. (The network of `network.rs`.)
+//! the rules' count all of it. Echo, GRE, ESP and the rest of half a connection are carried as well. (The network of `network.rs`.)
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
-use lab::wait_for;
+use lab::{Capture, Ping, wait_for};
 
 use crate::network::{Line, SERVER, ports};
 
@@ -56,6 +58,12 @@ fn lanes(net: &Line) -> (u64, u64) {
     (sum("express"), sum("worker"))
 }
 
+/// The same since then.
+fn since(net: &Line, before: (u64, u64)) -> (u64, u64) {
+    let after = lanes(net);
+    (after.0 - before.0, after.1 - before.1)
+}
+
 fn iperf(net: &Line, options: &str) -> serde_json::Value {
     let said = net.customer.run(&format!("iperf3 {options} -J")).unwrap();
     serde_json::from_str(&said).unwrap()
@@ -78,8 +86,7 @@ fn with_and_without_translation() {
                 lab::transfer(&net.customer, &net.server, address.parse().unwrap(), 256 << 20).unwrap();
             assert_eq!(sent.sent, sent.arrived, "{address}");
         }
-        let after = lanes(&net);
-        let (carried, worker) = (after.0 - before.0, after.1 - before.1);
+        let (carried, worker) = since(&net, before);
         assert!(carried > 20 * worker && carried > 100_000, "{carried} carried, {worker} by workers");
 
         // Both ways, and strangers between.
@@ -116,5 +123,94 @@ fn with_and_without_translation() {
             }
         })
         .unwrap();
+    }
+}
+
+/// Sends a hundred packets each of GRE with a key and without, and of ESP, in both families.
+const TUNNELS: &str = r#"
+out = {4: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW), 6: socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)}
+import time
+for n in range(100):
+    for ip in (IP(src="10.1.0.2", dst="10.2.0.2"), IPv6(src="2001:db8:1::2", dst="2001:db8:2::2")):
+        for upper in (GRE(key_present=1, chksum_present=1, key=0x12345678, proto=0x800), GRE(proto=0x800), ESP(spi=77, seq=n, data=bytes(32))):
+            out[ip.version].sendto(bytes(ip / upper / (b"tunnel %04d" % n)), (ip.dst, 0))
+    time.sleep(0.002)
+"#;
+
+/// A conversation of which the server closes its side at once, and the customer goes on for a while.
+fn half_closed(net: &Line, address: &str) {
+    let at =
+        format!("{}:7000", if address.contains(':') { format!("[{address}]") } else { address.to_owned() });
+    let bind = at.clone();
+    let listener = net.server.inside(move || TcpListener::bind(bind).unwrap()).unwrap().join().unwrap();
+    let sent: Vec<u8> = (0..8_000_000u32).map(|n| (n * 31 >> 5) as u8).collect();
+    let expected = sent.clone();
+    let client = net.customer.inside(move || {
+        let mut stream = TcpStream::connect(at).unwrap();
+        // The other side has nothing to say.
+        assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
+        stream.write_all(&sent).unwrap();
+    });
+    let client = client.unwrap();
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut came = Vec::new();
+    stream.read_to_end(&mut came).unwrap();
+    client.join().unwrap();
+    assert!(came == expected, "{} bytes came of {}", came.len(), expected.len());
+}
+
+#[test]
+fn echo_and_tunnels_and_half_a_connection() {
+    for nat in ["", NAT] {
+        let mut net = Line::made("carried-rest", &config(nat), 1500, 1);
+        if !net.router.is_bifrost() {
+            return;
+        }
+        net.router.restart().unwrap();
+        // It answers every ping.
+        let limits = "net.ipv6.icmp.ratelimit=0 net.ipv4.icmp_msgs_per_sec=100000";
+        net.server.run(&format!("sysctl -qw {limits}")).unwrap();
+        for address in SERVER {
+            net.customer.reaches(address, Duration::from_secs(10)).unwrap();
+            let before = lanes(&net);
+            let ping = Ping::start(&net.customer, address, Duration::from_millis(5)).unwrap();
+            wait_for("a thousand pings", Duration::from_secs(10), || match ping.statistics().sent {
+                sent if sent >= 1000 => Ok(()),
+                sent => Err(format!("{sent}")),
+            })
+            .unwrap();
+            let ping = ping.stop();
+            let (carried, worker) = since(&net, before);
+            assert!(ping.lost() * 100 <= ping.sent, "{address}: {ping:?}");
+            assert!(carried > 1900 && worker < 100, "{address}: {carried} carried, {worker} by workers");
+
+            let before = lanes(&net);
+            half_closed(&net, address);
+            let (carried, worker) = since(&net, before);
+            assert!(
+                carried > 20 * worker && carried > 5000,
+                "{address}: {carried} carried, {worker} by workers"
+            );
+        }
+        let closed = net.router.show("flows --port 7000").unwrap();
+        let phases: Vec<&serde_json::Value> =
+            closed["flows"].as_array().unwrap().iter().map(|flow| &flow["phase"]).collect();
+        assert!(phases.iter().all(|phase| *phase == "finished"), "{closed}");
+
+        if nat.is_empty() {
+            let mut seen =
+                Capture::start(&net.server, "eth0", "(ip proto 47 or 50 or ip6 proto 47 or 50) and inbound")
+                    .unwrap();
+            let before = lanes(&net);
+            net.customer.scapy(TUNNELS).unwrap();
+            let (carried, worker) = since(&net, before);
+            // What is under way has come.
+            std::thread::sleep(Duration::from_millis(300));
+            let packets = seen.decode().unwrap();
+            // Tcpdump may miss some on a busy machine.
+            assert!(packets.len() > 540, "{} of 600 came", packets.len());
+            assert!(carried > 560, "{carried} carried, {worker} by workers");
+        }
     }
 }

@@ -143,7 +143,7 @@ fn half_closed(net: &Line, address: &str) {
         format!("{}:7000", if address.contains(':') { format!("[{address}]") } else { address.to_owned() });
     let bind = at.clone();
     let listener = net.server.inside(move || TcpListener::bind(bind).unwrap()).unwrap().join().unwrap();
-    let sent: Vec<u8> = (0..8_000_000u32).map(|n| (n * 31 >> 5) as u8).collect();
+    let sent: Vec<u8> = (0..8_000_000u32).map(|n| ((n * 31) >> 5) as u8).collect();
     let expected = sent.clone();
     let client = net.customer.inside(move || {
         let mut stream = TcpStream::connect(at).unwrap();

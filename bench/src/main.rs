@@ -12,6 +12,7 @@ mod generator;
 mod graph;
 mod memif;
 mod plane;
+mod policy;
 mod reference;
 mod ruler;
 mod rules;
@@ -29,6 +30,7 @@ const FAMILIES: &[fn(&mut Ruler)] = &[
     rules::run,
     plane::run,
     memif::run,
+    policy::run,
     device::run,
 ];
 

@@ -326,7 +326,13 @@ impl Answer for Fake {
             address: Some([203, 0, 113, 1].into()),
             taken: vec![NatTaken { protocol: 6, ports: 1 }],
         };
-        Ok(Translation { rules: vec![rule], pools: vec![pool], mappings: 1, repaired: 0, shown: vec![mapping] })
+        Ok(Translation {
+            rules: vec![rule],
+            pools: vec![pool],
+            mappings: 1,
+            repaired: 0,
+            shown: vec![mapping],
+        })
     }
 
     fn filter(&self) -> Result<Vec<FilterChain>, String> {

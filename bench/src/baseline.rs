@@ -14,6 +14,11 @@ const KEPT: &str = include_str!("../baseline.json");
 /// How much worse is worth telling.
 const TOLERATED: f64 = 0.10;
 
+/// Shares of something are small beside their noise, and not compared.
+fn is_compared(row: &Row) -> bool {
+    !row.unit.starts_with('%')
+}
+
 /// What a figure of this unit is compared by.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Kind {
@@ -57,7 +62,7 @@ fn worse_by(kind: Kind, now: f64, then: f64) -> f64 {
 pub fn beside(rows: &[Row], reference: f64) -> Vec<String> {
     // Invariant: the file is written by `keep`, and a test reads it.
     let kept: BTreeMap<String, f64> = serde_json::from_str(KEPT).unwrap_or_default();
-    let known = rows.iter().filter_map(|row| Some((row, *kept.get(row.name)?)));
+    let known = rows.iter().filter(|row| is_compared(row)).filter_map(|row| Some((row, *kept.get(row.name)?)));
     let compared: Vec<(&Row, f64)> =
         known.map(|(row, then)| (row, worse_by(kind(&row.unit), normal(row, reference), then))).collect();
     let mut worse: Vec<&(&Row, f64)> = compared.iter().filter(|(_, by)| *by > TOLERATED).collect();
@@ -76,7 +81,7 @@ pub fn beside(rows: &[Row], reference: f64) -> Vec<String> {
 /// Keeps these figures, with those kept before that were not measured now.
 pub fn keep(rows: &[Row], reference: f64, file: &Path) -> std::io::Result<()> {
     let mut kept: BTreeMap<String, f64> = serde_json::from_str(&std::fs::read_to_string(file)?)?;
-    kept.extend(rows.iter().map(|row| (row.name.to_owned(), normal(row, reference))));
+    kept.extend(rows.iter().filter(|row| is_compared(row)).map(|row| (row.name.to_owned(), normal(row, reference))));
     std::fs::write(file, serde_json::to_string_pretty(&kept)? + "\n")
 }
 

@@ -75,6 +75,8 @@ fn chains_that_forwarded_packets_would_pass_are_told() {
     nft("add rule ip nat POSTROUTING oifname p1 masquerade");
     world.until("the one that rewrites is told", |world| filters(world) == ["ip nat POSTROUTING"]);
     nft("add rule inet filter forward ct state invalid drop");
+    nft("add table inet bifrost");
+    nft("add chain inet bifrost at_forward { type filter hook forward priority 0; policy drop; }");
     nft("add table ip6 raw");
     nft("add chain ip6 raw early { type filter hook prerouting priority -300; policy drop; }");
     let told = ["inet filter forward", "ip nat POSTROUTING", "ip6 raw early"];

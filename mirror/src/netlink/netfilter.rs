@@ -23,6 +23,9 @@ const NFTA_HOOK_HOOKNUM: u16 = 1;
 const NFTA_GEN_ID: u16 = 1;
 const NF_ACCEPT: u32 = 1;
 
+/// The table that Linux is given, family and name, so that it filters and translates alike.
+const OWN: (&str, &str) = ("inet", "bifrost");
+
 /// A chain of nftables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
@@ -41,8 +44,11 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Whether it can drop or rewrite packets that Linux forwards.
+    /// Whether it can drop or rewrite packets that Linux forwards. Those of Bifrost's own table say what Bifrost does itself.
     pub fn concerns_forwarding(&self) -> bool {
+        if (self.family, self.table.as_str()) == OWN {
+            return false;
+        }
         let passed = match (self.family, self.hook) {
             // Ingress and egress of an interface.
             ("netdev", Some(0 | 1)) => true,

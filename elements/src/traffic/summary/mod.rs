@@ -424,7 +424,9 @@ mod tests {
         let value = read(entry(name), text, None, 8, &scope)?;
         let mut binary = Vec::new();
         write_binary(entry(name), Some(&value), &mut binary);
-        if entry(name).2 != Size::Text {
+        // There is no time before 1970 in the binary form.
+        let has_binary = entry(name).2 != Size::Text && !matches!(value, Value::Time(time) if time < 0);
+        if has_binary {
             assert_eq!(
                 read_binary(entry(name), &binary),
                 Some((value.clone(), binary.len())),

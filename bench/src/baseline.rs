@@ -62,7 +62,8 @@ fn worse_by(kind: Kind, now: f64, then: f64) -> f64 {
 pub fn beside(rows: &[Row], reference: f64) -> Vec<String> {
     // Invariant: the file is written by `keep`, and a test reads it.
     let kept: BTreeMap<String, f64> = serde_json::from_str(KEPT).unwrap_or_default();
-    let known = rows.iter().filter(|row| is_compared(row)).filter_map(|row| Some((row, *kept.get(row.name)?)));
+    let known =
+        rows.iter().filter(|row| is_compared(row)).filter_map(|row| Some((row, *kept.get(row.name)?)));
     let compared: Vec<(&Row, f64)> =
         known.map(|(row, then)| (row, worse_by(kind(&row.unit), normal(row, reference), then))).collect();
     let mut worse: Vec<&(&Row, f64)> = compared.iter().filter(|(_, by)| *by > TOLERATED).collect();
@@ -81,7 +82,9 @@ pub fn beside(rows: &[Row], reference: f64) -> Vec<String> {
 /// Keeps these figures, with those kept before that were not measured now.
 pub fn keep(rows: &[Row], reference: f64, file: &Path) -> std::io::Result<()> {
     let mut kept: BTreeMap<String, f64> = serde_json::from_str(&std::fs::read_to_string(file)?)?;
-    kept.extend(rows.iter().filter(|row| is_compared(row)).map(|row| (row.name.to_owned(), normal(row, reference))));
+    kept.extend(
+        rows.iter().filter(|row| is_compared(row)).map(|row| (row.name.to_owned(), normal(row, reference))),
+    );
     std::fs::write(file, serde_json::to_string_pretty(&kept)? + "\n")
 }
 

@@ -143,13 +143,12 @@ fn pieces(net: &Ethernets) {
     let sent = flows.stop();
     // UDP's checksum covers what bob put together again.
     sink.has_received(sent, Duration::from_secs(2)).unwrap();
+    capture.has_caught(2 * sent as usize, Duration::from_secs(10)).unwrap();
     let packets = capture.decode().unwrap();
     let lengths: Vec<u64> = (packets.iter())
         .map(|packet| packet["_source"]["layers"]["ip"]["ip.len"].as_str().unwrap().parse().unwrap())
         .collect();
-    // What tcpdump had not written yet when it was ended is missing.
-    let pieces = lengths.len() as u64;
-    assert!(pieces <= 2 * sent && pieces > 2 * sent * 9 / 10, "two pieces each: {pieces} of {sent}");
+    assert_eq!(lengths.len() as u64, 2 * sent, "two pieces each");
     assert!(lengths.iter().all(|length| *length <= 1300), "{:?}", lengths.iter().max());
     net.alice.sysctl(&[("net.ipv4.ip_no_pmtu_disc", "0")]).unwrap();
 }

@@ -200,17 +200,17 @@ fn check(net: &Line, servers: [&str; 2], translated: bool, lane: &str) {
         }
     }
     let flows = net.router.show("flows --top 1").unwrap()["table"].clone();
-    // What the driver carries overtakes what a worker still has: that may come too late to be of the window, and is sent twice.
-    if lane == "worker" {
-        assert_eq!(flows["invalid"], 0, "{flows}");
-    }
+    // What the driver carries overtakes what a worker still has: that may come too late to be of the window, and is sent twice. Few
+    // segments at the start of a flow: one in twenty would be too many.
+    let late = if lane == "worker" { 0 } else { (4 * CONNECTIONS * BYTES / 1448 / 20) as u64 };
+    assert!(flows["invalid"].as_u64().unwrap() <= late, "{flows}");
     // A port that was used again is the same flow.
     let new = flows["new"].as_u64().unwrap() - flows_before;
     assert!(new > 3 * CONNECTIONS as u64, "{flows}");
     let filter = net.router.show("filter").unwrap();
     let forward = filter.as_array().unwrap().iter().find(|chain| chain["chain"] == "forward").unwrap();
     let packets = |rule: usize| forward["rules"][rule]["packets"].as_u64().unwrap();
-    assert!((lane != "worker" || packets(0) == 0) && packets(3) == 0, "{filter}");
+    assert!(packets(0) <= late && packets(3) == 0, "{filter}");
     assert!(packets(1) > 4 * CONNECTIONS as u64 * (BYTES / 1448) as u64, "{filter}");
     if translated {
         let nat = net.router.show("nat").unwrap();

@@ -30,6 +30,14 @@ impl Capture {
         Ok(Capture { host: host.clone(), file, process })
     }
 
+    /// Waits until so many packets are in the file: what tcpdump has not written when it is ended is lost.
+    pub fn has_caught(&self, packets: usize, limit: Duration) -> Result<()> {
+        wait_for(&format!("{packets} packets in the capture"), limit, || {
+            let there = std::fs::read(&self.file).map_or(0, |bytes| records(&bytes));
+            if there >= packets { Ok(()) } else { Err(format!("{there} are there")) }
+        })
+    }
+
     /// Ends it and gives the file (pcap), which goes when the lab goes.
     pub fn stop(&mut self) -> Result<PathBuf> {
         self.process.signal(Signal::SIGINT);
@@ -47,6 +55,17 @@ impl Capture {
             got: text,
         })
     }
+}
+
+/// Whole packets in a file of this machine's byte order: 24 bytes, then for each 16 with its length at 8.
+fn records(bytes: &[u8]) -> usize {
+    let (mut rest, mut count) = (bytes.get(24..).unwrap_or_default(), 0);
+    while let Some(length) = rest.get(8..12).and_then(|length| length.try_into().ok())
+        && let Some(behind) = rest.get(16 + u32::from_ne_bytes(length) as usize..)
+    {
+        (rest, count) = (behind, count + 1);
+    }
+    count
 }
 
 impl Host {

@@ -37,7 +37,7 @@ def total(data):
 pseudo = socket.inet_aton(source) + socket.inet_aton(destination) + struct.pack('!HH', 6, 20)
 for n in range(20000):
     flags = random.choice([4, 20, 16, 17])
-    tcp = struct.pack('!HHIIBBHHH', 5201, 40000 + n % 2, random.getrandbits(32), random.getrandbits(32), 0x50, flags, 512, 0, 0)
+    tcp = struct.pack('!HHIIBBHHH', 5201, int(sys.argv[2]) + n % 2, random.getrandbits(32), random.getrandbits(32), 0x50, flags, 512, 0, 0)
     tcp = tcp[:16] + struct.pack('!H', total(pseudo + tcp)) + tcp[18:]
     ip = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 40, n & 0xffff, 0, 64, 6, 0, socket.inet_aton(source), socket.inet_aton(destination))
     s.sendto(ip + tcp, (destination, 0))
@@ -94,15 +94,16 @@ fn with_and_without_translation() {
         server.args(["-s", "--forceflush"]);
         let _server = net.server.spawn("iperf3", server).unwrap();
         net.server.listens(5201).unwrap();
-        for options in ["-c 10.2.0.2 --cport 40000 -t 2", "-c 10.2.0.2 --cport 40000 -t 2 -R"] {
+        // Each from a port of its own: that of a finished connection stays taken for a minute where the client ended it.
+        for (port, direction) in [("40000", ""), ("41000", "-R")] {
             let mut spray = net.server.command("python3");
             // What the client is called by on that side.
-            spray.args(["-c", SPRAY, if nat.is_empty() { "10.1.0.2" } else { "10.2.0.1" }]);
+            spray.args(["-c", SPRAY, if nat.is_empty() { "10.1.0.2" } else { "10.2.0.1" }, port]);
             let _spray = net.server.spawn("spray", spray).unwrap();
-            let said = iperf(&net, options);
+            let said = iperf(&net, &format!("-c 10.2.0.2 --cport {port} -t 2 {direction}"));
             assert!(said["error"].is_null(), "{said}");
             let bytes = said["end"]["sum_received"]["bytes"].as_f64().unwrap();
-            assert!(bytes > 1e6, "{options}: {said}");
+            assert!(bytes > 1e6, "{port} {direction}: {said}");
         }
         for options in ["-c 2001:db8:2::2 -t 1", "-c 2001:db8:2::2 -t 1 -R", "-c 10.2.0.2 -u -b 50M -t 1"] {
             assert!(iperf(&net, options)["error"].is_null(), "{options}");

@@ -11,6 +11,7 @@
 //! circumstances does what the rule says and asks again from the next step on, one packet at a time.
 
 mod grow;
+mod leaf;
 pub(crate) mod program;
 pub(crate) mod region;
 mod tree;
@@ -21,7 +22,7 @@ use wire::Headers;
 
 pub use program::{MOST_STEPS, TooLong};
 use program::{Pass, Step, steps};
-use region::{Key, Memberships, Region, W4, W6, regions};
+use region::{Key, Keys, Memberships, Region, W4, W6, regions};
 use tree::{Entry, Forest, Found, kind};
 
 use crate::evaluate::{Decision, Outcome};
@@ -47,10 +48,24 @@ pub struct Compiled {
 #[derive(Debug)]
 struct Program {
     steps: Vec<Step>,
+    /// By step what it answers, and behind the last one what the policy does.
+    answers: Vec<Answer>,
     policy: Outcome,
     v4: Part<W4>,
     v6: Part<W6>,
 }
+
+/// What is to be said of a packet whose first step is known.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    rule: RuleId,
+    outcome: Outcome,
+    /// That is all. Otherwise the step is to be taken.
+    plain: bool,
+}
+
+/// What decides when it is the policy.
+const NOBODY: RuleId = RuleId(u32::MAX);
 
 /// A hook in one family.
 #[derive(Debug)]
@@ -143,11 +158,20 @@ impl Program {
             Policy::Accept => Outcome::Accept,
             Policy::Drop => Outcome::Drop,
         };
-        Ok(Program { policy, v4: Part::new(filter, &steps), v6: Part::new(filter, &steps), steps })
+        let answer = |step: &Step| match step.pass {
+            Pass::Decide(outcome) => Answer { rule: step.rule, outcome, plain: step.plain },
+            Pass::Go(_) => Answer { rule: step.rule, outcome: policy, plain: false },
+        };
+        let nobody = Answer { rule: NOBODY, outcome: policy, plain: true };
+        let answers = steps.iter().map(answer).chain([nobody]).collect();
+        Ok(Program { policy, answers, v4: Part::new(filter, &steps), v6: Part::new(filter, &steps), steps })
     }
 
     fn bytes(&self) -> usize {
-        self.steps.capacity() * size_of::<Step>() + self.v4.forest.bytes() + self.v6.forest.bytes()
+        self.steps.capacity() * size_of::<Step>()
+            + self.answers.capacity() * size_of::<Answer>()
+            + self.v4.forest.bytes()
+            + self.v6.forest.bytes()
     }
 }
 
@@ -173,44 +197,33 @@ impl<const W: usize> Part<W> {
     }
 
     fn classify(&self, asked: &Asked, decisions: &mut [Decision]) {
-        let mut keys = [Key([0; W]); BATCH];
-        let mut found = [Found::NONE; BATCH];
-        let count = asked.headers.len().min(BATCH);
-        let (keys, found) = (&mut keys[..count], &mut found[..count]);
-        for (key, (headers, context)) in keys.iter_mut().zip(asked.headers.iter().zip(asked.contexts)) {
-            *key = Key::of(headers, context);
-        }
+        let mut keys = Keys::of(asked.headers, asked.contexts);
         if !self.memberships.is_empty() {
-            for (key, headers) in keys.iter_mut().zip(asked.headers) {
-                key.ask(headers, &self.memberships, &asked.compiled.sets);
-            }
+            keys.ask(asked.headers, &self.memberships, &asked.compiled.sets);
         }
-        self.forest.find_batch(keys, found, |n, step, kind| asked.look(n, step, kind));
-        // Packets in a row that the same rule decides are counted at once.
-        let mut run = Run { rule: RuleId(u32::MAX), packets: 0, bytes: 0 };
-        for (n, decision) in decisions[..count].iter_mut().enumerate() {
-            let found = found[n];
-            let step = asked.program.steps.get(found.step as usize).filter(|step| step.plain);
-            let Some(Step { pass: Pass::Decide(outcome), rule, .. }) = step else {
-                *decision = self.go_on(asked, n, &keys[n], found);
+        let found = self.forest.find_batch(&keys, |n, step, kind| asked.look(n, step, kind));
+        let answers = &asked.program.answers[..];
+        let last = answers.len() - 1;
+        // Who decided each packet, and one more, which is nobody.
+        let mut rules = [NOBODY; BATCH + 1];
+        let said = decisions.iter_mut().zip(&mut rules).zip(&found).zip(asked.contexts);
+        for (n, (((decision, rule), found), context)) in said.enumerate() {
+            let answer = answers[(found.step as usize).min(last)];
+            if !answer.plain {
+                *decision = self.go_on(asked, n, &keys.key(n), *found);
                 continue;
-            };
-            if run.rule != *rule {
-                asked.count(&run);
-                run = Run { rule: *rule, packets: 0, bytes: 0 };
             }
-            run.packets += 1;
-            run.bytes += u64::from(asked.headers[n].length);
+            *rule = answer.rule;
             *decision = Decision {
-                outcome: *outcome,
-                rule: Some(*rule),
+                outcome: answer.outcome,
+                rule: (answer.rule != NOBODY).then_some(answer.rule),
                 log: None,
-                mark: asked.contexts[n].mark,
+                mark: context.mark,
                 dscp: None,
-                varies: found.varies <= found.step,
+                varies: found.varies != u32::MAX && found.varies <= found.step,
             };
         }
-        asked.count(&run);
+        asked.count_all(&rules);
     }
 
     /// Does what a step says that has more to say than a verdict, and asks for the next one, until one decides.
@@ -247,13 +260,6 @@ impl Step {
     }
 }
 
-/// Packets that one rule has matched.
-struct Run {
-    rule: RuleId,
-    packets: u64,
-    bytes: u64,
-}
-
 /// A batch and what is asked about it.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
@@ -280,11 +286,30 @@ impl Asked<'_> {
         })
     }
 
-    fn count(&self, run: &Run) {
-        if run.packets > 0 {
-            let accounts = &self.compiled.accounts;
-            accounts.count(self.worker, run.rule, run.packets, run.bytes, self.now.monotonic);
+    /// Counts the packets that rules have decided, those in a row of one rule at once. Where rows end is found without
+    /// guessing, for it may be anywhere.
+    fn count_all(&self, rules: &[RuleId; BATCH + 1]) {
+        let (mut bytes, mut ends) = ([0; BATCH], 0u64);
+        let mut sum = 0;
+        let headers = &self.headers[..self.headers.len().min(BATCH)];
+        for n in 0..headers.len() {
+            sum += u64::from(headers[n].length);
+            bytes[n] = sum;
+            ends |= u64::from(rules[n] != rules[n + 1]) << n;
         }
+        let (mut begin, mut before) = (0, 0);
+        while ends != 0 {
+            let end = ends.trailing_zeros() as usize;
+            ends &= ends - 1;
+            if rules[end] != NOBODY {
+                self.count(rules[end], (end + 1 - begin) as u64, bytes[end] - before);
+            }
+            (begin, before) = (end + 1, bytes[end]);
+        }
+    }
+
+    fn count(&self, rule: RuleId, packets: u64, bytes: u64) {
+        self.compiled.accounts.count(self.worker, rule, packets, bytes, self.now.monotonic);
     }
 
     /// What becomes of a packet at a step that matches but for its circumstances.
@@ -298,7 +323,7 @@ impl Asked<'_> {
         if !holds {
             return Pass::Go(step.fail);
         }
-        self.count(&Run { rule: step.rule, packets: 1, bytes: u64::from(headers.length) });
+        self.count(step.rule, 1, u64::from(headers.length));
         match rule.take_effect(step.rule, meter, headers.length, now, decision) {
             true => step.pass,
             false => Pass::Decide(Outcome::Drop),

@@ -2,18 +2,17 @@
 
 use std::collections::HashMap;
 
+use super::leaf::{Leaves, TOGETHER};
 use super::region::{Key, W4};
-use super::tree::{Entry, Forest, INNER, NOTHING, Node, kind};
+use super::tree::{Entry, Forest, INNER, NOTHING, Node, TREES, kind};
 
-/// Rules that are compared rather than cut further.
-const LEAF: usize = 8;
 /// The most bits of a cut.
 const MOST_BITS: u32 = 12;
 /// Bits that a root has whatever the number of rules, so that it tells what matches nothing.
 const ROOT_BITS: u32 = 8;
 /// Rules looked at to choose a cut; at most as many as are counted in [`BitCounts`].
 const SAMPLE: usize = 192;
-/// Items and words that a tree may take for each region.
+/// Rules in leaves, and words, that a tree may take for each region.
 const BUDGET: usize = 24;
 
 impl<const W: usize> Entry<W> {
@@ -63,21 +62,27 @@ impl<const W: usize> Forest<W> {
         host.sort_unstable();
         let forest = Forest {
             otherwise,
-            entries,
-            items: vec![0],
+            leaves: Leaves::new(),
             words: Vec::new(),
             nodes: Vec::new(),
             roots: Vec::new(),
         };
-        let mut builder =
-            Builder { forest, leaves: HashMap::new(), budget: 0, counts: Vec::new(), spare: Vec::new() };
-        for part in [destination, source, neither].into_iter().filter(|part| !part.is_empty()) {
+        let mut builder = Builder {
+            forest,
+            entries,
+            leaves: HashMap::new(),
+            budget: 0,
+            counts: Vec::new(),
+            spare: Vec::new(),
+        };
+        let trees: [Vec<u32>; TREES] = [destination, source, neither];
+        for part in trees.into_iter().filter(|part| !part.is_empty()) {
             builder.budget = part.len() * BUDGET + 8192;
             let root = builder.root(&part);
             builder.forest.roots.push(root);
         }
         let mut forest = builder.forest;
-        forest.items.shrink_to_fit();
+        forest.leaves.finish();
         forest.words.shrink_to_fit();
         forest
     }
@@ -93,8 +98,10 @@ struct Cut {
 
 struct Builder<const W: usize> {
     forest: Forest<W>,
+    entries: Vec<Entry<W>>,
+    /// Leaves by their rules.
     leaves: HashMap<Box<[u32]>, u32>,
-    /// Items and words that may still be made.
+    /// Rules in leaves, and words, that may still be made.
     budget: usize,
     /// For counting the children of a cut.
     counts: Vec<u32>,
@@ -114,7 +121,7 @@ impl<const W: usize> Builder<W> {
     /// A node for these rules, in the part of the space in which these bits of the key are known (and agree with all
     /// rules here); its word.
     fn node(&mut self, mut rules: &[u32], known: &mut [u32; W], depth: usize) -> u32 {
-        let entries = &self.forest.entries;
+        let entries = &self.entries;
         let decided = rules.iter().position(|&rule| {
             let entry = &entries[rule as usize];
             entry.kind & kind::FINAL != 0 && entry.covers(known)
@@ -122,7 +129,7 @@ impl<const W: usize> Builder<W> {
         if let Some(last) = decided {
             rules = &rules[..=last];
         }
-        if rules.len() <= LEAF || depth >= 12 {
+        if rules.len() <= TOGETHER || depth >= 12 {
             return self.leaf(rules);
         }
         match self.choose(rules, known, 0) {
@@ -143,9 +150,8 @@ impl<const W: usize> Builder<W> {
             return word;
         }
         self.budget = self.budget.saturating_sub(rules.len() + 1);
-        let word = self.forest.items.len() as u32;
-        self.forest.items.push(rules.len() as u32);
-        self.forest.items.extend_from_slice(rules);
+        let entries: Vec<&Entry<W>> = rules.iter().map(|&rule| &self.entries[rule as usize]).collect();
+        let word = self.forest.leaves.push(&entries);
         self.leaves.insert(rules.into(), word);
         word
     }
@@ -160,7 +166,7 @@ impl<const W: usize> Builder<W> {
         let mut open = self.list();
         let mut own: Vec<(u32, u32)> = Vec::new();
         for &rule in rules {
-            let entry = &self.forest.entries[rule as usize];
+            let entry = &self.entries[rule as usize];
             if entry.mask[cut.word] & field == 0 {
                 open.push(rule);
             } else {
@@ -243,7 +249,7 @@ impl<const W: usize> Builder<W> {
     fn gains(&self, sample: &[u32], word: usize, known: u32) -> [(u32, u32); 32] {
         let (mut ones, mut zeros) = (BitCounts::default(), BitCounts::default());
         for &rule in sample {
-            let entry = &self.forest.entries[rule as usize];
+            let entry = &self.entries[rule as usize];
             let cared = entry.mask[word] & !known;
             ones.add(entry.value[word] & cared);
             zeros.add(!entry.value[word] & cared);
@@ -263,7 +269,7 @@ impl<const W: usize> Builder<W> {
         self.counts.resize(children, 0);
         let mut open = 0u32;
         for &rule in sample {
-            let entry = &self.forest.entries[rule as usize];
+            let entry = &self.entries[rule as usize];
             if entry.mask[cut.word] & field == 0 {
                 open += 1;
             } else {

@@ -17,6 +17,7 @@
 use ipnet::IpNet;
 use wire::Headers;
 
+use super::BATCH;
 use super::program::Step;
 use crate::matching::{Context, Sets, number_of, shows_ports};
 use crate::model::*;
@@ -60,12 +61,10 @@ impl<const W: usize> Key<W> {
 
     /// Of a packet of the family that has so many words.
     #[inline(always)]
-    pub fn of(headers: &Headers, context: &Context) -> Key<W> {
+    fn of(headers: &Headers, context: &Context) -> Key<W> {
         let mut words = [0; W];
-        let word = |address: &[u8; 16], n: usize| {
-            let at = 16 - 4 * Key::<W>::A + 4 * n;
-            u32::from_be_bytes([address[at], address[at + 1], address[at + 2], address[at + 3]])
-        };
+        let word =
+            |address: &[u8; 16], n: usize| u32::from_be_bytes(address.as_chunks().0[4 - Key::<W>::A + n]);
         for n in 0..Key::<W>::A {
             words[n] = word(&headers.source, n);
             words[Key::<W>::A + n] = word(&headers.destination, n);
@@ -79,17 +78,64 @@ impl<const W: usize> Key<W> {
         words[Key::<W>::LAST] = u32::from(context.out_port.unwrap_or(NO_PORT));
         Key(words)
     }
+}
+
+/// The keys of a batch, word by word: what a tree asks of all packets lies side by side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keys<const W: usize> {
+    words: [[u32; BATCH]; W],
+    count: usize,
+}
+
+impl<const W: usize> Keys<W> {
+    /// Of packets of one family, up to [`BATCH`].
+    #[inline(always)]
+    pub fn of(headers: &[Headers], contexts: &[Context]) -> Keys<W> {
+        let count = headers.len().min(contexts.len()).min(BATCH);
+        let mut keys = Keys { words: [[0; BATCH]; W], count };
+        // Cut to one length, so that nothing is asked at each packet.
+        let (headers, contexts) = (&headers[..count], &contexts[..count]);
+        for n in 0..count {
+            let key = Key::<W>::of(&headers[n], &contexts[n]);
+            for (column, word) in keys.words.iter_mut().zip(key.0) {
+                column[n] = word;
+            }
+        }
+        keys
+    }
 
     /// Asks the sets.
     #[inline]
-    pub fn ask(&mut self, headers: &Headers, memberships: &Memberships, sets: &Sets) {
+    pub fn ask(&mut self, headers: &[Headers], memberships: &Memberships, sets: &Sets) {
         for (bit, (set, side)) in memberships.iter().enumerate() {
-            let address = if *side == Side::Source { &headers.source } else { &headers.destination };
-            let number = number_of(address, headers.version);
             let set = &sets[*set].1;
-            let member = if Key::<W>::A == 1 { set.contains4(number as u32) } else { set.contains6(number) };
-            self.0[Key::<W>::LAST] |= u32::from(member) << (SETS + bit as u32);
+            for (word, headers) in self.words[Key::<W>::LAST].iter_mut().zip(headers) {
+                let address = if *side == Side::Source { &headers.source } else { &headers.destination };
+                let number = number_of(address, headers.version);
+                let member =
+                    if Key::<W>::A == 1 { set.contains4(number as u32) } else { set.contains6(number) };
+                *word |= u32::from(member) << (SETS + bit as u32);
+            }
         }
+    }
+
+    /// How many they are.
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// A word of all keys.
+    #[inline(always)]
+    pub fn column(&self, word: usize) -> &[u32; BATCH] {
+        // Words are numbered below W by what builds the trees; so written, nothing needs to be checked.
+        &self.words[word.min(W - 1)]
+    }
+
+    /// The key of one packet.
+    #[inline(always)]
+    pub fn key(&self, n: usize) -> Key<W> {
+        Key(self.words.map(|column| column[n % BATCH]))
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Every node cuts a run of bits out of one word of the key, and has a child for each of their values (HiCuts' idea, Gupta and
 //! McKeown 1999, with cuts by bits as in ByteCuts, Daly and Torng 2018). A child knows which rules can still match and
-//! cuts what tells these apart. Real lists become 1 to 4 nodes deep, the leaf compares some rules, and what is
-//! not reached costs nothing: cost follows the depth, which grows with the logarithm of the list.
+//! cuts what tells these apart. Real lists become 1 to 4 nodes deep, the leaf compares up to eight rules at once ([`super::leaf`]),
+//! and what is not reached costs nothing: cost follows the depth, which grows with the logarithm of the list.
 //!
 //! Rules that leave a cut bit open belong into all its children; that is what makes such trees explode. So, as in EffiCuts
 //! (Vamanan, Voskuilen, Vijaykumar 2010), rules are first parted by which addresses they care for: one tree for those that know
@@ -13,24 +13,28 @@
 //! never memory.
 //!
 //! Most packets match no rule but the one for everything at the end of the list. That one is not in any tree; it is what is found
-//! at first. The roots are wide, so that such a packet meets three empty children and nothing else. A batch goes through a tree
+//! at first. The roots are wide, so that such a packet meets three empty children and nothing else. A batch goes through all trees
 //! together: the roots of all its packets, then the next level of those (few) that did not arrive at nothing, and so on; then
-//! the leaves. Lists of who goes on are written without branches, so nothing is mispredicted for a packet that
-//! matches no rule, and misses of 64 packets overlap.
+//! the leaves. Lists of who goes on are written without branches, so nothing is mispredicted whatever the packets are,
+//! and misses of 64 packets overlap.
 
-use super::region::{Key, Region};
+use super::BATCH;
+use super::leaf::{Leaf, Leaves};
+use super::region::{Key, Keys, Region};
 
-/// The most packets that are searched for together.
-const TOGETHER: usize = 64;
+/// The most trees.
+pub(super) const TREES: usize = 3;
+/// Room for each packet in each tree, and for one that is written before it is known to count; as many as a byte counts.
+const PLACES: usize = 256;
+const _: () = assert!(TREES * BATCH < PLACES);
 
 /// A child without rules.
 pub(super) const NOTHING: u32 = 0;
-/// A word with this bit names a node; without it, the place of a leaf in `items`: its length, and then its entries.
+/// A word with this bit names a node; without it, a leaf.
 pub(super) const INNER: u32 = 1 << 31;
 
-/// One region of a step, laid out for comparing: one cache line in IPv4, two in IPv6.
+/// One region of a step, for building.
 #[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
 pub(crate) struct Entry<const W: usize> {
     pub(super) value: [u32; W],
     pub(super) mask: [u32; W],
@@ -69,19 +73,6 @@ impl<const W: usize> Entry<W> {
             kind,
         }
     }
-
-    /// Whether the region holds a packet.
-    #[inline(always)]
-    fn holds(&self, key: &Key<W>) -> bool {
-        let mut differs = 0;
-        for n in 0..W {
-            differs |= (key.0[n] ^ self.value[n]) & self.mask[n];
-        }
-        let ports = key.0[Key::<W>::PORTS];
-        let source = (ports as u16).wrapping_sub(self.first[0]) <= self.more[0];
-        let destination = ((ports >> 16) as u16).wrapping_sub(self.first[1]) <= self.more[1];
-        (differs == 0) & source & destination
-    }
 }
 
 /// The first step that matches, and the first whose outcome may vary within the flow; `u32::MAX` where there is none.
@@ -100,8 +91,7 @@ impl Found {
 pub(crate) struct Forest<const W: usize> {
     /// What is found when no tree finds anything better: the step for everything, if there is one.
     pub(super) otherwise: u32,
-    pub(super) entries: Vec<Entry<W>>,
-    pub(super) items: Vec<u32>,
+    pub(super) leaves: Leaves<W>,
     pub(super) words: Vec<u32>,
     pub(super) nodes: Vec<Node>,
     pub(super) roots: Vec<Node>,
@@ -117,21 +107,57 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// Which child, by the node's word of a key.
     #[inline(always)]
-    fn child<const W: usize>(&self, key: &Key<W>) -> usize {
-        // Words are numbered below W by what builds the trees; so written, nothing needs to be checked.
-        let word = key.0[usize::from(self.word).min(W - 1)];
-        self.base as usize + (word >> (self.shift & 31) & self.mask) as usize
+    fn child(&self, word: u32) -> u32 {
+        word >> (self.shift & 31) & self.mask
+    }
+}
+
+/// Who is to go on, and from which word.
+#[derive(Clone, Copy)]
+struct Way(u64);
+
+impl Way {
+    #[inline(always)]
+    fn new(who: usize, word: u32) -> Way {
+        Way(who as u64 | u64::from(word) << 32)
+    }
+
+    #[inline(always)]
+    fn who(self) -> usize {
+        self.0 as u32 as usize % BATCH
+    }
+
+    #[inline(always)]
+    fn word(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// Ways, written one after the other.
+struct Ways {
+    list: [Way; PLACES],
+    count: u8,
+}
+
+impl Ways {
+    fn new() -> Ways {
+        Ways { list: [Way(0); PLACES], count: 0 }
+    }
+
+    /// Writes one down, and keeps it if it counts.
+    #[inline(always)]
+    fn push(&mut self, way: Way, counts: bool) {
+        self.list[usize::from(self.count)] = way;
+        self.count += u8::from(counts);
     }
 }
 
 impl<const W: usize> Forest<W> {
     /// Bytes of memory that it takes.
     pub fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry<W>>()
-            + self.items.capacity() * 4
-            + self.words.capacity() * 4
-            + self.nodes.capacity() * size_of::<Node>()
+        self.leaves.bytes() + self.words.capacity() * 4 + self.nodes.capacity() * size_of::<Node>()
     }
 
     /// The first step from `start` on that matches. `look` confirms what an entry cannot say: step and kind.
@@ -140,116 +166,163 @@ impl<const W: usize> Forest<W> {
         let otherwise = if self.otherwise < start { u32::MAX } else { self.otherwise };
         let mut found = Found { step: otherwise, ..Found::NONE };
         for root in &self.roots {
-            let mut word = self.words[root.child(key)];
+            let child = |node: &Node| {
+                self.words[(node.base + node.child(key.0[usize::from(node.word).min(W - 1)])) as usize]
+            };
+            let mut word = child(root);
             while word & INNER != 0 {
-                word = self.words[self.nodes[(word & !INNER) as usize].child(key)];
+                word = child(&self.nodes[(word & !INNER) as usize]);
             }
-            for &item in self.leaf(word) {
-                if self.settles(item, key, start, &mut found, &look) {
-                    break;
-                }
+            if word != NOTHING {
+                self.settle(word, key, start, &mut found, &look);
             }
         }
         found
     }
 
-    /// [`Forest::find`] from the first step, for up to 64 packets. `look` is told which packet as well.
-    pub fn find_batch(&self, keys: &[Key<W>], found: &mut [Found], look: impl Fn(usize, u32, u32) -> bool) {
-        found.fill(Found { step: self.otherwise, ..Found::NONE });
-        let keys = &keys[..keys.len().min(TOGETHER)];
-        // Who is where; a place more than packets, for what is written before it is known to count.
-        let (mut inner, mut leaves) = ([(0u32, 0u32); TOGETHER + 1], [(0u32, 0u32); TOGETHER + 1]);
-        for root in &self.roots {
-            let (mut inners, mut arrived) = (0, 0);
-            for (who, key) in keys.iter().enumerate() {
-                let word = self.words[root.child(key)];
-                inner[inners.min(TOGETHER)] = (who as u32, word);
-                inners += usize::from(word != NOTHING);
-            }
-            while inners > 0 {
-                let mut deeper = 0;
-                for at in 0..inners.min(TOGETHER) {
-                    let (who, word) = inner[at];
-                    leaves[arrived.min(TOGETHER)] = (who, word);
-                    arrived += usize::from(word & INNER == 0);
-                    inner[deeper] = (who, word);
-                    deeper += usize::from(word & INNER != 0);
-                }
-                inners = 0;
-                for at in 0..deeper {
-                    let (who, word) = inner[at];
-                    let node = &self.nodes[(word & !INNER) as usize];
-                    let word = self.words[node.child(&keys[who as usize])];
-                    inner[inners] = (who, word);
-                    inners += usize::from(word != NOTHING);
-                }
-            }
-            self.compare(&leaves[..arrived], keys, found, &look);
+    /// [`Forest::find`] from the first step, for many packets. `look` is told which packet as well.
+    pub fn find_batch(&self, keys: &Keys<W>, look: impl Fn(usize, u32, u32) -> bool) -> [Found; BATCH] {
+        let mut found = [Found { step: self.otherwise, ..Found::NONE }; BATCH];
+        if self.roots.is_empty() || keys.count() == 0 {
+            return found;
         }
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+        {
+            // SAFETY: the features are there.
+            unsafe { self.find_batch_avx2(keys, &mut found, look) };
+            return found;
+        }
+        self.walk(keys, &mut found, look, |leaf, who| leaf.holding(&keys.key(who)));
+        found
     }
 
-    /// Compares packets that came to leaves: with the first rule of each leaf all together, so that misses overlap and
-    /// nothing is mispredicted, and then with what is left to compare.
-    fn compare(
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    fn find_batch_avx2(
         &self,
-        leaves: &[(u32, u32)],
-        keys: &[Key<W>],
-        found: &mut [Found],
-        look: &impl Fn(usize, u32, u32) -> bool,
+        keys: &Keys<W>,
+        found: &mut [Found; BATCH],
+        look: impl Fn(usize, u32, u32) -> bool,
     ) {
-        let (mut left, mut more) = ([(0u32, 0u32); TOGETHER + 1], 0);
-        for &(who, leaf) in leaves {
-            let entry = &self.entries[self.items[leaf as usize + 1] as usize];
-            let (holds, plain) = (entry.holds(&keys[who as usize]), entry.kind & kind::MORE == 0);
-            let best = &mut found[who as usize].step;
-            *best = (*best).min(if holds & plain { entry.step } else { u32::MAX });
-            left[more.min(TOGETHER)] = (who, leaf);
-            more += usize::from(if holds { !plain } else { self.items[leaf as usize] > 1 });
-        }
-        for &(who, leaf) in &left[..more.min(TOGETHER)] {
-            let who = who as usize;
-            for &item in self.leaf(leaf) {
-                if self.settles(item, &keys[who], 0, &mut found[who], &|step, kind| look(who, step, kind)) {
-                    break;
-                }
+        self.walk(keys, found, look, |leaf, who| leaf.holding_avx2(keys, who));
+    }
+
+    #[inline(always)]
+    fn walk(
+        &self,
+        keys: &Keys<W>,
+        found: &mut [Found; BATCH],
+        look: impl Fn(usize, u32, u32) -> bool,
+        holding: impl Fn(Leaf<'_>, usize) -> u32,
+    ) {
+        let (mut inner, mut leaves) = (Ways::new(), Ways::new());
+        let arrive = |who: usize, word: u32, inner: &mut Ways, leaves: &mut Ways| {
+            inner.push(Way::new(who, word), word & INNER != 0);
+            leaves.push(Way::new(who, word), word != NOTHING && word < INNER);
+        };
+        for root in self.roots.iter().take(TREES) {
+            let (mut arrived, children) = self.enter(root, keys);
+            while arrived != 0 {
+                let who = arrived.trailing_zeros() as usize % BATCH;
+                arrived &= arrived - 1;
+                arrive(who, children[who], &mut inner, &mut leaves);
             }
         }
+        while inner.count > 0 {
+            for at in 0..usize::from(std::mem::take(&mut inner.count)) {
+                let way = inner.list[at];
+                let node = &self.nodes[(way.word() & !INNER) as usize];
+                let place = node.child(keys.column(usize::from(node.word))[way.who()]);
+                arrive(way.who(), self.words[(node.base + place) as usize], &mut inner, &mut leaves);
+            }
+        }
+        // What the first rules of a leaf say all at once; and then, one by one, what needs a closer look or goes on.
+        for at in 0..usize::from(std::mem::take(&mut leaves.count)) {
+            let way = leaves.list[at];
+            let leaf = self.leaves.leaf(way.word());
+            let holding = holding(leaf, way.who());
+            let plain = leaf.plain(holding);
+            let (step, _) = leaf.step::<W>(plain.trailing_zeros() as usize);
+            let best = &mut found[way.who()].step;
+            *best = (*best).min(if plain == 0 { u32::MAX } else { step });
+            // Is there one that is not plain before the first plain one?
+            let closer = (holding ^ plain) & plain.wrapping_sub(1) != 0;
+            leaves.push(way, closer | (plain == 0) & leaf.goes_on());
+        }
+        for way in &leaves.list[..usize::from(leaves.count)] {
+            let who = way.who();
+            let key = keys.key(who);
+            self.settle(way.word(), &key, 0, &mut found[who], &|step, kind| look(who, step, kind));
+        }
     }
 
-    fn leaf(&self, word: u32) -> &[u32] {
-        let length = self.items[word as usize] as usize;
-        &self.items[word as usize + 1..][..length]
-    }
-
-    /// Compares an entry: whether the rest of its leaf can bring nothing better.
+    /// To which children of a root packets come, and which of them (as bits) do not come to nothing.
     #[inline(always)]
-    fn settles(
+    fn enter(&self, root: &Node, keys: &Keys<W>) -> (u64, [u32; BATCH]) {
+        let table = &self.words[root.base as usize..][..=root.mask as usize];
+        let column = keys.column(usize::from(root.word));
+        let (mut children, mut some) = ([NOTHING; BATCH], [0; BATCH]);
+        // Eights, and step by step, so that what can be done to eight words at once is.
+        let many = keys.count().next_multiple_of(8);
+        for (child, word) in children[..many].iter_mut().zip(column) {
+            *child = root.child(*word);
+        }
+        for child in &mut children[..many] {
+            *child = table[*child as usize];
+        }
+        for (some, child) in some[..many].iter_mut().zip(&children) {
+            *some = u8::from(*child != NOTHING);
+        }
+        let mut arrived = 0;
+        for (n, eight) in some.as_chunks().0.iter().enumerate() {
+            // Eight bytes, 0 or 1, become eight bits: a product shifts each to its place in the highest byte.
+            arrived |= u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56 << (8 * n);
+        }
+        (arrived & u64::MAX >> (BATCH - keys.count()), children)
+    }
+
+    /// Compares with a leaf, rule by rule, as far as it can bring something better.
+    fn settle(
         &self,
-        item: u32,
+        leaf: u32,
         key: &Key<W>,
         start: u32,
         found: &mut Found,
         look: &impl Fn(u32, u32) -> bool,
-    ) -> bool {
-        let entry = &self.entries[item as usize];
-        if entry.step >= found.step {
-            return true;
+    ) {
+        let mut next = Some(leaf);
+        while let Some(at) = next {
+            let leaf = self.leaves.leaf(at);
+            let mut holding = leaf.holding(key);
+            while holding != 0 {
+                let (step, what) = leaf.step::<W>(holding.trailing_zeros() as usize);
+                holding &= holding - 1;
+                if step >= found.step {
+                    return;
+                }
+                if step >= start && Self::settles(step, what, found, look) {
+                    return;
+                }
+            }
+            next = self.leaves.next(at);
         }
-        if entry.step < start || !entry.holds(key) {
+    }
+
+    /// Whether a step whose region holds the packet matches; then it is what is found.
+    fn settles(step: u32, what: u32, found: &mut Found, look: &impl Fn(u32, u32) -> bool) -> bool {
+        if what & kind::LARGER != 0 && !look(step, kind::LARGER) {
             return false;
         }
-        if entry.kind & kind::MORE != 0 {
-            if entry.kind & kind::LARGER != 0 && !look(entry.step, kind::LARGER) {
-                return false;
-            }
-            if entry.kind & kind::VARIES != 0 {
-                found.varies = found.varies.min(entry.step);
-            }
-            if entry.kind & kind::MOMENT != 0 && !look(entry.step, kind::MOMENT) {
-                return false;
-            }
+        if what & kind::VARIES != 0 {
+            found.varies = found.varies.min(step);
         }
-        found.step = entry.step;
+        if what & kind::MOMENT != 0 && !look(step, kind::MOMENT) {
+            return false;
+        }
+        found.step = step;
         true
     }
 }

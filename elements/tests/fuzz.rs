@@ -91,6 +91,26 @@ fn some_frame(random: &mut Random) -> Vec<u8> {
     frame
 }
 
+/// The rig compares.
+#[test]
+fn the_short_way_and_the_long_come_to_the_same() {
+    let mut rig = Rig::new();
+    let paths = [rig.a, rig.b].map(|adjacency| Path { adjacency, weight: 1 }).to_vec();
+    let both = rig.next_hop(&NextHop::Forward(paths));
+    rig.tables.insert4("100.64.0.0/10".parse().unwrap(), both).unwrap();
+    let mut random = Random(0x0f0f_1234_5678_9abc);
+    for round in 0..4000 {
+        match round {
+            2000 => rig.set_flags(1, PortFlags::RPF4_STRICT),
+            3000 => rig.set_flags(1, PortFlags::RPF6_LOOSE),
+            _ => {}
+        }
+        let frames: Vec<_> = (0..1 + random.below(64)).map(|_| some_frame(&mut random)).collect();
+        rig.run(1, &frames);
+    }
+    assert!(rig.short() > 2500, "{} took the short way", rig.short());
+}
+
 #[test]
 fn every_packet_is_sent_dropped_or_left_to_linux() {
     let mut rig = Rig::with_limits(elements::router::IcmpLimits::V4);

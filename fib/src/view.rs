@@ -31,6 +31,12 @@ impl View {
         ipv4::lookup::one(&self.shared.memory.arrays.fib4, address)
     }
 
+    /// Asks for what [`View::lookup4_batch`] will read of an address, some time before.
+    #[inline(always)]
+    pub fn prefetch4(&self, address: u32) {
+        self.shared.memory.arrays.fib4.prefetch((address >> 8) as usize);
+    }
+
     /// The next hops of many IPv4 addresses. Both slices have the same length.
     #[inline]
     pub fn lookup4_batch(&self, addresses: &[u32], ids: &mut [NextHopId]) {

@@ -95,6 +95,13 @@ impl Hop {
         }
     }
 
+    /// Forward with a single path: its adjacency.
+    #[inline(always)]
+    pub fn only_path(self) -> Option<AdjacencyId> {
+        let only = (HopKind::Forward as u64) << 8;
+        (self.0 >> 48 == only).then_some(AdjacencyId(self.0 as u32))
+    }
+
     /// Forward: log2 of the number of buckets; 0 means that `base` is the adjacency itself.
     #[inline(always)]
     pub fn log2(self) -> u8 {

@@ -10,8 +10,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// wall time in nanoseconds since 1970.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    /// Steady and wall time, once read in this run.
-    read: Option<(u64, i64)>,
+    /// Steady time, once read in this run. To read a clock takes as long as to forward a packet or two.
+    steady: Option<u64>,
+    /// Wall time, likewise.
+    wall: Option<i64>,
     simulated: Option<(u64, i64)>,
     warp: Option<Warp>,
 }
@@ -36,12 +38,12 @@ impl Warp {
 impl Clock {
     /// The machine's clock.
     pub fn real() -> Clock {
-        Clock { read: None, simulated: None, warp: None }
+        Clock { steady: None, wall: None, simulated: None, warp: None }
     }
 
     /// A clock that stands at `wall`, nanoseconds since 1970, until it is moved.
     pub fn simulated(wall: i64) -> Clock {
-        Clock { read: None, simulated: Some((0, wall)), warp: None }
+        Clock { steady: None, wall: None, simulated: Some((0, wall)), warp: None }
     }
 
     /// Whether time is simulated.
@@ -56,14 +58,14 @@ impl Clock {
             *steady += forward;
             *wall = wall.saturating_add_unsigned(forward);
         }
-        self.read = None;
+        self.forget();
     }
 
     /// From now on time passes so many times as fast as the machine's; more than 0. Simulated time has no speed.
     pub(crate) fn warp(&mut self, speed: f64) {
-        let own = self.look();
+        let own = self.own().unwrap_or_else(read);
         self.warp = Some(Warp { speed, machine: read(), own });
-        self.read = None;
+        self.forget();
     }
 
     /// How fast time passes; 1 is the machine's speed.
@@ -76,47 +78,48 @@ impl Clock {
         self.warp.map_or(nanoseconds, |warp| (nanoseconds as f64 / warp.speed).ceil() as u64)
     }
 
-    fn look(&self) -> (u64, i64) {
-        self.simulated.or_else(|| self.warp.map(|warp| warp.now())).unwrap_or_else(read)
+    /// Time that is not simply the machine's.
+    fn own(&self) -> Option<(u64, i64)> {
+        self.simulated.or_else(|| self.warp.map(|warp| warp.now()))
     }
 
     /// Lets the next look see the time anew.
     #[inline]
     pub(crate) fn forget(&mut self) {
-        self.read = None;
+        (self.steady, self.wall) = (None, None);
     }
 
     /// Steady time: the same until [`forget`](Self::forget).
     #[inline]
     pub(crate) fn steady(&mut self) -> u64 {
-        self.both().0
+        match self.steady {
+            Some(steady) => steady,
+            None => *self.steady.insert(self.own().map_or_else(steady_now, |own| own.0)),
+        }
     }
 
     /// Wall time: the same until [`forget`](Self::forget).
     #[inline]
     pub(crate) fn wall(&mut self) -> i64 {
-        self.both().1
-    }
-
-    #[inline]
-    fn both(&mut self) -> (u64, i64) {
-        match self.read {
-            Some(both) => both,
-            None => *self.read.insert(self.look()),
+        match self.wall {
+            Some(wall) => wall,
+            None => *self.wall.insert(self.own().map_or_else(wall_now, |own| own.1)),
         }
     }
 }
 
 /// Steady time of this machine, in nanoseconds since the program began: what elements see that do not run in simulated time.
 pub fn steady_now() -> u64 {
-    read().0
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+fn wall_now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
 }
 
 fn read() -> (u64, i64) {
-    static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    let steady = ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64;
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
-    (steady, wall)
+    (steady_now(), wall_now())
 }
 
 #[cfg(test)]

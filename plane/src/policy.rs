@@ -116,6 +116,7 @@ impl Policy {
         let rules = |hook| !compiled.passes_all(hook);
         let nat = self.settings.nat.as_ref();
         Stages {
+            fast: true,
             input: rules(Hook::Input),
             transit: rules(Hook::Forward) || rules(Hook::Output) || self.flows.is_some(),
             translation: self.translates,

@@ -15,7 +15,6 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
-use std::time::{Duration, Instant};
 
 use elements::router::SharedSeat;
 use fib::{PortId, Reader, View};
@@ -34,7 +33,7 @@ const PATIENCE: u32 = 32;
 /// Longest sleep: how late counters of a silent queue can be.
 const SLEEP_MS: u16 = 500;
 /// How often a busy worker publishes its queues' counters.
-const PUBLISH: Duration = Duration::from_millis(100);
+const PUBLISH: u64 = 100_000_000;
 
 /// What the control thread can ask of a worker.
 pub enum Order {
@@ -122,9 +121,10 @@ pub struct Worker {
     passing: Vec<Packet>,
     /// The queue that the next round begins with.
     first: usize,
-    published: Instant,
+    /// When the last round ended, and when counters were last shown, in steady nanoseconds.
+    now: u64,
+    published: u64,
     police: Police,
-    born: Instant,
 }
 
 impl Worker {
@@ -139,9 +139,9 @@ impl Worker {
             batch: Batch::new(),
             passing: Vec::with_capacity(1),
             first: 0,
-            published: Instant::now(),
+            now: graph::steady_now(),
+            published: 0,
             police: Police::default(),
-            born: Instant::now(),
         }
     }
 
@@ -154,14 +154,15 @@ impl Worker {
                 Obeyed::Something => idle = 0,
                 Obeyed::Nothing => {}
             }
-            let began = Instant::now();
             let packets = self.round();
             self.desk.meter.rounds.add(1);
             self.reader.quiescent();
-            let more = self.desk.seat.maintain(self.desk.graph.now());
+            // One look at the clock serves all that is to be timed.
+            let began = std::mem::replace(&mut self.now, graph::steady_now());
+            let more = self.desk.seat.maintain(self.now);
             if packets > 0 {
                 self.desk.meter.packets.add(packets as u64);
-                self.desk.meter.busy_ns.add(began.elapsed().as_nanos() as u64);
+                self.desk.meter.busy_ns.add(self.now.saturating_sub(began));
                 idle = 0;
             } else if !more {
                 idle += 1;
@@ -169,8 +170,8 @@ impl Worker {
             if idle > PATIENCE {
                 self.sleep();
                 idle = 0;
-            } else if began.duration_since(self.published) >= PUBLISH {
-                self.publish(began);
+            } else if self.now.saturating_sub(self.published) >= PUBLISH {
+                self.publish();
             }
         }
     }
@@ -206,7 +207,7 @@ impl Worker {
             packets += usize::from(self.desk.graph.work(&mut self.sinks));
         }
         if !self.sinks.is_empty() {
-            self.punt(self.born.elapsed().as_nanos() as u64);
+            self.punt(self.now);
             self.transmit();
         }
         for served in &mut self.queues {
@@ -283,15 +284,15 @@ impl Worker {
         }
     }
 
-    fn publish(&mut self, now: Instant) {
-        self.published = now;
+    fn publish(&mut self) {
+        self.published = self.now;
         for served in &self.queues {
             served.meter.publish(&served.queue.counters());
         }
     }
 
     fn sleep(&mut self) {
-        self.publish(Instant::now());
+        self.publish();
         self.reader.offline();
         self.desk.seat.offline();
         self.desk.letterbox.lie_down();
@@ -313,6 +314,7 @@ impl Worker {
         self.desk.letterbox.get_up();
         self.desk.meter.set_state(State::Polling);
         self.desk.meter.wakeups.add(1);
+        self.now = graph::steady_now();
         self.desk.seat.online();
         self.reader.online();
     }
@@ -395,7 +397,7 @@ impl Worker {
     fn leave(&mut self, port: PortId) {
         // What came in before the program was detached still leaves.
         self.round();
-        self.publish(Instant::now());
+        self.publish();
         drop(self.sinks.close(port));
         self.queues.retain(|served| served.queue.port() != port);
         *self.exit_mut(port) = Exit::Closed;
@@ -413,7 +415,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.publish(Instant::now());
+        self.publish();
     }
 }
 

@@ -90,11 +90,17 @@ pub fn verify(bytes: &[u8]) -> bool {
 /// Whether an IPv4 header without options adds up: [`verify`] for the one length that every packet has.
 #[inline]
 pub fn verify_header(header: &[u8; 20]) -> bool {
-    let [a, b, c, d, e] = header.as_chunks::<4>().0 else { return false };
-    let number = |word: &[u8; 4]| u64::from(u32::from_ne_bytes(*word));
-    // Folding is the remainder by 0xffff, with 0xffff for 0; and whether it is 0 a multiplication tells.
-    let sum = number(a) + number(b) + number(c) + number(d) + number(e);
-    sum.is_multiple_of(0xffff) && sum != 0
+    let ([a, b], last) = header.as_chunks::<8>() else { return false };
+    let last = last.first_chunk().map_or(0, |last| u32::from_ne_bytes(*last));
+    // A carry out of 64 bits counts as 1, as one out of 16 does: 0xffff divides 2^64 - 1.
+    let (sum, carry) = u64::from_ne_bytes(*a).overflowing_add(u64::from_ne_bytes(*b));
+    let (sum, again) = sum.overflowing_add(u64::from(last) + u64::from(carry));
+    let sum = sum + u64::from(again);
+    // Folding is the remainder by 0xffff, with 0xffff for 0. By the inverse of 0xffff its multiples, and they alone, become
+    // small: 1 to 2^64 / 0xffff.
+    const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;
+    const { assert!(INVERSE.wrapping_mul(0xffff) == 1) };
+    sum.wrapping_mul(INVERSE).wrapping_sub(1) < u64::MAX / 0xffff
 }
 
 /// The new checksum after a 16-bit field changed from `old` to `new` (RFC 1624, equation 3).

@@ -183,16 +183,14 @@ impl Repr {
 /// Decrements the time to live of a header and updates its checksum; false, and nothing done, when it is used up (0 or 1).
 #[inline(always)]
 pub fn decrement_ttl(header: &mut [u8; HEADER]) -> bool {
-    // TTL, protocol and checksum are one word.
-    let word = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
-    if word >> 24 <= 1 {
+    if header[8] <= 1 {
         return false;
     }
-    // The TTL is the high byte of its half, so the checksum grows by 0x0100, with the carry brought round.
-    let sum = (word & 0xffff) + 0x0100;
-    let sum = (sum + u32::from(sum >= 0xffff)) & 0xffff;
-    let word = ((word - 0x0100_0000) & 0xffff_0000) | sum;
-    header[8..12].copy_from_slice(&word.to_be_bytes());
+    header[8] -= 1;
+    // The TTL is the first byte of its word, so the checksum grows by 0x0100, with the carry brought round: in whatever order of bytes.
+    let sum = u32::from(u16::from_ne_bytes([header[10], header[11]])) + u32::from(0x0100u16.to_be());
+    let sum = sum + u32::from(sum >= 0xffff);
+    header[10..12].copy_from_slice(&(sum as u16).to_ne_bytes());
     true
 }
 

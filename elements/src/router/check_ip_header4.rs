@@ -57,20 +57,12 @@ impl CheckIpHeader4 {
         CheckIpHeader4 { sources }
     }
 
-    /// Whether the packet is of the usual kind, with nothing to object to or to cut off. The rest is left to `check`. What is
-    /// not as usual is put together before there is a branch, which next to no packet takes.
+    /// Whether nothing is to be looked at more closely.
     #[inline(always)]
     fn is_plain(&self, packet: &Packet) -> bool {
         let Some(header) = packet.window::<20>() else { return false };
-        let length = packet.network().len() as u32;
-        // Version, header length and total length are in the first word.
-        let first = (u32_at(header, 0) & 0xff00_ffff) ^ (0x4500_0000 | length);
-        let short = length.wrapping_sub(20) & (1 << 31);
-        let [source, destination] = [header[12], header[16]].map(|byte| UNUSUAL[usize::from(byte)]);
-        let segments = packet.segment_count() as u32 - 1;
-        (first | short | segments | u32::from(source | destination) == 0)
-            & checksum::verify_header(header)
-            & !self.sources.may_be_local4([header[12], header[13], header[14], header[15]])
+        let length = packet.network().len();
+        is_plain(header, length, &self.sources) & (length >= 20) & (packet.segment_count() == 1)
     }
 
     #[cold]
@@ -101,6 +93,20 @@ impl CheckIpHeader4 {
         }
         if header_has_options(packet) { Err(Other::Linux) } else { Ok(()) }
     }
+}
+
+/// Whether a header is of the usual kind, in a packet of so many bytes (20 at least), with nothing to object to or to cut off. What is not as
+/// usual is put together before there is a branch, which next to no packet takes.
+#[inline(always)]
+pub(super) fn is_plain(header: &[u8; 20], length: usize, sources: &Sources) -> bool {
+    let [first, .., source, destination] = header.as_chunks::<4>().0 else { return false };
+    let [first, from, to] = [first, source, destination].map(|word| u32::from_le_bytes(*word));
+    // Version, header length and total length, as they should be.
+    let expected = u32::from_le_bytes([0x45, 0, (length >> 8) as u8, length as u8]);
+    let unusual = UNUSUAL[from as usize & 0xff] | UNUSUAL[to as usize & 0xff];
+    ((first & 0xffff_00ff) ^ expected | u32::from(unusual) == 0)
+        & checksum::verify_header(header)
+        & !sources.may_be_local4(*source)
 }
 
 /// First bytes of addresses that are never forwarded, or not all of them: of 169 the most are, and pay for being looked at

@@ -16,10 +16,9 @@
 use super::surroundings::on_tables;
 use fib::{PortId, View};
 use graph::{Batch, Class, Context, Element};
-use port::Packet;
 use wire::{Reason, ethernet};
 
-use super::ETHERNET;
+use super::{ETHERNET, prefetch};
 
 /// The class `Classify`.
 pub const CLASS: Class = Class {
@@ -111,19 +110,6 @@ fn without(bits: u64, taken: u64) -> u64 {
         left &= left - 1;
     }
     closed
-}
-
-/// Asks for the line of the frame's headers.
-#[inline(always)]
-fn prefetch(packet: &Packet) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and cannot fault.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(packet.data().as_ptr().cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = packet;
 }
 
 #[cfg(test)]

@@ -41,12 +41,13 @@ use std::marker::PhantomData;
 
 use super::seat::SharedSeat;
 use super::surroundings::on_tables;
-use fib::{HopKind, Hops, NextHopId, PortFlags, PortId, View};
+use fib::{HopKind, Hops, NextHopId, PortId, View};
 use graph::arguments::Arguments;
 use graph::{BATCH, Batch, Class, Context, Element, Setup};
 use port::Packet;
 use wire::{Reason, flow_hash};
 
+use super::SENDS;
 use super::family::{Family, V4, V6};
 
 /// The class `Lookup4`.
@@ -88,9 +89,6 @@ const LINUX: u8 = 2;
 const NO_ROUTE: u8 = 3;
 const UNREACHABLE: u8 = 4;
 const PROHIBIT: u8 = 5;
-
-/// What a port needs to send.
-const SENDS: PortFlags = PortFlags::UP.union(PortFlags::QUEUE);
 
 /// Looks up the destination. Outputs: `forward` (with next hop, adjacency and output port set), `local`, `linux`,
 /// `no_route`, `unreachable`, `prohibit`. Drops `blackhole`, and `forwarding_off` by the input port's flag.

@@ -4,6 +4,7 @@
 //! | element | outputs | what it does |
 //! |---|---|---|
 //! | `Sample`, `Sampled` | `out` | one packet in N, for sFlow: as it came in, and where it left |
+//! | [`FastPath`] | `rest`, `out` | the whole way of plain packets, where nothing else stands in it |
 //! | [`Classify`] | `ipv4`, `ipv6`, `other` | by EtherType; what is not addressed to the port is `other` |
 //! | [`CheckIpHeader4`] | `valid`, `linux`, `local` | drops invalid and martian packets; options and multicast are Linux's |
 //! | [`Track`] | `tracked` | reads the headers for the filter, finds the flow |
@@ -37,6 +38,7 @@ mod clamp_mss;
 mod classify;
 mod decrement_ttl;
 mod family;
+mod fast_path;
 mod filter;
 mod fragment4;
 mod ftp;
@@ -69,6 +71,7 @@ pub use clamp_mss::ClampMss;
 pub use classify::Classify;
 pub use decrement_ttl::{DecrementTtl4, DecrementTtl6};
 pub use family::{Family, V4, V6};
+pub use fast_path::FastPath;
 pub use filter::Filter;
 pub use fragment4::Fragment4;
 pub use ftp::{ControlConnections, Ftp};
@@ -92,11 +95,13 @@ pub use translate::Translate;
 pub use translate64::Translate64;
 pub use transmit::Transmit;
 
+use fib::PortFlags;
 use graph::Class;
 use port::Packet;
 
 /// The classes of this folder.
 pub const CLASSES: &[&Class] = &[
+    &fast_path::CLASS,
     &classify::CLASS,
     &check_ip_header4::CLASS,
     &check_ip_header6::CLASS,
@@ -130,6 +135,22 @@ pub const CLASSES: &[&Class] = &[
 
 /// Bytes of the Ethernet header that elements leave in front of the network header.
 pub(super) const ETHERNET: usize = wire::ethernet::HEADER;
+
+/// What a port needs to send.
+pub(super) const SENDS: PortFlags = PortFlags::UP.union(PortFlags::QUEUE);
+
+/// Asks for the line of a frame's headers.
+#[inline(always)]
+pub(super) fn prefetch(packet: &Packet) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing and cannot fault.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(packet.data().as_ptr().cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = packet;
+}
 
 /// The first `N` bytes of the network header; `None` when the first segment does not have them.
 #[inline(always)]

@@ -8,7 +8,7 @@
 //! version of the packet; a longer header that was there (a tag) is gone.
 
 use super::surroundings::on_tables;
-use fib::{Hops, View};
+use fib::{AdjacencyWord, Hops, PortWord, View};
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, ethernet};
@@ -48,14 +48,43 @@ fn rewrite(hops: &Hops<'_>, packet: &mut Packet) -> bool {
     if l3 != ETHERNET && !place_header(packet, l3) {
         return false;
     }
-    // Both words hold an address in their upper 48 bits: as three stores the header is written without a detour.
-    let (destination, source) = (adjacency.0[0] & !0xffff, hops.port(packet.output).0[0]);
+    let source = Source::of(hops.port(packet.output));
     let Some(bytes) = packet.data_mut().first_chunk_mut::<{ ETHERNET + 1 }>() else { return false };
     let ether_type = if bytes[ETHERNET] >> 4 == 6 { ethernet::IPV6 } else { ethernet::IPV4 };
-    bytes[..8].copy_from_slice(&(destination | source >> 48).to_be_bytes());
-    bytes[8..12].copy_from_slice(&((source >> 16) as u32).to_be_bytes());
-    bytes[12..14].copy_from_slice(&ether_type.to_be_bytes());
-    true
+    source.write(bytes, adjacency, ether_type)
+}
+
+/// A port's address in the two parts in which it is written.
+#[derive(Clone, Copy)]
+pub(super) struct Source {
+    high: u64,
+    low: [u8; 4],
+}
+
+impl Source {
+    /// That of a port.
+    #[inline(always)]
+    pub(super) fn of(port: PortWord) -> Source {
+        // The first word of a port, as that of an adjacency, holds the address in its upper 48 bits.
+        let word = port.0[0];
+        Source { high: word >> 48, low: ((word >> 16) as u32).to_be_bytes() }
+    }
+
+    /// Writes the header of a frame to this adjacency: as three stores, without a detour. False, and nothing done, where `N` is too
+    /// little for it.
+    #[inline(always)]
+    pub(super) fn write<const N: usize>(
+        self,
+        frame: &mut [u8; N],
+        adjacency: AdjacencyWord,
+        ether_type: u16,
+    ) -> bool {
+        let Some(header) = frame.first_chunk_mut::<ETHERNET>() else { return false };
+        header[..8].copy_from_slice(&(adjacency.0[0] & !0xffff | self.high).to_be_bytes());
+        header[8..12].copy_from_slice(&self.low);
+        header[12..14].copy_from_slice(&ether_type.to_be_bytes());
+        true
+    }
 }
 
 /// Makes the network header start [`ETHERNET`] bytes into the packet.

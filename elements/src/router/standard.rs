@@ -3,6 +3,9 @@
 //! What no element can complete leads to `linux`; what deserves an answer leads to `icmp4` or `icmp6`, whose replies find
 //! their own way and leave through the same `rewrite` as everything else.
 //!
+//! Where nothing stands between them but connections, plain packets do not go from element to element: `fast` does all of it at once,
+//! and the elements see the rest.
+//!
 //! At four named places, the hooks, stands what the operator put there in `router.toml`; without that a hook is a
 //! connection and costs nothing. `prerouting` sees what may be forwarded before the lookup, `forward` what will be, with
 //! the out port known, before its TTL is decremented; both once for each family. `postrouting` sees frames as they leave,
@@ -16,7 +19,7 @@ use graph::{Environment, Graph, Manner, NodeId, Program, Refusal, Registry};
 use super::{Sources, Surroundings};
 
 /// The names of the elements at which received frames enter: the first of them that there is.
-const ENTRIES: [&str; 2] = ["sample", "classify"];
+const ENTRIES: [&str; 3] = ["sample", "fast", "classify"];
 
 /// What stands at each hook: the body of a compound element, with `input` and `output`. Empty: nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +50,8 @@ impl Hooks {
 /// Which stages the router has besides those of every router.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
+    /// Plain packets are forwarded at once, if no other stage and no hook stands in their way.
+    pub fast: bool,
     /// Rules for what comes in.
     pub input: bool,
     /// Rules for transit, or flows to be tracked.
@@ -67,6 +72,13 @@ impl Stages {
     /// Whether anything stands in the way of transit.
     pub fn see_transit(&self) -> bool {
         self.judge() || self.sampling
+    }
+
+    /// Whether plain packets need nothing but to be forwarded.
+    fn short(&self, hooks: &Hooks) -> bool {
+        let Stages { fast, input, transit, translation, families, ftp, clamp, sampling: _ } = *self;
+        let hooked = [&hooks.prerouting, &hooks.forward].iter().any(|body| !body.trim().is_empty());
+        fast && !(input || transit || translation || families || ftp || clamp || hooked)
     }
 
     /// Whether packets are judged, or their flows known.
@@ -141,6 +153,14 @@ icmp6[1] -> to_linux;
 
 {refused}// out
 rewrite -> out :: postrouting -> {sampled}transmit;
+";
+
+/// The short way of plain packets.
+const FAST: &str = "
+// plain packets
+fast :: FastPath;
+fast[0] -> classify;
+fast[1] -> out;
 ";
 
 /// What the stages put into the router.
@@ -227,7 +247,7 @@ fn staged(stages: &Stages) -> String {
     let sampled = if stages.sampling { "sampled :: Sampled -> " } else { "" };
     router = router.replace("{sampled}", sampled);
     if stages.sampling {
-        router = router.replace("classify :: Classify;", "sample :: Sample -> classify :: Classify;");
+        router = router.replace("classify :: Classify;", "sample :: Sample;\nclassify :: Classify;");
     }
     router.replace("{refused}", &if refused.is_empty() { refused } else { refused + "\n" })
 }
@@ -245,7 +265,15 @@ pub fn text(hooks: &Hooks, stages: &Stages) -> String {
             }
         };
     }
-    text + "\n" + &staged(stages)
+    text += "\n";
+    text += &staged(stages);
+    if stages.short(hooks) {
+        text += FAST;
+    }
+    if stages.sampling {
+        text += if stages.short(hooks) { "sample -> fast;\n" } else { "sample -> classify;\n" };
+    }
+    text
 }
 
 /// The router with these hooks, checked. `registry` has the classes that hooks can name.
@@ -281,6 +309,8 @@ pub struct Standard {
     pub graph: Graph,
     /// Where received frames enter it.
     pub entry: NodeId,
+    /// Where they would go through every element of their own.
+    pub long_way: NodeId,
 }
 
 /// Makes an instance of the router.
@@ -289,7 +319,8 @@ pub fn instance(program: &Program, environment: &Environment) -> Result<Standard
     // The text has it.
     let description = graph.description();
     let entry = ENTRIES.iter().find_map(|name| description.find(name)).map_or(NodeId(0), |node| node.id);
-    Ok(Standard { graph, entry })
+    let long_way = description.find("classify").map_or(entry, |node| node.id);
+    Ok(Standard { graph, entry, long_way })
 }
 
 #[cfg(test)]
@@ -306,7 +337,7 @@ mod tests {
     fn hooks_without_elements_leave_no_trace() {
         let environment = surroundings();
         let program = program(&Hooks::default(), &Stages::default(), &registry(), &environment).unwrap();
-        let Standard { graph, entry } = instance(&program, &environment).unwrap();
+        let Standard { graph, entry, .. } = instance(&program, &environment).unwrap();
         let description = graph.description();
         assert_eq!(description.nodes[entry.0].name, "classify");
         assert_eq!(description.nodes.len(), 20);

@@ -17,7 +17,7 @@ use elements::router::{IcmpLimits, Sources, Surroundings};
 use fib::{
     Adjacency, AdjacencyId, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables, View,
 };
-use graph::{Batch, Graph, GraphCounters, NodeId, Sinks};
+use graph::{BATCH, Batch, Graph, GraphCounters, NodeId, Sinks};
 use port::{Packet, Pool};
 use wire::{Class, Mac, Reason};
 
@@ -35,6 +35,10 @@ pub struct Rig {
     pub graph: Graph,
     pub entry: NodeId,
     pub sinks: Sinks,
+    /// The same router, in which plain packets take the short way.
+    twin: (Graph, NodeId),
+    /// Whether answers are limited, so that each gives its own.
+    limited: bool,
     pub a: AdjacencyId,
     pub b: AdjacencyId,
 }
@@ -114,11 +118,12 @@ impl Rig {
             let ipv6 = format!("2001:db8:{port}::1/64").parse().unwrap();
             sources.set_port(PortId(port), vec![ipv4], vec![ipv6]);
         }
-        let (graph, entry) = router(&tables.view(), &sources, limits);
+        let (graph, entry) = router(&tables.view(), &sources, limits, Stages::default());
+        let twin = router(&tables.view(), &sources, limits, Stages { fast: true, ..Stages::default() });
         let mut sinks = Sinks::new();
         sinks.open(PortId(1));
         sinks.open(PortId(2));
-        Rig { tables, sources, graph, entry, sinks, a, b }
+        Rig { tables, sources, graph, entry, sinks, twin, limited: limits.interval != 0, a, b }
     }
 
     /// Sets the flags of a port in addition to those it has.
@@ -134,21 +139,31 @@ impl Rig {
         self.run_packets(input, packets)
     }
 
+    /// Runs packets through the graph, and copies of them through its twin: the same must become of them.
     pub fn run_packets(&mut self, input: u16, mut packets: Vec<Packet>) -> Outcome {
         packets.iter_mut().for_each(|packet| packet.input = PortId(input));
-        let mut batch = Batch::new();
-        let mut outcome = Outcome::default();
+        let (mut outcome, mut other) = (Outcome::default(), Outcome::default());
         while !packets.is_empty() {
-            let count = packets.len().min(batch.room());
-            batch.fill(packets.drain(..count));
-            self.graph.run(self.entry, &mut batch, &mut self.sinks);
-            let sent = &mut outcome.sent;
-            self.sinks.transmit(|port, packets| {
-                sent.extend(packets.drain(..).map(|packet| (port.0, packet.to_vec())))
-            });
-            outcome.punted.extend(self.sinks.punts().map(|(packet, class, _)| (packet.to_vec(), class)));
+            let some: Vec<Packet> = packets.drain(..packets.len().min(BATCH)).collect();
+            let copies = some.iter().map(|packet| packet.duplicate().unwrap()).collect();
+            run(&mut self.graph, self.entry, &mut self.sinks, some, &mut outcome);
+            let (twin, entry) = &mut self.twin;
+            run(twin, *entry, &mut self.sinks, copies, &mut other);
+        }
+        if !self.limited {
+            assert!(
+                outcome.sorted() == other.sorted(),
+                "on the long way {outcome:?}, and on the short {other:?}"
+            );
+            let dropped = |graph: &Graph| Reason::ALL.map(|reason| graph.counters().dropped(reason));
+            assert_eq!(dropped(&self.graph), dropped(&self.twin.0));
         }
         outcome
+    }
+
+    /// How many packets took the short way.
+    pub fn short(&self) -> u64 {
+        self.twin.0.counters().node(self.twin.1).unwrap().output(1)
     }
 
     pub fn counters(&self) -> Arc<GraphCounters> {
@@ -176,14 +191,34 @@ impl Rig {
     }
 }
 
+impl Outcome {
+    /// In an order of its own: where packets take several ways they leave in another one.
+    fn sorted(&self) -> (Vec<(u16, Vec<u8>)>, Vec<(Vec<u8>, String)>) {
+        let (mut sent, mut punted) = (self.sent.clone(), Vec::new());
+        punted.extend(self.punted.iter().map(|(bytes, class)| (bytes.clone(), format!("{class:?}"))));
+        sent.sort();
+        punted.sort();
+        (sent, punted)
+    }
+}
+
+/// Runs packets, not more than a batch of them, and adds what became of them.
+fn run(graph: &mut Graph, entry: NodeId, sinks: &mut Sinks, packets: Vec<Packet>, outcome: &mut Outcome) {
+    let mut batch = Batch::new();
+    batch.fill(packets.into_iter());
+    graph.run(entry, &mut batch, sinks);
+    sinks.transmit(|port, packets| {
+        outcome.sent.extend(packets.drain(..).map(|packet| (port.0, packet.to_vec())))
+    });
+    outcome.punted.extend(sinks.punts().map(|(packet, class, _)| (packet.to_vec(), class)));
+}
+
 /// The standard router over these tables.
-pub fn router(view: &View, sources: &Arc<Sources>, limits: IcmpLimits) -> (Graph, NodeId) {
+pub fn router(view: &View, sources: &Arc<Sources>, limits: IcmpLimits, stages: Stages) -> (Graph, NodeId) {
     let (view, sources) = (view.clone(), sources.clone());
     let environment = standard::environment(Surroundings { view, sources, limits: [limits; 2] });
-    let program =
-        standard::program(&Hooks::default(), &Stages::default(), &elements::registry(), &environment)
-            .unwrap();
-    let Standard { graph, entry } = standard::instance(&program, &environment).unwrap();
+    let program = standard::program(&Hooks::default(), &stages, &elements::registry(), &environment).unwrap();
+    let Standard { graph, entry, .. } = standard::instance(&program, &environment).unwrap();
     (graph, entry)
 }
 

@@ -276,7 +276,7 @@ fn standard_router(ruler: &mut Ruler) {
     let program =
         standard::program(&Hooks::default(), &Stages::default(), &elements::registry(), &environment)
             .unwrap_or_else(|refusal| panic!("{refusal}"));
-    let Standard { mut graph, entry, .. } =
+    let Standard { mut graph, entry } =
         standard::instance(&program, &environment).unwrap_or_else(|refusal| panic!("{refusal}"));
     let view = tables.view();
     let reader = view.reader();

@@ -81,7 +81,7 @@ impl Rig {
         let registry = elements::registry();
         let program = standard::program(&Hooks::default(), &policy.stages(), &registry, &environment);
         let program = Arc::new(program.unwrap_or_else(|refusal| panic!("{refusal}")));
-        let Standard { graph, entry, .. } =
+        let Standard { graph, entry } =
             standard::instance(&program, &environment).unwrap_or_else(|refusal| panic!("{refusal}"));
         let mut sinks = Sinks::new();
         [IN, OUT].into_iter().for_each(|port| sinks.open(port));

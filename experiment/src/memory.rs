@@ -100,7 +100,7 @@ impl Router {
         }
         let stages = policy.as_ref().map_or_else(Stages::default, Policy::stages);
         let program = standard::program(&Hooks::default(), &stages, &elements::registry(), &environment)?;
-        let Standard { graph, entry, .. } = standard::instance(&Arc::new(program), &environment)?;
+        let Standard { graph, entry } = standard::instance(&Arc::new(program), &environment)?;
         let mut sinks = Sinks::new();
         [IN, OUT].into_iter().for_each(|port| sinks.open(port));
         let reader = view.reader();

@@ -191,6 +191,12 @@ impl Context<'_> {
         }
     }
 
+    /// Whether somebody is shown where packets go.
+    #[inline]
+    pub fn is_observed(&self) -> bool {
+        self.machine.observer.is_some()
+    }
+
     /// Counts an answer that was not sent; the packet it would have been about is dropped for its own reason.
     #[inline]
     pub fn count_suppressed(&mut self) {

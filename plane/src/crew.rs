@@ -92,7 +92,7 @@ impl Crew {
         fallen: Option<&Member>,
     ) -> Result<Member, PlaneError> {
         let program = &self.blueprint.program;
-        let Standard { mut graph, entry, .. } = instance(program, &self.environment_at(&seat))?;
+        let Standard { mut graph, entry } = instance(program, &self.environment_at(&seat))?;
         program.begin(&mut graph, &mut Sinks::new())?;
         let counters = graph.counters();
         if let Some(fallen) = fallen {
@@ -205,7 +205,7 @@ impl Crew {
 
     fn change_one(&mut self, worker: usize, program: &Program) -> Result<(), PlaneError> {
         let Some(seat) = self.members.get(worker).map(|member| member.seat.clone()) else { return Ok(()) };
-        let Standard { graph, entry, .. } = instance(program, &self.environment_at(&seat))?;
+        let Standard { graph, entry } = instance(program, &self.environment_at(&seat))?;
         let (counters, description) = (graph.counters(), graph.description());
         let (done, changed) = sync_channel(1);
         self.order(worker, Order::Change(Box::new(graph), entry, done));

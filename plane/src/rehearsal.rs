@@ -1,6 +1,6 @@
 //! What a worker would do with a packet, without any packet being sent: the frame runs through a graph of its own, made
 //! of the same elements over the same tables, and an observer notes what happens. So an explanation cannot disagree
-//! with the router: it is the router, where packets go from element to element and each shows what it does. Its elements are not started: those at the hooks write no files and open no devices,
+//! with the router: it is the router. Its elements are not started: those at the hooks write no files and open no devices,
 //! and what they keep (counts, queues) is not what the workers' elements have.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -85,7 +85,7 @@ pub fn rehearse(
     ports: &[PortId],
 ) -> Result<Vec<Event>, PlaneError> {
     Pool::heap(CHUNKS).install();
-    let Standard { mut graph, long_way, .. } = instance(program, environment)?;
+    let Standard { mut graph, entry } = instance(program, environment)?;
     graph.listen(Box::new(|_| {}));
     let events = Arc::new(Mutex::new(Vec::new()));
     let names = graph.description().nodes.iter().map(|node| node.name.clone()).collect();
@@ -98,7 +98,7 @@ pub fn rehearse(
         // A new batch has room.
         let _ = batch.push(packet);
     }
-    graph.run(long_way, &mut batch, &mut sinks);
+    graph.run(entry, &mut batch, &mut sinks);
     drop(graph);
     Ok(std::mem::take(&mut *events.lock().unwrap_or_else(PoisonError::into_inner)))
 }

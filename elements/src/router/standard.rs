@@ -309,8 +309,6 @@ pub struct Standard {
     pub graph: Graph,
     /// Where received frames enter it.
     pub entry: NodeId,
-    /// Where they would go through every element of their own.
-    pub long_way: NodeId,
 }
 
 /// Makes an instance of the router.
@@ -319,8 +317,7 @@ pub fn instance(program: &Program, environment: &Environment) -> Result<Standard
     // The text has it.
     let description = graph.description();
     let entry = ENTRIES.iter().find_map(|name| description.find(name)).map_or(NodeId(0), |node| node.id);
-    let long_way = description.find("classify").map_or(entry, |node| node.id);
-    Ok(Standard { graph, entry, long_way })
+    Ok(Standard { graph, entry })
 }
 
 #[cfg(test)]
@@ -337,7 +334,7 @@ mod tests {
     fn hooks_without_elements_leave_no_trace() {
         let environment = surroundings();
         let program = program(&Hooks::default(), &Stages::default(), &registry(), &environment).unwrap();
-        let Standard { graph, entry, .. } = instance(&program, &environment).unwrap();
+        let Standard { graph, entry } = instance(&program, &environment).unwrap();
         let description = graph.description();
         assert_eq!(description.nodes[entry.0].name, "classify");
         assert_eq!(description.nodes.len(), 20);

@@ -218,7 +218,7 @@ pub fn router(view: &View, sources: &Arc<Sources>, limits: IcmpLimits, stages: S
     let (view, sources) = (view.clone(), sources.clone());
     let environment = standard::environment(Surroundings { view, sources, limits: [limits; 2] });
     let program = standard::program(&Hooks::default(), &stages, &elements::registry(), &environment).unwrap();
-    let Standard { graph, entry, .. } = standard::instance(&program, &environment).unwrap();
+    let Standard { graph, entry } = standard::instance(&program, &environment).unwrap();
     (graph, entry)
 }
 

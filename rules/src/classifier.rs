@@ -10,6 +10,7 @@
 //! Most packets are decided by the first step that is found, and that step only decides. One whose rule has effects or
 //! circumstances does what the rule says and asks again from the next step on, one packet at a time.
 
+mod few;
 mod grow;
 mod leaf;
 pub(crate) mod program;
@@ -201,16 +202,17 @@ impl<const W: usize> Part<W> {
         if !self.memberships.is_empty() {
             keys.ask(asked.headers, &self.memberships, &asked.compiled.sets);
         }
-        let found = self.forest.find_batch(&keys, |n, step, kind| asked.look(n, step, kind));
+        let found = self.forest.find_all(&keys, |n, step, kind| asked.look(n, step, kind));
         let answers = &asked.program.answers[..];
         let last = answers.len() - 1;
         // Who decided each packet, and one more, which is nobody.
         let mut rules = [NOBODY; BATCH + 1];
-        let said = decisions.iter_mut().zip(&mut rules).zip(&found).zip(asked.contexts);
-        for (n, (((decision, rule), found), context)) in said.enumerate() {
+        let said = decisions[..keys.count()].iter_mut().zip(&mut rules).zip(asked.contexts);
+        for (n, ((decision, rule), context)) in said.enumerate() {
+            let found = found.of(n);
             let answer = answers[(found.step as usize).min(last)];
             if !answer.plain {
-                *decision = self.go_on(asked, n, &keys.key(n), *found);
+                *decision = self.go_on(asked, n, &keys.key(n), found);
                 continue;
             }
             *rule = answer.rule;

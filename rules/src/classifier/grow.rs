@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::few::Few;
 use super::leaf::{Leaves, TOGETHER};
 use super::region::{Key, W4};
 use super::tree::{Entry, Forest, INNER, NOTHING, Node, TREES, kind};
@@ -44,6 +45,20 @@ impl<const W: usize> Entry<W> {
         });
         bits && ports
     }
+
+    /// Whether it holds every packet that another one holds.
+    pub(super) fn holds_all_of(&self, other: &Entry<W>) -> bool {
+        let bits = (0..W).filter(|word| *word != Key::<W>::PORTS).all(|n| {
+            self.mask[n] & !other.mask[n] == 0 && (self.value[n] ^ other.value[n]) & self.mask[n] == 0
+        });
+        let ports = (0..2).all(|n| {
+            let behind = other.first[n].checked_sub(self.first[n]);
+            behind
+                .and_then(|behind| behind.checked_add(other.more[n]))
+                .is_some_and(|last| last <= self.more[n])
+        });
+        bits && ports
+    }
 }
 
 impl<const W: usize> Forest<W> {
@@ -56,12 +71,17 @@ impl<const W: usize> Forest<W> {
         for (number, entry) in entries.iter().enumerate() {
             parts[entry.part()].push(number as u32);
         }
+        let few = Few::of(entries.iter()).inspect(|_| parts = Default::default()).or_else(|| {
+            let few = Few::of(parts[0].iter().map(|&rule| &entries[rule as usize]));
+            few.inspect(|_| parts[0].clear())
+        });
         let [neither, mut source, mut destination, both] = parts;
         let host = if source.len() > destination.len() { &mut source } else { &mut destination };
         host.extend(both);
         host.sort_unstable();
         let forest = Forest {
             otherwise,
+            few: few.unwrap_or(Few::NONE),
             leaves: Leaves::new(),
             words: Vec::new(),
             nodes: Vec::new(),
@@ -226,14 +246,13 @@ impl<const W: usize> Builder<W> {
             (0..32).for_each(|bit| sums[bit + 1] = sums[bit] + 8 * gains[bit].0 + gains[bit].1);
             let mut bits = 2;
             while bits <= most {
-                // The run of bits that tells most.
-                let windows = (0..=32 - bits)
-                    .map(|shift| (sums[(shift + bits) as usize] - sums[shift as usize], shift));
-                if let Some((gain, shift)) = windows.max_by_key(|(gain, _)| *gain)
-                    && gain > 0
-                {
+                let told = |shift: u32| sums[(shift + bits) as usize] - sums[shift as usize];
+                // The run of bits that tells most; at a root others as well, for what they tell of packets that match nothing.
+                let best_told = (0..=32 - bits).max_by_key(|shift| told(*shift));
+                let others = (0..=32 - bits).rev().step_by(4).filter(|_| least > 0);
+                for shift in best_told.into_iter().chain(others).filter(|shift| told(*shift) > 0) {
                     let cut = Cut { word, shift, bits };
-                    if let Some(worth) = self.worth(&sample, stride, cut)
+                    if let Some(worth) = self.worth(&sample, stride, cut, least > 0)
                         && best.is_none_or(|(most, _)| worth > most)
                     {
                         best = Some((worth, cut));
@@ -262,7 +281,7 @@ impl<const W: usize> Builder<W> {
 
     /// What a cut is worth: by how many bits the rules that a packet must still be compared with become fewer. `None` when it
     /// copies too many rules, or parts nothing.
-    fn worth(&mut self, sample: &[u32], stride: usize, cut: Cut) -> Option<f64> {
+    fn worth(&mut self, sample: &[u32], stride: usize, cut: Cut, root: bool) -> Option<f64> {
         let children = 1usize << cut.bits;
         let field = (children as u32 - 1) << cut.shift;
         self.counts.clear();
@@ -277,15 +296,21 @@ impl<const W: usize> Builder<W> {
                 entry.children(cut, |child| counts[child as usize] += 1);
             }
         }
-        let (mut copies, mut squares) = (0u64, 0u64);
+        let (mut copies, mut squares, mut taken) = (0u64, 0u64, 0u32);
         for count in self.counts.iter().map(|count| u64::from(count + open)) {
             copies += count;
             squares += count * count;
+            taken += u32::from(count > 0);
         }
-        // What a packet is compared with that matches a rule, and what one is that comes from anywhere.
-        let (hit, any) = (squares as f64 / copies.max(1) as f64, copies as f64 / children as f64);
+        // What a packet is compared with that matches a rule, and what one is that comes from anywhere. Most of these should
+        // not come further than the root.
         let before = sample.len() as f64;
-        let parted = 0.5 * (before / hit).log2() + 0.5 * (before / any).log2().min(8.0);
+        let hit = (before * copies.max(1) as f64 / squares.max(1) as f64).log2();
+        let any = (before * children as f64 / copies.max(1) as f64).log2().min(8.0);
+        // Of other words there are few values, and rules ask for these.
+        let tells_nothing = root && cut.word < Key::<W>::PORTS;
+        let nothing = if tells_nothing { (children as f64 / f64::from(taken.max(1))).log2() } else { 0.0 };
+        let parted = 0.5 * hit + 0.5 * any + nothing.min(8.0);
         let made = copies as usize * stride + children;
         let fits = made <= rules_allowed(sample.len() * stride) && made < self.budget;
         (fits && parted > 0.2).then_some(parted - 0.12 * f64::from(cut.bits))

@@ -19,6 +19,7 @@
 //! and misses of 64 packets overlap.
 
 use super::BATCH;
+use super::few::Few;
 use super::leaf::{Leaf, Leaves};
 use super::region::{Key, Keys, Region};
 
@@ -73,6 +74,14 @@ impl<const W: usize> Entry<W> {
             kind,
         }
     }
+
+    /// Whether the region holds a packet.
+    pub(super) fn holds(&self, key: &Key<W>) -> bool {
+        let bits = (0..W).all(|n| (key.0[n] ^ self.value[n]) & self.mask[n] == 0);
+        let ports = key.0[Key::<W>::PORTS];
+        let within = |n: usize, port: u32| (port as u16).wrapping_sub(self.first[n]) <= self.more[n];
+        bits && within(0, ports) && within(1, ports >> 16)
+    }
 }
 
 /// The first step that matches, and the first whose outcome may vary within the flow; `u32::MAX` where there is none.
@@ -84,6 +93,40 @@ pub(crate) struct Found {
 
 impl Found {
     pub const NONE: Found = Found { step: u32::MAX, varies: u32::MAX };
+
+    /// Whether a step whose region holds the packet matches: then it is what is found.
+    pub(super) fn settle(&mut self, step: u32, what: u32, look: &impl Fn(u32, u32) -> bool) -> bool {
+        if what & kind::LARGER != 0 && !look(step, kind::LARGER) {
+            return false;
+        }
+        if what & kind::VARIES != 0 {
+            self.varies = self.varies.min(step);
+        }
+        if what & kind::MOMENT != 0 && !look(step, kind::MOMENT) {
+            return false;
+        }
+        self.step = step;
+        true
+    }
+}
+
+/// What is found for a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FoundAll {
+    pub(super) steps: [u32; BATCH],
+    varies: [u32; BATCH],
+}
+
+impl FoundAll {
+    /// For one packet.
+    #[inline(always)]
+    pub fn of(&self, who: usize) -> Found {
+        Found { step: self.steps[who], varies: self.varies[who] }
+    }
+
+    pub(super) fn set(&mut self, who: usize, found: Found) {
+        (self.steps[who], self.varies[who]) = (found.step, found.varies);
+    }
 }
 
 /// The trees of one family.
@@ -91,6 +134,7 @@ impl Found {
 pub(crate) struct Forest<const W: usize> {
     /// What is found when no tree finds anything better: the step for everything, if there is one.
     pub(super) otherwise: u32,
+    pub(super) few: Few<W>,
     pub(super) leaves: Leaves<W>,
     pub(super) words: Vec<u32>,
     pub(super) nodes: Vec<Node>,
@@ -157,7 +201,10 @@ impl Ways {
 impl<const W: usize> Forest<W> {
     /// Bytes of memory that it takes.
     pub fn bytes(&self) -> usize {
-        self.leaves.bytes() + self.words.capacity() * 4 + self.nodes.capacity() * size_of::<Node>()
+        self.few.bytes()
+            + self.leaves.bytes()
+            + self.words.capacity() * 4
+            + self.nodes.capacity() * size_of::<Node>()
     }
 
     /// The first step from `start` on that matches. `look` confirms what an entry cannot say: step and kind.
@@ -165,6 +212,7 @@ impl<const W: usize> Forest<W> {
         // A return may have led behind the step for everything.
         let otherwise = if self.otherwise < start { u32::MAX } else { self.otherwise };
         let mut found = Found { step: otherwise, ..Found::NONE };
+        self.few.find(key, start, &mut found, &look);
         for root in &self.roots {
             let child = |node: &Node| {
                 self.words[(node.base + node.child(key.0[usize::from(node.word).min(W - 1)])) as usize]
@@ -181,18 +229,15 @@ impl<const W: usize> Forest<W> {
     }
 
     /// [`Forest::find`] from the first step, for many packets. `look` is told which packet as well.
-    pub fn find_batch(&self, keys: &Keys<W>, look: impl Fn(usize, u32, u32) -> bool) -> [Found; BATCH] {
-        let mut found = [Found { step: self.otherwise, ..Found::NONE }; BATCH];
-        if self.roots.is_empty() || keys.count() == 0 {
-            return found;
-        }
+    pub fn find_all(&self, keys: &Keys<W>, look: impl Fn(usize, u32, u32) -> bool) -> FoundAll {
+        let mut found = FoundAll { steps: [self.otherwise; BATCH], varies: [u32::MAX; BATCH] };
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
         {
             // SAFETY: the features are there.
-            unsafe { self.find_batch_avx2(keys, &mut found, look) };
+            unsafe { self.find_all_avx2(keys, &mut found, look) };
             return found;
         }
         self.walk(keys, &mut found, look, |leaf, who| leaf.holding(&keys.key(who)));
@@ -201,12 +246,7 @@ impl<const W: usize> Forest<W> {
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
-    fn find_batch_avx2(
-        &self,
-        keys: &Keys<W>,
-        found: &mut [Found; BATCH],
-        look: impl Fn(usize, u32, u32) -> bool,
-    ) {
+    fn find_all_avx2(&self, keys: &Keys<W>, found: &mut FoundAll, look: impl Fn(usize, u32, u32) -> bool) {
         self.walk(keys, found, look, |leaf, who| leaf.holding_avx2(keys, who));
     }
 
@@ -214,10 +254,14 @@ impl<const W: usize> Forest<W> {
     fn walk(
         &self,
         keys: &Keys<W>,
-        found: &mut [Found; BATCH],
+        found: &mut FoundAll,
         look: impl Fn(usize, u32, u32) -> bool,
         holding: impl Fn(Leaf<'_>, usize) -> u32,
     ) {
+        self.few.find_all(keys, found, &look);
+        if self.roots.is_empty() || keys.count() == 0 {
+            return;
+        }
         let (mut inner, mut leaves) = (Ways::new(), Ways::new());
         let arrive = |who: usize, word: u32, inner: &mut Ways, leaves: &mut Ways| {
             inner.push(Way::new(who, word), word & INNER != 0);
@@ -246,7 +290,7 @@ impl<const W: usize> Forest<W> {
             let holding = holding(leaf, way.who());
             let plain = leaf.plain(holding);
             let (step, _) = leaf.step::<W>(plain.trailing_zeros() as usize);
-            let best = &mut found[way.who()].step;
+            let best = &mut found.steps[way.who()];
             *best = (*best).min(if plain == 0 { u32::MAX } else { step });
             // Is there one that is not plain before the first plain one?
             let closer = (holding ^ plain) & plain.wrapping_sub(1) != 0;
@@ -255,7 +299,9 @@ impl<const W: usize> Forest<W> {
         for way in &leaves.list[..usize::from(leaves.count)] {
             let who = way.who();
             let key = keys.key(who);
-            self.settle(way.word(), &key, 0, &mut found[who], &|step, kind| look(who, step, kind));
+            let mut one = found.of(who);
+            self.settle(way.word(), &key, 0, &mut one, &|step, kind| look(who, step, kind));
+            found.set(who, one);
         }
     }
 
@@ -303,26 +349,11 @@ impl<const W: usize> Forest<W> {
                 if step >= found.step {
                     return;
                 }
-                if step >= start && Self::settles(step, what, found, look) {
+                if step >= start && found.settle(step, what, look) {
                     return;
                 }
             }
             next = self.leaves.next(at);
         }
-    }
-
-    /// Whether a step whose region holds the packet matches; then it is what is found.
-    fn settles(step: u32, what: u32, found: &mut Found, look: &impl Fn(u32, u32) -> bool) -> bool {
-        if what & kind::LARGER != 0 && !look(step, kind::LARGER) {
-            return false;
-        }
-        if what & kind::VARIES != 0 {
-            found.varies = found.varies.min(step);
-        }
-        if what & kind::MOMENT != 0 && !look(step, kind::MOMENT) {
-            return false;
-        }
-        found.step = step;
-        true
     }
 }

@@ -24,7 +24,7 @@ use wire::Headers;
 pub use program::{MOST_STEPS, TooLong};
 use program::{Pass, Step, steps};
 use region::{Key, Keys, Memberships, Region, W4, W6, regions};
-use tree::{Entry, Forest, Found, kind};
+use tree::{Entry, Forest, Found, FoundAll, kind};
 
 use crate::evaluate::{Decision, Outcome};
 use crate::ledger::Accounts;
@@ -133,22 +133,12 @@ impl Compiled {
         let program = &self.programs[hook as usize];
         let sixes = headers.iter().filter(|headers| headers.version == 6).count();
         let asked = Asked { compiled: self, program, worker, now, headers, contexts };
-        match sixes {
-            0 => program.v4.classify(&asked, decisions),
-            all if all == headers.len() => program.v6.classify(&asked, decisions),
-            _ => {
-                // A mixed batch is rare on one port's queue; each family is decided by itself.
-                for n in 0..headers.len() {
-                    let one = n..n + 1;
-                    let asked =
-                        Asked { headers: &headers[one.clone()], contexts: &contexts[one.clone()], ..asked };
-                    match headers[n].version {
-                        6 => program.v6.classify(&asked, &mut decisions[one]),
-                        _ => program.v4.classify(&asked, &mut decisions[one]),
-                    }
-                }
-            }
-        }
+        let found = match sixes {
+            0 => program.v4.find(&asked),
+            all if all == headers.len() => program.v6.find(&asked),
+            _ => asked.find_by_family(),
+        };
+        asked.decide(&found, decisions);
     }
 }
 
@@ -197,43 +187,22 @@ impl<const W: usize> Part<W> {
         Part { forest: Forest::new(entries), memberships }
     }
 
-    fn classify(&self, asked: &Asked, decisions: &mut [Decision]) {
+    fn find(&self, asked: &Asked) -> FoundAll {
         let mut keys = Keys::of(asked.headers, asked.contexts);
         if !self.memberships.is_empty() {
             keys.ask(asked.headers, &self.memberships, &asked.compiled.sets);
         }
-        let found = self.forest.find_all(&keys, |n, step, kind| asked.look(n, step, kind));
-        let answers = &asked.program.answers[..];
-        let last = answers.len() - 1;
-        // Who decided each packet, and one more, which is nobody.
-        let mut rules = [NOBODY; BATCH + 1];
-        let said = decisions[..keys.count()].iter_mut().zip(&mut rules).zip(asked.contexts);
-        for (n, ((decision, rule), context)) in said.enumerate() {
-            let found = found.of(n);
-            let answer = answers[(found.step as usize).min(last)];
-            if !answer.plain {
-                *decision = self.go_on(asked, n, &keys.key(n), found);
-                continue;
-            }
-            *rule = answer.rule;
-            *decision = Decision {
-                outcome: answer.outcome,
-                rule: (answer.rule != NOBODY).then_some(answer.rule),
-                log: None,
-                mark: context.mark,
-                dscp: None,
-                varies: found.varies != u32::MAX && found.varies <= found.step,
-            };
-        }
-        asked.count_all(&rules);
+        self.forest.find_all(&keys, |n, step, kind| asked.look(n, step, kind))
     }
 
     /// Does what a step says that has more to say than a verdict, and asks for the next one, until one decides.
     #[cold]
-    fn go_on(&self, asked: &Asked, n: usize, key: &Key<W>, mut found: Found) -> Decision {
+    fn go_on(&self, asked: &Asked, n: usize, mut found: Found) -> Decision {
+        let mut key = Key::of(&asked.headers[n], &asked.contexts[n]);
+        key.ask(&asked.headers[n], &self.memberships, &asked.compiled.sets);
         let mut decision = Decision { mark: asked.contexts[n].mark, ..Decision::default() };
         loop {
-            decision.varies |= found.varies != u32::MAX && found.varies <= found.step;
+            decision.varies |= found.varies();
             let Some(step) = asked.program.steps.get(found.step as usize) else {
                 decision.outcome = asked.program.policy;
                 return decision;
@@ -246,7 +215,7 @@ impl<const W: usize> Part<W> {
                 }
                 Pass::Go(next) => next,
             };
-            found = self.forest.find(key, next, |step, kind| asked.look(n, step, kind));
+            found = self.forest.find(&key, next, |step, kind| asked.look(n, step, kind));
         }
     }
 }
@@ -274,6 +243,58 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// What is found when both families are in the batch: each one's packets are put side by side.
+    #[cold]
+    fn find_by_family(&self) -> FoundAll {
+        let mut found = FoundAll::NONE;
+        for six in [false, true] {
+            let (mut places, mut count) = ([0; BATCH], 0);
+            let (mut headers, mut contexts) = ([Headers::default(); BATCH], [Context::default(); BATCH]);
+            for (n, (about, context)) in self.headers.iter().zip(self.contexts).take(BATCH).enumerate() {
+                (places[count], headers[count], contexts[count]) = (n, *about, *context);
+                count += usize::from((about.version == 6) == six);
+            }
+            let own = Asked { headers: &headers[..count], contexts: &contexts[..count], ..*self };
+            let of_family = if six { self.program.v6.find(&own) } else { self.program.v4.find(&own) };
+            for (n, place) in places[..count].iter().enumerate() {
+                found.set(*place, of_family.of(n));
+            }
+        }
+        found
+    }
+
+    /// Says what becomes of the packets, in their order, and counts them.
+    #[inline(always)]
+    fn decide(&self, found: &FoundAll, decisions: &mut [Decision]) {
+        let answers = &self.program.answers[..];
+        let last = answers.len() - 1;
+        // Who decided each packet, and one more, which is nobody.
+        let mut rules = [NOBODY; BATCH + 1];
+        let count = self.headers.len().min(BATCH);
+        let said = decisions[..count].iter_mut().zip(&mut rules).zip(self.contexts);
+        for (n, ((decision, rule), context)) in said.enumerate() {
+            let found = found.of(n);
+            let answer = answers[(found.step as usize).min(last)];
+            if !answer.plain {
+                *decision = match self.headers[n].version {
+                    6 => self.program.v6.go_on(self, n, found),
+                    _ => self.program.v4.go_on(self, n, found),
+                };
+                continue;
+            }
+            *rule = answer.rule;
+            *decision = Decision {
+                outcome: answer.outcome,
+                rule: (answer.rule != NOBODY).then_some(answer.rule),
+                log: None,
+                mark: context.mark,
+                dscp: None,
+                varies: found.varies(),
+            };
+        }
+        self.count_all(&rules);
+    }
+
     /// Looks at what a region cannot say.
     #[cold]
     fn look(&self, n: usize, step: u32, what: u32) -> bool {

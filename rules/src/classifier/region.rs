@@ -61,7 +61,7 @@ impl<const W: usize> Key<W> {
 
     /// Of a packet of the family that has so many words.
     #[inline(always)]
-    fn of(headers: &Headers, context: &Context) -> Key<W> {
+    pub fn of(headers: &Headers, context: &Context) -> Key<W> {
         let mut words = [0; W];
         let word =
             |address: &[u8; 16], n: usize| u32::from_be_bytes(address.as_chunks().0[4 - Key::<W>::A + n]);
@@ -78,6 +78,23 @@ impl<const W: usize> Key<W> {
         words[Key::<W>::LAST] = u32::from(context.out_port.unwrap_or(NO_PORT));
         Key(words)
     }
+
+    /// Asks the sets.
+    pub fn ask(&mut self, headers: &Headers, memberships: &Memberships, sets: &Sets) {
+        self.0[Key::<W>::LAST] |= Key::<W>::members(headers, memberships, sets);
+    }
+
+    /// Which sets hold an address.
+    #[inline]
+    fn members(headers: &Headers, memberships: &Memberships, sets: &Sets) -> u32 {
+        memberships.iter().enumerate().fold(0, |bits, (bit, (set, side))| {
+            let address = if *side == Side::Source { &headers.source } else { &headers.destination };
+            let number = number_of(address, headers.version);
+            let set = &sets[*set].1;
+            let member = if Key::<W>::A == 1 { set.contains4(number as u32) } else { set.contains6(number) };
+            bits | u32::from(member) << (SETS + bit as u32)
+        })
+    }
 }
 
 /// The keys of a batch, word by word: what a tree asks of all packets lies side by side.
@@ -91,31 +108,34 @@ impl<const W: usize> Keys<W> {
     /// Of packets of one family, up to [`BATCH`].
     #[inline(always)]
     pub fn of(headers: &[Headers], contexts: &[Context]) -> Keys<W> {
-        let count = headers.len().min(contexts.len()).min(BATCH);
-        let mut keys = Keys { words: [[0; BATCH]; W], count };
+        let mut keys = Keys::none(headers.len().min(contexts.len()).min(BATCH));
         // Cut to one length, so that nothing is asked at each packet.
-        let (headers, contexts) = (&headers[..count], &contexts[..count]);
-        for n in 0..count {
-            let key = Key::<W>::of(&headers[n], &contexts[n]);
-            for (column, word) in keys.words.iter_mut().zip(key.0) {
-                column[n] = word;
-            }
+        let (headers, contexts) = (&headers[..keys.count], &contexts[..keys.count]);
+        for n in 0..keys.count {
+            keys.set(n, &Key::of(&headers[n], &contexts[n]));
         }
         keys
+    }
+
+    /// So many keys, of nothing.
+    #[inline(always)]
+    pub fn none(count: usize) -> Keys<W> {
+        Keys { words: [[0; BATCH]; W], count }
+    }
+
+    /// The key of a packet.
+    #[inline(always)]
+    pub fn set(&mut self, n: usize, key: &Key<W>) {
+        for (column, word) in self.words.iter_mut().zip(key.0) {
+            column[n % BATCH] = word;
+        }
     }
 
     /// Asks the sets.
     #[inline]
     pub fn ask(&mut self, headers: &[Headers], memberships: &Memberships, sets: &Sets) {
-        for (bit, (set, side)) in memberships.iter().enumerate() {
-            let set = &sets[*set].1;
-            for (word, headers) in self.words[Key::<W>::LAST].iter_mut().zip(headers) {
-                let address = if *side == Side::Source { &headers.source } else { &headers.destination };
-                let number = number_of(address, headers.version);
-                let member =
-                    if Key::<W>::A == 1 { set.contains4(number as u32) } else { set.contains6(number) };
-                *word |= u32::from(member) << (SETS + bit as u32);
-            }
+        for (word, headers) in self.words[Key::<W>::LAST].iter_mut().zip(headers) {
+            *word |= Key::<W>::members(headers, memberships, sets);
         }
     }
 

@@ -7,13 +7,15 @@
 //!
 //! Rules that leave a cut bit open belong into all its children; that is what makes such trees explode. So, as in EffiCuts
 //! (Vamanan, Voskuilen, Vijaykumar 2010), rules are first parted by which addresses they care for: one tree for those that know
-//! the destination, one for those that know the source only, one for those that know neither (rules with both are in the first or
-//! the second, whichever is larger), and the best of three answers counts. A cut that would copy too many rules is not made; and the
+//! the destination, one for those that know the source only (rules with both are in the first or the second, whichever is larger),
+//! one for those that know neither, unless so few of these can ever match that a tree is not worth its walk ([`super::few`]);
+//! and the best of the answers counts. A cut that would copy too many rules is not made; and the
 //! whole has a budget, beyond which leaves stay long. A list made to be hostile then costs time, linear in the leaf, but
 //! never memory.
 //!
 //! Most packets match no rule but the one for everything at the end of the list. That one is not in any tree; it is what is found
-//! at first. The roots are wide, so that such a packet meets three empty children and nothing else. A batch goes through all trees
+//! at first. The roots are wide and cut where addresses are that no rule knows, so that such a packet meets empty children and
+//! nothing else. A batch goes through all trees
 //! together: the roots of all its packets, then the next level of those (few) that did not arrive at nothing, and so on; then
 //! the leaves. Lists of who goes on are written without branches, so nothing is mispredicted whatever the packets are,
 //! and misses of 64 packets overlap.
@@ -94,6 +96,12 @@ pub(crate) struct Found {
 impl Found {
     pub const NONE: Found = Found { step: u32::MAX, varies: u32::MAX };
 
+    /// Whether a step on the way, or the one that matches, varies.
+    #[inline(always)]
+    pub fn varies(&self) -> bool {
+        self.varies != u32::MAX && self.varies <= self.step
+    }
+
     /// Whether a step whose region holds the packet matches: then it is what is found.
     pub(super) fn settle(&mut self, step: u32, what: u32, look: &impl Fn(u32, u32) -> bool) -> bool {
         if what & kind::LARGER != 0 && !look(step, kind::LARGER) {
@@ -118,13 +126,15 @@ pub(crate) struct FoundAll {
 }
 
 impl FoundAll {
+    pub const NONE: FoundAll = FoundAll { steps: [u32::MAX; BATCH], varies: [u32::MAX; BATCH] };
+
     /// For one packet.
     #[inline(always)]
     pub fn of(&self, who: usize) -> Found {
         Found { step: self.steps[who], varies: self.varies[who] }
     }
 
-    pub(super) fn set(&mut self, who: usize, found: Found) {
+    pub fn set(&mut self, who: usize, found: Found) {
         (self.steps[who], self.varies[who]) = (found.step, found.varies);
     }
 }
@@ -230,7 +240,7 @@ impl<const W: usize> Forest<W> {
 
     /// [`Forest::find`] from the first step, for many packets. `look` is told which packet as well.
     pub fn find_all(&self, keys: &Keys<W>, look: impl Fn(usize, u32, u32) -> bool) -> FoundAll {
-        let mut found = FoundAll { steps: [self.otherwise; BATCH], varies: [u32::MAX; BATCH] };
+        let mut found = FoundAll { steps: [self.otherwise; BATCH], ..FoundAll::NONE };
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("bmi1")
@@ -354,6 +364,97 @@ impl<const W: usize> Forest<W> {
                 }
             }
             next = self.leaves.next(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::region::{W4, W6};
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Rules out of small pools, so that they overlap, and the keys of packets that some of them hold.
+    fn entry<const W: usize>() -> impl Strategy<Value = Entry<W>> {
+        let mask =
+            prop_oneof![4 => Just(0), 2 => Just(u32::MAX), 2 => Just(0xffff_0000), 1 => Just(0xf000_000f)];
+        let masks = prop::collection::vec(mask, W);
+        let ports = prop_oneof![Just((0, u16::MAX)), (0u16..9, 0u16..4), Just((0xfff0, 0xf))];
+        (masks, word_list::<W>(), ports.clone(), ports, 0u32..12).prop_map(
+            |(masks, words, from, to, what)| {
+                let mut entry = Entry {
+                    value: [0; W],
+                    mask: [0; W],
+                    first: [from.0, to.0],
+                    more: [from.1, to.1],
+                    step: 0,
+                    // Mostly plain.
+                    kind: if what < kind::FINAL { what } else { 0 },
+                };
+                for word in (0..W).filter(|word| *word != Key::<W>::PORTS) {
+                    entry.mask[word] = masks[word];
+                    entry.value[word] = words[word] & masks[word];
+                }
+                entry
+            },
+        )
+    }
+
+    fn word_list<const W: usize>() -> impl Strategy<Value = Vec<u32>> {
+        prop::collection::vec(prop_oneof![0u32..4, (0u32..4).prop_map(|n| n << 16 | n << 30)], W)
+    }
+
+    /// What a closer look says here.
+    fn look(who: usize, step: u32, what: u32) -> bool {
+        !(who as u32 + step + what).is_multiple_of(3)
+    }
+
+    /// All rules, from the top.
+    fn plainly<const W: usize>(entries: &[Entry<W>], key: &Key<W>, who: usize) -> Found {
+        let mut found = Found::NONE;
+        for entry in entries.iter().filter(|entry| entry.holds(key)) {
+            if found.settle(entry.step, entry.kind, &|step, what| look(who, step, what)) {
+                break;
+            }
+        }
+        found
+    }
+
+    fn agree<const W: usize>(mut entries: Vec<Entry<W>>, keys: &[Vec<u32>]) -> Result<(), TestCaseError> {
+        for (step, entry) in entries.iter_mut().enumerate() {
+            entry.step = step as u32;
+        }
+        let forest = Forest::new(entries.clone());
+        let mut all = Keys::none(keys.len());
+        for (n, words) in keys.iter().enumerate() {
+            all.set(n, &Key(std::array::from_fn(|word| words[word])));
+        }
+        // As this processor does it, and as one without AVX2.
+        let fast = forest.find_all(&all, look);
+        let mut slow = FoundAll { steps: [forest.otherwise; BATCH], ..FoundAll::NONE };
+        forest.walk(&all, &mut slow, look, |leaf, who| leaf.holding(&all.key(who)));
+        for who in 0..keys.len() {
+            let expected = plainly(&entries, &all.key(who), who);
+            let alone = forest.find(&all.key(who), 0, |step, what| look(who, step, what));
+            for found in [fast.of(who), slow.of(who), alone] {
+                prop_assert_eq!(found.step, expected.step);
+                prop_assert_eq!(found.varies.min(found.step), expected.varies.min(found.step));
+            }
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn all_ways_find_what_comes_first(
+            entries in prop::collection::vec(entry::<W4>(), 0..120),
+            keys in prop::collection::vec(word_list::<W4>(), 1..=BATCH),
+            entries6 in prop::collection::vec(entry::<W6>(), 0..60),
+            keys6 in prop::collection::vec(word_list::<W6>(), 1..=BATCH),
+        ) {
+            agree(entries, &keys)?;
+            agree(entries6, &keys6)?;
         }
     }
 }

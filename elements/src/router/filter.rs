@@ -137,12 +137,13 @@ struct Judged {
 
 impl Judged {
     fn add(&mut self, hook: Hook, decision: &Decision) {
-        self.outcome = decision.outcome;
         self.rules[hook as usize] = decision.rule;
         self.log = self.log.or(decision.log);
         self.mark = decision.mark;
         self.dscp = decision.dscp.or(self.dscp);
         self.varies |= decision.varies;
+        // Last: what is beside it is read above, in one load with it, which would wait for this to be written.
+        self.outcome = decision.outcome;
     }
 }
 
@@ -332,10 +333,14 @@ impl Element for Filter {
                 continue;
             }
             // Without a note (an element before this one kept the packet) it is of no flow.
+            let unnoted;
             let note = match seat.note(packet) {
-                Some(note) => *note,
+                Some(note) => &*note,
                 None => match headers(packet) {
-                    Ok(headers) => Note { headers, ..Note::default() },
+                    Ok(headers) => {
+                        unnoted = Note { headers, ..Note::default() };
+                        &unnoted
+                    }
                     Err(reason) => {
                         (wrong, why[index].1) = (wrong | 1 << index, reason);
                         continue;

@@ -88,12 +88,6 @@ impl<const W: usize> Leaves<W> {
         Leaf { words, head: words[0] }
     }
 
-    /// The eight behind these, if the leaf goes on.
-    pub fn next(&self, at: u32) -> Option<u32> {
-        let head = self.leaf(at).head;
-        (head & GOES_ON != 0).then(|| at + 1 + (head & COUNT) * Self::COLUMNS as u32)
-    }
-
     /// The words of a key that have columns of values and masks, in their order: of ports, ranges say all.
     fn compared() -> impl Iterator<Item = usize> {
         (0..W).filter(|word| *word != Key::<W>::PORTS)
@@ -117,6 +111,12 @@ impl Leaf<'_> {
     #[inline(always)]
     pub fn goes_on(&self) -> bool {
         self.head & GOES_ON != 0
+    }
+
+    /// Where the next eight of this leaf are, which begins at `at`, if it goes on.
+    #[inline(always)]
+    pub fn behind<const W: usize>(&self, at: u32) -> u32 {
+        at + 1 + (self.head & COUNT) * Leaves::<W>::COLUMNS as u32
     }
 
     /// The step of a rule, and bits of [`kind`].

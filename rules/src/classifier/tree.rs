@@ -231,8 +231,13 @@ impl<const W: usize> Forest<W> {
             while word & INNER != 0 {
                 word = child(&self.nodes[(word & !INNER) as usize]);
             }
-            if word != NOTHING {
-                self.settle(word, key, start, &mut found, &look);
+            let mut next = (word != NOTHING).then_some(word);
+            while let Some(at) = next {
+                let leaf = self.leaves.leaf(at);
+                if Self::settle(leaf, leaf.holding(key), start, &mut found, &look) {
+                    break;
+                }
+                next = leaf.goes_on().then(|| leaf.behind::<W>(at));
             }
         }
         found
@@ -293,25 +298,26 @@ impl<const W: usize> Forest<W> {
                 arrive(way.who(), self.words[(node.base + place) as usize], &mut inner, &mut leaves);
             }
         }
-        // What the first rules of a leaf say all at once; and then, one by one, what needs a closer look or goes on.
-        for at in 0..usize::from(std::mem::take(&mut leaves.count)) {
-            let way = leaves.list[at];
-            let leaf = self.leaves.leaf(way.word());
-            let holding = holding(leaf, way.who());
-            let plain = leaf.plain(holding);
-            let (step, _) = leaf.step::<W>(plain.trailing_zeros() as usize);
-            let best = &mut found.steps[way.who()];
-            *best = (*best).min(if plain == 0 { u32::MAX } else { step });
-            // Is there one that is not plain before the first plain one?
-            let closer = (holding ^ plain) & plain.wrapping_sub(1) != 0;
-            leaves.push(way, closer | (plain == 0) & leaf.goes_on());
-        }
-        for way in &leaves.list[..usize::from(leaves.count)] {
-            let who = way.who();
-            let key = keys.key(who);
-            let mut one = found.of(who);
-            self.settle(way.word(), &key, 0, &mut one, &|step, kind| look(who, step, kind));
-            found.set(who, one);
+        // Eight rules of each; and, of leaves that go on, the next eight, for whom these did not settle it.
+        while leaves.count > 0 {
+            for at in 0..usize::from(std::mem::take(&mut leaves.count)) {
+                let (who, at) = (leaves.list[at].who(), leaves.list[at].word());
+                let leaf = self.leaves.leaf(at);
+                let holding = holding(leaf, who);
+                let plain = leaf.plain(holding);
+                let (step, _) = leaf.step::<W>(plain.trailing_zeros() as usize);
+                let best = &mut found.steps[who];
+                *best = (*best).min(if plain == 0 { u32::MAX } else { step });
+                let mut settled = plain != 0;
+                // Those that are not plain, before the first plain one.
+                let closer = (holding ^ plain) & plain.wrapping_sub(1);
+                if closer != 0 {
+                    let mut one = found.of(who);
+                    settled |= Self::settle(leaf, closer, 0, &mut one, &|step, kind| look(who, step, kind));
+                    found.set(who, one);
+                }
+                leaves.push(Way::new(who, leaf.behind::<W>(at)), leaf.goes_on() & !settled);
+            }
         }
     }
 
@@ -340,31 +346,24 @@ impl<const W: usize> Forest<W> {
         (arrived & u64::MAX >> (BATCH - keys.count()), children)
     }
 
-    /// Compares with a leaf, rule by rule, as far as it can bring something better.
+    /// Takes the first rule of a leaf that matches, of those whose regions hold the packet (bits): whether what is behind these rules
+    /// can bring nothing better.
+    #[inline(never)]
     fn settle(
-        &self,
-        leaf: u32,
-        key: &Key<W>,
+        leaf: Leaf<'_>,
+        mut holding: u32,
         start: u32,
         found: &mut Found,
         look: &impl Fn(u32, u32) -> bool,
-    ) {
-        let mut next = Some(leaf);
-        while let Some(at) = next {
-            let leaf = self.leaves.leaf(at);
-            let mut holding = leaf.holding(key);
-            while holding != 0 {
-                let (step, what) = leaf.step::<W>(holding.trailing_zeros() as usize);
-                holding &= holding - 1;
-                if step >= found.step {
-                    return;
-                }
-                if step >= start && found.settle(step, what, look) {
-                    return;
-                }
+    ) -> bool {
+        while holding != 0 {
+            let (step, what) = leaf.step::<W>(holding.trailing_zeros() as usize);
+            holding &= holding - 1;
+            if step >= found.step || step >= start && found.settle(step, what, look) {
+                return true;
             }
-            next = self.leaves.next(at);
         }
+        false
     }
 }
 

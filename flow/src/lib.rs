@@ -52,6 +52,7 @@ mod key;
 mod lookup;
 mod memory;
 mod own;
+mod plain;
 mod pool;
 pub mod sample;
 mod settings;

@@ -92,7 +92,7 @@ impl Worker {
 
     /// The usual: a segment of an open connection that is neither its beginning nor its end. `None` for every other.
     #[inline(always)]
-    fn track_open(
+    pub(crate) fn track_open(
         &self,
         hit: &Hit,
         hot: &Hot,

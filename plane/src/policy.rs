@@ -117,6 +117,7 @@ impl Policy {
         let nat = self.settings.nat.as_ref();
         Stages {
             fast: true,
+            flows: self.flows.is_some(),
             input: rules(Hook::Input),
             transit: rules(Hook::Forward) || rules(Hook::Output) || self.flows.is_some(),
             translation: self.translates,

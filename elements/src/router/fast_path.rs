@@ -70,19 +70,38 @@ pub struct FastPath {
 }
 
 /// The packets of a batch that are plain as far as their headers show: their places in it, and where they go.
-struct Chosen<F: Family> {
+pub(super) struct Chosen<F: Family> {
     places: [u8; BATCH],
     addresses: [F::Address; BATCH],
     ids: [NextHopId; BATCH],
 }
 
 impl<F: Family> Chosen<F> {
-    fn new() -> Chosen<F> {
+    pub(super) fn new() -> Chosen<F> {
         Chosen {
             places: [0; BATCH],
             addresses: [F::Address::default(); BATCH],
             ids: [NextHopId::NONE; BATCH],
         }
+    }
+
+    /// The place in the batch of the packet of this number.
+    #[inline(always)]
+    pub(super) fn place(&self, number: usize) -> usize {
+        usize::from(self.places[number % BATCH])
+    }
+
+    /// Gives a packet a lower number.
+    #[inline(always)]
+    pub(super) fn keep(&mut self, number: usize, before: usize) {
+        self.places[number % BATCH] = self.places[before % BATCH];
+        self.addresses[number % BATCH] = self.addresses[before % BATCH];
+    }
+
+    /// Sends a packet to another address than its header says.
+    #[inline(always)]
+    pub(super) fn send_to(&mut self, number: usize, address: F::Address) {
+        self.addresses[number % BATCH] = address;
     }
 
     /// Notes a packet as number `count`. If it is not plain, that number will be given again: so there is no branch.
@@ -132,7 +151,7 @@ impl Input {
 impl Chosen<V4> {
     /// Reads the headers of all packets. How many are plain, and those that are not of this family, as bits.
     #[inline(never)]
-    fn choose(&mut self, view: &View, sources: &Sources, packets: &[Packet]) -> (usize, u64) {
+    pub(super) fn choose(&mut self, view: &View, sources: &Sources, packets: &[Packet]) -> (usize, u64) {
         let (hops, mut input) = (view.hops(), Input::NONE);
         let (mut count, mut others) = (0, 0);
         packets.iter().take(AHEAD).for_each(prefetch);
@@ -165,7 +184,7 @@ impl Chosen<V4> {
 impl Chosen<V6> {
     /// Reads the headers of the packets whose bits are set. How many are plain.
     #[inline(never)]
-    fn choose(&mut self, view: &View, packets: &[Packet], mut which: u64) -> usize {
+    pub(super) fn choose(&mut self, view: &View, packets: &[Packet], mut which: u64) -> usize {
         let (hops, mut input) = (view.hops(), Input::NONE);
         let mut count = 0;
         while which != 0 {
@@ -212,7 +231,7 @@ impl FastPath {
 }
 
 /// What is done to a packet that leaves, by family.
-trait Leave: Family {
+pub(super) trait Leave: Family {
     /// The least MTU that there is.
     const MINIMUM_MTU: usize;
 
@@ -247,15 +266,22 @@ impl Leave for V6 {
 }
 
 impl<F: Leave> Chosen<F> {
-    /// Looks up the first `count` and sends what has a way; the packets that this was done to, as bits.
+    /// Looks up the first `count` and sends what has a way and is admitted to it, by its number and the port; the packets that this
+    /// was done to, as bits. What is admitted does leave.
     #[inline(never)]
-    fn send(&mut self, count: usize, view: &View, packets: &mut [Packet]) -> u64 {
+    pub(super) fn send(
+        &mut self,
+        count: usize,
+        view: &View,
+        packets: &mut [Packet],
+        mut admit: impl FnMut(usize, &mut Packet, PortId) -> bool,
+    ) -> u64 {
         let count = count.min(BATCH);
         F::lookup(view, &self.addresses[..count], &mut self.ids[..count]);
         let hops = view.hops();
         let (mut port, mut source, mut sends) = (PortId::NONE, Source::of(hops.port(PortId::NONE)), false);
         let mut sent = 0;
-        for (&place, &id) in self.places[..count].iter().zip(&self.ids[..count]) {
+        for (number, (&place, &id)) in self.places[..count].iter().zip(&self.ids[..count]).enumerate() {
             let Some(packet) = packets.get_mut(usize::from(place)) else { continue };
             let hop = hops.hop(id);
             let path = match hop.only_path() {
@@ -273,7 +299,7 @@ impl<F: Leave> Chosen<F> {
             }
             let fits = packet.len() - ETHERNET <= (adjacency.mtu() as usize).max(F::MINIMUM_MTU);
             let way = fits & sends & adjacency.resolved() & (packet.input != port);
-            if !way || !F::leave(packet, source, adjacency) {
+            if !way || !admit(number, packet, port) || !F::leave(packet, source, adjacency) {
                 continue;
             }
             hops.mark_used(path);
@@ -310,11 +336,11 @@ impl Element for FastPath {
         let mut sent = 0;
         let (count, others) = four.choose(view, sources, batch.packets());
         if count != 0 {
-            sent = four.send(count, view, batch.packets_mut());
+            sent = four.send(count, view, batch.packets_mut(), |_, _, _| true);
         }
         if others != 0 {
             let count = six.choose(view, batch.packets(), others);
-            sent |= six.send(count, view, batch.packets_mut());
+            sent |= six.send(count, view, batch.packets_mut(), |_, _, _| true);
         }
         cx.emit_some(REST, batch, batch.mask() & !sent);
         cx.emit_batch(OUT, batch);

@@ -28,7 +28,7 @@ use flow::{Inserted, Opening, Tuple};
 use graph::arguments::{Blame, Refused, Word};
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
-use rules::{Decision, FlowState, Hook, Now, Outcome, Reject, RuleId};
+use rules::{Compiled, Decision, FlowState, Hook, Now, Outcome, Reject, RuleId};
 use wire::{Headers, Reason, protocol};
 
 use super::rulebook::{Logged, Reader, Rulebook, Verdict};
@@ -104,7 +104,7 @@ impl Default for Undecided {
 
 /// Packets in a row that the same rules have decided: counted together.
 #[derive(Default)]
-struct Run {
+pub(super) struct Run {
     rules: [Option<RuleId>; 3],
     packets: u64,
     bytes: u64,
@@ -113,13 +113,20 @@ struct Run {
 impl Run {
     /// Another packet; what does not belong to it goes to the accounts.
     #[inline(always)]
-    fn add(&mut self, rules: &[Option<RuleId>; 3], bytes: u16, ended: impl FnOnce(&Run)) {
+    pub(super) fn add(&mut self, rules: &[Option<RuleId>; 3], bytes: u16, ended: impl FnOnce(&Run)) {
         if self.rules != *rules {
             ended(self);
             *self = Run { rules: *rules, ..Run::default() };
         }
         self.packets += 1;
         self.bytes += u64::from(bytes);
+    }
+
+    /// Counts its packets with the rules that decided; `now` in steady nanoseconds.
+    pub(super) fn count(&self, compiled: &Compiled, worker: usize, now: u64) {
+        for rule in self.rules.into_iter().flatten() {
+            compiled.accounts().count(worker, rule, self.packets, self.bytes, now);
+        }
     }
 }
 
@@ -148,13 +155,6 @@ impl Judged {
 }
 
 impl Filter {
-    /// Counts packets with the rules that decided.
-    fn count(&self, worker: usize, now: &Now, run: &Run) {
-        for rule in run.rules.into_iter().flatten() {
-            self.reader.compiled().accounts().count(worker, rule, run.packets, run.bytes, now.monotonic);
-        }
-    }
-
     /// What all packets of this one's flow and direction come to, if that is known, and how long it is.
     #[inline(always)]
     fn known(&mut self, seat: &mut Seat, packet: &Packet) -> Option<(&Verdict, u16)> {
@@ -327,7 +327,7 @@ impl Element for Filter {
                 // What is decided at the input is counted where it is applied.
                 if transit {
                     let (rules, dscp) = (verdict.rules, verdict.dscp);
-                    run.add(&rules, length, |run| self.count(number, &now, run));
+                    run.add(&rules, length, |run| run.count(self.reader.compiled(), number, steady));
                     dscp.into_iter().for_each(|dscp| set_dscp(packet, dscp));
                 }
                 continue;
@@ -364,7 +364,7 @@ impl Element for Filter {
             };
             undecided.count += 1;
         }
-        self.count(number, &now, &run);
+        run.count(self.reader.compiled(), number, steady);
         if undecided.count > 0 {
             self.judge(number, &now, &mut undecided);
         }

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `Sample`, `Sampled` | `out` | one packet in N, for sFlow: as it came in, and where it left |
 //! | [`FastPath`] | `rest`, `out` | the whole way of plain packets, where nothing else stands in it |
+//! | [`FlowPath`] | `rest`, `out` | the same of plain packets whose flow is known and judged |
 //! | [`Classify`] | `ipv4`, `ipv6`, `other` | by EtherType; what is not addressed to the port is `other` |
 //! | [`CheckIpHeader4`] | `valid`, `linux`, `local` | drops invalid and martian packets; options and multicast are Linux's |
 //! | [`Track`] | `tracked` | reads the headers for the filter, finds the flow |
@@ -40,6 +41,7 @@ mod decrement_ttl;
 mod family;
 mod fast_path;
 mod filter;
+mod flow_path;
 mod fragment4;
 mod ftp;
 mod icmp_error4;
@@ -73,6 +75,7 @@ pub use decrement_ttl::{DecrementTtl4, DecrementTtl6};
 pub use family::{Family, V4, V6};
 pub use fast_path::FastPath;
 pub use filter::Filter;
+pub use flow_path::FlowPath;
 pub use fragment4::Fragment4;
 pub use ftp::{ControlConnections, Ftp};
 pub use icmp_error4::IcmpError4;
@@ -102,6 +105,7 @@ use port::Packet;
 /// The classes of this folder.
 pub const CLASSES: &[&Class] = &[
     &fast_path::CLASS,
+    &flow_path::CLASS,
     &classify::CLASS,
     &check_ip_header4::CLASS,
     &check_ip_header6::CLASS,

@@ -50,8 +50,10 @@ impl Hooks {
 /// Which stages the router has besides those of every router.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
-    /// Plain packets are forwarded at once, if no other stage and no hook stands in their way.
+    /// Plain packets are forwarded at once, if nothing else than the verdicts on known flows stands in their way.
     pub fast: bool,
+    /// Flows are known.
+    pub flows: bool,
     /// Rules for what comes in.
     pub input: bool,
     /// Rules for transit, or flows to be tracked.
@@ -74,11 +76,16 @@ impl Stages {
         self.judge() || self.sampling
     }
 
-    /// Whether plain packets need nothing but to be forwarded.
-    fn short(&self, hooks: &Hooks) -> bool {
-        let Stages { fast, input, transit, translation, families, ftp, clamp, sampling: _ } = *self;
+    /// The element that takes plain packets the short way, if there is one.
+    fn short(&self, hooks: &Hooks) -> Option<&'static str> {
         let hooked = [&hooks.prerouting, &hooks.forward].iter().any(|body| !body.trim().is_empty());
-        fast && !(input || transit || translation || families || ftp || clamp || hooked)
+        match self {
+            Stages { fast: false, .. } => None,
+            _ if hooked => None,
+            // Translation and all that belongs to it is by flows.
+            Stages { flows: true, .. } => Some("FlowPath"),
+            _ => (!self.judge()).then_some("FastPath"),
+        }
     }
 
     /// Whether packets are judged, or their flows known.
@@ -153,14 +160,6 @@ icmp6[1] -> to_linux;
 
 {refused}// out
 rewrite -> out :: postrouting -> {sampled}transmit;
-";
-
-/// The short way of plain packets.
-const FAST: &str = "
-// plain packets
-fast :: FastPath;
-fast[0] -> classify;
-fast[1] -> out;
 ";
 
 /// What the stages put into the router.
@@ -267,11 +266,13 @@ pub fn text(hooks: &Hooks, stages: &Stages) -> String {
     }
     text += "\n";
     text += &staged(stages);
-    if stages.short(hooks) {
-        text += FAST;
+    let short = stages.short(hooks);
+    if let Some(class) = short {
+        // Likewise.
+        let _ = write!(text, "\n// plain packets\nfast :: {class};\nfast[0] -> classify;\nfast[1] -> out;\n");
     }
     if stages.sampling {
-        text += if stages.short(hooks) { "sample -> fast;\n" } else { "sample -> classify;\n" };
+        text += if short.is_some() { "sample -> fast;\n" } else { "sample -> classify;\n" };
     }
     text
 }

@@ -1,0 +1,295 @@
+//! FlowPath: the whole way of plain packets of known flows, in one element
+//!
+//! Group: router
+//! Usage: `FlowPath`
+//! Ports: 1 input, 2 outputs; push
+//!
+//! What [FastPath] is to a router without rules, this is to one that keeps flows: plain packets of TCP and UDP whose flow is under way and
+//! has been judged are taken into account, counted with the rules that decided, translated, and forwarded, all at once. As there,
+//! whatever is not plain in any way is left as it came to the elements behind: packets that open a flow or change how far it is,
+//! segments out of their window, flows whose verdict is not known or was given by rules that are no longer in force, or for another out
+//! port, control connections of FTP while these are followed.
+//!
+//! Outputs:
+//! - 0: everything else, unchanged
+//! - 1: to be transmitted
+//!
+//! See also: [FastPath], [Track], [Filter], [Translate]
+
+use std::sync::Arc;
+
+use fib::{PortId, View};
+use flow::{Hit, Key, Tuple};
+use graph::arguments::{Blame, Refused};
+use graph::{BATCH, Batch, Class, Context, Element};
+use port::Packet;
+use wire::{Headers, protocol};
+
+use super::family::{V4, V6};
+use super::fast_path::{Chosen, Leave};
+use super::filter::Run;
+use super::rulebook::{Reader, Rulebook};
+use super::seat::{Seat, SharedSeat};
+use super::track::called;
+use super::{ETHERNET, Sources, Surroundings, u16_at};
+
+/// The class `FlowPath`.
+pub const CLASS: Class = Class {
+    name: "FlowPath",
+    ports: "1!/2",
+    processing: Class::PUSH,
+    flow: Class::COMPLETE_FLOW,
+    source: include_str!("flow_path.rs"),
+    make: |arguments, setup| {
+        let surroundings = setup.environment.get::<Surroundings>();
+        let (seat, book) = (setup.environment.get::<SharedSeat>(), setup.environment.get::<Arc<Rulebook>>());
+        if surroundings.is_none() || seat.is_none() || book.is_none() {
+            let message = "this element forwards the flows of a running router, which are not here";
+            arguments.wrong(Blame::Element, message);
+        }
+        arguments.finish()?;
+        let Surroundings { view, sources, .. } = (*surroundings.ok_or(Refused)?).clone();
+        let reader = Reader::new((*book.ok_or(Refused)?).clone());
+        let blank = Key::of(&Tuple::default());
+        Ok(Box::new(FlowPath {
+            view,
+            sources,
+            seat: (*seat.ok_or(Refused)?).clone(),
+            reader,
+            four: Chosen::new(),
+            six: Chosen::new(),
+            followed: Box::new(Followed { keys: [blank; BATCH], hits: [None; BATCH], known: [None; BATCH] }),
+        }))
+    },
+};
+
+const REST: usize = 0;
+const OUT: usize = 1;
+
+/// Forwards plain packets of known flows. Outputs: `rest`, `out`.
+pub struct FlowPath {
+    view: View,
+    sources: Arc<Sources>,
+    seat: SharedSeat,
+    reader: Reader,
+    four: Chosen<V4>,
+    six: Chosen<V6>,
+    followed: Box<Followed>,
+}
+
+/// What is known of the packets chosen, in their order.
+struct Followed {
+    keys: [Key; BATCH],
+    hits: [Option<Hit>; BATCH],
+    known: [Option<Known>; BATCH],
+}
+
+/// A flow that has been judged.
+#[derive(Clone, Copy)]
+struct Known {
+    hit: Hit,
+    /// What its entry says of the verdict.
+    word: u32,
+    /// Where the verdict lets it out.
+    output: PortId,
+}
+
+/// What of a packet's family its flow is looked up by.
+trait Follow: Leave {
+    /// 4 or 6.
+    const VERSION: u8;
+    /// Bytes of the IP header.
+    const HEADER: usize;
+
+    /// The protocol, if its header follows the IP header at once and whole.
+    fn protocol(ip: &[u8]) -> Option<u8>;
+    /// The key of a packet of this protocol.
+    fn key(ip: &[u8], ports: [u16; 2], protocol: u8) -> Option<Key>;
+}
+
+impl Follow for V4 {
+    const VERSION: u8 = 4;
+    const HEADER: usize = 20;
+
+    #[inline(always)]
+    fn protocol(ip: &[u8]) -> Option<u8> {
+        let header = ip.first_chunk::<20>()?;
+        (u16_at(header, 6) & 0x3fff == 0).then_some(header[9])
+    }
+
+    #[inline(always)]
+    fn key(ip: &[u8], ports: [u16; 2], protocol: u8) -> Option<Key> {
+        let [.., source, destination] = ip.first_chunk::<20>()?.as_chunks::<4>().0 else { return None };
+        Some(Key::of_ports4([*source, *destination], ports, protocol))
+    }
+}
+
+impl Follow for V6 {
+    const VERSION: u8 = 6;
+    const HEADER: usize = 40;
+
+    #[inline(always)]
+    fn protocol(ip: &[u8]) -> Option<u8> {
+        ip.get(6).copied()
+    }
+
+    #[inline(always)]
+    fn key(ip: &[u8], [source_port, destination_port]: [u16; 2], protocol: u8) -> Option<Key> {
+        let [source, destination] = ip.get(8..40)?.as_chunks::<16>().0 else { return None };
+        let (source, destination) = (*source, *destination);
+        Some(Key::of(&Tuple { source, destination, source_port, destination_port, protocol, table: 0 }))
+    }
+}
+
+/// The ports of a packet of TCP or UDP, if their whole header is there.
+#[inline(always)]
+fn ports<F: Follow>(ip: &[u8], protocol: u8) -> Option<[u16; 2]> {
+    let upper = ip.get(F::HEADER..)?;
+    let least = match protocol {
+        protocol::UDP => 8,
+        protocol::TCP => 20,
+        _ => return None,
+    };
+    let first = upper.first_chunk::<4>().filter(|_| upper.len() >= least)?;
+    Some([u16_at(first, 0), u16_at(first, 2)])
+}
+
+impl Followed {
+    /// Leaves of the first `count` packets chosen those whose flow is known; how many these are. Where they are translated, they are
+    /// sent where they really go.
+    #[inline(never)]
+    fn follow<F: Follow>(
+        &mut self,
+        chosen: &mut Chosen<F>,
+        count: usize,
+        packets: &[Packet],
+        seat: &mut Seat,
+        reader: &mut Reader,
+    ) -> usize {
+        let Some(flows) = &mut seat.flows else { return 0 };
+        let controls = seat.ftp.is_some();
+        let mut kept = 0;
+        for n in 0..count {
+            let Some(packet) = packets.get(chosen.place(n)) else { continue };
+            let Some(ip) = packet.data().get(ETHERNET..) else { continue };
+            let Some(protocol) = F::protocol(ip) else { continue };
+            let Some(ports) = ports::<F>(ip, protocol) else { continue };
+            if controls && protocol == protocol::TCP && ports.contains(&nat::ftp::PORT) {
+                continue;
+            }
+            let Some(key) = F::key(ip, ports, protocol) else { continue };
+            self.keys[kept] = key;
+            chosen.keep(kept, n);
+            kept += 1;
+        }
+        let (count, hits) = (kept, &mut self.hits[..kept]);
+        flows.look(&self.keys[..count], hits);
+        flows.prepare(hits);
+        kept = 0;
+        for n in 0..count {
+            let Some(hit) = self.hits[n] else { continue };
+            let Some(state) = flows.prospect(&hit) else { continue };
+            let word = flows.decision(&hit);
+            let verdict = reader.verdict(word).filter(|verdict| verdict.state == called(state));
+            let Some(verdict) = verdict.filter(|verdict| verdict.dscp.is_none()) else { continue };
+            chosen.keep(kept, n);
+            if hit.translated {
+                let Some(towards) = F::address(flows.towards(&hit, hit.direction)) else { continue };
+                chosen.send_to(kept, towards);
+            }
+            self.known[kept] = Some(Known { hit, word, output: verdict.output });
+            kept += 1;
+        }
+        kept
+    }
+}
+
+/// Takes a packet that is about to leave into account, and translates it; how long it is. `None`, and nothing done, if it is not plain.
+#[inline(always)]
+fn admit<F: Follow>(hit: &Hit, packet: &mut Packet, flows: &mut flow::Worker, now: u64) -> Option<u16> {
+    let ip = packet.data_mut().get_mut(ETHERNET..)?;
+    let headers = Headers {
+        version: F::VERSION,
+        protocol: F::protocol(ip)?,
+        transport: F::HEADER as u16,
+        length: ip.len() as u16,
+        ..Headers::default()
+    };
+    if !flows.pass(hit, &headers, ip, now) {
+        return None;
+    }
+    if hit.translated {
+        // Never refused: the headers are whole, and the addresses of this family.
+        let rewritten = nat::rewrite(ip, &headers, &flows.leaving(hit, hit.direction));
+        debug_assert!(rewritten.is_ok());
+    }
+    Some(headers.length)
+}
+
+/// What a batch is handled with.
+struct Work<'a> {
+    view: &'a View,
+    reader: &'a mut Reader,
+    run: Run,
+    now: u64,
+}
+
+impl Work<'_> {
+    /// Sends what of one family is plain and known; the packets, as bits.
+    #[inline(always)]
+    fn send<F: Follow>(
+        &mut self,
+        (chosen, count): (&mut Chosen<F>, usize),
+        followed: &mut Followed,
+        packets: &mut [Packet],
+        seat: &mut Seat,
+    ) -> u64 {
+        let count = followed.follow(chosen, count, packets, seat, self.reader);
+        let worker = seat.number;
+        let Some(flows) = &mut seat.flows else { return 0 };
+        let Work { view, reader, run, now } = self;
+        chosen.send(count, view, packets, |n, packet, output| {
+            let known = followed.known[n % BATCH].filter(|known| known.output == output);
+            let Some(Known { hit, word, .. }) = known else { return false };
+            let Some(length) = admit::<F>(&hit, packet, flows, *now) else { return false };
+            let rules = reader.verdict(word).map_or([None; 3], |verdict| verdict.rules);
+            run.add(&rules, length, |run| run.count(reader.compiled(), worker, *now));
+            true
+        })
+    }
+}
+
+impl Element for FlowPath {
+    fn class(&self) -> &'static str {
+        CLASS.name
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["rest", "out"]
+    }
+
+    fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        // Whoever looks on wants to see what each element does.
+        if cx.is_observed() {
+            return cx.emit_batch(REST, batch);
+        }
+        let FlowPath { view, sources, seat, reader, four, six, followed } = self;
+        reader.refresh();
+        let mut seat = seat.lock();
+        let mut work = Work { view, reader, run: Run::default(), now: cx.now() };
+        let mut sent = 0;
+        let (count, others) = four.choose(view, sources, batch.packets());
+        if count != 0 {
+            sent = work.send((four, count), followed, batch.packets_mut(), &mut seat);
+        }
+        if others != 0 {
+            let count = six.choose(view, batch.packets(), others);
+            sent |= work.send((six, count), followed, batch.packets_mut(), &mut seat);
+        }
+        work.run.count(work.reader.compiled(), seat.number, work.now);
+        seat.flows.iter().for_each(|flows| flows.passed(u64::from(sent.count_ones())));
+        drop(seat);
+        cx.emit_some(REST, batch, batch.mask() & !sent);
+        cx.emit_batch(OUT, batch);
+    }
+}

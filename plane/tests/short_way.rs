@@ -1,0 +1,317 @@
+//! Known flows take the short way or the long one, and the same becomes of them: every packet, the flows' accounts, the rules' counts.
+//!
+//! Two routers with the same rules and the same translation, one of which has no short way, get the same packets one by one:
+//! handshakes, data, segments out of their window, ends, datagrams, fragments, options, packets that are at the end of their time.
+
+use std::net::IpAddr;
+
+use elements::router::standard::{self, Hooks, Stages, Standard};
+use elements::router::{IcmpLimits, SharedSeat, Sources, Surroundings};
+use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
+use graph::{Batch, Graph, NodeId, Sinks};
+use plane::{Policy, PolicySettings};
+use port::{Driver, Packet, Pool};
+use rules::{Filter, RuleId};
+use wire::tcp::flag::{ACK, FIN, RST, SYN};
+use wire::{Mac, checksum, ethernet, ipv4, ipv6, protocol};
+
+const IN: PortId = PortId(1);
+const OUT: PortId = PortId(2);
+const MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 1]), Mac([2, 0, 0, 0, 1, 2])];
+const HOST: Mac = Mac([2, 0, 0, 0, 0, 9]);
+const INSIDE: [&str; 2] = ["10.1.0.2", "2001:db8:1::2"];
+/// As it appears outside, where it is translated.
+const SEEN: &str = "192.0.2.2";
+const OUTSIDE: [&str; 2] = ["198.18.0.1", "2001:db8:f::1"];
+
+const RULES: &str = "chain input
+accept from 10.1.0.2
+chain forward policy drop
+drop state invalid name invalid
+accept state established,related name known
+accept tcp in inside
+accept udp in inside
+";
+
+/// Packet memory that the test needs at once.
+const CHUNKS: usize = 256;
+
+struct Router {
+    graph: Graph,
+    entry: NodeId,
+    seat: SharedSeat,
+    sinks: Sinks,
+    policy: Policy,
+}
+
+/// What became of a packet.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    sent: Vec<(PortId, Vec<u8>)>,
+    punted: usize,
+}
+
+fn tables() -> Tables {
+    let mut tables = Tables::new(Capacity { ipv4: 100, ipv6: 100, next_hops: 16 }, None).unwrap();
+    let flags = PortFlags::UP | PortFlags::QUEUE | PortFlags::FORWARD4 | PortFlags::FORWARD6;
+    for (port, mac) in [IN, OUT].into_iter().zip(MACS) {
+        let entry = PortEntry { ifindex: u32::from(port.0), mtu: 1500, mac: mac.0, flags };
+        tables.set_port(port, Some(entry)).unwrap();
+    }
+    let routes = [("10.1.0.0/24", "2001:db8:1::/64", IN), ("198.18.0.0/15", "2001:db8:f::/48", OUT)];
+    for (four, six, port) in routes {
+        let adjacency = tables.add_adjacency(&Adjacency { port, mtu: 1500, mac: Some(HOST.0) }).unwrap();
+        let hop = tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }])).unwrap();
+        tables.insert4(four.parse().unwrap(), hop).unwrap();
+        tables.insert6(six.parse().unwrap(), hop).unwrap();
+    }
+    tables
+}
+
+impl Router {
+    fn new(tables: &Tables, nat: bool, fast: bool) -> Router {
+        let surroundings = Surroundings {
+            view: tables.view(),
+            sources: Sources::new(),
+            limits: [IcmpLimits { rate: 1_000_000_000, burst: 1_000_000, interval: 0 }; 2],
+        };
+        let mut environment = standard::environment(surroundings);
+        let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
+        let nat = nat.then(|| {
+            let text = r#"{ "rule": [{ "name": "one", "type": "one-to-one", "out": "outside", "inside": "10.1.0.0/24", "outside": "192.0.2.0/24" }] }"#;
+            serde_json::from_str::<nat::Text>(text).unwrap().check().unwrap()
+        });
+        let filter = Filter::read("test", RULES, &mut |_| Err(std::io::ErrorKind::NotFound.into())).unwrap();
+        let settings = PolicySettings { filter, nat, ..PolicySettings::default() };
+        let names = |name: &str| if name == "inside" { vec![IN.0] } else { Vec::new() };
+        let policy = Policy::new(settings, 1, &mut driver, names).unwrap();
+        policy.share(&mut environment);
+        policy.translate(&[(IN, "inside"), (OUT, "outside")].map(|(id, name)| nat::Port {
+            number: id.0,
+            name: name.to_owned(),
+            addresses: Vec::new(),
+        }));
+        let seat = policy.seat(0).unwrap();
+        environment.share(seat.clone());
+        let stages = Stages { fast, ..policy.stages() };
+        let program =
+            standard::program(&Hooks::default(), &stages, &elements::registry(), &environment).unwrap();
+        let Standard { graph, entry } = standard::instance(&program, &environment).unwrap();
+        let mut sinks = Sinks::new();
+        [IN, OUT].into_iter().for_each(|port| sinks.open(port));
+        Router { graph, entry, seat, sinks, policy }
+    }
+
+    fn pass(&mut self, input: PortId, frame: &[u8]) -> Outcome {
+        let mut packet = Packet::new(frame).unwrap();
+        packet.input = input;
+        let mut batch = Batch::new();
+        batch.push(packet).unwrap();
+        self.graph.run(self.entry, &mut batch, &mut self.sinks);
+        let mut sent = Vec::new();
+        self.sinks.transmit(|port, packets| {
+            sent.extend(packets.drain(..).map(|packet| (port, packet.to_vec())));
+        });
+        let punted = self.sinks.punts().count();
+        self.seat.maintain(graph::steady_now());
+        Outcome { sent, punted }
+    }
+
+    /// All flows as they stand, without their times, which no two tables share.
+    fn flows(&self) -> Vec<String> {
+        let worker = self.policy.table().unwrap().worker().unwrap();
+        let mut flows = Vec::new();
+        worker.flows(0, u32::MAX, graph::steady_now(), &mut |_, account| {
+            flows.push(format!(
+                "{:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+                account.original,
+                account.reply,
+                account.packets,
+                account.bytes,
+                account.tcp_flags,
+                account.phase,
+                account.ports
+            ));
+        });
+        worker.offline();
+        flows.sort();
+        flows
+    }
+
+    /// Packets and bytes of every rule.
+    fn rules(&self) -> Vec<(u64, u64)> {
+        let (compiled, _) = self.policy.book().current();
+        let counter = |rule| compiled.accounts().counter(RuleId(rule));
+        (0..5).map(counter).map(|counter| (counter.packets, counter.bytes)).collect()
+    }
+
+    fn short(&self) -> u64 {
+        let fast = self.graph.description().find("fast").map(|node| node.id);
+        fast.map_or(0, |node| self.graph.counters().node(node).unwrap().output(1))
+    }
+}
+
+/// Xorshift.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+}
+
+/// A connection, or a row of datagrams, as its ends see it.
+struct Conversation {
+    six: bool,
+    tcp: bool,
+    port: u16,
+    /// What each end sends next.
+    next: [u32; 2],
+    /// Which of the handshake's segments have been sent.
+    steps: usize,
+}
+
+impl Conversation {
+    /// Its next packet: which end sends it, and the packet from its IP header on.
+    fn packet(&mut self, nat: bool, random: &mut Random) -> (usize, Vec<u8>) {
+        let mut from = random.below(2);
+        let mut upper = Vec::new();
+        let data = vec![7; [0, 1, 100, 1000][random.below(4)]];
+        if self.tcp {
+            let mut flags = ACK;
+            match self.steps {
+                0 => (from, flags) = (0, SYN),
+                1 => (from, flags) = (1, SYN | ACK),
+                2 => from = 0,
+                _ => match random.below(200) {
+                    0 => flags = FIN | ACK,
+                    1 => flags = RST | ACK,
+                    2 => flags = SYN,
+                    _ => {}
+                },
+            }
+            self.steps += 1;
+            let mut sequence = self.next[from];
+            let ack = if flags == SYN { 0 } else { self.next[1 - from] };
+            if self.steps > 3 && random.below(20) == 0 {
+                sequence = sequence.wrapping_add([0x4000_0000, u32::MAX - 5000, 100][random.below(3)]);
+            }
+            upper.extend([sequence, ack].iter().flat_map(|word| word.to_be_bytes()));
+            upper.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+            let data = if flags & (SYN | RST) == 0 { &data[..] } else { &[] };
+            upper.extend(data);
+            let more = data.len() as u32 + u32::from(flags & (SYN | FIN) != 0);
+            if sequence == self.next[from] {
+                self.next[from] = sequence.wrapping_add(more);
+            }
+        } else {
+            from = if self.steps == 0 { 0 } else { from };
+            self.steps += 1;
+            upper.extend((8 + data.len() as u16).to_be_bytes());
+            upper.extend([0, 0]);
+            upper.extend(data);
+        }
+        let mut ports = [self.port, 4001];
+        let family = usize::from(self.six);
+        let mut hosts = [INSIDE[family], OUTSIDE[family]];
+        if from == 1 {
+            ports.reverse();
+            hosts.reverse();
+            if nat && !self.six {
+                hosts[1] = SEEN;
+            }
+        }
+        let upper = [&ports[0].to_be_bytes()[..], &ports[1].to_be_bytes(), &upper].concat();
+        (from, packet(hosts, if self.tcp { protocol::TCP } else { protocol::UDP }, upper, random))
+    }
+}
+
+/// A packet with a right checksum (datagrams over IPv4 now and then with none), and now and then with something odd about it.
+fn packet(hosts: [&str; 2], protocol: u8, mut upper: Vec<u8>, random: &mut Random) -> Vec<u8> {
+    let at = if protocol == protocol::TCP { 16 } else { 6 };
+    let ttl = if random.below(50) == 0 { 1 } else { 64 };
+    match hosts.map(|host| host.parse().unwrap()) {
+        [IpAddr::V4(source), IpAddr::V4(destination)] => {
+            let pseudo = checksum::pseudo4(source.into(), destination.into(), protocol, upper.len() as u16);
+            if protocol == protocol::TCP || random.below(4) != 0 {
+                let sum = !pseudo.with(&upper).fold();
+                upper[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+            }
+            let fragment = [ipv4::MORE_FRAGMENTS, 0x0010, ipv4::DONT_FRAGMENT][random.below(3)];
+            let fragment = if random.below(50) == 0 { fragment } else { 0 };
+            let repr = ipv4::Repr { ttl, protocol, fragment, ..ipv4::Repr::new(source, destination) };
+            [&repr.header(upper.len())[..], &upper].concat()
+        }
+        [IpAddr::V6(source), IpAddr::V6(destination)] => {
+            let (from, to) = (source.to_bits(), destination.to_bits());
+            let sum = !checksum::pseudo6(from, to, protocol, upper.len() as u32).with(&upper).fold();
+            upper[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+            let repr = ipv6::Repr::new(source, destination);
+            if random.below(50) == 0 {
+                // Behind options for the destination.
+                let options = [protocol, 0, 1, 4, 0, 0, 0, 0];
+                let repr = ipv6::Repr { hop_limit: ttl, next_header: 60, ..repr };
+                return [&repr.header(upper.len() + 8)[..], &options, &upper].concat();
+            }
+            let repr = ipv6::Repr { hop_limit: ttl, next_header: protocol, ..repr };
+            [&repr.header(upper.len())[..], &upper].concat()
+        }
+        _ => unreachable!("both of one family"),
+    }
+}
+
+#[test]
+fn what_takes_it_ends_as_if_it_had_not() {
+    for (nat, seed) in [(false, 1), (true, 2), (true, 3)] {
+        Pool::heap(CHUNKS).install();
+        let tables = tables();
+        let mut routers = [true, false].map(|fast| Router::new(&tables, nat, fast));
+        let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ seed);
+        let mut port = 1024;
+        let mut begun = |random: &mut Random| {
+            port += 1;
+            let next = [random.next() as u32, random.next() as u32];
+            let six = random.below(3) == 0;
+            Conversation { six, tcp: random.below(3) != 0, port, next, steps: 0 }
+        };
+        let mut conversations: Vec<Conversation> = (0..16).map(|_| begun(&mut random)).collect();
+        let (mut sent, mut lost) = (0, 0);
+        for round in 0..40_000 {
+            let which = random.below(conversations.len());
+            if random.below(500) == 0 {
+                conversations[which] = begun(&mut random);
+            }
+            let (from, ip) = conversations[which].packet(nat, &mut random);
+            let ether_type = if ip[0] >> 4 == 6 { ethernet::IPV6 } else { ethernet::IPV4 };
+            let link = ethernet::Repr { destination: MACS[from], source: HOST, ether_type };
+            let frame = [&link.header()[..], &ip].concat();
+            let outcomes = routers.each_mut().map(|router| router.pass([IN, OUT][from], &frame));
+            assert_eq!(outcomes[0], outcomes[1], "round {round}, seed {seed}: {frame:?}");
+            sent += outcomes[0].sent.len() as u64;
+            lost += usize::from(outcomes[0].sent.is_empty());
+            if round == 20_000 {
+                // Another filter: no verdict holds any more.
+                for router in &mut routers {
+                    let settings = router.policy.settings().clone();
+                    let names = |name: &str| if name == "inside" { vec![IN.0] } else { Vec::new() };
+                    let mut driver =
+                        Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
+                    router.policy.change(settings, &mut driver, names).unwrap();
+                }
+            }
+        }
+        let [fast, slow] = &routers;
+        assert_eq!(fast.flows(), slow.flows());
+        assert_eq!(fast.rules(), slow.rules());
+        let short = fast.short();
+        assert!(slow.short() == 0 && short > sent / 2, "{short} of {sent} took the short way");
+        assert!(lost > 500, "{lost}");
+    }
+}

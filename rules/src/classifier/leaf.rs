@@ -15,6 +15,7 @@
 //! | steps | a column: step, and above it what else the rule needs ([`kind`]) |
 
 use super::BATCH;
+use super::program::MOST_STEPS;
 use super::region::{Key, Keys};
 use super::tree::{Entry, kind};
 
@@ -26,6 +27,7 @@ const PLAIN: u32 = 8;
 const GOES_ON: u32 = 1 << 16;
 /// Where a step's word has its [`kind`].
 const KIND: u32 = 24;
+const _: () = assert!(MOST_STEPS < 1 << KIND);
 
 /// All leaves of a forest. Each is named by the place where it begins; none is 0.
 #[derive(Clone, Debug)]

@@ -278,36 +278,72 @@ impl<F: Leave> Chosen<F> {
     ) -> u64 {
         let count = count.min(BATCH);
         F::lookup(view, &self.addresses[..count], &mut self.ids[..count]);
-        let hops = view.hops();
-        let (mut port, mut source, mut sends) = (PortId::NONE, Source::of(hops.port(PortId::NONE)), false);
+        let mut gate = Gate::new(view);
+        let ids = &self.ids[..count];
         let mut sent = 0;
-        for (number, (&place, &id)) in self.places[..count].iter().zip(&self.ids[..count]).enumerate() {
+        // The usual: all of the batch is chosen, and the packets need not be looked for.
+        if count == packets.len() {
+            for (number, (packet, &id)) in packets.iter_mut().zip(ids).enumerate() {
+                let left = gate.send::<F>(packet, id, |packet, port| admit(number, packet, port));
+                sent |= u64::from(left) << number;
+            }
+            return sent;
+        }
+        for (number, (&place, &id)) in self.places.iter().zip(ids).enumerate() {
             let Some(packet) = packets.get_mut(usize::from(place)) else { continue };
-            let hop = hops.hop(id);
-            let path = match hop.only_path() {
-                Some(path) => path,
-                None => match one_of(&hops, hop, packet) {
-                    Some(path) => path,
-                    None => continue,
-                },
-            };
-            let adjacency = hops.adjacency(path);
-            if adjacency.port() != port {
-                port = adjacency.port();
-                let word = hops.port(port);
-                (source, sends) = (Source::of(word), word.flags().contains(SENDS));
-            }
-            let fits = packet.len() - ETHERNET <= (adjacency.mtu() as usize).max(F::MINIMUM_MTU);
-            let way = fits & sends & adjacency.resolved() & (packet.input != port);
-            if !way || !admit(number, packet, port) || !F::leave(packet, source, adjacency) {
-                continue;
-            }
-            hops.mark_used(path);
-            let _ = packet.split_link::<ETHERNET>();
-            (packet.next_hop, packet.adjacency, packet.output) = (id, path, port);
-            sent |= 1 << place;
+            let left = gate.send::<F>(packet, id, |packet, port| admit(number, packet, port));
+            sent |= u64::from(left) << place;
         }
         sent
+    }
+}
+
+/// Where packets leave: the tables, and the port of the last one.
+struct Gate<'a> {
+    hops: Hops<'a>,
+    port: PortId,
+    source: Source,
+    /// Whether the port sends.
+    open: bool,
+}
+
+impl Gate<'_> {
+    fn new(view: &View) -> Gate<'_> {
+        let hops = view.hops();
+        Gate { hops, port: PortId::NONE, source: Source::of(hops.port(PortId::NONE)), open: false }
+    }
+
+    /// Sends a packet by this next hop, if it is admitted. False, and nothing done, if it is not, or the next hop is not as simple as that.
+    #[inline(always)]
+    fn send<F: Leave>(
+        &mut self,
+        packet: &mut Packet,
+        id: NextHopId,
+        admit: impl FnOnce(&mut Packet, PortId) -> bool,
+    ) -> bool {
+        let hop = self.hops.hop(id);
+        let path = match hop.only_path() {
+            Some(path) => path,
+            None => match one_of(&self.hops, hop, packet) {
+                Some(path) => path,
+                None => return false,
+            },
+        };
+        let adjacency = self.hops.adjacency(path);
+        if adjacency.port() != self.port {
+            self.port = adjacency.port();
+            let word = self.hops.port(self.port);
+            (self.source, self.open) = (Source::of(word), word.flags().contains(SENDS));
+        }
+        let fits = packet.len() - ETHERNET <= (adjacency.mtu() as usize).max(F::MINIMUM_MTU);
+        let way = fits & self.open & adjacency.resolved() & (packet.input != self.port);
+        if !way || !admit(packet, self.port) || !F::leave(packet, self.source, adjacency) {
+            return false;
+        }
+        self.hops.mark_used(path);
+        let _ = packet.split_link::<ETHERNET>();
+        (packet.next_hop, packet.adjacency, packet.output) = (id, path, self.port);
+        true
     }
 }
 

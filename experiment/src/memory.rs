@@ -98,7 +98,8 @@ impl Router {
             environment.share(given.clone());
             (policy, seat) = (Some(judging), Some(given));
         }
-        let stages = policy.as_ref().map_or_else(Stages::default, Policy::stages);
+        let stages =
+            policy.as_ref().map_or_else(|| Stages { fast: true, ..Stages::default() }, Policy::stages);
         let program = standard::program(&Hooks::default(), &stages, &elements::registry(), &environment)?;
         let Standard { graph, entry } = standard::instance(&Arc::new(program), &environment)?;
         let mut sinks = Sinks::new();

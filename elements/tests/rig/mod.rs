@@ -191,9 +191,12 @@ impl Rig {
     }
 }
 
+/// What was sent, and what was handed over.
+type Sorted = (Vec<(u16, Vec<u8>)>, Vec<(Vec<u8>, String)>);
+
 impl Outcome {
     /// In an order of its own: where packets take several ways they leave in another one.
-    fn sorted(&self) -> (Vec<(u16, Vec<u8>)>, Vec<(Vec<u8>, String)>) {
+    fn sorted(&self) -> Sorted {
         let (mut sent, mut punted) = (self.sent.clone(), Vec::new());
         punted.extend(self.punted.iter().map(|(bytes, class)| (bytes.clone(), format!("{class:?}"))));
         sent.sort();

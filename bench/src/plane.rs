@@ -142,6 +142,8 @@ pub struct Rig {
     seat: SharedSeat,
     sinks: Sinks,
     batch: Batch,
+    /// The clock, and how often a batch has passed since it was looked at.
+    clock: (u64, usize),
     reader: fib::Reader,
     _tables: Tables,
     frames: Vec<Frame>,
@@ -256,7 +258,17 @@ impl Rig {
         let mut sinks = Sinks::new();
         [IN, OUT].into_iter().for_each(|port| sinks.open(port));
         let reader = tables.view().reader();
-        Rig { graph, entry, seat, sinks, batch: Batch::new(), reader, _tables: tables, frames }
+        Rig {
+            graph,
+            entry,
+            seat,
+            sinks,
+            batch: Batch::new(),
+            clock: (graph::steady_now(), 0),
+            reader,
+            _tables: tables,
+            frames,
+        }
     }
 
     /// One batch from a queue, through the graph, to where it goes.
@@ -267,7 +279,13 @@ impl Rig {
         self.sinks.transmit(|_, packets| {
             out.transmit(packets);
         });
-        self.seat.maintain(graph::steady_now());
+        // As a worker does.
+        let (now, rounds) = &mut self.clock;
+        *rounds += 1;
+        if *rounds == ::plane::CLOCK_EVERY {
+            (*now, *rounds) = (graph::steady_now(), 0);
+        }
+        self.seat.maintain(*now);
         self.reader.quiescent();
     }
 

@@ -12,7 +12,7 @@ pub const BATCH: usize = 64;
 
 /// Up to [`BATCH`] packets, in order.
 pub struct Batch {
-    /// Capacity [`BATCH`], which it never exceeds.
+    /// Capacity for [`BATCH`] or more; never longer than that.
     packets: Vec<Packet>,
 }
 
@@ -113,10 +113,14 @@ impl Batch {
         debug_assert!(self.packets.len() <= BATCH);
     }
 
-    /// Moves all packets behind those of `packets`.
+    /// Moves all packets behind those of `packets`. Where there are none the two change places, and no packet is copied.
     #[inline]
     pub(crate) fn append_to(&mut self, packets: &mut Vec<Packet>) {
-        packets.append(&mut self.packets);
+        if packets.is_empty() && packets.capacity() >= BATCH {
+            std::mem::swap(packets, &mut self.packets);
+        } else {
+            packets.append(&mut self.packets);
+        }
     }
 
     /// The set of all packets: as many low bits as there are packets.

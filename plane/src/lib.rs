@@ -36,4 +36,4 @@ pub use error::PlaneError;
 pub use plane::{Plane, PlaneSettings};
 pub use policy::{Policy, PolicySettings};
 pub use port::{Choice, Interface, LaneChoice, PortSettings, ReversePath};
-pub use worker::Request;
+pub use worker::{CLOCK_EVERY, Request};

@@ -204,7 +204,9 @@ impl Conversation {
                 sequence = sequence.wrapping_add([0x4000_0000, u32::MAX - 5000, 100][random.below(3)]);
             }
             upper.extend([sequence, ack].iter().flat_map(|word| word.to_be_bytes()));
-            upper.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+            // Now and then one that says to begin with its data too early, or beyond its end.
+            let offset = if random.below(40) == 0 { [0x40, 0xf0][random.below(2)] } else { 0x50 };
+            upper.extend([offset, flags, 0xff, 0xff, 0, 0, 0, 0]);
             let data = if flags & (SYN | RST) == 0 { &data[..] } else { &[] };
             upper.extend(data);
             let more = data.len() as u32 + u32::from(flags & (SYN | FIN) != 0);

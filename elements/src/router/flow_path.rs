@@ -141,17 +141,20 @@ impl Follow for V6 {
     }
 }
 
-/// The ports of a packet of TCP or UDP, if their whole header is there.
+/// The ports of a packet of TCP or UDP, if their header is in order, as [`Headers::read`] asks it to be.
 #[inline(always)]
 fn ports<F: Follow>(ip: &[u8], protocol: u8) -> Option<[u16; 2]> {
     let upper = ip.get(F::HEADER..)?;
-    let least = match protocol {
-        protocol::UDP => 8,
-        protocol::TCP => 20,
+    let ports = match protocol {
+        protocol::UDP => upper.first_chunk::<8>()?.first_chunk::<4>()?,
+        protocol::TCP => {
+            let header = upper.first_chunk::<20>()?;
+            let data = usize::from(header[12] >> 4) * 4;
+            header.first_chunk::<4>().filter(|_| (20..=upper.len()).contains(&data))?
+        }
         _ => return None,
     };
-    let first = upper.first_chunk::<4>().filter(|_| upper.len() >= least)?;
-    Some([u16_at(first, 0), u16_at(first, 2)])
+    Some([u16_at(ports, 0), u16_at(ports, 2)])
 }
 
 impl Followed {

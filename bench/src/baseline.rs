@@ -81,7 +81,11 @@ pub fn beside(rows: &[Row], reference: f64) -> Vec<String> {
 
 /// Keeps these figures, with those kept before that were not measured now.
 pub fn keep(rows: &[Row], reference: f64, file: &Path) -> std::io::Result<()> {
-    let mut kept: BTreeMap<String, f64> = serde_json::from_str(&std::fs::read_to_string(file)?)?;
+    let mut kept: BTreeMap<String, f64> = match std::fs::read_to_string(file) {
+        Ok(text) => serde_json::from_str(&text)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
+        Err(error) => return Err(error),
+    };
     kept.extend(
         rows.iter().filter(|row| is_compared(row)).map(|row| (row.name.to_owned(), normal(row, reference))),
     );

@@ -17,7 +17,11 @@ use wire::{Headers, protocol};
 impl Key {
     /// The key of a whole IPv4 packet with ports.
     #[inline(always)]
-    pub fn of_ports4(addresses: [[u8; 4]; 2], [source_port, destination_port]: [u16; 2], protocol: u8) -> Key {
+    pub fn of_ports4(
+        addresses: [[u8; 4]; 2],
+        [source_port, destination_port]: [u16; 2],
+        protocol: u8,
+    ) -> Key {
         let [source, destination] = addresses.map(mapped);
         Key::of(&Tuple { source, destination, source_port, destination_port, protocol, table: 0 })
     }

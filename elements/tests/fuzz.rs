@@ -82,6 +82,10 @@ fn some_frame(random: &mut Random) -> Vec<u8> {
         }
     }
     if random.chance(8) {
+        // As short packets are on the wire.
+        frame.extend(vec![0xee; 1 + random.below(20)]);
+    }
+    if random.chance(8) {
         frame.truncate(random.below(frame.len() + 1));
     }
     if random.chance(20) {

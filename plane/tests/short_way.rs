@@ -293,7 +293,11 @@ fn what_takes_it_ends_as_if_it_had_not() {
             let (from, ip) = conversations[which].packet(nat, &mut random);
             let ether_type = if ip[0] >> 4 == 6 { ethernet::IPV6 } else { ethernet::IPV4 };
             let link = ethernet::Repr { destination: MACS[from], source: HOST, ether_type };
-            let frame = [&link.header()[..], &ip].concat();
+            let mut frame = [&link.header()[..], &ip].concat();
+            if random.below(2) == 0 {
+                // As on the wire.
+                frame.resize(frame.len().max(60), 0);
+            }
             let outcomes = routers.each_mut().map(|router| router.pass([IN, OUT][from], &frame));
             assert_eq!(outcomes[0], outcomes[1], "round {round}, seed {seed}: {frame:?}");
             sent += outcomes[0].sent.len() as u64;

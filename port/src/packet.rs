@@ -439,6 +439,12 @@ impl Packet {
         true
     }
 
+    /// Cuts off what the first segment has behind its first `n` bytes, if there is any: no branch.
+    #[inline(always)]
+    pub fn cut(&mut self, n: usize) {
+        self.len = self.len.min(n.min(CHUNK) as u16);
+    }
+
     /// Cuts the packet, with all its segments, to at most `total` bytes; segments left empty are given back.
     pub fn truncate(&mut self, total: usize) {
         if total <= self.len as usize {

@@ -13,7 +13,7 @@
 //! It stands in front of the router where no rule, no translation and no hook has its place between those elements.
 //!
 //! Outputs:
-//! - 0: everything else, unchanged
+//! - 0: everything else, unchanged but for padding
 //! - 1: to be transmitted
 //!
 //! See also: [Classify], [Transmit]
@@ -149,16 +149,18 @@ impl Input {
 }
 
 impl Chosen<V4> {
-    /// Reads the headers of all packets. How many are plain, and those that are not of this family, as bits.
+    /// Reads the headers of all packets, and cuts off what the plain ones have behind their end (short ones are padded on the wire).
+    /// How many are plain, and those that are not of this family, as bits.
     #[inline(never)]
-    pub(super) fn choose(&mut self, view: &View, sources: &Sources, packets: &[Packet]) -> (usize, u64) {
+    pub(super) fn choose(&mut self, view: &View, sources: &Sources, packets: &mut [Packet]) -> (usize, u64) {
         let (hops, mut input) = (view.hops(), Input::NONE);
         let (mut count, mut others) = (0, 0);
         packets.iter().take(AHEAD).for_each(prefetch);
-        for (place, packet) in packets.iter().enumerate() {
+        for place in 0..packets.len() {
             if let Some(packet) = packets.get(place + AHEAD) {
                 prefetch(packet);
             }
+            let packet = &mut packets[place];
             input.turn_to::<V4>(&hops, packet.input);
             let frame = packet.data().first_chunk::<FRAME4>();
             let frame = frame.filter(|frame| u16_at(frame, 12) == ethernet::IPV4);
@@ -170,11 +172,14 @@ impl Chosen<V4> {
             let address = super::u32_at(header, 16);
             view.prefetch4(address);
             self.note(count, place, address);
+            let total = usize::from(u16_at(header, 2));
             let plain = input.open
                 & input.is_addressed(frame)
                 & (packet.segment_count() == 1)
                 & (header[8] > 1)
-                & is_plain(header, packet.len() - ETHERNET, sources);
+                & (20..=packet.len() - ETHERNET).contains(&total)
+                & is_plain(header, total, sources);
+            packet.cut(if plain { ETHERNET + total } else { usize::MAX });
             count += usize::from(plain);
         }
         (count, others)
@@ -182,23 +187,24 @@ impl Chosen<V4> {
 }
 
 impl Chosen<V6> {
-    /// Reads the headers of the packets whose bits are set. How many are plain.
+    /// The same of the packets whose bits are set. How many are plain.
     #[inline(never)]
-    pub(super) fn choose(&mut self, view: &View, packets: &[Packet], mut which: u64) -> usize {
+    pub(super) fn choose(&mut self, view: &View, packets: &mut [Packet], mut which: u64) -> usize {
         let (hops, mut input) = (view.hops(), Input::NONE);
         let mut count = 0;
         while which != 0 {
             let place = which.trailing_zeros() as usize;
             which &= which - 1;
-            let Some(packet) = packets.get(place) else { continue };
+            let Some(packet) = packets.get_mut(place) else { continue };
             input.turn_to::<V6>(&hops, packet.input);
             let Some(frame) = packet.data().first_chunk::<FRAME6>() else { continue };
             let Some(header) = frame.last_chunk::<40>() else { continue };
             let address = u128::from(u64_at(header, 24)) << 64 | u128::from(u64_at(header, 32));
             self.note(count, place, address);
+            let end = FRAME6 + usize::from(u16_at(header, 4));
             let plain = (u16_at(frame, 12) == ethernet::IPV6)
                 & (header[0] >> 4 == 6)
-                & (usize::from(u16_at(header, 4)) + FRAME6 == packet.len())
+                & (end <= packet.len())
                 & (packet.segment_count() == 1)
                 & (header[6] != protocol::HOP_BY_HOP)
                 & (header[7] > 1)
@@ -206,6 +212,7 @@ impl Chosen<V6> {
                 & TRAVELS[usize::from(header[24])]
                 & input.is_addressed(frame)
                 & input.open;
+            packet.cut(if plain { end } else { usize::MAX });
             count += usize::from(plain);
         }
         count
@@ -370,12 +377,12 @@ impl Element for FastPath {
         }
         let FastPath { view, sources, four, six } = self;
         let mut sent = 0;
-        let (count, others) = four.choose(view, sources, batch.packets());
+        let (count, others) = four.choose(view, sources, batch.packets_mut());
         if count != 0 {
             sent = four.send(count, view, batch.packets_mut(), |_, _, _| true);
         }
         if others != 0 {
-            let count = six.choose(view, batch.packets(), others);
+            let count = six.choose(view, batch.packets_mut(), others);
             sent |= six.send(count, view, batch.packets_mut(), |_, _, _| true);
         }
         cx.emit_some(REST, batch, batch.mask() & !sent);

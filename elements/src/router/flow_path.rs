@@ -11,7 +11,7 @@
 //! port, control connections of FTP while these are followed.
 //!
 //! Outputs:
-//! - 0: everything else, unchanged
+//! - 0: everything else, unchanged but for padding
 //! - 1: to be transmitted
 //!
 //! See also: [FastPath], [Track], [Filter], [Translate]
@@ -281,12 +281,12 @@ impl Element for FlowPath {
         let mut seat = seat.lock();
         let mut work = Work { view, reader, run: Run::default(), now: cx.now() };
         let mut sent = 0;
-        let (count, others) = four.choose(view, sources, batch.packets());
+        let (count, others) = four.choose(view, sources, batch.packets_mut());
         if count != 0 {
             sent = work.send((four, count), followed, batch.packets_mut(), &mut seat);
         }
         if others != 0 {
-            let count = six.choose(view, batch.packets(), others);
+            let count = six.choose(view, batch.packets_mut(), others);
             sent |= work.send((six, count), followed, batch.packets_mut(), &mut seat);
         }
         work.run.count(work.reader.compiled(), seat.number, work.now);

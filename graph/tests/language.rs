@@ -3,6 +3,7 @@
 //! The examples are files, see `language/README.md`. The rest is what has to hold for any text whatever: nothing
 //! panics, formatting keeps the meaning, and a text of a megabyte that means harm is still refused in time.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -347,8 +348,12 @@ fn check_anything(source: &str) {
     if outcome.readable {
         check_format(&outcome);
     }
+    // What is called by the name of a class that is met only later: from there on the name is the class, in Click as here.
+    let elements = &outcome.flat.elements;
+    let names: HashSet<&str> = elements.iter().map(|element| element.name.as_str()).collect();
+    let ambiguous = elements.iter().any(|element| names.contains(element.class.as_str()));
     // A variable's value may leave a quote open in what it is put into.
-    if !outcome.report.has_errors() && !source.contains('$') {
+    if !outcome.report.has_errors() && !ambiguous && !source.contains('$') {
         let flat = unparse(&outcome.flat);
         let again = read("flat", &flat);
         assert_eq!(unparse(&again.flat), flat);

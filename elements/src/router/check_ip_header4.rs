@@ -61,8 +61,8 @@ impl CheckIpHeader4 {
     #[inline(always)]
     fn is_plain(&self, packet: &Packet) -> bool {
         let Some(header) = packet.window::<20>() else { return false };
-        let length = packet.network().len();
-        is_plain(header, length, &self.sources) & (length >= 20) & (packet.segment_count() == 1)
+        let (length, total) = (packet.network().len(), usize::from(u16_at(header, 2)));
+        is_plain(header, &self.sources) & (total == length) & (total >= 20) & (packet.segment_count() == 1)
     }
 
     #[cold]
@@ -95,18 +95,13 @@ impl CheckIpHeader4 {
     }
 }
 
-/// Whether a header is of the usual kind, in a packet of so many bytes (20 at least), with nothing to object to or to cut off. What is not as
+/// Whether a header is of the usual kind, with nothing to object to; its total length is for the caller to compare. What is not as
 /// usual is put together before there is a branch, which next to no packet takes.
 #[inline(always)]
-pub(super) fn is_plain(header: &[u8; 20], length: usize, sources: &Sources) -> bool {
-    let [first, .., source, destination] = header.as_chunks::<4>().0 else { return false };
-    let [first, from, to] = [first, source, destination].map(|word| u32::from_le_bytes(*word));
-    // Version, header length and total length, as they should be.
-    let expected = u32::from_le_bytes([0x45, 0, (length >> 8) as u8, length as u8]);
-    let unusual = UNUSUAL[from as usize & 0xff] | UNUSUAL[to as usize & 0xff];
-    ((first & 0xffff_00ff) ^ expected | u32::from(unusual) == 0)
-        & checksum::verify_header(header)
-        & !sources.may_be_local4(*source)
+pub(super) fn is_plain(header: &[u8; 20], sources: &Sources) -> bool {
+    let [.., source, destination] = header.as_chunks::<4>().0 else { return false };
+    let unusual = UNUSUAL[usize::from(source[0])] | UNUSUAL[usize::from(destination[0])];
+    (header[0] == 0x45) & (unusual == 0) & checksum::verify_header(header) & !sources.may_be_local4(*source)
 }
 
 /// First bytes of addresses that are never forwarded, or not all of them: of 169 the most are, and pay for being looked at

@@ -178,7 +178,7 @@ impl Chosen<V4> {
                 & (packet.segment_count() == 1)
                 & (header[8] > 1)
                 & (20..=packet.len() - ETHERNET).contains(&total)
-                & is_plain(header, total, sources);
+                & is_plain(header, sources);
             packet.cut(if plain { ETHERNET + total } else { usize::MAX });
             count += usize::from(plain);
         }

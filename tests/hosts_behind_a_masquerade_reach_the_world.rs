@@ -102,7 +102,7 @@ fn and_the_world_reaches_what_is_forwarded() {
 #[test]
 fn with_a_narrow_way_behind_it() {
     let Some(net) = network("nat-mtu", 1300) else { return };
-    let told = net.customer.run("ping -c 1 -W 1 -M do -s 1400 10.2.0.2 || true").unwrap();
+    let told = net.customer.run("ping -c 1 -W 5 -M do -s 1400 10.2.0.2 || true").unwrap();
     assert!(told.contains("10.1.0.1") && told.contains("mtu = 1300"), "{told}");
     let path = net.customer.run("ip route get 10.2.0.2").unwrap();
     assert!(path.contains("mtu 1300"), "the customer has learnt the MTU: {path}");

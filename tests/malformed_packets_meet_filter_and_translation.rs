@@ -131,7 +131,8 @@ fn sum(list: &Value, wanted: impl Fn(&Value) -> bool, what: &str) -> u64 {
 fn adds_up(net: &Line) {
     let (graph, drops) = (net.router.show("graph").unwrap(), net.router.show("drops").unwrap());
     let class = |class: &'static str| move |element: &Value| element["class"] == class;
-    let came = sum(&graph, class("Classify"), "packets");
+    // Known flows take the short way, in front of all others.
+    let came = sum(&graph, class("FlowPath"), "packets");
     let sent = sum(&graph, class("Transmit"), "packets");
     let handed = sum(&graph, class("Punt"), "packets");
     // What is refused is dropped, and an answer is made; of a packet in fragments all but one are.

@@ -265,11 +265,14 @@ pub fn text(hooks: &Hooks, stages: &Stages) -> String {
         };
     }
     text += "\n";
-    text += &staged(stages);
     let short = stages.short(hooks);
-    if let Some(class) = short {
-        // Likewise.
-        let _ = write!(text, "\n// plain packets\nfast :: {class};\nfast[0] -> classify;\nfast[1] -> out;\n");
+    match short {
+        Some(class) => {
+            let first = format!("fast :: {class};\nclassify :: Classify;");
+            text += &staged(stages).replace("classify :: Classify;", &first);
+            text += "\n// plain packets\nfast[0] -> classify;\nfast[1] -> out;\n";
+        }
+        None => text += &staged(stages),
     }
     if stages.sampling {
         text += if short.is_some() { "sample -> fast;\n" } else { "sample -> classify;\n" };

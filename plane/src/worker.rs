@@ -35,7 +35,7 @@ const SLEEP_MS: u16 = 500;
 /// Rounds after which a busy worker looks at the clock: a look takes as long as to forward a packet or two, and a round some
 /// microseconds.
 pub const CLOCK_EVERY: usize = 8;
-/// How often a busy worker publishes its queues' counters.
+/// How often a busy worker publishes its queues' counters, in nanoseconds.
 const PUBLISH: u64 = 100_000_000;
 
 /// What the control thread can ask of a worker.

@@ -9,6 +9,7 @@ use elements::router::standard::{self, Hooks, Stages, Standard};
 use elements::router::{IcmpLimits, SharedSeat, Sources, Surroundings};
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use graph::{Batch, Graph, NodeId, Sinks};
+use lab::prefixes::Random;
 use plane::{Policy, PolicySettings};
 use port::{Driver, Packet, Pool};
 use rules::{Filter, RuleId};
@@ -148,22 +149,6 @@ impl Router {
     fn short(&self) -> u64 {
         let fast = self.graph.description().find("fast").map(|node| node.id);
         fast.map_or(0, |node| self.graph.counters().node(node).unwrap().output(1))
-    }
-}
-
-/// Xorshift.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
     }
 }
 

@@ -1,6 +1,7 @@
-//! Known flows take the short way or the long one, and the same becomes of them: every packet, the flows' accounts, the rules' counts.
+//! Packets of known flows, and packets that rules only accept, take the short way or the long one, and the same becomes of them: every
+//! packet, the flows' accounts, the rules' counts.
 //!
-//! Two routers with the same rules and the same translation, one of which has no short way, get the same packets one by one:
+//! Two routers with the same rules and the same translation, one of which has no short way, get the same packets:
 //! handshakes, data, segments out of their window, ends, datagrams, fragments, options, packets that are at the end of their time.
 
 use std::net::IpAddr;
@@ -32,6 +33,31 @@ drop state invalid name invalid
 accept state established,related name known
 accept tcp in inside
 accept udp in inside
+";
+
+/// Rules that ask nothing about flows: some only accept, others do more or look more closely, at every hook.
+const STATELESS: &str = "set hosts 10.1.0.2, 198.18.0.1, 2001:db8:1::2
+chain input
+drop from any to any port 4001 length 140-160 name long
+count udp from 2001:db8:1::2 port 1024-1035
+chain forward policy drop
+accept tcp flags fin/fin name ends
+set-dscp af11 accept tcp to any port 1030-1035 name painted
+reject tcp to any port 1036-1040
+mark 7 from any to any port 1041-1045
+accept from any to any port 1041-1045 marked 7 name marked
+accept tcp from @hosts to any port !1046-1050 name hosts
+accept udp from any port 4001 to any out inside name answers
+accept from 10.1.0.0/16, 2001:db8:1::/48 port 1024-1050 to any in inside name inside
+jump more
+chain more
+accept tcp from any port 4001 in !inside
+return udp from any port 1051-1055
+accept from any
+chain output
+drop out inside from any to any port 1056-1060
+drop out outside from any port 1061-1064
+accept out outside name leaves
 ";
 
 /// Packet memory that the test needs at once.
@@ -70,7 +96,7 @@ fn tables() -> Tables {
 }
 
 impl Router {
-    fn new(tables: &Tables, nat: bool, fast: bool) -> Router {
+    fn new(tables: &Tables, rules: &str, nat: bool, fast: bool) -> Router {
         let surroundings = Surroundings {
             view: tables.view(),
             sources: Sources::new(),
@@ -82,10 +108,9 @@ impl Router {
             let text = r#"{ "rule": [{ "name": "one", "type": "one-to-one", "out": "outside", "inside": "10.1.0.0/24", "outside": "192.0.2.0/24" }] }"#;
             serde_json::from_str::<nat::Text>(text).unwrap().check().unwrap()
         });
-        let filter = Filter::read("test", RULES, &mut |_| Err(std::io::ErrorKind::NotFound.into())).unwrap();
+        let filter = Filter::read("test", rules, &mut |_| Err(std::io::ErrorKind::NotFound.into())).unwrap();
         let settings = PolicySettings { filter, nat, ..PolicySettings::default() };
-        let names = |name: &str| if name == "inside" { vec![IN.0] } else { Vec::new() };
-        let policy = Policy::new(settings, 1, &mut driver, names).unwrap();
+        let policy = Policy::new(settings, 1, &mut driver, named).unwrap();
         policy.share(&mut environment);
         policy.translate(&[(IN, "inside"), (OUT, "outside")].map(|(id, name)| nat::Port {
             number: id.0,
@@ -103,16 +128,20 @@ impl Router {
         Router { graph, entry, seat, sinks, policy }
     }
 
-    fn pass(&mut self, input: PortId, frame: &[u8]) -> Outcome {
-        let mut packet = Packet::new(frame).unwrap();
-        packet.input = input;
+    fn pass(&mut self, frames: &[(PortId, Vec<u8>)]) -> Outcome {
         let mut batch = Batch::new();
-        batch.push(packet).unwrap();
+        for (input, frame) in frames {
+            let mut packet = Packet::new(frame).unwrap();
+            packet.input = *input;
+            batch.push(packet).unwrap();
+        }
         self.graph.run(self.entry, &mut batch, &mut self.sinks);
         let mut sent = Vec::new();
         self.sinks.transmit(|port, packets| {
             sent.extend(packets.drain(..).map(|packet| (port, packet.to_vec())));
         });
+        // What takes the short way leaves behind what does not.
+        sent.sort();
         let punted = self.sinks.punts().count();
         self.seat.maintain(graph::steady_now());
         Outcome { sent, punted }
@@ -143,12 +172,23 @@ impl Router {
     fn rules(&self) -> Vec<(u64, u64)> {
         let (compiled, _) = self.policy.book().current();
         let counter = |rule| compiled.accounts().counter(RuleId(rule));
-        (0..5).map(counter).map(|counter| (counter.packets, counter.bytes)).collect()
+        (0..compiled.accounts().len() as u32)
+            .map(counter)
+            .map(|counter| (counter.packets, counter.bytes))
+            .collect()
     }
 
     fn short(&self) -> u64 {
         let fast = self.graph.description().find("fast").map(|node| node.id);
         fast.map_or(0, |node| self.graph.counters().node(node).unwrap().output(1))
+    }
+}
+
+fn named(name: &str) -> Vec<u16> {
+    match name {
+        "inside" => vec![IN.0],
+        "outside" => vec![OUT.0],
+        _ => Vec::new(),
     }
 }
 
@@ -254,55 +294,115 @@ fn packet(hosts: [&str; 2], protocol: u8, mut upper: Vec<u8>, random: &mut Rando
     }
 }
 
+/// Two routers, of which the first has a short way, and what is sent through both.
+struct Trial {
+    routers: [Router; 2],
+    nat: bool,
+    conversations: Vec<Conversation>,
+    /// Ports of those that begin.
+    ports: std::iter::Cycle<std::ops::Range<u16>>,
+    random: Random,
+    sent: u64,
+    lost: usize,
+}
+
+impl Trial {
+    fn new(tables: &Tables, rules: &str, nat: bool, ports: std::ops::Range<u16>, seed: u64) -> Trial {
+        let routers = [true, false].map(|fast| Router::new(tables, rules, nat, fast));
+        let random = Random(0x9e37_79b9_7f4a_7c15 ^ seed);
+        let (ports, conversations) = (ports.cycle(), Vec::new());
+        let mut trial = Trial { routers, nat, conversations, ports, random, sent: 0, lost: 0 };
+        trial.conversations = (0..16).map(|_| trial.begun()).collect();
+        trial
+    }
+
+    fn begun(&mut self) -> Conversation {
+        let Trial { random, ports, .. } = self;
+        let next = [random.next() as u32, random.next() as u32];
+        let six = random.below(3) == 0;
+        Conversation { six, tcp: random.below(3) != 0, port: ports.next().unwrap(), next, steps: 0 }
+    }
+
+    /// The next packet of one of the conversations, as it comes in.
+    fn frame(&mut self, begin: usize) -> (PortId, Vec<u8>) {
+        let which = self.random.below(self.conversations.len());
+        if self.random.below(begin) == 0 {
+            self.conversations[which] = self.begun();
+        }
+        let (from, ip) = self.conversations[which].packet(self.nat, &mut self.random);
+        let ether_type = if ip[0] >> 4 == 6 { ethernet::IPV6 } else { ethernet::IPV4 };
+        let link = ethernet::Repr { destination: MACS[from], source: HOST, ether_type };
+        let mut frame = [&link.header()[..], &ip].concat();
+        if self.random.below(2) == 0 {
+            // As on the wire.
+            frame.resize(frame.len().max(60), 0);
+        }
+        ([IN, OUT][from], frame)
+    }
+
+    fn pass(&mut self, frames: &[(PortId, Vec<u8>)]) {
+        let outcomes = self.routers.each_mut().map(|router| router.pass(frames));
+        assert_eq!(outcomes[0], outcomes[1], "{frames:?}");
+        self.sent += outcomes[0].sent.len() as u64;
+        self.lost += frames.len().saturating_sub(outcomes[0].sent.len());
+    }
+
+    /// Puts other rules in force: no verdict holds any more.
+    fn change(&mut self, rules: &str) {
+        assert_eq!(self.routers[0].rules(), self.routers[1].rules());
+        let filter = Filter::read("test", rules, &mut |_| Err(std::io::ErrorKind::NotFound.into())).unwrap();
+        for router in &mut self.routers {
+            let settings = PolicySettings { filter: filter.clone(), ..router.policy.settings().clone() };
+            let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
+            router.policy.change(settings, &mut driver, named).unwrap();
+        }
+    }
+
+    fn ends_alike(&self) {
+        let [fast, slow] = &self.routers;
+        assert_eq!(fast.rules(), slow.rules());
+        let (short, sent) = (fast.short(), self.sent);
+        assert!(slow.short() == 0 && short > sent / 2, "{short} of {sent} took the short way");
+        assert!(self.lost > 500, "{}", self.lost);
+    }
+}
+
 #[test]
 fn what_takes_it_ends_as_if_it_had_not() {
     for (nat, seed) in [(false, 1), (true, 2), (true, 3)] {
         Pool::heap(CHUNKS).install();
         let tables = tables();
-        let mut routers = [true, false].map(|fast| Router::new(&tables, nat, fast));
-        let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ seed);
-        let mut port = 1024;
-        let mut begun = |random: &mut Random| {
-            port += 1;
-            let next = [random.next() as u32, random.next() as u32];
-            let six = random.below(3) == 0;
-            Conversation { six, tcp: random.below(3) != 0, port, next, steps: 0 }
-        };
-        let mut conversations: Vec<Conversation> = (0..16).map(|_| begun(&mut random)).collect();
-        let (mut sent, mut lost) = (0, 0);
+        let mut trial = Trial::new(&tables, RULES, nat, 1024..u16::MAX, seed);
         for round in 0..40_000 {
-            let which = random.below(conversations.len());
-            if random.below(500) == 0 {
-                conversations[which] = begun(&mut random);
-            }
-            let (from, ip) = conversations[which].packet(nat, &mut random);
-            let ether_type = if ip[0] >> 4 == 6 { ethernet::IPV6 } else { ethernet::IPV4 };
-            let link = ethernet::Repr { destination: MACS[from], source: HOST, ether_type };
-            let mut frame = [&link.header()[..], &ip].concat();
-            if random.below(2) == 0 {
-                // As on the wire.
-                frame.resize(frame.len().max(60), 0);
-            }
-            let outcomes = routers.each_mut().map(|router| router.pass([IN, OUT][from], &frame));
-            assert_eq!(outcomes[0], outcomes[1], "round {round}, seed {seed}: {frame:?}");
-            sent += outcomes[0].sent.len() as u64;
-            lost += usize::from(outcomes[0].sent.is_empty());
+            let frame = trial.frame(500);
+            trial.pass(&[frame]);
             if round == 20_000 {
-                // Another filter: no verdict holds any more.
-                for router in &mut routers {
-                    let settings = router.policy.settings().clone();
-                    let names = |name: &str| if name == "inside" { vec![IN.0] } else { Vec::new() };
-                    let mut driver =
-                        Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
-                    router.policy.change(settings, &mut driver, names).unwrap();
-                }
+                trial.change(RULES);
             }
         }
-        let [fast, slow] = &routers;
+        trial.ends_alike();
+        let [fast, slow] = &trial.routers;
         assert_eq!(fast.flows(), slow.flows());
-        assert_eq!(fast.rules(), slow.rules());
-        let short = fast.short();
-        assert!(slow.short() == 0 && short > sent / 2, "{short} of {sent} took the short way");
-        assert!(lost > 500, "{lost}");
     }
+}
+
+#[test]
+fn what_rules_only_accept_ends_as_if_it_had_not_taken_it() {
+    Pool::heap(CHUNKS).install();
+    let tables = tables();
+    let mut trial = Trial::new(&tables, STATELESS, false, 1024..1070, 4);
+    assert!(trial.routers[0].policy.table().is_none(), "no flows are known");
+    for round in 0..4000 {
+        let count = 1 + trial.random.below(64);
+        let frames: Vec<_> = (0..count).map(|_| trial.frame(50)).collect();
+        trial.pass(&frames);
+        if round == 2000 {
+            let counts = trial.routers[0].rules();
+            assert!(counts.iter().all(|(packets, _)| *packets > 0), "{counts:?}");
+            assert!(trial.routers[0].short() > trial.sent / 2);
+            // Rules at one hook only: what others said before is no longer counted.
+            trial.change("chain forward policy drop\naccept tcp\naccept udp from any port 4001\n");
+        }
+    }
+    trial.ends_alike();
 }

@@ -13,6 +13,7 @@
 mod few;
 mod grow;
 mod leaf;
+mod plain;
 pub(crate) mod program;
 pub(crate) mod region;
 mod tree;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 use wire::Headers;
 
+pub use plain::{Foreseen, Plain4, Plain6};
 pub use program::{MOST_STEPS, TooLong};
 use program::{Pass, Step, steps};
 use region::{Key, Keys, Memberships, Region, W4, W6, regions};
@@ -63,6 +65,14 @@ struct Answer {
     outcome: Outcome,
     /// That is all. Otherwise the step is to be taken.
     plain: bool,
+    /// That is all, and it is that the packet passes.
+    accepts: bool,
+}
+
+impl Answer {
+    fn new(rule: RuleId, outcome: Outcome, plain: bool) -> Answer {
+        Answer { rule, outcome, plain, accepts: plain && outcome == Outcome::Accept }
+    }
 }
 
 /// What decides when it is the policy.
@@ -110,8 +120,12 @@ impl Compiled {
 
     /// Whether a hook lets everything pass and has no rules: it need not be asked.
     pub fn passes_all(&self, hook: Hook) -> bool {
-        let program = &self.programs[hook as usize];
+        let program = self.program(hook);
         program.steps.is_empty() && program.policy == Outcome::Accept
+    }
+
+    fn program(&self, hook: Hook) -> &Program {
+        &self.programs[hook as usize]
     }
 
     /// Bytes of memory that the compiled structures take, without the sets.
@@ -130,7 +144,7 @@ impl Compiled {
         contexts: &[Context],
         decisions: &mut [Decision],
     ) {
-        let program = &self.programs[hook as usize];
+        let program = self.program(hook);
         let sixes = headers.iter().filter(|headers| headers.version == 6).count();
         let asked = Asked { compiled: self, program, worker, now, headers, contexts };
         let found = match sixes {
@@ -142,6 +156,20 @@ impl Compiled {
     }
 }
 
+impl Compiled {
+    /// Whether what a region cannot say of a step holds for a packet.
+    #[cold]
+    fn holds(&self, program: &Program, step: u32, what: u32, headers: &Headers, context: &Context) -> bool {
+        program.steps[step as usize].lineage(&program.steps).all(|step| {
+            let matches = &step.rule_of(&self.filter).matches;
+            match what {
+                kind::MOMENT => matches.momentary(headers),
+                _ => matches.constant(headers, context, &self.sets),
+            }
+        })
+    }
+}
+
 impl Program {
     fn new(filter: &Filter, hook: Hook) -> Result<Program, TooLong> {
         let steps = steps(filter, hook)?;
@@ -150,10 +178,10 @@ impl Program {
             Policy::Drop => Outcome::Drop,
         };
         let answer = |step: &Step| match step.pass {
-            Pass::Decide(outcome) => Answer { rule: step.rule, outcome, plain: step.plain },
-            Pass::Go(_) => Answer { rule: step.rule, outcome: policy, plain: false },
+            Pass::Decide(outcome) => Answer::new(step.rule, outcome, step.plain),
+            Pass::Go(_) => Answer::new(step.rule, policy, false),
         };
-        let nobody = Answer { rule: NOBODY, outcome: policy, plain: true };
+        let nobody = Answer::new(NOBODY, policy, true);
         let answers = steps.iter().map(answer).chain([nobody]).collect();
         Ok(Program { policy, answers, v4: Part::new(filter, &steps), v6: Part::new(filter, &steps), steps })
     }
@@ -190,7 +218,7 @@ impl<const W: usize> Part<W> {
     fn find(&self, asked: &Asked) -> FoundAll {
         let mut keys = Keys::of(asked.headers, asked.contexts);
         if !self.memberships.is_empty() {
-            keys.ask(asked.headers, &self.memberships, &asked.compiled.sets);
+            keys.ask(&self.memberships, &asked.compiled.sets);
         }
         self.forest.find_all(&keys, |n, step, kind| asked.look(n, step, kind))
     }
@@ -199,7 +227,7 @@ impl<const W: usize> Part<W> {
     #[cold]
     fn go_on(&self, asked: &Asked, n: usize, mut found: Found) -> Decision {
         let mut key = Key::of(&asked.headers[n], &asked.contexts[n]);
-        key.ask(&asked.headers[n], &self.memberships, &asked.compiled.sets);
+        key.ask(&self.memberships, &asked.compiled.sets);
         let mut decision = Decision { mark: asked.contexts[n].mark, ..Decision::default() };
         loop {
             decision.varies |= found.varies();
@@ -295,18 +323,9 @@ impl Asked<'_> {
         self.count_all(&rules);
     }
 
-    /// Looks at what a region cannot say.
-    #[cold]
+    #[inline(always)]
     fn look(&self, n: usize, step: u32, what: u32) -> bool {
-        let (headers, context) = (&self.headers[n], &self.contexts[n]);
-        let step = &self.program.steps[step as usize];
-        step.lineage(&self.program.steps).all(|step| {
-            let matches = &step.rule_of(&self.compiled.filter).matches;
-            match what {
-                kind::MOMENT => matches.momentary(headers),
-                _ => matches.constant(headers, context, &self.compiled.sets),
-            }
-        })
+        self.compiled.holds(self.program, step, what, &self.headers[n], &self.contexts[n])
     }
 
     /// Counts the packets that rules have decided, those in a row of one rule at once. Where rows end is found without

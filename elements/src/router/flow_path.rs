@@ -26,12 +26,12 @@ use port::Packet;
 use wire::{Headers, protocol};
 
 use super::family::{V4, V6};
-use super::fast_path::{Chosen, Leave};
 use super::filter::Run;
+use super::plain::{Chosen, Upper, ports};
 use super::rulebook::{Reader, Rulebook};
 use super::seat::{Seat, SharedSeat};
 use super::track::called;
-use super::{ETHERNET, Sources, Surroundings, u16_at};
+use super::{ETHERNET, Sources, Surroundings};
 
 /// The class `FlowPath`.
 pub const CLASS: Class = Class {
@@ -95,28 +95,12 @@ struct Known {
 }
 
 /// What of a packet's family its flow is looked up by.
-trait Follow: Leave {
-    /// 4 or 6.
-    const VERSION: u8;
-    /// Bytes of the IP header.
-    const HEADER: usize;
-
-    /// The protocol, if its header follows the IP header at once and whole.
-    fn protocol(ip: &[u8]) -> Option<u8>;
+trait Follow: Upper {
     /// The key of a packet of this protocol.
     fn key(ip: &[u8], ports: [u16; 2], protocol: u8) -> Option<Key>;
 }
 
 impl Follow for V4 {
-    const VERSION: u8 = 4;
-    const HEADER: usize = 20;
-
-    #[inline(always)]
-    fn protocol(ip: &[u8]) -> Option<u8> {
-        let header = ip.first_chunk::<20>()?;
-        (u16_at(header, 6) & 0x3fff == 0).then_some(header[9])
-    }
-
     #[inline(always)]
     fn key(ip: &[u8], ports: [u16; 2], protocol: u8) -> Option<Key> {
         let [.., source, destination] = ip.first_chunk::<20>()?.as_chunks::<4>().0 else { return None };
@@ -125,36 +109,12 @@ impl Follow for V4 {
 }
 
 impl Follow for V6 {
-    const VERSION: u8 = 6;
-    const HEADER: usize = 40;
-
-    #[inline(always)]
-    fn protocol(ip: &[u8]) -> Option<u8> {
-        ip.get(6).copied()
-    }
-
     #[inline(always)]
     fn key(ip: &[u8], [source_port, destination_port]: [u16; 2], protocol: u8) -> Option<Key> {
         let [source, destination] = ip.get(8..40)?.as_chunks::<16>().0 else { return None };
         let (source, destination) = (*source, *destination);
         Some(Key::of(&Tuple { source, destination, source_port, destination_port, protocol, table: 0 }))
     }
-}
-
-/// The ports of a packet of TCP or UDP, if their header is in order, as [`Headers::read`] asks it to be.
-#[inline(always)]
-fn ports<F: Follow>(ip: &[u8], protocol: u8) -> Option<[u16; 2]> {
-    let upper = ip.get(F::HEADER..)?;
-    let ports = match protocol {
-        protocol::UDP => upper.first_chunk::<8>()?.first_chunk::<4>()?,
-        protocol::TCP => {
-            let header = upper.first_chunk::<20>()?;
-            let data = usize::from(header[12] >> 4) * 4;
-            header.first_chunk::<4>().filter(|_| (20..=upper.len()).contains(&data))?
-        }
-        _ => return None,
-    };
-    Some([u16_at(ports, 0), u16_at(ports, 2)])
 }
 
 impl Followed {

@@ -6,6 +6,7 @@
 //! | `Sample`, `Sampled` | `out` | one packet in N, for sFlow: as it came in, and where it left |
 //! | [`FastPath`] | `rest`, `out` | the whole way of plain packets, where nothing else stands in it |
 //! | [`FlowPath`] | `rest`, `out` | the same of plain packets whose flow is known and judged |
+//! | [`RulesPath`] | `rest`, `out` | the same of plain packets that rules only accept, where no flows are known |
 //! | [`Classify`] | `ipv4`, `ipv6`, `other` | by EtherType; what is not addressed to the port is `other` |
 //! | [`CheckIpHeader4`] | `valid`, `linux`, `local` | drops invalid and martian packets; options and multicast are Linux's |
 //! | [`Track`] | `tracked` | reads the headers for the filter, finds the flow |
@@ -46,14 +47,17 @@ mod fragment4;
 mod ftp;
 mod icmp_error4;
 mod icmp_error6;
+mod leave;
 mod limit;
 mod lookup;
 mod mtu;
+mod plain;
 mod punt;
 mod redirect;
 mod reverse_path;
 mod rewrite;
 mod rulebook;
+mod rules_path;
 mod sample;
 mod seat;
 mod sources;
@@ -88,6 +92,7 @@ pub use redirect::Redirect;
 pub use reverse_path::{ReversePath, ReversePath4, ReversePath6};
 pub use rewrite::Rewrite;
 pub use rulebook::{Logged, Rulebook};
+pub use rules_path::RulesPath;
 pub use sample::Sampling;
 pub use seat::{Ended, SharedSeat};
 pub use sources::Sources;
@@ -106,6 +111,7 @@ use port::Packet;
 pub const CLASSES: &[&Class] = &[
     &fast_path::CLASS,
     &flow_path::CLASS,
+    &rules_path::CLASS,
     &classify::CLASS,
     &check_ip_header4::CLASS,
     &check_ip_header6::CLASS,

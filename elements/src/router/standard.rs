@@ -84,7 +84,8 @@ impl Stages {
             _ if hooked => None,
             // Translation and all that belongs to it is by flows.
             Stages { flows: true, .. } => Some("FlowPath"),
-            _ => (!self.judge()).then_some("FastPath"),
+            _ if self.judge() => Some("RulesPath"),
+            _ => Some("FastPath"),
         }
     }
 

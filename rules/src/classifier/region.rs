@@ -19,7 +19,7 @@ use wire::Headers;
 
 use super::BATCH;
 use super::program::Step;
-use crate::matching::{Context, Sets, number_of, shows_ports};
+use crate::matching::{Context, Sets, shows_ports};
 use crate::model::*;
 
 /// The most regions of one step.
@@ -71,29 +71,50 @@ impl<const W: usize> Key<W> {
         }
         words[Key::<W>::PORTS] = u32::from(headers.source_port) | u32::from(headers.destination_port) << 16;
         let no_ports = if shows_ports(headers) { 0 } else { NO_PORTS };
-        words[Key::<W>::SMALL] = u32::from(headers.protocol)
-            | u32::from(context.state as u8) << STATES
-            | no_ports
-            | u32::from(context.in_port) << IN_PORT;
+        words[Key::<W>::SMALL] = Key::<W>::small(headers.protocol, context) | no_ports;
         words[Key::<W>::LAST] = u32::from(context.out_port.unwrap_or(NO_PORT));
         Key(words)
     }
 
-    /// Asks the sets.
-    pub fn ask(&mut self, headers: &Headers, memberships: &Memberships, sets: &Sets) {
-        self.0[Key::<W>::LAST] |= Key::<W>::members(headers, memberships, sets);
+    /// Of a whole packet of TCP or UDP; its addresses, one behind the other, as its header has them.
+    #[inline(always)]
+    pub fn of_ports(
+        addresses: &[u8],
+        [source, destination]: [u16; 2],
+        protocol: u8,
+        context: &Context,
+    ) -> Key<W> {
+        let mut words = [0; W];
+        for (word, bytes) in words[..Key::<W>::PORTS].iter_mut().zip(addresses.as_chunks().0) {
+            *word = u32::from_be_bytes(*bytes);
+        }
+        words[Key::<W>::PORTS] = u32::from(source) | u32::from(destination) << 16;
+        words[Key::<W>::SMALL] = Key::<W>::small(protocol, context);
+        words[Key::<W>::LAST] = u32::from(context.out_port.unwrap_or(NO_PORT));
+        Key(words)
     }
 
-    /// Which sets hold an address.
+    #[inline(always)]
+    fn small(protocol: u8, context: &Context) -> u32 {
+        u32::from(protocol) | u32::from(context.state as u8) << STATES | u32::from(context.in_port) << IN_PORT
+    }
+
+    /// Asks the sets.
     #[inline]
-    fn members(headers: &Headers, memberships: &Memberships, sets: &Sets) -> u32 {
-        memberships.iter().enumerate().fold(0, |bits, (bit, (set, side))| {
-            let address = if *side == Side::Source { &headers.source } else { &headers.destination };
-            let number = number_of(address, headers.version);
+    pub fn ask(&mut self, memberships: &Memberships, sets: &Sets) {
+        let mut members = 0;
+        for (bit, (set, side)) in memberships.iter().enumerate() {
+            let first = if *side == Side::Source { 0 } else { Key::<W>::A };
+            let address = &self.0[first..first + Key::<W>::A];
             let set = &sets[*set].1;
-            let member = if Key::<W>::A == 1 { set.contains4(number as u32) } else { set.contains6(number) };
-            bits | u32::from(member) << (SETS + bit as u32)
-        })
+            let member = match *address {
+                [address] => set.contains4(address),
+                _ => set.contains6(address.iter().fold(0, |number, word| number << 32 | u128::from(*word))),
+            };
+            members |= u32::from(member) << (SETS + bit as u32);
+        }
+        let last = &mut self.0[Key::<W>::LAST];
+        *last = *last & ((1 << SETS) - 1) | members;
     }
 }
 
@@ -132,11 +153,18 @@ impl<const W: usize> Keys<W> {
     }
 
     /// Asks the sets.
-    #[inline]
-    pub fn ask(&mut self, headers: &[Headers], memberships: &Memberships, sets: &Sets) {
-        for (word, headers) in self.words[Key::<W>::LAST].iter_mut().zip(headers) {
-            *word |= Key::<W>::members(headers, memberships, sets);
+    pub fn ask(&mut self, memberships: &Memberships, sets: &Sets) {
+        for n in 0..self.count {
+            let mut key = self.key(n);
+            key.ask(memberships, sets);
+            self.words[Key::<W>::LAST][n % BATCH] = key.0[Key::<W>::LAST];
         }
+    }
+
+    /// Leaves the first `count`, which have been set.
+    #[inline(always)]
+    pub fn cut(&mut self, count: usize) {
+        self.count = count.min(BATCH);
     }
 
     /// How many they are.

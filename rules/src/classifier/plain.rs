@@ -1,0 +1,133 @@
+//! Plain packets, foreseen: which of a batch a hook accepts with nothing more to do than to count them.
+//!
+//! Most packets meet rules that only accept them. A router with a short way for those, which leaves all else to
+//! [`Compiled::classify`], needs to know which these are before anything is done about any of them: nothing may be counted twice
+//! when a packet is left after all. So here nothing is counted; whoever lets the packets pass does that. And since plain packets show
+//! all that a key has, keys are put together where the packets are read, without [`Headers`] in between: those of the few packets
+//! that a rule has to look at more closely are asked for.
+
+use wire::Headers;
+
+use super::region::{Key, Keys, W4, W6};
+use super::{BATCH, Compiled, NOBODY, Part, Program};
+use crate::ledger::Accounts;
+use crate::matching::Context;
+use crate::model::{Hook, RuleId};
+
+/// Packets of one family, up to [`BATCH`]: whole ones of TCP or UDP. A packet's mark is not among what is asked.
+pub struct Plain<const W: usize>(Keys<W>);
+
+/// Of IPv4.
+pub type Plain4 = Plain<W4>;
+/// Of IPv6.
+pub type Plain6 = Plain<W6>;
+
+/// By packet, the rule that accepts it, or nobody where it is the policy.
+pub struct Foreseen([RuleId; BATCH]);
+
+impl Default for Foreseen {
+    fn default() -> Foreseen {
+        Foreseen([NOBODY; BATCH])
+    }
+}
+
+impl Foreseen {
+    /// Counts the packets of these numbers (bits), so long each, as a worker does at a time of the monotonic clock: those in a row of one
+    /// rule at once.
+    pub fn count(
+        &self,
+        accounts: &Accounts,
+        worker: usize,
+        mut numbers: u64,
+        lengths: &[u16; BATCH],
+        now: u64,
+    ) {
+        let (mut rule, mut packets, mut bytes) = (NOBODY, 0, 0);
+        let count = |rule, packets, bytes| {
+            if rule != NOBODY {
+                accounts.count(worker, rule, packets, bytes, now);
+            }
+        };
+        while numbers != 0 {
+            let number = numbers.trailing_zeros() as usize % BATCH;
+            numbers &= numbers - 1;
+            if self.0[number] != rule {
+                count(rule, packets, bytes);
+                (rule, packets, bytes) = (self.0[number], 0, 0);
+            }
+            packets += 1;
+            bytes += u64::from(lengths[number]);
+        }
+        count(rule, packets, bytes);
+    }
+}
+
+impl<const W: usize> Default for Plain<W> {
+    fn default() -> Plain<W> {
+        Plain(Keys::none(0))
+    }
+}
+
+impl<const W: usize> Plain<W> {
+    /// Packet `n` and none behind it: source and destination as they stand in its header, ports, protocol, and what else is known.
+    #[inline(always)]
+    pub fn set(&mut self, n: usize, addresses: &[u8], ports: [u16; 2], protocol: u8, context: &Context) {
+        self.0.set(n, &Key::of_ports(addresses, ports, protocol, context));
+        self.0.cut(n + 1);
+    }
+
+    #[inline(always)]
+    fn ask(
+        &mut self,
+        compiled: &Compiled,
+        (program, part): (&Program, &Part<W>),
+        about: impl Fn(usize) -> (Headers, Context),
+        foreseen: &mut Foreseen,
+    ) -> u64 {
+        let Plain(keys) = self;
+        if !part.memberships.is_empty() {
+            keys.ask(&part.memberships, &compiled.sets);
+        }
+        let found = part.forest.find_all(keys, |n, step, what| {
+            let (headers, context) = about(n);
+            compiled.holds(program, step, what, &headers, &context)
+        });
+        let answers = &program.answers[..];
+        let (last, mut accepted) = (answers.len() as u32 - 1, 0);
+        for (n, (rule, step)) in foreseen.0.iter_mut().zip(&found.steps).take(keys.count()).enumerate() {
+            let answer = answers[(*step).min(last) as usize];
+            *rule = answer.rule;
+            accepted |= u64::from(answer.accepts) << n;
+        }
+        accepted
+    }
+}
+
+impl Plain4 {
+    /// Which of the packets a hook accepts by a rule that does nothing else, or by its policy, as bits; by which is written down.
+    /// `about` says more of a packet.
+    pub fn foresee(
+        &mut self,
+        compiled: &Compiled,
+        hook: Hook,
+        about: impl Fn(usize) -> (Headers, Context),
+        foreseen: &mut Foreseen,
+    ) -> u64 {
+        let program = compiled.program(hook);
+        self.ask(compiled, (program, &program.v4), about, foreseen)
+    }
+}
+
+impl Plain6 {
+    /// As [`Plain4::foresee`].
+    pub fn foresee(
+        &mut self,
+        compiled: &Compiled,
+        hook: Hook,
+        about: impl Fn(usize) -> (Headers, Context),
+        foreseen: &mut Foreseen,
+    ) -> u64 {
+        let program = compiled.program(hook);
+        self.ask(compiled, (program, &program.v6), about, foreseen)
+    }
+}

@@ -205,6 +205,12 @@ impl State {
         (1..=ALIAS_PHASE).contains(&(self.0 & 0xf))
     }
 
+    /// The number of the phase, or of how it ended.
+    #[inline(always)]
+    pub(crate) fn number(self) -> usize {
+        self.0 as usize & 0xf
+    }
+
     /// Of a live flow; an alias has none.
     #[inline(always)]
     pub(crate) fn phase(self) -> Option<Phase> {

@@ -41,16 +41,7 @@ impl Key {
         let common = has_common_key(tuple.protocol);
         let order = |port: u32| if common { 0 } else { port };
         if let (Some(source), Some(destination)) = (unmapped(&tuple.source), unmapped(&tuple.destination)) {
-            let (source, destination) = (u32::from_be_bytes(source), u32::from_be_bytes(destination));
-            let end = |address: u32, port: u32| u64::from(address) << 32 | u64::from(order(port));
-            let swapped = end(source, from) > end(destination, to);
-            let ends = u64::from(source) << 32 | u64::from(destination);
-            let ports = from << 16 | to;
-            // Which end is lower is as good as random.
-            let ends = select_unpredictable(swapped, ends.rotate_left(32), ends);
-            let ports = select_unpredictable(swapped && !common, ports.rotate_left(16), ports);
-            let addresses = [ends, 0, 0, 0];
-            return Key { addresses, ports, meta, swapped };
+            return Key::of4([source, destination].map(u32::from_be_bytes), [from, to], meta, common);
         }
         let (source, destination) =
             (u128::from_be_bytes(tuple.source), u128::from_be_bytes(tuple.destination));
@@ -63,6 +54,20 @@ impl Key {
         let ports = select_unpredictable(swapped && !common, ports.rotate_left(16), ports);
         let addresses = [(low >> 64) as u64, low as u64, (high >> 64) as u64, high as u64];
         Key { addresses, ports, meta: meta | V6, swapped }
+    }
+
+    /// That of IPv4; `common` where what stands for ports belongs to neither end.
+    #[inline(always)]
+    pub(crate) fn of4([source, destination]: [u32; 2], [from, to]: [u32; 2], meta: u32, common: bool) -> Key {
+        let end =
+            |address: u32, port: u32| u64::from(address) << 32 | if common { 0 } else { u64::from(port) };
+        let swapped = end(source, from) > end(destination, to);
+        let ends = u64::from(source) << 32 | u64::from(destination);
+        let ports = from << 16 | to;
+        // Which end is lower is as good as random.
+        let ends = select_unpredictable(swapped, ends.rotate_left(32), ends);
+        let ports = select_unpredictable(swapped && !common, ports.rotate_left(16), ports);
+        Key { addresses: [ends, 0, 0, 0], ports, meta, swapped }
     }
 
     /// The tuple that this is the key of.

@@ -3,27 +3,35 @@
 //! [`track`](Worker::track) takes any packet, says what it is to its flow, and changes both. Who has a short way for what is plain and
 //! leaves everything else to others must know beforehand what a packet will be, and nothing may be changed, or counted twice,
 //! when it turns out not to be plain after all. So here are the parts of it: to look ([`look`](Worker::look)), to foresee
-//! ([`prospect`](Worker::prospect)), and to take into account ([`pass`](Worker::pass)), which does nothing unless it is as was foreseen.
+//! ([`prospect`](Worker::prospect)), and to take into account ([`pass_datagram`](Worker::pass_datagram),
+//! [`pass_segment`](Worker::pass_segment)), which does nothing unless it is as was foreseen.
 
 use crate::entry::clock;
 use crate::key::Key;
 use crate::lookup::lookup;
 use crate::tcp::Segment;
-use crate::{Direction, Hit, Phase, State, Tracked, Tuple, Worker};
+use crate::{Direction, Hit, Phase, State, Tracked, Worker};
 use std::sync::atomic::Ordering::Relaxed;
-use wire::headers::mapped;
-use wire::{Headers, protocol};
+
+/// By direction and phase, what a plain packet will be.
+const PROSPECTS: [[Option<State>; 16]; 2] = {
+    let mut prospects = [[None; 16]; 2];
+    let mut side = 0;
+    while side < 2 {
+        prospects[side][Phase::Open as usize] = Some(State::Established);
+        prospects[side][Phase::Stream as usize] = Some(State::Established);
+        side += 1;
+    }
+    prospects[Direction::Original as usize][Phase::Unreplied as usize] = Some(State::New);
+    prospects[Direction::Reply as usize][Phase::Replied as usize] = Some(State::Established);
+    prospects
+};
 
 impl Key {
-    /// The key of a whole IPv4 packet with ports.
+    /// The key of a whole IPv4 packet of TCP or UDP.
     #[inline(always)]
-    pub fn of_ports4(
-        addresses: [[u8; 4]; 2],
-        [source_port, destination_port]: [u16; 2],
-        protocol: u8,
-    ) -> Key {
-        let [source, destination] = addresses.map(mapped);
-        Key::of(&Tuple { source, destination, source_port, destination_port, protocol, table: 0 })
+    pub fn of_ports4(addresses: [[u8; 4]; 2], ports: [u16; 2], protocol: u8) -> Key {
+        Key::of4(addresses.map(u32::from_be_bytes), ports.map(u32::from), u32::from(protocol), false)
     }
 }
 
@@ -40,26 +48,25 @@ impl Worker {
     /// What the next plain packet of this flow and direction will be; `None` if that would change the flow.
     #[inline(always)]
     pub fn prospect(&self, hit: &Hit) -> Option<State> {
-        let phase = self.table.memory.hot()[hit.entry as usize].state().phase()?;
-        match (phase, hit.direction) {
-            (Phase::Open | Phase::Stream, _) | (Phase::Replied, Direction::Reply) => Some(State::Established),
-            (Phase::Unreplied, Direction::Original) => Some(State::New),
-            _ => None,
-        }
+        let word = self.table.memory.hot()[hit.entry as usize].state();
+        PROSPECTS[hit.direction as usize][word.number()]
     }
 
-    /// Takes a packet into account as [`track`](Worker::track) does. False, and nothing done, if it is not plain.
+    /// Takes a packet of UDP into account as [`track`](Worker::track) does; so many bytes with its IP header.
     #[inline(always)]
-    pub fn pass(&mut self, hit: &Hit, headers: &Headers, ip: &[u8], now: u64) -> bool {
+    pub fn pass_datagram(&mut self, hit: &Hit, length: u16, now: u64) {
+        let cold = &self.table.memory.cold()[hit.entry as usize];
+        self.table.count(cold, hit.direction as usize, length);
+        cold.last.store(clock::tick(now), Relaxed);
+    }
+
+    /// The same of a segment of TCP, given from its own header on. False, and nothing done, if it is not plain.
+    #[inline(always)]
+    pub fn pass_segment(&mut self, hit: &Hit, segment: &[u8], length: u16, now: u64) -> bool {
         let memory = &self.table.memory;
         let (hot, cold) = (&memory.hot()[hit.entry as usize], &memory.cold()[hit.entry as usize]);
-        if headers.protocol != protocol::TCP {
-            self.table.count(cold, hit.direction as usize, headers.length);
-            cold.last.store(clock::tick(now), Relaxed);
-            return true;
-        }
-        let Some(segment) = Segment::of(headers, ip) else { return false };
-        self.track_open(hit, hot, cold, &segment, headers, now) == Some(Tracked::Is(State::Established))
+        let Some(segment) = Segment::read(segment, segment.len() as u32) else { return false };
+        self.track_open(hit, hot, cold, &segment, length, now) == Some(Tracked::Is(State::Established))
     }
 
     /// Counts packets that went this way, as looked up and found.

@@ -62,19 +62,24 @@ impl Segment {
             return None;
         }
         let at = usize::from(headers.transport);
-        let segment = ip.get(at..)?;
+        // How much a fragmented segment holds is seen only from its last fragment: as much as there can be.
+        let end = if headers.fragment == Fragment::Whole { headers.length } else { u16::MAX };
+        Segment::read(ip.get(at..)?, u32::from(end).saturating_sub(at as u32))
+    }
+
+    /// The segment that begins here and is so long with its header; `None` if that is cut short.
+    #[inline(always)]
+    pub(crate) fn read(segment: &[u8], length: u32) -> Option<Segment> {
         let header = segment.first_chunk::<{ tcp::HEADER }>()?;
         let word =
             |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let data = usize::from(header[12] >> 4) * 4;
-        // How much a fragmented segment holds is seen only from its last fragment: as much as there can be.
-        let end = if headers.fragment == Fragment::Whole { headers.length } else { u16::MAX };
         let flags = header[13];
         Some(Segment {
             sequence: word(4),
             acknowledgement: word(8),
             window: u16::from_be_bytes([header[14], header[15]]),
-            length: u32::from(end).saturating_sub((at + data) as u32),
+            length: length.saturating_sub(data as u32),
             flags,
             scale: if flags & SYN != 0 { scale(segment.get(tcp::HEADER..data)?) } else { None },
         })

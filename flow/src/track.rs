@@ -80,7 +80,7 @@ impl Worker {
         let (hot, cold) = (&memory.hot()[hit.entry as usize], &memory.cold()[hit.entry as usize]);
         let tracked = match Segment::of(headers, ip) {
             Some(segment) => self
-                .track_open(hit, hot, cold, &segment, headers, now)
+                .track_open(hit, hot, cold, &segment, headers.length, now)
                 .unwrap_or_else(|| self.track_tcp(hit, hot, cold, &segment, headers, now)),
             None => self.track_other(hit, hot, cold, headers, now),
         };
@@ -98,7 +98,7 @@ impl Worker {
         hot: &Hot,
         cold: &Cold,
         segment: &Segment,
-        headers: &Headers,
+        length: u16,
         now: u64,
     ) -> Option<Tracked> {
         let (side, word) = (hit.direction as usize, hot.state());
@@ -115,7 +115,7 @@ impl Worker {
             hot.state.compare_exchange(word.0, changed.0, AcqRel, Acquire).ok()?;
         }
         self.table.advance(cold, side, &own);
-        self.table.count(cold, side, headers.length);
+        self.table.count(cold, side, length);
         cold.last.store(clock::tick(now), Relaxed);
         Some(Tracked::Is(State::Established))
     }

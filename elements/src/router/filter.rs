@@ -102,30 +102,33 @@ impl Default for Undecided {
     }
 }
 
-/// Packets in a row that the same rules have decided: counted together.
+/// Packets in a row that were decided by the same: counted together.
 #[derive(Default)]
-pub(super) struct Run {
-    rules: [Option<RuleId>; 3],
-    packets: u64,
-    bytes: u64,
+pub(super) struct Run<D> {
+    pub decided: D,
+    pub packets: u64,
+    pub bytes: u64,
 }
 
-impl Run {
+/// The rules that decide a packet, at each hook.
+pub(super) type Deciders = [Option<RuleId>; 3];
+
+impl<D: Copy + Default + PartialEq> Run<D> {
     /// Another packet; what does not belong to it goes to the accounts.
     #[inline(always)]
-    pub(super) fn add(&mut self, rules: &[Option<RuleId>; 3], bytes: u16, ended: impl FnOnce(&Run)) {
-        if self.rules != *rules {
+    pub(super) fn add(&mut self, decided: D, bytes: u16, ended: impl FnOnce(&Run<D>)) {
+        if self.decided != decided {
             ended(self);
-            *self = Run { rules: *rules, ..Run::default() };
+            *self = Run { decided, ..Run::default() };
         }
         self.packets += 1;
         self.bytes += u64::from(bytes);
     }
 
     /// Counts its packets with the rules that decided; `now` in steady nanoseconds.
-    pub(super) fn count(&self, compiled: &Compiled, worker: usize, now: u64) {
-        for rule in self.rules.into_iter().flatten() {
-            compiled.accounts().count(worker, rule, self.packets, self.bytes, now);
+    pub(super) fn count(&self, rules: &Deciders, compiled: &Compiled, worker: usize, now: u64) {
+        for rule in rules.iter().flatten() {
+            compiled.accounts().count(worker, *rule, self.packets, self.bytes, now);
         }
     }
 }
@@ -134,8 +137,7 @@ impl Run {
 #[derive(Clone, Copy, Default)]
 struct Judged {
     outcome: Outcome,
-    /// The rules that decided, at each hook.
-    rules: [Option<RuleId>; 3],
+    rules: Deciders,
     log: Option<RuleId>,
     mark: u32,
     dscp: Option<u8>,
@@ -320,14 +322,16 @@ impl Element for Filter {
         let (number, transit) = (seat.number, self.transit);
         let mut undecided = self.undecided.take().unwrap_or_default();
         undecided.count = 0;
-        let mut run = Run::default();
+        let mut run = Run::<Deciders>::default();
         let (mut wrong, mut why) = (0u64, [(PASS, Reason::None); BATCH]);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
             if let Some((verdict, length)) = self.known(seat, packet) {
                 // What is decided at the input is counted where it is applied.
                 if transit {
                     let (rules, dscp) = (verdict.rules, verdict.dscp);
-                    run.add(&rules, length, |run| run.count(self.reader.compiled(), number, steady));
+                    run.add(rules, length, |run| {
+                        run.count(&run.decided, self.reader.compiled(), number, steady)
+                    });
                     dscp.into_iter().for_each(|dscp| set_dscp(packet, dscp));
                 }
                 continue;
@@ -364,7 +368,7 @@ impl Element for Filter {
             };
             undecided.count += 1;
         }
-        run.count(self.reader.compiled(), number, steady);
+        run.count(&run.decided, self.reader.compiled(), number, steady);
         if undecided.count > 0 {
             self.judge(number, &now, &mut undecided);
         }

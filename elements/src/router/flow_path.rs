@@ -171,30 +171,36 @@ impl Followed {
 #[inline(always)]
 fn admit<F: Follow>(hit: &Hit, packet: &mut Packet, flows: &mut flow::Worker, now: u64) -> Option<u16> {
     let ip = packet.data_mut().get_mut(ETHERNET..)?;
-    let headers = Headers {
-        version: F::VERSION,
-        protocol: F::protocol(ip)?,
-        transport: F::HEADER as u16,
-        length: ip.len() as u16,
-        ..Headers::default()
-    };
-    if !flows.pass(hit, &headers, ip, now) {
+    let (protocol, length) = (F::protocol(ip)?, ip.len() as u16);
+    if protocol != protocol::TCP {
+        flows.pass_datagram(hit, length, now);
+    } else if !flows.pass_segment(hit, ip.get(F::HEADER..)?, length, now) {
         return None;
     }
     if hit.translated {
+        let (version, transport) = (F::VERSION, F::HEADER as u16);
+        let headers = Headers { version, protocol, transport, length, ..Headers::default() };
         // Never refused: the headers are whole, and the addresses of this family.
         let rewritten = nat::rewrite(ip, &headers, &flows.leaving(hit, hit.direction));
         debug_assert!(rewritten.is_ok());
     }
-    Some(headers.length)
+    Some(length)
 }
 
 /// What a batch is handled with.
 struct Work<'a> {
     view: &'a View,
     reader: &'a mut Reader,
-    run: Run,
+    /// Packets of one verdict, by its word.
+    run: Run<u32>,
     now: u64,
+}
+
+/// Counts packets with the rules of their verdict.
+fn count_run(run: &Run<u32>, reader: &mut Reader, worker: usize, now: u64) {
+    if let Some(rules) = reader.verdict(run.decided).map(|verdict| verdict.rules) {
+        run.count(&rules, reader.compiled(), worker, now);
+    }
 }
 
 impl Work<'_> {
@@ -207,16 +213,15 @@ impl Work<'_> {
         packets: &mut [Packet],
         seat: &mut Seat,
     ) -> u64 {
-        let count = followed.follow(chosen, count, packets, seat, self.reader);
+        let known = followed.follow(chosen, count, packets, seat, self.reader);
         let worker = seat.number;
         let Some(flows) = &mut seat.flows else { return 0 };
         let Work { view, reader, run, now } = self;
-        chosen.send(count, view, packets, |n, packet, output| {
+        chosen.send(known, view, packets, |n, packet, output| {
             let known = followed.known[n % BATCH].filter(|known| known.output == output);
             let Some(Known { hit, word, .. }) = known else { return false };
             let Some(length) = admit::<F>(&hit, packet, flows, *now) else { return false };
-            let rules = reader.verdict(word).map_or([None; 3], |verdict| verdict.rules);
-            run.add(&rules, length, |run| run.count(reader.compiled(), worker, *now));
+            run.add(word, length, |run| count_run(run, reader, worker, *now));
             true
         })
     }
@@ -249,7 +254,7 @@ impl Element for FlowPath {
             let count = six.choose(view, batch.packets_mut(), others);
             sent |= work.send((six, count), followed, batch.packets_mut(), &mut seat);
         }
-        work.run.count(work.reader.compiled(), seat.number, work.now);
+        count_run(&work.run, work.reader, seat.number, work.now);
         seat.flows.iter().for_each(|flows| flows.passed(u64::from(sent.count_ones())));
         drop(seat);
         cx.emit_some(REST, batch, batch.mask() & !sent);

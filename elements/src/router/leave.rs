@@ -66,23 +66,12 @@ impl<F: Leave> Chosen<F> {
     ) -> u64 {
         let count = count.min(BATCH);
         F::lookup(view, &self.addresses[..count], &mut self.ids[..count]);
-        let mut gate = Gate::new(view);
-        let ids = &self.ids[..count];
-        let mut send = |number: usize, packet: &mut Packet, id: NextHopId| {
-            let Some(way) = gate.way::<F>(packet, id) else { return false };
-            admit(number, packet, gate.port) && gate.send::<F>(packet, id, way)
-        };
-        let mut sent = 0;
-        // The usual: all of the batch is chosen, and the packets need not be looked for.
-        if count == packets.len() {
-            for (number, (packet, &id)) in packets.iter_mut().zip(ids).enumerate() {
-                sent |= u64::from(send(number, packet, id)) << number;
-            }
-            return sent;
-        }
-        for (number, (&place, &id)) in self.places.iter().zip(ids).enumerate() {
+        let (mut gate, mut sent) = (Gate::new(view), 0);
+        for (number, (&place, &id)) in self.places.iter().zip(&self.ids[..count]).enumerate() {
             let Some(packet) = packets.get_mut(usize::from(place)) else { continue };
-            sent |= u64::from(send(number, packet, id)) << place;
+            let Some(way) = gate.way::<F>(packet, id) else { continue };
+            let left = admit(number, packet, gate.port) && gate.send::<F>(packet, id, way);
+            sent |= u64::from(left) << place;
         }
         sent
     }

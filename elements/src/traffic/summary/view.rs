@@ -186,8 +186,7 @@ impl<'a> View<'a> {
             Field::Dscp => byte(self.ip_bytes(1)).map(|tos| tos >> 2),
             Field::Ecn => byte(self.ip_bytes(1)).map(|tos| tos & 3),
             Field::Ttl => byte(self.ip_bytes(8)),
-            Field::Fragment => word(self.ip_bytes(6)).map(|word| u64::from(fragment(word as u16))),
-            Field::FragmentOffset => word(self.ip_bytes(6)),
+            Field::Fragment | Field::FragmentOffset => word(self.ip_bytes(6)),
             Field::Id => word(self.ip_bytes(4)),
             Field::Checksum => word(self.ip_bytes(10)),
             Field::Protocol => byte(self.ip_bytes(9)),
@@ -295,18 +294,5 @@ impl<'a> View<'a> {
             _ => 0,
         };
         (transport + header, usize::from(length).saturating_sub(transport + header))
-    }
-}
-
-/// `F` for a first fragment, `f` for a later one, else `!` when it may not be fragmented, and `.`.
-fn fragment(word: u16) -> u8 {
-    if word & ipv4::FRAGMENT_OFFSET != 0 {
-        b'f'
-    } else if word & ipv4::MORE_FRAGMENTS != 0 {
-        b'F'
-    } else if word & ipv4::DONT_FRAGMENT != 0 {
-        b'!'
-    } else {
-        b'.'
     }
 }

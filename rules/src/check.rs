@@ -14,7 +14,7 @@ use crate::classifier::region::{Memberships, Region, Regions, W4, W6, regions};
 use crate::model::*;
 
 /// Parts that what is left of a rule may fall into before it is given up (and called alive).
-const MOST_PARTS: usize = 4096;
+const MOST_PARTS: usize = 256;
 /// Pairs of regions that are compared at most: with more rules than a few ten thousand the search stops.
 const MOST_PAIRS: usize = 1_000_000_000;
 
@@ -160,7 +160,31 @@ struct Fate {
 struct Taker<'s, const W: usize> {
     step: &'s Step,
     regions: Vec<Region<W>>,
+    around: Region<W>,
     exact: bool,
+}
+
+/// A region around all of these: most rules have nothing to do with each other, and this tells at a glance.
+fn around<const W: usize>(list: &[Region<W>]) -> Option<Region<W>> {
+    let (first, others) = list.split_first()?;
+    let mut around = *first;
+    for region in others {
+        for n in 0..W {
+            around.mask[n] &= region.mask[n] & !(around.value[n] ^ region.value[n]);
+            around.value[n] &= around.mask[n];
+        }
+        for (span, other) in around.ports.iter_mut().zip(&region.ports) {
+            *span = Span { first: span.first.min(other.first), last: span.last.max(other.last) };
+        }
+    }
+    Some(around)
+}
+
+/// Whether two regions have nothing in common for sure.
+fn apart<const W: usize>(one: &Region<W>, other: &Region<W>) -> bool {
+    let differ = |n: usize| (one.value[n] ^ other.value[n]) & one.mask[n] & other.mask[n];
+    (0..W).fold(0, |bits, n| bits | differ(n)) != 0
+        || one.ports.iter().zip(&other.ports).any(|(a, b)| a.last < b.first || b.last < a.first)
 }
 
 fn fates<const W: usize>(filter: &Filter, steps: &[Step], fates: &mut [Fate]) {
@@ -172,9 +196,7 @@ fn fates<const W: usize>(filter: &Filter, steps: &[Step], fates: &mut [Fate]) {
         fate.met = true;
         let Regions { list, exact } = regions::<W>(filter, steps, step, &mut memberships);
         let rule = step.rule_of(filter);
-        if list.is_empty() {
-            continue;
-        }
+        let Some(around) = around(&list) else { continue };
         pairs += takers.len() * list.len();
         if pairs > MOST_PAIRS {
             fate.lives = true;
@@ -183,6 +205,7 @@ fn fates<const W: usize>(filter: &Filter, steps: &[Step], fates: &mut [Fate]) {
         // Only rules of its own chain, and of those that led here, are tried before it for sure.
         let before: Vec<&Taker<W>> = takers
             .iter()
+            .filter(|taker| !apart(&around, &taker.around))
             .filter(|taker| step.lineage(steps).any(|own| own.parent == taker.step.parent))
             .collect();
         match taken(filter, &list, rule, &before) {
@@ -194,7 +217,7 @@ fn fates<const W: usize>(filter: &Filter, steps: &[Step], fates: &mut [Fate]) {
         if takes && !rule.matches.asks_for_circumstances() {
             let exact =
                 exact && !step.lineage(steps).any(|step| step.rule_of(filter).matches.asks_for_moment());
-            takers.push(Taker { step, regions: list, exact });
+            takers.push(Taker { step, regions: list, around, exact });
         }
     }
 }
@@ -299,6 +322,31 @@ mod tests {
         assert_eq!(dead(states), [(5, vec![2, 3, 4])]);
         let ports = "chain input\ndrop udp to any port 0-1000\naccept udp to any port 1001-65535\ndrop udp to any port 500-1500\ndrop udp";
         assert_eq!(dead(ports), [(4, vec![2, 3])]);
+    }
+
+    #[test]
+    fn rules_that_take_different_parts_are_not_blamed_together() {
+        let text = "chain forward\naccept from 10.0.0.0/8 to 192.0.2.0/24\ndrop udp from 10.0.0.1,11.0.0.1 to any port 7-9\naccept tcp from 10.1.0.0/16 to 192.0.2.1-192.0.2.6\ndrop udp from 11.0.0.1 to any port 8\ndrop udp from 11.0.0.2 to any port 8";
+        assert_eq!(dead(text), [(4, vec![2]), (5, vec![3])]);
+    }
+
+    #[test]
+    fn what_is_around_regions_is_apart_only_from_what_they_are_apart_from() {
+        let region = |value: u32, mask: u32, ports: (u16, u16)| {
+            let span = Span { first: ports.0, last: ports.1 };
+            Region::<W4> { value: [value & mask, 0, 0, 0, 0], mask: [mask, 0, 0, 0, 0], ports: [span; 2] }
+        };
+        let list = [region(0x0a00_0001, !0, (1, 5)), region(0x0a00_0100, !0xff, (9, 9))];
+        let around = around(&list).unwrap();
+        for near in
+            [region(0x0a00_0001, !0, (2, 2)), region(0x0a00_01ff, !0, (9, 9)), region(0, 0, (0, u16::MAX))]
+        {
+            assert!(!apart(&around, &near), "{near:?}");
+        }
+        for far in [region(0x0b00_0001, !0, (2, 2)), region(0x0a00_0001, !0, (10, 11)), region(0, 0, (0, 0))]
+        {
+            assert!(apart(&around, &far), "{far:?}");
+        }
     }
 
     #[test]

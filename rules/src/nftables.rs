@@ -126,17 +126,8 @@ impl Filter {
 /// Text of a set with its elements.
 fn elements(name: &str, set: &Written) -> String {
     let (kind, ranges) = match set {
-        Written::Four(set) => {
-            let ranges = set.ranges4().iter();
-            (
-                "ipv4_addr",
-                ranges.map(|&(a, b)| range(Ipv4Addr::from(a), Ipv4Addr::from(b))).collect::<Vec<_>>(),
-            )
-        }
-        Written::Six(set) => {
-            let ranges = set.ranges6().iter();
-            ("ipv6_addr", ranges.map(|&(a, b)| range(Ipv6Addr::from(a), Ipv6Addr::from(b))).collect())
-        }
+        Written::Four(set) => ("ipv4_addr", ranges(set, false)),
+        Written::Six(set) => ("ipv6_addr", ranges(set, true)),
     };
     let mut text = format!("\tset {name} {{\n\t\ttype {kind}; flags interval;\n");
     if !ranges.is_empty() {
@@ -144,6 +135,14 @@ fn elements(name: &str, set: &Written) -> String {
         let _ = writeln!(text, "\t\telements = {{ {} }}", lines.join(",\n\t\t\t"));
     }
     text + "\t}\n"
+}
+
+/// The ranges of one family.
+fn ranges(set: &Set, six: bool) -> Vec<String> {
+    match six {
+        false => set.ranges4().iter().map(|&(a, b)| range(Ipv4Addr::from(a), Ipv4Addr::from(b))).collect(),
+        true => set.ranges6().iter().map(|&(a, b)| range(Ipv6Addr::from(a), Ipv6Addr::from(b))).collect(),
+    }
 }
 
 fn range<A: PartialEq + std::fmt::Display>(first: A, last: A) -> String {
@@ -396,7 +395,8 @@ impl Writer<'_> {
         Some(words)
     }
 
-    /// An address list of one family as a comparison with a set; `None` when it is not about the family.
+    /// An address list of one family as a comparison, with a set unless it is one range: thousands of sets take Linux a minute to
+    /// load. `None` when it is not about the family.
     fn addresses(&mut self, id: RuleId, side: &str, list: &List<Address>, family: Family) -> Option<String> {
         let six = family == Family::Ipv6;
         let name = match list.items.as_slice() {
@@ -418,6 +418,9 @@ impl Writer<'_> {
                 let named = items.iter().any(|item| matches!(item, Address::Set { .. }));
                 if about == 0 && !named {
                     return None;
+                }
+                if let (false, [range]) = (named, &*ranges(&set, six)) {
+                    return Some(format!("{} {side} {}{range}", word_of(family), not(list.not)));
                 }
                 let name = format!("a{}_{side}_{}", id.0, family.version());
                 self.write_set(&name, set, six);

@@ -86,3 +86,15 @@ fn chains_nested_too_deep_are_refused() {
     assert_eq!(wrong[0].what, "jumps that are nested so deep");
     assert!(read("chain input\njump a\nchain a\naccept").nftables(&[], None).is_ok());
 }
+
+#[test]
+fn an_address_alone_is_compared_without_a_set() {
+    let rendered =
+        |rule: &str| read(&format!("chain forward\n{rule}")).nftables(&[], None).expect("it can be said");
+    let alone = rendered("drop from !192.0.2.1 to 10.0.0.0/30");
+    assert!(alone.contains("ip saddr != 192.0.2.1 ip daddr 10.0.0.0-10.0.0.3 counter drop"), "{alone}");
+    assert!(!alone.contains("\tset "), "{alone}");
+    let six = rendered("accept from 2001:db8::1");
+    assert!(six.contains("ip6 saddr 2001:db8::1 counter accept") && !six.contains("\tset "), "{six}");
+    assert!(rendered("drop from 192.0.2.1,192.0.2.9").contains("elements = { 192.0.2.1, 192.0.2.9 }"));
+}

@@ -154,6 +154,17 @@ impl Ruleset {
         reserved
     }
 
+    /// Whether an address, called from outside by port `input`, is in the pool of a rule and no port's own: then it is nobody's but
+    /// those who have mappings there.
+    pub fn gives_out(&self, called: &[u8; 16], input: u16) -> bool {
+        let pooled = self.rules.iter().any(|compiled| {
+            let nat64 = matches!(compiled.rule.action, Action::Nat64 { .. });
+            (nat64 || compiled.output.has(input))
+                && compiled.rule.action.addresses().is_some_and(|pool| pool.position(called).is_some())
+        });
+        pooled && !self.ports.iter().flat_map(|port| &port.addresses).any(|own| octets(*own) == *called)
+    }
+
     /// The addresses of the ports that a rule names as `input`.
     fn own_addresses<'s>(&'s self, compiled: &'s Compiled) -> impl Iterator<Item = [u8; 16]> + 's {
         let ports = self.ports.iter().filter(|port| compiled.input.has(port.number));

@@ -189,6 +189,37 @@ fn a_pools_host_has_its_share() {
 }
 
 #[test]
+fn what_is_for_nobody_in_a_pool_goes_no_further() {
+    let nat = nat(EVERYTHING);
+    let call = |to, input| lead(&nat, &tcp(("9.9.9.9", 5), (to, 4000)), input, LAN).err();
+    for pooled in ["203.0.113.40", "198.51.100.9", "203.0.113.100"] {
+        assert_eq!(call(pooled, WAN), Some(Refusal::Nobody), "{pooled}");
+    }
+    // A gap in a pool, the router itself, and a pool that is not outside this port.
+    for other in ["203.0.113.41", "203.0.113.1", "203.0.113.17"] {
+        assert_eq!(call(other, WAN), None, "{other}");
+    }
+    assert_eq!(call("203.0.113.17", PPP), Some(Refusal::Nobody));
+    assert_eq!(call("203.0.113.40", LAN), None, "from inside it is on its way out");
+    assert!(nat.gives_out(&octets("203.0.113.40".parse().unwrap()), WAN));
+}
+
+#[test]
+fn what_has_no_ports_leaves_by_the_address_of_its_host() {
+    let nat = nat("[[rule]]\nname = \"x\"\ntype = \"source\"\nout = \"wan0\"\npool = \"203.0.113.16/28\"\n");
+    let mut addresses = std::collections::HashSet::new();
+    for host in 1..50 {
+        let host = format!("10.0.0.{host}");
+        let esp = tuple(protocol::ESP, (&host, 0), ("8.8.8.8", 0));
+        let before = lead(&nat, &esp, LAN, WAN).unwrap();
+        let keys = lead(&nat, &tuple(protocol::UDP, (&host, 500), ("8.8.8.8", 500)), LAN, WAN).unwrap();
+        assert_eq!([before.source, lead(&nat, &esp, LAN, WAN).unwrap().source], [keys.source; 2]);
+        addresses.insert(keys.source);
+    }
+    assert!(addresses.len() > 8, "hosts are spread over the pool");
+}
+
+#[test]
 fn nat64_leads_ipv6_hosts_to_ipv4() {
     let nat = nat(EVERYTHING);
     let call = tcp(("2001:db8:1::9", 4000), ("64:ff9b::808:808", 80));

@@ -63,7 +63,12 @@ impl Nat {
                 return Ok(found);
             }
         }
-        Ok(None)
+        if set.gives_out(&original.destination, input) { Err(Refusal::Nobody) } else { Ok(None) }
+    }
+
+    /// Whether a packet that belongs to no flow and opens none, and came by port `input`, is for an address that a rule gives out.
+    pub fn gives_out(&self, destination: &[u8; 16], input: u16) -> bool {
+        self.ruleset().gives_out(destination, input)
     }
 
     /// A mapping that the flow may reach (RFC 4787, REQ-8 and REQ-9).

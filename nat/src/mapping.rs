@@ -272,6 +272,13 @@ impl Mappings {
         (0..tries).find_map(|n| take(wanted.pool.get(first.wrapping_add(n))?))
     }
 
+    /// Where a host appears with what has no ports: where its mappings are, or where the first of them would be.
+    pub fn address_of(&self, scope: Scope, table: u16, host: &[u8; 16], pool: &Pool<'_>) -> Option<[u8; 16]> {
+        let shard = lock(&self.shards[self.shard_of(host)]);
+        let known = shard.hosts.get(&(scope, table, *host)).map(|host| host.address);
+        known.or_else(|| pool.get(self.hasher.hash_one(host)))
+    }
+
     /// The mapping that stands behind an endpoint outside.
     pub fn behind(&self, outside: &Endpoint, class: Class) -> Option<Mapping> {
         let space = self.existing_space(&outside.address, class)?;

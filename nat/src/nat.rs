@@ -43,6 +43,10 @@ pub enum Refusal {
     /// NAT64 of a protocol without ports, or of ICMPv6 that has no like.
     #[error("NAT64 does not know the protocol")]
     Protocol,
+    /// From outside to an address that a rule gives out, of which nobody has the port. No host has the address itself: let through, the
+    /// packet would go back to where it came from, and come again.
+    #[error("nobody is behind the address")]
+    Nobody,
     /// The packet cannot grow by what a helper has to write into it.
     #[error("the packet cannot grow")]
     NoRoom,

@@ -202,7 +202,8 @@ impl Nat {
         self.map(compiled, at, leaving, &wanted, now).map(Some)
     }
 
-    /// A mapping for the flow's source; of a protocol without ports only an address, the same for a host each time.
+    /// A mapping for the flow's source; of a protocol without ports only an address: that of the host's mappings, if it has any
+    /// (IPsec's keys are exchanged over UDP, and its peers expect both from one address).
     fn map(
         &self,
         compiled: &Compiled,
@@ -212,8 +213,9 @@ impl Nat {
         now: u32,
     ) -> Result<Outward, Refusal> {
         let Some(class) = Class::of(leaving.protocol) else {
-            let n = wire::flow_hash6(u128::from_be_bytes(leaving.source), 0, 0, 0);
-            let address = wanted.pool.get(u64::from(n)).ok_or(Refusal::NoAddress)?;
+            let scope = compiled.scope(&wanted.pool.get(0).unwrap_or_default());
+            let address = self.mappings().address_of(scope, leaving.table, &leaving.source, &wanted.pool);
+            let address = address.ok_or(Refusal::NoAddress)?;
             return Ok(Outward { address, port: None, rule: Some(at), made: None });
         };
         let inside = Inside {

@@ -242,9 +242,11 @@ impl Crew {
         }
     }
 
-    /// Gives a worker a queue, and waits until it is ready to receive; false when the worker has failed.
+    /// Gives a worker a queue, and waits until it is ready to receive; false when the worker has failed or is held up. Then it
+    /// closes the queue, should it come to it later: kept open, the queue could never be opened again.
     pub fn serve(&self, worker: usize, queue: Box<dyn Queue>, meter: Arc<QueueMeter>) -> bool {
-        let (ready, served) = sync_channel(1);
+        // Without room: what is sent has been received.
+        let (ready, served) = sync_channel(0);
         self.order(worker, Order::Serve(queue, meter, ready));
         served.recv_timeout(PATIENCE).is_ok()
     }

@@ -280,11 +280,18 @@ impl Plane {
         let mut opened = Vec::new();
         for queue in missing {
             match self.open_queue(id, &interface, &settings, queue, &mut Vec::new()) {
-                Ok(open) => opened.push(open),
+                Ok(open) => {
+                    info!("{}: worker {} serves queue {queue}", interface.name, open.worker);
+                    opened.push(open);
+                }
                 Err(error) => debug!("{}: queue {queue} stays with Linux for now: {error}", interface.name),
             }
         }
         let Some(taken) = &mut self.ports[usize::from(id.0)].taken else { return false };
+        // What kept workers from it is over.
+        let held: Vec<String> =
+            opened.iter().map(|open| PlaneError::Silent(open.worker).to_string()).collect();
+        taken.why.retain(|reason| !held.contains(reason));
         taken.queues.extend(opened);
         taken.queues.sort_by_key(|queue| queue.queue);
         let workers: Vec<usize> = taken.queues.iter().map(|queue| queue.worker).collect();

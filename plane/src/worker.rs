@@ -40,7 +40,8 @@ const PUBLISH: u64 = 100_000_000;
 
 /// What the control thread can ask of a worker.
 pub enum Order {
-    /// Serve this queue, and tell by the sender when it is ready to receive.
+    /// Serve this queue, and tell by the sender when it is ready to receive. Nothing may be left lying in the sender's channel: the queue
+    /// is kept only if somebody learns of it.
     Serve(Box<dyn Queue>, Arc<QueueMeter>, SyncSender<()>),
     /// Close the queues of this port, then tell by the sender.
     Leave(PortId, SyncSender<()>),
@@ -346,8 +347,10 @@ impl Worker {
             match order {
                 Order::Serve(queue, meter, ready) => {
                     self.serve(queue, meter);
-                    // The control thread may have stopped waiting.
-                    let _ = ready.send(());
+                    // Who asked waits no longer, takes the queue for one that nobody serves, and will open it again.
+                    if ready.send(()).is_err() {
+                        self.unserve();
+                    }
                 }
                 Order::Leave(port, done) => {
                     self.leave(port);
@@ -406,6 +409,16 @@ impl Worker {
             let index = self.queues.len() - 1;
             *self.exit_mut(port) = Exit::Queue(index);
             self.sinks.open(port);
+        }
+    }
+
+    /// Closes the queue that was served last.
+    fn unserve(&mut self) {
+        let Some(Served { queue, .. }) = self.queues.pop() else { return };
+        let port = queue.port();
+        if matches!(self.exit(port), Exit::Queue(index) if index == self.queues.len()) {
+            drop(self.sinks.close(port));
+            *self.exit_mut(port) = Exit::Closed;
         }
     }
 

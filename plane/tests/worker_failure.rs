@@ -1,10 +1,15 @@
-//! A worker that panics takes only itself down: Linux has its queues until it is started again.
+//! A worker that panics takes only itself down: Linux has its queues until it is started again. One that is held up when a port is
+//! taken serves it as soon as it can.
 
 #[path = "../../port/tests/rig/mod.rs"]
 mod rig;
 
+use std::time::Duration;
+
 use fib::{Adjacency, Capacity, NextHop, Path, PortId, Tables};
+use graph::{Batch, NodeId, Observer};
 use plane::meter::State;
+use plane::worker::Order;
 use plane::{Hooks, Interface, LaneChoice, Plane, PlaneSettings, PortSettings};
 use port::{Driver, HugePages, Lane};
 use rig::{HOST_MAC, ROUTER_MAC, Rig, frame, ipv4, wait};
@@ -32,6 +37,57 @@ fn interface(rig: &Rig, i: u16) -> Interface {
     }
 }
 
+/// Holds a worker up when it is to look away.
+struct Absorbing(Duration);
+
+impl Observer for Absorbing {
+    fn entered(&mut self, _node: NodeId, _input: usize, _batch: &Batch) {}
+}
+
+impl Drop for Absorbing {
+    fn drop(&mut self) {
+        std::thread::sleep(self.0);
+    }
+}
+
+fn one_worker() -> PlaneSettings {
+    PlaneSettings {
+        cores: vec![0],
+        frames: 4096,
+        huge_pages: HugePages::Off,
+        hooks: Hooks::default(),
+        policy: plane::PolicySettings::default(),
+        registry: elements::registry(),
+    }
+}
+
+#[test]
+fn a_port_is_served_although_its_worker_was_held_up_when_it_was_taken() {
+    let rig = Rig::new(1);
+    linux_forwards(&rig);
+    rig.router.inside(|| {
+        let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 1000 };
+        let driver = Driver::new(&capacity.sizes()).unwrap();
+        let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
+        let mut plane = Plane::start(&one_worker(), driver, tables.view()).unwrap();
+        plane.crew().order(0, Order::Observe(Some(Box::new(Absorbing(Duration::from_secs(4))))));
+        plane.crew().order(0, Order::Observe(None));
+        let settings = PortSettings { lane: LaneChoice::Worker, ..PortSettings::default() };
+        let id = plane.expect("r0", settings).unwrap();
+        assert!(plane.take(id, interface(&rig, 0), &mut tables));
+        let taken = |plane: &Plane| {
+            let taken = plane.ports()[0].taken.as_ref().unwrap();
+            (taken.queues.len(), taken.why.iter().any(|reason| reason.contains("does not answer")))
+        };
+        assert_eq!(taken(&plane), (0, true), "the worker was to be held up for longer than anybody waits");
+        wait("the queue to be served", || {
+            plane.supervise(&mut tables);
+            taken(&plane) == (1, false)
+        });
+        plane.stop(&mut tables);
+    });
+}
+
 #[test]
 fn linux_forwards_while_a_worker_is_down_and_the_worker_comes_back() {
     let rig = Rig::new(1);
@@ -41,15 +97,7 @@ fn linux_forwards_while_a_worker_is_down_and_the_worker_comes_back() {
         let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 1000 };
         let driver = Driver::new(&capacity.sizes()).unwrap();
         let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
-        let settings = PlaneSettings {
-            cores: vec![0],
-            frames: 4096,
-            huge_pages: HugePages::Off,
-            hooks: Hooks::default(),
-            policy: plane::PolicySettings::default(),
-            registry: elements::registry(),
-        };
-        let mut plane = Plane::start(&settings, driver, tables.view()).unwrap();
+        let mut plane = Plane::start(&one_worker(), driver, tables.view()).unwrap();
         for i in 0..2 {
             let settings = PortSettings { lane: LaneChoice::Worker, ..PortSettings::default() };
             let id = plane.expect(&format!("r{i}"), settings).unwrap();

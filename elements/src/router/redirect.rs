@@ -7,7 +7,8 @@
 //! The sender could have used the next hop itself, and a router may tell it so (RFC 1812, 5.2.7.2; RFC 4861, 8.2). Whether it
 //! should depends on the interface's settings, on the gateway and on the sender's network, all of which Linux knows. So
 //! one such packet now and then, per sender, goes to Linux instead: it forwards the packet and sends the redirect, or
-//! does not, by its own rules. All others are forwarded here.
+//! does not, by its own rules. All others are forwarded here. So is what is translated: its sender knows no better way to the address
+//! that it called, and Linux would translate it in another way than the packets behind it.
 //!
 //! Outputs:
 //! - 0: to be forwarded here
@@ -27,8 +28,11 @@
 
 use std::marker::PhantomData;
 
+use super::seat::SharedSeat;
 use super::surroundings::on_tables;
+use flow::Tuple;
 use graph::{Batch, Class, Context, Element};
+use port::Packet;
 
 use super::family::Family;
 use super::limit::{Destinations, IcmpLimits, Total};
@@ -40,7 +44,10 @@ pub const REDIRECT4: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("redirect.rs"),
-    make: |arguments, setup| on_tables(arguments, setup, |_| Redirect::<super::V4>::new()),
+    make: |arguments, setup| {
+        let seat = setup.environment.get::<SharedSeat>().map(|seat| (*seat).clone());
+        on_tables(arguments, setup, |_| Redirect::<super::V4>::at(seat))
+    },
 };
 
 /// The class `Redirect6`.
@@ -50,7 +57,10 @@ pub const REDIRECT6: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("redirect.rs"),
-    make: |arguments, setup| on_tables(arguments, setup, |_| Redirect::<super::V6>::new()),
+    make: |arguments, setup| {
+        let seat = setup.environment.get::<SharedSeat>().map(|seat| (*seat).clone());
+        on_tables(arguments, setup, |_| Redirect::<super::V6>::at(seat))
+    },
 };
 
 const FORWARD: usize = 0;
@@ -63,6 +73,7 @@ const LIMITS: IcmpLimits = IcmpLimits { rate: 20, burst: 20, interval: 5_000_000
 pub struct Redirect<F: Family> {
     total: Total,
     senders: Destinations,
+    seat: Option<SharedSeat>,
     _family: PhantomData<F>,
 }
 
@@ -72,8 +83,23 @@ impl<F: Family> Redirect<F> {
         Redirect {
             total: Total::new(LIMITS),
             senders: Destinations::with_burst(LIMITS.interval, 1),
+            seat: None,
             _family: PhantomData,
         }
+    }
+
+    /// At the seat where it is noted what is translated.
+    fn at(seat: Option<SharedSeat>) -> Redirect<F> {
+        Redirect { seat, ..Redirect::new() }
+    }
+
+    /// Whether a packet goes elsewhere than it says, or will seem to come from elsewhere.
+    fn is_translated(&self, packet: &Packet) -> bool {
+        let Some(mut seat) = self.seat.as_ref().map(SharedSeat::lock) else { return false };
+        let Some(nat) = seat.nat.clone() else { return false };
+        let ports = [packet.input.0, packet.output.0];
+        seat.note(packet)
+            .is_some_and(|note| note.towards.is_some() || nat.concerns(&Tuple::of(&note.headers, 0), ports))
     }
 }
 
@@ -107,6 +133,7 @@ where
             let mut told = 0u64;
             for (index, packet) in batch.packets().iter().enumerate() {
                 if back >> index & 1 != 0
+                    && !self.is_translated(packet)
                     && self.senders.allows(now, F::source(packet).into())
                     && self.total.allows(now)
                 {

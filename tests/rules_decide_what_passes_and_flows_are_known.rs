@@ -152,3 +152,19 @@ fn members_of_a_set_come_and_go() {
     let wrong = net.router.ask("set gusts --add 10.1.0.2").unwrap_err().to_string();
     assert!(wrong.contains("guests"), "{wrong}");
 }
+
+#[test]
+fn the_first_packet_of_a_flow_may_come_in_fragments() {
+    let net = Line::stopped("pieces", &config(RULES));
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let net = net.started();
+    for address in SERVER {
+        net.customer.reaches(address, Duration::from_secs(10)).unwrap();
+        // Each is a flow of its own, and its fragments come in one batch.
+        for _ in 0..5 {
+            net.customer.run(&format!("ping -c 1 -W 1 -s 5000 {address}")).unwrap();
+        }
+    }
+}

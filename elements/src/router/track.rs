@@ -7,7 +7,8 @@
 //! Stands before everything that judges packets. It reads the headers once, looks up the flows of a batch together, and brings each flow up
 //! to date: its state, its TCP windows, its time, its packets and bytes. What it finds out it leaves for the elements
 //! behind it. An ICMP error is looked up by the packet that it quotes; a later fragment is known by its first. A new flow is not
-//! begun here but where it has been let through ([Filter]).
+//! begun here but where it has been let through ([Filter]), so the later fragments of its first packet, where they come in the
+//! same batch as the first, wait here until that batch has gone through.
 //!
 //! Packets whose upper layer's header is cut short or overlapped by a fragment are dropped: no rule can be applied to them.
 //!
@@ -18,7 +19,7 @@ use graph::arguments::Blame;
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
 use rules::FlowState;
-use wire::{Headers, Reason};
+use wire::{Fragment, Headers, Reason};
 
 use super::ftp::may_be_control;
 use super::seat::{Seat, SharedSeat};
@@ -41,7 +42,7 @@ pub const CLASS: Class = Class {
         arguments.finish()?;
         let seat = (*seat.ok_or(graph::arguments::Refused)?).clone();
         let blank = Key::of(&Tuple::default());
-        Ok(Box::new(Track { seat, blank, keys: [blank; BATCH], hits: [None; BATCH] }))
+        Ok(Box::new(Track { seat, blank, keys: [blank; BATCH], hits: [None; BATCH], waiting: Batch::new() }))
     },
 };
 
@@ -53,6 +54,8 @@ pub struct Track {
     /// Of the batch in work.
     keys: [Key; BATCH],
     hits: [Option<Hit>; BATCH],
+    /// Later fragments whose first, of no flow yet, is on its way: until the end of the round.
+    waiting: Batch,
 }
 
 /// How the filter calls the state of a packet.
@@ -95,6 +98,20 @@ impl Element for Track {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        self.follow(batch, true, cx);
+    }
+
+    fn task(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        self.follow(&mut waiting, false, cx);
+        self.waiting = waiting;
+        true
+    }
+}
+
+impl Track {
+    /// Notes what the packets of a batch are, and passes them on; later fragments may wait for their first, but only once.
+    fn follow(&mut self, batch: &mut Batch, may_wait: bool, cx: &mut Context<'_>) {
         let now = cx.now();
         let mut seat = self.seat.lock();
         let seat = &mut *seat;
@@ -102,6 +119,8 @@ impl Element for Track {
         let Seat { flows, nat, ftp, controls, otherwise, notes, .. } = seat;
         let notes = &mut notes[first..first + count];
         let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
+        // First fragments, and later ones that have to wait for them.
+        let (mut firsts, mut early) = (0u64, 0u64);
         // Fragments without their first, and errors, are not looked up by what they are themselves.
         let mut others = 0u64;
         for (index, (packet, note)) in batch.packets_mut().iter_mut().zip(&mut *notes).enumerate() {
@@ -113,6 +132,7 @@ impl Element for Track {
                 continue;
             }
             let Some(flows) = flows else { continue };
+            firsts |= u64::from(note.headers.fragment == Fragment::First) << index;
             if flow::is_error(&note.headers) || !flows.key(&note.headers, 0, now, &mut self.keys[index]) {
                 others |= 1 << index;
                 self.keys[index] = self.blank;
@@ -134,8 +154,21 @@ impl Element for Track {
                 }
             }
         }
+        if firsts != 0 && may_wait {
+            let mut room = self.waiting.room();
+            for (index, note) in notes.iter().enumerate() {
+                let follows = |at| firsts >> at & 1 != 0 && self.keys[at] == self.keys[index];
+                let unknown = note.headers.fragment == Fragment::Later && hits[index].is_none();
+                if unknown && room > 0 && (0..index).any(follows) {
+                    (early, room) = (early | 1 << index, room - 1);
+                }
+            }
+        }
         flows.prepare(hits);
         for (index, ((note, packet), hit)) in notes.iter_mut().zip(batch.packets()).zip(hits).enumerate() {
+            if early >> index & 1 != 0 {
+                continue;
+            }
             let (headers, ip) = (&note.headers, packet.network());
             let (hit, state) = if others >> index & 1 != 0 {
                 if wrong >> index & 1 != 0 {
@@ -164,9 +197,19 @@ impl Element for Track {
                     Ok(None) => {}
                     Err(refusal) => (wrong, reasons[index]) = (wrong | 1 << index, super::refused(refusal)),
                 }
+            } else if let (Some(nat), None, State::Invalid) = (&*nat, hit, state)
+                && nat.gives_out(&note.headers.destination, packet.input.0)
+            {
+                (wrong, reasons[index]) = (wrong | 1 << index, super::refused(nat::Refusal::Nobody));
             }
         }
-        batch.take(wrong, |index, packet| cx.drop(packet, reasons[index]));
+        batch.take(wrong | early, |index, packet| match early >> index & 1 {
+            0 => cx.drop(packet, reasons[index]),
+            _ => self.waiting.fill(std::iter::once(packet)),
+        });
+        if early != 0 {
+            cx.schedule();
+        }
         cx.emit_batch(0, batch);
     }
 }

@@ -123,6 +123,10 @@ mod tests {
         }
         assert_eq!("10.0.0.1>10.0.0.2".parse::<Question>().unwrap().protocol, Protocol(1));
         assert_eq!("::1>::2".parse::<Question>().unwrap().protocol, Protocol(58));
+        assert_eq!(
+            "::1 > ::2 icmpv6".parse::<Question>().unwrap().to_string(),
+            "::1 > ::2 icmp6 ttl 64 len 84"
+        );
     }
 
     #[test]

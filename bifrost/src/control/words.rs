@@ -24,9 +24,11 @@ use wire::protocol;
 #[serde(transparent)]
 pub struct Protocol(pub u8);
 
-const NAMES: [(&str, u8); 16] = [
+/// What a number is called stands first; the filter's language calls some otherwise, and who writes both may use either.
+const NAMES: [(&str, u8); 20] = [
     ("icmp", protocol::ICMP),
     ("icmp6", protocol::ICMP6),
+    ("icmpv6", protocol::ICMP6),
     ("tcp", protocol::TCP),
     ("udp", protocol::UDP),
     ("sctp", protocol::SCTP),
@@ -38,6 +40,9 @@ const NAMES: [(&str, u8); 16] = [
     ("vrrp", protocol::VRRP),
     ("rsvp", protocol::RSVP),
     ("eigrp", protocol::EIGRP),
+    ("ipip", 4),
+    ("ipv6", 41),
+    ("l2tp", 115),
     ("gre", 47),
     ("esp", 50),
     ("ah", protocol::AUTHENTICATION),

@@ -21,10 +21,10 @@
 //! One-way latency between two machines is as good as the agreement of their clocks. It is measured before and after: half of the
 //! fastest round trip, and what the clocks drifted meanwhile, is how far latencies may be off ([`Report::clock_uncertainty`](crate::Report::clock_uncertainty)).
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Mutex;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -43,8 +43,10 @@ const STRANGER: u64 = 4096;
 const FRIEND: u64 = 64 << 20;
 /// How long a stranger has to show the token.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a generator may be silent.
+/// How long a generator may be silent: it asks for progress all the time.
 const SILENCE: Duration = Duration::from_secs(60);
+/// How long a sink may take to be reached, and to answer.
+const ANSWER: Duration = Duration::from_secs(5);
 /// Readings of the other clock.
 const READINGS: usize = 32;
 /// Lanes at most: the numbers that a stamp has room for are far more than a sink's memory.
@@ -123,6 +125,9 @@ impl Line {
             Ok(0) => return Ok(None),
             Ok(_) if text.ends_with(b"\n") => {}
             Ok(_) => return Err("a message that is too long, or cut off".to_owned()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Err("no word for too long".to_owned());
+            }
             Err(error) => return Err(error.to_string()),
         }
         serde_json::from_slice(&text).map(Some).map_err(|_| "a message that makes no sense".to_owned())
@@ -291,6 +296,21 @@ pub(crate) struct Remote {
     /// What to add to our clock for the sink's, and how far off that may be, in nanoseconds.
     clock: (i64, u64),
     last: Mutex<(u64, Arrived)>,
+    /// Why it cannot be asked any more.
+    lost: OnceLock<String>,
+}
+
+/// Connects to `host:port`, by any of its addresses.
+fn reach(address: &str) -> Result<TcpStream, String> {
+    let addresses = address.to_socket_addrs().map_err(|error| format!("{error}; write HOST:PORT"))?;
+    let mut why = "it has no address".to_owned();
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, ANSWER) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => why = error.to_string(),
+        }
+    }
+    Err(why)
 }
 
 /// How old what is known of progress may be, in nanoseconds.
@@ -300,14 +320,15 @@ impl Remote {
     /// Connects, shows the token and compares clocks.
     pub(crate) fn connect(control: &Control) -> Result<Remote, TrafficError> {
         let failed = |why: String| TrafficError::Control(format!("the sink at {}: {why}", control.address));
-        let stream = TcpStream::connect(&control.address).map_err(|error| failed(error.to_string()))?;
-        let line = Line::new(stream, FRIEND, SILENCE).map_err(|error| failed(error.to_string()))?;
+        let stream = reach(&control.address).map_err(failed)?;
+        let line = Line::new(stream, FRIEND, ANSWER).map_err(|error| failed(error.to_string()))?;
         let mut remote = Remote {
             line: Mutex::new(line),
             mac: None,
             means: String::new(),
             clock: (0, 0),
             last: Mutex::new((0, Arrived::default())),
+            lost: OnceLock::new(),
         };
         match remote.ask(&Request::Hello { version: VERSION, token: control.token.clone() })? {
             Reply::Welcome { mac } => remote.mac = mac.map(Mac),
@@ -319,12 +340,18 @@ impl Remote {
 
     fn ask(&self, request: &Request) -> Result<Reply, TrafficError> {
         let mut line = lock(&self.line);
-        let reply = line.send(request).and_then(|()| line.next::<Reply>());
+        let reply = match self.lost.get() {
+            // What comes late would be the answer to another question.
+            Some(why) => Err(why.clone()),
+            None => line.send(request).and_then(|()| line.next()?.ok_or_else(|| "it hung up".to_owned())),
+        };
         match reply {
-            Ok(Some(Reply::Refused(why))) => Err(TrafficError::Control(format!("the sink refuses: {why}"))),
-            Ok(Some(reply)) => Ok(reply),
-            Ok(None) => Err(TrafficError::Control("the sink hung up".to_owned())),
-            Err(why) => Err(TrafficError::Control(format!("the sink: {why}"))),
+            Ok(Reply::Refused(why)) => Err(TrafficError::Control(format!("the sink refuses: {why}"))),
+            Ok(reply) => Ok(reply),
+            Err(why) => {
+                let why = self.lost.get_or_init(|| why);
+                Err(TrafficError::Control(format!("the sink is lost: {why}")))
+            }
         }
     }
 
@@ -366,14 +393,18 @@ impl Remote {
         Ok(())
     }
 
-    /// What arrived so far, as far as it is known.
+    /// What arrived so far, as far as it is known: [`Remote::ask_again`] keeps it fresh.
     pub(crate) fn arrived(&self) -> Arrived {
-        let (at, known) = lock(&self.last).clone();
+        lock(&self.last).1.clone()
+    }
+
+    /// Asks how it stands, when that has not been asked for a while. So each side knows that the other is there.
+    pub(crate) fn ask_again(&self) -> Result<(), TrafficError> {
+        let at = lock(&self.last).0;
         if at + FRESH > now() {
-            return known;
+            return Ok(());
         }
-        // When it cannot be asked just now, the last answer has to do; an end of the connection shows at the end.
-        self.fetch(&Request::Progress, now()).unwrap_or(known)
+        self.fetch(&Request::Progress, now()).map(drop)
     }
 
     /// The end: how far the clocks may be off, and what arrived.

@@ -44,6 +44,8 @@ pub enum TrafficError {
     Replay { path: PathBuf, source: wire::capture::CaptureError },
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },
+    #[error("there is no core {0} here that this program may use")]
+    NoCore(usize),
     #[error("{0}")]
     Control(String),
     #[error("a thread of the trial panicked: {0}")]

@@ -11,10 +11,12 @@ use ::port::device::{self, XdpFeatures};
 use ::port::traffic::{
     Arrivals, ArrivalsOptions, Buckets, MOST_FRAME, StreamLane, StreamSent, StreamSize, Streams,
 };
+use nix::errno::Errno;
 use nix::sys::pthread::pthread_kill;
 use nix::sys::signal::Signal;
 
 use crate::TrafficError;
+use crate::clock::now;
 use crate::histogram::Times;
 use crate::lane::Sent;
 use crate::maker::{Part, headers};
@@ -104,6 +106,8 @@ pub(crate) struct Program {
     lanes: Vec<(bool, u64)>,
     /// Packets of each at most.
     counts: Vec<u64>,
+    /// When it was stopped early: from then on nothing was due.
+    stopped: OnceLock<u64>,
 }
 
 impl Program {
@@ -121,12 +125,14 @@ impl Program {
         let paced = lanes.iter().any(|lane| lane.paced);
         let batch = if paced { (all * TOGETHER).clamp(1.0, BATCH) as u32 } else { 64 };
         let counts = lanes.iter().map(|lane| lane.count).collect();
-        Ok(Program { streams: Streams::new(lanes, &draws(), batch)?, lanes: means, counts })
+        let streams = Streams::new(lanes, &draws(), batch)?;
+        Ok(Program { streams, lanes: means, counts, stopped: OnceLock::new() })
     }
 
     /// What was sent of each lane until `now`, with how far from its schedule.
     pub(crate) fn sent(&self, time: Time, now: u64) -> Vec<Sent> {
-        let elapsed = now.min(time.end).saturating_sub(time.start);
+        let until = now.min(time.end).min(self.stopped.get().copied().unwrap_or(u64::MAX));
+        let elapsed = until.saturating_sub(time.start);
         let lane = |(number, sent): (usize, StreamSent)| {
             let (paced, gap) = self.lanes[number];
             let behind = elapsed.saturating_sub(sent.due >> FRACTION);
@@ -172,6 +178,7 @@ pub(crate) fn send(
             break;
         }
         if stop.load(Ordering::Relaxed) {
+            program.stopped.get_or_init(now);
             program.streams.finish();
         }
         if program.streams.is_over() {
@@ -202,9 +209,11 @@ pub(crate) fn pin(core: Option<usize>) -> Result<(), TrafficError> {
     use nix::sched::{CpuSet, sched_setaffinity};
     let Some(core) = core else { return Ok(()) };
     let mut set = CpuSet::new();
-    set.set(core)
-        .and_then(|()| sched_setaffinity(nix::unistd::Pid::from_raw(0), &set))
-        .map_err(|error| TrafficError::io(format!("core {core}"))(error.into()))
+    let pinned = set.set(core).and_then(|()| sched_setaffinity(nix::unistd::Pid::from_raw(0), &set));
+    pinned.map_err(|error| match error {
+        Errno::EINVAL => TrafficError::NoCore(core),
+        error => TrafficError::io(format!("core {core}"))(error.into()),
+    })
 }
 
 /// Whether frames that are sent into an interface arrive anywhere.

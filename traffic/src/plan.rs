@@ -13,7 +13,7 @@ use wire::{Mac, checksum, protocol};
 
 use crate::TrafficError;
 use crate::range::{Loaded, Macs, Range};
-use crate::size::FCS;
+use crate::size::{FCS, SMALLEST};
 use crate::stamp::{STAMP, sum};
 use crate::stream::{Extension, MOST_FLOWS, Protocol, Stream};
 
@@ -145,6 +145,23 @@ impl Plan {
         };
         plan.sizes = stream.size.cycle().into_iter().map(|size| plan.size(size - FCS)).collect();
         Ok(plan)
+    }
+
+    /// The least size of a stream's frames, with the check sequence: what its headers and stamp take.
+    pub fn least(stream: &Stream) -> Result<u32, TrafficError> {
+        let wrong = |(field, reason)| TrafficError::Stream { stream: stream.name.clone(), field, reason };
+        let field = "source";
+        let source = stream.source.load();
+        let six = source.map(|source| source.version() == 6).map_err(|source| TrafficError::Addresses {
+            stream: stream.name.clone(),
+            field,
+            source,
+        })?;
+        let mut headers = link(stream, six).map_err(wrong)?;
+        network(stream, six, &mut headers).map_err(wrong)?;
+        upper(stream, six, &mut headers).map_err(wrong)?;
+        let stamp = if stream.stamp { STAMP } else { 0 };
+        Ok(((headers.len() + stamp) as u32 + FCS).max(SMALLEST))
     }
 
     /// Bytes of headers, and of the stamp where there is one.
@@ -287,6 +304,9 @@ fn link(stream: &Stream, six: bool) -> Result<Vec<u8>, Wrong> {
     if stream.vlan_priority > 7 {
         return Err(("vlan_priority", format!("{} is outside 0 to 7", stream.vlan_priority)));
     }
+    if stream.vlan_priority != 0 && stream.vlan.is_empty() {
+        return Err(("vlan_priority", "stands in a tag: give a VLAN".to_owned()));
+    }
     for (i, &vlan) in stream.vlan.iter().enumerate() {
         if vlan > 4094 {
             return Err(("vlan", format!("{vlan} is outside 0 to 4094")));
@@ -357,6 +377,13 @@ fn network(stream: &Stream, six: bool, headers: &mut Vec<u8>) -> Result<(), Wron
 
 /// UDP, TCP or ICMP without ports and lengths; where in it the checksum is.
 fn upper(stream: &Stream, six: bool, headers: &mut Vec<u8>) -> Result<Option<usize>, Wrong> {
+    let usual = Stream::default();
+    if stream.protocol != Protocol::Tcp && stream.tcp_flags != usual.tcp_flags {
+        return Err(("tcp_flags", "are for TCP: say protocol tcp as well".to_owned()));
+    }
+    if stream.protocol != Protocol::Udp && !stream.udp_checksum {
+        return Err(("udp_checksum", "is UDP's: only protocol udp can go without".to_owned()));
+    }
     match stream.protocol {
         Protocol::Udp => {
             if six && !stream.udp_checksum {

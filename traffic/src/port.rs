@@ -26,6 +26,7 @@ use ::port::memif;
 use ::port::pcap::{Format, PcapQueue, Record};
 use ::port::{HugePages, Memory, Pool, Queue, XdpDevices};
 use fib::PortId;
+use nix::net::if_::InterfaceFlags;
 use nix::sched::{CloneFlags, setns};
 use wire::Mac;
 
@@ -52,6 +53,8 @@ pub(crate) struct Inner {
     kind: Kind,
     mac: Option<Mac>,
     line: Option<f64>,
+    /// The interface that it is, and its namespace.
+    link: Option<(String, Option<String>)>,
     /// Kept open while the port is.
     memif: Option<memif::Interface>,
 }
@@ -104,7 +107,7 @@ impl Port {
     /// core uses a queue of its own as far as there are enough.
     pub fn of_queues(name: &str, queues: Vec<Box<dyn Queue>>) -> Port {
         let kind = Kind::Queues(queues.into_iter().map(Mutex::new).collect(), None);
-        Port(Arc::new(Inner { name: name.to_owned(), kind, mac: None, line: None, memif: None }))
+        Port(Arc::new(Inner { name: name.to_owned(), kind, mac: None, line: None, link: None, memif: None }))
     }
 
     /// What it was called.
@@ -122,8 +125,31 @@ impl Port {
         self.0.line
     }
 
-    /// Waits until packets can leave: a memif's peer is there.
+    /// Waits for the carrier of an interface, which takes a moment after a reset of what is at its other end. One that is down will
+    /// not come up by itself.
+    pub(crate) fn linked(&self) -> Result<(), TrafficError> {
+        let Some((interface, namespace)) = &self.0.link else { return Ok(()) };
+        let failed = |reason: String| TrafficError::Port { port: self.0.name.clone(), reason };
+        let began = Instant::now();
+        loop {
+            let flags = inside(namespace.as_deref(), || flags(interface))?;
+            if !flags.contains(InterfaceFlags::IFF_UP) {
+                return Err(failed(format!("the interface is down: ip link set dev {interface} up")));
+            }
+            if flags.contains(InterfaceFlags::IFF_RUNNING) {
+                return Ok(());
+            }
+            if began.elapsed() > PEER {
+                let why = "look at its cable, or at the interface at its other end";
+                return Err(failed(format!("no carrier for {} s: {why}", PEER.as_secs())));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until packets can leave: there is a carrier, or a memif's peer.
     pub(crate) fn ready(&self) -> Result<(), TrafficError> {
+        self.linked()?;
         let Some(interface) = &self.0.memif else { return Ok(()) };
         let began = Instant::now();
         loop {
@@ -201,6 +227,7 @@ fn open_interface(
     }
     let zero_copy =
         || device::xdp_features(device.ifindex).is_ok_and(|has| has.contains(XdpFeatures::ZERO_COPY));
+    let link = Some((device.name.clone(), namespace.clone()));
     let live = match kind {
         Some(kind) => kind == "live",
         None => !zero_copy(),
@@ -225,7 +252,14 @@ fn open_interface(
         Kind::Queues(queues.collect(), Some(memory))
     };
     let line = megabits.filter(|&speed| speed > 0.0).map(|speed| speed * 1e6);
-    Ok(Port(Arc::new(Inner { name: text.to_owned(), kind, mac: Some(Mac(device.mac)), line, memif: None })))
+    Ok(Port(Arc::new(Inner {
+        name: text.to_owned(),
+        kind,
+        mac: Some(Mac(device.mac)),
+        line,
+        link,
+        memif: None,
+    })))
 }
 
 fn open_pcap(text: &str, file: &Path) -> Result<Port, TrafficError> {
@@ -266,7 +300,14 @@ fn open_memif(text: &str, settings: &str) -> Result<Port, TrafficError> {
     let queue = |number| Ok(Mutex::new(Box::new(interface.queue(number, PortId::NONE)?) as Box<dyn Queue>));
     let queues = (0..queues).map(queue).collect::<Result<_, _>>().map_err(failed)?;
     let kind = Kind::Queues(queues, None);
-    Ok(Port(Arc::new(Inner { name: text.to_owned(), kind, mac: None, line: None, memif: Some(interface) })))
+    Ok(Port(Arc::new(Inner {
+        name: text.to_owned(),
+        kind,
+        mac: None,
+        line: None,
+        link: None,
+        memif: Some(interface),
+    })))
 }
 
 /// Why an interface is not one to take: what the machine would lose.
@@ -289,6 +330,13 @@ fn in_use(interface: &str) -> Option<String> {
         .get(&own)
         .filter(|holder| names.contains(&holder.as_str()))
         .map(|_| format!("has the address {own}, by which you are logged in"))
+}
+
+/// The flags of an interface of this namespace; none when it is gone.
+fn flags(interface: &str) -> InterfaceFlags {
+    let all = nix::ifaddrs::getifaddrs().ok();
+    let own = all.and_then(|mut all| all.find(|entry| entry.interface_name == interface));
+    own.map_or(InterfaceFlags::empty(), |entry| entry.flags)
 }
 
 /// Which interface has which address.

@@ -1,6 +1,7 @@
 //! The receiving half of a trial.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -31,20 +32,24 @@ impl Receiving {
         expected: Expected,
         core: Option<usize>,
     ) -> Result<Receiving, TrafficError> {
+        to.linked()?;
         let interface = match to.kind() {
             Kind::Live(interface) => interface,
             Kind::Queues(..) => {
                 let (post, stop) = (Arc::new(Post::default()), Arc::new(AtomicBool::new(false)));
                 let (to, told, stopped) = (to.clone(), post.clone(), stop.clone());
+                let (listens, heard) = channel();
                 let work = move || {
                     let Kind::Queues(queues, memory) = to.kind() else { return Ok(()) };
                     live::pin(core)?;
                     install_pool(memory.as_ref())?;
-                    sink::receive(queues, expected, &stopped, &told);
+                    sink::receive(queues, expected, &stopped, &told, listens);
                     Ok(())
                 };
                 let thread = thread::Builder::new().name("sink".to_owned()).spawn(work);
                 let thread = thread.map_err(TrafficError::io("starting a thread"))?;
+                // Nobody ever says anything: the other end is dropped, also where the thread fails.
+                let _dropped = heard.recv();
                 return Ok(Receiving(Means::Thread { post, stop, thread: Mutex::new(Some(thread)) }));
             }
         };
@@ -80,6 +85,14 @@ impl Receiving {
             Means::Thread { post, .. } => post.get(),
             Means::Program(arrivals) => live::arrived(arrivals),
             Means::Remote(remote, _) => remote.arrived(),
+        }
+    }
+
+    /// Whether it still receives; who does that elsewhere is asked.
+    pub(crate) fn check(&self) -> Result<(), TrafficError> {
+        match &self.0 {
+            Means::Remote(remote, _) => remote.ask_again(),
+            Means::Thread { .. } | Means::Program(_) => Ok(()),
         }
     }
 

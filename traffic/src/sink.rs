@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -100,8 +101,15 @@ impl Judge {
     }
 }
 
-/// Receives until stopped.
-pub(crate) fn receive(queues: &[Mutex<Box<dyn Queue>>], expected: Expected, stop: &AtomicBool, post: &Post) {
+/// Receives until stopped. `listens` is dropped once nothing that is sent from now on can be missed.
+pub(crate) fn receive(
+    queues: &[Mutex<Box<dyn Queue>>],
+    expected: Expected,
+    stop: &AtomicBool,
+    post: &Post,
+    listens: Sender<()>,
+) {
+    let mut listens = Some(listens);
     let mut judge = Judge::new(expected);
     let mut packets = Vec::with_capacity(BATCH);
     let (mut told, mut last) = (now(), now());
@@ -127,6 +135,7 @@ pub(crate) fn receive(queues: &[Mutex<Box<dyn Queue>>], expected: Expected, stop
                 }
             }
         }
+        drop(listens.take());
         let clock = now();
         if any {
             last = clock;

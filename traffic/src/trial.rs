@@ -166,7 +166,17 @@ impl Shared {
     /// Waits for the end of sending, and for stragglers.
     fn finish(&self, drain: Duration) -> Result<(), TrafficError> {
         let sending = || self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lost = Ok(());
         while !sending().is_over() {
+            // What nobody receives any more need not be sent.
+            if lost.is_ok()
+                && let Some(receiving) = &self.receiving
+            {
+                lost = receiving.check();
+                if lost.is_err() {
+                    sending().stopper().store(true, Ordering::Relaxed);
+                }
+            }
             thread::sleep(LOOK);
         }
         let (result, sent, at) = {
@@ -181,7 +191,8 @@ impl Shared {
         let packets: u64 = sent.iter().map(|sent| sent.sent.packets).sum();
         let ended = || self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         *ended() = Some(Ended { at, sent, arrived: None });
-        let Some(receiving) = &self.receiving else { return result };
+        result.and(lost)?;
+        let Some(receiving) = &self.receiving else { return Ok(()) };
         let began = Instant::now();
         while began.elapsed() < drain {
             let arrived: u64 = receiving.arrived().lanes.iter().map(|lane| lane.order.unique).sum();
@@ -194,7 +205,7 @@ impl Shared {
         if let Some(ended) = ended().as_mut() {
             ended.arrived = Some(receiving.arrived());
         }
-        result.and(stopped)
+        stopped
     }
 }
 

@@ -1,10 +1,10 @@
 //! Two ends that agree over TCP; and peers that are no generators.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lab::Lab;
 use traffic::control::{Event, listen, serve};
@@ -53,6 +53,85 @@ fn a_trial_between_two_that_agree() {
     });
     assert_eq!(told.iter().filter(|event| event.starts_with("Begins")).count(), 2, "{told:?}");
     assert_eq!(told.iter().filter(|event| event.starts_with("Ended")).count(), 2, "{told:?}");
+}
+
+/// A sink that says welcome, and then nothing more, or hangs up after so many of its answers.
+fn unsteady(answers: usize, silent: bool) -> Control {
+    let listener = listen("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        let mut stream = stream;
+        for number in 0..answers {
+            let Some(Ok(request)) = lines.next() else { return };
+            let answer = match request.as_str() {
+                "\"clock\"" => "{\"clock\":{\"now\":1}}",
+                "\"progress\"" => "{\"arrived\":{\"lanes\":[],\"foreign\":{\"packets\":0,\"bytes\":0}}}",
+                _ if number == 0 => "{\"welcome\":{\"mac\":null}}",
+                _ => "{\"ready\":{\"means\":\"nothing\"}}",
+            };
+            writeln!(stream, "{answer}").unwrap();
+        }
+        if silent {
+            std::thread::sleep(Duration::from_secs(60));
+        }
+    });
+    Control { address, token: TOKEN.to_owned() }
+}
+
+#[test]
+fn a_sink_that_is_lost_ends_the_trial_at_once() {
+    // It is welcome, clocks are compared 32 times, it is prepared, and progress has been asked for once.
+    for (silent, within) in [(false, 3), (true, 10)] {
+        let began = Instant::now();
+        let trial = Trial {
+            streams: Stream::parse_all("[[stream]]\nrate = '1kpps'").unwrap(),
+            control: Some(unsteady(35, silent)),
+            duration: Some(Duration::from_secs(40)),
+            ..Trial::new(Port::open("memory", false).unwrap())
+        };
+        let error = trial.run().unwrap_err().to_string();
+        assert!(error.starts_with("the sink is lost"), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(within), "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_sink_is_asked_how_it_stands_though_nobody_looks_on() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let listener = listen("127.0.0.1:0").unwrap();
+    let to_sink = listener.local_addr().unwrap();
+    // Between the two stands someone who counts.
+    let between = listen("127.0.0.1:0").unwrap();
+    let address = between.local_addr().unwrap().to_string();
+    let (stop, counted) = (Arc::new(AtomicBool::new(false)), asked.clone());
+    let port = Port::open("memory", false).unwrap();
+    std::thread::scope(|scope| {
+        let (stopped, to) = (stop.clone(), port.clone());
+        scope.spawn(move || serve(&listener, TOKEN, &to, &stopped, |_| {}).unwrap());
+        scope.spawn(move || {
+            let (generator, _) = between.accept().unwrap();
+            let mut sink = TcpStream::connect(to_sink).unwrap();
+            let (mut answers, mut back) = (sink.try_clone().unwrap(), generator.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut answers, &mut back));
+            for line in BufReader::new(generator).lines() {
+                let Ok(line) = line else { break };
+                counted.fetch_add(usize::from(line == "\"progress\""), Ordering::Relaxed);
+                writeln!(sink, "{line}").unwrap();
+            }
+        });
+        let trial = Trial {
+            streams: Stream::parse_all("[[stream]]\nrate = '1kpps'").unwrap(),
+            control: Some(Control { address, token: TOKEN.to_owned() }),
+            duration: Some(Duration::from_secs(2)),
+            ..Trial::new(port)
+        };
+        let report = trial.run();
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(report.unwrap().lost(), Some(0));
+    });
+    assert!((5..=15).contains(&asked.load(Ordering::Relaxed)), "{asked:?}");
 }
 
 #[test]

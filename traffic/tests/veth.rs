@@ -87,6 +87,30 @@ fn live_frames_arrive_whole_in_order_and_at_their_rate() {
     assert!(within(report.streams[1].sent.layer1_bits() as f64, 50e6, 0.1));
 }
 
+#[test]
+fn what_would_have_come_after_a_stop_was_not_due() {
+    let _alone = alone();
+    let pair = Pair::new("trs");
+    let trial = Trial {
+        streams: Stream::parse_all("[[stream]]\nrate = '50kpps'").unwrap(),
+        to: Some(pair.port("", 1)),
+        ..Trial::new(pair.port("", 0))
+    };
+    let running = trial.start().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    running.stop();
+    // Whoever looks later sees the same.
+    while !running.is_over() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let report = running.wait().unwrap();
+    let only = &report.streams[0];
+    // A packet that had its time while the sender was told to stop may be missing.
+    let missing = only.offered - only.sent.packets;
+    assert!(only.sent.packets > 5000 && missing * 1000 <= only.offered, "{only:?}");
+    assert!(!report.notes.iter().any(|note| note.contains("could not be sent")), "{:?}", report.notes);
+}
+
 /// Two hosts that spin on two cores keep each other from running: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());

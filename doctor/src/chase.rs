@@ -14,7 +14,7 @@ const SMALLEST: u64 = 8 << 10;
 /// The largest size, where the machine has memory enough: beyond any cache.
 const LARGEST: u64 = 512 << 20;
 /// How long a size is chased at least.
-const TIME: Duration = Duration::from_millis(20);
+const TIME: Duration = Duration::from_millis(60);
 /// Links between two looks at the clock.
 const STRETCH: usize = 20_000;
 
@@ -25,28 +25,26 @@ struct Link(u32);
 
 const _: () = assert!(size_of::<Link>() == LINE);
 
-/// Sizes, by doubling, up to a limit in bytes, with the nanoseconds of a step there: the shortest of three runs each.
+/// Sizes, by doubling, up to a limit in bytes, with the nanoseconds of a step there.
 pub fn latencies(limit: u64) -> Vec<(u64, f64)> {
     let sizes = std::iter::successors(Some(SMALLEST), |size| Some(size * 2));
     sizes.take_while(|size| *size <= limit.min(LARGEST)).map(|size| (size, latency(size))).collect()
 }
 
-/// Nanoseconds of a step in a chain over so many bytes.
+/// Nanoseconds of a step in a chain over so many bytes: of the fastest stretch, as others may take the core away in the rest.
 pub fn latency(bytes: u64) -> f64 {
     let chain = chain((bytes as usize / LINE).clamp(2, u32::MAX as usize));
     let mut at = 0u32;
     // The first round fetches.
     let warm = chain.len().min(50 * STRETCH);
     at = walk(&chain, at, warm);
-    let run = |at: &mut u32| {
-        let (begin, mut steps) = (Instant::now(), 0);
-        while begin.elapsed() < TIME {
-            *at = walk(&chain, *at, STRETCH);
-            steps += STRETCH;
-        }
-        begin.elapsed().as_secs_f64() * 1e9 / steps as f64
-    };
-    (0..3).map(|_| run(&mut at)).fold(f64::INFINITY, f64::min)
+    let (begin, mut fastest) = (Instant::now(), Duration::MAX);
+    while begin.elapsed() < TIME {
+        let stretch = Instant::now();
+        at = walk(&chain, at, STRETCH);
+        fastest = fastest.min(stretch.elapsed());
+    }
+    fastest.as_secs_f64() * 1e9 / STRETCH as f64
 }
 
 fn walk(chain: &[Link], mut at: u32, steps: usize) -> u32 {

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 
 /// More of a file than this is not read; `/proc/interrupts` of a large server has a tenth.
@@ -99,6 +99,11 @@ impl Place {
             names.iter().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
         numbers.sort_unstable();
         Ok(numbers)
+    }
+
+    /// Whether a file can be written at all, by whoever may.
+    pub fn is_writable(&self, path: &str) -> bool {
+        self.root.join(path).metadata().is_ok_and(|data| data.permissions().mode() & 0o222 != 0)
     }
 
     /// Whether there is such a file or directory.

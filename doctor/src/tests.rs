@@ -1,5 +1,6 @@
 //! Machines that were made up, whole ones and broken ones.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use port::device::{Channels, XdpFeatures};
@@ -117,6 +118,20 @@ fn a_good_server_is_well() {
     assert_eq!(said("interrupts"), "15 queues on cores 1-15");
     let json: serde_json::Value = serde_json::to_value(&examination).unwrap();
     assert_eq!((&json["schema"], &json["findings"][0]["level"]), (&SCHEMA.into(), &"ok".into()));
+}
+
+#[test]
+fn a_namespace_is_not_told_to_write_what_it_can_only_read() {
+    let root = machine("namespace", "@ proc/sys/net/core/rmem_max\n212992\n");
+    let path = root.0.join("proc/sys/net/core/rmem_max");
+    let options = Options { quick: true, ..Options::default() };
+    for (mode, wanted) in [(0o644, "sysctl -w"), (0o444, "in the machine's own namespace: sysctl -w")] {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let examination = examine(&Place::new(&root.0), &ice(), &options);
+        let finding = examination.findings.iter().find(|finding| finding.subject == "rmem_max").unwrap();
+        let mend = finding.mend.as_deref().unwrap();
+        assert!(mend.starts_with(wanted), "{mend}");
+    }
 }
 
 #[test]

@@ -116,14 +116,17 @@ fn budget(place: &Place) -> Option<Finding> {
 }
 
 fn buffer(place: &Place) -> Option<Finding> {
-    let most = place.number("proc/sys/net/core/rmem_max").ok()?;
+    let path = "proc/sys/net/core/rmem_max";
+    let most = place.number(path).ok()?;
+    // In other network namespaces than the machine's own it can only be read.
+    let outside = if place.is_writable(path) { "" } else { "in the machine's own namespace: " };
     let finding = |level, text: String| Finding::new(Area::Forwarding, "rmem_max", level, text);
     Some(match most < BUFFER {
         true => finding(
             Level::Advice,
             format!("{most} bytes: a routing daemon's netlink socket overflows when a full table changes"),
         )
-        .mend(format!("sysctl -w net.core.rmem_max={BUFFER}")),
+        .mend(format!("{outside}sysctl -w net.core.rmem_max={BUFFER}")),
         false => finding(Level::Ok, format!("{most} bytes")),
     })
 }

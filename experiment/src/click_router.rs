@@ -186,8 +186,7 @@ impl Click {
         let wrong = out.wrong();
         out.count();
         let mut batch = Vec::with_capacity(BATCH);
-        let mut net = Vec::with_capacity(samples);
-        for _ in 0..samples {
+        let net = memory::samples(samples, || {
             let making = cycles(|| {
                 for _ in 0..STRETCH / BATCH {
                     alone.receive(&mut batch, BATCH);
@@ -195,8 +194,8 @@ impl Click {
                 }
             });
             let all = cycles(|| (0..STRETCH / BATCH).for_each(|_| self.pass(&mut routed, &mut out)));
-            net.push((all - making) / STRETCH as f64);
-        }
+            (all - making) / STRETCH as f64
+        })?;
         let (came, left) = (routed.counters().rx_packets, out.counters().tx_packets);
         if wrong > 0 || came != left {
             let said = format!("of {came} frames {left} left Click's router, {wrong} of them wrong");

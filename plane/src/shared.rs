@@ -41,9 +41,10 @@ impl SharedPort {
     /// Makes the TAP, unless it is there, and opens the memif interface. There is no carrier yet.
     pub(crate) fn open(name: &str, settings: Settings) -> Result<SharedPort, PlaneError> {
         let failed = |source: io::Error| PlaneError::Tap { name: name.to_owned(), source };
+        // The memory first: where that fails no interface is left that nobody serves.
+        let interface = Interface::open(settings)?;
         let tap = Tap::open(name, TapKind::Ethernet).map_err(failed)?;
         tap.persist().map_err(failed)?;
-        let interface = Interface::open(settings)?;
         let mut port =
             SharedPort { name: name.to_owned(), tap: Arc::new(tap), interface, pump: None, carrier: None };
         port.follow();

@@ -220,7 +220,7 @@ impl Control {
         let taken = self.plane.ports().iter().filter(|port| port.taken.is_some()).count();
         format!(
             "{taken} of {} port(s), {} worker(s), {} IPv4 and {} IPv6 prefixes",
-            self.plane.ports().len(),
+            self.known_ports().count(),
             self.plane.crew().len(),
             self.tables.len4(),
             self.tables.len6()

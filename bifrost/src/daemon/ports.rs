@@ -67,6 +67,18 @@ impl Control {
         }
     }
 
+    /// The ports that are there, or that the configuration waits for. The plane knows others as well, for a port keeps its number
+    /// when it is gone.
+    pub(super) fn known_ports(&self) -> impl Iterator<Item = &plane::port::Port> {
+        let known =
+            |port: &&plane::port::Port| port.interface.is_some() || self.router.port(&port.name).is_some();
+        self.plane.ports().iter().filter(known)
+    }
+
+    fn is_shared(&self, id: PortId) -> bool {
+        self.plane.ports().get(usize::from(id.0)).is_some_and(|port| port.shared.is_some())
+    }
+
     /// Takes every interface that the configuration matches.
     pub(super) fn take_ports(&mut self) {
         self.restore_flows();
@@ -113,6 +125,8 @@ impl Control {
         };
         let settings = settings::port(rule, &self.router);
         match self.plane.expect(&interface.name, settings) {
+            // Its shared memory could not be opened, which has been said: the interface alone leads nowhere.
+            Ok(id) if settings::memif(rule).is_some() && !self.is_shared(id) => {}
             Ok(id) => {
                 let bound = self.plane.port_of(ifindex).is_some_and(|port| port.taken.is_some());
                 match self.plane.take(id, interface, &mut self.tables) {
@@ -160,6 +174,12 @@ impl Control {
             let anew = wanted.is_none_or(|wanted| wanted.taken_otherwise(&before));
             if anew {
                 self.release(id);
+            }
+            // Nobody shall connect to a port that is none any more.
+            if wanted.is_none()
+                && let Err(error) = self.plane.share(id, None)
+            {
+                warn!("{name}: {error}");
             }
         }
         self.expect_ports();

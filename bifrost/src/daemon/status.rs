@@ -27,7 +27,7 @@ impl Control {
     }
 
     pub(super) fn port_statuses(&self) -> Vec<PortStatus> {
-        self.plane.ports().iter().map(|port| self.port_status(port)).collect()
+        self.known_ports().map(|port| self.port_status(port)).collect()
     }
 
     fn port_status(&self, port: &plane::port::Port) -> PortStatus {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args as Arguments;
+use traffic::plan::Plan;
 use traffic::range::{Addresses, Macs, Ports};
 use traffic::rate::{Pattern, Rate};
 use traffic::size::Sizes;
@@ -36,7 +37,7 @@ pub struct Gen {
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub duration: Option<Duration>,
     /// Packets of each stream at most
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Cores that send, each its part of every stream's flows
     #[arg(long, value_name = "CORE", value_delimiter = ',')]
@@ -69,7 +70,7 @@ pub struct Gen {
 #[group(id = "Flags", multiple = true)]
 #[command(next_help_heading = "The stream")]
 pub struct Flags {
-    /// Sizes with the check sequence: 64, 64-1518, 64:7,594:4,1518:1, imix [default: 64]
+    /// Sizes with the check sequence: 64, 64-1518, 64:7,594:4,1518:1, imix [default: 64, or what the headers take]
     #[arg(long, value_name = "SIZES")]
     size: Option<Sizes>,
     /// Rhythm: constant, poisson, 'burst 32 gap 1ms' [default: constant]
@@ -135,7 +136,7 @@ pub struct Flags {
     /// Send the packets of a capture file (pcap, pcapng) instead
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
-    /// How fast, beside the file's own time; 0: at --rate
+    /// How fast, beside the file's own time; 0: at --rate [default: 1, with --rate 0]
     #[arg(long, value_name = "FACTOR", requires = "replay")]
     replay_speed: Option<f64>,
     /// How often; 0: for ever
@@ -145,7 +146,8 @@ pub struct Flags {
 
 /// A length of time.
 fn time(text: &str) -> Result<Duration, String> {
-    traffic::duration(text).ok_or_else(|| "write 10s, 500ms or 2m".to_owned())
+    let time = traffic::duration(text).filter(|time| !time.is_zero());
+    time.ok_or_else(|| "write 10s, 500ms or 2m".to_owned())
 }
 
 /// Bits a second of a line.
@@ -157,10 +159,13 @@ fn line(text: &str) -> Result<f64, String> {
 }
 
 impl Flags {
-    fn stream(&self) -> Stream {
+    fn stream(&self, rate: Option<Rate>) -> Result<Stream, TrafficError> {
         let usual = Stream::default();
         let flags = self;
-        Stream {
+        // A file's packets have times of their own, unless a rate is asked for.
+        let replay_speed = if rate.is_some() { 0.0 } else { usual.replay_speed };
+        let mut stream = Stream {
+            name: "stream 1".to_owned(),
             size: flags.size.clone().unwrap_or(usual.size),
             pattern: flags.pattern.unwrap_or(usual.pattern),
             flows: flags.flows.unwrap_or(usual.flows),
@@ -183,10 +188,18 @@ impl Flags {
             fill: flags.fill.unwrap_or(usual.fill),
             stamp: !flags.no_stamp,
             replay: flags.replay.clone(),
-            replay_speed: flags.replay_speed.unwrap_or(usual.replay_speed),
+            replay_speed: flags.replay_speed.unwrap_or(replay_speed),
             replay_loops: flags.replay_loops.unwrap_or(usual.replay_loops),
             ..Stream::default()
+        };
+        // Tags, labels and IPv6 may well need more than the 64 bytes that nobody asked for.
+        if flags.size.is_none()
+            && flags.replay.is_none()
+            && let Ok(size) = Sizes::fixed(Plan::least(&stream)?)
+        {
+            stream.size = size;
         }
+        Ok(stream)
     }
 }
 
@@ -194,7 +207,7 @@ impl Flags {
 pub fn run(args: &Gen) -> Result<ExitCode, Failure> {
     let mut streams = match &args.streams {
         Some(path) => Stream::parse_all(&read(path)?).map_err(said)?,
-        None => vec![args.flags.stream()],
+        None => vec![args.flags.stream(args.rate).map_err(said)?],
     };
     if let Some(rate) = args.rate {
         streams.iter_mut().for_each(|stream| stream.rate = rate);
@@ -207,7 +220,7 @@ pub fn run(args: &Gen) -> Result<ExitCode, Failure> {
         _ => None,
     };
     let open = |name: &String| Port::open(name, args.force).map_err(said);
-    let from = open(&args.port)?;
+    let from = open(&sender(&args.port, &streams))?;
     let to = match &args.sink {
         // A pipe in this process has two ends.
         Some(name) if *name == args.port => Some(from.clone()),
@@ -238,6 +251,13 @@ pub fn run(args: &Gen) -> Result<ExitCode, Failure> {
         [stream.lost, stream.duplicates, stream.corrupt].into_iter().flatten().any(|packets| packets != 0)
     });
     Ok(if flawed { ExitCode::from(FLAWED) } else { ExitCode::SUCCESS })
+}
+
+/// The port that can send these streams: packets of files go by AF_XDP, the kernel's own sender makes its packets itself.
+fn sender(port: &str, streams: &[Stream]) -> String {
+    let chosen = port == "memory" || port.contains(':');
+    let replays = streams.iter().any(|stream| stream.replay.is_some());
+    if replays && !chosen { format!("xsk:{port}") } else { port.to_owned() }
 }
 
 pub(super) fn read(path: &Path) -> Result<String, Failure> {

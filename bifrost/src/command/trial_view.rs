@@ -8,6 +8,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::Marker;
+use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Row, Table as Rows};
 use traffic::{Distribution, Report, Running, StreamReport};
 
@@ -137,34 +138,53 @@ fn draw(frame: &mut Frame, title: &str, report: &Report, looks: &VecDeque<Look>)
         packets(look.received_rate)
     );
     frame.render_widget(Paragraph::new(first).style(bold), head);
+    // The first two looks have nothing before them that a rate could be told from.
     let points = |field: fn(&Look) -> f64| -> Vec<(f64, f64)> {
-        looks.iter().skip(1).map(|look| (look.seconds, field(look) / 1e6)).collect()
+        looks.iter().skip(2).map(|look| (look.seconds, field(look))).collect()
     };
     let (sent, received) = (points(|look| look.sent_rate), points(|look| look.received_rate));
-    let most = sent.iter().chain(&received).map(|point| point.1).fold(0.1, f64::max) * 1.1;
+    let most = sent.iter().chain(&received).map(|point| point.1).fold(1.0, f64::max) * 1.1;
     let begin = sent.first().map_or(0.0, |point| point.0);
     let end = look.seconds.max(begin + 1.0);
-    let set = |name: &'static str, color, points| {
+    let set = |color, points| {
         Dataset::default()
-            .name(name)
             .marker(Marker::Braille)
             .graph_type(GraphType::Line)
             .style(Style::new().fg(color))
             .data(points)
     };
-    let chart = Chart::new(vec![set("sent", Color::Cyan, &sent), set("received", Color::Green, &received)])
-        .block(Block::bordered().title("Mpps"))
+    // What the lines are stands in the title: a legend would hide the newest of them.
+    let title = vec![
+        "packets/s: ".into(),
+        Span::styled("sent", Style::new().fg(Color::Cyan)),
+        ", ".into(),
+        Span::styled("received", Style::new().fg(Color::Green)),
+    ];
+    let chart = Chart::new(vec![set(Color::Cyan, &sent), set(Color::Green, &received)])
+        .block(Block::bordered().title(Line::from(title)))
         .x_axis(Axis::default().bounds([begin, end]).labels([format!("{begin:.0} s"), format!("{end:.0} s")]))
-        .y_axis(Axis::default().bounds([0.0, most]).labels(["0".to_owned(), format!("{most:.2}")]));
+        .y_axis(Axis::default().bounds([0.0, most]).labels(["0".to_owned(), packets(most)]));
     frame.render_widget(chart, plot);
-    let cells = report.streams.iter().map(|stream| Row::new(cells(stream)));
-    let widths = [Constraint::Fill(2)].into_iter().chain([Constraint::Fill(1); HEADINGS.len() - 1]);
-    frame.render_widget(Rows::new(cells, widths).header(Row::new(HEADINGS).style(bold)), table);
+    let cells = report.streams.iter().map(|stream| row(cells(stream)));
+    let widths = [Constraint::Fill(1)].into_iter().chain(WIDTHS.map(Constraint::Length));
+    frame.render_widget(Rows::new(cells, widths).header(row(HEADINGS.map(str::to_owned)).style(bold)), table);
     frame.render_widget(Paragraph::new("q: end now, with the result so far"), foot);
 }
 
+/// Short enough for 80 columns, with a name of eight letters and billions of packets.
 const HEADINGS: [&str; 9] =
-    ["stream", "sent", "pps", "received", "reordered", "duplicates", "corrupt", "latency 50 %", "99 %"];
+    ["stream", "sent", "pps", "received", "reord.", "dupl.", "corrupt", "50 % in", "99 % in"];
+/// Columns of all but the first.
+const WIDTHS: [u16; HEADINGS.len() - 1] = [13, 6, 13, 6, 5, 7, 7, 7];
+
+/// A name, and figures that end at the same column.
+fn row(cells: [String; HEADINGS.len()]) -> Row<'static> {
+    let aligned = |(column, text): (usize, String)| {
+        let text = Text::from(text);
+        if column == 0 { text } else { text.right_aligned() }
+    };
+    Row::new(cells.into_iter().enumerate().map(aligned))
+}
 
 fn cells(stream: &StreamReport) -> [String; HEADINGS.len()] {
     let number = |number: Option<u64>| number.map_or("-".to_owned(), count);
@@ -298,11 +318,46 @@ pub fn nanoseconds(time: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ratatui::backend::TestBackend;
 
     #[test]
     fn times_have_three_digits() {
         let texts = [0, 850, 12_345, 4_560_000, 999_600_000, 12_000_000_000].map(nanoseconds);
         assert_eq!(texts, ["0 ns", "850 ns", "12.3 µs", "4.56 ms", "1.00 s", "12.00 s"]);
+    }
+
+    #[test]
+    fn eighty_columns_show_every_heading_and_all_figures() {
+        let count = traffic::Count { packets: 1_234_567_890, bytes: 79_012_344_960 };
+        let latency =
+            Some(Distribution { count: 1, p50: 12_300, p99: 456_000_000, ..Distribution::default() });
+        let stream = StreamReport {
+            name: "stream 1".to_owned(),
+            sent: count,
+            received: Some(count),
+            sent_rate: 1.234e7,
+            duplicates: Some(12),
+            corrupt: Some(3),
+            latency,
+            ..StreamReport::default()
+        };
+        let report = Report { streams: vec![stream], ..Report::default() };
+        let look = |seconds, rate| Look { seconds, sent_rate: rate, received_rate: rate, ..Look::default() };
+        let looks = VecDeque::from([look(0.0, 0.0), look(0.1, 9e9), look(0.25, 800.0), look(0.5, 1000.0)]);
+        let mut terminal = ratatui::Terminal::new(TestBackend::new(80, 24)).unwrap();
+        terminal.draw(|frame| draw(frame, "a to b", &report, &looks)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let lines: Vec<String> =
+            (0..24).map(|y| (0..80).map(|x| buffer[(x, y)].symbol()).collect::<String>()).collect();
+        for heading in HEADINGS {
+            assert!(lines[20].contains(heading), "{heading}: {}", lines[20]);
+        }
+        for figure in ["stream 1", "1,234,567,890", "12.3 M", "12.3 µs", "456 ms"] {
+            assert!(lines[21].contains(figure), "{figure}: {}", lines[21]);
+        }
+        assert!(lines[1].contains("packets/s: sent, received"), "{}", lines[1]);
+        // The axis fits the rates, however low; the first look, whose rate means nothing, is not among them.
+        assert!(lines[2].contains("1.10 k"), "{}", lines[2]);
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub struct Description {
     pub tester_rate: Option<f64>,
     /// Pairs of ports that are connected to the device.
     pub pairs: u16,
+    /// Between whom the load goes, as one line: flows, addresses, MACs. Reports of older releases do not say.
+    #[serde(default)]
+    pub traffic: String,
     /// Bytes of the shortest frame, with the FCS, that the tester can stamp and number, for IPv4.
     pub least4: u16,
     /// The same for IPv6.

@@ -156,9 +156,12 @@ fn facts(report: &Report) -> Vec<(String, String)> {
         ("line".to_owned(), format!("{}b/s a port", Format::Plain.text(report.device.line_bits))),
         ("traffic".to_owned(), ports),
         ("method".to_owned(), method),
-        ("trials".to_owned(), format!("{} in {}", report.trials, duration(report.seconds))),
+        ("trials".to_owned(), format!("{}, of {} of load together", report.trials, duration(report.seconds))),
         ("release".to_owned(), format!("Bifrost {}", report.release)),
     ];
+    if !report.device.traffic.is_empty() {
+        facts.insert(4, ("between".to_owned(), report.device.traffic.clone()));
+    }
     if !beside.is_empty() {
         facts.push(("meanwhile".to_owned(), beside.join(", ")));
     }
@@ -190,7 +193,8 @@ fn throughput(runs: &Runs<'_>) -> Section {
     let share = Axis::linear("throughput, part of the line rate").from(0.0).to(1.0).format(Format::Percent);
     let mut shares = Chart::new("Throughput against line rate", runs.axis(), share);
     let mut rates = Chart::new("Throughput", runs.axis(), Axis::log("frames/s"));
-    let mut line: Vec<(f64, f64)> = Vec::new();
+    // Runs over different lines have one each.
+    let mut lines: Vec<(f64, Vec<(f64, f64)>)> = Vec::new();
     let mut table = runs.table(&[
         "frame size",
         ">loss",
@@ -222,7 +226,12 @@ fn throughput(runs: &Runs<'_>) -> Section {
                 rates = rates.series(Series::line(&label, points.iter().map(|(x, rate, _)| (*x, *rate))));
             }
         }
-        line.extend(report.throughput.iter().map(|row| (runs.place(&row.frames), row.line_rate)));
+        let bits = report.device.line_bits;
+        let points = report.throughput.iter().map(|row| (runs.place(&row.frames), row.line_rate));
+        match lines.iter_mut().find(|(other, _)| *other == bits) {
+            Some((_, line)) => line.extend(points),
+            None => lines.push((bits, points.collect())),
+        }
         for row in &report.throughput {
             for goal in &row.goals {
                 let rate =
@@ -244,9 +253,13 @@ fn throughput(runs: &Runs<'_>) -> Section {
             }
         }
     }
-    line.sort_by(|one, other| one.0.total_cmp(&other.0));
-    line.dedup();
-    rates = rates.series(Series::reference("line rate", line));
+    let several = lines.len() > 1;
+    for (bits, mut line) in lines {
+        line.sort_by(|one, other| one.0.total_cmp(&other.0));
+        line.dedup();
+        let which = if several { format!(", {}b/s", Format::Plain.text(bits)) } else { String::new() };
+        rates = rates.series(Series::reference(&format!("line rate{which}"), line));
+    }
     Section::new("Throughput")
         .text(
             "The highest load of which no more than the named part was lost (RFC 2544 section 26.1, RFC 9971). “Not carried” is \
@@ -554,6 +567,18 @@ mod tests {
             ["runs compared", "one core (1)", "one core (2)", "four cores", "<th scope=\"col\">run</th>"]
         {
             assert!(html.contains(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn runs_over_different_lines_have_a_line_rate_each() {
+        let one = report("one", 2e6);
+        let mut other = one.clone();
+        assert!(!page(&[one.clone(), other.clone()]).html().contains("line rate, 10 Gb/s"));
+        other.device.line_bits = 1e9;
+        let html = page(&[one, other]).html();
+        for line in ["line rate, 10 Gb/s", "line rate, 1 Gb/s"] {
+            assert!(html.contains(line), "{line}");
         }
     }
 

@@ -507,6 +507,8 @@ mod tests {
         assert!(text.contains("plan.times.rest: 0.0 there, 5.0 here"), "{text}");
         let elsewhere = Description { pairs: 2, ..device.describe() };
         assert!(said(Log::resume(&place.0, &elsewhere, &plan)).contains("device.pairs: 1 there, 2 here"));
+        let others = Description { traffic: "5 flows".to_owned(), ..device.describe() };
+        assert!(said(Log::resume(&place.0, &others, &plan)).contains("device.traffic"));
         // A log whose trials are not those of the plan.
         let file = place.0.join(FILE);
         let text = std::fs::read_to_string(&file).unwrap().replacen("\"rate\":1488", "\"rate\":1487", 1);

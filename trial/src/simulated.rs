@@ -56,6 +56,7 @@ impl Device for Simulated {
             line_bits: 10e9,
             tester_rate: None,
             pairs: 1,
+            traffic: String::new(),
             least4: 64,
             least6: 78,
         }

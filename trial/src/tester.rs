@@ -243,6 +243,11 @@ impl Device for Tester {
             line_bits: self.line_bits,
             tester_rate: self.rate,
             pairs: self.pairs.len() as u16,
+            traffic: format!(
+                "{} flows, {}",
+                self.flows,
+                self.pairs.iter().map(between).collect::<Vec<_>>().join("; ")
+            ),
             least4: least(20),
             least6: least(40),
         }
@@ -263,6 +268,15 @@ impl Device for Tester {
         }
         Ok(measured)
     }
+}
+
+/// Whose frames a pair of ports sends: hosts, and the device's MAC addresses where it is a router.
+fn between(pair: &Pair) -> String {
+    let end = |end: &End| match &end.device_mac {
+        Some(mac) => format!("{} (by {mac})", end.hosts),
+        None => end.hosts.to_string(),
+    };
+    format!("{} - {}", end(&pair.from), end(&pair.to))
 }
 
 /// Frames that were sent and have not been received, some time after a step.
@@ -443,6 +457,23 @@ mod tests {
         assert_eq!(settled(&seen), Some(0.049));
         assert_eq!(settled(&seen[200..]), Some(0.0));
         assert_eq!(settled(&seen[..3]), None);
+    }
+
+    #[test]
+    fn a_tester_says_between_whom_its_load_goes() {
+        let port = Port::of_queues("none", Vec::new());
+        let end = |hosts: &str, mac: Option<&str>| End {
+            port: port.clone(),
+            hosts: hosts.parse().unwrap(),
+            device_mac: mac.map(|mac| mac.parse().unwrap()),
+        };
+        let pair =
+            Pair { from: end("198.18.0.0/16", Some("02:00:00:00:00:01")), to: end("198.19.0.0/16", None) };
+        let tester = Tester { flows: 7, ..Tester::new("it", vec![pair], 1e9, Arc::default()) };
+        assert_eq!(
+            tester.describe().traffic,
+            "7 flows, 198.18.0.0-198.18.255.255 (by 02:00:00:00:00:01) - 198.19.0.0-198.19.255.255"
+        );
     }
 
     #[test]

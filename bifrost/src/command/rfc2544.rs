@@ -41,9 +41,10 @@ pub struct Rfc2544 {
     /// The port that receives
     #[arg(value_name = "TO", required = true)]
     pub to: Option<String>,
-    /// More ports that send and receive at the same time
-    #[arg(long = "pair", value_name = "FROM,TO", value_parser = pair)]
-    pub pairs: Vec<(String, String)>,
+    /// More ports that send and receive at the same time, and what is otherwise there than said below: from-mac=, to-mac=,
+    /// from-hosts=, to-hosts=
+    #[arg(long = "pair", value_name = "FROM,TO[,NAME=VALUE]", value_parser = pair)]
+    pub pairs: Vec<Ports>,
     /// The tests: throughput, latency, loss, back-to-back, recovery, reset [default: all that can be made]
     #[arg(long, value_name = "TEST", value_delimiter = ',')]
     pub tests: Vec<Test>,
@@ -164,9 +165,41 @@ fn sizes(text: &str) -> Result<Sizes, String> {
         .map(Sizes)
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
-    let (from, to) = text.split_once(',').ok_or("expected two ports with a comma between them")?;
-    Ok((from.to_owned(), to.to_owned()))
+/// Two ports, and what is behind them where that is said.
+#[derive(Clone, Debug, Default)]
+pub struct Ports {
+    from: Side,
+    to: Side,
+}
+
+/// One of them.
+#[derive(Clone, Debug, Default)]
+struct Side {
+    port: String,
+    device_mac: Option<Macs>,
+    hosts: Option<Addresses>,
+}
+
+fn pair(text: &str) -> Result<Ports, String> {
+    let mut pair = Ports::default();
+    let mut rest = text;
+    // From the end, for ports may have settings of their own.
+    while let Some((before, last)) = rest.rsplit_once(',')
+        && let Some((name @ ("from-mac" | "to-mac" | "from-hosts" | "to-hosts"), value)) =
+            last.split_once('=')
+    {
+        let side = if name.starts_with("from") { &mut pair.from } else { &mut pair.to };
+        let wrong = |error: &dyn std::fmt::Display| format!("{name}: {error}");
+        if name.ends_with("mac") {
+            side.device_mac = Some(value.parse().map_err(|error| wrong(&error))?);
+        } else {
+            side.hosts = Some(value.parse().map_err(|error| wrong(&error))?);
+        }
+        rest = before;
+    }
+    let (from, to) = rest.split_once(',').ok_or("expected two ports with a comma between them")?;
+    (pair.from.port, pair.to.port) = (from.to_owned(), to.to_owned());
+    Ok(pair)
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -245,15 +278,35 @@ fn tester(args: &Rfc2544, stop: Arc<AtomicBool>) -> Result<Tester, Failure> {
         Some(hosts) => Ok(hosts.clone()),
         None => else_.parse().map_err(|error| Failure::Said(format!("{else_}: {error}"))),
     };
-    let first = args.from.clone().zip(args.to.clone());
-    let mut pairs = Vec::new();
-    for (from, to) in first.iter().chain(&args.pairs) {
-        let end = |name: &str, hosts, device_mac| {
-            let port = Port::open(name, args.force).map_err(|error| Failure::Said(error.to_string()))?;
-            Ok::<End, Failure>(End { port, hosts, device_mac })
+    let first = args.from.clone().zip(args.to.clone()).map(|(from, to)| Ports {
+        from: Side { port: from, ..Side::default() },
+        to: Side { port: to, ..Side::default() },
+    });
+    let mut pairs: Vec<Pair> = Vec::new();
+    for Ports { from, to } in first.iter().chain(&args.pairs) {
+        let end = |side: &Side, usual: &Option<Addresses>, else_: &str, device_mac| {
+            let port =
+                Port::open(&side.port, args.force).map_err(|error| Failure::Said(error.to_string()))?;
+            let hosts = hosts(if side.hosts.is_some() { &side.hosts } else { usual }, else_)?;
+            Ok::<End, Failure>(End { port, hosts, device_mac: side.device_mac.or(device_mac) })
         };
-        let from = end(from, hosts(&args.from_hosts, near)?, args.from_mac)?;
-        pairs.push(Pair { from, to: end(to, hosts(&args.to_hosts, far)?, args.to_mac)? });
+        let pair = Pair {
+            from: end(from, &args.from_hosts, near, args.from_mac)?,
+            to: end(to, &args.to_hosts, far, args.to_mac)?,
+        };
+        // A router sends all that is for the same hosts by one port.
+        let same = |other: &&Pair| pair.from.device_mac.is_some() && other.to.hosts == pair.to.hosts;
+        if let Some(other) = pairs.iter().find(same) {
+            return Err(Failure::Said(format!(
+                "{} and {} have the same hosts behind them, which a router has behind one port: give each its own \
+                 (--pair {},{},from-hosts=198.18.1.0/24,to-hosts=198.19.1.0/24)",
+                other.to.port.name(),
+                to.port,
+                from.port,
+                to.port
+            )));
+        }
+        pairs.push(pair);
     }
     let from = pairs.first().map(|pair: &Pair| pair.from.port.clone());
     let line = match args.line_rate {
@@ -459,7 +512,7 @@ fn text(report: &Report) -> String {
     for note in &report.notes {
         text += &format!("{note}\n");
     }
-    text + &format!("{} trials in {}\n", report.trials, duration(report.seconds))
+    text + &format!("{} trials, of {} of load together\n", report.trials, duration(report.seconds))
 }
 
 #[cfg(test)]
@@ -499,6 +552,30 @@ mod tests {
     }
 
     #[test]
+    fn a_pair_says_what_is_otherwise_there() {
+        let args = parsed(
+            "x a b --pair c,memif:d,id=2,role=client,to-mac=02:00:00:00:00:09,from-hosts=198.18.1.0/24",
+        );
+        let Ports { from, to } = &args.pairs[0];
+        assert_eq!((from.port.as_str(), to.port.as_str()), ("c", "memif:d,id=2,role=client"));
+        assert_eq!((from.device_mac, &to.hosts), (None, &None));
+        assert_eq!(from.hosts, Some("198.18.1.0/24".parse().unwrap()));
+        assert_eq!(to.device_mac, Some("02:00:00:00:00:09".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_router_is_not_asked_for_the_same_hosts_behind_two_ports() {
+        let line = "x memory memory --pair memory,memory --line-rate 1Gbps";
+        let tester = |more: &str| super::tester(&parsed(&format!("{line}{more}")), Arc::default());
+        assert_eq!(tester("").unwrap().pairs.len(), 2, "as between bridged ports");
+        let Err(refused) = tester(" --from-mac 02:00:00:00:00:01") else { panic!("it was taken") };
+        assert!(refused.to_string().contains("same hosts"), "{refused}");
+        let more = ",to-hosts=198.19.1.0/24 --from-mac 02:00:00:00:00:01";
+        let line = line.replace("memory,memory", &format!("memory,memory{more}"));
+        assert!(super::tester(&parsed(&line), Arc::default()).is_ok());
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         for line in [
             "x",
@@ -511,6 +588,8 @@ mod tests {
             "x a b --filters 25",
             "x compare --out a",
             "x a b --pair c",
+            "x a b --pair c,d,to-mac=nine",
+            "x a b --pair c,from-hosts=198.18.1.0/24",
         ] {
             assert!(Line::try_parse_from(line.split_whitespace()).is_err(), "{line}");
         }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use lab::Ping;
+use lab::{Ping, wait_for};
 
 use crate::network::{Line, ports};
 
@@ -102,6 +102,37 @@ fn and_the_world_reaches_what_is_forwarded() {
     let shown = net.router.ask("show nat").unwrap();
     assert!(shown.contains("masquerade") && shown.contains("10.2.0.1"), "{shown}");
     assert!(!seen.output().contains("10.1.0.2"), "an inside address was outside: {}", seen.output());
+}
+
+#[test]
+fn though_they_spoke_before_its_port_was_there() {
+    let Some(net) = network("nat-early", 1500) else { return };
+    let change = |config: &str| {
+        net.router.configure(config).unwrap();
+        net.router.ask("reload").unwrap();
+    };
+    // As when the daemon starts: the port that leads inside is taken before the one that leads out.
+    change(&(ports("worker", &["left"]) + "[flow]\nmemory = 16\n" + NAT));
+    let ping = Ping::start(&net.customer, "10.2.0.2", Duration::from_millis(10)).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    change(&config());
+    wait_for("the flow to be translated", Duration::from_secs(5), || {
+        let nat = net.router.show("nat").unwrap();
+        let home = nat["rules"].as_array().unwrap().iter().find(|rule| rule["name"] == "home").cloned();
+        if home.is_some_and(|rule| rule["flows"] == 1) { Ok(()) } else { Err(nat.to_string()) }
+    })
+    .unwrap();
+    let mut seen = net.server.command("tcpdump");
+    seen.args(["-n", "-l", "-i", "eth0", "icmp[icmptype] == icmp-echo"]);
+    let seen = net.server.spawn("tcpdump", seen).unwrap();
+    wait_for("packets", Duration::from_secs(5), || match seen.output() {
+        output if output.contains("10.2.0.1 > 10.2.0.2") => Ok(()),
+        output => Err(output),
+    })
+    .unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!seen.output().contains("10.1.0.2 >"), "an inside address was outside: {}", seen.output());
+    ping.stop();
 }
 
 #[test]

@@ -24,7 +24,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use flow::{Inserted, Opening, Tuple};
+use flow::{Direction, End, Inserted, Opening, Tuple};
 use graph::arguments::{Blame, Refused, Word};
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
@@ -202,6 +202,20 @@ impl Filter {
         note.judged = true;
         let original = Tuple::of(&note.headers, 0);
         let ports = [packet.input, packet.output].map(|port| port.0.min(flow::NO_PORT));
+        // A flow that only Linux could send on, as long as its port was not taken yet, met no rule of that port. It begins anew: as it is
+        // it would show what is inside for as long as it lives.
+        if let (Some(hit), Some(nat)) = (&note.hit, &nat)
+            && !hit.translated
+            && hit.direction == Direction::Original
+            && ports[1] != flow::NO_PORT
+            && flows.route(hit).0[1] == flow::NO_PORT
+            && nat.concerns(&original, ports)
+        {
+            if !flows.end(hit, End::Flushed) {
+                return Err(Reason::Untranslatable);
+            }
+            (note.hit, note.state) = (None, FlowState::New);
+        }
         if note.hit.is_none() && (note.state == FlowState::New || note.expected) {
             // From here on it is a flow like others; ICMP errors stay related.
             note.state = FlowState::New;

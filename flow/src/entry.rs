@@ -119,6 +119,23 @@ impl Hot {
         (meta & REPLY_HERE != 0).then_some((sender as u32).to_be_bytes())
     }
 
+    /// What a packet of a translated IPv4 flow that goes this way says as it leaves: source and destination, and both their ports, the
+    /// source in the high half.
+    #[inline(always)]
+    pub(crate) fn leaving4(&self, direction: Direction) -> Option<(u64, u32)> {
+        let meta = self.meta.load(Relaxed);
+        let (ends, ports, swapped) = match direction {
+            Direction::Original => (1, (self.addresses[2].load(Relaxed) >> 32) as u32, REPLY_SWAPPED),
+            Direction::Reply => (0, self.ports.load(Relaxed), SWAPPED),
+        };
+        let ends = self.addresses[ends].load(Relaxed);
+        // The reverse of what the other side sends.
+        let turn = meta & swapped == 0;
+        let ends = if turn { ends.rotate_left(32) } else { ends };
+        let ports = if turn { ports.rotate_left(16) } else { ports };
+        (meta & REPLY_HERE != 0).then_some((ends, ports))
+    }
+
     /// Its key; `None` for the reply's where that is not here.
     #[inline(always)]
     pub(crate) fn key(&self) -> Key {

@@ -69,6 +69,14 @@ impl Worker {
         self.track_open(hit, hot, cold, &segment, length, now) == Some(Tracked::Is(State::Established))
     }
 
+    /// What a packet of TCP or UDP of a translated IPv4 flow says as it leaves, as [`leaving`](Worker::leaving) has it: source and
+    /// destination, and both their ports, in the order of headers. `None` where the flow is of the other family on a side.
+    #[inline(always)]
+    pub fn leaving4(&self, hit: &Hit) -> Option<([u8; 8], [u8; 4])> {
+        let (addresses, ports) = self.table.memory.hot()[hit.entry as usize].leaving4(hit.direction)?;
+        Some((addresses.to_be_bytes(), ports.to_be_bytes()))
+    }
+
     /// Counts packets that went this way, as looked up and found.
     #[inline]
     pub fn passed(&self, packets: u64) {

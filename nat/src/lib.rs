@@ -92,7 +92,7 @@ pub use nftables::nftables;
 pub use nptv6::{Nptv6, Nptv6Error, Untranslatable};
 pub use prefix64::{Prefix64, Prefix64Error, is_global};
 pub use record::{Event, Record};
-pub use rewrite::rewrite;
+pub use rewrite::{rewrite, rewrite_plain4};
 pub use rule::{
     Action, ClampRule, Dynamic, Fallback, Filtering, Match, Pooling, Rule, Rules, Spread, Target,
 };

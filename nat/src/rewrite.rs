@@ -57,6 +57,28 @@ pub fn rewrite(ip: &mut [u8], headers: &Headers, to: &Tuple) -> Result<(), Reaso
     Ok(())
 }
 
+/// [`rewrite`] of a whole IPv4 packet of TCP or UDP without options: `addresses` and `ports` are source and destination as they are to
+/// stand in it. False, and nothing done, where it is cut short.
+#[inline(always)]
+pub fn rewrite_plain4(ip: &mut [u8], protocol: u8, addresses: &[u8; 8], ports: &[u8; 4]) -> bool {
+    let Some((head, upper)) = ip.split_first_chunk_mut::<20>() else { return false };
+    let at = if protocol == protocol::TCP { 16 } else { 6 };
+    let Some(checksum) = upper.get(at..).and_then(|rest| rest.first_chunk::<2>().copied()) else {
+        return false;
+    };
+    let mut delta = Delta::new();
+    write_at(head, 12, addresses, &mut delta);
+    let changed = delta.apply([head[10], head[11]]);
+    head[10..12].copy_from_slice(&changed);
+    write_at(upper, 0, ports, &mut delta);
+    let changed = match protocol {
+        protocol::TCP => delta.apply(checksum),
+        _ => delta.apply_stated(checksum),
+    };
+    upper[at..at + 2].copy_from_slice(&changed);
+    true
+}
+
 /// Where a protocol has what changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -289,6 +311,12 @@ mod tests {
             checksums_hold(&packet);
             let rewritten = Headers::parse(&packet).unwrap();
             prop_assert_eq!(Tuple::of(&rewritten, 0), to);
+            if headers.transport == 20 && [protocol::TCP, protocol::UDP].contains(&headers.protocol) {
+                let (mut plainly, [from, to_]) = (before.clone(), ipv4_of(&to).unwrap());
+                let addresses = [from, to_].concat().try_into().unwrap();
+                prop_assert!(rewrite_plain4(&mut plainly, headers.protocol, &addresses, &ports_of(&to)));
+                prop_assert_eq!(&plainly, &packet);
+            }
             rewrite(&mut packet, &rewritten, &Tuple::of(&headers, 0)).unwrap();
             prop_assert_eq!(packet, before);
         }

@@ -25,7 +25,7 @@ use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Headers, protocol};
 
-use super::family::{V4, V6};
+use super::family::{Family, V4, V6};
 use super::filter::Run;
 use super::plain::{Chosen, Upper, ports};
 use super::rulebook::{Reader, Rulebook};
@@ -98,6 +98,10 @@ struct Known {
 trait Follow: Upper {
     /// The key of a packet of this protocol.
     fn key(ip: &[u8], ports: [u16; 2], protocol: u8) -> Option<Key>;
+    /// Where a packet of a translated flow really goes; `None` if that is not in this family.
+    fn towards(flows: &flow::Worker, hit: &Hit) -> Option<Self::Address>;
+    /// Translates a packet of this protocol.
+    fn translate(ip: &mut [u8], protocol: u8, flows: &flow::Worker, hit: &Hit);
 }
 
 impl Follow for V4 {
@@ -105,6 +109,21 @@ impl Follow for V4 {
     fn key(ip: &[u8], ports: [u16; 2], protocol: u8) -> Option<Key> {
         let [.., source, destination] = ip.first_chunk::<20>()?.as_chunks::<4>().0 else { return None };
         Some(Key::of_ports4([*source, *destination], ports, protocol))
+    }
+
+    #[inline(always)]
+    fn towards(flows: &flow::Worker, hit: &Hit) -> Option<u32> {
+        let ([.., a, b, c, d], _) = flows.leaving4(hit)?;
+        Some(u32::from_be_bytes([a, b, c, d]))
+    }
+
+    #[inline(always)]
+    fn translate(ip: &mut [u8], protocol: u8, flows: &flow::Worker, hit: &Hit) {
+        let leaving = flows.leaving4(hit);
+        // Never refused: it is known where the packet goes, and its headers are whole.
+        let rewritten =
+            leaving.is_some_and(|(addresses, ports)| nat::rewrite_plain4(ip, protocol, &addresses, &ports));
+        debug_assert!(rewritten);
     }
 }
 
@@ -114,6 +133,18 @@ impl Follow for V6 {
         let [source, destination] = ip.get(8..40)?.as_chunks::<16>().0 else { return None };
         let (source, destination) = (*source, *destination);
         Some(Key::of(&Tuple { source, destination, source_port, destination_port, protocol, table: 0 }))
+    }
+
+    fn towards(flows: &flow::Worker, hit: &Hit) -> Option<u128> {
+        V6::address(flows.towards(hit, hit.direction))
+    }
+
+    fn translate(ip: &mut [u8], protocol: u8, flows: &flow::Worker, hit: &Hit) {
+        let length = ip.len() as u16;
+        let headers = Headers { version: 6, protocol, transport: 40, length, ..Headers::default() };
+        // Never refused: the headers are whole, and the addresses of this family.
+        let rewritten = nat::rewrite(ip, &headers, &flows.leaving(hit, hit.direction));
+        debug_assert!(rewritten.is_ok());
     }
 }
 
@@ -157,7 +188,7 @@ impl Followed {
             let Some(verdict) = verdict.filter(|verdict| verdict.dscp.is_none()) else { continue };
             chosen.keep(kept, n);
             if hit.translated {
-                let Some(towards) = F::address(flows.towards(&hit, hit.direction)) else { continue };
+                let Some(towards) = F::towards(flows, &hit) else { continue };
                 chosen.send_to(kept, towards);
             }
             self.known[kept] = Some(Known { hit, word, output: verdict.output });
@@ -178,11 +209,7 @@ fn admit<F: Follow>(hit: &Hit, packet: &mut Packet, flows: &mut flow::Worker, no
         return None;
     }
     if hit.translated {
-        let (version, transport) = (F::VERSION, F::HEADER as u16);
-        let headers = Headers { version, protocol, transport, length, ..Headers::default() };
-        // Never refused: the headers are whole, and the addresses of this family.
-        let rewritten = nat::rewrite(ip, &headers, &flows.leaving(hit, hit.direction));
-        debug_assert!(rewritten.is_ok());
+        F::translate(ip, protocol, flows, hit);
     }
     Some(length)
 }

@@ -12,8 +12,6 @@ use super::{ETHERNET, SENDS};
 
 /// What is done to a packet that leaves, by family.
 pub(super) trait Leave: Family {
-    /// 4 or 6.
-    const VERSION: u8;
     /// Bytes of the IP header.
     const HEADER: usize;
     /// The least MTU that there is.
@@ -24,7 +22,6 @@ pub(super) trait Leave: Family {
 }
 
 impl Leave for V4 {
-    const VERSION: u8 = 4;
     const HEADER: usize = 20;
     const MINIMUM_MTU: usize = 0;
 
@@ -37,7 +34,6 @@ impl Leave for V4 {
 }
 
 impl Leave for V6 {
-    const VERSION: u8 = 6;
     const HEADER: usize = 40;
     const MINIMUM_MTU: usize = wire::ipv6::MINIMUM_MTU;
 

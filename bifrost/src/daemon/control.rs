@@ -20,6 +20,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use plane::{Plane, Request};
 use tracing::{error, info, warn};
 
+use super::fallback::Fallback;
 use super::flow_log::Log;
 use super::flow_state::Saving;
 use super::nat_audit::NatAudit;
@@ -56,8 +57,8 @@ pub(super) struct Control {
     pub(super) saving: Saving,
     /// Mappings held against the flow table.
     pub(super) nat_audit: NatAudit,
-    /// What Linux's table was last loaded with.
-    pub(super) nftables: Option<String>,
+    /// Linux's own table.
+    pub(super) fallback: Fallback,
     jobs: Receiver<Job>,
     door: Door,
     ticked: Instant,
@@ -107,7 +108,7 @@ impl Control {
             sflow,
             saving: Saving::new(),
             nat_audit: NatAudit::new(),
-            nftables: None,
+            fallback: Fallback::default(),
             jobs,
             door,
             ticked: now,
@@ -128,6 +129,7 @@ impl Control {
         self.expect_ports();
         // Before anything is forwarded by whomever.
         self.tell_nftables();
+        self.fallback.settle();
         while !self.mirror.ready() {
             let more = self.sync()?;
             self.mirror.tick(&mut self.tables)?;

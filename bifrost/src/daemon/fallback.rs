@@ -7,28 +7,118 @@
 //! What a worker has judged carries a mark and passes as it is, as Linux's connection tracking has not seen the packets before it; what is
 //! to be translated the worker has translated.
 
+//!
+//! Linux takes seconds to load a long list (a set of a million addresses some ten), in which a control thread that waited would
+//! neither follow routes nor answer. So a thread of its own loads the tables, of several that wait only the latest; short ones, which take
+//! milliseconds, are waited for, and so is the first, before which nothing is to be forwarded.
+
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::control::Control;
+
+/// How long it is waited for a table to be loaded.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Who loads tables into Linux.
+#[derive(Default)]
+pub(super) struct Fallback {
+    desk: Arc<Desk>,
+    thread: Option<JoinHandle<()>>,
+    /// The last one that was asked for.
+    told: Option<Arc<str>>,
+}
+
+#[derive(Default)]
+struct Desk {
+    work: Mutex<Work>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Work {
+    next: Option<Arc<str>>,
+    loading: bool,
+    over: bool,
+}
+
+impl Work {
+    fn is_left(&self) -> bool {
+        self.loading || self.next.is_some()
+    }
+}
+
+impl Desk {
+    fn open(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Loads what is asked for until it is over; what was asked for before that all the same.
+    fn serve(&self) {
+        loop {
+            let idle = |work: &mut Work| work.next.is_none() && !work.over;
+            let mut work = self.changed.wait_while(self.open(), idle).unwrap_or_else(PoisonError::into_inner);
+            let Some(text) = work.next.take() else { return };
+            work.loading = true;
+            drop(work);
+            load(&text);
+            self.open().loading = false;
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl Fallback {
+    fn tell(&mut self, text: Arc<str>) {
+        self.told = Some(text.clone());
+        if self.thread.is_none() {
+            let desk = self.desk.clone();
+            let thread = std::thread::Builder::new().name("nftables".to_owned());
+            self.thread = thread.spawn(move || desk.serve()).ok();
+        }
+        if self.thread.is_none() {
+            return load(&text);
+        }
+        self.desk.open().next = Some(text);
+        self.desk.changed.notify_all();
+        let waited = self.desk.changed.wait_timeout_while(self.desk.open(), PATIENCE, |work| work.is_left());
+        let (work, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        drop(work);
+        if waited.timed_out() {
+            info!("Linux's own filter takes some time to load; it follows");
+        }
+    }
+
+    /// Waits until all is loaded.
+    pub(super) fn settle(&self) {
+        let waited = self.desk.changed.wait_while(self.desk.open(), |work| work.is_left());
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Drop for Fallback {
+    fn drop(&mut self) {
+        self.desk.open().over = true;
+        self.desk.changed.notify_all();
+        // It does not panic.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
 
 impl Control {
     /// Brings Linux's table up to date.
     pub(super) fn tell_nftables(&mut self) {
         let text = self.nftables();
-        if self.nftables.as_ref() == Some(&text)
-            || (self.nftables.is_none() && !self.has_policy() && !has_table())
-        {
+        let told = self.fallback.told.as_deref();
+        if told == Some(&*text) || (told.is_none() && !self.has_policy() && !has_table()) {
             return;
         }
-        if let Err(why) = load(&text) {
-            warn!(
-                "Linux's own filter stays as it was, so it filters otherwise when the plane is gone: {why}"
-            );
-        }
-        self.nftables = Some(text);
+        self.fallback.tell(text.into());
     }
 
     fn has_policy(&self) -> bool {
@@ -72,7 +162,13 @@ fn has_table() -> bool {
     listed.is_ok_and(|output| output.status.success())
 }
 
-fn load(text: &str) -> Result<(), String> {
+fn load(text: &str) {
+    if let Err(why) = run_nft(text) {
+        warn!("Linux's own filter stays as it was, so it filters otherwise when the plane is gone: {why}");
+    }
+}
+
+fn run_nft(text: &str) -> Result<(), String> {
     let spawned = Command::new("nft")
         .args(["-f", "-"])
         .stdin(Stdio::piped())

@@ -29,6 +29,7 @@ use graph::{Batch, Class, Context, Element};
 
 use super::Sources;
 use super::family::{V4, V6};
+use super::leave::Open;
 use super::plain::Chosen;
 use super::surroundings::on_tables;
 
@@ -80,11 +81,11 @@ impl Element for FastPath {
         let mut sent = 0;
         let (count, others) = four.choose(view, sources, batch.packets_mut());
         if count != 0 {
-            sent = four.send(count, view, batch.packets_mut(), |_, _, _| true);
+            sent = four.send(count, view, batch.packets_mut(), &mut Open);
         }
         if others != 0 {
             let count = six.choose(view, batch.packets_mut(), others);
-            sent |= six.send(count, view, batch.packets_mut(), |_, _, _| true);
+            sent |= six.send(count, view, batch.packets_mut(), &mut Open);
         }
         cx.emit_some(REST, batch, batch.mask() & !sent);
         cx.emit_batch(OUT, batch);

@@ -16,6 +16,7 @@
 //!
 //! See also: [FastPath], [Track], [Filter], [Translate]
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use fib::{PortId, View};
@@ -27,6 +28,7 @@ use wire::{Headers, protocol};
 
 use super::family::{Family, V4, V6};
 use super::filter::Run;
+use super::leave::Admit;
 use super::plain::{Chosen, Upper, ports};
 use super::rulebook::{Reader, Rulebook};
 use super::seat::{Seat, SharedSeat};
@@ -198,22 +200,6 @@ impl Followed {
     }
 }
 
-/// Takes a packet that is about to leave into account, and translates it; how long it is. `None`, and nothing done, if it is not plain.
-#[inline(always)]
-fn admit<F: Follow>(hit: &Hit, packet: &mut Packet, flows: &mut flow::Worker, now: u64) -> Option<u16> {
-    let ip = packet.data_mut().get_mut(ETHERNET..)?;
-    let (protocol, length) = (F::protocol(ip)?, ip.len() as u16);
-    if protocol != protocol::TCP {
-        flows.pass_datagram(hit, length, now);
-    } else if !flows.pass_segment(hit, ip.get(F::HEADER..)?, length, now) {
-        return None;
-    }
-    if hit.translated {
-        F::translate(ip, protocol, flows, hit);
-    }
-    Some(length)
-}
-
 /// What a batch is handled with.
 struct Work<'a> {
     view: &'a View,
@@ -230,6 +216,45 @@ fn count_run(run: &Run<u32>, reader: &mut Reader, worker: usize, now: u64) {
     }
 }
 
+/// Takes packets that are about to leave into account, and translates them.
+struct Gatekeeper<'a, F> {
+    known: &'a [Option<Known>; BATCH],
+    flows: &'a mut flow::Worker,
+    reader: &'a mut Reader,
+    run: &'a mut Run<u32>,
+    worker: usize,
+    now: u64,
+    family: PhantomData<F>,
+}
+
+impl<F: Follow> Gatekeeper<'_, F> {
+    /// `None`, and nothing done, if the packet is not plain.
+    #[inline(always)]
+    fn take(&mut self, number: usize, packet: &mut Packet, port: PortId) -> Option<()> {
+        let Known { hit, word, .. } = self.known[number % BATCH].filter(|known| known.output == port)?;
+        let ip = packet.data_mut().get_mut(ETHERNET..)?;
+        let (protocol, length) = (F::protocol(ip)?, ip.len() as u16);
+        if protocol != protocol::TCP {
+            self.flows.pass_datagram(&hit, length, self.now);
+        } else if !self.flows.pass_segment(&hit, ip.get(F::HEADER..)?, length, self.now) {
+            return None;
+        }
+        if hit.translated {
+            F::translate(ip, protocol, self.flows, &hit);
+        }
+        let Gatekeeper { reader, worker, now, .. } = self;
+        self.run.add(word, length, |run| count_run(run, reader, *worker, *now));
+        Some(())
+    }
+}
+
+impl<F: Follow> Admit for Gatekeeper<'_, F> {
+    #[inline(always)]
+    fn admit(&mut self, number: usize, packet: &mut Packet, port: PortId) -> bool {
+        self.take(number, packet, port).is_some()
+    }
+}
+
 impl Work<'_> {
     /// Sends what of one family is plain and known; the packets, as bits.
     #[inline(always)]
@@ -240,17 +265,14 @@ impl Work<'_> {
         packets: &mut [Packet],
         seat: &mut Seat,
     ) -> u64 {
-        let known = followed.follow(chosen, count, packets, seat, self.reader);
+        let count = followed.follow(chosen, count, packets, seat, self.reader);
         let worker = seat.number;
         let Some(flows) = &mut seat.flows else { return 0 };
-        let Work { view, reader, run, now } = self;
-        chosen.send(known, view, packets, |n, packet, output| {
-            let known = followed.known[n % BATCH].filter(|known| known.output == output);
-            let Some(Known { hit, word, .. }) = known else { return false };
-            let Some(length) = admit::<F>(&hit, packet, flows, *now) else { return false };
-            run.add(word, length, |run| count_run(run, reader, worker, *now));
-            true
-        })
+        let (reader, run, now) = (&mut *self.reader, &mut self.run, self.now);
+        let known = &followed.known;
+        let mut gatekeeper: Gatekeeper<'_, F> =
+            Gatekeeper { known, flows, reader, run, worker, now, family: PhantomData };
+        chosen.send(count, self.view, packets, &mut gatekeeper)
     }
 }
 

@@ -50,24 +50,30 @@ impl Leave for V6 {
 }
 
 impl<F: Leave> Chosen<F> {
-    /// Looks up the first `count` and sends what has a way and is admitted to it, by its number and the port; the packets that this
-    /// was done to, as bits. What is admitted does leave.
+    /// Looks up the first `count` and sends what has a way and is admitted to it; the packets that this was done to, as bits. What is
+    /// admitted does leave.
     #[inline(never)]
     pub(super) fn send(
         &mut self,
         count: usize,
         view: &View,
         packets: &mut [Packet],
-        mut admit: impl FnMut(usize, &mut Packet, PortId) -> bool,
+        gatekeeper: &mut impl Admit,
     ) -> u64 {
         let count = count.min(BATCH);
         F::lookup(view, &self.addresses[..count], &mut self.ids[..count]);
         let (mut gate, mut sent) = (Gate::new(view), 0);
-        for (number, (&place, &id)) in self.places.iter().zip(&self.ids[..count]).enumerate() {
+        let ids = &self.ids[..count];
+        // The usual: all of the batch is chosen, and the packets need not be looked for.
+        if count == packets.len() {
+            for (number, (packet, &id)) in packets.iter_mut().zip(ids).enumerate() {
+                sent |= u64::from(gate.pass::<F>(number, packet, id, gatekeeper)) << number;
+            }
+            return sent;
+        }
+        for (number, (&place, &id)) in self.places.iter().zip(ids).enumerate() {
             let Some(packet) = packets.get_mut(usize::from(place)) else { continue };
-            let Some(way) = gate.way::<F>(packet, id) else { continue };
-            let left = admit(number, packet, gate.port) && gate.send::<F>(packet, id, way);
-            sent |= u64::from(left) << place;
+            sent |= u64::from(gate.pass::<F>(number, packet, id, gatekeeper)) << place;
         }
         sent
     }
@@ -131,6 +137,22 @@ struct Gate<'a> {
     open: bool,
 }
 
+/// Who is asked before a packet leaves.
+pub(super) trait Admit {
+    /// Whether packet `number` may leave by this port.
+    fn admit(&mut self, number: usize, packet: &mut Packet, port: PortId) -> bool;
+}
+
+/// Everything may leave.
+pub(super) struct Open;
+
+impl Admit for Open {
+    #[inline(always)]
+    fn admit(&mut self, _: usize, _: &mut Packet, _: PortId) -> bool {
+        true
+    }
+}
+
 impl Gate<'_> {
     fn new(view: &View) -> Gate<'_> {
         let hops = view.hops();
@@ -158,7 +180,20 @@ impl Gate<'_> {
         self.turn_to(adjacency.port());
         let fits = packet.len() - ETHERNET <= (adjacency.mtu() as usize).max(F::MINIMUM_MTU);
         let way = fits & self.open & adjacency.resolved() & (packet.input != self.port);
-        way.then_some((path, adjacency))
+        if way { Some((path, adjacency)) } else { None }
+    }
+
+    /// Sends a packet, if it has a way and is admitted to it.
+    #[inline(always)]
+    fn pass<F: Leave>(
+        &mut self,
+        number: usize,
+        packet: &mut Packet,
+        id: NextHopId,
+        gatekeeper: &mut impl Admit,
+    ) -> bool {
+        let Some(way) = self.way::<F>(packet, id) else { return false };
+        gatekeeper.admit(number, packet, self.port) && self.send::<F>(packet, id, way)
     }
 
     /// Sends a packet its way. False, and nothing done, if it cannot be done.

@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use fib::{PortId, View};
 use flow::{Hit, Key, Tuple};
-use graph::arguments::{Blame, Refused};
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Headers, protocol};
@@ -30,8 +29,9 @@ use super::family::{Family, V4, V6};
 use super::filter::Run;
 use super::leave::Admit;
 use super::plain::{Chosen, Upper, ports};
-use super::rulebook::{Reader, Rulebook};
+use super::rulebook::Reader;
 use super::seat::{Seat, SharedSeat};
+use super::surroundings::on_policy;
 use super::track::called;
 use super::{ETHERNET, Sources, Surroundings};
 
@@ -42,27 +42,7 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("flow_path.rs"),
-    make: |arguments, setup| {
-        let surroundings = setup.environment.get::<Surroundings>();
-        let (seat, book) = (setup.environment.get::<SharedSeat>(), setup.environment.get::<Arc<Rulebook>>());
-        if surroundings.is_none() || seat.is_none() || book.is_none() {
-            let message = "this element forwards the flows of a running router, which are not here";
-            arguments.wrong(Blame::Element, message);
-        }
-        arguments.finish()?;
-        let Surroundings { view, sources, .. } = (*surroundings.ok_or(Refused)?).clone();
-        let reader = Reader::new((*book.ok_or(Refused)?).clone());
-        let blank = Key::of(&Tuple::default());
-        Ok(Box::new(FlowPath {
-            view,
-            sources,
-            seat: (*seat.ok_or(Refused)?).clone(),
-            reader,
-            four: Chosen::new(),
-            six: Chosen::new(),
-            followed: Box::new(Followed { keys: [blank; BATCH], hits: [None; BATCH], known: [None; BATCH] }),
-        }))
-    },
+    make: |arguments, setup| on_policy(arguments, setup, FlowPath::new),
 };
 
 const REST: usize = 0;
@@ -77,6 +57,15 @@ pub struct FlowPath {
     four: Chosen<V4>,
     six: Chosen<V6>,
     followed: Box<Followed>,
+}
+
+impl FlowPath {
+    fn new(Surroundings { view, sources, .. }: Surroundings, seat: SharedSeat, reader: Reader) -> FlowPath {
+        let blank = Key::of(&Tuple::default());
+        let followed = Followed { keys: [blank; BATCH], hits: [None; BATCH], known: [None; BATCH] };
+        let (four, six) = (Chosen::new(), Chosen::new());
+        FlowPath { view, sources, seat, reader, four, six, followed: Box::new(followed) }
+    }
 }
 
 /// What is known of the packets chosen, in their order.

@@ -21,7 +21,6 @@
 use std::sync::Arc;
 
 use fib::{PortId, View};
-use graph::arguments::{Blame, Refused};
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
 use rules::{Compiled, FlowState, Foreseen, Hook, Plain4, Plain6};
@@ -29,8 +28,9 @@ use wire::Headers;
 
 use super::family::{V4, V6};
 use super::plain::{Chosen, Upper, ports};
-use super::rulebook::{Reader, Rulebook};
+use super::rulebook::Reader;
 use super::seat::SharedSeat;
+use super::surroundings::on_policy;
 use super::{ETHERNET, Sources, Surroundings};
 
 /// The class `RulesPath`.
@@ -41,22 +41,10 @@ pub const CLASS: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("rules_path.rs"),
     make: |arguments, setup| {
-        let surroundings = setup.environment.get::<Surroundings>();
-        let (seat, book) = (setup.environment.get::<SharedSeat>(), setup.environment.get::<Arc<Rulebook>>());
-        if surroundings.is_none() || seat.is_none() || book.is_none() {
-            let message = "this element applies the filter of a running router, which is not here";
-            arguments.wrong(Blame::Element, message);
-        }
-        arguments.finish()?;
-        let Surroundings { view, sources, .. } = (*surroundings.ok_or(Refused)?).clone();
-        Ok(Box::new(RulesPath {
-            view,
-            sources,
-            seat: (*seat.ok_or(Refused)?).clone(),
-            reader: Reader::new((*book.ok_or(Refused)?).clone()),
-            four: Way::default(),
-            six: Way::default(),
-        }))
+        on_policy(arguments, setup, |Surroundings { view, sources, .. }, seat, reader| {
+            let (four, six) = (Way::default(), Way::default());
+            RulesPath { view, sources, seat, reader, four, six }
+        })
     },
 };
 

@@ -6,6 +6,8 @@ use fib::View;
 use graph::arguments::{Arguments, Blame, Refused};
 use graph::{Element, Setup};
 
+use super::rulebook::{Reader, Rulebook};
+use super::seat::SharedSeat;
 use super::{IcmpLimits, Sources};
 
 /// What a program that runs the standard router's elements shares with them, by its
@@ -47,4 +49,22 @@ pub(super) fn on_tables<E: Element>(
     arguments.finish()?;
     let surroundings = surroundings.ok_or(Refused)?;
     Ok(Box::new(make(&surroundings)))
+}
+
+/// An element without arguments that forwards by the plane's tables and by its policy: at a worker's seat, by the rules in force.
+pub(super) fn on_policy<E: Element>(
+    arguments: &mut Arguments<'_>,
+    setup: &Setup<'_>,
+    make: impl FnOnce(Surroundings, SharedSeat, Reader) -> E,
+) -> Result<Box<dyn Element>, Refused> {
+    let surroundings = setup.environment.get::<Surroundings>();
+    let (seat, book) = (setup.environment.get::<SharedSeat>(), setup.environment.get::<Arc<Rulebook>>());
+    if surroundings.is_none() || seat.is_none() || book.is_none() {
+        let message = "this element applies the rules of a running router, which are not here";
+        arguments.wrong(Blame::Element, message);
+    }
+    arguments.finish()?;
+    let (surroundings, seat) = (surroundings.ok_or(Refused)?, seat.ok_or(Refused)?);
+    let reader = Reader::new((*book.ok_or(Refused)?).clone());
+    Ok(Box::new(make((*surroundings).clone(), (*seat).clone(), reader)))
 }

@@ -121,7 +121,11 @@ fn though_they_spoke_before_its_port_was_there() {
     };
     let before = translated();
     let ping = Ping::start(&net.customer, "10.2.0.2", Duration::from_millis(10)).unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    wait_for("its first packets", Duration::from_secs(5), || match ping.statistics() {
+        so_far if so_far.sent >= 20 => Ok(()),
+        so_far => Err(format!("{so_far:?}")),
+    })
+    .unwrap();
     assert_eq!(translated(), before, "its way out is Linux's");
     change(&config());
     wait_for("the flow to be translated", Duration::from_secs(5), || match translated() {
@@ -133,11 +137,10 @@ fn though_they_spoke_before_its_port_was_there() {
     seen.args(["-n", "-l", "-i", "eth0", "icmp[icmptype] == icmp-echo"]);
     let seen = net.server.spawn("tcpdump", seen).unwrap();
     wait_for("packets", Duration::from_secs(5), || match seen.output() {
-        output if output.contains("10.2.0.1 > 10.2.0.2") => Ok(()),
+        output if output.matches("10.2.0.1 > 10.2.0.2").count() >= 50 => Ok(()),
         output => Err(output),
     })
     .unwrap();
-    std::thread::sleep(Duration::from_millis(500));
     assert!(!seen.output().contains("10.1.0.2 >"), "an inside address was outside: {}", seen.output());
     ping.stop();
 }

@@ -1,9 +1,10 @@
 //! Bifrost is restarted under connections through a stateful filter and a masquerade: they live on, and their flows are the same flows.
-//! A kill leaves what was written down before it; Linux resets none of them meanwhile. (The network of `network.rs`.)
+//! A kill leaves what was written down before it; Linux resets none of them meanwhile, whoever began them and whatever they are
+//! translated into. (The network of `network.rs`.)
 
 use std::{thread::sleep, time::Duration};
 
-use lab::wait_for;
+use lab::{Host, Process, wait_for};
 
 use crate::network::{Line, ports};
 
@@ -98,4 +99,105 @@ fn by(lane: &str) {
     grows(&net);
     assert_eq!(flow(&net).unwrap().0, translated);
     assert!(client.wait(Duration::from_secs(60)).unwrap().success(), "{}", client.output());
+}
+
+const EVERY_WAY: &str = r#"
+[flow]
+memory = 16
+
+[[nat.rule]]
+name = "servers"
+type = "one-to-one"
+out = "right"
+inside = "10.1.0.8/32"
+outside = "203.0.113.8/32"
+
+[[nat.rule]]
+name = "web"
+type = "destination"
+in = "right"
+destination = "203.0.113.100"
+protocol = "tcp"
+ports = "8080"
+to = "10.1.0.2:8000"
+hairpin = true
+
+[[nat.rule]]
+name = "shared"
+type = "source"
+out = "right"
+source = "10.1.0.0/29"
+pool = "203.0.113.16/30"
+pool_ports = "20000-20099"
+"#;
+
+/// Answers what it is told, on port 8000.
+const ECHO: &str = r#"
+import socket, threading
+def serve(peer):
+    while data := peer.recv(4096):
+        peer.sendall(data)
+listening = socket.create_server(("", 8000))
+while True:
+    threading.Thread(target=serve, args=(listening.accept()[0],), daemon=True).start()
+"#;
+
+/// Says something twenty times a second, each when the one before was answered.
+const TALK: &str = r#"
+import socket, sys, time
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])), 30)
+for n in range(10_000):
+    connection.sendall(b"%d\n" % n)
+    assert connection.recv(4096) == b"%d\n" % n
+    print("round", n, flush=True)
+    time.sleep(0.05)
+"#;
+
+fn python(host: &Host, script: &str, arguments: &[&str]) -> Process {
+    let mut command = host.command("python3");
+    command.args(["-c", script]).args(arguments);
+    host.spawn("python", command).unwrap()
+}
+
+#[test]
+fn whatever_they_are_translated_into() {
+    let mut net = Line::stopped("restart-nat", &(ports("worker", &["left", "right"]) + EVERY_WAY));
+    if !net.router.is_bifrost() {
+        return;
+    }
+    net.customer.run("ip address add 10.1.0.8/24 dev eth0").unwrap();
+    net.server.run("ip route del default; ip route add 203.0.113.0/24 via 10.2.0.1").unwrap();
+    net.router.restart().unwrap();
+    net.customer.reaches("10.2.0.2", Duration::from_secs(10)).unwrap();
+    let _echoes = [&net.customer, &net.server].map(|host| {
+        let echo = python(host, ECHO, &[]);
+        host.listens(8000).unwrap();
+        echo
+    });
+    let mut talks = [
+        ("through a pool", python(&net.customer, TALK, &["10.2.0.2", "8000"])),
+        ("to a forwarded port", python(&net.server, TALK, &["203.0.113.100", "8080"])),
+        ("to a forwarded port from inside", python(&net.customer, TALK, &["203.0.113.100", "8080"])),
+        ("one to one", python(&net.server, TALK, &["203.0.113.8", "8000"])),
+    ];
+    let mut go_on = |net: &Line| {
+        for (way, talk) in &mut talks {
+            let before = talk.output().lines().count();
+            wait_for("the connection to go on", Duration::from_secs(20), || match talk.ended() {
+                Some(status) => Ok(Err(status)),
+                None if talk.output().lines().count() >= before + 20 => Ok(Ok(())),
+                None => Err(way.to_string()),
+            })
+            .unwrap()
+            .unwrap_or_else(|status| panic!("{way}: {status}: {}\n{}", talk.output(), net.router.log()));
+        }
+    };
+    go_on(&net);
+    let log = net.router.log();
+    assert!(!log.contains("WARN"), "{log}");
+    net.router.stop().unwrap();
+    // All of them have said something to Linux.
+    sleep(Duration::from_secs(2));
+    net.router.restart().unwrap();
+    go_on(&net);
 }

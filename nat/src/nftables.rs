@@ -4,9 +4,15 @@
 //! for other destinations when it must), which nobody notices in an emergency. It has no NAT64, no NPTv6, no
 //! deterministic blocks, and no words for some port forwards: such a rule says itself what becomes of what it is for
 //! ([`Fallback`]), and [`Text::check`](crate::Text::check) takes none that doesn't.
+//!
+//! Of a connection that the plane translated Linux knows nothing, and takes what it sees first of it for its beginning: it would
+//! choose another port or address for it, or take what a server says for a connection of the server's own, and the other end would
+//! answer with a reset. Where that may be, segments within a connection that Linux does not know are dropped: the
+//! connection waits for the plane, or for a segment from the side that began it.
 
 use std::fmt::Write;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
 
@@ -16,6 +22,8 @@ use crate::{Addresses, Clamp};
 
 /// Entries of a map at most: beyond that Linux is asked too much.
 const MOST_ENTRIES: u64 = 256;
+/// Segments of TCP within a connection that Linux does not know.
+const UNKNOWN: &str = "ct state new tcp flags & (fin | syn | rst | ack) != syn";
 
 /// Whether Linux can do what the rule says.
 pub(crate) fn can_express(rule: &Rule) -> bool {
@@ -69,14 +77,18 @@ pub fn nftables(rules: &Rules, ports: &[Port], named: impl Fn(&str, &str) -> boo
             interface("oifname", "==", &output)
         );
     }
+    // Exemptions alone say nothing.
+    let drops = |lines: &str| lines.contains(" drop\n");
+    let [closed, kept] = [&*chains.closed, &*chains.kept].map(|lines| if drops(lines) { lines } else { "" });
     let chain = |name: &str, hook: &str, lines: &str| match lines.is_empty() {
         true => String::new(),
         false => format!("\tchain {name} {{\n\t\ttype {hook}; policy accept;\n{lines}\t}}\n"),
     };
     [
-        chain("nat_closed", "filter hook prerouting priority dstnat - 1", &chains.closed),
+        chain("nat_closed", "filter hook prerouting priority dstnat - 1", closed),
         chain("nat_destination", "nat hook prerouting priority dstnat", &chains.destination),
         chain("nat_forward", "filter hook forward priority mangle", &chains.forward),
+        chain("nat_kept", "filter hook forward priority mangle + 1", kept),
         chain("nat_source", "nat hook postrouting priority srcnat", &chains.source),
         chain("nat_reset", "filter hook output priority filter", &chains.reset),
     ]
@@ -90,6 +102,8 @@ struct Chains<'r> {
     closed: String,
     destination: String,
     forward: String,
+    /// Drops what is not to leave, once it is known which way it would.
+    kept: String,
     source: String,
     /// Keeps Linux from resetting connections that it does not know.
     reset: String,
@@ -104,6 +118,7 @@ impl<'r> Chains<'r> {
             closed: empty(),
             destination: empty(),
             forward: empty(),
+            kept: empty(),
             source: empty(),
             reset: empty(),
         }
@@ -162,7 +177,13 @@ impl<'r> Chains<'r> {
         }
         for family in [Family::V4, Family::V6] {
             let (destination, source) = express(rule, family, &sides);
-            for (chain, lines) in [(&mut self.destination, destination), (&mut self.source, source)] {
+            let (early, kept) = unknown(rule, family, &sides);
+            for (chain, lines) in [
+                (&mut self.destination, destination),
+                (&mut self.source, source),
+                (&mut self.closed, early),
+                (&mut self.kept, kept),
+            ] {
                 if !lines.is_empty() {
                     let _ = writeln!(chain, "{comment}");
                 }
@@ -175,15 +196,15 @@ impl<'r> Chains<'r> {
 
     /// What the rule is for is dropped.
     fn close(&mut self, rule: &Rule, sides: &Sides, comment: &str) {
-        let (mut forward, mut early) = (Vec::new(), Vec::new());
+        let (mut kept, mut early) = (Vec::new(), Vec::new());
         match &rule.action {
             Action::Nat64 { prefix, .. } => early.push(format!("{}ip6 daddr {prefix} drop", sides.input)),
             Action::Nptv6(nptv6) => {
-                forward.push(format!("{}ip6 saddr {} drop", sides.output, nptv6.inside()));
+                kept.push(format!("{}ip6 saddr {} drop", sides.output, nptv6.inside()));
                 early.push(format!("{}ip6 daddr {} drop", sides.from_outside, nptv6.outside()));
             }
             Action::Deterministic { blocks, .. } => {
-                forward.push(format!("{}{}ip saddr {} drop", sides.input, sides.output, blocks.inside));
+                kept.push(format!("{}{}ip saddr {} drop", sides.input, sides.output, blocks.inside));
             }
             _ => {
                 for family in [Family::V4, Family::V6] {
@@ -194,14 +215,14 @@ impl<'r> Chains<'r> {
                             early.push(format!("{}{conditions}{own}drop", sides.input));
                         }
                         Action::Source { addresses, .. } if family.has_range(addresses) => {
-                            forward.push(format!("{}{}{conditions}drop", sides.input, sides.output));
+                            kept.push(format!("{}{}{conditions}drop", sides.input, sides.output));
                         }
                         _ => {}
                     }
                 }
             }
         }
-        for (chain, lines) in [(&mut self.forward, forward), (&mut self.closed, early)] {
+        for (chain, lines) in [(&mut self.kept, kept), (&mut self.closed, early)] {
             for line in lines {
                 let _ = writeln!(chain, "{comment}\n\t\t{line}");
             }
@@ -271,15 +292,15 @@ impl Family {
             let numbers: Vec<String> = matches.protocols.iter().map(u8::to_string).collect();
             let _ = write!(text, "meta l4proto {{ {} }} ", numbers.join(", "));
         }
-        for (key, ranges) in [("sport", &matches.source_ports), ("dport", &matches.destination_ports)] {
-            if !ranges.is_empty() {
-                let ranges: Vec<String> =
-                    ranges.iter().map(|range| format!("{}-{}", range.start(), range.end())).collect();
-                let _ = write!(text, "th {key} {{ {} }} ", ranges.join(", "));
-            }
-        }
-        Some(text)
+        Some(text + &ports("sport", &matches.source_ports) + &ports("dport", &matches.destination_ports))
     }
+}
+
+/// A condition on ports, with a space behind it; nothing where nothing is said.
+fn ports(key: &str, ranges: &[RangeInclusive<u16>]) -> String {
+    let ranges: Vec<String> =
+        ranges.iter().map(|range| format!("{}-{}", range.start(), range.end())).collect();
+    if ranges.is_empty() { String::new() } else { format!("th {key} {{ {} }} ", ranges.join(", ")) }
 }
 
 /// An address as it stands before a port.
@@ -352,6 +373,69 @@ fn express(rule: &Rule, family: Family, sides: &Sides) -> (Vec<String>, Vec<Stri
         _ => {}
     }
     (destination, source)
+}
+
+/// The lines of a rule for one family about segments of connections that Linux does not know, and of which it would not do what the
+/// plane did: before it is known which way they go, and after. Exemptions from lines of later rules stand there as well.
+fn unknown(rule: &Rule, family: Family, sides: &Sides) -> (Vec<String>, Vec<String>) {
+    let (mut early, mut kept, anywhere) = (Vec::new(), Vec::new(), String::new());
+    let matches = &rule.matches;
+    let tcp = matches.protocols.is_empty() || matches.protocols.contains(&wire::protocol::TCP);
+    let segments = Match { protocols: vec![wire::protocol::TCP], ..matches.clone() };
+    let conditions = [matches, &segments].map(|matches| family.conditions(matches));
+    let [Some(conditions), Some(segments)] = conditions else { return (early, kept) };
+    let (ip, Sides { input, output, from_inside, .. }) = (family.ip(), sides);
+    let dynamic = rule.action.dynamic();
+    let all_ports =
+        dynamic.is_none_or(|dynamic| dynamic.ports.end() - dynamic.ports.start() >= u16::MAX - 1024);
+    match &rule.action {
+        Action::None => {
+            if matches.output.is_empty() {
+                early.push(format!("{input}{conditions}accept"));
+            }
+            kept.push(format!("{input}{output}{conditions}accept"));
+        }
+        Action::Masquerade(_) | Action::Source { .. } => {
+            let addresses = match &rule.action {
+                Action::Source { addresses, .. } if !family.has_range(addresses) => return (early, kept),
+                Action::Source { addresses, .. } => addresses.len(),
+                _ => 1,
+            };
+            let from = format!("{input}{output}");
+            match dynamic {
+                _ if !tcp => {}
+                _ if addresses > 1 => kept.push(format!("{from}{segments}{UNKNOWN} drop")),
+                // Linux keeps a port, where it may.
+                Some(dynamic) if !all_ports => {
+                    let (first, last) = (dynamic.ports.start(), dynamic.ports.end());
+                    kept.push(format!("{from}{segments}{UNKNOWN} tcp sport != {first}-{last} drop"));
+                }
+                _ => {}
+            }
+            kept.push(format!("{from}{conditions}accept"));
+        }
+        Action::Destination { targets, hairpin, .. } if tcp && family.has(&targets[0].net) => {
+            // What servers say, which is not of a connection that they began.
+            for target in targets {
+                let ranges =
+                    target.ports.as_ref().map_or(&matches.destination_ports[..], std::slice::from_ref);
+                early.push(format!("{ip} saddr {} {}{UNKNOWN} drop", target.net, ports("sport", ranges)));
+            }
+            // Linux would choose another target, or another address for who is inside.
+            let others = match targets.len() {
+                1 => Some(from_inside).filter(|from| *hairpin && !from.is_empty()),
+                _ => Some(if *hairpin { &anywhere } else { input }),
+            };
+            if let Some(from) = others {
+                early.push(format!("{from}{segments}{}{UNKNOWN} drop", own_address(matches)));
+            }
+        }
+        Action::OneToOne { inside, .. } if family.has(inside) => {
+            kept.push(format!("{output}{ip} saddr {inside} accept"));
+        }
+        _ => {}
+    }
+    (early, kept)
 }
 
 /// The addresses of a pool.
@@ -435,6 +519,10 @@ mod tests {
             "# nat64 \"plat\"\n\t\tip6 daddr 64:ff9b::/96 drop\n",
             "# nptv6 \"site\": Linux cannot, it passes untranslated\n",
             "oifname { \"ppp0\", \"ppp1\" } tcp flags & syn == syn tcp option maxseg size set rt mtu\n",
+            "chain nat_kept {\n\t\ttype filter hook forward priority mangle + 1; policy accept;\n\t\t# none \"vpn\"\n\t\tiifname \"lan0\" meta nfproto ipv4 ip daddr { 10.0.0.0/8 } accept\n",
+            "oifname { \"ppp0\", \"ppp1\" } meta nfproto ipv4 meta l4proto { 6 } ct state new tcp flags & (fin | syn | rst | ack) != syn drop\n",
+            "\t\tip saddr 192.168.1.10/32 th sport { 8443-8443 } ct state new tcp flags & (fin | syn | rst | ack) != syn drop\n",
+            "th dport { 443-443 } fib daddr type local ct state new tcp flags & (fin | syn | rst | ack) != syn drop\n",
             "tcp flags & syn == syn tcp option maxseg size > 1400 tcp option maxseg size set 1400\n",
         ] {
             assert!(text.contains(line), "{line}\nis not in\n{text}");

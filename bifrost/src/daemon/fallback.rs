@@ -146,14 +146,30 @@ impl Control {
         let text = format!("{}{translation}{}", &filter[..end], &filter[end..]);
         let judged = format!("\t\tmeta mark {:#x} accept\n", port::JUDGED_MARK);
         let lines = text.split_inclusive('\n');
-        lines
+        let text: String = lines
             .flat_map(|line| {
                 let hook =
                     ["type filter hook", "type nat hook"].iter().any(|kind| line.trim().starts_with(kind));
                 [line, if hook { &judged } else { "" }]
             })
-            .collect()
+            .collect();
+        match self.router.nat {
+            Some(_) => sent_untracked(&text),
+            None => text,
+        }
     }
+}
+
+/// A table with which Linux does not track what it sends for a worker: it would take the translated packet for a connection of its own,
+/// with which the same flow, once Linux translates it itself, would clash, and get another port.
+fn sent_untracked(text: &str) -> String {
+    let end = text.rfind('}').unwrap_or(text.len());
+    let mark = port::JUDGED_MARK;
+    format!(
+        "{}\tchain nat_sent {{\n\t\ttype filter hook output priority raw; policy accept;\n\t\tmeta mark {mark:#x} notrack\n\t}}\n{}",
+        &text[..end],
+        &text[end..]
+    )
 }
 
 /// Whether a daemon before this one left a table.

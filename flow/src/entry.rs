@@ -8,7 +8,7 @@
 //! ```
 //!
 //! - `addresses`, `ports`, `meta` are the key (see `key`). An IPv4 key leaves 24 bytes of the addresses free: there the reply
-//!   of a translated IPv4 flow has room. Every other translated flow (IPv6, NAT64) takes a second entry, its *alias*, that holds
+//!   of a translated IPv4 flow has room, and the change of its checksums (see `leaving4`). Every other translated flow (IPv6, NAT64) takes a second entry, its *alias*, that holds
 //!   the key of the reply. Then `route` of the flow holds the alias' index, and the alias the flow's in `decisions[0]`, and its
 //!   `route` in its own.
 //! - `state` holds [`Phase`] or how it ended (4 bits), both window scales (4 + 4), both sides' TCP flags (8 + 8), and of what
@@ -24,8 +24,11 @@
 //! new one, hence [`Timeouts::LONGEST`](crate::Timeouts::LONGEST)), `start` 2^7 ns (right for 417 days), `sliced` 2^30 ns.
 
 use crate::key::{Key, V6};
+use crate::key4::Key4;
+use crate::leaving4::{Change, Leaving4};
 use crate::tcp::{self, Connection, Side};
 use crate::{Direction, End, Phase};
+use std::hint::select_unpredictable;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
@@ -87,10 +90,33 @@ impl Hot {
         if key.is_ipv4() { same == 0 } else { same | rest(1) | rest(2) | rest(3) == 0 }
     }
 
+    /// Whether a packet of this key is of the flow of this entry, whose `meta` this is (by its key, or by that of its reply where that is
+    /// here as well), and which way it goes then. It may have ended.
+    #[inline(always)]
+    pub(crate) fn way4(&self, key: &Key4, meta: u32) -> (bool, Direction) {
+        const ALL: u64 = 0xffff_ffff << 32;
+        let word = |index: usize| self.addresses[index].load(Relaxed);
+        let rest = u64::from(self.ports.load(Relaxed)) << 32 | u64::from(meta);
+        // An alias is no flow.
+        let original = (word(0) ^ key.ends) | (rest ^ key.rest) & (ALL | (KEY | ALIAS) as u64) == 0;
+        let reply = (word(1) ^ key.ends) | (word(2) ^ key.rest) & (ALL | KEY as u64) == 0;
+        // For a translated flow either is as likely.
+        let turned = (meta ^ key.rest as u32) & SWAPPED != 0;
+        let turned_back = (meta / (REPLY_SWAPPED / SWAPPED) ^ key.rest as u32) & SWAPPED == 0;
+        let back = select_unpredictable(original, turned, turned_back);
+        (original | reply, Direction::reply_if(back))
+    }
+
     /// Whether this entry, whose `meta` this is, is a flow and this its key.
     #[inline(always)]
     pub(crate) fn is_flow_of(&self, key: &Key, meta: u32) -> bool {
         self.has_key(key, meta) && meta & ALIAS == 0 && self.is_live()
+    }
+
+    /// Whether a packet of this key is of the flow of this entry, whose `meta` this is, and which way it goes then.
+    #[inline(always)]
+    pub(crate) fn way(&self, key: &Key, meta: u32) -> (bool, Direction) {
+        (self.is_flow_of(key, meta), Direction::reply_if((meta & SWAPPED != 0) != key.swapped))
     }
 
     /// Whether this is the key of the reply in the entry, whose `meta` this is.
@@ -119,21 +145,22 @@ impl Hot {
         (meta & REPLY_HERE != 0).then_some((sender as u32).to_be_bytes())
     }
 
-    /// What a packet of a translated IPv4 flow that goes this way says as it leaves: source and destination, and both their ports, the
-    /// source in the high half.
+    /// What a packet of a translated IPv4 flow that goes this way says as it leaves.
     #[inline(always)]
-    pub(crate) fn leaving4(&self, direction: Direction) -> Option<(u64, u32)> {
+    pub(crate) fn leaving4(&self, direction: Direction) -> Option<Leaving4> {
         let meta = self.meta.load(Relaxed);
-        let (ends, ports, swapped) = match direction {
-            Direction::Original => (1, (self.addresses[2].load(Relaxed) >> 32) as u32, REPLY_SWAPPED),
-            Direction::Reply => (0, self.ports.load(Relaxed), SWAPPED),
+        let change = Change::from_word(self.addresses[3].load(Relaxed));
+        let (ends, ports, swapped, change) = match direction {
+            Direction::Original => (1, (self.addresses[2].load(Relaxed) >> 32) as u32, REPLY_SWAPPED, change),
+            Direction::Reply => (0, self.ports.load(Relaxed), SWAPPED, change.back()),
         };
         let ends = self.addresses[ends].load(Relaxed);
         // The reverse of what the other side sends.
         let turn = meta & swapped == 0;
         let ends = if turn { ends.rotate_left(32) } else { ends };
         let ports = if turn { ports.rotate_left(16) } else { ports };
-        (meta & REPLY_HERE != 0).then_some((ends, ports))
+        let leaving = Leaving4 { addresses: ends.to_be_bytes(), ports: ports.to_be_bytes(), change };
+        (meta & REPLY_HERE != 0).then_some(leaving)
     }
 
     /// Its key; `None` for the reply's where that is not here.
@@ -174,6 +201,9 @@ impl Hot {
         if let Some(reply) = reply {
             self.addresses[1].store(reply.addresses[0], Relaxed);
             self.addresses[2].store(u64::from(reply.ports) << 32 | u64::from(reply.meta), Relaxed);
+            let came = (key.addresses[0], key.ports);
+            let change = Change::between(came, (reply.addresses[0], reply.ports));
+            self.addresses[3].store(change.word(), Relaxed);
             meta |= REPLY_HERE | if reply.swapped { REPLY_SWAPPED } else { 0 };
         }
         self.meta.store(meta, Relaxed);
@@ -189,6 +219,7 @@ impl Hot {
             .is_ok()
     }
 
+    #[inline(always)]
     pub(crate) fn state(&self) -> State {
         State(self.state.load(Acquire))
     }

@@ -8,24 +8,15 @@ use crate::{Account, Direction, End, Hit, Table, Tuple};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The hit of a key that is in the entry as its flow's original.
-#[inline(always)]
-pub(crate) fn flow_of(entry: u32, place: Place, key: &Key, meta: u32) -> Hit {
-    let direction = Direction::reply_if((meta & SWAPPED != 0) != key.swapped);
-    Hit { entry, place, direction, translated: meta & TRANSLATED != 0 }
-}
-
 impl Table {
     /// The flow of an entry, if this is one of its keys. Which way a packet goes: on the original tuple, or on the reverse of
     /// the reply, the original way.
     pub(crate) fn hit(&self, entry: u32, place: Place, key: &Key) -> Option<Hit> {
         let hot = &self.memory.hot()[entry as usize];
         let meta = hot.meta.load(Relaxed);
-        if hot.is_flow_of(key, meta) {
-            Some(flow_of(entry, place, key, meta))
-        } else {
-            self.hit_by_reply(entry, place, key)
-        }
+        let (is_its, direction) = hot.way(key, meta);
+        let hit = Hit { entry, place, direction, translated: meta & TRANSLATED != 0 };
+        if is_its { Some(hit) } else { self.hit_by_reply(entry, place, key) }
     }
 
     /// As [`hit`](Table::hit), for the key of a translated flow's reply.

@@ -9,6 +9,7 @@
 //! SipHash, of std's tables, costs several times that.
 
 use crate::key::Key;
+use crate::key4::Key4;
 use std::hash::{BuildHasher, RandomState};
 
 /// The secret of one table.
@@ -20,28 +21,30 @@ pub(crate) struct Hash {
 
 /// Where a key may stand, and what it is recognised by there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Spot {
-    pub(crate) first: u32,
-    pub(crate) second: u32,
-}
+pub(crate) struct Spot(u64);
 
 impl Spot {
+    #[cfg(test)]
+    pub(crate) fn new(first: u32, second: u32) -> Spot {
+        Spot(u64::from(second) << 32 | u64::from(first))
+    }
+
     /// Two numbers that choose a bucket each: the high bits count.
     #[inline(always)]
     pub(crate) fn halves(self) -> [u32; 2] {
-        [self.first, self.second]
+        [self.0 as u32, (self.0 >> 32) as u32]
     }
 
     /// 1 to 255.
     #[inline(always)]
     pub(crate) fn tag(self) -> u8 {
-        (self.second as u8).max(1)
+        ((self.0 >> 32) as u8).max(1)
     }
 
     /// Three more bits.
     #[inline(always)]
     pub(crate) fn more(self) -> u32 {
-        self.first & 7
+        self.0 as u32 & 7
     }
 }
 
@@ -64,28 +67,44 @@ impl Hash {
 
     #[inline(always)]
     pub(crate) fn spot(&self, key: &Key) -> Spot {
-        let nh = |sum: u64, keys: [u32; 2], first: u32, second: u32| {
-            let product = u64::from(first.wrapping_add(keys[0])) * u64::from(second.wrapping_add(keys[1]));
-            sum.wrapping_add(product)
-        };
-        let sum = if key.is_ipv4() {
-            let k = &self.keys4;
-            let ends = key.addresses[0];
-            nh(nh(0, [k[0], k[1]], (ends >> 32) as u32, ends as u32), [k[2], k[3]], key.ports, key.meta)
-        } else {
-            let k = &self.keys;
-            let start = nh(0, [k[8], k[9]], key.ports, key.meta);
-            (0..4).fold(start, |sum, i| {
-                let word = key.addresses[i];
-                nh(sum, [k[2 * i], k[2 * i + 1]], (word >> 32) as u32, word as u32)
-            })
-        };
+        if key.is_ipv4() {
+            return self.spread(self.sum4(key.addresses[0], key.ports, key.meta));
+        }
+        let k = &self.keys;
+        let start = nh(0, [k[8], k[9]], key.ports, key.meta);
+        let sum = (0..4).fold(start, |sum, i| {
+            let word = key.addresses[i];
+            nh(sum, [k[2 * i], k[2 * i + 1]], (word >> 32) as u32, word as u32)
+        });
+        self.spread(sum)
+    }
+
+    /// The same of a plain packet's key.
+    #[inline(always)]
+    pub(crate) fn spot4(&self, key: &Key4) -> Spot {
+        self.spread(self.sum4(key.ends, key.ports(), key.meta()))
+    }
+
+    #[inline(always)]
+    fn sum4(&self, ends: u64, ports: u32, meta: u32) -> u64 {
+        let k = &self.keys4;
+        nh(nh(0, [k[0], k[1]], (ends >> 32) as u32, ends as u32), [k[2], k[3]], ports, meta)
+    }
+
+    #[inline(always)]
+    fn spread(&self, sum: u64) -> Spot {
         let x = sum ^ self.finish[0];
         let x = (x ^ x >> 32).wrapping_mul(self.finish[1]);
         let x = (x ^ x >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        let x = x ^ x >> 32;
-        Spot { first: x as u32, second: (x >> 32) as u32 }
+        Spot(x ^ x >> 32)
     }
+}
+
+/// A step of NH.
+#[inline(always)]
+fn nh(sum: u64, keys: [u32; 2], first: u32, second: u32) -> u64 {
+    let product = u64::from(first.wrapping_add(keys[0])) * u64::from(second.wrapping_add(keys[1]));
+    sum.wrapping_add(product)
 }
 
 #[cfg(test)]

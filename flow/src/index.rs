@@ -49,6 +49,8 @@ const _: () = assert!(size_of::<Bucket>() == 64);
 pub(crate) struct Place(u32);
 
 impl Place {
+    pub(crate) const NONE: Place = Place(0);
+
     #[inline(always)]
     pub(crate) fn new(bucket: u32, slot: usize) -> Place {
         Place(bucket << 4 | slot as u32)
@@ -255,7 +257,7 @@ mod tests {
     use super::*;
 
     fn spot(tag: u8, more: u8) -> Spot {
-        Spot { first: more.into(), second: tag.into() }
+        Spot::new(more.into(), tag.into())
     }
 
     #[test]

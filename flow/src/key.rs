@@ -58,7 +58,7 @@ impl Key {
 
     /// That of IPv4; `common` where what stands for ports belongs to neither end.
     #[inline(always)]
-    pub(crate) fn of4([source, destination]: [u32; 2], [from, to]: [u32; 2], meta: u32, common: bool) -> Key {
+    fn of4([source, destination]: [u32; 2], [from, to]: [u32; 2], meta: u32, common: bool) -> Key {
         let end =
             |address: u32, port: u32| u64::from(address) << 32 | if common { 0 } else { u64::from(port) };
         let swapped = end(source, from) > end(destination, to);

@@ -7,55 +7,39 @@
 //! What is as good as random (which bucket, which slot, which way) is chosen without a branch: a branch that is
 //! mispredicted costs as much as half a lookup.
 
-use crate::found::flow_of;
+use crate::entry::TRANSLATED;
 use crate::hash::Spot;
 use crate::index::{Place, buckets_of};
 use crate::key::Key;
-use crate::memory::{prefetch, prefetch_at};
+use crate::memory::prefetch;
 use crate::{BATCH, Hit, Table};
-use std::hint::select_unpredictable;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// The entry that is likely the one, and where it was found; entry 0 is none.
+pub(crate) type Candidate = (Place, u32);
 
 /// Looks up up to [`BATCH`] keys; returns how many were found, and how many entries were compared.
 #[inline]
 pub(crate) fn lookup(table: &Table, keys: &[Key], hits: &mut [Option<Hit>]) -> (u64, u64) {
-    let (hot, buckets) = (table.memory.hot(), table.memory.buckets());
+    let hot = table.memory.hot();
     let mut spots = [Spot::default(); BATCH];
-    // The entry that is likely the one, and where it was found; entry 0 is none.
-    let mut candidates = [(Place::default(), 0u32); BATCH];
-    let (spots, candidates) = (&mut spots[..keys.len()], &mut candidates[..keys.len()]);
+    let mut candidates = [Candidate::default(); BATCH];
+    let spots = &mut spots[..keys.len()];
     let hits = &mut hits[..keys.len()];
     for (key, spot) in keys.iter().zip(spots.iter_mut()) {
         *spot = table.hash.spot(key);
-        prefetch(&buckets[buckets_of(*spot, buckets.len())[0] as usize]);
+        table.ask(*spot);
     }
-    // A bit for each key that is not in its first bucket.
-    let mut second = 0u64;
-    for (index, (spot, candidate)) in spots.iter().zip(candidates.iter_mut()).enumerate() {
-        let [first, other] = buckets_of(*spot, buckets.len());
-        let (slot, entry) = buckets[first as usize].first(*spot);
-        let here = std::ptr::from_ref(&hot[entry as usize]).cast::<u8>();
-        let there = std::ptr::from_ref(&buckets[other as usize]).cast::<u8>();
-        prefetch_at(select_unpredictable(entry != 0, here, there));
-        second |= u64::from(entry == 0) << index;
-        *candidate = (Place::new(first, slot), entry);
-    }
-    while second != 0 {
-        let index = second.trailing_zeros() as usize;
-        second &= second - 1;
-        let other = buckets_of(spots[index], buckets.len())[1];
-        let (slot, entry) = buckets[other as usize].first(spots[index]);
-        prefetch(&hot[entry as usize]);
-        candidates[index] = (Place::new(other, slot), entry);
-    }
+    find(table, spots, &mut candidates);
     let (mut found, mut searches) = (0, 0);
     for (index, (hit, key)) in hits.iter_mut().zip(keys).enumerate() {
         let (place, entry) = candidates[index];
         let meta = hot[entry as usize].meta.load(Relaxed);
         searches += u64::from(entry != 0);
-        if hot[entry as usize].is_flow_of(key, meta) {
+        let (is_its, direction) = hot[entry as usize].way(key, meta);
+        if is_its {
             // Written where it stays: taken from hand to hand in parts, it costs as much as all the rest.
-            *hit = Some(flow_of(entry, place, key, meta));
+            *hit = Some(Hit { entry, place, direction, translated: meta & TRANSLATED != 0 });
         } else if entry != 0 {
             *hit = table.search(key, spots[index], &mut searches);
         } else {
@@ -64,4 +48,58 @@ pub(crate) fn lookup(table: &Table, keys: &[Key], hits: &mut [Option<Hit>]) -> (
         found += u64::from(hit.is_some());
     }
     (found, searches)
+}
+
+impl Table {
+    /// Asks for the line where a key is likely found.
+    #[inline(always)]
+    pub(crate) fn ask(&self, spot: Spot) {
+        let buckets = self.memory.buckets();
+        prefetch(&buckets[buckets_of(spot, buckets.len())[0] as usize]);
+    }
+}
+
+/// The second and the third stage: a candidate for each of up to [`BATCH`] spots, whose lines have been [asked](Table::ask) for. Asks
+/// for their entries.
+#[inline(always)]
+pub(crate) fn find(table: &Table, spots: &[Spot], candidates: &mut [Candidate; BATCH]) {
+    let (hot, buckets) = (table.memory.hot(), table.memory.buckets());
+    // A bit for each key that is not in its first bucket.
+    let mut second = 0u64;
+    for (index, (spot, candidate)) in spots.iter().zip(candidates.iter_mut()).enumerate() {
+        let number = buckets_of(*spot, buckets.len())[0];
+        let (slot, entry) = buckets[number as usize].first(*spot);
+        prefetch(&hot[entry as usize]);
+        second |= u64::from(entry == 0) << index;
+        *candidate = (Place::new(number, slot), entry);
+    }
+    if second != 0 {
+        find_second(table, spots, candidates, second);
+    }
+}
+
+/// The same of those that are not in their first bucket.
+#[inline(never)]
+fn find_second(table: &Table, spots: &[Spot], candidates: &mut [Candidate; BATCH], which: u64) {
+    let (hot, buckets) = (table.memory.hot(), table.memory.buckets());
+    let other = |index: usize| buckets_of(spots[index], buckets.len())[1];
+    for index in bits(which) {
+        prefetch(&buckets[other(index) as usize]);
+    }
+    for index in bits(which) {
+        let number = other(index);
+        let (slot, entry) = buckets[number as usize].first(spots[index]);
+        prefetch(&hot[entry as usize]);
+        candidates[index] = (Place::new(number, slot), entry);
+    }
+}
+
+/// The numbers of the bits that are set.
+#[inline(always)]
+pub(crate) fn bits(mut which: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let number = which.trailing_zeros() as usize;
+        which &= which.wrapping_sub(1);
+        (number < BATCH).then_some(number)
+    })
 }

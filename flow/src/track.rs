@@ -80,7 +80,7 @@ impl Worker {
         let (hot, cold) = (&memory.hot()[hit.entry as usize], &memory.cold()[hit.entry as usize]);
         let tracked = match Segment::of(headers, ip) {
             Some(segment) => self
-                .track_open(hit, hot, cold, &segment, headers.length, now)
+                .track_open(hit.direction, hot, cold, &segment, headers.length, now)
                 .unwrap_or_else(|| self.track_tcp(hit, hot, cold, &segment, headers, now)),
             None => self.track_other(hit, hot, cold, headers, now),
         };
@@ -94,14 +94,14 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn track_open(
         &self,
-        hit: &Hit,
+        direction: Direction,
         hot: &Hot,
         cold: &Cold,
         segment: &Segment,
         length: u16,
         now: u64,
     ) -> Option<Tracked> {
-        let (side, word) = (hit.direction as usize, hot.state());
+        let (side, word) = (direction as usize, hot.state());
         if word.phase() != Some(Phase::Open) || !segment.is_plain() {
             return None;
         }

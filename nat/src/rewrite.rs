@@ -3,8 +3,8 @@
 //! A flow has two tuples: what its packets say as they come in one direction, and as they come in the other. What a
 //! packet is to say when it leaves is the other tuple, reversed ([`flow::Worker::leaving`]); there is nothing else to know. All that
 //! changes lies within one or two cache lines that the lookup has read anyway, and the checksums are corrected by the
-//! difference: the sum of the old fields is taken from the packet itself, so that nothing is precomputed and an entry
-//! of the flow table needs no room for it.
+//! difference: the sum of the old fields is taken from the packet itself. Only for plain IPv4 packets, of which there are most, the
+//! entry of the flow table has it ([`flow::Change`]).
 //!
 //! | protocol | changed | checksum |
 //! |---|---|---|
@@ -19,7 +19,7 @@
 //! A later fragment has neither ports nor checksum: only its addresses change. A fragment of SCTP whose port would
 //! change is refused, for its CRC cannot be had.
 
-use flow::Tuple;
+use flow::{Leaving4, Tuple};
 use wire::headers::unmapped;
 use wire::{Fragment, Headers, Reason, protocol};
 
@@ -57,25 +57,24 @@ pub fn rewrite(ip: &mut [u8], headers: &Headers, to: &Tuple) -> Result<(), Reaso
     Ok(())
 }
 
-/// [`rewrite`] of a whole IPv4 packet of TCP or UDP without options: `addresses` and `ports` are source and destination as they are to
-/// stand in it. False, and nothing done, where it is cut short.
+/// [`rewrite`] of a whole IPv4 packet of TCP or UDP without options. False, and nothing done, where it is cut short.
 #[inline(always)]
-pub fn rewrite_plain4(ip: &mut [u8], protocol: u8, addresses: &[u8; 8], ports: &[u8; 4]) -> bool {
+pub fn rewrite_plain4(ip: &mut [u8], tcp: bool, to: &Leaving4) -> bool {
     let Some((head, upper)) = ip.split_first_chunk_mut::<20>() else { return false };
-    let at = if protocol == protocol::TCP { 16 } else { 6 };
-    let Some(checksum) = upper.get(at..).and_then(|rest| rest.first_chunk::<2>().copied()) else {
-        return false;
-    };
-    let mut delta = Delta::new();
-    write_at(head, 12, addresses, &mut delta);
-    let changed = delta.apply([head[10], head[11]]);
-    head[10..12].copy_from_slice(&changed);
-    write_at(upper, 0, ports, &mut delta);
-    let changed = match protocol {
-        protocol::TCP => delta.apply(checksum),
-        _ => delta.apply_stated(checksum),
-    };
-    upper[at..at + 2].copy_from_slice(&changed);
+    if tcp {
+        let Some(upper) = upper.first_chunk_mut::<18>() else { return false };
+        let checksum = to.change.of_segment([upper[16], upper[17]]);
+        upper[16..].copy_from_slice(&checksum);
+        upper[..4].copy_from_slice(&to.ports);
+    } else {
+        let Some(upper) = upper.first_chunk_mut::<8>() else { return false };
+        let checksum = to.change.of_datagram([upper[6], upper[7]]);
+        upper[6..].copy_from_slice(&checksum);
+        upper[..4].copy_from_slice(&to.ports);
+    }
+    let checksum = to.change.of_header([head[10], head[11]]);
+    head[10..12].copy_from_slice(&checksum);
+    head[12..].copy_from_slice(&to.addresses);
     true
 }
 
@@ -282,6 +281,7 @@ pub(crate) fn ipv4_of(to: &Tuple) -> Result<[[u8; 4]; 2], Reason> {
 mod tests {
     use super::*;
     use crate::packets::{self, checksums_hold, plan, upper_holds};
+    use flow::Change;
     use proptest::prelude::*;
 
     /// A tuple for packets of this version; ICMP has one number for both ports.
@@ -312,9 +312,17 @@ mod tests {
             let rewritten = Headers::parse(&packet).unwrap();
             prop_assert_eq!(Tuple::of(&rewritten, 0), to);
             if headers.transport == 20 && [protocol::TCP, protocol::UDP].contains(&headers.protocol) {
-                let (mut plainly, [from, to_]) = (before.clone(), ipv4_of(&to).unwrap());
-                let addresses = [from, to_].concat().try_into().unwrap();
-                prop_assert!(rewrite_plain4(&mut plainly, headers.protocol, &addresses, &ports_of(&to)));
+                let mut plainly = before.clone();
+                let [(came, came_ports), (addresses, ports)] = [Tuple::of(&headers, 0), to].map(|tuple| {
+                    let addresses: [u8; 8] = ipv4_of(&tuple).unwrap().concat().try_into().unwrap();
+                    (addresses, ports_of(&tuple))
+                });
+                let change = Change::between(
+                    (u64::from_be_bytes(came), u32::from_be_bytes(came_ports)),
+                    (u64::from_be_bytes(addresses), u32::from_be_bytes(ports)),
+                );
+                let to = Leaving4 { addresses, ports, change };
+                prop_assert!(rewrite_plain4(&mut plainly, headers.protocol == protocol::TCP, &to));
                 prop_assert_eq!(&plainly, &packet);
             }
             rewrite(&mut packet, &rewritten, &Tuple::of(&headers, 0)).unwrap();

@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use fib::{PortId, View};
-use flow::{Hit, Key, Tuple};
+use flow::{Key, Key4, Prospect, Tuple};
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Headers, protocol};
@@ -32,8 +32,7 @@ use super::plain::{Chosen, Upper, ports};
 use super::rulebook::Reader;
 use super::seat::{Seat, SharedSeat};
 use super::surroundings::on_policy;
-use super::track::called;
-use super::{ETHERNET, Sources, Surroundings};
+use super::{ETHERNET, Sources, Surroundings, u16_at};
 
 /// The class `FlowPath`.
 pub const CLASS: Class = Class {
@@ -61,128 +60,182 @@ pub struct FlowPath {
 
 impl FlowPath {
     fn new(Surroundings { view, sources, .. }: Surroundings, seat: SharedSeat, reader: Reader) -> FlowPath {
-        let blank = Key::of(&Tuple::default());
-        let followed = Followed { keys: [blank; BATCH], hits: [None; BATCH], known: [None; BATCH] };
         let (four, six) = (Chosen::new(), Chosen::new());
-        FlowPath { view, sources, seat, reader, four, six, followed: Box::new(followed) }
+        FlowPath { view, sources, seat, reader, four, six, followed: Box::default() }
     }
 }
 
 /// What is known of the packets chosen, in their order.
 struct Followed {
-    keys: [Key; BATCH],
-    hits: [Option<Hit>; BATCH],
-    known: [Option<Known>; BATCH],
+    keys4: [Key4; BATCH],
+    keys6: [Key; BATCH],
+    prospects: [Prospect; BATCH],
+    known: [Known; BATCH],
 }
 
-/// A flow that has been judged.
+impl Default for Followed {
+    fn default() -> Followed {
+        let blank = Key::of(&Tuple::default());
+        Followed {
+            keys4: [Key4::default(); BATCH],
+            keys6: [blank; BATCH],
+            prospects: [Prospect::NONE; BATCH],
+            known: [Known { length: 0, tcp: false, output: PortId::NONE }; BATCH],
+        }
+    }
+}
+
+/// A packet of a flow.
 #[derive(Clone, Copy)]
 struct Known {
-    hit: Hit,
-    /// What its entry says of the verdict.
-    word: u32,
-    /// Where the verdict lets it out.
+    /// Bytes with its IP header.
+    length: u16,
+    tcp: bool,
+    /// Where its flow's verdict lets it out.
     output: PortId,
 }
 
 /// What of a packet's family its flow is looked up by.
 trait Follow: Upper {
+    type Key: Copy;
+
+    fn keys(followed: &mut Followed) -> &mut [Self::Key; BATCH];
     /// The key of a packet of this protocol.
-    fn key(ip: &[u8], ports: [u16; 2], protocol: u8) -> Option<Key>;
+    fn key(ip: &[u8], ports: [u8; 4], protocol: u8) -> Option<Self::Key>;
+    /// Looks up the flows of the first `count` packets: bits.
+    fn look(flows: &flow::Worker, followed: &mut Followed, count: usize) -> u64;
     /// Where a packet of a translated flow really goes; `None` if that is not in this family.
-    fn towards(flows: &flow::Worker, hit: &Hit) -> Option<Self::Address>;
+    fn towards(flows: &flow::Worker, flow: &Prospect) -> Option<Self::Address>;
     /// Translates a packet of this protocol.
-    fn translate(ip: &mut [u8], protocol: u8, flows: &flow::Worker, hit: &Hit);
+    fn translate(ip: &mut [u8], protocol: u8, flows: &flow::Worker, flow: &Prospect);
 }
 
 impl Follow for V4 {
+    type Key = Key4;
+
     #[inline(always)]
-    fn key(ip: &[u8], ports: [u16; 2], protocol: u8) -> Option<Key> {
-        let [.., source, destination] = ip.first_chunk::<20>()?.as_chunks::<4>().0 else { return None };
-        Some(Key::of_ports4([*source, *destination], ports, protocol))
+    fn keys(followed: &mut Followed) -> &mut [Key4; BATCH] {
+        &mut followed.keys4
     }
 
     #[inline(always)]
-    fn towards(flows: &flow::Worker, hit: &Hit) -> Option<u32> {
-        let ([.., a, b, c, d], _) = flows.leaving4(hit)?;
-        Some(u32::from_be_bytes([a, b, c, d]))
+    fn key(ip: &[u8], ports: [u8; 4], protocol: u8) -> Option<Key4> {
+        let addresses = ip.first_chunk::<20>()?.last_chunk()?;
+        Some(Key4::of(*addresses, ports, protocol))
     }
 
     #[inline(always)]
-    fn translate(ip: &mut [u8], protocol: u8, flows: &flow::Worker, hit: &Hit) {
-        let leaving = flows.leaving4(hit);
+    fn look(flows: &flow::Worker, followed: &mut Followed, count: usize) -> u64 {
+        flows.look4(&followed.keys4[..count], &mut followed.prospects)
+    }
+
+    #[inline(always)]
+    fn towards(flows: &flow::Worker, flow: &Prospect) -> Option<u32> {
+        flows.leaving4(flow)?.addresses.last_chunk().map(|destination| u32::from_be_bytes(*destination))
+    }
+
+    #[inline(always)]
+    fn translate(ip: &mut [u8], protocol: u8, flows: &flow::Worker, flow: &Prospect) {
         // Never refused: it is known where the packet goes, and its headers are whole.
-        let rewritten =
-            leaving.is_some_and(|(addresses, ports)| nat::rewrite_plain4(ip, protocol, &addresses, &ports));
+        let leaving = flows.leaving4(flow);
+        let rewritten = leaving.is_some_and(|to| nat::rewrite_plain4(ip, protocol == protocol::TCP, &to));
         debug_assert!(rewritten);
     }
 }
 
 impl Follow for V6 {
+    type Key = Key;
+
     #[inline(always)]
-    fn key(ip: &[u8], [source_port, destination_port]: [u16; 2], protocol: u8) -> Option<Key> {
+    fn keys(followed: &mut Followed) -> &mut [Key; BATCH] {
+        &mut followed.keys6
+    }
+
+    #[inline(always)]
+    fn key(ip: &[u8], ports: [u8; 4], protocol: u8) -> Option<Key> {
         let [source, destination] = ip.get(8..40)?.as_chunks::<16>().0 else { return None };
         let (source, destination) = (*source, *destination);
+        let (source_port, destination_port) = (u16_at(&ports, 0), u16_at(&ports, 2));
         Some(Key::of(&Tuple { source, destination, source_port, destination_port, protocol, table: 0 }))
     }
 
-    fn towards(flows: &flow::Worker, hit: &Hit) -> Option<u128> {
-        V6::address(flows.towards(hit, hit.direction))
+    #[inline(always)]
+    fn look(flows: &flow::Worker, followed: &mut Followed, count: usize) -> u64 {
+        flows.look(&followed.keys6[..count], &mut followed.prospects)
     }
 
-    fn translate(ip: &mut [u8], protocol: u8, flows: &flow::Worker, hit: &Hit) {
-        let length = ip.len() as u16;
+    fn towards(flows: &flow::Worker, flow: &Prospect) -> Option<u128> {
+        let hit = flow.hit();
+        V6::address(flows.towards(&hit, hit.direction))
+    }
+
+    fn translate(ip: &mut [u8], protocol: u8, flows: &flow::Worker, flow: &Prospect) {
+        let (length, hit) = (ip.len() as u16, flow.hit());
         let headers = Headers { version: 6, protocol, transport: 40, length, ..Headers::default() };
         // Never refused: the headers are whole, and the addresses of this family.
-        let rewritten = nat::rewrite(ip, &headers, &flows.leaving(hit, hit.direction));
+        let rewritten = nat::rewrite(ip, &headers, &flows.leaving(&hit, hit.direction));
         debug_assert!(rewritten.is_ok());
     }
 }
 
 impl Followed {
-    /// Leaves of the first `count` packets chosen those whose flow is known; how many these are. Where they are translated, they are
-    /// sent where they really go.
+    /// Makes the keys of the first `count` packets chosen, as far as they have ports. How many have, which are then the first.
+    #[inline(never)]
+    fn read<F: Follow>(
+        &mut self,
+        chosen: &mut Chosen<F>,
+        count: usize,
+        packets: &[Packet],
+        controls: bool,
+    ) -> usize {
+        let mut kept = 0;
+        for n in 0..count.min(BATCH) {
+            let Some(packet) = packets.get(chosen.place(n)) else { continue };
+            let Some(ip) = packet.data().get(ETHERNET..) else { continue };
+            let Some(protocol) = F::protocol(ip) else { continue };
+            let Some(ports) = ports::<F>(ip, protocol) else { continue };
+            let tcp = protocol == protocol::TCP;
+            if controls && tcp && ports.as_chunks().0.contains(&nat::ftp::PORT.to_be_bytes()) {
+                continue;
+            }
+            let Some(key) = F::key(ip, ports, protocol) else { continue };
+            F::keys(self)[kept % BATCH] = key;
+            self.known[kept % BATCH] = Known { length: ip.len() as u16, tcp, output: PortId::NONE };
+            chosen.keep(kept, n);
+            kept += 1;
+        }
+        kept
+    }
+
+    /// Leaves of the first `count` packets chosen those whose flow is known and has been judged; how many these are. Where they
+    /// are translated, they are sent where they really go.
     #[inline(never)]
     fn follow<F: Follow>(
         &mut self,
         chosen: &mut Chosen<F>,
         count: usize,
-        packets: &[Packet],
-        seat: &mut Seat,
+        seat: &Seat,
         reader: &mut Reader,
     ) -> usize {
-        let Some(flows) = &mut seat.flows else { return 0 };
-        let controls = seat.ftp.is_some();
-        let mut kept = 0;
-        for n in 0..count {
-            let Some(packet) = packets.get(chosen.place(n)) else { continue };
-            let Some(ip) = packet.data().get(ETHERNET..) else { continue };
-            let Some(protocol) = F::protocol(ip) else { continue };
-            let Some(ports) = ports::<F>(ip, protocol) else { continue };
-            if controls && protocol == protocol::TCP && ports.contains(&nat::ftp::PORT) {
+        let Some(flows) = &seat.flows else { return 0 };
+        let (mut found, mut kept) = (F::look(flows, self, count), 0);
+        while found != 0 {
+            let n = found.trailing_zeros() as usize % BATCH;
+            found &= found - 1;
+            let flow = &self.prospects[n];
+            let Some(brief) = reader.brief(flow.decision) else { continue };
+            if brief.state != Some(flow.state) {
                 continue;
             }
-            let Some(key) = F::key(ip, ports, protocol) else { continue };
-            self.keys[kept] = key;
             chosen.keep(kept, n);
-            kept += 1;
-        }
-        let (count, hits) = (kept, &mut self.hits[..kept]);
-        flows.look(&self.keys[..count], hits);
-        flows.prepare(hits);
-        kept = 0;
-        for n in 0..count {
-            let Some(hit) = self.hits[n] else { continue };
-            let Some(state) = flows.prospect(&hit) else { continue };
-            let word = flows.decision(&hit);
-            let verdict = reader.verdict(word).filter(|verdict| verdict.state == called(state));
-            let Some(verdict) = verdict.filter(|verdict| verdict.dscp.is_none()) else { continue };
-            chosen.keep(kept, n);
-            if hit.translated {
-                let Some(towards) = F::towards(flows, &hit) else { continue };
+            if flow.translated {
+                let Some(towards) = F::towards(flows, flow) else { continue };
                 chosen.send_to(kept, towards);
             }
-            self.known[kept] = Some(Known { hit, word, output: verdict.output });
+            if kept != n {
+                (self.prospects[kept % BATCH], self.known[kept % BATCH]) = (*flow, self.known[n]);
+            }
+            self.known[kept % BATCH].output = brief.output;
             kept += 1;
         }
         kept
@@ -207,7 +260,7 @@ fn count_run(run: &Run<u32>, reader: &mut Reader, worker: usize, now: u64) {
 
 /// Takes packets that are about to leave into account, and translates them.
 struct Gatekeeper<'a, F> {
-    known: &'a [Option<Known>; BATCH],
+    followed: &'a Followed,
     flows: &'a mut flow::Worker,
     reader: &'a mut Reader,
     run: &'a mut Run<u32>,
@@ -220,19 +273,25 @@ impl<F: Follow> Gatekeeper<'_, F> {
     /// `None`, and nothing done, if the packet is not plain.
     #[inline(always)]
     fn take(&mut self, number: usize, packet: &mut Packet, port: PortId) -> Option<()> {
-        let Known { hit, word, .. } = self.known[number % BATCH].filter(|known| known.output == port)?;
-        let ip = packet.data_mut().get_mut(ETHERNET..)?;
-        let (protocol, length) = (F::protocol(ip)?, ip.len() as u16);
-        if protocol != protocol::TCP {
-            self.flows.pass_datagram(&hit, length, self.now);
-        } else if !self.flows.pass_segment(&hit, ip.get(F::HEADER..)?, length, self.now) {
+        let Known { length, tcp, output } = self.followed.known[number % BATCH];
+        let flow = &self.followed.prospects[number % BATCH];
+        if output != port {
             return None;
         }
-        if hit.translated {
-            F::translate(ip, protocol, self.flows, &hit);
+        if !tcp {
+            self.flows.pass_datagram(flow, length, self.now);
+        } else {
+            let segment = packet.data().get(ETHERNET + F::HEADER..)?;
+            if !self.flows.pass_segment(flow, segment, length, self.now) {
+                return None;
+            }
+        }
+        if flow.translated {
+            let protocol = if tcp { protocol::TCP } else { protocol::UDP };
+            F::translate(packet.data_mut().get_mut(ETHERNET..)?, protocol, self.flows, flow);
         }
         let Gatekeeper { reader, worker, now, .. } = self;
-        self.run.add(word, length, |run| count_run(run, reader, *worker, *now));
+        self.run.add(flow.decision, length, |run| count_run(run, reader, *worker, *now));
         Some(())
     }
 }
@@ -254,13 +313,13 @@ impl Work<'_> {
         packets: &mut [Packet],
         seat: &mut Seat,
     ) -> u64 {
-        let count = followed.follow(chosen, count, packets, seat, self.reader);
+        let count = followed.read(chosen, count, packets, seat.ftp.is_some());
+        let count = followed.follow(chosen, count, seat, self.reader);
         let worker = seat.number;
         let Some(flows) = &mut seat.flows else { return 0 };
         let (reader, run, now) = (&mut *self.reader, &mut self.run, self.now);
-        let known = &followed.known;
         let mut gatekeeper: Gatekeeper<'_, F> =
-            Gatekeeper { known, flows, reader, run, worker, now, family: PhantomData };
+            Gatekeeper { followed, flows, reader, run, worker, now, family: PhantomData };
         chosen.send(count, self.view, packets, &mut gatekeeper)
     }
 }

@@ -63,6 +63,10 @@ impl<F: Family> Chosen<F> {
     /// Gives a packet a lower number.
     #[inline(always)]
     pub(super) fn keep(&mut self, number: usize, before: usize) {
+        // The usual: all are kept.
+        if number == before {
+            return;
+        }
         self.places[number % BATCH] = self.places[before % BATCH];
         self.addresses[number % BATCH] = self.addresses[before % BATCH];
     }
@@ -220,18 +224,18 @@ impl Upper for V6 {
     }
 }
 
-/// The ports of a packet of TCP or UDP, if their header is in order, as [`Headers::read`](wire::Headers::read) asks it to be.
+/// The ports of a packet of TCP or UDP as they stand in its header, if that is in order, as
+/// [`Headers::read`](wire::Headers::read) asks it to be.
 #[inline(always)]
-pub(super) fn ports<F: Upper>(ip: &[u8], protocol: u8) -> Option<[u16; 2]> {
+pub(super) fn ports<F: Upper>(ip: &[u8], protocol: u8) -> Option<[u8; 4]> {
     let upper = ip.get(F::HEADER..)?;
-    let ports = match protocol {
-        protocol::UDP => upper.first_chunk::<8>()?.first_chunk::<4>()?,
+    match protocol {
+        protocol::UDP => upper.first_chunk::<8>()?.first_chunk().copied(),
         protocol::TCP => {
             let header = upper.first_chunk::<20>()?;
             let data = usize::from(header[12] >> 4) * 4;
-            header.first_chunk::<4>().filter(|_| (20..=upper.len()).contains(&data))?
+            header.first_chunk().copied().filter(|_| (20..=upper.len()).contains(&data))
         }
-        _ => return None,
-    };
-    Some([u16_at(ports, 0), u16_at(ports, 2)])
+        _ => None,
+    }
 }

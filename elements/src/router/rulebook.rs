@@ -11,11 +11,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 use fib::PortId;
+use flow::State;
 use port::driver::Verdicts;
 use rules::{Compiled, FlowState, RuleId};
 use wire::Headers;
 
 use super::carriage::Carriage;
+use super::track::called;
 
 /// Verdicts of one generation that are remembered; the flows of others are judged packet by packet.
 const VERDICTS: usize = 1 << NUMBER;
@@ -146,14 +148,36 @@ impl Rulebook {
 pub(super) struct Reader {
     book: Arc<Rulebook>,
     generation: u32,
+    /// The bits of the generation, as they stand in words.
+    bits: u32,
     compiled: Compiled,
     verdicts: Vec<Verdict>,
+    /// What plain packets ask of each verdict.
+    briefs: Vec<Brief>,
+}
+
+/// What a plain packet asks of a verdict.
+#[derive(Clone, Copy)]
+pub(super) struct Brief {
+    /// Where it lets the packet out.
+    pub output: PortId,
+    /// What the packet must be to its flow; `None` where more is to be done to it than to let it out.
+    pub state: Option<State>,
+}
+
+impl Brief {
+    fn of(verdict: &Verdict) -> Brief {
+        let states = [State::New, State::Established, State::Related, State::Invalid];
+        let state = states.into_iter().find(|state| called(*state) == verdict.state);
+        Brief { output: verdict.output, state: state.filter(|_| verdict.dscp.is_none()) }
+    }
 }
 
 impl Reader {
     pub fn new(book: Arc<Rulebook>) -> Reader {
         let (compiled, generation) = book.current();
-        Reader { book, generation, compiled, verdicts: Vec::new() }
+        let bits = (generation & GENERATION) << NUMBER;
+        Reader { book, generation, bits, compiled, verdicts: Vec::new(), briefs: Vec::new() }
     }
 
     /// Takes note of a change; once a batch.
@@ -179,22 +203,40 @@ impl Reader {
     /// The verdict that a flow's word stands for, if it is of the rules in force.
     #[inline(always)]
     pub fn verdict(&mut self, word: u32) -> Option<&Verdict> {
-        if word >> NUMBER != self.generation & GENERATION {
-            return None;
-        }
-        let number = (word & ((1 << NUMBER) - 1)) as usize;
+        let number = self.number(word);
         if number >= self.verdicts.len() {
             self.learn(number)?;
         }
         self.verdicts.get(number)
     }
 
+    /// The same for plain packets.
+    #[inline(always)]
+    pub fn brief(&mut self, word: u32) -> Option<Brief> {
+        let number = self.number(word);
+        if number >= self.briefs.len() {
+            self.learn(number)?;
+        }
+        self.briefs.get(number).copied()
+    }
+
+    /// The number of the verdict that a word stands for; one that no verdict has, if it is of other rules than those in force.
+    #[inline(always)]
+    fn number(&self, word: u32) -> usize {
+        (word ^ self.bits) as usize
+    }
+
     #[cold]
     fn learn(&mut self, number: usize) -> Option<()> {
+        if number >= VERDICTS {
+            return None;
+        }
         let page = self.book.page.lock().unwrap_or_else(PoisonError::into_inner);
         // Otherwise the next batch begins with a new page.
         if self.book.generation.load(Ordering::Acquire) == self.generation {
-            self.verdicts.extend_from_slice(page.verdicts.get(self.verdicts.len()..)?);
+            let new = page.verdicts.get(self.verdicts.len()..)?;
+            self.verdicts.extend_from_slice(new);
+            self.briefs.extend(new.iter().map(Brief::of));
         }
         (number < self.verdicts.len()).then_some(())
     }
@@ -219,6 +261,6 @@ impl Reader {
                 number
             }
         };
-        Some((self.generation & GENERATION) << NUMBER | number)
+        Some(self.bits | number)
     }
 }

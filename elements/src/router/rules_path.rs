@@ -31,7 +31,7 @@ use super::plain::{Chosen, Upper, ports};
 use super::rulebook::Reader;
 use super::seat::SharedSeat;
 use super::surroundings::on_policy;
-use super::{ETHERNET, Sources, Surroundings};
+use super::{ETHERNET, Sources, Surroundings, u16_at};
 
 /// The class `RulesPath`.
 pub const CLASS: Class = Class {
@@ -193,6 +193,7 @@ fn key<F: Judge>(keys: &mut F::Keys, n: usize, packet: &Packet, context: &rules:
     let ip = packet.data().get(ETHERNET..)?;
     let protocol = F::protocol(ip)?;
     let ports = ports::<F>(ip, protocol)?;
+    let ports = [u16_at(&ports, 0), u16_at(&ports, 2)];
     F::set(keys, n, ip.get(F::ADDRESSES)?, (ports, protocol), context);
     Some(())
 }

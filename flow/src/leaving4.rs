@@ -1,0 +1,142 @@
+//! What a packet of a translated IPv4 flow says as it leaves.
+//!
+//! An entry holds both tuples of such a flow, and room is left: what becomes of a checksum when one takes the place of the other is
+//! kept beside them, since it is the same for all packets of the flow (RFC 1624, equation 3, of which ~m + m' is known
+//! beforehand). The opposite direction needs the opposite.
+
+/// Source and destination and both their ports as a packet is to have them, and what its checksums must learn of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaving4 {
+    /// Source and destination.
+    pub addresses: [u8; 8],
+    /// Their ports.
+    pub ports: [u8; 4],
+    /// What has changed.
+    pub change: Change,
+}
+
+/// What checksums must learn: the sums, in ones' complement, of what is new and of the complement of what was there. Never 0, so that
+/// no checksum becomes 0xffff that was not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    addresses: u16,
+    all: u16,
+}
+
+impl Change {
+    /// From these addresses (in either order) and ports (in either order) to those.
+    pub fn between((from, from_ports): (u64, u32), (to, to_ports): (u64, u32)) -> Change {
+        let halves = |word: u64| [word & 0xffff_ffff, word >> 32];
+        let words = |ports: u32| u64::from(ports & 0xffff) + u64::from(ports >> 16);
+        let addresses: u64 = halves(to).into_iter().chain(halves(!from)).sum();
+        let ports = words(to_ports) + words(!from_ports);
+        Change { addresses: fold(addresses), all: fold(addresses + ports) }
+    }
+
+    /// The same backwards.
+    #[inline(always)]
+    pub(crate) fn back(self) -> Change {
+        // 0xffff is nothing as well.
+        let back = |sum: u16| if sum == 0xffff { sum } else { !sum };
+        Change { addresses: back(self.addresses), all: back(self.all) }
+    }
+
+    /// The checksum of the IP header that was this one, as it stands there.
+    #[inline(always)]
+    pub fn of_header(self, checksum: [u8; 2]) -> [u8; 2] {
+        changed(self.addresses, checksum)
+    }
+
+    /// The checksum of TCP that was this one.
+    #[inline(always)]
+    pub fn of_segment(self, checksum: [u8; 2]) -> [u8; 2] {
+        changed(self.all, checksum)
+    }
+
+    /// The checksum of UDP that was this one: 0, which says that there is none, stays, and never comes about.
+    #[inline(always)]
+    pub fn of_datagram(self, checksum: [u8; 2]) -> [u8; 2] {
+        match (checksum, changed(self.all, checksum)) {
+            ([0, 0], _) => [0, 0],
+            (_, [0, 0]) => [0xff, 0xff],
+            (_, new) => new,
+        }
+    }
+
+    pub(crate) fn word(self) -> u64 {
+        u64::from(self.addresses) | u64::from(self.all) << 16
+    }
+
+    #[inline(always)]
+    pub(crate) fn from_word(word: u64) -> Change {
+        Change { addresses: word as u16, all: (word >> 16) as u16 }
+    }
+}
+
+#[inline(always)]
+fn changed(change: u16, checksum: [u8; 2]) -> [u8; 2] {
+    let sum = u32::from(!u16::from_be_bytes(checksum)) + u32::from(change);
+    (!((sum + (sum >> 16)) as u16)).to_be_bytes()
+}
+
+/// A sum in ones' complement: 0 only of 0.
+fn fold(sum: u64) -> u16 {
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    ((sum >> 16) + (sum & 0xffff)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use wire::checksum;
+
+    proptest! {
+        #[test]
+        fn checksums_are_as_if_made_anew(
+            from: (u64, u32),
+            to: (u64, u32),
+            turned: bool,
+            mut rest in prop::collection::vec(any::<u8>(), 20),
+        ) {
+            let sums = |(addresses, ports): (u64, u32), rest: &[u8]| {
+                let header = [&addresses.to_be_bytes()[..], rest].concat();
+                let all = [&ports.to_be_bytes()[..], &header].concat();
+                [header, all].map(|bytes| checksum::of(&bytes).to_be_bytes())
+            };
+            // Of nothing but zeros, which is no header, there are two sums.
+            rest[0] |= 1;
+            // Which end is the source makes no difference.
+            let given = if turned { (from.0.rotate_left(32), from.1.rotate_left(16)) } else { from };
+            let change = Change::from_word(Change::between(given, to).word());
+            let [(header, all), (header_after, all_after)] = [from, to].map(|at| {
+                let [header, all] = sums(at, &rest);
+                (header, all)
+            });
+            prop_assert_eq!(change.of_header(header), header_after);
+            prop_assert_eq!(change.of_segment(all), all_after);
+            prop_assert_eq!(change.back().of_header(header_after), header);
+            prop_assert_eq!(change.back().of_segment(all_after), all);
+        }
+    }
+
+    #[test]
+    fn nothing_changes_nothing() {
+        let same = Change::between((77, 5), (77, 5));
+        for checksum in [[0, 1], [0, 0], [0x12, 0x34], [0xff, 0xfe]] {
+            assert_eq!(same.of_header(checksum), checksum);
+            assert_eq!(same.of_segment(checksum), checksum);
+        }
+        assert_eq!(same.back(), same);
+    }
+
+    #[test]
+    fn a_datagram_without_a_checksum_stays_so() {
+        let change = Change::between((1, 2), (3, 4));
+        assert_eq!(change.of_datagram([0, 0]), [0, 0]);
+        let zero = (0..=u16::MAX).map(u16::to_be_bytes).find(|was| change.of_segment(*was) == [0, 0]);
+        assert_eq!(zero.map(|was| change.of_datagram(was)), Some([0xff, 0xff]));
+    }
+}

@@ -128,14 +128,17 @@ fn endpoints(tuple: &Tuple) -> Endpoints {
     }
 }
 
-/// Unlike the table's number never used again: when the flow began, in steps of 128 ns (as exact as the table has it), in front of the
-/// table's number's last nine bits. Fits 63 bits for 36 years of the table's clock.
+/// Unlike the table's number not used again: when the flow began, in steps of 128 ns (as exact as the table has it), and from the other end
+/// of its 63 bits the table's number. So neither flows of one batch, which all began at the same time, nor those that the table had under
+/// one number one after the other are ever taken for each other.
 fn number(account: &Account) -> u64 {
-    ((account.start >> 7) << 9 | u64::from(account.id) & 0x1ff) & (u64::MAX >> 1)
+    (account.start >> 7) ^ u64::from(account.id.reverse_bits()) << 31
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use flow::Phase;
 
     use super::*;
@@ -191,6 +194,17 @@ mod tests {
         let other = Account { start: 1 << 40, ..account(End::Idle, 3, 2 << 40) };
         let other = accounts.record(&other, index).unwrap();
         assert!(other.flow != first.flow && other.slice == 0);
+    }
+
+    #[test]
+    fn flows_that_began_together_have_numbers_of_their_own() {
+        let start = (5u64 << 55) - 128;
+        let numbers: HashSet<u64> =
+            (0..100_000).map(|id| number(&Account { id, start, ..account(End::Idle, 1, start) })).collect();
+        assert_eq!(numbers.len(), 100_000);
+        assert!(numbers.iter().all(|&number| i64::try_from(number).is_ok()), "Parquet has them with a sign");
+        let number = |start| number(&Account { start, ..account(End::Idle, 1, start) });
+        assert_ne!(number(start), number(start - 128));
     }
 
     #[test]

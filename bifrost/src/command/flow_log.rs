@@ -15,6 +15,11 @@ use super::{Failure, PATIENCE};
 /// Files from wherever the running router keeps them, and what lives there.
 pub fn flows(mut asked: query::Flows, socket: &Path) -> Result<(), Failure> {
     asked.no_live |= !asked.files.is_empty();
+    // One that is not named need not be there yet.
+    if let Some(directory) = &asked.dir {
+        std::fs::read_dir(directory)
+            .map_err(|error| Failure::Io { what: format!("cannot read {}", directory.display()), error })?;
+    }
     let mut client = match Client::connect(socket) {
         Ok(client) => Some(client),
         Err(error) => {
@@ -60,7 +65,10 @@ fn only<T>(list: &[T]) -> Option<&T> {
 
 fn done(answered: Result<query::Summary, QueryError>) -> Result<(), Failure> {
     match answered {
-        Ok(_) => Ok(()),
+        Ok(query::Summary { unread: 0, .. }) => Ok(()),
+        Ok(query::Summary { unread, .. }) => {
+            Err(Failure::Said(format!("what {unread} file(s) have is missing here: they cannot be read")))
+        }
         Err(QueryError::Output(error)) => Err(Failure::output(error)),
         Err(QueryError::Io { path, error }) => {
             Err(Failure::Io { what: format!("cannot read {}", path.display()), error })
@@ -102,7 +110,8 @@ pub fn sflow(status: &Option<SflowStatus>) -> String {
 }
 
 fn outputs(all: &[FlowLogOutput]) -> String {
-    let mut table = Table::new(&["output", ">records", ">bytes", ">lost", "why", ">faults", "the latest"]);
+    let mut table = Table::new(&["output", ">records", ">bytes", ">lost", ">faults"]);
+    let mut notes = String::new();
     for output in all {
         let why: Vec<String> =
             output.lost.iter().map(|(reason, records)| format!("{reason} {}", count(*records))).collect();
@@ -111,10 +120,14 @@ fn outputs(all: &[FlowLogOutput]) -> String {
             count(output.records),
             count(output.bytes),
             count(output.lost.values().sum()),
-            if why.is_empty() { "-".to_owned() } else { why.join(", ") },
             count(output.faults),
-            output.last_fault.clone().unwrap_or_else(|| "-".to_owned()),
         ]);
+        if !why.is_empty() {
+            notes += &format!("{} lost: {}\n", output.name, why.join(", "));
+        }
+        if let Some(fault) = &output.last_fault {
+            notes += &format!("{} latest fault: {fault}\n", output.name);
+        }
     }
-    table.render()
+    table.render() + &notes
 }

@@ -70,6 +70,8 @@ pub struct Summary {
     pub skipped: usize,
     /// Files that could not be read, or not to their end, and why.
     pub warnings: Vec<String>,
+    /// Files that have more than could be read.
+    pub unread: usize,
     /// Sums may lack something: there were more groups than memory is given to. By so much of the measure at most.
     pub short_by: u64,
 }
@@ -167,6 +169,7 @@ pub fn answer(
         matched,
         files: state.files_read,
         skipped: state.files_skipped,
+        unread: walk.unread(),
         warnings: walk.warnings(),
         short_by,
     })

@@ -51,6 +51,7 @@ pub struct Walk {
     /// Bytes of the open file, and records of it seen so far, of how many.
     current: (u64, u64, u64),
     warnings: Vec<String>,
+    unread: usize,
     strict: bool,
 }
 
@@ -90,7 +91,8 @@ impl Walk {
         }
         state.bytes_in_all = files.iter().map(|file| file.size).sum();
         let (current, warnings) = ((0, 0, 0), Vec::new());
-        Ok(Walk { files: files.into_iter(), wanted, span, open: None, state, current, warnings, strict })
+        let files = files.into_iter();
+        Ok(Walk { files, wanted, span, open: None, state, current, warnings, unread: 0, strict })
     }
 
     /// How far it is.
@@ -98,6 +100,11 @@ impl Walk {
         let (bytes, seen, of) = self.current;
         let part = (bytes as f64 * seen as f64 / of.max(1) as f64) as u64;
         State { bytes: self.state.bytes + part.min(bytes), ..self.state }
+    }
+
+    /// Files that have more than could be read. A journal whose end is torn is none of them: that end was never whole.
+    pub fn unread(&self) -> usize {
+        self.unread
     }
 
     /// Files that could not be read, or not to their end.
@@ -123,6 +130,7 @@ impl Walk {
                     }
                     Err(error) => {
                         out.clear();
+                        self.unread += 1;
                         (true, Some(format!("{}: {error}", path.display())))
                     }
                 },
@@ -134,7 +142,10 @@ impl Walk {
                         Ok(more) => (!more, None),
                         // Being written: what stands behind the last block is the next one, half there.
                         Err(JournalError::Torn { at }) if at >= *size => (true, None),
-                        Err(error) => (true, Some(format!("{}: {error}", path.display()))),
+                        Err(error) => {
+                            self.unread += usize::from(!matches!(error, JournalError::Torn { .. }));
+                            (true, Some(format!("{}: {error}", path.display())))
+                        }
                     }
                 }
             };
@@ -183,6 +194,7 @@ impl Walk {
 
     fn fail(&mut self, path: &Path, size: u64, error: impl std::fmt::Display) {
         self.state.bytes += size;
+        self.unread += 1;
         self.warnings.push(format!("{}: {error}", path.display()));
     }
 }

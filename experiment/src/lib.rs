@@ -47,6 +47,7 @@ mod transactions;
 mod transmit_limit;
 
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::time::Instant;
 
 pub use error::ExperimentError;
@@ -72,6 +73,8 @@ pub struct Run<'a> {
     pub short: bool,
     /// Told what is being done, a line each time.
     pub tell: &'a (dyn Fn(&str) + Sync),
+    /// The program that is Bifrost; where it is not named, the one called `bifrost` beside this one.
+    pub program: Option<&'a Path>,
 }
 
 impl Run<'_> {
@@ -114,6 +117,9 @@ impl Experiment {
     pub fn run(&self, run: &Run<'_>) -> Outcome {
         let mut outcome = Outcome::new(self, run.short);
         let begin = Instant::now();
+        if let Some(program) = run.program {
+            lab::use_program(program.to_owned());
+        }
         // On a thread of its own, because it moves between namespaces and cores, and has packet memory.
         let ended = std::thread::scope(|scope| {
             let work = AssertUnwindSafe(|| {

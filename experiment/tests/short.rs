@@ -8,7 +8,8 @@ fn every_experiment_measures_what_it_promises() {
     let outcomes: Vec<Outcome> = EXPERIMENTS
         .iter()
         .map(|experiment| {
-            let outcome = experiment.run(&Run { short: true, tell: &|line| println!("{line}") });
+            let outcome =
+                experiment.run(&Run { short: true, tell: &|line| println!("{line}"), program: None });
             println!("{}", outcome.text());
             outcome
         })

@@ -44,7 +44,7 @@ pub use link::{End, run_on_core};
 pub use monitor::Removals;
 pub use ping::{Ping, PingStatistics};
 pub use process::Process;
-pub use router::{Plane, Router};
+pub use router::{Plane, Router, use_program};
 pub use routes::Routes;
 pub use transfer::{Transfer, transfer};
 pub use wait::wait_for;

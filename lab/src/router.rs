@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::ExitStatus,
+    sync::OnceLock,
     time::Duration,
 };
 
@@ -204,8 +205,20 @@ impl Host {
     }
 }
 
-/// The built daemon: beside this program, or beside the folder of test programs it is in (target/release/deps).
+/// The program that [`use_program`] named.
+static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+
+/// Names the program that is Bifrost, for all labs of this process: one that is Bifrost itself may be called anything.
+pub fn use_program(program: PathBuf) {
+    PROGRAM.get_or_init(|| program);
+}
+
+/// Bifrost: what was named, else what was built beside this program, or beside the folder of test programs it is in
+/// (target/release/deps).
 pub(crate) fn program() -> Result<PathBuf> {
+    if let Some(program) = PROGRAM.get() {
+        return Ok(program.clone());
+    }
     let me = std::env::current_exe().map_err(LabError::io("the path of this program"))?;
     let found =
         me.ancestors().skip(1).take(2).map(|folder| folder.join("bifrost")).find(|path| path.is_file());
@@ -213,4 +226,15 @@ pub(crate) fn program() -> Result<PathBuf> {
         what: "the program bifrost is not built: cargo build --release -p bifrost".to_owned(),
         source: std::io::ErrorKind::NotFound.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_was_named_is_taken_whatever_it_is_called() {
+        use_program("/opt/router-2".into());
+        assert_eq!(program().unwrap(), Path::new("/opt/router-2"));
+    }
 }

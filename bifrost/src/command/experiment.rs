@@ -46,10 +46,12 @@ pub fn experiment(args: &Experiment) -> Result<ExitCode, Failure> {
         say("the machine");
         Machine::here(args.short)
     });
+    // It may be called anything.
+    let program = std::env::current_exe().ok();
     let mut outcomes: Vec<Outcome> = Vec::new();
     for (number, one) in chosen.iter().enumerate() {
         let tell = |line: &str| say(&format!("{}/{} {}: {line}", number + 1, chosen.len(), one.name));
-        let outcome = one.run(&Run { short: args.short, tell: &tell });
+        let outcome = one.run(&Run { short: args.short, tell: &tell, program: program.as_deref() });
         if !args.json {
             print(&format!("{}{}", if number > 0 { "\n" } else { "" }, outcome.text()))?;
         }

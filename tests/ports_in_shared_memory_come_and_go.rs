@@ -48,6 +48,15 @@ fn ports_in_shared_memory_come_and_go() {
     has_carrier(&left, true);
     has_carrier(&right, true);
 
+    // Another one is taken while the file is read, and said to be.
+    let other = shared(&left.folder().join("other.sock"), "server").replace("memif0", "memif1");
+    one.configure(&(shared(&socket, "server") + &other)).unwrap();
+    let said = one.ask("reload").unwrap();
+    assert!(said.contains("2 of 2 port(s)"), "{said}");
+    let ports = one.show("ports").unwrap();
+    let why = ports[1]["lane_reason"].as_str().unwrap();
+    assert!(why.ends_with("only workers send into shared memory"), "{ports}");
+
     one.configure("").unwrap();
     one.ask("reload").unwrap();
     has_carrier(&right, false);

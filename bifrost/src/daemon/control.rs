@@ -189,7 +189,7 @@ impl Control {
         }
     }
 
-    fn sync(&mut self) -> Result<bool, DaemonError> {
+    pub(super) fn sync(&mut self) -> Result<bool, DaemonError> {
         let more = self.mirror.sync(&mut self.tables, &mut self.news)?;
         Ok(more)
     }
@@ -285,7 +285,7 @@ impl Control {
         self.tell_nat();
         self.tell_nftables();
         self.apply_limits();
-        self.change_ports();
+        self.change_ports().map_err(|error| error.to_string())?;
         Ok(format!("configuration read again: {}", self.status_line()))
     }
 

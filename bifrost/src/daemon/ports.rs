@@ -12,7 +12,7 @@ use plane::Interface;
 use tracing::{debug, warn};
 
 use super::control::Control;
-use super::settings;
+use super::{DaemonError, settings};
 
 /// What the mirror heard that concerns the plane, until the control thread has time for it.
 #[derive(Default)]
@@ -166,7 +166,7 @@ impl Control {
 
     /// After the rules have changed: gives back what no rule matches any more, takes what one matches now, and takes
     /// anew what is to be taken in another way.
-    pub(super) fn change_ports(&mut self) {
+    pub(super) fn change_ports(&mut self) -> Result<(), DaemonError> {
         let ports: Vec<_> =
             self.plane.ports().iter().map(|port| (port.id, port.name.clone(), port.settings)).collect();
         for (id, name, before) in ports {
@@ -183,7 +183,10 @@ impl Control {
             }
         }
         self.expect_ports();
+        // Linux has told already of an interface that was made for one of them.
+        self.sync()?;
         self.take_ports();
+        Ok(())
     }
 
     /// Tells the elements which addresses are this machine's, and which are on which port.

@@ -67,10 +67,10 @@ impl Control {
         status.mode_reason = Some(taken.why.join("; ")).filter(|why| !why.is_empty());
         if let Some(lane) = lane {
             status.lane = Some(if lane.express { LaneName::Express } else { LaneName::Worker });
-            let sends = if port.target {
-                ""
-            } else {
-                "; the driver takes no redirected frames, so workers send by it"
+            let sends = match (port.target, &port.shared) {
+                (true, _) => "",
+                (false, None) => "; the driver takes no redirected frames, so workers send by it",
+                (false, Some(_)) => "; only workers send into shared memory",
             };
             status.lane_reason = Some(format!("{}{sends}", lane.why));
         }

@@ -55,7 +55,7 @@ pub(crate) fn report(facts: &Facts, time: (u64, u64), sent: &[Sent], arrived: Op
             if report.sent.packets != 0 && report.received.is_some_and(|received| received.packets == 0) {
                 let to = match stream.destination_mac {
                     Some(mac) => format!("to {mac}"),
-                    None => "to the sink's own MAC address: where a router is between, say the router's (destination_mac)".to_owned(),
+                    None => "to the sink's own MAC address: where a router is between, say the router's (--destination-mac)".to_owned(),
                 };
                 notes.push(format!("{}: nothing of it arrived; its frames went {to}", stream.name));
             }

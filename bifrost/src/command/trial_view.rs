@@ -220,20 +220,9 @@ fn text(report: &Report) -> String {
         None => format!("sent by {}", report.sender),
     };
     let mut text = format!("{:.3} s, {means}\n\n", report.seconds);
-    let mut counts = Table::new(&[
-        "stream",
-        ">offered",
-        ">sent",
-        ">pps",
-        ">layer 1",
-        ">received",
-        ">lost",
-        ">duplicates",
-        ">corrupt",
-    ]);
+    let mut counts = Table::new(&["stream", ">offered", ">sent", ">received", ">lost", ">dupl.", ">corrupt"]);
     for stream in &report.streams {
         let number = |number: Option<u64>| number.map_or("-".to_owned(), count);
-        let seconds = stream.sent.packets as f64 / stream.sent_rate.max(f64::MIN_POSITIVE);
         let lost = match (stream.lost, stream.loss_ratio) {
             (Some(lost), Some(ratio)) if lost > 0 => format!("{} ({})", count(lost), share(ratio)),
             (lost, _) => number(lost),
@@ -242,8 +231,6 @@ fn text(report: &Report) -> String {
             stream.name.clone(),
             count(stream.offered),
             count(stream.sent.packets),
-            packets(stream.sent_rate),
-            bits(stream.sent.layer1_bits() as f64 / seconds.max(1e-9)),
             number(stream.received.map(|count| count.packets)),
             lost,
             number(stream.duplicates),
@@ -269,29 +256,44 @@ fn text(report: &Report) -> String {
     text
 }
 
-/// The times of a stream, a row each kind.
+/// The rate of a stream, its order, and its times, a column each kind.
 fn times(stream: &StreamReport) -> String {
+    let seconds = stream.sent.packets as f64 / stream.sent_rate.max(f64::MIN_POSITIVE);
+    let mut text = format!(
+        "\n{}: sent {} pps, {} (layer 1)\n",
+        stream.name,
+        packets(stream.sent_rate),
+        bits(stream.sent.layer1_bits() as f64 / seconds.max(1e-9))
+    );
     let kinds = [
-        ("latency, from due to arrival", &stream.latency),
-        ("delay variation (RFC 3393)", &stream.delay_variation),
-        ("spacing, off the schedule", &stream.spacing),
-        ("lateness of sending", &stream.lateness),
+        (">latency from due", &stream.latency),
+        (">delay variation", &stream.delay_variation),
+        (">off the schedule", &stream.spacing),
+        (">late in sending", &stream.lateness),
     ];
-    if kinds.iter().all(|(_, kind)| kind.is_none()) {
-        return String::new();
+    let known = || kinds.iter().filter_map(|(name, kind)| Some((*name, kind.as_ref()?)));
+    let headings: Vec<_> = ["time"].into_iter().chain(known().map(|(name, _)| name)).collect();
+    let mut table = Table::new(&headings);
+    let rows: [(&str, fn(&Distribution) -> u64); 8] = [
+        ("min", |of| of.min),
+        ("mean", |of| of.mean.round() as u64),
+        ("50 %", |of| of.p50),
+        ("90 %", |of| of.p90),
+        ("99 %", |of| of.p99),
+        ("99.9 %", |of| of.p999),
+        ("99.99 %", |of| of.p9999),
+        ("max", |of| of.max),
+    ];
+    for (name, value) in rows {
+        let values = known().map(|(_, kind)| nanoseconds(value(kind)));
+        table.row([name.to_owned()].into_iter().chain(values).collect());
     }
-    let mut table =
-        Table::new(&["time", ">min", ">mean", ">50 %", ">90 %", ">99 %", ">99.9 %", ">99.99 %", ">max"]);
-    for (name, kind) in kinds {
-        let Some(of) = kind else { continue };
-        let values = [of.min, of.mean.round() as u64, of.p50, of.p90, of.p99, of.p999, of.p9999, of.max];
-        let [min, mean, p50, p90, p99, p999, p9999, max] = values.map(nanoseconds);
-        table.row(vec![name.to_owned(), min, mean, p50, p90, p99, p999, p9999, max]);
+    if headings.len() > 1 {
+        text += &table.render();
     }
-    let mut text = format!("\n{}\n{}", stream.name, table.render());
     if let (Some(order), Some(jitter)) = (&stream.reordering, stream.jitter) {
         text += &format!(
-            "jitter (RFC 3550) {}; reordered {} ({}), extent {:.1} on average, {} at most\n",
+            "jitter (RFC 3550) {}\nreordered (RFC 4737) {} ({}), extent {:.1} on average, {} at most\n",
             nanoseconds(jitter.round() as u64),
             count(order.packets),
             share(order.ratio),
@@ -358,6 +360,38 @@ mod tests {
         assert!(lines[1].contains("packets/s: sent, received"), "{}", lines[1]);
         // The axis fits the rates, however low; the first look, whose rate means nothing, is not among them.
         assert!(lines[2].contains("1.10 k"), "{}", lines[2]);
+    }
+
+    #[test]
+    fn eighty_columns_hold_the_result() {
+        let count = traffic::Count { packets: 987_654_321, bytes: 63_209_876_544 };
+        let times =
+            Some(Distribution { count: 1, p50: 123_000, max: 999_000_000, ..Distribution::default() });
+        let stream = StreamReport {
+            name: "stream 1".to_owned(),
+            offered: count.packets,
+            sent: count,
+            received: Some(count),
+            sent_rate: 9.876e7,
+            received_rate: None,
+            lost: Some(54_321),
+            loss_ratio: Some(0.000_055),
+            duplicates: Some(123),
+            corrupt: Some(0),
+            reordering: Some(traffic::Reordering {
+                packets: 987_654,
+                ratio: 0.01,
+                ..traffic::Reordering::default()
+            }),
+            jitter: Some(123_456.0),
+            latency: times.clone(),
+            delay_variation: times.clone(),
+            spacing: times.clone(),
+            lateness: times,
+        };
+        let text = text(&Report { streams: vec![stream], seconds: 10.0, ..Report::default() });
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(80) && text.contains("999 ms") && text.contains("98.8 M pps"), "{text}");
     }
 
     #[test]

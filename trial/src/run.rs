@@ -271,9 +271,14 @@ impl Run<'_> {
             "more frames came back than were sent: something else sends, or the device doubles them"
                 .to_owned()
         });
+        let none = (measured.sent > 0 && measured.received == 0).then(|| {
+            "there were loads of which not one frame came back: does the device know the way to the hosts, and are its addresses right?"
+                .to_owned()
+        });
         let texts = [
             short,
             more,
+            none,
             count(measured.duplicates, "twice"),
             count(measured.reordered, "out of order"),
             count(measured.corrupted, "damaged"),

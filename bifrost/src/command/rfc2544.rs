@@ -1,5 +1,6 @@
 //! `bifrost rfc2544`: what a device between two ports carries, and how long it takes.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{IsTerminal, Write, stderr};
 use std::os::fd::AsFd;
@@ -218,6 +219,11 @@ pub fn rfc2544(args: Rfc2544) -> Result<(), Failure> {
         return keep(&out, &html_page(&reports).html());
     }
     let plan = plan(&args);
+    if plan.wants(Test::Reset) && args.reset_command.is_none() {
+        return Err(Failure::Said(
+            "the test reset needs the command that resets the device (--reset-command)".to_owned(),
+        ));
+    }
     plan.check().map_err(|error| Failure::Said(error.to_string()))?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut tester = tester(&args, stop.clone())?;
@@ -282,6 +288,10 @@ fn tester(args: &Rfc2544, stop: Arc<AtomicBool>) -> Result<Tester, Failure> {
         from: Side { port: from, ..Side::default() },
         to: Side { port: to, ..Side::default() },
     });
+    let named = first.iter().chain(&args.pairs).flat_map(|pair| [&pair.from.port, &pair.to.port]);
+    if let Some(twice) = named_twice(named.map(String::as_str)) {
+        return Err(Failure::Said(format!("{twice} is named twice: a port is one end of one pair")));
+    }
     let mut pairs: Vec<Pair> = Vec::new();
     for Ports { from, to } in first.iter().chain(&args.pairs) {
         let end = |side: &Side, usual: &Option<Addresses>, else_: &str, device_mac| {
@@ -333,6 +343,13 @@ fn tester(args: &Rfc2544, stop: Arc<AtomicBool>) -> Result<Tester, Failure> {
         routes: args.route_command.clone(),
     };
     Ok(tester)
+}
+
+/// A port that is named more than once, however it is to be used; each `memory` is another one.
+fn named_twice<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut seen = HashSet::new();
+    let ports = names.map(|name| name.trim_start_matches("live:").trim_start_matches("xsk:"));
+    ports.filter(|name| *name != "memory").find(|name| !seen.insert(*name))
 }
 
 fn log(args: &Rfc2544, tester: &Tester, plan: &Plan) -> Result<(Log, PathBuf), Failure> {
@@ -561,6 +578,18 @@ mod tests {
         assert_eq!((from.device_mac, &to.hosts), (None, &None));
         assert_eq!(from.hosts, Some("198.18.1.0/24".parse().unwrap()));
         assert_eq!(to.device_mac, Some("02:00:00:00:00:09".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused_before_anything_is() {
+        let refused = |line: &str| match rfc2544(parsed(line)) {
+            Err(Failure::Said(why)) => why,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert!(refused("x memory memory --tests throughput,reset").contains("--reset-command"));
+        for line in ["x a@b a@b", "x a live:a", "x a b --pair c,xsk:a", "x a b --pair c,c"] {
+            assert!(refused(line).contains("named twice"), "{line}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::Estimate;
 use crate::report::LatencyAt;
 use crate::run::{Run, RunError};
 use crate::search::Ask;
-use crate::{DeviceError, Frames, Latency, Pattern, Plan};
+use crate::{DeviceError, Frames, Latency, Pattern, Plan, Test};
 
 pub(super) fn estimate(plan: &Plan) -> Estimate {
     let loads = plan.times.latency_loads.len() as f64;
@@ -38,6 +38,14 @@ pub(super) fn make(
             let why = DeviceError::Unsupported("the tester did not time any frame".to_owned());
             return Err(RunError::Device { frames: frames.clone(), rate, error: why });
         };
+        if loss > 0.0 {
+            let text = format!(
+                "at {:.0} % of the throughput {:.2} % of the frames were lost (these trials are longer than those that found it)",
+                load * 100.0,
+                loss * 100.0
+            );
+            run.note(Some(Test::Latency), Some(frames), text);
+        }
         said.push(format!("{:.1} µs at {:.0} %", latency.mean / 1e3, load * 100.0));
         rows.push(LatencyAt { frames: frames.clone(), load, rate, loss, latency, repetitions });
     }

@@ -9,6 +9,8 @@ use crate::Experiment;
 pub const SCHEMA: &str = "bifrost.experiment/1";
 /// Columns of text; longer remarks go on below.
 const WIDTH: usize = 100;
+/// Columns that a heading may take without being broken.
+const HEADING: usize = 10;
 
 /// What came out.
 #[derive(Serialize)]
@@ -156,10 +158,17 @@ impl Table {
     /// As columns of text.
     pub fn text(&self) -> String {
         let rows: Vec<Vec<String>> = self.cells().collect();
-        let width = |n: usize| {
-            let cells = rows.iter().filter_map(|row| row.get(n)).chain(self.headings.get(n));
+        let wide = |n: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(n));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
+        // A heading takes some lines when it would be much wider than what stands under it.
+        let headings: Vec<Vec<String>> = (self.headings.iter().enumerate())
+            .map(|(n, heading)| lines(heading, wide(n).max(HEADING)))
+            .collect();
+        let width =
+            |n: usize| headings[n].iter().map(|line| line.chars().count()).max().unwrap_or(0).max(wide(n));
+        let height = headings.iter().map(Vec::len).max().unwrap_or(0);
         let line = |cells: &[String]| {
             let cells = cells.iter().enumerate().map(|(n, cell)| match n {
                 0 => format!("{cell:<width$}", width = width(0)),
@@ -167,7 +176,13 @@ impl Table {
             });
             cells.collect::<String>().trim_end().to_owned() + "\n"
         };
-        let mut text = format!("{}\n{}", self.title, line(&self.headings));
+        let mut text = format!("{}\n", self.title);
+        for n in 0..height {
+            let part = |heading: &Vec<String>| {
+                (n + heading.len()).checked_sub(height).map_or(String::new(), |at| heading[at].clone())
+            };
+            text += &line(&headings.iter().map(part).collect::<Vec<_>>());
+        }
         rows.iter().for_each(|row| text += &line(row));
         text
     }
@@ -252,17 +267,22 @@ impl Outcome {
 
 /// A remark, in lines of [`WIDTH`] columns.
 fn broken(text: &str) -> String {
-    let mut lines = vec![String::from("-")];
+    format!("- {}\n", lines(text, WIDTH - 2).join("\n  "))
+}
+
+/// A text in lines of so many columns, as far as its words let it.
+fn lines(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
-        let at = lines.len() - 1;
-        if lines[at].chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push(format!("  {word}"));
-        } else {
-            lines[at] += " ";
-            lines[at] += word;
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                *line += " ";
+                *line += word;
+            }
+            _ => lines.push(word.to_owned()),
         }
     }
-    lines.join("\n") + "\n"
+    lines
 }
 
 #[cfg(test)]
@@ -292,6 +312,11 @@ mod tests {
         table.row("Linux", [Cell::from("27"), 1234.5.into()]);
         table.row("é", ["".into(), None.into()]);
         assert_eq!(table.text(), "rates\nwho    seed    now\nLinux    27  1,235\né         -      -\n");
+        let mut table = Table::new("times", &["", "half of them in, µs", "lost"]);
+        table.row("Linux", [Cell::from(1234.5), 0.0.into()]);
+        let wanted =
+            ["times", "        half of", "       them in,", "             µs  lost", "Linux     1,235  0.00"];
+        assert_eq!(table.text(), wanted.join("\n") + "\n");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 /*
  * Streams that traffic/ compiled (headers of all flows, sizes, gaps), sent by "live frames"
  * (BPF_F_TEST_XDP_LIVE_FRAMES: what the program returns really happens to the frame). The kernel runs it
- * frame after frame, in batches of BATCH that leave together; a frame that is not due yet it drops, which
+ * frame after frame, in batches that leave together; a frame that is not due yet it drops, which
  * gives it back. The other side of every layout is port/src/traffic/source.rs.
  */
 #include "times.h"
@@ -18,9 +18,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define GRACE 20000000 /* ns after the end for packets due before it */
 #define LANES_MOST 256
 
-/* How many streams, and the batch that the kernel was told. */
+/* How many streams. */
 volatile const __u32 LANES = 1;
-volatile const __u32 BATCH = BATCH_MOST;
 
 enum lane_flag {
     LANE_SIX = 1,
@@ -51,6 +50,8 @@ struct size {
 struct live {
     __u64 start, end, stop, over;
     __u64 now, position, pending, cursor;
+    /* The batch that the kernel was told. */
+    __u64 batch;
     __u64 due[BATCH_MOST];
     __u64 lane[BATCH_MOST];
 };
@@ -169,7 +170,7 @@ int generate(struct xdp_md *ctx) {
     struct live *run = bpf_map_lookup_elem(&live, &zero);
     if (!run)
         return XDP_DROP;
-    if (run->position >= BATCH) {
+    if (run->position >= run->batch) {
         run->position = 0;
         run->now = bpf_ktime_get_ns();
         /* A frame's turn for that: the verifier is not to follow the rest from each way through it. */

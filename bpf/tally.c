@@ -12,12 +12,17 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define WINDOW 4096
 #define ARRIVED 0xffffffff
 
-/* The trial's number as it lies in a packet, its streams, the receive queues, and what to add to the sender's
- * clock. */
-volatile const __u32 MARK = 0;
+/* Streams of a trial, and receive queues. */
 volatile const __u32 LANES = 1;
 volatile const __u32 QUEUES = 1;
-volatile const __s64 OFFSET = 0;
+
+/* The trial: its number as it lies in a packet, and what to add to the sender's clock. */
+struct told {
+    __u64 mark;
+    __s64 offset;
+};
+
+ARRAY(told, told);
 
 /* What arrived of a lane by a queue. */
 struct seen {
@@ -193,7 +198,10 @@ int tally(struct xdp_md *ctx) {
     __u32 begin = place & 0x3ff, length = (place >> 32) - (__u32)place;
     void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
     void *stamp = data + begin;
-    if (!place || length < STAMP || length > 0x3fff || stamp + STAMP > end || *(__u16 *)stamp != MARK)
+    __u32 zero = 0;
+    struct told *trial = bpf_map_lookup_elem(&told, &zero);
+    if (!trial || !place || length < STAMP || length > 0x3fff || stamp + STAMP > end ||
+        *(__u16 *)stamp != trial->mark)
         return of_others(bytes);
     __u32 lane = bpf_ntohs(*(__u16 *)(stamp + 2));
     __u32 key = lane * QUEUES + ctx->rx_queue_index % QUEUES;
@@ -223,7 +231,7 @@ int tally(struct xdp_md *ctx) {
     known->unique++;
 
     __u64 due = (front & 0xffff) << 32 | back, mask = (1ULL << STAMP_BITS) - 1;
-    __u64 latency = (now - OFFSET - due) & mask;
+    __u64 latency = (now - trial->offset - due) & mask;
     if (latency > mask / 2)
         latency = 0; /* not due yet, by clocks that disagree a little */
     record(&known->latency, latency);

@@ -18,7 +18,7 @@ use crate::DriverError;
 use crate::bpf::{object, sys};
 use crate::driver::sum_per_cpu;
 
-pub use arrivals::{Arrivals, ArrivalsOptions, Seen};
+pub use arrivals::{Arrivals, Judge, Seen};
 pub use streams::{MOST_FRAME, MOST_LANES, StreamLane, StreamSent, StreamSize, Streams};
 pub use words::Buckets;
 

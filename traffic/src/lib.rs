@@ -56,6 +56,7 @@ pub mod report;
 pub mod schedule;
 mod sending;
 pub mod sequence;
+mod shelf;
 mod sink;
 pub mod size;
 mod source;

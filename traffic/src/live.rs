@@ -8,9 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use ::port::device::{self, XdpFeatures};
-use ::port::traffic::{
-    Arrivals, ArrivalsOptions, Buckets, MOST_FRAME, StreamLane, StreamSent, StreamSize, Streams,
-};
+use ::port::traffic::{Arrivals, Buckets, Judge, MOST_FRAME, StreamLane, StreamSent, StreamSize, Streams};
 use nix::errno::Errno;
 use nix::sys::pthread::pthread_kill;
 use nix::sys::signal::Signal;
@@ -101,7 +99,7 @@ pub(crate) fn lane(
 
 /// A program that sends, and what it needs to be read.
 pub(crate) struct Program {
-    streams: Streams,
+    streams: Arc<Streams>,
     /// Whether each lane is paced, and its mean gap in 1/65,536 ns.
     lanes: Vec<(bool, u64)>,
     /// Packets of each at most.
@@ -111,7 +109,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub(crate) fn new(lanes: &[StreamLane]) -> Result<Program, TrafficError> {
+    pub(crate) fn new(interface: &Interface, lanes: &[StreamLane]) -> Result<Program, TrafficError> {
         let mean = |lane: &StreamLane| {
             let gaps: u64 = lane.sizes.iter().map(|size| size.gap).sum();
             let pause = lane.burst.1.checked_div(lane.burst.0.into()).unwrap_or(0);
@@ -125,7 +123,9 @@ impl Program {
         let paced = lanes.iter().any(|lane| lane.paced);
         let batch = if paced { (all * TOGETHER).clamp(1.0, BATCH) as u32 } else { 64 };
         let counts = lanes.iter().map(|lane| lane.count).collect();
-        let streams = Streams::new(lanes, &draws(), batch)?;
+        let streams = interface
+            .senders
+            .take(|streams| streams.change(lanes, batch), || Ok(Streams::new(lanes, &draws(), batch)?))?;
         Ok(Program { streams, lanes: means, counts, stopped: OnceLock::new() })
     }
 
@@ -230,8 +230,11 @@ pub(crate) fn check_target(interface: &Interface) -> Result<(), TrafficError> {
 /// A program that receives.
 pub(crate) fn receive(interface: &Interface, expected: Expected) -> Result<Arrivals, TrafficError> {
     let Expected { mark, lanes, offset } = expected;
-    let options = ArrivalsOptions { mark, lanes, queues: interface.queues, offset };
-    Ok(inside(interface.namespace.as_deref(), || Arrivals::attach(interface.ifindex, &options))??)
+    let queues = interface.queues;
+    let judge =
+        interface.judges.take(|judge| judge.suits(lanes, queues), || Ok(Judge::load(lanes, queues)?))?;
+    let attach = || Arrivals::attach(judge, interface.ifindex, mark, offset);
+    Ok(inside(interface.namespace.as_deref(), attach)??)
 }
 
 /// What it saw.

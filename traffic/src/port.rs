@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use ::port::device::{self, Device, XdpFeatures};
 use ::port::memif;
 use ::port::pcap::{Format, PcapQueue, Record};
+use ::port::traffic::{Judge, Streams};
 use ::port::{HugePages, Memory, Pool, Queue, XdpDevices};
 use fib::PortId;
 use nix::net::if_::InterfaceFlags;
@@ -32,6 +33,7 @@ use wire::Mac;
 
 use crate::TrafficError;
 use crate::pipe::Pipe;
+use crate::shelf::Shelf;
 
 /// Threads that may have packet memory of a port at a time, and the frames of each.
 const POOLS: usize = 6;
@@ -65,12 +67,15 @@ pub(crate) enum Kind {
 }
 
 /// An interface that packets are sent and received by in the kernel.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) namespace: Option<String>,
     pub(crate) ifindex: u32,
     pub(crate) queues: u32,
+    /// Programs that send, and that judge what arrives.
+    pub(crate) senders: Arc<Shelf<Streams>>,
+    pub(crate) judges: Arc<Shelf<Judge>>,
 }
 
 impl Port {
@@ -236,7 +241,9 @@ fn open_interface(
     let megabits = speed.filter(|_| namespace.is_none()).and_then(|text| text.trim().parse::<f64>().ok());
     let kind = if live {
         let name = device.name.clone();
-        Kind::Live(Interface { name, namespace, ifindex: device.ifindex, queues: device.queues })
+        let (ifindex, queues) = (device.ifindex, device.queues);
+        let (senders, judges) = (Arc::default(), Arc::default());
+        Kind::Live(Interface { name, namespace, ifindex, queues, senders, judges })
     } else {
         let memory = Arc::new(Memory::new(POOLS, FRAMES, HugePages::Auto)?);
         // The rings are filled while the sockets are opened, from the pool of the thread that does it.

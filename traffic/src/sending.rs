@@ -139,7 +139,10 @@ pub(crate) fn prepare(orders: &Orders<'_>) -> Result<Prepared, TrafficError> {
         if numbers.is_empty() {
             continue;
         }
-        let work = if live { Work::Live(Arc::new(Program::new(&kernel)?)) } else { Work::Queue(lanes) };
+        let work = match orders.from.kind() {
+            Kind::Live(interface) => Work::Live(Arc::new(Program::new(interface, &kernel)?)),
+            Kind::Queues(..) => Work::Queue(lanes),
+        };
         prepared.cores.push(Core { number: orders.cores.get(core).copied(), lanes: numbers, work });
     }
     Ok(prepared)

@@ -1,5 +1,6 @@
 //! Trials over a veth pair between two hosts in namespaces: the kernel's live frames out, its judging program in.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -115,6 +116,56 @@ fn what_would_have_come_after_a_stop_was_not_due() {
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The numbers of the programs in the kernel that this process holds.
+fn programs() -> BTreeSet<String> {
+    let descriptors = std::fs::read_dir("/proc/self/fdinfo").unwrap();
+    let said = descriptors.filter_map(|one| std::fs::read_to_string(one.ok()?.path()).ok());
+    said.filter_map(|text| {
+        let line = text.lines().find(|line| line.starts_with("prog_id:"))?;
+        Some(line.split_whitespace().nth(1)?.to_owned())
+    })
+    .collect()
+}
+
+#[test]
+fn one_trial_after_the_other_is_judged_for_itself_by_the_same_programs() {
+    let _alone = alone();
+    let pair = Pair::new("tro");
+    let (from, to) = (pair.port("live:", 0), pair.port("live:", 1));
+    let trial = |streams: &str| {
+        let trial = Trial {
+            streams: Stream::parse_all(streams).unwrap(),
+            to: Some(to.clone()),
+            duration: Some(Duration::from_millis(200)),
+            ..Trial::new(from.clone())
+        };
+        trial.run().unwrap()
+    };
+    let first = trial("[[stream]]\nrate = '20kpps'\nsize = '100-900'\nflows = 300");
+    let loaded = programs();
+    assert_eq!(loaded.len(), 2, "one that sends, one that judges");
+    // Slower and faster, with fewer sizes and flows, in bursts and with other headers; and as it was.
+    for (stream, sent) in [
+        ("rate = '10kpps'\nsize = '64'\nflows = 7", 2000),
+        ("rate = '40kpps'\npattern = 'burst 32 gap 5ms'\nsize = '200,400'\nsource = '10.9.0.0/24'", 0),
+        ("rate = '20kpps'\nsize = '100-900'\nflows = 300", first.streams[0].sent.packets),
+    ] {
+        let report = trial(&format!("[[stream]]\n{stream}"));
+        let only = &report.streams[0];
+        assert!(sent == 0 || only.sent.packets == sent, "{stream}: {only:?}");
+        assert_eq!(only.received, Some(only.sent), "{stream}");
+        assert_eq!((only.lost, only.corrupt, only.duplicates), (Some(0), Some(0), Some(0)), "{stream}");
+        assert_eq!(only.latency.as_ref().unwrap().count, only.sent.packets, "{stream}");
+        assert_eq!(only.lateness.as_ref().unwrap().count, only.sent.packets, "{stream}");
+        assert_eq!(report.foreign.packets, 0, "{stream}");
+        assert_eq!(programs(), loaded, "{stream}");
+    }
+    // Two streams are another program's, in the place of the first.
+    let two = trial("[[stream]]\nrate = '5kpps'\n[[stream]]\nrate = '5kpps'");
+    assert!(two.streams.iter().all(|stream| stream.received == Some(stream.sent)), "{two:?}");
+    assert!(programs().len() == 2 && programs().is_disjoint(&loaded));
 }
 
 #[test]

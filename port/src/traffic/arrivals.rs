@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use super::words::{Buckets, TIMES, Words};
 use crate::bpf::{object, sys};
@@ -16,25 +17,21 @@ const SEEN: usize = HEAD + WINDOW + 2 * TIMES;
 /// Most lanes times queues: 200 MB.
 const MOST: usize = 4096;
 
-/// What to look for.
-#[derive(Clone, Copy, Debug)]
-pub struct ArrivalsOptions {
-    /// The trial's number, which stands at the front of a payload.
-    pub mark: u16,
-    /// Lanes: numbers from 0 on that stand behind it.
-    pub lanes: u16,
-    /// Receive queues of the interface.
-    pub queues: u32,
-    /// What to add to a time of the sender's clock for one of ours, nanoseconds.
-    pub offset: i64,
-}
-
-/// A program on an interface that judges and drops what it receives, while this lives.
-pub struct Arrivals {
+/// A program that judges what an interface receives, for one trial after the other.
+pub struct Judge {
+    program: OwnedFd,
     seen: Words,
+    told: Words,
     foreign: OwnedFd,
     lanes: usize,
     queues: usize,
+}
+
+/// A judge at work on an interface, which drops what it has judged, while this lives.
+pub struct Arrivals {
+    judge: Arc<Judge>,
+    /// What was foreign to earlier trials.
+    before: [u64; 2],
     attachment: Attachment,
     _link: OwnedFd,
 }
@@ -74,44 +71,72 @@ pub struct Seen {
     pub variation: Buckets,
 }
 
-impl Arrivals {
-    /// Attaches it to an interface of this thread's network namespace: in the driver, and if that cannot, in the stack.
-    pub fn attach(ifindex: u32, options: &ArrivalsOptions) -> Result<Arrivals, DriverError> {
+impl Judge {
+    /// Loads one for so many lanes (numbers from 0 on that stand behind a trial's mark) and receive queues of the interface.
+    pub fn load(lanes: u16, queues: u32) -> Result<Judge, DriverError> {
         let object = object::tally()?;
-        let lanes = usize::from(options.lanes.max(1));
-        let queues = (options.queues.max(1) as usize).min((MOST / lanes).max(1));
-        let (mut maps, mut seen) = (HashMap::new(), None);
+        let (lanes, queues) = shape(lanes, queues);
+        let (mut maps, mut words) = (HashMap::new(), HashMap::new());
         for (name, map) in &object.maps {
             let entries = match name.as_str() {
                 "seen" => lanes * queues,
-                "foreign" => 1,
+                "foreign" | "told" => 1,
                 _ => continue,
             };
             let fd = object::create(name, map, Some(entries as u32))?;
-            if name == "seen" {
+            if name != "foreign" {
                 let bytes = entries * map.value_size() as usize;
-                seen = Some(Words::new(fd.as_fd(), bytes).map_err(DriverError::io("map seen"))?);
+                let mapped = Words::new(fd.as_fd(), bytes).map_err(DriverError::io(format!("map {name}")))?;
+                words.insert(name.clone(), mapped);
             }
             maps.insert(name.clone(), fd);
         }
-        let missing = |name: &str| DriverError::NoMap { name: name.to_owned() };
-        let seen = seen.ok_or_else(|| missing("seen"))?;
-        for at in 0..lanes * queues {
-            Buckets::clear(&seen, at * SEEN + HEAD + WINDOW);
-            Buckets::clear(&seen, at * SEEN + HEAD + WINDOW + TIMES);
-        }
-        let mark = u32::from(options.mark.to_be()).to_ne_bytes();
         let (lanes32, queues32) = ((lanes as u32).to_ne_bytes(), (queues as u32).to_ne_bytes());
-        let offset = options.offset.to_ne_bytes();
-        let constants = HashMap::from([
-            ("MARK", (&mark[..], true)),
-            ("LANES", (&lanes32[..], true)),
-            ("QUEUES", (&queues32[..], true)),
-            ("OFFSET", (&offset[..], true)),
-        ]);
+        let constants = HashMap::from([("LANES", (&lanes32[..], true)), ("QUEUES", (&queues32[..], true))]);
         let program = object::load(object, "tally", constants, &maps)?;
+        let missing = |name: &str| DriverError::NoMap { name: name.to_owned() };
+        Ok(Judge {
+            program,
+            seen: words.remove("seen").ok_or_else(|| missing("seen"))?,
+            told: words.remove("told").ok_or_else(|| missing("told"))?,
+            foreign: maps.remove("foreign").ok_or_else(|| missing("foreign"))?,
+            lanes,
+            queues,
+        })
+    }
+
+    /// Whether it is one for so many lanes and queues.
+    pub fn suits(&self, lanes: u16, queues: u32) -> bool {
+        (self.lanes, self.queues) == shape(lanes, queues)
+    }
+
+    /// Forgets what it saw, and looks for a trial from now on.
+    fn begin(&self, mark: u16, offset: i64) {
+        self.told.set(0, u16::from_ne_bytes(mark.to_be_bytes()).into());
+        self.told.set(1, offset as u64);
+        self.seen.clear();
+        for at in 0..self.lanes * self.queues {
+            Buckets::clear(&self.seen, at * SEEN + HEAD + WINDOW);
+            Buckets::clear(&self.seen, at * SEEN + HEAD + WINDOW + TIMES);
+        }
+    }
+}
+
+/// Lanes and queues that are told apart.
+fn shape(lanes: u16, queues: u32) -> (usize, usize) {
+    let lanes = usize::from(lanes.max(1));
+    (lanes, (queues.max(1) as usize).min((MOST / lanes).max(1)))
+}
+
+impl Arrivals {
+    /// Has it judge what an interface of this thread's network namespace receives: in the driver, and if that cannot, in the stack. `mark`
+    /// is the trial's number, which stands at the front of a payload; `offset` is to be added to a time of the sender's clock for one of
+    /// ours, nanoseconds. No other may use the judge meanwhile.
+    pub fn attach(judge: Arc<Judge>, ifindex: u32, mark: u16, offset: i64) -> Result<Arrivals, DriverError> {
+        judge.begin(mark, offset);
+        let before = sum_per_cpu(judge.foreign.as_fd()).map_err(DriverError::io("map foreign"))?;
         let failed = |source| DriverError::Attach { ifindex, source };
-        let link = |flags| sys::link_create(program.as_fd(), ifindex, sys::ATTACH_XDP, flags);
+        let link = |flags| sys::link_create(judge.program.as_fd(), ifindex, sys::ATTACH_XDP, flags);
         let (link, attachment) = match link(XDP_NATIVE) {
             Ok(link) => (link, Attachment { native: true, why: None }),
             Err(error) => {
@@ -119,8 +144,7 @@ impl Arrivals {
                 (link(XDP_GENERIC).map_err(failed)?, Attachment { native: false, why })
             }
         };
-        let foreign = maps.remove("foreign").ok_or_else(|| missing("foreign"))?;
-        Ok(Arrivals { seen, foreign, lanes, queues, attachment, _link: link })
+        Ok(Arrivals { judge, before, attachment, _link: link })
     }
 
     /// How it is attached.
@@ -130,18 +154,20 @@ impl Arrivals {
 
     /// What arrived of each lane, queue by queue.
     pub fn seen(&self) -> Vec<Vec<Seen>> {
-        let lane =
-            |lane| (0..self.queues).map(|queue| self.read((lane * self.queues + queue) * SEEN)).collect();
-        (0..self.lanes).map(lane).collect()
+        let Judge { lanes, queues, .. } = *self.judge;
+        let lane = |lane| (0..queues).map(|queue| self.read((lane * queues + queue) * SEEN)).collect();
+        (0..lanes).map(lane).collect()
     }
 
     /// Frames, and their bytes with check sequence, that were none of the lanes'.
     pub fn foreign(&self) -> io::Result<[u64; 2]> {
-        sum_per_cpu(self.foreign.as_fd())
+        let [packets, bytes] = sum_per_cpu(self.judge.foreign.as_fd())?;
+        Ok([packets.saturating_sub(self.before[0]), bytes.saturating_sub(self.before[1])])
     }
 
     fn read(&self, at: usize) -> Seen {
-        let word = |i: usize| self.seen.get(at + i);
+        let seen = &self.judge.seen;
+        let word = |i: usize| seen.get(at + i);
         if word(0) == 0 {
             return Seen::default();
         }
@@ -159,8 +185,8 @@ impl Arrivals {
             extents: word(10),
             next: word(11),
             jitter: word(15) as f64 / 16.0,
-            latency: Buckets::read(&self.seen, at + HEAD + WINDOW),
-            variation: Buckets::read(&self.seen, at + HEAD + WINDOW + TIMES),
+            latency: Buckets::read(seen, at + HEAD + WINDOW),
+            variation: Buckets::read(seen, at + HEAD + WINDOW + TIMES),
         }
     }
 }

@@ -22,6 +22,8 @@ const DRAWS: usize = 4096;
 const LANE: usize = 33;
 const SIZE: usize = 3;
 const FIRST: [usize; 2] = [17, 25];
+/// The word of `struct live` with the batch.
+const LIVE_BATCH: usize = 8;
 
 /// A stream, as the program wants it. Offsets are from the front of the frame, times in 1/65,536 ns; sums and lengths are as they lie in
 /// memory.
@@ -105,13 +107,15 @@ pub struct StreamSent {
     pub unsent: u64,
 }
 
-/// A program that sends streams.
+/// A program that sends streams: these, and then others that it has room for.
 pub struct Streams {
     program: OwnedFd,
     frame: Vec<u8>,
     batch: u32,
     live: Words,
     lanes: Words,
+    sizes: Words,
+    headers: Words,
     departures: Words,
     count: usize,
 }
@@ -120,18 +124,14 @@ impl Streams {
     /// Loads a program for these streams (1 to [`MOST_LANES`]), which sends `batch` (1 to 64) frames together. `draws` are 4,096 random
     /// factors of gaps, in 1/65,536.
     pub fn new(lanes: &[StreamLane], draws: &[u32], batch: u32) -> Result<Streams, DriverError> {
-        let count = lanes.len().clamp(1, MOST_LANES);
         let lanes = &lanes[..lanes.len().min(MOST_LANES)];
-        let batch = batch.clamp(1, 64);
+        let (count, sizes, headers) = room(lanes);
         let object = object::generate()?;
-        let room = |lane: &StreamLane| lane.headers.len() / (lane.lines.clamp(1, 3) * 64) * stride(lane);
-        let headers: usize = lanes.iter().map(|lane| room(lane).next_multiple_of(BLOCK)).sum();
-        let sizes: usize = lanes.iter().map(|lane| lane.sizes.len()).sum();
         let entries = |name: &str| match name {
             "lanes" => Some(count),
             "sizes" => Some(sizes),
             "departures" => Some(2 * count),
-            "headers" => Some(headers / BLOCK),
+            "headers" => Some(headers.div_ceil(BLOCK)),
             "live" | "draws" => Some(1),
             _ => None,
         };
@@ -147,27 +147,47 @@ impl Streams {
         }
         let mut take =
             |name: &str| words.remove(name).ok_or_else(|| DriverError::NoMap { name: name.to_owned() });
+        let table: Vec<u8> = draws.iter().take(DRAWS).flat_map(|draw| draw.to_ne_bytes()).collect();
+        take("draws")?.write(0, &table);
+        let lanes32 = (count as u32).to_ne_bytes();
         let mut streams = Streams {
             live: take("live")?,
             lanes: take("lanes")?,
+            sizes: take("sizes")?,
+            headers: take("headers")?,
             departures: take("departures")?,
             frame: Vec::new(),
-            batch,
+            batch: 1,
             count,
-            program: {
-                let constants = (count as u32, batch);
-                let (lanes, batch) = (constants.0.to_ne_bytes(), constants.1.to_ne_bytes());
-                let constants = HashMap::from([("LANES", (&lanes[..], true)), ("BATCH", (&batch[..], true))]);
-                object::load(object, "generate", constants, &maps)?
-            },
+            program: object::load(
+                object,
+                "generate",
+                HashMap::from([("LANES", (&lanes32[..], true))]),
+                &maps,
+            )?,
         };
-        streams.fill(lanes, draws, &take("sizes")?, &take("headers")?, &take("draws")?);
+        streams.fill(lanes, batch);
         Ok(streams)
     }
 
-    fn fill(&mut self, lanes: &[StreamLane], draws: &[u32], sizes: &Words, headers: &Words, table: &Words) {
-        let bytes: Vec<u8> = draws.iter().take(DRAWS).flat_map(|draw| draw.to_ne_bytes()).collect();
-        table.write(0, &bytes);
+    /// Takes other streams in the place of those that it had, as if it were new. False when it cannot: they are more or fewer, or need
+    /// more room. Must not run meanwhile.
+    pub fn change(&mut self, lanes: &[StreamLane], batch: u32) -> bool {
+        let lanes = &lanes[..lanes.len().min(MOST_LANES)];
+        let (count, sizes, headers) = room(lanes);
+        let fits =
+            count == self.count && sizes * SIZE <= self.sizes.len() && headers <= self.headers.len() * 8;
+        if fits {
+            self.fill(lanes, batch);
+        }
+        fits
+    }
+
+    fn fill(&mut self, lanes: &[StreamLane], batch: u32) {
+        [&self.live, &self.lanes, &self.departures].into_iter().for_each(Words::clear);
+        self.frame.clear();
+        self.batch = batch.clamp(1, 64);
+        self.live.set(LIVE_BATCH, self.batch.into());
         let (mut size_at, mut header_at) = (0, 0);
         for (number, lane) in lanes.iter().enumerate() {
             let stride = stride(lane);
@@ -207,12 +227,12 @@ impl Streams {
             for size in &lane.sizes {
                 let halves = [size.frame, size.ip, size.udp, size.l3_sum, size.l4_sum, size.fill_sum];
                 let bytes: Vec<u8> = halves.into_iter().flat_map(u16::to_ne_bytes).collect();
-                sizes.write(size_at * SIZE, &bytes);
-                sizes.set(size_at * SIZE + 2, size.gap);
+                self.sizes.write(size_at * SIZE, &bytes);
+                self.sizes.set(size_at * SIZE + 2, size.gap);
                 size_at += 1;
             }
             for header in lane.headers.chunks(lane.lines.clamp(1, 3) * 64) {
-                headers.write(header_at as usize / 8, header);
+                self.headers.write(header_at as usize / 8, header);
                 header_at += stride as u64;
             }
             header_at = header_at.next_multiple_of(BLOCK as u64);
@@ -279,6 +299,16 @@ impl Streams {
     pub fn departures(&self, lane: usize) -> [Buckets; 2] {
         [2 * lane, 2 * lane + 1].map(|at| Buckets::read(&self.departures, at * TIMES))
     }
+}
+
+/// What streams need: lanes, sizes, and bytes of headers.
+fn room(lanes: &[StreamLane]) -> (usize, usize, usize) {
+    let headers = |lane: &StreamLane| lane.headers.len() / (lane.lines.clamp(1, 3) * 64) * stride(lane);
+    (
+        lanes.len().max(1),
+        lanes.iter().map(|lane| lane.sizes.len()).sum(),
+        lanes.iter().map(|lane| headers(lane).next_multiple_of(BLOCK)).sum(),
+    )
 }
 
 /// Bytes from a header to the next: so that none lies across two blocks.

@@ -21,6 +21,16 @@ impl Words {
         Ok(Words { mapping: Mapping::new(map, bytes.next_multiple_of(4096))?, words })
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.words
+    }
+
+    /// Makes all of them 0.
+    pub(super) fn clear(&self) {
+        (0..self.words).for_each(|at| self.set(at, 0));
+    }
+
     /// The word at an index; 0 beyond the end.
     pub(super) fn get(&self, at: usize) -> u64 {
         if at >= self.words {

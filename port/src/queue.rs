@@ -1,5 +1,6 @@
 //! One (port, queue): where packets come from and go to.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 
 use fib::PortId;
@@ -20,6 +21,14 @@ pub trait Queue: Send {
 
     /// To be called once a round: sends what waits, takes home what was sent, gives the device room to receive.
     fn kick(&mut self);
+
+    /// Writes out what waits in memory, where a port keeps what was sent.
+    ///
+    /// # Errors
+    /// What was taken since the port was opened is not all where it belongs.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Readable when there is something to receive: to sleep on. Only after [`Queue::kick`].
     fn fd(&self) -> Option<BorrowedFd<'_>>;

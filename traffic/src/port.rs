@@ -98,6 +98,7 @@ impl Port {
             None => (None, text),
         };
         let (interface, namespace) = match name.split_once('@') {
+            Some((_, "")) => return Err(wrong("the namespace's name is missing behind @")),
             Some((interface, namespace)) => (interface, Some(namespace.to_owned())),
             None => (name, None),
         };
@@ -270,6 +271,10 @@ fn open_interface(
 }
 
 fn open_pcap(text: &str, file: &Path) -> Result<Port, TrafficError> {
+    if file.as_os_str().is_empty() {
+        let reason = "the file's name is missing".to_owned();
+        return Err(TrafficError::PortName { text: text.to_owned(), reason });
+    }
     let record = Record::create(file, Format::of(file), SNAP)
         .map_err(|error| TrafficError::PortName { text: text.to_owned(), reason: error.to_string() })?;
     let queue = PcapQueue::new(PortId::NONE, None, Some(record));
@@ -396,7 +401,9 @@ mod tests {
 
     #[test]
     fn names_that_are_none_are_refused_in_words() {
-        for text in ["", "xsk:", "@a", "nonsense:eth0", "no-such-port", "eth0@no-such-namespace"] {
+        for text in
+            ["", "xsk:", "@a", "eth0@", "pcap:", "nonsense:eth0", "no-such-port", "eth0@no-such-namespace"]
+        {
             let error = Port::open(text, false).unwrap_err().to_string();
             assert!(error.len() > 10, "{text}: {error}");
         }

@@ -236,8 +236,9 @@ impl Prepared {
                         live::pin(number)?;
                         install_pool(memory.as_ref())?;
                         let Some(queue) = queues.get(index % queues.len().max(1)) else { return Ok(()) };
-                        source::send(queue, &mut lanes, time, &stop, &told);
-                        Ok(())
+                        source::send(queue, &mut lanes, time, &stop, &told).map_err(|error| {
+                            TrafficError::Port { port: from.name().to_owned(), reason: error.to_string() }
+                        })
                     };
                     (Figures::Post(post), Box::new(work))
                 }

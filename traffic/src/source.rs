@@ -5,6 +5,7 @@
 //! makes packets late, never fewer, until the time is over. Between packets the thread spins; only when the next one is
 //! far off does it sleep.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -66,7 +67,7 @@ pub(crate) fn send(
     time: Time,
     stop: &AtomicBool,
     post: &Post,
-) {
+) -> io::Result<()> {
     let mut sender = Sender {
         sent: vec![Sent::default(); lanes.len()],
         packets: Vec::with_capacity(BATCH),
@@ -99,6 +100,8 @@ pub(crate) fn send(
         if clock > told + TELL {
             told = clock;
             post.put(&sender.sent);
+            // A file that cannot be written any more will not take the rest either.
+            lock(queue).flush()?;
         }
     }
     let ended = now().min(time.end).saturating_sub(time.start);
@@ -111,6 +114,7 @@ pub(crate) fn send(
         lock(queue).kick();
         std::thread::sleep(Duration::from_millis(1));
     }
+    lock(queue).flush()
 }
 
 fn lock(queue: &Mutex<Box<dyn Queue>>) -> std::sync::MutexGuard<'_, Box<dyn Queue>> {

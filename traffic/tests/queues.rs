@@ -317,3 +317,17 @@ proptest! {
         let _ = Port::open(&format!("{value}:no-such-port"), false).is_ok();
     }
 }
+
+#[test]
+fn a_file_that_cannot_be_written_ends_the_trial_with_the_reason() {
+    let _alone = alone();
+    let begin = Instant::now();
+    let trial = Trial {
+        streams: vec![Stream::default()],
+        duration: Some(Duration::from_secs(60)),
+        ..Trial::new(Port::open("pcap:/dev/full", false).unwrap())
+    };
+    let error = trial.run().unwrap_err().to_string();
+    assert!(error.starts_with("port pcap:/dev/full: /dev/full: No space left"), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(30));
+}

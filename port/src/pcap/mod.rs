@@ -12,6 +12,7 @@
 mod record;
 mod replay;
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
@@ -80,14 +81,6 @@ impl PcapQueue {
     pub fn is_over(&self) -> bool {
         self.replay.as_ref().is_none_or(Replay::is_over)
     }
-
-    /// Writes out what is still in memory.
-    ///
-    /// # Errors
-    /// Also what went wrong before: after an error nothing more is written, and packets count as `tx_invalid`.
-    pub fn flush(&mut self) -> Result<(), PcapError> {
-        self.record.as_mut().map_or(Ok(()), Record::flush)
-    }
 }
 
 impl Queue for PcapQueue {
@@ -125,6 +118,11 @@ impl Queue for PcapQueue {
     }
 
     fn kick(&mut self) {}
+
+    /// After an error nothing more is written, and packets count as `tx_invalid`.
+    fn flush(&mut self) -> io::Result<()> {
+        self.record.as_mut().map_or(Ok(()), Record::flush).map_err(io::Error::other)
+    }
 
     /// Readable when the next frame is due.
     fn fd(&self) -> Option<BorrowedFd<'_>> {

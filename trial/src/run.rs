@@ -440,6 +440,22 @@ mod tests {
     }
 
     #[test]
+    fn bursts_that_are_slower_than_the_line_tell_of_no_buffer() {
+        let plan = Plan { tests: vec![Test::BackToBack], frames: vec![Frames::fixed(64)], ..plan() };
+        let mut slow = Simulated { tester: 2e6, ..Simulated::new(2e6) };
+        let report = go(&mut slow, &plan, None).unwrap();
+        assert!(report.back_to_back.is_empty(), "{:?}", report.back_to_back);
+        assert!(
+            report
+                .notes
+                .iter()
+                .any(|note| note.text.contains("at 2.000 M frames/s, and the line carries 14.881 M")),
+            "{:?}",
+            report.notes
+        );
+    }
+
+    #[test]
     fn what_a_device_cannot_do_is_told_and_the_rest_is_done() {
         let modifiers = Modifiers { route_updates: 10, ..Modifiers::default() };
         let report = go(&mut Simulated::new(2e6), &Plan { modifiers, ..plan() }, None).unwrap();

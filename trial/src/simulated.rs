@@ -77,7 +77,15 @@ impl Device for Simulated {
         };
         let senders = f64::from(offered.senders());
         let carried = (capacity * offered.seconds * senders) as u64 + 1;
+        // Frames that are counted are all sent, if it takes longer.
+        let (sent, seconds) = match offered.pattern {
+            Pattern::Burst { frames } => {
+                (offered.intended() as u64, offered.seconds.max(frames as f64 / self.tester))
+            }
+            _ => (sent, offered.seconds),
+        };
         let received = match offered.pattern {
+            Pattern::Burst { .. } if self.tester <= capacity => sent,
             Pattern::Burst { frames } if frames <= self.buffer => sent,
             Pattern::Reset { .. } => sent.min(carried) / 2,
             _ => sent.min(carried),
@@ -87,7 +95,7 @@ impl Device for Simulated {
         let mut measured = Measured {
             sent,
             received,
-            seconds: offered.seconds,
+            seconds,
             latency: Some(Latency {
                 count: received,
                 min: latency(0.0),

@@ -22,7 +22,7 @@ use super::sink::Sink;
 #[command(name = "bifrost", version, max_term_width = 100, arg_required_else_help = true)]
 pub struct Args {
     /// Socket of the daemon [default: /run/bifrost/control.sock; for `run`: control.socket in the file]
-    #[arg(long, global = true, value_name = "PATH")]
+    #[arg(long, global = true, value_name = "PATH", display_order = 1000)]
     pub socket: Option<PathBuf>,
     /// What to do
     #[command(subcommand)]

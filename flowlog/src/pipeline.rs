@@ -345,7 +345,7 @@ impl Shared {
         }
         let since = lost - reported.1;
         reported.1 = lost;
-        let mut parts = vec![format!("workers' queues {queues}")];
+        let mut parts = vec![format!("the log's queue {queues}")];
         for count in counts.iter().filter(|count| count.lost() > 0) {
             let fault = count.last_fault.as_ref().map(|fault| format!(" ({fault})")).unwrap_or_default();
             parts.push(format!("{} {}{fault}", count.name, count.lost()));

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::control::status::{FlowLogOutput, FlowLogStatus, FlowQuery};
 use fib::{HopKind, NextHopId, Tables, View};
@@ -31,6 +31,8 @@ const STEP: u32 = 4096;
 const PAGE: u32 = 65_536;
 /// How far the calendar may be off before what is logged follows it.
 const SLACK: u64 = 1_000_000;
+/// How often it is said that flows ended which nobody logged.
+const REPORT: Duration = Duration::from_secs(60);
 
 /// The log, and what it knows of the flows that it has told of.
 pub(super) struct Log {
@@ -39,6 +41,24 @@ pub(super) struct Log {
     plan: Plan,
     accounts: Arc<Mutex<Accounts>>,
     epoch: u64,
+    missed: Missed,
+}
+
+/// How many flows had ended that no worker could report, when that was said last.
+struct Missed {
+    said: Instant,
+    then: u64,
+}
+
+impl Missed {
+    /// How many more there are, when it is time to say so.
+    fn more(&mut self, now: u64, last: bool) -> Option<u64> {
+        if now == self.then || self.said.elapsed() < REPORT && !last {
+            return None;
+        }
+        self.said = Instant::now();
+        Some(now.saturating_sub(std::mem::replace(&mut self.then, now)))
+    }
 }
 
 /// What an output has counted.
@@ -97,7 +117,8 @@ impl Log {
     pub(super) fn start(plan: Plan) -> Result<Log, StartError> {
         let log = FlowLog::start(plan.clone())?;
         let (sender, epoch) = (log.sender(), epoch());
-        Ok(Log { log, sender, plan, accounts: Arc::new(Mutex::new(Accounts::new(epoch))), epoch })
+        let missed = Missed { said: Instant::now(), then: 0 };
+        Ok(Log { log, sender, plan, accounts: Arc::new(Mutex::new(Accounts::new(epoch))), epoch, missed })
     }
 
     /// Goes on by another plan. One that cannot be had changes nothing.
@@ -111,6 +132,15 @@ impl Log {
         }
         self.plan = plan;
         Ok(())
+    }
+
+    /// Says once a minute, and at the end, how many flows ended that the workers had no room to report.
+    fn warn_of_missed(&mut self, now: u64, last: bool) {
+        if let Some(more) = self.missed.more(now, last) {
+            warn!(
+                "flow log: {more} flows ended in the last minute that are not logged, for too many ended at a time; {now} in all"
+            );
+        }
     }
 
     fn status(&self, missed: u64) -> FlowLogStatus {
@@ -252,6 +282,10 @@ impl Control {
             }
         }
         nat.iter().for_each(|nat| nat.expire(now));
+        drop(turn);
+        if let Some(log) = flow_log {
+            log.warn_of_missed(ended.lost.load(Relaxed), false);
+        }
         taken == TURN
     }
 
@@ -271,8 +305,10 @@ impl Control {
     /// that the ports had.
     fn close_flow_log(&mut self, interfaces: &[Interface]) {
         while self.settle_flows() {}
+        let missed = self.missed();
         let Control { plane, mirror, tables, flow_log, .. } = self;
         let (Some(mut log), Some(table)) = (flow_log.take(), plane.policy().table()) else { return };
+        log.warn_of_missed(missed, true);
         let half = log.plan.queue as u64 / 2;
         let mut living = Vec::new();
         let mut next = Some(0);
@@ -304,9 +340,13 @@ impl Control {
         info!("flow log: closed after {logged} records");
     }
 
+    /// Flows that ended and that no worker could report.
+    fn missed(&self) -> u64 {
+        self.plane.policy().ended().map_or(0, |ended| ended.lost.load(Relaxed))
+    }
+
     pub(super) fn flow_log_status(&self) -> Option<FlowLogStatus> {
-        let missed = self.plane.policy().ended().map_or(0, |ended| ended.lost.load(Relaxed));
-        self.flow_log.as_ref().map(|log| log.status(missed))
+        self.flow_log.as_ref().map(|log| log.status(self.missed()))
     }
 
     pub(super) fn living(&self) -> Living {
@@ -355,4 +395,22 @@ fn page(table: &Arc<Table>, from: u32, living: &mut Vec<Account>) -> Result<Opti
         worker.offline();
     }
     Ok(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_that_nobody_logged_are_told_of_once_a_minute_and_at_the_end() {
+        let mut missed = Missed { said: Instant::now(), then: 0 };
+        assert_eq!((missed.more(5, false), missed.more(0, true)), (None, None));
+        let Some(before) = Instant::now().checked_sub(REPORT) else { return };
+        missed.said = before;
+        assert_eq!(missed.more(5, false), Some(5));
+        assert_eq!(
+            (missed.more(9, false), missed.more(9, true), missed.more(9, true)),
+            (None, Some(4), None)
+        );
+    }
 }

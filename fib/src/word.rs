@@ -98,8 +98,9 @@ impl Hop {
     /// Forward with a single path: its adjacency.
     #[inline(always)]
     pub fn only_path(self) -> Option<AdjacencyId> {
-        let only = (HopKind::Forward as u64) << 8;
-        (self.0 >> 48 == only).then_some(AdjacencyId(self.0 as u32))
+        let only = (HopKind::Forward as u32) << 8;
+        // As 32 bits: else two constants of 64 are compared.
+        ((self.0 >> 48) as u32 == only).then_some(AdjacencyId(self.0 as u32))
     }
 
     /// Forward: log2 of the number of buckets; 0 means that `base` is the adjacency itself.

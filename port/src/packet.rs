@@ -441,8 +441,8 @@ impl Packet {
 
     /// Cuts off what the first segment has behind its first `n` bytes, if there is any: no branch.
     #[inline(always)]
-    pub fn cut(&mut self, n: usize) {
-        self.len = self.len.min(n.min(CHUNK) as u16);
+    pub fn cut(&mut self, n: u16) {
+        self.len = self.len.min(n);
     }
 
     /// Cuts the packet, with all its segments, to at most `total` bytes; segments left empty are given back.

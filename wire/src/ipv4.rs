@@ -186,12 +186,18 @@ pub fn decrement_ttl(header: &mut [u8; HEADER]) -> bool {
     if header[8] <= 1 {
         return false;
     }
-    header[8] -= 1;
+    age(header);
+    true
+}
+
+/// [`decrement_ttl`], for whoever knows that the packet may live on.
+#[inline(always)]
+pub fn age(header: &mut [u8; HEADER]) {
+    header[8] = header[8].wrapping_sub(1);
     // The TTL is the first byte of its word, so the checksum grows by 0x0100, with the carry brought round: in whatever order of bytes.
     let sum = u32::from(u16::from_ne_bytes([header[10], header[11]])) + u32::from(0x0100u16.to_be());
     let sum = sum + u32::from(sum >= 0xffff);
     header[10..12].copy_from_slice(&(sum as u16).to_ne_bytes());
-    true
 }
 
 /// Writes the checksum of a header with its options, whose length is at least 12 bytes; shorter ones stay as they are.

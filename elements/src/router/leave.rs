@@ -17,7 +17,8 @@ pub(super) trait Leave: Family {
     /// The least MTU that there is.
     const MINIMUM_MTU: usize;
 
-    /// Gives it one hop less to live and its new Ethernet header. False, and nothing done, without that or without these headers.
+    /// Gives it, which has more than one hop left, one hop less to live and its new Ethernet header. False, and nothing done, without
+    /// these headers.
     fn leave(packet: &mut Packet, source: Source, adjacency: AdjacencyWord) -> bool;
 }
 
@@ -28,8 +29,8 @@ impl Leave for V4 {
     #[inline(always)]
     fn leave(packet: &mut Packet, source: Source, adjacency: AdjacencyWord) -> bool {
         let Some(frame) = packet.data_mut().first_chunk_mut::<FRAME4>() else { return false };
-        let left = frame.last_chunk_mut().is_some_and(ipv4::decrement_ttl);
-        left && source.write(frame, adjacency, ethernet::IPV4)
+        frame.last_chunk_mut().into_iter().for_each(ipv4::age);
+        source.write(frame, adjacency, ethernet::IPV4)
     }
 }
 
@@ -41,10 +42,7 @@ impl Leave for V6 {
     fn leave(packet: &mut Packet, source: Source, adjacency: AdjacencyWord) -> bool {
         let Some(frame) = packet.data_mut().first_chunk_mut::<FRAME6>() else { return false };
         let limit = &mut frame[ETHERNET + 7];
-        if *limit <= 1 {
-            return false;
-        }
-        *limit -= 1;
+        *limit = limit.wrapping_sub(1);
         source.write(frame, adjacency, ethernet::IPV6)
     }
 }
@@ -62,20 +60,26 @@ impl<F: Leave> Chosen<F> {
     ) -> u64 {
         let count = count.min(BATCH);
         F::lookup(view, &self.addresses[..count], &mut self.ids[..count]);
-        let (mut gate, mut sent) = (Gate::new(view), 0);
+        let (mut gate, mut kept) = (Gate::new(view), 0u64);
         let ids = &self.ids[..count];
         // The usual: all of the batch is chosen, and the packets need not be looked for.
         if count == packets.len() {
             for (number, (packet, &id)) in packets.iter_mut().zip(ids).enumerate() {
-                sent |= u64::from(gate.pass::<F>(number, packet, id, gatekeeper)) << number;
+                if !gate.pass::<F>(number, packet, id, gatekeeper) {
+                    kept |= 1 << number;
+                }
             }
-            return sent;
+            return first(count) & !kept;
         }
+        let mut chosen = 0u64;
         for (number, (&place, &id)) in self.places.iter().zip(ids).enumerate() {
             let Some(packet) = packets.get_mut(usize::from(place)) else { continue };
-            sent |= u64::from(gate.pass::<F>(number, packet, id, gatekeeper)) << place;
+            chosen |= 1 << place;
+            if !gate.pass::<F>(number, packet, id, gatekeeper) {
+                kept |= 1 << place;
+            }
         }
-        sent
+        chosen & !kept
     }
 
     /// Looks up the first `count` and leaves of them those that have a way and are admitted to it, by the number that they get and
@@ -114,9 +118,10 @@ impl<F: Leave> Chosen<F> {
             let (place, id, path) = (self.places[number], self.ids[number], self.paths[number]);
             let Some(packet) = packets.get_mut(usize::from(place)) else { continue };
             let adjacency = gate.hops.adjacency(path);
-            gate.turn_to(adjacency.port());
             // It may have been lost meanwhile.
-            let left = adjacency.resolved() && gate.send::<F>(packet, id, (path, adjacency));
+            let left = gate.turn_to(adjacency.port())
+                && adjacency.resolved()
+                && gate.send::<F>(packet, id, (path, adjacency));
             sent |= u64::from(left) << number;
         }
         sent
@@ -128,13 +133,18 @@ impl<F: Leave> Chosen<F> {
     }
 }
 
-/// Where packets leave: the tables, and the port of the last one.
+/// So many bits, from the lowest on.
+#[inline(always)]
+fn first(count: usize) -> u64 {
+    // No more than a word has.
+    if count == 0 { 0 } else { u64::MAX >> (BATCH - count.min(BATCH)) }
+}
+
+/// Where packets leave: the tables, and the port of the last one, which sends.
 struct Gate<'a> {
     hops: Hops<'a>,
     port: PortId,
     source: Source,
-    /// Whether the port sends.
-    open: bool,
 }
 
 /// Who is asked before a packet leaves.
@@ -156,16 +166,20 @@ impl Admit for Open {
 impl Gate<'_> {
     fn new(view: &View) -> Gate<'_> {
         let hops = view.hops();
-        Gate { hops, port: PortId::NONE, source: Source::of(hops.port(PortId::NONE)), open: false }
+        Gate { hops, port: PortId::NONE, source: Source::of(hops.port(PortId::NONE)) }
     }
 
+    /// Whether a port sends, which then is that of the gate.
     #[inline(always)]
-    fn turn_to(&mut self, port: PortId) {
+    fn turn_to(&mut self, port: PortId) -> bool {
         if port != self.port {
-            self.port = port;
             let word = self.hops.port(port);
-            (self.source, self.open) = (Source::of(word), word.flags().contains(SENDS));
+            if !word.flags().contains(SENDS) {
+                return false;
+            }
+            (self.port, self.source) = (port, Source::of(word));
         }
+        true
     }
 
     /// The path by this next hop, if it is as simple as that; the port is that of the gate.
@@ -177,9 +191,9 @@ impl Gate<'_> {
             None => one_of(&self.hops, hop, packet)?,
         };
         let adjacency = self.hops.adjacency(path);
-        self.turn_to(adjacency.port());
         let fits = packet.len() - ETHERNET <= (adjacency.mtu() as usize).max(F::MINIMUM_MTU);
-        let way = fits & self.open & adjacency.resolved() & (packet.input != self.port);
+        let way = self.turn_to(adjacency.port())
+            && fits & adjacency.resolved() & (packet.input != adjacency.port());
         if way { Some((path, adjacency)) } else { None }
     }
 

@@ -85,9 +85,6 @@ impl<F: Family> Chosen<F> {
     }
 }
 
-/// The bytes of an Ethernet address among eight.
-const ADDRESS: u64 = u64::from_ne_bytes([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0]);
-
 /// What is to be known of the port that packets come in by.
 #[derive(Clone, Copy)]
 struct Input {
@@ -109,15 +106,16 @@ impl Input {
             let open = flags.contains(F::FORWARD) && !flags.intersects(F::STRICT | F::LOOSE);
             let [a, b, c, d, e, f] = word.mac();
             let first = [a, b, c, d, e, f, 0, 0];
-            *self = Input { id, mac: u64::from_ne_bytes(first), open };
+            *self = Input { id, mac: u64::from_le_bytes(first), open };
         }
     }
 
-    /// Whether a frame is addressed to the port.
+    /// What differs between the address that a frame goes to and the port's.
     #[inline(always)]
-    fn is_addressed<const N: usize>(&self, frame: &[u8; N]) -> bool {
-        let first = frame.first_chunk().map_or(0, |first| u64::from_ne_bytes(*first));
-        (first ^ self.mac) & ADDRESS == 0
+    fn differs<const N: usize>(&self, frame: &[u8; N]) -> u64 {
+        let first = frame.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
+        // The last two bytes are not the address's.
+        (first ^ self.mac) << 16
     }
 }
 
@@ -145,14 +143,12 @@ impl Chosen<V4> {
             let address = super::u32_at(header, 16);
             view.prefetch4(address);
             self.note(count, place, address);
-            let total = usize::from(u16_at(header, 2));
-            let plain = input.open
-                & input.is_addressed(frame)
-                & (packet.segment_count() == 1)
-                & (header[8] > 1)
-                & (20..=packet.len() - ETHERNET).contains(&total)
-                & is_plain(header, sources);
-            packet.cut(if plain { ETHERNET + total } else { usize::MAX });
+            let total = u16_at(header, 2);
+            // At least 20, and no more than there is.
+            let fits = total.wrapping_sub(20) <= packet.data().len() as u16 - FRAME4 as u16;
+            let odd = input.differs(frame) | (packet.segment_count() - 1) as u64;
+            let plain = input.open & (odd == 0) & (header[8] > 1) & fits & is_plain(header, sources);
+            packet.cut(if plain { total.wrapping_add(ETHERNET as u16) } else { u16::MAX });
             count += usize::from(plain);
         }
         (count, others)
@@ -183,9 +179,9 @@ impl Chosen<V6> {
                 & (header[7] > 1)
                 & TRAVELS[usize::from(header[8])]
                 & TRAVELS[usize::from(header[24])]
-                & input.is_addressed(frame)
+                & (input.differs(frame) == 0)
                 & input.open;
-            packet.cut(if plain { end } else { usize::MAX });
+            packet.cut(if plain { end as u16 } else { u16::MAX });
             count += usize::from(plain);
         }
         count

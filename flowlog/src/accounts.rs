@@ -132,7 +132,7 @@ fn endpoints(tuple: &Tuple) -> Endpoints {
 /// of its 63 bits the table's number. So neither flows of one batch, which all began at the same time, nor those that the table had under
 /// one number one after the other are ever taken for each other.
 fn number(account: &Account) -> u64 {
-    (account.start >> 7) ^ u64::from(account.id.reverse_bits()) << 31
+    (account.start >> 7) ^ (u64::from(account.id.reverse_bits()) << 31)
 }
 
 #[cfg(test)]

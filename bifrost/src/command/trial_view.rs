@@ -256,6 +256,9 @@ fn text(report: &Report) -> String {
     text
 }
 
+/// A row of times.
+type Figure = (&'static str, fn(&Distribution) -> u64);
+
 /// The rate of a stream, its order, and its times, a column each kind.
 fn times(stream: &StreamReport) -> String {
     let seconds = stream.sent.packets as f64 / stream.sent_rate.max(f64::MIN_POSITIVE);
@@ -274,7 +277,7 @@ fn times(stream: &StreamReport) -> String {
     let known = || kinds.iter().filter_map(|(name, kind)| Some((*name, kind.as_ref()?)));
     let headings: Vec<_> = ["time"].into_iter().chain(known().map(|(name, _)| name)).collect();
     let mut table = Table::new(&headings);
-    let rows: [(&str, fn(&Distribution) -> u64); 8] = [
+    let rows: [Figure; 8] = [
         ("min", |of| of.min),
         ("mean", |of| of.mean.round() as u64),
         ("50 %", |of| of.p50),

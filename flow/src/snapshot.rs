@@ -27,10 +27,10 @@ impl Worker {
         Snapshot { account, tcp: (account.original.protocol == protocol::TCP).then_some(sides) }
     }
 
-    /// Puts a flow back, as if it had been there all the time.
+    /// Puts a flow back. What it did meanwhile nobody has seen: an open connection goes on wherever its ends say.
     pub fn restore(&mut self, snapshot: &Snapshot, now: u64) -> Result<Inserted, Refused> {
         let Snapshot { account, tcp } = snapshot;
-        let connection = tcp.map(|sides| Connection { phase: account.phase, sides });
+        let connection = tcp.map(|sides| Connection { phase: account.phase, sides }.resumed());
         let start = Start {
             original: account.original,
             reply: account.is_translated().then_some(account.reply),

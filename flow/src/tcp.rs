@@ -24,6 +24,9 @@
 //!
 //! Windows are scaled if both SYNs say so (RFC 7323, 2.2); those of SYNs themselves never. A connection met in mid-stream
 //! has not shown its scales: the widest are assumed, and only exact numbers (RST) remain strict.
+//!
+//! A connection that was written down and is taken up again ([`Connection::resumed`]) may have gone on meanwhile, by a way on which
+//! nobody looked. Each side says anew where it is with its next segment, and until both have nothing is compared.
 
 use crate::{Direction, Phase};
 use serde::{Deserialize, Serialize};
@@ -181,6 +184,19 @@ impl Connection {
         Some(Connection { phase: Phase::Answered, sides: [own, other] })
     }
 
+    /// As it is to be taken up again after an unknown time: of an open one it is not known which windows were offered.
+    pub fn resumed(mut self) -> Connection {
+        if self.phase == Phase::Open {
+            self.sides.iter_mut().for_each(|side| side.window = 0);
+        }
+        self
+    }
+
+    /// Whether it was taken up again, and this side has said nothing since.
+    pub(crate) fn awaits(&self, side: Direction) -> bool {
+        self.phase == Phase::Open && self.sides[side as usize].window == 0
+    }
+
     /// Takes a segment that goes this way into account.
     pub fn receive(&mut self, from: Direction, segment: &Segment) -> Outcome {
         let kind = segment.kind();
@@ -197,8 +213,15 @@ impl Connection {
                 // SYN could guess it.
                 let guessed =
                     own.flags & ACK == 0 && !self.is_picked_up() && after(own.ack, segment.acknowledgement);
-                if guessed || !own.has_sent(&peer, segment) {
+                let awaited = [from, from.reversed()].map(|side| self.awaits(side));
+                if awaited == [false, false] && (guessed || !own.has_sent(&peer, segment)) {
                     return Outcome::Invalid;
+                }
+                if awaited[0] {
+                    // What the other side has acknowledged was sent, though this segment may be an older one.
+                    let end =
+                        if awaited[1] || after(segment.end(), peer.ack) { segment.end() } else { peer.ack };
+                    self.sides[from as usize] = Side { end, ack: segment.acknowledgement, ..own };
                 }
                 self.sides[from as usize].take(segment);
                 self.phase = self.next_phase();
@@ -317,7 +340,7 @@ impl Side {
     pub(crate) fn has_sent(&self, peer: &Side, segment: &Segment) -> bool {
         let least = peer.end.wrapping_sub(self.largest_window().max(SLACK));
         self.is_sequence_inside(peer, segment)
-            && !after(segment.acknowledgement, peer.end)
+            && (!after(segment.acknowledgement, peer.end) || !after(segment.acknowledgement, self.ack))
             && (segment.sequence == self.end || !after(least, segment.acknowledgement))
     }
 

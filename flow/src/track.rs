@@ -90,7 +90,8 @@ impl Worker {
         tracked
     }
 
-    /// The usual: a segment of an open connection that is neither its beginning nor its end. `None` for every other.
+    /// The usual: a segment of an open connection that is neither its beginning nor its end, and inside the windows. `None` for every
+    /// other.
     #[inline(always)]
     pub(crate) fn track_open(
         &self,
@@ -107,7 +108,7 @@ impl Worker {
         }
         let (mut own, peer) = (cold.side(word, side), cold.side(word, 1 - side));
         if !own.has_sent(&peer, segment) {
-            return Some(Tracked::Is(State::Invalid));
+            return None;
         }
         own.take(segment);
         let changed = word.with_flags(side, own.flags);
@@ -139,6 +140,7 @@ impl Worker {
                 return Tracked::Is(State::Established);
             };
             let mut connection = cold.connection(word, phase);
+            let anew = connection.awaits(hit.direction);
             match connection.receive(hit.direction, segment) {
                 Outcome::Valid => {}
                 Outcome::Ignored => {
@@ -159,6 +161,8 @@ impl Worker {
             if matches!(phase, Phase::Opening) {
                 // Numbers begin anew, and an answer says where the other side has to go on.
                 [side, 1 - side].iter().for_each(|side| cold.set_side(*side, &connection.sides[*side]));
+            } else if anew {
+                cold.set_side(side, &connection.sides[side]);
             } else {
                 self.table.advance(cold, side, &connection.sides[side]);
             }

@@ -409,3 +409,31 @@ proptest! {
         }
     }
 }
+
+/// While nobody looked it went on for longer than any window.
+#[test]
+fn a_connection_taken_up_again_goes_on_where_its_ends_are() {
+    let far = 1_000_000_000_u32;
+    let data = |sequence: u32| segment(ACK, sequence, 101, 1000);
+    let acknowledges = |number: u32| segment(ACK, 101, number, 0);
+    let news = [
+        (Original, acknowledges(far)),
+        (Reply, data(far)),
+        (Original, acknowledges(far + 1000)),
+        (Reply, data(far + 1000)),
+    ];
+    let mut connection = open();
+    assert_eq!(trace(&mut connection, &news)[0].0, Outcome::Invalid);
+    // Whichever speaks first, and though it says again what has been acknowledged long since.
+    let again = (Reply, data(far - 1000));
+    for segments in
+        [&news[..], &news[1..], &[&[again], &news[..]].concat(), &[&news[..1], &[again], &news[..]].concat()]
+    {
+        let mut connection = open().resumed();
+        let seen = trace(&mut connection, segments);
+        assert!(seen.iter().all(|seen| *seen == (Outcome::Valid, Phase::Open)), "{segments:?}: {seen:?}");
+        // And then nothing else is believed.
+        changes_nothing(&connection, Reply, data(far + 1_000_000), Outcome::Invalid);
+        changes_nothing(&connection, Original, acknowledges(far + 1_000_000), Outcome::Invalid);
+    }
+}

@@ -120,29 +120,72 @@ fn though_they_spoke_before_its_port_was_there() {
         rules.filter(|rule| rule["name"] == "home").filter_map(|rule| rule["flows"].as_u64()).sum::<u64>()
     };
     let before = translated();
+    let mut seen = net.server.command("tcpdump");
+    seen.args(["-n", "-l", "-i", "eth0", "icmp[icmptype] == icmp-echo"]);
+    let seen = net.server.spawn("tcpdump", seen).unwrap();
     let ping = Ping::start(&net.customer, "10.2.0.2", Duration::from_millis(10)).unwrap();
     wait_for("its first packets", Duration::from_secs(5), || match ping.statistics() {
         so_far if so_far.sent >= 20 => Ok(()),
         so_far => Err(format!("{so_far:?}")),
     })
     .unwrap();
-    assert_eq!(translated(), before, "its way out is Linux's");
+    assert_eq!(translated(), before, "its way out is Linux's, which translates by the same rules");
     change(&config());
     wait_for("the flow to be translated", Duration::from_secs(5), || match translated() {
         now if now > before => Ok(()),
         now => Err(now.to_string()),
     })
     .unwrap();
-    let mut seen = net.server.command("tcpdump");
-    seen.args(["-n", "-l", "-i", "eth0", "icmp[icmptype] == icmp-echo"]);
-    let seen = net.server.spawn("tcpdump", seen).unwrap();
+    let so_far = seen.output().matches("10.2.0.1 > 10.2.0.2").count();
     wait_for("packets", Duration::from_secs(5), || match seen.output() {
-        output if output.matches("10.2.0.1 > 10.2.0.2").count() >= 50 => Ok(()),
+        output if output.matches("10.2.0.1 > 10.2.0.2").count() >= so_far + 50 => Ok(()),
         output => Err(output),
     })
     .unwrap();
     assert!(!seen.output().contains("10.1.0.2 >"), "an inside address was outside: {}", seen.output());
     ping.stop();
+}
+
+#[test]
+fn though_nobody_knows_their_next_hop_yet() {
+    let Some(net) = network("nat-arp", 1500) else { return };
+    let mut inside = net.customer.command("python3");
+    inside.args(["-m", "http.server", "--bind", "10.1.0.2", "8000"]);
+    let _inside = net.customer.spawn("inside", inside).unwrap();
+    net.customer.listens(8000).unwrap();
+    let mut seen = net.server.command("tcpdump");
+    seen.args(["-n", "-l", "-i", "eth0", "ip"]);
+    let seen = net.server.spawn("tcpdump", seen).unwrap();
+    wait_for("tcpdump", Duration::from_secs(5), || match seen.output() {
+        output if output.contains("listening") => Ok(()),
+        output => Err(output),
+    })
+    .unwrap();
+    // The first packet of a flow, outwards and to a forwarded port, with a next hop that answers half a second later.
+    for (deaf, port, from, first) in [
+        (&net.server, "right", &net.customer, "ping -c 1 -W 5 10.2.0.2"),
+        (&net.customer, "left", &net.server, "curl -sf --max-time 8 http://10.2.0.1:8080/"),
+    ] {
+        let router = net.router.host();
+        deaf.run("ip link set eth0 arp off").unwrap();
+        router.run(&format!("ip neighbour flush dev {port}")).unwrap();
+        let mut command = from.command("sh");
+        command.args(["-c", first]);
+        let mut asking = from.spawn("first", command).unwrap();
+        wait_for("Linux to ask for it", Duration::from_secs(5), || {
+            match router.run(&format!("ip neighbour show dev {port}")).unwrap() {
+                known if known.contains("INCOMPLETE") => Ok(()),
+                known => Err(known),
+            }
+        })
+        .unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        deaf.run("ip link set eth0 arp on").unwrap();
+        let ended = asking.wait(Duration::from_secs(10)).unwrap();
+        assert!(ended.success(), "{first}: {}\n{}", asking.output(), net.router.log());
+    }
+    assert!(seen.output().contains("10.2.0.1 > 10.2.0.2: ICMP echo request"), "{}", seen.output());
+    assert!(!seen.output().contains("10.1.0.2"), "an inside address was outside: {}", seen.output());
 }
 
 #[test]

@@ -71,6 +71,21 @@ impl Nat {
         self.ruleset().gives_out(destination, input)
     }
 
+    /// Whether a packet comes from where flows from outside are led to: what answers there leaves by the address that they called.
+    pub fn is_of_target(&self, packet: &Tuple) -> bool {
+        let (host, port) = (address(&packet.source), packet.source_port);
+        self.ruleset().rules.iter().any(|compiled| match &compiled.rule.action {
+            Action::Destination { targets, .. } => targets.iter().any(|target| {
+                let matches = &compiled.rule.matches;
+                let protocol = matches.protocols.is_empty() || matches.protocols.contains(&packet.protocol);
+                let ports = target.ports.as_ref();
+                let ranges = ports.map_or(&matches.destination_ports[..], std::slice::from_ref);
+                protocol && target.net.contains(&host) && ranges.iter().any(|range| range.contains(&port))
+            }),
+            _ => false,
+        })
+    }
+
     /// A mapping that the flow may reach (RFC 4787, REQ-8 and REQ-9).
     fn to_mapping(&self, set: &Ruleset, original: &Tuple, input: u16) -> Option<Destination> {
         let class = Class::of(original.protocol)?;

@@ -24,12 +24,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use flow::{Direction, End, Inserted, Opening, Tuple};
+use fib::PortId;
+use flow::{Direction, End, Inserted, Key, Opening, Tuple};
 use graph::arguments::{Blame, Refused, Word};
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
 use rules::{Compiled, Decision, FlowState, Hook, Now, Outcome, Reject, RuleId};
-use wire::{Headers, Reason, protocol};
+use wire::{Headers, Reason, protocol, tcp};
 
 use super::rulebook::{Logged, Reader, Rulebook, Verdict};
 use super::seat::{Note, Seat, SharedSeat};
@@ -168,7 +169,7 @@ impl Filter {
         if transit && verdict.output != packet.output {
             return None;
         }
-        note.judged |= transit;
+        note.judged |= transit && is_decided(packet, note);
         Some((verdict, note.headers.length))
     }
 
@@ -199,7 +200,7 @@ impl Filter {
         if !self.transit {
             return Ok(());
         }
-        note.judged = true;
+        note.judged = is_decided(packet, note);
         let original = Tuple::of(&note.headers, 0);
         let ports = [packet.input, packet.output].map(|port| port.0.min(flow::NO_PORT));
         // A flow that only Linux could send on, as long as its port was not taken yet, met no rule of that port. It begins anew: as it is
@@ -219,6 +220,16 @@ impl Filter {
         if note.hit.is_none() && (note.state == FlowState::New || note.expected) {
             // From here on it is a flow like others; ICMP errors stay related.
             note.state = FlowState::New;
+            let headers = &note.headers;
+            let within = headers.protocol == protocol::TCP && headers.tcp_flags & tcp::flag::SYN == 0;
+            if let Some(nat) = nat.as_ref().filter(|_| within && note.aim.is_none())
+                && ports[1] != flow::NO_PORT
+                && nat.is_of_target(&original)
+            {
+                // What a server says in mid-stream: as a flow of its own it would leave by another address than was called.
+                // Its flow begins with what the other end says.
+                return Err(Reason::Untranslatable);
+            }
             let binding = match &nat {
                 Some(nat) => nat.bind(&original, note.aim.as_ref(), ports, now).map_err(super::refused)?,
                 None => None,
@@ -237,7 +248,12 @@ impl Filter {
                 ports,
                 mark: judged.mark as u8,
             };
-            let inserted = flows.insert(&opening, now);
+            let mut inserted = flows.insert(&opening, now);
+            if let Err(flow::Refused::ReplyInUse(taken)) = &inserted
+                && gives_way(flows, taken)
+            {
+                inserted = flows.insert(&opening, now);
+            }
             if let (Some(nat), Some(reply), false) = (&nat, reply, matches!(inserted, Ok(Inserted::New(_)))) {
                 // Nobody has the binding.
                 nat.release_tuples(&original, &reply, now, &mut |_| {});
@@ -282,6 +298,20 @@ impl Filter {
             self.reader.book().unlogged.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// Whether it is decided here that a packet passes. What leaves by an interface of Linux's alone, or by a port that is not taken yet, met
+/// no rule of that one, and is not translated: Linux's copy of the rules decides, as it sees all of such flows.
+fn is_decided(packet: &Packet, note: &Note) -> bool {
+    packet.output != PortId::NONE || !matches!(note.state, FlowState::New | FlowState::Invalid)
+}
+
+/// Ends the flow that has this tuple, if it is one that began before its port was taken, and would not be translated for as long as it
+/// lives.
+#[cold]
+fn gives_way(flows: &mut flow::Worker, taken: &Tuple) -> bool {
+    let hit = flows.find(&Key::of(taken)).filter(|hit| !hit.translated);
+    hit.is_some_and(|hit| flows.route(&hit).0[1] == flow::NO_PORT && flows.end(&hit, End::Flushed))
 }
 
 /// By which output the sender is told.

@@ -93,9 +93,12 @@ fn by(lane: &str) {
         false => Err("there is no file".to_owned()),
     })
     .unwrap();
+    // That file is for the next start alone.
+    net.router.ask("reload").unwrap();
     net.router.kill_nine();
     sleep(Duration::from_millis(500));
     net.router.restart().unwrap();
+    assert!(net.router.log().contains("flows go on"), "{}", net.router.log());
     grows(&net);
     assert_eq!(flow(&net).unwrap().0, translated);
     assert!(client.wait(Duration::from_secs(60)).unwrap().success(), "{}", client.output());

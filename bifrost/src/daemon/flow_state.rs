@@ -48,11 +48,13 @@ struct Head {
 pub(super) struct Saving {
     thread: Option<JoinHandle<Duration>>,
     next: Instant,
+    /// What was written down before this start has been looked for. What is written later are the flows that there are.
+    restored: bool,
 }
 
 impl Saving {
     pub(super) fn new() -> Saving {
-        Saving { thread: None, next: Instant::now() + EVERY }
+        Saving { thread: None, next: Instant::now() + EVERY, restored: false }
     }
 
     fn due(&mut self) -> bool {
@@ -127,9 +129,9 @@ impl Control {
         });
     }
 
-    /// Puts back what was written down, if anything was; before a port is taken.
+    /// Puts back what was written down, if anything was; before the first port is taken.
     pub(super) fn restore_flows(&mut self) {
-        if self.plane.policy().table().is_none() {
+        if std::mem::replace(&mut self.saving.restored, true) || self.plane.policy().table().is_none() {
             return;
         }
         let path = self.state_file();

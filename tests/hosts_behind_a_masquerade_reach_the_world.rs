@@ -92,6 +92,29 @@ fn and_the_world_reaches_what_is_forwarded() {
         net.customer.run("curl -sf --max-time 2 http://10.2.0.1:8080/ >/dev/null").unwrap();
     }
 
+    // Both are explained, and begin no flow.
+    for (question, said) in [
+        (
+            "10.2.0.2 > 10.2.0.1 tcp 5000:8080 in right",
+            [
+                "goes to 10.1.0.2:8000",
+                "rule web: destination",
+                "10.2.0.1:8080 becomes 10.2.0.2:5000 > 10.1.0.2:8000",
+            ],
+        ),
+        (
+            "10.1.0.2 > 10.2.0.2 udp 5000:53 in left",
+            [
+                "comes from 10.2.0.1:5000",
+                "rule home: masquerade",
+                "10.2.0.2:53 becomes 10.2.0.1:5000 > 10.2.0.2:53",
+            ],
+        ),
+    ] {
+        let explained = net.router.ask(&format!("explain '{question}'")).unwrap();
+        assert!(said.iter().all(|said| explained.contains(said)), "{explained}");
+    }
+
     let ping = ping.stop();
     assert_eq!(ping.lost(), 0, "{ping:?}");
     let nat = net.router.show("nat").unwrap();

@@ -75,7 +75,7 @@ pub(crate) struct Counters {
 }
 
 /// A rule with what it needs at hand.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Compiled {
     pub rule: Rule,
     pub input: PortSet,
@@ -86,7 +86,7 @@ pub(crate) struct Compiled {
 }
 
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ruleset {
     pub rules: Vec<Compiled>,
     pub ports: Vec<Port>,
@@ -123,6 +123,13 @@ impl Ruleset {
         }
         let clamps = rules.clamps.iter();
         set.clamps = clamps.map(|clamp| (PortSet::of(&clamp.output, ports, named), clamp.mss)).collect();
+        set
+    }
+
+    /// The same with counters of its own.
+    pub fn imagined(&self) -> Ruleset {
+        let mut set = self.clone();
+        set.rules.iter_mut().for_each(|compiled| compiled.counters = Arc::default());
         set
     }
 

@@ -25,6 +25,17 @@ pub struct Destination {
     pub(crate) way: Way,
 }
 
+impl Destination {
+    /// The number of the rule that says so, if it is one.
+    pub fn rule(&self) -> Option<usize> {
+        match self.way {
+            Way::Rule(at) | Way::Hairpin(at) | Way::Inward(at) | Way::Mapping(at) => Some(at),
+            Way::HairpinMapping(at) | Way::Nat64(at) | Way::Nat64Mapping(at) => Some(at),
+            Way::Expected => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// By a rule; with the number of the rule.

@@ -10,6 +10,9 @@ use crate::record::{Event, Record};
 use crate::rule::{Action, Rules};
 use crate::{Clamp, Prefix64};
 
+/// Mappings of packets that are only thought of: more than one packet can need.
+const IMAGINED: usize = 64;
+
 /// Rules and mappings.
 pub struct Nat {
     rules: RwLock<Arc<Ruleset>>,
@@ -70,6 +73,16 @@ impl Nat {
             expected: Mutex::default(),
             expecting: AtomicUsize::new(0),
         }
+    }
+
+    /// The same rules with nothing counted and no mappings, for packets that are only thought of.
+    pub fn imagined(&self) -> Nat {
+        let imagined = Nat::new();
+        let set = self.ruleset().imagined();
+        imagined.mappings.set_capacity(IMAGINED);
+        imagined.mappings.reserve(set.reserved());
+        *imagined.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
+        imagined
     }
 
     /// Sets the rules, for these ports: at the start, and whenever rules, ports or addresses of ports have changed.

@@ -20,6 +20,9 @@ use crate::{PlaneError, carriage};
 /// Accounts of flows that may wait for the control thread.
 const ACCOUNTS: usize = 1 << 16;
 
+/// Bytes of the flow table of packets that are only thought of: for more flows than one packet begins.
+const IMAGINED: usize = 4 << 20;
+
 /// What is wanted.
 #[derive(Clone, Debug, Default)]
 pub struct PolicySettings {
@@ -80,6 +83,15 @@ impl Flows {
 
     fn give(&self, seat: &SharedSeat) -> Result<(), PlaneError> {
         seat.give(self.table.worker()?, self.ended.clone(), self.nat.clone(), self.ftp.clone());
+        Ok(())
+    }
+}
+
+impl Flows {
+    /// Gives a seat a table and bindings of its own, by the same rules.
+    fn imagine(&self, seat: &SharedSeat) -> Result<(), PlaneError> {
+        let table = Table::new(&Settings { memory: IMAGINED, fragments: 1, ..Settings::default() })?;
+        seat.give(table.worker()?, Ended::new(1), Arc::new(self.nat.imagined()), None);
         Ok(())
     }
 }
@@ -164,7 +176,12 @@ impl Policy {
             imagined.share(Rulebook::new(compiled));
         }
         let state = if self.flows.is_some() { FlowState::New } else { FlowState::Untracked };
-        imagined.share(SharedSeat::imagined(state));
+        let seat = SharedSeat::imagined(state);
+        if let Some(flows) = &self.flows {
+            // Where there is no memory for it, nothing is translated.
+            let _ = flows.imagine(&seat);
+        }
+        imagined.share(seat);
         imagined
     }
 

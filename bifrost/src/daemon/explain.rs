@@ -4,7 +4,7 @@
 //! handle it: a copy of the port's program in the driver, and a graph like the workers'. What they do is then told with
 //! the route and the adjacency that they found, from the same tables.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::control::Question;
@@ -17,6 +17,9 @@ use wire::{Class, Headers, Mac, Reason, ethernet, ipv4, ipv6, protocol, tcp, udp
 
 use super::control::Control;
 use super::routes;
+use translation::Translation;
+
+mod translation;
 
 /// Who the packet seems to come from: a locally administered address.
 const SENDER: Mac = Mac([0x02, 0, 0, 0, 0, 0xee]);
@@ -33,7 +36,11 @@ impl Control {
             return Ok(end(steps, "port", "Linux has it", "the port is not taken: see `bifrost show ports`"));
         };
         let frame = frame(question, Mac(interface.mac))?;
-        self.explain_route(question.destination, &mut steps);
+        let nat = self.plane.policy().nat().map(|nat| nat.imagined());
+        let translation = nat.as_ref().and_then(|nat| Translation::of(nat, input, &frame));
+        let to =
+            translation.as_ref().and_then(|found| found.explain_destination(self.nat_rules(), &mut steps));
+        self.explain_route(to.unwrap_or(question.destination), &mut steps);
 
         let run = self.plane.driver_mut().rehearse(input, &frame).map_err(|error| error.to_string())?;
         let counted = &run.counted;
@@ -56,7 +63,11 @@ impl Control {
         }
         let why = if lane.express { "the express lane leaves it to a worker" } else { lane.why };
         step(&mut steps, "classifier", "for transit: to a worker", why);
-        self.explain_worker(input, &frame, steps)
+        self.explain_worker(input, &frame, translation.as_ref(), steps)
+    }
+
+    fn nat_rules(&self) -> &[nat::Rule] {
+        self.plane.policy().settings().nat.as_ref().map_or(&[], |nat| &nat.rules)
     }
 
     /// The port that the packet comes in by: as asked, or where Linux has the way back.
@@ -157,7 +168,13 @@ impl Control {
         );
     }
 
-    fn explain_worker(&self, input: PortId, frame: &[u8], mut steps: Vec<Step>) -> Result<Vec<Step>, String> {
+    fn explain_worker(
+        &self,
+        input: PortId,
+        frame: &[u8],
+        translation: Option<&Translation<'_>>,
+        mut steps: Vec<Step>,
+    ) -> Result<Vec<Step>, String> {
         let events = self.plane.rehearse(input, frame).map_err(|error| error.to_string())?;
         let mut told = AdjacencyId(0);
         for Event { element, what, next_hop, adjacency, output } in events {
@@ -169,6 +186,9 @@ impl Control {
                 What::Entered => {
                     step(&mut steps, &element, "enters", "");
                     self.explain_filter(&element, (input, output), frame, &mut steps);
+                    if let Some(translation) = translation.filter(|_| translates(&element)) {
+                        translation.explain_source(self.nat_rules(), output, &mut steps);
+                    }
                 }
                 What::Dropped(reason) => {
                     step(&mut steps, &element, &format!("dropped: {}", reason.name()), reason.description());
@@ -225,6 +245,11 @@ fn end(mut steps: Vec<Step>, name: &str, decision: &str, detail: &str) -> Vec<St
     steps
 }
 
+/// Whether flows begin at an element of the graph, with what they are translated into.
+fn translates(element: &str) -> bool {
+    matches!(element.trim_end_matches(['4', '6']), "filter" | "unresolved")
+}
+
 fn passed(counted: &DriverCounters) -> Option<Class> {
     Class::ALL.into_iter().find(|class| counted.passed[*class as usize] > 0)
 }
@@ -247,7 +272,30 @@ fn difference(before: &[u8], after: &[u8]) -> String {
         (before, after) if before == after => String::new(),
         (_, after) => format!(", {after} bytes"),
     };
-    format!("from {} to {}{hops}{lengths}", mac(after, 6), mac(after, 0))
+    let headers = |frame: &[u8]| Headers::parse(frame.get(ethernet::HEADER..)?).ok();
+    let addresses = match (headers(before), headers(after)) {
+        // An answer is another packet.
+        (Some(before), Some(after)) if !flow::is_error(&after) => changed(&before, &after),
+        _ => String::new(),
+    };
+    format!("from {} to {}{hops}{lengths}{addresses}", mac(after, 6), mac(after, 0))
+}
+
+/// The packet's ends, if they are others than before.
+fn changed(before: &Headers, after: &Headers) -> String {
+    let ends = |headers: &Headers| {
+        let from = endpoint(headers.source, headers.source_port);
+        format!("{from} > {}", endpoint(headers.destination, headers.destination_port))
+    };
+    let (before, after) = (ends(before), ends(after));
+    if before == after { String::new() } else { format!("\n{before} becomes {after}") }
+}
+
+fn endpoint(address: [u8; 16], port: u16) -> String {
+    match port {
+        0 => nat::address(&address).to_string(),
+        port => SocketAddr::new(nat::address(&address), port).to_string(),
+    }
 }
 
 /// The frame that the question describes, as it would arrive.

@@ -138,7 +138,7 @@ impl Look<'_> {
             for _ in 0..lost {
                 let left = nat.mappings().release(&mapping.outside, key.1, &mapping.inside.endpoint);
                 if let Some(ended) = left.filter(|left| left.flows == 0) {
-                    log(nat.record(&set, &ended, Event::Ended, now));
+                    nat.record(&set, &ended, Event::Ended, now).map(&mut log);
                 }
             }
             sum += u64::from(lost);

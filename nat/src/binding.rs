@@ -131,7 +131,7 @@ impl Nat {
                 }
             }
             rules[1] = found.rule;
-            record = found.made.map(|mapping| self.record(&set, &mapping, Event::Made, now));
+            record = found.made.and_then(|mapping| self.record(&set, &mapping, Event::Made, now));
         }
         if let Some(mapping) = &joined
             && Class::of(leaving.protocol) == Some(Class::Icmp)
@@ -184,7 +184,7 @@ impl Nat {
             if let Some(mapping) = self.mappings().release(&outside, class, &inside)
                 && mapping.flows == 0
             {
-                log(self.record(&set, &mapping, Event::Ended, now));
+                self.record(&set, &mapping, Event::Ended, now).map(&mut *log);
             }
         }
     }

@@ -489,6 +489,26 @@ fn what_is_logged_names_both_endpoints() {
     assert!(logged.len() == 1 && logged[0].to_string().starts_with("nat ended "));
 }
 
+#[test]
+fn of_deterministic_blocks_only_the_arithmetic_is_logged() {
+    let text: crate::Text = toml::from_str(&("log = true\n".to_owned() + EVERYTHING)).unwrap();
+    let lines = text.check().unwrap().log_lines();
+    assert_eq!(
+        lines,
+        [
+            "deterministic-nat sequential inside=100.64.0.0/22 outside=198.51.100.0-198.51.100.63 first-port=1024 block-size=2016 \
+          blocks-per-address=32 rule=\"carrier\""
+        ]
+    );
+    let nat = nat(EVERYTHING);
+    let original = tcp(("100.64.0.1", 4000), ("8.8.8.8", 80));
+    let binding = nat.bind(&original, None, [LAN, WAN], NOW).unwrap().unwrap();
+    assert_eq!((binding.rules, binding.record), ([None, Some(4)], None));
+    let mut logged = Vec::new();
+    nat.release_tuples(&original, &binding.reply, NOW, &mut |record| logged.push(record));
+    assert_eq!(logged, []);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     /// Any flows, opened and ended in any order: no two share a reply, answers lead back, and in the end nothing is held.

@@ -120,8 +120,13 @@ impl Nat {
         prefixes.collect()
     }
 
-    pub(crate) fn record(&self, set: &Ruleset, mapping: &Mapping, event: Event, now: u64) -> Record {
-        let rule = set.by_scope.get(&mapping.inside.scope.rule).map(|at| set.rules[*at].rule.name.clone());
-        Record::new(mapping, event, now, rule.unwrap_or_default())
+    /// What there is to log; nothing of what follows by arithmetic.
+    pub(crate) fn record(&self, set: &Ruleset, mapping: &Mapping, event: Event, now: u64) -> Option<Record> {
+        let rule = set.by_scope.get(&mapping.inside.scope.rule).map(|at| &set.rules[*at].rule);
+        if rule.is_some_and(|rule| matches!(rule.action, Action::Deterministic { .. })) {
+            return None;
+        }
+        let name = rule.map(|rule| rule.name.clone()).unwrap_or_default();
+        Some(Record::new(mapping, event, now, name))
     }
 }

@@ -33,6 +33,19 @@ pub struct Rules {
     pub clamps: Vec<ClampRule>,
 }
 
+impl Rules {
+    /// What is to be logged when the rules begin to hold: the arithmetic of deterministic blocks (RFC 7422, 3), whose mappings are not.
+    pub fn log_lines(&self) -> Vec<String> {
+        let line = |rule: &Rule| match &rule.action {
+            Action::Deterministic { blocks, .. } => {
+                Some(format!("{} rule={:?}", blocks.log_line(), rule.name))
+            }
+            _ => None,
+        };
+        if self.log { self.rules.iter().filter_map(line).collect() } else { Vec::new() }
+    }
+}
+
 /// Segments of TCP over some ports are held down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClampRule {

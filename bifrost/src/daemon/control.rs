@@ -57,6 +57,8 @@ pub(super) struct Control {
     pub(super) saving: Saving,
     /// Mappings held against the flow table.
     pub(super) nat_audit: NatAudit,
+    /// What was last logged of deterministic blocks.
+    pub(super) blocks: Vec<String>,
     /// Linux's own table.
     pub(super) fallback: Fallback,
     jobs: Receiver<Job>,
@@ -108,6 +110,7 @@ impl Control {
             sflow,
             saving: Saving::new(),
             nat_audit: NatAudit::new(),
+            blocks: Vec::new(),
             fallback: Fallback::default(),
             jobs,
             door,

@@ -236,6 +236,17 @@ impl Control {
         self.close_flow_log(&interfaces);
     }
 
+    /// Logs how blocks of ports follow from hosts, when it is another way than before.
+    pub(super) fn log_blocks(&mut self) {
+        let rules = self.plane.policy().settings().nat.as_ref();
+        let lines = rules.map(nat::Rules::log_lines).unwrap_or_default();
+        lines
+            .iter()
+            .filter(|line| !self.blocks.contains(line))
+            .for_each(|line| info!(target: "nat", "{line}"));
+        self.blocks = lines;
+    }
+
     /// Logs what became of a mapping, where that is wanted.
     pub(super) fn log_mapping(&self, record: nat::Record) {
         if self.plane.policy().settings().nat.as_ref().is_some_and(|rules| rules.log) {

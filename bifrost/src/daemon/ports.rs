@@ -236,6 +236,7 @@ impl Control {
             addresses.insert(port.id, of_port.map(|address| address.net.addr()).collect());
         }
         self.plane.translate(|port| addresses.get(&port).cloned().unwrap_or_default());
+        self.log_blocks();
         if self.router.nat.is_some() {
             self.tell_nftables();
         }

@@ -62,33 +62,31 @@ pub enum Reason {
     PuntFailed = 25,
     /// An ICMP answer suppressed by its rate limit or by the rules on what is never answered.
     IcmpLimited = 26,
-    /// In a worker's hands when it was restarted.
-    WorkerRestart = 27,
     /// A ring descriptor that points outside the packet memory.
-    CorruptRing = 28,
+    CorruptRing = 27,
     /// Neither IPv4 nor IPv6.
-    NotIp = 29,
+    NotIp = 28,
     /// The worker's receive ring was full: it could not keep up.
-    ReceiveFull = 30,
+    ReceiveFull = 29,
     /// An element's purpose (Discard), or an output that leads nowhere.
-    Discarded = 31,
+    Discarded = 30,
     /// A queue in the graph was full, or dropped early to stay short.
-    QueueFull = 32,
+    QueueFull = 31,
     /// The filter, or a switch of the graph, let nothing like it pass.
-    Filtered = 33,
+    Filtered = 32,
     /// A check of the graph found its headers wrong.
-    Malformed = 34,
+    Malformed = 33,
     /// A new flow for which the flow table has no room.
-    FlowsFull = 35,
+    FlowsFull = 34,
     /// A new flow for which address translation has no port left.
-    PortsExhausted = 36,
+    PortsExhausted = 35,
     /// Address translation has no counterpart for it.
-    Untranslatable = 37,
+    Untranslatable = 36,
 }
 
 impl Reason {
     /// How many reasons there are; every number is below it.
-    pub const COUNT: usize = 38;
+    pub const COUNT: usize = 37;
 
     /// Every reason, in the order of the numbers.
     pub const ALL: [Reason; Reason::COUNT] = [
@@ -119,7 +117,6 @@ impl Reason {
         Reason::PolicedUnresolved,
         Reason::PuntFailed,
         Reason::IcmpLimited,
-        Reason::WorkerRestart,
         Reason::CorruptRing,
         Reason::NotIp,
         Reason::ReceiveFull,
@@ -162,7 +159,6 @@ impl Reason {
             Reason::PolicedUnresolved => "policed_unresolved",
             Reason::PuntFailed => "punt_failed",
             Reason::IcmpLimited => "icmp_limited",
-            Reason::WorkerRestart => "worker_restart",
             Reason::CorruptRing => "corrupt_ring",
             Reason::NotIp => "not_ip",
             Reason::ReceiveFull => "receive_full",
@@ -216,7 +212,6 @@ impl Reason {
             Reason::IcmpLimited => {
                 "An ICMP answer suppressed by its rate limit or by the rules on what is never answered."
             }
-            Reason::WorkerRestart => "In a worker's hands when it was restarted.",
             Reason::CorruptRing => "A ring descriptor that points outside the packet memory.",
             Reason::NotIp => "Neither IPv4 nor IPv6.",
             Reason::ReceiveFull => "The worker's receive ring was full: it could not keep up.",

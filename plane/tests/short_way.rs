@@ -358,11 +358,12 @@ impl Trial {
         }
     }
 
-    fn ends_alike(&self) {
+    /// And so many in a hundred took the short way.
+    fn ends_alike(&self, percent: u64) {
         let [fast, slow] = &self.routers;
         assert_eq!(fast.rules(), slow.rules());
         let (short, sent) = (fast.short(), self.sent);
-        assert!(slow.short() == 0 && short > sent * 2 / 3, "{short} of {sent} took the short way");
+        assert!(slow.short() == 0 && short * 100 > sent * percent, "{short} of {sent} took the short way");
         assert!(self.lost > 500, "{}", self.lost);
     }
 }
@@ -380,7 +381,7 @@ fn what_takes_it_ends_as_if_it_had_not() {
                 trial.change(RULES);
             }
         }
-        trial.ends_alike();
+        trial.ends_alike(66);
         let [fast, slow] = &trial.routers;
         assert_eq!(fast.flows(), slow.flows());
     }
@@ -404,5 +405,5 @@ fn what_rules_only_accept_ends_as_if_it_had_not_taken_it() {
             trial.change("chain forward policy drop\naccept tcp\naccept udp from any port 4001\n");
         }
     }
-    trial.ends_alike();
+    trial.ends_alike(86);
 }

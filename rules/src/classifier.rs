@@ -67,11 +67,13 @@ struct Answer {
     plain: bool,
     /// That is all, and it is that the packet passes.
     accepts: bool,
+    /// Counts the packet and lets it go on with this step, and that is all.
+    next: Option<u32>,
 }
 
 impl Answer {
-    fn new(rule: RuleId, outcome: Outcome, plain: bool) -> Answer {
-        Answer { rule, outcome, plain, accepts: plain && outcome == Outcome::Accept }
+    fn decides(rule: RuleId, outcome: Outcome, plain: bool) -> Answer {
+        Answer { rule, outcome, plain, accepts: plain && outcome == Outcome::Accept, next: None }
     }
 }
 
@@ -178,12 +180,21 @@ impl Program {
             Policy::Drop => Outcome::Drop,
         };
         let answer = |step: &Step| match step.pass {
-            Pass::Decide(outcome) => Answer::new(step.rule, outcome, step.plain),
-            Pass::Go(_) => Answer::new(step.rule, policy, false),
+            Pass::Decide(outcome) => Answer::decides(step.rule, outcome, step.plain),
+            Pass::Go(next) => {
+                let next = step.plain.then_some(next);
+                Answer { next, ..Answer::decides(step.rule, policy, false) }
+            }
         };
-        let nobody = Answer::new(NOBODY, policy, true);
+        let nobody = Answer::decides(NOBODY, policy, true);
         let answers = steps.iter().map(answer).chain([nobody]).collect();
         Ok(Program { policy, answers, v4: Part::new(filter, &steps), v6: Part::new(filter, &steps), steps })
+    }
+
+    /// What a step that was found answers.
+    #[inline(always)]
+    fn answer(&self, step: u32) -> Answer {
+        self.answers[(step as usize).min(self.answers.len() - 1)]
     }
 
     fn bytes(&self) -> usize {
@@ -206,7 +217,8 @@ impl<const W: usize> Part<W> {
                 asks |= kind::MOMENT;
             }
             // A step in a jumped-to chain may be passed over by a return: only on top level it decides for sure.
-            if step.plain && step.parent.is_none() && asks & (kind::LARGER | kind::MOMENT) == 0 {
+            let decides = step.plain && matches!(step.pass, Pass::Decide(_));
+            if decides && step.parent.is_none() && asks & (kind::LARGER | kind::MOMENT) == 0 {
                 asks |= kind::FINAL;
             }
             entries
@@ -294,15 +306,13 @@ impl Asked<'_> {
     /// Says what becomes of the packets, in their order, and counts them.
     #[inline(always)]
     fn decide(&self, found: &FoundAll, decisions: &mut [Decision]) {
-        let answers = &self.program.answers[..];
-        let last = answers.len() - 1;
         // Who decided each packet, and one more, which is nobody.
         let mut rules = [NOBODY; BATCH + 1];
         let count = self.headers.len().min(BATCH);
         let said = decisions[..count].iter_mut().zip(&mut rules).zip(self.contexts);
         for (n, ((decision, rule), context)) in said.enumerate() {
             let found = found.of(n);
-            let answer = answers[(found.step as usize).min(last)];
+            let answer = self.program.answer(found.step);
             if !answer.plain {
                 *decision = match self.headers[n].version {
                     6 => self.program.v6.go_on(self, n, found),

@@ -1,6 +1,6 @@
 //! Plain packets, foreseen: which of a batch a hook accepts with nothing more to do than to count them.
 //!
-//! Most packets meet rules that only accept them. A router with a short way for those, which leaves all else to
+//! Most packets meet rules that only accept them, or count them and let them go on (jumps). A router with a short way for those, which leaves all else to
 //! [`Compiled::classify`], needs to know which these are before anything is done about any of them: nothing may be counted twice
 //! when a packet is left after all. So here nothing is counted; whoever lets the packets pass does that. And since plain packets show
 //! all that a key has, keys are put together where the packets are read, without [`Headers`] in between: those of the few packets
@@ -22,43 +22,47 @@ pub type Plain4 = Plain<W4>;
 /// Of IPv6.
 pub type Plain6 = Plain<W6>;
 
-/// By packet, the rule that accepts it, or nobody where it is the policy.
-pub struct Foreseen([RuleId; BATCH]);
+/// By which rules packets pass.
+pub struct Foreseen {
+    /// By packet, the rule that accepts it, or nobody where it is the policy.
+    deciders: [RuleId; BATCH],
+    /// Packets, and rules by which they went on before: jumps, returns, those that only count.
+    passed: Vec<(u8, RuleId)>,
+}
 
 impl Default for Foreseen {
     fn default() -> Foreseen {
-        Foreseen([NOBODY; BATCH])
+        Foreseen { deciders: [NOBODY; BATCH], passed: Vec::new() }
     }
 }
 
 impl Foreseen {
     /// Counts the packets of these numbers (bits), so long each, as a worker does at a time of the monotonic clock: those in a row of one
     /// rule at once.
-    pub fn count(
-        &self,
-        accounts: &Accounts,
-        worker: usize,
-        mut numbers: u64,
-        lengths: &[u16; BATCH],
-        now: u64,
-    ) {
+    pub fn count(&self, accounts: &Accounts, worker: usize, numbers: u64, lengths: &[u16; BATCH], now: u64) {
         let (mut rule, mut packets, mut bytes) = (NOBODY, 0, 0);
         let count = |rule, packets, bytes| {
             if rule != NOBODY {
                 accounts.count(worker, rule, packets, bytes, now);
             }
         };
-        while numbers != 0 {
-            let number = numbers.trailing_zeros() as usize % BATCH;
-            numbers &= numbers - 1;
-            if self.0[number] != rule {
+        let mut rest = numbers;
+        while rest != 0 {
+            let number = rest.trailing_zeros() as usize % BATCH;
+            rest &= rest - 1;
+            if self.deciders[number] != rule {
                 count(rule, packets, bytes);
-                (rule, packets, bytes) = (self.0[number], 0, 0);
+                (rule, packets, bytes) = (self.deciders[number], 0, 0);
             }
             packets += 1;
             bytes += u64::from(lengths[number]);
         }
         count(rule, packets, bytes);
+        for &(number, rule) in &self.passed {
+            if numbers >> number & 1 != 0 {
+                count(rule, 1, u64::from(lengths[usize::from(number) % BATCH]));
+            }
+        }
     }
 }
 
@@ -88,15 +92,31 @@ impl<const W: usize> Plain<W> {
         if !part.memberships.is_empty() {
             keys.ask(&part.memberships, &compiled.sets);
         }
-        let found = part.forest.find_all(keys, |n, step, what| {
+        let look = |n: usize, step: u32, what: u32| {
             let (headers, context) = about(n);
             compiled.holds(program, step, what, &headers, &context)
-        });
-        let answers = &program.answers[..];
-        let (last, mut accepted) = (answers.len() as u32 - 1, 0);
-        for (n, (rule, step)) in foreseen.0.iter_mut().zip(&found.steps).take(keys.count()).enumerate() {
-            let answer = answers[(*step).min(last) as usize];
+        };
+        let found = part.forest.find_all(keys, look);
+        let Foreseen { deciders, passed } = foreseen;
+        passed.clear();
+        let (mut accepted, mut going_on) = (0, 0u64);
+        for (n, (rule, step)) in deciders.iter_mut().zip(&found.steps).take(keys.count()).enumerate() {
+            let answer = program.answer(*step);
             *rule = answer.rule;
+            accepted |= u64::from(answer.accepts) << n;
+            going_on |= u64::from(answer.next.is_some()) << n;
+        }
+        while going_on != 0 {
+            let n = going_on.trailing_zeros() as usize % BATCH;
+            going_on &= going_on - 1;
+            let key = keys.key(n);
+            let mut answer = program.answer(found.steps[n]);
+            while let Some(next) = answer.next {
+                passed.push((n as u8, answer.rule));
+                let look = |step: u32, what: u32| look(n, step, what);
+                answer = program.answer(part.forest.find(&key, next, look).step);
+            }
+            deciders[n] = answer.rule;
             accepted |= u64::from(answer.accepts) << n;
         }
         accepted

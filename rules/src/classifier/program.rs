@@ -36,7 +36,7 @@ pub(crate) struct Step {
     pub pass: Pass,
     /// Where one goes on that matches but for its circumstances.
     pub fail: u32,
-    /// It only decides: no circumstances, no effects.
+    /// It only decides, or only goes on: no circumstances, no effects.
     pub plain: bool,
 }
 
@@ -82,14 +82,13 @@ impl Writer<'_> {
                 Some(Verdict::Return) => Pass::Go(u32::MAX),
                 Some(Verdict::Jump { .. }) | None => Pass::Go(next),
             };
-            let decides = matches!(pass, Pass::Decide(_)) && rule.effects == Effects::default();
             self.steps.push(Step {
                 rule: RuleId(self.first_rules[number] + place as u32),
                 at: (number as u32, place as u32),
                 parent,
                 pass,
                 fail: next,
-                plain: decides && !rule.matches.asks_for_circumstances(),
+                plain: rule.effects == Effects::default() && !rule.matches.asks_for_circumstances(),
             });
             if let Some(Verdict::Jump { number, .. }) = rule.verdict {
                 if !self.chain(number, Some(here as u32)) {

@@ -115,6 +115,12 @@ fn and_the_world_reaches_what_is_forwarded() {
         assert!(said.iter().all(|said| explained.contains(said)), "{explained}");
     }
 
+    // What is chosen by chance (the port for one below 1,024) is the same in each of its lines.
+    let explained = net.router.ask("explain '10.1.0.2 > 10.2.0.2 udp 53 in left'").unwrap();
+    let given =
+        explained.split("comes from ").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
+    assert!(explained.contains(&format!("becomes {given} > 10.2.0.2:53")), "{explained}");
+
     let ping = ping.stop();
     assert_eq!(ping.lost(), 0, "{ping:?}");
     let nat = net.router.show("nat").unwrap();

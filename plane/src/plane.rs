@@ -283,11 +283,16 @@ impl Plane {
         self.publish(id, tables);
     }
 
-    /// What a worker would do with a frame that came in by `input`.
-    pub fn rehearse(&self, input: PortId, frame: &[u8]) -> Result<Vec<rehearsal::Event>, PlaneError> {
+    /// What a worker would do with a frame that came in by `input`; with the bindings `nat`, if it may be translated.
+    pub fn rehearse(
+        &self,
+        input: PortId,
+        frame: &[u8],
+        nat: Option<&Arc<nat::Nat>>,
+    ) -> Result<Vec<rehearsal::Event>, PlaneError> {
         let ports: Vec<PortId> =
             self.ports.iter().filter(|port| port.taken.is_some()).map(|port| port.id).collect();
-        let environment = self.policy.imagine(self.crew.environment());
+        let environment = self.policy.imagine(self.crew.environment(), nat);
         rehearsal::rehearse(self.crew.program(), &environment, input, frame, &ports)
     }
 

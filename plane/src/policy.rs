@@ -88,10 +88,10 @@ impl Flows {
 }
 
 impl Flows {
-    /// Gives a seat a table and bindings of its own, by the same rules.
-    fn imagine(&self, seat: &SharedSeat) -> Result<(), PlaneError> {
+    /// Gives a seat a table of its own, and these bindings.
+    fn imagine(&self, seat: &SharedSeat, nat: Arc<Nat>) -> Result<(), PlaneError> {
         let table = Table::new(&Settings { memory: IMAGINED, fragments: 1, ..Settings::default() })?;
-        seat.give(table.worker()?, Ended::new(1), Arc::new(self.nat.imagined()), None);
+        seat.give(table.worker()?, Ended::new(1), nat, None);
         Ok(())
     }
 }
@@ -165,8 +165,9 @@ impl Policy {
         environment.share(SharedSeat::imagined(FlowState::Untracked));
     }
 
-    /// What the elements need to judge a packet that is only thought of: nothing is counted, and no flow begins.
-    pub fn imagine(&self, environment: &Environment) -> Environment {
+    /// What the elements need to judge a packet that is only thought of: nothing is counted, no flow begins, and what is translated is
+    /// by the bindings `nat` ([`Nat::imagined`]).
+    pub fn imagine(&self, environment: &Environment, nat: Option<&Arc<Nat>>) -> Environment {
         let mut imagined = environment.clone();
         let (compiled, _) = self.book.current();
         let filter = compiled.filter().clone();
@@ -177,9 +178,9 @@ impl Policy {
         }
         let state = if self.flows.is_some() { FlowState::New } else { FlowState::Untracked };
         let seat = SharedSeat::imagined(state);
-        if let Some(flows) = &self.flows {
+        if let (Some(flows), Some(nat)) = (&self.flows, nat) {
             // Where there is no memory for it, nothing is translated.
-            let _ = flows.imagine(&seat);
+            let _ = flows.imagine(&seat, nat.clone());
         }
         imagined.share(seat);
         imagined

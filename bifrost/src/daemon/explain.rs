@@ -5,6 +5,7 @@
 //! the route and the adjacency that they found, from the same tables.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::control::Question;
@@ -36,7 +37,8 @@ impl Control {
             return Ok(end(steps, "port", "Linux has it", "the port is not taken: see `bifrost show ports`"));
         };
         let frame = frame(question, Mac(interface.mac))?;
-        let nat = self.plane.policy().nat().map(|nat| nat.imagined());
+        // The same for both, so that they say the same of what is chosen at random.
+        let nat = self.plane.policy().nat().map(|nat| Arc::new(nat.imagined()));
         let translation = nat.as_ref().and_then(|nat| Translation::of(nat, input, &frame));
         let to =
             translation.as_ref().and_then(|found| found.explain_destination(self.nat_rules(), &mut steps));
@@ -175,7 +177,10 @@ impl Control {
         translation: Option<&Translation<'_>>,
         mut steps: Vec<Step>,
     ) -> Result<Vec<Step>, String> {
-        let events = self.plane.rehearse(input, frame).map_err(|error| error.to_string())?;
+        let events = self
+            .plane
+            .rehearse(input, frame, translation.map(|found| found.nat))
+            .map_err(|error| error.to_string())?;
         let mut told = AdjacencyId(0);
         for Event { element, what, next_hop, adjacency, output } in events {
             if adjacency.0 != 0 && adjacency != told {

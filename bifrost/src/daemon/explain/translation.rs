@@ -1,6 +1,7 @@
 //! How a packet that opens a flow would be translated, and by which rules: asked of bindings that are only thought of.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use fib::PortId;
 use flow::Tuple;
@@ -11,7 +12,7 @@ use super::{Step, endpoint, step};
 
 /// What translation there would be.
 pub(super) struct Translation<'n> {
-    nat: &'n Nat,
+    pub nat: &'n Arc<Nat>,
     input: PortId,
     original: Tuple,
     aim: Result<Option<Destination>, Refusal>,
@@ -19,7 +20,7 @@ pub(super) struct Translation<'n> {
 
 impl Translation<'_> {
     /// For a frame that came in by `input`.
-    pub fn of<'n>(nat: &'n Nat, input: PortId, frame: &[u8]) -> Option<Translation<'n>> {
+    pub fn of<'n>(nat: &'n Arc<Nat>, input: PortId, frame: &[u8]) -> Option<Translation<'n>> {
         let headers = Headers::parse(frame.get(ethernet::HEADER..)?).ok()?;
         let original = Tuple::of(&headers, 0);
         Some(Translation { nat, input, original, aim: nat.destination(&original, input.0) })

@@ -22,6 +22,9 @@
 //! on another thread, or after its pool, goes home by the slice's slow path, behind a lock: correct
 //! everywhere, fast where it matters.
 
+mod network;
+mod segments;
+
 use std::marker::PhantomData;
 use std::mem::size_of;
 use std::ptr::NonNull;
@@ -192,121 +195,6 @@ impl Packet {
         }
     }
 
-    /// Segments after the first.
-    #[inline(always)]
-    fn more(&self) -> u8 {
-        self.tail & !ANNOTATED
-    }
-
-    /// Says that the network header begins `offset` bytes behind the front; negative: in front of it. False, and
-    /// nothing done, when that is outside the chunk.
-    #[inline]
-    pub fn set_network(&mut self, offset: isize) -> bool {
-        let place = self.place_of(offset);
-        self.network = place.unwrap_or(self.network);
-        place.is_some()
-    }
-
-    /// Says that the network header begins behind the first `N` bytes, and gives these; `None`, and nothing done, when there are
-    /// fewer.
-    #[inline(always)]
-    pub fn split_link<const N: usize>(&mut self) -> Option<&[u8; N]> {
-        if usize::from(self.len) < N {
-            return None;
-        }
-        self.network = self.head + N as u16;
-        self.data().first_chunk()
-    }
-
-    /// The `N` bytes from the network header on, for whoever knows already that the packet has so many: it is not asked again.
-    /// What it does not have is whatever lies behind it in its chunk. `None` while nobody has said where that header is, or
-    /// where the chunk ends before.
-    #[inline(always)]
-    pub fn window<const N: usize>(&self) -> Option<&[u8; N]> {
-        let place = self.window_place::<N>()?;
-        // SAFETY: the bytes are behind the chunk's header and within the chunk, as just found, which is ours; packet memory is
-        // zeroed when it is made.
-        Some(unsafe { &*self.base.as_ptr().add(place).cast() })
-    }
-
-    /// As [`Packet::window`], to change.
-    #[inline(always)]
-    pub fn window_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
-        let place = self.window_place::<N>()?;
-        // SAFETY: as in `window`, and we are borrowed mutably.
-        Some(unsafe { &mut *self.base.as_ptr().add(place).cast() })
-    }
-
-    #[inline(always)]
-    fn window_place<const N: usize>(&self) -> Option<usize> {
-        const { assert!(N <= CHUNK - HEADER) };
-        let place = usize::from(self.network);
-        // One comparison: 0, not known, is far beyond.
-        (place.wrapping_sub(HEADER) <= CHUNK - HEADER - N).then_some(place)
-    }
-
-    /// Forgets where the network header is.
-    #[inline]
-    pub fn clear_network(&mut self) {
-        self.network = 0;
-    }
-
-    /// Bytes from the front to the network header, negative when the front is behind it; `None` while nobody has said.
-    /// It stays where it is when bytes are added to or removed from the front.
-    #[inline]
-    pub fn network_offset(&self) -> Option<isize> {
-        self.offset_of(self.network)
-    }
-
-    /// Bytes from the front to the network header; 0 when it is not behind the front, or nobody has said.
-    #[inline(always)]
-    pub fn l3(&self) -> usize {
-        usize::from(self.network.saturating_sub(self.head))
-    }
-
-    /// The bytes of the first segment from the network header on; none while nobody has said where that is.
-    #[inline(always)]
-    pub fn network(&self) -> &[u8] {
-        self.bytes_from(self.network)
-    }
-
-    /// The bytes of the first segment from the network header on, to change.
-    #[inline(always)]
-    pub fn network_mut(&mut self) -> &mut [u8] {
-        self.bytes_from_mut(self.network)
-    }
-
-    /// The bytes from `place` in the chunk to the end of the first segment; none for place 0, not known.
-    #[inline(always)]
-    pub(crate) fn bytes_from(&self, place: u16) -> &[u8] {
-        let length = if place == 0 { 0 } else { (self.head + self.len).saturating_sub(place) };
-        debug_assert!(place == 0 || place as usize >= HEADER && place as usize <= CHUNK);
-        // SAFETY: `place` is 0, and no byte is read, or within the bytes behind the chunk's header (`place_of` gives out no
-        // others), and `head + len <= CHUNK`; the chunk is ours.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(place as usize), length as usize) }
-    }
-
-    /// As [`Packet::bytes_from`], to change.
-    #[inline(always)]
-    pub(crate) fn bytes_from_mut(&mut self, place: u16) -> &mut [u8] {
-        let length = self.bytes_from(place).len();
-        // SAFETY: as in `bytes_from`, and we are borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(place as usize), length) }
-    }
-
-    /// Where in the chunk the byte is that lies `offset` behind the front; `None` when that is outside.
-    #[inline]
-    pub(crate) fn place_of(&self, offset: isize) -> Option<u16> {
-        let at = self.head as isize + offset;
-        (at >= HEADER as isize && at <= CHUNK as isize).then_some(at as u16)
-    }
-
-    /// How far behind the front a place in the chunk is; `None` for 0, not known.
-    #[inline]
-    pub(crate) fn offset_of(&self, place: u16) -> Option<isize> {
-        (place != 0).then(|| place as isize - self.head as isize)
-    }
-
     /// Bytes behind the first segment that [`Packet::extend`] may still add; 0 when more segments follow.
     #[inline]
     pub fn tailroom(&self) -> usize {
@@ -356,46 +244,6 @@ impl Packet {
         self.len == 0
     }
 
-    /// Bytes in all segments.
-    #[inline]
-    pub fn total_len(&self) -> usize {
-        if self.more() == 0 { self.len as usize } else { self.segments().map(<[u8]>::len).sum() }
-    }
-
-    /// Number of segments, at least 1.
-    #[inline]
-    pub fn segment_count(&self) -> usize {
-        1 + self.more() as usize
-    }
-
-    /// The segments' bytes in order.
-    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
-        let mut at = self.base;
-        let mut left = self.more();
-        let rest = std::iter::from_fn(move || {
-            if left == 0 {
-                return None;
-            }
-            left -= 1;
-            // SAFETY: `more` says that `at` has a successor, which is ours and within its chunk.
-            unsafe {
-                let header = at.cast::<Header>().as_ptr();
-                at = NonNull::new_unchecked((*header).next);
-                let segment = &*at.cast::<Header>().as_ptr();
-                let bytes = at.as_ptr().add(segment.head as usize);
-                Some(std::slice::from_raw_parts(bytes, segment.len as usize))
-            }
-        });
-        std::iter::once(self.data()).chain(rest)
-    }
-
-    /// All bytes in one piece, for the slow paths (capture, punt, ICMP quotes).
-    pub fn to_vec(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.total_len());
-        self.segments().for_each(|segment| bytes.extend_from_slice(segment));
-        bytes
-    }
-
     /// Bytes that [`Packet::push`] may still prepend.
     #[inline]
     pub fn headroom(&self) -> usize {
@@ -443,129 +291,6 @@ impl Packet {
     #[inline(always)]
     pub fn cut(&mut self, n: u16) {
         self.len = self.len.min(n);
-    }
-
-    /// Cuts the packet, with all its segments, to at most `total` bytes; segments left empty are given back.
-    pub fn truncate(&mut self, total: usize) {
-        if total <= self.len as usize {
-            self.len = total as u16;
-            self.cut_after(self.base, 0);
-            return;
-        }
-        let mut left = total - self.len as usize;
-        let mut at = self.base;
-        for kept in 0..self.more() {
-            if left == 0 {
-                self.cut_after(at, kept);
-                return;
-            }
-            // SAFETY: `more` says that `at` has a successor, and all segments are ours.
-            unsafe {
-                at = NonNull::new_unchecked((*at.cast::<Header>().as_ptr()).next);
-                let header = &mut *at.cast::<Header>().as_ptr();
-                header.len = header.len.min(left.min(CHUNK) as u16);
-                left -= header.len as usize;
-            }
-        }
-    }
-
-    /// Gives back the segments behind `last`, which is the one with `kept` segments before it.
-    fn cut_after(&mut self, last: NonNull<u8>, kept: u8) {
-        let mut at = last;
-        for i in kept..self.more() {
-            // SAFETY: `more` says that `at` has a successor; it is ours, and read before it is given back.
-            unsafe {
-                let next = NonNull::new_unchecked((*at.cast::<Header>().as_ptr()).next);
-                if i > kept {
-                    pool::give(at);
-                }
-                at = next;
-            }
-        }
-        if self.more() > kept {
-            // SAFETY: the last segment is ours, and no longer in the chain.
-            unsafe { pool::give(at) };
-        }
-        self.tail = kept | self.tail & ANNOTATED;
-    }
-
-    /// Lengthens the first segment by `n` bytes at its end (contents undefined) and returns them; `None` when the
-    /// chunk has no room or more segments follow.
-    pub fn extend(&mut self, n: usize) -> Option<&mut [u8]> {
-        let end = self.head as usize + self.len as usize;
-        if self.more() != 0 || n > CHUNK - end {
-            return None;
-        }
-        let old = self.len as usize;
-        self.len += n as u16;
-        Some(&mut self.data_mut()[old..])
-    }
-
-    /// Puts `segment` behind the last segment. Gives it back when the packet would have more than
-    /// [`MAX_SEGMENTS`].
-    pub fn append(&mut self, segment: Packet) -> Result<(), Packet> {
-        if self.segment_count() + segment.segment_count() > MAX_SEGMENTS {
-            return Err(segment);
-        }
-        let mut last = self.base;
-        for _ in 0..self.more() {
-            // SAFETY: `more` says that `last` has a successor.
-            last = unsafe { NonNull::new_unchecked((*last.cast::<Header>().as_ptr()).next) };
-        }
-        // SAFETY: both are chunks that we own; their headers are ours to write.
-        unsafe {
-            (*last.cast::<Header>().as_ptr()).next = segment.base.as_ptr();
-            let header = &mut *segment.base.cast::<Header>().as_ptr();
-            header.head = segment.head;
-            header.len = segment.len;
-        }
-        self.tail += 1 + segment.more();
-        std::mem::forget(segment);
-        Ok(())
-    }
-
-    /// A second packet with the same bytes, headers in front of them and annotations, from this thread's pool.
-    pub fn duplicate(&self) -> Option<Packet> {
-        let headers = [self.network_offset(), self.link_offset(), self.transport_offset()];
-        let front = headers.into_iter().flatten().min().unwrap_or(0).min(0).unsigned_abs();
-        let room = (CHUNK - HEADROOM).saturating_sub(self.len());
-        let front = front.min(room);
-        let mut copy = Packet::new(self.bytes_from(self.head - front as u16))?;
-        copy.pull(front);
-        for segment in self.segments().skip(1) {
-            copy.append(Packet::new(segment)?).ok()?;
-        }
-        copy.input = self.input;
-        copy.output = self.output;
-        copy.next_hop = self.next_hop;
-        copy.adjacency = self.adjacency;
-        copy.destination = self.destination;
-        copy.paint = self.paint;
-        if let Some(offset) = self.network_offset() {
-            copy.set_network(offset);
-        }
-        if self.tail & ANNOTATED != 0 {
-            *copy.annotations_mut() = self.annotations().clone();
-            copy.set_link(self.link_offset());
-            copy.set_transport(self.transport_offset());
-        }
-        Some(copy)
-    }
-
-    /// Gives up the handle: its segments as (chunk, head, len), first to last. The caller owns them.
-    #[inline]
-    pub(crate) fn into_segments(self, mut each: impl FnMut(NonNull<u8>, u16, u16)) {
-        each(self.base, self.head, self.len);
-        let mut at = self.base;
-        for _ in 0..self.more() {
-            // SAFETY: `more` says that `at` has a successor, and all segments are ours.
-            unsafe {
-                at = NonNull::new_unchecked((*at.cast::<Header>().as_ptr()).next);
-                let header = &*at.cast::<Header>().as_ptr();
-                each(at, header.head, header.len);
-            }
-        }
-        std::mem::forget(self);
     }
 }
 

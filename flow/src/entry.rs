@@ -102,7 +102,7 @@ impl Hot {
         let reply = (word(1) ^ key.ends) | (word(2) ^ key.rest) & (ALL | KEY as u64) == 0;
         // For a translated flow either is as likely.
         let turned = (meta ^ key.rest as u32) & SWAPPED != 0;
-        let turned_back = (meta / (REPLY_SWAPPED / SWAPPED) ^ key.rest as u32) & SWAPPED == 0;
+        let turned_back = ((meta / (REPLY_SWAPPED / SWAPPED)) ^ key.rest as u32) & SWAPPED == 0;
         let back = select_unpredictable(original, turned, turned_back);
         (original | reply, Direction::reply_if(back))
     }

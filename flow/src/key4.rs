@@ -27,7 +27,7 @@ impl Key4 {
         // Which end is lower is as good as random.
         let ends = select_unpredictable(swapped, ends.rotate_left(32), ends);
         let ports = select_unpredictable(swapped, ports.rotate_left(16), ports);
-        let meta = u32::from(protocol) | u32::from(swapped) * SWAPPED;
+        let meta = u32::from(protocol) | (u32::from(swapped) * SWAPPED);
         Key4 { ends, rest: u64::from(ports) << 32 | u64::from(meta) }
     }
 

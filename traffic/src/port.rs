@@ -109,6 +109,21 @@ impl Port {
         inside(namespace.as_deref(), work)?
     }
 
+    /// Refuses a text that names a port by which nothing can arrive: a file. Nothing is opened.
+    pub fn may_receive(text: &str) -> Result<(), TrafficError> {
+        if text.starts_with("pcap:") {
+            let reason = "packets are only written to files, nothing arrives from them".to_owned();
+            return Err(TrafficError::PortName { text: text.to_owned(), reason });
+        }
+        Ok(())
+    }
+
+    /// As [`open`](Port::open), of a port that packets are to arrive by.
+    pub fn open_to_receive(text: &str, force: bool) -> Result<Port, TrafficError> {
+        Port::may_receive(text)?;
+        Port::open(text, force)
+    }
+
     /// A port of queues that are open already, which take packets of any pool, as memif, memory and files do. Each sending
     /// core uses a queue of its own as far as there are enough.
     pub fn of_queues(name: &str, queues: Vec<Box<dyn Queue>>) -> Port {
@@ -407,5 +422,16 @@ mod tests {
             let error = Port::open(text, false).unwrap_err().to_string();
             assert!(error.len() > 10, "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_file_to_receive_from_is_refused_and_left_as_it_was() {
+        let path = std::env::temp_dir().join(format!("bifrost-no-sink-{}.pcap", std::process::id()));
+        std::fs::write(&path, "a capture").unwrap();
+        let error = Port::open_to_receive(&format!("pcap:{}", path.display()), false).unwrap_err();
+        let left = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(error.to_string().contains("only written"), "{error}");
+        assert_eq!(left, "a capture");
     }
 }

@@ -219,6 +219,7 @@ pub fn run(args: &Gen) -> Result<ExitCode, Failure> {
         }),
         _ => None,
     };
+    args.sink.as_deref().map_or(Ok(()), Port::may_receive).map_err(said)?;
     let open = |name: &String| Port::open(name, args.force).map_err(said);
     let from = open(&sender(&args.port, &streams))?;
     let to = match &args.sink {

@@ -295,8 +295,8 @@ fn tester(args: &Rfc2544, stop: Arc<AtomicBool>) -> Result<Tester, Failure> {
     let mut pairs: Vec<Pair> = Vec::new();
     for Ports { from, to } in first.iter().chain(&args.pairs) {
         let end = |side: &Side, usual: &Option<Addresses>, else_: &str, device_mac| {
-            let port =
-                Port::open(&side.port, args.force).map_err(|error| Failure::Said(error.to_string()))?;
+            let port = Port::open_to_receive(&side.port, args.force)
+                .map_err(|error| Failure::Said(error.to_string()))?;
             let hosts = hosts(if side.hosts.is_some() { &side.hosts } else { usual }, else_)?;
             Ok::<End, Failure>(End { port, hosts, device_mac: side.device_mac.or(device_mac) })
         };

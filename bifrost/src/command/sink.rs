@@ -36,7 +36,7 @@ pub struct Sink {
 /// Serves generators until it is told to end.
 pub fn run(args: &Sink) -> Result<(), Failure> {
     let token = token(&read(&args.token_file)?).map_err(said)?;
-    let port = Port::open(&args.port, args.force).map_err(said)?;
+    let port = Port::open_to_receive(&args.port, args.force).map_err(said)?;
     let listener = listen(&args.listen).map_err(said)?;
     let mut signals =
         Signals::install().map_err(|error| Failure::Io { what: "signals".to_owned(), error })?;

@@ -5,14 +5,13 @@
 use crate::ruler::{Ruler, TICK, ticks};
 use dashmap::DashMap;
 use flow::{
-    BATCH, Direction, End, Hit, Inserted, Key, Key4, Opening, Prospect, Settings, State, Table, Tracked,
-    Tuple, Worker,
+    BATCH, Direction, End, Hit, Inserted, Key, Opening, Settings, State, Table, Tracked, Tuple, Worker,
 };
 use lab::prefixes::Random;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
-use wire::headers::{mapped, unmapped};
+use wire::headers::mapped;
 use wire::{Headers, protocol, tcp};
 
 /// Small enough for the second-level cache.
@@ -43,9 +42,9 @@ pub fn run(ruler: &mut Ruler) {
     }
     if ruler.wants("flow/lookup/10m") {
         let tuples = tuples(TEN, &mut random);
-        let filled = Filled::new(&tuples);
+        let mut filled = Filled::new(&tuples);
         let order = shuffled(&tuples, &mut random);
-        ruler.record("flow/lookup/10m", TICK, filled.lookups4(&order));
+        ruler.record("flow/lookup/10m", TICK, filled.lookups(&order));
     }
 }
 
@@ -58,7 +57,7 @@ fn of_one_million(ruler: &mut Ruler, random: &mut Random) {
         ruler.record("flow/bytes", "bytes", vec![bytes]);
     }
     if ruler.wants("flow/lookup/1m") {
-        ruler.record("flow/lookup/1m", TICK, filled.lookups4(&order));
+        ruler.record("flow/lookup/1m", TICK, filled.lookups(&order));
     }
     if ruler.wants("flow/packet/1m") {
         ruler.record("flow/packet/1m", TICK, filled.packets(&order));
@@ -174,22 +173,10 @@ impl Filled {
         Filled { table, worker }
     }
 
-    /// Cycles a lookup of plain IPv4 packets, with what is foreseen of each.
-    fn lookups4(&self, order: &[Tuple]) -> Vec<f64> {
-        let worker = &self.worker;
-        parts(order, key4, |_, keys| {
-            let mut prospects = [Prospect::NONE; BATCH];
-            for batch in keys.as_chunks::<BATCH>().0 {
-                black_box(worker.look4(batch, &mut prospects));
-                black_box(&mut prospects);
-            }
-        })
-    }
-
     /// Cycles a lookup.
     fn lookups(&mut self, order: &[Tuple]) -> Vec<f64> {
         let worker = &mut self.worker;
-        parts(order, Key::of, |_, keys| {
+        parts(order, |_, keys| {
             let mut hits = [None; BATCH];
             for batch in keys.as_chunks::<BATCH>().0 {
                 worker.lookup(batch, &mut hits);
@@ -203,7 +190,7 @@ impl Filled {
         let worker = &mut self.worker;
         let ip = segment(1, 1, tcp::flag::ACK);
         let mut now = 1;
-        parts(order, Key::of, |tuples, keys| {
+        parts(order, |tuples, keys| {
             let mut hits = [None; BATCH];
             for (batch, keys) in tuples.as_chunks::<BATCH>().0.iter().zip(keys.as_chunks::<BATCH>().0) {
                 worker.lookup(keys, &mut hits);
@@ -219,14 +206,6 @@ impl Filled {
     }
 }
 
-fn key4(tuple: &Tuple) -> Key4 {
-    let [source, destination] = [tuple.source, tuple.destination]
-        .map(|address| u32::from_be_bytes(unmapped(&address).unwrap_or_default()));
-    let ports = u32::from(tuple.source_port) << 16 | u32::from(tuple.destination_port);
-    let addresses = u64::from(source) << 32 | u64::from(destination);
-    Key4::of(addresses.to_be_bytes(), ports.to_be_bytes(), tuple.protocol)
-}
-
 fn insert(worker: &mut Worker, tuple: &Tuple, ip: &[u8]) -> Option<Hit> {
     let headers = headers(tuple, ip[33]);
     let opening = Opening { headers: &headers, ip, original: *tuple, reply: None, ports: [0, 1], mark: 0 };
@@ -237,7 +216,7 @@ fn insert(worker: &mut Worker, tuple: &Tuple, ip: &[u8]) -> Option<Hit> {
 }
 
 /// Cycles an item, in parts of one pass. Their tuples and keys are in the cache, as those of packets are that just came.
-fn parts<K>(order: &[Tuple], key: impl Fn(&Tuple) -> K, mut work: impl FnMut(&[Tuple], &[K])) -> Vec<f64> {
+fn parts(order: &[Tuple], mut work: impl FnMut(&[Tuple], &[Key])) -> Vec<f64> {
     let (mut tuples, mut keys) = (Vec::new(), Vec::new());
     order
         .chunks_exact(PART)
@@ -246,7 +225,7 @@ fn parts<K>(order: &[Tuple], key: impl Fn(&Tuple) -> K, mut work: impl FnMut(&[T
             tuples.clear();
             tuples.extend_from_slice(part);
             keys.clear();
-            keys.extend(part.iter().map(&key));
+            keys.extend(part.iter().map(Key::of));
             ticks(|| work(&tuples, &keys)) as f64 / part.len() as f64
         })
         .collect()
@@ -311,7 +290,7 @@ fn flood(tuples: &[Tuple], random: &mut Random) -> Vec<f64> {
     };
     let (fill, rest) = syns.split_at(512 * PART);
     flood(fill, &fill.iter().map(Key::of).collect::<Vec<Key>>());
-    let samples = parts(rest, Key::of, flood);
+    let samples = parts(rest, flood);
     let counters = filled.table.counters();
     assert!(counters.passive > 400_000 && counters.overflow * 1000 < counters.new, "{counters:?}");
     samples
@@ -321,13 +300,9 @@ fn flood(tuples: &[Tuple], random: &mut Random) -> Vec<f64> {
 fn dashmap(tuples: &[Tuple], order: &[Tuple]) -> Vec<f64> {
     let ordered = |tuple: &Tuple| (*tuple).min(tuple.reversed());
     let map: DashMap<Tuple, [u64; 8]> = tuples.iter().map(|tuple| (ordered(tuple), [1; 8])).collect();
-    parts(
-        order,
-        |_| (),
-        |tuples, _| {
-            for tuple in tuples {
-                black_box(map.get(&ordered(tuple)).map(|flow| flow[0]));
-            }
-        },
-    )
+    parts(order, |tuples, _| {
+        for tuple in tuples {
+            black_box(map.get(&ordered(tuple)).map(|flow| flow[0]));
+        }
+    })
 }

@@ -11,8 +11,9 @@ use crate::entry::TRANSLATED;
 use crate::hash::Spot;
 use crate::index::{Place, buckets_of};
 use crate::key::Key;
-use crate::memory::prefetch;
+use crate::memory::{prefetch, prefetch_at};
 use crate::{BATCH, Hit, Table};
+use std::hint::select_unpredictable;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The entry that is likely the one, and where it was found; entry 0 is none.
@@ -67,30 +68,19 @@ pub(crate) fn find(table: &Table, spots: &[Spot], candidates: &mut [Candidate; B
     // A bit for each key that is not in its first bucket.
     let mut second = 0u64;
     for (index, (spot, candidate)) in spots.iter().zip(candidates.iter_mut()).enumerate() {
-        let number = buckets_of(*spot, buckets.len())[0];
-        let (slot, entry) = buckets[number as usize].first(*spot);
-        prefetch(&hot[entry as usize]);
+        let [first, other] = buckets_of(*spot, buckets.len());
+        let (slot, entry) = buckets[first as usize].first(*spot);
+        let here = std::ptr::from_ref(&hot[entry as usize]).cast::<u8>();
+        let there = std::ptr::from_ref(&buckets[other as usize]).cast::<u8>();
+        prefetch_at(select_unpredictable(entry != 0, here, there));
         second |= u64::from(entry == 0) << index;
-        *candidate = (Place::new(number, slot), entry);
+        *candidate = (Place::new(first, slot), entry);
     }
-    if second != 0 {
-        find_second(table, spots, candidates, second);
-    }
-}
-
-/// The same of those that are not in their first bucket.
-#[inline(never)]
-fn find_second(table: &Table, spots: &[Spot], candidates: &mut [Candidate; BATCH], which: u64) {
-    let (hot, buckets) = (table.memory.hot(), table.memory.buckets());
-    let other = |index: usize| buckets_of(spots[index], buckets.len())[1];
-    for index in bits(which) {
-        prefetch(&buckets[other(index) as usize]);
-    }
-    for index in bits(which) {
-        let number = other(index);
-        let (slot, entry) = buckets[number as usize].first(spots[index]);
+    for index in bits(second) {
+        let other = buckets_of(spots[index], buckets.len())[1];
+        let (slot, entry) = buckets[other as usize].first(spots[index]);
         prefetch(&hot[entry as usize]);
-        candidates[index] = (Place::new(number, slot), entry);
+        candidates[index] = (Place::new(other, slot), entry);
     }
 }
 

@@ -146,11 +146,17 @@ impl Memory {
 /// Asks for the cache line of something that will be wanted soon.
 #[inline(always)]
 pub(crate) fn prefetch<T>(at: &T) {
+    prefetch_at(std::ptr::from_ref(at).cast());
+}
+
+/// As [`prefetch`], of an address.
+#[inline(always)]
+pub(crate) fn prefetch_at(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch touches nothing, whatever the address.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(at).cast());
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;

@@ -100,6 +100,8 @@ impl Hot {
         // An alias is no flow.
         let original = (word(0) ^ key.ends) | (rest ^ key.rest) & (ALL | (KEY | ALIAS) as u64) == 0;
         let reply = (word(1) ^ key.ends) | (word(2) ^ key.rest) & (ALL | KEY as u64) == 0;
+        // There may stand anything else, even what somebody chose.
+        let reply = reply & (meta & REPLY_HERE != 0);
         // For a translated flow either is as likely.
         let turned = (meta ^ key.rest as u32) & SWAPPED != 0;
         let turned_back = ((meta / (REPLY_SWAPPED / SWAPPED)) ^ key.rest as u32) & SWAPPED == 0;
@@ -423,5 +425,25 @@ pub(crate) mod clock {
     /// ns since the last slice, to about a second.
     pub(crate) fn since_slice(now: u64, sliced: u64) -> u64 {
         u64::from(((now >> 30) as u16).wrapping_sub(sliced as u16)) << 30
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_another_family_is_nobodys_reply() {
+        let wanted = Key4::of([10, 0, 0, 1, 10, 0, 0, 2], [0x20, 1, 0x0d, 0xb8], 6);
+        let reply = wanted.key();
+        // Addresses of IPv6 that look as a reply would.
+        let chosen = u64::from(reply.ports) << 32 | u64::from(reply.meta);
+        let six = Key { addresses: [5, reply.addresses[0], chosen, 7], meta: V6 | 6, ..reply };
+        let four = Key { addresses: [5, 0, 0, 0], ports: 77, ..reply };
+        for (key, reply, expected) in [(six, None, false), (four, None, false), (four, Some(&reply), true)] {
+            let hot = Hot::default();
+            hot.set_key(&key, 0, reply);
+            assert_eq!(hot.way4(&wanted, hot.meta.load(Relaxed)).0, expected);
+        }
     }
 }

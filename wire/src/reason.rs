@@ -263,7 +263,7 @@ mod tests {
             (9, "no_route"),
             (17, "transmit_full"),
             (24, "policed_unresolved"),
-            (29, "not_ip"),
+            (28, "not_ip"),
         ];
         for (number, name) in fixed {
             assert_eq!(Reason::ALL[number].name(), name);

@@ -32,6 +32,20 @@ fn has_common_key(protocol: u8) -> bool {
     protocol == protocol::GRE
 }
 
+/// Both ends of an IPv4 packet in the order that they have in a key, given with the source in the high half, and their ports; and whether
+/// the source is the higher end. `common` where what stands for ports belongs to neither end.
+#[inline(always)]
+pub(crate) fn ordered4(ends: u64, ports: u32, common: bool) -> (u64, u32, bool) {
+    let (from, to) = if common { (0, 0) } else { (ports >> 16, ports & 0xffff) };
+    let source = ends & 0xffff_ffff_0000_0000 | u64::from(from);
+    let destination = ends << 32 | u64::from(to);
+    let swapped = source > destination;
+    // Which end is lower is as good as random.
+    let ends = select_unpredictable(swapped, ends.rotate_left(32), ends);
+    let ports = select_unpredictable(swapped && !common, ports.rotate_left(16), ports);
+    (ends, ports, swapped)
+}
+
 impl Key {
     /// The key of a tuple.
     #[inline(always)]
@@ -59,14 +73,8 @@ impl Key {
     /// That of IPv4; `common` where what stands for ports belongs to neither end.
     #[inline(always)]
     fn of4([source, destination]: [u32; 2], [from, to]: [u32; 2], meta: u32, common: bool) -> Key {
-        let end =
-            |address: u32, port: u32| u64::from(address) << 32 | if common { 0 } else { u64::from(port) };
-        let swapped = end(source, from) > end(destination, to);
         let ends = u64::from(source) << 32 | u64::from(destination);
-        let ports = from << 16 | to;
-        // Which end is lower is as good as random.
-        let ends = select_unpredictable(swapped, ends.rotate_left(32), ends);
-        let ports = select_unpredictable(swapped && !common, ports.rotate_left(16), ports);
+        let (ends, ports, swapped) = ordered4(ends, from << 16 | to, common);
         Key { addresses: [ends, 0, 0, 0], ports, meta, swapped }
     }
 

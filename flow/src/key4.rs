@@ -4,8 +4,7 @@
 //! the table has of them fits into 16 bytes: built and compared in a third of the instructions.
 
 use crate::entry::SWAPPED;
-use crate::key::Key;
-use std::hint::select_unpredictable;
+use crate::key::{Key, ordered4};
 
 /// What [`Key`] is, of a whole IPv4 packet of TCP or UDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,12 +20,7 @@ impl Key4 {
     #[inline(always)]
     pub fn of(addresses: [u8; 8], ports: [u8; 4], protocol: u8) -> Key4 {
         let (ends, ports) = (u64::from_be_bytes(addresses), u32::from_be_bytes(ports));
-        let source = ends & 0xffff_ffff_0000_0000 | u64::from(ports >> 16);
-        let destination = ends << 32 | u64::from(ports & 0xffff);
-        let swapped = source > destination;
-        // Which end is lower is as good as random.
-        let ends = select_unpredictable(swapped, ends.rotate_left(32), ends);
-        let ports = select_unpredictable(swapped, ports.rotate_left(16), ports);
+        let (ends, ports, swapped) = ordered4(ends, ports, false);
         let meta = u32::from(protocol) | (u32::from(swapped) * SWAPPED);
         Key4 { ends, rest: u64::from(ports) << 32 | u64::from(meta) }
     }

@@ -4,6 +4,8 @@
 //! kept beside them, since it is the same for all packets of the flow (RFC 1624, equation 3, of which ~m + m' is known
 //! beforehand). The opposite direction needs the opposite.
 
+use wire::checksum::Sum;
+
 /// Source and destination and both their ports as a packet is to have them, and what its checksums must learn of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaving4 {
@@ -26,11 +28,9 @@ pub struct Change {
 impl Change {
     /// From these addresses (in either order) and ports (in either order) to those.
     pub fn between((from, from_ports): (u64, u32), (to, to_ports): (u64, u32)) -> Change {
-        let halves = |word: u64| [word & 0xffff_ffff, word >> 32];
-        let words = |ports: u32| u64::from(ports & 0xffff) + u64::from(ports >> 16);
-        let addresses: u64 = halves(to).into_iter().chain(halves(!from)).sum();
-        let ports = words(to_ports) + words(!from_ports);
-        Change { addresses: fold(addresses), all: fold(addresses + ports) }
+        let addresses = Sum::new().with(&to.to_be_bytes()).with(&(!from).to_be_bytes());
+        let all = addresses.with(&to_ports.to_be_bytes()).with(&(!from_ports).to_be_bytes());
+        Change { addresses: addresses.fold(), all: all.fold() }
     }
 
     /// The same backwards.
@@ -77,14 +77,6 @@ impl Change {
 fn changed(change: u16, checksum: [u8; 2]) -> [u8; 2] {
     let sum = u32::from(!u16::from_be_bytes(checksum)) + u32::from(change);
     (!((sum + (sum >> 16)) as u16)).to_be_bytes()
-}
-
-/// A sum in ones' complement: 0 only of 0.
-fn fold(sum: u64) -> u16 {
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    ((sum >> 16) + (sum & 0xffff)) as u16
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ fn by(lane: &str) {
     );
     grows(&net);
 
-    // It is written down every ten seconds.
+    // It is written down all the time.
     let state = net.router.host().folder().join("control.flows");
     wait_for("flows to be written down", Duration::from_secs(20), || match state.exists() {
         true => Ok(()),
@@ -197,8 +197,8 @@ fn whatever_they_are_translated_into() {
     go_on(&mut talking, &net);
     drop(talking);
 
-    // What nobody has written down is learnt again, whichever side speaks first; but not which port a pool gave.
-    let mut talking = begun(&talks[..2]);
+    // A kill comes when it will: connections that have just begun are written down as well.
+    let mut talking = begun(&talks);
     go_on(&mut talking, &net);
     net.router.kill_nine();
     net.router.restart().unwrap();

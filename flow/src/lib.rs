@@ -38,6 +38,7 @@
 //! - Whether an ICMP echo is a request or a reply: both directions of one identifier are one flow.
 
 mod account;
+mod begun;
 mod counters;
 mod driver;
 mod entry;

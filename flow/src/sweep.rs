@@ -74,7 +74,7 @@ impl Worker {
         (to < used).then_some(to)
     }
 
-    fn hit_of(&self, entry: u32) -> Hit {
+    pub(crate) fn hit_of(&self, entry: u32) -> Hit {
         Hit {
             entry,
             place: Place::default(),

@@ -1,5 +1,6 @@
 //! The table as all share it.
 
+use crate::begun::Begun;
 use crate::counters::Counts;
 use crate::driver::DriverMemory;
 use crate::entry::Cold;
@@ -25,6 +26,7 @@ pub struct Table {
     pub(crate) fragments: Fragments,
     pub(crate) limits: Limits,
     pub(crate) sweeper: Sweeper,
+    pub(crate) begun: Begun,
     counts: Box<[Counts]>,
     /// What workers that left had not freed yet.
     pub(crate) orphans: Mutex<Vec<u32>>,
@@ -73,6 +75,7 @@ impl Table {
             fragments: Fragments::new(settings.fragments),
             limits,
             sweeper: Sweeper::default(),
+            begun: Begun::default(),
             counts: (0..WORKERS).map(|_| Counts::default()).collect(),
             orphans: Mutex::default(),
             has_orphans: AtomicBool::new(false),
@@ -113,7 +116,11 @@ impl Table {
 
     /// Bytes of memory it takes when full, all included but what each worker keeps (some 70 kB).
     pub fn bytes(&self) -> usize {
-        self.memory.bytes() + self.fragments.bytes() + Epochs::BYTES + size_of_val(&*self.counts)
+        self.memory.bytes()
+            + self.fragments.bytes()
+            + Epochs::BYTES
+            + Table::BEGUN
+            + size_of_val(&*self.counts)
     }
 
     /// What it has counted.
@@ -199,7 +206,10 @@ impl Settings {
 
     /// Something for the bytes that are left for entries and buckets, and the keys of an entry.
     fn sized<T>(&self, make: impl FnOnce(usize, usize) -> Result<T, Error>) -> Result<T, Error> {
-        let beside = Fragments::bytes_of(self.fragments) + Epochs::BYTES + WORKERS * size_of::<Counts>();
+        let beside = Fragments::bytes_of(self.fragments)
+            + Epochs::BYTES
+            + Table::BEGUN
+            + WORKERS * size_of::<Counts>();
         let keys = if self.translation { 2 } else { 1 };
         make(self.memory.saturating_sub(beside), keys).map_err(|error| match error {
             Error::TooSmall { .. } => Error::TooSmall { bytes: self.memory },

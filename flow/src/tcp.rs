@@ -184,17 +184,24 @@ impl Connection {
         Some(Connection { phase: Phase::Answered, sides: [own, other] })
     }
 
-    /// As it is to be taken up again after an unknown time: of an open one it is not known which windows were offered.
+    /// As it is to be taken up again after an unknown time: of an open one it is not known which windows were offered, of one
+    /// that was being opened not even whether it is open by now.
     pub fn resumed(mut self) -> Connection {
-        if self.phase == Phase::Open {
-            self.sides.iter_mut().for_each(|side| side.window = 0);
+        match self.phase {
+            Phase::Open => self.sides.iter_mut().for_each(|side| side.window = 0),
+            Phase::Opening | Phase::Answered => {
+                self.phase = Phase::Answered;
+                self.sides = self.sides.map(|side| Side { window: 0, scale: WIDEST, flags: 0, ..side });
+            }
+            _ => {}
         }
         self
     }
 
     /// Whether it was taken up again, and this side has said nothing since.
     pub(crate) fn awaits(&self, side: Direction) -> bool {
-        self.phase == Phase::Open && self.sides[side as usize].window == 0
+        let may = self.phase == Phase::Open || self.phase == Phase::Answered && self.is_picked_up();
+        may && self.sides[side as usize].window == 0
     }
 
     /// Takes a segment that goes this way into account.

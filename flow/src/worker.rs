@@ -125,7 +125,10 @@ impl Worker {
         let counts = table.counts(own.place);
         let begun = begin(table, own, &start, clock::tick(now));
         match begun {
-            Ok(Inserted::New(_)) => counts.new.add(1),
+            Ok(Inserted::New(hit)) => {
+                counts.new.add(1);
+                table.begun.note(hit.entry);
+            }
             Err(Refused::Full) => counts.overflow.add(1),
             _ => {}
         }

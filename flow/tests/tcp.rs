@@ -437,3 +437,37 @@ fn a_connection_taken_up_again_goes_on_where_its_ends_are() {
         changes_nothing(&connection, Original, acknowledges(far + 1_000_000), Outcome::Invalid);
     }
 }
+
+#[test]
+fn a_connection_that_was_being_opened_may_be_open_by_now() {
+    let mut opening = Connection::opened_by(&segment(SYN, 100, 0, 0), false).unwrap();
+    let mut answered = opening;
+    assert_eq!(answered.receive(Reply, &segment(SYN | ACK, 500, 101, 0)), Outcome::Valid);
+    for connection in [&mut opening, &mut answered] {
+        *connection = connection.resumed();
+        // As good as open it is not before both have spoken: a flood of SYNs before the restart holds no place after it.
+        assert_eq!(connection.phase, Phase::Answered);
+        for (from, said) in [
+            (Reply, segment(PSH | ACK, 70_000, 9_000, 300)),
+            (Original, segment(ACK, 9_000, 70_300, 10)),
+            (Reply, segment(ACK, 70_300, 9_010, 0)),
+        ] {
+            assert_eq!(connection.receive(from, &said), Outcome::Valid, "{said:?}");
+        }
+        assert_eq!(connection.phase, Phase::Open);
+        changes_nothing(connection, Reply, segment(RST, 70_299, 0, 0), Outcome::Ignored);
+    }
+    // Or it goes on being opened.
+    let mut connection = Connection::opened_by(&segment(SYN, 100, 0, 0), false).unwrap().resumed();
+    let seen = trace(
+        &mut connection,
+        &[
+            (Original, segment(SYN, 100, 0, 0)),
+            (Reply, segment(SYN | ACK, 500, 101, 0)),
+            (Original, segment(ACK, 101, 501, 0)),
+        ],
+    );
+    let outcomes: Vec<Outcome> = seen.iter().map(|(outcome, _)| *outcome).collect();
+    assert_eq!(outcomes, [Outcome::Ignored, Outcome::Valid, Outcome::Valid]);
+    assert_eq!(connection.phase, Phase::Open);
+}

@@ -108,7 +108,7 @@ impl Control {
             news: News::default(),
             flow_log,
             sflow,
-            saving: Saving::new(),
+            saving: Saving::default(),
             nat_audit: NatAudit::new(),
             blocks: Vec::new(),
             fallback: Fallback::default(),
@@ -165,7 +165,7 @@ impl Control {
                 more |= self.mirror.tick(&mut self.tables)?;
                 self.log_filtered();
                 self.tell_sflow();
-                self.save_flows_sometimes();
+                self.save_new_flows();
                 self.audit_nat_sometimes();
                 unsettled = true;
             }

@@ -23,6 +23,7 @@ mod control;
 mod desk;
 mod explain;
 mod fallback;
+mod flow_file;
 mod flow_log;
 mod flow_state;
 mod flows;

@@ -226,3 +226,31 @@ fn with_a_narrow_way_behind_it() {
     // A datagram that may be fragmented is, by the router.
     net.customer.run("ping -c 2 -i 0.2 -W 2 -M dont -s 1400 10.2.0.2 >/dev/null").unwrap();
 }
+
+#[test]
+fn with_a_narrow_way_to_an_unknown_neighbour() {
+    let Some(net) = network("nat-mtu-arp", 1300) else { return };
+    let forget = || {
+        net.server.run("ip link set eth0 arp off").unwrap();
+        net.router.host().run("ip neighbour flush dev right").unwrap();
+    };
+    forget();
+    let told = net.customer.run("ping -c 1 -W 5 -M do -s 1400 10.2.0.2 || true").unwrap();
+    assert!(told.contains("10.1.0.1") && told.contains("mtu = 1300"), "{told}\n{}", net.router.log());
+    // What may be fragmented waits for the neighbour in pieces.
+    net.customer.run("ip route flush cache").unwrap();
+    forget();
+    let mut command = net.customer.command("ping");
+    command.args(["-c", "1", "-W", "8", "-M", "dont", "-s", "2000", "10.2.0.2"]);
+    let mut asking = net.customer.spawn("first", command).unwrap();
+    wait_for("Linux to ask for it", Duration::from_secs(5), || {
+        match net.router.host().run("ip neighbour show dev right").unwrap() {
+            known if known.contains("INCOMPLETE") => Ok(()),
+            known => Err(known),
+        }
+    })
+    .unwrap();
+    net.server.run("ip link set eth0 arp on").unwrap();
+    let ended = asking.wait(Duration::from_secs(10)).unwrap();
+    assert!(ended.success(), "{}\n{}", asking.output(), net.router.log());
+}

@@ -78,25 +78,26 @@ impl Injector {
         self.write(ifindex, false, parts)
     }
 
-    /// Has Linux send an IP packet, from its network header on and in one segment, where its destination is: it looks up the route,
-    /// resolves the neighbour and holds the packet until then. It bears [`JUDGED_MARK`]. Fails rather than wait.
+    /// Has Linux send an IP packet, from its network header on, where its destination is: it looks up the route, resolves the
+    /// neighbour and holds the packet until then. It bears [`JUDGED_MARK`]. Fails rather than wait, and where the packet is larger than
+    /// the interface's MTU.
     pub fn send(&self, packet: &Packet) -> io::Result<()> {
         let ip = packet.network();
-        let (address, length) = destination(ip).ok_or(io::ErrorKind::InvalidInput)?;
+        let (mut address, length) = destination(ip).ok_or(io::ErrorKind::InvalidInput)?;
         let sender = &self.senders[usize::from(ip[0] >> 4 == 6)];
         let sender = sender.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        let mut parts = [vector(&[]); MAX_SEGMENTS];
+        let mut count = 0;
+        for (part, bytes) in parts.iter_mut().zip(std::iter::once(ip).chain(packet.segments().skip(1))) {
+            *part = vector(bytes);
+            count += 1;
+        }
+        // SAFETY: plain numbers and pointers, valid when zero.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_name, message.msg_namelen) = ((&raw mut address).cast(), length);
+        (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr(), count);
         // SAFETY: the kernel reads the packet and the address, which live until the call is over.
-        let sent = unsafe {
-            let address = (&raw const address).cast::<libc::sockaddr>();
-            libc::sendto(
-                sender.as_raw_fd(),
-                ip.as_ptr().cast(),
-                ip.len(),
-                libc::MSG_DONTWAIT,
-                address,
-                length,
-            )
-        };
+        let sent = unsafe { libc::sendmsg(sender.as_raw_fd(), &message, libc::MSG_DONTWAIT) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
@@ -108,7 +109,6 @@ impl Injector {
         let trailer = (ifindex | if judged { JUDGED } else { 0 }).to_ne_bytes();
         let marks = self.marks.read().unwrap_or_else(PoisonError::into_inner);
         let mark = marks.get(&ifindex).map(|mark| mark.to_ne_bytes());
-        let vector = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() };
         let mut vectors = [vector(&[]); MAX_SEGMENTS + 3];
         let mut count = 0;
         let mut add = |bytes: &[u8]| {
@@ -129,6 +129,10 @@ impl Injector {
         let written = unsafe { libc::writev(self.tap.as_raw_fd(), vectors.as_ptr(), count as libc::c_int) };
         if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
+}
+
+fn vector(bytes: &[u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() }
 }
 
 /// A raw socket whose packets have their headers, whatever source they say.

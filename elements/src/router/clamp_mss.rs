@@ -17,8 +17,8 @@ use nat::clamp_mss;
 use port::Packet;
 use wire::{protocol, tcp};
 
-use super::Surroundings;
 use super::seat::{Seat, SharedSeat};
+use super::{Surroundings, way_mtu};
 
 /// The class `ClampMss`.
 pub const CLASS: Class = Class {
@@ -50,8 +50,9 @@ impl ClampMss {
     fn clamp(&self, seat: &mut Seat, packet: &mut Packet) {
         let Some(clamp) = seat.nat.as_ref().and_then(|nat| nat.clamp(packet.output.0)) else { return };
         let Some(headers) = seat.note(packet).map(|note| note.headers) else { return };
-        let ways = [self.view.adjacency(packet.adjacency).mtu(), self.view.port(packet.input).mtu()];
-        let mtu = ways.into_iter().filter(|mtu| *mtu > 0).min().unwrap_or(u32::MAX);
+        let back = Some(self.view.port(packet.input).mtu()).filter(|mtu| *mtu > 0);
+        let ways = [way_mtu(&self.view.hops(), packet), back];
+        let mtu = ways.into_iter().flatten().min().unwrap_or(u32::MAX);
         let limit = clamp.limit(headers.version, u16::try_from(mtu).unwrap_or(u16::MAX));
         clamp_mss(packet.network_mut(), &headers, limit);
     }

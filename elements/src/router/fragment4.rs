@@ -10,6 +10,7 @@
 //! the later fragments, so that all headers have the same length.
 
 use super::surroundings::on_tables;
+use super::way_mtu;
 use fib::View;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
@@ -50,7 +51,7 @@ impl Fragment4 {
         let (head, flags) = (ip.header_len(), ip.fragment());
         let mut header = [0; 60];
         header[..head].copy_from_slice(ip.header());
-        let mtu = self.view.adjacency(packet.adjacency).mtu() as usize;
+        let mtu = way_mtu(&self.view.hops(), packet).unwrap_or(0) as usize;
         let piece = mtu.saturating_sub(head) & !7;
         if piece == 0 {
             return Err(Reason::TooBig);

@@ -41,7 +41,7 @@ use std::marker::PhantomData;
 
 use super::seat::SharedSeat;
 use super::surroundings::on_tables;
-use fib::{HopKind, Hops, NextHopId, PortId, View};
+use fib::{AdjacencyId, HopKind, Hops, NextHopId, PortId, View};
 use graph::arguments::Arguments;
 use graph::{BATCH, Batch, Class, Context, Element, Setup};
 use port::Packet;
@@ -136,6 +136,7 @@ fn resolve(hops: &Hops<'_>, packet: &mut Packet, id: NextHopId, forwarding: bool
     packet.next_hop = id;
     if hop.kind() != HopKind::Forward || !forwarding {
         // Where Linux will send it, as far as that is known.
+        packet.adjacency = AdjacencyId::default();
         packet.output = if hop.kind() == HopKind::Glean { hop.glean_port() } else { PortId::NONE };
         return Err(not_forwarded(hop.kind(), forwarding));
     }

@@ -225,9 +225,18 @@ pub(super) fn note_mtu(packet: &mut Packet, mtu: u32) {
 /// The MTU that the sender of a packet that is too big is to be told.
 pub(super) fn told_mtu(view: &fib::View, packet: &Packet) -> u32 {
     match u32::from_ne_bytes(packet.annotation(TOLD_MTU)) {
-        0 => view.adjacency(packet.adjacency).mtu(),
+        0 => way_mtu(&view.hops(), packet).unwrap_or(0),
         noted => noted,
     }
+}
+
+/// The MTU of the way that a packet leaves by: its path's, or its port's where the neighbour is still to be found. `None` where only
+/// Linux knows the way.
+#[inline(always)]
+pub(super) fn way_mtu(hops: &fib::Hops<'_>, packet: &Packet) -> Option<u32> {
+    let known = |mtu: &u32| *mtu > 0;
+    let path = Some(hops.adjacency(packet.adjacency).mtu()).filter(known);
+    path.or_else(|| Some(hops.port(packet.output).mtu()).filter(known))
 }
 
 /// Copies a packet, from its network header on, into `room`, as far as it fits; returns how many bytes that is.

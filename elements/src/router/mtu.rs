@@ -30,7 +30,7 @@ use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{ipv4, ipv6};
 
-use super::{network, u16_at};
+use super::{network, u16_at, way_mtu};
 
 /// The class `Mtu4`.
 pub const MTU4: Class = Class {
@@ -88,7 +88,7 @@ impl Mtu6 {
 fn larger(view: &View, packets: &[Packet], minimum: usize) -> u64 {
     let (hops, mut larger) = (view.hops(), 0);
     for (index, packet) in packets.iter().enumerate() {
-        let mtu = (hops.adjacency(packet.adjacency).mtu() as usize).max(minimum);
+        let mtu = way_mtu(&hops, packet).map_or(usize::MAX, |mtu| mtu as usize).max(minimum);
         // Rare, so a branch costs less than bits put together.
         if packet.total_len() - packet.l3() > mtu {
             larger |= 1 << index;

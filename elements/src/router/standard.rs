@@ -203,9 +203,16 @@ fn staged(stages: &Stages) -> String {
             let last = leaving("sent_");
             let _ = writeln!(
                 sending,
-                "plain{family}[1] -> sent_ttl{family} :: DecrementTtl{family} -> {last}send;"
+                "plain{family}[1] -> sent_mtu{family} :: Mtu{family} -> sent_ttl{family} :: DecrementTtl{family} -> {last}send;\n\
+                 sent_ttl{family}[1] -> [0]icmp{family};"
             );
-            let _ = writeln!(sending, "sent_ttl{family}[1] -> [0]icmp{family};");
+            sending += match family {
+                '4' => {
+                    "sent_mtu4[1] -> sent_long4 :: DecrementTtl4 -> sent_larger4 :: Translate -> sent_fragment4 :: Fragment4 -> send;\n\
+                     sent_long4[1] -> [0]icmp4;\nsent_mtu4[2] -> [4]icmp4;\n"
+                }
+                _ => "sent_mtu6[1] -> [4]icmp6;\n",
+            };
         }
         if stages.families {
             let _ = writeln!(sending, "family{family}[1] -> rewrite;\nsent{family}[1] -> send;");

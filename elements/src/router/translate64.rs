@@ -26,7 +26,7 @@ use wire::{Fragment, Reason, ipv4, ipv6};
 
 use super::seat::SharedSeat;
 use super::translate::{Rewriting, rewriting};
-use super::{Surroundings, network, note_mtu, u16_at};
+use super::{Surroundings, network, note_mtu, u16_at, way_mtu};
 
 /// The class `Translate64`.
 pub const CLASS: Class = Class {
@@ -85,10 +85,8 @@ enum Fate {
 impl Translate64 {
     /// The MTU of the way out, and of the way in.
     fn mtus(&self, packet: &Packet) -> [usize; 2] {
-        let port = |id| Some(self.view.port(id).mtu()).filter(|mtu| *mtu > 0).unwrap_or(1500);
-        let adjacency = self.view.adjacency(packet.adjacency);
-        let out = if adjacency.resolved() { adjacency.mtu() } else { port(packet.output) };
-        [out as usize, port(packet.input) as usize]
+        let back = Some(self.view.port(packet.input).mtu()).filter(|mtu| *mtu > 0);
+        [way_mtu(&self.view.hops(), packet), back].map(|mtu| mtu.unwrap_or(1500) as usize)
     }
 
     #[cold]

@@ -144,3 +144,40 @@ fn and_passes_what_passed() {
         by_linux.len()
     );
 }
+
+/// Owns Linux's table of the router's name for a minute at most; nft ends with the pipe.
+const OWN: &str = r#"
+import subprocess, time
+nft = subprocess.Popen(["nft", "-i"], stdin=subprocess.PIPE, text=True)
+nft.stdin.write("add table inet bifrost { flags owner; }\n")
+nft.stdin.flush()
+time.sleep(60)
+"#;
+
+/// Whether this stands in the router's tables of nftables.
+fn has(net: &Line, what: &str) -> Result<(), String> {
+    let tables = net.router.host().run("nft list ruleset").unwrap();
+    if tables.contains(what) { Ok(()) } else { Err(tables) }
+}
+
+#[test]
+fn though_linux_refused_the_filter_at_first() {
+    let config =
+        ports("worker", &["left", "right"]) + "[filter.forward]\nrules = \"drop tcp to any port 23\"\n";
+    let mut net = Line::stopped("refused", &config);
+    if !net.router.is_bifrost() {
+        return;
+    }
+    // A table of that name is another program's as long as that lives.
+    let mut owner = net.router.host().command("python3");
+    owner.args(["-c", OWN]);
+    let mut owner = net.router.host().spawn("owner", owner).unwrap();
+    lab::wait_for("the table", Duration::from_secs(5), || has(&net, "owner")).unwrap();
+    net.router.restart().unwrap();
+    net.customer.reaches("10.2.0.2", Duration::from_secs(10)).unwrap();
+    let refused = || net.router.show("mirror").unwrap()["filter_refused"].clone();
+    assert!(refused().as_str().is_some_and(|why| why.contains("not permitted")), "{}", refused());
+    owner.kill();
+    lab::wait_for("Linux to be asked again", Duration::from_secs(20), || has(&net, "dport 23")).unwrap();
+    assert!(refused().is_null(), "{}", refused());
+}

@@ -293,6 +293,12 @@ fn mirror(status: &MirrorStatus) -> String {
     for filter in &status.filters {
         text += &format!("filter {filter}: not passed by what Bifrost forwards\n");
     }
+    if let Some(why) = &status.filter_refused {
+        text += &format!(
+            "Linux lacks the router's filter and translation: {}\n",
+            why.lines().next().unwrap_or_default()
+        );
+    }
     let mut table = Table::new(&["routes by", ">ipv4", ">ipv6"]);
     for origin in &status.routes {
         table.row(vec![origin.origin.clone(), count(origin.ipv4), count(origin.ipv6)]);

@@ -448,6 +448,8 @@ pub struct MirrorStatus {
     /// Chains of nftables (`inet filter forward`) and tables of legacy iptables (`iptables filter`) that packets
     /// forwarded by Linux pass, and packets forwarded by Bifrost do not.
     pub filters: Vec<String>,
+    /// Why Linux does not have the router's own filter and translation, which are to hold when the plane is gone; `null` while it has.
+    pub filter_refused: Option<String>,
     /// Netlink and FPM messages read.
     pub messages: u64,
     /// Times a netlink socket overflowed and everything was read again.

@@ -10,7 +10,8 @@
 //!
 //! Linux takes seconds to load a long list (a set of a million addresses some ten), in which a control thread that waited would
 //! neither follow routes nor answer. So a thread of its own loads the tables, of several that wait only the latest; short ones, which take
-//! milliseconds, are waited for, and so is the first, before which nothing is to be forwarded.
+//! milliseconds, are waited for, and so is the first, before which nothing is to be forwarded. What Linux refuses (no nftables, no memory,
+//! an interface's name that it does not take) is tried again now and then, and `show mirror` says so until it has it.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -24,6 +25,8 @@ use super::control::Control;
 
 /// How long it is waited for a table to be loaded.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// When what was refused is tried again.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// Who loads tables into Linux.
 #[derive(Default)]
@@ -45,6 +48,8 @@ struct Work {
     next: Option<Arc<str>>,
     loading: bool,
     over: bool,
+    /// Why Linux does not have the last one.
+    refused: Option<String>,
 }
 
 impl Work {
@@ -60,16 +65,37 @@ impl Desk {
 
     /// Loads what is asked for until it is over; what was asked for before that all the same.
     fn serve(&self) {
+        let mut refused: Option<Arc<str>> = None;
         loop {
             let idle = |work: &mut Work| work.next.is_none() && !work.over;
-            let mut work = self.changed.wait_while(self.open(), idle).unwrap_or_else(PoisonError::into_inner);
-            let Some(text) = work.next.take() else { return };
+            let patience = if refused.is_some() { AGAIN } else { Duration::MAX };
+            let waited = self.changed.wait_timeout_while(self.open(), patience, idle);
+            let (mut work, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let again = refused.take().filter(|_| !work.over);
+            let Some(text) = work.next.take().or(again) else { return };
             work.loading = true;
             drop(work);
-            load(&text);
+            refused = (!self.load(&text)).then_some(text);
             self.open().loading = false;
             self.changed.notify_all();
         }
+    }
+
+    /// Whether Linux took it. If not, that is noted.
+    fn load(&self, text: &str) -> bool {
+        let refused = run_nft(text).err();
+        let mut work = self.open();
+        match (&refused, &work.refused) {
+            (Some(why), before) if before.as_ref() != Some(why) => warn!(
+                "Linux does not take the router's filter and translation, so it filters otherwise when the plane is gone (it is asked \
+                 again every {} s): {why}",
+                AGAIN.as_secs()
+            ),
+            (None, Some(_)) => info!("Linux has the router's filter and translation now"),
+            _ => {}
+        }
+        work.refused = refused;
+        work.refused.is_none()
     }
 }
 
@@ -82,7 +108,8 @@ impl Fallback {
             self.thread = thread.spawn(move || desk.serve()).ok();
         }
         if self.thread.is_none() {
-            return load(&text);
+            self.desk.load(&text);
+            return;
         }
         self.desk.open().next = Some(text);
         self.desk.changed.notify_all();
@@ -92,6 +119,11 @@ impl Fallback {
         if waited.timed_out() {
             info!("Linux's own filter takes some time to load; it follows");
         }
+    }
+
+    /// Why Linux does not have what it was told last; `None` while it has.
+    pub(super) fn refused(&self) -> Option<String> {
+        self.desk.open().refused.clone()
     }
 
     /// Waits until all is loaded.
@@ -176,12 +208,6 @@ fn sent_untracked(text: &str) -> String {
 fn has_table() -> bool {
     let listed = Command::new("nft").args(["list", "table", "inet", "bifrost"]).stdin(Stdio::null()).output();
     listed.is_ok_and(|output| output.status.success())
-}
-
-fn load(text: &str) {
-    if let Err(why) = run_nft(text) {
-        warn!("Linux's own filter stays as it was, so it filters otherwise when the plane is gone: {why}");
-    }
 }
 
 fn run_nft(text: &str) -> Result<(), String> {

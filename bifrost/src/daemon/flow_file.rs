@@ -83,6 +83,8 @@ impl FlowFile {
         let begun = Instant::now();
         self.file = None;
         self.next = begun + EVERY;
+        // From here on it is remembered what begins; what has begun is in the table.
+        self.worker.begun(&mut |_| {});
         let (bytes, flows) = self.all()?;
         let beside = self.path.with_extension("flows.new");
         let mut file = File::create(&beside)?;

@@ -96,6 +96,7 @@ impl Control {
             rules_ipv6: status.rules_ipv6 as u64,
             rules: status.rules,
             filters: status.filters,
+            filter_refused: self.fallback.refused(),
             messages: status.messages,
             overruns: status.overflows,
             not_programmed: status.missing as u64,

@@ -268,6 +268,11 @@ impl Text {
                 "Chains of Linux that forwarded packets do not pass.",
                 mirror.filters.len() as u64,
             ),
+            (
+                "bifrost_mirror_filter_refused",
+                "1 while Linux lacks the router's own filter and translation.",
+                u64::from(mirror.filter_refused.is_some()),
+            ),
         ];
         for (name, help, value) in gauges {
             self.family(name, "gauge", help);

@@ -205,6 +205,60 @@ fn whatever_they_are_translated_into() {
     go_on(&mut talking, &net);
 }
 
+/// Answers the first datagram with fifty a second, and counts how often it is told that nobody is there.
+const STREAM: &str = r#"
+import socket, time
+stream = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+stream.bind(("", 9000))
+stream.connect(stream.recvfrom(100)[1])
+errors = 0
+for n in range(10_000):
+    try:
+        stream.send(b"%d" % n)
+    except OSError:
+        errors += 1
+    print("sent", n, "errors", errors, flush=True)
+    time.sleep(0.02)
+"#;
+
+/// Asks until it is answered, and then only listens.
+const LISTEN: &str = r#"
+import socket
+stream = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+stream.settimeout(0.2)
+got = None
+while got is None:
+    try:
+        stream.sendto(b"begin", ("10.2.0.2", 9000))
+        got = stream.recv(100)
+    except TimeoutError:
+        pass
+stream.settimeout(None)
+while True:
+    print("got", stream.recv(100), flush=True)
+"#;
+
+#[test]
+fn though_only_the_far_side_speaks() {
+    let mut net = Line::stopped("restart-udp", &(ports("worker", &["left", "right"]) + POLICY));
+    if !net.router.is_bifrost() {
+        return;
+    }
+    net.server.run("ip route del default; ip route add 10.2.0.0/24 dev eth0 2>/dev/null || true").unwrap();
+    net.router.restart().unwrap();
+    net.customer.reaches("10.2.0.2", Duration::from_secs(10)).unwrap();
+    let mut sending = [("the sender", python(&net.server, STREAM, &[]))];
+    let mut listening = [("a stream of datagrams", python(&net.customer, LISTEN, &[]))];
+    go_on(&mut listening, &net);
+    net.router.stop().unwrap();
+    // Linux, which knows nothing of the flow, tells the sender nothing either.
+    go_on(&mut sending, &net);
+    net.router.restart().unwrap();
+    go_on(&mut listening, &net);
+    let said = sending[0].1.output();
+    assert!(said.trim_end().ends_with("errors 0"), "{}", said.lines().last().unwrap_or_default());
+}
+
 /// Waits until each has said more.
 fn go_on(talking: &mut [(&str, Process)], net: &Line) {
     for (way, talk) in talking {

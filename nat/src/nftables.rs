@@ -8,7 +8,8 @@
 //! Of a connection that the plane translated Linux knows nothing, and takes what it sees first of it for its beginning: it would
 //! choose another port or address for it, or take what a server says for a connection of the server's own, and the other end would
 //! answer with a reset. Where that may be, segments within a connection that Linux does not know are dropped: the
-//! connection waits for the plane, or for a segment from the side that began it.
+//! connection waits for the plane, or for a segment from the side that began it. Nor does Linux say of the plane's ports that nobody
+//! is there.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -24,6 +25,9 @@ use crate::{Addresses, Clamp};
 const MOST_ENTRIES: u64 = 256;
 /// Segments of TCP within a connection that Linux does not know.
 const UNKNOWN: &str = "ct state new tcp flags & (fin | syn | rst | ack) != syn";
+
+/// The ports that traceroute counts through.
+const TRACEROUTE: RangeInclusive<u16> = 33_434..=33_534;
 
 /// Whether Linux can do what the rule says.
 pub(crate) fn can_express(rule: &Rule) -> bool {
@@ -166,7 +170,7 @@ impl<'r> Chains<'r> {
             }
             return;
         }
-        if rule.action.dynamic().is_some() && !output.is_empty() {
+        if let Some(dynamic) = rule.action.dynamic().filter(|_| !output.is_empty()) {
             // A reset without ACK answers a segment for which there is no socket (RFC 9293, 3.5.2): of a connection, as like as
             // not, whose translation is known to the plane alone, which is not there or will be again.
             let _ = writeln!(
@@ -174,6 +178,9 @@ impl<'r> Chains<'r> {
                 "{comment}\n\t\t{}tcp flags & (fin | syn | rst | ack) == rst drop",
                 sides.output
             );
+            for line in unanswered(&dynamic.ports) {
+                let _ = writeln!(self.reset, "\t\t{}{line}", sides.output);
+            }
         }
         for family in [Family::V4, Family::V6] {
             let (destination, source) = express(rule, family, &sides);
@@ -438,6 +445,24 @@ fn unknown(rule: &Rule, family: Family, sides: &Sides) -> (Vec<String>, Vec<Stri
     (early, kept)
 }
 
+/// What drops the answers that there is no socket at one of these ports, to datagrams (RFC 1122, 4.1.3.1). It may be the plane's
+/// mapping, and who is told so gives up. Traceroute is told: by that it knows where it has arrived.
+fn unanswered(ports: &RangeInclusive<u16>) -> Vec<String> {
+    let (first, last) = (*ports.start(), *ports.end());
+    let ranges = [(first, last.min(TRACEROUTE.start() - 1)), (first.max(TRACEROUTE.end() + 1), last)];
+    let mut lines = Vec::new();
+    for (first, last) in ranges.into_iter().filter(|(first, last)| first <= last) {
+        // Bits from the ICMP header on: the quoted packet's protocol, and its destination port.
+        for (icmp, protocol, port) in [("icmp", 136, 240), ("icmpv6", 112, 400)] {
+            lines.push(format!(
+                "{icmp} type destination-unreachable {icmp} code port-unreachable @th,{protocol},8 {} @th,{port},16 {first}-{last} drop",
+                wire::protocol::UDP
+            ));
+        }
+    }
+    lines
+}
+
 /// The addresses of a pool.
 fn pool(addresses: &Addresses, family: Family) -> String {
     if addresses.ranges().len() == 1 {
@@ -523,6 +548,7 @@ mod tests {
             "oifname { \"ppp0\", \"ppp1\" } meta nfproto ipv4 meta l4proto { 6 } ct state new tcp flags & (fin | syn | rst | ack) != syn drop\n",
             "\t\tip saddr 192.168.1.10/32 th sport { 8443-8443 } ct state new tcp flags & (fin | syn | rst | ack) != syn drop\n",
             "th dport { 443-443 } fib daddr type local ct state new tcp flags & (fin | syn | rst | ack) != syn drop\n",
+            "\t\toifname \"wan0\" icmpv6 type destination-unreachable icmpv6 code port-unreachable @th,112,8 17 @th,400,16 33535-65535 drop\n",
             "tcp flags & syn == syn tcp option maxseg size > 1400 tcp option maxseg size set 1400\n",
         ] {
             assert!(text.contains(line), "{line}\nis not in\n{text}");

@@ -22,12 +22,18 @@ const SERVER: &str = "64:ff9b::10.2.0.2";
 
 /// The network, each side without the other's family.
 fn network(name: &str, mtu: u32) -> Option<Line> {
+    network_of(name, [1500, mtu])
+}
+
+/// The same with the MTU of either link.
+fn network_of(name: &str, [inner, mtu]: [u32; 2]) -> Option<Line> {
     let config = ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n" + NAT;
     let mut net = Line::made(name, &config, mtu, 1);
     if !net.router.is_bifrost() {
         return None;
     }
-    net.customer.run("ip address del 10.1.0.2/24 dev eth0").unwrap();
+    net.customer.run(&format!("ip address del 10.1.0.2/24 dev eth0; ip link set eth0 mtu {inner}")).unwrap();
+    net.router.host().run(&format!("ip link set left mtu {inner}")).unwrap();
     net.server.run("ip -6 address del 2001:db8:2::2/64 dev eth0").unwrap();
     net.router.restart().unwrap();
     net.customer.reaches(SERVER, Duration::from_secs(10)).unwrap();
@@ -108,3 +114,46 @@ fn through_a_narrow_way() {
     );
     net.customer.run(&format!("ping -6 -c 2 -i 0.2 -W 2 -M do -s 1372 {SERVER} >/dev/null")).unwrap();
 }
+
+#[test]
+fn in_packets_larger_than_a_buffer() {
+    let Some(net) = network_of("nat64-jumbo", [9000, 9000]) else { return };
+    net.customer.run(&format!("ping -6 -c 2 -i 0.2 -W 2 -M do -s 8900 {SERVER} >/dev/null")).unwrap();
+    let mut server = net.server.command("iperf3");
+    server.args(["-s", "--forceflush"]);
+    let _server = net.server.spawn("iperf3", server).unwrap();
+    net.server.listens(5201).unwrap();
+    for options in ["-t 1", "-t 1 -R"] {
+        let said = net.customer.run(&format!("iperf3 -c {SERVER} {options} -J")).unwrap();
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert!(said["end"]["sum_received"]["bytes"].as_f64().unwrap() > 1e6, "{options}: {said}");
+    }
+}
+
+#[test]
+fn whose_way_takes_less_than_ipv6_brings() {
+    let Some(net) = network_of("nat64-cut", [1500, 9000]) else { return };
+    let mut answer = net.server.command("python3");
+    answer.args(["-c", ANSWER]);
+    let _answer = net.server.spawn("answer", answer).unwrap();
+    let ask = format!(
+        "python3 -c \"import socket
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.settimeout(1)
+s.sendto(b'x', ('{SERVER}', 9000)); print(len(s.recv(9000)))\""
+    );
+    lab::wait_for("an answer in fragments", Duration::from_secs(10), || match net.customer.run(&ask) {
+        Ok(length) if length.trim() == "6000" => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .unwrap();
+}
+
+/// Answers with a datagram that may be fragmented on its way.
+const ANSWER: &str = r#"
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IP, 10, 0)
+s.bind(("", 9000))
+while True:
+    s.sendto(b"x" * 6000, s.recvfrom(100)[1])
+"#;

@@ -17,7 +17,7 @@
 //!
 //! See also: [Translate], [Lookup4], [Lookup6]
 
-use fib::View;
+use fib::{AdjacencyId, NextHopId, PortId, View};
 use graph::arguments::{Blame, Refused};
 use graph::{BATCH, Batch, Class, Context, Element};
 use nat::{GROWTH, Mtus, Translator};
@@ -51,6 +51,7 @@ pub const CLASS: Class = Class {
             view,
             translator: Translator::new(Vec::new(), mtus, id),
             id: u32::from(id),
+            gathered: Vec::new(),
         }))
     },
 };
@@ -71,6 +72,8 @@ pub struct Translate64 {
     translator: Translator,
     /// Of the next IPv6 packet that is fragmented here.
     id: u32,
+    /// A packet of several segments, in one piece.
+    gathered: Vec<u8>,
 }
 
 /// What becomes of a packet.
@@ -119,11 +122,16 @@ impl Translate64 {
         self.translator.mtus = Mtus { ipv4: narrow(four), ipv6: narrow(six) };
         self.translator.prefixes = prefixes;
         let headers = wire::Headers { ttl: headers.ttl - 1, ..*headers };
-        let l3 = packet.l3();
-        if packet.segment_count() != 1 || !packet.pull(l3) || packet.push(GROWTH).is_none() {
-            return Fate::Dropped(Reason::Untranslatable);
+        let (l3, way) = (packet.l3(), Way::of(packet));
+        let whole = packet.segment_count() == 1;
+        if whole {
+            if !packet.pull(l3) || packet.push(GROWTH).is_none() {
+                return Fate::Dropped(Reason::Untranslatable);
+            }
+        } else {
+            self.gather(packet, l3);
         }
-        let buffer = packet.data_mut();
+        let buffer = if whole { packet.data_mut() } else { &mut self.gathered[..] };
         let place = if version == 6 {
             self.translator.to_ipv4(buffer, GROWTH, &headers, seen, to)
         } else {
@@ -134,33 +142,72 @@ impl Translate64 {
             Err(Reason::Malformed) => return Fate::Dropped(Reason::Untranslatable),
             Err(reason) => return Fate::Dropped(reason),
         };
+        if cut {
+            self.id = self.id.wrapping_add(1);
+            return pieces(way, &buffer[place], out, self.id);
+        }
+        if !whole {
+            let Some(translated) = Packet::new(&buffer[place]) else {
+                return Fate::Dropped(Reason::NoBuffer);
+            };
+            *packet = way.lead(translated);
+            return Fate::Goes;
+        }
         packet.truncate(place.end);
         packet.pull(place.start);
         packet.set_network(0);
-        if cut { self.cut(packet, out) } else { Fate::Goes }
+        Fate::Goes
     }
 
-    /// An IPv6 packet in fragments.
-    fn cut(&mut self, packet: &Packet, mtu: usize) -> Fate {
-        let (mut pieces, mut full) = (Vec::new(), false);
-        self.id = self.id.wrapping_add(1);
-        let done = nat::fragment6(packet.data(), mtu, self.id, |header, data| {
-            let Some(mut piece) = Packet::new(data).filter(|_| !full) else {
-                full = true;
-                return;
-            };
-            full |= !piece.prepend(header);
-            (piece.input, piece.output, piece.paint) = (packet.input, packet.output, packet.paint);
-            (piece.next_hop, piece.adjacency) = (packet.next_hop, packet.adjacency);
-            piece.set_network(0);
-            pieces.push(piece);
-        });
-        match (done, full) {
-            (true, false) => Fate::Pieces(pieces),
-            (true, true) => Fate::Dropped(Reason::NoBuffer),
-            // The header of a translated packet is known, so it could be.
-            (false, _) => Fate::Dropped(Reason::TooBig),
-        }
+    /// Puts a packet into one piece, from its network header on, with room in front.
+    fn gather(&mut self, packet: &Packet, l3: usize) {
+        self.gathered.clear();
+        packet.segments().for_each(|segment| self.gathered.extend_from_slice(segment));
+        self.gathered.splice(..l3.min(self.gathered.len()), [0; GROWTH]);
+    }
+}
+
+/// An IPv6 packet in fragments.
+fn pieces(way: Way, bytes: &[u8], mtu: usize, id: u32) -> Fate {
+    let (mut pieces, mut full) = (Vec::new(), false);
+    let done = nat::fragment6(bytes, mtu, id, |header, data| {
+        let Some(mut piece) = Packet::new(data).filter(|_| !full) else {
+            full = true;
+            return;
+        };
+        full |= !piece.prepend(header);
+        pieces.push(way.lead(piece));
+    });
+    match (done, full) {
+        (true, false) => Fate::Pieces(pieces),
+        (true, true) => Fate::Dropped(Reason::NoBuffer),
+        // The header of a translated packet is known, so it could be.
+        (false, _) => Fate::Dropped(Reason::TooBig),
+    }
+}
+
+/// Where a packet comes from and goes.
+#[derive(Clone, Copy)]
+struct Way {
+    ports: [PortId; 2],
+    next_hop: NextHopId,
+    adjacency: AdjacencyId,
+    paint: u8,
+}
+
+impl Way {
+    fn of(packet: &Packet) -> Way {
+        let Packet { input, output, next_hop, adjacency, paint, .. } = *packet;
+        Way { ports: [input, output], next_hop, adjacency, paint }
+    }
+
+    /// Sends one that begins with its IP header there.
+    fn lead(self, mut packet: Packet) -> Packet {
+        let Way { ports: [input, output], next_hop, adjacency, paint } = self;
+        (packet.input, packet.output, packet.paint) = (input, output, paint);
+        (packet.next_hop, packet.adjacency) = (next_hop, adjacency);
+        packet.set_network(0);
+        packet
     }
 }
 

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -39,10 +39,9 @@ pub(super) struct Saving {
 
 impl Saving {
     /// Has the file brought up to date, unless that is being done.
-    fn ask(&mut self, order: Order, path: impl FnOnce() -> PathBuf) {
+    fn ask(&mut self, order: Order, path: PathBuf) {
         if self.thread.is_none() {
             let (orders, received) = sync_channel(1);
-            let path = path();
             let builder = std::thread::Builder::new().name("flow-state".to_owned());
             // Without a thread there is another chance soon.
             self.thread = builder.spawn(move || keep(&received, &path)).ok().map(|thread| (orders, thread));
@@ -52,7 +51,7 @@ impl Saving {
         }
     }
 
-    /// Waits until nothing is being written any more.
+    /// Waits until nothing is being written any more, and lets go of the table.
     fn finish(&mut self) {
         if let Some((orders, thread)) = self.thread.take() {
             drop(orders);
@@ -62,14 +61,17 @@ impl Saving {
 }
 
 /// Keeps a file up to date as long as there are orders.
-fn keep(orders: &Receiver<Order>, path: &std::path::Path) {
+fn keep(orders: &Receiver<Order>, path: &Path) {
     let mut file: Option<FlowFile> = None;
     for Order { table, names } in orders {
-        if !file.as_ref().is_some_and(|file| file.is_of(&table, &names)) {
-            file = FlowFile::new(&table, path.to_owned(), names).ok();
-        }
-        if let Some(Err(error)) = file.as_mut().map(FlowFile::go_on) {
-            warn!("{}: flows are not written down: {error}", path.display());
+        let goes_on = file.take().filter(|file| file.is_of(&table, &names));
+        match goes_on.map_or_else(|| FlowFile::new(&table, path.to_owned(), names), Ok) {
+            Ok(known) => {
+                if let Err(error) = file.insert(known).go_on() {
+                    warn!("{}: flows are not written down: {error}", path.display());
+                }
+            }
+            Err(error) => return warn!("flows are written down only when the router stops: {error}"),
         }
     }
 }
@@ -92,10 +94,10 @@ impl Control {
 
     /// Has what is new written down beside the control thread.
     pub(super) fn save_new_flows(&mut self) {
-        let Some(table) = self.plane.policy().table().cloned() else { return };
+        let Some(table) = self.plane.policy().table().cloned() else { return self.saving.finish() };
         let names = self.plane.ports().iter().map(|port| port.name.clone()).collect();
         let path = self.state_file();
-        self.saving.ask(Order { table, names }, || path);
+        self.saving.ask(Order { table, names }, path);
     }
 
     /// Puts back what was written down, if anything was; before the first port is taken.

@@ -132,6 +132,14 @@ out = "right"
 source = "10.1.0.0/29"
 pool = "203.0.113.16/30"
 pool_ports = "20000-20099"
+
+[[nat.rule]]
+name = "six"
+type = "nat64"
+prefix = "64:ff9b::/96"
+private = true
+pool = "203.0.113.32/30"
+fallback = "closed"
 "#;
 
 /// Answers what it is told, on port 8000.
@@ -182,6 +190,7 @@ fn whatever_they_are_translated_into() {
         ("one to one", &net.server, ["203.0.113.8", "8000"]),
         ("through a pool", &net.customer, ["10.2.0.2", "8000"]),
         ("to a forwarded port from inside", &net.customer, ["203.0.113.100", "8080"]),
+        ("into the other family", &net.customer, ["64:ff9b::10.2.0.2", "8000"]),
     ];
     let begun = |talks: &[(&'static str, &Host, [&str; 2])]| {
         talks.iter().map(|(way, host, to)| (*way, python(host, TALK, to))).collect::<Vec<_>>()

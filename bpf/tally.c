@@ -29,6 +29,7 @@ struct seen {
     __u64 packets, bytes, corrupt, first, last;
     __u64 unique, duplicates, reordered, late, extent, extents, next;
     __u64 arrivals, timed, last_latency, jitter; /* jitter in 1/16 ns, as RFC 3550, A.8 keeps it */
+    __u64 lost_until;
     __u32 window[WINDOW];
     struct times latency, variation;
 };
@@ -145,6 +146,13 @@ static __noinline __u64 sum_of(struct xdp_md *ctx, __u32 begin, __u32 length) {
     return sum;
 }
 
+/* Gives a number above all before it its word, which was that of a number a window below. */
+static __always_inline void put(struct seen *seen, __u64 number, __u32 word) {
+    if (seen->window[number % WINDOW] != ARRIVED && number >= WINDOW)
+        seen->lost_until = number - WINDOW + 1;
+    seen->window[number % WINDOW] = word;
+}
+
 /* A number that is not the next one (traffic/src/sequence.rs). False for a duplicate. */
 static __noinline int out_of_order(struct seen *seen, __u64 number) {
     __u64 next = seen->next;
@@ -153,12 +161,21 @@ static __noinline int out_of_order(struct seen *seen, __u64 number) {
         __u64 from = next;
         if (number - from > WINDOW - 1)
             from = number - (WINDOW - 1);
+        /* As `put`, but without its branch, of which so many would be too much for the verifier. */
+        __u64 lost = 0;
         for (__u32 i = 0; i < WINDOW; i++) {
             if (from + i >= number)
                 break;
-            seen->window[(from + i) % WINDOW] = arrivals;
+            __u32 *word = &seen->window[(from + i) % WINDOW];
+            __u64 missing = ((__u64)(*word ^ ARRIVED) + 0xffffffff) >> 32;
+            lost += missing * (i + 1 - lost);
+            *word = arrivals;
         }
-        seen->window[number % WINDOW] = ARRIVED;
+        if (lost && from + lost > WINDOW)
+            seen->lost_until = from + lost - WINDOW;
+        put(seen, number, ARRIVED);
+        if (from > next)
+            seen->lost_until = from;
         seen->next = number + 1;
         return 1;
     }
@@ -223,7 +240,7 @@ int tally(struct xdp_md *ctx) {
     __u64 number = front >> 16;
     known->arrivals = (__u32)known->arrivals == ARRIVED - 1 ? 0 : known->arrivals + 1;
     if (number == known->next) {
-        known->window[number % WINDOW] = ARRIVED;
+        put(known, number, ARRIVED);
         known->next = number + 1;
     } else if (!out_of_order(known, number)) {
         return XDP_DROP;

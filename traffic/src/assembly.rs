@@ -29,13 +29,16 @@ pub(crate) fn report(facts: &Facts, time: (u64, u64), sent: &[Sent], arrived: Op
         .iter()
         .enumerate()
         .map(|(number, stream)| {
-            let lanes = sent.iter().zip(&facts.owners).filter(|(_, owner)| **owner == number);
-            let sent = lanes.fold(Sent::default(), |sum, (lane, _)| merged(sum, lane));
+            let lanes = || sent.iter().enumerate().filter(|(lane, _)| facts.owners.get(*lane) == Some(&number));
             let stamped = stream.stamp && stream.replay.is_none();
+            let lost_until = arrived.filter(|_| stamped).and_then(|arrived| {
+                lost_until(lanes().filter_map(|(lane, sent)| Some((sent, arrived.lanes.get(lane)?))))
+            });
+            let sent = lanes().fold(Sent::default(), |sum, (_, lane)| merged(sum, lane));
             let tally = tallies.as_ref().and_then(|tallies| tallies.get(number)).filter(|_| stamped);
             // A sender that was behind at the end may have caught up after it.
             let seconds = seconds.max(sent.last.saturating_sub(time.0) as f64 / 1e9);
-            let report = of_stream(&stream.name, seconds, &sent, tally);
+            let report = StreamReport { lost_until, ..of_stream(&stream.name, seconds, &sent, tally) };
             if report.lateness.as_ref().is_some_and(|lateness| lateness.p99 > LATE) {
                 let late = report.lateness.as_ref().map_or(0, |lateness| lateness.p99) / 1_000_000;
                 notes.push(format!(
@@ -87,6 +90,20 @@ fn merged(mut sum: Sent, lane: &Sent) -> Sent {
     sum.departures.spacing.add(&lane.departures.spacing);
     sum.departures.lateness.add(&lane.departures.lateness);
     sum
+}
+
+/// Until when packets of a stream were lost, by its lanes, as a part of what was sent.
+fn lost_until<'a>(lanes: impl Iterator<Item = (&'a Sent, &'a Tally)>) -> Option<f64> {
+    let until = |(sent, tally): (&Sent, &Tally)| match (sent.sent.packets, tally.received.packets) {
+        (0, _) => Some(0.0),
+        (_, 0) => Some(1.0),
+        (packets, _) => {
+            let known = tally.order.lost_until?;
+            let until = if tally.order.next < packets { packets } else { known };
+            Some((until as f64 / packets as f64).min(1.0))
+        }
+    };
+    lanes.map(until).try_fold(0.0, |latest: f64, until| Some(latest.max(until?)))
 }
 
 fn of_stream(name: &str, seconds: f64, sent: &Sent, tally: Option<&Tally>) -> StreamReport {

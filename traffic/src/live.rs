@@ -254,6 +254,7 @@ pub(crate) fn arrived(arrivals: &Arrivals) -> Arrived {
                     extent: seen.extent,
                     extents: seen.extents,
                     next: seen.next,
+                    lost_until: Some(seen.lost_until),
                 },
                 latency: times(&seen.latency),
                 variation: times(&seen.variation),

@@ -63,6 +63,10 @@ pub struct StreamReport {
     pub lost: Option<u64>,
     /// That as a part of what was sent, 0 to 1.
     pub loss_ratio: Option<f64>,
+    /// Until when frames were lost or changed: where the last one of them was among those sent, 0 (none was) to 1. Not known where
+    /// frames of the stream arrived by several receive queues.
+    #[serde(default)]
+    pub lost_until: Option<f64>,
     /// Frames that arrived more than once: the copies.
     pub duplicates: Option<u64>,
     /// Frames whose payload was changed on the way.

@@ -4,7 +4,8 @@
 //! reordered packet came out of order (*extent*, section 4.2.1: arrivals back to the earliest one with a higher number), each of the
 //! last [`WINDOW`] numbers below the highest has a word: "arrived", or which arrival went past it. That earliest higher arrival is
 //! always the one which went past, so the word is all that is needed, and a packet in order costs one store. A number that comes
-//! later than that is counted as reordered and *late*: it may be a duplicate.
+//! later than that is counted as reordered and *late*: it may be a duplicate. A number that has not come when its word is needed for
+//! another is gone; the last of them says until when packets were lost.
 
 /// How far behind the highest number so far it is known which numbers have come.
 pub const WINDOW: usize = 4096;
@@ -28,6 +29,10 @@ pub struct Counts {
     pub extents: u64,
     /// The number after the highest that came.
     pub next: u64,
+    /// The number after the last one below `next` that has not come (a late one counts as such); 0 when all have. Nothing where a lane
+    /// arrived in several parts, none of which knows what came with the others.
+    #[serde(default)]
+    pub lost_until: Option<u64>,
 }
 
 impl Counts {
@@ -40,6 +45,7 @@ impl Counts {
         self.extent = self.extent.max(other.extent);
         self.extents += other.extents;
         self.next += other.next;
+        self.lost_until = None;
     }
 }
 
@@ -54,7 +60,8 @@ pub struct Sequence {
 
 impl Default for Sequence {
     fn default() -> Sequence {
-        Sequence { counts: Counts::default(), arrivals: 0, window: Box::new([0; WINDOW]) }
+        let counts = Counts { lost_until: Some(0), ..Counts::default() };
+        Sequence { counts, arrivals: 0, window: Box::new([0; WINDOW]) }
     }
 }
 
@@ -66,12 +73,23 @@ impl Sequence {
         self.arrivals = (self.arrivals + 1) % ARRIVED;
         let next = self.counts.next;
         if number == next {
-            self.window[number as usize % WINDOW] = ARRIVED;
+            self.put(number, ARRIVED);
             self.counts.next = number + 1;
             self.counts.unique += 1;
             return true;
         }
         self.out_of_order(number)
+    }
+
+    /// Gives a number above all before it its word, which was that of a number a window below.
+    #[inline]
+    fn put(&mut self, number: u64, word: u32) {
+        let before = std::mem::replace(&mut self.window[number as usize % WINDOW], word);
+        if before != ARRIVED
+            && let Some(below) = number.checked_sub(WINDOW as u64)
+        {
+            self.counts.lost_until = Some(below + 1);
+        }
     }
 
     #[cold]
@@ -80,9 +98,12 @@ impl Sequence {
         if number > next {
             let from = next.max(number.saturating_sub(WINDOW as u64 - 1));
             for missing in from..number {
-                self.window[missing as usize % WINDOW] = self.arrivals;
+                self.put(missing, self.arrivals);
             }
-            self.window[number as usize % WINDOW] = ARRIVED;
+            self.put(number, ARRIVED);
+            if from > next {
+                self.counts.lost_until = Some(from);
+            }
             self.counts.next = number + 1;
             self.counts.unique += 1;
             return true;
@@ -108,8 +129,11 @@ impl Sequence {
     }
 
     /// What they said so far.
-    pub fn counts(&self) -> &Counts {
-        &self.counts
+    pub fn counts(&self) -> Counts {
+        let next = self.counts.next;
+        let known = next.saturating_sub(WINDOW as u64)..next;
+        let missing = known.rev().find(|number| self.window[*number as usize % WINDOW] != ARRIVED);
+        Counts { lost_until: missing.map(|number| number + 1).or(self.counts.lost_until), ..self.counts }
     }
 }
 
@@ -121,6 +145,9 @@ mod tests {
     /// RFC 4737 as its text reads, with all arrivals in a list.
     fn naive(arrivals: &[u64]) -> Counts {
         let mut counts = Counts::default();
+        let highest = arrivals.iter().max().copied().unwrap_or(0);
+        let missing = (0..highest).rev().find(|number| !arrivals.contains(number));
+        counts.lost_until = Some(missing.map_or(0, |number| number + 1));
         for (i, &number) in arrivals.iter().enumerate() {
             let before = &arrivals[..i];
             if before.contains(&number) {
@@ -143,7 +170,7 @@ mod tests {
         fn it_says_what_the_definition_says(arrivals in proptest::collection::vec(0u64..300, 0..400)) {
             let mut sequence = Sequence::default();
             arrivals.iter().for_each(|&number| { sequence.arrived(number); });
-            prop_assert_eq!(*sequence.counts(), naive(&arrivals));
+            prop_assert_eq!(sequence.counts(), naive(&arrivals));
         }
 
         /// Mostly in order, as real traffic is: each packet may be lost, doubled or delayed by some places.
@@ -162,7 +189,7 @@ mod tests {
             let arrivals: Vec<u64> = due.into_iter().map(|(_, number)| number).collect();
             let mut sequence = Sequence::default();
             arrivals.iter().for_each(|&number| { sequence.arrived(number); });
-            prop_assert_eq!(*sequence.counts(), naive(&arrivals));
+            prop_assert_eq!(sequence.counts(), naive(&arrivals));
         }
     }
 
@@ -176,5 +203,29 @@ mod tests {
         assert!(!sequence.arrived(1_000_000));
         let counts = sequence.counts();
         assert_eq!((counts.reordered, counts.late, counts.duplicates, counts.unique), (2, 1, 1, 4));
+    }
+
+    #[test]
+    fn the_last_loss_is_known_however_long_ago_it_was() {
+        let window = WINDOW as u64;
+        let last = |lost: &[u64], until: u64| {
+            let mut sequence = Sequence::default();
+            (0..until).filter(|number| !lost.contains(number)).for_each(|number| {
+                sequence.arrived(number);
+            });
+            sequence.counts().lost_until
+        };
+        assert_eq!(last(&[], 3 * window), Some(0));
+        for until in [10, window, window + 3, window + 4, window + 5, 5 * window] {
+            assert_eq!(last(&[2, 3], until), Some(4), "{until}");
+            assert_eq!(last(&[0], until), Some(1), "{until}");
+        }
+        let burst: Vec<u64> = (100..100 + window + 7).collect();
+        assert_eq!(last(&burst, 4 * window), Some(100 + window + 7));
+        let mut sequence = Sequence::default();
+        [0, 2, 1, 3 * window].into_iter().for_each(|number| {
+            sequence.arrived(number);
+        });
+        assert_eq!(sequence.counts().lost_until, Some(3 * window));
     }
 }

@@ -76,8 +76,11 @@ impl Tally {
         if other.received.packets == 0 {
             return;
         }
-        let nothing_yet = self.received.packets == 0;
-        self.first = if nothing_yet { other.first } else { self.first.min(other.first) };
+        if self.received.packets == 0 {
+            *self = other.clone();
+            return;
+        }
+        self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);
         self.received = self.received.plus(other.received);
         self.corrupt += other.corrupt;
@@ -135,7 +138,7 @@ impl Lane {
 
     /// What is known so far.
     pub fn tally(&self) -> Tally {
-        Tally { order: *self.sequence.counts(), ..self.tally.clone() }
+        Tally { order: self.sequence.counts(), ..self.tally.clone() }
     }
 }
 

@@ -145,6 +145,7 @@ fn loss_copies_and_changes_are_told_apart() {
     assert_eq!((only.lost, only.duplicates, only.corrupt), (Some(200), Some(400), Some(100)));
     assert_eq!(report.foreign.packets, 100);
     assert_eq!(only.loss_ratio, Some(0.02));
+    assert_eq!(only.lost_until, Some(0.9907), "the last that did not arrive as itself has the number 9906");
     assert_eq!(only.reordering.unwrap().packets, 0);
 }
 

@@ -225,6 +225,42 @@ fn a_token_bucket_delays_a_burst_as_it_must() {
     assert!(latency.mean >= 8.5 * turn as f64, "{latency:?}");
 }
 
+/// Whether the program in the driver and the thread that receives agree on when the last packet was lost.
+#[test]
+fn the_last_loss_is_known_to_both_judges() {
+    let _alone = alone();
+    let lab = Lab::new("trw").unwrap();
+    let (a, r, b) = (lab.host("a").unwrap(), lab.router("r").unwrap(), lab.host("b").unwrap());
+    lab.link(a.end("veth0"), r.end("left").address("10.0.0.254/24")).unwrap();
+    lab.link(r.end("right").address("10.0.1.254/24"), b.end("veth1").address("10.0.1.1/24")).unwrap();
+    let (router, sink) = (r.mac("left").unwrap(), b.mac("veth1").unwrap());
+    r.run(&format!("ip neigh replace 10.0.1.1 lladdr {sink} dev right nud permanent")).unwrap();
+    // 25,000 packets a second for one, of which the bucket lets through 6,000; then 5,000, and more than a window of them.
+    r.run("tc qdisc add dev right root tbf rate 10mbit burst 10kb limit 60kb").unwrap();
+    let port = |host: &Host, end: &str| Port::open(&format!("{end}@{}", host.namespace()), false).unwrap();
+    let stream = |rate: &str, more: &str| {
+        format!(
+            "[[stream]]\nsize = 204\nrate = '{rate}'\n{more}\ndestination_mac = '{router}'\nsource = '10.0.0.1'\ndestination = '10.0.1.1'\n"
+        )
+    };
+    let streams = stream("5kpps", "") + &stream("20kpps", "pattern = 'burst 20000 gap 60s'");
+    for kind in ["live", "xsk"] {
+        let trial = Trial {
+            streams: Stream::parse_all(&streams).unwrap(),
+            to: Some(Port::open(&format!("{kind}:veth1@{}", b.namespace()), false).unwrap()),
+            duration: Some(Duration::from_secs(4)),
+            drain: Duration::from_secs(1),
+            ..Trial::new(port(&a, "veth0"))
+        };
+        let report = trial.run().unwrap();
+        let [steady, burst] = report.streams.as_slice() else { panic!("two streams") };
+        assert!(steady.lost.unwrap() > 1000 && burst.lost.unwrap() > 4000, "{kind}: {steady:?}");
+        // The burst lasts until 1.0 s; what comes behind it finds room again as soon as a frame has left.
+        assert!((0.2..0.3).contains(&steady.lost_until.unwrap()), "{kind}: {steady:?}");
+        assert!((0.9..=1.0).contains(&burst.lost_until.unwrap()), "{kind}: {burst:?}");
+    }
+}
+
 #[test]
 fn what_would_vanish_or_cut_off_is_refused() {
     let _alone = alone();

@@ -175,7 +175,7 @@ pub struct Measured {
     pub seconds: f64,
     /// How long frames were on their way, where the tester stamps them.
     pub latency: Option<Latency>,
-    /// After a step: seconds from it until no more frames were lost; a tester that does not know it better may say later.
+    /// After a step: seconds from it to when the last lost frame was due; 0 when none was lost after it.
     pub last_loss: Option<f64>,
     /// The longest time without any frame, in seconds.
     pub gap: Option<f64>,

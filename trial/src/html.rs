@@ -455,7 +455,7 @@ fn recovery(runs: &Runs<'_>) -> Section {
             table = runs.row(table, name, cells);
         }
     }
-    let text = "After an overload of 110 % of the throughput the load is halved; from then until nothing more goes missing \
+    let text = "After an overload of 110 % of the throughput the load is halved; from then until the last lost frame was due \
                 (RFC 2544 section 26.5).";
     Section::new("System recovery").text(text).table(table)
 }

@@ -4,10 +4,8 @@
 //! What belongs to the device itself, and not to its ports, is done by commands that the operator gives: to reset it, to
 //! load a filter, to send it routing updates. They run in a shell, with the number that matters in `$COUNT`.
 //!
-//! Recovery from overload is two streams: one at half of the load all the time, and another that doubles it until the step.
-//! When frames were lost is not in a report, but how many are missing at a moment is: sent and not yet received. Once that stays
-//! as it is until the end, nothing is lost any more and the device's queues are as they will be. The time until then is what is
-//! reported; it is never shorter than the RFC's, which ends with the last loss.
+//! Recovery from overload is two streams: one at half of the load all the time, and another that doubles it until the step. Of the
+//! first, the sink knows which frame was the last one to be lost, and so when that was due.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -19,7 +17,7 @@ use traffic::range::{Addresses, Macs};
 use traffic::rate::{Pattern as Rhythm, Rate};
 use traffic::size::{Part, Sizes};
 use traffic::stamp::STAMP;
-use traffic::{Distribution, Port, Report, Running, Stream, TrafficError, Trial};
+use traffic::{Distribution, Port, Report, Running, Stream, StreamReport, TrafficError, Trial};
 use wire::Mac;
 
 use crate::{
@@ -33,8 +31,6 @@ const AROUND: usize = 14 + 4 + 8;
 const DRAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 /// How often it is looked whether a trial is over.
 const LOOK: Duration = Duration::from_millis(20);
-/// The same after a step, where each look counts.
-const LOOK_CLOSELY: Duration = Duration::from_millis(1);
 /// The stream that is measured, where there are others.
 const TEST: &str = "test";
 /// The stream that is beside it until a step.
@@ -195,9 +191,7 @@ impl Tester {
     }
 
     /// Waits for the end, and does meanwhile what is to be done to the device.
-    fn watch(&self, running: &[Running], offered: &Offered) -> Result<Vec<Missing>, DeviceError> {
-        let look = if matches!(offered.pattern, Pattern::Step { .. }) { LOOK_CLOSELY } else { LOOK };
-        let mut seen = Vec::new();
+    fn watch(&self, running: &[Running], offered: &Offered) -> Result<(), DeviceError> {
         let begin = Instant::now();
         let mut reset = match offered.pattern {
             Pattern::Reset { after } => self.commands.reset.as_deref().map(|command| (after, command)),
@@ -221,15 +215,9 @@ impl Tester {
                 children.push(shell(command, updates)?);
                 update += 1;
             }
-            if let Pattern::Step { after, .. } = offered.pattern
-                && (after..offered.seconds).contains(&now)
-            {
-                seen.push(Missing { at: now - after, frames: running.iter().map(missing_now).sum() });
-            }
-            sleep(look);
+            sleep(LOOK);
         }
-        children.into_iter().try_for_each(finish)?;
-        Ok(seen)
+        children.into_iter().try_for_each(finish)
     }
 }
 
@@ -258,13 +246,12 @@ impl Device for Tester {
         let trials = self.trials(offered)?;
         let running: Vec<Running> =
             trials.into_iter().map(Trial::start).collect::<Result<_, _>>().map_err(failed)?;
-        let seen = self.watch(&running, offered)?;
+        self.watch(&running, offered)?;
         let reports: Vec<Report> =
             running.into_iter().map(Running::wait).collect::<Result<_, _>>().map_err(failed)?;
         let mut measured = measured(&reports)?;
-        if matches!(offered.pattern, Pattern::Step { .. }) {
-            let is_whole = measured.received >= measured.sent;
-            measured.last_loss = if is_whole { Some(0.0) } else { settled(&seen) };
+        if let Pattern::Step { after, .. } = offered.pattern {
+            measured.last_loss = Some(last_loss(&reports, offered.seconds, after)?);
         }
         Ok(measured)
     }
@@ -279,29 +266,15 @@ fn between(pair: &Pair) -> String {
     format!("{} - {}", end(&pair.from), end(&pair.to))
 }
 
-/// Frames that were sent and have not been received, some time after a step.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Missing {
-    /// Seconds since the step.
-    at: f64,
-    frames: i64,
-}
-
-fn missing_now(running: &Running) -> i64 {
-    let report = running.report();
-    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    let received = report.received().unwrap_or_default().packets;
-    count(report.sent().packets).saturating_sub(count(received))
-}
-
-/// Seconds until the number of missing frames stays as it is in the last quarter, where it wavers only by what is under way.
-/// None when there were too few looks to tell.
-fn settled(seen: &[Missing]) -> Option<f64> {
-    let quarter = &seen[seen.len() - seen.len() / 4..];
-    let low = quarter.iter().map(|missing| missing.frames).min()?;
-    let high = quarter.iter().map(|missing| missing.frames).max()?;
-    let still = |missing: &&Missing| !(low..=high).contains(&missing.frames);
-    Some(seen.iter().rfind(still).map_or(0.0, |missing| missing.at))
+/// Seconds from a step to when the last lost frame was due; of what is beside the test's stream, all is due before.
+fn last_loss(reports: &[Report], seconds: f64, step: f64) -> Result<f64, DeviceError> {
+    let streams = || reports.iter().flat_map(|report| &report.streams).filter(|stream| stream.name == TEST);
+    let unknown = "frames of the load arrive by several receive queues of a port, among which there is no order: so nobody knows \
+                   which was the last one lost (ethtool -L PORT combined 1)";
+    let until =
+        |stream: &StreamReport| stream.lost_until.ok_or_else(|| DeviceError::Unsupported(unknown.to_owned()));
+    let last = streams().map(until).try_fold(0.0, |last: f64, until| Ok(last.max(until?)))?;
+    Ok((last * seconds - step).max(0.0))
 }
 
 /// What the reports of all sending ports come to.
@@ -316,10 +289,11 @@ fn measured(reports: &[Report]) -> Result<Measured, DeviceError> {
                 let what = "the receiving port does not tell what was lost".to_owned();
                 return Err(DeviceError::Unsupported(what));
             };
+            let damaged = stream.corrupt.unwrap_or(0);
             measured.sent += stream.sent.packets;
-            measured.received += stream.sent.packets.saturating_sub(lost);
+            measured.received += stream.sent.packets.saturating_sub(lost + damaged);
             measured.duplicates += stream.duplicates.unwrap_or(0);
-            measured.corrupted += stream.corrupt.unwrap_or(0);
+            measured.corrupted += damaged;
             measured.reordered += stream.reordering.map_or(0, |reordering| reordering.packets);
             let jitter = stream.delay_variation.as_ref().map(|variation| variation.mean);
             latencies.extend(stream.latency.as_ref().map(|latency| (latency, jitter)));
@@ -403,7 +377,7 @@ fn finish(mut command: Child) -> Result<(), DeviceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use traffic::{Count, StreamReport};
+    use traffic::Count;
 
     fn report(lost: u64, slow: u64) -> Report {
         let points = vec![(50.0, slow), (100.0, 2 * slow)];
@@ -445,18 +419,26 @@ mod tests {
     }
 
     #[test]
-    fn recovery_ends_when_no_more_goes_missing() {
-        // Loss goes on for 30 looks, the queue drains for 20 more, then 5 to 9 frames are under way.
-        let frames = |n: i64| match n {
-            0..30 => 100 + 10 * n,
-            30..50 => 400 - 5 * (n - 30) + 5,
-            _ => 300 + 5 + n % 5,
+    fn recovery_ends_with_the_last_loss_of_either_way() {
+        let last = |ways: &[Option<f64>]| {
+            let way = |until: &Option<f64>| {
+                let mut report = report(10, 100);
+                report.streams[0].lost_until = *until;
+                report
+            };
+            last_loss(&ways.iter().map(way).collect::<Vec<_>>(), 2.0, 1.0)
         };
-        let seen: Vec<Missing> =
-            (0..400).map(|n| Missing { at: n as f64 / 1000.0, frames: frames(n) }).collect();
-        assert_eq!(settled(&seen), Some(0.049));
-        assert_eq!(settled(&seen[200..]), Some(0.0));
-        assert_eq!(settled(&seen[..3]), None);
+        assert_eq!(last(&[Some(0.6), Some(0.75)]).unwrap(), 0.5);
+        assert_eq!(last(&[Some(0.4), Some(0.0)]).unwrap(), 0.0, "nothing was lost after the step");
+        assert!(last(&[Some(0.4), None]).unwrap_err().to_string().contains("ethtool -L"));
+    }
+
+    #[test]
+    fn damaged_frames_did_not_come_back() {
+        let mut report = report(10, 100);
+        report.streams[0].corrupt = Some(5);
+        let measured = measured(&[report]).unwrap();
+        assert_eq!((measured.received, measured.corrupted), (985, 5));
     }
 
     #[test]

@@ -379,6 +379,7 @@ mod tests {
             received_rate: None,
             lost: Some(54_321),
             loss_ratio: Some(0.000_055),
+            lost_until: Some(0.5),
             duplicates: Some(123),
             corrupt: Some(0),
             reordering: Some(traffic::Reordering {

@@ -11,8 +11,11 @@ use crate::driver::{XDP_GENERIC, XDP_NATIVE, sum_per_cpu, why_not_native};
 use crate::{Attachment, DriverError};
 
 /// Words of `struct seen`, of its window, and before that.
-const HEAD: usize = 16;
-const WINDOW: usize = 4096 / 2;
+const HEAD: usize = 17;
+const NUMBERS: u64 = 4096;
+const WINDOW: usize = NUMBERS as usize / 2;
+/// The window's word of a number that has come.
+const ARRIVED: u32 = u32::MAX;
 const SEEN: usize = HEAD + WINDOW + 2 * TIMES;
 /// Most lanes times queues: 200 MB.
 const MOST: usize = 4096;
@@ -63,6 +66,8 @@ pub struct Seen {
     pub extents: u64,
     /// The number after the highest.
     pub next: u64,
+    /// The number after the last one below `next` that has not come by this queue; 0 when all have.
+    pub lost_until: u64,
     /// RFC 3550's jitter, nanoseconds.
     pub jitter: f64,
     /// From due to arrival.
@@ -184,9 +189,23 @@ impl Arrivals {
             extent: word(9),
             extents: word(10),
             next: word(11),
+            lost_until: self.lost_until(at),
             jitter: word(15) as f64 / 16.0,
             latency: Buckets::read(seen, at + HEAD + WINDOW),
             variation: Buckets::read(seen, at + HEAD + WINDOW + TIMES),
         }
+    }
+
+    /// What has not come of the window's numbers, else what was missing when its words were needed for others.
+    fn lost_until(&self, at: usize) -> u64 {
+        let seen = &self.judge.seen;
+        let next = seen.get(at + 11);
+        let has_come = |number: &u64| {
+            let place = (number % NUMBERS) as usize;
+            let words = seen.get(at + HEAD + place / 2);
+            (words >> (32 * (place % 2))) as u32 == ARRIVED
+        };
+        let missing = (next.saturating_sub(NUMBERS)..next).rev().find(|number| !has_come(number));
+        missing.map_or(seen.get(at + 16), |number| number + 1)
     }
 }

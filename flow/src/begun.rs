@@ -42,3 +42,65 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Inserted, Opening, Settings, Tuple};
+    use wire::Headers;
+
+    /// Begins so many flows, none of which was there; the ports of their sources.
+    fn begin(worker: &mut Worker, ports: std::ops::Range<u16>) -> Vec<u16> {
+        for port in ports.clone() {
+            let [high, low] = port.to_be_bytes();
+            let ip = [
+                &[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 1, 0, 1][..],
+                &[high, low, 0, 53, 0, 8, 0, 0],
+            ]
+            .concat();
+            let headers = Headers::parse(&ip).unwrap();
+            let original = Tuple::of(&headers, 0);
+            let opening =
+                Opening { headers: &headers, ip: &ip, original, reply: None, ports: [0, 1], mark: 0 };
+            assert!(matches!(worker.insert(&opening, 1_000_000), Ok(Inserted::New(_))));
+        }
+        ports.collect()
+    }
+
+    fn begun(worker: &Worker) -> Vec<u16> {
+        let mut ports = Vec::new();
+        worker.begun(&mut |hit| ports.push(worker.original(hit).source_port));
+        ports
+    }
+
+    #[test]
+    fn flows_are_shown_once_and_those_of_a_flood_as_far_as_there_is_room() {
+        let table = Table::new(&Settings { memory: 8 << 20, ..Settings::default() }).unwrap();
+        let mut worker = table.worker().unwrap();
+        begin(&mut worker, 0..10);
+        assert_eq!(begun(&worker), [0; 0], "nobody had asked");
+        let ports = begin(&mut worker, 10..20);
+        assert_eq!(begun(&worker), ports);
+        assert_eq!(begun(&worker), [0; 0]);
+        let ports = begin(&mut worker, 20..20_000);
+        assert_eq!(begun(&worker), ports[..ROOM]);
+        let ports = begin(&mut worker, 20_000..20_001);
+        assert_eq!(begun(&worker), ports);
+    }
+
+    #[test]
+    fn flows_that_have_ended_are_not_shown() {
+        let table = Table::new(&Settings { memory: 8 << 20, ..Settings::default() }).unwrap();
+        let mut worker = table.worker().unwrap();
+        begun(&worker);
+        begin(&mut worker, 1..3);
+        let mut first = None;
+        worker.flows(0, u32::MAX, 1_000_000, &mut |hit, account| {
+            if account.original.source_port == 1 {
+                first = Some(*hit);
+            }
+        });
+        assert!(worker.end(&first.unwrap(), crate::End::Flushed));
+        assert_eq!(begun(&worker), [2]);
+    }
+}

@@ -68,7 +68,7 @@ mod track;
 mod tuple;
 mod worker;
 
-pub use account::{Account, Deltas};
+pub use account::Account;
 pub use counters::Counters;
 pub use driver::DriverMemory;
 pub use error::{Error, Refused};

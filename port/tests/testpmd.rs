@@ -179,7 +179,10 @@ fn a_wrong_secret_and_memory_that_may_vanish_are_refused() {
     let server = Interface::open(settings).unwrap();
     for (port, why) in [
         ("secret=abd", "the secret is another one"),
-        ("secret=abc,zero-copy=yes", "its memory is not sealed against shrinking"),
+        (
+            "secret=abc,zero-copy=yes",
+            "its memory is not sealed against shrinking, as that of DPDK with zero-copy: take it with trusted=on",
+        ),
     ] {
         let _testpmd = Testpmd::start(&format!("role=client,socket={name},{port}"), "");
         eventually(why, || match server.state() {

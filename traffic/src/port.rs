@@ -8,7 +8,7 @@
 //! | `eth1@NAME` | an interface in a network namespace (`ip netns`) |
 //! | `live:eth1` | an interface: XDP live frames out, and in a program in the driver that judges and drops |
 //! | `xsk:eth1` | an interface by AF_XDP, copying if need be |
-//! | `memif:SOCKET[,id=N][,role=client][,queues=N][,ring=N][,secret=S]` | shared memory with another program; a server unless it says otherwise |
+//! | `memif:SOCKET[,id=N][,role=client][,queues=N][,ring=N][,buffer=N][,secret=S][,trusted=on]` | shared memory with another program; a server unless it says otherwise |
 //! | `pcap:FILE` | a file that what is sent is written to: pcap, or pcapng if its name ends so |
 //! | `memory` | a pipe in this process: what is sent there is received there |
 //!
@@ -305,7 +305,7 @@ fn open_memif(text: &str, settings: &str) -> Result<Port, TrafficError> {
     for part in parts {
         let unknown = || {
             wrong(format!(
-                "`{part}` is none of id=N, role=server, role=client, queues=N, ring=N, buffer=N, secret=S"
+                "`{part}` is none of id=N, role=server, role=client, queues=N, ring=N, buffer=N, secret=S, trusted=on"
             ))
         };
         let (name, value) = part.split_once('=').ok_or_else(unknown)?;
@@ -318,6 +318,8 @@ fn open_memif(text: &str, settings: &str) -> Result<Port, TrafficError> {
             ("ring", _) => settings.ring = number()?,
             ("buffer", _) => settings.buffer = number()?,
             ("secret", _) => settings.secret = Some(value.to_owned()),
+            ("trusted", "on") => settings.trusted = true,
+            ("trusted", "off") => settings.trusted = false,
             _ => return Err(unknown()),
         }
     }

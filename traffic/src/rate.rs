@@ -36,7 +36,7 @@ pub struct RateError(String);
 /// A percentage of a line whose rate nobody knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the port has no line rate to take a percentage of: name one (line = \"10Gbps\"), or say the rate in pps or bps"
+    "the port has no line rate to take a percentage of: say what it carries (--line 10Gbps), or say the rate in pps or bps"
 )]
 pub struct NoLine;
 

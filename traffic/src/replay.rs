@@ -82,8 +82,11 @@ impl Frames {
     /// From the first frame to where the first of the next round belongs: as far behind the last as frames are apart on average.
     pub fn span(&self) -> u64 {
         let last = self.time(self.len() - 1);
-        // Frames without times of their own come a microsecond apart.
-        (last + last / (self.len() as u64 - 1).max(1)).max(1000 * self.len() as u64)
+        match last {
+            // Frames without times of their own come a microsecond apart.
+            0 => 1000 * self.len() as u64,
+            _ => last + last / (self.len() as u64 - 1).max(1),
+        }
     }
 
     /// Bytes of frame `at` without check sequence.
@@ -100,5 +103,20 @@ impl Frames {
     /// Frame `at`; `None` when this thread's pool is empty.
     pub fn packet(&self, at: usize) -> Option<Packet> {
         Packet::new(self.frame(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_follow_each_other_as_frames_do() {
+        let span = |times: &[u64]| {
+            Frames { bytes: Vec::new(), frames: times.iter().map(|&time| (0, time)).collect() }.span()
+        };
+        assert_eq!(span(&[0, 10_000, 20_000]), 30_000);
+        assert_eq!(span(&[0, 100, 200, 300]), 400, "captured at 10 Mpps");
+        assert_eq!((span(&[0]), span(&[0, 0, 0])), (1000, 3000));
     }
 }

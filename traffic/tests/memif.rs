@@ -33,9 +33,14 @@ fn packets_pass_through_shared_memory() {
 
 #[test]
 fn settings_that_make_no_sense_are_refused_in_words() {
-    for text in
-        ["memif:", "memif:/x,role=king", "memif:/x,id", "memif:/tmp/x,ring=3", "memif:/tmp/x,queues=0"]
-    {
+    for text in [
+        "memif:",
+        "memif:/x,role=king",
+        "memif:/x,id",
+        "memif:/tmp/x,ring=3",
+        "memif:/tmp/x,queues=0",
+        "memif:/x,trusted=x",
+    ] {
         let error = Port::open(text, false).unwrap_err().to_string();
         assert!(error.starts_with(&format!("`{text}` is no port: ")), "{error}");
     }

@@ -221,6 +221,7 @@ pub fn run(args: &Gen) -> Result<ExitCode, Failure> {
     };
     args.sink.as_deref().map_or(Ok(()), Port::may_receive).map_err(said)?;
     let open = |name: &String| Port::open(name, args.force).map_err(said);
+    keeps_its_sources(&args.port, &streams)?;
     let from = open(&sender(&args.port, &streams))?;
     let to = match &args.sink {
         // A pipe in this process has two ends.
@@ -254,6 +255,19 @@ pub fn run(args: &Gen) -> Result<ExitCode, Failure> {
     Ok(if flawed { ExitCode::from(FLAWED) } else { ExitCode::SUCCESS })
 }
 
+/// Refuses a file to write that is one of those to replay: it would be empty before it is read.
+fn keeps_its_sources(port: &str, streams: &[Stream]) -> Result<(), Failure> {
+    let written = port.strip_prefix("pcap:").and_then(|file| Path::new(file).canonicalize().ok());
+    let replayed = streams.iter().filter_map(|stream| stream.replay.as_ref()?.canonicalize().ok());
+    match replayed.into_iter().find(|file| Some(file) == written.as_ref()) {
+        Some(file) => Err(Failure::Said(format!(
+            "{} is to be replayed and written: name another file to write",
+            file.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// The port that can send these streams: packets of files go by AF_XDP, the kernel's own sender makes its packets itself.
 fn sender(port: &str, streams: &[Stream]) -> String {
     let chosen = port == "memory" || port.contains(':');
@@ -267,4 +281,21 @@ pub(super) fn read(path: &Path) -> Result<String, Failure> {
 
 pub(super) fn said(error: TrafficError) -> Failure {
     Failure::Said(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_not_replayed_into_itself() {
+        let file = std::env::temp_dir().join(format!("bifrost-itself-{}.pcap", std::process::id()));
+        std::fs::write(&file, "packets").unwrap();
+        let streams = [Stream { replay: Some(file.clone()), ..Stream::default() }];
+        let refused = |port: &str| keeps_its_sources(port, &streams).is_err();
+        assert!(refused(&format!("pcap:{}", file.display())));
+        assert!(refused(&format!("pcap:/tmp/../{}", file.display())), "by another name");
+        assert!(!refused(&format!("pcap:{}.new", file.display())) && !refused("eth1"));
+        std::fs::remove_file(file).unwrap();
+    }
 }

@@ -34,7 +34,9 @@ pub(super) enum RegionError {
     Short { said: u64, has: u64 },
     #[error("a region of no bytes")]
     Empty,
-    #[error("its memory is not sealed against shrinking")]
+    #[error(
+        "its memory is not sealed against shrinking, as that of DPDK with zero-copy: take it with trusted=on"
+    )]
     NotSealed,
     #[error("cannot use its memory: {0}")]
     System(#[from] io::Error),

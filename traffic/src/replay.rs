@@ -62,7 +62,12 @@ impl Frames {
             frames.bytes.extend_from_slice(&bytes);
             frames.frames.push((frames.bytes.len(), time.max(last)));
         }
-        if frames.frames.is_empty() {
+        if reader.is_cut() {
+            Err(wrong(format!(
+                "it was cut off in the middle of packet {}; write what is whole to another file (editcap)",
+                frames.frames.len() + 1
+            )))
+        } else if frames.frames.is_empty() {
             Err(wrong("there are no packets in it".to_owned()))
         } else {
             Ok(frames)
@@ -109,6 +114,20 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_was_cut_off_is_refused() {
+        let path = std::env::temp_dir().join(format!("bifrost-cut-{}.pcap", std::process::id()));
+        let mut file = wire::capture::pcap::header(true, 65_535, ETHERNET).to_vec();
+        file.extend(wire::capture::pcap::record(true, 0, 60, 60));
+        file.extend([0; 60]);
+        std::fs::write(&path, [&file[..], &[0; 7]].concat()).unwrap();
+        let refused = Frames::read("s", &path).unwrap_err().to_string();
+        assert!(refused.contains("in the middle of packet 2"), "{refused}");
+        std::fs::write(&path, file).unwrap();
+        assert_eq!(Frames::read("s", &path).unwrap().len(), 1);
+        std::fs::remove_file(path).unwrap();
+    }
 
     #[test]
     fn rounds_follow_each_other_as_frames_do() {

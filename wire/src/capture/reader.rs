@@ -20,6 +20,7 @@ pub struct Reader<R> {
     position: u64,
     /// A block of pcapng that was read already to know the link type.
     ahead: Option<(u32, Vec<u8>)>,
+    cut: bool,
 }
 
 impl<R: Read> Reader<R> {
@@ -36,13 +37,13 @@ impl<R: Read> Reader<R> {
         }
         if header[..4] != SECTION_HEADER.to_le_bytes() {
             let kind = Kind::Pcap(pcap::Header::parse(&header)?);
-            return Ok(Reader { source, kind, position: pcap::HEADER as u64, ahead: None });
+            return Ok(Reader { source, kind, position: pcap::HEADER as u64, ahead: None, cut: false });
         }
         let part = |at: usize| [header[at], header[at + 1], header[at + 2], header[at + 3]];
         let section = Section::begin(part(8))?;
         let rest = (section.number(part(4)) as usize).checked_sub(pcap::HEADER).filter(|rest| *rest <= MOST);
         let position = pcap::HEADER as u64;
-        let mut reader = Reader { source, kind: Kind::Pcapng(section), position, ahead: None };
+        let mut reader = Reader { source, kind: Kind::Pcapng(section), position, ahead: None, cut: false };
         reader.skip(rest.ok_or(CaptureError::BadRecord)?)?;
         // The first interface's link type is known as soon as it has been described.
         while reader.link().is_none() && reader.ahead.is_none() {
@@ -65,6 +66,11 @@ impl<R: Read> Reader<R> {
     /// Bytes read so far; where the next packet's header begins.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// Whether the file ended in the middle of something.
+    pub fn is_cut(&self) -> bool {
+        self.cut
     }
 
     /// Goes on at `position`, where a packet's header begins, after `source` was moved there.
@@ -105,13 +111,16 @@ impl<R: Read> Reader<R> {
         bytes: &mut Vec<u8>,
     ) -> Result<Option<Record>, CaptureError> {
         let mut record = [0; pcap::RECORD];
-        if self.read(&mut record)? < pcap::RECORD {
+        let has = self.read(&mut record)?;
+        if has < pcap::RECORD {
+            self.cut = has != 0;
             return Ok(None);
         }
         let read = header.record(&record)?;
         self.skip(header.extra)?;
         bytes.resize(read.captured, 0);
         if self.read(bytes)? < read.captured {
+            self.cut = true;
             return Ok(None);
         }
         self.skip(read.surplus)?;
@@ -130,7 +139,9 @@ impl<R: Read> Reader<R> {
     /// A block's kind and body. A new section is begun here.
     fn raw_block(&mut self) -> Result<Option<(u32, Vec<u8>)>, CaptureError> {
         let mut frame = [0; 8];
-        if self.read(&mut frame)? < frame.len() {
+        let has = self.read(&mut frame)?;
+        if has < frame.len() {
+            self.cut = has != 0;
             return Ok(None);
         }
         let [a, b, c, d, e, f, g, h] = frame;
@@ -151,6 +162,7 @@ impl<R: Read> Reader<R> {
             length.checked_sub(before + 4).filter(|body| *body <= 2 * MOST && length.is_multiple_of(4));
         let mut bytes = vec![0; body.ok_or(CaptureError::BadRecord)?];
         if self.read(&mut bytes)? < bytes.len() {
+            self.cut = true;
             return Ok(None);
         }
         self.skip(4)?;
@@ -254,6 +266,30 @@ mod tests {
             refused(&[&[0xd4, 0xc3, 0xb2, 0xa1, 9, 0], [0; 18].as_slice()].concat()),
             "unknown major version 9"
         );
+    }
+
+    #[test]
+    fn a_file_that_was_cut_off_says_so() {
+        for ng in [false, true] {
+            let whole = written(&[vec![1; 60], vec![2; 60]], ng);
+            let read = |end: usize| {
+                let mut reader = Reader::new(&whole[..end]).unwrap();
+                let mut bytes = Vec::new();
+                let packets = std::iter::from_fn(|| reader.next(&mut bytes).unwrap()).count();
+                (packets, reader.is_cut())
+            };
+            assert_eq!(read(whole.len()), (2, false));
+            let last = if ng { whole.len() - 5 } else { whole.len() - 1 };
+            assert_eq!((read(last), read(whole.len() - 50)), ((1, true), (1, true)));
+        }
+        let one = pcap::HEADER + pcap::RECORD + 60;
+        let whole = written(&[vec![1; 60], vec![2; 60]], false);
+        let cut = [one, one + 3, one + pcap::RECORD].map(|end| {
+            let mut reader = Reader::new(&whole[..end]).unwrap();
+            while reader.next(&mut Vec::new()).unwrap().is_some() {}
+            reader.is_cut()
+        });
+        assert_eq!(cut, [false, true, true]);
     }
 
     proptest! {

@@ -229,7 +229,8 @@ fn this_machine_can_be_examined_by_anybody() {
 fn a_machine_without_anything_is_unknown() {
     let root = machine("empty", "");
     let examination = examine(&Place::new(&root.0), &Kernel, &Options { quick: true, ..Options::default() });
-    assert!(of(&examination, Level::Unknown).len() > 5, "{examination:#?}");
+    let unknown = of(&examination, Level::Unknown);
+    assert!(unknown.len() > 5 && unknown.contains(&"BTF".to_owned()), "{examination:#?}");
 }
 
 #[test]

@@ -226,6 +226,8 @@ pub fn rfc2544(args: Rfc2544) -> Result<(), Failure> {
         ));
     }
     plan.check().map_err(|error| Failure::Said(error.to_string()))?;
+    let files = [&args.json, &args.html].into_iter().flatten();
+    files.filter(|file| *file != Path::new("-")).try_for_each(|file| has_folder(file))?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut tester = tester(&args, stop.clone())?;
     let (log, directory) = log(&args, &tester, &plan)?;
@@ -384,6 +386,15 @@ fn stop_on_signal(stop: Arc<AtomicBool>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses a file that cannot be written for want of its folder, which is better known before the trials than after them.
+fn has_folder(file: &Path) -> Result<(), Failure> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match folder.is_dir() {
+        true => Ok(()),
+        false => Err(Failure::Said(format!("{}: there is no folder {}", file.display(), folder.display()))),
+    }
+}
+
 fn keep(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text)
         .map_err(|error| Failure::Io { what: format!("cannot write {}", path.display()), error })
@@ -444,6 +455,7 @@ mod tests {
             other => panic!("{line}: {other:?}"),
         };
         assert!(refused("x memory memory --tests throughput,reset").contains("--reset-command"));
+        assert!(refused("x memory memory --html /nowhere/at/all.html").contains("no folder /nowhere/at"));
         for line in ["x a@b a@b", "x a live:a", "x a b --pair c,xsk:a", "x a b --pair c,c"] {
             assert!(refused(line).contains("named twice"), "{line}");
         }

@@ -45,6 +45,7 @@ fn btf(place: &Place) -> Finding {
     let finding = |level, text: &str| Finding::new(Area::Kernel, "BTF", level, text);
     match place.has("sys/kernel/btf/vmlinux") {
         true => finding(Level::Ok, "the kernel describes its types"),
+        false if !place.has("sys/kernel") => finding(Level::Unknown, &Unread::Missing.to_string()),
         false => finding(Level::Advice, "missing: tools that look into the kernel (bpftrace, perf) see less")
             .mend("install a kernel with CONFIG_DEBUG_INFO_BTF=y"),
     }

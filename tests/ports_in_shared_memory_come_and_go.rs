@@ -76,9 +76,14 @@ fn ports_in_shared_memory_come_and_go() {
         log => Err(log),
     })
     .unwrap();
-    // Not a moment later either, when Linux tells something of the interface.
-    left.run("ip link set memif0 down; ip link set memif0 up").unwrap();
-    std::thread::sleep(Duration::from_secs(1));
+    // Nor when Linux tells something of the interface, which it did before it told of the route.
+    left.run("ip link set memif0 down; ip link set memif0 up; ip route add unreachable 10.99.0.0/24")
+        .unwrap();
+    wait_for("the route", Duration::from_secs(5), || match one.ask("show routes 10.99.0.0/24") {
+        Ok(routes) if routes.contains("unreachable") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .unwrap();
     assert_eq!(states(&one), [("memif0".to_owned(), "absent".to_owned())]);
 
     one.configure(&shared(&socket, "server")).unwrap();

@@ -34,6 +34,7 @@ mod icmp_errors_equal_those_of_linux;
 mod ipv6_hosts_reach_ipv4_servers;
 mod kill_nine_leaves_linux_forwarding;
 mod links_flap_and_interfaces_come_back;
+mod linux_judges_what_it_carries_itself;
 mod linux_pings_click_behind_a_tun_and_a_tap;
 mod malformed_packets_by_the_million;
 mod malformed_packets_meet_filter_and_translation;

@@ -9,6 +9,10 @@
 //! the rules, the flow's state and the out port stay, and no rule asks for more than these: they are counted with the rule that
 //! decided, and go on.
 //!
+//! Where flows are tracked, what only Linux sees both ways of is not judged here: what is for this machine, and what leaves by an
+//! interface that is no port. Answers come and go by Linux, so that the packets that pass here would seem to contradict each other. It
+//! has the same rules, and begins the flow, translated or not, by its own means.
+//!
 //! - `HOOK`: `INPUT` or `TRANSIT`
 //!
 //! Outputs:
@@ -24,7 +28,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fib::PortId;
+use fib::{HopKind, PortId, View};
 use flow::{Direction, End, Inserted, Key, Opening, Tuple};
 use graph::arguments::{Blame, Refused, Word};
 use graph::{BATCH, Batch, Class, Context, Element};
@@ -32,6 +36,8 @@ use port::Packet;
 use rules::{Compiled, Decision, FlowState, Hook, Now, Outcome, Reject, RuleId};
 use wire::{Headers, Reason, protocol, tcp};
 
+use super::Surroundings;
+use super::family::{Family, V4};
 use super::rulebook::{Logged, Reader, Rulebook, Verdict};
 use super::seat::{Note, Seat, SharedSeat};
 use super::track::{called, headers};
@@ -54,7 +60,8 @@ pub const CLASS: Class = Class {
             arguments.wrong("HOOK", "expected INPUT or TRANSIT");
         }
         let (seat, book) = (setup.environment.get::<SharedSeat>(), setup.environment.get::<Arc<Rulebook>>());
-        if seat.is_none() || book.is_none() {
+        let tables = setup.environment.get::<Surroundings>();
+        if seat.is_none() || book.is_none() || tables.is_none() {
             arguments.wrong(
                 Blame::Element,
                 "this element applies the filter of a running router, which is not here",
@@ -63,6 +70,7 @@ pub const CLASS: Class = Class {
         arguments.finish()?;
         Ok(Box::new(Filter {
             transit: transit.ok_or(Refused)?,
+            view: tables.ok_or(Refused)?.view.clone(),
             seat: (*seat.ok_or(Refused)?).clone(),
             reader: Reader::new((*book.ok_or(Refused)?).clone()),
             undecided: None,
@@ -75,6 +83,7 @@ const PASS: usize = 0;
 /// Applies rules. Drops what they drop (`filtered`), and new flows that the table has no room for (`flows_full`).
 pub struct Filter {
     transit: bool,
+    view: View,
     seat: SharedSeat,
     reader: Reader,
     /// Here between two batches.
@@ -171,6 +180,23 @@ impl Filter {
         }
         note.judged |= transit && is_decided(packet, note);
         Some((verdict, note.headers.length))
+    }
+
+    /// Whether a packet is of what Linux alone sees both ways of. What was translated here has its flow here.
+    fn is_of_linux(&self, seat: &mut Seat, packet: &Packet) -> bool {
+        if seat.flows.is_none() {
+            return false;
+        }
+        let Some(note) = seat.note(packet) else { return false };
+        if self.transit {
+            return packet.output == PortId::NONE && !note.hit.is_some_and(|hit| hit.translated);
+        }
+        let to = note.towards.unwrap_or(note.headers.destination);
+        let id = match V4::address(to) {
+            Some(address) => self.view.lookup4(address),
+            None => self.view.lookup6(u128::from_be_bytes(to)),
+        };
+        note.hit.is_none() && matches!(self.view.hop(id).kind(), HopKind::Local | HopKind::Punt)
     }
 
     /// Asks the chains about packets, one chain after the other.
@@ -378,6 +404,9 @@ impl Element for Filter {
                     });
                     dscp.into_iter().for_each(|dscp| set_dscp(packet, dscp));
                 }
+                continue;
+            }
+            if self.is_of_linux(seat, packet) {
                 continue;
             }
             // Without a note (an element before this one kept the packet) it is of no flow.

@@ -139,7 +139,9 @@ impl Nat {
             leaving.source_port = mapping.inside.endpoint.port;
             leaving.destination_port = leaving.source_port;
         }
-        for at in rules.into_iter().flatten() {
+        // One rule may have said both where it goes and where it comes from.
+        let [towards, from] = rules;
+        for at in [towards, from.filter(|_| from != towards)].into_iter().flatten() {
             if let Some(compiled) = set.rules.get(at) {
                 compiled.counters.flows.fetch_add(1, Relaxed);
             }

@@ -229,11 +229,17 @@ fn nat64_leads_ipv6_hosts_to_ipv4() {
     let sent = lead(&nat, &ping, LAN, WAN).unwrap();
     assert_eq!(sent, tuple(protocol::ICMP, ("203.0.113.100", 5000), ("8.8.8.8", 5000)));
     assert_eq!(nat.len(), 2);
+    let counted = || {
+        let rule = nat.rules().into_iter().find(|rule| rule.action == "nat64").unwrap();
+        (rule.flows, rule.mappings, rule.refused)
+    };
+    assert_eq!(counted(), (2, 2, 0));
     release(&nat, &call, &out);
     release(&nat, &ping, &sent);
     assert!(nat.is_empty());
     let esp = tuple(protocol::ESP, ("2001:db8:1::9", 0), ("64:ff9b::808:808", 0));
     assert_eq!(lead(&nat, &esp, LAN, WAN), Err(Refusal::Protocol));
+    assert_eq!(counted(), (2, 2, 1));
     let strict = self::nat(&EVERYTHING.replace("private = true", ""));
     let private = tcp(("2001:db8:1::9", 4000), ("64:ff9b::a00:1", 80));
     assert_eq!(lead(&strict, &private, LAN, WAN), Err(Refusal::NotGlobal));

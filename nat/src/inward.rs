@@ -173,7 +173,8 @@ impl Nat {
                     return Err(refused(compiled, Refusal::NotGlobal));
                 }
                 let outside = Endpoint { address: mapped(embedded), port: original.destination_port };
-                let class = Class::of(original.protocol).ok_or(refused(compiled, Refusal::Protocol))?;
+                let class =
+                    Class::of(original.protocol).ok_or_else(|| refused(compiled, Refusal::Protocol))?;
                 let hairpin = compiled.rule.action.dynamic().is_some_and(|dynamic| dynamic.hairpin);
                 let neighbour = self.mappings().behind(&outside, class);
                 let neighbour = neighbour.filter(|_| hairpin && class != Class::Icmp);

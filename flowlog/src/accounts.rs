@@ -39,8 +39,9 @@ impl Accounts {
         self.epoch = epoch;
     }
 
-    /// The record of an account that the table handed out; `None`: a slice in which nothing came. `index` has the ifindex of
-    /// a port. Next hop and AS numbers are for the caller to fill in.
+    /// The record of an account that the table handed out; `None`: a slice in which nothing came, or the end of a flow of which there is
+    /// nothing to tell: one that was taken up after a restart, and told of before it. `index` has the ifindex of a port. Next hop and
+    /// AS numbers are for the caller to fill in.
     pub fn record(&mut self, account: &Account, index: impl Fn(u16) -> u32) -> Option<Record> {
         let record = self.make(account, index);
         self.before.remove(&account.id);
@@ -53,10 +54,10 @@ impl Accounts {
                 slices: record.slice + u32::from(record.packets() > 0),
             };
             self.before.insert(account.id, told);
-            // The flow began without a packet that counts, or was silent since.
-            if record.packets() == 0 {
-                return None;
-            }
+        }
+        // A later end is told of also when nothing came since: the flow's last record said that it lives.
+        if record.packets() == 0 && (account.end == End::Slice || record.slice == 0) {
+            return None;
         }
         let reason = match account.end {
             End::Slice => Reason::Active,
@@ -194,6 +195,20 @@ mod tests {
         let other = Account { start: 1 << 40, ..account(End::Idle, 3, 2 << 40) };
         let other = accounts.record(&other, index).unwrap();
         assert!(other.flow != first.flow && other.slice == 0);
+    }
+
+    #[test]
+    fn a_flow_without_a_packet_leaves_no_record() {
+        let mut accounts = Accounts::new(EPOCH);
+        assert_eq!(accounts.record(&account(End::Flushed, 0, 1280), u32::from), None);
+        // Silent for a slice, and then for good.
+        assert_eq!(accounts.record(&account(End::Slice, 0, 1280), u32::from), None);
+        assert_eq!(accounts.record(&account(End::Idle, 0, 1280), u32::from), None);
+        assert_eq!(accounts.remembered(), 0);
+        // Where a record said that it lives, another says that it does no more.
+        assert!(accounts.record(&account(End::Slice, 3, 60_000), u32::from).is_some());
+        let end = accounts.record(&account(End::Idle, 3, 60_000), u32::from).unwrap();
+        assert_eq!((end.packets(), end.slice, end.reason), (0, 1, Some(Reason::Idle)));
     }
 
     #[test]

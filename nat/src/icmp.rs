@@ -1,6 +1,6 @@
 //! ICMP and ICMPv6 messages in each other's words (RFC 7915, 4.2 and 5.2).
 
-use wire::{Reason, icmp4, icmp6, ipv4};
+use wire::{Reason, icmp4, icmp6, ipv4, ipv6, protocol};
 
 /// MTUs of the ways to the two sides of a NAT64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +71,8 @@ impl Message {
             (icmp6::UNREACHABLE, 1) => (icmp4::UNREACHABLE, 10, 0),
             (icmp6::UNREACHABLE, 4) => (icmp4::UNREACHABLE, 3, 0),
             (icmp6::PACKET_TOO_BIG, _) => {
-                let said = parsed.word().saturating_sub(20).min(65_535) as u16;
-                (icmp4::UNREACHABLE, 4, u32::from(said.min(mtus.ipv4).min(mtus.ipv6.saturating_sub(20))))
+                let said = parsed.word().min(u32::from(mtus.ipv6)).saturating_sub(grown(parsed.payload()));
+                (icmp4::UNREACHABLE, 4, said.min(u32::from(mtus.ipv4)))
             }
             (icmp6::TIME_EXCEEDED, code) => (icmp4::TIME_EXCEEDED, code, 0),
             (icmp6::PARAMETER_PROBLEM, 0) => {
@@ -97,6 +97,12 @@ impl Message {
     }
 }
 
+/// By how much what became this packet was shorter in IPv4, where a fragment has no header of its own.
+fn grown(ip: &[u8]) -> u32 {
+    let fragment = ipv6::Packet::parse(ip).is_ok_and(|ip| ip.next_header() == protocol::FRAGMENT);
+    if fragment { 28 } else { 20 }
+}
+
 fn too_big6(parsed: &icmp4::Message<'_>, mtus: Mtus) -> u32 {
     let said = match parsed.word() as u16 {
         0 => {
@@ -106,7 +112,7 @@ fn too_big6(parsed: &icmp4::Message<'_>, mtus: Mtus) -> u32 {
         said => said,
     };
     let fits = said.saturating_add(20).min(mtus.ipv6).min(mtus.ipv4.saturating_add(20));
-    u32::from(fits).max(wire::ipv6::MINIMUM_MTU as u32)
+    u32::from(fits).max(ipv6::MINIMUM_MTU as u32)
 }
 
 /// RFC 7915, figure 3.

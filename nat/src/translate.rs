@@ -475,6 +475,12 @@ mod tests {
         assert_eq!(word(from4(576).unwrap()), 1280);
         let from6 = Message::from_ipv6(&[2, 0, 0, 0, 0, 0, 5, 0], mtus).unwrap();
         assert_eq!((from6.header[0], from6.header[1], word(from6)), (3, 4, 1260));
+        // What was fragmented has a header more in IPv6: told 1,260, its sender would be told the same again.
+        let mut fragments = vec![2, 0, 0, 0, 0, 0, 5, 0];
+        let quoted =
+            ipv6::Repr { next_header: protocol::FRAGMENT, ..ipv6::Repr::new([1; 16].into(), [2; 16].into()) };
+        fragments.extend(quoted.header(1260));
+        assert_eq!(word(Message::from_ipv6(&fragments, mtus).unwrap()), 1252);
         // A router that does not say: the next lower plateau of the packet's length.
         let mut old = vec![3, 4, 0, 0, 0, 0, 0, 0];
         old.extend(ipv4::Repr::new([1, 1, 1, 1].into(), [2, 2, 2, 2].into()).header(1480 - 20));

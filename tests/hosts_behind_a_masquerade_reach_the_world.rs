@@ -254,3 +254,57 @@ fn with_a_narrow_way_to_an_unknown_neighbour() {
     let ended = asking.wait(Duration::from_secs(10)).unwrap();
     assert!(ended.success(), "{}\n{}", asking.output(), net.router.log());
 }
+
+#[test]
+fn with_fragments_that_overtake_their_first() {
+    let Some(net) = network("nat-pieces", 1500) else { return };
+    // A datagram of 2,000 bytes in three fragments, the last one first: also the one that begins the flow.
+    let send = "import itertools, socket, struct
+number = itertools.count(1)
+def send(source, to, ports):
+    ident = next(number)
+    data = struct.pack('!HHHH', *ports, 2008, 0) + bytes(2000)
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    for at in (1600, 800, 0):
+        more = 0x2000 if at < 1600 else 0
+        ip = struct.pack('!BBHHHBBH', 0x45, 0, 0, ident, more | at // 8, 64, 17, 0)
+        raw.sendto(ip + socket.inet_aton(source) + socket.inet_aton(to) + data[at:at + 800], (to, 0))
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+";
+    let python = |host: &lab::Host, name: &str, script: &str| {
+        let mut command = host.command("python3");
+        command.args(["-c", &format!("{send}{script}")]);
+        host.spawn(name, command).unwrap()
+    };
+    let _server = python(
+        &net.server,
+        "server",
+        "s.bind(('10.2.0.2', 9000))
+while True:
+    data, peer = s.recvfrom(4000)
+    assert len(data) == 2000 and peer[0] == '10.2.0.1', peer
+    send('10.2.0.2', peer[0], (9000, peer[1]))",
+    );
+    wait_for("the server", Duration::from_secs(5), || match net.server.run("ss -Hlun sport = :9000") {
+        Ok(listening) if !listening.is_empty() => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .unwrap();
+    let mut customer = python(
+        &net.customer,
+        "customer",
+        // On a busy machine a sender may well stop between two fragments for longer than these wait.
+        "s.bind(('10.1.0.2', 4000))
+s.settimeout(2)
+for _ in range(5):
+    for again in range(4, -1, -1):
+        send('10.1.0.2', '10.2.0.2', (4000, 9000))
+        try:
+            assert len(s.recv(4000)) == 2000
+            break
+        except TimeoutError:
+            assert again",
+    );
+    let ended = customer.wait(Duration::from_secs(60)).unwrap();
+    assert!(ended.success(), "{}\n{}", customer.output(), net.router.ask("show drops").unwrap());
+}

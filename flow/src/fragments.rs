@@ -1,9 +1,8 @@
 //! Fragments follow their first: only that one shows the ports, so they are remembered for the others.
 //!
 //! The store is small and bounded: sets of four, the oldest of a set makes room. A later fragment that comes before its
-//! first is not kept until that comes: memory full of other people's packets is what attackers of reassembly are after, and
-//! fragments hardly ever overtake each other. It is unknown, and so are the others if their first never came; who sent them
-//! sends them again.
+//! first is unknown, and so are all if their first never came. No packet is kept here: memory full of other people's packets is what
+//! attackers of reassembly are after. Who has a few to spare may ask again a moment later.
 //!
 //! A packet's fragments are known by addresses, identification and protocol (RFC 791, 3.2); in IPv6 without the protocol
 //! (RFC 8200, 4.5), which a later fragment need not even show.

@@ -8,7 +8,9 @@
 //! to date: its state, its TCP windows, its time, its packets and bytes. What it finds out it leaves for the elements
 //! behind it. An ICMP error is looked up by the packet that it quotes; a later fragment is known by its first. A new flow is not
 //! begun here but where it has been let through ([Filter]), so the later fragments of its first packet, where they come in the
-//! same batch as the first, wait here until that batch has gone through.
+//! same batch as the first, wait here until that batch has gone through. Those that overtook their first (RFC 4787, REQ-14) wait for
+//! it, 50 to 100 ms and at most 128 of them; what then is still without it, or finds no room, is of no flow. They go on at once where
+//! nothing depends on flows.
 //!
 //! Packets whose upper layer's header is cut short or overlapped by a fragment are dropped: no rule can be applied to them.
 //!
@@ -42,9 +44,16 @@ pub const CLASS: Class = Class {
         arguments.finish()?;
         let seat = (*seat.ok_or(graph::arguments::Refused)?).clone();
         let blank = Key::of(&Tuple::default());
-        Ok(Box::new(Track { seat, blank, keys: [blank; BATCH], hits: [None; BATCH], waiting: Batch::new() }))
+        let waiting = [Batch::new(), Batch::new()];
+        Ok(Box::new(Track { seat, blank, keys: [blank; BATCH], hits: [None; BATCH], waiting }))
     },
 };
+
+/// How long a fragment waits for its first in each of two ages, in nanoseconds: many times what ways differ by.
+const AGE: u64 = 50_000_000;
+/// Of those in [`Track::waiting`].
+const YOUNG: usize = 0;
+const OLD: usize = 1;
 
 /// Notes what each packet is. Drops what no rule can be applied to.
 pub struct Track {
@@ -54,8 +63,9 @@ pub struct Track {
     /// Of the batch in work.
     keys: [Key; BATCH],
     hits: [Option<Hit>; BATCH],
-    /// Later fragments whose first, of no flow yet, is on its way: until the end of the round.
-    waiting: Batch,
+    /// Later fragments, young and old: whose first is on its way, of no flow yet, until the end of the round; and whose first did not come
+    /// yet.
+    waiting: [Batch; 2],
 }
 
 /// How the filter calls the state of a packet.
@@ -98,20 +108,31 @@ impl Element for Track {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        self.follow(batch, true, cx);
+        self.follow(batch, Some(YOUNG), cx);
     }
 
     fn task(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        self.follow(&mut waiting, false, cx);
-        self.waiting = waiting;
+        for age in [OLD, YOUNG] {
+            let mut waiting = std::mem::take(&mut self.waiting[age]);
+            self.follow(&mut waiting, Some(age), cx);
+        }
         true
+    }
+
+    fn timer(&mut self, id: u32, cx: &mut Context<'_>) {
+        let mut waiting = std::mem::take(&mut self.waiting[OLD]);
+        self.follow(&mut waiting, None, cx);
+        self.waiting.swap(YOUNG, OLD);
+        if !self.waiting[OLD].is_empty() {
+            let next = cx.now() + AGE;
+            cx.set_timer(id, next);
+        }
     }
 }
 
 impl Track {
-    /// Notes what the packets of a batch are, and passes them on; later fragments may wait for their first, but only once.
-    fn follow(&mut self, batch: &mut Batch, may_wait: bool, cx: &mut Context<'_>) {
+    /// Notes what the packets of a batch are, and passes them on; later fragments may wait for their first, among those of an age.
+    fn follow(&mut self, batch: &mut Batch, age: Option<usize>, cx: &mut Context<'_>) {
         let now = cx.now();
         let mut seat = self.seat.lock();
         let seat = &mut *seat;
@@ -119,8 +140,8 @@ impl Track {
         let Seat { flows, nat, ftp, controls, otherwise, notes, .. } = seat;
         let notes = &mut notes[first..first + count];
         let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
-        // First fragments, and later ones that have to wait for them.
-        let (mut firsts, mut early) = (0u64, 0u64);
+        // First fragments, later ones that came before them, and all later ones that have to wait.
+        let (mut firsts, mut orphans, mut early) = (0u64, 0u64, 0u64);
         // Fragments without their first, and errors, are not looked up by what they are themselves.
         let mut others = 0u64;
         for (index, (packet, note)) in batch.packets_mut().iter_mut().zip(&mut *notes).enumerate() {
@@ -135,6 +156,7 @@ impl Track {
             firsts |= u64::from(note.headers.fragment == Fragment::First) << index;
             if flow::is_error(&note.headers) || !flows.key(&note.headers, 0, now, &mut self.keys[index]) {
                 others |= 1 << index;
+                orphans |= u64::from(note.headers.fragment == Fragment::Later) << index;
                 self.keys[index] = self.blank;
             }
         }
@@ -154,12 +176,14 @@ impl Track {
                 }
             }
         }
-        if firsts != 0 && may_wait {
-            let mut room = self.waiting.room();
+        let orphans = if flows.table().is_needed() { orphans } else { 0 };
+        if let Some(age) = age.filter(|_| firsts | orphans != 0) {
+            let mut room = self.waiting[age].room();
             for (index, note) in notes.iter().enumerate() {
                 let follows = |at| firsts >> at & 1 != 0 && self.keys[at] == self.keys[index];
                 let unknown = note.headers.fragment == Fragment::Later && hits[index].is_none();
-                if unknown && room > 0 && (0..index).any(follows) {
+                let waits = orphans >> index & 1 != 0 || unknown && (0..index).any(follows);
+                if waits && room > 0 {
                     (early, room) = (early | 1 << index, room - 1);
                 }
             }
@@ -203,12 +227,15 @@ impl Track {
                 (wrong, reasons[index]) = (wrong | 1 << index, super::refused(nat::Refusal::Nobody));
             }
         }
-        batch.take(wrong | early, |index, packet| match early >> index & 1 {
-            0 => cx.drop(packet, reasons[index]),
-            _ => self.waiting.fill(std::iter::once(packet)),
+        batch.take(wrong | early, |index, packet| match age.filter(|_| early >> index & 1 != 0) {
+            None => cx.drop(packet, reasons[index]),
+            Some(age) => self.waiting[age].fill(std::iter::once(packet)),
         });
-        if early != 0 {
+        if firsts != 0 && self.waiting.iter().any(|waiting| !waiting.is_empty()) {
             cx.schedule();
+        }
+        if early & orphans != 0 && cx.timer(0).is_none() {
+            cx.set_timer(0, now + AGE);
         }
         cx.emit_batch(0, batch);
     }

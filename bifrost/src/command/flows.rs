@@ -80,10 +80,11 @@ pub fn filter(chains: &[FilterChain]) -> String {
     let mut text = String::new();
     for chain in chains.iter().filter(|chain| !chain.rules.is_empty() || chain.policy == "drop") {
         text += &format!("chain {} policy {}\n", chain.chain, chain.policy);
-        let mut rows = Table::new(&["  >packets", ">bytes", ">last hit", "rule"]);
+        let mut rows = Table::new(&[">packets", ">bytes", ">last hit", "rule"]);
         for rule in &chain.rules {
             let last = rule.last_hit_seconds.map_or("-".to_owned(), |ago| units::time(ago as u64) + " ago");
-            rows.row(vec![count(rule.packets), count(rule.bytes), last, rule.rule.clone()]);
+            let name = rule.name.as_ref().map(|name| format!(" name {name}")).unwrap_or_default();
+            rows.row(vec![count(rule.packets), count(rule.bytes), last, rule.rule.clone() + &name]);
         }
         text += &rows.render();
     }

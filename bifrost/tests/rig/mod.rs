@@ -352,7 +352,10 @@ impl Answer for Fake {
                 policy: "drop".into(),
                 rules: vec![
                     rule("accept state established,related", 9, 123_456, Some(0.0)),
-                    rule("accept tcp to 203.0.113.0/24 port 443", 10, 0, None),
+                    FilterRule {
+                        name: Some("web".into()),
+                        ..rule("accept tcp to 203.0.113.0/24 port 443", 10, 0, None)
+                    },
                 ],
             },
             FilterChain { chain: "output".into(), policy: "accept".into(), rules: vec![] },

@@ -127,6 +127,12 @@ fn flows_are_found_in_files_and_among_those_that_live() {
         bifrost(&["--socket", "/nowhere/socket", "flows", "--dir", files.to_str().unwrap(), "--json"]);
     assert!(alone.status.success() && alone.stdout.is_empty());
     assert!(text(&alone.stderr).contains("only what files have"), "{}", text(&alone.stderr));
+    let garbage = files.join("flows-20200101T000000.000000Z.parquet");
+    std::fs::write(&garbage, "no flows").unwrap();
+    let lacking = rig.run(&["flows", "--json", garbage.to_str().unwrap()]);
+    assert_eq!(lacking.status.code(), Some(1), "the answer lacks what the file has");
+    assert!(text(&lacking.stderr).contains("flows-20200101"), "{}", text(&lacking.stderr));
+    std::fs::remove_file(garbage).unwrap();
     let missing = rig.run(&["flows", "/nowhere/flows.parquet"]);
     assert_eq!(missing.status.code(), Some(1));
     assert!(text(&missing.stderr).contains("/nowhere/flows.parquet"), "{}", text(&missing.stderr));

@@ -166,6 +166,7 @@ impl Control {
                 self.log_filtered();
                 self.tell_sflow();
                 self.save_new_flows();
+                self.tell_nftables_the_rest(false);
                 self.audit_nat_sometimes();
                 unsettled = true;
             }
@@ -319,7 +320,7 @@ impl Control {
             return Err(format!("the filter has no set {name:?}; those there are: {known}"));
         };
         self.router.filter.sets.clone_from(&self.plane.policy().settings().filter.sets);
-        self.tell_nftables();
+        self.tell_nftables_in_time();
         Ok(members as u64)
     }
 

@@ -35,6 +35,8 @@ pub(super) struct Fallback {
     thread: Option<JoinHandle<()>>,
     /// The last one that was asked for.
     told: Option<Arc<str>>,
+    /// Something has changed while one was being loaded that Linux is not told of yet.
+    stale: bool,
 }
 
 #[derive(Default)]
@@ -121,6 +123,10 @@ impl Fallback {
         }
     }
 
+    fn is_loading(&self) -> bool {
+        self.desk.open().is_left()
+    }
+
     /// Why Linux does not have what it was told last; `None` while it has.
     pub(super) fn refused(&self) -> Option<String> {
         self.desk.open().refused.clone()
@@ -143,8 +149,26 @@ impl Drop for Fallback {
 }
 
 impl Control {
+    /// As [`tell_nftables`](Control::tell_nftables), once Linux has what it is loading: of changes that come one after the other faster than
+    /// it takes a long list, it is told together.
+    pub(super) fn tell_nftables_in_time(&mut self) {
+        if self.fallback.is_loading() {
+            self.fallback.stale = true;
+        } else {
+            self.tell_nftables();
+        }
+    }
+
+    /// Tells Linux what has waited for it; `at_last`: whatever it is loading.
+    pub(super) fn tell_nftables_the_rest(&mut self, at_last: bool) {
+        if self.fallback.stale && (at_last || !self.fallback.is_loading()) {
+            self.tell_nftables();
+        }
+    }
+
     /// Brings Linux's table up to date.
     pub(super) fn tell_nftables(&mut self) {
+        self.fallback.stale = false;
         let text = self.nftables();
         let told = self.fallback.told.as_deref();
         if told == Some(&*text) || (told.is_none() && !self.has_policy() && !has_table()) {

@@ -233,6 +233,7 @@ impl Control {
         self.release_ports();
         self.plane.stop(&mut self.tables);
         self.save_flows(names);
+        self.tell_nftables_the_rest(true);
         self.close_flow_log(&interfaces);
     }
 

@@ -1,6 +1,7 @@
 //! The flow log before real hosts: what passed is found again with its bytes, among the flows that live, in files and at a
 //! collector; also when the router was killed. (The network of `network.rs`; the collector is the server.)
 
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use lab::wait_for;
@@ -49,6 +50,25 @@ fn is_whole(record: &Value, bytes: u64) -> Result<(), String> {
     }
     Ok(())
 }
+
+/// Takes half of what comes, says so, and takes the rest.
+const TAKE: &str = r#"
+import socket
+c, _ = socket.create_server(("10.2.0.2", 8006)).accept()
+n = 0
+while n < 400_000:
+    n += len(c.recv(65536))
+    if n == 200_000: print("half", flush=True)
+"#;
+
+/// Gives half, and the rest when there is a file.
+const GIVE: &str = r#"
+import os, socket, sys, time
+c = socket.create_connection(("10.2.0.2", 8006), 5)
+c.sendall(bytes(200_000))
+while not os.path.exists(sys.argv[1]): time.sleep(0.1)
+c.sendall(bytes(200_000))
+"#;
 
 #[test]
 fn and_survive_a_crash() {
@@ -123,11 +143,43 @@ fn and_survive_a_crash() {
         other => Err(format!("{other:?}")),
     };
     wait_for("the journal", PATIENCE, || in_files(&net)).unwrap();
+    // And a connection that outlives the router.
+    let go_on = net.customer.folder().join("go-on");
+    let mut pauses = net.server.command("python3");
+    pauses.args(["-c", TAKE]);
+    let mut pauses = net.server.spawn("pauses", pauses).unwrap();
+    net.server.listens(8006).unwrap();
+    let mut caller = net.customer.command("python3");
+    caller.args(["-c", GIVE]).arg(&go_on);
+    let _giving = net.customer.spawn("giving", caller).unwrap();
+    wait_for("the first half", PATIENCE, || match pauses.output().contains("half") {
+        true => Ok(()),
+        false => Err(pauses.output()),
+    })
+    .unwrap();
+    // All flows are written down every ten seconds.
+    let state = net.router.host().folder().join("control.flows");
+    let written = || std::fs::metadata(&state).map(|file| file.ino()).ok();
+    let before = written();
+    wait_for("what it has counted to be written down", PATIENCE, || match written() {
+        now if now != before => Ok(()),
+        now => Err(format!("{now:?}")),
+    })
+    .unwrap();
     net.router.kill_nine();
     let alone = format!("flows --proto tcp --dport 8003 --json --dir {}", directory.display());
     assert_eq!(net.router.ask(&alone).unwrap().lines().count(), 1, "without the router");
     net.router.restart().unwrap();
     wait_for("the log after the crash", PATIENCE, || in_files(&net)).unwrap();
+    std::fs::write(&go_on, "").unwrap();
+    assert!(pauses.wait(PATIENCE).unwrap().success(), "{}", pauses.output());
+    wait_for("all that went both before and after the crash", PATIENCE, || {
+        match &logged(&net, 8006, "--no-live")[..] {
+            [record] if record["bytes"].as_u64() >= Some(400_000) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .unwrap();
     assert_eq!(logged(&net, 8001, "--no-live").len(), 1);
 
     // The collector has them as well.

@@ -26,6 +26,8 @@ struct Before {
     packets: [u64; 2],
     bytes: [u64; 2],
     slices: u32,
+    /// Whether these have been told; else they are those of a flow that was [taken up](Accounts::take_up).
+    told: bool,
 }
 
 impl Accounts {
@@ -39,12 +41,19 @@ impl Accounts {
         self.epoch = epoch;
     }
 
+    /// A flow was taken up after a crash, and nobody was told of what it has counted. It will be told with the flow's next record: but if
+    /// nothing comes any more, it had ended before, and its end was told.
+    pub fn take_up(&mut self, account: &Account) {
+        let Account { id, start, last, packets, bytes, .. } = *account;
+        self.before.insert(id, Before { start, last, packets, bytes, slices: 0, told: false });
+    }
+
     /// The record of an account that the table handed out; `None`: a slice in which nothing came, or the end of a flow of which there is
     /// nothing to tell: one that was taken up after a restart, and told of before it. `index` has the ifindex of a port. Next hop and
     /// AS numbers are for the caller to fill in.
     pub fn record(&mut self, account: &Account, index: impl Fn(u16) -> u32) -> Option<Record> {
         let record = self.make(account, index);
-        self.before.remove(&account.id);
+        let before = self.before.remove(&account.id).filter(|before| before.start == account.start);
         if account.end == End::Slice {
             let told = Before {
                 start: account.start,
@@ -52,6 +61,7 @@ impl Accounts {
                 packets: account.packets,
                 bytes: account.bytes,
                 slices: record.slice + u32::from(record.packets() > 0),
+                told: record.packets() > 0 || before.is_none_or(|before| before.told),
             };
             self.before.insert(account.id, told);
         }
@@ -81,6 +91,7 @@ impl Accounts {
 
     fn make(&self, account: &Account, index: impl Fn(u16) -> u32) -> Record {
         let before = self.before.get(&account.id).filter(|before| before.start == account.start);
+        let before = before.filter(|before| before.told || before.packets == account.packets);
         let counts = |side: usize| Counts {
             packets: account.packets[side].saturating_sub(before.map_or(0, |before| before.packets[side])),
             bytes: account.bytes[side].saturating_sub(before.map_or(0, |before| before.bytes[side])),
@@ -169,6 +180,28 @@ mod tests {
 
     fn mapped([a, b, c, d]: [u8; 4]) -> [u8; 6] {
         [0xff, 0xff, a, b, c, d]
+    }
+
+    #[test]
+    fn what_a_crash_left_untold_is_told_of_flows_that_go_on() {
+        let mut accounts = Accounts::new(EPOCH);
+        let index = |port: u16| u32::from(port) + 2;
+        // It had ended, and that was told.
+        accounts.take_up(&account(End::Slice, 10, 60_000));
+        assert_eq!(accounts.record(&account(End::Slice, 10, 60_000), index), None);
+        assert_eq!(accounts.record(&account(End::Idle, 10, 60_000), index), None);
+        // It goes on, now or after a slice in which nothing came.
+        for slices in 0..2 {
+            accounts.take_up(&account(End::Slice, 10, 60_000));
+            for _ in 0..slices {
+                assert_eq!(accounts.record(&account(End::Slice, 10, 60_000), index), None);
+            }
+            let slice = accounts.record(&account(End::Slice, 12, 90_000), index).unwrap();
+            let end = accounts.record(&account(End::Fin, 16, 99_000), index).unwrap();
+            assert_eq!([slice.forward.packets, end.forward.packets], [12, 4]);
+            assert_eq!([slice.slice, end.slice], [0, 1]);
+        }
+        assert_eq!(accounts.remembered(), 0);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use flow::{Hit, Snapshot, Table, Worker};
 use serde::{Deserialize, Serialize};
 
 /// What the file begins with: bytes that name it, and the version of what follows.
-const MAGIC: &[u8; 8] = b"BFFLOWS2";
+const MAGIC: &[u8; 8] = b"BFFLOWS3";
 /// How often all flows are written down, at most.
 const EVERY: Duration = Duration::from_secs(10);
 /// Bytes that are added to the file at most before it is written anew.
@@ -34,6 +34,8 @@ pub(super) struct Head {
     pub(super) steady: u64,
     /// Names of the ports, by number.
     pub(super) ports: Vec<String>,
+    /// Whether the flow log is told of these flows as they are here: the router stops.
+    pub(super) told: bool,
     pub(super) flows: u64,
 }
 
@@ -65,7 +67,7 @@ impl FlowFile {
     /// Writes down what is new, or all if that is due. After an error there is another try when that is due again.
     pub(super) fn go_on(&mut self) -> io::Result<()> {
         if Instant::now() >= self.next {
-            return self.write().map(drop);
+            return self.write(false).map(drop);
         }
         let (bytes, flows) = self.begun()?;
         let Some(file) = self.file.as_mut().filter(|_| flows > 0 && self.added < MOST) else { return Ok(()) };
@@ -78,14 +80,14 @@ impl FlowFile {
         added
     }
 
-    /// Writes all flows down, in the place of what was there; how many there are.
-    pub(super) fn write(&mut self) -> io::Result<u64> {
+    /// Writes all flows down, in the place of what was there; how many there are. `told`: [`Head::told`].
+    pub(super) fn write(&mut self, told: bool) -> io::Result<u64> {
         let begun = Instant::now();
         self.file = None;
         self.next = begun + EVERY;
         // From here on it is remembered what begins; what has begun is in the table.
         self.worker.begun(&mut |_| {});
-        let (bytes, flows) = self.all()?;
+        let (bytes, flows) = self.all(told)?;
         let beside = self.path.with_extension("flows.new");
         let mut file = File::create(&beside)?;
         file.write_all(MAGIC)?;
@@ -97,8 +99,8 @@ impl FlowFile {
         Ok(flows)
     }
 
-    fn all(&self) -> io::Result<(Vec<u8>, u64)> {
-        let mut block = Block::new();
+    fn all(&self, told: bool) -> io::Result<(Vec<u8>, u64)> {
+        let mut block = Block::new(told);
         let mut next = Some(0);
         while let Some(from) = next {
             self.worker.online();
@@ -109,7 +111,7 @@ impl FlowFile {
     }
 
     fn begun(&self) -> io::Result<(Vec<u8>, u64)> {
-        let mut block = Block::new();
+        let mut block = Block::new(false);
         self.worker.online();
         self.worker.begun(&mut |hit| block.add(&self.worker, hit));
         self.worker.offline();
@@ -120,14 +122,15 @@ impl FlowFile {
 /// A block that is being made.
 struct Block {
     steady: u64,
+    told: bool,
     flows: Vec<u8>,
     count: u64,
     wrong: Option<postcard::Error>,
 }
 
 impl Block {
-    fn new() -> Block {
-        Block { steady: graph::steady_now(), flows: Vec::new(), count: 0, wrong: None }
+    fn new(told: bool) -> Block {
+        Block { steady: graph::steady_now(), told, flows: Vec::new(), count: 0, wrong: None }
     }
 
     fn add(&mut self, worker: &Worker, hit: &Hit) {
@@ -144,7 +147,8 @@ impl Block {
         if let Some(error) = self.wrong {
             return Err(encode(error));
         }
-        let head = Head { written: wall(), steady: self.steady, ports: ports.to_vec(), flows: self.count };
+        let Block { steady, told, count: flows, .. } = self;
+        let head = Head { written: wall(), steady, ports: ports.to_vec(), told, flows };
         let mut bytes = postcard::to_allocvec(&head).map_err(encode)?;
         bytes.append(&mut self.flows);
         let sum = crc32fast::hash(&bytes);
@@ -255,7 +259,7 @@ mod tests {
         let wanted: [Vec<u16>; 3] = [(0..500).collect(), (500..503).collect(), vec![503]];
         assert_eq!(read.into_iter().map(numbers).collect::<Vec<_>>(), wanted);
         // All once more, in the place of that.
-        assert_eq!(file.write().unwrap(), 504);
+        assert_eq!(file.write(false).unwrap(), 504);
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(
             blocks(&bytes).unwrap().into_iter().map(numbers).collect::<Vec<_>>(),

@@ -121,6 +121,11 @@ impl Log {
         Ok(Log { log, sender, plan, accounts: Arc::new(Mutex::new(Accounts::new(epoch))), epoch, missed })
     }
 
+    /// As [`Accounts::take_up`].
+    pub(super) fn take_up(&self, account: &Account) {
+        locked(&self.accounts).take_up(account);
+    }
+
     /// Goes on by another plan. One that cannot be had changes nothing.
     fn change(&mut self, plan: Plan) -> Result<(), StartError> {
         if let Err(error) = self.log.change(plan.clone()) {

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use fib::PortId;
-use flow::{Inserted, Key, Table, Worker};
+use flow::{Inserted, Key, Table, Timeouts, Worker};
 use tracing::{info, warn};
 
 use super::control::Control;
@@ -86,7 +86,7 @@ impl Control {
         self.saving.finish();
         let Some(table) = self.plane.policy().table().cloned() else { return };
         let file = FlowFile::new(&table, self.state_file(), names);
-        match file.and_then(|mut file| file.write()) {
+        match file.and_then(|mut file| file.write(self.flow_log.is_some())) {
             Ok(flows) => info!("{flows} flows are written down for the next start"),
             Err(error) => warn!("{}: flows are not written down: {error}", self.state_file().display()),
         }
@@ -165,11 +165,15 @@ impl Control {
             *given += 1;
             account.ports =
                 account.ports.map(|port| numbers.get(usize::from(port)).copied().unwrap_or(flow::NO_PORT));
+            // What was told of a flow that a kill took by surprise is known as long as it has had no slice.
+            let told = head.told || head.steady.wrapping_sub(account.start) >= self.longest_untold();
             account.last = account.last.wrapping_add(shift);
             account.start = account.start.wrapping_add(shift);
             if self.flow_log.is_some() {
-                // The log has told of what was before.
-                (account.start, account.packets, account.bytes) = (now, [0; 2], [0; 2]);
+                account.start = now;
+                if told {
+                    (account.packets, account.bytes) = ([0; 2], [0; 2]);
+                }
             }
             let (original, reply) = (account.original, account.reply);
             let bindings = policy.nat().filter(|_| account.is_translated());
@@ -177,11 +181,22 @@ impl Control {
                 continue;
             }
             match worker.restore(&snapshot, now) {
-                Ok(Inserted::New(_)) => *kept += 1,
+                Ok(Inserted::New(hit)) => {
+                    *kept += 1;
+                    if let Some(log) = self.flow_log.as_ref().filter(|_| !told) {
+                        log.take_up(&worker.snapshot(&hit, now).account);
+                    }
+                }
                 _ => bindings.iter().for_each(|nat| nat.release_tuples(&original, &reply, now, &mut |_| {})),
             }
         }
         Ok(())
+    }
+
+    /// How long flows live before the log is told of them, at least, in ns.
+    fn longest_untold(&self) -> u64 {
+        let timeouts = self.router.flow.as_ref().map_or_else(Timeouts::default, |flow| flow.timeouts);
+        timeouts.active.map_or(u64::MAX, |active| active.as_nanos() as u64)
     }
 
     fn number_of(&self, name: &str) -> u16 {

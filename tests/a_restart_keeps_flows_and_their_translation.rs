@@ -2,7 +2,7 @@
 //! A kill leaves what was written down before it; Linux resets none of them meanwhile, whoever began them and whatever they are
 //! translated into. (The network of `network.rs`.)
 
-use std::{thread::sleep, time::Duration};
+use std::{os::unix::fs::MetadataExt, thread::sleep, time::Duration};
 
 use lab::{Host, Process, wait_for};
 
@@ -206,7 +206,15 @@ fn whatever_they_are_translated_into() {
     go_on(&mut talking, &net);
     drop(talking);
 
-    // A kill comes when it will: connections that have just begun are written down as well.
+    // A kill comes when it will: connections that began after all were written down are written down as well.
+    let state = net.router.host().folder().join("control.flows");
+    let written = || std::fs::metadata(&state).map(|file| file.ino()).ok();
+    let before = written();
+    wait_for("all flows to be written down", Duration::from_secs(20), || match written() {
+        now if now != before => Ok(()),
+        now => Err(format!("{now:?}")),
+    })
+    .unwrap();
     let mut talking = begun(&talks);
     go_on(&mut talking, &net);
     net.router.kill_nine();

@@ -178,7 +178,7 @@ impl Filter {
         if transit && verdict.output != packet.output {
             return None;
         }
-        note.judged |= transit && is_decided(packet, note);
+        note.judged |= transit;
         Some((verdict, note.headers.length))
     }
 
@@ -226,7 +226,7 @@ impl Filter {
         if !self.transit {
             return Ok(());
         }
-        note.judged = is_decided(packet, note);
+        note.judged = true;
         let original = Tuple::of(&note.headers, 0);
         let ports = [packet.input, packet.output].map(|port| port.0.min(flow::NO_PORT));
         // A flow that only Linux could send on, as long as its port was not taken yet, met no rule of that port. It begins anew: as it is
@@ -324,12 +324,6 @@ impl Filter {
             self.reader.book().unlogged.fetch_add(1, Ordering::Relaxed);
         }
     }
-}
-
-/// Whether it is decided here that a packet passes. What leaves by an interface of Linux's alone, or by a port that is not taken yet, met
-/// no rule of that one, and is not translated: Linux's copy of the rules decides, as it sees all of such flows.
-fn is_decided(packet: &Packet, note: &Note) -> bool {
-    packet.output != PortId::NONE || !matches!(note.state, FlowState::New | FlowState::Invalid)
 }
 
 /// Ends the flow that has this tuple, if it is one that began before its port was taken, and would not be translated for as long as it

@@ -195,19 +195,25 @@ impl<T: Word> Deref for Array<T> {
     }
 }
 
+/// Asks for a cache line, whatever the address: into the second cache. On its way to the first a line takes one of that cache's two dozen
+/// places, and a batch asks for several times as many.
+#[inline(always)]
+pub(crate) fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch touches nothing, whatever the address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 impl<T> Array<T> {
     /// Asks for the cache line of a word that will be wanted soon.
     #[inline(always)]
     pub(crate) fn prefetch(&self, index: usize) {
-        let at = self.base.as_ptr().wrapping_add(index);
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch touches nothing, whatever the address.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(at.cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = at;
+        prefetch(self.base.as_ptr().wrapping_add(index));
     }
 }
 

@@ -1,5 +1,5 @@
 use crate::grace::{Epochs, Reader};
-use crate::memory::WorkerMemory;
+use crate::memory::{WorkerMemory, prefetch};
 use crate::word::{AdjacencyWord, Hop, PortWord};
 use crate::{AdjacencyId, NextHopId, PortId, ipv4, ipv6};
 use std::sync::Arc;
@@ -31,12 +31,6 @@ impl View {
         ipv4::lookup::one(&self.shared.memory.arrays.fib4, address)
     }
 
-    /// Asks for what [`View::lookup4_batch`] will read of an address, some time before.
-    #[inline(always)]
-    pub fn prefetch4(&self, address: u32) {
-        self.shared.memory.arrays.fib4.prefetch((address >> 8) as usize);
-    }
-
     /// The next hops of many IPv4 addresses. Both slices have the same length.
     #[inline]
     pub fn lookup4_batch(&self, addresses: &[u32], ids: &mut [NextHopId]) {
@@ -63,6 +57,7 @@ impl View {
     pub fn hops(&self) -> Hops<'_> {
         let arrays = &self.shared.memory.arrays;
         Hops {
+            fib4: &arrays.fib4,
             nexthops: &arrays.nexthops,
             buckets: &arrays.buckets,
             adjacencies: arrays.adjacencies.as_chunks().0,
@@ -110,6 +105,7 @@ impl View {
 /// What a lookup leads to: next hops, adjacencies, ports.
 #[derive(Clone, Copy)]
 pub struct Hops<'a> {
+    fib4: &'a [AtomicU32],
     nexthops: &'a [AtomicU64],
     buckets: &'a [AtomicU32],
     adjacencies: &'a [[AtomicU64; 2]],
@@ -118,6 +114,12 @@ pub struct Hops<'a> {
 }
 
 impl Hops<'_> {
+    /// Asks for what [`View::lookup4_batch`] will read of an address, some time before.
+    #[inline(always)]
+    pub fn prefetch4(&self, address: u32) {
+        prefetch(self.fib4.as_ptr().wrapping_add((address >> 8) as usize));
+    }
+
     /// What a next hop does.
     #[inline(always)]
     pub fn hop(&self, id: NextHopId) -> Hop {

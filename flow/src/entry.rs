@@ -24,11 +24,10 @@
 //! new one, hence [`Timeouts::LONGEST`](crate::Timeouts::LONGEST)), `start` 2^7 ns (right for 417 days), `sliced` 2^30 ns.
 
 use crate::key::{Key, V6};
-use crate::key4::Key4;
 use crate::leaving4::{Change, Leaving4};
+use crate::memory::prefetch;
 use crate::tcp::{self, Connection, Side};
 use crate::{Direction, End, Phase};
-use std::hint::select_unpredictable;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
@@ -90,23 +89,21 @@ impl Hot {
         if key.is_ipv4() { same == 0 } else { same | rest(1) | rest(2) | rest(3) == 0 }
     }
 
-    /// Whether a packet of this key is of the flow of this entry, whose `meta` this is (by its key, or by that of its reply where that is
-    /// here as well), and which way it goes then. It may have ended.
+    /// Whether this entry, whose `meta` this is, is a flow and this the key of its original direction, by the parts of that. It may have ended.
     #[inline(always)]
-    pub(crate) fn way4(&self, key: &Key4, meta: u32) -> (bool, Direction) {
-        const ALL: u64 = 0xffff_ffff << 32;
-        let word = |index: usize| self.addresses[index].load(Relaxed);
-        let rest = u64::from(self.ports.load(Relaxed)) << 32 | u64::from(meta);
-        // An alias is no flow.
-        let original = (word(0) ^ key.ends) | (rest ^ key.rest) & (ALL | (KEY | ALIAS) as u64) == 0;
-        let reply = (word(1) ^ key.ends) | (word(2) ^ key.rest) & (ALL | KEY as u64) == 0;
-        // There may stand anything else, even what somebody chose.
-        let reply = reply & (meta & REPLY_HERE != 0);
-        // For a translated flow either is as likely.
-        let turned = (meta ^ key.rest as u32) & SWAPPED != 0;
-        let turned_back = ((meta / (REPLY_SWAPPED / SWAPPED)) ^ key.rest as u32) & SWAPPED == 0;
-        let back = select_unpredictable(original, turned, turned_back);
-        (original | reply, Direction::reply_if(back))
+    pub(crate) fn is_flow_of4(&self, (ends, ports, key): (u64, u32, u32), meta: u32) -> bool {
+        // An alias is no flow. All at once: where they differ is as good as random.
+        let differs = (self.ports.load(Relaxed) ^ ports) | (meta ^ key) & (KEY | ALIAS);
+        (self.addresses[0].load(Relaxed) ^ ends) | u64::from(differs) == 0
+    }
+
+    /// The same of its translated reply, where that is here.
+    #[inline(always)]
+    pub(crate) fn has_reply4(&self, (ends, ports, key): (u64, u32, u32), meta: u32) -> bool {
+        let differs = (self.addresses[1].load(Relaxed) ^ ends)
+            | (self.addresses[2].load(Relaxed) ^ (u64::from(ports) << 32 | u64::from(key)));
+        // Else there may stand anything, even what somebody chose.
+        (differs == 0) & (meta & REPLY_HERE != 0)
     }
 
     /// Whether this entry, whose `meta` this is, is a flow and this its key.
@@ -123,10 +120,7 @@ impl Hot {
 
     /// Whether this is the key of the reply in the entry, whose `meta` this is.
     pub(crate) fn has_reply(&self, key: &Key, meta: u32) -> bool {
-        meta & REPLY_HERE != 0
-            && key.is_ipv4()
-            && self.addresses[1].load(Relaxed) == key.addresses[0]
-            && self.addresses[2].load(Relaxed) == u64::from(key.ports) << 32 | u64::from(key.meta)
+        key.is_ipv4() && self.has_reply4((key.addresses[0], key.ports, key.meta), meta)
     }
 
     #[inline(always)]
@@ -255,12 +249,6 @@ impl State {
         (1..=ALIAS_PHASE).contains(&(self.0 & 0xf))
     }
 
-    /// The number of the phase, or of how it ended.
-    #[inline(always)]
-    pub(crate) fn number(self) -> usize {
-        self.0 as usize & 0xf
-    }
-
     /// Of a live flow; an alias has none.
     #[inline(always)]
     pub(crate) fn phase(self) -> Option<Phase> {
@@ -299,6 +287,13 @@ impl State {
 }
 
 impl Cold {
+    /// Asks for it, which may lie across two lines.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        prefetch(&self.last);
+        prefetch(&self.numbers[1]);
+    }
+
     /// Counts a packet.
     #[inline(always)]
     pub(crate) fn count(&self, side: usize, bytes: u16) {
@@ -434,8 +429,9 @@ mod tests {
 
     #[test]
     fn the_address_of_another_family_is_nobodys_reply() {
-        let wanted = Key4::of([10, 0, 0, 1, 10, 0, 0, 2], [0x20, 1, 0x0d, 0xb8], 6);
-        let reply = wanted.key();
+        let reply =
+            Key { addresses: [0x0a00_0001_0a00_0002, 0, 0, 0], ports: 0x2001_0db8, meta: 6, swapped: false };
+        let wanted = (reply.addresses[0], reply.ports, reply.meta);
         // Addresses of IPv6 that look as a reply would.
         let chosen = u64::from(reply.ports) << 32 | u64::from(reply.meta);
         let six = Key { addresses: [5, reply.addresses[0], chosen, 7], meta: V6 | 6, ..reply };
@@ -443,7 +439,8 @@ mod tests {
         for (key, reply, expected) in [(six, None, false), (four, None, false), (four, Some(&reply), true)] {
             let hot = Hot::default();
             hot.set_key(&key, 0, reply);
-            assert_eq!(hot.way4(&wanted, hot.meta.load(Relaxed)).0, expected);
+            let meta = hot.meta.load(Relaxed);
+            assert_eq!((hot.is_flow_of4(wanted, meta), hot.has_reply4(wanted, meta)), (false, expected));
         }
     }
 }

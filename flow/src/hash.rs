@@ -9,7 +9,6 @@
 //! SipHash, of std's tables, costs several times that.
 
 use crate::key::Key;
-use crate::key4::Key4;
 use std::hash::{BuildHasher, RandomState};
 
 /// The secret of one table.
@@ -79,10 +78,10 @@ impl Hash {
         self.spread(sum)
     }
 
-    /// The same of a plain packet's key.
+    /// The same of a plain packet's key, by its parts.
     #[inline(always)]
-    pub(crate) fn spot4(&self, key: &Key4) -> Spot {
-        self.spread(self.sum4(key.ends, key.ports(), key.meta()))
+    pub(crate) fn spot4(&self, (ends, ports, meta): (u64, u32, u32)) -> Spot {
+        self.spread(self.sum4(ends, ports, meta))
     }
 
     #[inline(always)]

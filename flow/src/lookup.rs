@@ -15,26 +15,25 @@ use crate::memory::{prefetch, prefetch_at};
 use crate::{BATCH, Hit, Table};
 use std::hint::select_unpredictable;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// The entry that is likely the one, and where it was found; entry 0 is none.
-pub(crate) type Candidate = (Place, u32);
+use wire::which::numbers;
 
 /// Looks up up to [`BATCH`] keys; returns how many were found, and how many entries were compared.
 #[inline]
 pub(crate) fn lookup(table: &Table, keys: &[Key], hits: &mut [Option<Hit>]) -> (u64, u64) {
     let hot = table.memory.hot();
     let mut spots = [Spot::default(); BATCH];
-    let mut candidates = [Candidate::default(); BATCH];
+    let mut candidates = [0; BATCH];
     let spots = &mut spots[..keys.len()];
     let hits = &mut hits[..keys.len()];
     for (key, spot) in keys.iter().zip(spots.iter_mut()) {
         *spot = table.hash.spot(key);
         table.ask(*spot);
     }
-    find(table, spots, &mut candidates);
+    let mut places = [Place::NONE; BATCH];
+    find(table, spots, &mut candidates, |index, bucket, slot| places[index] = Place::new(bucket, slot));
     let (mut found, mut searches) = (0, 0);
     for (index, (hit, key)) in hits.iter_mut().zip(keys).enumerate() {
-        let (place, entry) = candidates[index];
+        let (place, entry) = (places[index], candidates[index]);
         let meta = hot[entry as usize].meta.load(Relaxed);
         searches += u64::from(entry != 0);
         let (is_its, direction) = hot[entry as usize].way(key, meta);
@@ -60,10 +59,15 @@ impl Table {
     }
 }
 
-/// The second and the third stage: a candidate for each of up to [`BATCH`] spots, whose lines have been [asked](Table::ask) for. Asks
-/// for their entries.
+/// The second and the third stage: for each of up to [`BATCH`] spots, whose lines have been [asked](Table::ask) for, the entry that is
+/// likely the one; 0 is none. Asks for these entries. `note` is told of each, and again where that changes, in which bucket and slot it was found.
 #[inline(always)]
-pub(crate) fn find(table: &Table, spots: &[Spot], candidates: &mut [Candidate; BATCH]) {
+pub(crate) fn find(
+    table: &Table,
+    spots: &[Spot],
+    candidates: &mut [u32; BATCH],
+    mut note: impl FnMut(usize, u32, usize),
+) {
     let (hot, buckets) = (table.memory.hot(), table.memory.buckets());
     // A bit for each key that is not in its first bucket.
     let mut second = 0u64;
@@ -74,22 +78,14 @@ pub(crate) fn find(table: &Table, spots: &[Spot], candidates: &mut [Candidate; B
         let there = std::ptr::from_ref(&buckets[other as usize]).cast::<u8>();
         prefetch_at(select_unpredictable(entry != 0, here, there));
         second |= u64::from(entry == 0) << index;
-        *candidate = (Place::new(first, slot), entry);
+        note(index, first, slot);
+        *candidate = entry;
     }
-    for index in bits(second) {
+    for index in numbers(second) {
         let other = buckets_of(spots[index], buckets.len())[1];
         let (slot, entry) = buckets[other as usize].first(spots[index]);
         prefetch(&hot[entry as usize]);
-        candidates[index] = (Place::new(other, slot), entry);
+        note(index, other, slot);
+        candidates[index] = entry;
     }
-}
-
-/// The numbers of the bits that are set.
-#[inline(always)]
-pub(crate) fn bits(mut which: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let number = which.trailing_zeros() as usize;
-        which &= which.wrapping_sub(1);
-        (number < BATCH).then_some(number)
-    })
 }

@@ -96,7 +96,7 @@ impl Own {
         let entry = self.free.pop()?;
         if let Some(&next) = self.free.len().checked_sub(4).and_then(|index| self.free.get(index)) {
             prefetch(&table.memory.hot()[next as usize]);
-            table.memory.prefetch_cold(next);
+            table.memory.cold()[next as usize].prefetch();
         }
         Some(entry)
     }

@@ -6,159 +6,225 @@
 //! take into account ([`pass_datagram`](Worker::pass_datagram), [`pass_segment`](Worker::pass_segment)), which does nothing
 //! unless it is as was foreseen.
 
-use crate::entry::{Hot, TRANSLATED, clock};
-use crate::hash::{Hash, Spot};
+use crate::entry::{Hot, REPLY_SWAPPED, SWAPPED, TRANSLATED, clock};
+use crate::hash::Spot;
 use crate::index::Place;
 use crate::key::Key;
-use crate::key4::Key4;
+use crate::key4::Keys4;
 use crate::leaving4::Leaving4;
-use crate::lookup::{Candidate, bits, find};
+use crate::lookup::find;
 use crate::tcp::Segment;
 use crate::{BATCH, Direction, Hit, Phase, State, Tracked, Worker};
 use std::sync::atomic::Ordering::Relaxed;
+use wire::which::{bits, lowest, numbers, which};
 
-/// By direction and phase, what a plain packet will be.
-const PROSPECTS: [[Option<State>; 16]; 2] = {
-    let mut prospects = [[None; 16]; 2];
-    let mut side = 0;
-    while side < 2 {
-        prospects[side][Phase::Open as usize] = Some(State::Established);
-        prospects[side][Phase::Stream as usize] = Some(State::Established);
-        side += 1;
-    }
-    prospects[Direction::Original as usize][Phase::Unreplied as usize] = Some(State::New);
-    prospects[Direction::Reply as usize][Phase::Replied as usize] = Some(State::Established);
-    prospects
-};
-
-/// A flow that was looked up for a plain packet, and what that packet will be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prospect {
-    entry: u32,
-    place: Place,
-    /// What the caller has noted for the packet's direction: [`Worker::decision`].
-    pub decision: u32,
-    direction: Direction,
-    /// Whether the flow is translated.
-    pub translated: bool,
-    /// What the packet will be to it.
-    pub state: State,
+/// What is known of the flows of plain packets that were looked up, in columns, and what those packets will be to them.
+pub struct Prospects {
+    entries: [u32; BATCH],
+    /// Of the entries.
+    metas: [u32; BATCH],
+    states: [u32; BATCH],
+    /// What the caller has noted for the packets' directions: [`Worker::decision`].
+    pub decided: [u32; BATCH],
+    /// The packets that are replies: bits.
+    replies: u64,
+    /// Those whose flow is translated.
+    pub translated: u64,
+    /// Those that will be [`State::New`]; all others will be [`State::Established`].
+    pub new: u64,
 }
 
-impl Prospect {
-    /// What a packet that goes this way in a flow will be; false if that would change the flow, or it has ended.
+impl Default for Prospects {
+    fn default() -> Prospects {
+        Prospects {
+            entries: [0; BATCH],
+            metas: [0; BATCH],
+            states: [0; BATCH],
+            decided: [0; BATCH],
+            replies: 0,
+            translated: 0,
+            new: 0,
+        }
+    }
+}
+
+impl Prospects {
+    /// The flow of a packet.
     #[inline(always)]
-    fn foresee(&mut self, entry: u32, place: Place, direction: Direction, meta: u32, hot: &Hot) -> bool {
-        let state = PROSPECTS[direction as usize][hot.state().number()];
-        let decision = hot.decisions[direction as usize].load(Relaxed);
-        let translated = meta & TRANSLATED != 0;
-        let known = state.unwrap_or(State::Invalid);
-        *self = Prospect { entry, place, decision, direction, translated, state: known };
-        state.is_some()
+    pub fn hit(&self, n: usize) -> Hit {
+        let (entry, direction) = self.flow(n);
+        Hit { entry, place: Place::NONE, direction, translated: self.translated >> (n % BATCH) & 1 != 0 }
     }
 
-    /// Nothing that was looked up.
-    pub const NONE: Prospect = Prospect {
-        entry: 0,
-        place: Place::NONE,
-        decision: 0,
-        direction: Direction::Original,
-        translated: false,
-        state: State::Invalid,
-    };
-
-    /// The flow.
     #[inline(always)]
-    pub fn hit(&self) -> Hit {
-        let Prospect { entry, place, direction, translated, .. } = *self;
-        Hit { entry, place, direction, translated }
+    fn flow(&self, n: usize) -> (u32, Direction) {
+        (self.entries[n % BATCH], Direction::reply_if(self.replies >> (n % BATCH) & 1 != 0))
+    }
+
+    /// Takes down what an entry says of a packet that goes this way.
+    #[inline(always)]
+    fn note(&mut self, n: usize, hot: &Hot, meta: u32, direction: Direction) {
+        (self.metas[n], self.states[n]) = (meta, hot.state().0);
+        self.decided[n] = hot.decisions[direction as usize].load(Relaxed);
+    }
+
+    /// Of these flows (bits), those that a plain packet does not change. A packet is a reply if its source is the higher end (`swapped`)
+    /// and that of the flow's first packet is not, or the other way round; but for those of which it is `told` whether they are `replies`.
+    #[inline(always)]
+    fn foresee(&mut self, found: u64, swapped: u64, told: u64, replies: u64) -> u64 {
+        let mut flags = [[0u8; BATCH]; 5];
+        for n in 0..BATCH {
+            let (meta, phase) = (self.metas[n], self.states[n] & 15);
+            let is = |wanted: Phase| phase == wanted as u32;
+            let steady = is(Phase::Open) | is(Phase::Stream);
+            let known = [
+                meta & SWAPPED != 0,
+                meta & TRANSLATED != 0,
+                steady,
+                is(Phase::Unreplied),
+                is(Phase::Replied),
+            ];
+            for (flags, known) in flags.iter_mut().zip(known) {
+                flags[n] = u8::from(known);
+            }
+        }
+        let [turned, translated, steady, unreplied, replied] = flags.each_ref().map(bits);
+        let replies = (turned ^ swapped) & !told | replies;
+        (self.replies, self.translated, self.new) = (replies, translated, unreplied & !replies);
+        found & (steady | self.new | replied & replies)
     }
 }
 
 impl Worker {
-    /// Looks up up to [`BATCH`] keys, and says of those found (bits) what the next plain packet will be; flows that it would
+    /// Looks up keys, and says of those found (bits) what the next plain packet will be; flows that it would
     /// change are none of them. Asks for what is written when such packets are taken. Counts nothing: what is met this way
     /// and taken is counted by [`passed`](Worker::passed).
-    #[inline]
-    pub fn look4(&self, keys: &[Key4], prospects: &mut [Prospect; BATCH]) -> u64 {
-        let way = |key: &Key4, hot: &Hot, meta: u32| hot.way4(key, meta);
-        self.look_by(keys, |hash, key| hash.spot4(key), way, Key4::key, prospects)
+    #[inline(always)]
+    pub fn look4(&self, keys: &Keys4, spots: &Spots, prospects: &mut Prospects) -> u64 {
+        let is_its = |n: usize, hot: &Hot, meta: u32| hot.is_flow_of4(keys.parts(n), meta);
+        let is_reply = |n: usize, hot: &Hot, meta: u32| hot.has_reply4(keys.parts(n), meta);
+        self.look_by(spots, keys.swapped(), is_its, is_reply, |n| keys.key(n), prospects)
     }
 
-    /// As [`look4`](Worker::look4), by any keys.
-    #[inline]
-    pub fn look(&self, keys: &[Key], prospects: &mut [Prospect; BATCH]) -> u64 {
-        let way = |key: &Key, hot: &Hot, meta: u32| hot.way(key, meta);
-        self.look_by(keys, Hash::spot, way, |key| *key, prospects)
+    /// As [`look4`](Worker::look4), by up to [`BATCH`] keys of any kind.
+    #[inline(always)]
+    pub fn look(&self, keys: &[Key], spots: &Spots, prospects: &mut Prospects) -> u64 {
+        let swapped = keys.iter().take(BATCH).enumerate();
+        let swapped = swapped.fold(0, |bits, (n, key)| bits | u64::from(key.swapped) << n);
+        let is_its = |n: usize, hot: &Hot, meta: u32| hot.is_flow_of(&keys[n], meta);
+        self.look_by(spots, swapped, is_its, |_, _, _| false, |n| keys[n], prospects)
+    }
+
+    /// Asks for where the keys may be found, some time before.
+    #[inline(always)]
+    pub fn ask4(&self, keys: &Keys4, spots: &mut Spots) {
+        for n in 0..BATCH {
+            spots.all[n] = self.table.hash.spot4(keys.parts(n));
+        }
+        self.ask_for(keys.count(), spots);
+    }
+
+    /// As [`ask4`](Worker::ask4), for keys of any kind.
+    #[inline(always)]
+    pub fn ask(&self, keys: &[Key], spots: &mut Spots) {
+        for (spot, key) in spots.all.iter_mut().zip(keys) {
+            *spot = self.table.hash.spot(key);
+        }
+        self.ask_for(keys.len(), spots);
     }
 
     #[inline(always)]
-    fn look_by<K>(
-        &self,
-        keys: &[K],
-        spot_of: impl Fn(&Hash, &K) -> Spot,
-        way: impl Fn(&K, &Hot, u32) -> (bool, Direction),
-        key_of: impl Fn(&K) -> Key,
-        prospects: &mut [Prospect; BATCH],
-    ) -> u64 {
+    fn ask_for(&self, count: usize, spots: &mut Spots) {
+        spots.count = count.min(BATCH);
         let table = &*self.table;
-        let mut spots = [Spot::default(); BATCH];
-        let mut candidates = [Candidate::default(); BATCH];
-        let keys = &keys[..keys.len().min(BATCH)];
-        for (spot, key) in spots.iter_mut().zip(keys) {
-            *spot = spot_of(&table.hash, key);
-            table.ask(*spot);
-        }
-        find(table, &spots[..keys.len()], &mut candidates);
-        let (hot, mut found, mut others) = (table.memory.hot(), 0, 0);
-        for (index, ((key, &(place, entry)), prospect)) in
-            keys.iter().zip(&candidates).zip(prospects.iter_mut()).enumerate()
-        {
-            let hot = &hot[entry as usize];
-            table.memory.prefetch_cold(entry);
-            let meta = hot.meta.load(Relaxed);
-            let (is_its, direction) = way(key, hot, meta);
-            found |= u64::from(is_its & prospect.foresee(entry, place, direction, meta, hot)) << index;
-            others |= u64::from(!is_its & (entry != 0)) << index;
-        }
-        for index in bits(others) {
-            let hit = table.search(&key_of(&keys[index]), spots[index], &mut 0);
-            found |= u64::from(hit.is_some_and(|hit| self.foresee(hit, &mut prospects[index]))) << index;
-        }
-        found
+        spots.all[..spots.count].iter().for_each(|spot| table.ask(*spot));
     }
 
-    #[cold]
-    fn foresee(&self, hit: Hit, prospect: &mut Prospect) -> bool {
-        let Hit { entry, place, direction, translated } = hit;
-        self.table.memory.prefetch_cold(entry);
-        let meta = if translated { TRANSLATED } else { 0 };
-        prospect.foresee(entry, place, direction, meta, &self.table.memory.hot()[entry as usize])
-    }
-
-    /// Takes a packet of UDP into account as [`track`](Worker::track) does; so many bytes with its IP header.
     #[inline(always)]
-    pub fn pass_datagram(&mut self, hit: &Prospect, length: u16, now: u64) {
-        let cold = &self.table.memory.cold()[hit.entry as usize];
-        self.table.count(cold, hit.direction as usize, length);
-        cold.last.store(clock::tick(now), Relaxed);
+    fn look_by(
+        &self,
+        spots: &Spots,
+        swapped: u64,
+        is_its: impl Fn(usize, &Hot, u32) -> bool,
+        is_reply: impl Fn(usize, &Hot, u32) -> bool,
+        key_of: impl Fn(usize) -> Key,
+        prospects: &mut Prospects,
+    ) -> u64 {
+        let (table, spots) = (&*self.table, &spots.all[..spots.count.min(BATCH)]);
+        find(table, spots, &mut prospects.entries, |_, _, _| ());
+        let (hot, memory) = (table.memory.hot(), table.memory.cold());
+        let mut its = [0; BATCH];
+        for (n, its) in its.iter_mut().enumerate().take(spots.len()) {
+            let entry = prospects.entries[n] as usize;
+            memory[entry].prefetch();
+            let hot = &hot[entry];
+            let meta = hot.meta.load(Relaxed);
+            *its = u8::from(is_its(n, hot, meta));
+            // As it is if the key is that of its original direction.
+            let turned = (meta & SWAPPED != 0) != (swapped >> n & 1 != 0);
+            prospects.note(n, hot, meta, Direction::reply_if(turned));
+        }
+        let found = bits(&its);
+        // Keys of translated replies, and those whose first candidate was another's.
+        let (mut told, mut replies) = (0, 0);
+        for n in numbers(!found & lowest(spots.len()) & which(|n| prospects.entries[n] != 0)) {
+            let (entry, meta) = (prospects.entries[n] as usize, prospects.metas[n]);
+            let (entry, meta, direction) = if is_reply(n, &hot[entry], meta) {
+                let turned = (meta & REPLY_SWAPPED != 0) == (swapped >> n & 1 != 0);
+                (entry, meta, Direction::reply_if(turned))
+            } else if let Some(hit) = table.search(&key_of(n), spots[n], &mut 0) {
+                prospects.entries[n] = hit.entry;
+                memory[hit.entry as usize].prefetch();
+                (hit.entry as usize, hot[hit.entry as usize].meta.load(Relaxed), hit.direction)
+            } else {
+                continue;
+            };
+            prospects.note(n, &hot[entry], meta, direction);
+            told |= 1 << n;
+            replies |= u64::from(direction == Direction::Reply) << n;
+        }
+        prospects.foresee(found | told, swapped, told, replies)
+    }
+
+    /// Takes packets of UDP (bits) into account as [`track`](Worker::track) does; so many bytes each with their IP headers.
+    #[inline(always)]
+    pub fn pass_datagrams(&mut self, prospects: &Prospects, these: u64, lengths: &[u32; BATCH], now: u64) {
+        let (memory, shared) = (self.table.memory.cold(), self.table.memory.is_shared());
+        let tick = clock::tick(now);
+        for n in numbers(these) {
+            let (entry, direction) = prospects.flow(n);
+            let (cold, length) = (&memory[entry as usize], lengths[n] as u16);
+            if shared {
+                cold.count_shared(direction as usize, length);
+            } else {
+                cold.count(direction as usize, length);
+            }
+            cold.last.store(tick, Relaxed);
+        }
     }
 
     /// The same of a segment of TCP, given from its own header on. False, and nothing done, if it is not plain.
     #[inline(always)]
-    pub fn pass_segment(&mut self, hit: &Prospect, segment: &[u8], length: u16, now: u64) -> bool {
-        let memory = &self.table.memory;
-        let (hot, cold) = (&memory.hot()[hit.entry as usize], &memory.cold()[hit.entry as usize]);
+    pub fn pass_segment(
+        &mut self,
+        prospects: &Prospects,
+        n: usize,
+        segment: &[u8],
+        length: u16,
+        now: u64,
+    ) -> bool {
+        let (memory, (entry, direction)) = (&self.table.memory, prospects.flow(n));
+        let (hot, cold) = (&memory.hot()[entry as usize], &memory.cold()[entry as usize]);
         let Some(segment) = Segment::read(segment, segment.len() as u32) else { return false };
-        self.track_open(hit.direction, hot, cold, &segment, length, now)
-            == Some(Tracked::Is(State::Established))
+        self.track_open(direction, hot, cold, &segment, length, now) == Some(Tracked::Is(State::Established))
     }
 
     /// What a packet of TCP or UDP of a translated IPv4 flow says as it leaves, as [`leaving`](Worker::leaving) has it. `None` where
     /// the flow is of the other family on a side.
     #[inline(always)]
-    pub fn leaving4(&self, flow: &Prospect) -> Option<Leaving4> {
-        self.table.memory.hot()[flow.entry as usize].leaving4(flow.direction)
+    pub fn leaving4(&self, prospects: &Prospects, n: usize) -> Option<Leaving4> {
+        let (entry, direction) = prospects.flow(n);
+        self.table.memory.hot()[entry as usize].leaving4(direction)
     }
 
     /// Counts packets that went this way, as looked up and found.
@@ -168,5 +234,17 @@ impl Worker {
         counts.lookups.add(packets);
         counts.hits.add(packets);
         counts.searches.add(packets);
+    }
+}
+
+/// Where the keys of a batch may stand.
+pub struct Spots {
+    count: usize,
+    all: [Spot; BATCH],
+}
+
+impl Default for Spots {
+    fn default() -> Spots {
+        Spots { count: 0, all: [Spot::default(); BATCH] }
     }
 }

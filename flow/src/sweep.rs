@@ -150,7 +150,7 @@ impl Own {
         for _ in 0..freed {
             if let Some(&next) = self.ended.get(AHEAD) {
                 prefetch(&memory.hot()[next as usize]);
-                memory.prefetch_cold(next);
+                memory.cold()[next as usize].prefetch();
             }
             let Some(entry) = self.ended.pop_front() else { break };
             if let Some(end) = memory.hot()[entry as usize].state().ended() {

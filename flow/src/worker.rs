@@ -97,7 +97,7 @@ impl Worker {
     #[inline]
     pub fn prepare(&self, hits: &[Option<Hit>]) {
         for hit in hits.iter().flatten() {
-            self.table.memory.prefetch_cold(hit.entry);
+            self.table.memory.cold()[hit.entry as usize].prefetch();
         }
     }
 

@@ -232,6 +232,19 @@ impl Packet {
         }
     }
 
+    /// The `N` bytes from the front on, for whoever asks later how many of them are the packet's: what it does not have is whatever lies
+    /// behind it in its chunk. `None` where the chunk ends before.
+    #[inline(always)]
+    pub fn front<const N: usize>(&self) -> Option<&[u8; N]> {
+        const { assert!(N <= CHUNK - HEADER) };
+        let place = usize::from(self.head);
+        if place > CHUNK - N {
+            return None;
+        }
+        // SAFETY: the bytes are within the chunk, as just found, which is ours; packet memory is zeroed when it is made.
+        Some(unsafe { &*self.base.as_ptr().add(place).cast() })
+    }
+
     /// Bytes in the first segment.
     #[inline]
     pub fn len(&self) -> usize {

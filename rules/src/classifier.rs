@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use wire::Headers;
 
-pub use plain::{Foreseen, Plain4, Plain6};
+pub use plain::{Foreseen, Plain4, Plain6, Shown};
 pub use program::{MOST_STEPS, TooLong};
 use program::{Pass, Step, steps};
 use region::{Key, Keys, Memberships, Region, W4, W6, regions};

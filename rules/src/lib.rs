@@ -40,7 +40,7 @@ mod set;
 mod settings;
 
 pub use check::Warning;
-pub use classifier::{BATCH, Compiled, Foreseen, MOST_STEPS, Plain4, Plain6, TooLong};
+pub use classifier::{BATCH, Compiled, Foreseen, MOST_STEPS, Plain4, Plain6, Shown, TooLong};
 pub use evaluate::{Decision, Outcome, Step};
 pub use explain::Explanation;
 pub use ledger::{Accounts, Counter, Ledger};

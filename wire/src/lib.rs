@@ -5,6 +5,8 @@
 //! plain values that `emit` writes into a buffer. Views do not judge: whether a packet may be forwarded is
 //! decided in `elements/`, and every reason to drop one has its name in [`Reason`].
 //!
+//! Beside them [`which`] says which packets of a batch something holds for.
+//!
 //! What is not here: reassembly, sockets, anything that keeps state.
 
 pub mod arp;
@@ -23,6 +25,7 @@ pub mod protocol;
 mod reason;
 pub mod tcp;
 pub mod udp;
+pub mod which;
 
 pub use class::Class;
 pub use flow_hash::{flow_hash, flow_hash4, flow_hash6};

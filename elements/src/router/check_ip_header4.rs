@@ -104,17 +104,22 @@ pub(super) fn is_plain(header: &[u8; 20], sources: &Sources) -> bool {
     (header[0] == 0x45) & (unusual == 0) & checksum::verify_header(header) & !sources.may_be_local4(*source)
 }
 
-/// First bytes of addresses that are never forwarded, or not all of them: of 169 the most are, and pay for being looked at
-/// twice.
+/// First bytes of addresses that are never forwarded, or not all of them.
 const UNUSUAL: [u8; 256] = {
     let mut unusual = [0; 256];
     let mut byte = 0;
     while byte < 256 {
-        unusual[byte] = (byte == 0 || byte == 127 || byte == 169 || byte >= 224) as u8;
+        unusual[byte] = !is_usual(byte as u8) as u8;
         byte += 1;
     }
     unusual
 };
+
+/// Whether all addresses with this first byte may be forwarded: of 169 the most may, and pay for being looked at twice.
+#[inline(always)]
+pub(super) const fn is_usual(first: u8) -> bool {
+    (first != 0) & (first != 127) & (first != 169) & (first < 224)
+}
 
 /// Multicast, limited broadcast, link-local: Linux knows what to do.
 fn is_local(address: u32) -> bool {

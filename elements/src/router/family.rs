@@ -8,7 +8,7 @@ use super::{u32_at, u64_at};
 /// An IP version: where its addresses are, and which of the tables and flags are its own.
 pub trait Family: Send + 'static {
     /// An address as a number.
-    type Address: Copy + Default + Send;
+    type Address: Copy + Default + PartialEq + Send;
     /// The class names of its elements: lookup, reverse path, redirect.
     const CLASSES: [&'static str; 3];
     /// The port flag without which nothing is forwarded.

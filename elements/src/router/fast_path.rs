@@ -29,7 +29,6 @@ use graph::{Batch, Class, Context, Element};
 
 use super::Sources;
 use super::family::{V4, V6};
-use super::leave::Open;
 use super::plain::Chosen;
 use super::surroundings::on_tables;
 
@@ -79,13 +78,13 @@ impl Element for FastPath {
         }
         let FastPath { view, sources, four, six } = self;
         let mut sent = 0;
-        let (count, others) = four.choose(view, sources, batch.packets_mut());
-        if count != 0 {
-            sent = four.send(count, view, batch.packets_mut(), &mut Open);
+        let others = four.choose(view, sources, batch.packets_mut());
+        if four.count != 0 {
+            sent = four.send(view, batch.packets_mut());
         }
         if others != 0 {
-            let count = six.choose(view, batch.packets_mut(), others);
-            sent |= six.send(count, view, batch.packets_mut(), &mut Open);
+            six.choose(view, batch.packets_mut(), others, false);
+            sent |= six.send(view, batch.packets_mut());
         }
         cx.emit_some(REST, batch, batch.mask() & !sent);
         cx.emit_batch(OUT, batch);

@@ -16,23 +16,24 @@
 //!
 //! See also: [FastPath], [Track], [Filter], [Translate]
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-use fib::{PortId, View};
-use flow::{Key, Key4, Prospect, Tuple};
+use fib::View;
+use flow::{Key, Keys4, Prospects, Spots, State, Tuple};
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
+use wire::which::{numbers, which};
 use wire::{Headers, protocol};
 
 use super::family::{Family, V4, V6};
 use super::filter::Run;
-use super::leave::Admit;
-use super::plain::{Chosen, Upper, ports};
+use super::leave::Leave;
+use super::plain::{Chosen, Upper};
 use super::rulebook::Reader;
 use super::seat::{Seat, SharedSeat};
 use super::surroundings::on_policy;
-use super::{ETHERNET, Sources, Surroundings, u16_at};
+use super::wide::wide;
+use super::{ETHERNET, Sources, Surroundings};
 
 /// The class `FlowPath`.
 pub const CLASS: Class = Class {
@@ -65,112 +66,128 @@ impl FlowPath {
     }
 }
 
-/// What is known of the packets chosen, in their order.
+/// What is known of the packets chosen, by their numbers.
 struct Followed {
-    keys4: [Key4; BATCH],
+    keys4: Keys4,
     keys6: [Key; BATCH],
-    prospects: [Prospect; BATCH],
-    known: [Known; BATCH],
+    spots: Spots,
+    prospects: Prospects,
+    groups: Vec<Group>,
+    /// Segments of TCP: bits.
+    tcp: u64,
+}
+
+/// Packets of one verdict: bits.
+#[derive(Clone, Copy)]
+struct Group {
+    packets: u64,
+    /// The verdict's word.
+    word: u32,
+    /// Where it lets them out.
+    output: u16,
 }
 
 impl Default for Followed {
     fn default() -> Followed {
-        let blank = Key::of(&Tuple::default());
         Followed {
-            keys4: [Key4::default(); BATCH],
-            keys6: [blank; BATCH],
-            prospects: [Prospect::NONE; BATCH],
-            known: [Known { length: 0, tcp: false, output: PortId::NONE }; BATCH],
+            keys4: Keys4::default(),
+            keys6: [Key::of(&Tuple::default()); BATCH],
+            spots: Spots::default(),
+            prospects: Prospects::default(),
+            groups: Vec::with_capacity(BATCH),
+            tcp: 0,
         }
     }
 }
 
-/// A packet of a flow.
-#[derive(Clone, Copy)]
-struct Known {
-    /// Bytes with its IP header.
-    length: u16,
-    tcp: bool,
-    /// Where its flow's verdict lets it out.
-    output: PortId,
-}
-
-/// What of a packet's family its flow is looked up by.
-trait Follow: Upper {
-    type Key: Copy;
-
-    fn keys(followed: &mut Followed) -> &mut [Self::Key; BATCH];
-    /// The key of a packet of this protocol.
-    fn key(ip: &[u8], ports: [u8; 4], protocol: u8) -> Option<Self::Key>;
-    /// Looks up the flows of the first `count` packets: bits.
+/// What of a packet's family its flow is looked up by. Keys are made of all packets noted: of those that are not plain it does not matter
+/// what comes out.
+trait Follow: Leave {
+    /// Makes the keys and asks for where they may stand.
+    fn ask(flows: &flow::Worker, chosen: &Chosen<Self>, followed: &mut Followed)
+    where
+        Self: Sized;
+    /// Looks up the flows: bits.
     fn look(flows: &flow::Worker, followed: &mut Followed, count: usize) -> u64;
     /// Where a packet of a translated flow really goes; `None` if that is not in this family.
-    fn towards(flows: &flow::Worker, flow: &Prospect) -> Option<Self::Address>;
-    /// Translates a packet of this protocol.
-    fn translate(ip: &mut [u8], protocol: u8, flows: &flow::Worker, flow: &Prospect);
+    fn towards(flows: &flow::Worker, prospects: &Prospects, n: usize) -> Option<Self::Address>;
+    /// Translates a packet, so many bytes long.
+    fn translate(
+        ip: &mut [u8],
+        tcp: bool,
+        length: u32,
+        flows: &flow::Worker,
+        prospects: &Prospects,
+        n: usize,
+    );
 }
 
 impl Follow for V4 {
-    type Key = Key4;
-
     #[inline(always)]
-    fn keys(followed: &mut Followed) -> &mut [Key4; BATCH] {
-        &mut followed.keys4
+    fn ask(flows: &flow::Worker, chosen: &Chosen<V4>, followed: &mut Followed) {
+        let Upper { sources, protocols, ports, .. } = &chosen.upper;
+        followed.keys4.set(chosen.count, [sources, &chosen.destinations], protocols, ports);
+        flows.ask4(&followed.keys4, &mut followed.spots);
     }
 
     #[inline(always)]
-    fn key(ip: &[u8], ports: [u8; 4], protocol: u8) -> Option<Key4> {
-        let addresses = ip.first_chunk::<20>()?.last_chunk()?;
-        Some(Key4::of(*addresses, ports, protocol))
+    fn look(flows: &flow::Worker, followed: &mut Followed, _: usize) -> u64 {
+        flows.look4(&followed.keys4, &followed.spots, &mut followed.prospects)
     }
 
     #[inline(always)]
-    fn look(flows: &flow::Worker, followed: &mut Followed, count: usize) -> u64 {
-        flows.look4(&followed.keys4[..count], &mut followed.prospects)
+    fn towards(flows: &flow::Worker, prospects: &Prospects, n: usize) -> Option<u32> {
+        let leaving = flows.leaving4(prospects, n)?;
+        leaving.addresses.last_chunk().map(|destination| u32::from_be_bytes(*destination))
     }
 
     #[inline(always)]
-    fn towards(flows: &flow::Worker, flow: &Prospect) -> Option<u32> {
-        flows.leaving4(flow)?.addresses.last_chunk().map(|destination| u32::from_be_bytes(*destination))
-    }
-
-    #[inline(always)]
-    fn translate(ip: &mut [u8], protocol: u8, flows: &flow::Worker, flow: &Prospect) {
+    fn translate(ip: &mut [u8], tcp: bool, _: u32, flows: &flow::Worker, prospects: &Prospects, n: usize) {
         // Never refused: it is known where the packet goes, and its headers are whole.
-        let leaving = flows.leaving4(flow);
-        let rewritten = leaving.is_some_and(|to| nat::rewrite_plain4(ip, protocol == protocol::TCP, &to));
+        let leaving = flows.leaving4(prospects, n);
+        let rewritten = leaving.is_some_and(|to| nat::rewrite_plain4(ip, tcp, &to));
         debug_assert!(rewritten);
     }
 }
 
 impl Follow for V6 {
-    type Key = Key;
-
     #[inline(always)]
-    fn keys(followed: &mut Followed) -> &mut [Key; BATCH] {
-        &mut followed.keys6
-    }
-
-    #[inline(always)]
-    fn key(ip: &[u8], ports: [u8; 4], protocol: u8) -> Option<Key> {
-        let [source, destination] = ip.get(8..40)?.as_chunks::<16>().0 else { return None };
-        let (source, destination) = (*source, *destination);
-        let (source_port, destination_port) = (u16_at(&ports, 0), u16_at(&ports, 2));
-        Some(Key::of(&Tuple { source, destination, source_port, destination_port, protocol, table: 0 }))
+    fn ask(flows: &flow::Worker, chosen: &Chosen<V6>, followed: &mut Followed) {
+        let keys = &mut followed.keys6[..chosen.count.min(BATCH)];
+        for (n, key) in keys.iter_mut().enumerate() {
+            let ports = chosen.upper.ports[n];
+            *key = Key::of(&Tuple {
+                source: chosen.upper.sources[n].to_be_bytes(),
+                destination: chosen.destinations[n].to_be_bytes(),
+                source_port: (ports >> 16) as u16,
+                destination_port: ports as u16,
+                protocol: chosen.upper.protocols[n] as u8,
+                table: 0,
+            });
+        }
+        flows.ask(keys, &mut followed.spots);
     }
 
     #[inline(always)]
     fn look(flows: &flow::Worker, followed: &mut Followed, count: usize) -> u64 {
-        flows.look(&followed.keys6[..count], &mut followed.prospects)
+        flows.look(&followed.keys6[..count.min(BATCH)], &followed.spots, &mut followed.prospects)
     }
 
-    fn towards(flows: &flow::Worker, flow: &Prospect) -> Option<u128> {
-        let hit = flow.hit();
+    fn towards(flows: &flow::Worker, prospects: &Prospects, n: usize) -> Option<u128> {
+        let hit = prospects.hit(n);
         V6::address(flows.towards(&hit, hit.direction))
     }
 
-    fn translate(ip: &mut [u8], protocol: u8, flows: &flow::Worker, flow: &Prospect) {
-        let (length, hit) = (ip.len() as u16, flow.hit());
+    fn translate(
+        ip: &mut [u8],
+        tcp: bool,
+        length: u32,
+        flows: &flow::Worker,
+        prospects: &Prospects,
+        n: usize,
+    ) {
+        let (hit, length) = (prospects.hit(n), length as u16);
+        let protocol = if tcp { protocol::TCP } else { protocol::UDP };
         let headers = Headers { version: 6, protocol, transport: 40, length, ..Headers::default() };
         // Never refused: the headers are whole, and the addresses of this family.
         let rewritten = nat::rewrite(ip, &headers, &flows.leaving(&hit, hit.direction));
@@ -178,128 +195,109 @@ impl Follow for V6 {
     }
 }
 
-impl Followed {
-    /// Makes the keys of the first `count` packets chosen, as far as they have ports. How many have, which are then the first.
-    #[inline(never)]
-    fn read<F: Follow>(
-        &mut self,
-        chosen: &mut Chosen<F>,
-        count: usize,
-        packets: &[Packet],
-        controls: bool,
-    ) -> usize {
-        let mut kept = 0;
-        for n in 0..count.min(BATCH) {
-            let Some(packet) = packets.get(chosen.place(n)) else { continue };
-            let Some(ip) = packet.data().get(ETHERNET..) else { continue };
-            let Some(protocol) = F::protocol(ip) else { continue };
-            let Some(ports) = ports::<F>(ip, protocol) else { continue };
-            let tcp = protocol == protocol::TCP;
-            if controls && tcp && ports.as_chunks().0.contains(&nat::ftp::PORT.to_be_bytes()) {
-                continue;
-            }
-            let Some(key) = F::key(ip, ports, protocol) else { continue };
-            F::keys(self)[kept % BATCH] = key;
-            self.known[kept % BATCH] = Known { length: ip.len() as u16, tcp, output: PortId::NONE };
-            chosen.keep(kept, n);
-            kept += 1;
-        }
-        kept
+wide! {
+    fn ask[F: Follow](followed: &mut Followed, chosen: &Chosen<F>, flows: &flow::Worker) {
+        F::ask(flows, chosen, followed);
     }
+}
 
-    /// Leaves of the first `count` packets chosen those whose flow is known and has been judged; how many these are. Where they
-    /// are translated, they are sent where they really go.
-    #[inline(never)]
-    fn follow<F: Follow>(
-        &mut self,
+wide! {
+    /// Finds those packets of TCP and UDP whose flow is known and has been judged (bits), by verdict; and which of them go elsewhere than
+    /// their headers say, which is put down. `controls`: whether control connections of FTP are followed, elsewhere.
+    fn follow[F: Follow](
+        followed: &mut Followed,
         chosen: &mut Chosen<F>,
-        count: usize,
-        seat: &Seat,
+        flows: &flow::Worker,
+        controls: bool,
         reader: &mut Reader,
-    ) -> usize {
-        let Some(flows) = &seat.flows else { return 0 };
-        let (mut found, mut kept) = (F::look(flows, self, count), 0);
-        while found != 0 {
-            let n = found.trailing_zeros() as usize % BATCH;
-            found &= found - 1;
-            let flow = &self.prospects[n];
-            let Some(brief) = reader.brief(flow.decision) else { continue };
-            if brief.state != Some(flow.state) {
-                continue;
-            }
-            chosen.keep(kept, n);
-            if flow.translated {
-                let Some(towards) = F::towards(flows, flow) else { continue };
-                chosen.send_to(kept, towards);
-            }
-            if kept != n {
-                (self.prospects[kept % BATCH], self.known[kept % BATCH]) = (*flow, self.known[n]);
-            }
-            self.known[kept % BATCH].output = brief.output;
-            kept += 1;
+    ) -> (u64, u64) {
+        let mut rest = F::look(flows, followed, chosen.count) & chosen.upper.whole;
+        let Followed { prospects, groups, tcp, .. } = followed;
+        *tcp = which(|n| chosen.upper.protocols[n] == u32::from(protocol::TCP));
+        if controls {
+            rest &= !(*tcp & which(|n| is_control(chosen.upper.ports[n])));
         }
-        kept
+        groups.clear();
+        let mut known = 0;
+        while rest != 0 {
+            let word = prospects.decided[rest.trailing_zeros() as usize % BATCH];
+            let same = rest & which(|n| prospects.decided[n] == word);
+            rest &= !same;
+            let Some(brief) = reader.brief(word) else { continue };
+            let packets = same & match brief.state {
+                Some(State::New) => prospects.new,
+                Some(State::Established) => !prospects.new,
+                _ => 0,
+            };
+            groups.push(Group { packets, word, output: brief.output.0 });
+            known |= packets;
+        }
+        let mut turned = 0;
+        for n in numbers(known & prospects.translated) {
+            match F::towards(flows, prospects, n) {
+                Some(towards) => {
+                    turned |= u64::from(towards != chosen.destinations[n]) << n;
+                    chosen.destinations[n] = towards;
+                }
+                None => known &= !(1 << n),
+            }
+        }
+        (known, turned)
     }
+}
+
+/// Whether either port is that of FTP's control connections.
+#[inline(always)]
+fn is_control(ports: u32) -> bool {
+    (ports >> 16 == u32::from(nat::ftp::PORT)) | (ports & 0xffff == u32::from(nat::ftp::PORT))
 }
 
 /// What a batch is handled with.
 struct Work<'a> {
     view: &'a View,
     reader: &'a mut Reader,
-    /// Packets of one verdict, by its word.
-    run: Run<u32>,
     now: u64,
 }
 
-/// Counts packets with the rules of their verdict.
-fn count_run(run: &Run<u32>, reader: &mut Reader, worker: usize, now: u64) {
-    if let Some(rules) = reader.verdict(run.decided).map(|verdict| verdict.rules) {
-        run.count(&rules, reader.compiled(), worker, now);
+wide! {
+    /// Takes packets that are about to leave (bits) into account; those that stay after all, with which nothing was done, because they are
+    /// not plain.
+    fn take[F: Leave](
+        followed: &Followed,
+        chosen: &Chosen<F>,
+        these: u64,
+        flows: &mut flow::Worker,
+        packets: &[Packet],
+        now: u64,
+    ) -> u64 {
+        let Followed { prospects, tcp, .. } = followed;
+        flows.pass_datagrams(prospects, these & !tcp, &chosen.upper.lengths, now);
+        let mut refused = 0;
+        for n in numbers(these & tcp) {
+            let length = chosen.upper.lengths[n];
+            let frame = packets.get(chosen.place(n)).map_or(&[][..], Packet::data);
+            let segment = frame.get(ETHERNET + F::HEADER..ETHERNET + length as usize).unwrap_or_default();
+            let taken = flows.pass_segment(prospects, n, segment, length as u16, now);
+            refused |= u64::from(!taken) << n;
+        }
+        refused
     }
 }
 
-/// Takes packets that are about to leave into account, and translates them.
-struct Gatekeeper<'a, F> {
-    followed: &'a Followed,
-    flows: &'a mut flow::Worker,
-    reader: &'a mut Reader,
-    run: &'a mut Run<u32>,
-    worker: usize,
-    now: u64,
-    family: PhantomData<F>,
-}
-
-impl<F: Follow> Gatekeeper<'_, F> {
-    /// `None`, and nothing done, if the packet is not plain.
-    #[inline(always)]
-    fn take(&mut self, number: usize, packet: &mut Packet, port: PortId) -> Option<()> {
-        let Known { length, tcp, output } = self.followed.known[number % BATCH];
-        let flow = &self.followed.prospects[number % BATCH];
-        if output != port {
-            return None;
+wide! {
+    /// Translates packets (bits).
+    fn translate[F: Follow](
+        followed: &Followed,
+        chosen: &Chosen<F>,
+        these: u64,
+        flows: &flow::Worker,
+        packets: &mut [Packet],
+    ) {
+        for n in numbers(these) {
+            let Some(packet) = packets.get_mut(chosen.place(n)) else { continue };
+            let ip = packet.data_mut().get_mut(ETHERNET..).unwrap_or_default();
+            F::translate(ip, followed.tcp >> n & 1 != 0, chosen.upper.lengths[n], flows, &followed.prospects, n);
         }
-        if !tcp {
-            self.flows.pass_datagram(flow, length, self.now);
-        } else {
-            let segment = packet.data().get(ETHERNET + F::HEADER..)?;
-            if !self.flows.pass_segment(flow, segment, length, self.now) {
-                return None;
-            }
-        }
-        if flow.translated {
-            let protocol = if tcp { protocol::TCP } else { protocol::UDP };
-            F::translate(packet.data_mut().get_mut(ETHERNET..)?, protocol, self.flows, flow);
-        }
-        let Gatekeeper { reader, worker, now, .. } = self;
-        self.run.add(flow.decision, length, |run| count_run(run, reader, *worker, *now));
-        Some(())
-    }
-}
-
-impl<F: Follow> Admit for Gatekeeper<'_, F> {
-    #[inline(always)]
-    fn admit(&mut self, number: usize, packet: &mut Packet, port: PortId) -> bool {
-        self.take(number, packet, port).is_some()
     }
 }
 
@@ -308,19 +306,49 @@ impl Work<'_> {
     #[inline(always)]
     fn send<F: Follow>(
         &mut self,
-        (chosen, count): (&mut Chosen<F>, usize),
+        chosen: &mut Chosen<F>,
         followed: &mut Followed,
         packets: &mut [Packet],
         seat: &mut Seat,
     ) -> u64 {
-        let count = followed.read(chosen, count, packets, seat.ftp.is_some());
-        let count = followed.follow(chosen, count, seat, self.reader);
-        let worker = seat.number;
+        let (worker, controls) = (seat.number, seat.ftp.is_some());
         let Some(flows) = &mut seat.flows else { return 0 };
-        let (reader, run, now) = (&mut *self.reader, &mut self.run, self.now);
-        let mut gatekeeper: Gatekeeper<'_, F> =
-            Gatekeeper { followed, flows, reader, run, worker, now, family: PhantomData };
-        chosen.send(count, self.view, packets, &mut gatekeeper)
+        ask(followed, chosen, flows);
+        // While memory looks for those.
+        let mut aimed = chosen.aim(chosen.upper.whole, self.view, packets);
+        let (known, turned) = follow(followed, chosen, flows, controls, self.reader);
+        if turned != 0 {
+            aimed = aimed & !turned | chosen.aim(turned, self.view, packets);
+        }
+        let allowed = followed.groups.iter().fold(0, |allowed, group| {
+            allowed | group.packets & which(|n| chosen.ways.outputs[n] == group.output)
+        });
+        let leaving = aimed & known & allowed;
+        let leaving = leaving & !take(followed, chosen, leaving, flows, packets, self.now);
+        let sent = chosen.depart(leaving, self.view, packets);
+        let translated = leaving & followed.prospects.translated;
+        if translated != 0 {
+            translate(followed, chosen, translated, flows, packets);
+        }
+        for group in &followed.groups {
+            let numbers = leaving & group.packets;
+            let bytes = chosen.upper.lengths.iter().enumerate();
+            let bytes =
+                bytes.map(|(n, length)| if numbers >> n & 1 != 0 { u64::from(*length) } else { 0 }).sum();
+            let run = Run { decided: group.word, packets: u64::from(numbers.count_ones()), bytes };
+            count_run(&run, self.reader, worker, self.now);
+        }
+        sent
+    }
+}
+
+/// Counts packets with the rules of their verdict.
+fn count_run(run: &Run<u32>, reader: &mut Reader, worker: usize, now: u64) {
+    if run.packets == 0 {
+        return;
+    }
+    if let Some(rules) = reader.verdict(run.decided).map(|verdict| verdict.rules) {
+        run.count(&rules, reader.compiled(), worker, now);
     }
 }
 
@@ -341,17 +369,16 @@ impl Element for FlowPath {
         let FlowPath { view, sources, seat, reader, four, six, followed } = self;
         reader.refresh();
         let mut seat = seat.lock();
-        let mut work = Work { view, reader, run: Run::default(), now: cx.now() };
+        let mut work = Work { view, reader, now: cx.now() };
         let mut sent = 0;
-        let (count, others) = four.choose(view, sources, batch.packets_mut());
-        if count != 0 {
-            sent = work.send((four, count), followed, batch.packets_mut(), &mut seat);
+        let others = four.choose_upper(view, sources, batch.packets());
+        if four.upper.whole != 0 {
+            sent = work.send(four, followed, batch.packets_mut(), &mut seat);
         }
         if others != 0 {
-            let count = six.choose(view, batch.packets_mut(), others);
-            sent |= work.send((six, count), followed, batch.packets_mut(), &mut seat);
+            six.choose(view, batch.packets_mut(), others, true);
+            sent |= work.send(six, followed, batch.packets_mut(), &mut seat);
         }
-        count_run(&work.run, work.reader, seat.number, work.now);
         seat.flows.iter().for_each(|flows| flows.passed(u64::from(sent.count_ones())));
         drop(seat);
         cx.emit_some(REST, batch, batch.mask() & !sent);

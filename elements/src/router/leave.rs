@@ -1,17 +1,22 @@
 //! How plain packets leave: by the path of their next hop, with one hop less to live and a new Ethernet header.
+//!
+//! Where nothing else is asked of them, they are looked up and sent at once. Else they are first aimed: their paths are put down,
+//! so that it can be asked where they would go; those of them that may then depart.
 
 use fib::{AdjacencyId, AdjacencyWord, Hop, HopKind, Hops, NextHopId, PortId, View};
 use graph::BATCH;
 use port::Packet;
+use wire::which::{lowest, numbers, which};
 use wire::{ethernet, flow_hash, ipv4};
 
-use super::family::{Family, V4, V6};
-use super::plain::{Chosen, FRAME4, FRAME6};
+use super::family::{V4, V6};
+use super::plain::{Chosen, Plain, Ways};
 use super::rewrite::Source;
+use super::wide::wide;
 use super::{ETHERNET, SENDS};
 
 /// What is done to a packet that leaves, by family.
-pub(super) trait Leave: Family {
+pub(super) trait Leave: Plain {
     /// Bytes of the IP header.
     const HEADER: usize;
     /// The least MTU that there is.
@@ -19,7 +24,7 @@ pub(super) trait Leave: Family {
 
     /// Gives it, which has more than one hop left, one hop less to live and its new Ethernet header. False, and nothing done, without
     /// these headers.
-    fn leave(packet: &mut Packet, source: Source, adjacency: AdjacencyWord) -> bool;
+    fn leave(packet: &mut Packet, source: Source, neighbour: AdjacencyWord) -> bool;
 }
 
 impl Leave for V4 {
@@ -27,10 +32,10 @@ impl Leave for V4 {
     const MINIMUM_MTU: usize = 0;
 
     #[inline(always)]
-    fn leave(packet: &mut Packet, source: Source, adjacency: AdjacencyWord) -> bool {
-        let Some(frame) = packet.data_mut().first_chunk_mut::<FRAME4>() else { return false };
+    fn leave(packet: &mut Packet, source: Source, neighbour: AdjacencyWord) -> bool {
+        let Some(frame) = packet.data_mut().first_chunk_mut::<{ ETHERNET + 20 }>() else { return false };
         frame.last_chunk_mut().into_iter().for_each(ipv4::age);
-        source.write(frame, adjacency, ethernet::IPV4)
+        source.write(frame, neighbour, ethernet::IPV4)
     }
 }
 
@@ -39,105 +44,125 @@ impl Leave for V6 {
     const MINIMUM_MTU: usize = wire::ipv6::MINIMUM_MTU;
 
     #[inline(always)]
-    fn leave(packet: &mut Packet, source: Source, adjacency: AdjacencyWord) -> bool {
-        let Some(frame) = packet.data_mut().first_chunk_mut::<FRAME6>() else { return false };
+    fn leave(packet: &mut Packet, source: Source, neighbour: AdjacencyWord) -> bool {
+        let Some(frame) = packet.data_mut().first_chunk_mut::<{ ETHERNET + 40 }>() else { return false };
         let limit = &mut frame[ETHERNET + 7];
         *limit = limit.wrapping_sub(1);
-        source.write(frame, adjacency, ethernet::IPV6)
+        source.write(frame, neighbour, ethernet::IPV6)
     }
 }
 
 impl<F: Leave> Chosen<F> {
-    /// Looks up the first `count` and sends what has a way and is admitted to it; the packets that this was done to, as bits. What is
-    /// admitted does leave.
-    #[inline(never)]
-    pub(super) fn send(
-        &mut self,
-        count: usize,
-        view: &View,
-        packets: &mut [Packet],
-        gatekeeper: &mut impl Admit,
-    ) -> u64 {
-        let count = count.min(BATCH);
-        F::lookup(view, &self.addresses[..count], &mut self.ids[..count]);
-        let (mut gate, mut kept) = (Gate::new(view), 0u64);
-        let ids = &self.ids[..count];
-        // The usual: all of the batch is chosen, and the packets need not be looked for.
-        if count == packets.len() {
-            for (number, (packet, &id)) in packets.iter_mut().zip(ids).enumerate() {
-                if !gate.pass::<F>(number, packet, id, gatekeeper) {
-                    kept |= 1 << number;
-                }
-            }
-            return first(count) & !kept;
-        }
-        let mut chosen = 0u64;
-        for (number, (&place, &id)) in self.places.iter().zip(ids).enumerate() {
-            let Some(packet) = packets.get_mut(usize::from(place)) else { continue };
-            chosen |= 1 << place;
-            if !gate.pass::<F>(number, packet, id, gatekeeper) {
-                kept |= 1 << place;
-            }
-        }
-        chosen & !kept
+    /// Looks up all of them and sends what has a way; by their places, as bits.
+    #[inline(always)]
+    pub(super) fn send(&mut self, view: &View, packets: &mut [Packet]) -> u64 {
+        send(self, view, packets)
     }
 
-    /// Looks up the first `count` and leaves of them those that have a way and are admitted to it, by the number that they get and
-    /// the port; how many these are. They are sent by [`Chosen::send_aimed`].
-    #[inline(never)]
-    pub(super) fn aim(
-        &mut self,
-        count: usize,
-        view: &View,
-        packets: &[Packet],
-        mut admit: impl FnMut(usize, &Packet, PortId) -> bool,
-    ) -> usize {
-        let count = count.min(BATCH);
-        F::lookup(view, &self.addresses[..count], &mut self.ids[..count]);
-        let (mut gate, mut kept) = (Gate::new(view), 0);
-        for number in 0..count {
-            let (place, id) = (self.places[number], self.ids[number]);
-            let Some(packet) = packets.get(usize::from(place)) else { continue };
-            let Some((path, _)) = gate.way::<F>(packet, id) else { continue };
-            if admit(kept, packet, gate.port) {
-                (self.places[kept], self.ids[kept], self.paths[kept]) = (place, id, path);
-                kept += 1;
-            }
-        }
-        kept
+    /// Looks up all of them, and finds the ways of these (bits); those that have one.
+    #[inline(always)]
+    pub(super) fn aim(&mut self, these: u64, view: &View, packets: &[Packet]) -> u64 {
+        aim(self, these, view, packets)
     }
 
-    /// Sends those of these numbers (bits); the numbers of those that have left.
-    #[inline(never)]
-    pub(super) fn send_aimed(&self, numbers: u64, view: &View, packets: &mut [Packet]) -> u64 {
-        let (mut gate, mut sent) = (Gate::new(view), 0);
-        let mut rest = numbers;
-        while rest != 0 {
-            let number = rest.trailing_zeros() as usize % BATCH;
-            rest &= rest - 1;
-            let (place, id, path) = (self.places[number], self.ids[number], self.paths[number]);
-            let Some(packet) = packets.get_mut(usize::from(place)) else { continue };
-            let adjacency = gate.hops.adjacency(path);
-            // It may have been lost meanwhile.
-            let left = gate.turn_to(adjacency.port())
-                && adjacency.resolved()
-                && gate.send::<F>(packet, id, (path, adjacency));
-            sent |= u64::from(left) << number;
-        }
-        sent
-    }
-
-    /// The port by which packet `number` will leave, once it is aimed.
-    pub(super) fn port(&self, number: usize, view: &View) -> PortId {
-        view.hops().adjacency(self.paths[number % BATCH]).port()
+    /// Sends these packets, which have been aimed; by their places, as bits.
+    #[inline(always)]
+    pub(super) fn depart(&self, these: u64, view: &View, packets: &mut [Packet]) -> u64 {
+        depart(self, these, view, packets)
     }
 }
 
-/// So many bits, from the lowest on.
+wide! {
+    fn send[F: Leave](chosen: &mut Chosen<F>, view: &View, packets: &mut [Packet]) -> u64 {
+        let count = chosen.count.min(BATCH);
+        F::lookup(view, &chosen.destinations[..count], &mut chosen.ids[..count]);
+        let (mut gate, mut kept) = (Gate::new(view), 0u64);
+        let mut pass = |packet: &mut Packet, id: NextHopId| {
+            gate.way::<F>(packet, id).is_some_and(|way| gate.send::<F>(packet, id, way))
+        };
+        let ids = &chosen.ids[..count];
+        // The usual: all of the batch is chosen, and the packets need not be looked for.
+        if count == packets.len() {
+            for (number, (packet, &id)) in packets.iter_mut().zip(ids).enumerate() {
+                if !pass(packet, id) {
+                    kept |= 1 << number;
+                }
+            }
+            return lowest(count) & !kept;
+        }
+        let mut all = 0u64;
+        for (&place, &id) in chosen.places.iter().zip(ids) {
+            let Some(packet) = packets.get_mut(usize::from(place)) else { continue };
+            all |= 1 << place;
+            if !pass(packet, id) {
+                kept |= 1 << place;
+            }
+        }
+        all & !kept
+    }
+}
+
+wide! {
+    fn aim[F: Leave](chosen: &mut Chosen<F>, these: u64, view: &View, packets: &[Packet]) -> u64 {
+        let count = chosen.count.min(BATCH);
+        F::lookup(view, &chosen.destinations[..count], &mut chosen.ids[..count]);
+        let (hops, mut several) = (view.hops(), 0u64);
+        let Chosen { ids, upper, ways: Ways { paths, neighbours, outputs }, .. } = chosen;
+        for n in 0..count {
+            let only = hops.hop(ids[n]).only_path();
+            several |= u64::from(only.is_none()) << n;
+            paths[n] = only.unwrap_or_default();
+            neighbours[n] = hops.adjacency(paths[n]);
+            outputs[n] = neighbours[n].port().0;
+        }
+        let mut aimed = these & lowest(count) & !several;
+        for n in numbers(these & several) {
+            let packet = packets.get(usize::from(chosen.places[n]));
+            if let Some(path) = packet.and_then(|packet| one_of(&hops, hops.hop(ids[n]), packet, upper.lengths[n] as usize)) {
+                (paths[n], neighbours[n]) = (path, hops.adjacency(path));
+                outputs[n] = neighbours[n].port().0;
+                aimed |= 1 << n;
+            }
+        }
+        aimed &= which(|n| {
+            let fits = upper.lengths[n] <= neighbours[n].mtu().max(F::MINIMUM_MTU as u32);
+            fits & neighbours[n].resolved() & (upper.inputs[n] != outputs[n])
+        });
+        for (port, group) in by_output(outputs, aimed) {
+            if !hops.port(port).flags().contains(SENDS) {
+                aimed &= !group;
+            }
+        }
+        aimed
+    }
+}
+
+wide! {
+    fn depart[F: Leave](chosen: &Chosen<F>, these: u64, view: &View, packets: &mut [Packet]) -> u64 {
+        let (mut gate, mut sent) = (Gate::new(view), 0);
+        for (port, group) in by_output(&chosen.ways.outputs, these) {
+            gate.turn_to(port);
+            for n in numbers(group) {
+                let place = chosen.place(n);
+                let Some(packet) = packets.get_mut(place) else { continue };
+                packet.cut((chosen.upper.lengths[n] + ETHERNET as u32) as u16);
+                let way = (chosen.ways.paths[n], chosen.ways.neighbours[n]);
+                sent |= u64::from(gate.send::<F>(packet, chosen.ids[n], way)) << place;
+            }
+        }
+        sent
+    }
+}
+
+/// Packets (bits) by the port that they leave by.
 #[inline(always)]
-fn first(count: usize) -> u64 {
-    // No more than a word has.
-    if count == 0 { 0 } else { u64::MAX >> (BATCH - count.min(BATCH)) }
+fn by_output(outputs: &[u16; BATCH], mut rest: u64) -> impl Iterator<Item = (PortId, u64)> {
+    std::iter::from_fn(move || {
+        let output = *outputs.get(rest.trailing_zeros() as usize)?;
+        let group = rest & which(|n| outputs[n] == output);
+        rest &= !group;
+        Some((PortId(output), group))
+    })
 }
 
 /// Where packets leave: the tables, and the port of the last one, which sends.
@@ -145,22 +170,6 @@ struct Gate<'a> {
     hops: Hops<'a>,
     port: PortId,
     source: Source,
-}
-
-/// Who is asked before a packet leaves.
-pub(super) trait Admit {
-    /// Whether packet `number` may leave by this port.
-    fn admit(&mut self, number: usize, packet: &mut Packet, port: PortId) -> bool;
-}
-
-/// Everything may leave.
-pub(super) struct Open;
-
-impl Admit for Open {
-    #[inline(always)]
-    fn admit(&mut self, _: usize, _: &mut Packet, _: PortId) -> bool {
-        true
-    }
 }
 
 impl Gate<'_> {
@@ -188,26 +197,13 @@ impl Gate<'_> {
         let hop = self.hops.hop(id);
         let path = match hop.only_path() {
             Some(path) => path,
-            None => one_of(&self.hops, hop, packet)?,
+            None => one_of(&self.hops, hop, packet, packet.len())?,
         };
         let adjacency = self.hops.adjacency(path);
         let fits = packet.len() - ETHERNET <= (adjacency.mtu() as usize).max(F::MINIMUM_MTU);
         let way = self.turn_to(adjacency.port())
             && fits & adjacency.resolved() & (packet.input != adjacency.port());
         if way { Some((path, adjacency)) } else { None }
-    }
-
-    /// Sends a packet, if it has a way and is admitted to it.
-    #[inline(always)]
-    fn pass<F: Leave>(
-        &mut self,
-        number: usize,
-        packet: &mut Packet,
-        id: NextHopId,
-        gatekeeper: &mut impl Admit,
-    ) -> bool {
-        let Some(way) = self.way::<F>(packet, id) else { return false };
-        gatekeeper.admit(number, packet, self.port) && self.send::<F>(packet, id, way)
     }
 
     /// Sends a packet its way. False, and nothing done, if it cannot be done.
@@ -228,9 +224,12 @@ impl Gate<'_> {
     }
 }
 
-/// The path of a packet's flow, if there are several.
+/// The path of a packet's flow, if there are several; the packet has so many bytes from its IP header on, if that many are there.
 #[cold]
-fn one_of(hops: &Hops<'_>, hop: Hop, packet: &Packet) -> Option<AdjacencyId> {
+fn one_of(hops: &Hops<'_>, hop: Hop, packet: &Packet, length: usize) -> Option<AdjacencyId> {
     let several = hop.kind() == HopKind::Forward;
-    several.then(|| hops.select(hop, flow_hash(packet.data().get(ETHERNET..).unwrap_or_default())))
+    several.then(|| {
+        let ip = packet.data().get(ETHERNET..).unwrap_or_default();
+        hops.select(hop, flow_hash(&ip[..ip.len().min(length)]))
+    })
 }

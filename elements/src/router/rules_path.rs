@@ -20,18 +20,20 @@
 
 use std::sync::Arc;
 
-use fib::{PortId, View};
+use fib::View;
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
-use rules::{Compiled, FlowState, Foreseen, Hook, Plain4, Plain6};
+use rules::{Compiled, FlowState, Foreseen, Hook, Plain4, Plain6, Shown};
 use wire::Headers;
 
 use super::family::{V4, V6};
-use super::plain::{Chosen, Upper, ports};
+use super::leave::Leave;
+use super::plain::{Chosen, Upper};
 use super::rulebook::Reader;
 use super::seat::SharedSeat;
 use super::surroundings::on_policy;
-use super::{ETHERNET, Sources, Surroundings, u16_at};
+use super::wide::wide;
+use super::{ETHERNET, Sources, Surroundings};
 
 /// The class `RulesPath`.
 pub const CLASS: Class = Class {
@@ -65,32 +67,22 @@ pub struct RulesPath {
 struct Way<F: Judge> {
     chosen: Chosen<F>,
     keys: Box<F::Keys>,
-    /// Bytes of their IP packets.
-    lengths: [u16; BATCH],
     /// By which rules they pass, at one hook after the other.
     foreseen: Box<[Foreseen; 3]>,
 }
 
 impl<F: Judge> Default for Way<F> {
     fn default() -> Way<F> {
-        Way { chosen: Chosen::new(), keys: Box::default(), lengths: [0; BATCH], foreseen: Box::default() }
+        Way { chosen: Chosen::new(), keys: Box::default(), foreseen: Box::default() }
     }
 }
 
 /// A family's packets as rules know them.
-trait Judge: Upper {
+trait Judge: Leave {
     /// What rules are asked by.
     type Keys: Default + Send;
-    /// Where both addresses stand in an IP header.
-    const ADDRESSES: std::ops::Range<usize>;
 
-    fn set(
-        keys: &mut Self::Keys,
-        n: usize,
-        addresses: &[u8],
-        upper: ([u16; 2], u8),
-        context: &rules::Context,
-    );
+    fn set(keys: &mut Self::Keys, shown: &Shown<'_, Self::Address>);
     fn foresee(
         keys: &mut Self::Keys,
         compiled: &Compiled,
@@ -101,20 +93,13 @@ trait Judge: Upper {
 }
 
 macro_rules! judge {
-    ($family:ty, $keys:ty, $addresses:expr) => {
+    ($family:ty, $keys:ty) => {
         impl Judge for $family {
             type Keys = $keys;
-            const ADDRESSES: std::ops::Range<usize> = $addresses;
 
             #[inline(always)]
-            fn set(
-                keys: &mut $keys,
-                n: usize,
-                addresses: &[u8],
-                upper: ([u16; 2], u8),
-                context: &rules::Context,
-            ) {
-                keys.set(n, addresses, upper.0, upper.1, context);
+            fn set(keys: &mut $keys, shown: &Shown<'_, Self::Address>) {
+                keys.set(shown);
             }
 
             fn foresee(
@@ -129,8 +114,8 @@ macro_rules! judge {
         }
     };
 }
-judge!(V4, Plain4, 12..20);
-judge!(V6, Plain6, 8..40);
+judge!(V4, Plain4);
+judge!(V6, Plain6);
 
 /// What a batch is handled with.
 struct Work<'a> {
@@ -141,61 +126,50 @@ struct Work<'a> {
     now: u64,
 }
 
+wide! {
+    /// Makes the keys of all packets noted, of which not all need be plain.
+    fn set_keys[F: Judge](way: &mut Way<F>, state: FlowState) {
+        let Way { chosen, keys, .. } = way;
+        let Chosen { count, destinations, upper, ways, .. } = chosen;
+        let Upper { sources, protocols, ports, inputs, .. } = upper;
+        let (count, outputs) = (*count, &ways.outputs);
+        let shown = Shown { count, sources, destinations, protocols, ports, inputs, outputs, state };
+        F::set(keys, &shown);
+    }
+}
+
 impl<F: Judge> Way<F> {
-    /// Sends those of the first `count` chosen that the rules accept; their places, as bits.
+    /// Sends those chosen that the rules accept; their places, as bits.
     #[inline(always)]
-    fn send(&mut self, count: usize, packets: &mut [Packet], work: &Work<'_>) -> u64 {
-        let Way { chosen, keys, lengths, foreseen } = self;
+    fn send(&mut self, packets: &mut [Packet], work: &Work<'_>) -> u64 {
         let Work { view, compiled, state, .. } = *work;
-        let context = |packet: &Packet, output: PortId| rules::Context {
-            in_port: packet.input.0,
-            out_port: Some(output.0),
-            state,
-            mark: 0,
-        };
-        let count = chosen.aim(count, view, packets, |n, packet, output| {
-            lengths[n % BATCH] = (packet.len() - ETHERNET) as u16;
-            key::<F>(keys, n, packet, &context(packet, output)).is_some()
-        });
-        if count == 0 {
+        let mut accepted = self.chosen.aim(self.chosen.upper.whole, view, packets);
+        if accepted == 0 {
             return 0;
         }
-        let mut accepted = u64::MAX >> (BATCH - count);
+        set_keys(self, state);
+        let Way { chosen, keys, foreseen } = self;
         for (hook, foreseen) in asked(compiled).zip(foreseen.iter_mut()) {
             let about = |n: usize| {
                 // Never refused: the headers are whole.
                 let headers = |packet: &Packet| Headers::parse(packet.data().get(ETHERNET..)?).ok();
-                let packet = packets.get(chosen.place(n));
-                let output = chosen.port(n, view);
-                (
-                    packet.and_then(headers).unwrap_or_default(),
-                    packet.map_or_else(Default::default, |packet| context(packet, output)),
-                )
+                let headers = packets.get(chosen.place(n)).and_then(headers).unwrap_or_default();
+                let (in_port, out_port) =
+                    (chosen.upper.inputs[n % BATCH], Some(chosen.ways.outputs[n % BATCH]));
+                (headers, rules::Context { in_port, out_port, state, mark: 0 })
             };
             accepted &= F::foresee(keys, compiled, hook, about, foreseen);
         }
-        let sent = chosen.send_aimed(accepted, view, packets);
         for (_, foreseen) in asked(compiled).zip(foreseen.iter()) {
-            foreseen.count(compiled.accounts(), work.worker, sent, lengths, work.now);
+            foreseen.count(compiled.accounts(), work.worker, accepted, &chosen.upper.lengths, work.now);
         }
-        chosen.places(sent)
+        chosen.depart(accepted, view, packets)
     }
 }
 
 /// The hooks that have something to say.
 fn asked(compiled: &Compiled) -> impl Iterator<Item = Hook> {
     Hook::ALL.into_iter().filter(|hook| !compiled.passes_all(*hook))
-}
-
-/// Makes a packet's key number `n`; `None` for what rules may have to look at as a whole.
-#[inline(always)]
-fn key<F: Judge>(keys: &mut F::Keys, n: usize, packet: &Packet, context: &rules::Context) -> Option<()> {
-    let ip = packet.data().get(ETHERNET..)?;
-    let protocol = F::protocol(ip)?;
-    let ports = ports::<F>(ip, protocol)?;
-    let ports = [u16_at(&ports, 0), u16_at(&ports, 2)];
-    F::set(keys, n, ip.get(F::ADDRESSES)?, (ports, protocol), context);
-    Some(())
 }
 
 impl Element for RulesPath {
@@ -221,13 +195,13 @@ impl Element for RulesPath {
         let compiled = reader.compiled();
         let work = Work { view, compiled, worker, state, now: cx.now() };
         let mut sent = 0;
-        let (count, others) = four.chosen.choose(view, sources, batch.packets_mut());
-        if count != 0 {
-            sent = four.send(count, batch.packets_mut(), &work);
+        let others = four.chosen.choose_upper(view, sources, batch.packets());
+        if four.chosen.upper.whole != 0 {
+            sent = four.send(batch.packets_mut(), &work);
         }
         if others != 0 {
-            let count = six.chosen.choose(view, batch.packets_mut(), others);
-            sent |= six.send(count, batch.packets_mut(), &work);
+            six.chosen.choose(view, batch.packets_mut(), others, true);
+            sent |= six.send(batch.packets_mut(), &work);
         }
         cx.emit_some(REST, batch, batch.mask() & !sent);
         cx.emit_batch(OUT, batch);

@@ -12,10 +12,30 @@ use super::region::{Key, Keys, W4, W6};
 use super::{BATCH, Compiled, NOBODY, Part, Program};
 use crate::ledger::Accounts;
 use crate::matching::Context;
-use crate::model::{Hook, RuleId};
+use crate::model::{FlowState, Hook, RuleId};
 
 /// Packets of one family, up to [`BATCH`]: whole ones of TCP or UDP. A packet's mark is not among what is asked.
 pub struct Plain<const W: usize>(Keys<W>);
+
+/// What is known of such packets, in columns; addresses as numbers.
+pub struct Shown<'a, A> {
+    /// How many they are.
+    pub count: usize,
+    /// Source addresses.
+    pub sources: &'a [A; BATCH],
+    /// Destination addresses.
+    pub destinations: &'a [A; BATCH],
+    /// Protocols.
+    pub protocols: &'a [u32; BATCH],
+    /// Ports, the source's in the upper half.
+    pub ports: &'a [u32; BATCH],
+    /// By which ports of the router they came.
+    pub inputs: &'a [u16; BATCH],
+    /// By which they will leave.
+    pub outputs: &'a [u16; BATCH],
+    /// The state that all their flows are in.
+    pub state: FlowState,
+}
 
 /// Of IPv4.
 pub type Plain4 = Plain<W4>;
@@ -39,7 +59,7 @@ impl Default for Foreseen {
 impl Foreseen {
     /// Counts the packets of these numbers (bits), so long each, as a worker does at a time of the monotonic clock: those in a row of one
     /// rule at once.
-    pub fn count(&self, accounts: &Accounts, worker: usize, numbers: u64, lengths: &[u16; BATCH], now: u64) {
+    pub fn count(&self, accounts: &Accounts, worker: usize, numbers: u64, lengths: &[u32; BATCH], now: u64) {
         let (mut rule, mut packets, mut bytes) = (NOBODY, 0, 0);
         let count = |rule, packets, bytes| {
             if rule != NOBODY {
@@ -73,11 +93,21 @@ impl<const W: usize> Default for Plain<W> {
 }
 
 impl<const W: usize> Plain<W> {
-    /// Packet `n` and none behind it: source and destination as they stand in its header, ports, protocol, and what else is known.
+    /// Of all packets what is not their addresses.
     #[inline(always)]
-    pub fn set(&mut self, n: usize, addresses: &[u8], ports: [u16; 2], protocol: u8, context: &Context) {
-        self.0.set(n, &Key::of_ports(addresses, ports, protocol, context));
-        self.0.cut(n + 1);
+    fn set_rest<A>(&mut self, shown: &Shown<'_, A>) {
+        self.0.cut(shown.count);
+        let many = shown.count.next_multiple_of(8).min(BATCH);
+        for (word, ports) in self.0.column_mut(Key::<W>::PORTS)[..many].iter_mut().zip(shown.ports) {
+            *word = ports.rotate_left(16);
+        }
+        let known = shown.protocols.iter().zip(shown.inputs);
+        for (word, (protocol, input)) in self.0.column_mut(Key::<W>::SMALL)[..many].iter_mut().zip(known) {
+            *word = Key::<W>::small(*protocol, shown.state, *input);
+        }
+        for (word, output) in self.0.column_mut(Key::<W>::LAST)[..many].iter_mut().zip(shown.outputs) {
+            *word = u32::from(*output);
+        }
     }
 
     #[inline(always)]
@@ -124,6 +154,14 @@ impl<const W: usize> Plain<W> {
 }
 
 impl Plain4 {
+    /// Takes these packets instead of those that it had.
+    #[inline(always)]
+    pub fn set(&mut self, shown: &Shown<'_, u32>) {
+        self.set_rest(shown);
+        *self.0.column_mut(0) = *shown.sources;
+        *self.0.column_mut(1) = *shown.destinations;
+    }
+
     /// Which of the packets a hook accepts by a rule that does nothing else, or by its policy, as bits; by which is written down.
     /// `about` says more of a packet.
     pub fn foresee(
@@ -139,6 +177,20 @@ impl Plain4 {
 }
 
 impl Plain6 {
+    /// As [`Plain4::set`].
+    #[inline(always)]
+    pub fn set(&mut self, shown: &Shown<'_, u128>) {
+        self.set_rest(shown);
+        for word in 0..4 {
+            for (first, addresses) in [(0, shown.sources), (4, shown.destinations)] {
+                let column = self.0.column_mut(first + word)[..shown.count.min(BATCH)].iter_mut();
+                column
+                    .zip(addresses)
+                    .for_each(|(part, address)| *part = (address >> (96 - 32 * word)) as u32);
+            }
+        }
+    }
+
     /// As [`Plain4::foresee`].
     pub fn foresee(
         &mut self,

@@ -56,8 +56,8 @@ pub(crate) type Memberships = Vec<(usize, Side)>;
 impl<const W: usize> Key<W> {
     const A: usize = (W - 3) / 2;
     pub const PORTS: usize = 2 * Key::<W>::A;
-    const SMALL: usize = 2 * Key::<W>::A + 1;
-    const LAST: usize = 2 * Key::<W>::A + 2;
+    pub const SMALL: usize = 2 * Key::<W>::A + 1;
+    pub const LAST: usize = 2 * Key::<W>::A + 2;
 
     /// Of a packet of the family that has so many words.
     #[inline(always)]
@@ -71,32 +71,16 @@ impl<const W: usize> Key<W> {
         }
         words[Key::<W>::PORTS] = u32::from(headers.source_port) | u32::from(headers.destination_port) << 16;
         let no_ports = if shows_ports(headers) { 0 } else { NO_PORTS };
-        words[Key::<W>::SMALL] = Key::<W>::small(headers.protocol, context) | no_ports;
+        let small = Key::<W>::small(u32::from(headers.protocol), context.state, context.in_port);
+        words[Key::<W>::SMALL] = small | no_ports;
         words[Key::<W>::LAST] = u32::from(context.out_port.unwrap_or(NO_PORT));
         Key(words)
     }
 
-    /// Of a whole packet of TCP or UDP; its addresses, one behind the other, as its header has them.
+    /// Of a packet that shows ports.
     #[inline(always)]
-    pub fn of_ports(
-        addresses: &[u8],
-        [source, destination]: [u16; 2],
-        protocol: u8,
-        context: &Context,
-    ) -> Key<W> {
-        let mut words = [0; W];
-        for (word, bytes) in words[..Key::<W>::PORTS].iter_mut().zip(addresses.as_chunks().0) {
-            *word = u32::from_be_bytes(*bytes);
-        }
-        words[Key::<W>::PORTS] = u32::from(source) | u32::from(destination) << 16;
-        words[Key::<W>::SMALL] = Key::<W>::small(protocol, context);
-        words[Key::<W>::LAST] = u32::from(context.out_port.unwrap_or(NO_PORT));
-        Key(words)
-    }
-
-    #[inline(always)]
-    fn small(protocol: u8, context: &Context) -> u32 {
-        u32::from(protocol) | u32::from(context.state as u8) << STATES | u32::from(context.in_port) << IN_PORT
+    pub fn small(protocol: u32, state: FlowState, in_port: u16) -> u32 {
+        protocol | u32::from(state as u8) << STATES | u32::from(in_port) << IN_PORT
     }
 
     /// Asks the sets.
@@ -161,7 +145,7 @@ impl<const W: usize> Keys<W> {
         }
     }
 
-    /// Leaves the first `count`, which have been set.
+    /// From now on they are so many, which are all to be set.
     #[inline(always)]
     pub fn cut(&mut self, count: usize) {
         self.count = count.min(BATCH);
@@ -178,6 +162,12 @@ impl<const W: usize> Keys<W> {
     pub fn column(&self, word: usize) -> &[u32; BATCH] {
         // Words are numbered below W by what builds the trees; so written, nothing needs to be checked.
         &self.words[word.min(W - 1)]
+    }
+
+    /// The same, to change.
+    #[inline(always)]
+    pub fn column_mut(&mut self, word: usize) -> &mut [u32; BATCH] {
+        &mut self.words[word.min(W - 1)]
     }
 
     /// The key of one packet.

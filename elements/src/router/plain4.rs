@@ -1,0 +1,141 @@
+//! Plain packets of IPv4.
+//!
+//! Where they need only be sent, a header is read and judged at once: what it takes is in registers. Where more is wanted of them, that is too
+//! much for the registers there are, so headers are copied, turned, and judged in [columns](super::columns).
+
+use fib::View;
+use graph::BATCH;
+use port::Packet;
+use wire::which::{bits, lowest};
+use wire::{ethernet, protocol};
+
+use super::check_ip_header4::{is_plain, is_usual};
+use super::columns::Columns;
+use super::family::V4;
+use super::plain::{AHEAD, Chosen, Input};
+use super::wide::wide;
+use super::{ETHERNET, Sources, prefetch, u16_at, u32_at};
+
+/// Bytes of the headers of both layers.
+const FRAME: usize = ETHERNET + 20;
+/// What is copied of each frame, whether it is so long or not.
+const FRONT: usize = ETHERNET + Columns::BYTES;
+/// Stands for a frame that cannot be read so far.
+const NOTHING: [u8; FRONT] = [0; FRONT];
+
+impl Chosen<V4> {
+    /// Finds the plain ones among all packets, and cuts off what they have behind their end (short ones are padded on the wire). Those that are
+    /// not of this family, as bits.
+    #[inline(always)]
+    pub(super) fn choose(&mut self, view: &View, sources: &Sources, packets: &mut [Packet]) -> u64 {
+        choose(self, view, sources, packets)
+    }
+
+    /// The same, and puts down what is in their upper headers. Not all that are noted need be plain, and none is cut.
+    #[inline(always)]
+    pub(super) fn choose_upper(&mut self, view: &View, sources: &Sources, packets: &[Packet]) -> u64 {
+        let others = gather(self, view, sources, packets);
+        self.upper.whole = 0;
+        if self.count != 0 {
+            self.upper.columns.turn(self.count);
+            judge(self);
+        }
+        others
+    }
+}
+
+wide! {
+    fn choose(chosen: &mut Chosen<V4>, view: &View, sources: &Sources, packets: &mut [Packet]) -> u64 {
+        let (hops, mut input) = (view.hops(), Input::NONE);
+        let (mut count, mut others) = (0, 0);
+        packets.iter().take(AHEAD).for_each(prefetch);
+        for place in 0..packets.len().min(BATCH) {
+            if let Some(packet) = packets.get(place + AHEAD) {
+                prefetch(packet);
+            }
+            let packet = &mut packets[place];
+            input.turn_to::<V4>(&hops, packet.input);
+            let frame = packet.data().first_chunk::<FRAME>();
+            let frame = frame.filter(|frame| u16_at(frame, 12) == ethernet::IPV4);
+            let Some(frame) = frame else {
+                others |= 1 << place;
+                continue;
+            };
+            let Some(header) = frame.last_chunk::<20>() else { continue };
+            let destination = u32_at(header, 16);
+            hops.prefetch4(destination);
+            chosen.note(count, place, destination);
+            let total = u16_at(header, 2);
+            // At least 20, and no more than there is.
+            let fits = total.wrapping_sub(20) <= packet.data().len() as u16 - FRAME as u16;
+            let plain = input.takes(packet, frame) & (header[8] > 1) & fits & is_plain(header, sources);
+            packet.cut(if plain { total.wrapping_add(ETHERNET as u16) } else { u16::MAX });
+            count += usize::from(plain);
+        }
+        chosen.count = count;
+        others
+    }
+}
+
+wide! {
+    /// Copies the headers of those that came in as packets should that are to be forwarded. The packets of other families, as bits.
+    fn gather(chosen: &mut Chosen<V4>, view: &View, sources: &Sources, packets: &[Packet]) -> u64 {
+        let packets = &packets[..packets.len().min(BATCH)];
+        let (hops, mut input) = (view.hops(), Input::NONE);
+        let (mut count, mut others) = (0, 0);
+        packets.iter().take(AHEAD).for_each(prefetch);
+        for (place, packet) in packets.iter().enumerate() {
+            prefetch(packets.get(place + AHEAD).unwrap_or(packet));
+            input.turn_to::<V4>(&hops, packet.input);
+            let front = packet.front::<FRONT>().unwrap_or(&NOTHING);
+            let other = u16_at(front, 12) != ethernet::IPV4;
+            others |= u64::from(other) << place;
+            hops.prefetch4(u32_at(front, ETHERNET + 16));
+            let (n, upper) = (count % BATCH, &mut chosen.upper);
+            upper.columns.set(n, front.last_chunk().unwrap_or(&[0; Columns::BYTES]));
+            (upper.inputs[n], upper.lengths[n]) = (packet.input.0, packet.len() as u32);
+            chosen.places[n] = place as u8;
+            let own = sources.may_be_local4(u32_at(front, ETHERNET + 12).to_be_bytes());
+            // What is left out leaves its number to the next: no branch.
+            count += usize::from(!other & !own & input.takes(packet, front));
+        }
+        chosen.count = count;
+        others
+    }
+}
+
+wide! {
+    /// Finds out which of those are plain, and puts down what else is wanted of them.
+    fn judge(chosen: &mut Chosen<V4>) {
+        let (destinations, upper) = (&mut chosen.destinations, &mut chosen.upper);
+        let Columns { words: [first, second, third, from, to, behind, ..], ninth, .. } = &upper.columns;
+        let mut whole = [0u8; BATCH];
+        for n in 0..BATCH {
+            let words = [first[n], second[n], third[n], from[n], to[n]];
+            let [version, _, a, b] = words[0].to_ne_bytes();
+            let [ttl, protocol, ..] = words[2].to_ne_bytes();
+            let total = u32::from(u16::from_be_bytes([a, b]));
+            let fits = (total >= 20) & (total + ETHERNET as u32 <= upper.lengths[n]);
+            let usual = is_usual(words[3].to_ne_bytes()[0]) & is_usual(words[4].to_ne_bytes()[0]);
+            let plain = (version == 0x45) & fits & (ttl > 1) & usual & is_right(words);
+            // Neither more fragments nor an offset.
+            let one = words[1] & u32::from_ne_bytes([0, 0, 0x3f, 0xff]) == 0;
+            let data = u32::from(ninth[n].to_ne_bytes()[0] >> 4) * 4;
+            let udp = (protocol == protocol::UDP) & (total >= 28);
+            let tcp = (protocol == protocol::TCP) & (data >= 20) & (data + 20 <= total);
+            whole[n] = u8::from(plain & one & (udp | tcp));
+            (upper.lengths[n], upper.protocols[n]) = (total, u32::from(protocol));
+            (upper.ports[n], upper.sources[n]) = (u32::from_be(behind[n]), u32::from_be(words[3]));
+            destinations[n] = u32::from_be(words[4]);
+        }
+        upper.whole = bits(&whole) & lowest(chosen.count);
+    }
+}
+
+/// Whether the checksum of a header is right, whose words lie as they do in memory: ones' complement does not ask in which order.
+#[inline(always)]
+fn is_right(words: [u32; 5]) -> bool {
+    let sum = words.iter().fold(0, |sum, word| sum + (word & 0xffff) + (word >> 16));
+    let sum = (sum & 0xffff) + (sum >> 16);
+    (sum & 0xffff) + (sum >> 16) == 0xffff
+}

@@ -227,6 +227,13 @@ impl Worker {
         self.table.memory.hot()[entry as usize].leaving4(direction)
     }
 
+    /// Where a packet of a translated IPv4 flow really goes. `None` as for [`leaving4`](Worker::leaving4).
+    #[inline(always)]
+    pub fn towards4(&self, prospects: &Prospects, n: usize) -> Option<u32> {
+        let (entry, direction) = prospects.flow(n);
+        self.table.memory.hot()[entry as usize].sender4(direction).map(u32::from_be_bytes)
+    }
+
     /// Counts packets that went this way, as looked up and found.
     #[inline]
     pub fn passed(&self, packets: u64) {

@@ -34,6 +34,13 @@ pub fn numbers(mut bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
+/// The sum of those of these values that have these numbers (bits); together they must be less than 2^32.
+#[inline(always)]
+pub fn sum(these: u64, values: &[u32; MOST]) -> u32 {
+    let one = |(n, value): (usize, &u32)| value & 0u32.wrapping_sub((these >> n) as u32 & 1);
+    values.iter().enumerate().map(one).sum()
+}
+
 /// So many bits, from the lowest on.
 #[inline(always)]
 pub fn lowest(count: usize) -> u64 {
@@ -52,6 +59,8 @@ mod tests {
             let listed: Vec<usize> = (0..64).filter(|n| word >> n & 1 != 0).collect();
             prop_assert_eq!(numbers(word).collect::<Vec<_>>(), listed);
             prop_assert_eq!(lowest(count), which(|n| n < count));
+            let values = std::array::from_fn(|n| 1 << (n % 20));
+            prop_assert_eq!(sum(word, &values), numbers(word).map(|n| values[n]).sum::<u32>());
         }
     }
 }

@@ -22,7 +22,7 @@ use fib::View;
 use flow::{Key, Keys4, Prospects, Spots, State, Tuple};
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
-use wire::which::{numbers, which};
+use wire::which::{numbers, sum, which};
 use wire::{Headers, protocol};
 
 use super::family::{Family, V4, V6};
@@ -137,8 +137,7 @@ impl Follow for V4 {
 
     #[inline(always)]
     fn towards(flows: &flow::Worker, prospects: &Prospects, n: usize) -> Option<u32> {
-        let leaving = flows.leaving4(prospects, n)?;
-        leaving.addresses.last_chunk().map(|destination| u32::from_be_bytes(*destination))
+        flows.towards4(prospects, n)
     }
 
     #[inline(always)]
@@ -332,10 +331,8 @@ impl Work<'_> {
         }
         for group in &followed.groups {
             let numbers = leaving & group.packets;
-            let bytes = chosen.upper.lengths.iter().enumerate();
-            let bytes =
-                bytes.map(|(n, length)| if numbers >> n & 1 != 0 { u64::from(*length) } else { 0 }).sum();
-            let run = Run { decided: group.word, packets: u64::from(numbers.count_ones()), bytes };
+            let (packets, bytes) = (numbers.count_ones().into(), sum(numbers, &chosen.upper.lengths).into());
+            let run = Run { decided: group.word, packets, bytes };
             count_run(&run, self.reader, worker, self.now);
         }
         sent

@@ -7,6 +7,7 @@
 //! that a rule has to look at more closely are asked for.
 
 use wire::Headers;
+use wire::which::{lowest, numbers, sum, which};
 
 use super::region::{Key, Keys, W4, W6};
 use super::{BATCH, Compiled, NOBODY, Part, Program};
@@ -43,44 +44,23 @@ pub type Plain4 = Plain<W4>;
 pub type Plain6 = Plain<W6>;
 
 /// By which rules packets pass.
+#[derive(Default)]
 pub struct Foreseen {
-    /// By packet, the rule that accepts it, or nobody where it is the policy.
-    deciders: [RuleId; BATCH],
-    /// Packets, and rules by which they went on before: jumps, returns, those that only count.
-    passed: Vec<(u8, RuleId)>,
-}
-
-impl Default for Foreseen {
-    fn default() -> Foreseen {
-        Foreseen { deciders: [NOBODY; BATCH], passed: Vec::new() }
-    }
+    /// Packets (bits) and the rule that accepts them, or nobody where it is the policy.
+    accepted: Vec<(u64, RuleId)>,
+    /// Packets and rules by which they went on before: jumps, returns, those that only count.
+    passed: Vec<(u64, RuleId)>,
 }
 
 impl Foreseen {
-    /// Counts the packets of these numbers (bits), so long each, as a worker does at a time of the monotonic clock: those in a row of one
+    /// Counts the packets of these numbers (bits), so long each, as a worker does at a time of the monotonic clock: those of one
     /// rule at once.
     pub fn count(&self, accounts: &Accounts, worker: usize, numbers: u64, lengths: &[u32; BATCH], now: u64) {
-        let (mut rule, mut packets, mut bytes) = (NOBODY, 0, 0);
-        let count = |rule, packets, bytes| {
-            if rule != NOBODY {
-                accounts.count(worker, rule, packets, bytes, now);
-            }
-        };
-        let mut rest = numbers;
-        while rest != 0 {
-            let number = rest.trailing_zeros() as usize % BATCH;
-            rest &= rest - 1;
-            if self.deciders[number] != rule {
-                count(rule, packets, bytes);
-                (rule, packets, bytes) = (self.deciders[number], 0, 0);
-            }
-            packets += 1;
-            bytes += u64::from(lengths[number]);
-        }
-        count(rule, packets, bytes);
-        for &(number, rule) in &self.passed {
-            if numbers >> number & 1 != 0 {
-                count(rule, 1, u64::from(lengths[usize::from(number) % BATCH]));
+        for &(packets, rule) in self.accepted.iter().chain(&self.passed) {
+            let counted = packets & numbers;
+            if counted != 0 && rule != NOBODY {
+                let (packets, bytes) = (counted.count_ones(), sum(counted, lengths));
+                accounts.count(worker, rule, packets.into(), bytes.into(), now);
             }
         }
     }
@@ -127,27 +107,33 @@ impl<const W: usize> Plain<W> {
             compiled.holds(program, step, what, &headers, &context)
         };
         let found = part.forest.find_all(keys, look);
-        let Foreseen { deciders, passed } = foreseen;
-        passed.clear();
-        let (mut accepted, mut going_on) = (0, 0u64);
-        for (n, (rule, step)) in deciders.iter_mut().zip(&found.steps).take(keys.count()).enumerate() {
+        let Foreseen { accepted: accepting, passed } = foreseen;
+        (accepting.clear(), passed.clear());
+        let (mut rest, mut accepted) = (lowest(keys.count()), 0);
+        // Packets that came to one step are looked at together: most batches come to a few.
+        while let Some(step) = found.steps.get(rest.trailing_zeros() as usize) {
+            let same = rest & which(|n| found.steps[n] == *step);
+            rest &= !same;
             let answer = program.answer(*step);
-            *rule = answer.rule;
-            accepted |= u64::from(answer.accepts) << n;
-            going_on |= u64::from(answer.next.is_some()) << n;
-        }
-        while going_on != 0 {
-            let n = going_on.trailing_zeros() as usize % BATCH;
-            going_on &= going_on - 1;
-            let key = keys.key(n);
-            let mut answer = program.answer(found.steps[n]);
-            while let Some(next) = answer.next {
-                passed.push((n as u8, answer.rule));
-                let look = |step: u32, what: u32| look(n, step, what);
-                answer = program.answer(part.forest.find(&key, next, look).step);
+            if answer.next.is_none() {
+                if answer.accepts {
+                    accepted |= same;
+                    accepting.push((same, answer.rule));
+                }
+                continue;
             }
-            deciders[n] = answer.rule;
-            accepted |= u64::from(answer.accepts) << n;
+            for n in numbers(same) {
+                let (key, mut answer) = (keys.key(n), program.answer(*step));
+                while let Some(next) = answer.next {
+                    passed.push((1 << n, answer.rule));
+                    let look = |step: u32, what: u32| look(n, step, what);
+                    answer = program.answer(part.forest.find(&key, next, look).step);
+                }
+                if answer.accepts {
+                    accepted |= 1 << n;
+                    accepting.push((1 << n, answer.rule));
+                }
+            }
         }
         accepted
     }

@@ -3,8 +3,8 @@
 //! [`track`](Worker::track) takes any packet, says what it is to its flow, and changes both. Who has a short way for what is plain and
 //! leaves everything else to others must know beforehand what a packet will be, and nothing may be changed, or counted twice,
 //! when it turns out not to be plain after all. So here are the parts of it: to look and foresee ([`look4`](Worker::look4)), and to
-//! take into account ([`pass_datagram`](Worker::pass_datagram), [`pass_segment`](Worker::pass_segment)), which does nothing
-//! unless it is as was foreseen.
+//! take into account ([`pass_datagrams`](Worker::pass_datagrams), [`pass_segment`](Worker::pass_segment)), which does nothing
+//! unless it is as was foreseen. What is known of a batch stands in columns, and what can be asked of all of it at once is.
 
 use crate::entry::{Hot, REPLY_SWAPPED, SWAPPED, TRANSLATED, clock};
 use crate::hash::Spot;

@@ -317,7 +317,8 @@ impl Work<'_> {
         let mut aimed = chosen.aim(chosen.upper.whole, self.view, packets);
         let (known, turned) = follow(followed, chosen, flows, controls, self.reader);
         if turned != 0 {
-            aimed = aimed & !turned | chosen.aim(turned, self.view, packets);
+            // All of them once more, for a route may have changed meanwhile.
+            aimed = chosen.aim(aimed | turned, self.view, packets);
         }
         let allowed = followed.groups.iter().fold(0, |allowed, group| {
             allowed | group.packets & which(|n| chosen.ways.outputs[n] == group.output)

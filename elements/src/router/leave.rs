@@ -59,7 +59,7 @@ impl<F: Leave> Chosen<F> {
         send(self, view, packets)
     }
 
-    /// Looks up all of them, and finds the ways of these (bits); those that have one.
+    /// Looks up all of them, and finds the ways of these (bits); those that have one. What was found before is forgotten.
     #[inline(always)]
     pub(super) fn aim(&mut self, these: u64, view: &View, packets: &[Packet]) -> u64 {
         aim(self, these, view, packets)
@@ -117,12 +117,11 @@ wide! {
         }
         let mut aimed = these & lowest(count) & !several;
         for n in numbers(these & several) {
-            let packet = packets.get(usize::from(chosen.places[n]));
-            if let Some(path) = packet.and_then(|packet| one_of(&hops, hops.hop(ids[n]), packet, upper.lengths[n] as usize)) {
-                (paths[n], neighbours[n]) = (path, hops.adjacency(path));
-                outputs[n] = neighbours[n].port().0;
-                aimed |= 1 << n;
-            }
+            let Some(packet) = packets.get(usize::from(chosen.places[n])) else { continue };
+            let Some(path) = one_of(&hops, hops.hop(ids[n]), packet, upper.lengths[n] as usize) else { continue };
+            (paths[n], neighbours[n]) = (path, hops.adjacency(path));
+            outputs[n] = neighbours[n].port().0;
+            aimed |= 1 << n;
         }
         aimed &= which(|n| {
             let fits = upper.lengths[n] <= neighbours[n].mtu().max(F::MINIMUM_MTU as u32);
@@ -139,9 +138,10 @@ wide! {
 
 wide! {
     fn depart[F: Leave](chosen: &Chosen<F>, these: u64, view: &View, packets: &mut [Packet]) -> u64 {
-        let (mut gate, mut sent) = (Gate::new(view), 0);
+        let (hops, mut sent) = (view.hops(), 0);
         for (port, group) in by_output(&chosen.ways.outputs, these) {
-            gate.turn_to(port);
+            // It did send when they were aimed. By now they are counted, so they go.
+            let gate = Gate { hops, port, source: Source::of(hops.port(port)) };
             for n in numbers(group) {
                 let place = chosen.place(n);
                 let Some(packet) = packets.get_mut(place) else { continue };

@@ -4,7 +4,7 @@
 //! Two routers with the same rules and the same translation, one of which has no short way, get the same packets:
 //! handshakes, data, segments out of their window, ends, datagrams, fragments, options, packets that are at the end of their time.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use elements::router::standard::{self, Hooks, Stages, Standard};
 use elements::router::{IcmpLimits, SharedSeat, Sources, Surroundings};
@@ -21,6 +21,8 @@ const IN: PortId = PortId(1);
 const OUT: PortId = PortId(2);
 const MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 1]), Mac([2, 0, 0, 0, 1, 2])];
 const HOST: Mac = Mac([2, 0, 0, 0, 0, 9]);
+/// The router's own, inside.
+const OWN: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 /// The outside is reached by another as well.
 const OTHER: Mac = Mac([2, 0, 0, 0, 0, 8]);
 const INSIDE: [&str; 2] = ["10.1.0.2", "2001:db8:1::2"];
@@ -106,9 +108,11 @@ fn tables() -> Tables {
 
 impl Router {
     fn new(tables: &Tables, rules: &str, nat: bool, fast: bool) -> Router {
+        let sources = Sources::new();
+        sources.set_local4([OWN]);
         let surroundings = Surroundings {
             view: tables.view(),
-            sources: Sources::new(),
+            sources,
             limits: [IcmpLimits { rate: 1_000_000_000, burst: 1_000_000, interval: 0 }; 2],
         };
         let mut environment = standard::environment(surroundings);
@@ -303,6 +307,22 @@ fn packet(hosts: [&str; 2], protocol: u8, mut upper: Vec<u8>, random: &mut Rando
     }
 }
 
+/// Makes something of a frame's headers other than it should be.
+fn damage(frame: &mut [u8], random: &mut Random) {
+    let (link, ip) = frame.split_at_mut(14);
+    let bit = 1 << random.below(8);
+    match random.below(5) {
+        0 => link[random.below(6)] ^= bit,
+        1 | 2 => ip[random.below(20)] ^= bit,
+        // An address of which there are none, or that is the router's own.
+        3 => ip[12 + 4 * random.below(2)] = [0, 127, 169, 224, 255][random.below(5)],
+        _ => ip[12..16].copy_from_slice(&OWN.octets()),
+    }
+    if ip[0] >> 4 == 4 && random.below(3) != 0 {
+        ipv4::set_checksum(&mut ip[..20]);
+    }
+}
+
 /// Two routers, of which the first has a short way, and what is sent through both.
 struct Trial {
     routers: [Router; 2],
@@ -346,6 +366,9 @@ impl Trial {
         let ether_type = if ip[0] >> 4 == 6 { ethernet::IPV6 } else { ethernet::IPV4 };
         let link = ethernet::Repr { destination: MACS[from], source: HOST, ether_type };
         let mut frame = [&link.header()[..], &ip].concat();
+        if self.random.below(40) == 0 {
+            damage(&mut frame, &mut self.random);
+        }
         if self.random.below(2) == 0 {
             // As on the wire.
             frame.resize(frame.len().max(60), 0);

@@ -2,7 +2,7 @@
 
 use fib::View;
 use port::Packet;
-use wire::which::numbers;
+use wire::which::{lowest, numbers};
 use wire::{ethernet, protocol};
 
 use super::family::V6;
@@ -56,6 +56,7 @@ wide! {
             count += usize::from(plain);
         }
         chosen.count = count;
+        chosen.upper.whole &= lowest(count);
     }
 }
 

@@ -108,7 +108,8 @@ impl<const W: usize> Plain<W> {
         };
         let found = part.forest.find_all(keys, look);
         let Foreseen { accepted: accepting, passed } = foreseen;
-        (accepting.clear(), passed.clear());
+        accepting.clear();
+        passed.clear();
         let (mut rest, mut accepted) = (lowest(keys.count()), 0);
         // Packets that came to one step are looked at together: most batches come to a few.
         while let Some(step) = found.steps.get(rest.trailing_zeros() as usize) {

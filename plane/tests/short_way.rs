@@ -445,6 +445,40 @@ fn what_takes_it_in_batches_ends_as_if_it_had_not() {
     }
 }
 
+/// A verdict holds for the port that it was given for.
+#[test]
+fn what_leaves_by_another_port_is_judged_anew() {
+    Pool::heap(2 * CHUNKS).install();
+    let mut tables = tables();
+    let rules = RULES.to_owned() + "chain output\ndrop out inside from any to 198.18.0.0/15 name astray\n";
+    let mut trial = Trial::new(&tables, &rules, false, 1024..u16::MAX, 8);
+    for round in 0..4000 {
+        let frame = trial.frame(5000);
+        // Those that leave by the port that they came by are Linux's to see.
+        let inwards = frame.0 == IN && round > 2000;
+        trial.pass(&[if inwards { (OUT, readdressed(frame.1)) } else { frame }]);
+        if round == 2000 {
+            let before = trial.routers[0].short();
+            assert!(before > 1000, "{before}");
+            let adjacency = Adjacency { port: IN, mtu: 1500, mac: Some(HOST.0) };
+            let path = Path { adjacency: tables.add_adjacency(&adjacency).unwrap(), weight: 1 };
+            let hop = tables.add_next_hop(&NextHop::Forward(vec![path])).unwrap();
+            tables.insert4("198.18.0.0/15".parse().unwrap(), hop).unwrap();
+        }
+    }
+    trial.ends_alike(10);
+    let (rules, last) = (trial.routers[0].rules(), trial.routers[0].rules().len() - 1);
+    assert!(rules[last].0 > 100, "{rules:?}");
+}
+
+/// The same frame to the router's other port.
+fn readdressed(mut frame: Vec<u8>) -> Vec<u8> {
+    if frame[..6] == MACS[0].0 {
+        frame[..6].copy_from_slice(&MACS[1].0);
+    }
+    frame
+}
+
 #[test]
 fn what_rules_only_accept_ends_as_if_it_had_not_taken_it() {
     Pool::heap(CHUNKS).install();

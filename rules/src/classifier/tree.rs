@@ -20,6 +20,8 @@
 //! the leaves. Lists of who goes on are written without branches, so nothing is mispredicted whatever the packets are,
 //! and misses of 64 packets overlap.
 
+use wire::which::{bits, lowest};
+
 use super::BATCH;
 use super::few::Few;
 use super::leaf::{Leaf, Leaves};
@@ -338,12 +340,7 @@ impl<const W: usize> Forest<W> {
         for (some, child) in some[..many].iter_mut().zip(&children) {
             *some = u8::from(*child != NOTHING);
         }
-        let mut arrived = 0;
-        for (n, eight) in some.as_chunks().0.iter().enumerate() {
-            // Eight bytes, 0 or 1, become eight bits: a product shifts each to its place in the highest byte.
-            arrived |= u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56 << (8 * n);
-        }
-        (arrived & u64::MAX >> (BATCH - keys.count()), children)
+        (bits(&some) & lowest(keys.count()), children)
     }
 
     /// Takes the first rule of a leaf that matches, of those whose regions hold the packet (bits): whether what is behind these rules

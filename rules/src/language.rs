@@ -33,7 +33,7 @@
 //! | `ip`, `ip6` | the family |
 //! | `tcp`, `udp`, `icmp`, ... `proto LIST` | protocols, by names or numbers |
 //! | `from LIST [port LIST]`, `to LIST [port LIST]` | `any`, addresses, prefixes, ranges `a-b`, sets `@name`; ports and ranges `1024-65535` |
-//! | `type LIST` | of `icmp` or `icmpv6`: names, numbers, `type/code` |
+//! | `type LIST` | of `icmp` or `icmpv6`: names, numbers, ranges `a-b`, `type/code` |
 //! | `flags LIST` | of TCP: `syn`, `syn+ack`, `syn/syn+ack+fin+rst` (of those behind the stroke, exactly these) |
 //! | `dscp LIST`, `length LIST` | code points; bytes of the IP packet |
 //! | `fragment [LIST]` | `first`, `later`, `whole`; alone it means `first,later` |

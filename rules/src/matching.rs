@@ -113,10 +113,7 @@ impl Match {
             .as_ref()
             .is_none_or(|list| shown && list.holds(|flags| headers.tcp_flags & flags.mask == flags.set))
             && self.icmp.as_ref().is_none_or(|list| {
-                let is = |icmp: &Icmp| {
-                    icmp.kind == headers.icmp_type && icmp.code.is_none_or(|code| code == headers.icmp_code)
-                };
-                shown && list.holds(is)
+                shown && list.holds(|icmp| icmp.holds(headers.icmp_type, headers.icmp_code))
             })
             && self.dscp.as_ref().is_none_or(|list| list.holds(|number| *number == headers.dscp))
             && self.length.as_ref().is_none_or(|list| list.holds(|span| span.contains(headers.length)))

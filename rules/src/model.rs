@@ -473,13 +473,24 @@ pub struct Flags {
     pub mask: u8,
 }
 
-/// An ICMP or ICMPv6 type, perhaps with one code.
+/// ICMP or ICMPv6 types, with all of their codes or some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Icmp {
-    /// The type.
-    pub kind: u8,
-    /// The code; `None`: any.
-    pub code: Option<u8>,
+    /// The first type and the last.
+    pub kinds: (u8, u8),
+    /// The first code and the last.
+    pub codes: (u8, u8),
+}
+
+impl Icmp {
+    /// The first of all codes and the last.
+    pub const ANY: (u8, u8) = (0, u8::MAX);
+
+    /// Whether a packet's type and code are among these.
+    pub const fn holds(&self, kind: u8, code: u8) -> bool {
+        let Icmp { kinds, codes } = *self;
+        kinds.0 <= kind && kind <= kinds.1 && codes.0 <= code && code <= codes.1
+    }
 }
 
 /// A port of the router by its interface's name.

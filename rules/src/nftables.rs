@@ -355,11 +355,7 @@ impl Writer<'_> {
         }
         if let Some(list) = icmp {
             let name = if family == Some(Family::Ipv6) { "icmpv6" } else { "icmp" };
-            let pair = |icmp: &Icmp| match icmp.code {
-                Some(code) => format!("{} . {code}", icmp.kind),
-                None => format!("{} . 0-255", icmp.kind),
-            };
-            words.push(format!("{name} type . {name} code {}", disjoint(list, pair)));
+            words.push(format!("{name} type . {name} code {}{}", not(list.not), boxes(&list.items)));
         }
         if let (Some(list), Some(family)) = (dscp, family) {
             words.push(format!("{} dscp {}", word_of(family), set_of(list, u8::to_string)));
@@ -518,11 +514,22 @@ fn names(list: &List<Interface>) -> String {
     set_of(&List { not: list.not, items }, |interface| format!("\"{}\"", interface.name))
 }
 
-/// As [`set_of`], of ICMP types, without codes of types that stand there whole: intervals must not overlap.
-fn disjoint(list: &List<Icmp>, print: impl Fn(&Icmp) -> String) -> String {
-    let whole = |kind| list.items.iter().any(|item| item.kind == kind && item.code.is_none());
-    let items = list.items.iter().filter(|item| item.code.is_none() || !whole(item.kind)).copied().collect();
-    set_of(&List { not: list.not, items }, print)
+/// A set of the types with their codes: types whose codes are alike together, for intervals must not overlap.
+fn boxes(items: &[Icmp]) -> String {
+    let mut boxes: Vec<(u8, u8, Vec<Span>)> = Vec::new();
+    for kind in 0..=u8::MAX {
+        let its = items.iter().filter(|icmp| icmp.kinds.0 <= kind && kind <= icmp.kinds.1);
+        let codes = its.map(|icmp| Span { first: icmp.codes.0.into(), last: icmp.codes.1.into() }).collect();
+        let codes = List { not: false, items: codes }.spans();
+        match boxes.last_mut() {
+            Some((_, last, alike)) if *alike == codes => *last = kind,
+            _ => boxes.push((kind, kind, codes)),
+        }
+    }
+    let pairs = boxes.iter().flat_map(|(first, last, codes)| {
+        codes.iter().map(move |codes| format!("{} . {codes}", range(first, last)))
+    });
+    format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
 }
 
 fn limit(rate: &Rate, over: bool) -> String {

@@ -83,20 +83,25 @@ pub(super) fn flags(text: &str) -> Item<Flags> {
 }
 
 pub(super) fn icmp(known: &Names<(u8, Option<u8>)>, text: &str) -> Item<Icmp> {
+    let one = |number| (number, number);
     if let Some((kind, code)) = names::number(known, text) {
-        return Ok(Icmp { kind, code });
+        return Ok(Icmp { kinds: one(kind), codes: code.map_or(Icmp::ANY, one) });
     }
-    let (kind, code) = text.split_once('/').map_or((text, None), |(kind, code)| (kind, Some(code)));
-    let kind = names::number(known, kind).map(|(kind, _)| kind).or_else(|| kind.parse().ok());
-    let code = code.map(|code| code.parse().ok());
-    match (kind, code) {
-        (Some(kind), None) => Ok(Icmp { kind, code: None }),
-        (Some(kind), Some(Some(code))) => Ok(Icmp { kind, code: Some(code) }),
-        _ => {
-            let names = known.iter().map(|(name, _)| *name);
-            Err((format!("there is no type {text:?}"), Hint::near(text, names)))
+    let nothing = || {
+        let names = known.iter().map(|(name, _)| *name);
+        (format!("there is no type {text:?}"), Hint::near(text, names))
+    };
+    let range = |numbers: &str| -> Item<(u8, u8)> {
+        let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
+        match (first.parse(), last.parse()) {
+            (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
+            (Ok(_), Ok(_)) => Err((format!("the range {numbers} runs backwards"), Hint::none())),
+            _ => Err(nothing()),
         }
-    }
+    };
+    let (kinds, codes) = text.split_once('/').map_or((text, None), |(kinds, codes)| (kinds, Some(codes)));
+    let kinds = names::number(known, kinds).map_or_else(|| range(kinds), |(kind, _)| Ok(one(kind)))?;
+    Ok(Icmp { kinds, codes: codes.map_or(Ok(Icmp::ANY), range)? })
 }
 
 pub(super) fn hours(text: &str) -> Option<(u16, u16)> {

@@ -70,10 +70,14 @@ fn flags_of(flags: &Flags) -> String {
 
 fn icmp_of(icmp: &Icmp, six: bool) -> String {
     let names = if six { names::ICMP6 } else { names::ICMP };
-    match (names::name(names, &(icmp.kind, icmp.code)), icmp.code) {
-        (Some(name), _) => name.to_owned(),
-        (None, Some(code)) => format!("{}/{code}", icmp.kind),
-        (None, None) => icmp.kind.to_string(),
+    let range = |(first, last)| if first == last { format!("{first}") } else { format!("{first}-{last}") };
+    let Icmp { kinds, codes } = *icmp;
+    let code = (codes != Icmp::ANY).then_some(codes.0);
+    let single = kinds.0 == kinds.1 && (codes == Icmp::ANY || codes.0 == codes.1);
+    match names::name(names, &(kinds.0, code)).filter(|_| single) {
+        Some(name) => name.to_owned(),
+        None if codes == Icmp::ANY => range(kinds),
+        None => format!("{}/{}", range(kinds), range(codes)),
     }
 }
 

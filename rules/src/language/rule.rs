@@ -407,10 +407,11 @@ impl<'t> Line<'_, 't, '_> {
                 names::ICMP
             }
         };
-        self.rule.matches.icmp =
-            self.list("the types", "names, numbers, or type/code: echo-request, 3/4", |text| {
-                icmp(known, text)
-            });
+        self.rule.matches.icmp = self.list(
+            "the types",
+            "names, numbers, ranges, or type/code: echo-request, 13-18, 3/4",
+            |text| icmp(known, text),
+        );
     }
 
     fn fragment(&mut self) {

@@ -61,6 +61,10 @@ fn reads_every_match_and_action() {
             "return icmp type echo-request,3/4,13",
             "return ip icmp type echo-request,fragmentation-needed,timestamp-request",
         ),
+        (
+            "drop icmp type 13-18,3/0-4,unreachable/14-14,8-8,0-255",
+            "drop ip icmp type 13-18,3/0-4,3/14,echo-request,0-255",
+        ),
         ("accept icmpv6 type !packet-too-big", "accept ip6 icmpv6 type !packet-too-big"),
         ("drop tcp flags syn/syn+ack,none/fin+syn,rst", "drop tcp flags syn/syn+ack,none/fin+syn,rst"),
         ("drop flags !fin", "drop tcp flags !fin"),

@@ -101,7 +101,17 @@ pub fn rule(random: &mut Random, jumps: &[String], out: bool) -> String {
     } else if kind == 0 {
         words.push(if v6 { "icmpv6" } else { "icmp" }.into());
         if random.chance(70) {
-            let types = ["echo-request", "echo-reply", "3/1", "unreachable", "time-exceeded", "1"];
+            let types = [
+                "echo-request",
+                "echo-reply",
+                "3/1",
+                "unreachable",
+                "time-exceeded",
+                "1",
+                "1-3",
+                "3-11/0-1",
+                "128-255",
+            ];
             words.push(format!("type {}", random.list(&types, 20)));
         }
     } else if kind < 4 {

@@ -107,9 +107,18 @@ fn through(net: &Line) -> BTreeSet<String> {
 
 #[test]
 fn and_passes_what_passed() {
+    pass_alike("judge", "on");
+}
+
+#[test]
+fn and_what_is_met_in_mid_stream_stays_invalid() {
+    pass_alike("judge-strict", "off");
+}
+
+/// Compares what Bifrost and Linux let pass.
+fn pass_alike(lab_name: &str, pickup: &str) {
     let rules = rules();
     assert!(rules.lines().count() >= 600);
-    let lab_name = "judge";
     let mut net = Line::stopped(lab_name, "");
     if !net.router.is_bifrost() {
         return;
@@ -118,7 +127,7 @@ fn and_passes_what_passed() {
     std::fs::write(&file, &rules).unwrap();
     let config = ports("worker", &["left", "right"])
         + &format!(
-            "[flow]\nmemory = 16\npickup = \"on\"\n[filter.forward]\nrules_file = \"{}\"\npolicy = \"drop\"\n",
+            "[flow]\nmemory = 16\npickup = \"{pickup}\"\n[filter.forward]\nrules_file = \"{}\"\npolicy = \"drop\"\n",
             file.display()
         );
     net.router.configure(&config).unwrap();

@@ -456,7 +456,7 @@ fn filter(
         rules::Filter::default()
     });
     // Linux filters alike when the plane is gone, or the operator says in which way it may differ.
-    for inexpressible in filter.nftables(&[], None).err().into_iter().flatten() {
+    for inexpressible in filter.nftables(&[], None, true).err().into_iter().flatten() {
         let hint = Hint::expected(inexpressible.advice);
         page.wrong(
             value.span(),

@@ -194,7 +194,7 @@ impl Network {
             Forwarder::Linux if judge == Judge::Nothing => {}
             Forwarder::Linux => {
                 let ports: Vec<String> = self.ports.iter().map(ToString::to_string).collect();
-                let ruleset = judge.filter()?.nftables(&ports, None);
+                let ruleset = judge.filter()?.nftables(&ports, None, true);
                 let ruleset =
                     ruleset.map_err(|why| ExperimentError::Words(format!("not for nftables: {why:?}")))?;
                 self.nft(&ruleset)?;

@@ -69,7 +69,7 @@ mod tests {
         for (judge, count) in [(Judge::Rules, RULES), (Judge::Tracked, RULES + 2)] {
             let filter = judge.filter().unwrap();
             assert_eq!(filter.rules().count(), count);
-            assert!(filter.nftables(&["in0".to_owned()], None).unwrap().contains("at_forward"));
+            assert!(filter.nftables(&["in0".to_owned()], None, true).unwrap().contains("at_forward"));
             assert!(judge.toml().starts_with("[filter.forward]"));
         }
         assert_eq!(Judge::Nothing.filter().unwrap().rules().count(), 0);

@@ -25,9 +25,11 @@ use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
+use wire::protocol::TCP;
 
 use crate::language::list_of;
 use crate::model::*;
+use crate::names::STATES;
 use crate::set::Set;
 
 /// The name of the table, in family inet.
@@ -36,6 +38,12 @@ pub const TABLE: &str = "bifrost";
 const DEEPEST: usize = 14;
 /// Elements that stand on one line.
 const ON_A_LINE: usize = 16;
+
+/// Of [`STATES`].
+const NEW: u8 = STATES[0].1;
+const INVALID: u8 = STATES[3].1;
+/// SYN alone of these opens a connection of TCP.
+const FLAGS: &str = "tcp flags & (fin | syn | rst | ack)";
 
 /// A rule that the kernel's filter cannot express.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +64,8 @@ const CHOOSE: &str =
 
 impl Filter {
     /// The filter as text for `nft -f`. `ports`: the interfaces it is for (names, or patterns with a trailing `*`);
-    /// `fallback`: what is done with rules that the kernel cannot express and that don't say themselves.
+    /// `fallback`: what is done with rules that the kernel cannot express and that don't say themselves; `pickup`: whether
+    /// a TCP connection that is met in mid-stream is new, as Linux has it, or invalid.
     ///
     /// # Errors
     /// All rules that cannot be expressed and have no such choice.
@@ -64,10 +73,12 @@ impl Filter {
         &self,
         ports: &[String],
         fallback: Option<Fallback>,
+        pickup: bool,
     ) -> Result<String, Vec<Inexpressible>> {
         let mut writer = Writer {
             filter: self,
             fallback,
+            pickup,
             first_rules: self.first_rules(),
             sets: BTreeMap::new(),
             meters: String::new(),
@@ -158,6 +169,7 @@ enum Written {
 struct Writer<'f> {
     filter: &'f Filter,
     fallback: Option<Fallback>,
+    pickup: bool,
     first_rules: Vec<u32>,
     sets: BTreeMap<String, Written>,
     meters: String,
@@ -218,8 +230,10 @@ impl Writer<'_> {
             };
             if !matches!(way, Way::LeftOut) {
                 for family in families(rule) {
-                    let line = self.rule(id, rule, family);
-                    text.extend(line.map(|line| format!("\t\t{line}\n")));
+                    for states in self.states(&rule.matches) {
+                        let line = self.rule(id, rule, family, &states);
+                        text.extend(line.map(|line| format!("\t\t{line}\n")));
+                    }
                 }
             }
         }
@@ -251,8 +265,8 @@ impl Writer<'_> {
     }
 
     /// A rule for one family, or for both; `None` when no packet matches it.
-    fn rule(&mut self, id: RuleId, rule: &Rule, family: Option<Family>) -> Option<String> {
-        let mut words = self.conditions(id, rule, family)?;
+    fn rule(&mut self, id: RuleId, rule: &Rule, family: Option<Family>, states: &str) -> Option<String> {
+        let mut words = self.conditions(id, rule, family, states)?;
         words.push("counter".to_owned());
         let Effects { count: _, police, log, mark, dscp } = &rule.effects;
         let mut effects = Vec::new();
@@ -311,29 +325,25 @@ impl Writer<'_> {
     }
 
     /// What a packet is asked for, in the order that leaves the rate to the end; `None` when nothing can match.
-    fn conditions(&mut self, id: RuleId, rule: &Rule, family: Option<Family>) -> Option<Vec<String>> {
+    fn conditions(
+        &mut self,
+        id: RuleId,
+        rule: &Rule,
+        family: Option<Family>,
+        states: &str,
+    ) -> Option<Vec<String>> {
         let Match { protocols, source, destination, source_ports, destination_ports, .. } = &rule.matches;
-        let Match {
-            flags,
-            icmp,
-            dscp,
-            length,
-            fragment: _,
-            in_ports,
-            out_ports,
-            states,
-            mark,
-            time,
-            rate,
-            ..
-        } = &rule.matches;
+        let Match { flags, icmp, dscp, length, fragment: _, in_ports, out_ports, mark, time, rate, .. } =
+            &rule.matches;
         let mut words = Vec::new();
         words.extend(
             family.map(|family| {
                 format!("meta nfproto {}", if family == Family::Ipv4 { "ipv4" } else { "ipv6" })
             }),
         );
-        if let Some(list) = protocols {
+        if states.contains(FLAGS) {
+            // It says by itself that it is of TCP, which the rule takes; nft would find others beside it a contradiction.
+        } else if let Some(list) = protocols {
             words.push(format!("meta l4proto {}", set_of(list, u8::to_string)));
         } else if source_ports.is_some() || destination_ports.is_some() {
             words.push("meta l4proto { 6, 17, 33, 132, 136 }".to_owned());
@@ -366,15 +376,7 @@ impl Writer<'_> {
         for (key, list) in [("iifname", in_ports), ("oifname", out_ports)] {
             words.extend(list.as_ref().map(|list| format!("{key} {}", names(list))));
         }
-        match states {
-            None | Some(0x1f) => {}
-            Some(0) => return None,
-            Some(bits) => {
-                let names =
-                    crate::names::STATES.iter().filter(|(_, bit)| bits & bit != 0).map(|(name, _)| *name);
-                words.push(format!("ct state {}", names.collect::<Vec<_>>().join(",")));
-            }
-        }
+        words.push(states.to_owned());
         if let Some(Mark { not, value, mask }) = mark {
             let is = if *not { "!=" } else { "==" };
             words.push(format!("meta mark & {mask:#x} {is} {value:#x}"));
@@ -389,6 +391,35 @@ impl Writer<'_> {
             });
         }
         Some(words)
+    }
+
+    /// What a rule's states come to: one line of the kernel's for each, at least one of which a packet that has the state matches. What is
+    /// met in mid-stream the kernel calls new, so if it is to be invalid, a rule that asks for one of the two is several lines; a rate
+    /// that it asks for as well each of them has for itself.
+    fn states(&self, matches: &Match) -> Vec<String> {
+        let bits = match matches.states {
+            None | Some(0x1f) => return vec![String::new()],
+            Some(bits) => bits,
+        };
+        let is = |bits: u8| {
+            let names = STATES.iter().filter(|(_, bit)| bits & bit != 0).map(|(name, _)| *name);
+            format!("ct state {}", names.collect::<Vec<_>>().join(","))
+        };
+        let protocols = matches.protocols.as_ref();
+        let tcp = protocols.is_none_or(|list| list.items.contains(&TCP) != list.not);
+        let others = protocols.is_none_or(|list| list.not || list.items.iter().any(|item| *item != TCP));
+        let [new, invalid] = [NEW, INVALID].map(|bit| bits & bit != 0);
+        if self.pickup || !tcp || new == invalid {
+            return if bits == 0 { Vec::new() } else { vec![is(bits)] };
+        }
+        let mut lines = Vec::from_iter((bits & !NEW != 0).then(|| is(bits & !NEW)));
+        if invalid {
+            lines.push(format!("ct state new {FLAGS} != syn"));
+        } else {
+            lines.extend(others.then(|| format!("ct state new meta l4proto != {TCP}")));
+            lines.push(format!("ct state new {FLAGS} == syn"));
+        }
+        lines
     }
 
     /// An address list of one family as a comparison, with a set unless it is one range: thousands of sets take Linux a minute to

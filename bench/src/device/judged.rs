@@ -81,7 +81,8 @@ pub(super) fn measure(list: List, case: &Case) -> Outcome<(Vec<f64>, Vec<f64>)> 
     let ends = Ends { rig: &rig, source: &source, answers: &answers, count: destinations.len() as u32 };
 
     let ports = ["dvr0", "dvr1"].map(str::to_owned);
-    let ruleset = filter.nftables(&ports, None).map_err(|wrong| format!("not for nftables: {wrong:?}"))?;
+    let ruleset =
+        filter.nftables(&ports, None, true).map_err(|wrong| format!("not for nftables: {wrong:?}"))?;
     nft(&rig, &ruleset)?;
     // Room for all flows, or Linux drops what it cannot track.
     command_in_shell(
@@ -214,7 +215,7 @@ mod tests {
     fn the_lists_are_rules_for_both() {
         for list in [List::Stateful, List::Long] {
             let filter = list.filter().unwrap();
-            assert!(filter.nftables(&["dvr0".to_owned()], None).unwrap().contains("at_forward"));
+            assert!(filter.nftables(&["dvr0".to_owned()], None, true).unwrap().contains("at_forward"));
         }
         assert_eq!(List::Long.filter().unwrap().rules().count(), RULES);
     }

@@ -194,7 +194,7 @@ impl Control {
         let filter = self
             .router
             .filter
-            .nftables(&names, None)
+            .nftables(&names, None, self.router.flow.is_none_or(|flow| flow.pickup))
             .unwrap_or_else(|_| EMPTY.to_owned() + "table inet bifrost {\n}\n");
         let translation =
             self.router.nat.as_ref().map(|rules| self.plane.nat_in_nftables(rules)).unwrap_or_default();

@@ -42,21 +42,23 @@ fn every_random_filter() {
     }
     let mut random = Random(31);
     let ports = ["eth0".to_owned(), "wlan*".to_owned()];
-    for _ in 0..12 {
+    for round in 0..12 {
         // Without jumps and returns that it refuses.
         let errs = |line: &&str| line.contains("fragment") || line.contains("local");
         let turns = |line: &&str| line.contains("jump") || line.contains("return");
         let text = pools::filter(&mut random, 40);
         let text: Vec<&str> = text.lines().filter(|line| !errs(line) || !turns(line)).collect();
         let text = text.join("\n");
-        let rendered = read(&text).nftables(&ports, Some(Fallback::Closed)).expect("a choice is made");
+        let rendered =
+            read(&text).nftables(&ports, Some(Fallback::Closed), round % 2 == 0).expect("a choice is made");
         nft(&rendered).unwrap_or_else(|error| panic!("{error}\n{rendered}"));
     }
 }
 
 #[test]
 fn what_it_cannot_express_is_refused_or_errs_the_chosen_way() {
-    let rendered = |rule: &str, fallback| read(&format!("chain forward\n{rule}")).nftables(&[], fallback);
+    let rendered =
+        |rule: &str, fallback| read(&format!("chain forward\n{rule}")).nftables(&[], fallback, true);
     let wrong = rendered(
         "drop fragment\naccept time 08:00-09:00 local\njump a fragment kernel open\nchain a\nreturn fragment first",
         None,
@@ -82,19 +84,57 @@ fn what_it_cannot_express_is_refused_or_errs_the_chosen_way() {
 fn chains_nested_too_deep_are_refused() {
     let chains: String = (0..20).map(|n| format!("chain c{n}\njump c{}\n", n + 1)).collect();
     let filter = read(&format!("chain input\njump c5\n{chains}chain c20\naccept\n"));
-    let wrong = filter.nftables(&[], None).expect_err("16 jumps");
+    let wrong = filter.nftables(&[], None, true).expect_err("16 jumps");
     assert_eq!(wrong[0].what, "jumps that are nested so deep");
-    assert!(read("chain input\njump a\nchain a\naccept").nftables(&[], None).is_ok());
+    assert!(read("chain input\njump a\nchain a\naccept").nftables(&[], None, true).is_ok());
 }
 
 #[test]
 fn an_address_alone_is_compared_without_a_set() {
-    let rendered =
-        |rule: &str| read(&format!("chain forward\n{rule}")).nftables(&[], None).expect("it can be said");
+    let rendered = |rule: &str| {
+        read(&format!("chain forward\n{rule}")).nftables(&[], None, true).expect("it can be said")
+    };
     let alone = rendered("drop from !192.0.2.1 to 10.0.0.0/30");
     assert!(alone.contains("ip saddr != 192.0.2.1 ip daddr 10.0.0.0-10.0.0.3 counter drop"), "{alone}");
     assert!(!alone.contains("\tset "), "{alone}");
     let six = rendered("accept from 2001:db8::1");
     assert!(six.contains("ip6 saddr 2001:db8::1 counter accept") && !six.contains("\tset "), "{six}");
     assert!(rendered("drop from 192.0.2.1,192.0.2.9").contains("elements = { 192.0.2.1, 192.0.2.9 }"));
+}
+
+#[test]
+fn what_is_met_in_mid_stream_is_new_or_invalid() {
+    let lines = |rule: &str, pickup: bool| {
+        let filter = read(&format!("chain forward\n{rule}"));
+        let text = filter.nftables(&[], None, pickup).expect("it can be said");
+        let of_rule = |line: &&str| line.contains("counter") && !line.contains("policy");
+        let lines = text.lines().filter(of_rule).map(|line| {
+            line.trim()
+                .split(" counter")
+                .next()
+                .unwrap_or_default()
+                .replace("tcp flags & (fin | syn | rst | ack)", "flags")
+        });
+        lines.collect::<Vec<String>>()
+    };
+    for (rule, on, off) in [
+        ("accept state established,related", "ct state established,related", "ct state established,related"),
+        ("accept state new,invalid", "ct state new,invalid", "ct state new,invalid"),
+        (
+            "accept state new,established",
+            "ct state new,established",
+            "ct state established; ct state new meta l4proto != 6; ct state new flags == syn",
+        ),
+        ("accept tcp state new", "meta l4proto { 6 } ct state new", "ct state new flags == syn"),
+        ("accept udp state new", "meta l4proto { 17 } ct state new", "meta l4proto { 17 } ct state new"),
+        ("drop state invalid", "ct state invalid", "ct state invalid; ct state new flags != syn"),
+        (
+            "drop proto !tcp state invalid",
+            "meta l4proto != { 6 } ct state invalid",
+            "meta l4proto != { 6 } ct state invalid",
+        ),
+    ] {
+        assert_eq!(lines(rule, true).join("; "), on);
+        assert_eq!(lines(rule, false).join("; "), off);
+    }
 }

@@ -35,13 +35,12 @@ static __always_inline verdict classify4(struct frame *frame) {
     int options = ip->version_ihl != 0x45;
     if ((options || !express) && is_local4(destination))
         return PASS(class_of_ipv4(ip, frame->end));
-    if (options)
-        return PASS(CLASS_UNRESOLVED);
     if (express)
-        return express4(frame, ip);
+        return options ? PASS(CLASS_UNRESOLVED) : express4(frame, ip);
     if (!(frame->flags & PORT_FORWARD4))
         return PASS(CLASS_UNRESOLVED);
-    return frame->flags & PORT_FLOWS ? VERDICT(LANE_WORKER, CARRY4) : WORKER;
+    /* Options are Linux's, but where flows are tracked the worker knows which one it is and what it becomes. */
+    return frame->flags & PORT_FLOWS && !options ? VERDICT(LANE_WORKER, CARRY4) : WORKER;
 }
 
 static __always_inline verdict classify6(struct frame *frame) {

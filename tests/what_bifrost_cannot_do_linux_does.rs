@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lab::{Flows, Sink};
+use lab::{Flows, Sink, wait_for};
 
 use crate::network::{LANES, Line, SERVER, at, ports};
 
@@ -15,6 +15,58 @@ fn packets_with_ipv4_options() {
         let said = net.customer.run("ping -n -R -c 20 -i 0.02 -W 1 10.2.0.2").unwrap();
         assert!(said.contains("20 received") && said.contains("10.2.0.1"), "{lane}: {said}");
     }
+}
+
+#[test]
+fn packets_with_ipv4_options_of_translated_flows() {
+    // Linux has no such translation, and would let its packets pass as they are.
+    let rule = "[flow]\nmemory = 8\n[[nat.rule]]\nname = \"blocks\"\ntype = \"deterministic\"\nout = \"right\"\n\
+                inside = \"10.1.0.0/24\"\npool = \"198.51.100.0/28\"\nblock = 1024\nfallback = \"open\"\n";
+    let net = Line::stopped("options", &(ports("worker", &["left", "right"]) + rule)).started();
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let mut seen = net.server.command("tcpdump");
+    seen.args(["-n", "-l", "-i", "eth0", "src host 10.1.0.2 or dst port 9999"]);
+    let seen = net.server.spawn("tcpdump", seen).unwrap();
+    wait_for("tcpdump", Duration::from_secs(5), || match seen.output() {
+        output if output.contains("listening") => Ok(()),
+        output => Err(output),
+    })
+    .unwrap();
+    let said = net.customer.run("ping -n -R -c 20 -i 0.02 -W 1 10.2.0.2").unwrap();
+    assert!(said.contains("20 received"), "{said}\n{}", net.router.ask("show drops").unwrap());
+    // Too large for the way, to be fragmented; and to a neighbour that is not known.
+    let router = net.router.host();
+    router.run("ip link set right mtu 1300").unwrap();
+    net.server.run("ip link set eth0 mtu 1300").unwrap();
+    let said = net.customer.run("ping -n -R -M dont -s 1350 -c 5 -i 0.02 -W 1 10.2.0.2").unwrap();
+    assert!(said.contains("5 received"), "{said}\n{}", net.router.ask("show drops").unwrap());
+    let said = net.customer.run("ping -n -R -M do -s 1350 -c 1 -W 1 10.2.0.2 || true").unwrap();
+    assert!(said.contains("mtu = 1300"), "{said}");
+    router.run("ip neighbour flush dev right").unwrap();
+    net.customer.run("ping -n -R -c 1 -W 3 10.2.0.2 >/dev/null").unwrap();
+    // Linux would not send on what says its own way.
+    let gateway = router.mac("left").unwrap();
+    net.customer
+        .scapy(&format!(
+            "for option in [IPOption_LSRR(routers=['10.2.0.2']), IPOption_SSRR(routers=['10.2.0.2']), IPOption(b'\\x94\\x01\\x00\\x00')]:
+    sendp(Ether(dst='{gateway}') / IP(src='10.1.0.2', dst='10.2.0.2', options=[option]) / UDP(dport=9999), iface='eth0', verbose=False)"
+        ))
+        .unwrap();
+    wait_for("them to be dropped", Duration::from_secs(5), || match net.router.show("drops").unwrap() {
+        drops
+            if drops.as_array().is_some_and(|all| {
+                all.iter()
+                    .any(|drop| drop["reason"] == "untranslatable" && drop["packets"].as_u64() >= Some(3))
+            }) =>
+        {
+            Ok(())
+        }
+        drops => Err(drops.to_string()),
+    })
+    .unwrap();
+    assert!(!seen.output().contains("IP "), "{}", seen.output());
 }
 
 #[test]

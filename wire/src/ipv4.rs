@@ -222,6 +222,10 @@ pub mod option {
     pub const RECORD_ROUTE: u8 = 7;
     /// Internet timestamp.
     pub const TIMESTAMP: u8 = 68;
+    /// Loose source and record route.
+    pub const LOOSE_ROUTE: u8 = 131;
+    /// Strict source and record route.
+    pub const STRICT_ROUTE: u8 = 137;
     /// The flag: copied into every fragment.
     pub const COPIED: u8 = 0x80;
 

@@ -21,6 +21,7 @@
 //! | [`ClampMss`] | `out` | the segment size that TCP hosts tell each other |
 //! | [`Ftp`] | `out` | what control connections of FTP announce |
 //! | [`Translate`] | `translated` | the addresses and ports that `[nat]` gives |
+//! | `OptionsSwitch` | `plain`, `options` | where flows are tracked: IPv4 options, which are Linux's |
 //! | `TranslatedSwitch` | `plain`, `translated` | on the way to Linux: what is to be translated first |
 //! | [`Rewrite`] | `out` | the Ethernet header of the next hop |
 //! | [`Transmit`] | | to the output port |
@@ -52,6 +53,7 @@ mod leave;
 mod limit;
 mod lookup;
 mod mtu;
+mod options_switch;
 mod plain;
 mod plain4;
 mod plain6;
@@ -141,6 +143,7 @@ pub const CLASSES: &[&Class] = &[
     &ftp::CLASS,
     &translate64::CLASS,
     &translate::CLASS,
+    &options_switch::CLASS,
     &translated_switch::CLASS,
     &punt::CLASS,
     &sample::SAMPLE,

@@ -128,9 +128,9 @@ classify[2] -> to_local;
 
 // IPv4
 check4[0] -> prerouting4 :: prerouting -> {before4}lookup4;
-check4[1] -> to_linux;
+check4[1] -> {optioned};
 check4[2] -> to_local;
-lookup4[0] -> reverse4 -> redirect4 -> {transit4}forward4 :: forward -> {cross4}mtu4 -> ttl4 -> {leave4}rewrite;
+lookup4[0] -> reverse4 -> redirect4 -> {transit4}forward4 :: forward -> {options}{cross4}mtu4 -> ttl4 -> {leave4}rewrite;
 lookup4[1] -> to_local;
 lookup4[2] -> {linux4}to_linux;
 lookup4[3] -> [1]icmp4;
@@ -227,6 +227,12 @@ fn staged(stages: &Stages) -> String {
             router = router.replace(&format!("{{{place}{family}}}"), &text);
         }
     }
+    // What has options is Linux's, once it has been looked at like all others.
+    let (check, switch) = match stages.flows {
+        true => ("prerouting4", "options4 :: OptionsSwitch -> "),
+        false => ("to_linux", ""),
+    };
+    router = router.replace("{optioned}", check).replace("{options}", switch);
     // Of a packet in fragments only the first shows what the others need.
     let fragment = match stages.translation {
         true => {
@@ -237,6 +243,14 @@ fn staged(stages: &Stages) -> String {
     router = router.replace("{fragment}", fragment);
     router = router.replace("{translated}", if stages.translation { "(TRANSLATED true)" } else { "" });
     let mut refused = String::new();
+    if stages.flows {
+        let to = match stages {
+            Stages { families: true, .. } => "sent4",
+            Stages { translation: true, .. } => "plain4",
+            _ => "to_linux",
+        };
+        let _ = writeln!(refused, "// options, for Linux\noptions4[1] -> {to};");
+    }
     if !sending.is_empty() {
         refused +=
             "// what Linux is to send translated, and what goes between the families\nsend :: Punt(SEND);\n";

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lab::Ping;
+use lab::{Ping, wait_for};
 
 use crate::network::{Line, ports};
 
@@ -139,7 +139,7 @@ fn whose_way_takes_less_than_ipv6_brings() {
     let ask = format!(
         "python3 -c \"import socket
 s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.settimeout(1)
-s.sendto(b'x', ('{SERVER}', 9000)); print(len(s.recv(9000)))\""
+s.sendto(b'6000', ('{SERVER}', 9000)); print(len(s.recv(9000)))\""
     );
     lab::wait_for("an answer in fragments", Duration::from_secs(10), || match net.customer.run(&ask) {
         Ok(length) if length.trim() == "6000" => Ok(()),
@@ -148,12 +148,54 @@ s.sendto(b'x', ('{SERVER}', 9000)); print(len(s.recv(9000)))\""
     .unwrap();
 }
 
-/// Answers with a datagram that may be fragmented on its way.
+#[test]
+fn in_packets_that_every_way_of_ipv6_carries() {
+    let Some(net) = network("nat64-least", 1500) else { return };
+    let mut answer = net.server.command("python3");
+    answer.args(["-c", ANSWER]);
+    let _answer = net.server.spawn("answer", answer).unwrap();
+    // Whether an answer of so many bytes, which may be fragmented, comes in fragments.
+    let fragmented = |bytes: u16| {
+        let mut seen = net.customer.command("tcpdump");
+        seen.args(["-n", "-l", "-i", "eth0", "ip6 src 64:ff9b::a02:2 and not icmp6"]);
+        let seen = net.customer.spawn("tcpdump", seen).unwrap();
+        wait_for("tcpdump", Duration::from_secs(5), || match seen.output() {
+            output if output.contains("listening") => Ok(()),
+            output => Err(output),
+        })
+        .unwrap();
+        let ask = format!(
+            "python3 -c \"import socket
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.settimeout(1)
+s.sendto(b'{bytes}', ('{SERVER}', 9000)); print(len(s.recv(9000)))\""
+        );
+        wait_for("an answer", Duration::from_secs(10), || match net.customer.run(&ask) {
+            Ok(length) if length.trim() == bytes.to_string() => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .unwrap();
+        wait_for("it to be seen", Duration::from_secs(5), || match seen.output() {
+            output if output.contains("IP6 64:ff9b") => Ok(output.contains("frag")),
+            output => Err(output),
+        })
+        .unwrap()
+    };
+    // 40 + 8 bytes of headers.
+    assert!(!fragmented(1232) && fragmented(1233));
+    let config =
+        ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n[nat]\nlowest_ipv6_mtu = 1500\n" + NAT;
+    net.router.configure(&config).unwrap();
+    net.router.ask("reload").unwrap();
+    assert!(!fragmented(1400));
+}
+
+/// Answers with a datagram that may be fragmented on its way, of as many bytes as are asked for.
 const ANSWER: &str = r#"
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(socket.IPPROTO_IP, 10, 0)
 s.bind(("", 9000))
 while True:
-    s.sendto(b"x" * 6000, s.recvfrom(100)[1])
+    size, peer = s.recvfrom(100)
+    s.sendto(b"x" * int(size), peer)
 "#;

@@ -490,7 +490,13 @@ fn translation(page: &mut Page, value: &Spanned<DeValue>) -> Option<nat::Rules> 
             let at = place(mistake.rule).unwrap_or(value.span());
             page.wrong(at, mistake.to_string(), Hint::default());
         }
-        nat::Rules { capacity: 1, log: false, rules: Vec::new(), clamps: Vec::new() }
+        nat::Rules {
+            capacity: 1,
+            log: false,
+            lowest_ipv6_mtu: nat::Rules::LOWEST_IPV6_MTU,
+            rules: Vec::new(),
+            clamps: Vec::new(),
+        }
     });
     Some(rules)
 }

@@ -93,6 +93,7 @@ pub(crate) struct Ruleset {
     pub by_scope: HashMap<u32, usize>,
     /// By the ports that packets leave by.
     pub clamps: Vec<(PortSet, Clamp)>,
+    pub lowest_ipv6_mtu: u16,
     scopes: HashMap<String, u32>,
     next_scope: u32,
 }
@@ -121,6 +122,7 @@ impl Ruleset {
             let output = PortSet::of(&rule.matches.output, ports, named);
             set.rules.push(Compiled { rule: rule.clone(), input, output, scope, counters });
         }
+        set.lowest_ipv6_mtu = rules.lowest_ipv6_mtu;
         let clamps = rules.clamps.iter();
         set.clamps = clamps.map(|clamp| (PortSet::of(&clamp.output, ports, named), clamp.mss)).collect();
         set

@@ -110,6 +110,11 @@ impl Nat {
         set.clamps.iter().find(|(ports, _)| ports.has(output)).map(|(_, clamp)| *clamp)
     }
 
+    /// How large IPv6 packets are at most that NAT64 makes of IPv4 packets that may be fragmented.
+    pub fn lowest_ipv6_mtu(&self) -> u16 {
+        self.ruleset().lowest_ipv6_mtu
+    }
+
     /// The prefixes of NAT64, for [`Translator`](crate::Translator).
     pub fn prefixes64(&self) -> Vec<Prefix64> {
         let set = self.ruleset();

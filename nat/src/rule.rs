@@ -27,6 +27,8 @@ pub struct Rules {
     pub capacity: usize,
     /// Whether it is logged when a mapping is made or ends.
     pub log: bool,
+    /// IPv4 packets that may be fragmented NAT64 makes IPv6 packets of that are no larger than this, whatever the way carries.
+    pub lowest_ipv6_mtu: u16,
     /// The rules.
     pub rules: Vec<Rule>,
     /// Where TCP's segment size is held down.
@@ -34,6 +36,9 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// The least MTU of IPv6 (RFC 7915, 4): what every way behind the router carries, even where its host cannot be told of a narrow one.
+    pub const LOWEST_IPV6_MTU: u16 = 1280;
+
     /// What is to be logged when the rules begin to hold: the arithmetic of deterministic blocks (RFC 7422, 3), whose mappings are not.
     pub fn log_lines(&self) -> Vec<String> {
         let line = |rule: &Rule| match &rule.action {

@@ -66,6 +66,8 @@ pub struct Text {
     pub mappings: Option<u64>,
     /// Whether mappings are logged.
     pub log: Option<bool>,
+    /// What NAT64 fragments IPv4 packets to that may be fragmented.
+    pub lowest_ipv6_mtu: Option<u64>,
     /// `[[nat.rule]]`
     pub rule: Vec<RuleText>,
     /// `[[nat.clamp]]`
@@ -167,6 +169,12 @@ impl Text {
             let message = format!("a whole number from 1 to {MOST_MAPPINGS} is expected");
             mistakes.push(Mistake { rule: None, name: None, key: "mappings", message });
         }
+        let lowest = self.lowest_ipv6_mtu.unwrap_or(Rules::LOWEST_IPV6_MTU.into());
+        let lowest_ipv6_mtu = u16::try_from(lowest).unwrap_or_default();
+        if lowest_ipv6_mtu < Rules::LOWEST_IPV6_MTU {
+            let message = format!("{} to {} bytes are expected", Rules::LOWEST_IPV6_MTU, u16::MAX);
+            mistakes.push(Mistake { rule: None, name: None, key: "lowest_ipv6_mtu", message });
+        }
         let (mut rules, mut names) = (Vec::new(), HashSet::new());
         for (at, text) in self.rule.iter().enumerate() {
             let mut reader = Reader { text, at, mistakes: &mut mistakes };
@@ -192,7 +200,10 @@ impl Text {
             }
         }
         match mistakes.is_empty() {
-            true => Ok(Rules { capacity: capacity as usize, log: self.log.unwrap_or(false), rules, clamps }),
+            true => {
+                let (capacity, log) = (capacity as usize, self.log.unwrap_or(false));
+                Ok(Rules { capacity, log, lowest_ipv6_mtu, rules, clamps })
+            }
             false => Err(mistakes),
         }
     }
@@ -332,6 +343,7 @@ mod tests {
     fn everything_that_is_wrong_is_said_at_once() {
         let text = r#"
 mappings = 0
+lowest_ipv6_mtu = 1279
 [[rule]]
 name = "a"
 type = "masquerade"
@@ -356,6 +368,7 @@ mss = 1
         let found = mistakes(text);
         for expected in [
             "nat: mappings: a whole number from 1",
+            "nat: lowest_ipv6_mtu: 1280 to 65535 bytes are expected",
             "nat rule \"a\": pool: has no meaning in a rule of type \"masquerade\"",
             "nat rule \"a\": source: \"10.0.0\" is neither a prefix nor an address",
             "nat rule \"a\": protocol: \"tpc\" is no protocol",

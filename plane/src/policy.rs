@@ -225,8 +225,13 @@ impl Policy {
 
     /// Puts the rules of address translation in force, for ports with these names and addresses.
     pub fn translate(&self, ports: &[nat::Port]) {
-        const NONE: nat::Rules =
-            nat::Rules { capacity: 0, log: false, rules: Vec::new(), clamps: Vec::new() };
+        const NONE: nat::Rules = nat::Rules {
+            capacity: 0,
+            log: false,
+            lowest_ipv6_mtu: nat::Rules::LOWEST_IPV6_MTU,
+            rules: Vec::new(),
+            clamps: Vec::new(),
+        };
         let Some(flows) = &self.flows else { return };
         flows.nat.install(self.settings.nat.as_ref().unwrap_or(&NONE), ports, crate::plane::is_named);
     }

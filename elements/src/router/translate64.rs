@@ -6,7 +6,8 @@
 //!
 //! Stands where it is known where a packet leaves, and before its TTL and size are looked at, for both mean something else in the other
 //! family. Packets of flows that stay in their family pass as they are. Of the others the TTL is decremented, the size compared with the
-//! way's MTU, and the headers written anew (RFC 7915); what may be fragmented is (as IPv6 here, as IPv4 by whoever needs to).
+//! way's MTU, and the headers written anew (RFC 7915); what may be fragmented is (as IPv6 here, to what every way of IPv6 carries unless
+//! `lowest_ipv6_mtu` says more; as IPv4 by whoever needs to).
 //! ICMP errors are translated with what they quote. It is the PLAT of 464XLAT (RFC 6877) as well.
 //!
 //! Outputs:
@@ -93,7 +94,13 @@ impl Translate64 {
     }
 
     #[cold]
-    fn translate(&mut self, packet: &mut Packet, found: &Rewriting, prefixes: Vec<nat::Prefix64>) -> Fate {
+    fn translate(
+        &mut self,
+        packet: &mut Packet,
+        found: &Rewriting,
+        prefixes: Vec<nat::Prefix64>,
+        lowest: usize,
+    ) -> Fate {
         let Rewriting { headers, seen, to, error } = found;
         if headers.ttl <= 1 {
             return Fate::Told(EXPIRED);
@@ -102,20 +109,23 @@ impl Translate64 {
         let (length, version) = (usize::from(headers.length), headers.version);
         let fragment = headers.fragment != Fragment::Whole;
         let more = WIDER + if fragment { FRAGMENT_HEADER } else { 0 };
-        let mut cut = false;
+        let mut cut = None;
         if version == 6 {
             let room = out.max(ipv6::MINIMUM_MTU - WIDER);
             if length.saturating_sub(more) > room {
                 note_mtu(packet, (room + WIDER) as u32);
                 return Fate::Told(TOO_BIG);
             }
-        } else if length + more > out.max(ipv6::MINIMUM_MTU) && !*error {
+        } else if !*error {
             let Some(header) = network::<20>(packet) else { return Fate::Dropped(Reason::Truncated) };
-            if u16_at(header, 6) & ipv4::DONT_FRAGMENT != 0 {
-                note_mtu(packet, (out.max(ipv6::MINIMUM_MTU) - more) as u32);
+            let (whole, room) = (u16_at(header, 6) & ipv4::DONT_FRAGMENT != 0, out.max(ipv6::MINIMUM_MTU));
+            // Of a sender that lets others fragment nobody knows that it would heed a router behind this one.
+            let room = if whole { room } else { room.min(lowest) };
+            if length + more > room && whole {
+                note_mtu(packet, (room - more) as u32);
                 return Fate::Told(TOO_BIG);
             }
-            cut = true;
+            cut = (length + more > room).then_some(room);
         }
         let [four, six] = if version == 4 { [back, out] } else { [out, back] };
         let narrow = |mtu: usize| u16::try_from(mtu).unwrap_or(u16::MAX);
@@ -142,9 +152,9 @@ impl Translate64 {
             Err(Reason::Malformed) => return Fate::Dropped(Reason::Untranslatable),
             Err(reason) => return Fate::Dropped(reason),
         };
-        if cut {
+        if let Some(room) = cut {
             self.id = self.id.wrapping_add(1);
-            return pieces(way, &buffer[place], out, self.id);
+            return pieces(way, &buffer[place], room, self.id);
         }
         if !whole {
             let Some(translated) = Packet::new(&buffer[place]) else {
@@ -234,11 +244,13 @@ impl Element for Translate64 {
                 found[index] = Some(rewriting);
             }
         }
+        let lowest = seat.nat.as_ref().filter(|_| crossing != 0).map_or(0, |nat| nat.lowest_ipv6_mtu());
+        let lowest = usize::from(lowest.max(nat::Rules::LOWEST_IPV6_MTU));
         batch.take(crossing, |index, mut packet| {
             let Some(rewriting) = found[index].take() else { return };
             let wanted = seat.nat.as_ref().filter(|_| rewriting.error);
             let prefixes = wanted.map(|nat| nat.prefixes64()).unwrap_or_default();
-            match self.translate(&mut packet, &rewriting, prefixes) {
+            match self.translate(&mut packet, &rewriting, prefixes, lowest) {
                 Fate::Goes => cx.emit(TRANSLATED, packet),
                 Fate::Pieces(pieces) => pieces.into_iter().for_each(|piece| cx.emit(TRANSLATED, piece)),
                 Fate::Told(output) => cx.emit(output, packet),

@@ -256,6 +256,44 @@ fn with_a_narrow_way_to_an_unknown_neighbour() {
 }
 
 #[test]
+fn with_a_narrow_way_by_what_is_no_port() {
+    let Some(net) = network("nat-tunnel", 1500) else { return };
+    let (router, annex) = (net.router.host(), net.lab.host("annex").unwrap());
+    net.lab
+        .link(
+            annex.end("eth0").address("10.3.0.2/24").mtu(1300),
+            router.end("annex").address("10.3.0.1/24").mtu(1300),
+        )
+        .unwrap();
+    // A flow that began by a port goes on by a tunnel, as its way has changed.
+    let mut talk = net.customer.command("python3");
+    talk.args([
+        "-c",
+        "import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IP, 10, 2)
+s.connect(('10.2.0.2', 9000))
+for size in [10] * 20 + [1400] * 50:
+    try: s.send(bytes(size))
+    except OSError as error: print(error.strerror, s.getsockopt(socket.IPPROTO_IP, 14), flush=True)
+    time.sleep(0.1)",
+    ]);
+    let talk = net.customer.spawn("talk", talk).unwrap();
+    wait_for("its flow", Duration::from_secs(5), || {
+        let flows =
+            net.router.ask("show flows --proto udp --port 9000").map_err(|error| error.to_string())?;
+        if flows.contains("10.1.0.2") { Ok(()) } else { Err(flows) }
+    })
+    .unwrap();
+    router.run("ip route add 10.2.0.2/32 via 10.3.0.2").unwrap();
+    wait_for("the MTU to be told", Duration::from_secs(10), || match talk.output() {
+        output if output.contains("Message too long 1300") => Ok(()),
+        output => Err(output),
+    })
+    .unwrap_or_else(|error| panic!("{error}\n{}", net.router.ask("show drops").unwrap()));
+}
+
+#[test]
 fn with_fragments_that_overtake_their_first() {
     let Some(net) = network("nat-pieces", 1500) else { return };
     // A datagram of 2,000 bytes in three fragments, the last one first: also the one that begins the flow.

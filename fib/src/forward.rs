@@ -53,6 +53,8 @@ pub enum NextHop {
     Prohibit,
     /// Linux forwards it.
     Punt,
+    /// Linux forwards it by interfaces of its own, the narrowest of which has this MTU.
+    Foreign(u32),
 }
 
 /// One of the ways of a next hop.

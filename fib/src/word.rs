@@ -109,7 +109,7 @@ impl Hop {
         (self.0 >> 48) as u8
     }
 
-    /// Forward: the adjacency or the first bucket. Glean: the port.
+    /// Forward: the adjacency or the first bucket. Glean: the port. Punt: the MTU, 0 where it is not known.
     #[inline(always)]
     pub fn base(self) -> u32 {
         self.0 as u32
@@ -119,6 +119,12 @@ impl Hop {
     #[inline(always)]
     pub fn glean_port(self) -> PortId {
         PortId(self.0 as u16)
+    }
+
+    /// Punt: the MTU of the way, where that is by interfaces that are no ports.
+    #[inline(always)]
+    pub fn foreign_mtu(self) -> Option<u32> {
+        (self.kind() == HopKind::Punt && self.base() != 0).then(|| self.base())
     }
 }
 

@@ -51,6 +51,7 @@ fn every_kind_of_next_hop_reads_back() {
         NextHop::Unreachable,
         NextHop::Prohibit,
         NextHop::Punt,
+        NextHop::Foreign(1420),
     ];
     for next_hop in &kinds {
         let id = tables.add_next_hop(next_hop).unwrap();

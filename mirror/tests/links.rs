@@ -69,7 +69,7 @@ fn an_interface_deleted_and_created_again_is_another_one() {
     ip("route add 198.51.100.0/24 via 10.0.0.2");
     world.settle();
     assert_ne!(world.ifindex("p0"), old);
-    assert_eq!(world.decision("198.51.100.1"), NextHop::Punt);
+    assert_eq!(world.decision("198.51.100.1"), NextHop::Foreign(1500));
     world.bind("p0", 0);
     world.settle();
     assert_eq!(world.ways("198.51.100.1"), [(0, None)]);
@@ -86,9 +86,9 @@ fn an_unbound_interface_is_linuxs_again() {
     let ifindex = world.ifindex("p0");
     world.mirror.unbind(ifindex, &mut world.tables);
     world.settle();
-    assert_eq!(world.decision("198.51.100.1"), NextHop::Punt);
-    assert_eq!(world.decision("10.0.0.2"), NextHop::Punt);
-    assert_eq!(world.decision("10.0.0.3"), NextHop::Punt);
+    assert_eq!(world.decision("198.51.100.1"), NextHop::Foreign(1500));
+    assert_eq!(world.decision("10.0.0.2"), NextHop::Foreign(1500));
+    assert_eq!(world.decision("10.0.0.3"), NextHop::Foreign(1500));
 }
 
 #[test]

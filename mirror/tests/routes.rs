@@ -17,7 +17,7 @@ fn connected_networks_glean_and_own_addresses_are_local() {
     assert_eq!(world.decision("10.0.0.255"), NextHop::Local);
     assert_eq!(world.decision("2001:db8::1"), NextHop::Local);
     assert_eq!(world.decision("127.0.0.5"), NextHop::Local);
-    assert_eq!(world.decision("10.9.0.7"), NextHop::Punt);
+    assert_eq!(world.decision("10.9.0.7"), NextHop::Foreign(1500));
     assert_eq!(world.decision("192.0.2.1"), NextHop::None);
     assert!(world.told.locals.contains(&"10.0.1.1".parse().unwrap()));
     world.assert_equal_to_linux();
@@ -111,8 +111,11 @@ fn route_kinds_become_what_they_are() {
     ip("route add 198.18.0.0/15 encap ip6 dst 2001:db8::9 via 10.0.0.2 dev p0");
     ip("route add 198.51.100.0/24 via 10.9.0.2");
     world.settle();
-    assert_eq!(world.decision("198.18.0.1"), NextHop::Punt);
-    assert_eq!(world.decision("198.51.100.1"), NextHop::Punt);
+    assert_eq!(world.decision("198.18.0.1"), NextHop::Foreign(1500));
+    assert_eq!(world.decision("198.51.100.1"), NextHop::Foreign(1500));
+    ip("route change 198.51.100.0/24 via 10.9.0.2 mtu lock 1400");
+    world.settle();
+    assert_eq!(world.decision("198.51.100.1"), NextHop::Foreign(1400));
     world.assert_equal_to_linux();
 }
 

@@ -237,13 +237,14 @@ pub(super) fn told_mtu(view: &fib::View, packet: &Packet) -> u32 {
     }
 }
 
-/// The MTU of the way that a packet leaves by: its path's, or its port's where the neighbour is still to be found. `None` where only
-/// Linux knows the way.
+/// The MTU of the way that a packet leaves by: its path's, its port's where the neighbour is still to be found, or that of interfaces that
+/// are no ports. `None` where only Linux knows the way.
 #[inline(always)]
 pub(super) fn way_mtu(hops: &fib::Hops<'_>, packet: &Packet) -> Option<u32> {
     let known = |mtu: &u32| *mtu > 0;
     let path = Some(hops.adjacency(packet.adjacency).mtu()).filter(known);
-    path.or_else(|| Some(hops.port(packet.output).mtu()).filter(known))
+    let port = || Some(hops.port(packet.output).mtu()).filter(known);
+    path.or_else(port).or_else(|| hops.hop(packet.next_hop).foreign_mtu())
 }
 
 /// Copies a packet, from its network header on, into `room`, as far as it fits; returns how many bytes that is.

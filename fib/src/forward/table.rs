@@ -118,6 +118,7 @@ impl Table {
             NextHop::Unreachable => (Hop::new(HopKind::Unreachable, 0, 0), None),
             NextHop::Prohibit => (Hop::new(HopKind::Prohibit, 0, 0), None),
             NextHop::Punt => (Hop::new(HopKind::Punt, 0, 0), None),
+            NextHop::Foreign(mtu) => (Hop::new(HopKind::Punt, 0, *mtu), None),
         };
         self.nexthops.store(id.0 as usize, word.0);
         let old = match group {
@@ -157,7 +158,7 @@ impl Table {
             HopKind::Blackhole => NextHop::Blackhole,
             HopKind::Unreachable => NextHop::Unreachable,
             HopKind::Prohibit => NextHop::Prohibit,
-            HopKind::Punt => NextHop::Punt,
+            HopKind::Punt => hop.foreign_mtu().map_or(NextHop::Punt, NextHop::Foreign),
         }
     }
 

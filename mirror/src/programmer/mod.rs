@@ -391,6 +391,6 @@ pub(crate) fn says(next_hop: &NextHop) -> &'static str {
         NextHop::Blackhole => "blackhole",
         NextHop::Unreachable => "unreachable",
         NextHop::Prohibit => "prohibit",
-        NextHop::Punt => "linux",
+        NextHop::Punt | NextHop::Foreign(_) => "linux",
     }
 }

@@ -154,7 +154,7 @@ pub(crate) fn resolve(recipe: &Recipe, model: &Model, ports: &Ports) -> Outcome 
                 let key = Key { ifindex: *ifindex, gateway: Some(*address), mtu: *mtu, port };
                 return Outcome::Ways(vec![(key, 1, true)]);
             }
-            _ => NextHop::Punt,
+            _ => foreign(&[&bare(*ifindex)], *mtu, model),
         },
         Recipe::Target { target, mtu, ipv6 } => {
             match model.objects.ways(model.routes.targets().at(*target)) {
@@ -170,6 +170,13 @@ fn bare(ifindex: u32) -> Path {
     Path { ifindex, gateway: None, weight: 1, encap: false }
 }
 
+/// By interfaces that are no ports: Linux's, with the MTU of the narrowest way.
+fn foreign(paths: &[&Path], mtu: u32, model: &Model) -> NextHop {
+    let links = paths.iter().filter_map(|path| model.links.by_index(path.ifindex));
+    let widths = links.map(|link| link.mtu).chain([mtu]).filter(|mtu| *mtu != 0);
+    widths.min().map_or(NextHop::Punt, NextHop::Foreign)
+}
+
 /// A dead target becomes Linux's: it knows at once whether another route takes over, while here that is worked out in
 /// the background. So do paths by interfaces that are not Bifrost's, and destinations on several links at once.
 fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> Outcome {
@@ -180,7 +187,7 @@ fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> O
         return Outcome::Fixed(NextHop::Glean(port));
     }
     let mut ways: Vec<(Key, u16, bool)> = Vec::with_capacity(alive.len());
-    for path in alive {
+    for path in &alive {
         let weight = u16::try_from(path.weight).unwrap_or(u16::MAX);
         match (path.gateway, path.encap, ports.get(&path.ifindex)) {
             (Some(gateway), false, Some(&port)) => {
@@ -192,7 +199,7 @@ fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> O
         }
     }
     if ways.iter().all(|(key, ..)| *key == Key::FOREIGN) {
-        return Outcome::Fixed(NextHop::Punt);
+        return Outcome::Fixed(foreign(&alive, mtu, model));
     }
     // Where no neighbour answers, all stay: Linux gets the packets, asks again, and tells the senders.
     if ways.iter().all(|(.., takes_part)| !takes_part) {

@@ -275,7 +275,7 @@ fn decision(tables: &Tables, to: IpAddr) -> Decision {
         NextHop::None => Decision::None,
         NextHop::Local => Decision::Local,
         NextHop::Blackhole => Decision::Blackhole,
-        NextHop::Punt => Decision::Linux,
+        NextHop::Punt | NextHop::Foreign(_) => Decision::Linux,
         NextHop::Glean(port) => Decision::Glean(port.0),
         NextHop::Forward(paths) => {
             let adjacency = tables.adjacency(paths[0].adjacency).unwrap();

@@ -94,4 +94,27 @@ fn and_the_routers_own_connections() {
     ] {
         assert!(!fetches(from, to), "{way}");
     }
+    for (question, said) in [
+        (
+            "10.1.0.2 > 10.3.0.2 tcp 5000:8000 in left",
+            &[
+                "Linux  ",
+                "judges and translates it",
+                "of chain input: accept in left",
+                "of chain forward: accept in left state new",
+            ][..],
+        ),
+        ("10.2.0.2 > 10.3.0.2 tcp 5000:9000 in right", &["dropped by the policy of chain input"]),
+        (
+            "10.2.0.2 > 10.2.0.1 tcp 5000:9000 in right",
+            &["handed to Linux", "dropped by the policy of chain input"],
+        ),
+        ("10.3.0.2 > 10.2.0.2 tcp 5000:80 in annex", &["no port of Bifrost's", "translates it, or not"]),
+        ("10.2.0.1 > 10.2.0.2 tcp 5000:80", &["from this machine", "translates it, or not"]),
+        ("10.1.0.2 > 10.2.0.2 tcp 5000:80 in left", &["comes from 10.2.0.1:5000", "sent by right"]),
+    ] {
+        let explained = net.router.ask(&format!("explain '{question}'")).unwrap();
+        assert!(said.iter().all(|said| explained.contains(said)), "{explained}");
+        assert_eq!(explained.contains(" Linux  "), !explained.contains("sent by"), "{explained}");
+    }
 }

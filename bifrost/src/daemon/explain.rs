@@ -6,20 +6,20 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::control::Question;
 use crate::control::status::Step;
 use fib::{AdjacencyId, HopKind, NextHopId, PortId};
 use plane::rehearsal::{Event, What};
 use port::{DriverCounters, Lane};
-use rules::{FlowState, Hook, Now, Outcome};
 use wire::{Class, Headers, Mac, Reason, ethernet, ipv4, ipv6, protocol, tcp, udp};
 
 use super::control::Control;
 use super::routes;
+use rules::Entry;
 use translation::Translation;
 
+mod rules;
 mod translation;
 
 /// Who the packet seems to come from: a locally administered address.
@@ -31,7 +31,14 @@ const DONT_FRAGMENT: u16 = 0x4000;
 impl Control {
     pub(super) fn explain(&mut self, question: &Question) -> Result<Vec<Step>, String> {
         let mut steps = Vec::new();
-        let input = self.input(question, &mut steps)?;
+        let entry = self.entry(question, &mut steps)?;
+        let Entry::Port(input) = entry else {
+            // The address that it would be sent to is nobody's.
+            let frame = frame(question, Mac::default())?;
+            self.explain_route(question.destination, &mut steps);
+            self.explain_linux(entry, question.destination, &frame, &mut steps);
+            return Ok(steps);
+        };
         let port = &self.plane.ports()[usize::from(input.0)];
         let (Some(interface), Some(lane)) = (&port.interface, port.lane()) else {
             return Ok(end(steps, "port", "Linux has it", "the port is not taken: see `bifrost show ports`"));
@@ -42,7 +49,8 @@ impl Control {
         let translation = nat.as_ref().and_then(|nat| Translation::of(nat, input, &frame));
         let to =
             translation.as_ref().and_then(|found| found.explain_destination(self.nat_rules(), &mut steps));
-        self.explain_route(to.unwrap_or(question.destination), &mut steps);
+        let destination = to.unwrap_or(question.destination);
+        self.explain_route(destination, &mut steps);
 
         let run = self.plane.driver_mut().rehearse(input, &frame).map_err(|error| error.to_string())?;
         let counted = &run.counted;
@@ -61,29 +69,48 @@ impl Control {
                 Class::Unresolved => ("handed to Linux", "transit that only Linux can complete"),
                 _ => ("handed to Linux", "for this machine, or control traffic"),
             };
-            return Ok(end(steps, "classifier", decision, &format!("{detail}; class {}", class.name())));
+            step(&mut steps, "classifier", decision, &format!("{detail}; class {}", class.name()));
+            self.explain_linux(entry, destination, &frame, &mut steps);
+            return Ok(steps);
         }
         let why = if lane.express { "the express lane leaves it to a worker" } else { lane.why };
         step(&mut steps, "classifier", "for transit: to a worker", why);
-        self.explain_worker(input, &frame, translation.as_ref(), steps)
+        self.explain_worker((input, destination), &frame, translation.as_ref(), steps)
     }
 
     fn nat_rules(&self) -> &[nat::Rule] {
         self.plane.policy().settings().nat.as_ref().map_or(&[], |nat| &nat.rules)
     }
 
-    /// The port that the packet comes in by: as asked, or where Linux has the way back.
-    fn input(&self, question: &Question, steps: &mut Vec<Step>) -> Result<PortId, String> {
+    /// What the packet comes in by: as asked, or where Linux has the way back.
+    fn entry<'q>(&self, question: &'q Question, steps: &mut Vec<Step>) -> Result<Entry<'q>, String> {
         let ports = self.plane.ports();
         let by_name = |name: &str| ports.iter().find(|port| port.name == name);
+        let back = || self.mirror.explain(&self.tables, question.source);
         let port = match &question.input {
+            Some(name) if by_name(name).is_none() && self.mirror.model().links.by_name(name).is_some() => {
+                step(
+                    steps,
+                    "port",
+                    &format!("in by {name}"),
+                    "no port of Bifrost's: Linux carries what comes in by it",
+                );
+                return Ok(Entry::Interface(name));
+            }
             Some(name) => by_name(name).ok_or_else(|| {
                 let known: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
                 format!("no port is named \"{name}\"; the ports are {}", known.join(", "))
             })?,
-            None => self
-                .mirror
-                .explain(&self.tables, question.source)
+            None if back().is_some_and(|back| back.route.kind == "local") => {
+                step(
+                    steps,
+                    "port",
+                    "from this machine",
+                    "Linux sends what is its own; say `in PORT` for one that comes in",
+                );
+                return Ok(Entry::Router);
+            }
+            None => back()
                 .and_then(|back| back.route.ways.iter().find_map(|way| by_name(&way.device)))
                 .or_else(|| ports.iter().find(|port| port.taken.is_some()))
                 .ok_or("no port is taken, so nothing can come in; say `in PORT`")?,
@@ -97,7 +124,7 @@ impl Control {
             None => format!("in by {}, where the way back to {} leads", port.name, question.source),
         };
         step(steps, "port", &decision, &detail);
-        Ok(port.id)
+        Ok(Entry::Port(port.id))
     }
 
     fn explain_route(&self, destination: IpAddr, steps: &mut Vec<Step>) {
@@ -172,7 +199,7 @@ impl Control {
 
     fn explain_worker(
         &self,
-        input: PortId,
+        (input, destination): (PortId, IpAddr),
         frame: &[u8],
         translation: Option<&Translation<'_>>,
         mut steps: Vec<Step>,
@@ -181,6 +208,7 @@ impl Control {
             .plane
             .rehearse(input, frame, translation.map(|found| found.nat))
             .map_err(|error| error.to_string())?;
+        let of_linux = self.is_of_linux(destination);
         let mut told = AdjacencyId(0);
         for Event { element, what, next_hop, adjacency, output } in events {
             if adjacency.0 != 0 && adjacency != told {
@@ -190,6 +218,9 @@ impl Control {
             match what {
                 What::Entered => {
                     step(&mut steps, &element, "enters", "");
+                    if of_linux {
+                        continue;
+                    }
                     self.explain_filter(&element, (input, output), frame, &mut steps);
                     if let Some(translation) = translation.filter(|_| translates(&element)) {
                         translation.explain_source(self.nat_rules(), output, &mut steps);
@@ -200,6 +231,9 @@ impl Control {
                 }
                 What::Linux(class) => {
                     step(&mut steps, &element, "handed to Linux", &format!("class {}", class.name()));
+                    if of_linux {
+                        self.explain_linux(Entry::Port(input), destination, frame, &mut steps);
+                    }
                 }
                 What::Sent(bytes) => {
                     let decision = format!("sent by {}", self.port_name(output));
@@ -208,31 +242,6 @@ impl Control {
             }
         }
         Ok(steps)
-    }
-
-    /// The rules that decide at an element of the filter.
-    fn explain_filter(&self, element: &str, ports: (PortId, PortId), frame: &[u8], steps: &mut Vec<Step>) {
-        let hooks: &[Hook] = match element.trim_end_matches(['4', '6']) {
-            "input" => &[Hook::Input],
-            "filter" | "unresolved" => &[Hook::Forward, Hook::Output],
-            _ => return,
-        };
-        let Ok(headers) = Headers::parse(frame.get(ethernet::HEADER..).unwrap_or_default()) else { return };
-        let policy = self.plane.policy();
-        let (compiled, _) = policy.book().current();
-        let utc = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
-        let now = Now { monotonic: 0, utc, local_offset: policy.book().local_offset() };
-        let state = if policy.table().is_some() { FlowState::New } else { FlowState::Untracked };
-        let mut context = rules::Context { in_port: ports.0.0, out_port: Some(ports.1.0), state, mark: 0 };
-        for hook in hooks.iter().filter(|hook| !compiled.passes_all(**hook)) {
-            let explained = compiled.filter().explain(*hook, &headers, &context, &now);
-            context.mark = explained.decision.mark;
-            let way = explained.steps.join("\n");
-            step(steps, &format!("chain {}", hook.name()), &explained.summary, &way);
-            if explained.decision.outcome != Outcome::Accept {
-                return;
-            }
-        }
     }
 
     fn port_name(&self, id: PortId) -> String {

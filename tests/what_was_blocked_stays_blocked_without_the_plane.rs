@@ -154,6 +154,47 @@ fn pass_alike(lab_name: &str, pickup: &str) {
     );
 }
 
+#[test]
+fn and_what_is_forwarded_is_judged_by_where_it_goes() {
+    let forwarded = |name: &str, port: u16, to: u16| {
+        format!(
+            "[[nat.rule]]\nname = \"{name}\"\ntype = \"destination\"\nin = \"right\"\nprotocol = \"tcp\"\n\
+             destination = \"10.2.0.1/32\"\nports = \"{port}\"\nto = \"10.1.0.2:{to}\"\n"
+        )
+    };
+    let rules = "[filter.forward]\npolicy = \"drop\"\nrules = '''\naccept state established,related\naccept in left state new\n\
+                 accept tcp to 10.1.0.2 port 8000 state new\naccept tcp to 10.2.0.1 port 8081 state new\n'''\n";
+    let config = ports("worker", &["left", "right"])
+        + "[flow]\nmemory = 16\n"
+        + rules
+        + &forwarded("web", 8080, 8000)
+        + &forwarded("hidden", 8081, 8001);
+    let mut net = Line::stopped("forwarded", &config);
+    if !net.router.is_bifrost() {
+        return;
+    }
+    net.router.restart().unwrap();
+    net.customer.reaches("10.2.0.2", Duration::from_secs(10)).unwrap();
+    let _webs = [8000, 8001].map(|port| {
+        let mut web = net.customer.command("python3");
+        web.args(["-m", "http.server", &port.to_string()]);
+        let web = net.customer.spawn(&format!("web{port}"), web).unwrap();
+        net.customer.listens(port).unwrap();
+        web
+    });
+    let fetched = |port: u16| {
+        net.server.run(&format!("curl -sf --max-time 2 http://10.2.0.1:{port}/ >/dev/null")).is_ok()
+    };
+    let explained = net.router.ask("explain '10.2.0.2 > 10.2.0.1 tcp 5000:8080 in right'").unwrap();
+    assert!(
+        explained.contains("accept tcp to 10.1.0.2 port 8000") && explained.contains("sent by left"),
+        "{explained}"
+    );
+    assert_eq!((fetched(8080), fetched(8081)), (true, false), "by Bifrost");
+    net.router.kill_nine();
+    assert_eq!((fetched(8080), fetched(8081)), (true, false), "by Linux");
+}
+
 /// Owns Linux's table of the router's name for a minute at most; nft ends with the pipe.
 const OWN: &str = r#"
 import subprocess, time

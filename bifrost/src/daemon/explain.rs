@@ -16,7 +16,7 @@ use wire::{Class, Headers, Mac, Reason, ethernet, ipv4, ipv6, protocol, tcp, udp
 
 use super::control::Control;
 use super::routes;
-use rules::Entry;
+use rules::{Asked, Entry};
 use translation::Translation;
 
 mod rules;
@@ -36,7 +36,8 @@ impl Control {
             // The address that it would be sent to is nobody's.
             let frame = frame(question, Mac::default())?;
             self.explain_route(question.destination, &mut steps);
-            self.explain_linux(entry, question.destination, &frame, &mut steps);
+            let asked = Asked { frame: &frame, destination: question.destination, aim: None };
+            self.explain_linux(entry, asked, &mut steps);
             return Ok(steps);
         };
         let port = &self.plane.ports()[usize::from(input.0)];
@@ -51,6 +52,8 @@ impl Control {
             translation.as_ref().and_then(|found| found.explain_destination(self.nat_rules(), &mut steps));
         let destination = to.unwrap_or(question.destination);
         self.explain_route(destination, &mut steps);
+        let aim = translation.as_ref().and_then(Translation::aim);
+        let asked = Asked { frame: &frame, destination, aim };
 
         let run = self.plane.driver_mut().rehearse(input, &frame).map_err(|error| error.to_string())?;
         let counted = &run.counted;
@@ -70,12 +73,12 @@ impl Control {
                 _ => ("handed to Linux", "for this machine, or control traffic"),
             };
             step(&mut steps, "classifier", decision, &format!("{detail}; class {}", class.name()));
-            self.explain_linux(entry, destination, &frame, &mut steps);
+            self.explain_linux(entry, asked, &mut steps);
             return Ok(steps);
         }
         let why = if lane.express { "the express lane leaves it to a worker" } else { lane.why };
         step(&mut steps, "classifier", "for transit: to a worker", why);
-        self.explain_worker((input, destination), &frame, translation.as_ref(), steps)
+        self.explain_worker(input, asked, translation.as_ref(), steps)
     }
 
     fn nat_rules(&self) -> &[nat::Rule] {
@@ -199,16 +202,16 @@ impl Control {
 
     fn explain_worker(
         &self,
-        (input, destination): (PortId, IpAddr),
-        frame: &[u8],
+        input: PortId,
+        asked: Asked<'_>,
         translation: Option<&Translation<'_>>,
         mut steps: Vec<Step>,
     ) -> Result<Vec<Step>, String> {
+        let (frame, of_linux) = (asked.frame, self.is_of_linux(asked.destination));
         let events = self
             .plane
             .rehearse(input, frame, translation.map(|found| found.nat))
             .map_err(|error| error.to_string())?;
-        let of_linux = self.is_of_linux(destination);
         let mut told = AdjacencyId(0);
         for Event { element, what, next_hop, adjacency, output } in events {
             if adjacency.0 != 0 && adjacency != told {
@@ -221,7 +224,7 @@ impl Control {
                     if of_linux {
                         continue;
                     }
-                    self.explain_filter(&element, (input, output), frame, &mut steps);
+                    self.explain_filter(&element, (input, output), asked, &mut steps);
                     if let Some(translation) = translation.filter(|_| translates(&element)) {
                         translation.explain_source(self.nat_rules(), output, &mut steps);
                     }
@@ -232,7 +235,7 @@ impl Control {
                 What::Linux(class) => {
                     step(&mut steps, &element, "handed to Linux", &format!("class {}", class.name()));
                     if of_linux {
-                        self.explain_linux(Entry::Port(input), destination, frame, &mut steps);
+                        self.explain_linux(Entry::Port(input), asked, &mut steps);
                     }
                 }
                 What::Sent(bytes) => {

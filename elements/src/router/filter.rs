@@ -9,6 +9,9 @@
 //! the rules, the flow's state and the out port stay, and no rule asks for more than these: they are counted with the rule that
 //! decided, and go on.
 //!
+//! Where addresses are translated, the rules for transit see where a packet really goes, and where it came from as it came: so does
+//! Linux's copy of them.
+//!
 //! Where flows are tracked, what only Linux sees both ways of is not judged here: what is for this machine, and what leaves by an
 //! interface that is no port. Answers come and go by Linux, so that the packets that pass here would seem to contradict each other. It
 //! has the same rules, and begins the flow, translated or not, by its own means.
@@ -34,7 +37,7 @@ use graph::arguments::{Blame, Refused, Word};
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
 use rules::{Compiled, Decision, FlowState, Hook, Now, Outcome, Reject, RuleId};
-use wire::{Headers, Reason, protocol, tcp};
+use wire::{Fragment, Headers, Reason, protocol, tcp};
 
 use super::Surroundings;
 use super::family::{Family, V4};
@@ -334,6 +337,31 @@ fn gives_way(flows: &mut flow::Worker, taken: &Tuple) -> bool {
     hit.is_some_and(|hit| flows.route(&hit).0[1] == flow::NO_PORT && flows.end(&hit, End::Flushed))
 }
 
+/// What the rules for transit are shown of a packet: as it came, bound for where it really goes. What will be of the other family they
+/// know as it came.
+#[inline(always)]
+fn bound(note: &Note, flows: Option<&flow::Worker>) -> Headers {
+    match note.towards.filter(|to| V4::address(*to).is_some() == (note.headers.version == 4)) {
+        Some(to) => redirected(note, flows, to),
+        None => note.headers,
+    }
+}
+
+#[cold]
+fn redirected(note: &Note, flows: Option<&flow::Worker>, to: [u8; 16]) -> Headers {
+    let mut headers = Headers { destination: to, ..note.headers };
+    let hit = note.hit.filter(|hit| hit.translated && note.state != FlowState::Related);
+    let port = match (&note.aim, hit, flows) {
+        (Some(aim), ..) => Some(aim.port),
+        (None, Some(hit), Some(flows)) => Some(flows.leaving(&hit, hit.direction).destination_port),
+        _ => None,
+    };
+    if protocol::has_ports(headers.protocol) && headers.fragment != Fragment::Later {
+        headers.destination_port = port.unwrap_or(headers.destination_port);
+    }
+    headers
+}
+
 /// By which output the sender is told.
 fn told(reject: Reject, headers: &Headers) -> usize {
     match reject {
@@ -405,12 +433,12 @@ impl Element for Filter {
             }
             // Without a note (an element before this one kept the packet) it is of no flow.
             let unnoted;
-            let note = match seat.note(packet) {
-                Some(note) => &*note,
-                None => match headers(packet) {
+            let (note, flows) = match seat.open(packet) {
+                (Some(note), flows) => (&*note, flows.map(|flows| &*flows)),
+                (None, _) => match headers(packet) {
                     Ok(headers) => {
                         unnoted = Note { headers, ..Note::default() };
-                        &unnoted
+                        (&unnoted, None)
                     }
                     Err(reason) => {
                         (wrong, why[index].1) = (wrong | 1 << index, reason);
@@ -420,7 +448,7 @@ impl Element for Filter {
             };
             let at = undecided.count;
             undecided.places[at] = index as u8;
-            undecided.headers[at] = note.headers;
+            undecided.headers[at] = if transit { bound(note, flows) } else { note.headers };
             undecided.contexts[at] = rules::Context {
                 in_port: packet.input.0,
                 out_port: self.transit.then_some(packet.output.0),

@@ -5,10 +5,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ::rules::{Context, Filter, FlowState, Hook, Now, Outcome};
 use fib::{HopKind, PortId};
-use wire::{Headers, ethernet};
+use nat::Destination;
+use wire::{Headers, ethernet, protocol};
 
 use super::{Step, step};
 use crate::daemon::control::Control;
+
+/// The packet that is asked about.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'f> {
+    /// As it comes in.
+    pub frame: &'f [u8],
+    /// Where it really goes.
+    pub destination: IpAddr,
+    /// That with the port, if its destination is translated.
+    pub aim: Option<Destination>,
+}
 
 /// How a packet enters.
 #[derive(Clone, Copy)]
@@ -27,7 +39,7 @@ impl Control {
         &self,
         element: &str,
         ports: (PortId, PortId),
-        frame: &[u8],
+        asked: Asked<'_>,
         steps: &mut Vec<Step>,
     ) {
         let hooks: &[Hook] = match element.trim_end_matches(['4', '6']) {
@@ -40,7 +52,7 @@ impl Control {
         let state = if policy.table().is_some() { FlowState::New } else { FlowState::Untracked };
         let context = Context { in_port: ports.0.0, out_port: Some(ports.1.0), state, mark: 0 };
         let hooks: Vec<Hook> = hooks.iter().copied().filter(|hook| !compiled.passes_all(*hook)).collect();
-        self.explain_chains(compiled.filter(), &hooks, context, frame, steps);
+        self.explain_chains(compiled.filter(), &hooks, context, asked, steps);
     }
 
     /// Whether workers leave what goes there to Linux, rules and all, as they see one direction of it only.
@@ -68,19 +80,13 @@ impl Control {
     }
 
     /// The rules by which Linux decides about a packet of its own: its table has the same, in chains for packets by Bifrost's ports.
-    pub(super) fn explain_linux(
-        &self,
-        entry: Entry<'_>,
-        destination: IpAddr,
-        frame: &[u8],
-        steps: &mut Vec<Step>,
-    ) {
+    pub(super) fn explain_linux(&self, entry: Entry<'_>, asked: Asked<'_>, steps: &mut Vec<Step>) {
         let policy = self.plane.policy();
         let (compiled, _) = policy.book().current();
         if policy.nat().is_none() && Hook::ALL.into_iter().all(|hook| compiled.passes_all(hook)) {
             return;
         }
-        let (local, device) = self.leads(destination);
+        let (local, device) = self.leads(asked.destination);
         let output = device.as_deref().filter(|_| !local);
         let mut hooks = Vec::new();
         if let Entry::Port(_) = entry {
@@ -119,7 +125,7 @@ impl Control {
         });
         let out_port = output.map(|name| self.port_of(name).unwrap_or(PortId::NONE).0);
         let context = Context { in_port: input.0, out_port, state: FlowState::New, mark: 0 };
-        self.explain_chains(&filter, &hooks, context, frame, steps);
+        self.explain_chains(&filter, &hooks, context, asked, steps);
     }
 
     fn explain_chains(
@@ -127,15 +133,24 @@ impl Control {
         filter: &Filter,
         hooks: &[Hook],
         mut context: Context,
-        frame: &[u8],
+        asked: Asked<'_>,
         steps: &mut Vec<Step>,
     ) {
-        let Ok(headers) = Headers::parse(frame.get(ethernet::HEADER..).unwrap_or_default()) else { return };
+        let ip = asked.frame.get(ethernet::HEADER..).unwrap_or_default();
+        let Ok(headers) = Headers::parse(ip) else { return };
+        // The rules for transit see where it really goes, if that is of its family.
+        let same = |aim: &Destination| nat::address(&aim.address).is_ipv4() == (headers.version == 4);
+        let bound = asked.aim.filter(same).map_or(headers, |aim| {
+            let port =
+                if protocol::has_ports(headers.protocol) { aim.port } else { headers.destination_port };
+            Headers { destination: aim.address, destination_port: port, ..headers }
+        });
         let book = self.plane.policy().book();
         let utc = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
         let now = Now { monotonic: 0, utc, local_offset: book.local_offset() };
         for hook in hooks {
-            let explained = filter.explain(*hook, &headers, &context, &now);
+            let seen = if *hook == Hook::Input { &headers } else { &bound };
+            let explained = filter.explain(*hook, seen, &context, &now);
             context.mark = explained.decision.mark;
             let way = explained.steps.join("\n");
             step(steps, &format!("chain {}", hook.name()), &explained.summary, &way);

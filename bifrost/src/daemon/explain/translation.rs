@@ -26,6 +26,11 @@ impl Translation<'_> {
         Some(Translation { nat, input, original, aim: nat.destination(&original, input.0) })
     }
 
+    /// Where it goes, if that is not where it says.
+    pub fn aim(&self) -> Option<Destination> {
+        self.aim.as_ref().ok().copied().flatten()
+    }
+
     /// Tells where it goes, if that is not where it says; and gives the address.
     pub fn explain_destination(&self, rules: &[Rule], steps: &mut Vec<Step>) -> Option<IpAddr> {
         let aim = match &self.aim {

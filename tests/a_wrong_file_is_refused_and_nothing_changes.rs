@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lab::Ping;
+use lab::{Ping, wait_for};
 
 use crate::network::{LANES, Line, SERVER, ports};
 
@@ -83,4 +83,32 @@ fn at_a_restart_under_traffic() {
         let ping = ping.stop();
         assert!(ping.lost() <= 2, "{lane}: {ping:?}");
     }
+}
+
+#[test]
+fn and_what_waits_for_the_next_start_is_said() {
+    let config = |flow: &str| ports("worker", &["left", "right"]) + "[flow]\n" + flow;
+    let net = Line::stopped("waits", &config("memory = 16\n")).started();
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let reload = |flow: &str| {
+        net.router.configure(&config(flow)).unwrap();
+        net.router.ask("reload").unwrap()
+    };
+    // How long flows live is known at once.
+    let said = reload("memory = 16\n[flow.timeouts]\nicmp = \"1s\"\n");
+    assert!(!said.contains("next start"), "{said}");
+    net.customer.run("ping -c 1 -W 2 10.2.0.2 >/dev/null").unwrap();
+    wait_for("it to be forgotten", Duration::from_secs(20), || {
+        match net.router.ask("show flows --host 10.2.0.2") {
+            Ok(flows) if !flows.contains("10.2.0.2") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .unwrap();
+    let said = reload("memory = 32\nftp = \"off\"\n");
+    assert!(said.contains("at the next start only: [flow] memory and fragments, [flow] ftp"), "{said}");
+    let said = reload("memory = 16\n");
+    assert!(!said.contains("next start"), "{said}");
 }

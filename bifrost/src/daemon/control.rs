@@ -267,14 +267,14 @@ impl Control {
             self.sflow = sflow;
         }
         self.router.sflow.clone_from(&router.sflow);
-        let fixed = |router: &Router| {
-            let Router { workers, memory, tables, fpm, audit, metrics, log, flow, .. } = router.clone();
-            (workers, memory, tables, fpm, audit, metrics, log, flow)
+        self.change_flows(&router)?;
+        let waits = waiting(&self.router, &router);
+        let waits = match waits.as_slice() {
+            [] => String::new(),
+            waits => format!("; at the next start only: {}", waits.join(", ")),
         };
-        if fixed(&router) != fixed(&self.router) {
-            warn!(
-                "only [[port]], [police], [graph], [filter], [nat], [flow_log] and [sflow] take effect now; the other changes do at the next start"
-            );
+        if !waits.is_empty() {
+            warn!("the configuration is read again{waits}");
         }
         self.router.ports = router.ports;
         self.router.police = router.police;
@@ -290,7 +290,20 @@ impl Control {
         self.tell_nftables();
         self.apply_limits();
         self.change_ports().map_err(|error| error.to_string())?;
-        Ok(format!("configuration read again: {}", self.status_line()))
+        Ok(format!("configuration read again: {}{waits}", self.status_line()))
+    }
+
+    /// How long flows live, and which begin in mid-stream: for those there are as well.
+    fn change_flows(&mut self, router: &Router) -> Result<(), String> {
+        let flow::Settings { timeouts, pickup, .. } = router.flow.unwrap_or_default();
+        if let Some(table) = self.plane.policy().table() {
+            table.configure(&timeouts, pickup).map_err(|error| error.to_string())?;
+        }
+        if self.router.flow.is_some() || router.flow.is_some() {
+            let before = self.router.flow.unwrap_or_default();
+            self.router.flow = Some(flow::Settings { timeouts, pickup, ..before });
+        }
+        Ok(())
     }
 
     fn change_hooks(&mut self, hooks: plane::Hooks) -> Result<(), String> {
@@ -356,4 +369,21 @@ impl Control {
             }
         }
     }
+}
+
+/// What of the configuration has changed and waits for the next start.
+fn waiting(before: &Router, after: &Router) -> Vec<&'static str> {
+    let flow = |router: &Router| router.flow.unwrap_or_default();
+    let changed = [
+        ("[workers]", before.workers != after.workers),
+        ("[memory]", before.memory != after.memory),
+        ("[tables]", before.tables != after.tables),
+        ("[fpm]", before.fpm != after.fpm),
+        ("[audit]", before.audit != after.audit),
+        ("[metrics]", before.metrics != after.metrics),
+        ("[log]", before.log != after.log),
+        ("[flow] memory and fragments", flow(before) != flow(after)),
+        ("[flow] ftp", before.ftp_off != after.ftp_off),
+    ];
+    changed.into_iter().filter_map(|(section, changed)| changed.then_some(section)).collect()
 }

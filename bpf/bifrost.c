@@ -39,7 +39,8 @@ static __always_inline verdict classify4(struct frame *frame) {
         return options ? PASS(CLASS_UNRESOLVED) : express4(frame, ip);
     if (!(frame->flags & PORT_FORWARD4))
         return PASS(CLASS_UNRESOLVED);
-    /* Options are Linux's, but where flows are tracked the worker knows which one it is and what it becomes. */
+    /* Options are Linux's, but where flows are tracked the worker knows which one it is and what it becomes.
+     */
     return frame->flags & PORT_FLOWS && !options ? VERDICT(LANE_WORKER, CARRY4) : WORKER;
 }
 

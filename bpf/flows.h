@@ -162,7 +162,9 @@ static __always_inline __u64 flow_spot(struct flow_door *door, struct flow_key *
     __u64 x = sum ^ door->finish[0];
     x = (x ^ x >> 32) * door->finish[1];
     x = (x ^ x >> 33) * 0xff51afd7ed558ccdull;
-    return x ^ x >> 32;
+    x ^= x >> 32;
+    /* No tag is 0. */
+    return (__u8)(x >> 32) ? x : x | 1ull << 32;
 }
 
 #define LOW_BITS 0x0101010101010101ull
@@ -215,7 +217,7 @@ static __always_inline __u64 flow_hit(__u32 entry, struct flow_key *key) {
 static __noinline __u64 flow_find(struct flow_door *door, struct flow_key *key) {
     __u64 spot = flow_spot(door, key);
     __u32 first = spot, second = spot >> 32;
-    __u8 tag = (__u8)second ? (__u8)second : 1;
+    __u8 tag = second;
     for (int which = 0; which < 2; which++) {
         __u32 number = ((__u64)(which ? second : first) * door->buckets) >> 32;
         struct flow_bucket *bucket = bpf_map_lookup_elem(&flow_buckets, &number);

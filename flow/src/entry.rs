@@ -77,6 +77,14 @@ pub(crate) struct Cold {
 
 const _: () = assert!(size_of::<Hot>() == 64 && size_of::<Cold>() == 48);
 
+/// Whether an entry is a flow, and a key that of its original direction, by where they differ in the first word of their addresses, in ports and
+/// `meta`: of IPv4. It may have ended.
+#[inline(always)]
+pub(crate) fn is_flow(ends: u64, ports: u32, meta: u32) -> bool {
+    // An alias is no flow. All at once: where they differ is as good as random.
+    ends | u64::from(ports | meta & (KEY | ALIAS)) == 0
+}
+
 impl Hot {
     /// Whether this is the key in the entry, whose `meta` this is.
     #[inline(always)]
@@ -89,15 +97,7 @@ impl Hot {
         if key.is_ipv4() { same == 0 } else { same | rest(1) | rest(2) | rest(3) == 0 }
     }
 
-    /// Whether this entry, whose `meta` this is, is a flow and this the key of its original direction, by the parts of that. It may have ended.
-    #[inline(always)]
-    pub(crate) fn is_flow_of4(&self, (ends, ports, key): (u64, u32, u32), meta: u32) -> bool {
-        // An alias is no flow. All at once: where they differ is as good as random.
-        let differs = (self.ports.load(Relaxed) ^ ports) | (meta ^ key) & (KEY | ALIAS);
-        (self.addresses[0].load(Relaxed) ^ ends) | u64::from(differs) == 0
-    }
-
-    /// The same of its translated reply, where that is here.
+    /// Whether this entry, whose `meta` this is, is a translated flow that has the key of its reply here, and these are the parts of that.
     #[inline(always)]
     pub(crate) fn has_reply4(&self, (ends, ports, key): (u64, u32, u32), meta: u32) -> bool {
         let differs = (self.addresses[1].load(Relaxed) ^ ends)
@@ -440,7 +440,9 @@ mod tests {
             let hot = Hot::default();
             hot.set_key(&key, 0, reply);
             let meta = hot.meta.load(Relaxed);
-            assert_eq!((hot.is_flow_of4(wanted, meta), hot.has_reply4(wanted, meta)), (false, expected));
+            let (ends, ports) = (hot.addresses[0].load(Relaxed), hot.ports.load(Relaxed));
+            let is_its = is_flow(ends ^ wanted.0, ports ^ wanted.1, meta ^ wanted.2);
+            assert_eq!((is_its, hot.has_reply4(wanted, meta)), (false, expected));
         }
     }
 }

@@ -22,10 +22,19 @@ pub(crate) struct Hash {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spot(u64);
 
+/// The bits of a hash that are its tag.
+const TAG: u64 = 0xff << 32;
+
 impl Spot {
     #[cfg(test)]
     pub(crate) fn new(first: u32, second: u32) -> Spot {
-        Spot(u64::from(second) << 32 | u64::from(first))
+        Spot::of(u64::from(second) << 32 | u64::from(first))
+    }
+
+    /// 0 is no tag: it marks what is free.
+    #[inline(always)]
+    fn of(hash: u64) -> Spot {
+        Spot(hash | u64::from(hash & TAG == 0) << 32)
     }
 
     /// Two numbers that choose a bucket each: the high bits count.
@@ -37,7 +46,7 @@ impl Spot {
     /// 1 to 255.
     #[inline(always)]
     pub(crate) fn tag(self) -> u8 {
-        ((self.0 >> 32) as u8).max(1)
+        (self.0 >> 32) as u8
     }
 
     /// Three more bits.
@@ -95,7 +104,7 @@ impl Hash {
         let x = sum ^ self.finish[0];
         let x = (x ^ x >> 32).wrapping_mul(self.finish[1]);
         let x = (x ^ x >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        Spot(x ^ x >> 32)
+        Spot::of(x ^ x >> 32)
     }
 }
 

@@ -18,7 +18,7 @@
 use crate::hash::Spot;
 use std::hint::select_unpredictable;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, compiler_fence};
 
 /// Slots of a bucket.
 pub(crate) const SLOTS: usize = 12;
@@ -27,7 +27,6 @@ const PREFERRED: u32 = 9;
 /// The bits of a slot that are the entry's index.
 pub(crate) const ENTRY: u32 = (1 << 28) - 1;
 const WEAK: u32 = 1 << 31;
-const LOW: u64 = 0x0101_0101_0101_0101;
 /// A bit for each slot.
 const ALL: u32 = (1 << SLOTS) - 1;
 
@@ -81,23 +80,10 @@ impl Iterator for Candidates {
 }
 
 /// Which of eight bytes and four bytes are this one.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn equal_bytes(eight: u64, four: u32, byte: u8) -> u32 {
-    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi64x};
-    let pattern = (u64::from(byte) * LOW) as i64;
-    // SAFETY: every x86-64 has SSE2.
-    let mask = unsafe {
-        let bytes = _mm_set_epi64x(i64::from(four), eight as i64);
-        _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi64x(pattern)))
-    };
-    mask as u32 & ALL
-}
-
-/// Which of eight bytes and four bytes are this one.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 fn equal_bytes(eight: u64, four: u32, byte: u8) -> u32 {
+    const LOW: u64 = 0x0101_0101_0101_0101;
     const REST: u64 = 0x7f * LOW;
     let [low, high] = [eight, u64::from(four)].map(|word| {
         let x = word ^ u64::from(byte) * LOW;
@@ -105,7 +91,7 @@ fn equal_bytes(eight: u64, four: u32, byte: u8) -> u32 {
         let zeros = !(((x & REST) + REST) | x | REST);
         (zeros.wrapping_mul(0x0002_0408_1020_4081) >> 56) as u32
     });
-    (low | high << 8) & ALL
+    low | high << 8
 }
 
 impl Bucket {
@@ -114,9 +100,27 @@ impl Bucket {
         Candidates(self.tagged(spot.tag()))
     }
 
+    /// The slots with this tag, 0 for those that are free: a bit each.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn tagged(&self, tag: u8) -> u32 {
-        equal_bytes(self.eight.load(Acquire), self.four.load(Acquire), tag)
+        use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set1_epi8};
+        // SAFETY: every x86-64 has SSE2. The bytes are the bucket's own, and aligned. Who writes them meanwhile does so by whole words:
+        // what a volatile read finds is what reading one word after the other would.
+        let mask = unsafe {
+            let tags = std::ptr::from_ref(self).cast::<__m128i>().read_volatile();
+            _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8)))
+        };
+        // As if by `Acquire`, which is what every load is to the processor.
+        compiler_fence(Acquire);
+        mask as u32 & ALL
+    }
+
+    /// The slots with this tag, 0 for those that are free: a bit each.
+    #[cfg(not(target_arch = "x86_64"))]
+    #[inline(always)]
+    fn tagged(&self, tag: u8) -> u32 {
+        equal_bytes(self.eight.load(Acquire), self.four.load(Acquire), tag) & ALL
     }
 
     /// The entry in a slot, if the rest of the tag is right as well.

@@ -4,8 +4,10 @@
 //! the table has of them fits into 16 bytes. Those of a batch are built and hashed side by side, by loops without branches.
 
 use crate::BATCH;
+use crate::entry::is_flow;
 use crate::key::{Key, ordered4};
-use wire::which::bits;
+use crate::plain::Faces;
+use wire::which::which;
 
 /// What [`Key`] is, of whole IPv4 packets of TCP or UDP: up to [`BATCH`] of them, in columns.
 pub struct Keys4 {
@@ -16,13 +18,13 @@ pub struct Keys4 {
     ports: [u32; BATCH],
     /// [`Key::meta`].
     metas: [u32; BATCH],
-    /// [`Key::swapped`]: bits.
-    swapped: u64,
+    /// [`Key::swapped`], as 0 or 1.
+    swapped: [u8; BATCH],
 }
 
 impl Default for Keys4 {
     fn default() -> Keys4 {
-        Keys4 { count: 0, ends: [0; BATCH], ports: [0; BATCH], metas: [0; BATCH], swapped: 0 }
+        Keys4 { count: 0, ends: [0; BATCH], ports: [0; BATCH], metas: [0; BATCH], swapped: [0; BATCH] }
     }
 }
 
@@ -38,14 +40,12 @@ impl Keys4 {
         ports: &[u32; BATCH],
     ) {
         self.count = count.min(BATCH);
-        let mut swapped = [0; BATCH];
         for n in 0..BATCH {
             let ends = u64::from(sources[n]) << 32 | u64::from(destinations[n]);
             let (ends, ports, turned) = ordered4(ends, ports[n], false);
-            (self.ends[n], self.ports[n], swapped[n]) = (ends, ports, u8::from(turned));
+            (self.ends[n], self.ports[n], self.swapped[n]) = (ends, ports, u8::from(turned));
         }
         self.metas = *protocols;
-        self.swapped = bits(&swapped);
     }
 
     /// How many they are.
@@ -54,10 +54,19 @@ impl Keys4 {
         self.count
     }
 
-    /// Those whose source is the higher end: bits.
+    /// Whether their source is the higher end: 0 or 1.
     #[inline(always)]
-    pub(crate) fn swapped(&self) -> u64 {
-        self.swapped
+    pub(crate) fn swapped(&self) -> &[u8; BATCH] {
+        &self.swapped
+    }
+
+    /// Which of them are keys of flows' original directions, by what their entries say: bits.
+    #[inline(always)]
+    pub(crate) fn are(&self, faces: &Faces) -> u64 {
+        which(|n| {
+            let (ends, ports) = (faces.ends[n] ^ self.ends[n], faces.ports[n] ^ self.ports[n]);
+            is_flow(ends, ports, faces.metas[n] ^ self.metas[n])
+        })
     }
 
     /// Ends, ports and [`Key::meta`] of one.
@@ -69,7 +78,7 @@ impl Keys4 {
     /// One in the form that has room for all.
     pub(crate) fn key(&self, n: usize) -> Key {
         let (ends, ports, meta) = self.parts(n);
-        Key { addresses: [ends, 0, 0, 0], ports, meta, swapped: self.swapped >> (n % BATCH) & 1 != 0 }
+        Key { addresses: [ends, 0, 0, 0], ports, meta, swapped: self.swapped[n % BATCH] != 0 }
     }
 }
 

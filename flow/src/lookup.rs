@@ -74,8 +74,9 @@ pub(crate) fn find(
     for (index, (spot, candidate)) in spots.iter().zip(candidates.iter_mut()).enumerate() {
         let [first, other] = buckets_of(*spot, buckets.len());
         let (slot, entry) = buckets[first as usize].first(*spot);
-        let here = std::ptr::from_ref(&hot[entry as usize]).cast::<u8>();
-        let there = std::ptr::from_ref(&buckets[other as usize]).cast::<u8>();
+        let here = hot.as_ptr().wrapping_add(entry as usize).cast::<u8>();
+        let there = buckets.as_ptr().wrapping_add(other as usize).cast::<u8>();
+        // To ask for the other bucket only later, of those keys that need it, was tried: the wait costs more.
         prefetch_at(select_unpredictable(entry != 0, here, there));
         second |= u64::from(entry == 0) << index;
         note(index, first, slot);

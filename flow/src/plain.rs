@@ -21,9 +21,7 @@ use wire::which::{bits, lowest, numbers, which};
 /// What is known of the flows of plain packets that were looked up, in columns, and what those packets will be to them.
 pub struct Prospects {
     entries: [u32; BATCH],
-    /// Of the entries.
-    metas: [u32; BATCH],
-    states: [u32; BATCH],
+    pub(crate) faces: Faces,
     /// What the caller has noted for the packets' directions: [`Worker::decision`].
     pub decided: [u32; BATCH],
     /// The packets that are replies: bits.
@@ -34,17 +32,22 @@ pub struct Prospects {
     pub new: u64,
 }
 
+/// What entries say of themselves, in columns.
+pub(crate) struct Faces {
+    /// The first word of their addresses.
+    pub(crate) ends: [u64; BATCH],
+    pub(crate) ports: [u32; BATCH],
+    pub(crate) metas: [u32; BATCH],
+    states: [u32; BATCH],
+    decisions: [[u32; BATCH]; 2],
+}
+
 impl Default for Prospects {
     fn default() -> Prospects {
-        Prospects {
-            entries: [0; BATCH],
-            metas: [0; BATCH],
-            states: [0; BATCH],
-            decided: [0; BATCH],
-            replies: 0,
-            translated: 0,
-            new: 0,
-        }
+        let words = [0; BATCH];
+        let faces =
+            Faces { ends: [0; BATCH], ports: words, metas: words, states: words, decisions: [words; 2] };
+        Prospects { entries: words, faces, decided: words, replies: 0, translated: 0, new: 0 }
     }
 }
 
@@ -61,37 +64,42 @@ impl Prospects {
         (self.entries[n % BATCH], Direction::reply_if(self.replies >> (n % BATCH) & 1 != 0))
     }
 
-    /// Takes down what an entry says of a packet that goes this way.
+    /// Of these flows (bits), those that a plain packet does not change; `turned`: whether a packet is a reply, but for those of which it is
+    /// `told` whether they are `replies`.
     #[inline(always)]
-    fn note(&mut self, n: usize, hot: &Hot, meta: u32, direction: Direction) {
-        (self.metas[n], self.states[n]) = (meta, hot.state().0);
-        self.decided[n] = hot.decisions[direction as usize].load(Relaxed);
-    }
-
-    /// Of these flows (bits), those that a plain packet does not change. A packet is a reply if its source is the higher end (`swapped`)
-    /// and that of the flow's first packet is not, or the other way round; but for those of which it is `told` whether they are `replies`.
-    #[inline(always)]
-    fn foresee(&mut self, found: u64, swapped: u64, told: u64, replies: u64) -> u64 {
-        let mut flags = [[0u8; BATCH]; 5];
+    fn foresee(&mut self, found: u64, turned: &[u8; BATCH], told: u64, replies: u64) -> u64 {
+        let mut flags = [[0u8; BATCH]; 4];
         for n in 0..BATCH {
-            let (meta, phase) = (self.metas[n], self.states[n] & 15);
+            let (meta, phase) = (self.faces.metas[n], self.faces.states[n] & 15);
             let is = |wanted: Phase| phase == wanted as u32;
             let steady = is(Phase::Open) | is(Phase::Stream);
-            let known = [
-                meta & SWAPPED != 0,
-                meta & TRANSLATED != 0,
-                steady,
-                is(Phase::Unreplied),
-                is(Phase::Replied),
-            ];
+            let known = [meta & TRANSLATED != 0, steady, is(Phase::Unreplied), is(Phase::Replied)];
             for (flags, known) in flags.iter_mut().zip(known) {
                 flags[n] = u8::from(known);
             }
+            let [original, reply] = self.faces.decisions.each_ref().map(|column| column[n]);
+            self.decided[n] = original ^ (original ^ reply) & 0u32.wrapping_sub(u32::from(turned[n]));
         }
-        let [turned, translated, steady, unreplied, replied] = flags.each_ref().map(bits);
-        let replies = (turned ^ swapped) & !told | replies;
+        for n in numbers(told) {
+            self.decided[n] = self.faces.decisions[(replies >> n & 1) as usize][n];
+        }
+        let [translated, steady, unreplied, replied] = flags.each_ref().map(bits);
+        let replies = bits(turned) & !told | replies;
         (self.replies, self.translated, self.new) = (replies, translated, unreplied & !replies);
         found & (steady | self.new | replied & replies)
+    }
+}
+
+impl Faces {
+    /// Takes down those of an entry.
+    #[inline(always)]
+    fn note(&mut self, n: usize, hot: &Hot) {
+        self.ends[n] = hot.addresses[0].load(Relaxed);
+        (self.ports[n], self.metas[n]) = (hot.ports.load(Relaxed), hot.meta.load(Relaxed));
+        self.states[n] = hot.state().0;
+        for (column, decision) in self.decisions.iter_mut().zip(&hot.decisions) {
+            column[n] = decision.load(Relaxed);
+        }
     }
 }
 
@@ -101,18 +109,24 @@ impl Worker {
     /// and taken is counted by [`passed`](Worker::passed).
     #[inline(always)]
     pub fn look4(&self, keys: &Keys4, spots: &Spots, prospects: &mut Prospects) -> u64 {
-        let is_its = |n: usize, hot: &Hot, meta: u32| hot.is_flow_of4(keys.parts(n), meta);
+        let its = |faces: &Faces, _: &[u32; BATCH]| keys.are(faces);
         let is_reply = |n: usize, hot: &Hot, meta: u32| hot.has_reply4(keys.parts(n), meta);
-        self.look_by(spots, keys.swapped(), is_its, is_reply, |n| keys.key(n), prospects)
+        self.look_by(spots, keys.swapped(), its, is_reply, |n| keys.key(n), prospects)
     }
 
     /// As [`look4`](Worker::look4), by up to [`BATCH`] keys of any kind.
     #[inline(always)]
     pub fn look(&self, keys: &[Key], spots: &Spots, prospects: &mut Prospects) -> u64 {
-        let swapped = keys.iter().take(BATCH).enumerate();
-        let swapped = swapped.fold(0, |bits, (n, key)| bits | u64::from(key.swapped) << n);
-        let is_its = |n: usize, hot: &Hot, meta: u32| hot.is_flow_of(&keys[n], meta);
-        self.look_by(spots, swapped, is_its, |_, _, _| false, |n| keys[n], prospects)
+        let mut swapped = [0; BATCH];
+        swapped.iter_mut().zip(keys).for_each(|(swapped, key)| *swapped = u8::from(key.swapped));
+        let hot = self.table.memory.hot();
+        let its = |faces: &Faces, entries: &[u32; BATCH]| {
+            let both = keys.iter().zip(entries).zip(&faces.metas).enumerate();
+            both.fold(0, |its, (n, ((key, entry), meta))| {
+                its | u64::from(hot[*entry as usize].is_flow_of(key, *meta)) << n
+            })
+        };
+        self.look_by(spots, &swapped, its, |_, _, _| false, |n| keys[n], prospects)
     }
 
     /// Asks for where the keys may be found, some time before.
@@ -144,46 +158,42 @@ impl Worker {
     fn look_by(
         &self,
         spots: &Spots,
-        swapped: u64,
-        is_its: impl Fn(usize, &Hot, u32) -> bool,
+        swapped: &[u8; BATCH],
+        its: impl Fn(&Faces, &[u32; BATCH]) -> u64,
         is_reply: impl Fn(usize, &Hot, u32) -> bool,
         key_of: impl Fn(usize) -> Key,
         prospects: &mut Prospects,
     ) -> u64 {
         let (table, spots) = (&*self.table, &spots.all[..spots.count.min(BATCH)]);
-        find(table, spots, &mut prospects.entries, |_, _, _| ());
+        let Prospects { entries, faces, .. } = prospects;
+        find(table, spots, entries, |_, _, _| ());
         let (hot, memory) = (table.memory.hot(), table.memory.cold());
-        let mut its = [0; BATCH];
-        for (n, its) in its.iter_mut().enumerate().take(spots.len()) {
-            let entry = prospects.entries[n] as usize;
-            memory[entry].prefetch();
-            let hot = &hot[entry];
-            let meta = hot.meta.load(Relaxed);
-            *its = u8::from(is_its(n, hot, meta));
-            // As it is if the key is that of its original direction.
-            let turned = (meta & SWAPPED != 0) != (swapped >> n & 1 != 0);
-            prospects.note(n, hot, meta, Direction::reply_if(turned));
+        for (n, entry) in entries.iter().enumerate().take(spots.len()) {
+            memory[*entry as usize].prefetch();
+            faces.note(n, &hot[*entry as usize]);
         }
-        let found = bits(&its);
+        let asked = lowest(spots.len());
+        let found = its(faces, entries) & asked;
+        // A packet is a reply if its source is the higher end and that of the flow's first packet is not, or the other way round.
+        let turned = std::array::from_fn(|n| u8::from(faces.metas[n] & SWAPPED != 0) ^ swapped[n]);
         // Keys of translated replies, and those whose first candidate was another's.
         let (mut told, mut replies) = (0, 0);
-        for n in numbers(!found & lowest(spots.len()) & which(|n| prospects.entries[n] != 0)) {
-            let (entry, meta) = (prospects.entries[n] as usize, prospects.metas[n]);
-            let (entry, meta, direction) = if is_reply(n, &hot[entry], meta) {
-                let turned = (meta & REPLY_SWAPPED != 0) == (swapped >> n & 1 != 0);
-                (entry, meta, Direction::reply_if(turned))
+        for n in numbers(!found & asked & which(|n| entries[n] != 0)) {
+            let (entry, meta) = (entries[n] as usize, faces.metas[n]);
+            let direction = if is_reply(n, &hot[entry], meta) {
+                Direction::reply_if((meta & REPLY_SWAPPED != 0) == (swapped[n] != 0))
             } else if let Some(hit) = table.search(&key_of(n), spots[n], &mut 0) {
-                prospects.entries[n] = hit.entry;
+                entries[n] = hit.entry;
                 memory[hit.entry as usize].prefetch();
-                (hit.entry as usize, hot[hit.entry as usize].meta.load(Relaxed), hit.direction)
+                faces.note(n, &hot[hit.entry as usize]);
+                hit.direction
             } else {
                 continue;
             };
-            prospects.note(n, &hot[entry], meta, direction);
             told |= 1 << n;
             replies |= u64::from(direction == Direction::Reply) << n;
         }
-        prospects.foresee(found | told, swapped, told, replies)
+        prospects.foresee(found | told, &turned, told, replies)
     }
 
     /// Takes packets of UDP (bits) into account as [`track`](Worker::track) does; so many bytes each with their IP headers.

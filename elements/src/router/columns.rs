@@ -9,13 +9,13 @@ use graph::BATCH;
 /// Words of a row.
 const ROW: usize = 8;
 
-/// Words from the beginning of headers on, as they lie in memory.
+/// Words of headers, as they lie in memory.
 pub(super) struct Columns {
     rows: [Row; BATCH],
     /// The same, turned: [`Columns::turn`].
     pub(super) words: [[u32; BATCH]; ROW],
-    /// The word behind each row.
-    pub(super) ninth: [u32; BATCH],
+    /// The last word of each header: two more lie between it and its row.
+    pub(super) last: [u32; BATCH],
 }
 
 /// As bytes, so that it is copied as a whole.
@@ -25,20 +25,20 @@ struct Row([u8; 4 * ROW]);
 
 impl Default for Columns {
     fn default() -> Columns {
-        Columns { rows: [Row([0; 4 * ROW]); BATCH], words: [[0; BATCH]; ROW], ninth: [0; BATCH] }
+        Columns { rows: [Row([0; 4 * ROW]); BATCH], words: [[0; BATCH]; ROW], last: [0; BATCH] }
     }
 }
 
 impl Columns {
-    /// Bytes of each header that are here.
-    pub(super) const BYTES: usize = 4 * (ROW + 1);
+    /// Bytes of a header from its first word here to its last.
+    pub(super) const BYTES: usize = 4 * (ROW + 3);
 
     /// Copies those of number `n`.
     #[inline(always)]
     pub(super) fn set(&mut self, n: usize, header: &[u8; Columns::BYTES]) {
-        let (Some(row), Some(ninth)) = (header.first_chunk(), header.last_chunk()) else { return };
+        let (Some(row), Some(last)) = (header.first_chunk(), header.last_chunk()) else { return };
         self.rows[n % BATCH].0 = *row;
-        self.ninth[n % BATCH] = u32::from_ne_bytes(*ninth);
+        self.last[n % BATCH] = u32::from_ne_bytes(*last);
     }
 
     /// Makes columns of the first `count` rows.
@@ -116,9 +116,10 @@ mod tests {
                 bytes.iter().enumerate().for_each(|(n, header)| columns.set(n, header));
                 turn(&mut columns, bytes.len());
                 for (n, header) in bytes.iter().enumerate() {
-                    let words = columns.words.iter().map(|column| column[n]).chain([columns.ninth[n]]);
+                    let words = columns.words.iter().map(|column| column[n]).chain([columns.last[n]]);
                     let words: Vec<[u8; 4]> = words.map(u32::to_ne_bytes).collect();
-                    prop_assert_eq!(&words, header.as_chunks().0);
+                    let (all, _) = header.as_chunks::<4>();
+                    prop_assert_eq!(words, [&all[..ROW], &all[ROW + 2..]].concat());
                 }
             }
         }

@@ -6,7 +6,7 @@
 use fib::{AdjacencyId, AdjacencyWord, Hop, HopKind, Hops, NextHopId, PortId, View};
 use graph::BATCH;
 use port::Packet;
-use wire::which::{lowest, numbers, which};
+use wire::which::{bits, lowest, numbers, which};
 use wire::{ethernet, flow_hash, ipv4};
 
 use super::family::{V4, V6};
@@ -106,15 +106,16 @@ wide! {
     fn aim[F: Leave](chosen: &mut Chosen<F>, these: u64, view: &View, packets: &[Packet]) -> u64 {
         let count = chosen.count.min(BATCH);
         F::lookup(view, &chosen.destinations[..count], &mut chosen.ids[..count]);
-        let (hops, mut several) = (view.hops(), 0u64);
+        let (hops, mut several) = (view.hops(), [0; BATCH]);
         let Chosen { ids, upper, ways: Ways { paths, neighbours, outputs }, .. } = chosen;
         for n in 0..count {
             let only = hops.hop(ids[n]).only_path();
-            several |= u64::from(only.is_none()) << n;
+            several[n] = u8::from(only.is_none());
             paths[n] = only.unwrap_or_default();
             neighbours[n] = hops.adjacency(paths[n]);
             outputs[n] = neighbours[n].port().0;
         }
+        let several = bits(&several);
         let mut aimed = these & lowest(count) & !several;
         for n in numbers(these & several) {
             let Some(packet) = packets.get(usize::from(chosen.places[n])) else { continue };
@@ -138,20 +139,36 @@ wide! {
 
 wide! {
     fn depart[F: Leave](chosen: &Chosen<F>, these: u64, view: &View, packets: &mut [Packet]) -> u64 {
-        let (hops, mut sent) = (view.hops(), 0);
+        let (hops, mut kept) = (view.hops(), 0);
         for (port, group) in by_output(&chosen.ways.outputs, these) {
             // It did send when they were aimed. By now they are counted, so they go.
             let gate = Gate { hops, port, source: Source::of(hops.port(port)) };
-            for n in numbers(group) {
-                let place = chosen.place(n);
-                let Some(packet) = packets.get_mut(place) else { continue };
-                packet.cut((chosen.upper.lengths[n] + ETHERNET as u32) as u16);
-                let way = (chosen.ways.paths[n], chosen.ways.neighbours[n]);
-                sent |= u64::from(gate.send::<F>(packet, chosen.ids[n], way)) << place;
+            kept |= depart_by(&gate, chosen, group, packets);
+        }
+        chosen.in_batch(these & !kept)
+    }
+}
+
+wide! {
+    /// Sends these packets, all of them by the port of the gate; those that stay after all.
+    fn depart_by[F: Leave](gate: &Gate<'_>, chosen: &Chosen<F>, these: u64, packets: &mut [Packet]) -> u64 {
+        let (gate, mut kept) = (*gate, 0);
+        for n in numbers(these) {
+            let Some(packet) = packets.get_mut(chosen.place(n)) else { continue };
+            packet.cut((chosen.upper.lengths[n] + ETHERNET as u32) as u16);
+            let way = (chosen.ways.paths[n], chosen.ways.neighbours[n]);
+            if !gate.send::<F>(packet, chosen.ids[n], way) {
+                keep(&mut kept, n);
             }
         }
-        sent
+        kept
     }
+}
+
+/// Adds one that stays, though it was aimed: a case that does not come up.
+#[cold]
+fn keep(kept: &mut u64, n: usize) {
+    *kept |= 1 << n;
 }
 
 /// Packets (bits) by the port that they leave by.
@@ -166,6 +183,7 @@ fn by_output(outputs: &[u16; BATCH], mut rest: u64) -> impl Iterator<Item = (Por
 }
 
 /// Where packets leave: the tables, and the port of the last one, which sends.
+#[derive(Clone, Copy)]
 struct Gate<'a> {
     hops: Hops<'a>,
     port: PortId,

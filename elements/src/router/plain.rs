@@ -11,6 +11,7 @@
 use fib::{AdjacencyId, AdjacencyWord, Hops, NextHopId, PortId};
 use graph::BATCH;
 use port::Packet;
+use wire::which::numbers;
 
 use super::columns::Columns;
 use super::family::{Family, V4, V6};
@@ -97,6 +98,16 @@ impl<F: Plain> Chosen<F> {
     #[inline(always)]
     pub(super) fn place(&self, number: usize) -> usize {
         usize::from(self.places[number % BATCH])
+    }
+
+    /// The places of these (bits), as bits.
+    #[inline(always)]
+    pub(super) fn in_batch(&self, these: u64) -> u64 {
+        // The last one tells: places rise, as numbers do.
+        if self.count == 0 || self.place(self.count - 1) == self.count - 1 {
+            return these;
+        }
+        numbers(these).fold(0, |places, n| places | 1 << self.place(n))
     }
 
     /// Notes a packet as number `count`. If it is not plain, that number will be given again: so there is no branch.

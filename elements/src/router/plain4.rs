@@ -6,7 +6,7 @@
 use fib::View;
 use graph::BATCH;
 use port::Packet;
-use wire::which::{bits, lowest};
+use wire::which::{bits, lowest, numbers, which};
 use wire::{ethernet, protocol};
 
 use super::check_ip_header4::{is_plain, is_usual};
@@ -18,10 +18,22 @@ use super::{ETHERNET, Sources, prefetch, u16_at, u32_at};
 
 /// Bytes of the headers of both layers.
 const FRAME: usize = ETHERNET + 20;
-/// What is copied of each frame, whether it is so long or not.
-const FRONT: usize = ETHERNET + Columns::BYTES;
+/// What is read of each frame, whether it is so long or not: to the word of a TCP header that says how long that is.
+const FRONT: usize = ETHERNET + 36;
+/// The columns begin in it where the last word of the Ethernet header is the second.
+const _: () = assert!(FRONT - Columns::BYTES + 8 == ETHERNET);
 /// Stands for a frame that cannot be read so far.
 const NOTHING: [u8; FRONT] = [0; FRONT];
+/// The places of packets none of which is left out.
+const IN_ORDER: [u8; BATCH] = {
+    let mut places = [0; BATCH];
+    let mut n = 0;
+    while n < BATCH {
+        places[n] = n as u8;
+        n += 1;
+    }
+    places
+};
 
 impl Chosen<V4> {
     /// Finds the plain ones among all packets, and cuts off what they have behind their end (short ones are padded on the wire). Those that are
@@ -31,14 +43,14 @@ impl Chosen<V4> {
         choose(self, view, sources, packets)
     }
 
-    /// The same, and puts down what is in their upper headers. Not all that are noted need be plain, and none is cut.
+    /// The same, and puts down what is in their upper headers. All packets are noted, plain or not, while most of them are; none is cut.
     #[inline(always)]
     pub(super) fn choose_upper(&mut self, view: &View, sources: &Sources, packets: &[Packet]) -> u64 {
-        let others = gather(self, view, sources, packets);
-        self.upper.whole = 0;
-        if self.count != 0 {
-            self.upper.columns.turn(self.count);
-            judge(self);
+        let ours = gather(self, view, packets);
+        self.upper.columns.turn(self.count);
+        let others = judge(self, sources, ours);
+        if self.upper.whole.count_ones() as usize * 4 < self.count * 3 {
+            close_up(self);
         }
         others
     }
@@ -78,38 +90,33 @@ wide! {
 }
 
 wide! {
-    /// Copies the headers of those that came in as packets should that are to be forwarded. The packets of other families, as bits.
-    fn gather(chosen: &mut Chosen<V4>, view: &View, sources: &Sources, packets: &[Packet]) -> u64 {
+    /// Copies the headers of all. Those that came in as packets should that are to be forwarded, as bits.
+    fn gather(chosen: &mut Chosen<V4>, view: &View, packets: &[Packet]) -> u64 {
         let packets = &packets[..packets.len().min(BATCH)];
-        let (hops, mut input) = (view.hops(), Input::NONE);
-        let (mut count, mut others) = (0, 0);
+        let (hops, mut input, mut ours) = (view.hops(), Input::NONE, [0; BATCH]);
         packets.iter().take(AHEAD).for_each(prefetch);
-        for (place, packet) in packets.iter().enumerate() {
-            prefetch(packets.get(place + AHEAD).unwrap_or(packet));
+        for (n, packet) in packets.iter().enumerate() {
+            prefetch(packets.get(n + AHEAD).unwrap_or(packet));
             input.turn_to::<V4>(&hops, packet.input);
             let front = packet.front::<FRONT>().unwrap_or(&NOTHING);
-            let other = u16_at(front, 12) != ethernet::IPV4;
-            others |= u64::from(other) << place;
             hops.prefetch4(u32_at(front, ETHERNET + 16));
-            let (n, upper) = (count % BATCH, &mut chosen.upper);
+            ours[n] = u8::from(input.takes(packet, front));
+            let upper = &mut chosen.upper;
             upper.columns.set(n, front.last_chunk().unwrap_or(&[0; Columns::BYTES]));
             (upper.inputs[n], upper.lengths[n]) = (packet.input.0, packet.len() as u32);
-            chosen.places[n] = place as u8;
-            let own = sources.may_be_local4(u32_at(front, ETHERNET + 12).to_be_bytes());
-            // What is left out leaves its number to the next: no branch.
-            count += usize::from(!other & !own & input.takes(packet, front));
         }
-        chosen.count = count;
-        others
+        (chosen.count, chosen.places) = (packets.len(), IN_ORDER);
+        bits(&ours)
     }
 }
 
 wide! {
-    /// Finds out which of those are plain, and puts down what else is wanted of them.
-    fn judge(chosen: &mut Chosen<V4>) {
+    /// Finds out which of those that are `ours` are plain, and puts down what else is wanted of them. Those of other families, as bits.
+    fn judge(chosen: &mut Chosen<V4>, sources: &Sources, ours: u64) -> u64 {
         let (destinations, upper) = (&mut chosen.destinations, &mut chosen.upper);
-        let Columns { words: [first, second, third, from, to, behind, ..], ninth, .. } = &upper.columns;
-        let mut whole = [0u8; BATCH];
+        let Columns { words: [_, kind, first, second, third, from, to, behind], last, .. } = &upper.columns;
+        let (mut whole, mut near) = ([0u8; BATCH], [0u8; BATCH]);
+        let own = sources.near_local4();
         for n in 0..BATCH {
             let words = [first[n], second[n], third[n], from[n], to[n]];
             let [version, _, a, b] = words[0].to_ne_bytes();
@@ -117,19 +124,48 @@ wide! {
             let total = u32::from(u16::from_be_bytes([a, b]));
             let fits = (total >= 20) & (total + ETHERNET as u32 <= upper.lengths[n]);
             let usual = is_usual(words[3].to_ne_bytes()[0]) & is_usual(words[4].to_ne_bytes()[0]);
-            let plain = (version == 0x45) & fits & (ttl > 1) & usual & is_right(words);
+            let plain = is_ipv4(kind[n]) & (version == 0x45) & fits & (ttl > 1) & usual & is_right(words);
             // Neither more fragments nor an offset.
             let one = words[1] & u32::from_ne_bytes([0, 0, 0x3f, 0xff]) == 0;
-            let data = u32::from(ninth[n].to_ne_bytes()[0] >> 4) * 4;
+            let data = u32::from(last[n].to_ne_bytes()[0] >> 4) * 4;
             let udp = (protocol == protocol::UDP) & (total >= 28);
             let tcp = (protocol == protocol::TCP) & (data >= 20) & (data + 20 <= total);
             whole[n] = u8::from(plain & one & (udp | tcp));
+            near[n] = u8::from(own.may_be(words[3].to_ne_bytes()));
             (upper.lengths[n], upper.protocols[n]) = (total, u32::from(protocol));
             (upper.ports[n], upper.sources[n]) = (u32::from_be(behind[n]), u32::from_be(words[3]));
             destinations[n] = u32::from_be(words[4]);
         }
-        upper.whole = bits(&whole) & lowest(chosen.count);
+        let present = lowest(chosen.count);
+        upper.whole = bits(&whole) & ours & present;
+        for n in numbers(upper.whole & bits(&near)) {
+            let own = sources.may_be_local4(upper.sources[n].to_be_bytes());
+            upper.whole &= !(u64::from(own) << n);
+        }
+        which(|n| !is_ipv4(kind[n])) & present
     }
+}
+
+/// Whether this is the word of a frame that ends in the type of IPv4.
+#[inline(always)]
+fn is_ipv4(word: u32) -> bool {
+    let [_, _, kind @ ..] = word.to_ne_bytes();
+    u16::from_be_bytes(kind) == ethernet::IPV4
+}
+
+/// Leaves out what is not plain: each of those costs as much as one that is.
+#[cold]
+fn close_up(chosen: &mut Chosen<V4>) {
+    let upper = &mut chosen.upper;
+    chosen.count = upper.whole.count_ones() as usize;
+    for (to, from) in numbers(upper.whole).enumerate() {
+        chosen.places[to] = from as u8;
+        chosen.destinations[to] = chosen.destinations[from];
+        (upper.sources[to], upper.protocols[to]) = (upper.sources[from], upper.protocols[from]);
+        (upper.ports[to], upper.lengths[to]) = (upper.ports[from], upper.lengths[from]);
+        upper.inputs[to] = upper.inputs[from];
+    }
+    upper.whole = lowest(chosen.count);
 }
 
 /// Whether the checksum of a header is right, whose words lie as they do in memory: ones' complement does not ask in which order.

@@ -48,7 +48,7 @@ struct size {
 };
 
 struct live {
-    __u64 start, end, stop, over;
+    __u64 start, end, over;
     __u64 now, position, pending, cursor;
     /* The batch that the kernel was told. */
     __u64 batch;
@@ -181,8 +181,6 @@ int generate(struct xdp_md *ctx) {
         }
     }
     run->position++;
-    if (run->stop)
-        return XDP_DROP;
 
     __u32 number = LANES == 1 ? 0 : next_lane(run);
     struct lane *lane = bpf_map_lookup_elem(&lanes, &number);

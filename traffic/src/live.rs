@@ -177,9 +177,11 @@ pub(crate) fn send(
         if runner.is_finished() {
             break;
         }
-        if stop.load(Ordering::Relaxed) {
-            program.stopped.get_or_init(now);
-            program.streams.finish();
+        // An end that comes early: what was due before it still leaves.
+        if stop.load(Ordering::Relaxed) && program.stopped.get().is_none() {
+            let end = now().min(time.end);
+            program.streams.schedule(time.start, end);
+            program.stopped.get_or_init(|| end);
         }
         if program.streams.is_over() {
             // What waits in its last batch is accounted for first. It may have ended meanwhile, which is as good.

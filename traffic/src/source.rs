@@ -74,12 +74,15 @@ pub(crate) fn send(
         waiting: Vec::with_capacity(BATCH),
         queue,
     };
+    let mut time = time;
     let mut told = time.start;
     let mut clock = now();
     let mut full = false;
-    while !stop.load(Ordering::Relaxed)
-        && (clock < time.end || !full && clock < time.end.saturating_add(GRACE))
-    {
+    while clock < time.end || !full && clock < time.end.saturating_add(GRACE) {
+        // An end that comes early: what was due before it still leaves.
+        if stop.load(Ordering::Relaxed) {
+            time.end = time.end.min(clock);
+        }
         sender.make(lanes, time, clock);
         if sender.packets.is_empty() {
             let open = lanes.iter().filter(|lane| !lane.is_over() && (lane.is_paced() || clock < time.end));

@@ -23,7 +23,7 @@ const LANE: usize = 33;
 const SIZE: usize = 3;
 const FIRST: [usize; 2] = [17, 25];
 /// The word of `struct live` with the batch.
-const LIVE_BATCH: usize = 8;
+const LIVE_BATCH: usize = 7;
 
 /// A stream, as the program wants it. Offsets are from the front of the frame, times in 1/65,536 ns; sums and lengths are as they lie in
 /// memory.
@@ -244,7 +244,8 @@ impl Streams {
         }
     }
 
-    /// When packets are sent: from `start` to before `end`, nanoseconds of the monotonic clock.
+    /// When packets are sent: from `start` to before `end`, nanoseconds of the monotonic clock. Told an earlier end while it
+    /// runs, it sends what is due before that and is over.
     pub fn schedule(&self, start: u64, end: u64) {
         self.live.set(0, start);
         self.live.set(1, end);
@@ -253,7 +254,7 @@ impl Streams {
     /// Sends out of an interface of this thread's network namespace; until a signal comes, or after some four billion frames.
     pub fn run(&self, ifindex: u32) -> io::Result<()> {
         // A batch that an interrupt cut off is none any more.
-        self.live.set(5, u64::from(self.batch));
+        self.live.set(4, u64::from(self.batch));
         let run = sys::Run {
             data: &self.frame,
             ifindex,
@@ -268,15 +269,9 @@ impl Streams {
         }
     }
 
-    /// Sends nothing more, and is over. [`Streams::run`] returns at the next signal.
-    pub fn finish(&self) {
-        self.live.set(2, 1);
-        self.live.set(3, 1);
-    }
-
     /// Whether all has been sent.
     pub fn is_over(&self) -> bool {
-        self.live.get(3) != 0
+        self.live.get(2) != 0
     }
 
     /// What was sent of each lane.

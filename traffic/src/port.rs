@@ -17,8 +17,8 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ::port::device::{self, Device, XdpFeatures};
@@ -59,6 +59,8 @@ pub(crate) struct Inner {
     link: Option<(String, Option<String>)>,
     /// Kept open while the port is.
     memif: Option<memif::Interface>,
+    /// A file that is to be written, until the first packets are about to leave: what is refused before must not have emptied it.
+    file: Mutex<Option<PathBuf>>,
 }
 
 pub(crate) enum Kind {
@@ -128,7 +130,15 @@ impl Port {
     /// core uses a queue of its own as far as there are enough.
     pub fn of_queues(name: &str, queues: Vec<Box<dyn Queue>>) -> Port {
         let kind = Kind::Queues(queues.into_iter().map(Mutex::new).collect(), None);
-        Port(Arc::new(Inner { name: name.to_owned(), kind, mac: None, line: None, link: None, memif: None }))
+        Port(Arc::new(Inner {
+            name: name.to_owned(),
+            kind,
+            mac: None,
+            line: None,
+            link: None,
+            memif: None,
+            file: Mutex::default(),
+        }))
     }
 
     /// What it was called.
@@ -168,8 +178,9 @@ impl Port {
         }
     }
 
-    /// Waits until packets can leave: there is a carrier, or a memif's peer.
+    /// Waits until packets can leave: there is a carrier, or a memif's peer. A file is begun.
     pub(crate) fn ready(&self) -> Result<(), TrafficError> {
+        self.begin()?;
         self.linked()?;
         let Some(interface) = &self.0.memif else { return Ok(()) };
         let began = Instant::now();
@@ -184,6 +195,20 @@ impl Port {
                 _ => std::thread::sleep(Duration::from_millis(5)),
             }
         }
+    }
+
+    /// Begins the file that is to be written, and has not been.
+    fn begin(&self) -> Result<(), TrafficError> {
+        let mut waits = self.0.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(file), Kind::Queues(queues, _)) = (waits.as_deref(), &self.0.kind) else { return Ok(()) };
+        let text = || self.0.name.clone();
+        let record = Record::create(file, Format::of(file), SNAP)
+            .map_err(|error| TrafficError::PortName { text: text(), reason: error.to_string() })?;
+        if let Some(queue) = queues.first() {
+            *queue.lock().unwrap_or_else(PoisonError::into_inner) = writing(Some(record));
+        }
+        *waits = None;
+        Ok(())
     }
 
     pub(crate) fn kind(&self) -> &Kind {
@@ -282,6 +307,7 @@ fn open_interface(
         line,
         link,
         memif: None,
+        file: Mutex::default(),
     })))
 }
 
@@ -290,10 +316,20 @@ fn open_pcap(text: &str, file: &Path) -> Result<Port, TrafficError> {
         let reason = "the file's name is missing".to_owned();
         return Err(TrafficError::PortName { text: text.to_owned(), reason });
     }
-    let record = Record::create(file, Format::of(file), SNAP)
-        .map_err(|error| TrafficError::PortName { text: text.to_owned(), reason: error.to_string() })?;
-    let queue = PcapQueue::new(PortId::NONE, None, Some(record));
-    Ok(Port::of_queues(text, vec![Box::new(queue)]))
+    Ok(Port(Arc::new(Inner {
+        name: text.to_owned(),
+        kind: Kind::Queues(vec![Mutex::new(writing(None))], None),
+        mac: None,
+        line: None,
+        link: None,
+        memif: None,
+        file: Mutex::new(Some(file.to_owned())),
+    })))
+}
+
+/// What writes packets to a file.
+fn writing(record: Option<Record>) -> Box<dyn Queue> {
+    Box::new(PcapQueue::new(PortId::NONE, None, record))
 }
 
 fn open_memif(text: &str, settings: &str) -> Result<Port, TrafficError> {
@@ -336,6 +372,7 @@ fn open_memif(text: &str, settings: &str) -> Result<Port, TrafficError> {
         line: None,
         link: None,
         memif: Some(interface),
+        file: Mutex::default(),
     })))
 }
 

@@ -332,3 +332,21 @@ fn a_file_that_cannot_be_written_ends_the_trial_with_the_reason() {
     assert!(error.starts_with("port pcap:/dev/full: /dev/full: No space left"), "{error}");
     assert!(begin.elapsed() < Duration::from_secs(30));
 }
+
+#[test]
+fn a_file_is_left_as_it_was_until_packets_leave_for_it() {
+    let path = std::env::temp_dir().join(format!("bifrost-left-{}.pcap", std::process::id()));
+    std::fs::write(&path, "a capture").unwrap();
+    let trial = |streams: Vec<Stream>| Trial {
+        streams,
+        count: Some(3),
+        ..Trial::new(Port::open(&format!("pcap:{}", path.display()), false).unwrap())
+    };
+    let wrong = Stream { vlan: vec![5000], ..Stream::default() };
+    trial(vec![Stream::default(), wrong]).run().unwrap_err();
+    assert_eq!(std::fs::read(&path).unwrap(), b"a capture", "what is refused has sent nothing");
+    trial(vec![Stream::default()]).run().unwrap();
+    let written = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(written.len(), 24 + 3 * (16 + 60), "three frames of 60 bytes, and headers");
+}

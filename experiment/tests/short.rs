@@ -1,6 +1,6 @@
 //! Every experiment runs end to end in its short form: as root, with the program bifrost built beside this one.
 
-use experiment::outcome::Cell;
+use experiment::outcome::{Cell, Table};
 use experiment::{EXPERIMENTS, Machine, Outcome, Run};
 
 #[test]
@@ -17,6 +17,9 @@ fn every_experiment_measures_what_it_promises() {
     for outcome in &outcomes {
         let name = outcome.name;
         assert_eq!(outcome.failed, None, "{name}");
+        let wide = outcome.tables.iter().map(Table::text).collect::<String>();
+        let wide = wide.lines().find(|line| line.chars().count() > 80).map(str::to_owned);
+        assert_eq!(wide, None, "{name}: a terminal has 80 columns");
         assert!(!outcome.tables.is_empty() && !outcome.notes.is_empty(), "{name} has nothing to show");
         let not_measured = outcome.notes.iter().find(|note| note.contains("not measured"));
         // What the notes of some say of watts.

@@ -19,11 +19,18 @@ pub(crate) struct Facts {
 /// From lateness like this on (the 99th percentile, nanoseconds) it is worth a note.
 const LATE: u64 = 1_000_000;
 
-/// The report; `time` is when sending began and ended, in nanoseconds.
-pub(crate) fn report(facts: &Facts, time: (u64, u64), sent: &[Sent], arrived: Option<&Arrived>) -> Report {
+/// The report; `time` is when sending began and ended, in nanoseconds, `outage` what broke meanwhile.
+pub(crate) fn report(
+    facts: &Facts,
+    time: (u64, u64),
+    sent: &[Sent],
+    arrived: Option<&Arrived>,
+    outage: Option<String>,
+) -> Report {
     let seconds = time.1.saturating_sub(time.0) as f64 / 1e9;
     let tallies = arrived.map(|arrived| by_stream(arrived, &facts.owners, facts.streams.len()));
     let mut notes = Vec::new();
+    notes.extend(outage.as_ref().map(|why| format!("{why}; from then on nothing could pass")));
     let streams: Vec<StreamReport> = facts
         .streams
         .iter()
@@ -39,6 +46,10 @@ pub(crate) fn report(facts: &Facts, time: (u64, u64), sent: &[Sent], arrived: Op
             // A sender that was behind at the end may have caught up after it.
             let seconds = seconds.max(sent.last.saturating_sub(time.0) as f64 / 1e9);
             let report = StreamReport { lost_until, ..of_stream(&stream.name, seconds, &sent, tally) };
+            // What a port that broke did to the rest is none of the rate's doing.
+            if outage.is_some() {
+                return report;
+            }
             if report.lateness.as_ref().is_some_and(|lateness| lateness.p99 > LATE) {
                 let late = report.lateness.as_ref().map_or(0, |lateness| lateness.p99) / 1_000_000;
                 notes.push(format!(
@@ -74,6 +85,7 @@ pub(crate) fn report(facts: &Facts, time: (u64, u64), sent: &[Sent], arrived: Op
         foreign: arrived.map_or(Count::default(), |arrived| arrived.foreign),
         sender: facts.sender.clone(),
         receiver: facts.receiver.clone(),
+        interrupted: outage,
         clock_uncertainty: 0,
         notes,
     }

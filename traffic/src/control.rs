@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use wire::Mac;
 
 use crate::clock::now;
+use crate::port::PEER;
 use crate::receiving::Receiving;
 use crate::report::Count;
 use crate::sink::{Arrived, Expected};
@@ -355,6 +356,12 @@ impl Remote {
         }
     }
 
+    /// How long answers are waited for from now on.
+    fn patience(&self, time: Duration) -> Result<(), TrafficError> {
+        let line = lock(&self.line);
+        line.stream.get_ref().set_read_timeout(Some(time)).map_err(TrafficError::io("the sink's connection"))
+    }
+
     /// The sink's clock against ours: the fastest answer says it best.
     fn compare(&self) -> Result<(i64, u64), TrafficError> {
         let mut best = (0, u64::MAX);
@@ -387,10 +394,12 @@ impl Remote {
     /// Tells it what to look for.
     pub(crate) fn prepare(&mut self, mark: u16, lanes: u16, names: Vec<String>) -> Result<(), TrafficError> {
         let request = Request::Prepare { mark, lanes, offset: self.clock.0, names };
+        // The sink may have to wait for its port.
+        self.patience(ANSWER + PEER)?;
         if let Reply::Ready { means } = self.ask(&request)? {
             self.means = means;
         }
-        Ok(())
+        self.patience(ANSWER)
     }
 
     /// What arrived so far, as far as it is known: [`Remote::ask_again`] keeps it fresh.

@@ -43,6 +43,7 @@ pub mod histogram;
 mod lane;
 mod live;
 pub mod maker;
+mod outage;
 mod payload;
 mod pipe;
 pub mod plan;

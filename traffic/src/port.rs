@@ -43,8 +43,8 @@ const HEAP: usize = 4096;
 
 /// Bytes of a packet that are written to a file.
 const SNAP: u32 = 65_535;
-/// How long a memif's peer is waited for.
-const PEER: Duration = Duration::from_secs(10);
+/// How long a carrier, or a memif's peer, is waited for.
+pub(crate) const PEER: Duration = Duration::from_secs(10);
 
 /// An open port: a handle that may be cloned.
 #[derive(Clone)]
@@ -66,6 +66,19 @@ pub(crate) struct Inner {
 pub(crate) enum Kind {
     Queues(Vec<Mutex<Box<dyn Queue>>>, Option<Arc<Memory>>),
     Live(Interface),
+}
+
+/// Why nothing can pass a port.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error("no peer{}", if .0.is_empty() { String::new() } else { format!(": {_0}") })]
+    NoPeer(String),
+    #[error("no carrier")]
+    NoCarrier,
+    #[error("the interface is down: ip link set dev {0} up")]
+    Down(String),
+    #[error("{0}")]
+    Gone(String),
 }
 
 /// An interface that packets are sent and received by in the kernel.
@@ -156,44 +169,50 @@ impl Port {
         self.0.line
     }
 
-    /// Waits for the carrier of an interface, which takes a moment after a reset of what is at its other end. One that is down will
-    /// not come up by itself.
-    pub(crate) fn linked(&self) -> Result<(), TrafficError> {
-        let Some((interface, namespace)) = &self.0.link else { return Ok(()) };
-        let failed = |reason: String| TrafficError::Port { port: self.0.name.clone(), reason };
+    /// Waits until packets can pass: for the carrier of an interface, which takes a moment after a reset of what is at its other end, or
+    /// for a memif's peer. An interface that is down will not come up by itself.
+    pub(crate) fn connected(&self) -> Result<(), TrafficError> {
         let began = Instant::now();
-        loop {
-            let flags = inside(namespace.as_deref(), || flags(interface))?;
-            if !flags.contains(InterfaceFlags::IFF_UP) {
-                return Err(failed(format!("the interface is down: ip link set dev {interface} up")));
+        while let Some(fault) = self.fault() {
+            if began.elapsed() > PEER || matches!(fault, Fault::Down(_) | Fault::Gone(_)) {
+                let reason = match fault {
+                    Fault::NoCarrier => {
+                        let why = "look at its cable, or at the interface at its other end";
+                        format!("{fault} for {} s: {why}", PEER.as_secs())
+                    }
+                    Fault::NoPeer(_) => format!("{fault} (waited for {} s)", PEER.as_secs()),
+                    Fault::Down(_) | Fault::Gone(_) => fault.to_string(),
+                };
+                return Err(TrafficError::Port { port: self.0.name.clone(), reason });
             }
-            if flags.contains(InterfaceFlags::IFF_RUNNING) {
-                return Ok(());
-            }
-            if began.elapsed() > PEER {
-                let why = "look at its cable, or at the interface at its other end";
-                return Err(failed(format!("no carrier for {} s: {why}", PEER.as_secs())));
-            }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(5));
         }
+        Ok(())
     }
 
-    /// Waits until packets can leave: there is a carrier, or a memif's peer. A file is begun.
+    /// Waits until packets can leave. A file is begun.
     pub(crate) fn ready(&self) -> Result<(), TrafficError> {
         self.begin()?;
-        self.linked()?;
-        let Some(interface) = &self.0.memif else { return Ok(()) };
-        let began = Instant::now();
-        loop {
-            match interface.state() {
-                memif::State::Up { .. } => return Ok(()),
-                memif::State::Down { why } if began.elapsed() > PEER => {
-                    let why = if why.is_empty() { "nobody has connected".to_owned() } else { why };
-                    let reason = format!("no peer for {} s: {why}", PEER.as_secs());
-                    return Err(TrafficError::Port { port: self.0.name.clone(), reason });
-                }
-                _ => std::thread::sleep(Duration::from_millis(5)),
+        self.connected()
+    }
+
+    /// Why nothing can pass it just now.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        if let Some(interface) = &self.0.memif {
+            return match interface.state() {
+                memif::State::Up { .. } => None,
+                memif::State::Connecting => Some(Fault::NoPeer(String::new())),
+                memif::State::Down { why } => Some(Fault::NoPeer(why)),
+            };
+        }
+        let (interface, namespace) = self.0.link.as_ref()?;
+        match inside(namespace.as_deref(), || flags(interface)) {
+            Err(error) => Some(Fault::Gone(error.to_string())),
+            Ok(None) => Some(Fault::Gone("there is no such interface any more".to_owned())),
+            Ok(Some(flags)) if !flags.contains(InterfaceFlags::IFF_UP) => {
+                Some(Fault::Down(interface.clone()))
             }
+            Ok(Some(flags)) => (!flags.contains(InterfaceFlags::IFF_RUNNING)).then_some(Fault::NoCarrier),
         }
     }
 
@@ -398,11 +417,10 @@ fn in_use(interface: &str) -> Option<String> {
         .map(|_| format!("has the address {own}, by which you are logged in"))
 }
 
-/// The flags of an interface of this namespace; none when it is gone.
-fn flags(interface: &str) -> InterfaceFlags {
-    let all = nix::ifaddrs::getifaddrs().ok();
-    let own = all.and_then(|mut all| all.find(|entry| entry.interface_name == interface));
-    own.map_or(InterfaceFlags::empty(), |entry| entry.flags)
+/// The flags of an interface of this namespace; nothing when it is gone.
+fn flags(interface: &str) -> Option<InterfaceFlags> {
+    let mut all = nix::ifaddrs::getifaddrs().ok()?;
+    all.find(|entry| entry.interface_name == interface).map(|entry| entry.flags)
 }
 
 /// Which interface has which address.

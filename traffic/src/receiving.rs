@@ -32,7 +32,7 @@ impl Receiving {
         expected: Expected,
         core: Option<usize>,
     ) -> Result<Receiving, TrafficError> {
-        to.linked()?;
+        to.connected()?;
         let interface = match to.kind() {
             Kind::Live(interface) => interface,
             Kind::Queues(..) => {

@@ -17,6 +17,9 @@ pub struct Report {
     pub sender: String,
     /// How they were received: `queue`, `program in the driver`, or nothing where there was no sink.
     pub receiver: Option<String>,
+    /// What broke while it ran: a port whose link went down, or whose peer left, and when. Nothing that was lost then is the device's fault.
+    #[serde(default)]
+    pub interrupted: Option<String>,
     /// How well the two ends' clocks agree, in nanoseconds either way; latencies are not known better. 0 on one machine.
     pub clock_uncertainty: u64,
     /// What the reader of the figures should know.

@@ -1,7 +1,7 @@
 //! A trial: streams sent out of one port and received by another.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use crate::assembly::{self, Facts};
 use crate::clock::now;
 use crate::control::{Control, Remote};
 use crate::lane::Sent;
+use crate::outage::Outage;
 use crate::plan::Ends;
 use crate::receiving::Receiving;
 use crate::sending::{self, Orders, Sending};
@@ -127,10 +128,17 @@ impl Trial {
         };
         let sending = prepared.start()?;
         let stop = sending.stopper();
-        let shared =
-            Arc::new(Shared { sending: Mutex::new(sending), receiving, facts, ended: Mutex::new(None) });
+        let shared = Arc::new(Shared {
+            sending: Mutex::new(sending),
+            receiving,
+            facts,
+            outage: OnceLock::new(),
+            ended: Mutex::new(None),
+        });
         let (works, drain) = (shared.clone(), self.drain);
-        let thread = thread::Builder::new().name("trial".to_owned()).spawn(move || works.finish(drain));
+        let ports = Outage::new([Some(self.from), self.to].into_iter().flatten());
+        let thread = thread::Builder::new().name("trial".to_owned());
+        let thread = thread.spawn(move || works.finish(drain, ports));
         let thread = thread.map_err(TrafficError::io("starting a thread"))?;
         Ok(Running { shared, stop, thread: Some(thread) })
     }
@@ -152,6 +160,8 @@ struct Shared {
     sending: Mutex<Sending>,
     receiving: Option<Receiving>,
     facts: Facts,
+    /// What broke first of its ports.
+    outage: OnceLock<String>,
     /// When sending ended, and what came of it.
     ended: Mutex<Option<Ended>>,
 }
@@ -164,10 +174,16 @@ struct Ended {
 
 impl Shared {
     /// Waits for the end of sending, and for stragglers.
-    fn finish(&self, drain: Duration) -> Result<(), TrafficError> {
+    fn finish(&self, drain: Duration, mut ports: Outage) -> Result<(), TrafficError> {
         let sending = || self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = sending().time.start;
         let mut lost = Ok(());
         while !sending().is_over() {
+            if self.outage.get().is_none()
+                && let Some(why) = ports.look(start)
+            {
+                self.outage.get_or_init(|| why);
+            }
             // What nobody receives any more need not be sent.
             if lost.is_ok()
                 && let Some(receiving) = &self.receiving
@@ -224,7 +240,8 @@ impl Running {
             }
         };
         let uncertainty = shared.receiving.as_ref().map_or(0, Receiving::clock_uncertainty);
-        let report = assembly::report(&shared.facts, (start, at), &sent, arrived.as_ref());
+        let outage = shared.outage.get().cloned();
+        let report = assembly::report(&shared.facts, (start, at), &sent, arrived.as_ref(), outage);
         Report { clock_uncertainty: uncertainty, ..report }
     }
 

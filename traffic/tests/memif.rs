@@ -45,3 +45,23 @@ fn settings_that_make_no_sense_are_refused_in_words() {
         assert!(error.starts_with(&format!("`{text}` is no port: ")), "{error}");
     }
 }
+
+#[test]
+fn a_peer_that_leaves_is_told_of_and_the_rate_is_not_blamed() {
+    let socket = std::env::temp_dir().join(format!("bifrost-leaves-{}.sock", std::process::id()));
+    let port = |more: &str| Port::open(&format!("memif:{},id=8{more}", socket.display()), false).unwrap();
+    let (from, peer) = (port(""), port(",role=client"));
+    let trial = Trial {
+        streams: Stream::parse_all("[[stream]]\nrate = '10kpps'").unwrap(),
+        duration: Some(Duration::from_millis(800)),
+        ..Trial::new(from)
+    };
+    let running = trial.start().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    drop(peer);
+    let report = running.wait().unwrap();
+    let why = report.interrupted.unwrap();
+    assert!(why.contains(",id=8 broke 0.") && why.contains("no peer"), "{why}");
+    assert!(report.streams[0].offered > report.streams[0].sent.packets + 1000, "{:?}", report.streams[0]);
+    assert_eq!(report.notes, [format!("{why}; from then on nothing could pass")]);
+}

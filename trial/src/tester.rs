@@ -249,6 +249,11 @@ impl Device for Tester {
         self.watch(&running, offered)?;
         let reports: Vec<Report> =
             running.into_iter().map(Running::wait).collect::<Result<_, _>>().map_err(failed)?;
+        // A reset may well take links with it; anything else that does has spoilt the trial.
+        let broken = reports.iter().find_map(|report| report.interrupted.as_ref());
+        if let (Some(why), false) = (broken, matches!(offered.pattern, Pattern::Reset { .. })) {
+            return Err(DeviceError::Failed(format!("{why}; the trial does not count")));
+        }
         let mut measured = measured(&reports)?;
         if let Pattern::Step { after, .. } = offered.pattern {
             measured.last_loss = Some(last_loss(&reports, offered.seconds, after)?);

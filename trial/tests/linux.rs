@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use lab::{Host, Lab};
 use traffic::Port;
@@ -97,4 +98,21 @@ fn what_no_command_does_is_left_out() {
         "{:?}",
         report.notes
     );
+}
+
+#[test]
+fn a_trial_whose_link_goes_down_is_none() {
+    let (_lab, router, mut tester) = network("trl4");
+    let plan = Plan { times: Times { loss: 2.0, ..Plan::short(0.2).times }, ..plan(&[Test::Loss]) };
+    let cut = std::thread::spawn(move || {
+        // In the middle of the trial: it is under way.
+        while router.interface_number("south", "statistics/tx_packets").unwrap() < 1000 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        router.run("ip link set south down").unwrap();
+    });
+    let error = run(&mut tester, &plan, None, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+    cut.join().unwrap();
+    let error = error.to_string();
+    assert!(error.contains("no carrier") && error.contains("does not count"), "{error}");
 }

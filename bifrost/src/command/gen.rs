@@ -249,9 +249,10 @@ pub fn run(args: &Gen) -> Result<ExitCode, Failure> {
     trial_view::watch(&running, &title, if args.json { Show::Nothing } else { Show::Progress })?;
     let report = running.wait().map_err(said)?;
     trial_view::result(&report, args.json)?;
-    let flawed = report.streams.iter().any(|stream| {
-        [stream.lost, stream.duplicates, stream.corrupt].into_iter().flatten().any(|packets| packets != 0)
-    });
+    let flawed = report.interrupted.is_some()
+        || report.streams.iter().any(|stream| {
+            [stream.lost, stream.duplicates, stream.corrupt].into_iter().flatten().any(|packets| packets != 0)
+        });
     Ok(if flawed { ExitCode::from(FLAWED) } else { ExitCode::SUCCESS })
 }
 

@@ -17,7 +17,7 @@ use traffic::range::{Addresses, Macs};
 use traffic::rate::{Pattern as Rhythm, Rate};
 use traffic::size::{Part, Sizes};
 use traffic::stamp::STAMP;
-use traffic::{Distribution, Port, Report, Running, Stream, StreamReport, TrafficError, Trial};
+use traffic::{Distribution, Port, Report, Running, Stream, TrafficError, Trial};
 use wire::Mac;
 
 use crate::{
@@ -244,6 +244,7 @@ impl Device for Tester {
     fn trial(&mut self, offered: &Offered) -> Result<Measured, DeviceError> {
         self.prepare(offered)?;
         let trials = self.trials(offered)?;
+        let receivers: Vec<Port> = trials.iter().filter_map(|trial| trial.to.clone()).collect();
         let running: Vec<Running> =
             trials.into_iter().map(Trial::start).collect::<Result<_, _>>().map_err(failed)?;
         self.watch(&running, offered)?;
@@ -256,7 +257,7 @@ impl Device for Tester {
         }
         let mut measured = measured(&reports)?;
         if let Pattern::Step { after, .. } = offered.pattern {
-            measured.last_loss = Some(last_loss(&reports, offered.seconds, after)?);
+            measured.last_loss = Some(last_loss(&receivers, &reports, offered.seconds, after)?);
         }
         Ok(measured)
     }
@@ -271,15 +272,28 @@ fn between(pair: &Pair) -> String {
     format!("{} - {}", end(&pair.from), end(&pair.to))
 }
 
-/// Seconds from a step to when the last lost frame was due; of what is beside the test's stream, all is due before.
-fn last_loss(reports: &[Report], seconds: f64, step: f64) -> Result<f64, DeviceError> {
-    let streams = || reports.iter().flat_map(|report| &report.streams).filter(|stream| stream.name == TEST);
-    let unknown = "frames of the load arrive by several receive queues of a port, among which there is no order: so nobody knows \
-                   which was the last one lost (ethtool -L PORT combined 1)";
-    let until =
-        |stream: &StreamReport| stream.lost_until.ok_or_else(|| DeviceError::Unsupported(unknown.to_owned()));
-    let last = streams().map(until).try_fold(0.0, |last: f64, until| Ok(last.max(until?)))?;
+/// Seconds from a step to when the last lost frame was due; of what is beside the test's stream, all is due before. Each report is
+/// that of what arrived by one of the ports.
+fn last_loss(ports: &[Port], reports: &[Report], seconds: f64, step: f64) -> Result<f64, DeviceError> {
+    let mut last: f64 = 0.0;
+    for (port, report) in ports.iter().zip(reports) {
+        for stream in report.streams.iter().filter(|stream| stream.name == TEST) {
+            let Some(until) = stream.lost_until else { return Err(several_queues(port.name())) };
+            last = last.max(until);
+        }
+    }
     Ok((last * seconds - step).max(0.0))
+}
+
+/// Frames arrive by several receive queues of this port, each of which the kernel judges for itself.
+fn several_queues(port: &str) -> DeviceError {
+    let plain = port.trim_start_matches("live:");
+    let interface = plain.split('@').next().unwrap_or(plain);
+    DeviceError::Unsupported(format!(
+        "frames of the load arrive at {port} by several receive queues, among which there is no order, so it is not known which was the \
+         last one lost: receive by xsk:{plain}, where one thread sees all of them, or give it one queue (ethtool -L {interface} \
+         combined 1; rx 1 where it has receive queues of their own)"
+    ))
 }
 
 /// What the reports of all sending ports come to.
@@ -382,7 +396,7 @@ fn finish(mut command: Child) -> Result<(), DeviceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use traffic::Count;
+    use traffic::{Count, StreamReport};
 
     fn report(lost: u64, slow: u64) -> Report {
         let points = vec![(50.0, slow), (100.0, 2 * slow)];
@@ -431,11 +445,15 @@ mod tests {
                 report.streams[0].lost_until = *until;
                 report
             };
-            last_loss(&ways.iter().map(way).collect::<Vec<_>>(), 2.0, 1.0)
+            let ports = ["live:eth1@lab", "eth2"].map(|name| Port::of_queues(name, Vec::new()));
+            last_loss(&ports, &ways.iter().map(way).collect::<Vec<_>>(), 2.0, 1.0)
         };
         assert_eq!(last(&[Some(0.6), Some(0.75)]).unwrap(), 0.5);
         assert_eq!(last(&[Some(0.4), Some(0.0)]).unwrap(), 0.0, "nothing was lost after the step");
-        assert!(last(&[Some(0.4), None]).unwrap_err().to_string().contains("ethtool -L"));
+        let why = |ways| last(ways).unwrap_err().to_string();
+        assert!(why(&[Some(0.4), None]).contains("ethtool -L eth2 combined 1"));
+        let first = why(&[None, Some(0.4)]);
+        assert!(first.contains("by xsk:eth1@lab,") && first.contains("-L eth1 combined"), "{first}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -61,6 +61,7 @@ fn unsteady(answers: usize, silent: bool) -> Control {
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
+        stream.set_nodelay(true).unwrap();
         let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
         let mut stream = stream;
         for number in 0..answers {
@@ -97,15 +98,14 @@ fn a_sink_that_is_lost_ends_the_trial_at_once() {
     }
 }
 
-#[test]
-fn a_sink_is_asked_how_it_stands_though_nobody_looks_on() {
-    let asked = Arc::new(AtomicUsize::new(0));
+/// A trial of two seconds with someone between the two who passes each question on after a while; what was asked.
+fn overheard(pause: Duration) -> Vec<String> {
+    let asked = Arc::new(Mutex::new(Vec::new()));
     let listener = listen("127.0.0.1:0").unwrap();
     let to_sink = listener.local_addr().unwrap();
-    // Between the two stands someone who counts.
     let between = listen("127.0.0.1:0").unwrap();
     let address = between.local_addr().unwrap().to_string();
-    let (stop, counted) = (Arc::new(AtomicBool::new(false)), asked.clone());
+    let (stop, heard) = (Arc::new(AtomicBool::new(false)), asked.clone());
     let port = Port::open("memory", false).unwrap();
     std::thread::scope(|scope| {
         let (stopped, to) = (stop.clone(), port.clone());
@@ -113,12 +113,14 @@ fn a_sink_is_asked_how_it_stands_though_nobody_looks_on() {
         scope.spawn(move || {
             let (generator, _) = between.accept().unwrap();
             let mut sink = TcpStream::connect(to_sink).unwrap();
+            [&generator, &sink].into_iter().for_each(|stream| stream.set_nodelay(true).unwrap());
             let (mut answers, mut back) = (sink.try_clone().unwrap(), generator.try_clone().unwrap());
             std::thread::spawn(move || std::io::copy(&mut answers, &mut back));
             for line in BufReader::new(generator).lines() {
                 let Ok(line) = line else { break };
-                counted.fetch_add(usize::from(line == "\"progress\""), Ordering::Relaxed);
+                std::thread::sleep(pause);
                 writeln!(sink, "{line}").unwrap();
+                heard.lock().unwrap().push(line);
             }
         });
         let trial = Trial {
@@ -131,7 +133,24 @@ fn a_sink_is_asked_how_it_stands_though_nobody_looks_on() {
         stop.store(true, Ordering::Relaxed);
         assert_eq!(report.unwrap().lost(), Some(0));
     });
-    assert!((5..=15).contains(&asked.load(Ordering::Relaxed)), "{asked:?}");
+    Arc::into_inner(asked).unwrap().into_inner().unwrap()
+}
+
+fn count(asked: &[String], what: &str) -> usize {
+    asked.iter().filter(|line| line.contains(what)).count()
+}
+
+#[test]
+fn a_sink_is_asked_how_it_stands_though_nobody_looks_on() {
+    let asked = overheard(Duration::ZERO);
+    assert!((5..=15).contains(&count(&asked, "progress")), "{asked:?}");
+    assert_eq!(count(&asked, "clock"), 64, "before and after");
+}
+
+#[test]
+fn clocks_are_compared_for_a_second_where_answers_are_slow() {
+    let asked = overheard(Duration::from_millis(100));
+    assert!((8..=22).contains(&count(&asked, "clock")), "{asked:?}");
 }
 
 #[test]

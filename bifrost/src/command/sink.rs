@@ -60,7 +60,8 @@ fn say(line: &str) {
 fn words(event: &Event) -> String {
     match event {
         Event::Refused(peer, why) => format!("{peer} refused: {why}"),
-        Event::Begins(peer, streams) => format!("{peer} sends {}", streams.join(", ")),
+        // Names are the generator's: they are not to move this terminal's cursor.
+        Event::Begins(peer, streams) => format!("{peer} sends {}", streams.join(", ").escape_debug()),
         Event::Ended(tally, foreign) => {
             let order = &tally.order;
             let latency = tally.latency.distribution().map_or(String::new(), |latency| {
@@ -76,5 +77,17 @@ fn words(event: &Event) -> String {
             )
         }
         Event::Lost(why) => format!("the generator is lost: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_generator_do_not_act_on_the_terminal() {
+        let names = vec!["\u{1b}[2Jgone\n".to_owned(), "Größe 64".to_owned()];
+        let line = words(&Event::Begins("10.0.0.1:5".to_owned(), names));
+        assert_eq!(line, "10.0.0.1:5 sends \\u{1b}[2Jgone\\n, Größe 64");
     }
 }

@@ -45,7 +45,8 @@ pub(crate) fn report(
             let tally = tallies.as_ref().and_then(|tallies| tallies.get(number)).filter(|_| stamped);
             // A sender that was behind at the end may have caught up after it.
             let seconds = seconds.max(sent.last.saturating_sub(time.0) as f64 / 1e9);
-            let report = StreamReport { lost_until, ..of_stream(&stream.name, seconds, &sent, tally) };
+            let ended = time.1 <= sent.last;
+            let report = StreamReport { lost_until, ..of_stream(&stream.name, seconds, ended, &sent, tally) };
             // What a port that broke did to the rest is none of the rate's doing.
             if outage.is_some() {
                 return report;
@@ -118,15 +119,22 @@ fn lost_until<'a>(lanes: impl Iterator<Item = (&'a Sent, &'a Tally)>) -> Option<
     lanes.map(until).try_fold(0.0, |latest: f64, until| Some(latest.max(until?)))
 }
 
-fn of_stream(name: &str, seconds: f64, sent: &Sent, tally: Option<&Tally>) -> StreamReport {
+/// What became of a stream that was sent for so many seconds; `ended` if that ended with its last packet.
+fn of_stream(name: &str, seconds: f64, ended: bool, sent: &Sent, tally: Option<&Tally>) -> StreamReport {
     let rate = |packets: u64, seconds: f64| if seconds > 0.0 { packets as f64 / seconds } else { 0.0 };
+    let lateness = sent.departures.lateness.distribution();
+    // From the first to the last of so many packets with due times there is a gap less.
+    let sent_rate = match ended && lateness.is_some() {
+        true => rate(sent.sent.packets.saturating_sub(1), sent.last.saturating_sub(sent.first) as f64 / 1e9),
+        false => rate(sent.sent.packets, seconds),
+    };
     let mut report = StreamReport {
         name: name.to_owned(),
         offered: sent.offered,
         sent: sent.sent,
-        sent_rate: rate(sent.sent.packets, seconds),
+        sent_rate,
         spacing: sent.departures.spacing.distribution(),
-        lateness: sent.departures.lateness.distribution(),
+        lateness,
         ..StreamReport::default()
     };
     let Some(tally) = tally else { return report };

@@ -132,6 +132,7 @@ impl Trial {
             sending: Mutex::new(sending),
             receiving,
             facts,
+            count: self.count,
             outage: OnceLock::new(),
             ended: Mutex::new(None),
         });
@@ -160,6 +161,8 @@ struct Shared {
     sending: Mutex<Sending>,
     receiving: Option<Receiving>,
     facts: Facts,
+    /// Packets of each stream at most.
+    count: Option<u64>,
     /// What broke first of its ports.
     outage: OnceLock<String>,
     /// When sending ended, and what came of it.
@@ -173,12 +176,35 @@ struct Ended {
 }
 
 impl Shared {
+    /// Whether the time of a trial that has sent everything is not over: there are streams of which more would come after it.
+    fn lasts(&self) -> bool {
+        let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = sending.time.end;
+        if end == u64::MAX || now() >= end || sending.stopper().load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut sent = vec![0; self.facts.streams.len()];
+        self.facts
+            .owners
+            .iter()
+            .zip(sending.sent())
+            .for_each(|(&owner, lane)| sent[owner] += lane.sent.packets);
+        let mut streams = self.facts.streams.iter().zip(sent);
+        streams.any(|(stream, sent)| stream.replay.is_none() && self.count.is_none_or(|count| sent < count))
+    }
+
     /// Waits for the end of sending, and for stragglers.
     fn finish(&self, drain: Duration, mut ports: Outage) -> Result<(), TrafficError> {
         let sending = || self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         let start = sending().time.start;
-        let mut lost = Ok(());
-        while !sending().is_over() {
+        let (mut lost, mut result) = (Ok(()), None);
+        loop {
+            if result.is_none() && sending().is_over() {
+                result = Some(sending().join());
+            }
+            if result.as_ref().is_some_and(|result| result.is_err() || !self.lasts()) {
+                break;
+            }
             if self.outage.get().is_none()
                 && let Some(why) = ports.look(start)
             {
@@ -195,19 +221,18 @@ impl Shared {
             }
             thread::sleep(LOOK);
         }
-        let (result, sent, at) = {
-            let mut sending = sending();
-            let result = sending.join();
+        let (sent, at) = {
+            let sending = sending();
             let sent = sending.sent();
             // By its count, or stopped, it ended with the last packet.
             let last = sent.iter().map(|sent| sent.last).max().unwrap_or(0).max(sending.time.start);
             let at = if now() >= sending.time.end { sending.time.end } else { last };
-            (result, sent, at)
+            (sent, at)
         };
         let packets: u64 = sent.iter().map(|sent| sent.sent.packets).sum();
         let ended = || self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         *ended() = Some(Ended { at, sent, arrived: None });
-        result.and(lost)?;
+        result.unwrap_or(Ok(())).and(lost)?;
         let Some(receiving) = &self.receiving else { return Ok(()) };
         let began = Instant::now();
         while began.elapsed() < drain {

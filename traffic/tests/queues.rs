@@ -350,3 +350,31 @@ fn a_file_is_left_as_it_was_until_packets_leave_for_it() {
     std::fs::remove_file(&path).unwrap();
     assert_eq!(written.len(), 24 + 3 * (16 + 60), "three frames of 60 bytes, and headers");
 }
+
+#[test]
+fn slow_streams_have_the_rate_that_was_asked_for() {
+    let _alone = alone();
+    let trial = |rate: &str, milliseconds: Option<u64>, count: Option<u64>| {
+        let trial = Trial {
+            streams: Stream::parse_all(&format!("[[stream]]\nrate = '{rate}'")).unwrap(),
+            duration: milliseconds.map(Duration::from_millis),
+            count,
+            ..Trial::new(Port::open("memory", false).unwrap())
+        };
+        trial.run().unwrap()
+    };
+    // The last of them is due 100 ms before the end, which belong to the time.
+    let report = trial("10pps", Some(500), None);
+    assert_eq!((report.seconds, report.streams[0].sent.packets), (0.5, 5));
+    assert_eq!(report.streams[0].sent_rate, 10.0);
+    let one = trial("0.1pps", Some(200), None);
+    assert_eq!((one.seconds, one.streams[0].sent_rate), (0.2, 5.0));
+    // So many are over with the last of them.
+    for duration in [None, Some(60_000)] {
+        let report = trial("20pps", duration, Some(5));
+        assert!((15.0..22.0).contains(&report.streams[0].sent_rate), "{report:?}");
+        assert!(report.seconds < 1.0, "{}", report.seconds);
+    }
+    let alone = trial("20pps", None, Some(1));
+    assert_eq!(alone.streams[0].sent_rate, 0.0, "one packet has no rate");
+}

@@ -36,25 +36,15 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         network.forwards(run, &sink, &flood, Rate::Max)?
     };
     let mut table = Table::new(
-        format!("{} kpps by one port, a flood by another; both ports' polling on one core", MEASURED / 1e3),
-        &[
-            "",
-            "flood, kpps",
-            "measured port: lost, %",
-            "half in, µs",
-            "99 % in, µs",
-            "all in, µs",
-            "left late, 99 %, µs",
-        ],
+        format!("{} kpps by the measured port, a flood by another; both polled on one core", MEASURED / 1e3),
+        &["", "flood, kpps", "lost, %", "half in, µs", "99 % in, µs", "all in, µs", "late, µs"],
     );
     table.row(
         "seed: before NAPI",
-        ["".into(), Cell::from("service denied"), "".into(), "".into(), "".into(), "".into()],
+        ["".into(), Cell::from("denied"), "".into(), "".into(), "".into(), "".into()],
     );
-    table.row(
-        "seed: NAPI",
-        ["".into(), "".into(), Cell::from("a couple of 100 more"), "".into(), "".into(), "".into()],
-    );
+    table
+        .row("seed: NAPI", ["".into(), "".into(), Cell::from("+ some 100"), "".into(), "".into(), "".into()]);
     let floods = run.either(&[0.0, 0.5, 1.0, 2.0][..], &[0.0, 2.0]);
     for forwarder in Forwarder::BOTH {
         let name = forwarder.name();
@@ -83,7 +73,7 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
     }
     network.stop()?;
     outcome.tables.push(table);
-    outcome.note("Flood as a multiple of what Linux carries on the core. Latency is that of packets that arrived, from when they were due: with how late the sender itself was (the last column), which on two cores makes the flood on the same core: where both are alike, the latency is the tester's and not the router's, and the loss is what tells. Both polling threads have the same urgency, so the kernel's scheduler shares the core between them in turns of milliseconds; a network card's queues on one core take turns of 64 packets instead.");
+    outcome.note("Flood as a multiple of what Linux carries on the core. Latency is that of packets that arrived, from when they were due: with how late the sender itself was (99 % of them, the last column), which on two cores makes the flood on the same core: where both are alike, the latency is the tester's and not the router's, and the loss is what tells. Both polling threads have the same urgency, so the kernel's scheduler shares the core between them in turns of milliseconds; a network card's queues on one core take turns of 64 packets instead.");
     Ok(())
 }
 

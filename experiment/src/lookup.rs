@@ -36,16 +36,16 @@ fn measure(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> 
         run.either(&[1000, 10_000, 100_000, 300_000, 1_000_000, 2_000_000], &[1000, 100_000]);
     let (samples, cold) = run.either((31, COLD), (5, WARM));
     let mut table = Table::new(
-        "nanoseconds a lookup, IPv4, one core",
+        "nanoseconds a lookup, IPv4, one core (seed: fib_trie)",
         &[
             "routes",
-            "seed (fib_trie)",
+            "seed",
             "in sequence",
             "65,536 at random",
             "the same, one by one",
             "each once, at random",
             "table, MB",
-            "filled in, s",
+            "built, s",
         ],
     );
     let mut lines: [Vec<(f64, f64)>; 3] = Default::default();

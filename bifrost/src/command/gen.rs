@@ -15,7 +15,7 @@ use traffic::{Control, Port, Stream, TrafficError, Trial};
 use super::Failure;
 use super::trial_view::{self, Show};
 
-/// Something arrived otherwise than it was sent.
+/// Something arrived otherwise than it was sent, or a port broke.
 const FLAWED: u8 = 3;
 
 /// `gen`.

@@ -57,7 +57,11 @@ fn a_peer_that_leaves_is_told_of_and_the_rate_is_not_blamed() {
         ..Trial::new(from)
     };
     let running = trial.start().unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    // In the middle of it, and whole until then: what nobody takes fills the ring of 1,024.
+    while running.report().streams[0].sent.packets < 1000 {
+        assert!(!running.is_over(), "{:?}", running.report());
+        std::thread::yield_now();
+    }
     drop(peer);
     let report = running.wait().unwrap();
     let why = report.interrupted.unwrap();

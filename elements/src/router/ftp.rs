@@ -17,13 +17,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::{Direction, Tuple};
-use graph::arguments::{Blame, Refused};
 use graph::{BATCH, Batch, Class, Context, Element};
 use nat::ftp::{GROWTH, PORT};
 use port::Packet;
 use wire::{Headers, Reason, protocol};
 
 use super::seat::{Seat, SharedSeat};
+use super::surroundings::on_flows;
 use super::translate::rewriting;
 
 /// The class `Ftp`.
@@ -33,15 +33,7 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("ftp.rs"),
-    make: |arguments, setup| {
-        let seat = setup.environment.get::<SharedSeat>();
-        if seat.is_none() {
-            let message = "this element reads the flows of a running router, which are not here";
-            arguments.wrong(Blame::Element, message);
-        }
-        arguments.finish()?;
-        Ok(Box::new(Ftp { seat: (*seat.ok_or(Refused)?).clone() }))
-    },
+    make: |arguments, setup| on_flows(arguments, setup, |seat| Ftp { seat }),
 };
 
 /// Control connections that are remembered at most.

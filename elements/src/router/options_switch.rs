@@ -15,12 +15,12 @@
 //!
 //! See also: [CheckIpHeader4], [TranslatedSwitch]
 
-use graph::arguments::{Blame, Refused};
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, ipv4, ipv4::option};
 
 use super::seat::SharedSeat;
+use super::surroundings::on_flows;
 
 /// The class `OptionsSwitch`.
 pub const CLASS: Class = Class {
@@ -29,15 +29,7 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("options_switch.rs"),
-    make: |arguments, setup| {
-        let seat = setup.environment.get::<SharedSeat>();
-        if seat.is_none() {
-            let message = "this element knows the flows of a running router, which are not here";
-            arguments.wrong(Blame::Element, message);
-        }
-        arguments.finish()?;
-        Ok(Box::new(OptionsSwitch { seat: (*seat.ok_or(Refused)?).clone() }))
-    },
+    make: |arguments, setup| on_flows(arguments, setup, |seat| OptionsSwitch { seat }),
 };
 
 const OPTIONS: usize = 1;

@@ -51,6 +51,21 @@ pub(super) fn on_tables<E: Element>(
     Ok(Box::new(make(&surroundings)))
 }
 
+/// An element without arguments that works on the flows of a worker's seat.
+pub(super) fn on_flows<E: Element>(
+    arguments: &mut Arguments<'_>,
+    setup: &Setup<'_>,
+    make: impl FnOnce(SharedSeat) -> E,
+) -> Result<Box<dyn Element>, Refused> {
+    let seat = setup.environment.get::<SharedSeat>();
+    if seat.is_none() {
+        let message = "this element works on the flows of a running router, which are not here";
+        arguments.wrong(Blame::Element, message);
+    }
+    arguments.finish()?;
+    Ok(Box::new(make((*seat.ok_or(Refused)?).clone())))
+}
+
 /// An element without arguments that forwards by the plane's tables and by its policy: at a worker's seat, by the rules in force.
 pub(super) fn on_policy<E: Element>(
     arguments: &mut Arguments<'_>,

@@ -17,7 +17,6 @@
 //! See also: [Filter]
 
 use flow::{Hit, Key, State, Tracked, Tuple};
-use graph::arguments::Blame;
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
 use rules::FlowState;
@@ -25,6 +24,7 @@ use wire::{Fragment, Headers, Reason};
 
 use super::ftp::may_be_control;
 use super::seat::{Seat, SharedSeat};
+use super::surroundings::on_flows;
 
 /// The class `Track`.
 pub const CLASS: Class = Class {
@@ -34,18 +34,11 @@ pub const CLASS: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("track.rs"),
     make: |arguments, setup| {
-        let seat = setup.environment.get::<SharedSeat>();
-        if seat.is_none() {
-            arguments.wrong(
-                Blame::Element,
-                "this element tracks the flows of a running router, which are not here",
-            );
-        }
-        arguments.finish()?;
-        let seat = (*seat.ok_or(graph::arguments::Refused)?).clone();
-        let blank = Key::of(&Tuple::default());
-        let waiting = [Batch::new(), Batch::new()];
-        Ok(Box::new(Track { seat, blank, keys: [blank; BATCH], hits: [None; BATCH], waiting }))
+        on_flows(arguments, setup, |seat| {
+            let blank = Key::of(&Tuple::default());
+            let waiting = [Batch::new(), Batch::new()];
+            Track { seat, blank, keys: [blank; BATCH], hits: [None; BATCH], waiting }
+        })
     },
 };
 

@@ -11,13 +11,13 @@
 //! See also: [Track], [Filter]
 
 use flow::{Key, Tuple};
-use graph::arguments::{Blame, Refused};
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
 use rules::FlowState;
 use wire::{Headers, Reason};
 
 use super::seat::{Seat, SharedSeat};
+use super::surroundings::on_flows;
 use super::track::headers;
 
 /// The class `Translate`.
@@ -27,15 +27,7 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("translate.rs"),
-    make: |arguments, setup| {
-        let seat = setup.environment.get::<SharedSeat>();
-        if seat.is_none() {
-            let message = "this element translates the flows of a running router, which are not here";
-            arguments.wrong(Blame::Element, message);
-        }
-        arguments.finish()?;
-        Ok(Box::new(Translate { seat: (*seat.ok_or(Refused)?).clone() }))
-    },
+    make: |arguments, setup| on_flows(arguments, setup, |seat| Translate { seat }),
 };
 
 /// Rewrites packets of translated flows. Drops what cannot be (`untranslatable`, or what is wrong with it).

@@ -13,10 +13,10 @@
 //!
 //! See also: [Translate], [Punt]
 
-use graph::arguments::{Blame, Refused};
 use graph::{Batch, Class, Context, Element};
 
 use super::seat::SharedSeat;
+use super::surroundings::on_flows;
 
 /// The class `TranslatedSwitch`.
 pub const CLASS: Class = Class {
@@ -25,15 +25,7 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("translated_switch.rs"),
-    make: |arguments, setup| {
-        let seat = setup.environment.get::<SharedSeat>();
-        if seat.is_none() {
-            let message = "this element knows the flows of a running router, which are not here";
-            arguments.wrong(Blame::Element, message);
-        }
-        arguments.finish()?;
-        Ok(Box::new(TranslatedSwitch { seat: (*seat.ok_or(Refused)?).clone() }))
-    },
+    make: |arguments, setup| on_flows(arguments, setup, |seat| TranslatedSwitch { seat }),
 };
 
 /// Parts what is translated from the rest.

@@ -197,6 +197,7 @@ fn staged(stages: &Stages) -> String {
         // What only Linux can complete is judged as well, and its flow begins: Linux sees none of its later packets. It is handed
         // over as it came, but for what is translated: that Linux is to send as it leaves, for only here it is known how.
         let linux = filter(stages.transit, "unresolved", "TRANSIT")
+            + &stage(stages.flows && family == '4', "looked", "OptionsSwitch")
             + &stage(stages.families, "sent", "Translate64")
             + &stage(stages.translation, "plain", "TranslatedSwitch");
         if stages.translation {
@@ -249,7 +250,7 @@ fn staged(stages: &Stages) -> String {
             Stages { translation: true, .. } => "plain4",
             _ => "to_linux",
         };
-        let _ = writeln!(refused, "// options, for Linux\noptions4[1] -> {to};");
+        let _ = writeln!(refused, "// options, for Linux\noptions4[1] -> {to};\nlooked4[1] -> {to};");
     }
     if !sending.is_empty() {
         refused +=

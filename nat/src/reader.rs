@@ -233,10 +233,14 @@ impl Reader<'_, '_> {
                 let inside =
                     self.need("inside", text.inside.as_deref(), "an IPv4 prefix", |w| w.parse().ok());
                 let (addresses, dynamic) = (self.pool(), self.dynamic(1024));
-                let (dynamic, size) = (dynamic?, text.block.unwrap_or(0));
+                let dynamic = dynamic?;
                 if *dynamic.ports.end() != 65_535 {
                     self.wrong("pool_ports", "blocks reach up to 65535: \"N-65535\" is expected");
                 }
+                let Some(size) = text.block else {
+                    self.wrong("block", "a number of ports for each address inside is expected");
+                    return None;
+                };
                 match Deterministic::new(inside?, addresses?, *dynamic.ports.start(), size) {
                     Ok(blocks) => Action::Deterministic { blocks, dynamic },
                     Err(error) => {

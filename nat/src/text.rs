@@ -362,6 +362,13 @@ name = "b"
 type = "destination"
 to = "10.0.0.1:80-90"
 ports = "80"
+[[rule]]
+name = "c"
+type = "deterministic"
+out = "wan0"
+inside = "100.64.0.0/30"
+pool = "198.51.100.1"
+fallback = "open"
 [[clamp]]
 mss = 1
 "#;
@@ -381,6 +388,7 @@ mss = 1
             "nat rule \"b\": destination: it would catch everything",
             "nat rule \"b\": protocol: ports need protocols",
             "nat rule \"b\": to: a target with a range",
+            "nat rule \"c\": block: a number of ports",
             "nat: mss: \"path\", or 88",
         ] {
             assert!(

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::QueryError;
 use crate::record::Record;
+use crate::store::LOCK;
 use crate::store::columns::Wanted;
 use crate::store::journal::{self, JournalError};
 use crate::store::listing::{LogFile, list};
@@ -77,7 +78,9 @@ impl Walk {
                     let journal = path.extension() == Some(OsStr::new("journal"));
                     Ok(LogFile { path, begun: 0, size, journal })
                 };
-                paths.into_iter().map(file).collect::<Result<Vec<_>, QueryError>>()?
+                // All files of a directory are named where a shell wrote the names: this one is no log.
+                let logs = paths.into_iter().filter(|path| path.file_name() != Some(OsStr::new(LOCK)));
+                logs.map(file).collect::<Result<Vec<_>, QueryError>>()?
             }
         };
         let mut state = State { files: files.len(), ..State::default() };

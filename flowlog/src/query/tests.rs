@@ -207,6 +207,16 @@ fn a_damaged_file_is_told_of_and_the_others_are_read() {
             && summary.unread == 1,
         "{summary:?}"
     );
+    // The lock beside them is no file of the log, though a shell may name it with them.
+    let lock = directory.path().join("flows.lock");
+    fs::write(&lock, b"").unwrap();
+    let named = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let named: Vec<_> =
+        named.filter(|path| !path.ends_with(format!("{}.parquet", stem(NOON + 1000)))).collect();
+    assert!(named.contains(&lock));
+    let whole = Flows { dir: None, files: named, ..args.clone() };
+    let summary = answer(&whole, [], NOON, &mut Progress::silent(), &mut out).unwrap();
+    assert_eq!((summary.matched as usize, summary.warnings), (all.len(), Vec::new()));
     // A file that is named must be there.
     let missing = Flows { files: vec![directory.path().join("no.parquet")], ..args.clone() };
     assert!(matches!(

@@ -31,3 +31,6 @@ mod tests;
 mod writer;
 
 pub use writer::{OpenError, Store};
+
+/// The file that is held by whoever writes to a directory.
+pub(crate) const LOCK: &str = "flows.lock";

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
 
+use super::LOCK;
 use super::journal::{BLOCK, Journal};
 use super::listing::stem;
 use super::sealer::Sealer;
@@ -71,7 +72,7 @@ impl Store {
             move |error| OpenError::Io { path, error }
         };
         fs::create_dir_all(directory).map_err(io(directory))?;
-        let path = directory.join("flows.lock");
+        let path = directory.join(LOCK);
         let lock = File::options().create(true).append(true).open(&path).map_err(io(&path))?;
         let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
             .map_err(|_| OpenError::Taken { path: directory.clone() })?;

@@ -24,7 +24,7 @@
 //! new one, hence [`Timeouts::LONGEST`](crate::Timeouts::LONGEST)), `start` 2^7 ns (right for 417 days), `sliced` 2^30 ns.
 
 use crate::key::{Key, V6};
-use crate::leaving4::{Change, Leaving4};
+use crate::leaving4::Change;
 use crate::memory::prefetch;
 use crate::tcp::{self, Connection, Side};
 use crate::{Direction, End, Phase};
@@ -139,24 +139,6 @@ impl Hot {
         let both = self.addresses[word].load(Relaxed);
         let sender = if meta & swapped == 0 { both >> 32 } else { both };
         (meta & REPLY_HERE != 0).then_some((sender as u32).to_be_bytes())
-    }
-
-    /// What a packet of a translated IPv4 flow that goes this way says as it leaves.
-    #[inline(always)]
-    pub(crate) fn leaving4(&self, direction: Direction) -> Option<Leaving4> {
-        let meta = self.meta.load(Relaxed);
-        let change = Change::from_word(self.addresses[3].load(Relaxed));
-        let (ends, ports, swapped, change) = match direction {
-            Direction::Original => (1, (self.addresses[2].load(Relaxed) >> 32) as u32, REPLY_SWAPPED, change),
-            Direction::Reply => (0, self.ports.load(Relaxed), SWAPPED, change.back()),
-        };
-        let ends = self.addresses[ends].load(Relaxed);
-        // The reverse of what the other side sends.
-        let turn = meta & swapped == 0;
-        let ends = if turn { ends.rotate_left(32) } else { ends };
-        let ports = if turn { ports.rotate_left(16) } else { ports };
-        let leaving = Leaving4 { addresses: ends.to_be_bytes(), ports: ports.to_be_bytes(), change };
-        (meta & REPLY_HERE != 0).then_some(leaving)
     }
 
     /// Its key; `None` for the reply's where that is not here.

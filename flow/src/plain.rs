@@ -6,12 +6,12 @@
 //! take into account ([`pass_datagrams`](Worker::pass_datagrams), [`pass_segment`](Worker::pass_segment)), which does nothing
 //! unless it is as was foreseen. What is known of a batch stands in columns, and what can be asked of all of it at once is.
 
-use crate::entry::{Hot, REPLY_SWAPPED, SWAPPED, TRANSLATED, clock};
+use crate::entry::{Hot, REPLY_HERE, REPLY_SWAPPED, SWAPPED, TRANSLATED, clock};
 use crate::hash::Spot;
 use crate::index::Place;
 use crate::key::Key;
 use crate::key4::Keys4;
-use crate::leaving4::Leaving4;
+use crate::leaving4::Leavings4;
 use crate::lookup::find;
 use crate::tcp::Segment;
 use crate::{BATCH, Direction, Hit, Phase, State, Tracked, Worker};
@@ -42,11 +42,16 @@ pub(crate) struct Faces {
     decisions: [[u32; BATCH]; 2],
 }
 
+impl Default for Faces {
+    fn default() -> Faces {
+        let words = [0; BATCH];
+        Faces { ends: [0; BATCH], ports: words, metas: words, states: words, decisions: [words; 2] }
+    }
+}
+
 impl Default for Prospects {
     fn default() -> Prospects {
-        let words = [0; BATCH];
-        let faces =
-            Faces { ends: [0; BATCH], ports: words, metas: words, states: words, decisions: [words; 2] };
+        let (words, faces) = ([0; BATCH], Faces::default());
         Prospects { entries: words, faces, decided: words, replies: 0, translated: 0, new: 0 }
     }
 }
@@ -93,7 +98,7 @@ impl Prospects {
 impl Faces {
     /// Takes down those of an entry.
     #[inline(always)]
-    fn note(&mut self, n: usize, hot: &Hot) {
+    pub(crate) fn note(&mut self, n: usize, hot: &Hot) {
         self.ends[n] = hot.addresses[0].load(Relaxed);
         (self.ports[n], self.metas[n]) = (hot.ports.load(Relaxed), hot.meta.load(Relaxed));
         self.states[n] = hot.state().0;
@@ -229,19 +234,16 @@ impl Worker {
         self.track_open(direction, hot, cold, &segment, length, now) == Some(Tracked::Is(State::Established))
     }
 
-    /// What a packet of TCP or UDP of a translated IPv4 flow says as it leaves, as [`leaving`](Worker::leaving) has it. `None` where
-    /// the flow is of the other family on a side.
+    /// What packets of translated flows (bits) say as they leave, as [`leaving`](Worker::leaving) has it; those that are of IPv4 on both
+    /// sides. Of others it does not matter what stands there then.
     #[inline(always)]
-    pub fn leaving4(&self, prospects: &Prospects, n: usize) -> Option<Leaving4> {
-        let (entry, direction) = prospects.flow(n);
-        self.table.memory.hot()[entry as usize].leaving4(direction)
-    }
-
-    /// Where a packet of a translated IPv4 flow really goes. `None` as for [`leaving4`](Worker::leaving4).
-    #[inline(always)]
-    pub fn towards4(&self, prospects: &Prospects, n: usize) -> Option<u32> {
-        let (entry, direction) = prospects.flow(n);
-        self.table.memory.hot()[entry as usize].sender4(direction).map(u32::from_be_bytes)
+    pub fn leave4(&self, prospects: &Prospects, these: u64, leavings: &mut Leavings4) -> u64 {
+        let hot = self.table.memory.hot();
+        for n in numbers(these) {
+            leavings.note(n, &hot[prospects.entries[n] as usize]);
+        }
+        leavings.turn(&prospects.faces, prospects.replies);
+        these & which(|n| prospects.faces.metas[n] & REPLY_HERE != 0)
     }
 
     /// Counts packets that went this way, as looked up and found.

@@ -19,7 +19,7 @@
 use std::sync::Arc;
 
 use fib::View;
-use flow::{Key, Keys4, Prospects, Spots, State, Tuple};
+use flow::{Key, Keys4, Leavings4, Prospects, Spots, State, Tuple};
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
 use wire::which::{numbers, sum, which};
@@ -72,6 +72,8 @@ struct Followed {
     keys6: [Key; BATCH],
     spots: Spots,
     prospects: Prospects,
+    /// Of those that are translated.
+    leavings: Leavings4,
     groups: Vec<Group>,
     /// Segments of TCP: bits.
     tcp: u64,
@@ -94,6 +96,7 @@ impl Default for Followed {
             keys6: [Key::of(&Tuple::default()); BATCH],
             spots: Spots::default(),
             prospects: Prospects::default(),
+            leavings: Leavings4::default(),
             groups: Vec::with_capacity(BATCH),
             tcp: 0,
         }
@@ -109,17 +112,17 @@ trait Follow: Leave {
         Self: Sized;
     /// Looks up the flows: bits.
     fn look(flows: &flow::Worker, followed: &mut Followed, count: usize) -> u64;
-    /// Where a packet of a translated flow really goes; `None` if that is not in this family.
-    fn towards(flows: &flow::Worker, prospects: &Prospects, n: usize) -> Option<Self::Address>;
-    /// Translates a packet, so many bytes long.
-    fn translate(
-        ip: &mut [u8],
-        tcp: bool,
-        length: u32,
+    /// Finds out where packets of translated flows (bits) really go: those of which that is in this family, and those of which it is elsewhere
+    /// than their headers say, which is put down.
+    fn towards(
         flows: &flow::Worker,
         prospects: &Prospects,
-        n: usize,
-    );
+        leavings: &mut Leavings4,
+        these: u64,
+        destinations: &mut [Self::Address; BATCH],
+    ) -> (u64, u64);
+    /// Translates a packet, so many bytes long.
+    fn translate(ip: &mut [u8], tcp: bool, length: u32, flows: &flow::Worker, followed: &Followed, n: usize);
 }
 
 impl Follow for V4 {
@@ -136,15 +139,23 @@ impl Follow for V4 {
     }
 
     #[inline(always)]
-    fn towards(flows: &flow::Worker, prospects: &Prospects, n: usize) -> Option<u32> {
-        flows.towards4(prospects, n)
+    fn towards(
+        flows: &flow::Worker,
+        prospects: &Prospects,
+        leavings: &mut Leavings4,
+        these: u64,
+        destinations: &mut [u32; BATCH],
+    ) -> (u64, u64) {
+        let known = flows.leave4(prospects, these, leavings);
+        let turned = known & which(|n| leavings.destination(n) != destinations[n]);
+        numbers(turned).for_each(|n| destinations[n] = leavings.destination(n));
+        (known, turned)
     }
 
     #[inline(always)]
-    fn translate(ip: &mut [u8], tcp: bool, _: u32, flows: &flow::Worker, prospects: &Prospects, n: usize) {
-        // Never refused: it is known where the packet goes, and its headers are whole.
-        let leaving = flows.leaving4(prospects, n);
-        let rewritten = leaving.is_some_and(|to| nat::rewrite_plain4(ip, tcp, &to));
+    fn translate(ip: &mut [u8], tcp: bool, _: u32, _: &flow::Worker, followed: &Followed, n: usize) {
+        // Never refused: the headers are whole.
+        let rewritten = nat::rewrite_plain4(ip, tcp, &followed.leavings.get(n));
         debug_assert!(rewritten);
     }
 }
@@ -172,20 +183,26 @@ impl Follow for V6 {
         flows.look(&followed.keys6[..count.min(BATCH)], &followed.spots, &mut followed.prospects)
     }
 
-    fn towards(flows: &flow::Worker, prospects: &Prospects, n: usize) -> Option<u128> {
-        let hit = prospects.hit(n);
-        V6::address(flows.towards(&hit, hit.direction))
-    }
-
-    fn translate(
-        ip: &mut [u8],
-        tcp: bool,
-        length: u32,
+    fn towards(
         flows: &flow::Worker,
         prospects: &Prospects,
-        n: usize,
-    ) {
-        let (hit, length) = (prospects.hit(n), length as u16);
+        _: &mut Leavings4,
+        these: u64,
+        destinations: &mut [u128; BATCH],
+    ) -> (u64, u64) {
+        let (mut known, mut turned) = (0, 0);
+        for n in numbers(these) {
+            let hit = prospects.hit(n);
+            let Some(towards) = V6::address(flows.towards(&hit, hit.direction)) else { continue };
+            known |= 1 << n;
+            turned |= u64::from(towards != destinations[n]) << n;
+            destinations[n] = towards;
+        }
+        (known, turned)
+    }
+
+    fn translate(ip: &mut [u8], tcp: bool, length: u32, flows: &flow::Worker, followed: &Followed, n: usize) {
+        let (hit, length) = (followed.prospects.hit(n), length as u16);
         let protocol = if tcp { protocol::TCP } else { protocol::UDP };
         let headers = Headers { version: 6, protocol, transport: 40, length, ..Headers::default() };
         // Never refused: the headers are whole, and the addresses of this family.
@@ -211,7 +228,7 @@ wide! {
         reader: &mut Reader,
     ) -> (u64, u64) {
         let mut rest = F::look(flows, followed, chosen.count) & chosen.upper.whole;
-        let Followed { prospects, groups, tcp, .. } = followed;
+        let Followed { prospects, leavings, groups, tcp, .. } = followed;
         *tcp = which(|n| chosen.upper.protocols[n] == u32::from(protocol::TCP));
         if controls {
             rest &= !(*tcp & which(|n| is_control(chosen.upper.ports[n])));
@@ -231,17 +248,12 @@ wide! {
             groups.push(Group { packets, word, output: brief.output.0 });
             known |= packets;
         }
-        let mut turned = 0;
-        for n in numbers(known & prospects.translated) {
-            match F::towards(flows, prospects, n) {
-                Some(towards) => {
-                    turned |= u64::from(towards != chosen.destinations[n]) << n;
-                    chosen.destinations[n] = towards;
-                }
-                None => known &= !(1 << n),
-            }
+        let translated = known & prospects.translated;
+        if translated == 0 {
+            return (known, 0);
         }
-        (known, turned)
+        let (here, turned) = F::towards(flows, prospects, leavings, translated, &mut chosen.destinations);
+        (known & !translated | here, turned)
     }
 }
 
@@ -295,7 +307,7 @@ wide! {
         for n in numbers(these) {
             let Some(packet) = packets.get_mut(chosen.place(n)) else { continue };
             let ip = packet.data_mut().get_mut(ETHERNET..).unwrap_or_default();
-            F::translate(ip, followed.tcp >> n & 1 != 0, chosen.upper.lengths[n], flows, &followed.prospects, n);
+            F::translate(ip, followed.tcp >> n & 1 != 0, chosen.upper.lengths[n], flows, followed, n);
         }
     }
 }

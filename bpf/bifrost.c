@@ -50,19 +50,18 @@ static __always_inline verdict classify6(struct frame *frame) {
         return DROP(REASON_TRUNCATED);
     if (*(__u8 *)ip >> 4 != 6)
         return DROP(REASON_BAD_VERSION);
-    int express = frame->flags & PORT_EXPRESS;
-    if (is_linux6(ip)) {
-        int transit = ip->next_header == 0 && !(bpf_ntohl(ip->destination.half[0]) >> 24 == 0xff) &&
-                      !is_local6(&ip->destination);
-        return PASS(transit ? CLASS_UNRESOLVED : class_of_ipv6(ip, frame->end));
-    }
-    if (express)
-        return express6(frame, ip);
-    if (is_local6(&ip->destination))
+    if (is_linux6(ip))
         return PASS(class_of_ipv6(ip, frame->end));
+    int express = frame->flags & PORT_EXPRESS;
+    int options = ip->next_header == 0;
+    if ((options || !express) && is_local6(&ip->destination))
+        return PASS(class_of_ipv6(ip, frame->end));
+    if (express)
+        return options ? PASS(CLASS_UNRESOLVED) : express6(frame, ip);
     if (!(frame->flags & PORT_FORWARD6))
         return PASS(CLASS_UNRESOLVED);
-    return frame->flags & PORT_FLOWS ? VERDICT(LANE_WORKER, CARRY6) : WORKER;
+    /* Hop-by-hop options: as those of IPv4. */
+    return frame->flags & PORT_FLOWS && !options ? VERDICT(LANE_WORKER, CARRY6) : WORKER;
 }
 
 /* The class of a frame that Linux gets for its link address alone. */

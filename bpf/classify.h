@@ -127,6 +127,5 @@ static __always_inline int is_linux4(__u32 source, __u32 destination) {
 static __always_inline int is_linux6(struct ipv6 *ip) {
     __u64 source = bpf_be64_to_cpu(ip->source.half[0]),
           destination = bpf_be64_to_cpu(ip->destination.half[0]);
-    return destination >> 56 == 0xff || destination >> 54 == 0xfe80 >> 6 || source >> 54 == 0xfe80 >> 6 ||
-           ip->next_header == 0;
+    return destination >> 56 == 0xff || destination >> 54 == 0xfe80 >> 6 || source >> 54 == 0xfe80 >> 6;
 }

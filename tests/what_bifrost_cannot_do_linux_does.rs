@@ -99,6 +99,51 @@ print(len(answers.results))"
 }
 
 #[test]
+fn ipv6_with_a_hop_by_hop_header_of_translated_flows() {
+    // Linux translates none of them itself: what it got unseen left with the inside's prefix.
+    let rule = "[flow]\nmemory = 8\n[[nat.rule]]\nname = \"ours\"\ntype = \"nptv6\"\nout = \"right\"\n\
+                inside = \"2001:db8:1::/64\"\noutside = \"2001:db8:ff01::/64\"\nfallback = \"open\"\n";
+    let net = Line::stopped("hopbyhop", &(ports("worker", &["left", "right"]) + rule)).started();
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let mut seen = net.server.command("tcpdump");
+    seen.args(["-n", "-l", "-i", "eth0", "ip6 src host 2001:db8:1::2 or ip6[6] == 0"]);
+    let seen = net.server.spawn("tcpdump", seen).unwrap();
+    wait_for("tcpdump", Duration::from_secs(5), || match seen.output() {
+        output if output.contains("listening") => Ok(()),
+        output => Err(output),
+    })
+    .unwrap();
+    let router = net.router.host();
+    let gateway = router.mac("left").unwrap();
+    let send = |header: &str, id: u16| {
+        let said = net.customer.scapy(&format!(
+            "packet = IPv6(src='2001:db8:1::2', dst='2001:db8:2::2') / {header} / ICMPv6EchoRequest(id={id}, data=bytes(32))
+answers = AsyncSniffer(iface='eth0', lfilter=lambda p: ICMPv6EchoReply in p and p[ICMPv6EchoReply].id == {id} and p[IPv6].dst == '2001:db8:1::2', count=1, timeout=3)
+answers.start()
+for _ in range(10):
+    if not answers.running: break
+    sendp(Ether(dst='{gateway}') / packet, iface='eth0', verbose=False)
+    time.sleep(0.1)
+if answers.running: answers.stop()
+print(len(answers.results))"
+        ));
+        said.unwrap().trim().to_owned()
+    };
+    let drops = || net.router.ask("show drops").unwrap();
+    assert_eq!(send("IPv6ExtHdrHopByHop(options=[RouterAlert()])", 7), "1", "{}", drops());
+    router.run("ip neighbour flush dev right").unwrap();
+    assert_eq!(send("IPv6ExtHdrHopByHop()", 8), "1", "{}", drops());
+    // Who does not know these is to drop the packet, and Linux is not asked.
+    assert_eq!(send("IPv6ExtHdrHopByHop(options=[HBHOptUnknown(otype=0x9e, optdata=b'1234')])", 9), "0");
+    assert!(drops().contains("untranslatable"), "{}", drops());
+    let output = seen.output();
+    assert!(!output.contains("2001:db8:1::2 >"), "{output}");
+    assert!(output.contains("2001:db8:ff01:"), "{output}");
+}
+
+#[test]
 fn what_leaves_by_an_interface_that_is_not_ours() {
     for lane in LANES {
         let net = Line::stopped("foreign", &ports(lane, &["left"])).started();

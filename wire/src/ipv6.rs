@@ -81,6 +81,13 @@ impl<'a> Packet<'a> {
         &self.0[HEADER..(HEADER + usize::from(self.payload_len())).min(self.0.len())]
     }
 
+    /// The options of the hop-by-hop header, if there is one and it is all here (RFC 8200, 4.3).
+    pub fn hop_by_hop(&self) -> Option<&'a [u8]> {
+        let payload = self.payload();
+        let length = (usize::from(*payload.get(1)?) + 1) * 8;
+        (self.next_header() == protocol::HOP_BY_HOP).then_some(payload.get(2..length)?)
+    }
+
     /// Walks over hop-by-hop, routing, destination options, authentication and fragment headers. Each header is at
     /// least 8 bytes long, so the walk ends with the bytes.
     pub fn upper_layer(&self) -> UpperLayer {
@@ -105,6 +112,28 @@ impl<'a> Packet<'a> {
                 return upper;
             }
         }
+    }
+}
+
+/// Options of hop-by-hop and destination headers (RFC 8200, 4.2).
+pub mod option {
+    /// A single byte of padding.
+    pub const PAD1: u8 = 0;
+    /// The bits of a kind of which any says: who does not know it drops the packet.
+    pub const REFUSED: u8 = 0xc0;
+
+    /// The kinds of a header's options, without single bytes of padding; `None`, and no more, where they make no sense.
+    pub fn kinds(options: &[u8]) -> impl Iterator<Item = Option<u8>> + '_ {
+        let mut rest = options;
+        std::iter::from_fn(move || {
+            while let [PAD1, behind @ ..] = rest {
+                rest = behind;
+            }
+            let (&kind, behind) = rest.split_first()?;
+            let behind = behind.split_first().and_then(|(length, behind)| behind.get(usize::from(*length)..));
+            rest = behind.unwrap_or_default();
+            Some(behind.map(|_| kind))
+        })
     }
 }
 
@@ -199,6 +228,27 @@ mod tests {
         assert_eq!(upper, UpperLayer { protocol: protocol::TCP, offset: 48, later_fragment: true });
     }
 
+    #[test]
+    fn options_are_told_by_kind() {
+        let options = |header: &[u8]| {
+            let bytes = [&repr(protocol::HOP_BY_HOP).header(header.len())[..], header].concat();
+            Packet::parse(&bytes).unwrap().hop_by_hop().map(<[u8]>::to_vec)
+        };
+        assert_eq!(options(&[59, 0, 5, 2, 0, 0, 1, 0]), Some(vec![5, 2, 0, 0, 1, 0]));
+        assert_eq!(options(&[59, 1, 1, 4, 0, 0, 0, 0]), None);
+        assert_eq!(Packet::parse(&repr(17).header(0)).unwrap().hop_by_hop(), None);
+        let kinds = |options: &[u8]| option::kinds(options).collect::<Vec<_>>();
+        // Router alert, padding of one byte, of more, a jumbogram's length, and one that has nothing in it.
+        assert_eq!(
+            kinds(&[5, 2, 0, 0, 0, 0, 1, 2, 9, 9, 0xc2, 4, 0, 1, 0, 0, 0x3e, 0]),
+            [5, 1, 0xc2, 0x3e].map(Some)
+        );
+        for wrong in [&[5][..], &[5, 3, 0, 0], &[0, 0x80, 255, 1]] {
+            assert_eq!(kinds(wrong), [None]);
+        }
+        assert_eq!(kinds(&[0, 0, 0]), []);
+    }
+
     proptest! {
         #[test]
         fn no_bytes_panic(mut bytes in proptest::collection::vec(any::<u8>(), 1..300), next in 0usize..5) {
@@ -208,6 +258,8 @@ mod tests {
             }
             if let Ok(packet) = Packet::parse(&bytes) {
                 let _ = (Repr::of(&packet), packet.payload(), packet.upper_layer());
+                let kinds = option::kinds(packet.hop_by_hop().unwrap_or(&bytes));
+                prop_assert!(kinds.count() <= bytes.len());
             }
         }
     }

@@ -6,7 +6,7 @@
 //!
 //! Version and payload length (RFC 8200, 3), and the addresses that never travel (RFC 4291, 2.5.2, 2.5.3, 2.7): unspecified,
 //! loopback, multicast sources. As in Linux, IPv4-mapped sources do travel. Multicast, link-local addresses and
-//! hop-by-hop options are Linux's: it also sends the errors that belong to them (RFC 4443, 3.1, beyond scope).
+//! hop-by-hop options are not the data path's but Linux's: it also sends the errors that belong to them (RFC 4443, 3.1, beyond scope).
 //!
 //! Outputs:
 //! - 0: valid transit

@@ -21,7 +21,7 @@
 //! | [`ClampMss`] | `out` | the segment size that TCP hosts tell each other |
 //! | [`Ftp`] | `out` | what control connections of FTP announce |
 //! | [`Translate`] | `translated` | the addresses and ports that `[nat]` gives |
-//! | `OptionsSwitch` | `plain`, `options` | where flows are tracked: IPv4 options, which are Linux's |
+//! | `OptionsSwitch` | `plain`, `options` | where flows are tracked: IPv4 options and hop-by-hop headers, which are Linux's |
 //! | `TranslatedSwitch` | `plain`, `translated` | on the way to Linux: what is to be translated first |
 //! | [`Rewrite`] | `out` | the Ethernet header of the next hop |
 //! | [`Transmit`] | | to the output port |

@@ -128,9 +128,9 @@ classify[2] -> to_local;
 
 // IPv4
 check4[0] -> prerouting4 :: prerouting -> {before4}lookup4;
-check4[1] -> {optioned};
+check4[1] -> {optioned4};
 check4[2] -> to_local;
-lookup4[0] -> reverse4 -> redirect4 -> {transit4}forward4 :: forward -> {options}{cross4}mtu4 -> ttl4 -> {leave4}rewrite;
+lookup4[0] -> reverse4 -> redirect4 -> {transit4}forward4 :: forward -> {options4}{cross4}mtu4 -> ttl4 -> {leave4}rewrite;
 lookup4[1] -> to_local;
 lookup4[2] -> {linux4}to_linux;
 lookup4[3] -> [1]icmp4;
@@ -145,9 +145,9 @@ icmp4[1] -> to_linux;
 
 // IPv6
 check6[0] -> prerouting6 :: prerouting -> {before6}lookup6;
-check6[1] -> to_linux;
+check6[1] -> {optioned6};
 check6[2] -> to_local;
-lookup6[0] -> reverse6 -> redirect6 -> {transit6}forward6 :: forward -> {cross6}mtu6 -> ttl6 -> {leave6}rewrite;
+lookup6[0] -> reverse6 -> redirect6 -> {transit6}forward6 :: forward -> {options6}{cross6}mtu6 -> ttl6 -> {leave6}rewrite;
 lookup6[1] -> to_local;
 lookup6[2] -> {linux6}to_linux;
 lookup6[3] -> [1]icmp6;
@@ -194,10 +194,13 @@ fn staged(stages: &Stages) -> String {
         };
         let leave = leaving("");
         let cross = stage(stages.families, "family", "Translate64");
+        // What has options is Linux's, once it has been looked at like all others.
+        let options = stage(stages.flows, "options", "OptionsSwitch");
+        let optioned = if stages.flows { format!("prerouting{family}") } else { "to_linux".to_owned() };
         // What only Linux can complete is judged as well, and its flow begins: Linux sees none of its later packets. It is handed
         // over as it came, but for what is translated: that Linux is to send as it leaves, for only here it is known how.
         let linux = filter(stages.transit, "unresolved", "TRANSIT")
-            + &stage(stages.flows && family == '4', "looked", "OptionsSwitch")
+            + &stage(stages.flows, "looked", "OptionsSwitch")
             + &stage(stages.families, "sent", "Translate64")
             + &stage(stages.translation, "plain", "TranslatedSwitch");
         if stages.translation {
@@ -222,18 +225,18 @@ fn staged(stages: &Stages) -> String {
                 let _ = writeln!(sending, "{name}{family}[3] -> [4]icmp{family};");
             }
         }
-        for (place, text) in
-            [("before", before), ("transit", transit), ("linux", linux), ("cross", cross), ("leave", leave)]
-        {
+        for (place, text) in [
+            ("before", before),
+            ("transit", transit),
+            ("optioned", optioned),
+            ("options", options),
+            ("linux", linux),
+            ("cross", cross),
+            ("leave", leave),
+        ] {
             router = router.replace(&format!("{{{place}{family}}}"), &text);
         }
     }
-    // What has options is Linux's, once it has been looked at like all others.
-    let (check, switch) = match stages.flows {
-        true => ("prerouting4", "options4 :: OptionsSwitch -> "),
-        false => ("to_linux", ""),
-    };
-    router = router.replace("{optioned}", check).replace("{options}", switch);
     // Of a packet in fragments only the first shows what the others need.
     let fragment = match stages.translation {
         true => {
@@ -245,12 +248,15 @@ fn staged(stages: &Stages) -> String {
     router = router.replace("{translated}", if stages.translation { "(TRANSLATED true)" } else { "" });
     let mut refused = String::new();
     if stages.flows {
-        let to = match stages {
-            Stages { families: true, .. } => "sent4",
-            Stages { translation: true, .. } => "plain4",
-            _ => "to_linux",
-        };
-        let _ = writeln!(refused, "// options, for Linux\noptions4[1] -> {to};\nlooked4[1] -> {to};");
+        refused += "// options, for Linux\n";
+        for family in ['4', '6'] {
+            let to = match stages {
+                Stages { families: true, .. } => format!("sent{family}"),
+                Stages { translation: true, .. } => format!("plain{family}"),
+                _ => "to_linux".to_owned(),
+            };
+            let _ = writeln!(refused, "options{family}[1] -> {to};\nlooked{family}[1] -> {to};");
+        }
     }
     if !sending.is_empty() {
         refused +=

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use lab::{Ping, wait_for};
+use lab::{Ping, Process, wait_for};
 
 use crate::network::{Line, ports};
 
@@ -214,6 +214,93 @@ fn though_nobody_knows_their_next_hop_yet() {
     }
     assert!(seen.output().contains("10.2.0.1 > 10.2.0.2: ICMP echo request"), "{}", seen.output());
     assert!(!seen.output().contains("10.1.0.2"), "an inside address was outside: {}", seen.output());
+}
+
+/// A host that goes on sending from one port, as telephones and tunnels do, and says by which address it is heard.
+fn talk(net: &Line, to: &str) -> [Process; 2] {
+    let mut listen = net.server.command("python3");
+    listen.args([
+        "-c",
+        &format!(
+            "import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('{to}', 9000))
+while True:
+    _, sender = s.recvfrom(100)
+    s.sendto(sender[0].encode(), sender)"
+        ),
+    ]);
+    let listen = net.server.spawn("listen", listen).unwrap();
+    let mut talk = net.customer.command("python3");
+    talk.args([
+        "-c",
+        &format!(
+            "import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('', 5555))
+s.settimeout(0.05)
+while True:
+    s.sendto(b'', ('{to}', 9000))
+    time.sleep(0.02)
+    try: print(s.recv(100).decode(), flush=True)
+    except OSError: pass"
+        ),
+    ]);
+    [net.customer.spawn("talk", talk).unwrap(), listen]
+}
+
+/// Waits until the last that was heard comes from this address.
+fn is_heard_by(talk: &Process, address: &str) {
+    wait_for(address, Duration::from_secs(10), || match talk.output() {
+        output if output.trim_end().ends_with(&format!("{address}\n{address}\n{address}")) => Ok(()),
+        output => Err(output.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect()),
+    })
+    .unwrap();
+}
+
+#[test]
+fn though_their_port_gets_another_address() {
+    let Some(net) = network("nat-lease", 1500) else { return };
+    let [talk, _listen] = talk(&net, "10.2.0.2");
+    is_heard_by(&talk, "10.2.0.1");
+    let router = net.router.host();
+    // One more takes none away.
+    let packets = || {
+        let flows = net.router.show("flows --proto udp --port 5555").unwrap();
+        flows["flows"][0]["packets"][0].as_u64().unwrap_or_else(|| panic!("{flows}"))
+    };
+    let before = packets();
+    router.run("ip address add 10.2.0.78/24 dev right").unwrap();
+    router.run("ip address del 10.2.0.78/24 dev right").unwrap();
+    wait_for("packets of the same flow", Duration::from_secs(5), || match packets() {
+        now if now > before + 20 => Ok(()),
+        now => Err(now.to_string()),
+    })
+    .unwrap();
+    is_heard_by(&talk, "10.2.0.1");
+    router.run("ip address del 10.2.0.1/24 dev right; ip address add 10.2.0.77/24 dev right").unwrap();
+    is_heard_by(&talk, "10.2.0.77");
+}
+
+#[test]
+fn though_another_line_takes_over() {
+    let Some(net) = network("nat-lines", 1500) else { return };
+    let router = net.router.host();
+    net.lab
+        .link(net.server.end("eth1").address("10.3.0.2/24"), router.end("second").address("10.3.0.1/24"))
+        .unwrap();
+    net.server.run("ip address add 10.9.9.9/32 dev lo").unwrap();
+    let rule = "[flow]\nmemory = 16\n[[nat.rule]]\nname = \"home\"\ntype = \"masquerade\"\n\
+                out = [\"right\", \"second\"]\nsource = \"10.1.0.0/24\"\n";
+    net.router.configure(&(ports("worker", &["left", "right", "second"]) + rule)).unwrap();
+    net.router.ask("reload").unwrap();
+    router.run("ip route add 10.9.9.9 via 10.2.0.2").unwrap();
+    let [talk, _listen] = talk(&net, "10.9.9.9");
+    is_heard_by(&talk, "10.2.0.1");
+    for (gateway, own) in [("10.3.0.2", "10.3.0.1"), ("10.2.0.2", "10.2.0.1")] {
+        router.run(&format!("ip route replace 10.9.9.9 via {gateway}")).unwrap();
+        is_heard_by(&talk, own);
+    }
 }
 
 #[test]

@@ -569,3 +569,43 @@ proptest! {
         prop_assert!(left.is_empty(), "{:?}", left);
     }
 }
+
+#[test]
+fn a_flow_loses_an_address_that_its_port_has_no_more() {
+    let nat = nat(EVERYTHING);
+    let original = tcp(("192.168.1.5", 4000), ("8.8.8.8", 80));
+    let leaving = lead(&nat, &original, LAN, WAN).unwrap();
+    let esp = tuple(protocol::ESP, ("192.168.1.5", 0), ("8.8.8.8", 0));
+    let esp_leaving = lead(&nat, &esp, LAN, WAN).unwrap();
+    let lost = |[began, now]: [u16; 2]| {
+        [(original, leaving), (esp, esp_leaving)]
+            .map(|(original, leaving)| nat.has_lost(&original, &leaving, LAN, [began, now]))
+    };
+    assert_eq!((lost([WAN, WAN]), lost([WAN, PPP])), ([false; 2], [true; 2]));
+    // What a pool gave, and what was never translated, depends on no port.
+    let pooled = Nat::new();
+    install(&pooled, "[[rule]]\nname = \"p\"\ntype = \"source\"\npool = \"198.51.100.7\"\nout = \"wan0\"\n");
+    let other = lead(&pooled, &original, LAN, WAN).unwrap();
+    assert_ne!(other.source, original.source);
+    assert!(!pooled.has_lost(&original, &other, LAN, [WAN, PPP]));
+    assert!(!nat.has_lost(&original, &original, LAN, [WAN, PPP]));
+    let rules = toml::from_str::<Text>(EVERYTHING).unwrap().check().unwrap();
+    let mut changed = ports();
+    let mut change = |addresses: &[&str]| {
+        changed[0].addresses = addresses.iter().map(|text| text.parse().unwrap()).collect();
+        nat.install(&rules, &changed, |word, name| word == name)
+    };
+    // One more in front of it, and then without it.
+    assert!(!change(&["203.0.113.9", "fe80::1", "203.0.113.1", "2001:db8:ffff::1"]));
+    assert_eq!(lost([WAN, WAN]), [false; 2]);
+    assert!(change(&["203.0.113.9", "fe80::1", "2001:db8:ffff::1"]));
+    assert_eq!(lost([WAN, WAN]), [true; 2]);
+    // After a restart no rule gives what the flow has.
+    let anew = Nat::new();
+    anew.install(&rules, &changed, |word, name| word == name);
+    assert!(anew.restore(&original, &leaving.reversed(), NOW));
+    assert!(anew.has_lost(&original, &leaving, LAN, [WAN, WAN]));
+    // It is another flow then, by the new address.
+    release(&nat, &original, &leaving);
+    assert_eq!(lead(&nat, &original, LAN, WAN), Ok(tcp(("203.0.113.9", 4000), ("8.8.8.8", 80))));
+}

@@ -55,6 +55,7 @@ pub mod ftp;
 mod header64;
 mod icmp;
 mod inward;
+mod lent;
 mod mapping;
 mod mss;
 mod nat;

@@ -87,13 +87,16 @@ impl Nat {
 
     /// Sets the rules, for these ports: at the start, and whenever rules, ports or addresses of ports have changed.
     /// `named` says whether a word of a rule (a name or a pattern) means the interface of a name. Mappings live on;
-    /// those of a rule that is gone or says something else now serve the flows that they have, and no more.
-    pub fn install(&self, rules: &Rules, ports: &[Port], named: impl Fn(&str, &str) -> bool) {
+    /// those of a rule that is gone or says something else now serve the flows that they have, and no more. True if a port has an
+    /// address no more: then flows may have [lost](Nat::has_lost) theirs.
+    pub fn install(&self, rules: &Rules, ports: &[Port], named: impl Fn(&str, &str) -> bool) -> bool {
         let mut current = self.rules.write().unwrap_or_else(PoisonError::into_inner);
         let set = Ruleset::new(rules, ports, &named, &current);
         self.mappings.set_capacity(rules.capacity);
         self.mappings.reserve(set.reserved());
+        let withdrawn = set.has_withdrawn(&current);
         *current = Arc::new(set);
+        withdrawn
     }
 
     pub(crate) fn ruleset(&self) -> Arc<Ruleset> {

@@ -233,7 +233,10 @@ impl Policy {
             clamps: Vec::new(),
         };
         let Some(flows) = &self.flows else { return };
-        flows.nat.install(self.settings.nat.as_ref().unwrap_or(&NONE), ports, crate::plane::is_named);
+        let (none, nat) = (NONE, &self.settings.nat);
+        if flows.nat.install(nat.as_ref().unwrap_or(&none), ports, crate::plane::is_named) {
+            self.book.ask_anew();
+        }
     }
 
     /// Whether flows may be translated, by rules that are in force or by such as were.

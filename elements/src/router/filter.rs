@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fib::{HopKind, PortId, View};
-use flow::{Direction, End, Inserted, Key, Opening, Tuple};
+use flow::{Direction, End, Hit, Inserted, Key, Opening, Tuple};
 use graph::arguments::{Blame, Refused, Word};
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
@@ -232,16 +232,14 @@ impl Filter {
         note.judged = true;
         let original = Tuple::of(&note.headers, 0);
         let ports = [packet.input, packet.output].map(|port| port.0.min(flow::NO_PORT));
-        // A flow that only Linux could send on, as long as its port was not taken yet, met no rule of that port. It begins anew: as it is
-        // it would show what is inside for as long as it lives.
+        // An error is none of the packets that the flow it quotes is made of.
         if let (Some(hit), Some(nat)) = (&note.hit, &nat)
-            && !hit.translated
             && hit.direction == Direction::Original
-            && ports[1] != flow::NO_PORT
-            && flows.route(hit).0[1] == flow::NO_PORT
-            && nat.concerns(&original, ports)
+            && note.state != FlowState::Related
+            && begins_anew(flows, nat, hit, &original, ports)
         {
-            if !flows.end(hit, End::Flushed) {
+            // What was translated has been judged, and aimed, as what it is no more: its next packet begins.
+            if !flows.end(hit, End::Flushed) || hit.translated {
                 return Err(Reason::Untranslatable);
             }
             (note.hit, note.state) = (None, FlowState::New);
@@ -326,6 +324,22 @@ impl Filter {
         if self.reader.book().log.push(line).is_err() {
             self.reader.book().unlogged.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// Whether a flow whose packet leaves from one of these ports by the other cannot stay as it is. One that only Linux could send on, as
+/// long as its port was not taken yet, met no rule of that port, and would show what is inside for as long as it lives. One that has lost
+/// the address it was lent would not be answered for as long as it lives.
+#[cold]
+fn begins_anew(flows: &flow::Worker, nat: &nat::Nat, hit: &Hit, original: &Tuple, ports: [u16; 2]) -> bool {
+    let ([_, began], _) = flows.route(hit);
+    let [input, output] = ports;
+    if output == flow::NO_PORT {
+        return false;
+    }
+    match hit.translated {
+        true => nat.has_lost(original, &flows.leaving(hit, Direction::Original), input, [began, output]),
+        false => began == flow::NO_PORT && nat.concerns(original, ports),
     }
 }
 

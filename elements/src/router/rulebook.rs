@@ -104,6 +104,12 @@ impl Rulebook {
         self.generation.store(next, Ordering::Release);
     }
 
+    /// Has each flow's next packet judged anew, by the same filter.
+    pub fn ask_anew(&self) {
+        let (compiled, _) = self.current();
+        self.change(compiled);
+    }
+
     /// Lets the driver carry the flows that this filter decides; what it counts goes into this column of the rules' accounts.
     pub fn carry(&self, verdicts: Arc<Verdicts>, column: usize) {
         let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lab::wait_for;
+use lab::{Process, wait_for};
 
 use crate::network::{Line, SERVER, ports};
 
@@ -74,13 +74,16 @@ except OSError as error: print(error.strerror)\"",
     assert_eq!((matched(&net, 5), matched(&net, 6)), (2, 1));
 
     // A connection that goes on, and its flow.
-    let mut server = net.server.command("iperf3");
-    server.args(["-s", "-1", "--forceflush"]);
-    let _server = net.server.spawn("iperf3", server).unwrap();
-    net.server.listens(5201).unwrap();
-    let mut client = net.customer.command("iperf3");
-    client.args(["-c", SERVER[0], "-t", "30", "-b", "20M"]);
-    let mut client = net.customer.spawn("iperf3", client).unwrap();
+    let call = || {
+        let mut server = net.server.command("iperf3");
+        server.args(["-s", "-1", "--forceflush"]);
+        let server = net.server.spawn("iperf3", server).unwrap();
+        net.server.listens(5201).unwrap();
+        let mut client = net.customer.command("iperf3");
+        client.args(["-c", SERVER[0], "-t", "30", "-b", "20M"]);
+        [server, net.customer.spawn("iperf3", client).unwrap()]
+    };
+    let mut connection = call();
     let bytes = || {
         let flows = show(&net, "flows --port 5201");
         let sum = |flow: &serde_json::Value| {
@@ -106,6 +109,23 @@ except OSError as error: print(error.strerror)\"",
     grows(1_000_000).unwrap();
     assert!(matched(&net, 0) > answers, "the first rule is the same rule");
 
+    // Rules that would not let it begin any more: it goes on, for it is established, until it is ended.
+    net.router.configure(&config(&RULES.replace("port 5201,8000", "port 8000"))).unwrap();
+    net.router.ask("reload").unwrap();
+    grows(1_000_000).unwrap();
+    let ended = net.router.ask("clear flows --host 10.1.0.0/24 --port 5201 --proto tcp").unwrap();
+    assert!(ended.trim().ends_with("flows ended") && !ended.starts_with("0 "), "{ended}");
+    wait_for("the flow to be gone", Duration::from_secs(5), || match show(&net, "flows --port 5201") {
+        flows if flows["matching"] == 0 => Ok(()),
+        flows => Err(flows.to_string()),
+    })
+    .unwrap();
+    connection.iter_mut().for_each(Process::kill);
+    net.router.configure(&config(RULES)).unwrap();
+    net.router.ask("reload").unwrap();
+    connection = call();
+    grows(1_000_000).unwrap();
+
     // Rules that do not let it pass any more: it stops at once.
     net.router.configure(&config(&RULES.replace("drop state invalid", "drop tcp to any port 5201"))).unwrap();
     net.router.ask("reload").unwrap();
@@ -120,7 +140,7 @@ except OSError as error: print(error.strerror)\"",
     assert!(matched(&net, 0) + matched(&net, 1) < 1000);
     std::thread::sleep(Duration::from_millis(500));
     assert!(bytes() < before + 500_000, "{} after {before}", bytes());
-    client.kill();
+    connection.iter_mut().for_each(Process::kill);
     let line = net.router.ask("rtstat --interval 1 --count 1").unwrap();
     assert!(line.contains("hit") && line.lines().count() == 2, "{line}");
 }

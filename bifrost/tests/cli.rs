@@ -142,6 +142,21 @@ fn flows_are_found_in_files_and_among_those_that_live() {
 }
 
 #[test]
+fn flows_are_ended_by_what_they_are() {
+    let rig = Rig::start("clear", Fake::default());
+    for (asked, as_json) in [
+        (&["--all"][..], r#"{"order":"rate"}"#),
+        (
+            &["--host", "198.18.0.9", "--port", "443", "--proto", "tcp"],
+            r#"{"host":"198.18.0.9/32","port":443,"protocol":6,"order":"rate"}"#,
+        ),
+    ] {
+        let said = ok(&rig, &[&["clear", "flows"], asked].concat());
+        assert_eq!(said, format!("{} flows ended\n", as_json.len()));
+    }
+}
+
+#[test]
 fn routes_are_found_by_prefix_and_by_address() {
     let rig = Rig::start("routes", Fake { routes: 5_000, ..Fake::default() });
     assert_eq!(ok(&rig, &["show", "routes"]).lines().count(), 5_000);
@@ -428,6 +443,9 @@ fn a_command_line_that_makes_no_sense_is_exit_code_2() {
         &["trace", "--count", "0"],
         &["top", "--interval", "0"],
         &["explain"],
+        // Nobody ends all flows by saying nothing.
+        &["--socket", "/nowhere/socket", "clear", "flows"],
+        &["clear", "flows", "--all", "--port", "80"],
     ] {
         assert_eq!(bifrost(args).status.code(), Some(2), "{args:?}");
     }

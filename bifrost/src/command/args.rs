@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::control::{Filter, Question, WordError};
-use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args as Arguments, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use ipnet::IpNet;
 
@@ -54,6 +54,11 @@ pub enum Command {
     /// The change is in force with the next batch of packets, in Linux's copy of the filter as well, and lasts until the configuration
     /// is read again: to keep it, change the file too.
     Set(Set),
+    /// End flows that live: those of a host, a port or a protocol, or all
+    ///
+    /// Their next packets begin flows anew, judged and translated by the rules as they are now. Connections that Linux
+    /// keeps track of alone (`conntrack -L`) stay.
+    Clear(Clear),
     /// Read a handler of an element in the running graph, such as `forward4/counter.count`
     Read(Read),
     /// Write a handler of an element in the running graph, on every worker
@@ -164,6 +169,43 @@ pub struct Set {
     pub remove_from: Option<PathBuf>,
 }
 
+/// `clear`.
+#[derive(Debug, Arguments)]
+pub struct Clear {
+    /// What of the daemon
+    #[command(subcommand)]
+    pub what: Clearable,
+}
+
+/// What can be cleared.
+#[derive(Debug, Subcommand)]
+pub enum Clearable {
+    /// Flows, by one of these at least
+    #[command(group(ArgGroup::new("some").args(["host", "port", "proto", "all"]).required(true).multiple(true)))]
+    Flows {
+        /// Which
+        #[command(flatten)]
+        which: WhichFlows,
+        /// All of them
+        #[arg(long, conflicts_with_all = ["host", "port", "proto"])]
+        all: bool,
+    },
+}
+
+/// Flows by what they are.
+#[derive(Debug, Arguments)]
+pub struct WhichFlows {
+    /// Only those of this address or prefix, before or after translation
+    #[arg(long, value_name = "ADDRESS|PREFIX", value_parser = host)]
+    pub host: Option<IpNet>,
+    /// Only those with this port at an end
+    #[arg(long, value_name = "N")]
+    pub port: Option<u16>,
+    /// Only those of this protocol: a name or a number
+    #[arg(long, value_name = "PROTOCOL", value_parser = protocol)]
+    pub proto: Option<crate::control::Protocol>,
+}
+
 /// `read`.
 #[derive(Debug, Arguments)]
 pub struct Read {
@@ -239,15 +281,9 @@ pub enum Show {
 /// `show flows`.
 #[derive(Debug, Arguments)]
 pub struct ShowFlows {
-    /// Only those of this address or prefix, before or after translation
-    #[arg(long, value_name = "ADDRESS|PREFIX", value_parser = host)]
-    pub host: Option<IpNet>,
-    /// Only those with this port at an end
-    #[arg(long, value_name = "N")]
-    pub port: Option<u16>,
-    /// Only those of this protocol: a name or a number
-    #[arg(long, value_name = "PROTOCOL", value_parser = protocol)]
-    pub proto: Option<crate::control::Protocol>,
+    /// Which
+    #[command(flatten)]
+    pub which: WhichFlows,
     /// So many of them (100)
     #[arg(long, value_name = "N")]
     pub top: Option<u64>,

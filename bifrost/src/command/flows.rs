@@ -1,4 +1,4 @@
-//! `bifrost show flows`, `bifrost show filter` and `bifrost rtstat`.
+//! `bifrost show flows`, `bifrost clear flows`, `bifrost show filter` and `bifrost rtstat`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::screen::units::{self, count};
 use serde_json::value::RawValue;
 
 use super::Failure;
-use super::args::{Rtstat, ShowFlows};
+use super::args::{Rtstat, ShowFlows, WhichFlows};
 use super::show::print_json;
 use super::table::{Table, print};
 
@@ -17,13 +17,7 @@ use super::table::{Table, print};
 const PAGE: u64 = 20;
 
 pub fn flows(mut client: Client, asked: &ShowFlows) -> Result<(), Failure> {
-    let query = FlowQuery {
-        host: asked.host,
-        port: asked.port,
-        protocol: asked.proto.map(|protocol| protocol.0),
-        order: asked.by.into(),
-        limit: asked.top,
-    };
+    let query = FlowQuery { order: asked.by.into(), limit: asked.top, ..chosen(&asked.which) };
     let request = Request::Flows(query);
     if asked.output.json {
         return print_json(&client.ask::<Box<RawValue>>(&request)?);
@@ -47,6 +41,17 @@ pub fn flows(mut client: Client, asked: &ShowFlows) -> Result<(), Failure> {
         count(table.capacity)
     );
     print(&(rows.render() + &total))
+}
+
+/// `clear flows`.
+pub fn clear(mut client: Client, which: &WhichFlows) -> Result<(), Failure> {
+    let cleared: u64 = client.ask(&Request::ClearFlows(chosen(which)))?;
+    print(&format!("{} flows ended\n", count(cleared)))
+}
+
+fn chosen(which: &WhichFlows) -> FlowQuery {
+    let WhichFlows { host, port, proto } = *which;
+    FlowQuery { host, port, protocol: proto.map(|protocol| protocol.0), ..FlowQuery::default() }
 }
 
 /// An address with its port.

@@ -31,7 +31,7 @@ use std::process::ExitCode;
 
 use crate::control::{Client, ClientError, DEFAULT_SOCKET, WordError};
 
-use args::{Args, Command};
+use args::{Args, Clear, Clearable, Command};
 
 /// A daemon whose stream is silent for so long is reported as stuck.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(15);
@@ -85,6 +85,9 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
         Command::Check { file } => check::check(&file, &registry(extra)),
         Command::Reload => handle::reload(connect(socket)?),
         Command::Set(set) => set::set(&set, connect(socket)?),
+        Command::Clear(Clear { what: Clearable::Flows { which, .. } }) => {
+            flows::clear(connect(socket)?, &which)
+        }
         Command::Read(read) => handle::read(&read, connect(socket)?),
         Command::Write(write) => handle::write(&write, connect(socket)?),
         Command::Show(what) => show::show(what, connect(socket)?),

@@ -64,6 +64,9 @@ pub trait Answer: Send + Sync {
     /// The flows that `query` selects.
     fn flows(&self, query: &FlowQuery) -> Result<Flows, String>;
 
+    /// Ends the flows that `query` selects, whatever its order and limit; how many they were.
+    fn clear_flows(&self, query: &FlowQuery) -> Result<u64, String>;
+
     /// The flow table; `None` while flows are not tracked.
     fn flow_table(&self) -> Result<Option<FlowTable>, String>;
 

@@ -68,6 +68,7 @@ impl Conversation<'_, '_> {
             Request::Classifier => self.whole(answer.classifier()),
             Request::Mirror => self.whole(answer.mirror()),
             Request::Flows(query) => self.whole(answer.flows(query)),
+            Request::ClearFlows(query) => self.whole(answer.clear_flows(query)),
             Request::FlowTable => {
                 self.whole(answer.flow_table().map(|table| Flows { table, ..Flows::default() }))
             }

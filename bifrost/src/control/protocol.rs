@@ -65,6 +65,8 @@ pub enum Request {
     Mirror,
     /// [`Flows`](super::status::Flows).
     Flows(FlowQuery),
+    /// Ends flows, whatever order and limit say: how many, a number.
+    ClearFlows(FlowQuery),
     /// [`Flows`](super::status::Flows) without flows: the table alone, which is cheap.
     FlowTable,
     /// A list of [`FilterChain`](super::status::FilterChain).

@@ -105,6 +105,10 @@ impl Answer for Desk {
         self.ask(|control| Ok(control.flow_viewer()))?.look(query)
     }
 
+    fn clear_flows(&self, query: &FlowQuery) -> Result<u64, String> {
+        self.ask(|control| Ok(control.flow_viewer()))?.clear(query)
+    }
+
     fn flow_table(&self) -> Result<Option<FlowTable>, String> {
         self.ask(|control| Ok(control.flow_table()))
     }

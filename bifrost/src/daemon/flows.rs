@@ -10,7 +10,7 @@ use crate::control::status::{
     NatTaken, Translation,
 };
 use elements::router::Rulebook;
-use flow::{Account, Table};
+use flow::{Account, End, Table};
 use rules::{Hook, Policy, RuleId};
 
 use super::control::Control;
@@ -21,7 +21,7 @@ const STEP: u32 = 4096;
 const USUAL: u64 = 100;
 const MOST: u64 = 100_000;
 
-/// What showing flows needs, so that it can be done beside the control thread.
+/// What showing and ending flows needs, so that it can be done beside the control thread.
 pub(super) struct FlowViewer {
     table: Option<Arc<Table>>,
     /// Names of the ports, by number.
@@ -193,6 +193,25 @@ impl FlowViewer {
         }
         let flows = best.values().map(|account| self.entry(account, now)).collect();
         Ok(Flows { table: Some(counters(table)), matching, flows })
+    }
+
+    /// Ends the flows that are asked for; how many they were. Their accounts are given, and their mappings freed, as those of others.
+    pub(super) fn clear(&self, query: &FlowQuery) -> Result<u64, String> {
+        let Some(table) = &self.table else { return Err("flows are not tracked".to_owned()) };
+        let now = graph::steady_now();
+        let (mut cleared, mut next) = (0, Some(0));
+        while let Some(from) = next {
+            // A new one for each step: what it has ended goes to those that free it when it leaves.
+            let mut worker = table.worker().map_err(|error| error.to_string())?;
+            let mut these = Vec::new();
+            next = worker.flows(from, STEP, now, &mut |hit, account| {
+                if wanted(query, account) {
+                    these.push(*hit);
+                }
+            });
+            cleared += these.iter().filter(|hit| worker.end(hit, End::Flushed)).count() as u64;
+        }
+        Ok(cleared)
     }
 
     fn entry(&self, account: &Account, now: u64) -> FlowEntry {

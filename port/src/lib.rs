@@ -15,11 +15,13 @@
 //! | [`memif`] | shared memory with another program: VPP, DPDK, or this one again |
 //! | [`pcap`] | files of frames, to receive from and to send into |
 //! | [`prepared`] | packets made in advance, and a sink: for measuring |
+//! | [`clock`] | the clock of the programs in the kernel |
 //! | [`wait`] | sleeping until a file descriptor is readable |
 //! | [`traffic`] | load for benches, made and counted in the kernel |
 
 pub mod annotations;
 mod bpf;
+pub mod clock;
 pub mod device;
 pub mod driver;
 mod error;

@@ -28,10 +28,10 @@ use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use ::port::clock::now;
 use serde::{Deserialize, Serialize};
 use wire::Mac;
 
-use crate::clock::now;
 use crate::port::PEER;
 use crate::receiving::Receiving;
 use crate::report::Count;

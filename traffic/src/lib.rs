@@ -36,7 +36,6 @@
 //! time at which their batch was made.
 
 mod assembly;
-mod clock;
 pub mod control;
 mod error;
 pub mod histogram;

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use ::port::clock::now;
 use ::port::device::{self, XdpFeatures};
 use ::port::traffic::{Arrivals, Buckets, Judge, MOST_FRAME, StreamLane, StreamSent, StreamSize, Streams};
 use nix::errno::Errno;
@@ -14,7 +15,6 @@ use nix::sys::pthread::pthread_kill;
 use nix::sys::signal::Signal;
 
 use crate::TrafficError;
-use crate::clock::now;
 use crate::histogram::Times;
 use crate::lane::Sent;
 use crate::maker::{Part, headers};

@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use ::port::clock::now;
+
 use crate::Port;
-use crate::clock::now;
 
 /// How often ports are looked at.
 const LOOK: Duration = Duration::from_millis(50);

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::clock::now;
+use ::port::clock::now;
+
 use crate::lane::{Lane, Sent};
 use crate::live::{self, Program};
 use crate::maker::{Maker, Part};

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use ::port::Queue;
 
-use crate::clock::now;
+use ::port::clock::now;
+
 use crate::payload;
 use crate::report::Count;
 use crate::size::FCS;

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use ::port::clock::now;
 use ::port::{Packet, Queue};
 
-use crate::clock::now;
 use crate::lane::{Lane, Sent};
 use crate::size::FCS;
 

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use ::port::clock::now;
+
 use crate::assembly::{self, Facts};
-use crate::clock::now;
 use crate::control::{Control, Remote};
 use crate::lane::Sent;
 use crate::outage::Outage;

@@ -16,9 +16,9 @@ use std::time::Duration;
 use fib::{PortId, Region};
 
 use super::{BLOCK, Driver, counters, map_array};
-use crate::DriverError;
 use crate::bpf::map::Mapping;
 use crate::bpf::{object, sys};
+use crate::{DriverError, clock};
 
 /// Verdicts of one generation of the rules that the program knows (half of `VERDICTS` in `bpf/abi.h`).
 pub const VERDICTS: usize = 2048;
@@ -172,7 +172,7 @@ impl Driver {
         let counts = counts
             .ok_or_else(|| DriverError::NoMap { name: "verdict_counts".into() })?
             .map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
-        let origin = monotonic().saturating_sub(now).as_nanos() as u64;
+        let origin = clock::now().saturating_sub(now.as_nanos() as u64);
         let owner = Box::new(mappings);
         self.shares_flows = true;
         self.replace_programs().inspect_err(|_| self.shares_flows = false)?;
@@ -199,14 +199,6 @@ impl Driver {
         }
         Ok(())
     }
-}
-
-/// The clock of `bpf_ktime_get_ns`.
-fn monotonic() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel fills the time in.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]

@@ -32,6 +32,8 @@ use ::port::clock::now;
 use serde::{Deserialize, Serialize};
 use wire::Mac;
 
+pub use crate::outage::Broken;
+use crate::outage::Outage;
 use crate::port::PEER;
 use crate::receiving::Receiving;
 use crate::report::Count;
@@ -83,10 +85,10 @@ enum Reply {
     Welcome { mac: Option<[u8; 6]> },
     Clock { now: u64 },
     Ready { means: String },
-    Arrived { lanes: Vec<PackedTally>, foreign: Count },
+    Arrived { lanes: Vec<PackedTally>, foreign: Count, broken: Option<Broken> },
 }
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Reads a token from the text of a file: its first line, at least eight letters.
 pub fn token(text: &str) -> Result<String, TrafficError> {
@@ -144,8 +146,8 @@ pub enum Event {
     Refused(String, String),
     /// A generator of this address begins a trial of these streams.
     Begins(String, Vec<String>),
-    /// What came of it, lanes put together.
-    Ended(Box<Tally>, Count),
+    /// What came of it, lanes put together; what was none of theirs; and the port, if it broke meanwhile.
+    Ended(Box<Tally>, Count, Option<Broken>),
     /// The generator went without an end.
     Lost(String),
 }
@@ -243,7 +245,7 @@ fn same(a: &[u8], b: &[u8]) -> bool {
 
 /// A generator that has shown the token.
 fn session(line: &mut Line, to: &Port, peer: &str, tell: &impl Fn(Event)) -> Result<(), String> {
-    let mut receiving: Option<Receiving> = None;
+    let mut receiving: Option<(Receiving, Outage)> = None;
     while let Some(request) = line.next::<Request>()? {
         let reply = match request {
             Request::Hello { .. } => Reply::Refused("the token has been shown".to_owned()),
@@ -258,28 +260,31 @@ fn session(line: &mut Line, to: &Port, peer: &str, tell: &impl Fn(Event)) -> Res
                     Ok(started) => {
                         tell(Event::Begins(peer.to_owned(), names));
                         let means = started.means();
-                        receiving = Some(started);
+                        let mut outage = Outage::new([to.clone()]);
+                        outage.look_now();
+                        receiving = Some((started, outage));
                         Reply::Ready { means }
                     }
                     Err(error) => Reply::Refused(error.to_string()),
                 }
             }
-            Request::Progress | Request::Finish => match &receiving {
+            Request::Progress | Request::Finish => match &mut receiving {
                 None => Reply::Refused("nothing has been prepared".to_owned()),
-                Some(receives) => {
+                Some((receives, outage)) => {
                     let finish = matches!(request, Request::Finish);
                     if finish {
                         receives.stop().map_err(|error| error.to_string())?;
                     }
                     let arrived = receives.arrived();
+                    let broken = outage.look_now().cloned();
                     if finish {
                         receiving = None;
                         let mut sum = Tally::default();
                         arrived.lanes.iter().for_each(|lane| sum.add(lane));
-                        tell(Event::Ended(Box::new(sum), arrived.foreign));
+                        tell(Event::Ended(Box::new(sum), arrived.foreign, broken.clone()));
                     }
                     let lanes = arrived.lanes.iter().map(PackedTally::from).collect();
-                    Reply::Arrived { lanes, foreign: arrived.foreign }
+                    Reply::Arrived { lanes, foreign: arrived.foreign, broken }
                 }
             },
         };
@@ -299,6 +304,8 @@ pub(crate) struct Remote {
     /// What to add to our clock for the sink's, and how far off that may be, in nanoseconds.
     clock: (i64, u64),
     last: Mutex<(u64, Arrived)>,
+    /// Its port, once that has broken.
+    broken: OnceLock<Broken>,
     /// Why it cannot be asked any more.
     lost: OnceLock<String>,
 }
@@ -331,6 +338,7 @@ impl Remote {
             means: String::new(),
             clock: (0, 0),
             last: Mutex::new((0, Arrived::default())),
+            broken: OnceLock::new(),
             lost: OnceLock::new(),
         };
         match remote.ask(&Request::Hello { version: VERSION, token: control.token.clone() })? {
@@ -413,6 +421,11 @@ impl Remote {
         lock(&self.last).1.clone()
     }
 
+    /// Its port, if that has broken, as far as it is known.
+    pub(crate) fn broken(&self) -> Option<Broken> {
+        self.broken.get().cloned()
+    }
+
     /// Asks how it stands, when that has not been asked for a while. So each side knows that the other is there.
     pub(crate) fn ask_again(&self) -> Result<(), TrafficError> {
         let at = lock(&self.last).0;
@@ -430,11 +443,14 @@ impl Remote {
     }
 
     fn fetch(&self, request: &Request, valid: u64) -> Result<Arrived, TrafficError> {
-        let Reply::Arrived { lanes, foreign } = self.ask(request)? else {
+        let Reply::Arrived { lanes, foreign, broken } = self.ask(request)? else {
             return Err(TrafficError::Control(
                 "the sink answers something else than it was asked".to_owned(),
             ));
         };
+        if let Some(Broken { port, why }) = broken {
+            self.broken.get_or_init(|| Broken { port: format!("{port} of the sink"), why });
+        }
         let arrived = Arrived { lanes: lanes.iter().map(Tally::from).collect(), foreign };
         *lock(&self.last) = (valid, arrived.clone());
         Ok(arrived)

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use ::port::clock::now;
+use serde::{Deserialize, Serialize};
 
 use crate::Port;
 
@@ -15,29 +15,42 @@ pub(crate) struct Outage {
     /// Each with whether it has been whole.
     ports: Vec<(Port, bool)>,
     next: Instant,
+    broken: Option<Broken>,
+}
+
+/// A port that broke.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Broken {
+    /// Its name.
+    pub port: String,
+    /// What is wrong with it.
+    pub why: String,
 }
 
 impl Outage {
     pub(crate) fn new(ports: impl IntoIterator<Item = Port>) -> Outage {
-        Outage { ports: ports.into_iter().map(|port| (port, false)).collect(), next: Instant::now() }
+        let ports = ports.into_iter().map(|port| (port, false)).collect();
+        Outage { ports, next: Instant::now(), broken: None }
     }
 
-    /// Looks at them when it is time to; what has broken, in a trial that began at `start`.
-    pub(crate) fn look(&mut self, start: u64) -> Option<String> {
-        if Instant::now() < self.next {
-            return None;
-        }
+    /// The first that has broken; they are looked at when it is time to.
+    pub(crate) fn look(&mut self) -> Option<&Broken> {
+        if Instant::now() < self.next { self.broken.as_ref() } else { self.look_now() }
+    }
+
+    /// The same, without waiting for the time.
+    pub(crate) fn look_now(&mut self) -> Option<&Broken> {
         self.next = Instant::now() + LOOK;
-        self.ports.iter_mut().find_map(|(port, whole)| match port.fault() {
-            None => {
-                *whole = true;
-                None
-            }
-            // One that never was whole has not broken.
-            Some(why) => whole.then(|| {
-                let after = now().saturating_sub(start) as f64 / 1e9;
-                format!("port {} broke {after:.1} s after the start: {why}", port.name())
-            }),
-        })
+        if self.broken.is_none() {
+            self.broken = self.ports.iter_mut().find_map(|(port, whole)| match port.fault() {
+                None => {
+                    *whole = true;
+                    None
+                }
+                // One that never was whole has not broken.
+                Some(why) => whole.then(|| Broken { port: port.name().to_owned(), why: why.to_string() }),
+            });
+        }
+        self.broken.as_ref()
     }
 }

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use ::port::traffic::Arrivals;
 
 use crate::control::Remote;
+use crate::outage::Broken;
 use crate::port::{Kind, install_pool};
 use crate::sink::{self, Arrived, Expected, Post};
 use crate::{Port, TrafficError, live};
@@ -22,7 +23,7 @@ enum Means {
         thread: Mutex<Option<JoinHandle<Result<(), TrafficError>>>>,
     },
     Program(Arrivals),
-    Remote(Remote, Mutex<u64>),
+    Remote(Box<Remote>, Mutex<u64>),
 }
 
 impl Receiving {
@@ -58,7 +59,7 @@ impl Receiving {
 
     /// A sink on another machine, which has been told what to look for.
     pub(crate) fn remote(remote: Remote) -> Receiving {
-        Receiving(Means::Remote(remote, Mutex::new(0)))
+        Receiving(Means::Remote(Box::new(remote), Mutex::new(0)))
     }
 
     /// How far latencies may be off because clocks disagree, in nanoseconds; known at the end.
@@ -93,6 +94,14 @@ impl Receiving {
         match &self.0 {
             Means::Remote(remote, _) => remote.ask_again(),
             Means::Thread { .. } | Means::Program(_) => Ok(()),
+        }
+    }
+
+    /// The port that has broken where somebody else looks after it, as far as is known from [`Receiving::check`].
+    pub(crate) fn broken(&self) -> Option<Broken> {
+        match &self.0 {
+            Means::Remote(remote, _) => remote.broken(),
+            Means::Thread { .. } | Means::Program(_) => None,
         }
     }
 

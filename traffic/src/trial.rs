@@ -10,7 +10,7 @@ use ::port::clock::now;
 use crate::assembly::{self, Facts};
 use crate::control::{Control, Remote};
 use crate::lane::Sent;
-use crate::outage::Outage;
+use crate::outage::{Broken, Outage};
 use crate::plan::Ends;
 use crate::receiving::Receiving;
 use crate::sending::{self, Orders, Sending};
@@ -194,6 +194,16 @@ impl Shared {
         streams.any(|(stream, sent)| stream.replay.is_none() && self.count.is_none_or(|count| sent < count))
     }
 
+    /// Notes a port that has broken, if it is the first.
+    fn broke(&self, broken: Option<&Broken>, start: u64) {
+        if let Some(Broken { port, why }) = broken {
+            self.outage.get_or_init(|| {
+                let after = now().saturating_sub(start) as f64 / 1e9;
+                format!("port {port} broke {after:.1} s after the start: {why}")
+            });
+        }
+    }
+
     /// Waits for the end of sending, and for stragglers.
     fn finish(&self, drain: Duration, mut ports: Outage) -> Result<(), TrafficError> {
         let sending = || self.sending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,18 +216,15 @@ impl Shared {
             if result.as_ref().is_some_and(|result| result.is_err() || !self.lasts()) {
                 break;
             }
-            if self.outage.get().is_none()
-                && let Some(why) = ports.look(start)
-            {
-                self.outage.get_or_init(|| why);
-            }
+            self.broke(ports.look(), start);
             // What nobody receives any more need not be sent.
             if lost.is_ok()
                 && let Some(receiving) = &self.receiving
             {
                 lost = receiving.check();
-                if lost.is_err() {
-                    sending().stopper().store(true, Ordering::Relaxed);
+                match &lost {
+                    Ok(()) => self.broke(receiving.broken().as_ref(), start),
+                    Err(_) => sending().stopper().store(true, Ordering::Relaxed),
                 }
             }
             thread::sleep(LOOK);
@@ -244,6 +251,9 @@ impl Shared {
             thread::sleep(LOOK);
         }
         let stopped = receiving.stop();
+        // Stragglers as well have to get through.
+        self.broke(ports.look_now(), start);
+        self.broke(receiving.broken().as_ref(), start);
         if let Some(ended) = ended().as_mut() {
             ended.arrived = Some(receiving.arrived());
         }

@@ -55,6 +55,32 @@ fn a_trial_between_two_that_agree() {
     assert_eq!(told.iter().filter(|event| event.starts_with("Ended")).count(), 2, "{told:?}");
 }
 
+#[test]
+fn a_sink_whose_port_breaks_says_so() {
+    let lab = Lab::new("trk").unwrap();
+    let hosts = [lab.host("a").unwrap(), lab.host("b").unwrap()];
+    lab.link(hosts[0].end("veth0"), hosts[1].end("veth1")).unwrap();
+    let name = format!("veth1@{}", hosts[1].namespace());
+    let told = serving(Port::open(&name, false).unwrap(), |address| {
+        let trial = Trial {
+            streams: Stream::parse_all("[[stream]]\nrate = '10kpps'").unwrap(),
+            control: Some(Control { address, token: TOKEN.to_owned() }),
+            duration: Some(Duration::from_secs(1)),
+            // Nothing ails the port here.
+            ..Trial::new(Port::open("memory", false).unwrap())
+        };
+        let running = trial.start().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        hosts[0].run("ip link set veth0 down").unwrap();
+        let report = running.wait().unwrap();
+        let why = report.interrupted.unwrap();
+        assert!(why.starts_with(&format!("port {name} of the sink broke 0.")), "{why}");
+        assert!(why.ends_with("no carrier"), "{why}");
+    });
+    let ended = told.iter().find(|event| event.starts_with("Ended")).unwrap();
+    assert!(ended.contains("no carrier"), "{ended}");
+}
+
 /// A sink that says welcome, and then nothing more, or hangs up after so many of its answers.
 fn unsteady(answers: usize, silent: bool) -> Control {
     let listener = listen("127.0.0.1:0").unwrap();
@@ -166,7 +192,7 @@ fn strangers_and_garbage_are_refused() {
             let _ = stream.read_to_end(&mut answer);
             String::from_utf8_lossy(&answer).into_owned()
         };
-        let wrong = say(b"{\"hello\":{\"version\":1,\"token\":\"another token of length\"}}\n");
+        let wrong = say(b"{\"hello\":{\"version\":2,\"token\":\"another token of length\"}}\n");
         assert!(wrong.contains("another token"), "{wrong}");
         assert!(say(b"{\"hello\":{\"version\":9,\"token\":\"x\"}}\n").contains("version 9"));
         assert!(say(b"\"clock\"\n").contains("the token comes first"));
@@ -194,7 +220,7 @@ fn strangers_and_garbage_are_refused() {
         let error = trial.run().unwrap_err().to_string();
         assert_eq!(error, "the sink refuses: another token than the sink's");
         // A friend is served after all that.
-        let answer = say(format!("{{\"hello\":{{\"version\":1,\"token\":\"{TOKEN}\"}}}}\n{{\"prepare\":{{\"mark\":1,\"lanes\":60000,\"offset\":0,\"names\":[]}}}}\n\"progress\"\nrubbish\n").as_bytes());
+        let answer = say(format!("{{\"hello\":{{\"version\":2,\"token\":\"{TOKEN}\"}}}}\n{{\"prepare\":{{\"mark\":1,\"lanes\":60000,\"offset\":0,\"names\":[]}}}}\n\"progress\"\nrubbish\n").as_bytes());
         assert!(
             answer.contains("welcome")
                 && answer.contains("60000 lanes are more")

@@ -62,13 +62,16 @@ fn words(event: &Event) -> String {
         Event::Refused(peer, why) => format!("{peer} refused: {why}"),
         // Names are the generator's: they are not to move this terminal's cursor.
         Event::Begins(peer, streams) => format!("{peer} sends {}", streams.join(", ").escape_debug()),
-        Event::Ended(tally, foreign) => {
+        Event::Ended(tally, foreign, broken) => {
             let order = &tally.order;
             let latency = tally.latency.distribution().map_or(String::new(), |latency| {
                 format!(", latency {} (half), {} (99 %)", nanoseconds(latency.p50), nanoseconds(latency.p99))
             });
+            let broken = broken.as_ref().map_or(String::new(), |broken| {
+                format!("; the port {} broke meanwhile: {}", broken.port, broken.why)
+            });
             format!(
-                "received {} packets, {} duplicates, {} reordered, {} corrupt, {} foreign{latency}",
+                "received {} packets, {} duplicates, {} reordered, {} corrupt, {} foreign{latency}{broken}",
                 count(tally.received.packets),
                 count(order.duplicates),
                 count(order.reordered),

@@ -156,6 +156,7 @@ fn of_stream(name: &str, seconds: f64, ended: bool, sent: &Sent, tally: Option<&
         extent: order.extent,
         mean_extent: order.extents as f64 / judged,
         late: order.late,
+        queues: tally.queues.len(),
     });
     report.latency = tally.latency.distribution();
     report.delay_variation = tally.variation.distribution();

@@ -244,7 +244,7 @@ pub(crate) fn arrived(arrivals: &Arrivals) -> Arrived {
     let mut lanes = Vec::new();
     for queues in arrivals.seen() {
         let mut tally = Tally::default();
-        for seen in queues {
+        for (queue, seen) in (0..).zip(queues) {
             tally.add(&Tally {
                 received: Count { packets: seen.packets, bytes: seen.bytes },
                 corrupt: seen.corrupt,
@@ -258,6 +258,7 @@ pub(crate) fn arrived(arrivals: &Arrivals) -> Arrived {
                     next: seen.next,
                     lost_until: Some(seen.lost_until),
                 },
+                queues: (seen.packets != 0).then_some(queue).into_iter().collect(),
                 latency: times(&seen.latency),
                 variation: times(&seen.variation),
                 jitter: seen.jitter,

@@ -90,7 +90,7 @@ pub struct StreamReport {
     pub lateness: Option<Distribution>,
 }
 
-/// Order of arrival (RFC 4737).
+/// Order of arrival (RFC 4737), within each of the receive queues that frames came by: among those there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reordering {
     /// Frames that came after one that was sent later (section 3).
@@ -104,6 +104,9 @@ pub struct Reordering {
     /// Among them those so late (beyond [`crate::sequence::WINDOW`]) that it is not known whether they came before; their extent is
     /// not counted.
     pub late: u64,
+    /// The receive queues that frames came by.
+    #[serde(default)]
+    pub queues: usize,
 }
 
 impl Report {

@@ -11,7 +11,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ::port::Queue;
-
 use ::port::clock::now;
 
 use crate::payload;
@@ -75,9 +74,9 @@ impl Judge {
         Judge { expected, lanes: vec![Lane::default(); expected.lanes.into()], foreign: Count::default() }
     }
 
-    /// A frame without check sequence arrived at `now`.
+    /// A frame without check sequence arrived by a queue at `now`.
     #[inline]
-    pub fn frame(&mut self, frame: &[u8], now: u64) {
+    pub fn frame(&mut self, frame: &[u8], queue: u16, now: u64) {
         let bytes = frame.len() as u64 + u64::from(FCS);
         let payload = payload::find(frame).unwrap_or_default();
         let stamp = Stamp::read(payload).filter(|stamp| stamp.mark == self.expected.mark);
@@ -86,7 +85,7 @@ impl Judge {
             Some((stamp, lane)) if wire::checksum::verify(payload) => {
                 let clock = now.wrapping_add_signed(-self.expected.offset);
                 let due = stamp.time_near(clock).wrapping_add_signed(self.expected.offset);
-                lane.arrived(bytes, stamp.sequence, due, now);
+                lane.arrived(bytes, queue, stamp.sequence, due, now);
             }
             Some((_, lane)) => lane.corrupt(bytes, now),
             None => {
@@ -120,7 +119,7 @@ pub(crate) fn receive(
         let stopping = stop.load(Ordering::Relaxed);
         let mut any = false;
         let mut fds = Vec::new();
-        for queue in queues {
+        for (number, queue) in (0..).zip(queues) {
             let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
             any |= queue.receive(&mut packets, BATCH) != 0;
             queue.kick();
@@ -128,11 +127,11 @@ pub(crate) fn receive(
             drop(queue);
             for packet in packets.drain(..) {
                 if packet.segment_count() == 1 {
-                    judge.frame(packet.data(), clock);
+                    judge.frame(packet.data(), number, clock);
                 } else {
                     whole.clear();
                     packet.segments().for_each(|segment| whole.extend_from_slice(segment));
-                    judge.frame(&whole, clock);
+                    judge.frame(&whole, number, clock);
                 }
             }
         }

@@ -1,4 +1,10 @@
 //! What a sink knows of a lane.
+//!
+//! Packets that arrive by different receive queues have no order among them: a network card, and whoever empties its queues in turns,
+//! mixes them at will, while those of one flow share a queue. So order is judged within each queue, as the program in the driver
+//! does it; what was lost and what came twice is judged over all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +21,8 @@ pub struct Tally {
     pub corrupt: u64,
     /// Sequence numbers.
     pub order: Counts,
+    /// The receive queues by which packets of it came.
+    pub queues: BTreeSet<u16>,
     /// From due to arrival.
     pub latency: Times,
     /// Between the latencies of packets that arrived one after the other.
@@ -33,6 +41,7 @@ pub struct PackedTally {
     received: Count,
     corrupt: u64,
     order: Counts,
+    queues: BTreeSet<u16>,
     latency: Packed,
     variation: Packed,
     jitter: f64,
@@ -46,6 +55,7 @@ impl From<&Tally> for PackedTally {
             received: tally.received,
             corrupt: tally.corrupt,
             order: tally.order,
+            queues: tally.queues.clone(),
             latency: (&tally.latency).into(),
             variation: (&tally.variation).into(),
             jitter: tally.jitter,
@@ -61,6 +71,7 @@ impl From<&PackedTally> for Tally {
             received: tally.received,
             corrupt: tally.corrupt,
             order: tally.order,
+            queues: tally.queues.clone(),
             latency: (&tally.latency).into(),
             variation: (&tally.variation).into(),
             jitter: tally.jitter,
@@ -85,6 +96,7 @@ impl Tally {
         self.received = self.received.plus(other.received);
         self.corrupt += other.corrupt;
         self.order.add(&other.order);
+        self.queues.extend(&other.queues);
         self.latency.add(&other.latency);
         self.variation.add(&other.variation);
         self.jitter = self.jitter.max(other.jitter);
@@ -96,17 +108,27 @@ impl Tally {
 pub struct Lane {
     tally: Tally,
     sequence: Sequence,
+    /// The same of each queue for itself, where there are several.
+    by_queue: BTreeMap<u16, Sequence>,
+    /// The queue that the last packet came by.
+    queue: Option<u16>,
     last_latency: Option<u64>,
 }
 
 impl Lane {
-    /// A frame of `bytes` bytes (with check sequence) arrived at `now`, whose stamp says that it was due at `due`; both in nanoseconds
+    /// A frame of `bytes` bytes (with check sequence) arrived by a queue at `now`, whose stamp says that it was due at `due`; both in nanoseconds
     /// of the sink's clock.
     #[inline]
-    pub fn arrived(&mut self, bytes: u64, sequence: u64, due: u64, now: u64) {
+    pub fn arrived(&mut self, bytes: u64, queue: u16, sequence: u64, due: u64, now: u64) {
         self.count(bytes, now);
+        if self.queue != Some(queue) {
+            self.another(queue);
+        }
         if !self.sequence.arrived(sequence) {
             return;
+        }
+        if let Some(own) = self.by_queue.get_mut(&queue) {
+            own.arrived(sequence);
         }
         let latency = now.saturating_sub(due);
         let tally = &mut self.tally;
@@ -117,6 +139,17 @@ impl Lane {
             tally.jitter += (difference as f64 - tally.jitter) / 16.0;
         }
         self.last_latency = Some(latency);
+    }
+
+    #[cold]
+    fn another(&mut self, queue: u16) {
+        if let Some(last) = self.queue {
+            // As long as there was only one, all that is known is known of it.
+            self.by_queue.entry(last).or_insert_with(|| self.sequence.clone());
+            self.by_queue.entry(queue).or_default();
+        }
+        self.queue = Some(queue);
+        self.tally.queues.insert(queue);
     }
 
     /// A frame arrived that was changed on the way.
@@ -138,7 +171,15 @@ impl Lane {
 
     /// What is known so far.
     pub fn tally(&self) -> Tally {
-        Tally { order: self.sequence.counts(), ..self.tally.clone() }
+        let whole = self.sequence.counts();
+        let mut order = whole;
+        if !self.by_queue.is_empty() {
+            order = Counts::default();
+            self.by_queue.values().for_each(|own| order.add(&own.counts()));
+            let Counts { unique, duplicates, next, lost_until, .. } = whole;
+            order = Counts { unique, duplicates, next, lost_until, ..order };
+        }
+        Tally { order, ..self.tally.clone() }
     }
 }
 
@@ -153,7 +194,7 @@ mod tests {
         [(0, 100), (100, 260), (200, 360), (300, 400)]
             .into_iter()
             .enumerate()
-            .for_each(|(i, (due, now))| lane.arrived(64, i as u64, due, now));
+            .for_each(|(i, (due, now))| lane.arrived(64, 0, i as u64, due, now));
         let tally = lane.tally();
         let jitter = [60.0, 0.0, 60.0].iter().fold(0.0, |jitter, d| jitter + (d - jitter) / 16.0);
         assert_eq!(tally.jitter, jitter);
@@ -161,5 +202,23 @@ mod tests {
         assert_eq!((variation.count, variation.min, variation.max, variation.mean), (3, 0, 60, 40.0));
         assert_eq!((tally.first, tally.last), (100, 400));
         assert_eq!(tally.received, Count { packets: 4, bytes: 256 });
+    }
+
+    #[test]
+    fn queues_that_are_emptied_in_turns_change_no_order() {
+        let order = |arrivals: &[(u16, u64)]| {
+            let mut lane = Lane::default();
+            arrivals.iter().for_each(|&(queue, number)| lane.arrived(64, queue, number, 0, 0));
+            let tally = lane.tally();
+            (tally.order, tally.queues.len())
+        };
+        let (counts, queues) = order(&[(0, 0), (0, 2), (0, 4), (1, 1), (1, 3), (1, 5), (0, 6), (0, 8)]);
+        assert_eq!((counts.reordered, counts.unique, counts.lost_until, queues), (0, 8, Some(8), 2));
+        // One behind a later one of its own queue; one that comes once more, by another.
+        let (counts, _) = order(&[(0, 0), (0, 4), (1, 3), (0, 2), (1, 2), (1, 5)]);
+        assert_eq!((counts.reordered, counts.extent, counts.duplicates, counts.unique), (1, 1, 1, 5));
+        assert_eq!(counts.lost_until, Some(2));
+        let (counts, queues) = order(&[(7, 0), (7, 2), (7, 1)]);
+        assert_eq!((counts.reordered, queues), (1, 1));
     }
 }

@@ -303,6 +303,9 @@ fn times(stream: &StreamReport) -> String {
             order.mean_extent,
             count(order.extent)
         );
+        if order.queues > 1 {
+            text += &format!("arrived by {} receive queues; order is judged within each\n", order.queues);
+        }
     }
     text
 }
@@ -385,6 +388,7 @@ mod tests {
             reordering: Some(traffic::Reordering {
                 packets: 987_654,
                 ratio: 0.01,
+                queues: 16,
                 ..traffic::Reordering::default()
             }),
             jitter: Some(123_456.0),

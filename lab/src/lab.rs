@@ -2,9 +2,13 @@
 
 use std::{
     fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
     process::Command,
-    sync::{Mutex, Once},
+    sync::{
+        Mutex, Once,
+        atomic::{AtomicU32, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -18,6 +22,8 @@ use signal_hook::{consts::TERM_SIGNALS, iterator::Signals};
 use crate::{Host, LabError, Result, wait_for};
 
 const LABS: &str = "/run/bifrost-lab";
+/// How often a folder in it is made anew that others take away meanwhile.
+const TRIES: u32 = 1000;
 
 /// The labs of this process (folders), for the signal handler; and what else is to be done before it exits.
 static RUNNING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -43,20 +49,14 @@ impl Lab {
         sweep_on_signals()?;
         sweep_the_dead();
         let folder = Path::new(LABS).join(name);
-        fs::create_dir_all(LABS).map_err(LabError::io(LABS))?;
-        if let Err(e) = fs::create_dir(&folder) {
-            let pid = owner(&folder).unwrap_or(0);
-            return match e.kind() {
-                std::io::ErrorKind::AlreadyExists => Err(LabError::Busy { lab: name.to_owned(), pid }),
-                _ => Err(LabError::io(folder.display().to_string())(e)),
-            };
-        }
+        claim(&folder).map_err(|e| match e.kind() {
+            ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists => {
+                LabError::Busy { lab: name.to_owned(), pid: owner(&folder).unwrap_or(0) }
+            }
+            _ => LabError::io(folder.display().to_string())(e),
+        })?;
         running().push(folder.clone());
-        let lab = Lab { name: name.to_owned(), folder };
-        let me = std::process::id() as i32;
-        let owner = format!("{me} {}", started(me).unwrap_or_default());
-        fs::write(lab.folder.join("owner"), owner).map_err(LabError::io("owner"))?;
-        Ok(lab)
+        Ok(Lab { name: name.to_owned(), folder })
     }
 
     /// A new host that does not forward.
@@ -122,11 +122,34 @@ fn sweep_on_signals() -> Result<()> {
     result
 }
 
+/// Makes a lab's folder. It has its owner from its first moment on, for without one anybody would sweep it.
+fn claim(folder: &Path) -> std::io::Result<()> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let me = std::process::id() as i32;
+    let new = format!("{LABS}.{me}.{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let make = || {
+        fs::create_dir(&new)?;
+        fs::write(Path::new(&new).join("owner"), format!("{me} {}", started(me).unwrap_or_default()))?;
+        let mut tries = 0..TRIES;
+        loop {
+            fs::create_dir_all(LABS)?;
+            match fs::rename(&new, folder) {
+                // Whoever swept the last lab has taken away the folder of all of them just now.
+                Err(e) if e.kind() == ErrorKind::NotFound && tries.next().is_some() => {}
+                result => return result,
+            }
+        }
+    };
+    make().inspect_err(|_| {
+        let _not_made = fs::remove_dir_all(&new);
+    })
+}
+
 /// Removes the labs whose process is gone.
 fn sweep_the_dead() {
     let Ok(labs) = fs::read_dir(LABS) else { return };
     for folder in labs.flatten().map(|entry| entry.path()) {
-        if owner(&folder).is_none() && !running().contains(&folder) {
+        if owner(&folder).is_none() {
             sweep(&folder);
         }
     }
@@ -179,4 +202,24 @@ fn processes(namespace: &str) -> Vec<i32> {
         .filter(|pid| *pid != std::process::id() as i32)
         .filter(|pid| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Labs that begin and end at the same time do not take each other for dead.
+    #[test]
+    fn many_begin_and_end_at_once() {
+        let turns = |thread: u32| {
+            let turn = move |turn: u32| {
+                let lab = Lab::new(&format!("many{thread}")).unwrap_or_else(|e| panic!("turn {turn}: {e}"));
+                let owned = owner(&lab.folder);
+                assert_eq!(owned, Some(std::process::id() as i32), "turn {turn}");
+                assert!(matches!(Lab::new(&lab.name), Err(LabError::Busy { .. })));
+            };
+            (0..200).for_each(turn);
+        };
+        thread::scope(|scope| (0..4).for_each(|number| drop(scope.spawn(move || turns(number)))));
+    }
 }

@@ -38,15 +38,17 @@ pub(crate) fn report(
         .map(|(number, stream)| {
             let lanes = || sent.iter().enumerate().filter(|(lane, _)| facts.owners.get(*lane) == Some(&number));
             let stamped = stream.stamp && stream.replay.is_none();
-            let lost_until = arrived.filter(|_| stamped).and_then(|arrived| {
-                lost_until(lanes().filter_map(|(lane, sent)| Some((sent, arrived.lanes.get(lane)?))))
+            let both: Option<Vec<_>> = arrived.filter(|_| stamped).map(|arrived| {
+                lanes().filter_map(|(lane, sent)| Some((sent, arrived.lanes.get(lane)?))).collect()
             });
+            let lost_until = both.as_deref().and_then(lost_until);
+            let arrived_until = both.as_deref().and_then(arrived_until);
             let sent = lanes().fold(Sent::default(), |sum, (_, lane)| merged(sum, lane));
             let tally = tallies.as_ref().and_then(|tallies| tallies.get(number)).filter(|_| stamped);
             // A sender that was behind at the end may have caught up after it.
             let seconds = seconds.max(sent.last.saturating_sub(time.0) as f64 / 1e9);
             let ended = time.1 <= sent.last;
-            let report = StreamReport { lost_until, ..of_stream(&stream.name, seconds, ended, &sent, tally) };
+            let report = StreamReport { lost_until, arrived_until, ..of_stream(&stream.name, seconds, ended, &sent, tally) };
             // What a port that broke did to the rest is none of the rate's doing.
             if outage.is_some() {
                 return report;
@@ -106,8 +108,8 @@ fn merged(mut sum: Sent, lane: &Sent) -> Sent {
 }
 
 /// Until when packets of a stream were lost, by its lanes, as a part of what was sent.
-fn lost_until<'a>(lanes: impl Iterator<Item = (&'a Sent, &'a Tally)>) -> Option<f64> {
-    let until = |(sent, tally): (&Sent, &Tally)| match (sent.sent.packets, tally.received.packets) {
+fn lost_until(lanes: &[(&Sent, &Tally)]) -> Option<f64> {
+    let until = |(sent, tally): &(&Sent, &Tally)| match (sent.sent.packets, tally.received.packets) {
         (0, _) => Some(0.0),
         (_, 0) => Some(1.0),
         (packets, _) => {
@@ -116,7 +118,14 @@ fn lost_until<'a>(lanes: impl Iterator<Item = (&'a Sent, &'a Tally)>) -> Option<
             Some((until as f64 / packets as f64).min(1.0))
         }
     };
-    lanes.map(until).try_fold(0.0, |latest: f64, until| Some(latest.max(until?)))
+    lanes.iter().map(until).try_fold(0.0, |latest: f64, until| Some(latest.max(until?)))
+}
+
+/// Until when packets of a stream arrived, by its lanes, as a part of what was sent; nothing where nothing was.
+fn arrived_until(lanes: &[(&Sent, &Tally)]) -> Option<f64> {
+    let sent = lanes.iter().filter(|(sent, _)| sent.sent.packets != 0);
+    let until = |(sent, tally): &(&Sent, &Tally)| tally.order.next as f64 / sent.sent.packets as f64;
+    sent.map(until).reduce(f64::max).map(|until| until.min(1.0))
 }
 
 /// What became of a stream that was sent for so many seconds; `ended` if that ended with its last packet.

@@ -243,8 +243,9 @@ pub(crate) fn receive(interface: &Interface, expected: Expected) -> Result<Arriv
 pub(crate) fn arrived(arrivals: &Arrivals) -> Arrived {
     let mut lanes = Vec::new();
     for queues in arrivals.seen() {
-        let mut tally = Tally::default();
+        let (mut tally, mut next) = (Tally::default(), 0);
         for (queue, seen) in (0..).zip(queues) {
+            next = seen.next.max(next);
             tally.add(&Tally {
                 received: Count { packets: seen.packets, bytes: seen.bytes },
                 corrupt: seen.corrupt,
@@ -266,6 +267,8 @@ pub(crate) fn arrived(arrivals: &Arrivals) -> Arrived {
                 last: seen.last,
             });
         }
+        // Each queue knows of a part of the lane's numbers.
+        tally.order.next = next;
         lanes.push(tally);
     }
     let [packets, bytes] = arrivals.foreign().unwrap_or_default();

@@ -70,6 +70,9 @@ pub struct StreamReport {
     /// frames of the stream arrived by several receive queues.
     #[serde(default)]
     pub lost_until: Option<f64>,
+    /// Until when frames arrived: where the last one that did was among those sent, 0 (none did) to 1.
+    #[serde(default)]
+    pub arrived_until: Option<f64>,
     /// Frames that arrived more than once: the copies.
     pub duplicates: Option<u64>,
     /// Frames whose payload was changed on the way.

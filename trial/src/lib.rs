@@ -31,6 +31,7 @@ mod plan;
 pub mod report;
 mod run;
 pub mod search;
+mod silence;
 #[cfg(test)]
 mod simulated;
 mod test;

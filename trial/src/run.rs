@@ -272,8 +272,7 @@ impl Run<'_> {
                 .to_owned()
         });
         let none = (measured.sent > 0 && measured.received == 0).then(|| {
-            "there were loads of which not one frame came back: does the device know the way to the hosts, and are its addresses right?"
-                .to_owned()
+            "there were loads of which not one frame came back, though small ones did after them".to_owned()
         });
         let texts = [
             short,

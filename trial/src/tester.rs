@@ -21,7 +21,7 @@ use traffic::{Distribution, Port, Report, Running, Stream, TrafficError, Trial};
 use wire::Mac;
 
 use crate::{
-    Description, Device, DeviceError, Direction, Family, Frames, Latency, Measured, Offered, Pattern,
+    Description, Device, DeviceError, Direction, Family, Frames, Latency, Measured, Offered, Pattern, silence,
 };
 
 /// Ethernet's header and FCS, and UDP's header.
@@ -190,6 +190,33 @@ impl Tester {
         Ok(trials)
     }
 
+    /// Makes the trials at the same time.
+    fn reports(&self, trials: Vec<Trial>, offered: &Offered) -> Result<Vec<Report>, DeviceError> {
+        let running: Vec<Running> =
+            trials.into_iter().map(Trial::start).collect::<Result<_, _>>().map_err(failed)?;
+        self.watch(&running, offered)?;
+        let reports: Vec<Report> =
+            running.into_iter().map(Running::wait).collect::<Result<_, _>>().map_err(failed)?;
+        // A reset may well take links with it; anything else that does has spoilt the trial.
+        let broken = reports.iter().find_map(|report| report.interrupted.as_ref());
+        match (broken, offered.pattern) {
+            (None, _) | (_, Pattern::Reset { .. }) => Ok(reports),
+            (Some(why), _) => Err(DeviceError::Failed(format!("{why}; the trial does not count"))),
+        }
+    }
+
+    /// Whether a device of which nothing came back, since so many seconds after the start, carries anything now.
+    fn probe(&self, offered: &Offered, since: f64) -> Result<(), DeviceError> {
+        let probe = silence::probe(offered, self.describe().least(offered.family));
+        for _ in 0..silence::TRIES {
+            if silence::came_back(&self.reports(self.trials(&probe)?, &probe)?, TEST) {
+                return Ok(());
+            }
+            sleep(silence::PAUSE);
+        }
+        Err(silence::gone(since))
+    }
+
     /// Waits for the end, and does meanwhile what is to be done to the device.
     fn watch(&self, running: &[Running], offered: &Offered) -> Result<(), DeviceError> {
         let begin = Instant::now();
@@ -245,15 +272,11 @@ impl Device for Tester {
         self.prepare(offered)?;
         let trials = self.trials(offered)?;
         let receivers: Vec<Port> = trials.iter().filter_map(|trial| trial.to.clone()).collect();
-        let running: Vec<Running> =
-            trials.into_iter().map(Trial::start).collect::<Result<_, _>>().map_err(failed)?;
-        self.watch(&running, offered)?;
-        let reports: Vec<Report> =
-            running.into_iter().map(Running::wait).collect::<Result<_, _>>().map_err(failed)?;
-        // A reset may well take links with it; anything else that does has spoilt the trial.
-        let broken = reports.iter().find_map(|report| report.interrupted.as_ref());
-        if let (Some(why), false) = (broken, matches!(offered.pattern, Pattern::Reset { .. })) {
-            return Err(DeviceError::Failed(format!("{why}; the trial does not count")));
+        let reports = self.reports(trials, offered)?;
+        // After a reset nothing comes back for a while: that is what is measured.
+        let since = silence::begins(&reports, TEST);
+        if let (Some(since), false) = (since, matches!(offered.pattern, Pattern::Reset { .. })) {
+            self.probe(offered, since)?;
         }
         let mut measured = measured(&reports)?;
         if let Pattern::Step { after, .. } = offered.pattern {

@@ -116,3 +116,38 @@ fn a_trial_whose_link_goes_down_is_none() {
     let error = error.to_string();
     assert!(error.contains("no carrier") && error.contains("does not count"), "{error}");
 }
+
+#[test]
+fn a_device_that_dies_with_its_links_up_is_no_loss() {
+    let (_lab, router, mut tester) = network("trl5");
+    let plan = Plan { times: Times { loss: 2.0, ..Plan::short(0.2).times }, ..plan(&[Test::Loss]) };
+    let killed = router.clone();
+    let kill = std::thread::spawn(move || {
+        while killed.interface_number("south", "statistics/tx_packets").unwrap() < 1000 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        killed.run("ip route replace blackhole 198.19.0.0/16").unwrap();
+    });
+    let mut run = |plan: &Plan| run(&mut tester, plan, None, &AtomicBool::new(false), &mut |_| {});
+    let error = run(&plan).unwrap_err().to_string();
+    kill.join().unwrap();
+    assert!(error.contains("nothing came back from") && error.contains("does not count"), "{error}");
+    // Nor is one that is dead from the start.
+    let error = run(&plan).unwrap_err().to_string();
+    assert!(error.contains("not one frame came back") && error.contains("addresses right"), "{error}");
+    // One that carries small frames alone lives.
+    router.run("ip route replace 198.19.0.0/16 via 10.2.0.2").unwrap();
+    router
+        .run(
+            "nft 'table ip big { chain big { type filter hook forward priority 0; ip length 1500 drop; }; }'",
+        )
+        .unwrap();
+    let times = Times { loss: 0.2, ..plan.times.clone() };
+    let report = run(&Plan { frames: vec![Frames::fixed(1518)], times, ..plan }).unwrap();
+    assert_eq!(report.loss[0].points[0].loss, 1.0, "{:?}", report.loss);
+    assert!(
+        report.notes.iter().any(|note| note.text.contains("though small ones did")),
+        "{:?}",
+        report.notes
+    );
+}

@@ -383,6 +383,7 @@ mod tests {
             lost: Some(54_321),
             loss_ratio: Some(0.000_055),
             lost_until: Some(0.5),
+            arrived_until: Some(1.0),
             duplicates: Some(123),
             corrupt: Some(0),
             reordering: Some(traffic::Reordering {

@@ -1,6 +1,5 @@
 //! `bifrost experiment`: the tables that routers were once measured by, here and now.
 
-use std::fs;
 use std::io::{Write, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,8 +7,8 @@ use std::process::ExitCode;
 use clap::Args;
 use experiment::{EXPERIMENTS, Experiment as Question, Machine, Outcome, Run};
 
-use super::Failure;
 use super::table::{Table, print};
+use super::{Failure, result_file};
 
 /// The name that stands for all of them.
 const ALL: &str = "all";
@@ -42,6 +41,7 @@ fn names() -> clap::builder::PossibleValuesParser {
 pub fn experiment(args: &Experiment) -> Result<ExitCode, Failure> {
     let Some(name) = args.name.as_deref().filter(|_| !args.list) else { return list() };
     let chosen: Vec<&Question> = EXPERIMENTS.iter().filter(|one| name == ALL || one.name == name).collect();
+    args.report.as_deref().map_or(Ok(()), result_file::can_be)?;
     let machine = args.report.is_some().then(|| {
         say("the machine");
         Machine::here(args.short)
@@ -59,7 +59,7 @@ pub fn experiment(args: &Experiment) -> Result<ExitCode, Failure> {
         // After each, so that an interrupt leaves a page of what there was.
         if let (Some(file), Some(machine)) = (&args.report, &machine) {
             let html = experiment::report::page(machine, &outcomes, chosen.len()).html();
-            fs::write(file, html).map_err(|error| Failure::Io { what: file.display().to_string(), error })?;
+            result_file::keep(file, &html)?;
         }
     }
     if args.json {

@@ -15,6 +15,7 @@ mod generate;
 mod handle;
 mod listing;
 mod picture;
+mod result_file;
 mod rfc2544;
 mod run;
 mod set;

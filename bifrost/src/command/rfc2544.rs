@@ -3,7 +3,6 @@
 mod screen;
 
 use std::collections::HashSet;
-use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,8 +20,8 @@ use trial::{
     Commands, Direction, End, Family, Frames, Modifiers, Pair, Plan, RunError, Test, Tester, html_page,
 };
 
-use super::Failure;
 use super::table::print;
+use super::{Failure, result_file};
 use crate::service::Signals;
 
 use screen::{Screen, text};
@@ -217,7 +216,7 @@ pub fn rfc2544(args: Rfc2544) -> Result<(), Failure> {
         let said = |error: trial::report::ReportError| Failure::Said(error.to_string());
         let reports: Vec<Report> =
             reports.iter().map(|path| Report::open(path)).collect::<Result<_, _>>().map_err(said)?;
-        return keep(&out, &html_page(&reports).html());
+        return result_file::keep(&out, &html_page(&reports).html());
     }
     let plan = plan(&args);
     if plan.wants(Test::Reset) && args.reset_command.is_none() {
@@ -227,7 +226,7 @@ pub fn rfc2544(args: Rfc2544) -> Result<(), Failure> {
     }
     plan.check().map_err(|error| Failure::Said(error.to_string()))?;
     let files = [&args.json, &args.html].into_iter().flatten();
-    files.filter(|file| *file != Path::new("-")).try_for_each(|file| has_folder(file))?;
+    files.filter(|file| *file != Path::new("-")).try_for_each(|file| result_file::can_be(file))?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut tester = tester(&args, stop.clone())?;
     let (log, directory) = log(&args, &tester, &plan)?;
@@ -243,15 +242,22 @@ pub fn rfc2544(args: Rfc2544) -> Result<(), Failure> {
     };
     let quick = doctor::Options { quick: true, ..doctor::Options::default() };
     report.machine = doctor::examine(&doctor::Place::new("/"), &doctor::Kernel, &quick).machine;
-    if let Some(path) = &args.html {
-        keep(path, &html_page(std::slice::from_ref(&report)).html())?;
-    }
-    match &args.json {
-        Some(path) if path == Path::new("-") => return print(&report.json()),
-        Some(path) => keep(path, &report.json())?,
-        None => {}
-    }
-    print(&text(&report))
+    let page = args
+        .html
+        .as_ref()
+        .map_or(Ok(()), |path| result_file::keep(path, &html_page(std::slice::from_ref(&report)).html()));
+    let json = match &args.json {
+        Some(path) if path == Path::new("-") => print(&report.json()),
+        Some(path) => {
+            let kept = result_file::keep(path, &report.json());
+            print(&text(&report)).and(kept)
+        }
+        None => print(&text(&report)),
+    };
+    page.and(json).map_err(|failure| match failure {
+        Failure::Io { .. } => Failure::Said(format!("{failure}; the trials are in the log; {resume}")),
+        closed => closed,
+    })
 }
 
 fn plan(args: &Rfc2544) -> Plan {
@@ -384,20 +390,6 @@ fn stop_on_signal(stop: Arc<AtomicBool>) -> Result<(), Failure> {
     };
     thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(fail)?;
     Ok(())
-}
-
-/// Refuses a file that cannot be written for want of its folder, which is better known before the trials than after them.
-fn has_folder(file: &Path) -> Result<(), Failure> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match folder.is_dir() {
-        true => Ok(()),
-        false => Err(Failure::Said(format!("{}: there is no folder {}", file.display(), folder.display()))),
-    }
-}
-
-fn keep(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text)
-        .map_err(|error| Failure::Io { what: format!("cannot write {}", path.display()), error })
 }
 
 #[cfg(test)]

@@ -132,9 +132,13 @@ fn arrived_until(lanes: &[(&Sent, &Tally)]) -> Option<f64> {
 fn of_stream(name: &str, seconds: f64, ended: bool, sent: &Sent, tally: Option<&Tally>) -> StreamReport {
     let rate = |packets: u64, seconds: f64| if seconds > 0.0 { packets as f64 / seconds } else { 0.0 };
     let lateness = sent.departures.lateness.distribution();
-    // From the first to the last of so many packets with due times there is a gap less.
+    // From the first to the last of several there is a gap less; none where all came in the same instant.
+    let between = |packets: u64, (first, last): (u64, u64)| match last.saturating_sub(first) {
+        0 if packets > 1 => rate(packets, seconds),
+        gaps => rate(packets.saturating_sub(1), gaps as f64 / 1e9),
+    };
     let sent_rate = match ended && lateness.is_some() {
-        true => rate(sent.sent.packets.saturating_sub(1), sent.last.saturating_sub(sent.first) as f64 / 1e9),
+        true => between(sent.sent.packets, (sent.first, sent.last)),
         false => rate(sent.sent.packets, seconds),
     };
     let mut report = StreamReport {
@@ -151,8 +155,7 @@ fn of_stream(name: &str, seconds: f64, ended: bool, sent: &Sent, tally: Option<&
     // One corrupt on the way arrived, if not whole: it is not lost.
     let lost = sent.sent.packets.saturating_sub(order.unique + tally.corrupt);
     report.received = Some(tally.received);
-    let between = tally.last.saturating_sub(tally.first) as f64 / 1e9;
-    report.received_rate = Some(rate(tally.received.packets.saturating_sub(1), between));
+    report.received_rate = Some(between(tally.received.packets, (tally.first, tally.last)));
     report.lost = Some(lost);
     report.loss_ratio =
         Some(if sent.sent.packets == 0 { 0.0 } else { lost as f64 / sent.sent.packets as f64 });
@@ -171,4 +174,26 @@ fn of_stream(name: &str, seconds: f64, ended: bool, sent: &Sent, tally: Option<&
     report.delay_variation = tally.variation.distribution();
     report.jitter = report.latency.as_ref().map(|_| tally.jitter);
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_of_one_instant_have_a_rate_as_well() {
+        let rate = |packets: u64, last: u64| {
+            let mut sent =
+                Sent { sent: Count { packets, bytes: 64 * packets }, first: 100, last, ..Sent::default() };
+            sent.departures.left(0, last);
+            let received = Count { packets, bytes: 64 * packets };
+            let tally = Tally { received, first: 100, last, ..Tally::default() };
+            let report = of_stream("it", 0.5, true, &sent, Some(&tally));
+            assert_eq!(Some(report.sent_rate), report.received_rate);
+            report.sent_rate
+        };
+        assert_eq!(rate(5, 1_000_000_100), 4.0, "four gaps in a second");
+        assert_eq!(rate(5, 100), 10.0, "late, and all together");
+        assert_eq!(rate(1, 100), 0.0, "one packet has no rate");
+    }
 }

@@ -13,6 +13,7 @@ use wire::{Mac, checksum, protocol};
 
 use crate::TrafficError;
 use crate::range::{Loaded, Macs, Range};
+use crate::rate::{Pattern, Rate};
 use crate::size::{FCS, SMALLEST};
 use crate::stamp::{STAMP, sum};
 use crate::stream::{Extension, MOST_FLOWS, Protocol, Stream};
@@ -88,6 +89,12 @@ impl Plan {
             |field, source| TrafficError::Addresses { stream: stream.name.clone(), field, source };
         if stream.flows == 0 || stream.flows > MOST_FLOWS {
             return Err(wrong("flows", format!("{} is outside 1 to {MOST_FLOWS}", stream.flows)));
+        }
+        if stream.pattern == Pattern::Poisson && stream.rate == Rate::Max {
+            return Err(wrong(
+                "pattern",
+                "gaps of poisson are drawn around those of a rate: say one".to_owned(),
+            ));
         }
         let source = stream.source.load().map_err(|error| addresses("source", error))?;
         let destination = stream.destination.load().map_err(|error| addresses("destination", error))?;

@@ -1,5 +1,6 @@
 //! The sending half of a trial: streams compiled, shared out among cores, and sent by queues or by the kernel.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -162,7 +163,16 @@ pub(crate) fn named(streams: &[Stream]) -> Result<Vec<Stream>, TrafficError> {
             if stream.name.is_empty() { format!("stream {}", number + 1) } else { stream.name.clone() };
         Stream { name, ..stream.clone() }
     };
-    Ok(streams.iter().enumerate().map(name).collect())
+    let streams: Vec<Stream> = streams.iter().enumerate().map(name).collect();
+    let mut names = HashSet::new();
+    match streams.iter().find(|stream| !names.insert(stream.name.as_str())) {
+        Some(Stream { name, .. }) => Err(TrafficError::Stream {
+            stream: name.clone(),
+            field: "name",
+            reason: "another stream has it as well, and figures go by names: give each its own".to_owned(),
+        }),
+        None => Ok(streams),
+    }
 }
 
 fn content(stream: &Stream, ends: Ends, live: bool) -> Result<Content, TrafficError> {

@@ -136,7 +136,12 @@ struct File {
 impl Stream {
     /// The streams of a file's text (TOML, `[[stream]]`), with names.
     pub fn parse_all(text: &str) -> Result<Vec<Stream>, TrafficError> {
-        let file: File = toml::from_str(text).map_err(|error| TrafficError::File(error.to_string()))?;
+        let wrong = |error: toml::de::Error| {
+            let single = text.lines().any(|line| line.trim() == "[stream]");
+            let hint = if single { "; each stream begins with [[stream]], in two brackets" } else { "" };
+            TrafficError::File(format!("{}{hint}", error.to_string().trim_end()))
+        };
+        let file: File = toml::from_str(text).map_err(wrong)?;
         Ok(file.stream)
     }
 }

@@ -259,6 +259,8 @@ fn what_cannot_be_is_refused_with_stream_and_field() {
         ("source = 'file:/no/such/file'", "source"),
         ("size = 100\nsource = '::1'\ndestination = '::2'\nudp_checksum = false", "udp_checksum"),
         ("rate = '10%'", "rate"),
+        ("pattern = 'poisson'", "pattern"),
+        ("[[stream]]\nname = 'odd'", "name"),
         ("replay = '/no/such/file.pcap'", "/no/such/file.pcap"),
     ] {
         let streams = Stream::parse_all(&format!("[[stream]]\nname = 'odd'\n{stream}")).unwrap();
@@ -273,4 +275,6 @@ fn what_cannot_be_is_refused_with_stream_and_field() {
         let error = Stream::parse_all(text).unwrap_err().to_string();
         assert!(error.starts_with("the file of streams: "), "{error}");
     }
+    let error = Stream::parse_all("[stream]\nrate = '1kpps'").unwrap_err().to_string();
+    assert!(error.contains("begins with [[stream]]"), "{error}");
 }

@@ -204,6 +204,26 @@ fn a_neglected_server_is_told_what_to_do() {
     );
 }
 
+/// Of a container, say: a network namespace, or files that are hidden.
+#[test]
+fn what_cannot_be_seen_is_not_taken_for_missing() {
+    let level = |text: &str, subject: &str| {
+        let devices = Made { queues: Some((0, 1)), ..ice() };
+        let examination = examined("hidden", text, &devices);
+        let mut findings = examination.findings.iter().filter(|finding| finding.subject == subject);
+        findings.next().map(|finding| finding.level)
+    };
+    let bpf = "@ proc/sys/kernel/unprivileged_bpf_disabled\n2\n";
+    let machine = "@ proc/sys/net/core/netdev_budget\n300\n";
+    assert_eq!(level("", "BPF"), Some(Level::Unknown));
+    assert_eq!(level(bpf, "BPF"), Some(Level::Unknown), "a namespace");
+    assert_eq!(level(&format!("{bpf}{machine}"), "BPF"), Some(Level::Problem), "no compiler");
+    assert_eq!(level(machine, "BPF"), Some(Level::Problem), "no programs at all");
+    assert_eq!(level("", "interfaces"), Some(Level::Unknown));
+    let tap = "@ sys/class/net/tap0/device/vendor\nx\n";
+    assert_eq!((level(tap, "interfaces"), level(tap, "queues")), (None, Some(Level::Ok)));
+}
+
 #[test]
 fn a_virtual_machine_is_judged_by_what_it_has() {
     let devices = Made { driver: "virtio_net", features: 7, queues: Some((1, 1)), rss: 1, ..ice() };

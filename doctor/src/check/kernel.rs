@@ -66,9 +66,15 @@ fn jit(place: &Place) -> Finding {
             .mend("sysctl -w net.core.bpf_jit_harden=1"),
             _ => finding(Level::Ok, "programs are compiled".to_owned()),
         },
-        // Kernels that always compile have no such file.
+        // Settings of the whole machine are seen in its own network namespace only: this one, and that of the budget.
+        Err(Unread::Missing) if !place.has("proc/sys/net/core/netdev_budget") => {
+            finding(Level::Unknown, "not to be seen in this network namespace".to_owned())
+        }
         Err(Unread::Missing) => match place.has("proc/sys/kernel/unprivileged_bpf_disabled") {
-            true => finding(Level::Ok, "programs are always compiled".to_owned()),
+            true => {
+                let text = "this kernel cannot compile programs in the driver, so they are interpreted, many times slower";
+                finding(Level::Problem, text.to_owned()).mend("install a kernel with CONFIG_BPF_JIT=y")
+            }
             false => finding(Level::Problem, "this kernel has none: no port can be taken".to_owned())
                 .mend("install a kernel with CONFIG_BPF_SYSCALL=y and CONFIG_BPF_JIT=y"),
         },

@@ -13,6 +13,12 @@ const RING: u32 = 1024;
 
 pub(crate) fn check(place: &Place, devices: &dyn Devices, named: &[String], findings: &mut Vec<Finding>) {
     let all = place.names(NET).unwrap_or_default();
+    // Each network namespace has at least its lo.
+    if all.is_empty() {
+        let text = format!("/{NET} shows none: they cannot be looked at from here");
+        findings.push(Finding::new(Area::Port, "interfaces", Level::Unknown, text));
+        return;
+    }
     let is_hardware = |name: &&String| place.has(&format!("{NET}/{name}/device"));
     let ports: Vec<&String> =
         if named.is_empty() { all.iter().filter(is_hardware).collect() } else { named.iter().collect() };
@@ -24,7 +30,11 @@ pub(crate) fn check(place: &Place, devices: &dyn Devices, named: &[String], find
     for name in ports {
         if !is_name(name) || !place.has(&format!("{NET}/{name}")) {
             let text = "there is no such interface here";
-            findings.push(Finding::new(Area::Port, "interface", Level::Problem, text).on(name));
+            let mut finding = Finding::new(Area::Port, "interface", Level::Problem, text).on(name);
+            if let Some((interface, namespace)) = name.split_once('@') {
+                finding = finding.mend(format!("ip netns exec {namespace} bifrost doctor {interface}"));
+            }
+            findings.push(finding);
             continue;
         }
         let port = Port { place, devices, name };
@@ -178,6 +188,9 @@ impl Port<'_> {
             }
         };
         let (queues, cores) = (channels.receive(), self.local_cores().len() as u32);
+        if queues == 0 {
+            return Some(finding(Level::Ok, "none until a program has its other end open".to_owned()));
+        }
         // One core is the control's, where there are several.
         let workers = cores.saturating_sub(1).max(1);
         let command = |count: u32| {
@@ -193,7 +206,7 @@ impl Port<'_> {
             );
             finding(Level::Advice, text).mend(command(workers))
         } else {
-            finding(Level::Ok, format!("{queues}, for {cores} cores"))
+            finding(Level::Ok, format!("{queues}, for {cores} {}", if cores == 1 { "core" } else { "cores" }))
         })
     }
 

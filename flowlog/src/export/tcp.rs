@@ -1,9 +1,10 @@
 //! Messages over TCP.
 //!
 //! The thread of a collector may wait: for a connection, or for one that does not read. Meanwhile its queue fills, and what does
-//! not fit is counted there. A connection that has not taken a byte for [`STALLED`] is given up; so is one that broke. The next one is a
-//! new session: templates first, sequence from 0. Whatever was written and not known to be read may be lost with a
-//! connection, as RFC 7011 says (section 10.4.4); only the message under way is known, and counted.
+//! not fit is counted there. A connection that has not taken a byte for [`STALLED`], or whose other end has not answered for twice as long, is
+//! given up; so is one that broke. The next one is a new session: templates first, sequence from 0. Whatever was written and not known
+//! to be read may be lost with a connection, as RFC 7011 says (section 10.4.4); only the message under way is known, and counted. So
+//! little may wait in the socket: what waits in the queue instead is not lost, or counted.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,7 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use nix::libc::linger;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{Linger, SndBuf, TcpUserTimeout};
 
 use super::encoder::{Encoder, Message};
 use crate::clock::now;
@@ -27,6 +31,8 @@ const SHORT: Duration = Duration::from_millis(200);
 /// First pause after a connection failed; each further one doubles it up to [`LONGEST`].
 const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(30);
+/// Bytes that may wait in the socket: a round trip of 100 ms still lets some 25,000 records a second through.
+const WAITING: usize = 256 << 10;
 /// How long a record may wait for others to share its message.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -59,9 +65,7 @@ impl Stream {
     fn connect(&mut self) -> bool {
         let mut pause = PAUSE;
         while self.connection.is_none() {
-            let made = TcpStream::connect_timeout(&self.to, Duration::from_secs(2))
-                .and_then(|made| made.set_write_timeout(Some(SHORT)).map(|()| made));
-            match made {
+            match connect(&self.to, self.stalled) {
                 Ok(made) => {
                     let lost = self.encoder.restart();
                     self.tally.lost(Loss::Connection, lost);
@@ -99,14 +103,33 @@ impl Stream {
             match sent {
                 Ok(()) => self.tally.sent(message.records, message.bytes.len()),
                 Err(error) => {
-                    if self.connection.take().is_some() {
+                    if let Some(connection) = self.connection.take() {
                         self.tally.fault(format_args!("connection lost: {error}"));
+                        give_up(connection);
                     }
                     self.tally.lost(Loss::Connection, message.records);
                 }
             }
         }
     }
+}
+
+/// A connection that notices when the other end is gone, or stands still.
+fn connect(to: &SocketAddr, stalled: Duration) -> io::Result<TcpStream> {
+    let made = TcpStream::connect_timeout(to, Duration::from_secs(2))?;
+    made.set_write_timeout(Some(SHORT))?;
+    setsockopt(&made, SndBuf, &WAITING)?;
+    // Twice, for a write that cannot go on says more of one that stands still.
+    let silent = u32::try_from(2 * stalled.as_millis()).unwrap_or(u32::MAX);
+    setsockopt(&made, TcpUserTimeout, &silent)?;
+    Ok(made)
+}
+
+/// Ends it at once: what waits in it ends in the middle of a message, and would wait for minutes for somebody who does not read.
+fn give_up(connection: TcpStream) {
+    let at_once = linger { l_onoff: 1, l_linger: 0 };
+    // Without it the kernel gives up later.
+    let _ = setsockopt(&connection, Linger, &at_once);
 }
 
 /// The other end has closed it: what is written now would be lost without an error.

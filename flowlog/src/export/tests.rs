@@ -1,7 +1,7 @@
 //! What collectors make of what we send, field by field.
 
 use std::collections::HashMap;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -476,7 +476,7 @@ fn a_collector_that_does_not_read_costs_its_own_records_only() {
     let tally = Arc::new(Tally::new("test"));
     let line = stream(listener.local_addr().unwrap(), &tally, Duration::from_millis(600), 5000);
     let batch: Arc<[Record]> = records(1000).into();
-    let (mute, _) = {
+    let (mut mute, _) = {
         line.give(&batch);
         listener.accept().unwrap()
     };
@@ -492,6 +492,10 @@ fn a_collector_that_does_not_read_costs_its_own_records_only() {
     let count = tally.count();
     assert!(count.lost[&Loss::Queue] >= 5000, "{count:?}");
     assert!(count.last_fault.as_ref().unwrap().contains("nothing read"), "{count:?}");
+    // At once: nothing goes on waiting for somebody who does not read.
+    let mut little = Vec::new();
+    assert_eq!(mute.read_to_end(&mut little).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert!(little.len() < 4 << 20, "{} bytes", little.len());
     drop(mute);
     // The next connection is a session of its own, and what is in it can be read.
     let (mut next, _) = listener.accept().unwrap();

@@ -17,6 +17,7 @@
 mod accounts;
 mod clock;
 pub mod export;
+mod output;
 mod pipeline;
 pub mod query;
 mod queue;
@@ -32,6 +33,7 @@ pub mod tally;
 mod tools;
 
 pub use accounts::Accounts;
-pub use pipeline::{FlowLog, Names, StartError, Status};
+pub use output::StartError;
+pub use pipeline::{FlowLog, Names, Status};
 pub use queue::Sender;
 pub use record::Record;

@@ -9,7 +9,6 @@
 //! The thread in the middle never waits for anybody, so what the core leaves in its lane is gone from it within 50 ms.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::thread::{self, JoinHandle};
@@ -17,14 +16,11 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::clock::now;
-use crate::export::{Datagrams, Dialect, Encoder, STALLED, Stream, Style, payload};
+use crate::output::{Output, StartError, Wanted};
 use crate::queue::{Lane, Sender};
 use crate::record::{Name, Record};
-use crate::settings::{Collector, Files, Plan, Protocol, Transport};
-use crate::sink::Line;
-use crate::store::{OpenError, Store};
-use crate::tally::{Count, Tally};
+use crate::settings::Plan;
+use crate::tally::Count;
 
 /// How often lanes are looked at.
 const ROUND: Duration = Duration::from_millis(50);
@@ -32,21 +28,6 @@ const ROUND: Duration = Duration::from_millis(50);
 const BATCH: usize = 1024;
 /// How often losses are told of in the log.
 const REPORT: Duration = Duration::from_secs(60);
-/// Largest message over TCP.
-const TCP_MESSAGE: usize = 16_384;
-/// After how many messages templates are sent again over UDP, if not by time.
-const TEMPLATE_MESSAGES: u32 = 200;
-
-/// Why there is no flow log.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The files.
-    #[error("flow log: {0}")]
-    Files(#[from] OpenError),
-    /// A thread.
-    #[error("flow log: cannot start a thread: {0}")]
-    Thread(#[from] io::Error),
-}
 
 /// Names of interfaces by their index, for records that come without.
 #[derive(Debug, Default)]
@@ -96,6 +77,8 @@ pub struct FlowLog {
     shared: Arc<Shared>,
     plan: Plan,
     thread: Option<JoinHandle<()>>,
+    /// Ways out of earlier plans that still write and send what waits.
+    ending: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -106,20 +89,11 @@ struct Shared {
     taken: AtomicU64,
     /// Offered, unsampled and lost of lanes that are gone.
     gone: [AtomicU64; 3],
+    /// Lost by ways out that are gone.
+    ended: AtomicU64,
+    /// Of all that was lost, told of in the log.
+    told: AtomicU64,
     stop: AtomicBool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Wanted {
-    Collector(Collector, u32),
-    Files(Files),
-}
-
-#[derive(Debug)]
-struct Output {
-    wanted: Wanted,
-    line: Line,
-    sealed: Option<Arc<Tally>>,
 }
 
 impl FlowLog {
@@ -128,37 +102,67 @@ impl FlowLog {
         let shared = Arc::new(Shared::default());
         let work = Arc::clone(&shared);
         let thread = thread::Builder::new().name("flowlog".to_owned()).spawn(move || work.run())?;
-        let mut log = FlowLog {
-            shared,
-            plan: Plan { collectors: Vec::new(), files: None, ..plan },
-            thread: Some(thread),
-        };
+        let before = Plan { collectors: Vec::new(), files: None, ..plan };
+        let mut log = FlowLog { shared, plan: before, thread: Some(thread), ending: Vec::new() };
         log.change(plan)?;
         Ok(log)
     }
 
-    /// Goes on as this plan says, without losing what waits. Ways out that stay as they were are not touched. The size
-    /// of workers' queues holds for those made from now on. After an error the ways out that could be had are there.
+    /// Goes on as this plan says, without losing what waits. Ways out that stay as they were are not touched, and files in the same
+    /// directory go on by the other settings; what ends writes and sends what waits beside us. The size of workers' queues holds for
+    /// those made from now on. After an error all is as it was.
     pub fn change(&mut self, plan: Plan) -> Result<(), StartError> {
+        let directory = |plan: &Plan| plan.files.as_ref().map(|files| files.directory.clone());
+        if directory(&plan) != directory(&self.plan) {
+            // It may be one that its last writer has not let go of: that was a moment ago, else nobody waits.
+            self.ending.drain(..).for_each(ended);
+        }
+        self.ending.retain(|thread| !thread.is_finished());
         let sample = plan.sample;
         let collectors = plan.collectors.iter().cloned().map(|to| Wanted::Collector(to, sample));
         let wanted = collectors.chain(plan.files.clone().map(Wanted::Files)).collect::<Vec<_>>();
-        let (stay, go) = std::mem::take(&mut *self.shared.outputs())
-            .into_iter()
-            .partition::<Vec<_>, _>(|output| wanted.contains(&output.wanted));
-        let have = stay.iter().map(|output| output.wanted.clone()).collect::<Vec<_>>();
-        self.shared.outputs().extend(stay);
-        // Ends before its successor begins: they may want the same directory. Takes a moment, so not under the lock.
-        drop(go);
+        let fresh = {
+            let outputs = self.shared.outputs();
+            let fresh =
+                wanted.iter().filter(|wanted| !outputs.iter().any(|output| output.goes_on_as(wanted)));
+            let tally = |wanted: &Wanted| {
+                outputs.iter().map(|output| output.line.tally()).find(|tally| tally.name() == wanted.name())
+            };
+            fresh.map(|wanted| (wanted.clone(), tally(wanted).cloned())).collect::<Vec<_>>()
+        };
+        let fresh = fresh.into_iter().map(|(wanted, tally)| Output::start(wanted, tally));
+        let fresh = fresh.collect::<Result<Vec<_>, _>>()?;
         for lane in self.shared.lanes().iter() {
             lane.one_in.store(sample, Relaxed);
         }
         self.plan = plan;
-        for wanted in wanted.into_iter().filter(|wanted| !have.contains(wanted)) {
-            let output = Output::start(wanted)?;
-            self.shared.outputs().push(output);
-        }
+        let go = {
+            // In one step: whoever gives meets either the old ones or the new ones.
+            let mut outputs = self.shared.outputs();
+            let (mut stay, go) = std::mem::take(&mut *outputs)
+                .into_iter()
+                .partition::<Vec<_>, _>(|output| wanted.iter().any(|wanted| output.goes_on_as(wanted)));
+            stay.iter_mut().for_each(|output| wanted.iter().for_each(|wanted| output.follow(wanted)));
+            stay.extend(fresh);
+            *outputs = stay;
+            go
+        };
+        self.end(go);
         Ok(())
+    }
+
+    /// Has these write and send what waits, beside us: a large file takes seconds.
+    fn end(&mut self, go: Vec<Output>) {
+        if go.is_empty() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let end = move || shared.end(go);
+        match thread::Builder::new().name("flowlog-end".to_owned()).spawn(end) {
+            Ok(thread) => self.ending.push(thread),
+            // They have ended with the closure.
+            Err(error) => tracing::warn!("flow log: cannot start a thread: {error}"),
+        }
     }
 
     /// An end for one thread of the core to leave its flows at.
@@ -187,7 +191,7 @@ impl FlowLog {
         drop(lanes);
         for output in self.shared.outputs().iter() {
             status.outputs.push(output.line.tally().count());
-            status.outputs.extend(output.sealed.as_ref().map(|sealed| sealed.count()));
+            status.outputs.extend(output.files.as_ref().map(|files| files.sealed.count()));
         }
         status
     }
@@ -201,55 +205,17 @@ impl Drop for FlowLog {
         {
             tracing::error!("flow log: its thread panicked");
         }
+        self.ending.drain(..).for_each(ended);
         let outputs = std::mem::take(&mut *self.shared.outputs());
-        drop(outputs);
+        self.shared.end(outputs);
+        // What could not be written or sent to the last.
+        self.shared.report();
     }
 }
 
-impl Output {
-    fn start(wanted: Wanted) -> Result<Output, StartError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (line, sealed) = match &wanted {
-            Wanted::Collector(to, sampling) => {
-                let tally = Arc::new(Tally::new(to.to_string()));
-                let encoder = Encoder::new(style(to, *sampling), now());
-                let line = match to.transport {
-                    Transport::Udp => {
-                        let sink = Datagrams::new(to.address, to.source, encoder, Arc::clone(&tally));
-                        Line::start(sink, "flowlog-udp", to.queue, tally, stop)
-                    }
-                    Transport::Tcp => {
-                        let (to_tally, to_stop) = (Arc::clone(&tally), Arc::clone(&stop));
-                        let sink = Stream::new(to.address, encoder, to_tally, to_stop, STALLED);
-                        Line::start(sink, "flowlog-tcp", to.queue, tally, stop)
-                    }
-                };
-                (line?, None)
-            }
-            Wanted::Files(files) => {
-                let directory = files.directory.display();
-                let tally = Arc::new(Tally::new(format!("files {directory}")));
-                let sealed = Arc::new(Tally::new(format!("parquet {directory}")));
-                let store = Store::open(files.clone(), Arc::clone(&tally), Arc::clone(&sealed))?;
-                (Line::start(store, "flowlog-files", files.queue, tally, stop)?, Some(sealed))
-            }
-        };
-        Ok(Output { wanted, line, sealed })
-    }
-}
-
-fn style(to: &Collector, sampling: u32) -> Style {
-    let udp = to.transport == Transport::Udp;
-    Style {
-        dialect: match to.protocol {
-            Protocol::Ipfix { biflow, times } => Dialect::Ipfix { biflow, times },
-            Protocol::NetFlow9 => Dialect::NetFlow9,
-        },
-        limit: if udp { payload(to.mtu, to.address) } else { TCP_MESSAGE },
-        domain: to.domain,
-        sampling,
-        refresh: udp.then_some(to.templates),
-        refresh_messages: TEMPLATE_MESSAGES,
+fn ended(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("flow log: the thread that ends what is not wanted any more panicked");
     }
 }
 
@@ -265,14 +231,17 @@ impl Shared {
 
     fn run(&self) {
         let mut batch = Vec::with_capacity(BATCH);
-        let mut reported = (Instant::now(), 0);
+        let mut reported = Instant::now();
         loop {
             // Looked at first: what was pushed before the end is still taken.
             let last = self.stop.load(Relaxed);
             let busy = self.round(&mut batch);
-            self.report(&mut reported, last);
             if last {
                 return;
+            }
+            if reported.elapsed() >= REPORT {
+                self.report();
+                reported = Instant::now();
             }
             if !busy {
                 thread::sleep(ROUND);
@@ -330,25 +299,37 @@ impl Shared {
         });
     }
 
-    /// Says once a minute, and at the end, what was lost since.
-    fn report(&self, reported: &mut (Instant, u64), last: bool) {
-        if reported.0.elapsed() < REPORT && !last {
-            return;
+    /// Ends these, which write and send what waits; what they have lost is remembered.
+    fn end(&self, outputs: Vec<Output>) {
+        for output in outputs {
+            let tally = Arc::clone(output.line.tally());
+            drop(output);
+            // Else another counts on.
+            if Arc::strong_count(&tally) == 1 {
+                self.ended.fetch_add(tally.count().lost(), Relaxed);
+            }
         }
-        reported.0 = Instant::now();
+    }
+
+    /// Says what was lost since it was last said.
+    fn report(&self) {
         let queues =
             self.gone[2].load(Relaxed) + self.lanes().iter().map(|lane| lane.lost.load(Relaxed)).sum::<u64>();
         let counts = self.outputs().iter().map(|output| output.line.tally().count()).collect::<Vec<_>>();
-        let lost = queues + counts.iter().map(Count::lost).sum::<u64>();
-        if lost == reported.1 {
+        let ended = self.ended.load(Relaxed);
+        let lost = queues + ended + counts.iter().map(Count::lost).sum::<u64>();
+        // While a way out ends, its losses are nowhere for a moment.
+        let since = lost.saturating_sub(self.told.fetch_max(lost, Relaxed));
+        if since == 0 {
             return;
         }
-        let since = lost - reported.1;
-        reported.1 = lost;
         let mut parts = vec![format!("the log's queue {queues}")];
         for count in counts.iter().filter(|count| count.lost() > 0) {
             let fault = count.last_fault.as_ref().map(|fault| format!(" ({fault})")).unwrap_or_default();
             parts.push(format!("{} {}{fault}", count.name, count.lost()));
+        }
+        if ended > 0 {
+            parts.push(format!("outputs that have ended {ended}"));
         }
         tracing::warn!("flow log: {since} records lost in the last minute; in all: {}", parts.join(", "));
     }
@@ -463,5 +444,73 @@ mod tests {
         assert!(read(first.path()) == records[..2000] && read(second.path()) == records[2000..]);
         let taken = FlowLog::start(settings(Path::new("/proc/flows")).check().unwrap());
         assert!(taken.unwrap_err().to_string().starts_with("flow log: /proc/flows"));
+    }
+
+    #[test]
+    fn records_that_come_while_the_plan_changes_get_out_once() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let plan = |directory: &Path, rotate: &str| {
+            let mut settings = settings(directory);
+            settings.files.as_mut().unwrap().rotate = Some(rotate.to_owned());
+            settings.check().unwrap()
+        };
+        let mut log = FlowLog::start(plan(first.path(), "1h")).unwrap();
+        let mut sender = log.sender();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let worker = std::thread::spawn(move || {
+            let (mut flow, any) = (0, records(1)[0]);
+            while !stopped.load(Relaxed) {
+                (flow..flow + 200).for_each(|flow| assert!(sender.push(Record { flow, ..any })));
+                flow += 200;
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            flow
+        });
+        for _ in 0..4 {
+            let plans = [(&first, "2h"), (&second, "2h"), (&second, "1h"), (&first, "1h")];
+            for (directory, rotate) in plans {
+                std::thread::sleep(Duration::from_millis(60));
+                log.change(plan(directory.path(), rotate)).unwrap();
+            }
+        }
+        stop.store(true, Relaxed);
+        let pushed = worker.join().unwrap();
+        drop(log);
+        let mut found = [read(first.path()), read(second.path())].concat();
+        found.sort_by_key(|record| record.flow);
+        assert!(found.iter().map(|record| record.flow).eq(0..pushed), "{} of {pushed}", found.len());
+        // At most one file each time that a directory was taken: other settings end none.
+        assert!(list(first.path()).unwrap().len() + list(second.path()).unwrap().len() <= 9);
+    }
+
+    #[test]
+    fn what_is_lost_by_an_output_that_ends_is_told_of_too() {
+        let nobody = "127.0.0.1:1".to_owned();
+        let dead = |domain| {
+            let transport = Some("tcp".to_owned());
+            let (address, queue) = (nobody.clone(), Some(1024));
+            let collector = CollectorSettings { address, transport, queue, domain, ..Default::default() };
+            Settings { collectors: vec![collector], ..Settings::default() }.check().unwrap()
+        };
+        let mut log = FlowLog::start(dead(None)).unwrap();
+        let mut sender = log.sender();
+        let mut push = |records: &[Record]| records.iter().for_each(|record| assert!(sender.push(*record)));
+        let records = records(6000);
+        push(&records[..4000]);
+        wait("the queue is full", || log.status().outputs[0].lost() > 1000);
+        wait("all are taken", || log.status().taken == 4000);
+        // The same one with another domain counts on.
+        log.change(dead(Some(7))).unwrap();
+        push(&records[4000..]);
+        wait("all are taken", || log.status().taken == 6000);
+        assert_eq!(log.status().outputs[0].given, 6000);
+        log.shared.report();
+        assert!((1000..=6000).contains(&log.shared.told.load(Relaxed)));
+        log.change(Settings::default().check().unwrap()).unwrap();
+        log.shared.report();
+        let shared = Arc::clone(&log.shared);
+        drop(log);
+        assert_eq!((shared.ended.load(Relaxed), shared.told.load(Relaxed)), (6000, 6000));
     }
 }

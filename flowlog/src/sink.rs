@@ -84,6 +84,11 @@ impl Line {
         }
     }
 
+    /// So many records may wait from now on.
+    pub fn limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// Its counters.
     pub fn tally(&self) -> &Arc<Tally> {
         &self.tally

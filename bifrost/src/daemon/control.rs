@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::service::{Notify, Signal, Signals};
@@ -51,6 +52,8 @@ pub(super) struct Control {
     pub(super) news: News,
     /// The flow log, if there is one.
     pub(super) flow_log: Option<Log>,
+    /// One that is not wanted any more, while it writes and sends what waits.
+    pub(super) flow_log_ending: Option<JoinHandle<()>>,
     /// sFlow, if it is wanted.
     pub(super) sflow: Option<Sflow>,
     /// Flows on their way into a file.
@@ -107,6 +110,7 @@ impl Control {
             measured_until: None,
             news: News::default(),
             flow_log,
+            flow_log_ending: None,
             sflow,
             saving: Saving::default(),
             nat_audit: NatAudit::new(),

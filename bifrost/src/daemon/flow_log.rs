@@ -128,10 +128,7 @@ impl Log {
 
     /// Goes on by another plan. One that cannot be had changes nothing.
     fn change(&mut self, plan: Plan) -> Result<(), StartError> {
-        if let Err(error) = self.log.change(plan.clone()) {
-            self.log.change(self.plan.clone())?;
-            return Err(error);
-        }
+        self.log.change(plan.clone())?;
         if plan.queue != self.plan.queue {
             self.sender = self.log.sender();
         }
@@ -311,17 +308,39 @@ impl Control {
         let said = |error: StartError| format!("the configuration stays as it is: {error}");
         match (&mut self.flow_log, plan) {
             (Some(log), Some(plan)) if plan != log.plan => log.change(plan).map_err(said)?,
-            (Some(_), None) => self.flow_log = None,
-            (None, Some(plan)) => self.flow_log = Some(Log::start(plan).map_err(said)?),
+            (Some(_), None) => self.end_flow_log(),
+            (None, Some(plan)) => {
+                self.finish_flow_log();
+                self.flow_log = Some(Log::start(plan).map_err(said)?);
+            }
             _ => {}
         }
         Ok(())
+    }
+
+    /// Ends the log beside the control thread, for a large file takes seconds.
+    fn end_flow_log(&mut self) {
+        let Some(log) = self.flow_log.take() else { return };
+        self.finish_flow_log();
+        let ending = std::thread::Builder::new().name("flowlog-end".to_owned()).spawn(move || drop(log));
+        // Without a thread it has ended by now.
+        self.flow_log_ending = ending.ok();
+    }
+
+    /// Waits for a log that ends.
+    fn finish_flow_log(&mut self) {
+        if let Some(ending) = self.flow_log_ending.take()
+            && ending.join().is_err()
+        {
+            warn!("flow log: the thread that ended it panicked");
+        }
     }
 
     /// After the workers have ended: logs the flows that live, for this router will not see their end. The interfaces are those
     /// that the ports had.
     fn close_flow_log(&mut self, interfaces: &[Interface]) {
         while self.settle_flows() {}
+        self.finish_flow_log();
         let missed = self.missed();
         let Control { plane, mirror, tables, flow_log, .. } = self;
         let (Some(mut log), Some(table)) = (flow_log.take(), plane.policy().table()) else { return };

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::listing::list;
 use super::seal::seal;
+use super::writer::current;
 use crate::clock::now;
 use crate::settings::Files;
 use crate::tally::Tally;
@@ -26,20 +27,20 @@ pub(super) struct Sealer {
 
 impl Sealer {
     /// Starts with these journals, which an earlier run left.
-    pub fn start(plan: Files, left: Vec<PathBuf>, tally: Arc<Tally>) -> io::Result<Sealer> {
+    pub fn start(plan: Arc<RwLock<Files>>, left: Vec<PathBuf>, tally: Arc<Tally>) -> io::Result<Sealer> {
         let (journals, arriving) = mpsc::channel();
         let run = move || {
             let mut waiting = VecDeque::from(left);
             let mut open = true;
             while open {
-                work(&mut waiting, &plan, &tally);
+                work(&mut waiting, &current(&plan).clone(), &tally);
                 match arriving.recv_timeout(AGAIN) {
                     Ok(journal) => waiting.push_back(journal),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => open = false,
                 }
             }
-            work(&mut waiting, &plan, &tally);
+            work(&mut waiting, &current(&plan).clone(), &tally);
         };
         let thread = thread::Builder::new().name("flowlog-seal".to_owned()).spawn(run)?;
         Ok(Sealer { journals: Some(journals), thread: Some(thread) })
@@ -81,8 +82,10 @@ fn work(waiting: &mut VecDeque<PathBuf>, plan: &Files, tally: &Tally) {
                     tally.sent(sealed.records as usize, sealed.bytes as usize);
                 }
             }
-            // Somebody removed it.
-            Err(_) if !journal.exists() => {}
+            Err(_) if !journal.exists() => {
+                tally.fault(format_args!("{}: removed before it was sealed", journal.display()));
+                tracing::warn!("flow log: {} was removed before it was sealed", journal.display());
+            }
             Err(error) => {
                 tally.fault(&error);
                 tracing::warn!("flow log: cannot seal a file, which stays a journal: {error}");

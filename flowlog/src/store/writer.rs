@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -44,7 +44,9 @@ pub enum OpenError {
 /// Files being written.
 #[derive(Debug)]
 pub struct Store {
-    plan: Files,
+    /// Others may change it, but for the directory.
+    plan: Arc<RwLock<Files>>,
+    directory: PathBuf,
     tally: Arc<Tally>,
     sealer: Sealer,
     _lock: Flock<File>,
@@ -66,7 +68,7 @@ impl Store {
     /// Takes the directory, making it if it is not there. Journals of an earlier run are sealed. `tally` counts what goes
     /// into journals, `sealed` what goes into Parquet files.
     pub fn open(plan: Files, tally: Arc<Tally>, sealed: Arc<Tally>) -> Result<Store, OpenError> {
-        let directory = &plan.directory;
+        let directory = &plan.directory.clone();
         let io = |path: &Path| {
             let path = path.to_owned();
             move |error| OpenError::Io { path, error }
@@ -87,9 +89,16 @@ impl Store {
             }
         }
         left.sort();
-        let sealer = Sealer::start(plan.clone(), left, sealed).map_err(io(directory))?;
-        let written = Instant::now();
-        Ok(Store { plan, tally, sealer, _lock: lock, journal: None, pending: Vec::new(), written })
+        let plan = Arc::new(RwLock::new(plan));
+        let sealer = Sealer::start(Arc::clone(&plan), left, sealed).map_err(io(directory))?;
+        let (directory, written) = (directory.clone(), Instant::now());
+        let (journal, pending) = (None, Vec::new());
+        Ok(Store { plan, directory, tally, sealer, _lock: lock, journal, pending, written })
+    }
+
+    /// By what it goes on; all but the directory may be changed at any time.
+    pub fn plan(&self) -> Arc<RwLock<Files>> {
+        Arc::clone(&self.plan)
     }
 
     fn write(&mut self) {
@@ -99,7 +108,7 @@ impl Store {
             match self.append(block) {
                 Ok(bytes) => self.tally.sent(block.len(), bytes),
                 Err(error) => {
-                    self.tally.fault(format_args!("{}: {error}", self.plan.directory.display()));
+                    self.tally.fault(format_args!("{}: {error}", self.directory.display()));
                     self.tally.lost(Loss::Disk, block.len());
                 }
             }
@@ -111,14 +120,15 @@ impl Store {
     fn append(&mut self, block: &[Record]) -> io::Result<usize> {
         let open = match &mut self.journal {
             Some(open) => open,
-            None => self.journal.insert(begin(&self.plan.directory)?),
+            None => self.journal.insert(begin(&self.directory)?),
         };
         open.journal.append(block)
     }
 
     fn sync(&mut self) {
         let Some(open) = &mut self.journal else { return };
-        let due = !self.plan.sync.is_zero() && open.synced.elapsed() >= self.plan.sync;
+        let every = current(&self.plan).sync;
+        let due = !every.is_zero() && open.synced.elapsed() >= every;
         if due && open.synced_length != open.journal.length() {
             if let Err(error) = open.journal.sync() {
                 self.tally.fault(format_args!("{}: {error}", open.path.display()));
@@ -135,6 +145,12 @@ impl Store {
             self.sealer.give(open.path);
         }
     }
+}
+
+/// The settings of files as they are now.
+pub(super) fn current(plan: &RwLock<Files>) -> RwLockReadGuard<'_, Files> {
+    // Nobody panics with it.
+    plan.read().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn begin(directory: &Path) -> io::Result<Open> {
@@ -164,7 +180,8 @@ impl Sink for Store {
         }
         self.sync();
         let due = self.journal.as_ref().is_some_and(|open| {
-            open.begun.elapsed() >= self.plan.rotate || open.journal.length() >= self.plan.size
+            let plan = current(&self.plan);
+            open.begun.elapsed() >= plan.rotate || open.journal.length() >= plan.size
         });
         if due {
             self.rotate();

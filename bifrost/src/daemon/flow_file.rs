@@ -8,12 +8,14 @@
 //! It lies beside the control socket, for it is for the next minutes, not for the next boot.
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use flow::{Hit, Snapshot, Table, Worker};
+use nix::sys::statvfs::statvfs;
 use serde::{Deserialize, Serialize};
 
 /// What the file begins with: bytes that name it, and the version of what follows.
@@ -72,9 +74,11 @@ impl FlowFile {
         let (bytes, flows) = self.begun()?;
         let Some(file) = self.file.as_mut().filter(|_| flows > 0 && self.added < MOST) else { return Ok(()) };
         self.added += bytes.len();
+        let whole = file.stream_position()?;
         let added = append(file, &bytes);
         if added.is_err() {
-            // Whatever followed could not be read.
+            // Whatever followed could not be read, and what is not whole takes room that all of them may need.
+            let _ = file.set_len(whole);
             self.file = None;
         }
         added
@@ -89,14 +93,29 @@ impl FlowFile {
         self.worker.begun(&mut |_| {});
         let (bytes, flows) = self.all(told)?;
         let beside = self.path.with_extension("flows.new");
-        let mut file = File::create(&beside)?;
-        file.write_all(MAGIC)?;
-        append(&mut file, &bytes)?;
+        let mut made = make(&beside, &bytes);
+        if made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::StorageFull)
+            && self.room_without()? > bytes.len() as u64
+        {
+            // What is there is all that is in the way, and would only grow older.
+            std::fs::remove_file(&self.path)?;
+            made = make(&beside, &bytes);
+        }
+        let file = made?;
         std::fs::rename(&beside, &self.path)?;
         (self.file, self.added) = (Some(file), 0);
         // A table of millions takes its time: at most a twentieth of one core.
         self.next = Instant::now() + EVERY.max(20 * begun.elapsed());
         Ok(flows)
+    }
+
+    /// Bytes that there would be room for without the file.
+    fn room_without(&self) -> io::Result<u64> {
+        let disk = statvfs(self.path.parent().unwrap_or(Path::new(".")))?;
+        let block = disk.fragment_size();
+        let file = std::fs::metadata(&self.path).map_or(0, |file| file.blocks() * 512);
+        // One block is for what the bytes come with.
+        Ok((disk.blocks_available() * block + file).saturating_sub(block))
     }
 
     fn all(&self, told: bool) -> io::Result<(Vec<u8>, u64)> {
@@ -157,6 +176,16 @@ impl Block {
     }
 }
 
+/// A file of one block; none where it cannot be whole.
+fn make(path: &Path, block: &[u8]) -> io::Result<File> {
+    let mut file = File::create(path)?;
+    let made = file.write_all(MAGIC).and_then(|()| append(&mut file, block));
+    if made.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    made.map(|()| file)
+}
+
 fn append(file: &mut File, block: &[u8]) -> io::Result<()> {
     file.write_all(&(block.len() as u64).to_le_bytes())?;
     file.write_all(block)
@@ -206,6 +235,8 @@ pub(super) fn next_flow(flows: &mut &[u8]) -> io::Result<Snapshot> {
 mod tests {
     use super::*;
     use flow::{Opening, Settings, Tuple};
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
     use wire::Headers;
 
     fn table() -> Arc<Table> {
@@ -292,6 +323,51 @@ mod tests {
                     Err(_) => assert!(at < first, "byte {at}"),
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_full_disk_keeps_what_fits_and_is_not_filled_for_nothing() {
+        // A small disk that only this thread can see.
+        std::thread::spawn(on_a_small_disk).join().unwrap();
+    }
+
+    fn on_a_small_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        unshare(CloneFlags::CLONE_NEWNS).unwrap();
+        mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
+        mount(Some("none"), folder.path(), Some("tmpfs"), MsFlags::empty(), Some("size=256k")).unwrap();
+        let (path, table) = (folder.path().join("c.flows"), table());
+        let mut worker = table.worker().unwrap();
+        let mut file = FlowFile::new(&table, path.clone(), Vec::new()).unwrap();
+        begin(&mut worker, 0..100);
+        file.go_on().unwrap();
+        let others = folder.path().join("others");
+        let taken = 256 * 1024 - std::fs::metadata(&path).unwrap().len().next_multiple_of(4096) - 8192;
+        std::fs::write(&others, vec![0; taken as usize]).unwrap();
+        // Too many for the two pages that are left.
+        begin(&mut worker, 100..400);
+        assert_eq!(file.go_on().unwrap_err().kind(), io::ErrorKind::StorageFull);
+        let read = |path| {
+            blocks(&std::fs::read(path).unwrap()).unwrap().into_iter().map(numbers).collect::<Vec<_>>()
+        };
+        assert_eq!(read(&path), [(0..100).collect::<Vec<_>>()]);
+        assert!(std::fs::write(folder.path().join("room"), [0; 4096]).is_ok(), "half a block takes no room");
+        // No room for all of them, with or without the old ones: these stay, and nothing half done.
+        assert_eq!(file.write(false).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(read(&path), [(0..100).collect::<Vec<_>>()]);
+        assert!(!path.with_extension("flows.new").exists());
+        // Room for one of the two.
+        let size = file.all(false).unwrap().0.len() as u64;
+        File::options()
+            .write(true)
+            .open(&others)
+            .unwrap()
+            .set_len(256 * 1024 - 8192 - size.next_multiple_of(4096) * 3 / 2)
+            .unwrap();
+        for _ in 0..2 {
+            assert_eq!(file.write(false).unwrap(), 400);
+            assert_eq!(read(&path), [(0..400).collect::<Vec<_>>()]);
         }
     }
 }

@@ -13,7 +13,8 @@
 //! **What is alike.** Addresses, sets (one for each family), ports, protocols, TCP flags, ICMP types, code points, lengths, interfaces,
 //! marks and times in UTC are the same comparisons. States are those of conntrack, rates nftables' own token buckets (of each source: a
 //! dynamic set of the same size), policers a limit that drops, logs go to the kernel's log. A rule that
-//! does more than decide jumps to a small chain of its own, so that its match stands once: a rate is used up once.
+//! does more than decide jumps to a small chain of its own, so that its match stands once; and rates have names, for a rule may come to
+//! several lines (of two families, or of states that the kernel knows otherwise): a rate is one, and used up once.
 //!
 //! **What is not.** Conntrack puts fragments together before anything here sees them, so nothing can ask for them; and a
 //! local time of day would be wrong after the next change of summer time. A rule that asks for these is refused, unless it (or
@@ -81,8 +82,8 @@ impl Filter {
             pickup,
             first_rules: self.first_rules(),
             sets: BTreeMap::new(),
-            meters: String::new(),
-            own_chains: String::new(),
+            rates: BTreeMap::new(),
+            own_chains: BTreeMap::new(),
             wrong: Vec::new(),
         };
         writer.depth();
@@ -97,9 +98,9 @@ impl Filter {
         for (name, set) in &writer.sets {
             text += &elements(name, set);
         }
-        text += &writer.meters;
+        text.extend(writer.rates.into_values());
         text += &chains;
-        text += &writer.own_chains;
+        text.extend(writer.own_chains.into_values());
         text += &self.hooks(ports);
         text += "}\n";
         Ok(text)
@@ -172,9 +173,10 @@ struct Writer<'f> {
     pickup: bool,
     first_rules: Vec<u32>,
     sets: BTreeMap<String, Written>,
-    meters: String,
-    /// The chains of rules that do more than decide.
-    own_chains: String,
+    /// Rates, by name: those of a rule are one of each kind, however many lines it comes to.
+    rates: BTreeMap<String, String>,
+    /// The chains of rules that do more than decide, by name.
+    own_chains: BTreeMap<String, String>,
     wrong: Vec<Inexpressible>,
 }
 
@@ -271,14 +273,14 @@ impl Writer<'_> {
         let Effects { count: _, police, log, mark, dscp } = &rule.effects;
         let mut effects = Vec::new();
         if let Some(rate) = police {
-            effects.push(format!("{} drop", limit(rate, true)));
+            effects.push(format!("{} drop", self.limit(id, "police", rate, true)));
         }
         if let Some(log) = log {
             let turn = if log.every > 1 { format!("numgen inc mod {} 0 ", log.every) } else { String::new() };
             let name = rule.name.clone().unwrap_or_else(|| rule.place.to_string());
             effects.push(format!(
                 "{turn}{} log prefix \"{}: \"",
-                limit(&log.limit, false),
+                self.limit(id, "log", &log.limit, false),
                 quoted(&name, 100)
             ));
         }
@@ -310,8 +312,9 @@ impl Writer<'_> {
             let how = if rule.verdict == Some(Verdict::Return) { "goto" } else { "jump" };
             effects.extend(plain.drain(..).chain(verdict));
             effects.extend((how == "jump" && !last.is_empty()).then(|| last.clone()));
-            let _ = writeln!(self.own_chains, "\tchain {name} {{\n\t\t{}\n\t}}", effects.join("\n\t\t"));
             last = format!("{how} {name}");
+            let text = format!("\tchain {name} {{\n\t\t{}\n\t}}\n", effects.join("\n\t\t"));
+            self.own_chains.insert(name, text);
         }
         words.append(&mut plain);
         words.push(last);
@@ -387,15 +390,14 @@ impl Writer<'_> {
         if let Some(RateMatch { over, rate, sources }) = rate {
             words.push(match (sources, family) {
                 (Some(size), Some(family)) => self.meter(id, family, *size, rate, *over),
-                _ => limit(rate, *over),
+                _ => self.limit(id, "rate", rate, *over),
             });
         }
         Some(words)
     }
 
     /// What a rule's states come to: one line of the kernel's for each, at least one of which a packet that has the state matches. What is
-    /// met in mid-stream the kernel calls new, so if it is to be invalid, a rule that asks for one of the two is several lines; a rate
-    /// that it asks for as well each of them has for itself.
+    /// met in mid-stream the kernel calls new, so if it is to be invalid, a rule that asks for one of the two is several lines.
     fn states(&self, matches: &Match) -> Vec<String> {
         let bits = match matches.states {
             None | Some(0x1f) => return vec![String::new()],
@@ -466,11 +468,21 @@ impl Writer<'_> {
     fn meter(&mut self, id: RuleId, family: Family, size: u32, rate: &Rate, over: bool) -> String {
         let name = format!("m{}_{}", id.0, family.version());
         let kind = if family == Family::Ipv4 { "ipv4_addr" } else { "ipv6_addr" };
-        let _ = writeln!(
-            self.meters,
-            "\tset {name} {{\n\t\ttype {kind}; size {size}; flags dynamic,timeout; timeout 1m;\n\t}}"
+        let text = format!(
+            "\tset {name} {{\n\t\ttype {kind}; size {size}; flags dynamic,timeout; timeout 1m;\n\t}}\n"
         );
-        format!("update @{name} {{ {} saddr {} }}", word_of(family), limit(rate, over))
+        let update = format!("update @{name} {{ {} saddr limit {} }}", word_of(family), limit(rate, over));
+        self.rates.insert(name, text);
+        update
+    }
+
+    /// A rate of all packets that a rule matches, for `what`.
+    fn limit(&mut self, id: RuleId, what: &str, rate: &Rate, over: bool) -> String {
+        let name = format!("{what}{}", id.0);
+        let words = format!("limit name \"{name}\"");
+        let text = format!("\tlimit {name} {{\n\t\t{}\n\t}}\n", limit(rate, over));
+        self.rates.insert(name, text);
+        words
     }
 }
 
@@ -566,14 +578,12 @@ fn boxes(items: &[Icmp]) -> String {
 fn limit(rate: &Rate, over: bool) -> String {
     let over = if over { "over " } else { "" };
     match rate.unit {
-        Unit::Packets => format!(
-            "limit rate {over}{}/second burst {} packets",
-            rate.per_second,
-            rate.burst.min(u32::MAX.into())
-        ),
+        Unit::Packets => {
+            format!("rate {over}{}/second burst {} packets", rate.per_second, rate.burst.min(u32::MAX.into()))
+        }
         Unit::Bits => {
             let bytes = (rate.per_second / 8).max(1);
-            format!("limit rate {over}{bytes} bytes/second burst {} bytes", rate.burst.min(u32::MAX.into()))
+            format!("rate {over}{bytes} bytes/second burst {} bytes", rate.burst.min(u32::MAX.into()))
         }
     }
 }

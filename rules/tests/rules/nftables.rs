@@ -138,3 +138,31 @@ fn what_is_met_in_mid_stream_is_new_or_invalid() {
         assert_eq!(lines(rule, false).join("; "), off);
     }
 }
+
+#[test]
+fn a_rate_is_one_however_many_lines_a_rule_comes_to() {
+    let filter = read(
+        "chain forward\naccept state new rate below 5pps\nlog at most 3pps police 7pps to 192.0.2.0/24,2001:db8::/32 state invalid\n\
+         drop to 192.0.2.0/24,2001:db8::/32 rate over 9pps",
+    );
+    let text = filter.nftables(&[], None, false).expect("it can be said");
+    let count = |what: &str| text.matches(what).count();
+    for (name, definition, lines) in [
+        ("rate0", "limit rate0 {\n\t\trate 5/second burst", 2),
+        // In one chain for each family.
+        ("log1", "limit log1 {\n\t\trate 3/second burst", 2),
+        ("police1", "limit police1 {\n\t\trate over 7/second burst", 2),
+        ("rate2", "limit rate2 {\n\t\trate over 9/second burst", 2),
+    ] {
+        let found = (count(definition), count(&format!("limit name \"{name}\"")));
+        assert_eq!(found, (1, lines), "{name}: {text}");
+    }
+    // Each of these two chains is led to from two lines: nothing in it stands twice.
+    assert_eq!(
+        (count("chain r1_4 {"), count("jump r1_4 "), count("chain r1_6 {"), count("jump r1_6 ")),
+        (1, 2, 1, 2)
+    );
+    let spread = read("chain forward\naccept state new rate below 5pps per source");
+    let text = spread.nftables(&[], None, false).expect("it can be said");
+    assert_eq!((text.matches("set m0_4 {").count(), text.matches("update @m0_4 ").count()), (1, 2));
+}

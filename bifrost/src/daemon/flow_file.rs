@@ -12,14 +12,15 @@ use std::io::{self, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use flow::{Hit, Snapshot, Table, Worker};
 use nix::sys::statvfs::statvfs;
+use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 /// What the file begins with: bytes that name it, and the version of what follows.
-const MAGIC: &[u8; 8] = b"BFFLOWS3";
+const MAGIC: &[u8; 8] = b"BFFLOWS4";
 /// How often all flows are written down, at most.
 const EVERY: Duration = Duration::from_secs(10);
 /// Bytes that are added to the file at most before it is written anew.
@@ -30,8 +31,10 @@ const STEP: u32 = 4096;
 /// What a block's flows mean.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Head {
-    /// When it was written, ns since 1970.
+    /// When it was written, ns since the machine was started: the time of day may be set between this and the next start.
     pub(super) written: u64,
+    /// Which start of the machine that was.
+    pub(super) boot: String,
     /// The same on the flow table's clock.
     pub(super) steady: u64,
     /// Names of the ports, by number.
@@ -167,7 +170,8 @@ impl Block {
             return Err(encode(error));
         }
         let Block { steady, told, count: flows, .. } = self;
-        let head = Head { written: wall(), steady, ports: ports.to_vec(), told, flows };
+        let (written, boot, ports) = (since_boot()?, boot()?, ports.to_vec());
+        let head = Head { written, boot, steady, ports, told, flows };
         let mut bytes = postcard::to_allocvec(&head).map_err(encode)?;
         bytes.append(&mut self.flows);
         let sum = crc32fast::hash(&bytes);
@@ -191,9 +195,14 @@ fn append(file: &mut File, block: &[u8]) -> io::Result<()> {
     file.write_all(block)
 }
 
-/// The time of day, in ns since 1970.
-pub(super) fn wall() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+/// Time since the machine was started, sleep included, in ns.
+pub(super) fn since_boot() -> io::Result<u64> {
+    Ok(Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME)?).as_nanos() as u64)
+}
+
+/// Names this start of the machine.
+pub(super) fn boot() -> io::Result<String> {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
 }
 
 fn invalid(what: &str) -> io::Error {

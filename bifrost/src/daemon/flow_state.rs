@@ -152,8 +152,11 @@ impl Control {
         [kept, given]: [&mut u64; 2],
     ) -> io::Result<()> {
         let (policy, now) = (self.plane.policy(), graph::steady_now());
+        if head.boot != flow_file::boot()? {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the machine was started since"));
+        }
         // How far the clocks lie apart. Times before this program's beginning wrap, as the table expects.
-        let passed = flow_file::wall().saturating_sub(head.written);
+        let passed = flow_file::since_boot()?.saturating_sub(head.written);
         let shift = now.wrapping_sub(head.steady.wrapping_add(passed));
         let numbers: Vec<u16> = head.ports.iter().map(|name| self.number_of(name)).collect();
         for _ in 0..head.flows {

@@ -13,9 +13,9 @@ use crate::store::journal::{self, JournalError};
 use crate::store::listing::{LogFile, list};
 use crate::store::read::{Reader, Span};
 
-/// A clock may be set back a little while files are written: so much later than its successor's beginning may a file's last
-/// record be, in ns.
-const SLACK: u64 = 60_000_000_000;
+/// A clock may be set back while files are written: so much later than its successor's beginning, or than it was last written to, may a
+/// file's last record be, in ns.
+const SLACK: u64 = 3_600_000_000_000;
 
 /// Where records are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Walk {
                 let file = |path: PathBuf| {
                     let size = path.metadata().map_err(|error| io(&path, error))?.len();
                     let journal = path.extension() == Some(OsStr::new("journal"));
-                    Ok(LogFile { path, begun: 0, size, journal })
+                    Ok(LogFile { path, begun: 0, changed: 0, size, journal })
                 };
                 // All files of a directory are named where a shell wrote the names: this one is no log.
                 let logs = paths.into_iter().filter(|path| path.file_name() != Some(OsStr::new(LOCK)));
@@ -85,8 +85,14 @@ impl Walk {
         };
         let mut state = State { files: files.len(), ..State::default() };
         if !strict {
-            // All of a file's records ended before its successor began.
-            let ends = files.iter().skip(1).map(|next| next.begun.saturating_add(SLACK));
+            // All of a file's records ended before its successor began, if that came after it: where a clock was set back, files stand
+            // here among those of the time before, and what says so is when they were written. One written before it was begun may hold
+            // any time.
+            let end = |file: &LogFile, next: &LogFile| match file.changed < file.begun {
+                true => u64::MAX,
+                false => next.begun.max(file.changed).saturating_add(SLACK),
+            };
+            let ends = files.windows(2).map(|pair| end(&pair[0], &pair[1]));
             let ends = ends.chain([u64::MAX]).collect::<Vec<_>>();
             let mut ends = ends.into_iter();
             files.retain(|_| ends.next().is_none_or(|end| end >= span.since));

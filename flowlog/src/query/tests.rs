@@ -10,7 +10,7 @@ use super::*;
 use crate::record::TCP;
 use crate::samples::{NOON, records};
 use crate::store::journal::Journal;
-use crate::store::listing::stem;
+use crate::store::listing::{list, stem};
 use crate::store::seal::seal;
 
 #[derive(Debug, Parser)]
@@ -99,13 +99,42 @@ fn filters_find_what_a_plain_look_finds() {
     assert_eq!(none, "");
 }
 
+/// The n-th file of a directory was last written to then.
+fn changed(directory: &Path, n: usize, at: u64) {
+    let file = fs::File::options().append(true).open(&list(directory).unwrap()[n].path).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_nanos(at)).unwrap();
+}
+
 #[test]
 fn files_outside_the_time_are_not_read() {
     let (directory, _) = directory();
-    let (_, summary) = ask(directory.path(), "--since 1h --json", &[]);
+    (0..3).for_each(|n| changed(directory.path(), n, NOON + (n as u64 + 1) * HOUR));
+    let (_, summary) = ask(directory.path(), "--since 50m --json", &[]);
     assert_eq!((summary.files, summary.skipped), (2, 1));
     // By the row groups of what is left.
     assert!(summary.read < 2000, "{summary:?}");
+}
+
+#[test]
+fn files_are_not_passed_over_where_the_clock_was_set_back() {
+    for (begun, written) in [
+        // Two hours later by any other clock, another file was begun a minute behind the first.
+        (NOON, NOON + 2 * HOUR),
+        // The first was begun at a time that came once more: it has what came before that as well.
+        (NOON, NOON - HOUR),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let late = Record { start: NOON + 2 * HOUR, end: NOON + 2 * HOUR, ..records(1)[0] };
+        for (begun, records) in [(begun, vec![late]), (begun + HOUR / 60, records(10))] {
+            let path = directory.path().join(stem(begun) + ".journal");
+            Journal::create(&path).unwrap().append(&records).unwrap();
+            seal(&path).unwrap();
+        }
+        changed(directory.path(), 0, written);
+        changed(directory.path(), 1, NOON + HOUR / 4);
+        let (text, _) = ask(directory.path(), "--since 65m --json", &[]);
+        assert_eq!(lines(&text).len(), 1, "{written}");
+    }
 }
 
 #[test]

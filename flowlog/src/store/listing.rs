@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use chrono::{DateTime, NaiveDateTime};
 
@@ -13,6 +14,8 @@ pub struct LogFile {
     pub path: PathBuf,
     /// When it was begun, ns since 1970: no record that came earlier is in it.
     pub begun: u64,
+    /// When it was last written to, ns since 1970; 0: not known.
+    pub changed: u64,
     /// Its bytes.
     pub size: u64,
     /// A journal, not Parquet.
@@ -44,8 +47,10 @@ pub fn list(directory: &Path) -> io::Result<Vec<LogFile>> {
         };
         let Some(begun) = path.file_stem().and_then(OsStr::to_str).and_then(begun) else { continue };
         // It may be gone since: sealed, or too old.
-        let Ok(size) = path.metadata().map(|facts| facts.len()) else { continue };
-        files.push(LogFile { path, begun, size, journal });
+        let Ok(facts) = path.metadata() else { continue };
+        let changed = facts.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let changed = changed.map_or(0, |since| since.as_nanos() as u64);
+        files.push(LogFile { path, begun, changed, size: facts.len(), journal });
     }
     files.sort_by(|a, b| (a.begun, a.journal, &a.path).cmp(&(b.begun, b.journal, &b.path)));
     files.dedup_by(|later, earlier| later.begun == earlier.begun && later.journal && !earlier.journal);

@@ -17,6 +17,9 @@
 //! **Disk full.** Records that cannot be written are counted as lost, and the place is tried again with the next ones. Sealing that fails
 //! leaves the journal as it is, and is tried again every half minute.
 //!
+//! **A wrong clock.** Files begin by a clock that cannot be set; they are removed for their age only by a calendar that has run evenly for
+//! an hour, and those that are not in their order, for the calendar was set back, are looked into by whoever asks.
+//!
 //! Names: `flows-20261121T174500.000000Z.journal`, `.parquet`: when the first record came, UTC. `flows.lock` is held by the router
 //! that writes here.
 

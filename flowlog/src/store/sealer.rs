@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, RwLock};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::listing::list;
 use super::seal::seal;
@@ -17,6 +17,36 @@ use crate::tally::Tally;
 
 /// After how long what failed is tried again.
 const AGAIN: Duration = Duration::from_secs(30);
+/// How far the calendar may be from where it should be by now.
+const LEAP: u64 = 60_000_000_000;
+/// How long a calendar must have run evenly before files are removed for their age: one that is wrong at the start, or is set to a wrong
+/// time, is mostly set right by then.
+const EVEN: Duration = Duration::from_secs(3600);
+
+/// Whether what time it is can be believed.
+struct Calendar {
+    /// When it was last looked at, and what it said.
+    seen: (Instant, u64),
+    /// Since when it has run evenly.
+    even: Instant,
+}
+
+impl Calendar {
+    fn new(at: Instant, says: u64) -> Calendar {
+        Calendar { seen: (at, says), even: at }
+    }
+
+    /// Whether it has been right for long enough, now that it says this.
+    fn is_right(&mut self, at: Instant, says: u64) -> bool {
+        let (then, said) = self.seen;
+        let due = said.saturating_add(at.saturating_duration_since(then).as_nanos() as u64);
+        if says.abs_diff(due) > LEAP {
+            self.even = at;
+        }
+        self.seen = (at, says);
+        at.saturating_duration_since(self.even) >= EVEN
+    }
+}
 
 /// The near end.
 #[derive(Debug)]
@@ -32,15 +62,23 @@ impl Sealer {
         let run = move || {
             let mut waiting = VecDeque::from(left);
             let mut open = true;
+            let mut calendar = Calendar::new(Instant::now(), now());
+            let mut work = |waiting: &mut VecDeque<PathBuf>| {
+                let mut plan = current(&plan).clone();
+                if !calendar.is_right(Instant::now(), now()) {
+                    plan.keep = None;
+                }
+                work(waiting, &plan, &tally);
+            };
             while open {
-                work(&mut waiting, &current(&plan).clone(), &tally);
+                work(&mut waiting);
                 match arriving.recv_timeout(AGAIN) {
                     Ok(journal) => waiting.push_back(journal),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => open = false,
                 }
             }
-            work(&mut waiting, &current(&plan).clone(), &tally);
+            work(&mut waiting);
         };
         let thread = thread::Builder::new().name("flowlog-seal".to_owned()).spawn(run)?;
         Ok(Sealer { journals: Some(journals), thread: Some(thread) })
@@ -120,4 +158,22 @@ pub(super) fn retire(directory: &Path, plan: &Files, now: u64) -> io::Result<usi
         removed += 1;
     }
     Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_removed_for_their_age_only_by_a_calendar_that_has_run_evenly_for_an_hour() {
+        let (start, second) = (Instant::now(), 1_000_000_000);
+        let mut calendar = Calendar::new(start, 500 * second);
+        let mut right =
+            |after: u64, says: u64| calendar.is_right(start + Duration::from_secs(after), says * second);
+        // It counts on, a little off now and then, as where it is steered.
+        assert!(!right(30, 530) && !right(1800, 2310) && !right(3599, 4099) && right(3600, 4100));
+        // A year ahead for a minute, and back again.
+        assert!(!right(3630, 31_540_130) && !right(3660, 31_540_160) && !right(3690, 4190));
+        assert!(!right(7289, 7789) && right(7290, 7790) && right(20_000, 20_500));
+    }
 }

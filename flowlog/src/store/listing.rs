@@ -48,6 +48,10 @@ pub fn list(directory: &Path) -> io::Result<Vec<LogFile>> {
         let Some(begun) = path.file_stem().and_then(OsStr::to_str).and_then(begun) else { continue };
         // It may be gone since: sealed, or too old.
         let Ok(facts) = path.metadata() else { continue };
+        // A pipe or a device would have one wait for ever.
+        if !facts.is_file() {
+            continue;
+        }
         let changed = facts.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let changed = changed.map_or(0, |since| since.as_nanos() as u64);
         files.push(LogFile { path, begun, changed, size: facts.len(), journal });
@@ -83,6 +87,10 @@ mod tests {
         ] {
             std::fs::write(directory.path().join(name), "x").unwrap();
         }
+        let pipe = directory.path().join(stem(3_000_000_000) + ".journal");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let folder = directory.path().join(stem(4_000_000_000) + ".parquet");
+        std::fs::create_dir(folder).unwrap();
         let files = list(directory.path()).unwrap();
         let kinds = files.iter().map(|file| (file.begun, file.journal)).collect::<Vec<_>>();
         assert_eq!(kinds, [(1_000_000_000, false), (2_000_000_000, true)]);

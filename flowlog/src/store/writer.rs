@@ -82,7 +82,8 @@ impl Store {
         for entry in fs::read_dir(directory).map_err(io(directory))? {
             let path = entry.map_err(io(directory))?.path();
             match path.extension().and_then(OsStr::to_str) {
-                Some("journal") => left.push(path),
+                // A pipe of that name would have the sealer wait for ever.
+                Some("journal") if path.is_file() => left.push(path),
                 // Half sealed; its journal is still there.
                 Some("part") => fs::remove_file(&path).map_err(io(&path))?,
                 _ => {}

@@ -264,6 +264,8 @@ fn though_their_port_gets_another_address() {
     let [talk, _listen] = talk(&net, "10.2.0.2");
     is_heard_by(&talk, "10.2.0.1");
     let router = net.router.host();
+    let behind = net.router.ask("show flows --host 10.2.0.1 --proto udp").unwrap();
+    assert!(behind.contains("10.1.0.2:5555") && behind.contains("from 10.2.0.1:5555"), "{behind}");
     // One more takes none away.
     let packets = || {
         let flows = net.router.show("flows --proto udp --port 5555").unwrap();

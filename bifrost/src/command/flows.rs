@@ -3,7 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use crate::control::status::{FilterChain, FlowEntry, FlowQuery, FlowTable, Flows, NatTaken, Translation};
+use crate::control::status::{
+    FilterChain, FlowEnds, FlowEntry, FlowQuery, FlowTable, Flows, NatTaken, Translation,
+};
 use crate::control::{Client, Protocol, Request};
 use crate::screen::units::{self, count};
 use serde_json::value::RawValue;
@@ -26,12 +28,18 @@ pub fn flows(mut client: Client, asked: &ShowFlows) -> Result<(), Failure> {
     let Some(table) = shown.table else {
         return print("flows are not tracked: [flow] in router.toml, or a rule with `state`, lets them be\n");
     };
-    let mut rows = Table::new(&[
+    let columns = [
         "protocol", "from", "to", "phase", ">age", ">idle", ">packets", ">back", ">bytes", ">back", ">rate",
-        "by",
-    ]);
+        "by", "leaves",
+    ];
+    // Only where something is translated.
+    let any = shown.flows.iter().any(|flow| flow.translated.is_some());
+    let shown_columns = columns.len() - usize::from(!any);
+    let mut rows = Table::new(&columns[..shown_columns]);
     for flow in &shown.flows {
-        rows.row(row(flow));
+        let mut row = row(flow);
+        row.truncate(shown_columns);
+        rows.row(row);
     }
     let total = format!(
         "{} of {} flows, {} of them shown; room for {}\n",
@@ -78,7 +86,21 @@ fn row(flow: &FlowEntry) -> Vec<String> {
         count(flow.bytes[1]),
         units::bits(flow.bits_per_second),
         format!("{} > {}", name(&flow.ports[0]), name(&flow.ports[1])),
+        flow.translated.map_or("-".to_owned(), |leaving| leaves(flow, &leaving)),
     ]
+}
+
+/// Which ends of a flow are others as it leaves.
+fn leaves(flow: &FlowEntry, leaving: &FlowEnds) -> String {
+    let ends = [
+        ("from", (flow.source, flow.source_port), (leaving.source, leaving.source_port)),
+        ("to", (flow.destination, flow.destination_port), (leaving.destination, leaving.destination_port)),
+    ];
+    let changed = ends.into_iter().filter(|(_, came, left)| came != left);
+    changed
+        .map(|(word, _, (address, port))| format!("{word} {}", end(address, port)))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 pub fn filter(chains: &[FilterChain]) -> String {

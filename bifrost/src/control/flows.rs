@@ -67,6 +67,21 @@ pub struct FlowEntry {
     pub ports: [Option<String>; 2],
     /// What rules marked it with.
     pub mark: u8,
+    /// The ends of its first packet as it left, if addresses or ports are translated.
+    pub translated: Option<FlowEnds>,
+}
+
+/// From where to where packets are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowEnds {
+    /// Where they come from.
+    pub source: Option<IpAddr>,
+    /// Their port, or identifier of an ICMP query.
+    pub source_port: u16,
+    /// Where they go to.
+    pub destination: Option<IpAddr>,
+    /// Their port.
+    pub destination_port: u16,
 }
 
 /// The flow table. Counters are since the start.

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 
 pub use super::flow_log::{FlowLogOutput, FlowLogStatus, SflowStatus};
 pub use super::flows::{
-    FilterChain, FilterRule, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows, NatMapping, NatPool, NatRule,
-    NatTaken, Translation,
+    FilterChain, FilterRule, FlowEnds, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows, NatMapping,
+    NatPool, NatRule, NatTaken, Translation,
 };
 
 use ipnet::IpNet;

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::control::status::{
-    FilterChain, FilterRule, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows, NatMapping, NatPool, NatRule,
-    NatTaken, Translation,
+    FilterChain, FilterRule, FlowEnds, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows, NatMapping,
+    NatPool, NatRule, NatTaken, Translation,
 };
 use elements::router::Rulebook;
 use flow::{Account, End, Table};
@@ -215,7 +215,13 @@ impl FlowViewer {
     }
 
     fn entry(&self, account: &Account, now: u64) -> FlowEntry {
-        let original = &account.original;
+        let (original, leaving) = (&account.original, account.reply.reversed());
+        let translated = || FlowEnds {
+            source: Some(leaving.source_address()),
+            source_port: leaving.source_port,
+            destination: Some(leaving.destination_address()),
+            destination_port: leaving.destination_port,
+        };
         FlowEntry {
             protocol: original.protocol,
             source: Some(original.source_address()),
@@ -230,6 +236,7 @@ impl FlowViewer {
             bits_per_second: rate(account, now) as f64,
             ports: account.ports.map(|port| self.ports.get(usize::from(port)).cloned()),
             mark: account.mark,
+            translated: account.is_translated().then(translated),
         }
     }
 }

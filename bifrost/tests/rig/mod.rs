@@ -306,6 +306,12 @@ impl Answer for Fake {
             bits_per_second: 428_000.0,
             ports: [Some("eth0".into()), Some("eth1".into())],
             mark: 0,
+            translated: Some(FlowEnds {
+                source: Some([192, 0, 2, 1].into()),
+                source_port: 40001,
+                destination: Some([203, 0, 113, 7].into()),
+                destination_port: 443,
+            }),
         };
         let flows = if query.port.is_none_or(|port| port == 443) { vec![flow] } else { Vec::new() };
         Ok(Flows { table: self.flow_table()?, matching: flows.len() as u64, flows })

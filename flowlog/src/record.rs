@@ -159,11 +159,17 @@ pub struct Interface {
 pub struct Name([u8; 16]);
 
 impl Name {
-    /// What is longer than 15 bytes is cut between characters.
+    /// What is longer than 15 bytes is cut between characters. What would act on a terminal, as text of others' files might, is a `?`.
     pub fn new(text: &str) -> Name {
-        let end = (0..=text.len().min(15)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        let mut bytes = [0; 16];
-        bytes[..end].copy_from_slice(&text.as_bytes()[..end]);
+        let (mut bytes, mut end) = ([0; 16], 0);
+        for sign in text.chars().map(|sign| if sign.is_control() { '?' } else { sign }) {
+            let next = end + sign.len_utf8();
+            if next > 15 {
+                break;
+            }
+            sign.encode_utf8(&mut bytes[end..next]);
+            end = next;
+        }
         Name(bytes)
     }
 
@@ -268,6 +274,7 @@ mod tests {
         assert_eq!(Name::new("a-very-long-interface").as_str(), "a-very-long-int");
         assert_eq!(Name::new("aaaaaaaaaaaaaa\u{e9}").as_str(), "aaaaaaaaaaaaaa");
         assert!(Name::new("").is_empty());
+        assert_eq!(Name::new("\u{1b}[2J\u{9b}e\0h").as_str(), "?[2J?e?h");
     }
 
     #[test]

@@ -14,6 +14,10 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::sync::LazyLock;
+
+use parquet::basic::Type;
+use parquet::schema::parser::parse_message_type;
 
 use crate::record::{Endpoints, Interface, Name, Reason, Record};
 
@@ -54,6 +58,18 @@ message flow {
   optional int32 nat_dst_port (integer(16,false));
 }
 ";
+
+/// Whether a column is text, and not a number.
+pub fn is_text(name: &str) -> bool {
+    static TEXTS: LazyLock<Vec<String>> = LazyLock::new(|| {
+        // A test parses it.
+        let schema = parse_message_type(SCHEMA).ok();
+        let fields = schema.iter().flat_map(|schema| schema.get_fields());
+        let texts = fields.filter(|field| field.get_physical_type() == Type::BYTE_ARRAY);
+        texts.map(|field| field.name().to_owned()).collect()
+    });
+    TEXTS.iter().any(|text| text == name)
+}
 
 /// What stands in a column.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use parquet::basic::Type;
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::{ByteArray, Int64Type};
 use parquet::errors::ParquetError;
@@ -16,7 +17,7 @@ use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
 
-use super::columns::{COLUMNS, Value, Wanted};
+use super::columns::{COLUMNS, Value, Wanted, is_text};
 use crate::record::{Key, Record};
 
 /// Records that are read at once.
@@ -165,14 +166,20 @@ fn places(file: &SerializedFileReader<File>, wanted: Wanted) -> Result<Vec<Optio
             let Some(place) = place else {
                 return Err(ReadError::Foreign { column: column.name, message: "is missing" });
             };
-            if schema.column(place).physical_type() != parquet::basic::Type::INT64 {
+            if schema.column(place).physical_type() != Type::INT64 {
                 return Err(ReadError::Foreign { column: column.name, message: "is no time" });
             }
         }
-        if let Some(place) = place
-            && schema.column(place).max_rep_level() > 0
-        {
-            return Err(ReadError::Foreign { column: column.name, message: "is a list" });
+        if let Some(place) = place.map(|place| schema.column(place)) {
+            let wrong = match (place.physical_type(), is_text(column.name)) {
+                _ if place.max_rep_level() > 0 => Some("is a list"),
+                (Type::BYTE_ARRAY, true) | (Type::INT32 | Type::INT64, false) => None,
+                (_, true) => Some("is no text"),
+                (_, false) => Some("is no whole number"),
+            };
+            if let Some(message) = wrong {
+                return Err(ReadError::Foreign { column: column.name, message });
+            }
         }
         if wanted.and(times).has(n) {
             places[n] = place;

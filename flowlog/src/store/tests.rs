@@ -198,15 +198,25 @@ fn parquet_that_is_cut_off_or_damaged_is_refused_and_never_a_panic() {
         refused(&damaged);
     }
     // Parquet of something else.
-    let schema =
-        parquet::schema::parser::parse_message_type("message m { required int32 start_time; }").unwrap();
-    let file = fs::File::create(&wrong).unwrap();
-    let writer = parquet::file::writer::SerializedFileWriter::new(file, Arc::new(schema), Default::default());
-    writer.unwrap().close().unwrap();
-    let error = read_parquet(&wrong, Wanted::ALL, Span::ALWAYS).unwrap_err();
-    assert_eq!(error.to_string(), "not a flow log: column start_time is no time");
+    for (columns, said) in [
+        ("required int32 start_time;", "start_time is no time"),
+        (&format!("{TIMES} required binary packets (string);"), "packets is no whole number"),
+        (&format!("{TIMES} required double bytes;"), "bytes is no whole number"),
+        (&format!("{TIMES} required int32 src_addr;"), "src_addr is no text"),
+        (&format!("{TIMES} repeated int32 src_port;"), "src_port is a list"),
+    ] {
+        let schema = parquet::schema::parser::parse_message_type(&format!("message m {{ {columns} }}"));
+        let file = fs::File::create(&wrong).unwrap();
+        let schema = Arc::new(schema.unwrap());
+        let writer = parquet::file::writer::SerializedFileWriter::new(file, schema, Default::default());
+        writer.unwrap().close().unwrap();
+        let error = read_parquet(&wrong, Wanted::ALL, Span::ALWAYS).unwrap_err();
+        assert_eq!(error.to_string(), format!("not a flow log: column {said}"));
+    }
     assert!(matches!(Writer::new(Vec::new()).unwrap().finish(), Ok(())));
 }
+
+const TIMES: &str = "required int64 start_time; required int64 end_time;";
 
 /// Takes so many bytes, then says that the disk is full.
 struct Full {

@@ -46,6 +46,23 @@ impl Line {
         line.started()
     }
 
+    /// Whether the customer is answered one of a few ICMPv6 echo requests of this identifier, behind headers as scapy has them.
+    pub fn is_answered(&self, headers: &str, id: u16) -> bool {
+        let gateway = self.router.host().mac("left").unwrap();
+        let said = self.customer.scapy(&format!(
+            "packet = {headers} / ICMPv6EchoRequest(id={id}, data=bytes(32))
+answers = AsyncSniffer(iface='eth0', lfilter=lambda p: ICMPv6EchoReply in p and p[ICMPv6EchoReply].id == {id} and p[IPv6].dst == '2001:db8:1::2', count=1, timeout=3)
+answers.start()
+for _ in range(20):
+    if not answers.running: break
+    sendp(Ether(dst='{gateway}') / packet, iface='eth0', verbose=False)
+    time.sleep(0.1)
+if answers.running: answers.stop()
+print(len(answers.results))"
+        ));
+        said.unwrap().trim() == "1"
+    }
+
     /// The network, its plane not yet started.
     pub fn stopped(name: &str, config: &str) -> Line {
         Line::made(name, config, 1500, 1)

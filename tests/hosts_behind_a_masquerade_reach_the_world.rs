@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lab::{Ping, Process, wait_for};
 
-use crate::network::{Line, ports};
+use crate::network::{Line, overheard, ports};
 
 const NAT: &str = r#"
 [[nat.rule]]
@@ -46,9 +46,7 @@ fn network(name: &str, mtu: u32) -> Option<Line> {
 #[test]
 fn and_the_world_reaches_what_is_forwarded() {
     let Some(net) = network("nat", 1500) else { return };
-    let mut seen = net.server.command("tcpdump");
-    seen.args(["-n", "-l", "-i", "eth0", "src host 10.1.0.2"]);
-    let seen = net.server.spawn("tcpdump", seen).unwrap();
+    let seen = overheard(&net.server, "src host 10.1.0.2");
 
     let ping = Ping::start(&net.customer, "10.2.0.2", Duration::from_millis(10)).unwrap();
     let mut web = net.server.command("python3");
@@ -149,9 +147,7 @@ fn though_they_spoke_before_its_port_was_there() {
         rules.filter(|rule| rule["name"] == "home").filter_map(|rule| rule["flows"].as_u64()).sum::<u64>()
     };
     let before = translated();
-    let mut seen = net.server.command("tcpdump");
-    seen.args(["-n", "-l", "-i", "eth0", "icmp[icmptype] == icmp-echo"]);
-    let seen = net.server.spawn("tcpdump", seen).unwrap();
+    let seen = overheard(&net.server, "icmp[icmptype] == icmp-echo");
     let ping = Ping::start(&net.customer, "10.2.0.2", Duration::from_millis(10)).unwrap();
     wait_for("its first packets", Duration::from_secs(5), || match ping.statistics() {
         so_far if so_far.sent >= 20 => Ok(()),
@@ -182,14 +178,7 @@ fn though_nobody_knows_their_next_hop_yet() {
     inside.args(["-m", "http.server", "--bind", "10.1.0.2", "8000"]);
     let _inside = net.customer.spawn("inside", inside).unwrap();
     net.customer.listens(8000).unwrap();
-    let mut seen = net.server.command("tcpdump");
-    seen.args(["-n", "-l", "-i", "eth0", "ip"]);
-    let seen = net.server.spawn("tcpdump", seen).unwrap();
-    wait_for("tcpdump", Duration::from_secs(5), || match seen.output() {
-        output if output.contains("listening") => Ok(()),
-        output => Err(output),
-    })
-    .unwrap();
+    let seen = overheard(&net.server, "ip");
     // The first packet of a flow, outwards and to a forwarded port, with a next hop that answers only when it was asked in vain.
     for (deaf, port, from, first) in [
         (&net.server, "right", &net.customer, "ping -c 1 -W 5 10.2.0.2"),

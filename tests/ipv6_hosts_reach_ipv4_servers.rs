@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lab::{Ping, wait_for};
 
-use crate::network::{Line, ports};
+use crate::network::{Line, overheard, ports};
 
 const NAT: &str = r#"
 [[nat.rule]]
@@ -165,14 +165,7 @@ fn in_packets_that_every_way_of_ipv6_carries() {
     let _answer = net.server.spawn("answer", answer).unwrap();
     // Whether an answer of so many bytes, which may be fragmented, comes in fragments.
     let fragmented = |bytes: u16| {
-        let mut seen = net.customer.command("tcpdump");
-        seen.args(["-n", "-l", "-i", "eth0", "ip6 src 64:ff9b::a02:2 and not icmp6"]);
-        let seen = net.customer.spawn("tcpdump", seen).unwrap();
-        wait_for("tcpdump", Duration::from_secs(5), || match seen.output() {
-            output if output.contains("listening") => Ok(()),
-            output => Err(output),
-        })
-        .unwrap();
+        let seen = overheard(&net.customer, "ip6 src 64:ff9b::a02:2 and not icmp6");
         let ask = format!(
             "python3 -c \"import socket
 s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.settimeout(1)

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use lab::{Flows, Host, Lab, Router, Sink};
+use lab::{Flows, Host, Lab, Process, Router, Sink, wait_for};
 
 /// The server's address in each family.
 pub const SERVER: [&str; 2] = ["10.2.0.2", "2001:db8:2::2"];
@@ -115,6 +115,19 @@ print(len(answers.results))"
                 .unwrap_or_else(|e| panic!("{e}\n{}", self.state()));
         }
     }
+}
+
+/// What passes a host's `eth0` from now on and this filter takes, as tcpdump tells it.
+pub fn overheard(host: &Host, filter: &str) -> Process {
+    let mut tcpdump = host.command("tcpdump");
+    tcpdump.args(["-n", "-l", "-i", "eth0", filter]);
+    let tcpdump = host.spawn("tcpdump", tcpdump).unwrap();
+    wait_for("tcpdump", Duration::from_secs(5), || match tcpdump.output() {
+        output if output.contains("listening") => Ok(()),
+        output => Err(output),
+    })
+    .unwrap();
+    tcpdump
 }
 
 /// The part of a router.toml that gives these ports to the plane in one lane, with one worker on the last core.

@@ -1,7 +1,7 @@
 //! `[[nat.clamp]]` before real hosts: TCP connections over a narrow way hold their segments down from the start, without an ICMP error
 //! that would tell them. (The network of `network.rs`, with 1,300 bytes to the server.)
 
-use crate::network::{Line, SERVER, ports};
+use crate::network::{Line, SERVER, overheard, ports};
 
 #[test]
 fn in_both_families() {
@@ -16,12 +16,8 @@ fn in_both_families() {
     web.args(["-m", "http.server", "--bind", "::", "8000"]);
     let _web = net.server.spawn("web", web).unwrap();
     net.server.listens(8000).unwrap();
-    let mut seen = net.server.command("tcpdump");
-    seen.args(["-n", "-l", "-i", "eth0", "tcp[tcpflags] & tcp-syn != 0 or (ip6 and ip6[53] & 2 != 0)"]);
-    let seen = net.server.spawn("tcpdump", seen).unwrap();
-    let mut back = net.customer.command("tcpdump");
-    back.args(["-n", "-l", "-i", "eth0", "tcp[tcpflags] & tcp-syn != 0 or (ip6 and ip6[53] & 2 != 0)"]);
-    let back = net.customer.spawn("tcpdump", back).unwrap();
+    let seen = overheard(&net.server, "tcp[tcpflags] & tcp-syn != 0 or (ip6 and ip6[53] & 2 != 0)");
+    let back = overheard(&net.customer, "tcp[tcpflags] & tcp-syn != 0 or (ip6 and ip6[53] & 2 != 0)");
     for (address, mss) in SERVER.into_iter().zip(["mss 1260", "mss 1240"]) {
         let url = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
         lab::wait_for("the option", std::time::Duration::from_secs(10), || {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lab::{Flows, Sink, wait_for};
 
-use crate::network::{LANES, Line, SERVER, at, ports};
+use crate::network::{LANES, Line, SERVER, at, overheard, ports};
 
 #[test]
 fn packets_with_ipv4_options() {
@@ -26,14 +26,7 @@ fn packets_with_ipv4_options_of_translated_flows() {
     if !net.router.is_bifrost() {
         return;
     }
-    let mut seen = net.server.command("tcpdump");
-    seen.args(["-n", "-l", "-i", "eth0", "src host 10.1.0.2 or dst port 9999"]);
-    let seen = net.server.spawn("tcpdump", seen).unwrap();
-    wait_for("tcpdump", Duration::from_secs(5), || match seen.output() {
-        output if output.contains("listening") => Ok(()),
-        output => Err(output),
-    })
-    .unwrap();
+    let seen = overheard(&net.server, "src host 10.1.0.2 or dst port 9999");
     let said = net.customer.run("ping -n -R -c 20 -i 0.02 -W 1 10.2.0.2").unwrap();
     assert!(said.contains("20 received"), "{said}\n{}", net.router.ask("show drops").unwrap());
     // Too large for the way, to be fragmented; and to a neighbour that is not known.
@@ -93,14 +86,7 @@ fn ipv6_with_a_hop_by_hop_header_of_translated_flows() {
     if !net.router.is_bifrost() {
         return;
     }
-    let mut seen = net.server.command("tcpdump");
-    seen.args(["-n", "-l", "-i", "eth0", "ip6 src host 2001:db8:1::2 or ip6[6] == 0"]);
-    let seen = net.server.spawn("tcpdump", seen).unwrap();
-    wait_for("tcpdump", Duration::from_secs(5), || match seen.output() {
-        output if output.contains("listening") => Ok(()),
-        output => Err(output),
-    })
-    .unwrap();
+    let seen = overheard(&net.server, "ip6 src host 2001:db8:1::2 or ip6[6] == 0");
     let router = net.router.host();
     let answered = |header: &str, id: u16| {
         net.is_answered(&format!("IPv6(src='2001:db8:1::2', dst='2001:db8:2::2') / {header}"), id)

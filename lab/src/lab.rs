@@ -1,19 +1,16 @@
 //! A lab: made, and taken away again whatever happens.
 
 use std::{
-    fs,
-    io::ErrorKind,
+    fs::{self, File},
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Mutex, Once,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Mutex, Once},
     thread,
     time::Duration,
 };
 
 use nix::{
+    fcntl::{Flock, FlockArg},
     sys::signal::{Signal, kill},
     unistd::{Pid, geteuid},
 };
@@ -22,8 +19,8 @@ use signal_hook::{consts::TERM_SIGNALS, iterator::Signals};
 use crate::{Host, LabError, Result, wait_for};
 
 const LABS: &str = "/run/bifrost-lab";
-/// How often a folder in it is made anew that others take away meanwhile.
-const TRIES: u32 = 1000;
+/// Held while folders come and go: what is being made, or taken away, has no owner for a moment, and would be taken for dead.
+const LOCK: &str = "/run/bifrost-lab.lock";
 
 /// The labs of this process (folders), for the signal handler; and what else is to be done before it exits.
 static RUNNING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -47,16 +44,25 @@ impl Lab {
             return Err(LabError::NotRoot);
         }
         sweep_on_signals()?;
+        let alone = alone().map_err(LabError::io(LOCK))?;
         sweep_the_dead();
         let folder = Path::new(LABS).join(name);
-        claim(&folder).map_err(|e| match e.kind() {
-            ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists => {
-                LabError::Busy { lab: name.to_owned(), pid: owner(&folder).unwrap_or(0) }
-            }
-            _ => LabError::io(folder.display().to_string())(e),
-        })?;
+        fs::create_dir_all(LABS).map_err(LabError::io(LABS))?;
+        if let Err(e) = fs::create_dir(&folder) {
+            let pid = owner(&folder).unwrap_or(0);
+            return match e.kind() {
+                std::io::ErrorKind::AlreadyExists => Err(LabError::Busy { lab: name.to_owned(), pid }),
+                _ => Err(LabError::io(folder.display().to_string())(e)),
+            };
+        }
         running().push(folder.clone());
-        Ok(Lab { name: name.to_owned(), folder })
+        let lab = Lab { name: name.to_owned(), folder };
+        let me = std::process::id() as i32;
+        let owner = format!("{me} {}", started(me).unwrap_or_default());
+        let written = fs::write(lab.folder.join("owner"), owner).map_err(LabError::io("owner"));
+        // Before the lab is dropped, which waits for it.
+        drop(alone);
+        written.map(|()| lab)
     }
 
     /// A new host that does not forward.
@@ -122,35 +128,19 @@ fn sweep_on_signals() -> Result<()> {
     result
 }
 
-/// Makes a lab's folder. It has its owner from its first moment on, for without one anybody would sweep it.
-fn claim(folder: &Path) -> std::io::Result<()> {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let me = std::process::id() as i32;
-    let new = format!("{LABS}.{me}.{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-    let make = || {
-        fs::create_dir(&new)?;
-        fs::write(Path::new(&new).join("owner"), format!("{me} {}", started(me).unwrap_or_default()))?;
-        let mut tries = 0..TRIES;
-        loop {
-            fs::create_dir_all(LABS)?;
-            match fs::rename(&new, folder) {
-                // Whoever swept the last lab has taken away the folder of all of them just now.
-                Err(e) if e.kind() == ErrorKind::NotFound && tries.next().is_some() => {}
-                result => return result,
-            }
-        }
-    };
-    make().inspect_err(|_| {
-        let _not_made = fs::remove_dir_all(&new);
-    })
+/// Waits until no other lab begins or ends.
+fn alone() -> std::io::Result<Flock<File>> {
+    let file = File::create(LOCK)?;
+    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error.into())
 }
 
-/// Removes the labs whose process is gone.
+/// Removes the labs whose process is gone. The caller is [`alone`].
 fn sweep_the_dead() {
     let Ok(labs) = fs::read_dir(LABS) else { return };
     for folder in labs.flatten().map(|entry| entry.path()) {
         if owner(&folder).is_none() {
-            sweep(&folder);
+            end(&folder);
+            remove(&folder);
         }
     }
 }
@@ -169,8 +159,15 @@ fn started(pid: i32) -> Option<String> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
 }
 
-/// Ends everything that runs in a lab and removes it. Goes on when a step fails: there is nothing better to do.
+/// Ends everything that runs in a lab of this process, and removes it.
 fn sweep(folder: &Path) {
+    end(folder);
+    let _alone = alone();
+    remove(folder);
+}
+
+/// Ends everything that runs in a lab. Goes on when a step fails: there is nothing better to do.
+fn end(folder: &Path) {
     let Some(lab) = folder.file_name().and_then(|n| n.to_str()) else { return };
     let namespaces: Vec<String> = (fs::read_dir(folder).into_iter().flatten().flatten())
         .filter(|entry| entry.path().is_dir())
@@ -187,6 +184,10 @@ fn sweep(folder: &Path) {
     for namespace in &namespaces {
         let _not_made_yet = Command::new("ip").args(["netns", "del", namespace]).output();
     }
+}
+
+/// Removes a lab's folder. The caller is [`alone`].
+fn remove(folder: &Path) {
     let _gone_already = fs::remove_dir_all(folder);
     let _others_are_running = fs::remove_dir(LABS);
 }

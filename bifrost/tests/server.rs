@@ -123,17 +123,12 @@ fn a_stuck_client_is_thrown_out() {
 fn at_the_limit_the_longest_idle_makes_room() {
     let rig = Rig::start("limit", Fake::default());
     let mut idle: Vec<_> = (0..MAX_CLIENTS).map(|_| raw(&rig)).collect();
-    let ask = |clients: &mut [(BufReader<UnixStream>, UnixStream)]| {
-        for (reader, writer) in clients {
-            writer.write_all(b"{\"ask\":\"version\"}\n").unwrap();
-            read_line(reader);
-        }
-    };
-    // All are in when each has been answered. Idle each is from a moment later on, which cannot be seen from here: the first is for
-    // longest once the others have asked again.
-    ask(&mut idle);
-    thread::sleep(Duration::from_millis(500));
-    ask(&mut idle[1..]);
+    // All are in when those behind the first have been answered. It asks nothing, so it is idle from the moment on in which it came: who
+    // was answered is so from a moment later on, which cannot be seen from here.
+    for (reader, writer) in &mut idle[1..] {
+        writer.write_all(b"{\"ask\":\"version\"}\n").unwrap();
+        read_line(reader);
+    }
     assert_eq!(rig.client().ask::<Version>(&Request::Version).unwrap().pid, 4711);
     let (reader, _) = &mut idle[0];
     assert_eq!(reader.read(&mut [0]).unwrap(), 0, "the first has been idle for longest");

@@ -315,7 +315,10 @@ fn damage(frame: &mut [u8], random: &mut Random) {
         0 => link[random.below(6)] ^= bit,
         1 | 2 => ip[random.below(20)] ^= bit,
         // An address of which there are none, or that is the router's own.
-        3 => ip[12 + 4 * random.below(2)] = [0, 127, 169, 224, 255][random.below(5)],
+        3 => {
+            let odd = [[0, 1], [127, 0], [169, 254], [169, 253], [224, 0], [255, 255]][random.below(6)];
+            ip[12 + 4 * random.below(2)..][..2].copy_from_slice(&odd);
+        }
         _ => ip[12..16].copy_from_slice(&OWN.octets()),
     }
     if ip[0] >> 4 == 4 && random.below(3) != 0 {

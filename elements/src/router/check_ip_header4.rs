@@ -101,7 +101,8 @@ impl CheckIpHeader4 {
 pub(super) fn is_plain(header: &[u8; 20], sources: &Sources) -> bool {
     let [.., source, destination] = header.as_chunks::<4>().0 else { return false };
     let unusual = UNUSUAL[usize::from(source[0])] | UNUSUAL[usize::from(destination[0])];
-    (header[0] == 0x45) & (unusual == 0) & checksum::verify_header(header) & !sources.may_be_local4(*source)
+    let usual = unusual == 0 || are_usual_after_all(*source, *destination);
+    (header[0] == 0x45) & usual & checksum::verify_header(header) & !sources.may_be_local4(*source)
 }
 
 /// First bytes of addresses that are never forwarded, or not all of them.
@@ -109,16 +110,26 @@ const UNUSUAL: [u8; 256] = {
     let mut unusual = [0; 256];
     let mut byte = 0;
     while byte < 256 {
-        unusual[byte] = !is_usual(byte as u8) as u8;
+        // The first of those that it begins, and the one within that is link-local.
+        unusual[byte] = !(is_usual([byte as u8, 0, 0, 0]) & is_usual([byte as u8, 254, 0, 0])) as u8;
         byte += 1;
     }
     unusual
 };
 
-/// Whether all addresses with this first byte may be forwarded: of 169 the most may, and pay for being looked at twice.
+/// Of 169 all but the link-local ones are: one address of the Internet's in two hundred, too many for the long way.
+#[cold]
+#[inline(never)]
+fn are_usual_after_all(source: [u8; 4], destination: [u8; 4]) -> bool {
+    is_usual(source) & is_usual(destination)
+}
+
+/// Whether an address may be forwarded from and to.
 #[inline(always)]
-pub(super) const fn is_usual(first: u8) -> bool {
-    (first != 0) & (first != 127) & (first != 169) & (first < 224)
+pub(super) const fn is_usual(address: [u8; 4]) -> bool {
+    let [first, second, ..] = address;
+    let link_local = u16::from_ne_bytes([first, second]) == u16::from_ne_bytes([169, 254]);
+    (first != 0) & (first != 127) & (first < 224) & !link_local
 }
 
 /// Multicast, limited broadcast, link-local: Linux knows what to do.
@@ -197,5 +208,25 @@ impl Element for CheckIpHeader4 {
             }
         });
         cx.emit_batch(VALID, batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usual_addresses_are_those_that_need_no_closer_look() {
+        for prefix in 0..=u16::MAX {
+            for address in [u32::from(prefix) << 16, u32::from(prefix) << 16 | 0xffff] {
+                let odd = is_local(address) | is_martian(address) | (address >> 28 == 15);
+                let octets = address.to_be_bytes();
+                assert_eq!(is_usual(octets), !odd, "{octets:?}");
+                // What the table lets pass is not looked at again.
+                assert!(UNUSUAL[usize::from(octets[0])] == 1 || !odd, "{octets:?}");
+                assert_eq!(are_usual_after_all([10, 0, 0, 1], octets), !odd, "{octets:?}");
+                assert_eq!(are_usual_after_all(octets, [10, 0, 0, 1]), !odd, "{octets:?}");
+            }
+        }
     }
 }

@@ -123,7 +123,7 @@ wide! {
             let [ttl, protocol, ..] = words[2].to_ne_bytes();
             let total = u32::from(u16::from_be_bytes([a, b]));
             let fits = (total >= 20) & (total + ETHERNET as u32 <= upper.lengths[n]);
-            let usual = is_usual(words[3].to_ne_bytes()[0]) & is_usual(words[4].to_ne_bytes()[0]);
+            let usual = is_usual(words[3].to_ne_bytes()) & is_usual(words[4].to_ne_bytes());
             let plain = is_ipv4(kind[n]) & (version == 0x45) & fits & (ttl > 1) & usual & is_right(words);
             // Neither more fragments nor an offset.
             let one = words[1] & u32::from_ne_bytes([0, 0, 0x3f, 0xff]) == 0;

@@ -181,7 +181,7 @@ impl Hot {
             self.addresses[2].store(u64::from(reply.ports) << 32 | u64::from(reply.meta), Relaxed);
             let came = (key.addresses[0], key.ports);
             let change = Change::between(came, (reply.addresses[0], reply.ports));
-            self.addresses[3].store(change.word(), Relaxed);
+            self.addresses[3].store(change.word().into(), Relaxed);
             meta |= REPLY_HERE | if reply.swapped { REPLY_SWAPPED } else { 0 };
         }
         self.meta.store(meta, Relaxed);

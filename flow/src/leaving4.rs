@@ -3,10 +3,14 @@
 //! An entry holds both tuples of such a flow, and room is left: what becomes of a checksum when one takes the place of the other is
 //! kept beside them, since it is the same for all packets of the flow (RFC 1624, equation 3, of which ~m + m' is known
 //! beforehand). The opposite direction needs the opposite.
+//!
+//! All of it is put into the order in which it lies in a packet while it stands in columns, so that a packet only takes it over; ones'
+//! complement does not ask for the order of bytes.
 
 use crate::BATCH;
 use crate::entry::{Hot, REPLY_SWAPPED, SWAPPED};
 use crate::plain::Faces;
+use std::hint::select_unpredictable;
 use std::sync::atomic::Ordering::Relaxed;
 use wire::checksum::Sum;
 
@@ -17,22 +21,22 @@ pub struct Leaving4 {
     pub addresses: [u8; 8],
     /// Their ports.
     pub ports: [u8; 4],
-    /// What has changed.
-    pub change: Change,
+    /// What is added to checksums.
+    pub correction: Correction,
 }
 
-/// What packets of a batch say as they leave, in columns.
+/// What packets of a batch say as they leave, in columns, each as it lies in memory.
 pub struct Leavings4 {
-    /// Source and destination, as a number.
+    /// Source and destination.
     ends: [u64; BATCH],
     ports: [u32; BATCH],
-    /// [`Change::word`].
-    changes: [u32; BATCH],
+    /// [`Correction::from_word`].
+    corrections: [u32; BATCH],
 }
 
 impl Default for Leavings4 {
     fn default() -> Leavings4 {
-        Leavings4 { ends: [0; BATCH], ports: [0; BATCH], changes: [0; BATCH] }
+        Leavings4 { ends: [0; BATCH], ports: [0; BATCH], corrections: [0; BATCH] }
     }
 }
 
@@ -42,23 +46,23 @@ impl Leavings4 {
     pub fn get(&self, n: usize) -> Leaving4 {
         let n = n % BATCH;
         Leaving4 {
-            addresses: self.ends[n].to_be_bytes(),
-            ports: self.ports[n].to_be_bytes(),
-            change: Change::from_word(u64::from(self.changes[n])),
+            addresses: self.ends[n].to_ne_bytes(),
+            ports: self.ports[n].to_ne_bytes(),
+            correction: Correction::from_word(self.corrections[n]),
         }
     }
 
     /// Where one really goes.
     #[inline(always)]
     pub fn destination(&self, n: usize) -> u32 {
-        self.ends[n % BATCH] as u32
+        u64::from_be(self.ends[n % BATCH]) as u32
     }
 
     /// Takes down what an entry has beside its key.
     #[inline(always)]
     pub(crate) fn note(&mut self, n: usize, hot: &Hot) {
         let [ends, ports, change] = [1, 2, 3].map(|word| hot.addresses[word].load(Relaxed));
-        (self.ends[n], self.ports[n], self.changes[n]) = (ends, (ports >> 32) as u32, change as u32);
+        (self.ends[n], self.ports[n], self.corrections[n]) = (ends, (ports >> 32) as u32, change as u32);
     }
 
     /// Makes of that what packets say as they leave, some of which are replies (bits).
@@ -71,11 +75,9 @@ impl Leavings4 {
             let swapped = REPLY_SWAPPED ^ (REPLY_SWAPPED ^ SWAPPED) & reply as u32;
             // The reverse of what the other side sends.
             let straight = faces.metas[n] & swapped == 0;
-            self.ends[n] = if straight { ends.rotate_left(32) } else { ends };
-            self.ports[n] = if straight { ports.rotate_left(16) } else { ports };
-            let change = self.changes[n];
-            let back = Change::from_word(u64::from(change)).back().word() as u32;
-            self.changes[n] = change ^ (change ^ back) & reply as u32;
+            self.ends[n] = (if straight { ends.rotate_left(32) } else { ends }).to_be();
+            self.ports[n] = (if straight { ports.rotate_left(16) } else { ports }).to_be();
+            self.corrections[n] = correction(self.corrections[n], reply as u32);
         }
     }
 }
@@ -96,50 +98,67 @@ impl Change {
         Change { addresses: addresses.fold(), all: all.fold() }
     }
 
-    /// The same backwards.
+    /// For packets of the flow's original direction.
+    pub fn correction(self) -> Correction {
+        Correction::from_word(correction(self.word(), 0))
+    }
+
+    pub(crate) fn word(self) -> u32 {
+        u32::from(self.addresses) | u32::from(self.all) << 16
+    }
+}
+
+/// The word of a [`Correction`], from that of a [`Change`]; `reply` is all ones for packets of the opposite direction. A checksum is
+/// the complement of a sum, so what is added to one is the complement of what has changed.
+#[inline(always)]
+fn correction(change: u32, reply: u32) -> u32 {
+    let word = change ^ !reply;
+    // Both halves into the order of memory.
+    let turned = (word & 0x00ff_00ff) << 8 | word >> 8 & 0x00ff_00ff;
+    if cfg!(target_endian = "little") { turned } else { word }
+}
+
+/// What is added, in ones' complement, to checksums as they lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Correction {
+    addresses: u16,
+    all: u16,
+}
+
+impl Correction {
     #[inline(always)]
-    pub(crate) fn back(self) -> Change {
-        // 0xffff is nothing as well.
-        let back = |sum: u16| if sum == 0xffff { sum } else { !sum };
-        Change { addresses: back(self.addresses), all: back(self.all) }
+    fn from_word(word: u32) -> Correction {
+        Correction { addresses: word as u16, all: (word >> 16) as u16 }
     }
 
     /// The checksum of the IP header that was this one, as it stands there.
     #[inline(always)]
     pub fn of_header(self, checksum: [u8; 2]) -> [u8; 2] {
-        changed(self.addresses, checksum)
+        corrected(checksum, self.addresses)
     }
 
     /// The checksum of TCP that was this one.
     #[inline(always)]
     pub fn of_segment(self, checksum: [u8; 2]) -> [u8; 2] {
-        changed(self.all, checksum)
+        corrected(checksum, self.all)
     }
 
     /// The checksum of UDP that was this one: 0, which says that there is none, stays, and never comes about.
     #[inline(always)]
     pub fn of_datagram(self, checksum: [u8; 2]) -> [u8; 2] {
-        match (checksum, changed(self.all, checksum)) {
-            ([0, 0], _) => [0, 0],
-            (_, [0, 0]) => [0xff, 0xff],
-            (_, new) => new,
-        }
-    }
-
-    pub(crate) fn word(self) -> u64 {
-        u64::from(self.addresses) | u64::from(self.all) << 16
-    }
-
-    #[inline(always)]
-    pub(crate) fn from_word(word: u64) -> Change {
-        Change { addresses: word as u16, all: (word >> 16) as u16 }
+        let was = u32::from(u16::from_ne_bytes(checksum));
+        let sum = was + u32::from(self.all);
+        // Of the two forms of nothing this is the other one.
+        let sum = (sum + (sum >> 16)) as u16;
+        select_unpredictable(was == 0, 0, sum).to_ne_bytes()
     }
 }
 
 #[inline(always)]
-fn changed(change: u16, checksum: [u8; 2]) -> [u8; 2] {
-    let sum = u32::from(!u16::from_be_bytes(checksum)) + u32::from(change);
-    (!((sum + (sum >> 16)) as u16)).to_be_bytes()
+fn corrected(checksum: [u8; 2], by: u16) -> [u8; 2] {
+    let sum = u32::from(u16::from_ne_bytes(checksum)) + u32::from(by);
+    // The carry is brought round, and of the two forms of nothing it is 0.
+    ((sum + u32::from(sum >= 0xffff)) as u16).to_ne_bytes()
 }
 
 #[cfg(test)]
@@ -166,7 +185,7 @@ mod tests {
             let numbers = |[a, b]: [[u8; 4]; 2]| u64::from(u32::from_be_bytes(a)) << 32 | u64::from(u32::from_be_bytes(b));
             let ports = |[a, b]: [u16; 2]| u32::from(a) << 16 | u32::from(b);
             let change = Change::between((numbers(inside), ports(from)), (numbers(outside), ports(to)));
-            for (reply, side, change) in [(0, sides[1], change), (1 << at, sides[0], change.back())] {
+            for (reply, side, correction) in [(0, sides[1], change.correction()), (1 << at, sides[0], back(change))] {
                 let (mut faces, mut leavings) = (Faces::default(), Leavings4::default());
                 faces.note(at, &hot);
                 leavings.note(at, &hot);
@@ -176,7 +195,7 @@ mod tests {
                 let leaving = leavings.get(at);
                 prop_assert_eq!(&leaving.addresses[..], addresses);
                 prop_assert_eq!(leaving.ports, ports([source_port, destination_port]).to_be_bytes());
-                prop_assert_eq!(leaving.change, change);
+                prop_assert_eq!(leaving.correction, correction);
                 prop_assert_eq!(&leavings.destination(at).to_be_bytes(), &leaving.addresses[4..]);
             }
         }
@@ -197,31 +216,43 @@ mod tests {
             rest[0] |= 1;
             // Which end is the source makes no difference.
             let given = if turned { (from.0.rotate_left(32), from.1.rotate_left(16)) } else { from };
-            let change = Change::from_word(Change::between(given, to).word());
+            let change = Change::between(given, to);
+            let (there, back) = (change.correction(), back(change));
             let [(header, all), (header_after, all_after)] = [from, to].map(|at| {
                 let [header, all] = sums(at, &rest);
                 (header, all)
             });
-            prop_assert_eq!(change.of_header(header), header_after);
-            prop_assert_eq!(change.of_segment(all), all_after);
-            prop_assert_eq!(change.back().of_header(header_after), header);
-            prop_assert_eq!(change.back().of_segment(all_after), all);
+            prop_assert_eq!(there.of_header(header), header_after);
+            prop_assert_eq!(there.of_segment(all), all_after);
+            prop_assert_eq!(back.of_header(header_after), header);
+            prop_assert_eq!(back.of_segment(all_after), all);
+            // UDP says 0xffff where that would be 0, which says that there is none.
+            let stated = |sum: [u8; 2]| if sum == [0, 0] { [0xff, 0xff] } else { sum };
+            prop_assert_eq!(there.of_datagram(stated(all)), stated(all_after));
+            prop_assert_eq!(back.of_datagram(stated(all_after)), stated(all));
         }
+    }
+
+    /// What the opposite direction needs.
+    fn back(change: Change) -> Correction {
+        Correction::from_word(correction(change.word(), u32::MAX))
     }
 
     #[test]
     fn nothing_changes_nothing() {
         let same = Change::between((77, 5), (77, 5));
         for checksum in [[0, 1], [0, 0], [0x12, 0x34], [0xff, 0xfe]] {
-            assert_eq!(same.of_header(checksum), checksum);
-            assert_eq!(same.of_segment(checksum), checksum);
+            for nothing in [same.correction(), back(same)] {
+                assert_eq!(nothing.of_header(checksum), checksum);
+                assert_eq!(nothing.of_segment(checksum), checksum);
+                assert_eq!(nothing.of_datagram(checksum), checksum);
+            }
         }
-        assert_eq!(same.back(), same);
     }
 
     #[test]
     fn a_datagram_without_a_checksum_stays_so() {
-        let change = Change::between((1, 2), (3, 4));
+        let change = Change::between((1, 2), (3, 4)).correction();
         assert_eq!(change.of_datagram([0, 0]), [0, 0]);
         let zero = (0..=u16::MAX).map(u16::to_be_bytes).find(|was| change.of_segment(*was) == [0, 0]);
         assert_eq!(zero.map(|was| change.of_datagram(was)), Some([0xff, 0xff]));

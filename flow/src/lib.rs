@@ -74,7 +74,7 @@ pub use driver::DriverMemory;
 pub use error::{Error, Refused};
 pub use key::Key;
 pub use key4::Keys4;
-pub use leaving4::{Change, Leaving4, Leavings4};
+pub use leaving4::{Change, Correction, Leaving4, Leavings4};
 pub use memory::Sizes;
 pub use plain::{Prospects, Spots};
 pub use settings::{Settings, Timeouts};

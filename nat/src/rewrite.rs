@@ -60,22 +60,27 @@ pub fn rewrite(ip: &mut [u8], headers: &Headers, to: &Tuple) -> Result<(), Reaso
 /// [`rewrite`] of a whole IPv4 packet of TCP or UDP without options. False, and nothing done, where it is cut short.
 #[inline(always)]
 pub fn rewrite_plain4(ip: &mut [u8], tcp: bool, to: &Leaving4) -> bool {
-    let Some((head, upper)) = ip.split_first_chunk_mut::<20>() else { return false };
     if tcp {
-        let Some(upper) = upper.first_chunk_mut::<18>() else { return false };
-        let checksum = to.change.of_segment([upper[16], upper[17]]);
-        upper[16..].copy_from_slice(&checksum);
-        upper[..4].copy_from_slice(&to.ports);
+        let Some(headers) = ip.first_chunk_mut::<38>() else { return false };
+        let checksum = to.correction.of_segment([headers[36], headers[37]]);
+        headers[36..38].copy_from_slice(&checksum);
+        take_over(headers, to);
     } else {
-        let Some(upper) = upper.first_chunk_mut::<8>() else { return false };
-        let checksum = to.change.of_datagram([upper[6], upper[7]]);
-        upper[6..].copy_from_slice(&checksum);
-        upper[..4].copy_from_slice(&to.ports);
+        let Some(headers) = ip.first_chunk_mut::<28>() else { return false };
+        let checksum = to.correction.of_datagram([headers[26], headers[27]]);
+        headers[26..28].copy_from_slice(&checksum);
+        take_over(headers, to);
     }
-    let checksum = to.change.of_header([head[10], head[11]]);
-    head[10..12].copy_from_slice(&checksum);
-    head[12..].copy_from_slice(&to.addresses);
     true
+}
+
+/// Writes what is not the upper checksum; `N` is 24 or more.
+#[inline(always)]
+fn take_over<const N: usize>(headers: &mut [u8; N], to: &Leaving4) {
+    let checksum = to.correction.of_header([headers[10], headers[11]]);
+    headers[10..12].copy_from_slice(&checksum);
+    headers[12..20].copy_from_slice(&to.addresses);
+    headers[20..24].copy_from_slice(&to.ports);
 }
 
 /// Where a protocol has what changes.
@@ -321,7 +326,7 @@ mod tests {
                     (u64::from_be_bytes(came), u32::from_be_bytes(came_ports)),
                     (u64::from_be_bytes(addresses), u32::from_be_bytes(ports)),
                 );
-                let to = Leaving4 { addresses, ports, change };
+                let to = Leaving4 { addresses, ports, correction: change.correction() };
                 prop_assert!(rewrite_plain4(&mut plainly, headers.protocol == protocol::TCP, &to));
                 prop_assert_eq!(&plainly, &packet);
             }

@@ -30,7 +30,8 @@ pub(crate) fn report(
     let seconds = time.1.saturating_sub(time.0) as f64 / 1e9;
     let tallies = arrived.map(|arrived| by_stream(arrived, &facts.owners, facts.streams.len()));
     let mut notes = Vec::new();
-    notes.extend(outage.as_ref().map(|why| format!("{why}; from then on nothing could pass")));
+    let blameless = "what was lost with that is neither the rate's fault nor the device's";
+    notes.extend(outage.as_ref().map(|why| format!("{why}; {blameless}")));
     let streams: Vec<StreamReport> = facts
         .streams
         .iter()

@@ -27,7 +27,6 @@ use ::port::pcap::{Format, PcapQueue, Record};
 use ::port::traffic::{Judge, Streams};
 use ::port::{HugePages, Memory, Pool, Queue, XdpDevices};
 use fib::PortId;
-use nix::net::if_::InterfaceFlags;
 use nix::sched::{CloneFlags, setns};
 use wire::Mac;
 
@@ -79,6 +78,32 @@ pub(crate) enum Fault {
     Down(String),
     #[error("{0}")]
     Gone(String),
+    #[error("its link was lost, and came back")]
+    LinkLost,
+    #[error("its peer left, and one came back")]
+    PeerLeft,
+}
+
+/// A port that is whole, and how often that began. Where it is another one than before, the port was broken in between, be it
+/// for so short that nobody saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Epoch {
+    /// Of a link.
+    Link { ifindex: u32, losses: u32 },
+    /// Of a memif: peers so far.
+    Peers(u64),
+    /// Of what cannot break.
+    Always,
+}
+
+impl Epoch {
+    /// What has happened to a port since an epoch that is over.
+    pub(crate) fn ended(self) -> Fault {
+        match self {
+            Epoch::Peers(_) => Fault::PeerLeft,
+            Epoch::Link { .. } | Epoch::Always => Fault::LinkLost,
+        }
+    }
 }
 
 /// An interface that packets are sent and received by in the kernel.
@@ -173,7 +198,7 @@ impl Port {
     /// for a memif's peer. An interface that is down will not come up by itself.
     pub(crate) fn connected(&self) -> Result<(), TrafficError> {
         let began = Instant::now();
-        while let Some(fault) = self.fault() {
+        while let Err(fault) = self.epoch() {
             if began.elapsed() > PEER || matches!(fault, Fault::Down(_) | Fault::Gone(_)) {
                 let reason = match fault {
                     Fault::NoCarrier => {
@@ -181,7 +206,7 @@ impl Port {
                         format!("{fault} for {} s: {why}", PEER.as_secs())
                     }
                     Fault::NoPeer(_) => format!("{fault} (waited for {} s)", PEER.as_secs()),
-                    Fault::Down(_) | Fault::Gone(_) => fault.to_string(),
+                    _ => fault.to_string(),
                 };
                 return Err(TrafficError::Port { port: self.0.name.clone(), reason });
             }
@@ -196,23 +221,25 @@ impl Port {
         self.connected()
     }
 
-    /// Why nothing can pass it just now.
-    pub(crate) fn fault(&self) -> Option<Fault> {
+    /// Its epoch, or why nothing can pass it just now.
+    pub(crate) fn epoch(&self) -> Result<Epoch, Fault> {
         if let Some(interface) = &self.0.memif {
             return match interface.state() {
-                memif::State::Up { .. } => None,
-                memif::State::Connecting => Some(Fault::NoPeer(String::new())),
-                memif::State::Down { why } => Some(Fault::NoPeer(why)),
+                memif::State::Up { .. } => Ok(Epoch::Peers(interface.peers())),
+                memif::State::Connecting => Err(Fault::NoPeer(String::new())),
+                memif::State::Down { why } => Err(Fault::NoPeer(why)),
             };
         }
-        let (interface, namespace) = self.0.link.as_ref()?;
-        match inside(namespace.as_deref(), || flags(interface)) {
-            Err(error) => Some(Fault::Gone(error.to_string())),
-            Ok(None) => Some(Fault::Gone("there is no such interface any more".to_owned())),
-            Ok(Some(flags)) if !flags.contains(InterfaceFlags::IFF_UP) => {
-                Some(Fault::Down(interface.clone()))
+        let Some((interface, namespace)) = &self.0.link else { return Ok(Epoch::Always) };
+        match inside(namespace.as_deref(), || device::link(interface)) {
+            Err(error) => Err(Fault::Gone(error.to_string())),
+            Ok(Err(error)) if error.is_unsupported() => {
+                Err(Fault::Gone("there is no such interface any more".to_owned()))
             }
-            Ok(Some(flags)) => (!flags.contains(InterfaceFlags::IFF_RUNNING)).then_some(Fault::NoCarrier),
+            Ok(Err(error)) => Err(Fault::Gone(error.to_string())),
+            Ok(Ok(link)) if !link.up => Err(Fault::Down(interface.clone())),
+            Ok(Ok(link)) if !link.running => Err(Fault::NoCarrier),
+            Ok(Ok(link)) => Ok(Epoch::Link { ifindex: link.ifindex, losses: link.losses }),
         }
     }
 
@@ -415,12 +442,6 @@ fn in_use(interface: &str) -> Option<String> {
         .get(&own)
         .filter(|holder| names.contains(&holder.as_str()))
         .map(|_| format!("has the address {own}, by which you are logged in"))
-}
-
-/// The flags of an interface of this namespace; nothing when it is gone.
-fn flags(interface: &str) -> Option<InterfaceFlags> {
-    let mut all = nix::ifaddrs::getifaddrs().ok()?;
-    all.find(|entry| entry.interface_name == interface).map(|entry| entry.flags)
 }
 
 /// Which interface has which address.

@@ -278,6 +278,30 @@ fn the_last_loss_is_known_to_both_judges() {
 }
 
 #[test]
+fn a_link_that_is_lost_for_a_moment_is_told_of() {
+    let _alone = alone();
+    let pair = Pair::new("trb");
+    for (end, said) in [(0, "port live:veth0@"), (1, "port live:veth1@")] {
+        let trial = Trial {
+            streams: Stream::parse_all("[[stream]]\nrate = '2kpps'").unwrap(),
+            to: Some(pair.port("live:", 1)),
+            duration: Some(Duration::from_millis(600)),
+            ..Trial::new(pair.port("live:", 0))
+        };
+        let running = trial.start().unwrap();
+        while running.report().sent().packets < 200 {
+            assert!(!running.is_over(), "{:?}", running.report());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        pair.hosts[end].run(&format!("ip link set dev veth{end} down && ip link set dev veth{end} up")).unwrap();
+        let report = running.wait().unwrap();
+        // Both ends of the cable lose it; the one that was looked at first is told.
+        let why = report.interrupted.unwrap_or_default();
+        assert!(why.contains(said) || why.contains("port live:veth0@"), "{end}: {why:?}");
+    }
+}
+
+#[test]
 fn what_would_vanish_or_cut_off_is_refused() {
     let _alone = alone();
     let pair = Pair::new("trr");

@@ -1,15 +1,18 @@
 //! Facts about network interfaces, and the few settings that forwarding wants changed.
 //!
-//! Addresses, link state and everything else that netlink tells are the mirror's business; here is what only ethtool and
-//! the kernel's `netdev` family know.
+//! Addresses, link state and everything else that netlink tells a router are the mirror's business; here is what only ethtool and
+//! the kernel's `netdev` family know, and how a single link stands, for who has no mirror.
 
 mod ethtool;
+mod link;
 mod netdev;
+mod netlink;
 
 use std::ffi::CString;
 use std::io;
 
 pub use ethtool::{Channels, Offloads};
+pub use link::Link;
 pub use netdev::{FeatureWatch, XdpFeatures};
 
 /// Why an interface cannot be asked or set.
@@ -138,6 +141,13 @@ pub fn set_gro(name: &str, on: bool) -> Result<(), DeviceError> {
     with_handle(name, "set GRO", |handle| handle.set_gro(on))
 }
 
+/// How the interface's link stands now.
+pub fn link(name: &str) -> Result<Link, DeviceError> {
+    let failed =
+        |source| DeviceError { interface: name.to_string(), action: "read its link's state", source };
+    link::named(name).map_err(failed)
+}
+
 /// What the interface can do with XDP, now: a veth's changes with its peer.
 pub fn xdp_features(ifindex: u32) -> Result<XdpFeatures, DeviceError> {
     netdev::features(ifindex).map_err(|source| DeviceError {
@@ -158,6 +168,14 @@ mod tests {
         assert!(lo.mtu >= 1500);
         assert!(rss("lo").unwrap_err().is_unsupported());
         assert!(!xdp_features(lo.ifindex).unwrap().contains(XdpFeatures::REDIRECT_TARGET));
+    }
+
+    #[test]
+    fn the_link_of_loopback_is_up_and_was_never_lost() {
+        let lo = link("lo").unwrap();
+        let expected = Device::named("lo").unwrap().ifindex;
+        assert_eq!((lo.ifindex, lo.up, lo.running, lo.losses), (expected, true, true, 0));
+        assert!(link("no-such-port").unwrap_err().is_unsupported());
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! the kernel tells of changes. A target that is none swallows frames silently, so this must be known.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use super::netlink::{HEADER, Socket, attributes, number};
 
 const GENL_ID_CTRL: u16 = 0x10;
 const CTRL_CMD_GETFAMILY: u8 = 3;
@@ -16,9 +18,8 @@ const CTRL_ATTR_MCAST_GRP_ID: u16 = 2;
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
-const ATTRIBUTE_TYPE: u16 = 0x3fff;
 /// struct nlmsghdr and struct genlmsghdr
-const HEADERS: usize = 16 + 4;
+const HEADERS: usize = HEADER + 4;
 
 /// What a device can do with XDP (`enum netdev_xdp_act`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,10 +46,14 @@ impl XdpFeatures {
 }
 
 pub(super) fn features(ifindex: u32) -> io::Result<XdpFeatures> {
-    let socket = Socket::open()?;
+    let socket = Socket::open(libc::NETLINK_GENERIC)?;
     let family = socket.family()?;
-    let reply =
-        socket.request(family.id, NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, &ifindex.to_ne_bytes())?;
+    let reply = socket.request(
+        family.id,
+        &[NETDEV_CMD_DEV_GET, 1, 0, 0],
+        NETDEV_A_DEV_IFINDEX,
+        &ifindex.to_ne_bytes(),
+    )?;
     parse_features(&reply)
         .map(|(_, features)| features)
         .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
@@ -62,7 +67,7 @@ pub struct FeatureWatch {
 impl FeatureWatch {
     /// Subscribes.
     pub fn new() -> io::Result<FeatureWatch> {
-        let socket = Socket::open()?;
+        let socket = Socket::open(libc::NETLINK_GENERIC)?;
         let group = socket.family()?.management_group;
         let group = group.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
         let at = std::ptr::from_ref(&group).cast();
@@ -100,22 +105,10 @@ struct Family {
     management_group: Option<u32>,
 }
 
-struct Socket(OwnedFd);
-
 impl Socket {
-    fn open() -> io::Result<Socket> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: a new descriptor, ours alone.
-        let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_GENERIC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: as above.
-        Ok(Socket(unsafe { OwnedFd::from_raw_fd(fd) }))
-    }
-
     fn family(&self) -> io::Result<Family> {
-        let reply = self.request(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, b"netdev\0")?;
+        let reply =
+            self.request(GENL_ID_CTRL, &[CTRL_CMD_GETFAMILY, 1, 0, 0], CTRL_ATTR_FAMILY_NAME, b"netdev\0")?;
         let mut family = Family { id: 0, management_group: None };
         for (kind, value) in attributes(reply.get(HEADERS..).unwrap_or(&[])) {
             match kind {
@@ -134,45 +127,6 @@ impl Socket {
         }
         Ok(family)
     }
-
-    /// Sends a request with one attribute, and waits for the answer.
-    fn request(&self, family: u16, command: u8, attribute: u16, value: &[u8]) -> io::Result<Vec<u8>> {
-        let length = HEADERS + 4 + value.len().next_multiple_of(4);
-        let mut message = Vec::with_capacity(length);
-        message.extend((length as u32).to_ne_bytes());
-        message.extend(family.to_ne_bytes());
-        message.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
-        message.extend([0; 8]);
-        message.extend([command, 1, 0, 0]);
-        message.extend((4 + value.len() as u16).to_ne_bytes());
-        message.extend(attribute.to_ne_bytes());
-        message.extend(value);
-        message.resize(length, 0);
-        // SAFETY: the kernel reads the message.
-        let sent = unsafe { libc::send(self.0.as_raw_fd(), message.as_ptr().cast(), length, 0) };
-        if sent < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let reply = self.receive(0)?;
-        let kind = reply.get(4..6).map_or(0, number);
-        if kind == libc::NLMSG_ERROR as u64 {
-            let code = reply.get(16..20).map_or(0, number) as u32 as i32;
-            return Err(io::Error::from_raw_os_error(-code));
-        }
-        Ok(reply)
-    }
-
-    fn receive(&self, flags: libc::c_int) -> io::Result<Vec<u8>> {
-        let mut buffer = vec![0; 16_384];
-        let (fd, at, size) = (self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len());
-        // SAFETY: the kernel writes at most `size` bytes of the buffer.
-        let got = unsafe { libc::recv(fd, at, size, flags) };
-        if got < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        buffer.truncate(got as usize);
-        Ok(buffer)
-    }
 }
 
 fn parse_features(message: &[u8]) -> Option<(u32, XdpFeatures)> {
@@ -185,29 +139,6 @@ fn parse_features(message: &[u8]) -> Option<(u32, XdpFeatures)> {
         }
     }
     Some((ifindex?, features?))
-}
-
-/// The attributes in a message; stops at the first that makes no sense.
-fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let length = number(bytes.get(..2)?) as usize;
-        let kind = number(bytes.get(2..4)?) as u16 & ATTRIBUTE_TYPE;
-        let value = bytes.get(4..length)?;
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
-        Some((kind, value))
-    })
-}
-
-/// A number of up to 8 bytes, host order.
-fn number(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    let count = bytes.len().min(8);
-    if cfg!(target_endian = "little") {
-        word[..count].copy_from_slice(&bytes[..count]);
-    } else {
-        word[8 - count..].copy_from_slice(&bytes[..count]);
-    }
-    u64::from_ne_bytes(word)
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ mod server;
 mod tests;
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fib::PortId;
@@ -191,6 +192,8 @@ struct Shared {
     settings: Settings,
     slots: Vec<Arc<Slot>>,
     state: Mutex<State>,
+    /// Peers that there have been.
+    peers: AtomicU64,
 }
 
 impl Shared {
@@ -205,6 +208,7 @@ impl Shared {
         for (slot, rings) in self.slots.iter().zip(rings) {
             slot.lay(rings);
         }
+        self.peers.fetch_add(1, Ordering::Relaxed);
         *self.state() = State::Up { peer, interface, receive, transmit };
     }
 
@@ -234,7 +238,7 @@ impl Interface {
         settings.check()?;
         let slots = (0..settings.queues).map(|_| Slot::new().map(Arc::new)).collect::<Result<_, _>>()?;
         let state = Mutex::new(State::Down { why: String::new() });
-        let shared = Arc::new(Shared { settings, slots, state });
+        let shared = Arc::new(Shared { settings, slots, state, peers: AtomicU64::new(0) });
         Ok(Interface { _control: Control::start(&shared)?, shared })
     }
 
@@ -251,6 +255,11 @@ impl Interface {
     /// How it stands now.
     pub fn state(&self) -> State {
         self.shared.state().clone()
+    }
+
+    /// Peers that there have been, one after the other, with the one that there is.
+    pub fn peers(&self) -> u64 {
+        self.shared.peers.load(Ordering::Relaxed)
     }
 
     /// What it was opened with.

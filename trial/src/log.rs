@@ -2,12 +2,16 @@
 //!
 //! A run that was interrupted is taken up by being told what its log has: the searches are plain arithmetic, so they ask for
 //! the same trials again, and get their answers from the log until it is used up. What is asked for must be what stands
-//! there; anything else means that log and run do not belong together.
+//! there; anything else means that log and run do not belong together. While a run goes on it has the log for itself: of two that wrote
+//! one, neither could be taken up.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -40,7 +44,7 @@ struct Line {
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
-    file: File,
+    file: Flock<File>,
     /// Trials that the log had when it was opened, the next one first.
     earlier: std::vec::IntoIter<Line>,
     started: u64,
@@ -62,6 +66,17 @@ pub enum LogError {
     Exists {
         /// The file.
         path: PathBuf,
+    },
+    /// A run writes it just now.
+    #[error(
+        "{path} is written by a run that goes on{}: wait until that has ended, or name another directory",
+        holder.map_or(String::new(), |process| format!(" (process {process})")), path = path.display()
+    )]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// The process, where that can be known.
+        holder: Option<u32>,
     },
     /// It is none.
     #[error("{path}, line {line}: {what}", path = path.display())]
@@ -96,11 +111,15 @@ impl Log {
     pub fn begin(directory: &Path, device: &Description, plan: &Plan, now: u64) -> Result<Log, LogError> {
         let path = directory.join(FILE);
         let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::AlreadyExists => LogError::Exists { path: path.clone() },
+            io::ErrorKind::AlreadyExists => {
+                let other = File::open(&path).ok().and_then(|file| alone(file, &path).err());
+                other.unwrap_or_else(|| LogError::Exists { path: path.clone() })
+            }
             _ => LogError::Io { path: path.clone(), error },
         };
         std::fs::create_dir_all(directory).map_err(failed)?;
         let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(failed)?;
+        let file = alone(file, &path)?;
         let mut log = Log { path: path.clone(), file, earlier: Vec::new().into_iter(), started: now };
         log.write(&Head {
             schema: SCHEMA.to_owned(),
@@ -120,9 +139,10 @@ impl Log {
         let failed = |error| LogError::Io { path: path.clone(), error };
         let broken =
             |line, what: &dyn ToString| LogError::Broken { path: path.clone(), line, what: what.to_string() };
-        let mut file = OpenOptions::new().read(true).write(true).open(&path).map_err(failed)?;
+        let file = OpenOptions::new().read(true).write(true).open(&path).map_err(failed)?;
+        let mut file = alone(file, &path)?;
         let mut bytes = Vec::new();
-        (&file).take(LARGEST).read_to_end(&mut bytes).map_err(failed)?;
+        (&*file).take(LARGEST).read_to_end(&mut bytes).map_err(failed)?;
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
         let mut lines = bytes[..whole].split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
         let head = lines.next().ok_or_else(|| broken(1, &"the log is empty"))?;
@@ -184,6 +204,29 @@ impl Log {
     }
 }
 
+/// Takes a log for this run alone, until it is closed.
+fn alone(file: File, path: &Path) -> Result<Flock<File>, LogError> {
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(file, errno)| match errno {
+        Errno::EWOULDBLOCK => LogError::InUse { path: path.to_owned(), holder: holder(&file) },
+        errno => LogError::Io { path: path.to_owned(), error: errno.into() },
+    })
+}
+
+/// Who has a file for itself, as the kernel tells those who can see the process.
+fn holder(file: &File) -> Option<u32> {
+    let inode = file.metadata().ok()?.ino();
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| holder_of(line, inode))
+}
+
+/// The process in a line of /proc/locks, if that is about this file.
+fn holder_of(line: &str, inode: u64) -> Option<u32> {
+    let mut fields = line.split_whitespace().skip(1);
+    let (kind, process, file) = (fields.next()?, fields.nth(2)?, fields.next()?);
+    let is_it = kind == "FLOCK" && file.rsplit(':').next()?.parse() == Ok(inode);
+    process.parse().ok().filter(|&process| is_it && process != 0)
+}
+
 fn value(of: &impl Serialize) -> Value {
     // Plain structures always have a form.
     serde_json::to_value(of).unwrap_or_default()
@@ -199,5 +242,40 @@ fn differ(path: &str, there: &Value, here: &Value, differences: &mut Vec<String>
         }
         _ if there == here => {}
         _ => differences.push(format!("{path}: {there} there, {here} here")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Device;
+    use crate::simulated::Simulated;
+
+    #[test]
+    fn a_log_that_a_run_writes_is_left_to_it() {
+        let place = std::env::temp_dir().join(format!("trial-alone-{}", std::process::id()));
+        let (device, plan) = (Simulated::new(1e6).describe(), Plan::short(0.1));
+        let first = Log::begin(&place, &device, &plan, 0).unwrap();
+        let refused = [Log::resume(&place, &device, &plan), Log::begin(&place, &device, &plan, 0)];
+        for refused in refused {
+            let refused = refused.unwrap_err().to_string();
+            let who = format!("goes on (process {})", std::process::id());
+            assert!(refused.contains(&who), "{refused}");
+        }
+        drop(first);
+        drop(Log::resume(&place, &device, &plan).unwrap());
+        assert!(matches!(Log::begin(&place, &device, &plan, 0), Err(LogError::Exists { .. })));
+        std::fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn lines_about_locks_are_read() {
+        let line = "12: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF";
+        assert_eq!(holder_of(line, 1234), Some(4711));
+        assert_eq!(holder_of(line, 234), None);
+        assert_eq!(holder_of("12: -> FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF", 1234), None, "it waits");
+        assert_eq!(holder_of("1: POSIX  ADVISORY  WRITE 1 fe:00:1234 0 EOF", 1234), None);
+        assert_eq!(holder_of("1: FLOCK  ADVISORY  WRITE 0 fe:00:1234 0 EOF", 1234), None, "hidden from us");
+        assert_eq!(holder_of("", 1), None);
     }
 }

@@ -73,7 +73,8 @@ impl Header {
     pub fn record(&self, bytes: &[u8; RECORD]) -> Result<RecordHeader, CaptureError> {
         let word = |at| word(bytes, at, self.big_endian);
         let unit = if self.nanoseconds { 1 } else { 1000 };
-        let seconds = i64::from(word(0) as i32);
+        // Without sign: they last until 2106.
+        let seconds = i64::from(word(0));
         let time = seconds * 1_000_000_000 + i64::from(word(4)) * unit;
         // Up to version 2.2, and in some files of 2.3, the two lengths are the other way round.
         let (mut captured, mut length) = (word(8), word(12));
@@ -107,12 +108,14 @@ pub fn header(nanoseconds: bool, snap: u32, link: u32) -> [u8; HEADER] {
     bytes
 }
 
-/// A packet's header, to be written in this machine's byte order. `time` is in nanoseconds since 1970.
+/// A packet's header, to be written in this machine's byte order. `time` is in nanoseconds since 1970; one
+/// before that, or after 2106, is as near as the format has it.
 pub fn record(nanoseconds: bool, time: i64, captured: u32, length: u32) -> [u8; RECORD] {
-    let fraction = time.rem_euclid(1_000_000_000) as u32;
+    let time = time.clamp(0, i64::from(u32::MAX) * 1_000_000_000 + 999_999_999);
+    let fraction = (time % 1_000_000_000) as u32;
     let fraction = if nanoseconds { fraction } else { fraction / 1000 };
     let mut bytes = [0; RECORD];
-    bytes[..4].copy_from_slice(&(time.div_euclid(1_000_000_000) as i32).to_ne_bytes());
+    bytes[..4].copy_from_slice(&((time / 1_000_000_000) as u32).to_ne_bytes());
     bytes[4..8].copy_from_slice(&fraction.to_ne_bytes());
     bytes[8..12].copy_from_slice(&captured.to_ne_bytes());
     bytes[12..].copy_from_slice(&length.to_ne_bytes());
@@ -124,9 +127,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn times_last_until_2106() {
+        let file = Header::parse(&header(true, 2000, link::ETHERNET)).unwrap();
+        let kept = |time| file.record(&record(true, time, 60, 60)).unwrap().record.time;
+        let late = 4_000_000_000_123_456_789;
+        assert_eq!(kept(late), late, "in 2096");
+        assert_eq!((kept(-1), kept(i64::MAX)), (0, 4_294_967_295_999_999_999));
+    }
+
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(seconds: i32, fraction in 0u32..1_000_000_000, captured in 0u32..9000, more in 0u32..9) {
+        fn what_is_written_is_read_back(seconds: u32, fraction in 0u32..1_000_000_000, captured in 0u32..9000, more in 0u32..9) {
             let time = i64::from(seconds) * 1_000_000_000 + i64::from(fraction);
             for nanoseconds in [false, true] {
                 let file = Header::parse(&header(nanoseconds, 2000, link::ETHERNET)).unwrap();

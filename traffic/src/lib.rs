@@ -36,6 +36,7 @@
 //! time at which their batch was made.
 
 mod assembly;
+mod contradiction;
 pub mod control;
 mod error;
 pub mod histogram;

@@ -12,8 +12,8 @@
 use wire::{Mac, checksum, protocol};
 
 use crate::TrafficError;
+use crate::contradiction::{self, Wrong};
 use crate::range::{Loaded, Macs, Range};
-use crate::rate::{Pattern, Rate};
 use crate::size::{FCS, SMALLEST};
 use crate::stamp::{STAMP, sum};
 use crate::stream::{Extension, MOST_FLOWS, Protocol, Stream};
@@ -90,12 +90,6 @@ impl Plan {
         if stream.flows == 0 || stream.flows > MOST_FLOWS {
             return Err(wrong("flows", format!("{} is outside 1 to {MOST_FLOWS}", stream.flows)));
         }
-        if stream.pattern == Pattern::Poisson && stream.rate == Rate::Max {
-            return Err(wrong(
-                "pattern",
-                "gaps of poisson are drawn around those of a rate: say one".to_owned(),
-            ));
-        }
         let source = stream.source.load().map_err(|error| addresses("source", error))?;
         let destination = stream.destination.load().map_err(|error| addresses("destination", error))?;
         if source.version() != destination.version() {
@@ -108,6 +102,7 @@ impl Plan {
                 ),
             ));
         }
+        contradiction::made(stream, &source, &destination).map_err(|(field, reason)| wrong(field, reason))?;
         let own = |mac: Option<Mac>, number: u8| Range::of(mac.unwrap_or(Mac([2, 0, 0, 0, 0, number])));
         let macs = [
             stream.destination_mac.unwrap_or(own(ends.destination, 2)),
@@ -300,8 +295,6 @@ impl Plan {
     }
 }
 
-type Wrong = (&'static str, String);
-
 /// Ethernet, tags, labels.
 fn link(stream: &Stream, six: bool) -> Result<Vec<u8>, Wrong> {
     let mut headers = vec![0; 12];
@@ -310,9 +303,6 @@ fn link(stream: &Stream, six: bool) -> Result<Vec<u8>, Wrong> {
     }
     if stream.vlan_priority > 7 {
         return Err(("vlan_priority", format!("{} is outside 0 to 7", stream.vlan_priority)));
-    }
-    if stream.vlan_priority != 0 && stream.vlan.is_empty() {
-        return Err(("vlan_priority", "stands in a tag: give a VLAN".to_owned()));
     }
     for (i, &vlan) in stream.vlan.iter().enumerate() {
         if vlan > 4094 {
@@ -384,13 +374,6 @@ fn network(stream: &Stream, six: bool, headers: &mut Vec<u8>) -> Result<(), Wron
 
 /// UDP, TCP or ICMP without ports and lengths; where in it the checksum is.
 fn upper(stream: &Stream, six: bool, headers: &mut Vec<u8>) -> Result<Option<usize>, Wrong> {
-    let usual = Stream::default();
-    if stream.protocol != Protocol::Tcp && stream.tcp_flags != usual.tcp_flags {
-        return Err(("tcp_flags", "are for TCP: say protocol tcp as well".to_owned()));
-    }
-    if stream.protocol != Protocol::Udp && !stream.udp_checksum {
-        return Err(("udp_checksum", "is UDP's: only protocol udp can go without".to_owned()));
-    }
     match stream.protocol {
         Protocol::Udp => {
             if six && !stream.udp_checksum {

@@ -308,6 +308,16 @@ impl Loaded {
         }
     }
 
+    /// How many there are, and in which order they come.
+    pub(crate) fn values(&self) -> (u128, Order) {
+        match self {
+            Loaded::V4(range) => (range.count(), range.order),
+            Loaded::V6(range) => (range.count(), range.order),
+            Loaded::List4(list, order) => (list.len() as u128, *order),
+            Loaded::List6(list, order) => (list.len() as u128, *order),
+        }
+    }
+
     /// The IPv4 address of flow `k`; the unspecified one for IPv6.
     #[inline]
     pub fn v4(&self, k: u64, salt: u64) -> Ipv4Addr {

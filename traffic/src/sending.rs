@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ::port::clock::now;
 
+use crate::contradiction;
 use crate::lane::{Lane, Sent};
 use crate::live::{self, Program};
 use crate::maker::{Maker, Part};
@@ -131,7 +132,7 @@ pub(crate) fn prepare(orders: &Orders<'_>) -> Result<Prepared, TrafficError> {
                     lanes.push(Lane::made(Maker::new(plan.clone(), part), schedule, count));
                 }
                 Content::Replayed(frames, _) => {
-                    let (speed, loops) = (stream.replay_speed, stream.replay_loops);
+                    let (speed, loops) = (stream.speed(), stream.replay_loops.unwrap_or(1));
                     lanes.push(Lane::replayed(frames.clone(), schedule, speed, loops, count));
                 }
             }
@@ -184,10 +185,11 @@ fn content(stream: &Stream, ends: Ends, live: bool) -> Result<Content, TrafficEr
         field,
         reason: reason.to_owned(),
     };
+    contradiction::replayed(stream).map_err(|(field, reason)| wrong(field, &reason))?;
     if live {
         return Err(wrong("replay", "files cannot be sent by live frames; send by AF_XDP: xsk:INTERFACE"));
     }
-    if !(0.0..=1e6).contains(&stream.replay_speed) {
+    if !(0.0..=1e6).contains(&stream.speed()) {
         return Err(wrong("replay_speed", "is a factor from 0 (at the stream's rate) to 1000000"));
     }
     let frames = Frames::read(&stream.name, path)?;

@@ -20,6 +20,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::TrafficError;
+use crate::contradiction::different;
 use crate::range::{Addresses, Macs, Ports, Range};
 use crate::rate::{Pattern, Rate};
 use crate::size::Sizes;
@@ -85,10 +86,12 @@ pub struct Stream {
     /// A file of packets (pcap or pcapng) to send instead, as they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<PathBuf>,
-    /// How fast, beside the file's own time; 0: at `rate`.
-    pub replay_speed: f64,
-    /// How often; 0: until the trial ends.
-    pub replay_loops: u32,
+    /// How fast, beside the file's own time; 0: at `rate`. When not given 1, or 0 if there is a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay_speed: Option<f64>,
+    /// How often, once when not given; 0: until the trial ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay_loops: Option<u32>,
 }
 
 impl Default for Stream {
@@ -119,8 +122,8 @@ impl Default for Stream {
             fill: Fill::Zero,
             stamp: true,
             replay: None,
-            replay_speed: 1.0,
-            replay_loops: 1,
+            replay_speed: None,
+            replay_loops: None,
         }
     }
 }
@@ -143,6 +146,24 @@ impl Stream {
         };
         let file: File = toml::from_str(text).map_err(wrong)?;
         Ok(file.stream)
+    }
+
+    /// Flows that differ in address or port, at most; as many as there may be of a stream if there are more.
+    ///
+    /// # Errors
+    /// When a file of addresses cannot be read.
+    pub fn most_flows(&self) -> Result<u32, TrafficError> {
+        let load = |field, addresses: &Addresses| {
+            let stream = || self.name.clone();
+            addresses.load().map_err(|source| TrafficError::Addresses { stream: stream(), field, source })
+        };
+        let all = different(self, &load("source", &self.source)?, &load("destination", &self.destination)?);
+        Ok(u32::try_from(all).map_or(MOST_FLOWS, |all| all.min(MOST_FLOWS)))
+    }
+
+    /// How fast a file's packets are sent, beside its own time; 0: at the stream's rate.
+    pub fn speed(&self) -> f64 {
+        self.replay_speed.unwrap_or(if self.rate == Rate::Max { 1.0 } else { 0.0 })
     }
 }
 

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// use std::time::Duration;
 /// use traffic::{Port, Stream, Trial};
 ///
-/// let stream = Stream { rate: "1Mpps".parse().expect("a rate"), flows: 65_536, ..Stream::default() };
+/// let stream = Stream { rate: "1Mpps".parse().expect("a rate"), ..Stream::default() };
 /// let trial = Trial {
 ///     streams: vec![stream],
 ///     to: Some(Port::open("veth1@sink", false)?),

@@ -37,9 +37,10 @@ fn a_trial_between_two_that_agree() {
     let told = serving(port(1), |address| {
         for name in ["first", "second"] {
             let control = Some(Control { address: address.clone(), token: TOKEN.to_owned() });
-            let streams =
-                Stream::parse_all(&format!("[[stream]]\nname = '{name}'\nrate = '20kpps'\nflows = 9"))
-                    .unwrap();
+            let streams = Stream::parse_all(&format!(
+                "[[stream]]\nname = '{name}'\nrate = '20kpps'\nflows = 9\nsource_port = '1-9'"
+            ))
+            .unwrap();
             let duration = Some(Duration::from_millis(200));
             let trial = Trial { streams, control, duration, ..Trial::new(port(0)) };
             // The first sink is attached only when the generator asks; its other end polls by GRO.

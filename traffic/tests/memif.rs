@@ -10,8 +10,7 @@ fn packets_pass_through_shared_memory() {
     let socket = socket.display();
     let to = Port::open(&format!("memif:{socket},id=7"), false).unwrap();
     let from = Port::open(&format!("memif:{socket},id=7,role=client,ring=2048"), false).unwrap();
-    let streams =
-        "[[stream]]\nrate = '200kpps'\nflows = 1000\n[[stream]]\nsize = '100-4000'\nrate = '10kpps'";
+    let streams = "[[stream]]\nrate = '200kpps'\nflows = 1000\nsource = '10.0.0.0/16'\n[[stream]]\nsize = '100-4000'\nrate = '10kpps'";
     let trial = Trial {
         streams: Stream::parse_all(streams).unwrap(),
         to: Some(to),

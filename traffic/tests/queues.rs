@@ -101,7 +101,7 @@ fn a_device_that_does_nothing_loses_nothing() {
     let _alone = alone();
     let device = Device::new(|_, _| vec![Duration::ZERO]);
     for stream in [
-        "rate = '50kpps'\nflows = 100\nflow_length = 7",
+        "rate = '50kpps'\nflows = 100\nflow_length = 7\nsource = '10.0.0.0/16'",
         "rate = '20kpps'\nsize = 'imix'\nprotocol = 'udp'\nvlan = [1, 2]\nsize = '72-9000'",
         "rate = '20kpps'\nsize = '92-400'\nprotocol = 'icmp'\nsource = '::1'\ndestination = '::2'\nextension_headers = ['routing']",
         "rate = '20kpps'\nsize = 80\nprotocol = 'tcp'\nmpls = [1]",
@@ -253,8 +253,10 @@ fn several_cores_share_a_stream_without_disorder() {
     let _alone = alone();
     let device = Device::new(|_, _| vec![Duration::ZERO]);
     let trial = Trial {
-        streams: Stream::parse_all("[[stream]]\nrate = '40kpps'\nflows = 5\n[[stream]]\nrate = '1kpps'")
-            .unwrap(),
+        streams: Stream::parse_all(
+            "[[stream]]\nrate = '40kpps'\nflows = 5\nsource_port = '1-5'\n[[stream]]\nrate = '1kpps'",
+        )
+        .unwrap(),
         to: Some(device.port()),
         duration: Some(Duration::from_millis(250)),
         cores: vec![0, 0],

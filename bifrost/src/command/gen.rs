@@ -159,11 +159,9 @@ fn line(text: &str) -> Result<f64, String> {
 }
 
 impl Flags {
-    fn stream(&self, rate: Option<Rate>) -> Result<Stream, TrafficError> {
+    fn stream(&self) -> Result<Stream, TrafficError> {
         let usual = Stream::default();
         let flags = self;
-        // A file's packets have times of their own, unless a rate is asked for.
-        let replay_speed = if rate.is_some() { 0.0 } else { usual.replay_speed };
         let mut stream = Stream {
             name: "stream 1".to_owned(),
             size: flags.size.clone().unwrap_or(usual.size),
@@ -188,8 +186,8 @@ impl Flags {
             fill: flags.fill.unwrap_or(usual.fill),
             stamp: !flags.no_stamp,
             replay: flags.replay.clone(),
-            replay_speed: flags.replay_speed.unwrap_or(replay_speed),
-            replay_loops: flags.replay_loops.unwrap_or(usual.replay_loops),
+            replay_speed: flags.replay_speed,
+            replay_loops: flags.replay_loops,
             ..Stream::default()
         };
         // Tags, labels and IPv6 may well need more than the 64 bytes that nobody asked for.
@@ -207,7 +205,7 @@ impl Flags {
 pub fn run(args: &Gen) -> Result<ExitCode, Failure> {
     let mut streams = match &args.streams {
         Some(path) => Stream::parse_all(&read(path)?).map_err(said)?,
-        None => vec![args.flags.stream(args.rate).map_err(said)?],
+        None => vec![args.flags.stream().map_err(said)?],
     };
     if let Some(rate) = args.rate {
         streams.iter_mut().for_each(|stream| stream.rate = rate);

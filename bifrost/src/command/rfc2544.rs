@@ -11,9 +11,9 @@ use std::thread;
 
 use clap::{Args, Subcommand};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use traffic::Port;
 use traffic::range::{Addresses, Macs};
 use traffic::rate::Rate;
+use traffic::{Port, Stream};
 use trial::log::Log;
 use trial::report::Report;
 use trial::{
@@ -79,9 +79,9 @@ pub struct Rfc2544 {
     /// Addresses of the hosts behind TO [default: 198.19.0.0/16]
     #[arg(long, value_name = "ADDRESSES")]
     pub to_hosts: Option<Addresses>,
-    /// Flows that the load is spread over
-    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
-    pub flows: u32,
+    /// Flows that the load is spread over [default: 65536, or as many as the hosts make]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    pub flows: Option<u32>,
     /// What the line carries [default: what FROM says, or 10Gbps]
     #[arg(long, value_name = "RATE")]
     pub line_rate: Option<Rate>,
@@ -344,7 +344,7 @@ fn tester(args: &Rfc2544, stop: Arc<AtomicBool>) -> Result<Tester, Failure> {
     let name = args.name.clone().unwrap_or_else(|| "the device".to_owned());
     let mut tester = Tester::new(name, pairs, line, stop);
     tester.rate = rate;
-    tester.flows = args.flows;
+    tester.flows = flows(args.flows, &tester)?;
     tester.cores.clone_from(&args.cores);
     tester.commands = Commands {
         reset: args.reset_command.clone(),
@@ -352,6 +352,28 @@ fn tester(args: &Rfc2544, stop: Arc<AtomicBool>) -> Result<Tester, Failure> {
         routes: args.route_command.clone(),
     };
     Ok(tester)
+}
+
+/// Flows of each port, which differ in the hosts that they are between.
+fn flows(wanted: Option<u32>, tester: &Tester) -> Result<u32, Failure> {
+    let mut flows = wanted.unwrap_or(tester.flows);
+    for Pair { from, to } in &tester.pairs {
+        let between = |source: &End, destination: &End| {
+            let (source, destination) = (source.hosts.clone(), destination.hosts.clone());
+            Stream { source, destination, ..Stream::default() }.most_flows()
+        };
+        let most = between(from, to).and_then(|one| Ok(one.min(between(to, from)?)));
+        let most = most.map_err(|error| Failure::Said(error.to_string()))?;
+        if wanted.is_some_and(|wanted| wanted > most) {
+            return Err(Failure::Said(format!(
+                "--flows {flows} are more than the {most} that {} - {} make (ranges that count do it together, \
+                 `random` ones do not): say fewer, or more hosts",
+                from.hosts, to.hosts
+            )));
+        }
+        flows = flows.min(most);
+    }
+    Ok(flows)
 }
 
 /// A port that is named more than once, however it is to be used; each `memory` is another one.
@@ -463,6 +485,20 @@ mod tests {
         let more = ",to-hosts=198.19.1.0/24 --from-mac 02:00:00:00:00:01";
         let line = line.replace("memory,memory", &format!("memory,memory{more}"));
         assert!(super::tester(&parsed(&line), Arc::default()).is_ok());
+    }
+
+    #[test]
+    fn flows_are_those_that_the_hosts_make() {
+        let flows = |more: &str| {
+            let line = format!("x memory memory --line-rate 1Gbps {more}");
+            super::tester(&parsed(&line), Arc::default()).map(|tester| tester.flows)
+        };
+        assert_eq!(flows("").unwrap(), 65_536);
+        assert_eq!(flows("--flows 100").unwrap(), 100);
+        let few = "--from-hosts 10.0.0.1-10.0.0.4 --to-hosts 10.0.1.1-10.0.1.6";
+        assert_eq!(flows(few).unwrap(), 12, "what is not asked for is no contradiction");
+        let refused = flows(&format!("{few} --flows 13")).unwrap_err().to_string();
+        assert!(refused.contains("more than the 12 that"), "{refused}");
     }
 
     #[test]

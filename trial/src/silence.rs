@@ -43,26 +43,28 @@ pub(crate) fn probe(offered: &Offered, least: u16) -> Offered {
     }
 }
 
-/// Whether some of them came back by every port.
-pub(crate) fn came_back(reports: &[Report], stream: &str) -> bool {
-    let came = |report: &Report| {
+/// Which of the reports have none of them.
+pub(crate) fn missing(reports: &[Report], stream: &str) -> Vec<usize> {
+    let none = |report: &Report| {
         let mut streams = report.streams.iter().filter(|one| one.name == stream);
-        streams.any(|one| one.received.is_some_and(|received| received.packets != 0))
+        !streams.any(|one| one.received.is_some_and(|received| received.packets != 0))
     };
-    reports.iter().all(came)
+    reports.iter().enumerate().filter(|(_, report)| none(report)).map(|(number, _)| number).collect()
 }
 
-/// What is told when none did.
-pub(crate) fn gone(since: f64) -> DeviceError {
+/// What is told when none did; by which ports, where others carry on.
+pub(crate) fn gone(since: f64, by: &[&str]) -> DeviceError {
+    let by = if by.is_empty() { String::new() } else { format!(" by {}", by.join(", ")) };
     let what = if since > 0.0 {
         format!(
-            "nothing came back from {since:.1} s after the start on, nor any of the few small frames after it: the device, or the way to it, \
-             is gone"
+            "nothing came back{by} from {since:.1} s after the start on, nor any of the few small frames after it: the device, or the way to \
+             it, is gone"
         )
     } else {
-        "not one frame came back, nor any of the few small ones after it: is the device there, does it know the way to the hosts, and are \
-         its addresses right?"
-            .to_owned()
+        format!(
+            "not one frame came back{by}, nor any of the few small ones after it: is the device there, does it know the way to the hosts, \
+             and are its addresses right?"
+        )
     };
     DeviceError::Failed(format!("{what} (the trial does not count)"))
 }
@@ -89,5 +91,18 @@ mod tests {
         // The end of a burst that found its queue full is no silence; a burst that vanished whole is one.
         assert_eq!(begins(0.002, &[Some(0.5)]), None);
         assert_eq!(begins(0.002, &[Some(0.0)]), Some(0.0));
+    }
+
+    #[test]
+    fn the_ports_by_which_nothing_comes_are_named_where_others_carry_on() {
+        let report = |packets| {
+            let received = Some(traffic::Count { packets, bytes: 64 * packets });
+            let stream = StreamReport { name: "test".to_owned(), received, ..StreamReport::default() };
+            Report { streams: vec![stream], ..Report::default() }
+        };
+        assert_eq!(missing(&[report(0), report(3), report(0)], "test"), [0, 2]);
+        let told = |since, by: &[&str]| gone(since, by).to_string();
+        assert!(told(0.0, &["eth2"]).contains("not one frame came back by eth2, nor"));
+        assert!(told(0.5, &[]).contains("nothing came back from 0.5 s"));
     }
 }

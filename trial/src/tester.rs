@@ -208,13 +208,21 @@ impl Tester {
     /// Whether a device of which nothing came back, since so many seconds after the start, carries anything now.
     fn probe(&self, offered: &Offered, since: f64) -> Result<(), DeviceError> {
         let probe = silence::probe(offered, self.describe().least(offered.family));
+        let mut silent = Vec::new();
         for _ in 0..silence::TRIES {
-            if silence::came_back(&self.reports(self.trials(&probe)?, &probe)?, TEST) {
+            let trials = self.trials(&probe)?;
+            let ports: Vec<Port> = trials.iter().filter_map(|trial| trial.to.clone()).collect();
+            let missing = silence::missing(&self.reports(trials, &probe)?, TEST);
+            if missing.is_empty() {
                 return Ok(());
             }
+            let all = missing.len() == ports.len();
+            let missing = missing.into_iter().filter_map(|number| ports.get(number).cloned());
+            silent = missing.filter(|_| !all).collect();
             sleep(silence::PAUSE);
         }
-        Err(silence::gone(since))
+        let silent: Vec<&str> = silent.iter().map(Port::name).collect();
+        Err(silence::gone(since, &silent))
     }
 
     /// Waits for the end, and does meanwhile what is to be done to the device.

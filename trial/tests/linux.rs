@@ -128,6 +128,7 @@ fn a_device_that_dies_with_its_links_up_is_no_loss() {
         }
         killed.run("ip route replace blackhole 198.19.0.0/16").unwrap();
     });
+    let from = tester.pairs[0].from.port.name().to_owned();
     let mut run = |plan: &Plan| run(&mut tester, plan, None, &AtomicBool::new(false), &mut |_| {});
     let error = run(&plan).unwrap_err().to_string();
     kill.join().unwrap();
@@ -143,11 +144,15 @@ fn a_device_that_dies_with_its_links_up_is_no_loss() {
         )
         .unwrap();
     let times = Times { loss: 0.2, ..plan.times.clone() };
-    let report = run(&Plan { frames: vec![Frames::fixed(1518)], times, ..plan }).unwrap();
+    let report = run(&Plan { frames: vec![Frames::fixed(1518)], times, ..plan.clone() }).unwrap();
     assert_eq!(report.loss[0].points[0].loss, 1.0, "{:?}", report.loss);
     assert!(
         report.notes.iter().any(|note| note.text.contains("though small ones did")),
         "{:?}",
         report.notes
     );
+    // One way alone is dead: it is said which.
+    router.run("nft delete table ip big; ip route replace blackhole 198.18.0.0/16").unwrap();
+    let error = run(&Plan { direction: Direction::Both, ..plan }).unwrap_err().to_string();
+    assert!(error.contains(&format!("not one frame came back by {from}, nor")), "{error}");
 }

@@ -33,6 +33,7 @@ use wire::Mac;
 use crate::TrafficError;
 use crate::pipe::Pipe;
 use crate::shelf::Shelf;
+use crate::size::FCS;
 
 /// Threads that may have packet memory of a port at a time, and the frames of each.
 const POOLS: usize = 6;
@@ -54,6 +55,8 @@ pub(crate) struct Inner {
     kind: Kind,
     mac: Option<Mac>,
     line: Option<f64>,
+    /// Largest IP packet, of an interface.
+    mtu: Option<u32>,
     /// The interface that it is, and its namespace.
     link: Option<(String, Option<String>)>,
     /// Kept open while the port is.
@@ -173,6 +176,7 @@ impl Port {
             kind,
             mac: None,
             line: None,
+            mtu: None,
             link: None,
             memif: None,
             file: Mutex::default(),
@@ -192,6 +196,34 @@ impl Port {
     /// What its line carries, in bits a second, where that is known.
     pub fn line(&self) -> Option<f64> {
         self.0.line
+    }
+
+    /// Refuses a frame (without its check sequence) that is more than the interface's MTU lets through: it would be lost right here.
+    pub(crate) fn takes(&self, frame: &[u8]) -> Result<(), String> {
+        let Some(mtu) = self.0.mtu else { return Ok(()) };
+        let is_tag = |at: usize| matches!(frame.get(at..at + 2), Some([0x81, 0x00] | [0x88, 0xa8]));
+        let header = (0..).map(|tags| 12 + 4 * tags).find(|&at| !is_tag(at)).unwrap_or(12) + 2;
+        let packet = frame.len().saturating_sub(header);
+        if packet <= mtu as usize {
+            return Ok(());
+        }
+        let interface = self.0.link.as_ref().map_or(self.name(), |(interface, _)| interface);
+        let (size, most) = (frame.len() + FCS as usize, mtu as usize + header + FCS as usize);
+        Err(format!(
+            "{size} bytes are more than {} lets through by its MTU ({most}): make frames smaller, or that larger (ip link set dev \
+             {interface} mtu {packet})",
+            self.name()
+        ))
+    }
+
+    /// Packets that its queues took and could not send since they were opened: longer than all buffers of a ring, or than a frame of
+    /// packet memory.
+    pub(crate) fn unfit(&self) -> u64 {
+        let Kind::Queues(queues, _) = &self.0.kind else { return 0 };
+        let unfit = |queue: &Mutex<Box<dyn Queue>>| {
+            queue.lock().unwrap_or_else(PoisonError::into_inner).counters().tx_invalid
+        };
+        queues.iter().map(unfit).sum()
     }
 
     /// Waits until packets can pass: for the carrier of an interface, which takes a moment after a reset of what is at its other end, or
@@ -351,6 +383,7 @@ fn open_interface(
         kind,
         mac: Some(Mac(device.mac)),
         line,
+        mtu: Some(device.mtu),
         link,
         memif: None,
         file: Mutex::default(),
@@ -367,6 +400,7 @@ fn open_pcap(text: &str, file: &Path) -> Result<Port, TrafficError> {
         kind: Kind::Queues(vec![Mutex::new(writing(None))], None),
         mac: None,
         line: None,
+        mtu: None,
         link: None,
         memif: None,
         file: Mutex::new(Some(file.to_owned())),
@@ -416,6 +450,7 @@ fn open_memif(text: &str, settings: &str) -> Result<Port, TrafficError> {
         kind,
         mac: None,
         line: None,
+        mtu: None,
         link: None,
         memif: Some(interface),
         file: Mutex::default(),

@@ -100,9 +100,14 @@ impl Frames {
         &self.bytes[begin..self.frames[at].0]
     }
 
+    /// All frames, without check sequence.
+    pub fn all(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|at| self.frame(at))
+    }
+
     /// Sizes of all frames with check sequence.
     pub fn sizes(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.len()).map(|at| self.frame(at).len() as u32 + FCS)
+        self.all().map(|frame| frame.len() as u32 + FCS)
     }
 
     /// Frame `at`; `None` when this thread's pool is empty.

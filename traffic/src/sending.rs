@@ -75,6 +75,15 @@ pub(crate) fn prepare(orders: &Orders<'_>) -> Result<Prepared, TrafficError> {
     let live = matches!(orders.from.kind(), Kind::Live(_));
     let contents: Vec<Content> =
         streams.iter().map(|stream| content(stream, orders.ends, live)).collect::<Result<_, _>>()?;
+    for (stream, content) in streams.iter().zip(&contents) {
+        let (field, fits) = match content {
+            Content::Made(plan, _) => ("size", orders.from.takes(plan.frame())),
+            Content::Replayed(frames, _) => {
+                ("replay", frames.all().try_for_each(|frame| orders.from.takes(frame)))
+            }
+        };
+        fits.map_err(|reason| TrafficError::Stream { stream: stream.name.clone(), field, reason })?;
+    }
     let plans = || {
         contents.iter().filter_map(|content| match content {
             Content::Made(plan, _) => Some(plan),
@@ -206,6 +215,9 @@ pub(crate) struct Sending {
     lanes: usize,
     pub(crate) time: Time,
     stop: Arc<AtomicBool>,
+    from: Port,
+    /// Packets that did not fit the port before.
+    unfit: u64,
 }
 
 struct Running {
@@ -237,7 +249,9 @@ impl Prepared {
         });
         let time = Time { start, end };
         let stop = Arc::new(AtomicBool::new(false));
-        let mut sending = Sending { cores: Vec::new(), lanes: self.owners.len(), time, stop: stop.clone() };
+        let (from, unfit) = (self.from.clone(), self.from.unfit());
+        let lanes = self.owners.len();
+        let mut sending = Sending { cores: Vec::new(), lanes, time, stop: stop.clone(), from, unfit };
         for (index, core) in self.cores.into_iter().enumerate() {
             let (from, stop, number) = (self.from.clone(), stop.clone(), core.number);
             let (figures, work): (_, Box<dyn FnOnce() -> Result<(), TrafficError> + Send>) = match core.work {
@@ -286,6 +300,11 @@ impl Sending {
             }
         }
         all
+    }
+
+    /// Packets among those that the port took and, for their length, could not send.
+    pub(crate) fn unfit(&self) -> u64 {
+        self.from.unfit().saturating_sub(self.unfit)
     }
 
     /// What stops it when it is set.

@@ -266,7 +266,10 @@ impl Running {
     pub fn report(&self) -> Report {
         let shared = &self.shared;
         let ended = shared.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let start = shared.sending.lock().unwrap_or_else(PoisonError::into_inner).time.start;
+        let (start, unfit) = {
+            let sending = shared.sending.lock().unwrap_or_else(PoisonError::into_inner);
+            (sending.time.start, sending.unfit())
+        };
         let receiving = || shared.receiving.as_ref().map(Receiving::arrived);
         let (at, sent, arrived) = match &*ended {
             Some(ended) => (ended.at, ended.sent.clone(), ended.arrived.clone().or_else(receiving)),
@@ -277,7 +280,11 @@ impl Running {
         };
         let uncertainty = shared.receiving.as_ref().map_or(0, Receiving::clock_uncertainty);
         let outage = shared.outage.get().cloned();
-        let report = assembly::report(&shared.facts, (start, at), &sent, arrived.as_ref(), outage);
+        let mut report = assembly::report(&shared.facts, (start, at), &sent, arrived.as_ref(), outage);
+        if unfit != 0 {
+            let what = "packets are longer than the port can send (than all buffers of a memif's ring together): they never left";
+            report.notes.push(format!("{unfit} {what}, and count as lost"));
+        }
         Report { clock_uncertainty: uncertainty, ..report }
     }
 

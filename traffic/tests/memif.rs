@@ -46,6 +46,22 @@ fn settings_that_make_no_sense_are_refused_in_words() {
 }
 
 #[test]
+fn packets_longer_than_a_ring_are_told_of() {
+    let socket = std::env::temp_dir().join(format!("bifrost-long-{}.sock", std::process::id()));
+    let port = |more: &str| Port::open(&format!("memif:{},id=7{more}", socket.display()), false).unwrap();
+    let (from, to) = (port(""), port(",role=client,ring=4,buffer=64"));
+    let trial = Trial {
+        streams: Stream::parse_all("[[stream]]\nrate = '100pps'\nsize = '64,1518'").unwrap(),
+        to: Some(to),
+        count: Some(10),
+        ..Trial::new(from)
+    };
+    let report = trial.run().unwrap();
+    assert_eq!((report.streams[0].sent.packets, report.streams[0].lost), (10, Some(5)));
+    assert!(report.notes.iter().any(|note| note.starts_with("5 packets are longer")), "{:?}", report.notes);
+}
+
+#[test]
 fn a_peer_that_leaves_is_told_of_and_the_rate_is_not_blamed() {
     let socket = std::env::temp_dir().join(format!("bifrost-leaves-{}.sock", std::process::id()));
     let port = |more: &str| Port::open(&format!("memif:{},id=8{more}", socket.display()), false).unwrap();

@@ -315,6 +315,17 @@ fn what_would_vanish_or_cut_off_is_refused() {
     let trial = Trial { streams: vec![Stream::default()], count: Some(1), ..Trial::new(pair.port("", 0)) };
     let error = trial.run().unwrap_err().to_string();
     assert!(error.contains("would vanish") && error.contains("gro on"), "{error}");
+    // Longer than the port's own MTU.
+    let refused = |stream: &str| {
+        let streams = Stream::parse_all(&format!("[[stream]]\n{stream}")).unwrap();
+        let trial = Trial { streams, count: Some(1), ..Trial::new(pair.port("live:", 0)) };
+        trial.run().unwrap_err().to_string()
+    };
+    let long = refused("size = '64-1519'");
+    assert!(long.contains("1519 bytes are more than") && long.contains("(1518)"), "{long}");
+    assert!(long.contains("dev veth0 mtu 1501"), "{long}");
+    assert!(refused("size = 1527\nvlan = [1, 2]").contains("(1526)"));
+    assert!(refused("size = 1526\nvlan = [1, 2]").contains("would vanish"), "it is not the size");
     pair.hosts[0].run("ip addr add 10.9.0.1/24 dev veth0; ip route add default via 10.9.0.2").unwrap();
     let name = format!("veth0@{}", pair.hosts[0].namespace());
     let error = Port::open(&name, false).unwrap_err().to_string();

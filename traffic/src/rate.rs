@@ -29,7 +29,7 @@ pub enum Rate {
 /// A text that is no rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no rate: write 1.5Mpps, 10Gbps (layer 1), 8Gbps-l2 (layer 2), 50% (of the line rate) or max; more than 0 and at most 1T"
+    "`{0}` is no rate: write 1.5Mpps, 10Gbps (layer 1), 8Gbps-l2 (layer 2), 50% (of the line rate) or max; 0.01 to 1T"
 )]
 pub struct RateError(String);
 
@@ -168,6 +168,9 @@ mod tests {
         let percent: Rate = "50%".parse().unwrap();
         assert!((1e3 / percent.gap(64, Some(10e9)).unwrap().unwrap() - 7.440).abs() < 1e-3);
         assert_eq!(percent.gap(64, None), Err(NoLine));
+        // Lines of 800 Gb/s are there, and more than that is next.
+        assert_eq!("0.8Tbps".parse(), "800Gbps".parse::<Rate>());
+        assert!("1Tbps".parse::<Rate>().is_ok() && "1.1Tbps".parse::<Rate>().is_err());
         let layer2: Rate = "1Gbit/s-l2".parse().unwrap();
         assert_eq!(layer2.gap(125, None).unwrap(), Some(1000.0));
     }

@@ -57,6 +57,7 @@ pub(crate) fn number_and_unit(text: &str) -> Option<(f64, &str)> {
         Some(b'k' | b'K') => (1e3, &unit[1..]),
         Some(b'M') => (1e6, &unit[1..]),
         Some(b'G') => (1e9, &unit[1..]),
+        Some(b'T') => (1e12, &unit[1..]),
         _ => (1.0, unit),
     };
     Some((number * factor, unit.trim()))

@@ -26,6 +26,8 @@ pub(crate) const SLOTS: usize = 12;
 const PREFERRED: u32 = 9;
 /// The bits of a slot that are the entry's index.
 pub(crate) const ENTRY: u32 = (1 << 28) - 1;
+/// Those that are more of the tag.
+const MORE: u32 = 7 << 28;
 const WEAK: u32 = 1 << 31;
 /// A bit for each slot.
 const ALL: u32 = (1 << SLOTS) - 1;
@@ -101,9 +103,15 @@ impl Bucket {
     }
 
     /// The slots with this tag, 0 for those that are free: a bit each.
-    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn tagged(&self, tag: u8) -> u32 {
+        self.equal(tag) & ALL
+    }
+
+    /// The same, with bits above them that mean nothing.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn equal(&self, tag: u8) -> u32 {
         use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set1_epi8};
         // SAFETY: every x86-64 has SSE2. The bytes are the bucket's own, and aligned. Who writes them meanwhile does so by whole words:
         // what a volatile read finds is what reading one word after the other would.
@@ -113,14 +121,14 @@ impl Bucket {
         };
         // As if by `Acquire`, which is what every load is to the processor.
         compiler_fence(Acquire);
-        mask as u32 & ALL
+        mask as u32
     }
 
-    /// The slots with this tag, 0 for those that are free: a bit each.
+    /// The same, with bits above them that mean nothing.
     #[cfg(not(target_arch = "x86_64"))]
     #[inline(always)]
-    fn tagged(&self, tag: u8) -> u32 {
-        equal_bytes(self.eight.load(Acquire), self.four.load(Acquire), tag) & ALL
+    fn equal(&self, tag: u8) -> u32 {
+        equal_bytes(self.eight.load(Acquire), self.four.load(Acquire), tag)
     }
 
     /// The entry in a slot, if the rest of the tag is right as well.
@@ -134,13 +142,14 @@ impl Bucket {
     /// nothing here branches on it.
     #[inline(always)]
     pub(crate) fn first(&self, spot: Spot) -> (usize, u32) {
-        let Candidates(mask) = self.candidates(spot);
-        let slot = (mask | 1 << (SLOTS - 1)).trailing_zeros() as usize;
-        let word = self.slots[slot].load(Acquire);
-        if word >> 28 & 7 != spot.more() && mask != 0 {
+        let (equal, more) = (self.equal(spot.tag()), spot.more() << 28);
+        let slot = (equal | 1 << (SLOTS - 1)).trailing_zeros() as usize;
+        // Where there is none, no entry, of which the rest of the tag is right.
+        let word = select_unpredictable(equal & ALL != 0, self.slots[slot].load(Acquire), more);
+        if (word ^ more) & MORE != 0 {
             return self.first_of_several(spot);
         }
-        (slot, select_unpredictable(mask != 0, word & ENTRY, 0))
+        (slot, word & ENTRY)
     }
 
     #[cold]

@@ -15,7 +15,7 @@ use crate::memory::{prefetch, prefetch_at};
 use crate::{BATCH, Hit, Table};
 use std::hint::select_unpredictable;
 use std::sync::atomic::Ordering::Relaxed;
-use wire::which::numbers;
+use wire::which::{lowest, numbers, which};
 
 /// Looks up up to [`BATCH`] keys; returns how many were found, and how many entries were compared.
 #[inline]
@@ -69,8 +69,6 @@ pub(crate) fn find(
     mut note: impl FnMut(usize, u32, usize),
 ) {
     let (hot, buckets) = (table.memory.hot(), table.memory.buckets());
-    // A bit for each key that is not in its first bucket.
-    let mut second = 0u64;
     for (index, (spot, candidate)) in spots.iter().zip(candidates.iter_mut()).enumerate() {
         let [first, other] = buckets_of(*spot, buckets.len());
         let (slot, entry) = buckets[first as usize].first(*spot);
@@ -78,11 +76,11 @@ pub(crate) fn find(
         let there = buckets.as_ptr().wrapping_add(other as usize).cast::<u8>();
         // To ask for the other bucket only later, of those keys that need it, was tried: the wait costs more.
         prefetch_at(select_unpredictable(entry != 0, here, there));
-        second |= u64::from(entry == 0) << index;
         note(index, first, slot);
         *candidate = entry;
     }
-    for index in numbers(second) {
+    // Those that are not in their first bucket.
+    for index in numbers(which(|index| candidates[index] == 0) & lowest(spots.len())) {
         let other = buckets_of(spots[index], buckets.len())[1];
         let (slot, entry) = buckets[other as usize].first(spots[index]);
         prefetch(&hot[entry as usize]);

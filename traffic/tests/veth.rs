@@ -164,7 +164,8 @@ fn one_trial_after_the_other_is_judged_for_itself_by_the_same_programs() {
         assert_eq!((only.lost, only.corrupt, only.duplicates), (Some(0), Some(0), Some(0)), "{stream}");
         assert_eq!(only.latency.as_ref().unwrap().count, only.sent.packets, "{stream}");
         assert_eq!(only.lateness.as_ref().unwrap().count, only.sent.packets, "{stream}");
-        assert_eq!(report.foreign.packets, 0, "{stream}");
+        // The hosts themselves may say a word (IPv6's neighbour discovery); what the trial before sent would be thousands.
+        assert!(report.foreign.packets < 100, "{stream}: {:?}", report.foreign);
         assert_eq!(programs(), loaded, "{stream}");
     }
     // Two streams are another program's, in the place of the first.

@@ -11,8 +11,8 @@
 //!   of a translated IPv4 flow has room, and the change of its checksums (see `leaving4`). Every other translated flow (IPv6, NAT64) takes a second entry, its *alias*, that holds
 //!   the key of the reply. Then `route` of the flow holds the alias' index, and the alias the flow's in `decisions[0]`, and its
 //!   `route` in its own.
-//! - `state` holds [`Phase`] or how it ended (4 bits), both window scales (4 + 4), both sides' TCP flags (8 + 8), and of what
-//!   has ended the last phase (4). It decides who wins: a flow ends when somebody swaps its phase for an end.
+//! - `state` holds [`Phase`] or how it ended (4 bits), both window scales (4 + 4), both sides' TCP flags (8 + 8), and 4 more: of what
+//!   has ended the last phase, of TCP until then [`Connection::asked`]. It decides who wins: a flow ends when somebody swaps its phase for an end.
 //! - `volume` is bytes (52 bits) and the packets' upper 12 bits: 4.5 PB and 17 T packets.
 //! - `numbers` is a TCP side's end and acknowledgement.
 //!
@@ -221,7 +221,8 @@ impl State {
                 | u32::from(one.scale) << 4
                 | u32::from(two.scale) << 8
                 | u32::from(one.flags) << 12
-                | u32::from(two.flags) << 20,
+                | u32::from(two.flags) << 20
+                | u32::from(connection.asked) << 28,
         )
     }
 
@@ -322,7 +323,7 @@ impl Cold {
     }
 
     pub(crate) fn connection(&self, state: State, phase: Phase) -> Connection {
-        Connection { phase, sides: [0, 1].map(|side| self.side(state, side)) }
+        Connection { phase, sides: [0, 1].map(|side| self.side(state, side)), asked: (state.0 >> 28) as u8 }
     }
 
     #[inline(always)]

@@ -30,7 +30,7 @@ impl Worker {
     /// Puts a flow back. What it did meanwhile nobody has seen: an open connection goes on wherever its ends say.
     pub fn restore(&mut self, snapshot: &Snapshot, now: u64) -> Result<Inserted, Refused> {
         let Snapshot { account, tcp } = snapshot;
-        let connection = tcp.map(|sides| Connection { phase: account.phase, sides }.resumed());
+        let connection = tcp.map(|sides| Connection { phase: account.phase, sides, asked: 0 }.resumed());
         let start = Start {
             original: account.original,
             reply: account.is_translated().then_some(account.reply),

@@ -20,7 +20,10 @@
 //!   (RFC 5961, 3.2), so it is passed on, and the connection goes on. The next one is what the receiver last
 //!   acknowledged, or what follows all that the sender has sent.
 //! - A SYN in an open connection: a challenge ACK as well (RFC 5961, 4.2), which is how a host that lost its connection
-//!   gets rid of it. Passed on, and no more.
+//!   gets rid of it. Passed on, and no more. Where the other end has lost the connection too, its refusal is passed on as well, and
+//!   its SYN/ACK begins a new connection ([`Outcome::Renewed`]), if it answers that SYN, of whose number four bits are kept.
+//! - The challenge to a SYN that opens a connection here but not at the other end, where an old one lives, and the RST
+//!   that it is answered with.
 //!
 //! Windows are scaled if both SYNs say so (RFC 7323, 2.2); those of SYNs themselves never. A connection met in mid-stream
 //! has not shown its scales: the widest are assumed, and only exact numbers (RST) remain strict.
@@ -142,6 +145,8 @@ pub struct Connection {
     pub phase: Phase,
     /// The end that opened it, and the other.
     pub sides: [Side; 2],
+    /// Who sent the last SYN that changed nothing, and what acknowledges it, as a number up to 15; 0: there was none.
+    pub asked: u8,
 }
 
 /// What a segment is to its connection.
@@ -153,6 +158,8 @@ pub enum Outcome {
     Ignored,
     /// Not of this connection.
     Invalid,
+    /// Both ends have lost the connection: this answers the SYN that begins another.
+    Renewed,
     /// The connection is over, and this SYN opens another.
     Reopens,
 }
@@ -173,7 +180,7 @@ impl Connection {
                 flags: seen,
             };
             let other = Side { scale: NO_SCALE, ..Side::default() };
-            return Some(Connection { phase: Phase::Opening, sides: [own, other] });
+            return Some(Connection { phase: Phase::Opening, sides: [own, other], asked: 0 });
         }
         if !pickup || kind != ACK {
             return None;
@@ -181,7 +188,7 @@ impl Connection {
         let side = |end, ack, window, flags| Side { end, ack, window, scale: WIDEST, flags };
         let own = side(end, segment.acknowledgement, segment.window, seen);
         let other = side(segment.acknowledgement, segment.sequence, u16::MAX, 0);
-        Some(Connection { phase: Phase::Answered, sides: [own, other] })
+        Some(Connection { phase: Phase::Answered, sides: [own, other], asked: 0 })
     }
 
     /// As it is to be taken up again after an unknown time: of an open one it is not known which windows were offered, of one
@@ -210,10 +217,21 @@ impl Connection {
         match kind {
             SYN if self.phase.is_over() => Outcome::Reopens,
             SYN if self.phase == Phase::Opening => self.receive_syn(from, segment),
-            SYN => Outcome::Ignored,
+            SYN => {
+                // Not the one that opened it, sent again.
+                if segment.end() != self.sides[from as usize].end {
+                    self.asked = question(from, segment.end());
+                }
+                Outcome::Ignored
+            }
             _ if kind & RST != 0 && kind & (SYN | FIN) == 0 => self.receive_rst(from, segment),
             _ if kind == SYN | ACK && self.phase == Phase::Opening => self.receive_answer(from, segment),
-            _ if self.phase == Phase::Opening => Outcome::Invalid,
+            _ if self.phase == Phase::Opening => {
+                let syn = &self.sides[Direction::Original as usize];
+                let of_syn = is_within(segment.acknowledgement, syn.ack, syn.end);
+                let challenges = kind == ACK && from == Direction::Reply && segment.length == 0 && !of_syn;
+                if challenges { Outcome::Ignored } else { Outcome::Invalid }
+            }
             _ if kind == ACK || kind == FIN | ACK || kind == SYN | ACK => {
                 let [own, peer] = self.ends(from);
                 // The first acknowledgement of a side must be of the other's SYN: else one who cannot see the answer to a forged
@@ -222,7 +240,7 @@ impl Connection {
                     own.flags & ACK == 0 && !self.is_picked_up() && after(own.ack, segment.acknowledgement);
                 let awaited = [from, from.reversed()].map(|side| self.awaits(side));
                 if awaited == [false, false] && (guessed || !own.has_sent(&peer, segment)) {
-                    return Outcome::Invalid;
+                    return if kind == SYN | ACK { self.renew(from, segment) } else { Outcome::Invalid };
                 }
                 if awaited[0] {
                     // What the other side has acknowledged was sent, though this segment may be an older one.
@@ -284,6 +302,36 @@ impl Connection {
         Outcome::Valid
     }
 
+    /// SYN and ACK that are not of this connection.
+    fn renew(&mut self, from: Direction, segment: &Segment) -> Outcome {
+        if !self.answers(from, segment) {
+            return Outcome::Invalid;
+        }
+        let scale = segment.scale.unwrap_or(NO_SCALE);
+        self.sides[from as usize] = Side {
+            end: segment.end(),
+            ack: segment.acknowledgement,
+            window: unscaled(segment.window, scale),
+            scale,
+            flags: segment.flags,
+        };
+        // Of the SYN nothing more is known: that it had a scale, if its answer has one.
+        self.sides[from.reversed() as usize] = Side {
+            end: segment.acknowledgement,
+            ack: segment.sequence.wrapping_add(1),
+            window: u16::MAX,
+            scale: if scale == NO_SCALE { NO_SCALE } else { WIDEST },
+            flags: SYN,
+        };
+        (self.phase, self.asked) = (Phase::Answered, 0);
+        Outcome::Renewed
+    }
+
+    /// Whether it acknowledges the other side's SYN that changed nothing.
+    fn answers(&self, from: Direction, segment: &Segment) -> bool {
+        self.asked != 0 && self.asked == question(from.reversed(), segment.acknowledgement)
+    }
+
     fn receive_rst(&mut self, from: Direction, segment: &Segment) -> Outcome {
         let [own, peer] = self.ends(from);
         let has_ack = segment.flags & ACK != 0;
@@ -293,6 +341,8 @@ impl Connection {
                 // RFC 9293, 3.10.7.3: a refusal counts if it acknowledges the SYN.
                 Direction::Reply => has_ack && is_within(segment.acknowledgement, peer.ack, peer.end),
             }
+        } else if has_ack && segment.sequence == 0 && self.answers(from, segment) {
+            return Outcome::Ignored;
         } else {
             if has_ack && after(segment.acknowledgement, peer.end) {
                 return Outcome::Invalid;
@@ -306,8 +356,12 @@ impl Connection {
             }
             return Outcome::Valid;
         }
-        let inside = self.phase != Phase::Opening && own.is_sequence_inside(&peer, segment);
-        if inside { Outcome::Ignored } else { Outcome::Invalid }
+        let passes = match self.phase {
+            // What a challenge is answered with has the number that it asked for.
+            Phase::Opening => from == Direction::Original,
+            _ => own.is_sequence_inside(&peer, segment),
+        };
+        if passes { Outcome::Ignored } else { Outcome::Invalid }
     }
 
     /// Whether this side has sent this sequence number, not long ago.
@@ -394,6 +448,12 @@ impl Side {
 /// The window of a SYN, which is not scaled, as a number that is to be scaled, rounded up.
 fn unscaled(window: u16, scale: u8) -> u16 {
     if scale == NO_SCALE { window } else { ((u32::from(window) + (1 << scale) - 1) >> scale) as u16 }
+}
+
+/// What [`Connection::asked`] is after a SYN of this side that this number acknowledges.
+fn question(from: Direction, number: u32) -> u8 {
+    let mixed = (number ^ from as u32).wrapping_mul(0x9e37_79b1) >> 28;
+    mixed.max(1) as u8
 }
 
 /// Whether sequence number `a` lies behind `b`.

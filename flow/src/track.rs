@@ -141,12 +141,9 @@ impl Worker {
             };
             let mut connection = cold.connection(word, phase);
             let anew = connection.awaits(hit.direction);
-            match connection.receive(hit.direction, segment) {
-                Outcome::Valid => {}
-                Outcome::Ignored => {
-                    self.table.count(cold, side, headers.length);
-                    return Tracked::Is(state(phase, hit.direction));
-                }
+            let outcome = connection.receive(hit.direction, segment);
+            match outcome {
+                Outcome::Valid | Outcome::Renewed | Outcome::Ignored => {}
                 Outcome::Invalid => return Tracked::Is(State::Invalid),
                 Outcome::Reopens => return Tracked::Reopens,
             }
@@ -155,10 +152,14 @@ impl Worker {
                 word = Word(now);
                 continue;
             }
+            if outcome == Outcome::Ignored {
+                self.table.count(cold, side, headers.length);
+                return Tracked::Is(state(phase, hit.direction));
+            }
             if connection.phase.is_strong() != phase.is_strong() {
                 self.hint(hit, !connection.phase.is_strong());
             }
-            if matches!(phase, Phase::Opening) {
+            if phase == Phase::Opening || outcome == Outcome::Renewed {
                 // Numbers begin anew, and an answer says where the other side has to go on.
                 [side, 1 - side].iter().for_each(|side| cold.set_side(*side, &connection.sides[*side]));
             } else if anew {

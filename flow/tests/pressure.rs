@@ -262,6 +262,29 @@ fn segments_in_mid_stream_are_handled_by_policy() {
 }
 
 #[test]
+fn both_ends_of_a_flow_may_begin_anew() {
+    let mut bench = Bench::small();
+    let tuple = tuple(1, 1);
+    bench.establish(&tuple);
+    // Numbers behind the old ones.
+    let answer = packet(&tuple.reversed(), SYN | ACK, 4_000_000_000, 3_900_000_001);
+    assert_eq!(bench.send(&answer), Ok(State::Invalid));
+    for (ip, state) in [
+        (packet(&tuple, SYN, 3_900_000_000, 0), State::Established),
+        (answer, State::Established),
+        (packet(&tuple, ACK, 3_900_000_001, 4_000_000_001), State::Established),
+        (packet(&tuple.reversed(), ACK, 4_000_000_001, 3_900_000_001), State::Established),
+        (packet(&tuple, ACK, 101, 501), State::Invalid),
+    ] {
+        assert_eq!(bench.send(&ip), Ok(state));
+    }
+    // It is known that it is open again.
+    bench.send(&packet(&tuple, RST, 3_900_000_001, 0)).unwrap();
+    bench.pass(20);
+    assert_eq!(bench.accounts.iter().map(|account| account.end).collect::<Vec<_>>(), [End::Rst]);
+}
+
+#[test]
 fn settings_that_cannot_be_told_change_nothing() {
     let bench = Bench::small();
     let long = Timeouts {

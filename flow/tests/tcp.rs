@@ -190,10 +190,64 @@ fn only_the_exact_reset_counts() {
 #[test]
 fn a_syn_in_an_open_connection_is_left_to_the_ends() {
     let mut connection = open();
-    changes_nothing(&connection, Original, segment(SYN, 77_777, 0, 0), Outcome::Ignored);
+    let before = connection;
+    assert_eq!(connection.receive(Original, &segment(SYN, 77_777, 0, 0)), Outcome::Ignored);
+    assert_eq!((connection.phase, connection.sides), (before.phase, before.sides));
     assert_eq!(connection.receive(Reply, &segment(ACK, 501, 101, 0)), Outcome::Valid);
     assert_eq!(connection.receive(Original, &segment(RST, 101, 0, 0)), Outcome::Valid);
     assert_eq!(connection.phase, Phase::Reset);
+}
+
+/// Whoever boots again may take the ports that it had, and servers forget what is idle: NFS does so with every reboot.
+#[test]
+fn a_connection_that_both_ends_have_lost_begins_anew() {
+    let mut closing = open();
+    closing.receive(Original, &segment(FIN | ACK, 101, 501, 0));
+    for before in [open(), closing] {
+        let answer = segment(SYN | ACK, 900_000_000, 200_000_001, 0);
+        changes_nothing(&before, Reply, answer, Outcome::Invalid);
+        let mut connection = before;
+        assert_eq!(connection.receive(Original, &segment(SYN, 200_000_000, 0, 0)), Outcome::Ignored);
+        assert_eq!((connection.phase, connection.sides), (before.phase, before.sides));
+        // Nobody's question, and by the wrong side.
+        changes_nothing(
+            &connection,
+            Reply,
+            segment(SYN | ACK, 900_000_000, 200_000_002, 0),
+            Outcome::Invalid,
+        );
+        changes_nothing(&connection, Original, answer, Outcome::Invalid);
+        // Should the other end refuse, this end must hear of it.
+        changes_nothing(&connection, Reply, segment(RST | ACK, 0, 200_000_001, 0), Outcome::Ignored);
+        let seen = trace(
+            &mut connection,
+            &[
+                (Reply, answer),
+                (Reply, answer),
+                (Original, segment(ACK, 200_000_001, 900_000_001, 0)),
+                (Original, segment(ACK, 200_000_001, 900_000_001, 500)),
+                (Reply, segment(ACK, 900_000_001, 200_000_501, 800)),
+            ],
+        );
+        use Outcome::{Renewed, Valid};
+        use Phase::{Answered, Open};
+        let expected = [(Renewed, Answered), (Valid, Answered), (Valid, Open), (Valid, Open), (Valid, Open)];
+        assert_eq!(seen, expected);
+        changes_nothing(&connection, Original, segment(ACK, 101, 501, 0), Outcome::Invalid);
+    }
+}
+
+#[test]
+fn a_challenge_to_the_first_syn_passes_and_so_does_its_answer() {
+    let mut connection = Connection::opened_by(&segment(SYN, 100, 0, 0), false).unwrap();
+    changes_nothing(&connection, Reply, segment(ACK, 145_824_453, 643_160_523, 0), Outcome::Ignored);
+    changes_nothing(&connection, Original, segment(RST, 643_160_523, 0, 0), Outcome::Ignored);
+    // Nobody is challenged with data, and nobody but who asked.
+    changes_nothing(&connection, Reply, segment(ACK, 145_824_453, 643_160_523, 1), Outcome::Invalid);
+    changes_nothing(&connection, Original, segment(ACK, 145_824_453, 643_160_523, 0), Outcome::Invalid);
+    assert_eq!(connection.receive(Original, &segment(SYN, 100, 0, 0)), Outcome::Valid);
+    assert_eq!(connection.receive(Reply, &segment(SYN | ACK, 500, 101, 0)), Outcome::Valid);
+    assert_eq!(connection.phase, Phase::Answered);
 }
 
 #[test]
@@ -366,7 +420,10 @@ proptest! {
                         scale: None,
                     };
                     let before = connection;
-                    prop_assert!(connection.receive(from, &segment) != Outcome::Valid);
+                    let outcome = connection.receive(from, &segment);
+                    prop_assert!(!matches!(outcome, Outcome::Valid | Outcome::Renewed));
+                    // Of a SYN that is passed on its answer must be known, and whoever sends both knows the number.
+                    connection.asked = 0;
                     prop_assert_eq!(before, connection);
                 }
             }

@@ -10,7 +10,7 @@
 //! IV   acknowledgement >= what the receiver has sent         - the largest window the sender has offered
 //! ```
 //!
-//! with at least van Rooij's 66,000 bytes for the windows of the lower bounds. Each side's numbers are written by that
+//! with at least van Rooij's 66,000 bytes for the window of II, and more for that of IV ([`OVERTAKEN`]). Each side's numbers are written by that
 //! side's own segments alone, so two workers that carry a direction each need no lock: a number of the other side
 //! that is one packet old only makes the bounds a little narrower for what cannot be there yet.
 //!
@@ -38,6 +38,9 @@ use wire::{Fragment, Headers, tcp};
 
 /// The least that lower bounds allow (van Rooij: MAXACKWINDOW).
 const SLACK: u32 = 66_000;
+/// The least that bound IV allows: what the other end may send while a segment waits here for its turn, overtaken by those that the
+/// driver carries. Some milliseconds at 10 Gb/s.
+const OVERTAKEN: u32 = 4 << 20;
 /// The widest scale there is (RFC 7323, 2.3).
 const WIDEST: u8 = 14;
 /// Stands for "no scale offered".
@@ -399,7 +402,7 @@ impl Side {
     /// may acknowledge what is long past: others overtook it, as those that the driver carries overtake a FIN on its way to a worker.
     #[inline(always)]
     pub(crate) fn has_sent(&self, peer: &Side, segment: &Segment) -> bool {
-        let least = peer.end.wrapping_sub(self.largest_window().max(SLACK));
+        let least = peer.end.wrapping_sub(self.largest_window().max(OVERTAKEN));
         self.is_sequence_inside(peer, segment)
             && (!after(segment.acknowledgement, peer.end) || !after(segment.acknowledgement, self.ack))
             && (segment.sequence == self.end || !after(least, segment.acknowledgement))

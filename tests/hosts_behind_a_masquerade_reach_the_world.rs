@@ -24,6 +24,31 @@ destination = "10.2.0.1/32"
 ports = "8080"
 to = "10.1.0.2:8000"
 hairpin = true
+
+[[nat.rule]]
+name = "also"
+type = "destination"
+in = "right"
+protocol = "tcp"
+destination = "10.2.0.1/32"
+ports = "8081"
+to = "10.1.0.2:8000"
+"#;
+
+/// Asks for a page by two connections at a time.
+const TWICE: &str = r#"
+import socket
+def call(port):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.settimeout(3)
+    s.bind(("10.2.0.2", 45678))
+    s.connect(("10.2.0.1", port))
+    return s
+both = [call(8080), call(8081)]
+for s in both:
+    s.send(b"GET / HTTP/1.0\r\n\r\n")
+    assert s.recv(100).startswith(b"HTTP/1.0 200"), "no answer"
 "#;
 
 fn config() -> String {
@@ -85,6 +110,8 @@ fn and_the_world_reaches_what_is_forwarded() {
     net.server.run("curl -sf --max-time 5 http://10.2.0.1:8080/ >/dev/null").unwrap();
     assert!(inside.output().contains("10.2.0.2 - -"), "{}", inside.output());
     assert!(net.server.run("curl -sf --max-time 2 http://10.2.0.1:8000/").is_err());
+    // By two ports, from one and the same: to the host inside they would be one connection.
+    net.server.run(&format!("timeout 10 python3 -c '{TWICE}'")).unwrap();
     // Its own network calls it by the same address, and no packet of such a connection goes another way than the others.
     for _ in 0..3 {
         net.customer.run("curl -sf --max-time 2 http://10.2.0.1:8080/ >/dev/null").unwrap();
@@ -125,7 +152,7 @@ fn and_the_world_reaches_what_is_forwarded() {
     let rule = |name: &str| {
         nat["rules"].as_array().unwrap().iter().find(|rule| rule["name"] == name).unwrap().clone()
     };
-    assert!(rule("home")["flows"].as_u64().unwrap() > 20 && rule("web")["flows"] == 4, "{nat}");
+    assert!(rule("home")["flows"].as_u64().unwrap() > 20 && rule("web")["flows"] == 5, "{nat}");
     let shown = net.router.ask("show nat").unwrap();
     assert!(shown.contains("masquerade") && shown.contains("10.2.0.1"), "{shown}");
     assert!(!seen.output().contains("10.1.0.2"), "an inside address was outside: {}", seen.output());

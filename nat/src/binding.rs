@@ -5,11 +5,13 @@
 //! table can do the rest. When a flow has ended [`Nat::release`] gives its ports back. None of this is on the path of
 //! established packets.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering::Relaxed;
 
 use flow::{Account, End, Tuple};
 use wire::headers::{mapped, unmapped};
-use wire::protocol;
+use wire::protocol::has_ports;
+use wire::{flow_hash6, protocol};
 
 use crate::Prefix64;
 use crate::compiled::Ruleset;
@@ -31,6 +33,28 @@ pub struct Binding {
     pub rules: [Option<usize>; 2],
     /// What to log, if a mapping was made for it.
     pub record: Option<Record>,
+}
+
+/// The ports that somebody with this one may seem to speak from: servers that trust ports below 1,024 go on to.
+fn alike(port: u16) -> RangeInclusive<u16> {
+    if port < 1024 { 512..=1023 } else { 1024..=u16::MAX }
+}
+
+/// What answers to a flow say whose source speaks from another port, where those to the port it has (`reply`) are another flow's: a
+/// host may call one server by two names of it, from one port. The other port follows from the flow, and from how often it was asked
+/// for. `None` where the source is another already, or there are no ports.
+pub fn other_port(original: &Tuple, reply: &Tuple, attempt: u32) -> Option<Tuple> {
+    let kept = (reply.destination, reply.protocol) == (original.source, original.protocol);
+    let ports = alike(original.source_port);
+    let hash = flow_hash6(
+        u128::from_be_bytes(original.source),
+        u128::from_be_bytes(original.destination),
+        original.protocol,
+        u32::from(original.source_port) << 16 | u32::from(original.destination_port),
+    );
+    let choice = hash.wrapping_add(attempt) % (u32::from(ports.end() - ports.start()) + 1);
+    (kept && has_ports(original.protocol))
+        .then(|| Tuple { destination_port: ports.start() + choice as u16, ..*reply })
 }
 
 impl Nat {

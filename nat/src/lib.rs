@@ -78,7 +78,7 @@ mod upper64;
 
 pub use addresses::{Addresses, AddressesError, Range, address, octets};
 pub use audit::{Audit, Look};
-pub use binding::Binding;
+pub use binding::{Binding, other_port};
 pub use compiled::Port;
 pub use deterministic::{Block, Deterministic, DeterministicError};
 pub use errors::rewrite_error;

@@ -82,6 +82,8 @@ pub const CLASS: Class = Class {
 };
 
 const PASS: usize = 0;
+/// Ports that are tried for a source whose own is taken.
+const OTHER_PORTS: u32 = 8;
 
 /// Applies rules. Drops what they drop (`filtered`), and new flows that the table has no room for (`flows_full`).
 pub struct Filter {
@@ -261,13 +263,13 @@ impl Filter {
                 Some(nat) => nat.bind(&original, note.aim.as_ref(), ports, now).map_err(super::refused)?,
                 None => None,
             };
-            let reply = binding.as_ref().map(|binding| binding.reply);
+            let mut reply = binding.as_ref().map(|binding| binding.reply);
             if let (Some(record), Some(ended)) = (binding.and_then(|binding| binding.record), &ended)
                 && ended.made.push(record).is_err()
             {
                 ended.lost.fetch_add(1, Ordering::Relaxed);
             }
-            let opening = Opening {
+            let mut opening = Opening {
                 headers: &note.headers,
                 ip: packet.network(),
                 original,
@@ -279,6 +281,12 @@ impl Filter {
             if let Err(flow::Refused::ReplyInUse(taken)) = &inserted
                 && gives_way(flows, taken)
             {
+                inserted = flows.insert(&opening, now);
+            }
+            for attempt in 0..OTHER_PORTS {
+                let (Err(flow::Refused::ReplyInUse(_)), Some(wanted)) = (&inserted, &reply) else { break };
+                let Some(other) = nat::other_port(&original, wanted, attempt) else { break };
+                (reply, opening.reply) = (Some(other), Some(other));
                 inserted = flows.insert(&opening, now);
             }
             if let (Some(nat), Some(reply), false) = (&nat, reply, matches!(inserted, Ok(Inserted::New(_)))) {

@@ -46,7 +46,9 @@ fn listed(path: &Path) -> Result<Vec<IpNet>, Failure> {
         _ => std::fs::read_to_string(path).map(|read| text = read),
     };
     read.map_err(|error| Failure::Io { what: format!("cannot read {}", path.display()), error })?;
+    // Some editors begin every text in UTF-8 with a mark.
     let words = text
+        .trim_start_matches('\u{feff}')
         .lines()
         .enumerate()
         .map(|(line, text)| (line, text.split('#').next().unwrap_or_default().trim()));
@@ -56,4 +58,21 @@ fn listed(path: &Path) -> Result<Vec<IpNet>, Failure> {
             prefix(word).map_err(|error| Failure::Said(format!("{}:{}: {error}", path.display(), line + 1)))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_may_have_comments_a_mark_at_its_beginning_and_lines_that_end_in_two_ways() {
+        let list = tempfile::NamedTempFile::new().unwrap();
+        let write = |text: &str| std::fs::write(list.path(), text).unwrap();
+        write("\u{feff}192.0.2.1\r\n\r\n10.0.0.0/8 # ours\r\n");
+        let found = listed(list.path()).unwrap().iter().map(IpNet::to_string).collect::<Vec<_>>();
+        assert_eq!(found, ["192.0.2.1/32", "10.0.0.0/8"]);
+        write("192.0.2.1\n192.0.2.256\n");
+        let error = listed(list.path()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}:2: ", list.path().display())), "{error}");
+    }
 }

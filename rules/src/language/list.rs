@@ -329,7 +329,8 @@ impl Chain {
 
 fn open(page: &mut Page, file: &str, at: Range<usize>, files: &mut Reading) -> Option<String> {
     match files(Path::new(file)) {
-        Ok(text) => Some(text),
+        // Some editors begin every text in UTF-8 with a mark.
+        Ok(text) => Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)),
         Err(error) => {
             page.wrong(at, format!("cannot read {file:?}: {error}"), Hint::none());
             None

@@ -13,6 +13,8 @@ fn files(path: &Path) -> std::io::Result<String> {
             Ok("# addresses\n192.0.2.1\n 198.51.100.0/24 ; SBL7\n\n2001:db8::-2001:db8::ff\n".to_owned())
         }
         Some("bad.txt") => Ok("192.0.2.1\n192.0.2.256\n10.0.0.1/8\n".to_owned()),
+        Some("marked.txt") => Ok("\u{feff}192.0.2.1\r\n10.0.0.0/8\r\n".to_owned()),
+        Some("marked.rules") => Ok("\u{feff}accept from @few\r\ndrop\r\n".to_owned()),
         Some("more.rules") => Ok("accept tcp # from a file\nchain web\n  drop\n".to_owned()),
         _ => Err(std::io::ErrorKind::NotFound.into()),
     }
@@ -199,6 +201,16 @@ rules = ["police 20Mbit", "accept"]
     );
     let place = &filter.hook(Hook::Forward).rules[1].place;
     assert_eq!(place.to_string(), "router.toml:12");
+}
+
+/// As an editor under Windows leaves them.
+#[test]
+fn files_may_begin_with_a_mark_and_end_their_lines_in_two_ways() {
+    let text =
+        "[filter.forward]\nrules_file = \"marked.rules\"\n[filter.sets]\nfew = { file = \"marked.txt\" }\n";
+    let filter = read_toml(text).expect("a filter");
+    assert_eq!(lines(&filter), ["forward: accept from @few", "forward: drop"]);
+    assert_eq!(filter.sets[0].1.len(), 2);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use parquet::basic::Type;
+use parquet::basic::{Compression, Type};
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::{ByteArray, Int64Type};
 use parquet::errors::ParquetError;
@@ -32,6 +32,9 @@ pub enum ReadError {
     /// It is not Parquet, or damaged.
     #[error("not a readable Parquet file: {0}")]
     Parquet(#[from] ParquetError),
+    /// It is Parquet, but packed in a way that is not read here.
+    #[error("packed with {0}, which is not read here: rewrite it with zstd, snappy, gzip, lz4 or nothing")]
+    Packed(&'static str),
     /// It is Parquet, but of something else.
     #[error("not a flow log: column {column} {message}")]
     Foreign {
@@ -90,6 +93,11 @@ impl Reader {
         guard(|| {
             let file = SerializedFileReader::new(file)?;
             let places = places(&file, wanted)?;
+            let groups = file.metadata().row_groups().iter();
+            let mut packings = groups.flat_map(|group| group.columns()).map(|column| column.compression());
+            if let Some(packing) = packings.find_map(unread) {
+                return Err(ReadError::Packed(packing));
+            }
             Ok(Reader { file, places, span, group: 0, open: None, skipped: 0 })
         })
     }
@@ -153,6 +161,15 @@ fn guard<T>(read: impl FnOnce() -> Result<T, ReadError>) -> Result<T, ReadError>
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         Err(ParquetError::General("damaged in a way its decoder did not expect".into()).into())
     })
+}
+
+/// How a column is packed, if that is not read here.
+fn unread(packing: Compression) -> Option<&'static str> {
+    match packing {
+        Compression::BROTLI(_) => Some("brotli"),
+        Compression::LZO => Some("LZO"),
+        _ => None,
+    }
 }
 
 fn places(file: &SerializedFileReader<File>, wanted: Wanted) -> Result<Vec<Option<usize>>, ReadError> {

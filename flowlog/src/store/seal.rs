@@ -136,9 +136,14 @@ pub struct Writer<W: Write + Send> {
 impl<W: Write + Send> Writer<W> {
     /// A file with the log's schema, compressed by zstd.
     pub fn new(to: W) -> Result<Writer<W>, ParquetError> {
+        Writer::packed(to, Compression::ZSTD(ZstdLevel::default()))
+    }
+
+    /// The same, compressed otherwise, as other programs do it.
+    pub(super) fn packed(to: W, packing: Compression) -> Result<Writer<W>, ParquetError> {
         let schema = Arc::new(parse_message_type(SCHEMA)?);
         let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_compression(packing)
             .set_created_by(format!("Bifrost {}", env!("CARGO_PKG_VERSION")))
             .build();
         let parquet = SerializedFileWriter::new(to, Arc::clone(&schema), Arc::new(properties))?;

@@ -216,6 +216,23 @@ fn parquet_that_is_cut_off_or_damaged_is_refused_and_never_a_panic() {
     assert!(matches!(Writer::new(Vec::new()).unwrap().finish(), Ok(())));
 }
 
+/// Spark, DuckDB and pandas write snappy unless they are told otherwise.
+#[test]
+fn what_others_have_packed_anew_is_read() {
+    use parquet::basic::Compression;
+    let directory = tempfile::tempdir().unwrap();
+    let (path, records) = (directory.path().join("again.parquet"), records(300));
+    let gzip = Compression::GZIP(Default::default());
+    for packing in
+        [Compression::SNAPPY, gzip, Compression::LZ4, Compression::LZ4_RAW, Compression::UNCOMPRESSED]
+    {
+        let mut writer = Writer::packed(fs::File::create(&path).unwrap(), packing).unwrap();
+        writer.rows(&records).unwrap();
+        writer.finish().unwrap();
+        assert!(read_parquet(&path, Wanted::ALL, Span::ALWAYS).unwrap() == records, "{packing}");
+    }
+}
+
 const TIMES: &str = "required int64 start_time; required int64 end_time;";
 
 /// Takes so many bytes, then says that the disk is full.

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, RwLock};
 use std::thread::{self, JoinHandle};
@@ -52,6 +54,8 @@ impl Calendar {
 #[derive(Debug)]
 pub(super) struct Sealer {
     journals: Option<mpsc::Sender<PathBuf>>,
+    /// Journals that are not sealed yet.
+    waiting: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -59,6 +63,8 @@ impl Sealer {
     /// Starts with these journals, which an earlier run left.
     pub fn start(plan: Arc<RwLock<Files>>, left: Vec<PathBuf>, tally: Arc<Tally>) -> io::Result<Sealer> {
         let (journals, arriving) = mpsc::channel();
+        let count = Arc::new(AtomicUsize::new(left.len()));
+        let (waiting, done) = (Arc::clone(&count), count);
         let run = move || {
             let mut waiting = VecDeque::from(left);
             let mut open = true;
@@ -68,7 +74,7 @@ impl Sealer {
                 if !calendar.is_right(Instant::now(), now()) {
                     plan.keep = None;
                 }
-                work(waiting, &plan, &tally);
+                work(waiting, &plan, &tally, &done);
             };
             while open {
                 work(&mut waiting);
@@ -81,15 +87,21 @@ impl Sealer {
             work(&mut waiting);
         };
         let thread = thread::Builder::new().name("flowlog-seal".to_owned()).spawn(run)?;
-        Ok(Sealer { journals: Some(journals), thread: Some(thread) })
+        Ok(Sealer { journals: Some(journals), waiting, thread: Some(thread) })
     }
 
     /// A journal that is complete.
     pub fn give(&self, journal: PathBuf) {
         if let Some(journals) = &self.journals {
+            self.waiting.fetch_add(1, AcqRel);
             // It ends with us: whatever is not sealed then is sealed at the next start.
             let _ = journals.send(journal);
         }
+    }
+
+    /// Whether all that it was given is sealed.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.load(Acquire) == 0
     }
 }
 
@@ -106,7 +118,7 @@ impl Drop for Sealer {
 }
 
 /// Seals what waits; what fails waits on.
-fn work(waiting: &mut VecDeque<PathBuf>, plan: &Files, tally: &Tally) {
+fn work(waiting: &mut VecDeque<PathBuf>, plan: &Files, tally: &Tally, left: &AtomicUsize) {
     for _ in 0..waiting.len() {
         let Some(journal) = waiting.pop_front() else { break };
         match seal(&journal) {
@@ -128,8 +140,10 @@ fn work(waiting: &mut VecDeque<PathBuf>, plan: &Files, tally: &Tally) {
                 tally.fault(&error);
                 tracing::warn!("flow log: cannot seal a file, which stays a journal: {error}");
                 waiting.push_back(journal);
+                continue;
             }
         }
+        left.fetch_sub(1, AcqRel);
     }
     if let Err(error) = retire(&plan.directory, plan, now()) {
         tally.fault(format_args!("{}: {error}", plan.directory.display()));

@@ -299,47 +299,81 @@ fn tallies() -> (Arc<Tally>, Arc<Tally>) {
     (Arc::new(Tally::new("files")), Arc::new(Tally::new("parquet")))
 }
 
-#[test]
-fn a_disk_that_is_full_loses_what_it_must_counts_it_and_recovers() {
+/// A disk of 4 MiB that only this test, and the threads that it starts, can see.
+fn on_a_small_disk(test: impl FnOnce(&Path) + Send + 'static) {
     std::thread::spawn(|| {
-        // A small disk that only this thread, and those it starts, can see.
         unshare(CloneFlags::CLONE_NEWNS).unwrap();
         mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
         let disk = tempfile::tempdir().unwrap();
-        mount(Some("tmpfs"), disk.path(), Some("tmpfs"), MsFlags::empty(), Some("size=512k")).unwrap();
-        let ballast = disk.path().join("ballast");
-        fs::write(&ballast, vec![1; 300_000]).unwrap();
-        let (tally, sealed) = tallies();
-        let mut store = Store::open(plan(disk.path()), Arc::clone(&tally), Arc::clone(&sealed)).unwrap();
-        let records = records(40_000);
-        let mut given = 0;
-        for block in records.chunks(BLOCK) {
-            store.take(block);
-            store.tick();
-            given += block.len() as u64;
+        mount(Some("tmpfs"), disk.path(), Some("tmpfs"), MsFlags::empty(), Some("size=4m")).unwrap();
+        test(disk.path());
+        nix::mount::umount(disk.path()).unwrap();
+    })
+    .join()
+    .unwrap();
+}
+
+/// Gives the store records until it has lost some; how many it was given.
+fn fill(store: &mut Store, tally: &Tally) -> u64 {
+    let (records, before) = (records(20_000), tally.count().lost());
+    let mut given = 0;
+    for block in records.chunks_exact(BLOCK).cycle().take(200) {
+        store.take(block);
+        given += block.len() as u64;
+        if tally.count().lost() > before {
+            break;
         }
+    }
+    assert!(tally.count().lost() > before, "the disk was never full");
+    given
+}
+
+#[test]
+fn a_disk_that_is_full_loses_what_it_must_counts_it_and_recovers() {
+    on_a_small_disk(|disk| {
+        let ballast = disk.join("ballast");
+        fs::write(&ballast, vec![1; 2_000_000]).unwrap();
+        let (tally, sealed) = tallies();
+        let mut store = Store::open(plan(disk), Arc::clone(&tally), Arc::clone(&sealed)).unwrap();
+        let given = fill(&mut store, &tally);
         let count = tally.count();
         assert!(count.records > 0 && count.lost[&Loss::Disk] > 0, "{count:?}");
-        assert_eq!(count.records + count.lost(), given / BLOCK as u64 * BLOCK as u64);
+        assert_eq!(count.records + count.lost(), given);
         assert!(count.last_fault.unwrap().contains("No space"));
         // There is room again: what comes now is kept, and all that was kept can be read.
         fs::remove_file(&ballast).unwrap();
         let before = tally.count().lost();
-        store.take(&records[..100]);
+        store.take(&records(100));
         store.close();
         assert_eq!(tally.count().lost(), before);
         let kept = tally.count().records;
         drop(store);
-        let files = list(disk.path()).unwrap();
+        let files = list(disk).unwrap();
         let found = files.iter().map(|file| match file.journal {
             true => read_journal(&fs::read(&file.path).unwrap()).0.len(),
             false => read_parquet(&file.path, Wanted::ALL, Span::ALWAYS).unwrap().len(),
         });
         assert_eq!(found.sum::<usize>() as u64, kept);
-        nix::mount::umount(disk.path()).unwrap();
-    })
-    .join()
-    .unwrap();
+    });
+}
+
+#[test]
+fn journals_leave_of_a_full_disk_what_sealing_them_takes() {
+    on_a_small_disk(|disk| {
+        let (tally, sealed) = tallies();
+        let mut store = Store::open(plan(disk), Arc::clone(&tally), Arc::clone(&sealed)).unwrap();
+        let plan = store.plan();
+        // Each time there is less room, but some: a sealed journal takes less.
+        for round in 0..2 {
+            plan.write().unwrap().size = 1 << 40;
+            fill(&mut store, &tally);
+            plan.write().unwrap().size = 1;
+            store.tick();
+            let kept = tally.count().records;
+            wait("it is sealed", || sealed.count().records == kept);
+            assert_eq!(sealed.count().faults, 0, "round {round}: {:?}", sealed.count());
+        }
+    });
 }
 
 #[test]

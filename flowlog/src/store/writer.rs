@@ -2,12 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::statvfs::statvfs;
 
 use super::LOCK;
 use super::journal::{BLOCK, Journal};
@@ -21,6 +22,9 @@ use crate::tally::{Loss, Tally};
 
 /// How long a record may wait for others to share its block.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What is left free of the disk besides what sealing takes: for the block that is to be written, and what Parquet has around its columns.
+const SPARE: u64 = 1 << 20;
 
 /// Why there are no files.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +57,8 @@ pub struct Store {
     journal: Option<Open>,
     pending: Vec<Record>,
     written: Instant,
+    /// Bytes of the longest journal that may not be sealed yet.
+    unsealed: u64,
 }
 
 #[derive(Debug)]
@@ -90,11 +96,13 @@ impl Store {
             }
         }
         left.sort();
+        let length = |path: &PathBuf| path.metadata().map_or(0, |facts| facts.len());
+        let unsealed = left.iter().map(length).max().unwrap_or(0);
         let plan = Arc::new(RwLock::new(plan));
         let sealer = Sealer::start(Arc::clone(&plan), left, sealed).map_err(io(directory))?;
         let (directory, written) = (directory.clone(), Instant::now());
         let (journal, pending) = (None, Vec::new());
-        Ok(Store { plan, directory, tally, sealer, _lock: lock, journal, pending, written })
+        Ok(Store { plan, directory, tally, sealer, _lock: lock, journal, pending, written, unsealed })
     }
 
     /// By what it goes on; all but the directory may be changed at any time.
@@ -119,11 +127,32 @@ impl Store {
     }
 
     fn append(&mut self, block: &[Record]) -> io::Result<usize> {
+        self.leave_room()?;
         let open = match &mut self.journal {
             Some(open) => open,
             None => self.journal.insert(begin(&self.directory)?),
         };
         open.journal.append(block)
+    }
+
+    /// A journal goes only when its Parquet file is there beside it, which is no longer than the journal was: on a disk that journals
+    /// have filled nothing would ever be sealed.
+    fn leave_room(&mut self) -> io::Result<()> {
+        if self.sealer.is_idle() {
+            self.unsealed = 0;
+        }
+        let open = self.journal.as_ref().map_or(0, |open| open.journal.length());
+        // A file system that does not say how large it is says nothing of its room either.
+        match statvfs(&self.directory) {
+            Ok(disk)
+                if disk.blocks() > 0
+                    && disk.blocks_available().saturating_mul(disk.fragment_size())
+                        < self.unsealed.max(open) + SPARE =>
+            {
+                Err(io::Error::new(ErrorKind::StorageFull, "No space left but what sealing journals takes"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn sync(&mut self) {
@@ -142,6 +171,7 @@ impl Store {
     fn rotate(&mut self) {
         if let Some(open) = self.journal.take() {
             // What a failed write left behind is no block: readers stop there with or without it.
+            self.unsealed = self.unsealed.max(open.journal.length());
             let _ = open.journal.close();
             self.sealer.give(open.path);
         }
@@ -159,7 +189,7 @@ fn begin(directory: &Path) -> io::Result<Open> {
     let path = directory.join(stem(now()) + ".journal");
     let journal = Journal::create(&path).inspect_err(|error| {
         // A disk that is full lets a file be made, but not written. One that was there is another's.
-        if error.kind() != io::ErrorKind::AlreadyExists {
+        if error.kind() != ErrorKind::AlreadyExists {
             let _ = fs::remove_file(&path);
         }
     })?;

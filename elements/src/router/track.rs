@@ -18,6 +18,7 @@
 
 use flow::{Hit, Key, State, Tracked, Tuple};
 use graph::{BATCH, Batch, Class, Context, Element};
+use nat::Destination;
 use port::Packet;
 use rules::FlowState;
 use wire::{Fragment, Headers, Reason};
@@ -37,7 +38,8 @@ pub const CLASS: Class = Class {
         on_flows(arguments, setup, |seat| {
             let blank = Key::of(&Tuple::default());
             let waiting = [Batch::new(), Batch::new()];
-            Track { seat, blank, keys: [blank; BATCH], hits: [None; BATCH], waiting }
+            let aims = Vec::with_capacity(BATCH);
+            Track { seat, blank, keys: [blank; BATCH], hits: [None; BATCH], aims, waiting }
         })
     },
 };
@@ -56,6 +58,9 @@ pub struct Track {
     /// Of the batch in work.
     keys: [Key; BATCH],
     hits: [Option<Hit>; BATCH],
+    /// Where the first packets of new flows in the batch go, by their places in it: those behind them in it go there as well, though a
+    /// rule may lead every flow elsewhere.
+    aims: Vec<(usize, Destination)>,
     /// Later fragments, young and old: whose first is on its way, of no flow yet, until the end of the round; and whose first did not come
     /// yet.
     waiting: [Batch; 2],
@@ -182,6 +187,7 @@ impl Track {
             }
         }
         flows.prepare(hits);
+        self.aims.clear();
         for (index, ((note, packet), hit)) in notes.iter_mut().zip(batch.packets()).zip(hits).enumerate() {
             if early >> index & 1 != 0 {
                 continue;
@@ -209,8 +215,16 @@ impl Track {
                 if nat.is_expected(&Tuple::of(headers, 0)) {
                     (note.state, note.expected) = (FlowState::Related, true);
                 }
-                match nat.destination(&Tuple::of(headers, 0), packet.input.0) {
-                    Ok(Some(aim)) => (note.towards, note.aim) = (Some(aim.address), Some(aim)),
+                let same = |(at, _): &&(usize, Destination)| self.keys[*at] == self.keys[index];
+                let aim = match self.aims.iter().find(same) {
+                    Some((_, aim)) => Ok(Some(*aim)),
+                    None => nat.destination(&Tuple::of(headers, 0), packet.input.0),
+                };
+                match aim {
+                    Ok(Some(aim)) => {
+                        (note.towards, note.aim) = (Some(aim.address), Some(aim));
+                        self.aims.push((index, aim));
+                    }
                     Ok(None) => {}
                     Err(refusal) => (wrong, reasons[index]) = (wrong | 1 << index, super::refused(refusal)),
                 }

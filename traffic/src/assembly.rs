@@ -1,7 +1,7 @@
 //! A report put together from what was sent and what arrived.
 
 use crate::lane::Sent;
-use crate::report::{Count, Reordering, Report, StreamReport};
+use crate::report::{Count, Report, StreamReport};
 use crate::sink::{Arrived, by_stream};
 use crate::stream::Stream;
 use crate::tally::Tally;
@@ -162,15 +162,7 @@ fn of_stream(name: &str, seconds: f64, ended: bool, sent: &Sent, tally: Option<&
         Some(if sent.sent.packets == 0 { 0.0 } else { lost as f64 / sent.sent.packets as f64 });
     report.duplicates = Some(order.duplicates);
     report.corrupt = Some(tally.corrupt);
-    let judged = (order.reordered - order.late).max(1) as f64;
-    report.reordering = Some(Reordering {
-        packets: order.reordered,
-        ratio: if order.unique == 0 { 0.0 } else { order.reordered as f64 / order.unique as f64 },
-        extent: order.extent,
-        mean_extent: order.extents as f64 / judged,
-        late: order.late,
-        queues: tally.queues.len(),
-    });
+    report.reordering = Some(tally.reordering());
     report.latency = tally.latency.distribution();
     report.delay_variation = tally.variation.distribution();
     report.jitter = report.latency.as_ref().map(|_| tally.jitter);

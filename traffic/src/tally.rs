@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::{Packed, Times};
-use crate::report::Count;
+use crate::report::{Count, Reordering};
 use crate::sequence::{Counts, Sequence};
 
 /// What arrived of a lane.
@@ -33,6 +33,22 @@ pub struct Tally {
     pub first: u64,
     /// See `first`.
     pub last: u64,
+}
+
+impl Tally {
+    /// In what order packets came.
+    pub fn reordering(&self) -> Reordering {
+        let order = &self.order;
+        let judged = (order.reordered - order.late).max(1) as f64;
+        Reordering {
+            packets: order.reordered,
+            ratio: if order.unique == 0 { 0.0 } else { order.reordered as f64 / order.unique as f64 },
+            extent: order.extent,
+            mean_extent: order.extents as f64 / judged,
+            late: order.late,
+            queues: self.queues.len(),
+        }
+    }
 }
 
 /// A [`Tally`] as it goes from machine to machine.

@@ -7,8 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args as Arguments;
-use traffic::Port;
+use serde_json::{Value, json};
 use traffic::control::{Event, listen, serve, token};
+use traffic::{Broken, Port};
 
 use super::Failure;
 use super::r#gen::{read, said};
@@ -28,6 +29,9 @@ pub struct Sink {
     /// A file whose first line is the token that the generator must show
     #[arg(long, value_name = "FILE")]
     pub token_file: PathBuf,
+    /// One JSON object a line, for what happens
+    #[arg(long)]
+    pub json: bool,
     /// Receive even by an interface that this machine is reached by
     #[arg(long)]
     pub force: bool,
@@ -40,10 +44,14 @@ pub fn run(args: &Sink) -> Result<(), Failure> {
     let listener = listen(&args.listen).map_err(said)?;
     let mut signals =
         Signals::install().map_err(|error| Failure::Io { what: "signals".to_owned(), error })?;
-    say(&format!("{} is listened on; generators come to {}", args.port, args.listen));
+    say(&match args.json {
+        true => json!({ "event": "ready", "port": args.port, "listen": args.listen }).to_string(),
+        false => format!("{} is listened on; generators come to {}", args.port, args.listen),
+    });
+    let tell = |event: Event| say(&if args.json { object(&event).to_string() } else { words(&event) });
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let serving = scope.spawn(|| serve(&listener, &token, &port, &stop, |event| say(&words(&event))));
+        let serving = scope.spawn(|| serve(&listener, &token, &port, &stop, tell));
         while signals.take().is_none() && !serving.is_finished() {
             thread::sleep(Duration::from_millis(50));
         }
@@ -67,9 +75,7 @@ fn words(event: &Event) -> String {
             let latency = tally.latency.distribution().map_or(String::new(), |latency| {
                 format!(", latency {} (half), {} (99 %)", nanoseconds(latency.p50), nanoseconds(latency.p99))
             });
-            let broken = broken.as_ref().map_or(String::new(), |broken| {
-                format!("; the port {} broke meanwhile: {}", broken.port, broken.why)
-            });
+            let broken = broken.as_ref().map_or(String::new(), |broken| format!("; {}", interrupted(broken)));
             format!(
                 "received {} packets, {} duplicates, {} reordered, {} corrupt, {} foreign{latency}{broken}",
                 count(tally.received.packets),
@@ -83,9 +89,64 @@ fn words(event: &Event) -> String {
     }
 }
 
+fn interrupted(broken: &Broken) -> String {
+    format!("the port {} broke meanwhile: {}", broken.port, broken.why)
+}
+
+/// The same for programs; what is measured has the names of `gen --json`.
+fn object(event: &Event) -> Value {
+    match event {
+        Event::Refused(peer, why) => json!({ "event": "refused", "peer": peer, "why": why }),
+        Event::Begins(peer, streams) => json!({ "event": "begun", "peer": peer, "streams": streams }),
+        Event::Ended(tally, foreign, broken) => {
+            let latency = tally.latency.distribution();
+            json!({
+                "event": "ended",
+                "received": tally.received,
+                "seconds": tally.last.saturating_sub(tally.first) as f64 / 1e9,
+                "duplicates": tally.order.duplicates,
+                "corrupt": tally.corrupt,
+                "reordering": tally.reordering(),
+                "jitter": latency.as_ref().map(|_| tally.jitter),
+                "latency": latency,
+                "delay_variation": tally.variation.distribution(),
+                "foreign": foreign,
+                "interrupted": broken.as_ref().map(interrupted),
+            })
+        }
+        Event::Lost(why) => json!({ "event": "lost", "why": why }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use traffic::{Count, Tally};
+
+    #[test]
+    fn programs_are_told_what_people_are() {
+        let mut tally = Tally {
+            received: Count { packets: 3, bytes: 192 },
+            first: 1_000,
+            last: 2_001_000,
+            ..Tally::default()
+        };
+        tally.order.duplicates = 1;
+        [5_000, 7_000].into_iter().for_each(|nanoseconds| tally.latency.record(nanoseconds));
+        let broken = Broken { port: "eth2".to_owned(), why: "its link is down".to_owned() };
+        let foreign = Count { packets: 9, bytes: 900 };
+        let ended = object(&Event::Ended(Box::new(tally), foreign, Some(broken)));
+        assert_eq!(ended["received"], json!({ "packets": 3, "bytes": 192 }));
+        assert_eq!((&ended["seconds"], &ended["duplicates"]), (&json!(0.002), &json!(1)));
+        assert_eq!((&ended["latency"]["count"], &ended["latency"]["min"]), (&json!(2), &json!(5_000)));
+        assert_eq!(ended["foreign"]["packets"], 9);
+        assert_eq!(ended["interrupted"], "the port eth2 broke meanwhile: its link is down");
+        let nothing = object(&Event::Ended(Box::default(), Count::default(), None));
+        assert_eq!((&nothing["latency"], &nothing["jitter"]), (&Value::Null, &Value::Null));
+        assert_eq!(nothing["interrupted"], Value::Null);
+        let refused = object(&Event::Refused("10.0.0.1:5".to_owned(), "a wrong token".to_owned()));
+        assert_eq!(refused, json!({ "event": "refused", "peer": "10.0.0.1:5", "why": "a wrong token" }));
+    }
 
     #[test]
     fn names_of_a_generator_do_not_act_on_the_terminal() {

@@ -186,15 +186,19 @@ mod tests {
     #[test]
     fn there_are_as_many_flows_as_addresses_and_ports_make() {
         for (is_refused, text) in [
-            (true, "flows = 2"),
+            // By source ports, which nothing is said of.
+            (false, "flows = 64512"),
+            (false, "flow_length = 10"),
+            (true, "flows = 64513"),
+            (true, "flows = 2\nsource_port = 7"),
             (false, "flows = 256\nsource = '10.0.0.0/24'"),
             (true, "flows = 257\nsource = '10.0.0.0/24'\ndestination = '10.1.0.0/24'"),
             (false, "flows = 768\nsource = '10.0.0.0/24'\ndestination_port = '1-3'"),
             (false, "flows = 65536\nsource = '10.0.0.0/24'\ndestination = 'random 10.1.0.0/24'"),
-            (true, "flows = 2\nprotocol = 'icmp'\ndestination_port = 9"),
+            (true, "flows = 3\nprotocol = 'icmp'\nsource_port = '1-2'"),
             (false, "flows = 2\nprotocol = 'icmp'\nsource_port = '1-2'"),
             (false, "flows = 2\nsource_mac = '02:00:00:00:00:01..02:00:00:00:00:02'"),
-            (true, "flow_length = 10"),
+            (true, "flow_length = 10\nsource_port = 7"),
             (true, "flows = 256\nflow_length = 10\nsource = '10.0.0.0/24'"),
             (false, "flows = 255\nflow_length = 10\nsource = '10.0.0.0/24'"),
             (false, "size = 128\nflows = 4000000\nsource = '2001:db8::/32'\ndestination = '::1'"),

@@ -13,7 +13,7 @@ use wire::{Mac, checksum, protocol};
 
 use crate::TrafficError;
 use crate::contradiction::{self, Wrong};
-use crate::range::{Loaded, Macs, Range};
+use crate::range::{Loaded, Macs, Order, Ports, Range};
 use crate::size::{FCS, SMALLEST};
 use crate::stamp::{STAMP, sum};
 use crate::stream::{Extension, MOST_FLOWS, Protocol, Stream};
@@ -77,6 +77,20 @@ impl Ends {
     pub const NONE: Ends = Ends { source: None, destination: None };
 }
 
+/// The source ports of flows of which nothing else is said.
+const PORTS_OF_FLOWS: Ports = Range { first: 1024, last: 65_535, order: Order::Counting };
+
+/// The stream; with source ports that count where several flows are wanted and nothing is said of how they differ.
+fn with_ports(stream: &Stream, source: &Loaded, destination: &Loaded) -> Stream {
+    let mut stream = stream.clone();
+    let several = stream.flows > 1 || stream.flow_length != 0;
+    let unsaid = stream.source_port == Stream::default().source_port;
+    if several && unsaid && contradiction::different(&stream, source, destination) == 1 {
+        stream.source_port = PORTS_OF_FLOWS;
+    }
+    stream
+}
+
 impl Plan {
     /// Compiles a stream (not one that replays a file).
     pub fn new(stream: &Stream, ends: Ends) -> Result<Plan, TrafficError> {
@@ -102,6 +116,7 @@ impl Plan {
                 ),
             ));
         }
+        let stream = &with_ports(stream, &source, &destination);
         contradiction::made(stream, &source, &destination).map_err(|(field, reason)| wrong(field, reason))?;
         let own = |mac: Option<Mac>, number: u8| Range::of(mac.unwrap_or(Mac([2, 0, 0, 0, 0, number])));
         let macs = [

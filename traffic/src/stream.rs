@@ -65,7 +65,8 @@ pub struct Stream {
     pub destination: Addresses,
     /// What is in the IP packets.
     pub protocol: Protocol,
-    /// Source ports; for ICMP the identifier.
+    /// Source ports; for ICMP the identifier. Where several flows are wanted and neither these nor any addresses are said, they count from
+    /// 1024 on.
     pub source_port: Ports,
     /// Destination ports.
     pub destination_port: Ports,

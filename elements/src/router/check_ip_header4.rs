@@ -62,7 +62,11 @@ impl CheckIpHeader4 {
     fn is_plain(&self, packet: &Packet) -> bool {
         let Some(header) = packet.window::<20>() else { return false };
         let (length, total) = (packet.network().len(), usize::from(u16_at(header, 2)));
-        is_plain(header, &self.sources) & (total == length) & (total >= 20) & (packet.segment_count() == 1)
+        are_usual(header)
+            & is_plain(header, &self.sources)
+            & (total == length)
+            & (total >= 20)
+            & (packet.segment_count() == 1)
     }
 
     #[cold]
@@ -95,14 +99,20 @@ impl CheckIpHeader4 {
     }
 }
 
-/// Whether a header is of the usual kind, with nothing to object to; its total length is for the caller to compare. What is not as
-/// usual is put together before there is a branch, which next to no packet takes.
+/// Whether a header is of the usual kind, with nothing to object to but perhaps its [addresses](are_usual); its total length is for the
+/// caller to compare. What is not as usual is put together before there is a branch, which next to no packet takes.
 #[inline(always)]
 pub(super) fn is_plain(header: &[u8; 20], sources: &Sources) -> bool {
+    let [.., source, _] = header.as_chunks::<4>().0 else { return false };
+    (header[0] == 0x45) & checksum::verify_header(header) & !sources.may_be_local4(*source)
+}
+
+/// Whether both addresses of a header may be forwarded from and to.
+#[inline(always)]
+pub(super) fn are_usual(header: &[u8; 20]) -> bool {
     let [.., source, destination] = header.as_chunks::<4>().0 else { return false };
     let unusual = UNUSUAL[usize::from(source[0])] | UNUSUAL[usize::from(destination[0])];
-    let usual = unusual == 0 || are_usual_after_all(*source, *destination);
-    (header[0] == 0x45) & usual & checksum::verify_header(header) & !sources.may_be_local4(*source)
+    unusual == 0 || are_usual_after_all(*source, *destination)
 }
 
 /// First bytes of addresses that are never forwarded, or not all of them.

@@ -9,7 +9,7 @@ use port::Packet;
 use wire::which::{bits, lowest, numbers, which};
 use wire::{ethernet, protocol};
 
-use super::check_ip_header4::{is_plain, is_usual};
+use super::check_ip_header4::{are_usual, is_plain, is_usual};
 use super::columns::Columns;
 use super::family::V4;
 use super::plain::{AHEAD, Chosen, Input};
@@ -73,7 +73,7 @@ wide! {
                 others |= 1 << place;
                 continue;
             };
-            let Some(header) = frame.last_chunk::<20>() else { continue };
+            let Some(header) = frame.last_chunk::<20>().filter(|header| are_usual(header)) else { continue };
             let destination = u32_at(header, 16);
             hops.prefetch4(destination);
             chosen.note(count, place, destination);

@@ -88,7 +88,7 @@ pub(crate) fn made(stream: &Stream, source: &Loaded, destination: &Loaded) -> Re
     ])?;
     let all = different(stream, source, destination);
     let flows = u128::from(stream.flows);
-    let longer = "give them longer ranges (source_port 1024-65535); those that count do it together, `random` ones do not";
+    let longer = "give them longer ranges (source 10.0.0.0/16, source_port 1024-65535); those that count do it together, `random` ones do not";
     if flows > 1 && all < flows {
         return Err(("flows", format!("{flows} at a time, and addresses and ports make {all}: {longer}")));
     }

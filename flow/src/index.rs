@@ -285,7 +285,9 @@ mod tests {
         assert_eq!(bucket.put(spot(77, 0), 77, false), None);
         for entry in 1..=SLOTS as u32 {
             assert_eq!(bucket.first(spot(entry as u8, entry as u8 & 7)), (entry as usize - 1, entry));
-            assert_eq!(bucket.first(spot(entry as u8, (entry as u8 + 1) & 7)).1, 0);
+            for other in 1..8 {
+                assert_eq!(bucket.first(spot(entry as u8, entry as u8 & 7 ^ other)).1, 0);
+            }
         }
         assert!(!bucket.clear(3, 5) && !bucket.remove(spot(4, 4), 5));
         assert!(bucket.remove(spot(4, 4), 4) && !bucket.clear(3, 4));

@@ -1,18 +1,19 @@
 //! Packets of one flow that come at once, before there is a flow, go where the first of them goes: resolvers ask for two records from
 //! one socket.
 
+mod instance;
+
 use std::net::Ipv4Addr;
 
-use elements::router::standard::{self, Hooks, Standard};
+use elements::router::standard;
 use elements::router::{IcmpLimits, Sources, Surroundings};
-use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
-use graph::{Batch, Sinks};
+use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, Tables};
+use graph::Batch;
+use instance::{IN, Instance, OUT};
 use plane::{Policy, PolicySettings};
 use port::{Driver, Packet, Pool};
 use wire::{Mac, ethernet, ipv4, protocol};
 
-const IN: PortId = PortId(1);
-const OUT: PortId = PortId(2);
 const OUR: Mac = Mac([2, 0, 0, 0, 1, 1]);
 const CLIENT: Mac = Mac([2, 0, 0, 0, 0, 1]);
 /// Hosts inside, by the last byte of their addresses.
@@ -56,7 +57,7 @@ fn go_where_the_first_of_them_goes() {
         sources: Sources::new(),
         limits: [IcmpLimits { rate: 1, burst: 1, interval: 0 }; 2],
     };
-    let mut environment = standard::environment(surroundings);
+    let environment = standard::environment(surroundings);
     let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
     let to = HOSTS.map(|host| format!("10.1.0.{host}:53"));
     let rule = serde_json::json!({
@@ -67,19 +68,7 @@ fn go_where_the_first_of_them_goes() {
     let settings = PolicySettings { nat: Some(rules.check().unwrap()), ..PolicySettings::default() };
     let named = |name: &str| if name == "outside" { vec![OUT.0] } else { Vec::new() };
     let policy = Policy::new(settings, 1, &mut driver, named).unwrap();
-    policy.share(&mut environment);
-    policy.translate(&[(IN, "inside"), (OUT, "outside")].map(|(id, name)| nat::Port {
-        number: id.0,
-        name: name.to_owned(),
-        addresses: Vec::new(),
-    }));
-    let seat = policy.seat(0).unwrap();
-    environment.share(seat.clone());
-    let registry = elements::registry();
-    let program = standard::program(&Hooks::default(), &policy.stages(), &registry, &environment).unwrap();
-    let Standard { mut graph, entry } = standard::instance(&program, &environment).unwrap();
-    let mut sinks = Sinks::new();
-    [IN, OUT].into_iter().for_each(|port| sinks.open(port));
+    let Instance { mut graph, entry, seat, mut sinks } = Instance::new(environment, &policy, policy.stages());
 
     let mut reached = [0; HOSTS.len()];
     for round in 0..12u16 {

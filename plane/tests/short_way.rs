@@ -4,12 +4,15 @@
 //! Two routers with the same rules and the same translation, one of which has no short way, get the same packets:
 //! handshakes, data, segments out of their window, ends, datagrams, fragments, options, packets that are at the end of their time.
 
+mod instance;
+
 use std::net::{IpAddr, Ipv4Addr};
 
-use elements::router::standard::{self, Hooks, Stages, Standard};
+use elements::router::standard::{self, Stages};
 use elements::router::{IcmpLimits, SharedSeat, Sources, Surroundings};
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use graph::{Batch, Graph, NodeId, Sinks};
+use instance::{IN, Instance, OUT};
 use lab::prefixes::Random;
 use plane::{Policy, PolicySettings};
 use port::{Driver, Packet, Pool};
@@ -17,8 +20,6 @@ use rules::{Filter, RuleId};
 use wire::tcp::flag::{ACK, FIN, RST, SYN};
 use wire::{Mac, checksum, ethernet, ipv4, ipv6, protocol};
 
-const IN: PortId = PortId(1);
-const OUT: PortId = PortId(2);
 const MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 1]), Mac([2, 0, 0, 0, 1, 2])];
 const HOST: Mac = Mac([2, 0, 0, 0, 0, 9]);
 /// The router's own, inside.
@@ -115,7 +116,7 @@ impl Router {
             sources,
             limits: [IcmpLimits { rate: 1_000_000_000, burst: 1_000_000, interval: 0 }; 2],
         };
-        let mut environment = standard::environment(surroundings);
+        let environment = standard::environment(surroundings);
         let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
         let nat = nat.then(|| {
             let text = r#"{ "rule": [{ "name": "one", "type": "one-to-one", "out": "outside", "inside": "10.1.0.0/24", "outside": "192.0.2.0/24" }] }"#;
@@ -124,20 +125,8 @@ impl Router {
         let filter = Filter::read("test", rules, &mut |_| Err(std::io::ErrorKind::NotFound.into())).unwrap();
         let settings = PolicySettings { filter, nat, ..PolicySettings::default() };
         let policy = Policy::new(settings, 1, &mut driver, named).unwrap();
-        policy.share(&mut environment);
-        policy.translate(&[(IN, "inside"), (OUT, "outside")].map(|(id, name)| nat::Port {
-            number: id.0,
-            name: name.to_owned(),
-            addresses: Vec::new(),
-        }));
-        let seat = policy.seat(0).unwrap();
-        environment.share(seat.clone());
         let stages = Stages { fast, ..policy.stages() };
-        let program =
-            standard::program(&Hooks::default(), &stages, &elements::registry(), &environment).unwrap();
-        let Standard { graph, entry } = standard::instance(&program, &environment).unwrap();
-        let mut sinks = Sinks::new();
-        [IN, OUT].into_iter().for_each(|port| sinks.open(port));
+        let Instance { graph, entry, seat, sinks } = Instance::new(environment, &policy, stages);
         Router { graph, entry, seat, sinks, policy }
     }
 

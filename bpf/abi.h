@@ -81,9 +81,10 @@ enum port_flag {
     PORT_RPF4_LOOSE = 32,
     PORT_RPF6_STRICT = 64,
     PORT_RPF6_LOOSE = 128,
-    PORT_EXPRESS = 256, /* its packets take the express lane where they can */
-    PORT_QUEUE = 512,   /* a worker can transmit on it */
-    PORT_FLOWS = 1024,  /* packets of flows that are decided are carried, all others are the worker's */
+    PORT_EXPRESS = 256,  /* its packets take the express lane where they can */
+    PORT_QUEUE = 512,    /* a worker can transmit on it */
+    PORT_FLOWS = 1024,   /* packets of flows that are decided are carried, all others are the worker's */
+    PORT_PARTIAL = 2048, /* frames may arrive whose checksums nobody finished: those are the worker's */
 };
 
 /* fib::NextHop: the kind in a next hop word */

@@ -8,6 +8,7 @@
  *         -> the worker's ring; no worker there   -> Linux, which is what makes it the safety net
  */
 #include "flows.h"
+#include "partial.h"
 #include "police.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -31,6 +32,8 @@ static __always_inline verdict classify4(struct frame *frame) {
     __u32 source = bpf_ntohl(ip->source), destination = bpf_ntohl(ip->destination);
     if (is_linux4(source, destination))
         return PASS(class_of_ipv4(ip, frame->end));
+    if (frame->flags & PORT_PARTIAL && may_be_partial4(ip, frame->end))
+        frame->flags &= ~(PORT_EXPRESS | PORT_FLOWS);
     int express = frame->flags & PORT_EXPRESS;
     int options = ip->version_ihl != 0x45;
     if ((options || !express) && is_local4(destination))
@@ -52,6 +55,8 @@ static __always_inline verdict classify6(struct frame *frame) {
         return DROP(REASON_BAD_VERSION);
     if (is_linux6(ip))
         return PASS(class_of_ipv6(ip, frame->end));
+    if (frame->flags & PORT_PARTIAL && may_be_partial6(ip, frame->end))
+        frame->flags &= ~(PORT_EXPRESS | PORT_FLOWS);
     int express = frame->flags & PORT_EXPRESS;
     int options = ip->next_header == 0;
     if ((options || !express) && is_local6(&ip->destination))

@@ -49,6 +49,7 @@ mod routes_flap_under_traffic_without_loss;
 mod routes_of_every_kind_forward;
 mod rules_decide_what_passes_and_flows_are_known;
 mod segments_are_held_down_to_fit_the_way;
+mod senders_leave_checksums_to_their_nics;
 mod tcp_is_byte_identical_both_families;
 mod the_graph_changes_under_traffic_without_loss;
 mod traceroute_and_path_mtu_discovery_work;

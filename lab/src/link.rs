@@ -1,7 +1,8 @@
 //! Links between hosts: veth pairs, with what AF_XDP and XDP need of them.
 //!
 //! Three settings matter and cost hours when forgotten. A host leaves its TCP and UDP checksums to the device, which a
-//! packet that passes a router's XDP program never meets: so `tx` offload is off, and segmentation with it. A frame
+//! packet that passes a router's XDP program never meets: so `tx` offload is off, and segmentation with it (Bifrost's workers finish such
+//! checksums, but what is to be forwarded in the driver must have none). A frame
 //! redirected into a veth vanishes unless the far end polls (NAPI): generic receive offload switches that on, where it is
 //! set after both ends are up. And both
 //! ends want the same number of queues, for the kernel refuses XDP where one end can send on more than the other receives.

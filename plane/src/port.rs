@@ -151,6 +151,8 @@ pub struct Port {
     pub shared: Option<SharedPort>,
     /// The express lane can send by it.
     pub target: bool,
+    /// Frames may arrive whose checksums their sender left to a NIC.
+    pub(crate) partial: bool,
     /// Transit must pass elements of the graph that only workers run.
     pub(crate) hooked: bool,
     /// But the driver can carry flows that are decided.
@@ -183,6 +185,7 @@ impl Port {
             refused: None,
             shared: None,
             target: false,
+            partial: false,
             hooked: false,
             carried: false,
             before: DriverCounters::default(),
@@ -244,6 +247,7 @@ impl Port {
         flags.set(PortFlags::FORWARD6, interface.forwarding6);
         flags.set(PortFlags::EXPRESS, self.lane().is_some_and(|lane| lane.express));
         flags.set(PortFlags::FLOWS, self.lane().is_some_and(|lane| lane.flows));
+        flags.set(PortFlags::PARTIAL, self.partial);
         flags.set(PortFlags::QUEUE, !taken.queues.is_empty());
         Some(PortEntry { ifindex: interface.ifindex, mtu: interface.mtu, mac: interface.mac, flags })
     }

@@ -151,6 +151,7 @@ impl XdpDevices {
             zero_copy: if native { ZeroCopy::Auto } else { ZeroCopy::Off },
             busy_poll: BusyPoll::Off,
             ring: self.ring(wanted.len()),
+            partial: device.has_partial_checksums(native),
             receive: true,
         };
         wanted
@@ -160,7 +161,7 @@ impl XdpDevices {
                     None => {
                         let socket = self.socket(open, &device, queue, &options)?;
                         let mut xsk = socket.lock();
-                        xsk.receive_too();
+                        xsk.receive_too(options.partial);
                         // Before frames come: without some to receive into they would be lost.
                         xsk.kick();
                         drop(xsk);
@@ -188,6 +189,7 @@ impl XdpDevices {
             zero_copy: ZeroCopy::Off,
             busy_poll: BusyPoll::Off,
             ring: self.ring(1),
+            partial: false,
             receive: false,
         };
         let socket = self.socket(open, &device, queue, &options)?;

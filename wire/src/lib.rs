@@ -21,6 +21,7 @@ pub mod icmp6;
 pub mod ipv4;
 pub mod ipv6;
 mod mac;
+pub mod partial;
 pub mod protocol;
 mod reason;
 pub mod tcp;

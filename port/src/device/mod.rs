@@ -52,7 +52,16 @@ pub struct Device {
     pub queues: u32,
 }
 
+/// Drivers of devices without a wire, which hand packets from one of the machine's stacks to another.
+const WIRELESS: [&str; 2] = ["veth", "tun"];
+
 impl Device {
+    /// Whether frames may arrive by it whose checksums their sender left to a NIC ([`wire::partial`]), as a `native` program or a generic one sees
+    /// them. The generic one sees what any driver has for Linux, and that may trust its sender.
+    pub fn has_partial_checksums(&self, native: bool) -> bool {
+        !native || WIRELESS.contains(&self.driver.as_str())
+    }
+
     /// Asks the kernel about the interface with this name.
     pub fn named(name: &str) -> Result<Device, DeviceError> {
         let failed = |action| move |source| DeviceError { interface: name.to_string(), action, source };

@@ -12,6 +12,7 @@
 //! Waking the kernel costs a system call, so it is done once a round ([`Queue::kick`]), and only when a ring asks for it.
 
 mod frames;
+mod partial;
 mod ring;
 mod socket;
 
@@ -38,6 +39,7 @@ pub struct Xsk {
     port: PortId,
     mode: XskMode,
     receives: bool,
+    partial: bool,
     counters: QueueCounters,
     fill: Ring<u64>,
     completion: Ring<u64>,
@@ -85,6 +87,7 @@ impl Xsk {
             port,
             mode,
             receives: options.receive,
+            partial: options.partial,
             counters: QueueCounters::default(),
             fill,
             completion,
@@ -100,9 +103,9 @@ impl Xsk {
         &self.mode
     }
 
-    /// One that was opened to send only is given frames to receive into as well, from the next kick on.
-    pub fn receive_too(&mut self) {
-        self.receives = true;
+    /// One that was opened to send only is given frames to receive into as well, from the next kick on; `partial` as in [`XskOptions`].
+    pub fn receive_too(&mut self, partial: bool) {
+        (self.receives, self.partial) = (true, partial);
     }
 
     /// Segments handed to [`Queue::transmit`] that the kernel has not taken yet.
@@ -216,7 +219,10 @@ impl Queue for Xsk {
             if i + 4 < ready {
                 self.frames.prefetch(self.rx.peek(i + 4).addr);
             }
-            if let Some(packet) = self.frames.received(&descriptor, self.port) {
+            if let Some(mut packet) = self.frames.received(&descriptor, self.port) {
+                if self.partial {
+                    partial::finish(&mut packet);
+                }
                 self.counters.rx_bytes += packet.total_len() as u64;
                 into.push(packet);
             }

@@ -44,13 +44,21 @@ pub struct XskOptions {
     pub busy_poll: BusyPoll,
     /// Descriptors in each ring, a power of two.
     pub ring: u32,
+    /// Whether frames may arrive whose checksums their sender left to a NIC, which then are finished here ([`wire::partial`]).
+    pub partial: bool,
     /// Whether it is given frames to receive into; else it sends only, until [`Xsk::receive_too`](crate::Xsk::receive_too).
     pub receive: bool,
 }
 
 impl Default for XskOptions {
     fn default() -> Self {
-        XskOptions { zero_copy: ZeroCopy::Auto, busy_poll: BusyPoll::Auto, ring: 2048, receive: true }
+        XskOptions {
+            zero_copy: ZeroCopy::Auto,
+            busy_poll: BusyPoll::Auto,
+            ring: 2048,
+            partial: false,
+            receive: true,
+        }
     }
 }
 

@@ -84,7 +84,7 @@ enum port_flag {
     PORT_EXPRESS = 256,  /* its packets take the express lane where they can */
     PORT_QUEUE = 512,    /* a worker can transmit on it */
     PORT_FLOWS = 1024,   /* packets of flows that are decided are carried, all others are the worker's */
-    PORT_PARTIAL = 2048, /* frames may arrive whose checksums nobody finished: those are the worker's */
+    PORT_PARTIAL = 2048, /* frames may arrive that a sender left to its NIC to finish: the worker does */
 };
 
 /* fib::NextHop: the kind in a next hop word */

@@ -20,6 +20,23 @@ enum carrier { FLOWS4, FLOWS6, SEND6 };
 #define CARRY4 1
 #define CARRY6 2
 
+/* A detail of LANE_PASS that is no class: transit that Linux forwards in the express lane's place. */
+#define TRANSIT 0xff
+
+/*
+ * Who has a packet whose bytes are not all there is to know of it; UNDECIDED: it is as any other. The worker
+ * finishes checksums (`partial`). A frame longer than any that a wire brings is several that Linux has joined
+ * (GRO), or that a sender left to its NIC to cut (TSO): Linux knows where, and forwards it whole and without
+ * limit if nobody but the express lane would have seen it.
+ */
+static __always_inline verdict unfinished(struct frame *frame, int partial) {
+    if (!(frame->flags & PORT_PARTIAL))
+        return UNDECIDED;
+    if (frame->flags & PORT_EXPRESS && frame->joined)
+        return VERDICT(LANE_PASS, TRANSIT);
+    return partial || frame->joined ? WORKER : UNDECIDED;
+}
+
 /* A whole header, or nothing: the worker's checks give the same reasons. */
 static __always_inline verdict classify4(struct frame *frame) {
     struct ipv4 *ip = frame->data + ETHERNET;
@@ -32,9 +49,8 @@ static __always_inline verdict classify4(struct frame *frame) {
     __u32 source = bpf_ntohl(ip->source), destination = bpf_ntohl(ip->destination);
     if (is_linux4(source, destination))
         return PASS(class_of_ipv4(ip, frame->end));
-    if (frame->flags & PORT_PARTIAL && may_be_partial4(ip, frame->end))
-        frame->flags &= ~(PORT_EXPRESS | PORT_FLOWS);
-    int express = frame->flags & PORT_EXPRESS;
+    verdict other = unfinished(frame, frame->flags & PORT_PARTIAL && may_be_partial4(ip, frame->end));
+    int express = frame->flags & PORT_EXPRESS && other == UNDECIDED;
     int options = ip->version_ihl != 0x45;
     if ((options || !express) && is_local4(destination))
         return PASS(class_of_ipv4(ip, frame->end));
@@ -42,6 +58,8 @@ static __always_inline verdict classify4(struct frame *frame) {
         return options ? PASS(CLASS_UNRESOLVED) : express4(frame, ip);
     if (!(frame->flags & PORT_FORWARD4))
         return PASS(CLASS_UNRESOLVED);
+    if (other != UNDECIDED)
+        return other;
     /* Options are Linux's, but where flows are tracked the worker knows which one it is and what it becomes.
      */
     return frame->flags & PORT_FLOWS && !options ? VERDICT(LANE_WORKER, CARRY4) : WORKER;
@@ -55,9 +73,8 @@ static __always_inline verdict classify6(struct frame *frame) {
         return DROP(REASON_BAD_VERSION);
     if (is_linux6(ip))
         return PASS(class_of_ipv6(ip, frame->end));
-    if (frame->flags & PORT_PARTIAL && may_be_partial6(ip, frame->end))
-        frame->flags &= ~(PORT_EXPRESS | PORT_FLOWS);
-    int express = frame->flags & PORT_EXPRESS;
+    verdict other = unfinished(frame, frame->flags & PORT_PARTIAL && may_be_partial6(ip, frame->end));
+    int express = frame->flags & PORT_EXPRESS && other == UNDECIDED;
     int options = ip->next_header == 0;
     if ((options || !express) && is_local6(&ip->destination))
         return PASS(class_of_ipv6(ip, frame->end));
@@ -65,6 +82,8 @@ static __always_inline verdict classify6(struct frame *frame) {
         return options ? PASS(CLASS_UNRESOLVED) : express6(frame, ip);
     if (!(frame->flags & PORT_FORWARD6))
         return PASS(CLASS_UNRESOLVED);
+    if (other != UNDECIDED)
+        return other;
     /* Hop-by-hop options: as those of IPv4. */
     return frame->flags & PORT_FLOWS && !options ? VERDICT(LANE_WORKER, CARRY6) : WORKER;
 }
@@ -89,6 +108,8 @@ static __always_inline verdict classify(struct frame *frame) {
     __u16 type = load16(frame->data + 12);
     struct pair port = pair64(&ports, PORT);
     frame->flags = (__u16)port.first;
+    if (frame->flags & PORT_PARTIAL)
+        frame->joined = bpf_xdp_get_buff_len(frame->ctx) > ETHERNET + mtu_of(port);
     if (load64(frame->data) >> 16 != mac_of(port))
         return PASS(class_of_frame(frame, type));
     if (type == ETHERTYPE_IPV4)
@@ -150,7 +171,7 @@ static __always_inline int redirect(struct counters *count, __u32 out, __u32 byt
     return XDP_REDIRECT;
 }
 
-/* No daemon: Linux forwards, and as fast as it can. */
+/* Linux forwards, and as fast as it can: there is no daemon, or it does this better. */
 static __always_inline int pass(struct counters *count, __u32 bytes) {
     tally(count, LANE_PASS, bytes);
     return XDP_PASS;
@@ -182,6 +203,8 @@ int bifrost(struct xdp_md *ctx) {
         bpf_tail_call(ctx, &gate, PORT);
         return pass(count, bytes);
     case LANE_PASS:
+        if (detail == TRANSIT)
+            return pass(count, bytes);
         if (detail >= CLASSES)
             detail = CLASS_REST;
         if (!within_limit(detail)) {

@@ -26,6 +26,7 @@ struct frame {
     void *data, *end;
     __u32 flags;  /* enum port_flag of the port that it came in by */
     __u32 length; /* bytes, including those in further buffers */
+    __u32 joined; /* longer than its port's MTU allows; known of ports with PORT_PARTIAL */
     __u32 out;    /* the port that it leaves by, once decided */
 };
 

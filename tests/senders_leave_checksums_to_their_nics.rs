@@ -1,9 +1,10 @@
 //! Hosts that leave the checksums of what they send to their NICs (`tx` offload on, as every veth has it unless it is told otherwise) are
-//! understood at the other end: by TCP, by UDP, in a tunnel, and translated. (The network of `network.rs`.)
+//! understood at the other end: by TCP, by UDP, in a tunnel, and translated; and behind a bridge, where they leave it to them to cut long
+//! segments as well. (The network of `network.rs`.)
 
 use lab::Process;
 
-use crate::network::{LANES, Line, SERVER, ports};
+use crate::network::{LANES, Line, SERVER, overheard, ports};
 
 const NAT: &str = r#"
 [flow]
@@ -110,6 +111,31 @@ fn in_a_tunnel() {
             .unwrap();
         }
         all_is_understood(&net, &["192.168.7.2"]);
+    }
+}
+
+/// What the customer sends comes by a bridge of the router's, on its way to which nobody cuts it.
+#[test]
+fn behind_a_bridge() {
+    for (lane, more) in [("express", ""), ("worker", ""), ("worker", NAT)] {
+        let net = Line::stopped("partialb", &(ports(lane, &["br0", "right"]) + more));
+        net.router
+            .host()
+            .run(
+                "ip link add br0 type bridge; ip link set left master br0; ip address flush dev left
+                 ip link set br0 up; ip address add 10.1.0.1/24 dev br0
+                 ip address add 2001:db8:1::1/64 dev br0 nodad",
+            )
+            .unwrap();
+        let net = net.started();
+        net.customer.run("ethtool -K eth0 tx on tso on gso on >/dev/null").unwrap();
+        let long = overheard(&net.customer, "tcp and greater 10000");
+        all_is_understood(&net, &SERVER);
+        assert!(long.output().lines().count() > 10, "{}", long.output());
+        if net.router.is_bifrost() {
+            let drops = net.router.ask("show drops").unwrap();
+            assert!(!drops.contains("too_big"), "{lane}: {drops}");
+        }
     }
 }
 

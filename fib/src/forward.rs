@@ -116,7 +116,7 @@ bitflags::bitflags! {
         const QUEUE = 512;
         /// The driver carries packets of flows that are decided; all others go to the worker.
         const FLOWS = 1024;
-        /// Frames may arrive whose checksums their sender left to a NIC: those go to the worker, which finishes them.
+        /// Frames may arrive whose checksums, or whose cutting, their sender left to a NIC: a worker does it.
         const PARTIAL = 2048;
     }
 }

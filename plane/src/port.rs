@@ -151,7 +151,7 @@ pub struct Port {
     pub shared: Option<SharedPort>,
     /// The express lane can send by it.
     pub target: bool,
-    /// Frames may arrive whose checksums their sender left to a NIC.
+    /// Frames may arrive whose checksums, or whose cutting, their sender left to a NIC.
     pub(crate) partial: bool,
     /// Transit must pass elements of the graph that only workers run.
     pub(crate) hooked: bool,

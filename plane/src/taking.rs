@@ -71,7 +71,7 @@ impl Plane {
         }
         let device = Device::named(&interface.name)?;
         let attachment = self.driver.attach(id, interface.ifindex, settings.mode)?;
-        self.ports[usize::from(id.0)].partial = device.has_partial_checksums(attachment.native);
+        self.ports[usize::from(id.0)].partial = device.passes_partial(attachment.native);
         let mut why: Vec<String> = attachment.why.iter().cloned().collect();
         let offloads = match device::clear_offloads(&interface.name) {
             Ok(before) => Some(before),
@@ -163,7 +163,7 @@ impl Plane {
                 Choice::On => BusyPoll::On,
                 Choice::Off => BusyPoll::Off,
             },
-            partial: self.ports[usize::from(id.0)].partial,
+            partial: self.ports[usize::from(id.0)].partial.then_some(interface.mtu),
             ..XskOptions::default()
         };
         let socket = self.memory.open(worker, id, interface.ifindex, queue, &options)?;

@@ -151,7 +151,7 @@ impl XdpDevices {
             zero_copy: if native { ZeroCopy::Auto } else { ZeroCopy::Off },
             busy_poll: BusyPoll::Off,
             ring: self.ring(wanted.len()),
-            partial: device.has_partial_checksums(native),
+            partial: device.passes_partial(native).then_some(device.mtu),
             receive: true,
         };
         wanted
@@ -189,7 +189,7 @@ impl XdpDevices {
             zero_copy: ZeroCopy::Off,
             busy_poll: BusyPoll::Off,
             ring: self.ring(1),
-            partial: false,
+            partial: None,
             receive: false,
         };
         let socket = self.socket(open, &device, queue, &options)?;

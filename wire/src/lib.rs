@@ -20,6 +20,7 @@ pub mod icmp4;
 pub mod icmp6;
 pub mod ipv4;
 pub mod ipv6;
+pub mod joined;
 mod mac;
 pub mod partial;
 pub mod protocol;

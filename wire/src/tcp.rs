@@ -17,6 +17,8 @@ pub mod flag {
     pub const PSH: u8 = 8;
     /// The acknowledgement number counts.
     pub const ACK: u8 = 16;
+    /// The congestion window was reduced (RFC 3168, 6.1.2).
+    pub const CWR: u8 = 128;
 }
 
 /// A segment whose header is whole.

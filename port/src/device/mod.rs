@@ -56,9 +56,10 @@ pub struct Device {
 const WIRELESS: [&str; 2] = ["veth", "tun"];
 
 impl Device {
-    /// Whether frames may arrive by it whose checksums their sender left to a NIC ([`wire::partial`]), as a `native` program or a generic one sees
-    /// them. The generic one sees what any driver has for Linux, and that may trust its sender.
-    pub fn has_partial_checksums(&self, native: bool) -> bool {
+    /// Whether frames may arrive by it as the machine's stacks hand them to each other, with checksums ([`wire::partial`]) and the cutting of long segments
+    /// ([`wire::joined`]) left to a NIC, as a `native` program or a generic one sees them. The generic one sees what any driver has for
+    /// Linux, and that may trust its sender.
+    pub fn passes_partial(&self, native: bool) -> bool {
         !native || WIRELESS.contains(&self.driver.as_str())
     }
 

@@ -25,6 +25,7 @@ use crate::packet::Packet;
 use crate::pool::{self, Pool, Span};
 use crate::{Queue, QueueCounters};
 use frames::Frames;
+use partial::Partial;
 use ring::Ring;
 
 pub use socket::{BusyPoll, XskError, XskMode, XskOptions, ZeroCopy};
@@ -39,7 +40,7 @@ pub struct Xsk {
     port: PortId,
     mode: XskMode,
     receives: bool,
-    partial: bool,
+    partial: Option<Partial>,
     counters: QueueCounters,
     fill: Ring<u64>,
     completion: Ring<u64>,
@@ -87,7 +88,7 @@ impl Xsk {
             port,
             mode,
             receives: options.receive,
-            partial: options.partial,
+            partial: options.partial.map(Partial::new),
             counters: QueueCounters::default(),
             fill,
             completion,
@@ -104,8 +105,8 @@ impl Xsk {
     }
 
     /// One that was opened to send only is given frames to receive into as well, from the next kick on; `partial` as in [`XskOptions`].
-    pub fn receive_too(&mut self, partial: bool) {
-        (self.receives, self.partial) = (true, partial);
+    pub fn receive_too(&mut self, partial: Option<u32>) {
+        (self.receives, self.partial) = (true, partial.map(Partial::new));
     }
 
     /// Segments handed to [`Queue::transmit`] that the kernel has not taken yet.
@@ -212,23 +213,28 @@ impl Queue for Xsk {
     }
 
     fn receive(&mut self, into: &mut Vec<Packet>, quota: usize) -> usize {
-        let ready = self.rx.ready(quota.min(u32::MAX as usize) as u32);
         let before = into.len();
+        let waiting = self.partial.as_mut().map_or(0, |partial| partial.give(into, quota));
+        // Of these each is one packet, unless it is cut: then there are more, and some may have to wait.
+        let ready = self.rx.ready((quota - waiting).min(u32::MAX as usize) as u32);
         for i in 0..ready {
             let descriptor = self.rx.peek(i);
             if i + 4 < ready {
                 self.frames.prefetch(self.rx.peek(i + 4).addr);
             }
-            if let Some(mut packet) = self.frames.received(&descriptor, self.port) {
-                if self.partial {
-                    partial::finish(&mut packet);
-                }
+            if let Some(packet) = self.frames.received(&descriptor, self.port) {
                 self.counters.rx_bytes += packet.total_len() as u64;
-                into.push(packet);
+                match &mut self.partial {
+                    Some(partial) => partial.take(packet),
+                    None => into.push(packet),
+                }
             }
         }
         if ready != 0 {
             self.rx.release(ready);
+        }
+        if let Some(partial) = &mut self.partial {
+            partial.give(into, quota - waiting);
         }
         let received = into.len() - before;
         self.counters.rx_packets += received as u64;
@@ -289,6 +295,7 @@ impl Queue for Xsk {
 
     fn counters(&self) -> QueueCounters {
         let mut counters = QueueCounters { corrupt: self.frames.corrupt, ..self.counters };
+        counters.rx_no_frame = self.partial.as_ref().map_or(0, Partial::lost);
         // Linux 5.9 and later fill all six; the kernel writes as much as it has.
         let empty = [0u64; 6];
         let kernel = socket::get(&self.socket, libc::XDP_STATISTICS, empty);
@@ -297,7 +304,7 @@ impl Queue for Xsk {
             counters.rx_dropped = dropped.saturating_sub(no_frame) + rx_invalid;
             counters.tx_invalid += tx_invalid;
             counters.rx_ring_full = ring_full;
-            counters.rx_no_frame = no_frame;
+            counters.rx_no_frame += no_frame;
         }
         counters
     }

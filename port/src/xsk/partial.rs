@@ -1,17 +1,68 @@
-//! Finishing the checksums that a sender left to its NIC: what [`wire::partial`] finds is computed and written, whatever segments it lies in.
+//! What a sender left to its NIC, done where the NIC would have done it: checksums that are partial are finished ([`wire::partial`]), and
+//! TCP segments longer than the MTU are cut ([`wire::joined`]). One frame may become forty, more than somebody wants at once: the
+//! rest waits here.
+
+use std::collections::VecDeque;
 
 use wire::checksum::Sum;
-use wire::partial::{Kind, Partial, find};
+use wire::partial::{self, Kind};
+use wire::{ethernet, joined};
 
 use crate::Packet;
 
+/// Frames as they come in by a device that passes such on.
+pub(super) struct Partial {
+    mtu: usize,
+    waiting: VecDeque<Packet>,
+    /// Pieces for which there was no packet memory.
+    lost: u64,
+}
+
+impl Partial {
+    pub(super) fn new(mtu: u32) -> Partial {
+        Partial { mtu: mtu as usize, waiting: VecDeque::new(), lost: 0 }
+    }
+
+    /// Pieces that were lost for want of packet memory.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Gives out so many packets at most, the oldest first, and says how many.
+    pub(super) fn give(&mut self, into: &mut Vec<Packet>, quota: usize) -> usize {
+        let count = quota.min(self.waiting.len());
+        into.extend(self.waiting.drain(..count));
+        count
+    }
+
+    /// Takes a frame, to be given out as it should be.
+    pub(super) fn take(&mut self, mut packet: Packet) {
+        if packet.total_len() <= ethernet::HEADER + self.mtu || !self.cut(&packet) {
+            finish(&mut packet);
+            self.waiting.push_back(packet);
+        }
+    }
+
+    #[inline(never)]
+    fn cut(&mut self, packet: &Packet) -> bool {
+        joined::cut(&packet.to_vec(), self.mtu, |segment| match Packet::new(segment) {
+            Some(mut piece) => {
+                piece.input = packet.input;
+                self.waiting.push_back(piece);
+            }
+            None => self.lost += 1,
+        })
+    }
+}
+
 /// Finishes the checksum of a frame, if that is partial. One that is shorter than it says stays as it is.
 #[inline(never)]
-pub(super) fn finish(packet: &mut Packet) {
-    let Some(partial) = find(packet.data()).filter(|partial| partial.end <= packet.total_len()) else {
+fn finish(packet: &mut Packet) {
+    let Some(partial) = partial::find(packet.data()).filter(|partial| partial.end <= packet.total_len())
+    else {
         return;
     };
-    let Partial { field, kind, .. } = partial;
+    let partial::Partial { field, kind, .. } = partial;
     let parts = parts(packet, &partial);
     match kind {
         Kind::Internet => {
@@ -27,7 +78,7 @@ pub(super) fn finish(packet: &mut Packet) {
 }
 
 /// The bytes that a checksum is over.
-fn parts<'a>(packet: &'a Packet, partial: &Partial) -> impl Iterator<Item = &'a [u8]> {
+fn parts<'a>(packet: &'a Packet, partial: &partial::Partial) -> impl Iterator<Item = &'a [u8]> {
     let (mut skip, mut left) = (partial.start, partial.end - partial.start);
     packet.segments().map(move |segment| {
         let rest = segment.get(skip..).unwrap_or_default();
@@ -132,5 +183,36 @@ mod tests {
         let mut packet = packet(&bytes, 3000);
         finish(&mut packet);
         assert_eq!(packet.data()[40..42], [0xff, 0xff]);
+    }
+
+    #[test]
+    fn what_was_joined_is_cut_and_given_out_in_turn() {
+        Pool::heap(64).install();
+        let bytes = frame(protocol::TCP, 20, 16..18, 9000);
+        let mut partial = Partial::new(1500);
+        let mut first = packet(&bytes, 3000);
+        first.input = fib::PortId(7);
+        partial.take(first);
+        partial.take(packet(&frame(protocol::UDP, 8, 6..8, 9), 100));
+        let mut given = Vec::new();
+        assert_eq!(
+            (partial.give(&mut given, 3), partial.give(&mut given, 3), partial.give(&mut given, 9)),
+            (3, 3, 2)
+        );
+        let lengths: Vec<usize> = given.iter().map(Packet::total_len).collect();
+        assert_eq!(lengths, [1514, 1514, 1514, 1514, 1514, 1514, 294, 51]);
+        let data: Vec<u8> = given[..7].iter().flat_map(|piece| piece.to_vec().split_off(54)).collect();
+        assert_eq!(data, bytes[54..]);
+        assert!(given[..7].iter().all(|piece| piece.input == fib::PortId(7)));
+    }
+
+    #[test]
+    fn pieces_without_memory_are_counted() {
+        Pool::heap(8).install();
+        let mut partial = Partial::new(600);
+        partial.take(packet(&frame(protocol::TCP, 20, 16..18, 6000), 3000));
+        let mut given = Vec::new();
+        // Three of the eight chunks are the frame's.
+        assert_eq!((partial.give(&mut given, 99), partial.lost()), (5, 6));
     }
 }

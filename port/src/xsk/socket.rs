@@ -44,8 +44,9 @@ pub struct XskOptions {
     pub busy_poll: BusyPoll,
     /// Descriptors in each ring, a power of two.
     pub ring: u32,
-    /// Whether frames may arrive whose checksums their sender left to a NIC, which then are finished here ([`wire::partial`]).
-    pub partial: bool,
+    /// Frames may arrive as the machine's stacks hand them to each other: with checksums that their sender left to a NIC ([`wire::partial`]), and with
+    /// IP packets longer than this, the MTU in bytes, that were left to it to be cut ([`wire::joined`]). Both is done here.
+    pub partial: Option<u32>,
     /// Whether it is given frames to receive into; else it sends only, until [`Xsk::receive_too`](crate::Xsk::receive_too).
     pub receive: bool,
 }
@@ -56,7 +57,7 @@ impl Default for XskOptions {
             zero_copy: ZeroCopy::Auto,
             busy_poll: BusyPoll::Auto,
             ring: 2048,
-            partial: false,
+            partial: None,
             receive: true,
         }
     }

@@ -1,5 +1,5 @@
 //! FTP before a real server and client: data connections pass a stateful filter because the control connection has announced them, both
-//! active and passive, in both families, and through a masquerade, where the announcement has to be changed. (The network of
+//! active and passive, in both families, and through a masquerade and NAT64, where the announcement has to be changed. (The network of
 //! `network.rs`.)
 
 use std::time::Duration;
@@ -24,6 +24,16 @@ const NAT: &str = r#"
 name = "home"
 type = "masquerade"
 out = "right"
+"#;
+
+const NAT64: &str = r#"
+[[nat.rule]]
+name = "six"
+type = "nat64"
+prefix = "64:ff9b::/96"
+private = true
+pool = "192.0.2.64/28"
+fallback = "closed"
 "#;
 
 fn network(name: &str, more: &str) -> Option<Line> {
@@ -84,4 +94,15 @@ fn active_and_passive_behind_a_masquerade() {
         assert_eq!(fetch(&net, options, SERVER[0]).unwrap(), "300000", "{options}");
     }
     assert_eq!(fetch(&net, "-P -", SERVER[1]).unwrap(), "300000");
+}
+
+#[test]
+fn active_and_passive_from_ipv6_to_ipv4() {
+    let Some(net) = network("ftp-64", NAT64) else { return };
+    let _servers = server(&net);
+    let far = format!("64:ff9b::{}", SERVER[0]);
+    net.customer.reaches(&far, Duration::from_secs(10)).unwrap();
+    for options in ["", "-P -"] {
+        assert_eq!(fetch(&net, options, &far).unwrap(), "300000", "{options}");
+    }
 }

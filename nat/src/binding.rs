@@ -80,7 +80,12 @@ impl Nat {
         }
         let mut rules = [None, None];
         let mut joined = None;
-        let source = match destination.map(|found| found.way) {
+        let way = destination.map(|found| found.way);
+        if way != Some(Way::Expected) && self.is_expected(original) {
+            // Announced as it is called: no mapping waits with it.
+            self.settle(original)?;
+        }
+        let source = match way {
             None => self.outward(&set, &leaving, input, output, seconds)?,
             Some(Way::Rule(at)) => {
                 rules[0] = Some(at);
@@ -141,7 +146,14 @@ impl Nat {
             }
             Some(Way::Expected) => {
                 let mapping = self.settle(original)?;
-                let outward = self.outward(&set, &leaving, input, output, seconds);
+                let outward = if is_ipv4(&original.source) == is_ipv4(&leaving.destination) {
+                    self.outward(&set, &leaving, input, output, seconds)
+                } else {
+                    leave_ipv4(&set, mapping.as_ref(), &original.source).map(|source| {
+                        leaving.source = source;
+                        None
+                    })
+                };
                 self.undo_on_error(outward, mapping.as_ref())?
             }
         };
@@ -240,6 +252,15 @@ pub(crate) fn endpoints(set: &Ruleset, original: &Tuple, reply: &Tuple) -> [Opti
         pair(source, source_port, reply.destination, reply.destination_port),
         pair(reply.source, reply.source_port, destination, destination_port),
     ]
+}
+
+/// The IPv6 address of an IPv4 host, for who has this mapping of NAT64.
+fn leave_ipv4(set: &Ruleset, mapping: Option<&Mapping>, source: &[u8; 16]) -> Result<[u8; 16], Refusal> {
+    let at = mapping.and_then(|mapping| set.by_scope.get(&mapping.inside.scope.rule));
+    match at.and_then(|at| set.rules.get(*at)).map(|compiled| &compiled.rule.action) {
+        Some(Action::Nat64 { prefix, .. }) => Ok(prefix.embed(unmapped(source).ok_or(Refusal::Protocol)?)),
+        _ => Err(Refusal::Gone),
+    }
 }
 
 fn protocol4(number: u8) -> u8 {

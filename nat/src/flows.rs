@@ -371,6 +371,44 @@ fn announced_connections_are_let_in_once() {
 }
 
 #[test]
+fn announced_connections_cross_the_families_as_their_control_connection_did() {
+    let nat = nat(EVERYTHING);
+    let control = tcp(("2001:db8:1::5", 4000), ("64:ff9b::808:808", 21));
+    let out = lead(&nat, &control, LAN, WAN).unwrap();
+    assert_eq!(out.destination, octets("8.8.8.8".parse().unwrap()));
+    // Of the client: the server calls it.
+    let announced = Expectation {
+        peer: out.destination,
+        inside: control.source,
+        inside_port: 5000,
+        outside: out.source,
+        control_port: out.source_port,
+        table: 0,
+    };
+    let port = nat.expect(&announced, NOW).unwrap();
+    let data =
+        Tuple { destination: out.source, destination_port: port, ..tcp(("8.8.8.8", 20), ("8.8.8.8", 0)) };
+    assert!(nat.is_expected(&data));
+    let led = lead(&nat, &data, WAN, LAN).unwrap();
+    assert_eq!(led, tcp(("64:ff9b::808:808", 20), ("2001:db8:1::5", 5000)));
+    assert_eq!(nat.len(), 2);
+    release(&nat, &data, &led);
+    assert_eq!((nat.len(), nat.is_expected(&data)), (1, false));
+    // Of the server: the client calls it as it did before.
+    let known = control.destination;
+    let announced = Expectation { peer: control.source, inside: known, outside: known, ..announced };
+    assert_eq!(nat.expect(&announced, NOW), Some(5000));
+    let data = tcp(("2001:db8:1::5", 4001), ("64:ff9b::808:808", 5000));
+    assert!(nat.is_expected(&data));
+    let led = lead(&nat, &data, LAN, WAN).unwrap();
+    assert_eq!((led.source, led.destination, led.destination_port), (out.source, out.destination, 5000));
+    assert!(!nat.is_expected(&data));
+    release(&nat, &data, &led);
+    release(&nat, &control, &out);
+    assert!(nat.is_empty());
+}
+
+#[test]
 fn a_new_address_of_the_port_is_taken_for_new_flows() {
     let nat = nat(EVERYTHING);
     let old = tcp(("192.168.1.5", 4000), ("8.8.8.8", 80));

@@ -61,6 +61,7 @@ impl Nat {
     pub fn destination(&self, original: &Tuple, input: u16) -> Result<Option<Destination>, Refusal> {
         if self.expecting.load(Relaxed) > 0
             && let Some(found) = self.expected().find(original)
+            && (found.inside.address, found.inside.port) != (original.destination, original.destination_port)
         {
             let (address, port) = (found.inside.address, found.inside.port);
             return Ok(Some(Destination { address, port, way: Way::Expected }));

@@ -189,11 +189,11 @@ fn staged(stages: &Stages) -> String {
         // What is done to packets as they leave; `way` tells two such places apart.
         let leaving = |way: &str| {
             stage(stages.clamp, &format!("{way}clamp"), "ClampMss")
-                + &stage(stages.ftp, &format!("{way}ftp"), "Ftp")
                 + &stage(stages.translation, &format!("{way}translate"), "Translate")
         };
         let leave = leaving("");
-        let cross = stage(stages.families, "family", "Translate64");
+        // What is announced is read as it came: in the other family it would be another packet than the one noted.
+        let cross = stage(stages.ftp, "ftp", "Ftp") + &stage(stages.families, "family", "Translate64");
         // What has options is Linux's, once it has been looked at like all others.
         let options = stage(stages.flows, "options", "OptionsSwitch");
         let optioned = if stages.flows { format!("prerouting{family}") } else { "to_linux".to_owned() };
@@ -201,6 +201,7 @@ fn staged(stages: &Stages) -> String {
         // over as it came, but for what is translated: that Linux is to send as it leaves, for only here it is known how.
         let linux = filter(stages.transit, "unresolved", "TRANSIT")
             + &stage(stages.flows, "looked", "OptionsSwitch")
+            + &stage(stages.ftp, "sent_ftp", "Ftp")
             + &stage(stages.families, "sent", "Translate64")
             + &stage(stages.translation, "plain", "TranslatedSwitch");
         if stages.translation {
@@ -251,6 +252,7 @@ fn staged(stages: &Stages) -> String {
         refused += "// options, for Linux\n";
         for family in ['4', '6'] {
             let to = match stages {
+                Stages { ftp: true, .. } => format!("sent_ftp{family}"),
                 Stages { families: true, .. } => format!("sent{family}"),
                 Stages { translation: true, .. } => format!("plain{family}"),
                 _ => "to_linux".to_owned(),

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 
-use flow::Direction;
+use flow::{Direction, Tuple};
 
 /// How it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,8 +113,28 @@ fn extended(payload: &[u8], start: usize) -> Option<Announcement> {
 }
 
 impl Announcement {
-    /// The same with another address and port.
-    pub fn written(&self, address: IpAddr, port: u16) -> String {
+    /// Whether it means something to who gets it, in whose place the sender and the receiver are called otherwise.
+    pub fn can_go(&self, seen: &Tuple, to: &Tuple) -> bool {
+        let same = seen.is_ipv4() == to.is_ipv4();
+        match self.form {
+            Form::Port => true,
+            Form::Commas => same,
+            Form::Extended(_) => same || to.is_ipv4(),
+        }
+    }
+
+    /// The same with another address and port, and which bytes of the payload it stands for.
+    pub fn written(&self, address: IpAddr, port: u16) -> (Range<usize>, String) {
+        let across = self.address.is_some_and(|announced| announced.is_ipv4() != address.is_ipv4());
+        if let (Form::Extended(_), true) = (self.form, across) {
+            // What every server understands (RFC 6384, 6.2): with the command, which begins the payload.
+            let text = Announcement { form: Form::Commas, ..self.clone() }.text(address, port);
+            return (0..self.place.end, format!("PORT {text}"));
+        }
+        (self.place.clone(), self.text(address, port))
+    }
+
+    fn text(&self, address: IpAddr, port: u16) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = match (self.form, address) {
@@ -197,7 +217,8 @@ mod tests {
                 ("229 x (|||7|)\r\n", Direction::Reply, IpAddr::from(a)),
             ][which];
             let before = read(verb.as_bytes(), direction).unwrap();
-            let text = [&verb[..before.place.start], &before.written(address, port), &verb[before.place.end..]].concat();
+            let (place, text) = before.written(address, port);
+            let text = [&verb[..place.start], &text, &verb[place.end..]].concat();
             let after = read(text.as_bytes(), direction).unwrap();
             prop_assert_eq!((after.form, after.port), (before.form, port));
             prop_assert_eq!(after.address, if which == 3 { None } else { Some(address) });

@@ -9,12 +9,17 @@
 //! called `to.source`. A client behind masquerading that says PORT, and a server behind a port forward that answers
 //! PASV, are the same case.
 //!
+//! Into the other family (RFC 6384) the text goes as well: a client of IPv6 that says EPRT says PORT to a server of IPv4. What says a port alone
+//! (229) is right as it is.
+//!
 //! An announcement of another host than the one that speaks is left alone (RFC 2577, 3).
 
 mod announcement;
 
 use flow::{Direction, Tuple};
 use wire::{Headers, protocol, tcp};
+
+use announcement::Form;
 
 use crate::addresses::address;
 use crate::delta::Delta;
@@ -124,8 +129,8 @@ impl Ftp {
         let whole = headers.protocol == protocol::TCP && headers.fragment == wire::Fragment::Whole;
         let Ok(parsed) = tcp::Segment::parse(segment) else { return Ok(length) };
         let mine = self.shifts[direction as usize];
-        let announcement = announcement::read(parsed.payload(), direction)
-            .filter(|_| whole && to.is_ipv4() == seen.is_ipv4());
+        let announcement =
+            announcement::read(parsed.payload(), direction).filter(|found| whole && found.can_go(seen, to));
         if !whole || announcement.is_none() && mine.none() {
             return Ok(length);
         }
@@ -134,25 +139,28 @@ impl Ftp {
         if let Some(found) = announcement
             && found.address.is_none_or(|announced| announced == address(&seen.source))
         {
+            // A port alone is called at the address that the other side knows already, whatever becomes of that.
+            let called = found.form == Form::Port && to.is_ipv4() != seen.is_ipv4();
             let wanted = Expectation {
                 peer: to.destination,
-                inside: seen.source,
+                inside: if called { to.source } else { seen.source },
                 inside_port: found.port,
                 outside: to.source,
                 control_port: to.source_port,
                 table: to.table,
             };
-            let text = match expect(&wanted) {
-                Some(port) => found.written(address(&to.source), port),
+            let port = match expect(&wanted) {
+                Some(port) => port,
                 // Untranslated it can be called as it is, expected or not.
-                None if to.source == seen.source => found.written(address(&seen.source), found.port),
+                None if to.source == wanted.inside => found.port,
                 None => return Err(Refusal::Exhausted),
             };
-            let end = length + text.len() - found.place.len();
+            let (place, text) = found.written(address(&to.source), port);
+            let end = length + text.len() - place.len();
             if end > ip.len() || end > 65_535 {
                 return Err(Refusal::NoRoom);
             }
-            change = Some((found.place, text));
+            change = Some((place, text));
         }
         let segment = &mut ip[transport..];
         let mut delta = Delta::new();
@@ -263,7 +271,7 @@ mod tests {
         packet
     }
 
-    /// Sequence, acknowledgement, options and text of what leaves.
+    /// Sequence, acknowledgement, options and text of what leaves, or is yet to be taken into the other family.
     fn pass(ftp: &mut Ftp, packet: &[u8], direction: Direction, to: &Tuple) -> ([u32; 2], Vec<u8>, String) {
         let headers = Headers::parse(packet).unwrap();
         let seen = Tuple::of(&headers, 0);
@@ -280,7 +288,9 @@ mod tests {
             })
             .unwrap();
         buffer.truncate(length);
-        crate::rewrite(&mut buffer, &headers, to).unwrap();
+        if seen.is_ipv4() == to.is_ipv4() {
+            crate::rewrite(&mut buffer, &headers, to).unwrap();
+        }
         checksums_hold(&buffer);
         let headers = Headers::parse(&buffer).unwrap();
         let segment = tcp::Segment::parse(&buffer[usize::from(headers.transport)..]).unwrap();
@@ -345,6 +355,45 @@ mod tests {
         let to = Tuple { source: octets("2001:db8:1::5"), source_port: 21, ..Tuple::of(&headers, 0) };
         let (_, _, text) = pass(&mut Ftp::default(), &packet, Direction::Reply, &to);
         assert_eq!(text, "229 ok (|||10000|)\r\n");
+    }
+
+    #[test]
+    fn into_the_other_family_goes_what_is_understood_there() {
+        let (host, far) = ("2001:db8::5", "64:ff9b::c633:6409");
+        let to = Tuple {
+            source: octets(OUTSIDE),
+            destination: octets(SERVER),
+            source_port: 4000,
+            destination_port: 21,
+            protocol: protocol::TCP,
+            table: 0,
+        };
+        let mut ftp = Ftp::default();
+        let text = "EPRT |2|2001:db8::5|1234|\r\n";
+        let packet = segment((host, 4000), (far, 21), [1000, 500], &[], text);
+        let (_, _, sent) = pass(&mut ftp, &packet, Direction::Original, &to);
+        assert_eq!(sent, "PORT 203,0,113,200,4,211\r\n");
+        // From then on both ends count differently.
+        let next = segment((host, 4000), (far, 21), [1000 + text.len() as u32, 500], &[], "LIST\r\n");
+        assert_eq!(pass(&mut ftp, &next, Direction::Original, &to).0, [1000 + sent.len() as u32, 500]);
+        // A port alone is called where the server is known already, and nothing is to be mapped for it.
+        let packet = segment((SERVER, 21), (OUTSIDE, 4000), [1, 2], &[], "229 ok (|||9999|)\r\n");
+        let (headers, known) = (Headers::parse(&packet).unwrap(), octets(far));
+        let back = Tuple { source: known, destination: octets(host), ..to.reversed() };
+        let mut copy = packet.clone();
+        let expect = |wanted: &Expectation| {
+            assert_eq!((wanted.inside, wanted.outside, wanted.peer), (known, known, octets(host)));
+            Some(wanted.inside_port)
+        };
+        let passed =
+            Ftp::default().pass(&mut copy, &headers, Direction::Reply, [&to.reversed(), &back], expect);
+        assert_eq!((passed, copy), (Ok(packet.len()), packet));
+        // What names an address of the one family means nothing in the other.
+        let packet = segment((SERVER, 21), (OUTSIDE, 4000), [1, 2], &[], "227 ok 198,51,100,9,4,210\r\n");
+        assert_eq!(
+            pass(&mut Ftp::default(), &packet, Direction::Reply, &back).2,
+            "227 ok 198,51,100,9,4,210\r\n"
+        );
     }
 
     #[test]

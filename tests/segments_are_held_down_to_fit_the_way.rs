@@ -34,3 +34,52 @@ fn in_both_families() {
     }
     assert!(!seen.output().contains("mss 1460"), "{}", seen.output());
 }
+
+/// The way is IPv4's, whose headers are shorter: the customer is told what fits it, and the server what fits both.
+#[test]
+fn from_ipv6_to_ipv4() {
+    let nat = "
+[[nat.rule]]
+name = \"six\"
+type = \"nat64\"
+prefix = \"64:ff9b::/96\"
+private = true
+pool = \"192.0.2.64/28\"
+fallback = \"closed\"
+
+[[nat.clamp]]
+mss = \"path\"
+";
+    let net = Line::made(
+        "clamp64",
+        &(ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n" + nat),
+        1300,
+        1,
+    );
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let net = net.started();
+    let mut web = net.server.command("python3");
+    web.args(["-m", "http.server", "8000"]);
+    let _web = net.server.spawn("web", web).unwrap();
+    net.server.listens(8000).unwrap();
+    let seen = overheard(&net.server, "tcp[tcpflags] & tcp-syn != 0");
+    let back = overheard(&net.customer, "ip6[53] & 2 != 0");
+    lab::wait_for("the option", std::time::Duration::from_secs(10), || {
+        let get = "curl -sf --max-time 5 http://[64:ff9b::10.2.0.2]:8000/ >/dev/null";
+        net.customer.run(get).map_err(|error| error.to_string())?;
+        let (there, here) = (seen.output(), back.output());
+        match there.contains("mss 1260") && here.contains("[S.]") {
+            true => Ok(()),
+            false => Err(format!("{there}\n{here}")),
+        }
+    })
+    .unwrap();
+    let answers = back.output();
+    // Its own 1,260 fits the customer's way as well.
+    assert!(
+        answers.lines().filter(|line| line.contains("[S.]")).all(|line| line.contains("mss 1260")),
+        "{answers}"
+    );
+}

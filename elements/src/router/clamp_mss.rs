@@ -8,6 +8,8 @@
 //! what fits the way (`path`: the MTU of the next hop and of the port that the packet came in by, whichever is less). For ways whose MTU
 //! is smaller than the hosts' (PPPoE, tunnels), where somebody drops the ICMP errors that would say so.
 //!
+//! Stands before [Translate64], for a packet that leaves in the other family is another one.
+//!
 //! See also: [Translate]
 
 use fib::View;
@@ -15,6 +17,7 @@ use graph::arguments::{Blame, Refused};
 use graph::{Batch, Class, Context, Element};
 use nat::clamp_mss;
 use port::Packet;
+use wire::headers::unmapped;
 use wire::{protocol, tcp};
 
 use super::seat::{Seat, SharedSeat};
@@ -49,12 +52,19 @@ impl ClampMss {
     #[cold]
     fn clamp(&self, seat: &mut Seat, packet: &mut Packet) {
         let Some(clamp) = seat.nat.as_ref().and_then(|nat| nat.clamp(packet.output.0)) else { return };
-        let Some(headers) = seat.note(packet).map(|note| note.headers) else { return };
+        let Some((headers, towards)) = seat.note(packet).map(|note| (note.headers, note.towards)) else {
+            return;
+        };
+        // It may leave in the other family than it came in, and each has headers of its own.
+        let leaves =
+            towards.map_or(headers.version, |towards| if unmapped(&towards).is_some() { 4 } else { 6 });
         let back = Some(self.view.port(packet.input).mtu()).filter(|mtu| *mtu > 0);
-        let ways = [way_mtu(&self.view.hops(), packet), back];
-        let mtu = ways.into_iter().flatten().min().unwrap_or(u32::MAX);
-        let limit = clamp.limit(headers.version, u16::try_from(mtu).unwrap_or(u16::MAX));
-        clamp_mss(packet.network_mut(), &headers, limit);
+        let ways = [(leaves, way_mtu(&self.view.hops(), packet)), (headers.version, back)];
+        let limits = ways.map(|(version, mtu)| {
+            let mtu = mtu.and_then(|mtu| u16::try_from(mtu).ok());
+            clamp.limit(version, mtu.unwrap_or(u16::MAX))
+        });
+        clamp_mss(packet.network_mut(), &headers, limits[0].min(limits[1]));
     }
 }
 

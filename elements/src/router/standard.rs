@@ -186,14 +186,15 @@ fn staged(stages: &Stages) -> String {
             true => format!("{name}{family} :: {class} -> "),
             false => String::new(),
         };
-        // What is done to packets as they leave; `way` tells two such places apart.
-        let leaving = |way: &str| {
+        // What is read and changed in packets as they came: in the other family they are others than those noted. `way` tells two such
+        // places apart.
+        let crossing = |way: &str, family: &str| {
             stage(stages.clamp, &format!("{way}clamp"), "ClampMss")
-                + &stage(stages.translation, &format!("{way}translate"), "Translate")
+                + &stage(stages.ftp, &format!("{way}ftp"), "Ftp")
+                + &stage(stages.families, family, "Translate64")
         };
-        let leave = leaving("");
-        // What is announced is read as it came: in the other family it would be another packet than the one noted.
-        let cross = stage(stages.ftp, "ftp", "Ftp") + &stage(stages.families, "family", "Translate64");
+        let cross = crossing("", "family");
+        let leave = stage(stages.translation, "translate", "Translate");
         // What has options is Linux's, once it has been looked at like all others.
         let options = stage(stages.flows, "options", "OptionsSwitch");
         let optioned = if stages.flows { format!("prerouting{family}") } else { "to_linux".to_owned() };
@@ -201,11 +202,10 @@ fn staged(stages: &Stages) -> String {
         // over as it came, but for what is translated: that Linux is to send as it leaves, for only here it is known how.
         let linux = filter(stages.transit, "unresolved", "TRANSIT")
             + &stage(stages.flows, "looked", "OptionsSwitch")
-            + &stage(stages.ftp, "sent_ftp", "Ftp")
-            + &stage(stages.families, "sent", "Translate64")
+            + &crossing("sent_", "sent")
             + &stage(stages.translation, "plain", "TranslatedSwitch");
         if stages.translation {
-            let last = leaving("sent_");
+            let last = stage(true, "sent_translate", "Translate");
             let _ = writeln!(
                 sending,
                 "plain{family}[1] -> sent_mtu{family} :: Mtu{family} -> sent_ttl{family} :: DecrementTtl{family} -> {last}send;\n\
@@ -252,6 +252,7 @@ fn staged(stages: &Stages) -> String {
         refused += "// options, for Linux\n";
         for family in ['4', '6'] {
             let to = match stages {
+                Stages { clamp: true, .. } => format!("sent_clamp{family}"),
                 Stages { ftp: true, .. } => format!("sent_ftp{family}"),
                 Stages { families: true, .. } => format!("sent{family}"),
                 Stages { translation: true, .. } => format!("plain{family}"),

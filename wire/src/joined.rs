@@ -14,9 +14,8 @@ use crate::{Fragment, Headers, checksum, ethernet, ipv4, protocol, u16_at, u32_a
 /// and sequence number go on, FIN and PSH stay with the last, CWR with the first (RFC 3168, 6.1.2), and every checksum is right. Each is
 /// given out in turn. False, and none is, if it is no such frame.
 pub fn cut(frame: &[u8], mtu: usize, mut each: impl FnMut(&[u8])) -> bool {
-    let Some((headers, data)) = read(frame) else { return false };
+    let Some((headers, header, data)) = read(frame) else { return false };
     let transport = ethernet::HEADER + usize::from(headers.transport);
-    let header = &frame[..frame.len() - data.len()];
     let longest = (mtu + ethernet::HEADER).saturating_sub(header.len());
     if longest == 0 {
         return false;
@@ -42,8 +41,8 @@ pub fn cut(frame: &[u8], mtu: usize, mut each: impl FnMut(&[u8])) -> bool {
     true
 }
 
-/// The headers of a TCP segment with data, and those.
-fn read(frame: &[u8]) -> Option<(Headers, &[u8])> {
+/// What the headers of a TCP segment with data say, their bytes, and the data.
+fn read(frame: &[u8]) -> Option<(Headers, &[u8], &[u8])> {
     let kind = u16_at(frame.get(12..ethernet::HEADER)?, 0);
     let ip = frame.get(ethernet::HEADER..)?;
     let headers = Headers::parse(ip).ok()?;
@@ -52,9 +51,10 @@ fn read(frame: &[u8]) -> Option<(Headers, &[u8])> {
         return None;
     }
     let upper = ip.get(usize::from(headers.transport)..usize::from(headers.length))?;
-    let data = upper.get(tcp::Segment::parse(upper).ok()?.header_len()..)?;
+    let (_, data) = upper.split_at_checked(tcp::Segment::parse(upper).ok()?.header_len())?;
     // What is behind the packet is no part of it.
-    (!data.is_empty() && ip.len() == usize::from(headers.length)).then_some((headers, data))
+    let front = ethernet::HEADER + usize::from(headers.length) - data.len();
+    (!data.is_empty()).then_some((headers, &frame[..front], data))
 }
 
 /// Writes into an IP header how long its upper layer is, and of IPv4 by how much its identification differs.
@@ -120,13 +120,15 @@ mod tests {
             data in prop::collection::vec(any::<u8>(), 1..5000),
             mtu in 200usize..1600,
             flags: u8,
+            padding in 0usize..9,
         ) {
-            let frame = frame(version, options * 4, flags, &data);
+            let mut frame = frame(version, options * 4, flags, &data);
+            frame.resize(frame.len() + padding, 0xee);
             let mut segments = Vec::new();
             prop_assert!(cut(&frame, mtu, |segment| segments.push(segment.to_vec())));
             let (mut together, last) = (Vec::new(), segments.len() - 1);
             for (number, segment) in segments.iter().enumerate() {
-                let (headers, piece) = read(segment).unwrap();
+    let (headers, _, piece) = read(segment).unwrap();
                 prop_assert!(segment.len() - 14 <= mtu);
                 prop_assert!(number == last || segment.len() - 14 == mtu);
                 let upper = &segment[14 + usize::from(headers.transport)..];

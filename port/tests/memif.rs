@@ -192,6 +192,30 @@ fn a_peer_that_goes_is_seen_and_one_that_comes_is_served() {
 }
 
 #[test]
+fn who_only_sends_finds_the_next_peer_as_well() {
+    Pool::heap(500).install();
+    let socket = name();
+    let open = |role| Interface::open(Settings::new(socket.as_str(), role)).unwrap();
+    let server = open(Role::Server);
+    let mut queue = server.queue(0, PortId(1)).unwrap();
+    for peer in 1..=3 {
+        let client = open(Role::Client);
+        let mut other = client.queue(0, PortId(2)).unwrap();
+        eventually("a client", || is_up(&server) && is_up(&client));
+        eventually("a frame to be taken", || {
+            queue.kick();
+            queue.transmit(&mut vec![Packet::new(&[1; 60]).unwrap()]) == 1
+        });
+        eventually("it to arrive", || other.receive(&mut Vec::new(), 64) == 1);
+        // Nobody receives here: what peers leave behind is not to keep them there.
+        assert_eq!(other.transmit(&mut vec![Packet::new(&[1; 60]).unwrap()]), 1);
+        drop((other, client));
+        eventually("the client to go", || !is_up(&server));
+        assert_eq!(server.peers(), peer);
+    }
+}
+
+#[test]
 fn who_does_not_fit_is_told_why() {
     let path = std::env::temp_dir().join(format!("bifrost-memif-{}", std::process::id()));
     let path = path.to_str().unwrap();

@@ -15,6 +15,9 @@ use super::outgoing::Outgoing;
 use super::ring::{Own, Ring, Theirs};
 use crate::{Packet, Queue, QueueCounters};
 
+/// Packets of a peer that has gone that each kick passes over: more than who receives leaves in a ring for long.
+const PASSED: usize = 256;
+
 /// What a connection has for one queue: a ring in either direction, or in one, or none.
 #[derive(Default)]
 pub(super) enum Rings {
@@ -218,8 +221,14 @@ impl Queue for MemifQueue {
 
     /// Looks whether the peer has come or gone.
     fn kick(&mut self) {
-        if !self.is_current() && !self.rings.receives() {
+        if self.is_current() {
+            return;
+        }
+        // Where nobody receives, what the peer left behind is waited for a while only.
+        if !self.rings.receives() || self.farewell == 0 {
             self.change();
+        } else {
+            self.farewell = self.farewell.saturating_sub(PASSED);
         }
     }
 

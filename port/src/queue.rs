@@ -33,6 +33,16 @@ pub trait Queue: Send {
     /// Readable when there is something to receive: to sleep on. Only after [`Queue::kick`].
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
+    /// Bytes of a frame at most, where the other end says how much it takes.
+    fn longest(&self) -> Option<u64> {
+        None
+    }
+
+    /// Buffers with frames that were taken here and that the other end has not emptied: when the queue is closed, they are lost.
+    fn untaken(&self) -> u64 {
+        0
+    }
+
     /// Totals since the queue was opened.
     fn counters(&self) -> QueueCounters;
 }

@@ -18,7 +18,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ::port::device::{self, Device, XdpFeatures};
@@ -198,8 +198,20 @@ impl Port {
         self.0.line
     }
 
-    /// Refuses a frame (without its check sequence) that is more than the interface's MTU lets through: it would be lost right here.
+    /// Refuses a frame (without its check sequence) that is more than the interface's MTU lets through, or a memif's ring: it would be
+    /// lost right here. To be asked when the port is [`connected`](Port::connected).
     pub(crate) fn takes(&self, frame: &[u8]) -> Result<(), String> {
+        if let Some(most) = self.longest()
+            && frame.len() as u64 > most
+        {
+            return Err(format!(
+                "{} bytes are more than all buffers of a ring of {} hold together ({}): make frames smaller, or these larger or more \
+                 (ring=N, buffer=N, at the end that is the client)",
+                frame.len() as u64 + u64::from(FCS),
+                self.name(),
+                most + u64::from(FCS)
+            ));
+        }
         let Some(mtu) = self.0.mtu else { return Ok(()) };
         let is_tag = |at: usize| matches!(frame.get(at..at + 2), Some([0x81, 0x00] | [0x88, 0xa8]));
         let header = (0..).map(|tags| 12 + 4 * tags).find(|&at| !is_tag(at)).unwrap_or(12) + 2;
@@ -216,14 +228,33 @@ impl Port {
         ))
     }
 
+    /// Bytes of a frame at most, as far as the other end has said it.
+    fn longest(&self) -> Option<u64> {
+        let longest = |mut queue: MutexGuard<'_, Box<dyn Queue>>| {
+            // It may not have seen its peer yet.
+            queue.kick();
+            queue.longest()
+        };
+        self.queues().filter_map(longest).min()
+    }
+
     /// Packets that its queues took and could not send since they were opened: longer than all buffers of a ring, or than a frame of
     /// packet memory.
     pub(crate) fn unfit(&self) -> u64 {
-        let Kind::Queues(queues, _) = &self.0.kind else { return 0 };
-        let unfit = |queue: &Mutex<Box<dyn Queue>>| {
-            queue.lock().unwrap_or_else(PoisonError::into_inner).counters().tx_invalid
+        self.queues().map(|queue| queue.counters().tx_invalid).sum()
+    }
+
+    /// Buffers with what was sent that the other end has not emptied.
+    pub(crate) fn untaken(&self) -> u64 {
+        self.queues().map(|queue| queue.untaken()).sum()
+    }
+
+    fn queues(&self) -> impl Iterator<Item = MutexGuard<'_, Box<dyn Queue>>> {
+        let queues = match &self.0.kind {
+            Kind::Queues(queues, _) => queues.as_slice(),
+            Kind::Live(_) => &[],
         };
-        queues.iter().map(unfit).sum()
+        queues.iter().map(|queue| queue.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Waits until packets can pass: for the carrier of an interface, which takes a moment after a reset of what is at its other end, or

@@ -75,15 +75,6 @@ pub(crate) fn prepare(orders: &Orders<'_>) -> Result<Prepared, TrafficError> {
     let live = matches!(orders.from.kind(), Kind::Live(_));
     let contents: Vec<Content> =
         streams.iter().map(|stream| content(stream, orders.ends, live)).collect::<Result<_, _>>()?;
-    for (stream, content) in streams.iter().zip(&contents) {
-        let (field, fits) = match content {
-            Content::Made(plan, _) => ("size", orders.from.takes(plan.frame())),
-            Content::Replayed(frames, _) => {
-                ("replay", frames.all().try_for_each(|frame| orders.from.takes(frame)))
-            }
-        };
-        fits.map_err(|reason| TrafficError::Stream { stream: stream.name.clone(), field, reason })?;
-    }
     let plans = || {
         contents.iter().filter_map(|content| match content {
             Content::Made(plan, _) => Some(plan),
@@ -156,6 +147,17 @@ pub(crate) fn prepare(orders: &Orders<'_>) -> Result<Prepared, TrafficError> {
             Kind::Queues(..) => Work::Queue(lanes),
         };
         prepared.cores.push(Core { number: orders.cores.get(core).copied(), lanes: numbers, work });
+    }
+    // Only a peer that is there says how much it takes.
+    orders.from.connected()?;
+    for (stream, content) in streams.iter().zip(&contents) {
+        let (field, fits) = match content {
+            Content::Made(plan, _) => ("size", orders.from.takes(plan.frame())),
+            Content::Replayed(frames, _) => {
+                ("replay", frames.all().try_for_each(|frame| orders.from.takes(frame)))
+            }
+        };
+        fits.map_err(|reason| TrafficError::Stream { stream: stream.name.clone(), field, reason })?;
     }
     Ok(prepared)
 }
@@ -305,6 +307,11 @@ impl Sending {
     /// Packets among those that the port took and, for their length, could not send.
     pub(crate) fn unfit(&self) -> u64 {
         self.from.unfit().saturating_sub(self.unfit)
+    }
+
+    /// Buffers with what was sent that the port's other end has not emptied.
+    pub(crate) fn untaken(&self) -> u64 {
+        self.from.untaken()
     }
 
     /// What stops it when it is set.

@@ -29,6 +29,8 @@ const TELL: u64 = 100_000_000;
 const GRACE: u64 = 100_000_000;
 /// How long queues have to send what they took.
 const FLUSH: u64 = 20_000_000;
+/// How long the other end then has to take it, before what it has not taken goes with the port.
+const LINGER: u64 = 500_000_000;
 
 /// What was sent so far, for who asks meanwhile.
 #[derive(Default)]
@@ -112,8 +114,8 @@ pub(crate) fn send(
         sent.offered += lane.missed(ended);
     }
     post.put(&sender.sent);
-    let limit = now() + FLUSH;
-    while now() < limit {
+    let over = now();
+    while now() < over + FLUSH || lock(queue).untaken() != 0 && now() < over + LINGER {
         lock(queue).kick();
         std::thread::sleep(Duration::from_millis(1));
     }

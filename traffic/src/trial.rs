@@ -173,6 +173,8 @@ struct Shared {
 struct Ended {
     at: u64,
     sent: Vec<Sent>,
+    /// Buffers that the sending port's other end had not emptied then.
+    untaken: u64,
     arrived: Option<Arrived>,
 }
 
@@ -229,17 +231,17 @@ impl Shared {
             }
             thread::sleep(LOOK);
         }
-        let (sent, at) = {
+        let (sent, at, untaken) = {
             let sending = sending();
             let sent = sending.sent();
             // By its count, or stopped, it ended with the last packet.
             let last = sent.iter().map(|sent| sent.last).max().unwrap_or(0).max(sending.time.start);
             let at = if now() >= sending.time.end { sending.time.end } else { last };
-            (sent, at)
+            (sent, at, sending.untaken())
         };
         let packets: u64 = sent.iter().map(|sent| sent.sent.packets).sum();
         let ended = || self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        *ended() = Some(Ended { at, sent, arrived: None });
+        *ended() = Some(Ended { at, sent, untaken, arrived: None });
         result.unwrap_or(Ok(())).and(lost)?;
         let Some(receiving) = &self.receiving else { return Ok(()) };
         let began = Instant::now();
@@ -284,6 +286,12 @@ impl Running {
         if unfit != 0 {
             let what = "packets are longer than the port can send (than all buffers of a memif's ring together): they never left";
             report.notes.push(format!("{unfit} {what}, and count as lost"));
+        }
+        let untaken = ended.as_ref().map_or(0, |ended| ended.untaken);
+        if untaken != 0 {
+            report.notes.push(format!(
+                "{untaken} of the buffers that were sent have not been given back by the other end: it may not have taken what is in them"
+            ));
         }
         Report { clock_uncertainty: uncertainty, ..report }
     }

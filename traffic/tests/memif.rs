@@ -46,19 +46,59 @@ fn settings_that_make_no_sense_are_refused_in_words() {
 }
 
 #[test]
-fn packets_longer_than_a_ring_are_told_of() {
+fn packets_longer_than_a_ring_are_refused() {
     let socket = std::env::temp_dir().join(format!("bifrost-long-{}.sock", std::process::id()));
     let port = |more: &str| Port::open(&format!("memif:{},id=7{more}", socket.display()), false).unwrap();
-    let (from, to) = (port(""), port(",role=client,ring=4,buffer=64"));
-    let trial = Trial {
-        streams: Stream::parse_all("[[stream]]\nrate = '100pps'\nsize = '64,1518'").unwrap(),
-        to: Some(to),
-        count: Some(10),
-        ..Trial::new(from)
-    };
-    let report = trial.run().unwrap();
-    assert_eq!((report.streams[0].sent.packets, report.streams[0].lost), (10, Some(5)));
-    assert!(report.notes.iter().any(|note| note.starts_with("5 packets are longer")), "{:?}", report.notes);
+    let (server, client) = (port(""), port(",role=client,ring=4,buffer=64"));
+    for (from, to) in [(&server, &client), (&client, &server)] {
+        let trial = |size| Trial {
+            streams: Stream::parse_all(&format!("[[stream]]\nrate = '100pps'\nsize = '64,{size}'")).unwrap(),
+            to: Some(to.clone()),
+            count: Some(10),
+            ..Trial::new(from.clone())
+        };
+        // Four buffers of 64 bytes, and the check sequence, which no memory is for.
+        let report = trial(260).run().unwrap();
+        assert_eq!((report.streams[0].sent.packets, report.streams[0].lost), (10, Some(0)));
+        assert!(!report.notes.iter().any(|note| note.contains("buffers")), "{:?}", report.notes);
+        let refused = trial(261).run().unwrap_err().to_string();
+        assert!(
+            refused.contains("261 bytes are more than all buffers") && refused.contains("(260)"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn what_lies_in_a_ring_is_waited_for_and_told() {
+    let socket = std::env::temp_dir().join(format!("bifrost-untaken-{}.sock", std::process::id()));
+    let port = |more: &str| Port::open(&format!("memif:{},id=6{more}", socket.display()), false).unwrap();
+    let (server, client) = (port(""), port(",role=client"));
+    for (from, to) in [(&server, &client), (&client, &server)] {
+        let trial = |to: Option<&Port>| Trial {
+            streams: vec![Stream::default()],
+            to: to.cloned(),
+            count: Some(40),
+            ..Trial::new(from.clone())
+        };
+        let untaken = trial(None).run().unwrap();
+        assert_eq!(untaken.streams[0].sent.packets, 40);
+        assert!(
+            untaken.notes.iter().any(|note| note.starts_with("40 of the buffers")),
+            "{:?}",
+            untaken.notes
+        );
+        // Whoever begins to take when all has been sent is waited for.
+        let running = trial(None).start().unwrap();
+        while running.report().streams[0].sent.packets < 40 {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(60));
+        let taken = trial(Some(to)).run().unwrap();
+        assert_eq!(taken.streams[0].lost, Some(0));
+        let notes = running.wait().unwrap().notes;
+        assert!(!notes.iter().any(|note| note.contains("buffers")), "{notes:?}");
+    }
 }
 
 #[test]

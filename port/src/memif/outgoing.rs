@@ -18,6 +18,8 @@ pub(super) struct Outgoing<B> {
     next: u16,
     /// Up to where they may be filled, as last read.
     limit: u16,
+    /// As many as ever were free at once.
+    most: u16,
     /// To wake the peer up by.
     bell: OwnedFd,
     /// The peer's counter told nonsense, or a buffer that it gave is none: nothing more is believed.
@@ -37,7 +39,7 @@ enum Sent {
 impl<B: Buffers> Outgoing<B> {
     pub(super) fn new(ring: Ring, buffers: B, bell: OwnedFd) -> Outgoing<B> {
         let limit = if B::OURS { ring.size() } else { 0 };
-        let outgoing = Outgoing { ring, buffers, next: 0, limit, bell, broken: false };
+        let outgoing = Outgoing { ring, buffers, next: 0, limit, most: limit, bell, broken: false };
         outgoing.counter().store(0, Ordering::Release);
         outgoing
     }
@@ -55,11 +57,7 @@ impl<B: Buffers> Outgoing<B> {
         if known >= wanted || self.broken {
             return known;
         }
-        let limit = if B::OURS {
-            self.ring.tail().load(Ordering::Acquire).wrapping_add(self.ring.size())
-        } else {
-            self.ring.head().load(Ordering::Acquire)
-        };
+        let limit = self.given();
         let room = limit.wrapping_sub(self.next);
         if room > self.ring.size() {
             self.broken = true;
@@ -67,7 +65,29 @@ impl<B: Buffers> Outgoing<B> {
             return known;
         }
         self.limit = limit;
+        self.most = self.most.max(room);
         room
+    }
+
+    /// Up to where they may be filled, as the peer says now.
+    #[inline(always)]
+    fn given(&self) -> u16 {
+        if B::OURS {
+            self.ring.tail().load(Ordering::Acquire).wrapping_add(self.ring.size())
+        } else {
+            self.ring.head().load(Ordering::Acquire)
+        }
+    }
+
+    /// Bytes of a frame at most: all buffers together, if they are as long as the one that is filled next; `None` while there is none.
+    pub(super) fn longest(&self) -> Option<u64> {
+        let empty = (self.given() != self.next).then(|| self.buffers.empty(&self.ring, self.next))?;
+        Some(u64::from(empty.length) * u64::from(self.ring.size()))
+    }
+
+    /// Buffers that were filled and have not been given back. A client may keep a few back although it has emptied them.
+    pub(super) fn untaken(&self) -> u16 {
+        self.most.saturating_sub(self.given().wrapping_sub(self.next))
     }
 
     #[cold]

@@ -247,6 +247,28 @@ impl Queue for MemifQueue {
         Some(bell.as_fd())
     }
 
+    fn longest(&self) -> Option<u64> {
+        if !self.is_current() {
+            return None;
+        }
+        match &self.rings {
+            Rings::Client(Ends { outgoing: Some(outgoing), .. }) => outgoing.longest(),
+            Rings::Server(Ends { outgoing: Some(outgoing), .. }) => outgoing.longest(),
+            _ => None,
+        }
+    }
+
+    fn untaken(&self) -> u64 {
+        if !self.is_current() {
+            return 0;
+        }
+        match &self.rings {
+            Rings::Client(Ends { outgoing: Some(outgoing), .. }) => outgoing.untaken().into(),
+            Rings::Server(Ends { outgoing: Some(outgoing), .. }) => outgoing.untaken().into(),
+            _ => 0,
+        }
+    }
+
     fn counters(&self) -> QueueCounters {
         self.counters
     }

@@ -146,9 +146,9 @@ pub enum Event {
     Refused(String, String),
     /// A generator of this address begins a trial of these streams.
     Begins(String, Vec<String>),
-    /// What came of it, lanes put together; what was none of theirs; and the port, if it broke meanwhile.
-    Ended(Box<Tally>, Count, Option<Broken>),
-    /// The generator went without an end.
+    /// What came of it, lanes put together; what was none of theirs; and what interrupted it, if it is no whole trial.
+    Ended(Box<Tally>, Count, Option<String>),
+    /// The generator went between two trials, and not as it should.
     Lost(String),
 }
 
@@ -182,9 +182,7 @@ pub fn serve(
                     *lock(&current) = line.stream.get_ref().try_clone().ok();
                     let (busy, tell) = (&busy, &tell);
                     scope.spawn(move || {
-                        if let Err(why) = session(&mut line, to, &peer, tell) {
-                            tell(Event::Lost(why));
-                        }
+                        session(&mut line, to, &peer, stop, tell);
                         busy.store(false, Ordering::Release);
                     });
                 }
@@ -244,8 +242,48 @@ fn same(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// A generator that has shown the token.
-fn session(line: &mut Line, to: &Port, peer: &str, tell: &impl Fn(Event)) -> Result<(), String> {
-    let mut receiving: Option<(Receiving, Outage)> = None;
+fn session(line: &mut Line, to: &Port, peer: &str, stop: &AtomicBool, tell: &impl Fn(Event)) {
+    let mut trial = None;
+    let end = converse(line, to, peer, tell, &mut trial);
+    match (trial, end) {
+        (None, Ok(())) => {}
+        (None, Err(why)) => tell(Event::Lost(why)),
+        (Some(trial), _) if stop.load(Ordering::Relaxed) => trial.cut("the sink was ended", tell),
+        (Some(trial), Ok(())) => trial.cut("the generator went", tell),
+        (Some(trial), Err(why)) => trial.cut(&format!("the generator is lost: {why}"), tell),
+    }
+}
+
+/// A trial under way, at the sink.
+struct Watched {
+    receiving: Receiving,
+    outage: Outage,
+}
+
+impl Watched {
+    /// Tells what has come of it. It must have been stopped.
+    fn ended(&self, arrived: &Arrived, interrupted: Option<String>, tell: &impl Fn(Event)) {
+        let mut sum = Tally::default();
+        arrived.lanes.iter().for_each(|lane| sum.add(lane));
+        tell(Event::Ended(Box::new(sum), arrived.foreign, interrupted));
+    }
+
+    /// Ends it before its time.
+    fn cut(self, why: &str, tell: &impl Fn(Event)) {
+        // What came until then is told all the same.
+        let _ = self.receiving.stop();
+        self.ended(&self.receiving.arrived(), Some(format!("{why} in the middle of the trial")), tell);
+    }
+}
+
+/// Answers a generator until it hangs up.
+fn converse(
+    line: &mut Line,
+    to: &Port,
+    peer: &str,
+    tell: &impl Fn(Event),
+    trial: &mut Option<Watched>,
+) -> Result<(), String> {
     while let Some(request) = line.next::<Request>()? {
         let reply = match request {
             Request::Hello { .. } => Reply::Refused("the token has been shown".to_owned()),
@@ -255,33 +293,34 @@ fn session(line: &mut Line, to: &Port, peer: &str, tell: &impl Fn(Event)) -> Res
             }
             Request::Prepare { mark, lanes, offset, names } => {
                 // The one before must have let go of the port.
-                drop(receiving.take());
+                if let Some(before) = trial.take() {
+                    before.cut("the generator began another", tell);
+                }
                 match Receiving::start(to, Expected { mark, lanes, offset }, None) {
-                    Ok(started) => {
+                    Ok(receiving) => {
                         tell(Event::Begins(peer.to_owned(), names));
-                        let means = started.means();
+                        let means = receiving.means();
                         let mut outage = Outage::new([to.clone()]);
                         outage.look_now();
-                        receiving = Some((started, outage));
+                        *trial = Some(Watched { receiving, outage });
                         Reply::Ready { means }
                     }
                     Err(error) => Reply::Refused(error.to_string()),
                 }
             }
-            Request::Progress | Request::Finish => match &mut receiving {
+            Request::Progress | Request::Finish => match trial {
                 None => Reply::Refused("nothing has been prepared".to_owned()),
-                Some((receives, outage)) => {
+                Some(watched) => {
                     let finish = matches!(request, Request::Finish);
                     if finish {
-                        receives.stop().map_err(|error| error.to_string())?;
+                        watched.receiving.stop().map_err(|error| error.to_string())?;
                     }
-                    let arrived = receives.arrived();
-                    let broken = outage.look_now().cloned();
+                    let arrived = watched.receiving.arrived();
+                    let broken = watched.outage.look_now().cloned();
                     if finish {
-                        receiving = None;
-                        let mut sum = Tally::default();
-                        arrived.lanes.iter().for_each(|lane| sum.add(lane));
-                        tell(Event::Ended(Box::new(sum), arrived.foreign, broken.clone()));
+                        let interrupted = broken.as_ref().map(Broken::to_string);
+                        watched.ended(&arrived, interrupted, tell);
+                        *trial = None;
                     }
                     let lanes = arrived.lanes.iter().map(PackedTally::from).collect();
                     Reply::Arrived { lanes, foreign: arrived.foreign, broken }
@@ -290,10 +329,7 @@ fn session(line: &mut Line, to: &Port, peer: &str, tell: &impl Fn(Event)) -> Res
         };
         line.send(&reply)?;
     }
-    match receiving {
-        Some(_) => Err("the generator went in the middle of a trial".to_owned()),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// A sink on another machine.

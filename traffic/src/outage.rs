@@ -1,6 +1,7 @@
 //! Ports that break while a trial uses them: a peer that leaves, a link that goes down. What is lost then is neither the rate's fault nor
 //! the device's, so it is told. What is over before anybody looks is known by the count that the kernel, or the port, keeps of it.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,12 @@ pub struct Broken {
     pub port: String,
     /// What is wrong with it.
     pub why: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the port {} broke meanwhile: {}", self.port, self.why)
+    }
 }
 
 impl Outage {

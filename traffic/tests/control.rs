@@ -82,6 +82,51 @@ fn a_sink_whose_port_breaks_says_so() {
     assert!(ended.contains("no carrier"), "{ended}");
 }
 
+#[test]
+fn what_came_of_a_trial_that_is_cut_is_told_with_who_cut_it() {
+    let socket = std::env::temp_dir().join(format!("bifrost-cut-{}.sock", std::process::id()));
+    let port = |more: &str| Port::open(&format!("memif:{}{more}", socket.display()), false).unwrap();
+    // By a generator that begins another one, by one that goes, and by the sink's own end.
+    let say = |stream: &mut TcpStream, text: &str| {
+        stream.write_all(format!("{text}\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).unwrap();
+        answer
+    };
+    let hello = format!("{{\"hello\":{{\"version\":2,\"token\":\"{TOKEN}\"}}}}");
+    let prepare = "{\"prepare\":{\"mark\":1,\"lanes\":1,\"offset\":0,\"names\":[\"cut\"]}}";
+    let peer = port(",role=client");
+    let mut last = None;
+    let told = serving(port(""), |address| {
+        let mut first = TcpStream::connect(&address).unwrap();
+        for text in [hello.as_str(), prepare] {
+            say(&mut first, text);
+        }
+        // Frames of somebody else's trial: foreign ones.
+        let strange = Trial { streams: vec![Stream::default()], count: Some(7), ..Trial::new(peer.clone()) };
+        strange.run().unwrap();
+        assert!(say(&mut first, prepare).contains("ready"));
+        drop(first);
+        let mut second = TcpStream::connect(&address).unwrap();
+        while !say(&mut second, &hello).contains("welcome") {
+            // The sink has not noticed yet that the first is gone.
+            second = TcpStream::connect(&address).unwrap();
+        }
+        assert!(say(&mut second, prepare).contains("ready"));
+        last = Some(second);
+    });
+    let ended: Vec<&String> = told.iter().filter(|event| event.starts_with("Ended")).collect();
+    assert_eq!(ended.len(), 3, "{told:?}");
+    let middle = "in the middle of the trial";
+    for (event, who) in
+        ended.iter().zip(["the generator began another", "the generator went", "the sink was ended"])
+    {
+        assert!(event.contains(&format!("{who} {middle}")), "{event}");
+    }
+    assert!(ended[0].contains("packets: 7"), "{}", ended[0]);
+    assert!(!told.iter().any(|event| event.starts_with("Lost")), "{told:?}");
+}
+
 /// A sink that says welcome, and then nothing more, or hangs up after so many of its answers.
 fn unsteady(answers: usize, silent: bool) -> Control {
     let listener = listen("127.0.0.1:0").unwrap();

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::Args as Arguments;
 use serde_json::{Value, json};
+use traffic::Port;
 use traffic::control::{Event, listen, serve, token};
-use traffic::{Broken, Port};
 
 use super::Failure;
 use super::r#gen::{read, said};
@@ -70,14 +70,14 @@ fn words(event: &Event) -> String {
         Event::Refused(peer, why) => format!("{peer} refused: {why}"),
         // Names are the generator's: they are not to move this terminal's cursor.
         Event::Begins(peer, streams) => format!("{peer} sends {}", streams.join(", ").escape_debug()),
-        Event::Ended(tally, foreign, broken) => {
+        Event::Ended(tally, foreign, interrupted) => {
             let order = &tally.order;
             let latency = tally.latency.distribution().map_or(String::new(), |latency| {
                 format!(", latency {} (half), {} (99 %)", nanoseconds(latency.p50), nanoseconds(latency.p99))
             });
-            let broken = broken.as_ref().map_or(String::new(), |broken| format!("; {}", interrupted(broken)));
+            let interrupted = interrupted.as_ref().map_or(String::new(), |why| format!("; {why}"));
             format!(
-                "received {} packets, {} duplicates, {} reordered, {} corrupt, {} foreign{latency}{broken}",
+                "received {} packets, {} duplicates, {} reordered, {} corrupt, {} foreign{latency}{interrupted}",
                 count(tally.received.packets),
                 count(order.duplicates),
                 count(order.reordered),
@@ -89,16 +89,12 @@ fn words(event: &Event) -> String {
     }
 }
 
-fn interrupted(broken: &Broken) -> String {
-    format!("the port {} broke meanwhile: {}", broken.port, broken.why)
-}
-
 /// The same for programs; what is measured has the names of `gen --json`.
 fn object(event: &Event) -> Value {
     match event {
         Event::Refused(peer, why) => json!({ "event": "refused", "peer": peer, "why": why }),
         Event::Begins(peer, streams) => json!({ "event": "begun", "peer": peer, "streams": streams }),
-        Event::Ended(tally, foreign, broken) => {
+        Event::Ended(tally, foreign, interrupted) => {
             let latency = tally.latency.distribution();
             json!({
                 "event": "ended",
@@ -111,7 +107,7 @@ fn object(event: &Event) -> Value {
                 "latency": latency,
                 "delay_variation": tally.variation.distribution(),
                 "foreign": foreign,
-                "interrupted": broken.as_ref().map(interrupted),
+                "interrupted": interrupted,
             })
         }
         Event::Lost(why) => json!({ "event": "lost", "why": why }),
@@ -133,19 +129,27 @@ mod tests {
         };
         tally.order.duplicates = 1;
         [5_000, 7_000].into_iter().for_each(|nanoseconds| tally.latency.record(nanoseconds));
-        let broken = Broken { port: "eth2".to_owned(), why: "its link is down".to_owned() };
+        let why = "the port eth2 broke meanwhile: its link is down";
         let foreign = Count { packets: 9, bytes: 900 };
-        let ended = object(&Event::Ended(Box::new(tally), foreign, Some(broken)));
+        let ended = Event::Ended(Box::new(tally), foreign, Some(why.to_owned()));
+        let told = words(&ended);
+        assert!(told.starts_with("received 3 packets, 1 duplicates, ") && told.ends_with(why), "{told}");
+        let ended = object(&ended);
+        assert_eq!(ended["event"], "ended");
         assert_eq!(ended["received"], json!({ "packets": 3, "bytes": 192 }));
         assert_eq!((&ended["seconds"], &ended["duplicates"]), (&json!(0.002), &json!(1)));
         assert_eq!((&ended["latency"]["count"], &ended["latency"]["min"]), (&json!(2), &json!(5_000)));
         assert_eq!(ended["foreign"]["packets"], 9);
-        assert_eq!(ended["interrupted"], "the port eth2 broke meanwhile: its link is down");
+        assert_eq!(ended["interrupted"], why);
         let nothing = object(&Event::Ended(Box::default(), Count::default(), None));
         assert_eq!((&nothing["latency"], &nothing["jitter"]), (&Value::Null, &Value::Null));
         assert_eq!(nothing["interrupted"], Value::Null);
         let refused = object(&Event::Refused("10.0.0.1:5".to_owned(), "a wrong token".to_owned()));
         assert_eq!(refused, json!({ "event": "refused", "peer": "10.0.0.1:5", "why": "a wrong token" }));
+        let begun = object(&Event::Begins("10.0.0.1:5".to_owned(), vec!["one".to_owned()]));
+        assert_eq!(begun, json!({ "event": "begun", "peer": "10.0.0.1:5", "streams": ["one"] }));
+        let lost = object(&Event::Lost("no word for too long".to_owned()));
+        assert_eq!(lost, json!({ "event": "lost", "why": "no word for too long" }));
     }
 
     #[test]

@@ -87,6 +87,9 @@ mod tests {
         assert_eq!(begins(1.0, &[Some(1.0), Some(0.99)]), None);
         assert_eq!(begins(2.0, &[Some(1.0), Some(0.5)]), Some(1.0));
         assert_eq!(begins(1.0, &[Some(0.0)]), Some(0.0));
+        // More than a fiftieth of the load, and than five milliseconds: in seconds from the start.
+        assert_eq!((begins(10.0, &[Some(0.985)]), begins(10.0, &[Some(0.975)])), (None, Some(9.75)));
+        assert_eq!((begins(0.125, &[Some(0.97)]), begins(0.125, &[Some(0.875)])), (None, Some(0.109375)));
         assert_eq!(begins(1.0, &[None]), None, "nothing was sent");
         // The end of a burst that found its queue full is no silence; a burst that vanished whole is one.
         assert_eq!(begins(0.002, &[Some(0.5)]), None);

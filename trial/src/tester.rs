@@ -427,6 +427,7 @@ fn finish(mut command: Child) -> Result<(), DeviceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Modifiers;
     use traffic::{Count, StreamReport};
 
     fn report(lost: u64, slow: u64) -> Report {
@@ -495,8 +496,8 @@ mod tests {
         assert_eq!((measured.received, measured.corrupted), (985, 5));
     }
 
-    #[test]
-    fn a_tester_says_between_whom_its_load_goes() {
+    /// A tester that was told everything.
+    fn tester() -> Tester {
         let port = Port::of_queues("none", Vec::new());
         let end = |hosts: &str, mac: Option<&str>| End {
             port: port.clone(),
@@ -505,10 +506,47 @@ mod tests {
         };
         let pair =
             Pair { from: end("198.18.0.0/16", Some("02:00:00:00:00:01")), to: end("198.19.0.0/16", None) };
-        let tester = Tester { flows: 7, ..Tester::new("it", vec![pair], 1e9, Arc::default()) };
+        Tester { flows: 7, ..Tester::new("it", vec![pair], 1e9, Arc::default()) }
+    }
+
+    #[test]
+    fn a_tester_says_between_whom_its_load_goes() {
         assert_eq!(
-            tester.describe().traffic,
+            tester().describe().traffic,
             "7 flows, 198.18.0.0-198.18.255.255 (by 02:00:00:00:00:01) - 198.19.0.0-198.19.255.255"
+        );
+    }
+
+    #[test]
+    fn the_load_of_each_way_is_as_it_was_said() {
+        let offered = Offered {
+            frames: Frames::fixed(64),
+            rate: 1000.0,
+            seconds: 2.0,
+            direction: Direction::Both,
+            pairs: 1,
+            family: Family::V4,
+            pattern: Pattern::Constant,
+            modifiers: Modifiers { broadcast: true, ..Modifiers::default() },
+        };
+        let (tester, trials) = (tester(), tester().trials(&offered).unwrap());
+        let Pair { from, to } = &tester.pairs[0];
+        assert_eq!(trials.len(), 2);
+        for (trial, (from, to)) in trials.iter().zip([(from, to), (to, from)]) {
+            let [test, broadcast] = &trial.streams[..] else { panic!("{:?}", trial.streams) };
+            assert_eq!((&test.name[..], test.flows, test.rate), (TEST, 7, Rate::Layer1(672_000.0)));
+            assert_eq!((&test.source, &test.destination), (&from.hosts, &to.hosts));
+            assert_eq!((test.destination_mac.clone(), test.stamp), (from.device_mac.clone(), true));
+            assert_eq!((broadcast.flows, broadcast.stamp), (1, false));
+            assert_eq!((trial.duration, trial.count), (Some(Duration::from_secs(2)), None));
+        }
+        let burst = Offered { pattern: Pattern::Burst { frames: 9 }, ..offered };
+        assert!(
+            tester
+                .trials(&burst)
+                .unwrap()
+                .iter()
+                .all(|trial| (trial.duration, trial.count) == (None, Some(9)))
         );
     }
 

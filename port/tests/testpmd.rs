@@ -135,12 +135,11 @@ fn with(role: Role, port: &str, change: impl FnOnce(&mut Settings)) -> (Interfac
 fn we_serve_testpmd() {
     Pool::heap(2000).install();
     let all: Vec<usize> = (60..1519).chain([64; 5000]).collect();
-    // With buffers smaller than its own testpmd leaves the mark of a chain in the ring for the next frame there.
-    let two_buffers: Vec<usize> = (513..1025).cycle().take(2000).collect();
-    for (port, trusted, lengths) in [
-        ("rsize=10,bsize=2048,secret=abc", false, &all),
-        ("rsize=9,bsize=512,secret=abc", false, &two_buffers),
-        ("zero-copy=yes,secret=abc", true, &all),
+    for (port, trusted) in [
+        ("rsize=10,bsize=2048,secret=abc", false),
+        // With buffers smaller than its own testpmd would find the mark of a chain where a short frame goes next, and leave it there.
+        ("rsize=9,bsize=512,secret=abc", false),
+        ("zero-copy=yes,secret=abc", true),
     ] {
         let change = |settings: &mut Settings| {
             (settings.id, settings.secret, settings.trusted) = (3, Some("abc".to_owned()), trusted);
@@ -149,7 +148,7 @@ fn we_serve_testpmd() {
         let State::Up { peer, .. } = interface.state() else { panic!("gone") };
         assert!(peer.starts_with("DPDK"), "{peer}");
         let mut queue = interface.queue(0, PortId(0)).unwrap();
-        echo(&mut queue, lengths);
+        echo(&mut queue, &all);
         let counters = queue.counters();
         assert_eq!((counters.corrupt, counters.tx_invalid, counters.wakeups), (0, 0, 0));
     }

@@ -137,7 +137,10 @@ impl<B: Buffers> Incoming<B> {
                 }
                 Chain::Wait => break,
             };
-            (0..used).for_each(|_| self.give_back());
+            for _ in 0..used {
+                self.unmark();
+                self.give_back();
+            }
         }
         self.publish();
         counters.rx_packets += received as u64;
@@ -180,6 +183,13 @@ impl<B: Buffers> Incoming<B> {
             return Chain::Corrupt(last + 1);
         }
         assembly.finish().map_or(Chain::Wait, |packet| Chain::Packet(packet, last + 1))
+    }
+
+    /// Takes the mark of a chain out of the next descriptor: DPDK does not when it sends a short frame there the next time, which would
+    /// go on in the frame behind it.
+    fn unmark(&self) {
+        let descriptor = self.ring.read(self.next);
+        self.ring.write(self.next, self.buffers.describe(self.next, descriptor, descriptor.length, false));
     }
 
     /// The next descriptor's buffer is free again, for the peer to see at the next [`Incoming::publish`].

@@ -79,10 +79,13 @@ impl<B: Buffers> Outgoing<B> {
         }
     }
 
-    /// Bytes of a frame at most: all buffers together, if they are as long as the one that is filled next; `None` while there is none.
+    /// Bytes of a frame at most: all buffers together, if they are as long as the one that is filled next; `None` where that one is
+    /// not known.
     pub(super) fn longest(&self) -> Option<u64> {
-        let empty = (self.given() != self.next).then(|| self.buffers.empty(&self.ring, self.next))?;
-        Some(u64::from(empty.length) * u64::from(self.ring.size()))
+        // Before a client gives the first one, its descriptors say what it will give.
+        let known = self.most == 0 || self.given() != self.next;
+        let length = known.then(|| self.buffers.empty(&self.ring, self.next).length)?;
+        (length != 0).then(|| u64::from(length) * u64::from(self.ring.size()))
     }
 
     /// Buffers that were filled and have not been given back. A client may keep a few back although it has emptied them.

@@ -13,6 +13,8 @@ const NANOSECONDS: u32 = 0xa1b2_3c4d;
 const MODIFIED: u32 = 0xa1b2_cd34;
 const MAJOR: u16 = 2;
 const MINOR: u16 = 4;
+/// The bits of a link type; those above them tell of check sequences, which the frames may have at their ends.
+const LINK: u32 = 0x03ff_ffff;
 /// Raw IP as some systems number it.
 const RAW_OF_HOST: u32 = 12;
 
@@ -58,7 +60,7 @@ impl Header {
         if major != MAJOR {
             return Err(CaptureError::Version(major));
         }
-        let link = match word(big_endian, 20) {
+        let link = match word(big_endian, 20) & LINK {
             RAW_OF_HOST => link::RAW,
             link => link,
         };
@@ -126,6 +128,12 @@ pub fn record(nanoseconds: bool, time: i64, captured: u32, length: u32) -> [u8; 
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_is_told_of_check_sequences_is_no_other_link_type() {
+        let link = |told: u32| Header::parse(&header(true, 2000, told)).unwrap().link;
+        assert_eq!((link(0x2400_0001), link(0xfc00_0001), link(0x0200_0001)), (1, 1, 0x0200_0001));
+    }
 
     #[test]
     fn times_last_until_2106() {

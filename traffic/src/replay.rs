@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use ::port::Packet;
+use ::port::{CHUNK, HEADROOM, MAX_SEGMENTS, Packet};
 use wire::capture::{CaptureError, Reader};
 
 use crate::TrafficError;
@@ -12,6 +12,8 @@ use crate::size::FCS;
 
 /// Most bytes of frames that are kept in memory.
 const MOST: usize = 2 << 30;
+/// Bytes of a frame at most: what a packet holds.
+const LONGEST: usize = MAX_SEGMENTS * (CHUNK - HEADROOM);
 /// Link type of Ethernet.
 const ETHERNET: u32 = 1;
 
@@ -50,6 +52,12 @@ impl Frames {
                     "of packet {number} the file has {} of {} bytes; capture it whole (tcpdump -s 0)",
                     bytes.len(),
                     record.length
+                )));
+            }
+            if bytes.len() > LONGEST {
+                return Err(wrong(format!(
+                    "packet {number} has {} bytes, and none of more than {LONGEST} can be sent; leave it out (editcap)",
+                    bytes.len()
                 )));
             }
             if frames.bytes.len() + bytes.len() > MOST {
@@ -132,6 +140,24 @@ mod tests {
         std::fs::write(&path, file).unwrap();
         assert_eq!(Frames::read("s", &path).unwrap().len(), 1);
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_frame_that_no_packet_holds_is_refused() {
+        let path = std::env::temp_dir().join(format!("bifrost-longest-{}.pcap", std::process::id()));
+        let read = |length: usize| {
+            let mut file = wire::capture::pcap::header(true, 262_144, ETHERNET).to_vec();
+            file.extend(wire::capture::pcap::record(true, 0, length as u32, length as u32));
+            file.extend(vec![0; length]);
+            std::fs::write(&path, file).unwrap();
+            Frames::read("s", &path)
+        };
+        let frames = read(LONGEST).unwrap();
+        let refused = read(LONGEST + 1).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        ::port::Pool::heap(MAX_SEGMENTS).install();
+        assert_eq!(frames.packet(0).unwrap().total_len(), LONGEST);
+        assert!(refused.contains(&format!("packet 1 has {} bytes", LONGEST + 1)), "{refused}");
     }
 
     #[test]

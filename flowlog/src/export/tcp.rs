@@ -2,10 +2,11 @@
 //!
 //! The thread of a collector may wait: for a connection, or for one that does not read. Meanwhile its queue fills, and what does
 //! not fit is counted there. A connection that has not taken a byte for [`STALLED`], or whose other end has not answered for twice as long, is
-//! given up; so is one that broke. The next one is a new session: templates first, sequence from 0. Whatever was written and not known
-//! to be read may be lost with a connection, as RFC 7011 says (section 10.4.4); only the message under way is known, and counted. So
-//! little may wait in the socket: what waits in the queue instead is not lost, or counted.
+//! given up; so is one that broke. The next one is a new session: templates first, sequence from 0. What was written may be lost with a
+//! connection, as RFC 7011 says (section 10.4.4). A message counts as sent when the collector's machine has acknowledged all of it; what that
+//! has and the collector never reads nobody knows of. Little may wait in the socket: what waits in the queue instead is not lost.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -13,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use nix::libc::linger;
+use nix::libc::{self, linger};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::{Linger, SndBuf, TcpUserTimeout};
+use nix::sys::socket::sockopt::{GetStruct, Linger, SndBuf, TcpUserTimeout};
+use nix::sys::socket::{getsockopt, setsockopt};
 
 use super::encoder::{Encoder, Message};
 use crate::clock::now;
@@ -46,8 +47,18 @@ pub(crate) struct Stream {
     stop: Arc<AtomicBool>,
     stalled: Duration,
     ready: Vec<Message>,
+    /// Written into the connection and not acknowledged: records, bytes, and where in the connection they end.
+    under_way: VecDeque<(usize, usize, u64)>,
+    /// Bytes written into the connection.
+    written: u64,
     flushed: Instant,
 }
+
+/// What the kernel knows of a connection (tcp(7)).
+#[derive(Clone, Copy, Debug)]
+struct Info;
+
+nix::getsockopt_impl!(Info, libc::IPPROTO_TCP, libc::TCP_INFO, libc::tcp_info, GetStruct<libc::tcp_info>);
 
 impl Stream {
     pub(crate) fn new(
@@ -58,7 +69,8 @@ impl Stream {
         stalled: Duration,
     ) -> Stream {
         let flushed = Instant::now();
-        Stream { to, connection: None, encoder, tally, stop, stalled, ready: Vec::new(), flushed }
+        let (connection, ready, under_way) = (None, Vec::new(), VecDeque::new());
+        Stream { to, connection, encoder, tally, stop, stalled, ready, under_way, written: 0, flushed }
     }
 
     /// Waits until there is a connection. False: the log ends.
@@ -69,7 +81,7 @@ impl Stream {
                 Ok(made) => {
                     let lost = self.encoder.restart();
                     self.tally.lost(Loss::Connection, lost);
-                    self.connection = Some(made);
+                    (self.connection, self.written) = (Some(made), 0);
                 }
                 Err(error) => {
                     self.tally.fault(format_args!("cannot connect: {error}"));
@@ -101,15 +113,43 @@ impl Stream {
                 None => Err(ErrorKind::NotConnected.into()),
             };
             match sent {
-                Ok(()) => self.tally.sent(message.records, message.bytes.len()),
+                Ok(()) => {
+                    self.written += message.bytes.len() as u64;
+                    self.under_way.push_back((message.records, message.bytes.len(), self.written));
+                }
                 Err(error) => {
-                    if let Some(connection) = self.connection.take() {
-                        self.tally.fault(format_args!("connection lost: {error}"));
-                        give_up(connection);
-                    }
+                    self.lose(&error);
                     self.tally.lost(Loss::Connection, message.records);
                 }
             }
+        }
+        self.settle();
+    }
+
+    /// The connection is over, and with it what is under way.
+    fn lose(&mut self, error: &io::Error) {
+        self.settle();
+        for (records, ..) in self.under_way.drain(..) {
+            self.tally.lost(Loss::Connection, records);
+        }
+        if let Some(connection) = self.connection.take() {
+            self.tally.fault(format_args!("connection lost: {error}"));
+            give_up(connection);
+        }
+    }
+
+    /// Counts what is acknowledged by now.
+    fn settle(&mut self) {
+        let Some(connection) = self.connection.as_ref().filter(|_| !self.under_way.is_empty()) else {
+            return;
+        };
+        // The SYN counts as a byte. If the kernel cannot say, what was written is all that is known.
+        let acknowledged = getsockopt(connection, Info).map_or(u64::MAX, |info| info.tcpi_bytes_acked);
+        while let Some((records, bytes, end)) = self.under_way.front()
+            && *end < acknowledged
+        {
+            self.tally.sent(*records, *bytes);
+            self.under_way.pop_front();
         }
     }
 }
@@ -188,10 +228,18 @@ impl Sink for Stream {
             self.send();
             self.flushed = Instant::now();
         }
+        self.settle();
+        if !self.under_way.is_empty() && self.connection.as_ref().is_some_and(is_gone) {
+            self.lose(&ErrorKind::ConnectionAborted.into());
+        }
     }
 
     fn close(&mut self) {
         self.encoder.flush(now(), &mut self.ready);
         self.send();
+        // The kernel goes on with it.
+        for (records, bytes, _) in self.under_way.drain(..) {
+            self.tally.sent(records, bytes);
+        }
     }
 }

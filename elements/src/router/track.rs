@@ -6,7 +6,7 @@
 //!
 //! Stands before everything that judges packets. It reads the headers once, looks up the flows of a batch together, and brings each flow up
 //! to date: its state, its TCP windows, its time, its packets and bytes. What it finds out it leaves for the elements
-//! behind it. An ICMP error is looked up by the packet that it quotes; a later fragment is known by its first. A new flow is not
+//! behind it. An ICMP error is looked up by the packet that it quotes, if its checksum holds; a later fragment is known by its first. A new flow is not
 //! begun here but where it has been let through ([Filter]), so the later fragments of its first packet, where they come in the
 //! same batch as the first, wait here until that batch has gone through. Those that overtook their first (RFC 4787, REQ-14) wait for
 //! it, 50 to 100 ms and at most 128 of them; what then is still without it, or finds no room, is of no flow. They go on at once where
@@ -21,6 +21,7 @@ use graph::{BATCH, Batch, Class, Context, Element};
 use nat::Destination;
 use port::Packet;
 use rules::FlowState;
+use wire::checksum::{Sum, pseudo6};
 use wire::{Fragment, Headers, Reason};
 
 use super::ftp::may_be_control;
@@ -93,9 +94,25 @@ fn read(packet: &Packet, headers: &mut Headers) -> Result<(), Reason> {
     Ok(())
 }
 
-/// The flow that an ICMP error is about.
+/// Whether the checksum of an ICMP message holds, as far as that can be seen: all of it is here.
+fn holds(headers: &Headers, ip: &[u8]) -> bool {
+    let transport = usize::from(headers.transport);
+    let Some(message) = ip.get(transport..usize::from(headers.length)) else { return true };
+    let [source, destination] = [headers.source, headers.destination].map(u128::from_be_bytes);
+    let pseudo = match headers.version {
+        4 => Sum::new(),
+        _ => pseudo6(source, destination, headers.protocol, message.len() as u32),
+    };
+    headers.fragment != Fragment::Whole || pseudo.with(message).fold() == 0xffff
+}
+
+/// The flow that an ICMP error is about; one that was damaged on its way is about none (RFC 5508, REQ-3). The checksum in the header that
+/// it quotes is not asked: routers count the TTL down there and leave the checksum as it was.
 #[cold]
 fn related(flows: &mut flow::Worker, headers: &Headers, ip: &[u8], now: u64) -> Option<Hit> {
+    if !holds(headers, ip) {
+        return None;
+    }
     let quoted = ip.get(usize::from(headers.transport) + 8..)?;
     flows.related(&Headers::quoted(quoted).ok()?, quoted, 0, now)
 }

@@ -22,7 +22,7 @@ use wire::protocol;
 /// The long ones cost nothing under pressure: what is half open or unanswered goes first then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// TCP that is not open yet.
+    /// TCP that is not open yet; without an answer, from the first SYN on.
     pub tcp_opening: Duration,
     /// TCP that is open.
     pub tcp_established: Duration,

@@ -3,7 +3,7 @@
 //! | | who goes | when |
 //! |---|---|---|
 //! | active | TCP that is over | a short grace after its end (`tcp_finished`), or at once when its tuple is used anew |
-//! | timed | what has had no packet for as long as its phase allows | when the sweep comes by |
+//! | timed | what has had no packet, or no answer to its SYN, for as long as its phase allows | when the sweep comes by |
 //! | passive | half-open and unanswered flows; then those idle for `pressed` | while less than a 64th of the entries is free, and what is asked for until those that left are |
 //!
 //! The sweep looks at every entry once in [`PASS`], in order, so that the next line is there before it is wanted. All workers
@@ -204,8 +204,14 @@ impl Own {
     ) {
         let (hot, cold) = (&table.memory.hot()[entry as usize], &table.memory.cold()[entry as usize]);
         let Some(phase) = hot.state().phase() else { return };
-        let idle = clock::idle(clock::tick(now), cold.last.load(Relaxed));
-        if idle > table.limits.idle(hot.meta.load(Relaxed) as u8, phase) {
+        let start = hot.start.load(Relaxed);
+        let (began, sliced) = (start >> 16, start & 0xffff);
+        let since = match phase {
+            // SYNs that nobody answers do not keep a flow, and its translation, for as long as they come.
+            Phase::Opening => clock::tick(clock::start(now, began)),
+            _ => cold.last.load(Relaxed),
+        };
+        if clock::idle(clock::tick(now), since) > table.limits.idle(hot.meta.load(Relaxed) as u8, phase) {
             self.end(
                 table,
                 entry,
@@ -220,8 +226,6 @@ impl Own {
         if active == 0 {
             return;
         }
-        let start = hot.start.load(Relaxed);
-        let (began, sliced) = (start >> 16, start & 0xffff);
         let since = match sliced {
             0 => now.saturating_sub(clock::start(now, began)),
             _ => clock::since_slice(now, sliced),

@@ -141,6 +141,11 @@ impl Worker {
         self.own.end(&self.table, hit.entry, why)
     }
 
+    /// How far a flow is; `None` when it has ended.
+    pub fn phase(&self, hit: &Hit) -> Option<Phase> {
+        self.table.memory.hot()[hit.entry as usize].state().phase()
+    }
+
     /// The original tuple of a flow.
     pub fn original(&self, hit: &Hit) -> Tuple {
         self.table.memory.hot()[hit.entry as usize].key().tuple()

@@ -234,6 +234,29 @@ fn what_is_over_leaves_soon_and_what_is_idle_in_time() {
 }
 
 #[test]
+fn syns_that_nobody_answers_put_nothing_off() {
+    let mut bench = Bench::small();
+    let [asks, idle] = [1, 2].map(|client| tuple(client, 1));
+    bench.establish(&idle);
+    bench.send(&packet(&asks, SYN, 1, 0)).unwrap();
+    for _ in 0..=7440 / 31 {
+        bench.pass(31);
+        // Another attempt by the same port, and one in a connection that the other end may have forgotten.
+        assert_eq!(bench.send(&packet(&asks, SYN, 1, 0)), Ok(State::New));
+        bench.send(&packet(&idle, SYN, 7, 0)).unwrap();
+    }
+    let ended = |of: Tuple| {
+        let mut ends = bench.accounts.iter().filter(|account| account.end != End::Slice);
+        ends.find(|account| account.original == of).unwrap()
+    };
+    let (asked, idled) = (ended(asks), ended(idle));
+    // Told as it was: the last of them came half a minute before.
+    assert_eq!((asked.end, asked.packets, asked.start), (End::Idle, [8, 0], 100 * SECOND));
+    assert!(asked.last > 315 * SECOND, "{}", asked.last);
+    assert_eq!(idled.end, End::Idle);
+}
+
+#[test]
 fn a_closed_connection_gives_way_to_a_new_one_at_once() {
     let mut bench = Bench::small();
     let tuple = tuple(1, 1);

@@ -16,11 +16,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flow::{Direction, Tuple};
+use flow::{Direction, Phase, Tuple};
 use graph::{BATCH, Batch, Class, Context, Element};
 use nat::ftp::{GROWTH, PORT};
 use port::Packet;
-use wire::{Headers, Reason, protocol};
+use wire::{Headers, Reason, protocol, tcp};
 
 use super::seat::{Seat, SharedSeat};
 use super::surroundings::on_flows;
@@ -104,6 +104,11 @@ fn pass(seat: &mut Seat, packet: &mut Packet, now: u64) -> Result<(), Reason> {
         return Ok(());
     }
     let connection = known.entry(original).or_default();
+    let begins = matches!(flows.phase(&hit), Some(Phase::Opening | Phase::Answered));
+    if begins && note.headers.tcp_flags & tcp::flag::SYN != 0 {
+        // By the same ports as one before it, of which there may be something left.
+        *connection = nat::Ftp::default();
+    }
     let (l3, headers) = (packet.l3(), note.headers);
     let room = packet.tailroom().min(GROWTH);
     if packet.extend(room).is_none() {

@@ -96,7 +96,9 @@ impl Ftp {
         let (transport, length) = (usize::from(headers.transport), usize::from(headers.length));
         let Some(segment) = ip.get_mut(transport..length) else { return };
         let Ok(parsed) = tcp::Segment::parse(segment) else { return };
-        if parsed.flags() & tcp::flag::ACK == 0 {
+        // The SYN that these answer was passed on as it came.
+        let refuses = parsed.flags() & tcp::flag::RST != 0 && parsed.sequence() == 0;
+        if parsed.flags() & tcp::flag::ACK == 0 || parsed.flags() & tcp::flag::SYN != 0 || refuses {
             return;
         }
         let header = parsed.header_len();
@@ -128,6 +130,10 @@ impl Ftp {
         let Some(segment) = ip.get(transport..length) else { return Ok(length) };
         let whole = headers.protocol == protocol::TCP && headers.fragment == wire::Fragment::Whole;
         let Ok(parsed) = tcp::Segment::parse(segment) else { return Ok(length) };
+        // One in a connection that there is begins another, if both ends have lost this one: that counts from anew.
+        if parsed.flags() & tcp::flag::SYN != 0 {
+            return Ok(length);
+        }
         let mine = self.shifts[direction as usize];
         let announcement =
             announcement::read(parsed.payload(), direction).filter(|found| whole && found.can_go(seen, to));
@@ -345,6 +351,45 @@ mod tests {
             pass(&mut ftp, &next, Direction::Original, &out).0,
             [second + grown + sent.len() as u32, 508]
         );
+    }
+
+    #[test]
+    fn who_has_lost_the_connection_counts_from_anew() {
+        let flagged = |from: (&str, u16), to: (&str, u16), numbers: [u32; 2], flags: u8| {
+            let mut packet = segment(from, to, numbers, &[], "");
+            let (mut delta, flag, checksum) = (Delta::new(), 20 + 13, 20 + 16..20 + 18);
+            delta.take(&packet[flag - 1..=flag]);
+            packet[flag] = flags;
+            delta.add(&packet[flag - 1..=flag]);
+            let sum = delta.apply([packet[checksum.start], packet[checksum.start + 1]]);
+            packet[checksum].copy_from_slice(&sum);
+            packet
+        };
+        let out = Tuple {
+            source: octets(OUTSIDE),
+            destination: octets(SERVER),
+            source_port: 4000,
+            destination_port: 21,
+            protocol: protocol::TCP,
+            table: 0,
+        };
+        let back = Tuple { destination: octets(CLIENT), ..out.reversed() };
+        let (client, server) = (((CLIENT, 4000), (SERVER, 21)), ((SERVER, 21), (OUTSIDE, 4000)));
+        let mut ftp = Ftp::default();
+        let port = segment(client.0, client.1, [1000, 500], &[], "PORT 10,0,0,1,4,210\r\n");
+        pass(&mut ftp, &port, Direction::Original, &out);
+        let flag = |syn: bool, ack: bool, rst: bool| {
+            u8::from(syn) * tcp::flag::SYN | u8::from(ack) * tcp::flag::ACK | u8::from(rst) * tcp::flag::RST
+        };
+        let syn = flagged(client.0, client.1, [9000, 0], flag(true, false, false));
+        assert_eq!(pass(&mut ftp, &syn, Direction::Original, &out).0, [9000, 0]);
+        for (sequence, flags) in [(700, flag(true, true, false)), (0, flag(false, true, true))] {
+            let answer = flagged(server.0, server.1, [sequence, 9001], flags);
+            assert_eq!(pass(&mut ftp, &answer, Direction::Reply, &back).0, [sequence, 9001]);
+        }
+        // What there was goes on as it did.
+        let answer = segment(server.0, server.1, [500, 9001], &[], "");
+        assert_ne!(pass(&mut ftp, &answer, Direction::Reply, &back).0, [500, 9001]);
     }
 
     #[test]

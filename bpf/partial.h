@@ -18,23 +18,85 @@ static __always_inline __u16 fold(__u64 sum) {
     return sum;
 }
 
-/* `sum`: of the pseudo-header without the protocol. */
+/* Of TCP and UDP; `sum`: of the pseudo-header without the protocol. */
+static __always_inline int is_partial(__u64 sum, __u8 protocol, void *upper, void *end) {
+    if (protocol == 6)
+        return upper + 18 <= end && *(__u16 *)(upper + 16) == fold(sum + bpf_htons(6));
+    return protocol == 17 && upper + 8 <= end && *(__u16 *)(upper + 6) == fold(sum + bpf_htons(17));
+}
+
+static __always_inline int is_tunnel(__u8 protocol) {
+    return protocol == 4 || protocol == 41 || protocol == 47;
+}
+
+/* VXLAN and Geneve. */
+static __always_inline int is_tunnel_port(void *upper, void *end) {
+    if (upper + 8 > end)
+        return 0;
+    __u16 port = load16(upper + 2);
+    return port == 4789 || port == 8472 || port == 6081;
+}
+
+static __always_inline __u64 sum4(struct ipv4 *ip) {
+    __u16 length = bpf_ntohs(ip->total_length) - sizeof(*ip);
+    return (__u64)ip->source + ip->destination + bpf_htons(length);
+}
+
+static __always_inline __u64 sum6(struct ipv6 *ip) {
+    __u32 *word = (void *)&ip->source;
+    __u64 sum = ip->payload_length;
+    for (int i = 0; i < 8; i++)
+        sum += word[i];
+    return sum;
+}
+
+/* Whether the packet in a tunnel may be partial; what is not simple may. */
+static __always_inline int inside4(struct ipv4 *ip, void *end) {
+    if ((void *)(ip + 1) > end)
+        return 0;
+    if (ip->version_ihl != 0x45 || ip->protocol == 132 || is_tunnel(ip->protocol))
+        return 1;
+    return is_partial(sum4(ip), ip->protocol, ip + 1, end);
+}
+
+static __always_inline int inside6(struct ipv6 *ip, void *end) {
+    if ((void *)(ip + 1) > end)
+        return 0;
+    __u8 next = ip->next_header;
+    if (next == 0 || next == 43 || next == 60 || next == 132 || is_tunnel(next))
+        return 1;
+    return is_partial(sum6(ip), next, ip + 1, end);
+}
+
+/* GRE (RFC 2784, 2890), perhaps with a checksum of its own, a key, and a sequence number. */
+static __always_inline int inside_gre(void *gre, void *end) {
+    if (gre + 4 > end)
+        return 0;
+    __u16 flags = load16(gre), type = load16(gre + 2);
+    if (type == 0x6558)
+        return 1;
+    if (type != ETHERTYPE_IPV4 && type != ETHERTYPE_IPV6)
+        return 0;
+    if (flags & ~0xb000)
+        return 1;
+    void *ip = gre + 4 + (flags >> 15) * 4 + (flags >> 13 & 1) * 4 + (flags >> 12 & 1) * 4;
+    return type == ETHERTYPE_IPV4 ? inside4(ip, end) : inside6(ip, end);
+}
+
 static __always_inline int may_be_partial(__u64 sum, __u8 protocol, void *upper, void *end) {
     switch (protocol) {
     case 6:
-        return upper + 18 <= end && *(__u16 *)(upper + 16) == fold(sum + bpf_htons(6));
-    case 17: {
-        if (upper + 8 > end)
-            return 0;
-        __u16 port = load16(upper + 2);
-        return *(__u16 *)(upper + 6) == fold(sum + bpf_htons(17)) || port == 4789 || port == 8472 ||
-               port == 6081;
-    }
-    case 4:   /* IPv4 */
-    case 41:  /* IPv6 */
-    case 47:  /* GRE */
-    case 132: /* SCTP */
-        return 1;
+        return is_partial(sum, 6, upper, end);
+    case 17:
+        return is_partial(sum, 17, upper, end) || is_tunnel_port(upper, end);
+    case 4:
+        return inside4(upper, end);
+    case 41:
+        return inside6(upper, end);
+    case 47:
+        return inside_gre(upper, end);
+    case 132: /* SCTP, whose checksum is then 0 */
+        return upper + 12 <= end && *(__u32 *)(upper + 8) == 0;
     default:
         return 0;
     }
@@ -45,19 +107,12 @@ static __always_inline int may_be_partial4(struct ipv4 *ip, void *end) {
     /* Who fragments a packet finishes it. */
     if (ip->fragment & bpf_htons(0x3fff))
         return 0;
-    __u16 length = bpf_ntohs(ip->total_length) - sizeof(*ip);
-    __u64 sum = (__u64)ip->source + ip->destination + bpf_htons(length);
-    return may_be_partial(sum, ip->protocol, ip + 1, end);
+    return may_be_partial(sum4(ip), ip->protocol, ip + 1, end);
 }
 
 static __always_inline int may_be_partial6(struct ipv6 *ip, void *end) {
-    __u8 next = ip->next_header;
     /* Routing, destination options: behind them may be anything. */
-    if (next == 43 || next == 60)
+    if (ip->next_header == 43 || ip->next_header == 60)
         return 1;
-    __u32 *word = (void *)&ip->source;
-    __u64 sum = ip->payload_length;
-    for (int i = 0; i < 8; i++)
-        sum += word[i];
-    return may_be_partial(sum, next, ip + 1, end);
+    return may_be_partial(sum6(ip), ip->next_header, ip + 1, end);
 }

@@ -536,7 +536,7 @@ mod tests {
             let [test, broadcast] = &trial.streams[..] else { panic!("{:?}", trial.streams) };
             assert_eq!((&test.name[..], test.flows, test.rate), (TEST, 7, Rate::Layer1(672_000.0)));
             assert_eq!((&test.source, &test.destination), (&from.hosts, &to.hosts));
-            assert_eq!((test.destination_mac.clone(), test.stamp), (from.device_mac.clone(), true));
+            assert_eq!((test.destination_mac, test.stamp), (from.device_mac, true));
             assert_eq!((broadcast.flows, broadcast.stamp), (1, false));
             assert_eq!((trial.duration, trial.count), (Some(Duration::from_secs(2)), None));
         }

@@ -239,6 +239,7 @@ mod tests {
     use super::*;
     use crate::packets::{Plan, checksums_hold};
     use proptest::prelude::*;
+    use tcp::flag::{ACK, RST, SYN};
 
     const CLIENT: &str = "10.0.0.1";
     const OUTSIDE: &str = "203.0.113.200";
@@ -378,12 +379,9 @@ mod tests {
         let mut ftp = Ftp::default();
         let port = segment(client.0, client.1, [1000, 500], &[], "PORT 10,0,0,1,4,210\r\n");
         pass(&mut ftp, &port, Direction::Original, &out);
-        let flag = |syn: bool, ack: bool, rst: bool| {
-            u8::from(syn) * tcp::flag::SYN | u8::from(ack) * tcp::flag::ACK | u8::from(rst) * tcp::flag::RST
-        };
-        let syn = flagged(client.0, client.1, [9000, 0], flag(true, false, false));
+        let syn = flagged(client.0, client.1, [9000, 0], SYN);
         assert_eq!(pass(&mut ftp, &syn, Direction::Original, &out).0, [9000, 0]);
-        for (sequence, flags) in [(700, flag(true, true, false)), (0, flag(false, true, true))] {
+        for (sequence, flags) in [(700, SYN | ACK), (0, RST | ACK)] {
             let answer = flagged(server.0, server.1, [sequence, 9001], flags);
             assert_eq!(pass(&mut ftp, &answer, Direction::Reply, &back).0, [sequence, 9001]);
         }

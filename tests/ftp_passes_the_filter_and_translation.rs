@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lab::Process;
 
-use crate::network::{Line, SERVER, ports};
+use crate::network::{Line, NAT64, SERVER, ports};
 
 const RULES: &str = r#"
 [filter.forward]
@@ -24,16 +24,6 @@ const NAT: &str = r#"
 name = "home"
 type = "masquerade"
 out = "right"
-"#;
-
-const NAT64: &str = r#"
-[[nat.rule]]
-name = "six"
-type = "nat64"
-prefix = "64:ff9b::/96"
-private = true
-pool = "192.0.2.64/28"
-fallback = "closed"
 "#;
 
 fn network(name: &str, more: &str) -> Option<Line> {

@@ -5,17 +5,7 @@ use std::time::Duration;
 
 use lab::{Ping, wait_for};
 
-use crate::network::{Line, overheard, ports};
-
-const NAT: &str = r#"
-[[nat.rule]]
-name = "six"
-type = "nat64"
-prefix = "64:ff9b::/96"
-private = true
-pool = "192.0.2.64/28"
-fallback = "closed"
-"#;
+use crate::network::{Line, NAT64, overheard, ports};
 
 /// The server as the customer calls it.
 const SERVER: &str = "64:ff9b::10.2.0.2";
@@ -27,7 +17,7 @@ fn network(name: &str, mtu: u32) -> Option<Line> {
 
 /// The same with the MTU of either link.
 fn network_of(name: &str, [inner, mtu]: [u32; 2]) -> Option<Line> {
-    let config = ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n" + NAT;
+    let config = ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n" + NAT64;
     let mut net = Line::made(name, &config, mtu, 1);
     if !net.router.is_bifrost() {
         return None;
@@ -185,7 +175,7 @@ s.sendto(b'{bytes}', ('{SERVER}', 9000)); print(len(s.recv(9000)))\""
     // 40 + 8 bytes of headers.
     assert!(!fragmented(1232) && fragmented(1233));
     let config =
-        ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n[nat]\nlowest_ipv6_mtu = 1500\n" + NAT;
+        ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n[nat]\nlowest_ipv6_mtu = 1500\n" + NAT64;
     net.router.configure(&config).unwrap();
     net.router.ask("reload").unwrap();
     assert!(!fragmented(1400));

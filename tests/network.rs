@@ -21,6 +21,17 @@ pub const SERVER: [&str; 2] = ["10.2.0.2", "2001:db8:2::2"];
 /// Both lanes a packet can take; tests of forwarding run in each.
 pub const LANES: [&str; 2] = ["express", "worker"];
 
+/// A rule by which hosts that have only IPv6 reach IPv4.
+pub const NAT64: &str = r#"
+[[nat.rule]]
+name = "six"
+type = "nat64"
+prefix = "64:ff9b::/96"
+private = true
+pool = "192.0.2.64/28"
+fallback = "closed"
+"#;
+
 /// Held by the one test that runs.
 pub struct Turn(#[allow(dead_code, reason = "held for its drop")] MutexGuard<'static, ()>);
 

@@ -1,7 +1,7 @@
 //! `[[nat.clamp]]` before real hosts: TCP connections over a narrow way hold their segments down from the start, without an ICMP error
 //! that would tell them. (The network of `network.rs`, with 1,300 bytes to the server.)
 
-use crate::network::{Line, SERVER, overheard, ports};
+use crate::network::{Line, NAT64, SERVER, overheard, ports};
 
 #[test]
 fn in_both_families() {
@@ -38,24 +38,9 @@ fn in_both_families() {
 /// The way is IPv4's, whose headers are shorter: the customer is told what fits it, and the server what fits both.
 #[test]
 fn from_ipv6_to_ipv4() {
-    let nat = "
-[[nat.rule]]
-name = \"six\"
-type = \"nat64\"
-prefix = \"64:ff9b::/96\"
-private = true
-pool = \"192.0.2.64/28\"
-fallback = \"closed\"
-
-[[nat.clamp]]
-mss = \"path\"
-";
-    let net = Line::made(
-        "clamp64",
-        &(ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n" + nat),
-        1300,
-        1,
-    );
+    let clamp = "[[nat.clamp]]\nmss = \"path\"\n";
+    let config = ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n" + NAT64 + clamp;
+    let net = Line::made("clamp64", &config, 1300, 1);
     if !net.router.is_bifrost() {
         return;
     }

@@ -4,7 +4,7 @@
 
 use lab::Process;
 
-use crate::network::{LANES, Line, SERVER, overheard, ports};
+use crate::network::{LANES, Line, NAT64, SERVER, overheard, ports};
 
 const NAT: &str = r#"
 [flow]
@@ -15,14 +15,6 @@ name = "home"
 type = "masquerade"
 out = "right"
 source = "10.1.0.0/24"
-
-[[nat.rule]]
-name = "six"
-type = "nat64"
-prefix = "64:ff9b::/96"
-private = true
-pool = "192.0.2.64/28"
-fallback = "closed"
 "#;
 
 /// Answers every datagram with itself.
@@ -146,7 +138,7 @@ fn behind_a_bridge() {
 #[test]
 fn and_translated() {
     for lane in ["auto", "worker"] {
-        let net = network("partialn", &(ports(lane, &["left", "right"]) + NAT));
+        let net = network("partialn", &(ports(lane, &["left", "right"]) + NAT + NAT64));
         if !net.router.is_bifrost() {
             return;
         }

@@ -53,14 +53,14 @@ pub struct Device {
 }
 
 /// Drivers of devices without a wire, which hand packets from one of the machine's stacks to another.
-const WIRELESS: [&str; 2] = ["veth", "tun"];
+const WITHOUT_WIRE: [&str; 2] = ["veth", "tun"];
 
 impl Device {
     /// Whether frames may arrive by it as the machine's stacks hand them to each other, with checksums ([`wire::partial`]) and the cutting of long segments
     /// ([`wire::joined`]) left to a NIC, as a `native` program or a generic one sees them. The generic one sees what any driver has for
     /// Linux, and that may trust its sender.
     pub fn passes_partial(&self, native: bool) -> bool {
-        !native || WIRELESS.contains(&self.driver.as_str())
+        !native || WITHOUT_WIRE.contains(&self.driver.as_str())
     }
 
     /// Asks the kernel about the interface with this name.

@@ -12,6 +12,7 @@
 //! which the upper layer's header is cut short is refused, since that is how filters are evaded (RFC 1858, RFC 7112).
 //! A packet quoted in an ICMP error is cut short by nature and is read by [`Headers::quoted`].
 
+use crate::checksum::{self, Sum};
 use crate::{Reason, icmp4, icmp6, ipv4, ipv6, protocol, tcp, u16_at, u32_at};
 
 /// Extension headers of one IPv6 packet at most; RFC 8504, 5.3 lets nodes have such limits, and no traffic has so many.
@@ -105,6 +106,20 @@ impl Headers {
     #[inline(always)]
     pub fn read(&mut self, ip: &[u8]) -> Result<(), Reason> {
         self.fill::<true>(ip)
+    }
+
+    /// The sum of the pseudo-header of an upper layer's packet of `length` bytes.
+    pub fn pseudo(&self, length: usize) -> Sum {
+        match (unmapped(&self.source), unmapped(&self.destination)) {
+            (Some(source), Some(destination)) if self.version == 4 => {
+                let [source, destination] = [source, destination].map(u32::from_be_bytes);
+                checksum::pseudo4(source, destination, self.protocol, length as u16)
+            }
+            _ => {
+                let [source, destination] = [self.source, self.destination].map(u128::from_be_bytes);
+                checksum::pseudo6(source, destination, self.protocol, length as u32)
+            }
+        }
     }
 
     /// Reads a packet as far as an ICMP error quotes it: it may end anywhere behind the first 8 bytes of the upper layer's

@@ -8,7 +8,7 @@
 //! Datagrams that are left to a NIC (UDP_SEGMENT) cannot be cut so: where one ends and the next begins is in no byte of them.
 
 use crate::tcp::{self, flag};
-use crate::{Fragment, Headers, checksum, ethernet, ipv4, protocol, u16_at, u32_at};
+use crate::{Fragment, Headers, ethernet, ipv4, protocol, u16_at, u32_at};
 
 /// Cuts a frame with a TCP segment into such whose IP packets are no longer than `mtu` bytes, as Linux would (tcp_gso_segment): identification
 /// and sequence number go on, FIN and PSH stay with the last, CWR with the first (RFC 3168, 6.1.2), and every checksum is right. Each is
@@ -34,7 +34,7 @@ pub fn cut(frame: &[u8], mtu: usize, mut each: impl FnMut(&[u8])) -> bool {
             upper[13] &= !flag::CWR;
         }
         upper[16..18].fill(0);
-        let sum = pseudo(&headers, upper.len()).with(upper).finish();
+        let sum = headers.pseudo(upper.len()).with(upper).finish();
         upper[16..18].copy_from_slice(&sum.to_be_bytes());
         each(&segment);
     }
@@ -71,19 +71,10 @@ fn set_length(ip: &mut [u8], upper: usize, number: u16) {
     ipv4::set_checksum(ip);
 }
 
-fn pseudo(headers: &Headers, length: usize) -> checksum::Sum {
-    let [source, destination] = [headers.source, headers.destination];
-    if headers.version == 4 {
-        let [source, destination] = [source, destination].map(|address| u32_at(&address, 12));
-        return checksum::pseudo4(source, destination, protocol::TCP, length as u16);
-    }
-    let [source, destination] = [source, destination].map(u128::from_be_bytes);
-    checksum::pseudo6(source, destination, protocol::TCP, length as u32)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum;
     use proptest::prelude::*;
 
     /// A frame of this version, with so many bytes of options in its TCP header.
@@ -132,7 +123,7 @@ mod tests {
                 prop_assert!(segment.len() - 14 <= mtu);
                 prop_assert!(number == last || segment.len() - 14 == mtu);
                 let upper = &segment[14 + usize::from(headers.transport)..];
-                prop_assert_eq!(pseudo(&headers, upper.len()).with(upper).fold(), 0xffff);
+                prop_assert_eq!(headers.pseudo(upper.len()).with(upper).fold(), 0xffff);
                 prop_assert_eq!(u32_at(upper, 4), (u32::MAX - 100).wrapping_add(together.len() as u32));
                 let kept = |flag: u8, there: bool| if there { flags & flag } else { 0 };
                 let others = flags & !(flag::FIN | flag::PSH | flag::CWR);

@@ -12,7 +12,7 @@
 //! Tunnels that begin at the sender leave the sum of the packet inside to the device; there is one such sum in a frame at most. What is
 //! looked into: IPv4 and IPv6 in either, GRE, VXLAN and Geneve, behind up to two VLAN tags.
 
-use crate::{Fragment, Headers, checksum, ethernet, protocol, u16_at, u32_at};
+use crate::{Fragment, Headers, ethernet, protocol, u16_at, u32_at};
 
 /// Packets in packets that are looked into.
 const DEPTH: usize = 3;
@@ -90,7 +90,7 @@ fn in_ip(frame: &[u8], start: usize, depth: usize) -> Option<Partial> {
     let sum = |field: usize| {
         let stored = u16_at(upper.get(field..field + 2)?, 0);
         let partial = Partial { start: at, end: at + length, field: at + field, kind: Kind::Internet };
-        (length >= field + 2 && stored == pseudo(ip, &headers, length)?).then_some(partial)
+        (length >= field + 2 && stored == headers.pseudo(length).fold()).then_some(partial)
     };
     match headers.protocol {
         protocol::TCP => sum(16),
@@ -103,19 +103,6 @@ fn in_ip(frame: &[u8], start: usize, depth: usize) -> Option<Partial> {
         inner if IN_IP.contains(&inner) => in_ip(frame, at, depth.checked_sub(1)?),
         _ => None,
     }
-}
-
-/// The sum of the pseudo-header, as it stands in a partial checksum.
-fn pseudo(ip: &[u8], headers: &Headers, length: usize) -> Option<u16> {
-    let sum = if headers.version == 4 {
-        let header = ip.first_chunk::<20>()?;
-        let length = u16::try_from(length).ok()?;
-        checksum::pseudo4(u32_at(header, 12), u32_at(header, 16), headers.protocol, length)
-    } else {
-        let [source, destination] = [headers.source, headers.destination].map(u128::from_be_bytes);
-        checksum::pseudo6(source, destination, headers.protocol, u32::try_from(length).ok()?)
-    };
-    Some(sum.fold())
 }
 
 /// In what a datagram to this port carries.
@@ -146,7 +133,7 @@ fn in_gre(frame: &[u8], at: usize, depth: usize) -> Option<Partial> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ipv4;
+    use crate::{checksum, ipv4};
     use proptest::prelude::*;
 
     /// An upper layer's packet, and where its checksum stands in it.
@@ -205,7 +192,7 @@ mod tests {
         let kind = if version == 4 { ethernet::IPV4 } else { ethernet::IPV6 };
         if protocol != protocol::SCTP {
             let ip = wrap(&bytes);
-            let sum = pseudo(&ip, &Headers::quoted(&ip).unwrap(), bytes.len()).unwrap();
+            let sum = Headers::quoted(&ip).unwrap().pseudo(bytes.len()).fold();
             bytes[field..field + 2].copy_from_slice(&sum.to_be_bytes());
         }
         (kind, wrap(&bytes))
@@ -225,15 +212,7 @@ mod tests {
     fn is_right(frame: &[u8], behind: usize) -> bool {
         let headers = Headers::parse(&frame[behind..]).unwrap();
         let upper = &frame[behind + usize::from(headers.transport)..];
-        let [source, destination] = [headers.source, headers.destination];
-        let pseudo = if headers.version == 4 {
-            let last = |address: [u8; 16]| u32_at(&address, 12);
-            checksum::pseudo4(last(source), last(destination), headers.protocol, upper.len() as u16)
-        } else {
-            let [source, destination] = [source, destination].map(u128::from_be_bytes);
-            checksum::pseudo6(source, destination, headers.protocol, upper.len() as u32)
-        };
-        pseudo.with(upper).fold() == 0xffff
+        headers.pseudo(upper.len()).with(upper).fold() == 0xffff
     }
 
     /// What Linux 6.18 sent into a veth for `connect` from 10.1.0.2 to 203.0.113.2, port 80.

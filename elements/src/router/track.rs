@@ -21,7 +21,7 @@ use graph::{BATCH, Batch, Class, Context, Element};
 use nat::Destination;
 use port::Packet;
 use rules::FlowState;
-use wire::checksum::{Sum, pseudo6};
+use wire::checksum::Sum;
 use wire::{Fragment, Headers, Reason};
 
 use super::ftp::may_be_control;
@@ -98,11 +98,8 @@ fn read(packet: &Packet, headers: &mut Headers) -> Result<(), Reason> {
 fn holds(headers: &Headers, ip: &[u8]) -> bool {
     let transport = usize::from(headers.transport);
     let Some(message) = ip.get(transport..usize::from(headers.length)) else { return true };
-    let [source, destination] = [headers.source, headers.destination].map(u128::from_be_bytes);
-    let pseudo = match headers.version {
-        4 => Sum::new(),
-        _ => pseudo6(source, destination, headers.protocol, message.len() as u32),
-    };
+    // That of IPv4 has none.
+    let pseudo = if headers.version == 4 { Sum::new() } else { headers.pseudo(message.len()) };
     headers.fragment != Fragment::Whole || pseudo.with(message).fold() == 0xffff
 }
 

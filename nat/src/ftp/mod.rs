@@ -249,6 +249,18 @@ mod tests {
         crate::octets(text.parse().unwrap())
     }
 
+    /// How the control connection seems outside.
+    fn leaving() -> Tuple {
+        Tuple {
+            source: octets(OUTSIDE),
+            destination: octets(SERVER),
+            source_port: 4000,
+            destination_port: 21,
+            protocol: protocol::TCP,
+            table: 0,
+        }
+    }
+
     /// A segment with numbers and options.
     fn segment(from: (&str, u16), to: (&str, u16), numbers: [u32; 2], options: &[u8], text: &str) -> Vec<u8> {
         let plan = Plan {
@@ -311,14 +323,7 @@ mod tests {
         let mut ftp = Ftp::default();
         let client = ((CLIENT, 4000), (SERVER, 21));
         let server = ((SERVER, 21), (OUTSIDE, 4000));
-        let out = Tuple {
-            source: octets(OUTSIDE),
-            destination: octets(SERVER),
-            source_port: 4000,
-            destination_port: 21,
-            protocol: protocol::TCP,
-            table: 0,
-        };
+        let out = leaving();
         let back = Tuple { destination: octets(CLIENT), ..out.reversed() };
         let text = "PORT 10,0,0,1,4,210\r\n";
         let port = segment(client.0, client.1, [1000, 500], &[], text);
@@ -366,14 +371,7 @@ mod tests {
             packet[checksum].copy_from_slice(&sum);
             packet
         };
-        let out = Tuple {
-            source: octets(OUTSIDE),
-            destination: octets(SERVER),
-            source_port: 4000,
-            destination_port: 21,
-            protocol: protocol::TCP,
-            table: 0,
-        };
+        let out = leaving();
         let back = Tuple { destination: octets(CLIENT), ..out.reversed() };
         let (client, server) = (((CLIENT, 4000), (SERVER, 21)), ((SERVER, 21), (OUTSIDE, 4000)));
         let mut ftp = Ftp::default();
@@ -403,14 +401,7 @@ mod tests {
     #[test]
     fn into_the_other_family_goes_what_is_understood_there() {
         let (host, far) = ("2001:db8::5", "64:ff9b::c633:6409");
-        let to = Tuple {
-            source: octets(OUTSIDE),
-            destination: octets(SERVER),
-            source_port: 4000,
-            destination_port: 21,
-            protocol: protocol::TCP,
-            table: 0,
-        };
+        let to = leaving();
         let mut ftp = Ftp::default();
         let text = "EPRT |2|2001:db8::5|1234|\r\n";
         let packet = segment((host, 4000), (far, 21), [1000, 500], &[], text);

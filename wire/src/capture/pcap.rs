@@ -15,6 +15,8 @@ const MAJOR: u16 = 2;
 const MINOR: u16 = 4;
 /// The bits of a link type; those above them tell of check sequences, which the frames may have at their ends.
 const LINK: u32 = 0x03ff_ffff;
+/// Whether the highest four bits say how long check sequences are, in units of two bytes.
+const FCS_IS_KNOWN: u32 = 0x0400_0000;
 /// Raw IP as some systems number it.
 const RAW_OF_HOST: u32 = 12;
 
@@ -24,6 +26,8 @@ pub struct Header {
     big_endian: bool,
     nanoseconds: bool,
     minor: u16,
+    /// Bytes of the check sequence that each packet ends with.
+    fcs: u32,
     /// Bytes between a packet's header and its bytes.
     pub extra: usize,
     /// What packets begin with.
@@ -37,7 +41,7 @@ pub struct RecordHeader {
     pub record: Record,
     /// Bytes of the packet that are in the file.
     pub captured: usize,
-    /// Bytes behind them that belong to nothing.
+    /// Bytes behind them that are none of the packet's: of a check sequence, for one.
     pub surplus: usize,
 }
 
@@ -60,12 +64,14 @@ impl Header {
         if major != MAJOR {
             return Err(CaptureError::Version(major));
         }
-        let link = match word(big_endian, 20) & LINK {
+        let told = word(big_endian, 20);
+        let link = match told & LINK {
             RAW_OF_HOST => link::RAW,
             link => link,
         };
+        let fcs = if told & FCS_IS_KNOWN == 0 { 0 } else { (told >> 28) * 2 };
         let extra = if magic == MODIFIED { 8 } else { 0 };
-        Ok(Header { big_endian, nanoseconds: magic == NANOSECONDS, minor, extra, link })
+        Ok(Header { big_endian, nanoseconds: magic == NANOSECONDS, minor, fcs, extra, link })
     }
 
     /// Reads a packet's header.
@@ -86,6 +92,7 @@ impl Header {
         if captured as usize > super::MOST {
             return Err(CaptureError::BadRecord);
         }
+        let length = length.saturating_sub(self.fcs);
         // Some programs say a byte more than there was.
         let surplus = captured.saturating_sub(length);
         let record = Record { time, length, link: self.link };
@@ -133,6 +140,20 @@ mod tests {
     fn what_is_told_of_check_sequences_is_no_other_link_type() {
         let link = |told: u32| Header::parse(&header(true, 2000, told)).unwrap().link;
         assert_eq!((link(0x2400_0001), link(0xfc00_0001), link(0x0200_0001)), (1, 1, 0x0200_0001));
+    }
+
+    #[test]
+    fn check_sequences_are_no_part_of_packets() {
+        let parts = |told: u32, captured, length| {
+            let file = Header::parse(&header(true, 2000, told)).unwrap();
+            let read = file.record(&record(true, 0, captured, length)).unwrap();
+            (read.captured, read.surplus, read.record.length)
+        };
+        assert_eq!(parts(0x2400_0001, 64, 64), (60, 4, 60));
+        assert_eq!(parts(0x2400_0001, 62, 64), (60, 2, 60), "cut in its check sequence");
+        assert_eq!(parts(0x2400_0001, 50, 64), (50, 0, 60));
+        assert_eq!(parts(0x2400_0001, 3, 3), (0, 3, 0));
+        assert_eq!((parts(0x2000_0001, 64, 64), parts(0x0400_0001, 64, 64)), ((64, 0, 64), (64, 0, 64)));
     }
 
     #[test]

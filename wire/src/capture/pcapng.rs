@@ -18,8 +18,11 @@ const BYTE_ORDER: u32 = 0x1A2B_3C4D;
 
 const OPTION_COMMENT: u16 = 1;
 const OPTION_NAME: u16 = 2;
+/// Of a packet.
+const OPTION_FLAGS: u16 = 2;
 const OPTION_USER_APPLICATION: u16 = 4;
 const OPTION_TIME_RESOLUTION: u16 = 9;
+const OPTION_FCS_LENGTH: u16 = 13;
 const OPTION_TIME_OFFSET: u16 = 14;
 
 /// A packet to be written.
@@ -135,6 +138,8 @@ struct Interface {
     ticks: u64,
     /// Seconds to add.
     offset: i64,
+    /// Bytes of the check sequence that each packet ends with.
+    fcs: u32,
 }
 
 /// A section of a file that is read: what its blocks mean.
@@ -173,6 +178,16 @@ impl<'a> Body<'a> {
         let value = self.bytes.get(..length)?;
         self.bytes = self.bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
         (code != 0).then_some((code, Body { bytes: value, big_endian: self.big_endian }))
+    }
+
+    /// How many bytes the check sequence has that a packet ends with, where the options behind it say so.
+    fn fcs(&mut self) -> Option<u32> {
+        while let Some((code, mut value)) = self.option() {
+            if code == OPTION_FLAGS {
+                return value.word().map(|flags| flags >> 5 & 0xf).filter(|&fcs| fcs != 0);
+            }
+        }
+        None
     }
 }
 
@@ -243,8 +258,11 @@ impl Section {
             (interface.time(time), body.word()?, body.word()?)
         };
         let bytes = body.bytes.get(..captured as usize)?;
-        let record = Record { time, length: length.max(captured), link: interface.link.into() };
-        Some((record, bytes))
+        body.bytes = body.bytes.get(bytes.len().next_multiple_of(4)..).unwrap_or_default();
+        let own = if kind == SIMPLE_PACKET { None } else { body.fcs() };
+        let length = length.max(captured).saturating_sub(own.unwrap_or(interface.fcs));
+        let record = Record { time, length, link: interface.link.into() };
+        Some((record, &bytes[..bytes.len().min(length as usize)]))
     }
 }
 
@@ -260,13 +278,17 @@ impl Interface {
 
 fn interface(body: &mut Body<'_>) -> Option<Interface> {
     let (link, _, snap) = (body.short()?, body.short()?, body.word()?);
-    let mut interface = Interface { link, snap, ticks: 1_000_000, offset: 0 };
+    let mut interface = Interface { link, snap, ticks: 1_000_000, offset: 0, fcs: 0 };
     while let Some((code, mut value)) = body.option() {
         match (code, value.bytes) {
             // A negative power of 2 or of 10.
             (OPTION_TIME_RESOLUTION, [power]) => {
                 let (base, power) = if power & 0x80 == 0 { (10u64, *power) } else { (2, power & 0x7f) };
                 interface.ticks = base.checked_pow(power.into())?;
+            }
+            // Bits, and bytes in the files of those who read the format's example as such.
+            (OPTION_FCS_LENGTH, [length]) => {
+                interface.fcs = u32::from(if *length < 16 { *length } else { length / 8 });
             }
             (OPTION_TIME_OFFSET, [_, _, _, _, _, _, _, _]) => {
                 let (first, second) = (u64::from(value.word()?), u64::from(value.word()?));
@@ -277,4 +299,48 @@ fn interface(body: &mut Body<'_>) -> Option<Interface> {
         }
     }
     Some(interface)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is read of a packet of so many bytes, the last four of which are its check sequence.
+    fn read(big_endian: bool, kind: u32, fcs: u8, flags: Option<u32>, captured: usize) -> (usize, u32) {
+        let short = |number: u16| if big_endian { number.to_be_bytes() } else { number.to_le_bytes() };
+        let word = |number: u32| if big_endian { number.to_be_bytes() } else { number.to_le_bytes() };
+        let mut section = Section { big_endian, interfaces: Vec::new() };
+        let link = [short(1), short(0)].concat();
+        let options = [short(OPTION_FCS_LENGTH), short(1)].concat();
+        section
+            .block(INTERFACE_DESCRIPTION, &[&link[..], &word(0), &options, &[fcs, 0, 0, 0]].concat())
+            .unwrap();
+        let mut body = match kind {
+            SIMPLE_PACKET => word(64).to_vec(),
+            _ => [[0; 12].as_slice(), &word(captured as u32), &word(64)].concat(),
+        };
+        padded(&mut body, &vec![7; captured]);
+        if let Some(flags) = flags {
+            let comment = [short(OPTION_COMMENT), short(1)].concat();
+            let header = [short(OPTION_FLAGS), short(4)].concat();
+            body.extend([&comment[..], b"a...", &header, &word(flags)].concat());
+        }
+        let (record, bytes) = section.block(kind, &body).unwrap().unwrap();
+        (bytes.len(), record.length)
+    }
+
+    #[test]
+    fn check_sequences_are_no_part_of_packets() {
+        for big_endian in [false, true] {
+            let enhanced = |fcs, flags, captured| read(big_endian, ENHANCED_PACKET, fcs, flags, captured);
+            assert_eq!((enhanced(32, None, 64), enhanced(4, None, 64)), ((60, 60), (60, 60)));
+            assert_eq!((enhanced(32, None, 62), enhanced(32, None, 50)), ((60, 60), (50, 60)));
+            assert_eq!((enhanced(0, None, 64), enhanced(0, Some(0x19), 64)), ((64, 64), (64, 64)));
+            // A packet's own flags go before what is said of all.
+            assert_eq!((enhanced(0, Some(4 << 5), 64), enhanced(32, Some(2 << 5), 64)), ((60, 60), (62, 62)));
+            assert_eq!((enhanced(32, Some(1), 64), enhanced(255, None, 7)), ((60, 60), (7, 33)));
+            assert_eq!(read(big_endian, OLD_PACKET, 16, Some(4 << 5), 63), (60, 60));
+            assert_eq!(read(big_endian, SIMPLE_PACKET, 32, None, 64), (60, 60));
+        }
+    }
 }

@@ -158,6 +158,74 @@ fn and_the_world_reaches_what_is_forwarded() {
     assert!(!seen.output().contains("10.1.0.2"), "an inside address was outside: {}", seen.output());
 }
 
+/// Rules that have two ports to give, in each family.
+const FEW: &str = r#"
+[[nat.rule]]
+name = "home"
+type = "masquerade"
+out = "right"
+pool_ports = "50000-50001"
+
+[[nat.rule]]
+name = "six"
+type = "nat64"
+prefix = "64:ff9b::/96"
+private = true
+pool = "192.0.2.64"
+pool_ports = "50000-50001"
+fallback = "closed"
+"#;
+
+/// Datagrams by four sockets, one after the other: what each is told, that what it is told of may pass (IP_RECVERR) as well.
+const FOUR: &str = r#"
+import socket, sys
+six = ":" in sys.argv[1]
+for n in range(4):
+    s = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(*((socket.IPPROTO_IPV6, 25, 1) if six else (socket.IPPROTO_IP, 11, 1)))
+    s.settimeout(1); s.connect((sys.argv[1], 4999)); s.send(b"x")
+    try: s.recv(9)
+    except TimeoutError: print("nothing", flush=True)
+    except OSError as error: print(error.strerror, flush=True)
+"#;
+
+#[test]
+fn or_are_told_that_no_port_is_left() {
+    let config = ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n" + FEW;
+    let net = Line::made("nat-few", &config, 1500, 1);
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let net = net.started();
+    // What hears all and says nothing.
+    let mut deaf = net.server.command("python3");
+    deaf.args(["-c", "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((\"\", 4999)); time.sleep(60)"]);
+    let _deaf = net.server.spawn("deaf", deaf).unwrap();
+    lab::wait_for("it to hear", Duration::from_secs(5), || {
+        match net.server.run("ss -Hlun sport = :4999").map_err(|error| error.to_string())? {
+            heard if heard.contains("4999") => Ok(()),
+            heard => Err(heard),
+        }
+    })
+    .unwrap();
+    for to in ["10.2.0.2", "64:ff9b::10.2.0.2"] {
+        let said = net.customer.run(&format!("timeout 20 python3 -c '{FOUR}' {to}")).unwrap();
+        let said: Vec<&str> = said.lines().collect();
+        assert_eq!(said, ["nothing", "nothing", "No route to host", "No route to host"], "{to}");
+    }
+    let nat = net.router.show("nat").unwrap();
+    for rule in 0..2 {
+        assert_eq!(nat["rules"][rule]["exhausted"], 2, "{nat}");
+    }
+    let drops = net.router.ask("show drops").unwrap();
+    let counted: u64 = drops
+        .lines()
+        .filter(|line| line.contains("ports_exhausted"))
+        .flat_map(|line| line.split_whitespace().filter_map(|word| word.parse::<u64>().ok()))
+        .sum();
+    assert!(counted >= 4, "{drops}");
+}
+
 #[test]
 fn though_they_spoke_before_its_port_was_there() {
     let Some(net) = network("nat-early", 1500) else { return };

@@ -220,7 +220,9 @@ impl Reason {
             Reason::Filtered => "The filter, or a switch of the graph, let nothing like it pass.",
             Reason::Malformed => "A check of the graph found its headers wrong.",
             Reason::FlowsFull => "A new flow for which the flow table has no room.",
-            Reason::PortsExhausted => "A new flow for which address translation has no port left.",
+            Reason::PortsExhausted => {
+                "A new flow for which address translation has no port left; answered with unreachable."
+            }
             Reason::Untranslatable => "Address translation has no counterpart for it.",
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Group: router
 //! Usage: `Filter(HOOK)`
-//! Ports: 1 input, 6 outputs; push
+//! Ports: 1 input, 7 outputs; push
 //!
 //! `Filter(INPUT)` asks the chain `input`, before the route is known. `Filter(TRANSIT)` asks `forward` and `output`, when it is; what they let
 //! pass and what belongs to no flow yet begins one. The packets of a flow that has been judged are not judged again, as long as
@@ -25,6 +25,7 @@
 //! - 3: to be answered with host unreachable
 //! - 4: to be answered with no route
 //! - 5: to be answered with prohibited
+//! - 6: new flows that address translation has no port for
 //!
 //! See also: [Track], [TcpReset], [IcmpError4], [IcmpError6]
 
@@ -48,7 +49,7 @@ use super::track::{called, headers};
 /// The class `Filter`.
 pub const CLASS: Class = Class {
     name: "Filter",
-    ports: "1/6",
+    ports: "1/7",
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("filter.rs"),
@@ -82,6 +83,7 @@ pub const CLASS: Class = Class {
 };
 
 const PASS: usize = 0;
+const NO_PORT_LEFT: usize = 6;
 /// Ports that are tried for a source whose own is taken.
 const OTHER_PORTS: u32 = 8;
 
@@ -422,7 +424,15 @@ impl Element for Filter {
     }
 
     fn outputs(&self) -> &'static [&'static str] {
-        &["pass", "tcp_reset", "port_unreachable", "host_unreachable", "no_route", "prohibited"]
+        &[
+            "pass",
+            "tcp_reset",
+            "port_unreachable",
+            "host_unreachable",
+            "no_route",
+            "prohibited",
+            "no_port_left",
+        ]
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
@@ -498,6 +508,7 @@ impl Element for Filter {
             let refused = match judged.outcome {
                 Outcome::Accept => match self.keep(seat, packet, &judged, steady) {
                     Ok(()) => None,
+                    Err(Reason::PortsExhausted) => Some((NO_PORT_LEFT, Reason::PortsExhausted)),
                     Err(reason) => Some((PASS, reason)),
                 },
                 Outcome::Drop => Some((PASS, Reason::Filtered)),

@@ -2,7 +2,7 @@
 //!
 //! Group: router
 //! Usage: `IcmpError4`
-//! Ports: 5 to 9 inputs, 2 outputs; push
+//! Ports: 5 to 10 inputs, 2 outputs; push
 //!
 //! The answer is the one Linux would send. It leaves by the route to the sender, from the address that Linux would take there
 //! (`Sources`); it quotes as much of the packet as fits 576 bytes; TOS is the packet's with precedence
@@ -20,6 +20,7 @@
 //! - 3: prohibited
 //! - 4: too big
 //! - 5 to 8: refused by the filter, which wants it told as port unreachable, host unreachable, no route, or prohibited
+//! - 9: no port was left to translate its flow to: host unreachable (RFC 6888, REQ-11; that may pass, which "prohibited" of RFC 5508, REQ-8, would not say)
 //!
 //! Outputs:
 //! - 0: answers, with their next hop
@@ -42,7 +43,7 @@ use super::{ETHERNET, IcmpLimits, Sources, network, u16_at, u32_at};
 /// The class `IcmpError4`.
 pub const CLASS: Class = Class {
     name: "IcmpError4",
-    ports: "5-9/2",
+    ports: "5-10/2",
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("icmp_error4.rs"),
@@ -79,7 +80,7 @@ struct Kind {
     limited: bool,
 }
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     Kind { icmp_type: icmp4::TIME_EXCEEDED, code: 0, reason: Reason::TtlExpired, limited: true },
     Kind { icmp_type: icmp4::UNREACHABLE, code: unreachable::NET, reason: Reason::NoRoute, limited: true },
     Kind {
@@ -104,6 +105,7 @@ const KINDS: [Kind; 9] = [
     refused(unreachable::HOST),
     refused(unreachable::NET),
     refused(unreachable::PROHIBITED),
+    Kind { reason: Reason::PortsExhausted, ..refused(unreachable::HOST) },
 ];
 
 /// What the filter refused, and how that is told.
@@ -225,13 +227,14 @@ impl Element for IcmpError4 {
         let now = cx.now();
         for packet in batch.drain() {
             match self.answer(&packet, kind, now) {
-                Answer::Linux => {
+                // Linux would let pass what there is no port for.
+                Answer::Linux if kind.reason != Reason::PortsExhausted => {
                     cx.emit(LINUX, packet);
                     continue;
                 }
                 Answer::Reply(reply) => cx.emit(REPLY, reply),
                 Answer::Suppressed => cx.count_suppressed(),
-                Answer::None => {}
+                Answer::None | Answer::Linux => {}
             }
             cx.drop(packet, kind.reason);
         }

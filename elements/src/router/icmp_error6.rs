@@ -2,7 +2,7 @@
 //!
 //! Group: router
 //! Usage: `IcmpError6`
-//! Ports: 5 to 9 inputs, 2 outputs; push
+//! Ports: 5 to 10 inputs, 2 outputs; push
 //!
 //! As `IcmpError4`, with the rules of IPv6: the answer quotes as much as fits 1280 bytes (2.4 (c)); none is sent about
 //! ICMPv6 errors and redirects (2.4 (e)); "packet too big" is not limited. As in Linux an unreachable route
@@ -16,6 +16,7 @@
 //! - 3: prohibited
 //! - 4: too big
 //! - 5 to 8: refused by the filter, which wants it told as port unreachable, host unreachable, no route, or prohibited
+//! - 9: no port was left to translate its flow to: address unreachable (RFC 6146, 3.5.1.1)
 //!
 //! Outputs:
 //! - 0: answers, with their next hop
@@ -38,7 +39,7 @@ use super::{ETHERNET, Family, IcmpLimits, Sources, V6};
 /// The class `IcmpError6`.
 pub const CLASS: Class = Class {
     name: "IcmpError6",
-    ports: "5-9/2",
+    ports: "5-10/2",
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("icmp_error6.rs"),
@@ -71,7 +72,7 @@ struct Kind {
     limited: bool,
 }
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     Kind { icmp_type: icmp6::TIME_EXCEEDED, code: 0, reason: Reason::TtlExpired, limited: true },
     Kind {
         icmp_type: icmp6::UNREACHABLE,
@@ -96,6 +97,7 @@ const KINDS: [Kind; 9] = [
     refused(unreachable::ADDRESS),
     refused(unreachable::NO_ROUTE),
     refused(unreachable::PROHIBITED),
+    Kind { reason: Reason::PortsExhausted, ..refused(unreachable::ADDRESS) },
 ];
 
 /// What the filter refused, and how that is told.
@@ -216,13 +218,14 @@ impl Element for IcmpError6 {
         let now = cx.now();
         for packet in batch.drain() {
             match self.answer(&packet, kind, now) {
-                Answer::Linux => {
+                // Linux would let pass what there is no port for.
+                Answer::Linux if kind.reason != Reason::PortsExhausted => {
                     cx.emit(LINUX, packet);
                     continue;
                 }
                 Answer::Reply(reply) => cx.emit(REPLY, reply),
                 Answer::Suppressed => cx.count_suppressed(),
-                Answer::None => {}
+                Answer::None | Answer::Linux => {}
             }
             cx.drop(packet, kind.reason);
         }

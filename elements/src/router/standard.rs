@@ -271,7 +271,7 @@ fn staged(stages: &Stages) -> String {
     }
     for (filter, family) in filters {
         let _ = writeln!(refused, "{filter}[1] -> reset;");
-        for output in 2..6 {
+        for output in 2..7 {
             let _ = writeln!(refused, "{filter}[{output}] -> [{}]icmp{family};", output + 3);
         }
     }

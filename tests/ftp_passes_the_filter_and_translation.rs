@@ -32,9 +32,14 @@ fn network(name: &str, more: &str) -> Option<Line> {
     net.router.is_bifrost().then(|| net.started())
 }
 
-/// A server that has a file of 300 kB.
-fn server(net: &Line) -> Vec<Process> {
-    let serve = "d=$(mktemp -d); head -c 300000 /dev/urandom > $d/file; exec /usr/bin/python3 -W ignore -m pyftpdlib -p 21 -d $d -i";
+/// A server that has a file of 300 kB, and does not know a command.
+fn server(net: &Line, unknown: &str) -> Vec<Process> {
+    let program = format!(
+        "from pyftpdlib import handlers, __main__; handlers.proto_cmds.pop(\"{unknown}\", None); __main__.main()"
+    );
+    let serve = format!(
+        "d=$(mktemp -d); head -c 300000 /dev/urandom > $d/file; exec /usr/bin/python3 -W ignore -c '{program}' -p 21 -d $d -i"
+    );
     let one = |address: &str| {
         let mut command = net.server.command("sh");
         command.args(["-c", &format!("{serve} {address}")]);
@@ -58,7 +63,7 @@ fn fetch(net: &Line, options: &str, address: &str) -> Result<String, String> {
 #[test]
 fn active_and_passive_in_both_families() {
     let Some(net) = network("ftp", "") else { return };
-    let _servers = server(&net);
+    let _servers = server(&net, "");
     for address in SERVER {
         for options in ["", "--disable-epsv", "-P -", "-P - --disable-eprt"] {
             if address.contains(':') && options.contains("disable") {
@@ -78,7 +83,7 @@ fn active_and_passive_in_both_families() {
 #[test]
 fn active_and_passive_behind_a_masquerade() {
     let Some(net) = network("ftp-nat", NAT) else { return };
-    let _servers = server(&net);
+    let _servers = server(&net, "");
     net.customer.reaches(SERVER[0], Duration::from_secs(10)).unwrap();
     for options in ["", "--disable-epsv", "-P -", "-P - --disable-eprt"] {
         assert_eq!(fetch(&net, options, SERVER[0]).unwrap(), "300000", "{options}");
@@ -89,7 +94,7 @@ fn active_and_passive_behind_a_masquerade() {
 #[test]
 fn active_and_passive_from_ipv6_to_ipv4() {
     let Some(net) = network("ftp-64", NAT64) else { return };
-    let _servers = server(&net);
+    let _servers = server(&net, "EPSV");
     let far = format!("64:ff9b::{}", SERVER[0]);
     net.customer.reaches(&far, Duration::from_secs(10)).unwrap();
     for options in ["", "-P -"] {

@@ -19,6 +19,8 @@ pub(super) enum Form {
     Extended(u8),
     /// `1234`, between delimiters: the address is that of the connection.
     Port,
+    /// The whole of 227, for who has asked for 229: a port alone is told.
+    Answer,
 }
 
 /// An address and a port that the other end is to call.
@@ -57,6 +59,28 @@ pub(super) fn read(payload: &[u8], direction: Direction) -> Option<Announcement>
             closed.then_some(Announcement { form: Form::Port, address: None, port, place: at..end })
         }
         _ => None,
+    }
+}
+
+/// How a client asks to be told what to call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// `PASV`
+    Passive,
+    /// `EPSV`
+    Extended,
+    /// `EPSV ALL`: and never otherwise from now on.
+    OnlyExtended,
+}
+
+impl Question {
+    /// Reads a payload that is nothing but one.
+    pub fn read(payload: &[u8]) -> Option<Question> {
+        let line = payload.trim_ascii_end();
+        let is = |text: &[u8]| line.eq_ignore_ascii_case(text).then_some(());
+        let passive = is(b"PASV").map(|()| Question::Passive);
+        let extended = || is(b"EPSV").map(|()| Question::Extended);
+        passive.or_else(extended).or_else(|| is(b"EPSV ALL").map(|()| Question::OnlyExtended))
     }
 }
 
@@ -117,9 +141,20 @@ impl Announcement {
     pub fn can_go(&self, seen: &Tuple, to: &Tuple) -> bool {
         let same = seen.is_ipv4() == to.is_ipv4();
         match self.form {
-            Form::Port => true,
+            Form::Port | Form::Answer => true,
             Form::Commas => same,
             Form::Extended(_) => same || to.is_ipv4(),
+        }
+    }
+
+    /// The answer to who has asked by [`Question::Extended`] a server that was asked by [`Question::Passive`] (RFC 6384). The address is
+    /// left out, as the server would have done, and is often wrong where that stands behind a translation.
+    pub fn extended(self, payload: &[u8]) -> Announcement {
+        let end = self.place.end;
+        let place = 0..end + usize::from(payload.get(end) == Some(&b')'));
+        match self.form {
+            Form::Commas => Announcement { form: Form::Answer, address: None, place, ..self },
+            _ => self,
         }
     }
 
@@ -139,6 +174,7 @@ impl Announcement {
         // Writing to a string does not fail.
         let _ = match (self.form, address) {
             (Form::Port, _) => write!(text, "{port}"),
+            (Form::Answer, _) => write!(text, "229 Entering Extended Passive Mode (|||{port}|)"),
             (Form::Commas, IpAddr::V4(address)) => {
                 let [a, b, c, d] = address.octets();
                 write!(text, "{a},{b},{c},{d},{},{}", port >> 8, port & 255)

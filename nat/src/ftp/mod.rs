@@ -9,17 +9,19 @@
 //! called `to.source`. A client behind masquerading that says PORT, and a server behind a port forward that answers
 //! PASV, are the same case.
 //!
-//! Into the other family (RFC 6384) the text goes as well: a client of IPv6 that says EPRT says PORT to a server of IPv4. What says a port alone
-//! (229) is right as it is.
+//! Into the other family (RFC 6384) the text goes as well: a client of IPv6 that says EPRT says PORT to a server of IPv4, and one that says
+//! EPSV says PASV, for not every server knows EPSV, and gets 229 where the server says 227.
 //!
 //! An announcement of another host than the one that speaks is left alone (RFC 2577, 3).
 
 mod announcement;
 
+use std::ops::Range;
+
 use flow::{Direction, Tuple};
 use wire::{Headers, protocol, tcp};
 
-use announcement::Form;
+use announcement::{Announcement, Question};
 
 use crate::addresses::address;
 use crate::delta::Delta;
@@ -37,6 +39,8 @@ pub const GROWTH: usize = 48;
 pub struct Ftp {
     /// Of what each direction sends.
     shifts: [Shift; 2],
+    /// What a client of the other family asked last.
+    asked: Option<Question>,
 }
 
 /// How the counts of one direction differ behind the translation. Segments still under way from before the last change
@@ -111,6 +115,20 @@ impl Ftp {
         segment[16..18].copy_from_slice(&checksum);
     }
 
+    /// What a client asks a server of the other family: notes it, and how it is put there.
+    fn ask(&mut self, payload: &[u8]) -> Option<(Range<usize>, String)> {
+        let asked = Question::read(payload).filter(|_| self.asked != Some(Question::OnlyExtended))?;
+        self.asked = Some(asked);
+        (asked == Question::Extended).then(|| (0..4, "PASV".to_owned()))
+    }
+
+    /// What is announced, in the words that the other end expects.
+    fn announced(&self, payload: &[u8], direction: Direction, across: bool) -> Option<Announcement> {
+        let found = announcement::read(payload, direction)?;
+        let extended = across && direction == Direction::Reply && self.asked == Some(Question::Extended);
+        Some(if extended { found.extended(payload) } else { found })
+    }
+
     /// Passes on a segment of the control connection that came as `seen` and will leave as `to`; to be called for
     /// each when it has been tracked, before [`rewrite`](crate::rewrite()). `ip` begins at the IP header and may be
     /// longer than the packet: the text may grow into the rest (by [`GROWTH`] at most). `expect` is
@@ -135,18 +153,22 @@ impl Ftp {
             return Ok(length);
         }
         let mine = self.shifts[direction as usize];
-        let announcement =
-            announcement::read(parsed.payload(), direction).filter(|found| whole && found.can_go(seen, to));
-        if !whole || announcement.is_none() && mine.none() {
+        let across = seen.is_ipv4() != to.is_ipv4();
+        let mut change = None;
+        if whole && across && direction == Direction::Original {
+            change = self.ask(parsed.payload());
+        }
+        let announcement = self.announced(parsed.payload(), direction, across);
+        let announcement = announcement.filter(|found| whole && found.can_go(seen, to));
+        if !whole || announcement.is_none() && change.is_none() && mine.none() {
             return Ok(length);
         }
         let (sequence, header) = (parsed.sequence(), parsed.header_len());
-        let mut change = None;
         if let Some(found) = announcement
             && found.address.is_none_or(|announced| announced == address(&seen.source))
         {
             // A port alone is called at the address that the other side knows already, whatever becomes of that.
-            let called = found.form == Form::Port && to.is_ipv4() != seen.is_ipv4();
+            let called = found.address.is_none() && across;
             let wanted = Expectation {
                 peer: to.destination,
                 inside: if called { to.source } else { seen.source },
@@ -431,6 +453,61 @@ mod tests {
     }
 
     #[test]
+    fn who_asks_a_server_of_the_other_family_by_epsv_asks_it_by_pasv() {
+        let (host, far, to) = ("2001:db8::5", "64:ff9b::c633:6409", leaving());
+        let known = octets(far);
+        let back = Tuple { source: known, destination: octets(host), ..to.reversed() };
+        let asks = |ftp: &mut Ftp, text: &str| {
+            let packet = segment((host, 4000), (far, 21), [1000, 500], &[], text);
+            pass(ftp, &packet, Direction::Original, &to).2
+        };
+        let answered = |ftp: &mut Ftp, sequence: u32, text: &str| {
+            let packet = segment((SERVER, 21), (OUTSIDE, 4000), [sequence, 1006], &[], text);
+            let (headers, mut buffer) = (Headers::parse(&packet).unwrap(), packet.clone());
+            buffer.resize(packet.len() + GROWTH, 0);
+            let expect = |wanted: &Expectation| {
+                assert_eq!((wanted.inside, wanted.outside, wanted.peer), (known, known, octets(host)));
+                Some(wanted.inside_port)
+            };
+            let seen = to.reversed();
+            let length = ftp.pass(&mut buffer, &headers, Direction::Reply, [&seen, &back], expect).unwrap();
+            checksums_hold(&buffer[..length]);
+            let text = String::from_utf8(buffer[40..length].to_vec()).unwrap();
+            (u32::from_be_bytes(*buffer[24..].first_chunk().unwrap()), text)
+        };
+        let (passive, extended) = (
+            "227 Entering Passive Mode (198,51,100,9,4,210).\r\n",
+            "229 Entering Extended Passive Mode (|||1234|).\r\n",
+        );
+        let mut ftp = Ftp::default();
+        assert_eq!(asks(&mut ftp, "epsv\r\n"), "PASV\r\n");
+        for _ in 0..2 {
+            // Sent again it is changed again.
+            assert_eq!(answered(&mut ftp, 500, passive), (500, extended.to_owned()));
+        }
+        let shorter = (passive.len() - extended.len()) as u32;
+        let after = 500 + passive.len() as u32;
+        assert_eq!(answered(&mut ftp, after, "150 ok\r\n"), (after - shorter, "150 ok\r\n".to_owned()));
+        // Where the server says no more than it must, the answer grows by most.
+        let bare = "227 198,51,100,9,4,210\r\n";
+        let told = "229 Entering Extended Passive Mode (|||1234|)\r\n";
+        assert_eq!(answered(&mut ftp, after + 8, bare), (after + 8 - shorter, told.to_owned()));
+        // Only the port counts: the host is the one that was called already.
+        let third = "227 ok (198,51,100,8,4,210)\r\n";
+        assert_eq!(answered(&mut ftp, 700, third).1, told);
+        // Who asks by PASV wants 227, and who has said that nothing else will come is taken at its word.
+        assert_eq!(asks(&mut ftp, "PASV\r\n"), "PASV\r\n");
+        assert_eq!(answered(&mut ftp, 800, passive).1, passive);
+        for text in ["EPSV 2\r\n", "EPSV ALL\r\n", "EPSV\r\n"] {
+            assert_eq!(asks(&mut ftp, text), text);
+        }
+        // In one family nothing is put otherwise.
+        let mut ftp = Ftp::default();
+        let packet = segment((CLIENT, 4000), (SERVER, 21), [1000, 500], &[], "EPSV\r\n");
+        assert_eq!(pass(&mut ftp, &packet, Direction::Original, &to).2, "EPSV\r\n");
+    }
+
+    #[test]
     fn nobody_is_sent_to_a_third() {
         let packet = segment((CLIENT, 4000), (SERVER, 21), [1, 2], &[], "PORT 10,0,0,2,4,210\r\n");
         let headers = Headers::parse(&packet).unwrap();
@@ -465,7 +542,7 @@ mod tests {
             }
             if let Ok(headers) = Headers::parse(&packet) {
                 let shift = Shift { at: shift.0, before: shift.1.into(), after: shift.2.into() };
-                let mut ftp = Ftp { shifts: [shift; 2] };
+                let mut ftp = Ftp { shifts: [shift; 2], asked: None };
                 let seen = Tuple::of(&headers, 0);
                 let to = Tuple { source: octets(OUTSIDE), ..seen };
                 packet.resize(packet.len() + room, 0);

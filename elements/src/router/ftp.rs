@@ -16,7 +16,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flow::{Direction, Phase, Tuple};
+use flow::{Account, Direction, Phase, Tuple};
 use graph::{BATCH, Batch, Class, Context, Element};
 use nat::ftp::{GROWTH, PORT};
 use port::Packet;
@@ -42,7 +42,14 @@ const MOST: usize = 65_536;
 /// What is remembered of control connections. Their two directions may come by two workers; segments of them are few, so one lock
 /// is enough for all.
 #[derive(Default)]
-pub struct ControlConnections(Mutex<HashMap<Tuple, nat::Ftp>>);
+pub struct ControlConnections(Mutex<HashMap<Tuple, Remembered>>);
+
+/// What is remembered of one, and of which flow it is: by the same ports another may begin before the end of one is told.
+#[derive(Default)]
+struct Remembered {
+    flow: u32,
+    connection: nat::Ftp,
+}
 
 impl ControlConnections {
     /// None yet.
@@ -50,7 +57,7 @@ impl ControlConnections {
         Arc::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Tuple, nat::Ftp>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Tuple, Remembered>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -62,15 +69,18 @@ impl ControlConnections {
         headers: &Headers,
         direction: Direction,
     ) {
-        if let Some(connection) = self.lock().get(original) {
-            connection.acknowledge(ip, headers, direction);
+        if let Some(known) = self.lock().get(original) {
+            known.connection.acknowledge(ip, headers, direction);
         }
     }
 
     /// A connection has ended.
-    pub(super) fn forget(&self, original: &Tuple) {
-        if nat::Ftp::is_control(original) {
-            self.lock().remove(original);
+    pub(super) fn forget(&self, account: &Account) {
+        if nat::Ftp::is_control(&account.original) {
+            let mut known = self.lock();
+            if known.get(&account.original).is_some_and(|known| known.flow == account.id) {
+                known.remove(&account.original);
+            }
         }
     }
 }
@@ -103,7 +113,8 @@ fn pass(seat: &mut Seat, packet: &mut Packet, now: u64) -> Result<(), Reason> {
     if known.len() >= MOST && !known.contains_key(&original) {
         return Ok(());
     }
-    let connection = known.entry(original).or_default();
+    let Remembered { flow, connection } = known.entry(original).or_default();
+    *flow = hit.id();
     let begins = matches!(flows.phase(&hit), Some(Phase::Opening | Phase::Answered));
     if begins && note.headers.tcp_flags & tcp::flag::SYN != 0 {
         // By the same ports as one before it, of which there may be something left.

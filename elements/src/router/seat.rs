@@ -200,7 +200,7 @@ impl SharedSeat {
         let Some(flows) = flows else { return false };
         flows.maintain(now, &mut |account| {
             if let Some(connections) = ftp.as_ref().filter(|_| account.end != flow::End::Slice) {
-                connections.forget(&account.original);
+                connections.forget(account);
             }
             if let Some(ended) = ended
                 && ended.accounts.push(*account).is_err()

@@ -240,6 +240,9 @@ fn nat64_leads_ipv6_hosts_to_ipv4() {
     let esp = tuple(protocol::ESP, ("2001:db8:1::9", 0), ("64:ff9b::808:808", 0));
     assert_eq!(lead(&nat, &esp, LAN, WAN), Err(Refusal::Protocol));
     assert_eq!(counted(), (2, 2, 1));
+    let round = tcp(("64:ff9b::909:909", 4000), ("64:ff9b::808:808", 80));
+    assert_eq!(lead(&nat, &round, LAN, WAN), Err(Refusal::Loop));
+    assert_eq!(counted(), (2, 2, 2));
     let strict = self::nat(&EVERYTHING.replace("private = true", ""));
     let private = tcp(("2001:db8:1::9", 4000), ("64:ff9b::a00:1", 80));
     assert_eq!(lead(&strict, &private, LAN, WAN), Err(Refusal::NotGlobal));

@@ -170,6 +170,9 @@ impl Nat {
                 if !compiled.input.has(input) || is_ipv4(&original.source) || !compiled.takes(original) {
                     return Ok(None);
                 }
+                if prefix.extract(&original.source).is_some() {
+                    return Err(refused(compiled, Refusal::Loop));
+                }
                 if !private && !prefix.may_hold(embedded) {
                     return Err(refused(compiled, Refusal::NotGlobal));
                 }

@@ -43,6 +43,9 @@ pub enum Refusal {
     /// The well-known prefix with an address that is not global (RFC 6052, 3.1).
     #[error("64:ff9b::/96 stands before an address that is not global")]
     NotGlobal,
+    /// NAT64 of what comes from behind its own prefix, where no host is: answers would come back to it, and go round (RFC 6146, 3.5).
+    #[error("no host is behind the prefix of NAT64 that it comes from")]
+    Loop,
     /// NAT64 of a protocol without ports, or of ICMPv6 that has no like.
     #[error("NAT64 does not know the protocol")]
     Protocol,

@@ -212,9 +212,12 @@ pub(super) fn cut_to(packet: &mut Packet, total: usize) -> bool {
 pub(super) fn refused(refusal: nat::Refusal) -> wire::Reason {
     use nat::Refusal;
     match refusal {
-        Refusal::NoPrefix | Refusal::NotGlobal | Refusal::Protocol | Refusal::Nobody | Refusal::NoRoom => {
-            wire::Reason::Untranslatable
-        }
+        Refusal::NoPrefix
+        | Refusal::NotGlobal
+        | Refusal::Loop
+        | Refusal::Protocol
+        | Refusal::Nobody
+        | Refusal::NoRoom => wire::Reason::Untranslatable,
         Refusal::Exhausted | Refusal::HostLimit | Refusal::TableFull | Refusal::NoAddress | Refusal::Gone => {
             wire::Reason::PortsExhausted
         }

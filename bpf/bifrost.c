@@ -8,7 +8,6 @@
  *         -> the worker's ring; no worker there   -> Linux, which is what makes it the safety net
  */
 #include "flows.h"
-#include "partial.h"
 #include "police.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -25,16 +24,17 @@ enum carrier { FLOWS4, FLOWS6, SEND6 };
 
 /*
  * Who has a packet whose bytes are not all there is to know of it; UNDECIDED: it is as any other. The worker
- * finishes checksums (`partial`). A frame longer than any that a wire brings is several that Linux has joined
- * (GRO), or that a sender left to its NIC to cut (TSO): Linux knows where, and forwards it whole and without
- * limit if nobody but the express lane would have seen it.
+ * finds checksums that are partial where they are hidden (`hides`), or in long packets. A frame longer than
+ * any that a wire brings is several that Linux has joined (GRO), or that a sender left to its NIC to cut
+ * (TSO): Linux knows where, and forwards it whole and without limit if nobody but the express lane would have
+ * seen it.
  */
-static __always_inline verdict unfinished(struct frame *frame, int partial) {
+static __always_inline verdict unfinished(struct frame *frame, int hides) {
     if (!(frame->flags & PORT_PARTIAL))
         return UNDECIDED;
     if (frame->flags & PORT_EXPRESS && frame->joined)
         return VERDICT(LANE_PASS, TRANSIT);
-    return partial || frame->joined ? WORKER : UNDECIDED;
+    return hides || frame->joined || frame->end - frame->data > FINISHED ? WORKER : UNDECIDED;
 }
 
 /* A whole header, or nothing: the worker's checks give the same reasons. */
@@ -49,7 +49,7 @@ static __always_inline verdict classify4(struct frame *frame) {
     __u32 source = bpf_ntohl(ip->source), destination = bpf_ntohl(ip->destination);
     if (is_linux4(source, destination))
         return PASS(class_of_ipv4(ip, frame->end));
-    verdict other = unfinished(frame, frame->flags & PORT_PARTIAL && may_be_partial4(ip, frame->end));
+    verdict other = unfinished(frame, frame->flags & PORT_PARTIAL && hides4(ip, frame->end));
     int express = frame->flags & PORT_EXPRESS && other == UNDECIDED;
     int options = ip->version_ihl != 0x45;
     if ((options || !express) && is_local4(destination))
@@ -73,7 +73,7 @@ static __always_inline verdict classify6(struct frame *frame) {
         return DROP(REASON_BAD_VERSION);
     if (is_linux6(ip))
         return PASS(class_of_ipv6(ip, frame->end));
-    verdict other = unfinished(frame, frame->flags & PORT_PARTIAL && may_be_partial6(ip, frame->end));
+    verdict other = unfinished(frame, frame->flags & PORT_PARTIAL && hides6(ip, frame->end));
     int express = frame->flags & PORT_EXPRESS && other == UNDECIDED;
     int options = ip->next_header == 0;
     if ((options || !express) && is_local6(&ip->destination))
@@ -194,6 +194,7 @@ int bifrost(struct xdp_md *ctx) {
 
     switch (verdict >> 8) {
     case LANE_EXPRESS:
+        finish(ctx);
         return redirect(count, frame.out, bytes);
     case LANE_WORKER:
         if (detail == CARRY4)

@@ -19,6 +19,7 @@
  */
 #pragma once
 #include "express.h"
+#include "partial.h"
 
 /* Parts of a flow's entry: flow/src/entry.rs. */
 struct flow_hot {
@@ -587,6 +588,7 @@ static __always_inline verdict carry4(struct frame *frame, struct ipv4 *ip) {
     if (resolve(frame, hop, hash, c->length, &adjacency, &out) != UNDECIDED ||
         frame->out != (__u16)c->verdict || !take(door, c, again(&ip->protocol)))
         return WORKER;
+    finish(frame->ctx);
     if (is_translated(c)) {
         __be32 from = bpf_htonl(c->to.high ? c->to.addresses[0] : c->to.addresses[0] >> 32);
         __u64 delta = (__u64)(__u32)~ip->source + from + (__u32)~ip->destination + bpf_htonl(to);
@@ -687,6 +689,7 @@ static __always_inline verdict send6(struct frame *frame, struct ipv6 *ip) {
     if (resolve(frame, hop, hash, c->length, &adjacency, &out) != UNDECIDED ||
         frame->out != (__u16)c->verdict || !take(door, c, again(&ip->next_header)))
         return WORKER;
+    finish(frame->ctx);
     if (is_translated(c)) {
         __u64 delta = 8 * 0xffffffffull - words_of(ip);
         ip->source.half[0] = bpf_cpu_to_be64(c->to.high ? c->to.addresses[2] : c->to.addresses[0]);

@@ -101,6 +101,25 @@ fn packet(from: End, to: End, tcp: Option<Tcp>, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
+/// The pseudo-header of a packet, its protocol, and where that begins.
+fn pseudo_header(packet: &[u8]) -> (Vec<u8>, u8, usize) {
+    let (from, to) = ends(packet);
+    let (protocol, upper) = if packet[0] >> 4 == 4 { (packet[9], 20) } else { (packet[6], 40) };
+    let mut pseudo = [octets(from.address), octets(to.address)].concat();
+    pseudo.extend(((packet.len() - upper) as u32).to_be_bytes());
+    pseudo.extend([0, 0, 0, protocol]);
+    (pseudo, protocol, upper)
+}
+
+/// The packet as its sender leaves it to a NIC.
+fn partial(packet: &[u8]) -> Vec<u8> {
+    let (pseudo, protocol, upper) = pseudo_header(packet);
+    let field = upper + if protocol == 6 { 16 } else { 6 };
+    let mut partial = packet.to_vec();
+    partial[field..field + 2].copy_from_slice(&(!checksum(&pseudo)).to_be_bytes());
+    partial
+}
+
 /// Where a packet comes from and where it goes.
 fn ends(packet: &[u8]) -> (End, End) {
     let (addresses, size, upper) = if packet[0] >> 4 == 4 { (12, 4, 20) } else { (8, 16, 40) };
@@ -118,11 +137,7 @@ fn ends(packet: &[u8]) -> (End, End) {
 
 /// Whether the checksums of a packet hold.
 fn holds(packet: &[u8]) -> bool {
-    let (from, to) = ends(packet);
-    let (protocol, upper) = if packet[0] >> 4 == 4 { (packet[9], 20) } else { (packet[6], 40) };
-    let mut pseudo = [octets(from.address), octets(to.address)].concat();
-    pseudo.extend(((packet.len() - upper) as u32).to_be_bytes());
-    pseudo.extend([0, 0, 0, protocol]);
+    let (pseudo, _, upper) = pseudo_header(packet);
     let header = packet[0] >> 4 == 6 || checksum(&packet[..20]) == 0;
     header && checksum(&[&pseudo, &packet[upper..]].concat()) == 0
 }
@@ -228,7 +243,7 @@ impl Net<'_> {
         self.plane.driver_mut().divert(&rules).unwrap();
     }
 
-    /// A packet carried, and the same by the worker: equal, and right.
+    /// A packet carried, whether its sender has finished its checksum or not, and the same by the worker: equal, and right.
     fn both_ways(&mut self, side: usize, packet: &[u8]) -> Vec<u8> {
         let (carried, in_driver) = self.cross(side, packet);
         self.divert(true);
@@ -237,6 +252,7 @@ impl Net<'_> {
         assert!(in_driver && !by_worker, "{in_driver} {by_worker}: {packet:02x?}");
         assert_eq!(carried, worked);
         assert!(holds(&carried), "{carried:02x?}");
+        assert_eq!(self.cross(side, &partial(packet)), (carried.clone(), true));
         carried
     }
 

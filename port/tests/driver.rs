@@ -2,6 +2,8 @@
 
 mod rig;
 
+use std::net::IpAddr;
+
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use port::driver::TestRun;
 use port::{Driver, FlowMatch, Lane};
@@ -189,6 +191,82 @@ fn every_checksum_survives_the_decrement() {
             assert_express(&bench.run(&packet), &packet);
         }
     }
+}
+
+/// A packet of TCP or UDP with so much data, in a frame, and the same as its sender left it to a NIC.
+fn finished_and_partial(destination: &str, protocol: u8, data: usize) -> [Vec<u8>; 2] {
+    let (header, field) = if protocol == 6 { (20, 16) } else { (8, 6) };
+    let payload: Vec<u8> = (0..header - 8 + data).map(|n| (n * n + data) as u8).collect();
+    let mut whole = match destination.parse().unwrap() {
+        IpAddr::V4(destination) => frame(0x0800, &ipv4(SOURCE, destination.octets(), 64, &payload)),
+        IpAddr::V6(_) => frame(0x86dd, &ipv6("2001:db8:aaaa::5", destination, 64, &payload)),
+    };
+    let (at, addresses, upper) = if whole[12] == 8 { (23, 26, 34) } else { (20, 22, 54) };
+    whole[at] = protocol;
+    if whole[12] == 8 {
+        whole = edited(&whole, &[]);
+    }
+    whole[upper + field..][..2].fill(0);
+    let length = ((whole.len() - upper) as u32).to_be_bytes();
+    let pseudo = [&whole[addresses..upper], &length, &[0, 0, 0, protocol]].concat();
+    let mut partial = whole.clone();
+    partial[upper + field..][..2].copy_from_slice(&(!checksum(&pseudo)).to_be_bytes());
+    let sum = checksum(&[&pseudo, &whole[upper..]].concat());
+    whole[upper + field..][..2].copy_from_slice(&sum.to_be_bytes());
+    [whole, partial]
+}
+
+#[test]
+fn partial_checksums_are_finished_on_the_way_out() {
+    let mut bench = Bench::new();
+    for (destination, most) in [("198.18.0.9", 1460), ("2001:db8:0::9", 1440)] {
+        for (protocol, data) in (0..=most).flat_map(|data| [(6, data), (17, data)]) {
+            let [whole, partial] = finished_and_partial(destination, protocol, data);
+            assert_express(&bench.run(&whole), &whole);
+            assert_express(&bench.run(&partial), &partial);
+            bench.port(IN, flags() | PortFlags::PARTIAL);
+            assert_express(&bench.run(&whole), &whole);
+            assert_express(&bench.run(&partial), &whole);
+            // What Ethernet's least length asks for is no part of it.
+            let mut padded = partial.clone();
+            padded.resize(partial.len().max(60), 0xaa);
+            assert_express(&bench.run(&padded), &whole);
+            // One that is right may look like one that is partial, once in 65,536 packets.
+            if whole != partial {
+                let mut wrong = whole;
+                *wrong.last_mut().unwrap() ^= 0x10;
+                assert_express(&bench.run(&wrong), &wrong);
+            }
+            bench.port(IN, flags());
+        }
+    }
+    bench.port(IN, flags() | PortFlags::PARTIAL);
+    for destination in ["198.18.5.9", "2001:db8:5::9"] {
+        let [_, partial] = finished_and_partial(destination, 6, 100);
+        assert_linux(&bench.run(&partial), &partial, Class::Rest);
+    }
+    for destination in ["198.18.8.9", "2001:db8:8::9"] {
+        let [_, partial] = finished_and_partial(destination, 17, 100);
+        assert_worker(&bench.run(&partial), &partial);
+    }
+}
+
+#[test]
+fn the_kernels_verifier_is_not_asked_too_much() {
+    let _bench = Bench::new();
+    let mut programs = 0;
+    for file in std::fs::read_dir("/proc/self/fdinfo").unwrap() {
+        // Some are of other tests, and gone by now.
+        let Ok(text) = std::fs::read_to_string(file.unwrap().path()) else { continue };
+        let Some(looked_at) = text.lines().find_map(|line| line.strip_prefix("verified_insns:")) else {
+            continue;
+        };
+        programs += 1;
+        // It gives up at a million; and what it looks at takes time whenever a port is attached.
+        let looked_at: u32 = looked_at.trim().parse().unwrap();
+        assert!(looked_at < 500_000, "{looked_at} instructions");
+    }
+    assert!(programs >= 1);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod ethtool;
 mod finding;
 mod list;
 mod place;
+mod word;
 
 use serde::Serialize;
 

@@ -198,10 +198,59 @@ fn a_neglected_server_is_told_what_to_do() {
     assert_eq!(mend("queues"), "ethtool -L ens1f0np0 combined 15");
     assert_eq!(mend("rings"), "ethtool -G ens1f0np0 rx 2048");
     assert_eq!(mend("clock"), "echo tsc >/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    assert_eq!(
-        mend("rp_filter"),
-        "sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.default.rp_filter=2 net.ipv4.conf.ens1f0np0.rp_filter=2"
-    );
+    assert_eq!(mend("rp_filter"), "sysctl -w net.ipv4.conf.all.rp_filter=2");
+}
+
+/// Commands that were followed have mended what they say.
+#[test]
+fn a_reverse_path_is_as_strict_as_the_kernel_takes_it() {
+    let judged = |all: u8, own: u8| {
+        let names = [("all", all), ("default", 0), ("eth0", own), ("eth0.7", own), ("eth1", 2)];
+        let file = |(name, mode)| format!("@ proc/sys/net/ipv4/conf/{name}/rp_filter\n{mode}\n");
+        let examination = examined("reverse", &names.map(file).concat(), &ice());
+        let finding = examination.findings.into_iter().find(|finding| finding.subject == "rp_filter");
+        finding.unwrap().mend
+    };
+    assert_eq!([judged(0, 0), judged(2, 1), judged(2, 0), judged(0, 2)], [const { None }; 4]);
+    assert_eq!(judged(1, 0).unwrap(), "sysctl -w net.ipv4.conf.all.rp_filter=2");
+    let each = "sysctl -w net.ipv4.conf.eth0.rp_filter=2 net.ipv4.conf.eth0/7.rp_filter=2";
+    assert_eq!(judged(0, 1).unwrap(), each);
+}
+
+#[test]
+fn names_stand_in_commands_as_one_word() {
+    let text = "@ sys/class/net/a$(id)/operstate\ndown\n@ sys/class/net/dev/operstate\ndown\n";
+    let root = machine("names", text);
+    let ports = ["a$(id)", "dev", "a;b@c d"].map(str::to_owned).to_vec();
+    let examination = examine(&Place::new(&root.0), &ice(), &Options { ports, quick: true });
+    let named = |finding: &&Finding| ["link", "interface"].contains(&finding.subject);
+    let mends = examination.findings.iter().filter(named).filter_map(|finding| finding.mend.as_deref());
+    let mends: Vec<&str> = mends.collect();
+    let other = "ip netns exec 'c d' bifrost doctor 'a;b'";
+    assert_eq!(mends, ["ip link set dev 'a$(id)' up", "ip link set dev dev up", other]);
+}
+
+/// Of several queues of one core, by cards whose interrupts are their own and by virtio's.
+#[test]
+fn interrupts_are_spread_over_the_cores_that_are_there() {
+    for folder in ["device/msi_irqs", "device/../msi_irqs"] {
+        let mut text = "@ sys/devices/system/cpu/online\n0-1,4\n@ sys/class/net/eth0/device/x\n\n".to_owned();
+        text += "@ proc/interrupts\n";
+        for number in 30..35 {
+            text += &format!(" {number}: 1 2 3 PCI-MSIX eth0-rx-{number}\n");
+        }
+        for number in 30..35 {
+            text += &format!(
+                "@ sys/class/net/eth0/{folder}/{number}\nmsix\n@ proc/irq/{number}/smp_affinity_list\n0\n"
+            );
+        }
+        let examination = examined("interrupts", &text, &ice());
+        let found = examination.findings.iter().find(|finding| finding.subject == "interrupts").unwrap();
+        assert_eq!(found.text, "5 of 5 queues interrupt the same core");
+        let each =
+            "for i in 30:0 31:1 32:4 33:0 34:1; do echo ${i#*:} >/proc/irq/${i%:*}/smp_affinity_list; done";
+        assert_eq!(found.mend.as_deref().unwrap(), format!("systemctl stop irqbalance; {each}"));
+    }
 }
 
 /// Of a container, say: a network namespace, or files that are hidden.

@@ -56,7 +56,7 @@ fn text(examination: &Examination) -> String {
     let mut heading = String::new();
     for finding in &examination.findings {
         let next = match &finding.port {
-            Some(port) => format!("{} {port}", finding.area.name()),
+            Some(port) => format!("{} {}", finding.area.name(), shown(port)),
             None => finding.area.name().to_owned(),
         };
         if next != heading {
@@ -82,7 +82,7 @@ fn text(examination: &Examination) -> String {
 fn lines(finding: &Finding) -> String {
     let mut text = String::new();
     let begin = format!("  {:<8} {:<22} ", finding.level.name(), finding.subject);
-    for (n, line) in broken(&finding.text, WIDTH - INDENT).into_iter().enumerate() {
+    for (n, line) in broken(&shown(&finding.text), WIDTH - INDENT).into_iter().enumerate() {
         let begin = if n == 0 { begin.as_str() } else { "" };
         text += &format!("{begin:<INDENT$}{line}\n");
     }
@@ -91,6 +91,12 @@ fn lines(finding: &Finding) -> String {
         text += &format!("{:<INDENT$}-> {command}\n", "");
     }
     text
+}
+
+/// A text with names in it that are not to move this terminal's cursor.
+fn shown(text: &str) -> String {
+    let harmless = |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() };
+    text.chars().map(harmless).collect()
 }
 
 fn broken(text: &str, width: usize) -> Vec<String> {
@@ -119,6 +125,29 @@ fn size(bytes: u64) -> String {
 mod tests {
     use super::*;
     use doctor::Area;
+
+    #[test]
+    fn names_do_not_act_on_the_terminal() {
+        let finding = Finding {
+            area: Area::Port,
+            port: Some("it's\u{1b}[2J".to_owned()),
+            subject: "link",
+            level: Level::Advice,
+            text: "strict on \u{7}eth0".to_owned(),
+            mend: None,
+        };
+        let examination = Examination {
+            schema: doctor::SCHEMA,
+            machine: Vec::new(),
+            memory_latency: Vec::new(),
+            findings: vec![finding],
+        };
+        let text = text(&examination);
+        assert!(
+            text.starts_with("\nport it's\\u{1b}[2J\n") && text.contains("strict on \\u{7}eth0\n"),
+            "{text:?}"
+        );
+    }
 
     #[test]
     fn remarks_are_broken_and_commands_are_not() {

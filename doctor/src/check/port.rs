@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use port::device::XdpFeatures;
 
 use super::cpu;
+use crate::word::word;
 use crate::{Area, Devices, Finding, Level, Place, Unread, list};
 
 const NET: &str = "sys/class/net";
@@ -32,6 +33,7 @@ pub(crate) fn check(place: &Place, devices: &dyn Devices, named: &[String], find
             let text = "there is no such interface here";
             let mut finding = Finding::new(Area::Port, "interface", Level::Problem, text).on(name);
             if let Some((interface, namespace)) = name.split_once('@') {
+                let (interface, namespace) = (word(interface), word(namespace));
                 finding = finding.mend(format!("ip netns exec {namespace} bifrost doctor {interface}"));
             }
             findings.push(finding);
@@ -73,6 +75,11 @@ impl Port<'_> {
         format!("{NET}/{}/{path}", self.name)
     }
 
+    /// Its name in a command.
+    fn word(&self) -> String {
+        word(self.name)
+    }
+
     fn check(&self) -> Vec<Finding> {
         let mut findings = vec![self.driver(), self.link()];
         findings.extend(self.slot());
@@ -111,13 +118,14 @@ impl Port<'_> {
         // Reading the carrier of an interface that is down is an error of its own.
         let state = self.place.text(&self.file("operstate")).unwrap_or_default();
         if state == "down" {
-            return finding(Level::Advice, "down".to_owned()).mend(format!("ip link set {} up", self.name));
+            return finding(Level::Advice, "down".to_owned())
+                .mend(format!("ip link set dev {} up", self.word()));
         }
         let duplex = self.place.text(&self.file("duplex")).unwrap_or_default();
         match self.place.number(&self.file("speed")) {
             Ok(_) if duplex == "half" => {
                 finding(Level::Problem, "half duplex: the two ends do not agree".to_owned())
-                    .mend(format!("ethtool -s {} autoneg on", self.name))
+                    .mend(format!("ethtool -s {} autoneg on", self.word()))
             }
             Ok(speed) if speed > 0 => finding(Level::Ok, format!("{speed} Mb/s")),
             Ok(_) | Err(Unread::Other(_)) => finding(Level::Ok, "up, of no speed in particular".to_owned()),
@@ -195,7 +203,7 @@ impl Port<'_> {
         let workers = cores.saturating_sub(1).max(1);
         let command = |count: u32| {
             let kind = if channels.combined > 0 || channels.rx == 0 { "combined" } else { "rx" };
-            format!("ethtool -L {} {kind} {count}", self.name)
+            format!("ethtool -L {} {kind} {count}", self.word())
         };
         Some(if queues < workers.min(channels.max) {
             let text = format!("{queues} for {workers} cores that could work: the others have nothing to do");
@@ -224,7 +232,7 @@ impl Port<'_> {
         table.iter().for_each(|queue| *slots.entry(*queue).or_default() += 1);
         let (least, most) =
             (slots.values().min().copied().unwrap_or(0), slots.values().max().copied().unwrap_or(0));
-        let mend = format!("ethtool -X {} equal {queues}", self.name);
+        let mend = format!("ethtool -X {} equal {queues}", self.word());
         Some(if slots.len() < queues as usize {
             let text = format!("flows go to {} of {queues} queues: the other cores are idle", slots.len());
             finding(Level::Advice, text).mend(mend)
@@ -247,7 +255,7 @@ impl Port<'_> {
             .collect();
         let table = self.place.text("proc/interrupts").unwrap_or_default();
         let mut homes: BTreeMap<String, usize> = BTreeMap::new();
-        let (mut served, mut denied) = (BTreeSet::new(), None);
+        let (mut served, mut denied, mut of_queues) = (BTreeSet::new(), None, Vec::new());
         for line in table.lines() {
             let Some((number, rest)) = line.trim_start().split_once(':') else { continue };
             let action = rest.split_whitespace().last().unwrap_or("").to_ascii_lowercase();
@@ -263,6 +271,7 @@ impl Port<'_> {
                 Some(Ok(cores)) => {
                     served.extend(list::parse(&cores).unwrap_or_default());
                     *homes.entry(cores).or_default() += 1;
+                    of_queues.push(number);
                 }
                 Some(Err(why)) => denied = Some(why),
                 None => {}
@@ -275,9 +284,12 @@ impl Port<'_> {
         let local = self.local_cores();
         let far: BTreeSet<u32> = served.difference(&local).copied().collect();
         let crowd = homes.values().max().copied().unwrap_or(0);
+        // One after the other, each at the next core.
+        let pairs =
+            of_queues.iter().zip(local.iter().cycle()).map(|(number, core)| format!("{number}:{core}"));
         let mend = format!(
-            "systemctl stop irqbalance; for i in /sys/class/net/{}/device/msi_irqs/*; do echo CORE >/proc/irq/${{i##*/}}/smp_affinity_list; done",
-            self.name
+            "systemctl stop irqbalance; for i in {}; do echo ${{i#*:}} >/proc/irq/${{i%:*}}/smp_affinity_list; done",
+            pairs.collect::<Vec<_>>().join(" ")
         );
         Some(if !far.is_empty() {
             let text =
@@ -299,7 +311,7 @@ impl Port<'_> {
             let text = format!("{} descriptors to receive with: a burst of more is lost", rings.rx);
             finding(Level::Advice, text).mend(format!(
                 "ethtool -G {} rx {}",
-                self.name,
+                self.word(),
                 (2 * RING).min(rings.rx_max)
             ))
         } else {
@@ -310,7 +322,7 @@ impl Port<'_> {
     fn pause(&self) -> Option<Finding> {
         let finding = |level, text: &str| Finding::new(Area::Port, "flow control", level, text);
         let pause = self.devices.pause(self.name).ok()?;
-        let mend = format!("ethtool -A {} autoneg off rx off tx off", self.name);
+        let mend = format!("ethtool -A {} autoneg off rx off tx off", self.word());
         Some(match (pause.rx, pause.tx) {
             (false, false) => finding(Level::Ok, "off"),
             (true, false) => finding(Level::Advice, "a neighbour that is slow can stop this port, and all that waits for it").mend(mend),
@@ -325,8 +337,9 @@ impl Port<'_> {
         if offloads.lro {
             let text =
                 "on: the card merges packets that are not for this machine, and what leaves is too large";
-            findings
-                .push(finding("LRO", Level::Problem, text).mend(format!("ethtool -K {} lro off", self.name)));
+            findings.push(
+                finding("LRO", Level::Problem, text).mend(format!("ethtool -K {} lro off", self.word())),
+            );
         } else {
             findings.push(finding("LRO", Level::Ok, "off"));
         }
@@ -334,8 +347,9 @@ impl Port<'_> {
         let is_veth = self.devices.driver(self.name).is_ok_and(|driver| driver == "veth");
         if offloads.gro && !is_veth {
             let text = "on: where Linux forwards, it merges packets and takes them apart again, which changes their spacing";
-            findings
-                .push(finding("GRO", Level::Advice, text).mend(format!("ethtool -K {} gro off", self.name)));
+            findings.push(
+                finding("GRO", Level::Advice, text).mend(format!("ethtool -K {} gro off", self.word())),
+            );
         }
         findings
     }
@@ -360,7 +374,7 @@ impl Port<'_> {
                 Level::Advice,
                 format!("{missed} frames found no room in the rings since the driver was loaded"),
             )
-            .mend(format!("ethtool -S {} | grep -iE 'miss|drop|no_?buf'", self.name))
+            .mend(format!("ethtool -S {} | grep -iE 'miss|drop|no_?buf'", self.word()))
         } else {
             finding(Level::Ok, "none counted".to_owned())
         })

@@ -1,6 +1,7 @@
 //! Settings of forwarding: Linux is the control plane and the safety net, so its settings matter even where its forwarding
 //! is not used.
 
+use crate::word::word;
 use crate::{Area, Finding, Level, Place, Unread};
 
 const IPV4: &str = "proc/sys/net/ipv4";
@@ -42,10 +43,11 @@ fn reverse_path(place: &Place) -> Finding {
         Ok(names) => names,
         Err(why) => return finding(Level::Unknown, why.to_string()),
     };
-    // An interface has the stricter of its own setting and that of `all`.
-    let strict =
-        |name: &&String| place.number(&format!("{IPV4}/conf/{name}/rp_filter")).is_ok_and(|mode| mode == 1);
-    let strict: Vec<&str> = names.iter().filter(strict).map(String::as_str).collect();
+    let mode = |name: &str| place.number(&format!("{IPV4}/conf/{name}/rp_filter")).unwrap_or(0);
+    // An interface has the higher of its own setting and that of `all`: 2, which is loose, goes before 1.
+    let all = mode("all");
+    let is_strict = |name: &&str| *name != "all" && all.max(mode(name)) == 1;
+    let strict: Vec<&str> = names.iter().map(String::as_str).filter(is_strict).collect();
     if strict.is_empty() {
         return finding(
             Level::Ok,
@@ -55,11 +57,11 @@ fn reverse_path(place: &Place) -> Finding {
     let shown = strict.iter().take(4).copied().collect::<Vec<_>>().join(", ");
     let more = if strict.len() > 4 { format!(" and {} more", strict.len() - 4) } else { String::new() };
     let text = format!("strict on {shown}{more}: where paths are asymmetric, good packets are dropped");
-    let mend: Vec<String> = strict
-        .iter()
-        .take(4)
-        .map(|name| format!("net.ipv4.conf.{}.rp_filter=2", name.replace('.', "/")))
-        .collect();
+    let loose = |name: &str| word(&format!("net.ipv4.conf.{}.rp_filter=2", name.replace('.', "/")));
+    let mend: Vec<String> = match all {
+        1 => vec![loose("all")],
+        _ => strict.into_iter().map(loose).collect(),
+    };
     finding(Level::Advice, text).mend(format!("sysctl -w {}", mend.join(" ")))
 }
 

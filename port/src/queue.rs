@@ -64,7 +64,7 @@ pub struct QueueCounters {
     pub rx_no_frame: u64,
     /// Other packets that the kernel dropped on the way to us.
     pub rx_dropped: u64,
-    /// Descriptors from the kernel that made no sense (out of our memory, or a broken chain).
+    /// Descriptors from the kernel or a peer that made no sense (out of the memory, a broken chain, or more than there are).
     pub corrupt: u64,
     /// Descriptors of ours that the kernel refused.
     pub tx_invalid: u64,

@@ -29,20 +29,23 @@ pub(super) struct Incoming<B> {
     next: u16,
     /// Up to where they were filled, as last read.
     filled: u16,
-    /// The peer's counter told nonsense: nothing more is believed.
-    broken: bool,
 }
 
 impl<B: Buffers> Incoming<B> {
     /// Buffers of ours are all given to the peer.
     pub(super) fn new(ring: Ring, buffers: B) -> Incoming<B> {
         ring.ask_for_interrupts(false);
-        let incoming = Incoming { ring, buffers, next: 0, filled: 0, broken: false };
-        if B::OURS {
-            (0..incoming.ring.size()).for_each(|index| incoming.offer(index));
-        }
-        incoming.publish();
+        let incoming = Incoming { ring, buffers, next: 0, filled: 0 };
+        incoming.begin();
         incoming
+    }
+
+    /// Gives the peer all of the ring, from the next descriptor on.
+    fn begin(&self) {
+        if B::OURS {
+            (0..self.ring.size()).for_each(|ahead| self.offer(self.next.wrapping_add(ahead)));
+        }
+        self.publish();
     }
 
     /// The ring, to ask for interrupts.
@@ -54,18 +57,27 @@ impl<B: Buffers> Incoming<B> {
     #[inline(always)]
     fn ready(&mut self, wanted: u16, counters: &mut QueueCounters) -> u16 {
         let known = self.filled.wrapping_sub(self.next);
-        if known >= wanted || self.broken {
+        if known >= wanted {
             return known;
         }
         let theirs = self.counter().load(Ordering::Acquire);
         let ready = theirs.wrapping_sub(self.next);
         if ready > self.ring.size() {
-            self.broken = true;
-            counters.corrupt += 1;
-            return known;
+            self.overrun(theirs, counters);
+            return 0;
         }
         self.filled = theirs;
         ready
+    }
+
+    /// The peer filled more than there was room for, as DPDK does where a frame of several buffers does not just fit. Which frames it wrote
+    /// over nobody knows: all are gone, and the ring begins anew from where it is.
+    #[cold]
+    fn overrun(&mut self, theirs: u16, counters: &mut QueueCounters) {
+        let ends = (0..self.ring.size()).filter(|index| !self.ring.read(*index).more());
+        counters.corrupt += ends.count() as u64;
+        (self.next, self.filled) = (theirs, theirs);
+        self.begin();
     }
 
     /// The peer's counter.
@@ -76,7 +88,7 @@ impl<B: Buffers> Incoming<B> {
 
     /// Whether something is there.
     pub(super) fn waiting(&self) -> bool {
-        !self.broken && self.counter().load(Ordering::Acquire) != self.next
+        self.counter().load(Ordering::Acquire) != self.next
     }
 
     /// Takes up to `quota` frames out.

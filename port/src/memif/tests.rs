@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -252,7 +252,7 @@ fn work<B: Buffers>(make: impl Fn(&Arc<[Region]>) -> B) {
         let end = Instant::now() + Duration::from_millis(700);
         let (mut received, mut sending) = (Vec::new(), Vec::new());
         while Instant::now() < end {
-            // What is broken stays so: then a new one.
+            // What is broken at the sending end stays so: then a new one.
             let ring = || Ring::at(&memory, 0, 0, 6).unwrap();
             let mut incoming = Incoming::new(ring(), make(&memory));
             let mut outgoing = Outgoing::new(ring(), make(&memory), bell().unwrap());
@@ -281,8 +281,48 @@ fn a_peer_that_writes_garbage_into_its_own_memory_gets_no_further() {
 
 #[test]
 fn a_peer_that_writes_garbage_into_our_memory_gets_no_further() {
-    work(|memory| {
-        let (offset, stride, bytes, mask) = (bytes_of(6) as u32, 512, 448, 63);
-        Own { base: memory[0].at(offset, 64 * stride).unwrap(), stride, bytes, offset, mask }
-    });
+    work(own);
+}
+
+/// Buffers of ours behind a ring of 64.
+fn own(memory: &Arc<[Region]>) -> Own {
+    let (offset, stride, bytes, mask) = (bytes_of(6) as u32, 512, 448, 63);
+    Own { base: memory[0].at(offset, 64 * stride).unwrap(), stride, bytes, offset, mask }
+}
+
+/// The peer goes further than it may, and then on as it should; `counter` is the one that it moves.
+fn overrun<B: Buffers>(make: impl Fn(&Arc<[Region]>) -> B, counter: impl Fn(&Ring) -> &AtomicU16) {
+    Pool::heap(100).install();
+    let memory: Arc<[Region]> = Arc::new([Region::create(1 << 18, HugePages::Off).unwrap().0]);
+    let ring = || Ring::at(&memory, 0, 0, 6).unwrap();
+    let (mut incoming, peer, buffers) = (Incoming::new(ring(), make(&memory)), ring(), make(&memory));
+    let (mut received, mut counters) = (Vec::new(), QueueCounters::default());
+    let mut fill = |indexes: std::ops::Range<u16>| {
+        let end = indexes.end;
+        for index in indexes {
+            peer.write(index, buffers.describe(index, peer.read(index), 60, false));
+        }
+        counter(&peer).store(end, Ordering::Release);
+        let count = incoming.receive(&mut received, 64, PortId(1), &mut counters);
+        received.clear();
+        // All of it is given back at once.
+        let given = if B::OURS {
+            peer.head().load(Ordering::Acquire).wrapping_sub(64)
+        } else {
+            peer.tail().load(Ordering::Acquire)
+        };
+        assert!(given == end && (!B::OURS || (0..64).all(|index| peer.read(index).length == 448)));
+        (count, counters.corrupt)
+    };
+    assert_eq!(fill(0..5), (5, 0));
+    assert_eq!(fill(5..71), (0, 64));
+    for (begin, end) in [(71, 74), (74, 138), (138, 139)] {
+        assert_eq!(fill(begin..end), (usize::from(end - begin), 64));
+    }
+}
+
+#[test]
+fn a_peer_that_fills_more_than_there_is_room_for_loses_that_and_no_more() {
+    overrun(|memory| Theirs(memory.clone()), Ring::head);
+    overrun(own, Ring::tail);
 }

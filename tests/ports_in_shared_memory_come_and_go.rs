@@ -42,15 +42,15 @@ fn ports_in_shared_memory_come_and_go() {
     if !one.is_bifrost() {
         return;
     }
-    let _other = Router::start(&right, &shared(&socket, "client")).unwrap();
+    let other = Router::start(&right, &shared(&socket, "client")).unwrap();
     left.run("ip link set memif0 up").unwrap();
     right.run("ip link set memif0 up").unwrap();
     has_carrier(&left, true);
     has_carrier(&right, true);
 
     // Another one is taken while the file is read, and said to be.
-    let other = shared(&left.folder().join("other.sock"), "server").replace("memif0", "memif1");
-    one.configure(&(shared(&socket, "server") + &other)).unwrap();
+    let second = shared(&left.folder().join("other.sock"), "server").replace("memif0", "memif1");
+    one.configure(&(shared(&socket, "server") + &second)).unwrap();
     let said = one.ask("reload").unwrap();
     assert!(said.contains("2 of 2 port(s)"), "{said}");
     let ports = one.show("ports").unwrap();
@@ -62,6 +62,11 @@ fn ports_in_shared_memory_come_and_go() {
     has_carrier(&right, false);
     has_carrier(&left, false);
     assert_eq!(states(&one), []);
+    wait_for("why nobody is there", Duration::from_secs(5), || match other.log() {
+        log if log.contains("memif0: no peer: cannot connect to /") => Ok(()),
+        log => Err(log),
+    })
+    .unwrap();
     wait_for("the socket to go", Duration::from_secs(5), || match socket.exists() {
         true => Err("it is there".to_owned()),
         false => Ok(()),

@@ -35,6 +35,8 @@ pub struct SharedPort {
     interface: Interface,
     pump: Option<Pump>,
     carrier: Option<bool>,
+    /// Why there is no peer, as it was last told.
+    why: String,
 }
 
 impl SharedPort {
@@ -45,8 +47,8 @@ impl SharedPort {
         let interface = Interface::open(settings)?;
         let tap = Tap::open(name, TapKind::Ethernet).map_err(failed)?;
         tap.persist().map_err(failed)?;
-        let mut port =
-            SharedPort { name: name.to_owned(), tap: Arc::new(tap), interface, pump: None, carrier: None };
+        let (name, tap) = (name.to_owned(), Arc::new(tap));
+        let mut port = SharedPort { name, tap, interface, pump: None, carrier: None, why: String::new() };
         port.follow();
         Ok(port)
     }
@@ -79,20 +81,31 @@ impl SharedPort {
         self.pump = None;
     }
 
-    /// Lets Linux's carrier follow the peer; to be called now and then.
+    /// Lets Linux's carrier follow the peer, and tells why there is none; to be called now and then.
     pub(crate) fn follow(&mut self) {
         let state = self.interface.state();
         let up = matches!(state, State::Up { .. });
-        if self.carrier == Some(up) {
-            return;
-        }
-        if let Err(error) = self.tap.set_carrier(up) {
+        let changed = self.carrier != Some(up);
+        if changed && let Err(error) = self.tap.set_carrier(up) {
             warn!("{}: Linux cannot be told of its carrier: {error}", self.name);
         }
         match state {
-            State::Up { peer, interface, .. } => info!("{}: connected to {peer:?} ({interface})", self.name),
-            State::Down { why } if self.carrier.is_some() => info!("{}: the peer is gone: {why}", self.name),
-            _ => info!("{}: waiting for a peer at {}", self.name, self.settings().socket),
+            State::Up { peer, interface, .. } => {
+                if changed {
+                    info!("{}: connected to {peer:?} ({interface})", self.name);
+                }
+                self.why.clear();
+            }
+            State::Down { why } | State::Connecting { why } => {
+                if self.carrier.is_none() {
+                    info!("{}: waiting for a peer at {}", self.name, self.settings().socket);
+                }
+                if why != self.why {
+                    let gone = if self.carrier == Some(true) { "the peer is gone" } else { "no peer" };
+                    info!("{}: {gone}: {why}", self.name);
+                    self.why = why;
+                }
+            }
         }
         self.carrier = Some(up);
     }

@@ -227,9 +227,20 @@ fn who_does_not_fit_is_told_why() {
         let mut settings = Settings { role: Role::Client, ..settings.clone() };
         change(&mut settings);
         let client = Interface::open(settings).unwrap();
-        eventually(why, || matches!(client.state(), State::Down { why: said } if said.contains(why)));
+        let says_why = || match client.state() {
+            State::Down { why: said } | State::Connecting { why: said } => said.contains(why),
+            State::Up { .. } => false,
+        };
+        eventually(why, says_why);
+        // Whenever somebody looks: it tries again all the time.
+        let until = Instant::now() + Duration::from_millis(250);
+        while Instant::now() < until {
+            assert!(says_why(), "{:?}", client.state());
+        }
     };
     refused(&|settings| settings.id = 8, "no interface 8");
+    let told = State::Down { why: "a client was refused: there is no interface 8".to_owned() };
+    assert_eq!(server.state(), told);
     refused(&|settings| settings.secret = None, "the secret");
     refused(&|settings| settings.secret = Some("open".to_owned()), "the secret");
     refused(&|settings| settings.socket = "/nowhere/at/all".into(), "cannot connect to /nowhere/at/all");

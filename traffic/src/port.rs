@@ -289,8 +289,7 @@ impl Port {
         if let Some(interface) = &self.0.memif {
             return match interface.state() {
                 memif::State::Up { .. } => Ok(Epoch::Peers(interface.peers())),
-                memif::State::Connecting => Err(Fault::NoPeer(String::new())),
-                memif::State::Down { why } => Err(Fault::NoPeer(why)),
+                memif::State::Connecting { why } | memif::State::Down { why } => Err(Fault::NoPeer(why)),
             };
         }
         let Some((interface, namespace)) = &self.0.link else { return Ok(Epoch::Always) };

@@ -115,7 +115,7 @@ impl Connection {
         if interface.settings.secret.is_some() && differs(&interface.settings.secret_field(), &init.secret) {
             return Err(ours("the secret is another one"));
         }
-        *interface.state() = State::Connecting;
+        interface.connecting();
         self.stage = Stage::Taking { peer: init.name, taken: Taken::default() };
         self.send(&Message::Ack, None)
     }
@@ -152,7 +152,7 @@ impl Connection {
         let Message::Hello(hello) = message else { return Err(ours("a server says hello first")) };
         let Some(shared) = &self.interface else { return Err(ours("there is no interface")) };
         let offer = Offer::make(&shared.settings, &hello).map_err(End::Ours)?;
-        *shared.state() = State::Connecting;
+        shared.connecting();
         self.go_on(hello.name, offer, Message::Ack)
     }
 
@@ -410,7 +410,12 @@ impl Listener {
                 }
                 match end {
                     Ok(()) => connections.push(connection),
-                    Err(end) => connection.end(end),
+                    Err(end) => {
+                        if let (None, End::Ours(why)) = (&connection.interface, &end) {
+                            self.interfaces().iter().for_each(|interface| interface.passed_by(why));
+                        }
+                        connection.end(end);
+                    }
                 }
             }
             if ready.contains(&door.as_raw_fd())

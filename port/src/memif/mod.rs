@@ -173,7 +173,10 @@ pub enum State {
         why: String,
     },
     /// A peer is there, and the two agree on their memory.
-    Connecting,
+    Connecting {
+        /// Why nothing came of the attempt before this one; empty at the first.
+        why: String,
+    },
     /// Frames can pass.
     Up {
         /// What the peer's program calls itself.
@@ -201,6 +204,16 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Somebody is there. Who is refused comes again at once: why stays to be read until something has come of it.
+    fn connecting(&self) {
+        let mut state = self.state();
+        let why = match &mut *state {
+            State::Down { why } | State::Connecting { why } => std::mem::take(why),
+            State::Up { .. } => String::new(),
+        };
+        *state = State::Connecting { why };
+    }
+
     /// Gives the queues their rings.
     fn up(&self, peer: String, interface: String, rings: Vec<Rings>) {
         let receive = rings.iter().filter(|rings| rings.receives()).count() as u16;
@@ -210,6 +223,13 @@ impl Shared {
         }
         self.peers.fetch_add(1, Ordering::Relaxed);
         *self.state() = State::Up { peer, interface, receive, transmit };
+    }
+
+    /// Somebody was turned away who named none of the interfaces that wait.
+    fn passed_by(&self, why: &str) {
+        if let State::Down { why: before } = &mut *self.state() {
+            *before = format!("a client was refused: {why}");
+        }
     }
 
     /// Takes them away.

@@ -23,8 +23,10 @@ use crate::{
     BusyPoll, DriverError, Memory, Packet, Queue, QueueCounters, Xsk, XskError, XskMode, XskOptions, ZeroCopy,
 };
 
-/// Frames of a thread's memory that the rings of one interface may take: an eighth, and then as many on their way out.
+/// The part of a thread's memory that the rings of one interface may take, among others; and then as much on its way out.
 const SHARE: usize = 8;
+/// The same of the only interface there is.
+const SHARE_OF_ONE: usize = 2;
 /// Descriptors in a ring, at least and at most.
 const RING: std::ops::RangeInclusive<usize> = 64..=2048;
 /// How long what is busy is waited for.
@@ -52,6 +54,7 @@ pub enum XdpError {
 /// The interfaces in use, by their index.
 pub struct XdpDevices {
     memory: Arc<Memory>,
+    share: usize,
     open: Mutex<HashMap<u32, Open>>,
 }
 
@@ -124,7 +127,13 @@ pub struct XdpQueue {
 impl XdpDevices {
     /// None in use yet. Threads that use them have pools of this memory.
     pub fn new(memory: Arc<Memory>) -> XdpDevices {
-        XdpDevices { memory, open: Mutex::default() }
+        XdpDevices { memory, share: SHARE, open: Mutex::default() }
+    }
+
+    /// As [`new`](XdpDevices::new), where no more than one interface will be used: its rings may be as long as its memory lets them, for a
+    /// burst that comes while the thread does something else is lost beyond them.
+    pub fn of_one(memory: Arc<Memory>) -> XdpDevices {
+        XdpDevices { share: SHARE_OF_ONE, ..XdpDevices::new(memory) }
     }
 
     /// Takes the frames of an interface: of one queue, or of all.
@@ -197,7 +206,7 @@ impl XdpDevices {
     }
 
     fn ring(&self, queues: usize) -> u32 {
-        let share = self.memory.frames() / SHARE / queues.max(1);
+        let share = self.memory.frames() / self.share / queues.max(1);
         1 << share.clamp(*RING.start(), *RING.end()).ilog2()
     }
 
@@ -335,5 +344,19 @@ impl Queue for XdpQueue {
 
     fn counters(&self) -> QueueCounters {
         self.socket.lock().counters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HugePages;
+
+    #[test]
+    fn rings_are_as_long_as_the_memory_lets_them() {
+        let memory = Arc::new(Memory::new(1, 8192, HugePages::Off).unwrap());
+        let rings = |devices: &XdpDevices| [1, 2, 4, 16, 128].map(|queues| devices.ring(queues));
+        assert_eq!(rings(&XdpDevices::new(memory.clone())), [1024, 512, 256, 64, 64]);
+        assert_eq!(rings(&XdpDevices::of_one(memory)), [2048, 2048, 1024, 256, 64]);
     }
 }

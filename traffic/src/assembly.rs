@@ -83,9 +83,17 @@ pub(crate) fn report(
             report
         })
         .collect();
+    let missed = arrived.map_or(0, |arrived| arrived.missed);
+    if missed != 0 {
+        notes.push(format!(
+            "{missed} frames were lost at the sink's own port, which had no room for them or could make no sense of them: those of these \
+             streams count as lost, though the device carried them"
+        ));
+    }
     Report {
         seconds,
         streams,
+        missed,
         foreign: arrived.map_or(Count::default(), |arrived| arrived.foreign),
         sender: facts.sender.clone(),
         receiver: facts.receiver.clone(),

@@ -85,10 +85,10 @@ enum Reply {
     Welcome { mac: Option<[u8; 6]> },
     Clock { now: u64 },
     Ready { means: String },
-    Arrived { lanes: Vec<PackedTally>, foreign: Count, broken: Option<Broken> },
+    Arrived { lanes: Vec<PackedTally>, foreign: Count, missed: u64, broken: Option<Broken> },
 }
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Reads a token from the text of a file: its first line, at least eight letters.
 pub fn token(text: &str) -> Result<String, TrafficError> {
@@ -146,8 +146,17 @@ pub enum Event {
     Refused(String, String),
     /// A generator of this address begins a trial of these streams.
     Begins(String, Vec<String>),
-    /// What came of it, lanes put together; what was none of theirs; and what interrupted it, if it is no whole trial.
-    Ended(Box<Tally>, Count, Option<String>),
+    /// What came of it.
+    Ended {
+        /// Lanes put together.
+        tally: Box<Tally>,
+        /// What was none of theirs.
+        foreign: Count,
+        /// Frames that were lost at the port.
+        missed: u64,
+        /// What interrupted it, if it is no whole trial.
+        interrupted: Option<String>,
+    },
     /// The generator went between two trials, and not as it should.
     Lost(String),
 }
@@ -265,7 +274,8 @@ impl Watched {
     fn ended(&self, arrived: &Arrived, interrupted: Option<String>, tell: &impl Fn(Event)) {
         let mut sum = Tally::default();
         arrived.lanes.iter().for_each(|lane| sum.add(lane));
-        tell(Event::Ended(Box::new(sum), arrived.foreign, interrupted));
+        let Arrived { foreign, missed, .. } = *arrived;
+        tell(Event::Ended { tally: Box::new(sum), foreign, missed, interrupted });
     }
 
     /// Ends it before its time.
@@ -323,7 +333,7 @@ fn converse(
                         *trial = None;
                     }
                     let lanes = arrived.lanes.iter().map(PackedTally::from).collect();
-                    Reply::Arrived { lanes, foreign: arrived.foreign, broken }
+                    Reply::Arrived { lanes, foreign: arrived.foreign, missed: arrived.missed, broken }
                 }
             },
         };
@@ -479,7 +489,7 @@ impl Remote {
     }
 
     fn fetch(&self, request: &Request, valid: u64) -> Result<Arrived, TrafficError> {
-        let Reply::Arrived { lanes, foreign, broken } = self.ask(request)? else {
+        let Reply::Arrived { lanes, foreign, missed, broken } = self.ask(request)? else {
             return Err(TrafficError::Control(
                 "the sink answers something else than it was asked".to_owned(),
             ));
@@ -487,7 +497,7 @@ impl Remote {
         if let Some(Broken { port, why }) = broken {
             self.broken.get_or_init(|| Broken { port: format!("{port} of the sink"), why });
         }
-        let arrived = Arrived { lanes: lanes.iter().map(Tally::from).collect(), foreign };
+        let arrived = Arrived { lanes: lanes.iter().map(Tally::from).collect(), foreign, missed };
         *lock(&self.last) = (valid, arrived.clone());
         Ok(arrived)
     }

@@ -272,7 +272,7 @@ pub(crate) fn arrived(arrivals: &Arrivals) -> Arrived {
         lanes.push(tally);
     }
     let [packets, bytes] = arrivals.foreign().unwrap_or_default();
-    Arrived { lanes, foreign: Count { packets, bytes } }
+    Arrived { lanes, foreign: Count { packets, bytes }, missed: 0 }
 }
 
 fn times(buckets: &Buckets) -> Times {

@@ -399,7 +399,7 @@ fn open_interface(
         let open = || -> Result<_, TrafficError> {
             enter(namespace.as_deref())?;
             install_pool(Some(&memory))?;
-            Ok(XdpDevices::new(memory.clone()).receive(interface, None)?)
+            Ok(XdpDevices::of_one(memory.clone()).receive(interface, None)?)
         };
         let queues = std::thread::scope(|scope| {
             scope.spawn(open).join().unwrap_or(Err(TrafficError::Panicked("opening a port")))

@@ -13,6 +13,9 @@ pub struct Report {
     pub streams: Vec<StreamReport>,
     /// Frames that reached the sink and carry no stamp of these streams (ARP, other traffic, replayed frames).
     pub foreign: Count,
+    /// Frames that were lost at the sink's own port, of these streams or not: none of them is the device's fault.
+    #[serde(default)]
+    pub missed: u64,
     /// How packets were sent: `queue` or `live frames`.
     pub sender: String,
     /// How they were received: `queue`, `program in the driver`, or nothing where there was no sink.

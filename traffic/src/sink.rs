@@ -35,6 +35,8 @@ pub struct Arrived {
     pub lanes: Vec<Tally>,
     /// Frames without a stamp of the trial.
     pub foreign: Count,
+    /// Frames that the port had no room for, or could make no sense of: nobody knows what they were.
+    pub missed: u64,
 }
 
 /// What arrived so far, for who asks meanwhile.
@@ -97,8 +99,29 @@ impl Judge {
 
     /// What arrived.
     pub fn arrived(&self) -> Arrived {
-        Arrived { lanes: self.lanes.iter().map(Lane::tally).collect(), foreign: self.foreign }
+        Arrived { lanes: self.lanes.iter().map(Lane::tally).collect(), foreign: self.foreign, missed: 0 }
     }
+}
+
+/// Throws away what lies in the queues from before the trial, unless it never ends.
+fn discard(queues: &[Mutex<Box<dyn Queue>>]) {
+    let (began, mut packets) = (now(), Vec::with_capacity(BATCH));
+    for queue in queues {
+        let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+        while queue.receive(&mut packets, BATCH) != 0 && now() < began + QUIET {
+            packets.clear();
+            queue.kick();
+        }
+    }
+}
+
+/// Frames that queues have lost since they were opened.
+fn missed(queues: &[Mutex<Box<dyn Queue>>]) -> u64 {
+    let lost = |queue: &Mutex<Box<dyn Queue>>| {
+        let counters = queue.lock().unwrap_or_else(PoisonError::into_inner).counters();
+        counters.lost() + counters.corrupt
+    };
+    queues.iter().map(lost).sum()
 }
 
 /// Receives until stopped. `listens` is dropped once nothing that is sent from now on can be missed.
@@ -109,8 +132,11 @@ pub(crate) fn receive(
     post: &Post,
     listens: Sender<()>,
 ) {
+    discard(queues);
+    let before = missed(queues);
     let mut listens = Some(listens);
     let mut judge = Judge::new(expected);
+    let arrived = |judge: &Judge| Arrived { missed: missed(queues) - before, ..judge.arrived() };
     let mut packets = Vec::with_capacity(BATCH);
     let (mut told, mut last) = (now(), now());
     let mut whole = Vec::new();
@@ -146,7 +172,7 @@ pub(crate) fn receive(
         }
         if clock > told + TELL {
             told = clock;
-            post.put(judge.arrived());
+            post.put(arrived(&judge));
         }
         if clock > last + QUIET {
             for queue in queues {
@@ -163,7 +189,7 @@ pub(crate) fn receive(
             std::thread::yield_now();
         }
     }
-    post.put(judge.arrived());
+    post.put(arrived(&judge));
 }
 
 /// Lanes put together by stream: `owners` says whose each lane is.

@@ -2,11 +2,14 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use fib::PortId;
 use lab::Lab;
+use port::{Packet, Queue, QueueCounters};
 use traffic::control::{Event, listen, serve};
 use traffic::{Control, Port, Stream, Trial};
 
@@ -82,6 +85,51 @@ fn a_sink_whose_port_breaks_says_so() {
     assert!(ended.contains("no carrier"), "{ended}");
 }
 
+/// A queue that nothing comes by, and that has no room for one frame after the other.
+struct Full(AtomicU64);
+
+impl Queue for Full {
+    fn port(&self) -> PortId {
+        PortId::NONE
+    }
+
+    fn receive(&mut self, _: &mut Vec<Packet>, _: usize) -> usize {
+        0
+    }
+
+    fn transmit(&mut self, _: &mut Vec<Packet>) -> usize {
+        0
+    }
+
+    fn kick(&mut self) {}
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn counters(&self) -> QueueCounters {
+        let rx_ring_full = self.0.fetch_add(1, Ordering::Relaxed);
+        QueueCounters { rx_ring_full, ..QueueCounters::default() }
+    }
+}
+
+#[test]
+fn what_a_sink_elsewhere_loses_is_told_at_both_ends() {
+    let to = Port::of_queues("full", vec![Box::new(Full(AtomicU64::new(0)))]);
+    let mut missed = 0;
+    let told = serving(to, |address| {
+        let trial = Trial {
+            streams: vec![Stream::default()],
+            control: Some(Control { address, token: TOKEN.to_owned() }),
+            count: Some(10),
+            ..Trial::new(Port::open("memory", false).unwrap())
+        };
+        missed = trial.run().unwrap().missed;
+    });
+    let ended = told.iter().find(|event| event.starts_with("Ended")).unwrap();
+    assert!(missed > 0 && ended.contains(&format!("missed: {missed},")), "{missed}: {ended}");
+}
+
 #[test]
 fn what_came_of_a_trial_that_is_cut_is_told_with_who_cut_it() {
     let socket = std::env::temp_dir().join(format!("bifrost-cut-{}.sock", std::process::id()));
@@ -93,7 +141,7 @@ fn what_came_of_a_trial_that_is_cut_is_told_with_who_cut_it() {
         BufReader::new(stream).read_line(&mut answer).unwrap();
         answer
     };
-    let hello = format!("{{\"hello\":{{\"version\":2,\"token\":\"{TOKEN}\"}}}}");
+    let hello = format!("{{\"hello\":{{\"version\":3,\"token\":\"{TOKEN}\"}}}}");
     let prepare = "{\"prepare\":{\"mark\":1,\"lanes\":1,\"offset\":0,\"names\":[\"cut\"]}}";
     let peer = port(",role=client");
     let mut last = None;
@@ -238,7 +286,7 @@ fn strangers_and_garbage_are_refused() {
             let _ = stream.read_to_end(&mut answer);
             String::from_utf8_lossy(&answer).into_owned()
         };
-        let wrong = say(b"{\"hello\":{\"version\":2,\"token\":\"another token of length\"}}\n");
+        let wrong = say(b"{\"hello\":{\"version\":3,\"token\":\"another token of length\"}}\n");
         assert!(wrong.contains("another token"), "{wrong}");
         assert!(say(b"{\"hello\":{\"version\":9,\"token\":\"x\"}}\n").contains("version 9"));
         assert!(say(b"\"clock\"\n").contains("the token comes first"));
@@ -266,7 +314,7 @@ fn strangers_and_garbage_are_refused() {
         let error = trial.run().unwrap_err().to_string();
         assert_eq!(error, "the sink refuses: another token than the sink's");
         // A friend is served after all that.
-        let answer = say(format!("{{\"hello\":{{\"version\":2,\"token\":\"{TOKEN}\"}}}}\n{{\"prepare\":{{\"mark\":1,\"lanes\":60000,\"offset\":0,\"names\":[]}}}}\n\"progress\"\nrubbish\n").as_bytes());
+        let answer = say(format!("{{\"hello\":{{\"version\":3,\"token\":\"{TOKEN}\"}}}}\n{{\"prepare\":{{\"mark\":1,\"lanes\":60000,\"offset\":0,\"names\":[]}}}}\n\"progress\"\nrubbish\n").as_bytes());
         assert!(
             answer.contains("welcome")
                 && answer.contains("60000 lanes are more")

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ type Fate = dyn Fn(u64, &mut Packet) -> Vec<Duration> + Send + Sync;
 struct Device {
     fate: Arc<Fate>,
     state: Arc<Mutex<State>>,
+    /// Packets for which the receiving end had no room.
+    missed: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
@@ -29,7 +32,7 @@ struct State {
 
 impl Device {
     fn new(fate: impl Fn(u64, &mut Packet) -> Vec<Duration> + Send + Sync + 'static) -> Device {
-        Device { fate: Arc::new(fate), state: Arc::default() }
+        Device { fate: Arc::new(fate), state: Arc::default(), missed: Arc::default() }
     }
 
     fn port(&self) -> Port {
@@ -76,7 +79,7 @@ impl Queue for Device {
     }
 
     fn counters(&self) -> QueueCounters {
-        QueueCounters::default()
+        QueueCounters { rx_ring_full: self.missed.load(Ordering::Relaxed), ..QueueCounters::default() }
     }
 }
 
@@ -120,6 +123,40 @@ fn a_device_that_does_nothing_loses_nothing() {
         assert_eq!(report.loss_ratio(), Some(0.0));
         assert_eq!(only.spacing.as_ref().unwrap().count, 4999);
     }
+}
+
+#[test]
+fn what_the_sink_itself_loses_is_told() {
+    let _alone = alone();
+    // Some of before the trial.
+    let missed = Arc::new(AtomicU64::new(5));
+    let full = missed.clone();
+    let fate = move |number: u64, _: &mut Packet| {
+        if !number.is_multiple_of(10) {
+            return vec![Duration::ZERO];
+        }
+        full.fetch_add(1, Ordering::Relaxed);
+        vec![]
+    };
+    let device = Device { missed, ..Device::new(fate) };
+    let report = run(&device, "rate = '20kpps'", 1000);
+    assert_eq!((report.missed, report.streams[0].lost), (100, Some(100)));
+    let told = |report: &Report| {
+        report.notes.iter().any(|note| note.starts_with("100 frames were lost at the sink's own port"))
+    };
+    assert!(told(&report), "{:?}", report.notes);
+    let report = run(&Device::new(|_, _| vec![]), "rate = '20kpps'", 100);
+    assert!(report.missed == 0 && !told(&report), "{:?}", report.notes);
+}
+
+#[test]
+fn what_lay_in_the_queue_before_is_not_counted() {
+    let _alone = alone();
+    let device = Device::new(|_, _| vec![Duration::ZERO]);
+    let before = (Instant::now(), vec![2; 60]);
+    device.state.lock().unwrap().waiting.extend(vec![before; 500]);
+    let report = run(&device, "rate = '20kpps'", 200);
+    assert_eq!((report.foreign.packets, report.streams[0].lost), (0, Some(0)));
 }
 
 #[test]

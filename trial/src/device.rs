@@ -171,6 +171,8 @@ pub struct Measured {
     pub reordered: u64,
     /// Frames that came back damaged; they are lost as well.
     pub corrupted: u64,
+    /// Frames that came back and were lost by the tester; they count as lost.
+    pub missed: u64,
     /// Seconds that the sending really took.
     pub seconds: f64,
     /// How long frames were on their way, where the tester stamps them.

@@ -274,8 +274,14 @@ impl Run<'_> {
         let none = (measured.sent > 0 && measured.received == 0).then(|| {
             "there were loads of which not one frame came back, though small ones did after them".to_owned()
         });
+        let missed = (measured.missed > 0).then(|| {
+            "the tester itself lost frames that came back, for want of room; they count as lost, and the figures may be the tester's \
+             rather than the device's"
+                .to_owned()
+        });
         let texts = [
             short,
+            missed,
             more,
             none,
             count(measured.duplicates, "twice"),
@@ -436,6 +442,16 @@ mod tests {
         assert!(report.notes[0].text.starts_with("the tester could not send"), "{:?}", report.notes);
         let report = go(&mut Simulated { tester: 3e6, ..Simulated::new(1e6) }, &plan, None).unwrap();
         assert!(report.notes.is_empty(), "{:?}", report.notes);
+    }
+
+    #[test]
+    fn what_the_tester_itself_loses_is_told() {
+        let plan = Plan { tests: vec![Test::Loss], frames: vec![Frames::fixed(64)], ..plan() };
+        let told = |missed| {
+            let report = go(&mut Simulated { missed, ..Simulated::new(1e9) }, &plan, None).unwrap();
+            report.notes.iter().any(|note| note.text.starts_with("the tester itself lost frames"))
+        };
+        assert!(told(7) && !told(0));
     }
 
     #[test]

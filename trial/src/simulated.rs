@@ -20,6 +20,8 @@ pub(crate) struct Simulated {
     pub(crate) capacity: f64,
     /// Frames a second that the tester can send.
     pub(crate) tester: f64,
+    /// Frames of each trial that the tester has no room for when they come back.
+    pub(crate) missed: u64,
     /// Frames that it can hold.
     pub(crate) buffer: u64,
     pub(crate) manner: Manner,
@@ -34,6 +36,7 @@ impl Simulated {
         Simulated {
             capacity,
             tester: f64::INFINITY,
+            missed: 0,
             buffer: 1000,
             manner: Manner::Sound,
             fails_at: None,
@@ -94,7 +97,8 @@ impl Device for Simulated {
         let latency = |percentile: f64| 5_000.0 + 1_000.0 * load / (1.0 - load) * (1.0 + percentile / 50.0);
         let mut measured = Measured {
             sent,
-            received,
+            received: received.saturating_sub(self.missed),
+            missed: self.missed,
             seconds,
             latency: Some(Latency {
                 count: received,

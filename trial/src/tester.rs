@@ -333,6 +333,7 @@ fn measured(reports: &[Report]) -> Result<Measured, DeviceError> {
     let mut latencies: Vec<(&Distribution, Option<f64>)> = Vec::new();
     for report in reports {
         measured.seconds = measured.seconds.max(report.seconds);
+        measured.missed += report.missed;
         for stream in report.streams.iter().filter(|stream| [TEST, OVERLOAD].contains(&stream.name.as_str()))
         {
             let (Some(lost), Some(_)) = (stream.lost, stream.received) else {
@@ -455,8 +456,10 @@ mod tests {
 
     #[test]
     fn directions_are_added_up() {
-        let measured = measured(&[report(0, 100), report(10, 300)]).unwrap();
+        let full = Report { missed: 4, ..report(10, 300) };
+        let measured = measured(&[report(0, 100), full]).unwrap();
         assert_eq!((measured.sent, measured.received, measured.seconds), (2000, 1990, 1.0));
+        assert_eq!(measured.missed, 4);
         let latency = measured.latency.unwrap();
         assert_eq!((latency.mean, latency.max, latency.jitter), (200.0, 600.0, Some(200.0)));
         assert_eq!(latency.percentiles, [(50.0, 300.0), (100.0, 600.0)]);

@@ -70,14 +70,18 @@ fn words(event: &Event) -> String {
         Event::Refused(peer, why) => format!("{peer} refused: {why}"),
         // Names are the generator's: they are not to move this terminal's cursor.
         Event::Begins(peer, streams) => format!("{peer} sends {}", streams.join(", ").escape_debug()),
-        Event::Ended(tally, foreign, interrupted) => {
+        Event::Ended { tally, foreign, missed, interrupted } => {
             let order = &tally.order;
             let latency = tally.latency.distribution().map_or(String::new(), |latency| {
                 format!(", latency {} (half), {} (99 %)", nanoseconds(latency.p50), nanoseconds(latency.p99))
             });
+            let missed = match missed {
+                0 => String::new(),
+                missed => format!(", {} lost at the port", count(*missed)),
+            };
             let interrupted = interrupted.as_ref().map_or(String::new(), |why| format!("; {why}"));
             format!(
-                "received {} packets, {} duplicates, {} reordered, {} corrupt, {} foreign{latency}{interrupted}",
+                "received {} packets, {} duplicates, {} reordered, {} corrupt, {} foreign{missed}{latency}{interrupted}",
                 count(tally.received.packets),
                 count(order.duplicates),
                 count(order.reordered),
@@ -94,7 +98,7 @@ fn object(event: &Event) -> Value {
     match event {
         Event::Refused(peer, why) => json!({ "event": "refused", "peer": peer, "why": why }),
         Event::Begins(peer, streams) => json!({ "event": "begun", "peer": peer, "streams": streams }),
-        Event::Ended(tally, foreign, interrupted) => {
+        Event::Ended { tally, foreign, missed, interrupted } => {
             let latency = tally.latency.distribution();
             json!({
                 "event": "ended",
@@ -107,6 +111,7 @@ fn object(event: &Event) -> Value {
                 "latency": latency,
                 "delay_variation": tally.variation.distribution(),
                 "foreign": foreign,
+                "missed": missed,
                 "interrupted": interrupted,
             })
         }
@@ -131,17 +136,22 @@ mod tests {
         [5_000, 7_000].into_iter().for_each(|nanoseconds| tally.latency.record(nanoseconds));
         let why = "the port eth2 broke meanwhile: its link is down";
         let foreign = Count { packets: 9, bytes: 900 };
-        let ended = Event::Ended(Box::new(tally), foreign, Some(why.to_owned()));
+        let interrupted = Some(why.to_owned());
+        let ended = Event::Ended { tally: Box::new(tally), foreign, missed: 2, interrupted };
         let told = words(&ended);
+        assert!(told.contains(", 9 foreign, 2 lost at the port, latency "), "{told}");
         assert!(told.starts_with("received 3 packets, 1 duplicates, ") && told.ends_with(why), "{told}");
         let ended = object(&ended);
         assert_eq!(ended["event"], "ended");
         assert_eq!(ended["received"], json!({ "packets": 3, "bytes": 192 }));
         assert_eq!((&ended["seconds"], &ended["duplicates"]), (&json!(0.002), &json!(1)));
         assert_eq!((&ended["latency"]["count"], &ended["latency"]["min"]), (&json!(2), &json!(5_000)));
-        assert_eq!(ended["foreign"]["packets"], 9);
+        assert_eq!((&ended["foreign"]["packets"], &ended["missed"]), (&json!(9), &json!(2)));
         assert_eq!(ended["interrupted"], why);
-        let nothing = object(&Event::Ended(Box::default(), Count::default(), None));
+        let nothing =
+            Event::Ended { tally: Box::default(), foreign: Count::default(), missed: 0, interrupted: None };
+        assert!(!words(&nothing).contains("lost"), "{}", words(&nothing));
+        let nothing = object(&nothing);
         assert_eq!((&nothing["latency"], &nothing["jitter"]), (&Value::Null, &Value::Null));
         assert_eq!(nothing["interrupted"], Value::Null);
         let refused = object(&Event::Refused("10.0.0.1:5".to_owned(), "a wrong token".to_owned()));

@@ -1,5 +1,7 @@
 //! What drivers tell of interfaces.
 
+use std::io::ErrorKind;
+
 use port::device::{self, Channels, DeviceError, XdpFeatures};
 
 use crate::ethtool;
@@ -81,6 +83,10 @@ impl Devices for Kernel {
 
     fn xdp(&self, port: &str) -> Result<XdpFeatures, String> {
         let device = device::Device::named(port).map_err(why)?;
-        device::xdp_features(device.ifindex).map_err(why)
+        device::xdp_features(device.ifindex).map_err(|error| match error.source.kind() {
+            // There is nobody in the kernel to be asked.
+            ErrorKind::NotFound => "the kernel does not tell (Linux 6.3 and later do)".to_owned(),
+            _ => why(error),
+        })
     }
 }

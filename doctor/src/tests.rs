@@ -217,6 +217,24 @@ fn a_reverse_path_is_as_strict_as_the_kernel_takes_it() {
     assert_eq!(judged(0, 1).unwrap(), each);
 }
 
+/// What was set aside on a machine without it took the last of its memory.
+#[test]
+fn huge_pages_are_not_advised_where_they_would_take_most_of_what_is_free() {
+    let advised = |available: u64, pages: u64, size: u64| {
+        let text = format!(
+            "@ proc/meminfo\nMemAvailable: {available} kB\nHugePages_Total: {pages}\nHugepagesize: {size} kB\n"
+        );
+        let examination = examined("pages", &text, &ice());
+        let found = examination.findings.into_iter().find(|finding| finding.subject == "huge pages").unwrap();
+        assert_eq!(found.level, Level::Advice);
+        found.mend
+    };
+    assert_eq!((advised(700_000, 0, 2048), advised(2_000_000, 0, 1 << 20)), (None, None));
+    assert_eq!(advised(2_100_000, 0, 2048).unwrap(), "sysctl -w vm.nr_hugepages=512");
+    assert_eq!(advised(1_100_000, 256, 2048).unwrap(), "sysctl -w vm.nr_hugepages=512");
+    assert_eq!(advised(2_100_000, 0, 1 << 20).unwrap(), "sysctl -w vm.nr_hugepages=1");
+}
+
 #[test]
 fn names_stand_in_commands_as_one_word() {
     let text = "@ sys/class/net/a$(id)/operstate\ndown\n@ sys/class/net/dev/operstate\ndown\n";
@@ -300,6 +318,8 @@ fn a_machine_without_anything_is_unknown() {
     let examination = examine(&Place::new(&root.0), &Kernel, &Options { quick: true, ..Options::default() });
     let unknown = of(&examination, Level::Unknown);
     assert!(unknown.len() > 5 && unknown.contains(&"BTF".to_owned()), "{examination:#?}");
+    // Where nothing can be seen nothing is well.
+    assert_eq!(of(&examination, Level::Ok), Vec::<String>::new());
 }
 
 #[test]

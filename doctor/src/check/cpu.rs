@@ -117,6 +117,9 @@ pub(crate) fn check(place: &Place, findings: &mut Vec<Finding>) {
 }
 
 fn frequency(place: &Place, cores: &BTreeSet<u32>) -> Finding {
+    if cores.is_empty() {
+        return Finding::new(Area::Cpu, "frequency", Level::Unknown, "no core is known");
+    }
     let governor = |core: &u32| place.text(&format!("{CPUS}/cpu{core}/cpufreq/scaling_governor"));
     let governors: Vec<Result<String, Unread>> = cores.iter().map(governor).collect();
     let known: Vec<&String> = governors.iter().flatten().collect();

@@ -1,7 +1,7 @@
 //! Memory: how far away it is, huge pages, nodes.
 
 use super::bytes;
-use crate::{Area, Finding, Level, Place, list};
+use crate::{Area, Finding, Level, Place, Unread, list};
 
 const NODES: &str = "sys/devices/system/node";
 /// A step through memory that takes longer is slow, in nanoseconds.
@@ -56,6 +56,17 @@ fn huge_pages(place: &Place) -> Finding {
     if set_aside >= WANTED {
         return finding(Level::Ok, format!("{total} of {} set aside", bytes(size)));
     }
+    // Taking what other programs are about to need ends them, or the machine.
+    let missing = WANTED - set_aside;
+    let spare = named("MemAvailable").map_or(u64::MAX, |kilobytes| kilobytes.saturating_mul(1024)) / 2;
+    if missing > spare {
+        let text = format!(
+            "{} set aside, and too little memory is free for the {} that a full table takes",
+            bytes(set_aside),
+            bytes(WANTED)
+        );
+        return finding(Level::Advice, text);
+    }
     let wanted = WANTED.div_ceil(size.max(1));
     let text = format!(
         "{} set aside: tables and packets may lie in small pages, where each access may miss the TLB",
@@ -77,6 +88,9 @@ fn nodes(place: &Place) -> Finding {
     let finding = |level, text: String| Finding::new(Area::Memory, "nodes", level, text);
     let online = place.text(&format!("{NODES}/online")).ok().and_then(|text| list::parse(&text));
     let Some(nodes) = online else {
+        if !place.has("sys/devices/system") {
+            return finding(Level::Unknown, Unread::Missing.to_string());
+        }
         return finding(Level::Ok, "one: the kernel knows of no others".to_owned());
     };
     if nodes.len() < 2 {

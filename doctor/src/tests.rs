@@ -268,6 +268,16 @@ fn interrupts_are_spread_over_the_cores_that_are_there() {
         let each =
             "for i in 30:0 31:1 32:4 33:0 34:1; do echo ${i#*:} >/proc/irq/${i%:*}/smp_affinity_list; done";
         assert_eq!(found.mend.as_deref().unwrap(), format!("systemctl stop irqbalance; {each}"));
+        // Where each has been told to go, though no interrupt has come since.
+        for (number, core) in (30..35).zip([0, 1, 4, 0, 1]) {
+            let file = |name| format!("proc/irq/{number}/{name}");
+            text = text.replace(&format!("@ {}\n0\n", file("smp_affinity_list")), "");
+            text += &format!("@ {}\n{core}\n", file("smp_affinity_list"));
+            text += &format!("@ {}\n0\n", file("effective_affinity_list"));
+        }
+        let examination = examined("interrupts", &text, &ice());
+        let found = examination.findings.iter().find(|finding| finding.subject == "interrupts").unwrap();
+        assert_eq!((found.level, found.text.as_str()), (Level::Ok, "5 queues on cores 0-1,4"));
     }
 }
 

@@ -263,18 +263,22 @@ impl Port<'_> {
             if !irqs.contains(number) || !is_queue {
                 continue;
             }
-            let affinity = ["effective_affinity_list", "smp_affinity_list"].iter();
-            let affinity = affinity
-                .map(|file| self.place.text(&format!("proc/irq/{number}/{file}")))
-                .find(|text| !matches!(text, Err(Unread::Missing)));
-            match affinity {
-                Some(Ok(cores)) => {
-                    served.extend(list::parse(&cores).unwrap_or_default());
+            let file = |name| self.place.text(&format!("proc/irq/{number}/{name}"));
+            let all = |text: &str| list::parse(text).unwrap_or_default();
+            let cores = match (file("effective_affinity_list"), file("smp_affinity_list")) {
+                // It has been moved, which takes effect with the next interrupt.
+                (Ok(now), Ok(soon)) if !all(&now).is_subset(&all(&soon)) => Ok(soon),
+                (Err(Unread::Missing), soon) => soon,
+                (now, _) => now,
+            };
+            match cores {
+                Ok(cores) => {
+                    served.extend(all(&cores));
                     *homes.entry(cores).or_default() += 1;
                     of_queues.push(number);
                 }
-                Some(Err(why)) => denied = Some(why),
-                None => {}
+                Err(Unread::Missing) => {}
+                Err(why) => denied = Some(why),
             }
         }
         let total: usize = homes.values().sum();

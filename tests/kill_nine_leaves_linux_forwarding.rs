@@ -5,7 +5,7 @@ use std::{thread::sleep, time::Duration};
 
 use lab::Ping;
 
-use crate::network::{LANES, Line, SERVER, all_arrive};
+use crate::network::{LANES, Line, SERVER, all_arrive, ports};
 
 #[test]
 fn in_each_lane() {
@@ -43,5 +43,30 @@ fn in_each_lane() {
             tcp.output()
         );
         all_arrive(&net.router, &net.customer, &net.server, &SERVER, 500);
+    }
+}
+
+/// One port is taken after the other, and what leads to those that are not is Linux's: at its own rate, not at that of what Bifrost cannot
+/// forward.
+#[test]
+fn nothing_is_held_up_by_a_start() {
+    for lane in LANES {
+        let few = ports(lane, &["left", "right"]) + "[police.unresolved]\nrate = 1\nburst = 1\n";
+        let mut net = Line::stopped("starts", &few);
+        net.reachable();
+        let pings =
+            SERVER.map(|address| Ping::start(&net.customer, address, Duration::from_millis(2)).unwrap());
+        sleep(Duration::from_millis(200));
+        net.router.restart().unwrap();
+        sleep(Duration::from_millis(200));
+        for ping in pings {
+            let ping = ping.stop();
+            assert_eq!((ping.sent > 100, ping.lost()), (true, 0), "{lane}: {ping:?}");
+        }
+        if net.router.is_bifrost() {
+            let limits = net.router.ask("show classifier").unwrap();
+            let unresolved = limits.lines().find(|line| line.starts_with("unresolved")).unwrap();
+            assert_eq!(unresolved.split_whitespace().nth(1), Some("1"), "{limits}");
+        }
     }
 }

@@ -132,7 +132,6 @@ impl Control {
 
     /// Reads all that Linux has, then takes the ports.
     pub(super) fn load(&mut self) -> Result<(), DaemonError> {
-        self.apply_limits();
         self.expect_ports();
         // Before anything is forwarded by whomever.
         self.tell_nftables();
@@ -147,6 +146,8 @@ impl Control {
         self.take_ports();
         // Routes by the ports just taken are programmed anew: until then Linux forwards for them.
         while self.sync()? {}
+        // What leads to ports that are not taken yet is Linux's, as all was until now: no rate is to hold that up.
+        self.apply_limits();
         self.warn_of_missing_ports();
         self.warn_if_linux_does_not_forward();
         Ok(())

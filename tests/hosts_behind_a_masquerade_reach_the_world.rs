@@ -176,6 +176,18 @@ pool_ports = "50000-50001"
 fallback = "closed"
 "#;
 
+/// From two hosts to one by a protocol without ports, of which one address can have but one: what each is told.
+const PORTLESS: &str = r#"
+import socket
+for host in ("10.1.0.2", "10.1.0.3"):
+    s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 50)
+    s.setsockopt(socket.IPPROTO_IP, 11, 1)
+    s.bind((host, 0)); s.settimeout(1); s.connect(("10.2.0.2", 0)); s.send(bytes(24))
+    try: s.recv(99)
+    except TimeoutError: print("nothing", flush=True)
+    except OSError as error: print(error.strerror, flush=True)
+"#;
+
 /// Datagrams by four sockets, one after the other: what each is told, that what it is told of may pass (IP_RECVERR) as well.
 const FOUR: &str = r#"
 import socket, sys
@@ -217,6 +229,16 @@ fn or_are_told_that_no_port_is_left() {
     for rule in 0..2 {
         assert_eq!(nat["rules"][rule]["exhausted"], 2, "{nat}");
     }
+    // The server says nothing of protocols that it does not know.
+    net.server.run("nft 'table ip mute { chain out { type filter hook output priority 0; icmp type destination-unreachable drop; }; }'").unwrap();
+    // Who asks for the router is known to it.
+    net.customer.run("ip address add 10.1.0.3/24 dev eth0; ping -c 1 -W 2 -I 10.1.0.3 10.1.0.1").unwrap();
+    let flows = nat["rules"][0]["flows"].as_u64().unwrap();
+    let said = net.customer.run(&format!("timeout 20 python3 -c '{PORTLESS}'")).unwrap();
+    assert_eq!(said.lines().collect::<Vec<_>>(), ["nothing", "No route to host"]);
+    let nat = net.router.show("nat").unwrap();
+    let home = &nat["rules"][0];
+    assert_eq!((home["flows"].as_u64().unwrap(), &home["exhausted"]), (flows + 1, &3.into()), "{nat}");
     let drops = net.router.ask("show drops").unwrap();
     let counted: u64 = drops
         .lines()

@@ -6,7 +6,7 @@
 //! established packets.
 
 use std::ops::RangeInclusive;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use flow::{Account, End, Tuple};
 use wire::headers::{mapped, unmapped};
@@ -14,7 +14,7 @@ use wire::protocol::has_ports;
 use wire::{flow_hash6, protocol};
 
 use crate::Prefix64;
-use crate::compiled::Ruleset;
+use crate::compiled::{Counters, Ruleset};
 use crate::inward::{Destination, Way};
 use crate::mapping::{Endpoint, Mapping};
 use crate::nat::{Nat, Refusal};
@@ -62,7 +62,7 @@ impl Nat {
     /// `output`; `None`: it is not translated. `now` is in ns.
     ///
     /// A binding holds its mapping until [`Nat::release`]: also when the flow, after all, gets no place in the flow
-    /// table.
+    /// table. What becomes of that is said by [`Nat::count`] or [`Nat::count_exhausted`].
     pub fn bind(
         &self,
         original: &Tuple,
@@ -175,15 +175,29 @@ impl Nat {
             leaving.source_port = mapping.inside.endpoint.port;
             leaving.destination_port = leaving.source_port;
         }
-        // One rule may have said both where it goes and where it comes from.
-        let [towards, from] = rules;
-        for at in [towards, from.filter(|_| from != towards)].into_iter().flatten() {
-            if let Some(compiled) = set.rules.get(at) {
-                compiled.counters.flows.fetch_add(1, Relaxed);
-            }
-        }
         let changed = leaving != *original;
         Ok(changed.then(|| Binding { reply: leaving.reversed(), rules, record }))
+    }
+
+    /// Counts a flow that came about with the rules that translate it.
+    pub fn count(&self, binding: &Binding) {
+        self.each_of(binding, |counters| &counters.flows);
+    }
+
+    /// Counts one that did not: who answers to it answers to another already, and there was no other port for it.
+    pub fn count_exhausted(&self, binding: &Binding) {
+        self.each_of(binding, |counters| &counters.exhausted);
+    }
+
+    fn each_of(&self, binding: &Binding, counter: impl Fn(&Counters) -> &AtomicU64) {
+        let set = self.ruleset();
+        // One rule may have said both where it goes and where it comes from.
+        let [towards, from] = binding.rules;
+        for at in [towards, from.filter(|_| from != towards)].into_iter().flatten() {
+            if let Some(compiled) = set.rules.get(at) {
+                counter(&compiled.counters).fetch_add(1, Relaxed);
+            }
+        }
     }
 
     /// One flow more towards the mapping that it calls.

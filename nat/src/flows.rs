@@ -58,6 +58,7 @@ fn tcp(from: (&str, u16), to: (&str, u16)) -> Tuple {
 fn lead(nat: &Nat, original: &Tuple, input: u16, output: u16) -> Result<Tuple, Refusal> {
     let destination = nat.destination(original, input)?;
     let binding = nat.bind(original, destination.as_ref(), [input, output], NOW)?;
+    binding.iter().for_each(|binding| nat.count(binding));
     Ok(binding.map_or(*original, |binding| binding.reply.reversed()))
 }
 

@@ -261,12 +261,13 @@ impl Filter {
                 // Its flow begins with what the other end says.
                 return Err(Reason::Untranslatable);
             }
-            let binding = match &nat {
+            let mut binding = match &nat {
                 Some(nat) => nat.bind(&original, note.aim.as_ref(), ports, now).map_err(super::refused)?,
                 None => None,
             };
             let mut reply = binding.as_ref().map(|binding| binding.reply);
-            if let (Some(record), Some(ended)) = (binding.and_then(|binding| binding.record), &ended)
+            if let (Some(record), Some(ended)) =
+                (binding.as_mut().and_then(|made| made.record.take()), &ended)
                 && ended.made.push(record).is_err()
             {
                 ended.lost.fetch_add(1, Ordering::Relaxed);
@@ -295,8 +296,14 @@ impl Filter {
                 // Nobody has the binding.
                 nat.release_tuples(&original, &reply, now, &mut |_| {});
             }
+            let translated = nat.as_ref().zip(binding.as_ref());
             match inserted {
-                Ok(Inserted::New(hit)) => note.hit = Some(hit),
+                Ok(Inserted::New(hit)) => {
+                    note.hit = Some(hit);
+                    if let Some((nat, binding)) = translated {
+                        nat.count(binding);
+                    }
+                }
                 Ok(Inserted::Existing(hit)) => {
                     if let flow::Tracked::Is(state) = flows.track(&hit, &note.headers, packet.network(), now)
                     {
@@ -306,7 +313,12 @@ impl Filter {
                 Err(flow::Refused::NotAnOpening) => {}
                 Err(flow::Refused::Full) if flows.table().is_needed() => return Err(Reason::FlowsFull),
                 Err(flow::Refused::Full) => {}
-                Err(flow::Refused::ReplyInUse(_)) => return Err(Reason::PortsExhausted),
+                Err(flow::Refused::ReplyInUse(_)) => {
+                    if let Some((nat, binding)) = translated {
+                        nat.count_exhausted(binding);
+                    }
+                    return Err(Reason::PortsExhausted);
+                }
             }
         }
         if note.hit.is_none() && nat.is_some_and(|nat| nat.concerns(&original, ports)) {

@@ -266,12 +266,14 @@ impl Filter {
                 None => None,
             };
             let mut reply = binding.as_ref().map(|binding| binding.reply);
-            if let (Some(record), Some(ended)) =
-                (binding.as_mut().and_then(|made| made.record.take()), &ended)
-                && ended.made.push(record).is_err()
-            {
-                ended.lost.fetch_add(1, Ordering::Relaxed);
-            }
+            let noted = |record| {
+                if let Some(ended) = &ended
+                    && ended.made.push(record).is_err()
+                {
+                    ended.lost.fetch_add(1, Ordering::Relaxed);
+                }
+            };
+            binding.as_mut().and_then(|made| made.record.take()).into_iter().for_each(noted);
             let mut opening = Opening {
                 headers: &note.headers,
                 ip: packet.network(),
@@ -294,7 +296,7 @@ impl Filter {
             }
             if let (Some(nat), Some(reply), false) = (&nat, reply, matches!(inserted, Ok(Inserted::New(_)))) {
                 // Nobody has the binding.
-                nat.release_tuples(&original, &reply, now, &mut |_| {});
+                nat.release_tuples(&original, &reply, now, &mut |record| noted(record));
             }
             let translated = nat.as_ref().zip(binding.as_ref());
             match inserted {

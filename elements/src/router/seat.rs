@@ -74,7 +74,7 @@ pub struct Seat {
 pub struct Ended {
     /// Accounts, oldest first.
     pub accounts: ArrayQueue<Account>,
-    /// Mappings that were made, oldest first. Those that find it full are in no log.
+    /// Mappings that were made, and those of them that nobody needed after all, oldest first. Those that find it full are in no log.
     pub made: ArrayQueue<nat::Record>,
     /// How many accounts or records found no room.
     pub lost: std::sync::atomic::AtomicU64,

@@ -133,7 +133,7 @@ static __always_inline void *part_at(void *upper, __u32 length, __u32 step) {
  * Finishes the checksum of a packet of IP without options, if it is partial and its port may bring such:
  * before anything is changed that it is over. Where each part is follows from the length alone, and not from
  * how many there were before it; and the port's flag is asked for in here: so the kernel's verifier has
- * little to combine.
+ * little to combine. Says whether it was.
  */
 static __noinline int finish(struct xdp_md *ctx) {
     void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end, *upper;

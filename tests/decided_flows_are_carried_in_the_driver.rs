@@ -48,19 +48,9 @@ fn config(nat: &str) -> String {
         + &format!("[flow]\nmemory = 16\n[filter.forward]\nrules = '''{RULES}'''\n{nat}")
 }
 
-/// Packets that arrived by all ports: carried, and for workers.
-fn lanes(net: &Line) -> (u64, u64) {
-    let shown = net.router.show("ports").unwrap();
-    let sum = |lane: &str| {
-        let ports = shown.as_array().unwrap().iter();
-        ports.map(|port| port["received"][lane]["packets"].as_u64().unwrap()).sum()
-    };
-    (sum("express"), sum("worker"))
-}
-
 /// The same since then.
 fn since(net: &Line, before: (u64, u64)) -> (u64, u64) {
-    let after = lanes(net);
+    let after = net.lanes();
     (after.0 - before.0, after.1 - before.1)
 }
 
@@ -80,7 +70,7 @@ fn with_and_without_translation() {
         for address in SERVER {
             net.customer.reaches(address, Duration::from_secs(10)).unwrap();
         }
-        let before = lanes(&net);
+        let before = net.lanes();
         for address in SERVER {
             let sent =
                 lab::transfer(&net.customer, &net.server, address.parse().unwrap(), 256 << 20).unwrap();
@@ -111,7 +101,7 @@ fn with_and_without_translation() {
         let filter = net.router.show("filter").unwrap();
         let forward = filter.as_array().unwrap().iter().find(|chain| chain["chain"] == "forward").unwrap();
         let packets = |rule: usize| forward["rules"][rule]["packets"].as_u64().unwrap();
-        let (carried, worker) = lanes(&net);
+        let (carried, worker) = net.lanes();
         assert!(packets(0) > 1000, "strangers were refused: {filter}");
         assert!(packets(1) > carried * 9 / 10, "{carried} carried, {worker} by workers: {filter}");
         // Finished connections leave.
@@ -174,7 +164,7 @@ fn echo_and_tunnels_and_half_a_connection() {
         net.server.run(&format!("sysctl -qw {limits}")).unwrap();
         for address in SERVER {
             net.customer.reaches(address, Duration::from_secs(10)).unwrap();
-            let before = lanes(&net);
+            let before = net.lanes();
             let ping = Ping::start(&net.customer, address, Duration::from_millis(5)).unwrap();
             wait_for("a thousand pings", Duration::from_secs(10), || match ping.statistics().sent {
                 sent if sent >= 1000 => Ok(()),
@@ -186,7 +176,7 @@ fn echo_and_tunnels_and_half_a_connection() {
             assert!(ping.lost() * 100 <= ping.sent, "{address}: {ping:?}");
             assert!(carried > 1900 && worker < 100, "{address}: {carried} carried, {worker} by workers");
 
-            let before = lanes(&net);
+            let before = net.lanes();
             half_closed(&net, address);
             let (carried, worker) = since(&net, before);
             assert!(
@@ -203,7 +193,7 @@ fn echo_and_tunnels_and_half_a_connection() {
             let mut seen =
                 Capture::start(&net.server, "eth0", "(ip proto 47 or 50 or ip6 proto 47 or 50) and inbound")
                     .unwrap();
-            let before = lanes(&net);
+            let before = net.lanes();
             net.customer.scapy(TUNNELS).unwrap();
             let (carried, worker) = since(&net, before);
             // What is under way has come.

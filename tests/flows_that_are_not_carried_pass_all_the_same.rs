@@ -9,15 +9,6 @@ use lab::{Sink, wait_for};
 
 use crate::network::{Line, ports};
 
-/// Packets that arrived by all ports: carried, and for workers.
-fn lanes(net: &Line) -> [u64; 2] {
-    let shown = net.router.show("ports").unwrap();
-    ["express", "worker"].map(|lane| {
-        let ports = shown.as_array().unwrap().iter();
-        ports.map(|port| port["received"][lane]["packets"].as_u64().unwrap()).sum()
-    })
-}
-
 /// The server's port, and the customer's, each with a rule of its own.
 const SINK: u16 = 9000;
 const PORTS: std::ops::Range<u16> = 20_000..23_000;
@@ -36,7 +27,7 @@ fn with_more_verdicts_than_the_driver_knows() {
     }
     let net = net.started();
     let sink = Sink::start(&net.server, SINK).unwrap();
-    let before = lanes(&net);
+    let before = net.lanes();
     let send = move || {
         for _ in 0..ROUNDS {
             for port in PORTS {
@@ -51,8 +42,8 @@ fn with_more_verdicts_than_the_driver_knows() {
     net.customer.inside(send).unwrap().join().unwrap();
     let flows = PORTS.len() as u64;
     sink.has_received(ROUNDS * flows, Duration::from_secs(5)).unwrap();
-    let after = lanes(&net);
-    let [carried, worker] = [after[0] - before[0], after[1] - before[1]];
+    let after = net.lanes();
+    let [carried, worker] = [after.0 - before.0, after.1 - before.1];
     println!("{carried} carried, {worker} by workers");
     // The first packet of each is a worker's; of 3000 verdicts the driver knows 2048 at most.
     assert!(
@@ -137,11 +128,11 @@ drop'''\n";
     assert!(full.is_some_and(|drop| drop["packets"].as_u64().unwrap() > 100), "{drops}");
 
     // Those that are known are carried on, whoever finds no room beside them.
-    let before = lanes(&net);
+    let before = net.lanes();
     let first = &sockets[..SOCKETS / 4];
     assert_eq!(exchange(first, 1, 2000, 2), first.len() * ECHOES.len());
-    let after = lanes(&net);
-    let [carried, worker] = [after[0] - before[0], after[1] - before[1]];
+    let after = net.lanes();
+    let [carried, worker] = [after.0 - before.0, after.1 - before.1];
     assert!(
         carried >= 2 * (first.len() * ECHOES.len()) as u64 && worker < carried / 20,
         "{carried}, {worker}"

@@ -110,6 +110,16 @@ print(len(answers.results))"
         self
     }
 
+    /// Packets that arrived by all ports: carried in the driver, and for workers.
+    pub fn lanes(&self) -> (u64, u64) {
+        let shown = self.router.show("ports").unwrap();
+        let sum = |lane: &str| {
+            let ports = shown.as_array().unwrap().iter();
+            ports.map(|port| port["received"][lane]["packets"].as_u64().unwrap()).sum()
+        };
+        (sum("express"), sum("worker"))
+    }
+
     /// What Linux and the plane know about the way: for the message of a failure.
     fn state(&self) -> String {
         let linux = self.router.host().run("ip address; ip route; ip -6 route; ip neighbour").unwrap();

@@ -85,6 +85,10 @@ fn in_each_lane() {
         // And the other way.
         let sent = lab::transfer(&net.server, &net.customer, "10.1.0.2".parse().unwrap(), 16 << 20).unwrap();
         assert_eq!(sent.sent, sent.arrived);
+        if net.router.is_bifrost() {
+            let (carried, worker) = net.lanes();
+            assert_eq!(carried > 100 * worker, lane == "express", "{lane}: {carried} {worker}");
+        }
     }
 }
 

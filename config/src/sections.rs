@@ -535,6 +535,8 @@ fn flows(page: &mut Page, mut section: Section) -> (flow::Settings, bool) {
         time("pressed", &mut timeouts.pressed);
         times.finish(page);
     }
+    let given = section.value("fragments").or(section.value("memory"));
+    let place = given.map_or(section.at.clone(), |value| value.span());
     section.finish(page);
     let settings = flow::Settings {
         memory: memory.unwrap_or(default.memory),
@@ -543,6 +545,9 @@ fn flows(page: &mut Page, mut section: Section) -> (flow::Settings, bool) {
         timeouts,
         ..default
     };
+    if let Err(error) = settings.sizes() {
+        page.wrong(place, error.to_string(), Hint::default());
+    }
     (settings, ftp.unwrap_or(true))
 }
 

@@ -6,10 +6,15 @@ use crate::Tuple;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Less memory than the smallest table needs.
-    #[error("a flow table of {bytes} bytes: it needs 2 MiB at least; raise the memory given to flows")]
+    #[error(
+        "a flow table of {} MiB: with so many fragments to be known it needs {} MiB; raise the memory given to flows, or know fewer",
+        .bytes >> 20, .least.div_ceil(1 << 20)
+    )]
     TooSmall {
         /// What was given.
         bytes: usize,
+        /// What is needed.
+        least: usize,
     },
     /// The system has not so much memory.
     #[error("no memory for a flow table of {bytes} bytes: {source}; lower the memory given to flows")]

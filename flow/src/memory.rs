@@ -52,7 +52,7 @@ impl Sizes {
     pub(crate) fn within(bytes: usize, keys: usize) -> Result<Sizes, Error> {
         let usable = bytes / PAGE * PAGE;
         if usable == 0 {
-            return Err(Error::TooSmall { bytes });
+            return Err(Error::TooSmall { bytes, least: PAGE });
         }
         // Ten buckets hold `KEYS_IN_TEN` keys: all sizes are multiplied by that. A bucket is left for rounding up.
         let each = (size_of::<Hot>() + size_of::<Cold>()) * KEYS_IN_TEN + size_of::<Bucket>() * 10 * keys;
@@ -90,7 +90,8 @@ impl Memory {
             && cold.bytes() >= sizes.entries * Sizes::COLD
             && buckets.bytes() >= sizes.buckets * Sizes::BUCKET;
         if !fits {
-            return Err(Error::TooSmall { bytes: hot.bytes() + cold.bytes() + buckets.bytes() });
+            let least = sizes.entries * (Sizes::HOT + Sizes::COLD) + sizes.buckets * Sizes::BUCKET;
+            return Err(Error::TooSmall { bytes: hot.bytes() + cold.bytes() + buckets.bytes(), least });
         }
         Ok(Memory {
             hot: hot.base().cast(),

@@ -212,7 +212,7 @@ impl Settings {
             + WORKERS * size_of::<Counts>();
         let keys = if self.translation { 2 } else { 1 };
         make(self.memory.saturating_sub(beside), keys).map_err(|error| match error {
-            Error::TooSmall { .. } => Error::TooSmall { bytes: self.memory },
+            Error::TooSmall { least, .. } => Error::TooSmall { bytes: self.memory, least: beside + least },
             error => error,
         })
     }

@@ -5,37 +5,19 @@ mod instance;
 
 use std::net::Ipv4Addr;
 
-use elements::router::standard;
-use elements::router::{IcmpLimits, SharedSeat, Sources, Surroundings};
-use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, Tables};
-use graph::Batch;
-use instance::{IN, Instance, OUT};
+use elements::router::SharedSeat;
+use fib::Tables;
+use instance::{IN, Instance, NEIGHBOUR, OUT, segment, tables};
 use plane::{Policy, PolicySettings};
-use port::{Driver, Packet, Pool};
+use port::Pool;
 use wire::tcp::flag::{ACK, RST, SYN};
-use wire::{Mac, checksum, ethernet, ipv4, protocol};
 
-const OUR: Mac = Mac([2, 0, 0, 0, 1, 1]);
-const HOST: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 200);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const PORT: &str = "PORT 10,1,0,2,4,210\r\n";
 /// By how much that becomes longer.
 const GROWN: u32 = 6;
-
-fn tables() -> Tables {
-    let mut tables = Tables::new(Capacity { ipv4: 100, ipv6: 100, next_hops: 16 }, None).unwrap();
-    for (port, net) in [(IN, "10.1.0.0/24"), (OUT, "198.18.0.0/15")] {
-        let flags = PortFlags::UP | PortFlags::QUEUE | PortFlags::FORWARD4;
-        let entry = PortEntry { ifindex: u32::from(port.0), mtu: 1500, mac: OUR.0, flags };
-        tables.set_port(port, Some(entry)).unwrap();
-        let adjacency = tables.add_adjacency(&Adjacency { port, mtu: 1500, mac: Some(HOST.0) }).unwrap();
-        let hop = tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }])).unwrap();
-        tables.insert4(net.parse().unwrap(), hop).unwrap();
-    }
-    tables
-}
 
 /// The router, and another worker beside this one.
 struct Trial {
@@ -48,55 +30,27 @@ struct Trial {
 impl Trial {
     fn new() -> Trial {
         Pool::heap(64).install();
-        let tables = tables();
-        let surroundings = Surroundings {
-            view: tables.view(),
-            sources: Sources::new(),
-            limits: [IcmpLimits { rate: 1, burst: 1, interval: 0 }; 2],
-        };
-        let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
+        let tables = tables(&[(IN, NEIGHBOUR, "10.1.0.0/24"), (OUT, NEIGHBOUR, "198.18.0.0/15")]);
         let rule = serde_json::json!({
             "name": "hosts", "type": "source", "out": "outside", "pool": OUTSIDE, "pool_ports": "4000-4071",
         });
         let rules = serde_json::from_value::<nat::Text>(serde_json::json!({ "rule": [rule] })).unwrap();
         let nat = Some(rules.check().unwrap());
         let settings = PolicySettings { nat, ftp: true, ..PolicySettings::default() };
-        let named = |name: &str| if name == "outside" { vec![OUT.0] } else { Vec::new() };
-        let policy = Policy::new(settings, 2, &mut driver, named).unwrap();
-        let instance = Instance::new(standard::environment(surroundings), &policy, policy.stages());
+        let (instance, policy) = Instance::start(&tables, settings, 2);
         let beside = policy.seat(1).unwrap();
         Trial { instance, beside, _tables: tables, _policy: policy }
     }
 
     /// Sequence and acknowledgement of a segment as it leaves: from the client, or from the server.
     fn pass(&mut self, from_client: bool, numbers: [u32; 2], flags: u8, text: &str) -> [u32; 2] {
-        let ([from, to], ports) = match from_client {
-            true => ([CLIENT, SERVER], [4000u16, 21]),
-            false => ([SERVER, OUTSIDE], [21, 4000]),
+        let (input, ends) = match from_client {
+            true => (IN, [(CLIENT, 4000), (SERVER, 21)]),
+            false => (OUT, [(SERVER, 21), (OUTSIDE, 4000)]),
         };
-        let ports = ports.map(u16::to_be_bytes).concat();
-        let counts = numbers.map(u32::to_be_bytes).concat();
-        let mut upper = [&ports[..], &counts, &[0x50, flags, 0x20, 0, 0, 0, 0, 0], text.as_bytes()].concat();
-        let pseudo = checksum::pseudo4(from.to_bits(), to.to_bits(), protocol::TCP, upper.len() as u16);
-        let sum = pseudo.with(&upper).finish();
-        upper[16..18].copy_from_slice(&sum.to_be_bytes());
-        let link = ethernet::Repr { destination: OUR, source: HOST, ether_type: ethernet::IPV4 };
-        let ip = ipv4::Repr { protocol: protocol::TCP, ..ipv4::Repr::new(from, to) };
-        let frame = [&link.header()[..], &ip.header(upper.len()), &upper].concat();
-        let mut packet = Packet::new(&frame).unwrap();
-        packet.input = if from_client { IN } else { OUT };
-        let mut batch = Batch::new();
-        batch.push(packet).unwrap();
-        let Instance { graph, entry, sinks, .. } = &mut self.instance;
-        graph.run(*entry, &mut batch, sinks);
-        let mut sent = Vec::new();
-        sinks.transmit(|_, packets| sent.extend(packets.drain(..).map(|packet| packet.to_vec())));
-        let [frame] = &sent[..] else { panic!("{} packets left for one", sent.len()) };
+        let sent = self.instance.pass(input, &[segment(ends, numbers, flags, text)]);
+        let [(_, frame)] = &sent[..] else { panic!("{} packets left for one", sent.len()) };
         [38, 42].map(|at| u32::from_be_bytes(*frame[at..].first_chunk().unwrap()))
-    }
-
-    fn maintain(&self) {
-        self.instance.seat.maintain(graph::steady_now());
     }
 
     /// A connection of which the client counts from one number on and the server from another: until an announcement has been
@@ -137,12 +91,12 @@ fn that_begin_before_the_end_of_the_one_before_is_told_are_not_forgotten_with_it
     trial.pass(true, [next, 501], RST, "");
     // Until this worker has come by as well, nobody is told that the flow has ended.
     trial.beside.online();
-    trial.maintain();
+    trial.instance.maintain();
     trial.announces([9000, 5000]);
-    trial.maintain();
+    trial.instance.maintain();
     trial.beside.offline();
     for _ in 0..3 {
-        trial.maintain();
+        trial.instance.maintain();
     }
     trial.is_shifted([9001 + PORT.len() as u32, 5001], GROWN);
 }

@@ -4,18 +4,12 @@ mod instance;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use elements::router::standard;
-use elements::router::{IcmpLimits, Sources, Surroundings};
-use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
-use graph::Batch;
-use instance::{IN, Instance, OUT};
-use plane::{Policy, PolicySettings};
-use port::{Driver, Packet, Pool};
+use fib::PortId;
+use instance::{IN, Instance, NEIGHBOUR, OUR, OUT, tables};
+use plane::PolicySettings;
+use port::Pool;
 use rules::Filter;
-use wire::{Mac, checksum, ethernet, icmp4, icmp6, ipv4, ipv6, protocol};
-
-const MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 1]), Mac([2, 0, 0, 0, 1, 2])];
-const HOST: Mac = Mac([2, 0, 0, 0, 0, 9]);
+use wire::{checksum, ethernet, icmp4, icmp6, ipv4, ipv6, protocol};
 
 /// A host inside, one outside, a router on the way to that: in both families.
 const ENDS: [[IpAddr; 3]; 2] = [
@@ -30,21 +24,6 @@ const ENDS: [[IpAddr; 3]; 2] = [
         IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0xf, 0, 0, 0, 9, 9)),
     ],
 ];
-
-fn tables() -> Tables {
-    let mut tables = Tables::new(Capacity { ipv4: 100, ipv6: 100, next_hops: 16 }, None).unwrap();
-    let flags = PortFlags::UP | PortFlags::QUEUE | PortFlags::FORWARD4 | PortFlags::FORWARD6;
-    let routes = [(IN, "10.1.0.0/24", "2001:db8:1::/64"), (OUT, "198.18.0.0/15", "2001:db8:f::/48")];
-    for ((port, four, six), mac) in routes.into_iter().zip(MACS) {
-        let entry = PortEntry { ifindex: u32::from(port.0), mtu: 1500, mac: mac.0, flags };
-        tables.set_port(port, Some(entry)).unwrap();
-        let adjacency = tables.add_adjacency(&Adjacency { port, mtu: 1500, mac: Some(HOST.0) }).unwrap();
-        let hop = tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }])).unwrap();
-        tables.insert4(four.parse().unwrap(), hop).unwrap();
-        tables.insert6(six.parse().unwrap(), hop).unwrap();
-    }
-    tables
-}
 
 fn packet(from: IpAddr, to: IpAddr, protocol: u8, upper: &[u8]) -> Vec<u8> {
     match (from, to) {
@@ -83,33 +62,19 @@ fn expired(router: IpAddr, quoted: &[u8]) -> Vec<u8> {
 #[test]
 fn are_let_through_if_their_checksum_holds() {
     Pool::heap(64).install();
-    let tables = tables();
-    let surroundings = Surroundings {
-        view: tables.view(),
-        sources: Sources::new(),
-        limits: [IcmpLimits { rate: 1, burst: 1, interval: 0 }; 2],
-    };
-    let environment = standard::environment(surroundings);
-    let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
+    let routes =
+        [(IN, "10.1.0.0/24"), (IN, "2001:db8:1::/64"), (OUT, "198.18.0.0/15"), (OUT, "2001:db8:f::/48")];
+    let tables = tables(&routes.map(|(port, prefix)| (port, NEIGHBOUR, prefix)));
     let rules = "chain forward policy drop\naccept state related\naccept udp in inside\n";
     let filter = Filter::read("test", rules, &mut |_| Err(std::io::ErrorKind::NotFound.into())).unwrap();
     let settings = PolicySettings { filter, ..PolicySettings::default() };
-    let named = |name: &str| if name == "inside" { vec![IN.0] } else { Vec::new() };
-    let policy = Policy::new(settings, 1, &mut driver, named).unwrap();
-    let Instance { mut graph, entry, seat, mut sinks } = Instance::new(environment, &policy, policy.stages());
+    let (mut instance, _policy) = Instance::start(&tables, settings, 1);
     let mut pass = |input: PortId, ip: &[u8]| {
         let ether_type = if ip[0] >> 4 == 6 { ethernet::IPV6 } else { ethernet::IPV4 };
-        let destination = if input == IN { MACS[0] } else { MACS[1] };
-        let link = ethernet::Repr { destination, source: HOST, ether_type };
-        let mut packet = Packet::new(&[&link.header()[..], ip].concat()).unwrap();
-        packet.input = input;
-        let mut batch = Batch::new();
-        batch.push(packet).unwrap();
-        graph.run(entry, &mut batch, &mut sinks);
-        let mut sent = 0;
-        sinks.transmit(|_, packets| sent += packets.drain(..).count());
-        seat.maintain(graph::steady_now());
-        sent == 1
+        let link = ethernet::Repr { destination: OUR, source: NEIGHBOUR, ether_type };
+        let sent = instance.pass(input, &[[&link.header()[..], ip].concat()]);
+        instance.maintain();
+        sent.len() == 1
     };
     for [inside, outside, router] in ENDS {
         let udp = [&4000u16.to_be_bytes()[..], &53u16.to_be_bytes(), &[0, 12, 0, 0, 1, 2, 3, 4]].concat();

@@ -1,13 +1,54 @@
 //! The standard router with a policy, between the ports `inside` and `outside`, as tests run it.
+#![allow(dead_code, reason = "each test binary uses its part of this")]
 
-use elements::router::SharedSeat;
+use std::net::Ipv4Addr;
+
 use elements::router::standard::{self, Hooks, Stages, Standard};
-use fib::PortId;
-use graph::{Environment, Graph, NodeId, Sinks};
-use plane::Policy;
+use elements::router::{IcmpLimits, SharedSeat, Sources, Surroundings};
+use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
+use graph::{Batch, Environment, Graph, NodeId, Sinks};
+use plane::{Policy, PolicySettings};
+use port::{Driver, Packet};
+use wire::{Mac, checksum, ethernet, ipv4, protocol};
 
 pub const IN: PortId = PortId(1);
 pub const OUT: PortId = PortId(2);
+/// The router's link address, and a neighbour's.
+pub const OUR: Mac = Mac([2, 0, 0, 0, 1, 1]);
+pub const NEIGHBOUR: Mac = Mac([2, 0, 0, 0, 0, 9]);
+
+/// The port by which each prefix is reached, and the neighbour.
+pub fn tables(routes: &[(PortId, Mac, &str)]) -> Tables {
+    let mut tables = Tables::new(Capacity { ipv4: 100, ipv6: 100, next_hops: 16 }, None).unwrap();
+    let flags = PortFlags::UP | PortFlags::QUEUE | PortFlags::FORWARD4 | PortFlags::FORWARD6;
+    for port in [IN, OUT] {
+        let entry = PortEntry { ifindex: u32::from(port.0), mtu: 1500, mac: OUR.0, flags };
+        tables.set_port(port, Some(entry)).unwrap();
+    }
+    for &(port, mac, prefix) in routes {
+        let adjacency = tables.add_adjacency(&Adjacency { port, mtu: 1500, mac: Some(mac.0) }).unwrap();
+        let hop = tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }])).unwrap();
+        if prefix.contains(':') {
+            tables.insert6(prefix.parse().unwrap(), hop).unwrap();
+        } else {
+            tables.insert4(prefix.parse().unwrap(), hop).unwrap();
+        }
+    }
+    tables
+}
+
+/// A frame from the neighbour with a segment: its ends, sequence and acknowledgement, flags and text.
+pub fn segment([from, to]: [(Ipv4Addr, u16); 2], numbers: [u32; 2], flags: u8, text: &str) -> Vec<u8> {
+    let ports = [from.1, to.1].map(u16::to_be_bytes).concat();
+    let counts = numbers.map(u32::to_be_bytes).concat();
+    let mut upper = [&ports[..], &counts, &[0x50, flags, 0x20, 0, 0, 0, 0, 0], text.as_bytes()].concat();
+    let pseudo = checksum::pseudo4(from.0.to_bits(), to.0.to_bits(), protocol::TCP, upper.len() as u16);
+    let sum = pseudo.with(&upper).finish();
+    upper[16..18].copy_from_slice(&sum.to_be_bytes());
+    let link = ethernet::Repr { destination: OUR, source: NEIGHBOUR, ether_type: ethernet::IPV4 };
+    let ip = ipv4::Repr { protocol: protocol::TCP, ..ipv4::Repr::new(from.0, to.0) };
+    [&link.header()[..], &ip.header(upper.len()), &upper].concat()
+}
 
 /// What runs, and where its packets end up.
 pub struct Instance {
@@ -18,6 +59,43 @@ pub struct Instance {
 }
 
 impl Instance {
+    /// By these tables, for one of so many workers.
+    pub fn start(tables: &Tables, settings: PolicySettings, workers: usize) -> (Instance, Policy) {
+        let surroundings = Surroundings {
+            view: tables.view(),
+            sources: Sources::new(),
+            limits: [IcmpLimits { rate: 1, burst: 1, interval: 0 }; 2],
+        };
+        let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
+        let named = |name: &str| match name {
+            "inside" => vec![IN.0],
+            "outside" => vec![OUT.0],
+            _ => Vec::new(),
+        };
+        let policy = Policy::new(settings, workers, &mut driver, named).unwrap();
+        (Instance::new(standard::environment(surroundings), &policy, policy.stages()), policy)
+    }
+
+    /// What becomes of frames that come by a port in one batch: where they leave, and how.
+    pub fn pass<F: AsRef<[u8]>>(&mut self, input: PortId, frames: &[F]) -> Vec<(PortId, Vec<u8>)> {
+        let mut batch = Batch::new();
+        for frame in frames {
+            let mut packet = Packet::new(frame.as_ref()).unwrap();
+            packet.input = input;
+            batch.push(packet).unwrap();
+        }
+        self.graph.run(self.entry, &mut batch, &mut self.sinks);
+        let mut sent = Vec::new();
+        self.sinks.transmit(|port, packets| {
+            sent.extend(packets.drain(..).map(|packet| (port, packet.to_vec())));
+        });
+        sent
+    }
+
+    pub fn maintain(&self) {
+        self.seat.maintain(graph::steady_now());
+    }
+
     /// With the policy's stages, or others.
     pub fn new(mut environment: Environment, policy: &Policy, stages: Stages) -> Instance {
         policy.share(&mut environment);

@@ -3,6 +3,8 @@
 mod rig;
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use port::driver::TestRun;
@@ -267,6 +269,33 @@ fn the_kernels_verifier_is_not_asked_too_much() {
         assert!(looked_at < 500_000, "{looked_at} instructions");
     }
     assert!(programs >= 1);
+}
+
+#[test]
+fn signals_do_not_keep_a_program_from_its_port() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let mut bench = Bench::new();
+    // SAFETY: the handler does nothing; a thread's number is its own.
+    let (loader, handler) = unsafe {
+        let handler: extern "C" fn(libc::c_int) = nothing;
+        (libc::pthread_self() as usize, libc::signal(libc::SIGURG, handler as libc::sighandler_t))
+    };
+    assert_ne!(handler, libc::SIG_ERR);
+    let (stop, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) && sent.load(Ordering::Relaxed) < 6 {
+                std::thread::sleep(Duration::from_millis(5));
+                // SAFETY: the thread waits for this one.
+                unsafe { libc::pthread_kill(loader as libc::pthread_t, libc::SIGURG) };
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let loaded = bench.driver.load(IN);
+        stop.store(true, Ordering::Relaxed);
+        loaded.unwrap();
+    });
+    assert!(sent.load(Ordering::Relaxed) > 1, "it was not disturbed");
 }
 
 #[test]

@@ -110,6 +110,23 @@ pub(crate) fn map_freeze(map: BorrowedFd) -> io::Result<()> {
     bpf(BPF_MAP_FREEZE, &mut (map.as_raw_fd() as u32)).map(drop)
 }
 
+/// How often a program is tried to be loaded in spite of signals.
+const LOADS: usize = 10;
+
+/// The verifier gives up when a signal comes, and it may take a second.
+fn uninterrupted<T>(mut load: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let was =
+        |result: &io::Result<T>| matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+    let mut result = load();
+    for _ in 1..LOADS {
+        if !was(&result) {
+            break;
+        }
+        result = load();
+    }
+    result
+}
+
 /// Loads a program. On refusal the error text is the end of the verifier's log.
 pub(crate) fn prog_load(
     name: &str,
@@ -148,13 +165,13 @@ pub(crate) fn prog_load(
         ifindex: 0,
         attach,
     };
-    bpf_fd(BPF_PROG_LOAD, &mut attributes).or_else(|first| {
+    uninterrupted(|| bpf_fd(BPF_PROG_LOAD, &mut attributes)).or_else(|first| {
         // Once more with a log, which costs time and may itself fail (ENOSPC) where the program would not.
         let mut log = vec![0u8; 16 << 20];
         attributes.log_level = 1;
         attributes.log_size = log.len() as u32;
         attributes.log = log.as_mut_ptr() as u64;
-        bpf_fd(BPF_PROG_LOAD, &mut attributes).map_err(|_| {
+        uninterrupted(|| bpf_fd(BPF_PROG_LOAD, &mut attributes)).map_err(|_| {
             let text =
                 String::from_utf8_lossy(log.split(|&byte| byte == 0).next().unwrap_or(&[])).into_owned();
             let lines: Vec<_> = text.trim_end().lines().collect();

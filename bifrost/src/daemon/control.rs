@@ -293,8 +293,9 @@ impl Control {
         }
         self.tell_nat();
         self.tell_nftables();
+        let changed = self.change_ports();
         self.apply_limits();
-        self.change_ports().map_err(|error| error.to_string())?;
+        changed.map_err(|error| error.to_string())?;
         Ok(format!("configuration read again: {}{waits}", self.status_line()))
     }
 

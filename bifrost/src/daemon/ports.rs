@@ -10,6 +10,7 @@ use mirror::Plane as Listener;
 use mirror::model::Link;
 use plane::Interface;
 use tracing::{debug, warn};
+use wire::Class;
 
 use super::control::Control;
 use super::{DaemonError, settings};
@@ -165,7 +166,7 @@ impl Control {
     }
 
     /// After the rules have changed: gives back what no rule matches any more, takes what one matches now, and takes
-    /// anew what is to be taken in another way.
+    /// anew what is to be taken in another way. The limits are to be applied after that.
     pub(super) fn change_ports(&mut self) -> Result<(), DaemonError> {
         let ports: Vec<_> =
             self.plane.ports().iter().map(|port| (port.id, port.name.clone(), port.settings)).collect();
@@ -173,6 +174,8 @@ impl Control {
             let wanted = self.router.port(&name).map(|rule| settings::port(rule, &self.router));
             let anew = wanted.is_none_or(|wanted| wanted.taken_otherwise(&before));
             if anew {
+                // What leads there is Linux's meanwhile, at its own rate.
+                self.plane.police(Class::Unresolved, 0, 0);
                 self.release(id);
             }
             // Nobody shall connect to a port that is none any more.
@@ -186,6 +189,7 @@ impl Control {
         // Linux has told already of an interface that was made for one of them.
         self.sync()?;
         self.take_ports();
+        while self.sync()? {}
         Ok(())
     }
 

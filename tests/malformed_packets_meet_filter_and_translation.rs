@@ -7,7 +7,7 @@ use std::time::Duration;
 use lab::{Host, Ping, wait_for};
 use serde_json::Value;
 
-use crate::network::{Line, ports};
+use crate::network::{Line, NAT64, ports};
 
 const POLICY: &str = r#"
 [flow]
@@ -27,13 +27,6 @@ police 5kpps from 10.1.0.9
 accept length 0-1500 state new
 drop
 '''
-[[nat.rule]]
-name = "six"
-type = "nat64"
-prefix = "64:ff9b::/96"
-private = true
-pool = "192.0.2.64/28"
-fallback = "closed"
 [[nat.rule]]
 name = "home"
 type = "masquerade"
@@ -169,7 +162,7 @@ fn adds_up(net: &Line) -> Result<(), String> {
 
 #[test]
 fn and_a_ping_goes_on() {
-    let config = ports("worker", &["left", "right"]) + POLICY;
+    let config = ports("worker", &["left", "right"]) + NAT64 + POLICY;
     let mut net = Line::stopped("malformed-nat", &config);
     if !net.router.is_bifrost() {
         return;

@@ -39,10 +39,10 @@ pub struct Headers {
     pub destination: [u8; 16],
     /// 4 or 6.
     pub version: u8,
-    /// Of the upper layer, behind IPv6 extension headers. Of a later IPv6 fragment: what its fragment header says.
+    /// Of the upper layer, behind IPv6 extension headers; an authentication header is one as well, as in Linux's filter. Of a later IPv6 fragment: what its fragment header says.
     pub protocol: u8,
     /// Source port. 0 where there is none; the identifier of an ICMP query; the high half of a GRE key (version 0), or of an
-    /// SPI (ESP; AH in IPv4).
+    /// SPI (ESP, AH).
     pub source_port: u16,
     /// Destination port. 0 where there is none; the identifier of an ICMP query; the low half of a GRE key or SPI.
     pub destination_port: u16,
@@ -204,7 +204,6 @@ impl Headers {
             let units = usize::from(extension[1]);
             let (kind, bytes) = match std::mem::replace(&mut self.protocol, extension[0]) {
                 protocol::FRAGMENT => (protocol::FRAGMENT, 8),
-                protocol::AUTHENTICATION => (protocol::AUTHENTICATION, (units + 2) * 4),
                 other => (other, (units + 1) * 8),
             };
             if ip.len() < at + bytes {
@@ -324,11 +323,7 @@ fn end<const WHOLE: bool>(ip: &[u8], length: usize) -> Result<usize, Reason> {
 fn is_extension(protocol: u8) -> bool {
     matches!(
         protocol,
-        protocol::HOP_BY_HOP
-            | protocol::ROUTING
-            | protocol::FRAGMENT
-            | protocol::AUTHENTICATION
-            | protocol::DESTINATION_OPTIONS
+        protocol::HOP_BY_HOP | protocol::ROUTING | protocol::FRAGMENT | protocol::DESTINATION_OPTIONS
     )
 }
 
@@ -410,12 +405,11 @@ mod tests {
         assert_eq!((headers.transport, ports(&headers)), (24, (53, 53)));
 
         let hop_by_hop = [protocol::DESTINATION_OPTIONS, 0, 1, 4, 0, 0, 0, 0];
-        let options = [protocol::AUTHENTICATION, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        let authentication = [protocol::UDP, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2];
+        let options = [protocol::UDP, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let udp = [0, 53, 0, 54, 0, 8, 0, 0];
-        let rest = [&hop_by_hop[..], &options, &authentication, &udp].concat();
+        let rest = [&hop_by_hop[..], &options, &udp].concat();
         let headers = Headers::parse(&ip6(protocol::HOP_BY_HOP, &rest)).unwrap();
-        assert_eq!((headers.protocol, headers.transport, ports(&headers)), (17, 76, (53, 54)));
+        assert_eq!((headers.protocol, headers.transport, ports(&headers)), (17, 64, (53, 54)));
 
         let chain = |count: u8| {
             let mut rest = [protocol::DESTINATION_OPTIONS, 0, 1, 4, 0, 0, 0, 0].repeat(usize::from(count));
@@ -426,6 +420,16 @@ mod tests {
         };
         assert_eq!(chain(EXTENSIONS as u8), Ok((53, 54)));
         assert_eq!(chain(EXTENSIONS as u8 + 1), Err(Reason::Malformed));
+    }
+
+    #[test]
+    fn an_authentication_header_is_an_upper_layer_in_both_families() {
+        let udp = [0, 53, 0, 54, 0, 8, 0, 0];
+        let rest = [&[protocol::UDP, 2, 0, 0, 1, 2, 3, 4, 0, 0, 0, 2, 0, 0, 0, 0], &udp[..]].concat();
+        for packet in [ip4(protocol::AUTHENTICATION, 0, &rest), ip6(protocol::AUTHENTICATION, &rest)] {
+            let headers = Headers::parse(&packet).unwrap();
+            assert_eq!((headers.protocol, ports(&headers)), (protocol::AUTHENTICATION, (0x0102, 0x0304)));
+        }
     }
 
     #[test]
@@ -565,6 +569,10 @@ mod tests {
                     prop_assert_eq!(headers.destination, packet.destination().octets());
                     prop_assert_eq!((headers.dscp, headers.ttl), (packet.traffic_class() >> 2, packet.hop_limit()));
                     prop_assert_eq!(usize::from(headers.length), packet.payload().len() + ipv6::HEADER);
+                    if headers.protocol == protocol::AUTHENTICATION {
+                        // The view goes on to what is authenticated.
+                        return Ok(());
+                    }
                     let upper = packet.upper_layer();
                     (upper.protocol, upper.offset, upper.later_fragment)
                 }

@@ -20,6 +20,8 @@
 //! local time of day would be wrong after the next change of summer time. A rule that asks for these is refused, unless it (or
 //! the configuration) says which way to err: *open*, accepting rules are widened and dropping ones left out; *closed*,
 //! the other way round. Jumps cannot err one way, so they have to be written without.
+//! (Where no rule asks for a state, Linux need not track connections, and fragments come one by one: as in the plane, later ones show
+//! neither ports nor flags nor types.)
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -43,8 +45,13 @@ const ON_A_LINE: usize = 16;
 /// Of [`STATES`].
 const NEW: u8 = STATES[0].1;
 const INVALID: u8 = STATES[3].1;
+/// All of them, which is to ask for none.
+const EVERY: u8 = 0x1f;
 /// SYN alone of these opens a connection of TCP.
 const FLAGS: &str = "tcp flags & (fin | syn | rst | ack)";
+/// True of what shows its upper layer's header. Linux's short way of loading one, two or four bytes takes the data of a
+/// later fragment for that header; loading three goes the long way, which does not.
+const SHOWN: &str = "@th,0,24 >= 0";
 
 /// A rule that the kernel's filter cannot express.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +87,7 @@ impl Filter {
             filter: self,
             fallback,
             pickup,
+            in_pieces: self.rules().all(|(_, rule)| matches!(rule.matches.states, None | Some(EVERY))),
             first_rules: self.first_rules(),
             sets: BTreeMap::new(),
             rates: BTreeMap::new(),
@@ -171,6 +179,8 @@ struct Writer<'f> {
     filter: &'f Filter,
     fallback: Option<Fallback>,
     pickup: bool,
+    /// Whether fragments may come here as they are.
+    in_pieces: bool,
     first_rules: Vec<u32>,
     sets: BTreeMap<String, Written>,
     /// Rates, by name: those of a rule are one of each kind, however many lines it comes to.
@@ -351,6 +361,9 @@ impl Writer<'_> {
         } else if source_ports.is_some() || destination_ports.is_some() {
             words.push("meta l4proto { 6, 17, 33, 132, 136 }".to_owned());
         }
+        let asks_upper =
+            source_ports.is_some() || destination_ports.is_some() || flags.is_some() || icmp.is_some();
+        words.extend((self.in_pieces && asks_upper).then(|| SHOWN.to_owned()));
         for (side, list) in [("saddr", source), ("daddr", destination)] {
             if let (Some(list), Some(family)) = (list, family) {
                 words.push(self.addresses(id, side, list, family)?);
@@ -400,7 +413,7 @@ impl Writer<'_> {
     /// met in mid-stream the kernel calls new, so if it is to be invalid, a rule that asks for one of the two is several lines.
     fn states(&self, matches: &Match) -> Vec<String> {
         let bits = match matches.states {
-            None | Some(0x1f) => return vec![String::new()],
+            None | Some(EVERY) => return vec![String::new()],
             Some(bits) => bits,
         };
         let is = |bits: u8| {

@@ -7,7 +7,7 @@ use crate::pools::{self, Random};
 use rules::{Fallback, Filter};
 
 /// Whether nft can be asked; says why not.
-fn nft_is_there() -> bool {
+pub fn nft_is_there() -> bool {
     let there = Command::new("unshare").args(["-n", "nft", "list", "ruleset"]).output();
     let there = there.is_ok_and(|output| output.status.success());
     if !there {
@@ -100,6 +100,20 @@ fn an_address_alone_is_compared_without_a_set() {
     let six = rendered("accept from 2001:db8::1");
     assert!(six.contains("ip6 saddr 2001:db8::1 counter accept") && !six.contains("\tset "), "{six}");
     assert!(rendered("drop from 192.0.2.1,192.0.2.9").contains("elements = { 192.0.2.1, 192.0.2.9 }"));
+}
+
+#[test]
+fn ports_are_not_looked_for_in_the_data_of_later_fragments() {
+    let guarded = |rules: &str| {
+        let text =
+            read(&format!("chain forward\n{rules}")).nftables(&[], None, true).expect("it can be said");
+        text.contains("@th,0,24 >= 0")
+    };
+    for rule in ["drop tcp to any port 80", "drop tcp flags syn", "drop icmp type echo-request"] {
+        assert!(guarded(rule), "{rule}");
+        assert!(!guarded(&format!("accept state established\n{rule}")), "{rule}");
+    }
+    assert!(!guarded("drop udp from 192.0.2.1"));
 }
 
 #[test]

@@ -42,6 +42,9 @@ const DEEPEST: usize = 14;
 /// Elements that stand on one line.
 const ON_A_LINE: usize = 16;
 
+/// What a rate and its burst may come to: Linux reckons in billionths of them. That is 147 Gbit/s, and more than Linux forwards.
+const MOST_BYTES: u64 = u64::MAX / 1_000_000_000;
+
 /// Of [`STATES`].
 const NEW: u8 = STATES[0].1;
 const INVALID: u8 = STATES[3].1;
@@ -595,8 +598,9 @@ fn limit(rate: &Rate, over: bool) -> String {
             format!("rate {over}{}/second burst {} packets", rate.per_second, rate.burst.min(u32::MAX.into()))
         }
         Unit::Bits => {
-            let bytes = (rate.per_second / 8).max(1);
-            format!("rate {over}{bytes} bytes/second burst {} bytes", rate.burst.min(u32::MAX.into()))
+            let burst = rate.burst.min(u32::MAX.into());
+            let bytes = (rate.per_second / 8).clamp(1, MOST_BYTES - burst);
+            format!("rate {over}{bytes} bytes/second burst {burst} bytes")
         }
     }
 }

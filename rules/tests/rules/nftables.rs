@@ -103,6 +103,20 @@ fn an_address_alone_is_compared_without_a_set() {
 }
 
 #[test]
+fn the_highest_rates_and_bursts_are_taken() {
+    if !nft_is_there() {
+        return;
+    }
+    for rate in
+        ["10000Gbit", "10000Gbit burst 4000MB", "150Gbit", "1bit burst 4000MB", "1pps burst 4000000000"]
+    {
+        let text = read(&format!("chain forward\npolice {rate}\ndrop rate over {rate} per source"));
+        let text = text.nftables(&[], None, true).expect("it can be said");
+        nft(&text).unwrap_or_else(|error| panic!("{rate}: {error}\n{text}"));
+    }
+}
+
+#[test]
 fn ports_are_not_looked_for_in_the_data_of_later_fragments() {
     let guarded = |rules: &str| {
         let text =

@@ -41,6 +41,13 @@ pub struct Decision {
     pub varies: bool,
 }
 
+impl Decision {
+    /// The code point that a packet has by now.
+    pub(crate) fn dscp_of(&self, headers: &Headers) -> u8 {
+        self.dscp.unwrap_or(headers.dscp)
+    }
+}
+
 /// What happened at one rule on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -124,7 +131,11 @@ impl Traveller<'_, '_> {
             self.decision.varies |= constant && rule.varies();
             let matches = constant
                 && rule.matches.momentary(self.headers)
-                && rule.matches.circumstances(self.decision.mark, self.now)
+                && rule.matches.circumstances(
+                    self.decision.mark,
+                    self.decision.dscp_of(self.headers),
+                    self.now,
+                )
                 && self.keeps_rate(rule, id);
             if !matches {
                 (self.see)(Step::Passed(id));

@@ -2,8 +2,8 @@
 //!
 //! A match has three parts. The *constant* part is the same for all packets of one direction of a flow while its state is the
 //! same: addresses, ports, protocol, interfaces, state. The *momentary* part differs from packet to packet but follows
-//! from the packet: flags, ICMP types, code point, length, fragment. The *circumstances* do not follow from it: the mark that
-//! earlier rules set, the time, the rate.
+//! from the packet: flags, ICMP types, length, fragment. The *circumstances* do not follow from it: the mark and the code point
+//! that earlier rules may have set, the time, the rate.
 
 use ipnet::IpNet;
 use wire::{Fragment, Headers, protocol};
@@ -115,14 +115,14 @@ impl Match {
             && self.icmp.as_ref().is_none_or(|list| {
                 shown && list.holds(|icmp| icmp.holds(headers.icmp_type, headers.icmp_code))
             })
-            && self.dscp.as_ref().is_none_or(|list| list.holds(|number| *number == headers.dscp))
             && self.length.as_ref().is_none_or(|list| list.holds(|span| span.contains(headers.length)))
             && self.fragment.is_none_or(|parts| parts & part_of(headers) != 0)
     }
 
-    /// Mark and time; the rate is its rule's meter's to say.
-    pub(crate) fn circumstances(&self, mark: u32, now: &Now) -> bool {
+    /// Mark, code point and time; the rate is its rule's meter's to say.
+    pub(crate) fn circumstances(&self, mark: u32, dscp: u8, now: &Now) -> bool {
         self.mark.is_none_or(|wanted| (mark & wanted.mask == wanted.value) != wanted.not)
+            && self.dscp.as_ref().is_none_or(|list| list.holds(|number| *number == dscp))
             && self.time.is_none_or(|window| window.contains(now))
     }
 
@@ -133,16 +133,12 @@ impl Match {
 
     /// Whether it has a momentary part.
     pub(crate) fn asks_for_moment(&self) -> bool {
-        self.flags.is_some()
-            || self.icmp.is_some()
-            || self.dscp.is_some()
-            || self.length.is_some()
-            || self.fragment.is_some()
+        self.flags.is_some() || self.icmp.is_some() || self.length.is_some() || self.fragment.is_some()
     }
 
     /// Whether it asks for circumstances.
     pub(crate) fn asks_for_circumstances(&self) -> bool {
-        self.mark.is_some() || self.time.is_some() || self.rate.is_some()
+        self.mark.is_some() || self.dscp.is_some() || self.time.is_some() || self.rate.is_some()
     }
 }
 

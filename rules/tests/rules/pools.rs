@@ -71,7 +71,7 @@ pub const SETS: &str = "set few 10.1.2.3,192.0.2.64/26,2001:db8:1:2::3\n\
 /// A random rule for a chain; `jumps`: the chains it may jump to; `out`: whether it may ask for the output port.
 pub fn rule(random: &mut Random, jumps: &[String], out: bool) -> String {
     let mut words = Vec::new();
-    for (percent, text) in [(8, "count"), (5, "mark 1"), (5, "mark 0x12"), (4, "set-dscp ef"), (3, "log")] {
+    for (percent, text) in [(8, "count"), (5, "mark 1"), (5, "mark 0x12"), (8, "set-dscp ef"), (3, "log")] {
         if random.chance(percent)
             && !(text.starts_with("mark") && words.iter().any(|w: &String| w.starts_with("mark")))
         {
@@ -144,7 +144,7 @@ pub fn rule(random: &mut Random, jumps: &[String], out: bool) -> String {
             words.push(format!("{word} {}", random.list(pool, turned)));
         }
     };
-    add(random, 6, "dscp", &["ef", "0", "af11", "cs6"]);
+    add(random, 12, "dscp", &["ef", "0", "af11", "cs6"]);
     add(random, 6, "length", &["0-63", "64", "100-1500", "1400-65535"]);
     add(random, 12, "in", &["eth0", "eth1", "wlan*", "none7"]);
     if out {

@@ -54,6 +54,9 @@ struct live {
     __u64 batch;
     __u64 due[BATCH_MOST];
     __u64 lane[BATCH_MOST];
+    /* Of the search for the next lane: here the verifier does not follow them, for it would try every order
+     * of lanes. */
+    volatile __u64 earliest, paced, free, after;
 };
 
 struct headers {
@@ -99,8 +102,8 @@ static __noinline int account(struct live *live) {
 /* The lane whose packet is due next, else the next of those that go as fast as they can; LANES: all are over.
  */
 static __noinline __u32 next_lane(struct live *live) {
-    __u32 paced = LANES, free = LANES, after = LANES;
-    __u64 earliest = ~0ULL;
+    live->paced = live->free = live->after = LANES;
+    live->earliest = ~0ULL;
     for (__u32 i = 0; i < LANES_MOST; i++) {
         if (i >= LANES)
             break;
@@ -109,18 +112,17 @@ static __noinline __u32 next_lane(struct live *live) {
         if (!lane || !lane->left)
             continue;
         if (lane->flags & LANE_PACED) {
-            if (lane->due < earliest)
-                earliest = lane->due, paced = i;
-        } else if (i > live->cursor && after == LANES) {
-            after = i;
-        } else if (free == LANES) {
-            free = i;
+            if (lane->due < live->earliest)
+                live->earliest = lane->due, live->paced = i;
+        } else if (i > live->cursor && live->after == LANES) {
+            live->after = i;
+        } else if (live->free == LANES) {
+            live->free = i;
         }
     }
-    if (after != LANES)
-        free = after;
-    if (paced != LANES && (free == LANES || live->start + (earliest >> 16) <= live->now))
-        return paced;
+    __u32 free = live->after != LANES ? live->after : live->free;
+    if (live->paced != LANES && (free == LANES || live->start + (live->earliest >> 16) <= live->now))
+        return live->paced;
     live->cursor = free;
     return free;
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fib::{Capacity, PortId};
 use port::Driver;
+use port::traffic::{MOST_LANES, StreamLane, StreamSize, Streams};
 
 fn driver() -> Driver {
     Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap()
@@ -28,6 +29,37 @@ fn the_kernels_verifier_is_not_asked_too_much() {
         assert!(looked_at < 500_000, "{looked_at} instructions");
     }
     assert!(programs >= 1);
+}
+
+#[test]
+fn as_many_streams_as_there_may_be_are_taken_at_once() {
+    let lane = |paced| StreamLane {
+        six: false,
+        udp: true,
+        check: None,
+        stamp: true,
+        layers: [14, 34, 42],
+        names: 1,
+        sizes: vec![StreamSize { frame: 60, ip: 46, udp: 26, gap: 1 << 26, ..StreamSize::default() }],
+        headers: vec![0; 64],
+        lines: 1,
+        length: 60,
+        slots: 1,
+        generations: 1,
+        life: 0,
+        stagger: (0, 0),
+        paced,
+        random: false,
+        due: 0,
+        count: 1,
+        burst: (0, 0),
+        frame: vec![0; 60],
+    };
+    for paced in [Some(true), Some(false), None] {
+        let lanes: Vec<StreamLane> =
+            (0..MOST_LANES).map(|number| lane(paced.unwrap_or(number % 2 == 0))).collect();
+        Streams::new(&lanes, &[1 << 16; 4096], 32).unwrap();
+    }
 }
 
 #[test]

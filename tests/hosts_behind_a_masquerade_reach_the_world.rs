@@ -140,6 +140,15 @@ fn and_the_world_reaches_what_is_forwarded() {
         assert!(said.iter().all(|said| explained.contains(said)), "{explained}");
     }
 
+    // What comes back is of the flow that lives, and not what nobody has asked for.
+    net.customer
+        .run("python3 -c 'import socket as s; u = s.socket(s.AF_INET, s.SOCK_DGRAM); u.bind((\"\", 5353)); u.sendto(b\"?\", (\"10.2.0.2\", 53))'")
+        .unwrap();
+    let explained = net.router.ask("explain '10.2.0.2 > 10.2.0.1 udp 53:5353 in right'").unwrap();
+    for said in ["of one that lives: 10.1.0.2:5353 > 10.2.0.2:53", "goes to 10.1.0.2:5353", "sent by left"] {
+        assert!(explained.contains(said), "{explained}");
+    }
+
     // What is chosen by chance (the port for one below 1,024) is the same in each of its lines.
     let explained = net.router.ask("explain '10.1.0.2 > 10.2.0.2 udp 53 in left'").unwrap();
     let given =

@@ -301,6 +301,35 @@ fn who_may_call_a_mapping_is_as_the_rule_says() {
 }
 
 #[test]
+fn what_is_only_thought_of_meets_the_mappings_that_live() {
+    let nat = nat(EVERYTHING);
+    let host = tcp(("172.16.0.5", 4000), ("8.8.8.8", 80));
+    let out = lead(&nat, &host, LAN, WAN).unwrap();
+    let think = |tuple: &Tuple, input, output| lead(&nat.imagined(tuple), tuple, input, output);
+    // Everybody may call a mapping of this rule.
+    let call = Tuple { destination: out.source, ..tcp(("9.9.9.9", 5), ("203.0.113.1", out.source_port)) };
+    let led = think(&call, WAN, LAN).unwrap();
+    assert_eq!((led.destination, led.destination_port), (host.source, 4000));
+    let elsewhere = Tuple { destination_port: 443, ..host };
+    let thought = think(&elsewhere, LAN, WAN).unwrap();
+    assert_eq!((thought.source, thought.source_port), (out.source, out.source_port));
+    // A new host gets the address that it would be given.
+    for last in 1..30 {
+        let new = tcp((&format!("10.0.0.{last}"), 4000), ("8.8.8.8", 80));
+        let thought = think(&new, LAN, PPP).unwrap();
+        assert_eq!(lead(&nat, &new, LAN, PPP).unwrap().source, thought.source);
+    }
+    assert_eq!((nat.len(), nat.rules()[2].flows, nat.rules()[3].flows), (30, 29, 1));
+    // A host that has its share.
+    let to = |port| tcp(("10.0.0.1", port), ("8.8.8.8", 80));
+    let nat = self::nat(&EVERYTHING.replace("mappings = 1000", ""));
+    (0..1000).for_each(|port| assert!(lead(&nat, &to(port), LAN, PPP).is_ok()));
+    let thought = nat.imagined(&to(1000));
+    assert_eq!(lead(&thought, &to(1000), LAN, PPP), Err(Refusal::HostLimit));
+    assert!(lead(&nat.imagined(&to(7)), &Tuple { destination_port: 81, ..to(7) }, LAN, PPP).is_ok());
+}
+
+#[test]
 fn forwarded_ports_are_never_given_out() {
     let nat = nat(
         "[[rule]]\nname = \"f\"\ntype = \"destination\"\nin = \"wan0\"\nprotocol = \"tcp\"\nports = \"1024-65000\"\nto = \"10.0.0.1\"\n\

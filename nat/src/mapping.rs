@@ -162,6 +162,19 @@ impl Mappings {
         }
     }
 
+    /// None, but a host that is new would get the same address of a pool from them.
+    pub fn imagined(&self) -> Mappings {
+        Mappings { hasher: self.hasher.clone(), ..Mappings::new(0) }
+    }
+
+    /// Takes up a mapping as others have it.
+    pub fn adopt(&self, mapping: &Mapping) {
+        let Mapping { inside, outside, since, .. } = mapping;
+        let (pool, ports) = (Pool::One(outside.address), outside.port..=outside.port);
+        // Two hosts do not have the same one, and one that is there already only counts one flow more.
+        let _ = self.acquire(inside, &Wanted { pool, ports, paired: false, host_limit: None }, *since);
+    }
+
     pub fn set_capacity(&self, capacity: usize) {
         self.capacity.store(capacity, Relaxed);
     }
@@ -341,6 +354,14 @@ impl Mappings {
     pub fn each(&self, mut show: impl FnMut(&Mapping)) {
         // Copied, so that nothing waits for whoever looks.
         (0..SHARDS).for_each(|shard| self.of_shards(shard..shard + 1).iter().for_each(&mut show));
+    }
+
+    /// The mappings of a host.
+    pub fn of_host(&self, address: &[u8; 16]) -> Vec<Mapping> {
+        let shard = self.shard_of(address);
+        let mut mappings = self.of_shards(shard..shard + 1);
+        mappings.retain(|mapping| mapping.inside.endpoint.address == *address);
+        mappings
     }
 
     /// The mappings of some shards.

@@ -3,14 +3,18 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use flow::Tuple;
+use wire::headers::mapped;
+
 use crate::compiled::{Port, Ruleset};
 use crate::expect::Expectations;
-use crate::mapping::{Mapping, Mappings};
+use crate::mapping::{Endpoint, Mapping, Mappings};
 use crate::record::{Event, Record};
 use crate::rule::{Action, Rules};
+use crate::space::Class;
 use crate::{Clamp, Prefix64};
 
-/// Mappings of packets that are only thought of: more than one packet can need.
+/// New mappings of packets that are only thought of: more than one packet can need.
 const IMAGINED: usize = 64;
 
 /// Rules and mappings.
@@ -78,12 +82,21 @@ impl Nat {
         }
     }
 
-    /// The same rules with nothing counted and no mappings, for packets that are only thought of.
-    pub fn imagined(&self) -> Nat {
-        let imagined = Nat::new();
+    /// The same rules with nothing counted, for a packet that is only thought of: with the mappings of its source and those that it may
+    /// call, and no others.
+    pub fn imagined(&self, packet: &Tuple) -> Nat {
         let set = self.ruleset().imagined();
-        imagined.mappings.set_capacity(IMAGINED);
+        let imagined = Nat { mappings: self.mappings.imagined(), ..Nat::new() };
         imagined.mappings.reserve(set.reserved());
+        let called = self.prefixes64().into_iter().filter_map(|prefix| prefix.extract(&packet.destination));
+        let called = called.map(mapped).chain([packet.destination]);
+        let behind = |address| {
+            let outside = Endpoint { address, port: packet.destination_port };
+            self.mappings.behind(&outside, Class::of(packet.protocol)?)
+        };
+        let live = [self.mappings.of_host(&packet.source), called.filter_map(behind).collect()].concat();
+        imagined.mappings.set_capacity(live.len() + IMAGINED);
+        live.iter().for_each(|mapping| imagined.mappings.adopt(mapping));
         *imagined.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
         imagined
     }

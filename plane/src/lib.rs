@@ -14,11 +14,13 @@
 //! | `carriage` | the flow table where the driver reads it as well |
 //! | [`police`] | how much a worker hands to Linux |
 //! | [`rehearsal`] | what a worker would do with a packet |
+//! | `known` | the flow that such a packet belongs to |
 //! | [`meter`] | what workers say of themselves |
 
 mod carriage;
 pub mod crew;
 mod error;
+mod known;
 pub mod meter;
 pub mod plane;
 pub mod police;
@@ -33,6 +35,7 @@ pub mod worker;
 
 pub use elements::router::standard::Hooks;
 pub use error::PlaneError;
+pub use known::Known;
 pub use plane::{Plane, PlaneSettings};
 pub use policy::{Policy, PolicySettings};
 pub use port::{Choice, Interface, LaneChoice, PortSettings, ReversePath};

@@ -18,7 +18,6 @@ use port::{Driver, HugePages, Injector, Memory, Packet};
 use tracing::{info, warn};
 use wire::Class;
 
-use crate::PlaneError;
 use crate::crew::{Blueprint, Crew};
 use crate::police::Limits;
 use crate::policy::{Policy, PolicySettings};
@@ -26,6 +25,7 @@ use crate::port::{Interface, Port, PortSettings};
 use crate::rehearsal;
 use crate::shared::SharedPort;
 use crate::worker::{Linux, Order};
+use crate::{Known, PlaneError};
 use elements::router::standard::{self, Hooks};
 
 /// The device by which workers hand packets to Linux.
@@ -283,16 +283,18 @@ impl Plane {
         self.publish(id, tables);
     }
 
-    /// What a worker would do with a frame that came in by `input`; with the bindings `nat`, if it may be translated.
+    /// What a worker would do with a frame that came in by `input`; with the bindings `nat`, if it may be translated, and the flow that
+    /// it belongs to, if it belongs to one.
     pub fn rehearse(
         &self,
         input: PortId,
         frame: &[u8],
         nat: Option<&Arc<nat::Nat>>,
+        known: Option<&Known>,
     ) -> Result<Vec<rehearsal::Event>, PlaneError> {
         let ports: Vec<PortId> =
             self.ports.iter().filter(|port| port.taken.is_some()).map(|port| port.id).collect();
-        let environment = self.policy.imagine(self.crew.environment(), nat);
+        let environment = self.policy.imagine(self.crew.environment(), nat, known);
         rehearsal::rehearse(self.crew.program(), &environment, input, frame, &ports)
     }
 

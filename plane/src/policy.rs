@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use elements::router::standard::Stages;
 use elements::router::{ControlConnections, Ended, Rulebook, Sampling, SharedSeat};
-use flow::{Settings, Table};
+use flow::{Settings, Table, Tuple};
 use graph::Environment;
 use ipnet::IpNet;
 use nat::Nat;
 use port::Driver;
 use rules::{Compiled, Filter, FlowState, Hook, Ledger};
 
-use crate::{PlaneError, carriage};
+use crate::{Known, PlaneError, carriage};
 
 /// Accounts of flows that may wait for the control thread.
 const ACCOUNTS: usize = 1 << 16;
@@ -88,10 +88,12 @@ impl Flows {
 }
 
 impl Flows {
-    /// Gives a seat a table of its own, and these bindings.
-    fn imagine(&self, seat: &SharedSeat, nat: Arc<Nat>) -> Result<(), PlaneError> {
+    /// Gives a seat a table of its own, with one flow at most, and these bindings.
+    fn imagine(&self, seat: &SharedSeat, nat: Arc<Nat>, known: Option<&Known>) -> Result<(), PlaneError> {
         let table = Table::new(&Settings { memory: IMAGINED, fragments: 1, ..Settings::default() })?;
-        seat.give(table.worker()?, Ended::new(1), nat, None);
+        let mut worker = table.worker()?;
+        known.iter().for_each(|known| known.put_into(&mut worker, &nat));
+        seat.give(worker, Ended::new(1), nat, None);
         Ok(())
     }
 }
@@ -165,9 +167,19 @@ impl Policy {
         environment.share(SharedSeat::imagined(FlowState::Untracked));
     }
 
-    /// What the elements need to judge a packet that is only thought of: nothing is counted, no flow begins, and what is translated is
-    /// by the bindings `nat` ([`Nat::imagined`]).
-    pub fn imagine(&self, environment: &Environment, nat: Option<&Arc<Nat>>) -> Environment {
+    /// The flow that lives and that a packet would belong to.
+    pub fn known(&self, packet: &Tuple) -> Option<Known> {
+        Known::of(self.table()?, packet)
+    }
+
+    /// What the elements need to judge a packet that is only thought of, of a flow that is known or of none: nothing is counted, no flow
+    /// begins, and what is translated is by the bindings `nat` ([`Nat::imagined`]).
+    pub fn imagine(
+        &self,
+        environment: &Environment,
+        nat: Option<&Arc<Nat>>,
+        known: Option<&Known>,
+    ) -> Environment {
         let mut imagined = environment.clone();
         let (compiled, _) = self.book.current();
         let filter = compiled.filter().clone();
@@ -178,9 +190,9 @@ impl Policy {
         }
         let state = if self.flows.is_some() { FlowState::New } else { FlowState::Untracked };
         let seat = SharedSeat::imagined(state);
-        if let (Some(flows), Some(nat)) = (&self.flows, nat) {
+        if let Some(flows) = self.flows.as_ref().filter(|_| nat.is_some() || known.is_some()) {
             // Where there is no memory for it, nothing is translated.
-            let _ = flows.imagine(&seat, nat.clone());
+            let _ = flows.imagine(&seat, nat.cloned().unwrap_or_default(), known);
         }
         imagined.share(seat);
         imagined

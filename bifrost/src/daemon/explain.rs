@@ -10,6 +10,8 @@ use std::sync::Arc;
 use crate::control::Question;
 use crate::control::status::Step;
 use fib::{AdjacencyId, HopKind, NextHopId, PortId};
+use flow::Tuple;
+use plane::Known;
 use plane::rehearsal::{Event, What};
 use port::{DriverCounters, Lane};
 use wire::{Class, Headers, Mac, Reason, ethernet, ipv4, ipv6, protocol, tcp, udp};
@@ -44,15 +46,20 @@ impl Control {
         let (Some(interface), Some(lane)) = (&port.interface, port.lane()) else {
             return Ok(end(steps, "port", "Linux has it", "the port is not taken: see `bifrost show ports`"));
         };
-        let frame = frame(question, Mac(interface.mac))?;
+        let mut frame = frame(question, Mac(interface.mac))?;
+        let tuple = frame.get(ethernet::HEADER..).and_then(|ip| Headers::parse(ip).ok());
+        let tuple = tuple.map(|headers| Tuple::of(&headers, 0)).unwrap_or_default();
+        let known = self.plane.policy().known(&tuple);
+        if let Some(known) = &known {
+            go_on(&mut frame, known);
+            explain_flow(known, &mut steps);
+        }
         // The same for both, so that they say the same of what is chosen at random.
-        let nat = self.plane.policy().nat().map(|nat| Arc::new(nat.imagined()));
-        let translation = nat.as_ref().and_then(|nat| Translation::of(nat, input, &frame));
-        let to =
-            translation.as_ref().and_then(|found| found.explain_destination(self.nat_rules(), &mut steps));
-        let destination = to.unwrap_or(question.destination);
+        let nat = self.plane.policy().nat().map(|nat| Arc::new(nat.imagined(&tuple)));
+        let translation = Translation::of(nat.as_ref(), input, tuple, known);
+        let aim = translation.explain_destination(self.nat_rules(), &mut steps);
+        let destination = aim.map_or(question.destination, |(address, _)| nat::address(&address));
         self.explain_route(destination, &mut steps);
-        let aim = translation.as_ref().and_then(Translation::aim);
         let asked = Asked { frame: &frame, destination, aim };
 
         let run = self.plane.driver_mut().rehearse(input, &frame).map_err(|error| error.to_string())?;
@@ -78,7 +85,7 @@ impl Control {
         }
         let why = if lane.express { "the express lane leaves it to a worker" } else { lane.why };
         step(&mut steps, "classifier", "for transit: to a worker", why);
-        self.explain_worker(input, asked, translation.as_ref(), steps)
+        self.explain_worker(input, asked, &translation, steps)
     }
 
     fn nat_rules(&self) -> &[nat::Rule] {
@@ -204,13 +211,13 @@ impl Control {
         &self,
         input: PortId,
         asked: Asked<'_>,
-        translation: Option<&Translation<'_>>,
+        translation: &Translation<'_>,
         mut steps: Vec<Step>,
     ) -> Result<Vec<Step>, String> {
         let (frame, of_linux) = (asked.frame, self.is_of_linux(asked.destination));
         let events = self
             .plane
-            .rehearse(input, frame, translation.map(|found| found.nat))
+            .rehearse(input, frame, translation.nat, translation.known.as_ref())
             .map_err(|error| error.to_string())?;
         let mut told = AdjacencyId(0);
         for Event { element, what, next_hop, adjacency, output } in events {
@@ -224,8 +231,9 @@ impl Control {
                     if of_linux {
                         continue;
                     }
-                    self.explain_filter(&element, (input, output), asked, &mut steps);
-                    if let Some(translation) = translation.filter(|_| translates(&element)) {
+                    let state = translation.known.map(|known| known.state());
+                    self.explain_filter(&element, (input, output), state, asked, &mut steps);
+                    if translates(&element) {
                         translation.explain_source(self.nat_rules(), output, &mut steps);
                     }
                 }
@@ -255,6 +263,24 @@ impl Control {
 
 fn step(steps: &mut Vec<Step>, name: &str, decision: &str, detail: &str) {
     steps.push(Step { step: name.to_owned(), decision: decision.to_owned(), detail: detail.to_owned() });
+}
+
+/// Tells of the flow that the packet belongs to.
+fn explain_flow(known: &Known, steps: &mut Vec<Step>) {
+    let Tuple { source, source_port, destination, destination_port, .. } = known.original();
+    let ends = [endpoint(source, source_port), endpoint(destination, destination_port)].join(" > ");
+    step(steps, "flow", &format!("of one that lives: {ends}"), known.phase().name());
+}
+
+/// Makes the first segment of a connection one that comes next.
+fn go_on(frame: &mut [u8], known: &Known) {
+    let Some(numbers) = known.numbers() else { return };
+    let at = frame.get(ethernet::HEADER..).and_then(|ip| Headers::parse(ip).ok());
+    let at = at.map_or(frame.len(), |headers| ethernet::HEADER + usize::from(headers.transport));
+    if let Some(segment) = frame.get_mut(at..).filter(|segment| segment.len() >= tcp::HEADER) {
+        segment[4..12].copy_from_slice(&numbers.map(u32::to_be_bytes).concat());
+        segment[13] = tcp::flag::ACK;
+    }
 }
 
 fn end(mut steps: Vec<Step>, name: &str, decision: &str, detail: &str) -> Vec<Step> {

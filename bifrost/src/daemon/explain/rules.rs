@@ -5,7 +5,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ::rules::{Context, Filter, FlowState, Hook, Now, Outcome};
 use fib::{HopKind, PortId};
-use nat::Destination;
 use wire::{Headers, ethernet, protocol};
 
 use super::{Step, step};
@@ -19,7 +18,7 @@ pub(super) struct Asked<'f> {
     /// Where it really goes.
     pub destination: IpAddr,
     /// That with the port, if its destination is translated.
-    pub aim: Option<Destination>,
+    pub aim: Option<([u8; 16], u16)>,
 }
 
 /// How a packet enters.
@@ -34,11 +33,12 @@ pub(super) enum Entry<'q> {
 }
 
 impl Control {
-    /// The rules that decide at an element of the filter.
+    /// The rules that decide at an element of the filter. `state`: of the flow that the packet belongs to.
     pub(super) fn explain_filter(
         &self,
         element: &str,
         ports: (PortId, PortId),
+        state: Option<FlowState>,
         asked: Asked<'_>,
         steps: &mut Vec<Step>,
     ) {
@@ -49,7 +49,8 @@ impl Control {
         };
         let policy = self.plane.policy();
         let (compiled, _) = policy.book().current();
-        let state = if policy.table().is_some() { FlowState::New } else { FlowState::Untracked };
+        let otherwise = if policy.table().is_some() { FlowState::New } else { FlowState::Untracked };
+        let state = state.unwrap_or(otherwise);
         let context = Context { in_port: ports.0.0, out_port: Some(ports.1.0), state, mark: 0 };
         let hooks: Vec<Hook> = hooks.iter().copied().filter(|hook| !compiled.passes_all(*hook)).collect();
         self.explain_chains(compiled.filter(), &hooks, context, asked, steps);
@@ -139,11 +140,10 @@ impl Control {
         let ip = asked.frame.get(ethernet::HEADER..).unwrap_or_default();
         let Ok(headers) = Headers::parse(ip) else { return };
         // The rules for transit see where it really goes, if that is of its family.
-        let same = |aim: &Destination| nat::address(&aim.address).is_ipv4() == (headers.version == 4);
-        let bound = asked.aim.filter(same).map_or(headers, |aim| {
-            let port =
-                if protocol::has_ports(headers.protocol) { aim.port } else { headers.destination_port };
-            Headers { destination: aim.address, destination_port: port, ..headers }
+        let same = |(address, _): &([u8; 16], u16)| nat::address(address).is_ipv4() == (headers.version == 4);
+        let bound = asked.aim.filter(same).map_or(headers, |(destination, port)| {
+            let port = if protocol::has_ports(headers.protocol) { port } else { headers.destination_port };
+            Headers { destination, destination_port: port, ..headers }
         });
         let book = self.plane.policy().book();
         let utc = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);

@@ -1,73 +1,91 @@
-//! How a packet that opens a flow would be translated, and by which rules: asked of bindings that are only thought of.
+//! How a packet is translated, and by which rules: as the flow that it belongs to, or, of one that opens a flow, asked of bindings that are
+//! only thought of.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use fib::PortId;
 use flow::Tuple;
 use nat::{Destination, Nat, Refusal, Rule};
-use wire::{Headers, ethernet};
+use plane::Known;
 
 use super::{Step, endpoint, step};
 
-/// What translation there would be.
+/// What translation there is or would be.
 pub(super) struct Translation<'n> {
-    pub nat: &'n Arc<Nat>,
+    pub nat: Option<&'n Arc<Nat>>,
+    pub known: Option<Known>,
     input: PortId,
     original: Tuple,
     aim: Result<Option<Destination>, Refusal>,
 }
 
 impl Translation<'_> {
-    /// For a frame that came in by `input`.
-    pub fn of<'n>(nat: &'n Arc<Nat>, input: PortId, frame: &[u8]) -> Option<Translation<'n>> {
-        let headers = Headers::parse(frame.get(ethernet::HEADER..)?).ok()?;
-        let original = Tuple::of(&headers, 0);
-        Some(Translation { nat, input, original, aim: nat.destination(&original, input.0) })
+    /// For a packet that came in by `input`, of a flow that is known or of none.
+    pub fn of(
+        nat: Option<&Arc<Nat>>,
+        input: PortId,
+        original: Tuple,
+        known: Option<Known>,
+    ) -> Translation<'_> {
+        let opens = nat.filter(|_| known.is_none());
+        let aim = opens.map_or(Ok(None), |nat| nat.destination(&original, input.0));
+        Translation { nat, known, input, original, aim }
     }
 
-    /// Where it goes, if that is not where it says.
-    pub fn aim(&self) -> Option<Destination> {
-        self.aim.as_ref().ok().copied().flatten()
-    }
-
-    /// Tells where it goes, if that is not where it says; and gives the address.
-    pub fn explain_destination(&self, rules: &[Rule], steps: &mut Vec<Step>) -> Option<IpAddr> {
-        let aim = match &self.aim {
-            Ok(aim) => (*aim)?,
-            Err(refusal) => {
+    /// Tells where it goes, if that is not where it says; and gives address and port.
+    pub fn explain_destination(&self, rules: &[Rule], steps: &mut Vec<Step>) -> Option<([u8; 16], u16)> {
+        let (to, why) = match (&self.known, &self.aim) {
+            (Some(known), _) => {
+                let leaving = known.leaving();
+                let to = (leaving.destination, leaving.destination_port);
+                if to == (self.original.destination, self.original.destination_port) {
+                    return None;
+                }
+                (to, OF_ITS_FLOW.to_owned())
+            }
+            (None, Ok(aim)) => {
+                let aim = (*aim)?;
+                ((aim.address, aim.port), by(rules, aim.rule()))
+            }
+            (None, Err(refusal)) => {
                 step(steps, "translation", "none", &refusal.to_string());
                 return None;
             }
         };
-        let address = nat::address(&aim.address);
-        step(
-            steps,
-            "translation",
-            &format!("goes to {}", endpoint(aim.address, aim.port)),
-            &by(rules, aim.rule()),
-        );
-        Some(address)
+        step(steps, "translation", &format!("goes to {}", endpoint(to.0, to.1)), &why);
+        Some(to)
     }
 
     /// Tells where it seems to come from when it leaves by `output`, if that is not where it does.
     pub fn explain_source(&self, rules: &[Rule], output: PortId, steps: &mut Vec<Step>) {
-        let Ok(aim) = &self.aim else { return };
-        let ports = [self.input, output].map(|port| port.0.min(flow::NO_PORT));
-        let binding = match self.nat.bind(&self.original, aim.as_ref(), ports, 0) {
-            Ok(Some(binding)) => binding,
-            Ok(None) => return,
-            Err(refusal) => return step(steps, "translation", "none", &refusal.to_string()),
+        let was = (self.original.source, self.original.source_port);
+        let (from, why) = match (&self.known, self.nat, &self.aim) {
+            (Some(known), ..) => {
+                let leaving = known.leaving();
+                ((leaving.source, leaving.source_port), OF_ITS_FLOW.to_owned())
+            }
+            (None, Some(nat), Ok(aim)) => {
+                let ports = [self.input, output].map(|port| port.0.min(flow::NO_PORT));
+                let binding = match nat.bind(&self.original, aim.as_ref(), ports, 0) {
+                    Ok(Some(binding)) => binding,
+                    Ok(None) => return,
+                    Err(refusal) => return step(steps, "translation", "none", &refusal.to_string()),
+                };
+                let (from, port) = (binding.reply.destination, binding.reply.destination_port);
+                let given =
+                    if port == was.1 { "" } else { "; which of its ports is known when a flow begins" };
+                ((from, port), by(rules, binding.rules[1]) + given)
+            }
+            _ => return,
         };
-        let (from, port) = (binding.reply.destination, binding.reply.destination_port);
-        let (was, was_port) = (self.original.source, self.original.source_port);
-        let given = if port == was_port { "" } else { "; which of its ports is known when a flow begins" };
-        if from != was || port != was_port {
-            let detail = by(rules, binding.rules[1]) + given;
-            step(steps, "translation", &format!("comes from {}", endpoint(from, port)), &detail);
+        if from != was {
+            step(steps, "translation", &format!("comes from {}", endpoint(from.0, from.1)), &why);
         }
     }
 }
+
+/// Why a packet is translated so that does not open its flow.
+const OF_ITS_FLOW: &str = "as its flow has been since it began";
 
 fn by(rules: &[Rule], number: Option<usize>) -> String {
     match number.and_then(|number| rules.get(number)) {

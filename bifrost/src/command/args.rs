@@ -156,10 +156,10 @@ pub struct Set {
     #[arg(value_name = "NAME")]
     pub name: String,
     /// Addresses and prefixes that come
-    #[arg(long, value_name = "PREFIX", num_args = 1.., value_delimiter = ',', value_parser = prefix)]
+    #[arg(long, value_name = "PREFIX", num_args = 1.., value_delimiter = ',', value_parser = member)]
     pub add: Vec<IpNet>,
     /// Addresses and prefixes that go
-    #[arg(long, value_name = "PREFIX", num_args = 1.., value_delimiter = ',', value_parser = prefix)]
+    #[arg(long, value_name = "PREFIX", num_args = 1.., value_delimiter = ',', value_parser = member)]
     pub remove: Vec<IpNet>,
     /// Prefixes that come, a line each: a file, or - for standard input
     #[arg(long, value_name = "FILE")]
@@ -373,6 +373,17 @@ pub(super) fn prefix(text: &str) -> Result<IpNet, String> {
     match text.parse::<IpNet>() {
         Ok(net) => Ok(net.trunc()),
         Err(_) => Err(format!("expected a prefix such as 10.0.0.0/8, or an address, not {text:?}")),
+    }
+}
+
+/// A prefix that is meant as it is written: what is changed by it would be more than the one address that stands there.
+pub(super) fn member(text: &str) -> Result<IpNet, String> {
+    let net = prefix(text)?;
+    match text.parse::<IpNet>() {
+        Ok(written) if written != net => {
+            Err(format!("{text} has bits behind its length; the prefix is {net}"))
+        }
+        _ => Ok(net),
     }
 }
 

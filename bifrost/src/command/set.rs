@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use crate::control::{Client, Request};
 
 use super::Failure;
-use super::args::{Set, prefix};
+use super::args::{Set, member};
 use super::table::print;
 
 /// Prefixes in one request: of the longest ones as many as fit.
@@ -55,7 +55,7 @@ fn listed(path: &Path) -> Result<Vec<IpNet>, Failure> {
     words
         .filter(|(_, word)| !word.is_empty())
         .map(|(line, word)| {
-            prefix(word).map_err(|error| Failure::Said(format!("{}:{}: {error}", path.display(), line + 1)))
+            member(word).map_err(|error| Failure::Said(format!("{}:{}: {error}", path.display(), line + 1)))
         })
         .collect()
 }
@@ -74,5 +74,11 @@ mod tests {
         write("192.0.2.1\n192.0.2.256\n");
         let error = listed(list.path()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{}:2: ", list.path().display())), "{error}");
+        write("192.0.2.1/24\n");
+        let error = listed(list.path()).unwrap_err().to_string();
+        assert!(
+            error.ends_with("192.0.2.1/24 has bits behind its length; the prefix is 192.0.2.0/24"),
+            "{error}"
+        );
     }
 }

@@ -96,7 +96,9 @@ impl Datagrams {
             Fate::Unknown => 0,
         };
         let switched = sample.input_vlan != 0 || sample.output_vlan != 0;
-        let routed = matches!(sample.fate, Fate::Forwarded(_));
+        // To a collector zeros are a default route on the link, not that nobody looked.
+        let known = sample.next_hop.is_some() || sample.source_prefix != 0 || sample.destination_prefix != 0;
+        let routed = known && matches!(sample.fate, Fate::Forwarded(_));
         words(&mut body, &[index(source.input), output, 1 + u32::from(switched) + u32::from(routed)]);
 
         let header = sample.header();

@@ -113,6 +113,20 @@ fn tshark_reads_every_field() {
 }
 
 #[test]
+fn a_way_that_is_not_known_is_not_told() {
+    let told = |sample: &Sample| {
+        let (mut datagrams, mut out) = (Datagrams::new(IpAddr::from([192, 0, 2, 1]), 1472), Vec::new());
+        datagrams.packet(Source { input: 2, sequence: 1, rate: 1, pool: 1, drops: 0 }, sample, 0, &mut out);
+        datagrams.flush(&mut out);
+        tshark(&out, 6343, "sflow").iter().map(|packet| all(packet, "sflow_245.nexthop").len()).sum::<usize>()
+    };
+    let mut sample = Sample::of(&frame(100), 64, Fate::Forwarded(3));
+    assert_eq!(told(&sample), 0);
+    sample.destination_prefix = 24;
+    assert_eq!(told(&sample), 1);
+}
+
+#[test]
 fn sfcapd_reads_samples() {
     let collector = Collector::start("sfcapd");
     let to = SocketAddr::from(([127, 0, 0, 1], collector.port));

@@ -392,6 +392,10 @@ impl<'t> Line<'_, 't, '_> {
             }
             match nets(word.text) {
                 Ok(nets) => items.extend(nets.into_iter().map(Address::Net)),
+                Err(_) if word.text == "any" => {
+                    let message = "any is every address: it stands alone, and is not turned round";
+                    self.wrong(word, message, Hint::expected("any, or a list without it"));
+                }
                 Err(message) => self.wrong(word, message, Hint::expected(address::EXPECTED)),
             }
         }
@@ -452,19 +456,15 @@ impl<'t> Line<'_, 't, '_> {
                 self.words.take();
             } else if text.contains(':') && window.minutes.is_none() {
                 let Some(word) = self.words.take() else { break };
-                match hours(text) {
-                    Some(minutes) => window.minutes = Some(minutes),
-                    None => {
-                        return self.wrong(
-                            &word,
-                            format!("{text:?} is no part of a day"),
-                            Hint::expected("08:00-18:00"),
-                        );
-                    }
-                }
+                // What follows is read all the same, and no mistake of its own.
+                window.minutes = hours(text).or_else(|| {
+                    let message = format!("{text:?} is no part of a day");
+                    self.wrong(&word, message, Hint::expected("08:00-18:00"));
+                    Some((0, 0))
+                });
             } else if names::DAYS.contains(&text.get(..3).unwrap_or_default()) {
-                let Some(list) = self.list("the days", "mon, tue-fri", days) else { return };
-                window.days |= bits_of(&list, Window::EVERY_DAY);
+                let list = self.list("the days", "mon, tue-fri", days);
+                window.days |= list.map_or(Window::EVERY_DAY, |list| bits_of(&list, Window::EVERY_DAY));
             } else {
                 break;
             }

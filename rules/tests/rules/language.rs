@@ -165,6 +165,22 @@ fn all_mistakes_are_told_with_their_places() {
 }
 
 #[test]
+fn one_mistake_is_told_once_and_as_what_it_is() {
+    for (rule, told) in [
+        ("drop time 25:00-26:00 utc", &["\"25:00-26:00\" is no part of a day"][..]),
+        ("drop time mon-fry local", &["there is no day \"mon-fry\""]),
+        ("drop from !any", &["any is every address: it stands alone, and is not turned round"]),
+        ("drop to 10.0.0.0/8,any", &["any is every address: it stands alone, and is not turned round"]),
+    ] {
+        let Err(Mistakes(mistakes)) = read(&format!("chain forward\n{rule}")) else {
+            panic!("{rule} is wrong")
+        };
+        let messages: Vec<&str> = mistakes.iter().map(|mistake| mistake.message.as_str()).collect();
+        assert_eq!(messages, told, "{rule}");
+    }
+}
+
+#[test]
 fn reads_the_section_of_router_toml() {
     let text = r#"
 [filter]

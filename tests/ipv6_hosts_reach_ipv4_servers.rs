@@ -94,6 +94,32 @@ except OSError as error: print(error.strerror)\"";
 }
 
 #[test]
+fn and_both_sides_are_explained() {
+    let rules = NAT64.to_owned() + "filtering = \"endpoint-independent\"\n";
+    let config = ports("worker", &["left", "right"]) + "[flow]\nmemory = 16\n" + &rules;
+    let mut net = Line::made("nat64why", &config, 1500, 1);
+    if !net.router.is_bifrost() {
+        return;
+    }
+    net.router.restart().unwrap();
+    net.customer.reaches(SERVER, Duration::from_secs(10)).unwrap();
+    net.customer
+        .run("python3 -c 'import socket as s; u = s.socket(s.AF_INET6, s.SOCK_DGRAM); u.bind((\"\", 5353)); u.sendto(b\"?\", (\"64:ff9b::a02:2\", 53))'")
+        .unwrap();
+    let explain = |question: &str| net.router.ask(&format!("explain '{question}'")).unwrap();
+    let own = explain("2001:db8:1::2 > 64:ff9b::a02:2 udp 5353:53 in left");
+    assert!(own.contains("of one that lives") && own.contains("goes to 10.2.0.2:53"), "{own}");
+    let outside = own.split("comes from ").nth(1).and_then(|rest| rest.split(':').next()).unwrap();
+    // Everybody may call a mapping of this rule, and has an address in IPv6 by the same.
+    let other = explain(&format!("10.2.0.9 > {outside} udp 7:5353 in right"));
+    assert!(
+        other.contains("goes to [2001:db8:1::2]:5353") && other.contains("[64:ff9b::a02:9]:7"),
+        "{other}"
+    );
+    assert_eq!(other.matches("rule six: nat64").count(), 2, "{other}");
+}
+
+#[test]
 fn with_a_hop_by_hop_header() {
     let Some(net) = network("nat64hop", 1500) else { return };
     // The answer, which has none, comes to the same flow.

@@ -74,7 +74,8 @@ impl Translation<'_> {
                 let (from, port) = (binding.reply.destination, binding.reply.destination_port);
                 let given =
                     if port == was.1 { "" } else { "; which of its ports is known when a flow begins" };
-                ((from, port), by(rules, binding.rules[1]) + given)
+                // Who comes from the other family gets its address there by the rule of the mapping that it calls.
+                ((from, port), by(rules, binding.rules[1].or(binding.rules[0])) + given)
             }
             _ => return,
         };

@@ -44,6 +44,10 @@ pub const CLASS: Class = Class {
     },
 };
 
+/// Packets that are looked at before those of the group before are sent, so that the lines of the route table that they ask for come meanwhile. Fewer
+/// would be done before memory has answered; a whole batch would leave nothing to do while it does.
+const GROUP: usize = 32;
+
 const REST: usize = 0;
 const OUT: usize = 1;
 
@@ -51,14 +55,14 @@ const OUT: usize = 1;
 pub struct FastPath {
     view: View,
     sources: Arc<Sources>,
-    four: Chosen<V4>,
+    four: [Chosen<V4>; 2],
     six: Chosen<V6>,
 }
 
 impl FastPath {
     /// Forwards by these tables; knows this machine's addresses from `sources`.
     pub fn new(view: View, sources: Arc<Sources>) -> FastPath {
-        FastPath { view, sources, four: Chosen::new(), six: Chosen::new() }
+        FastPath { view, sources, four: [Chosen::new(), Chosen::new()], six: Chosen::new() }
     }
 }
 
@@ -76,11 +80,21 @@ impl Element for FastPath {
         if cx.is_observed() {
             return cx.emit_batch(REST, batch);
         }
-        let FastPath { view, sources, four, six } = self;
-        let mut sent = 0;
-        let others = four.choose(view, sources, batch.packets_mut());
-        if four.count != 0 {
-            sent = four.send(view, batch.packets_mut());
+        let FastPath { view, sources, four: [now, before], six } = self;
+        let (mut now, mut before) = (now, before);
+        let (mut sent, mut others) = (0, 0);
+        let packets = batch.packets_mut();
+        before.count = 0;
+        for start in (0..packets.len()).step_by(GROUP) {
+            let group = start..packets.len().min(start + GROUP);
+            others |= now.choose(view, sources, packets, group);
+            std::mem::swap(&mut now, &mut before);
+            if now.count != 0 {
+                sent |= now.send(view, packets);
+            }
+        }
+        if before.count != 0 {
+            sent |= before.send(view, packets);
         }
         if others != 0 {
             six.choose(view, batch.packets_mut(), others, false);

@@ -81,14 +81,15 @@ wide! {
             gate.way::<F>(packet, id).is_some_and(|way| gate.send::<F>(packet, id, way))
         };
         let ids = &chosen.ids[..count];
-        // The usual: all of the batch is chosen, and the packets need not be looked for.
-        if count == packets.len() {
-            for (number, (packet, &id)) in packets.iter_mut().zip(ids).enumerate() {
+        // The usual: all of the group is chosen, and the packets need not be looked for.
+        let start = chosen.group.start;
+        if let Some(all) = packets.get_mut(chosen.group.clone()).filter(|all| all.len() == count) {
+            for (number, (packet, &id)) in all.iter_mut().zip(ids).enumerate() {
                 if !pass(packet, id) {
                     kept |= 1 << number;
                 }
             }
-            return lowest(count) & !kept;
+            return (lowest(count) & !kept) << start;
         }
         let mut all = 0u64;
         for (&place, &id) in chosen.places.iter().zip(ids) {

@@ -8,6 +8,8 @@
 //! before; others find out which are plain and where those go, ask the tables for all of them, so that their waits overlap; the last
 //! writes. What is noted of a packet stands under its number, and which packets are still in the run is a word of bits.
 
+use std::ops::Range;
+
 use fib::{AdjacencyId, AdjacencyWord, Hops, NextHopId, PortId};
 use graph::BATCH;
 use port::Packet;
@@ -38,6 +40,8 @@ impl Plain for V6 {
 pub(super) struct Chosen<F: Plain> {
     /// How many there are.
     pub(super) count: usize,
+    /// The places of the packets that they were chosen among.
+    pub(super) group: Range<usize>,
     pub(super) places: [u8; BATCH],
     pub(super) destinations: [F::Address; BATCH],
     pub(super) ids: [NextHopId; BATCH],
@@ -74,6 +78,7 @@ impl<F: Plain> Chosen<F> {
     pub(super) fn new() -> Chosen<F> {
         Chosen {
             count: 0,
+            group: 0..0,
             places: [0; BATCH],
             destinations: [F::Address::default(); BATCH],
             ids: [NextHopId::NONE; BATCH],

@@ -3,6 +3,8 @@
 //! Where they need only be sent, a header is read and judged at once: what it takes is in registers. Where more is wanted of them, that is too
 //! much for the registers there are, so headers are copied, turned, and judged in [columns](super::columns).
 
+use std::ops::Range;
+
 use fib::View;
 use graph::BATCH;
 use port::Packet;
@@ -36,11 +38,17 @@ const IN_ORDER: [u8; BATCH] = {
 };
 
 impl Chosen<V4> {
-    /// Finds the plain ones among all packets, and cuts off what they have behind their end (short ones are padded on the wire). Those that are
-    /// not of this family, as bits.
+    /// Finds the plain ones among a group of a batch's packets, and cuts off what they have behind their end (short ones are padded on the wire).
+    /// Those of the group that are not of this family, as bits.
     #[inline(always)]
-    pub(super) fn choose(&mut self, view: &View, sources: &Sources, packets: &mut [Packet]) -> u64 {
-        choose(self, view, sources, packets)
+    pub(super) fn choose(
+        &mut self,
+        view: &View,
+        sources: &Sources,
+        packets: &mut [Packet],
+        group: Range<usize>,
+    ) -> u64 {
+        choose(self, view, sources, packets, group)
     }
 
     /// The same, and puts down what is in their upper headers. All packets are noted, plain or not, while most of them are; none is cut.
@@ -57,11 +65,13 @@ impl Chosen<V4> {
 }
 
 wide! {
-    fn choose(chosen: &mut Chosen<V4>, view: &View, sources: &Sources, packets: &mut [Packet]) -> u64 {
+    fn choose(chosen: &mut Chosen<V4>, view: &View, sources: &Sources, packets: &mut [Packet], group: Range<usize>) -> u64 {
         let (hops, mut input) = (view.hops(), Input::NONE);
         let (mut count, mut others) = (0, 0);
-        packets.iter().take(AHEAD).for_each(prefetch);
-        for place in 0..packets.len().min(BATCH) {
+        if group.start == 0 {
+            packets.iter().take(AHEAD).for_each(prefetch);
+        }
+        for place in group.start..group.end.min(packets.len()) {
             if let Some(packet) = packets.get(place + AHEAD) {
                 prefetch(packet);
             }
@@ -84,7 +94,7 @@ wide! {
             packet.cut(if plain { total.wrapping_add(ETHERNET as u16) } else { u16::MAX });
             count += usize::from(plain);
         }
-        chosen.count = count;
+        (chosen.count, chosen.group) = (count, group);
         others
     }
 }
@@ -105,7 +115,7 @@ wide! {
             upper.columns.set(n, front.last_chunk().unwrap_or(&[0; Columns::BYTES]));
             (upper.inputs[n], upper.lengths[n]) = (packet.input.0, packet.len() as u32);
         }
-        (chosen.count, chosen.places) = (packets.len(), IN_ORDER);
+        (chosen.count, chosen.places, chosen.group) = (packets.len(), IN_ORDER, 0..packets.len());
         bits(&ours)
     }
 }

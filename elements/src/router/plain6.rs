@@ -55,7 +55,7 @@ wide! {
             packet.cut(if plain { end as u16 } else { u16::MAX });
             count += usize::from(plain);
         }
-        chosen.count = count;
+        (chosen.count, chosen.group) = (count, 0..packets.len());
         chosen.upper.whole &= lowest(count);
     }
 }

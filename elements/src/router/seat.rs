@@ -8,6 +8,7 @@
 //!
 //! A worker's elements run one after the other, so the lock is never waited for: it costs a few cycles a batch.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
@@ -77,7 +78,7 @@ pub struct Ended {
     /// Mappings that were made, and those of them that nobody needed after all, oldest first. Those that find it full are in no log.
     pub made: ArrayQueue<nat::Record>,
     /// How many accounts or records found no room.
-    pub lost: std::sync::atomic::AtomicU64,
+    pub lost: AtomicU64,
 }
 
 impl Ended {
@@ -140,13 +141,20 @@ impl Seat {
 
 /// A worker's seat, as its elements and its loop share it by the [`Environment`](graph::Environment).
 #[derive(Clone)]
-pub struct SharedSeat(Arc<Mutex<Seat>>);
+pub struct SharedSeat(Arc<Shared>);
+
+struct Shared {
+    seat: Mutex<Seat>,
+    /// Somebody was here since the last [`SharedSeat::maintain`], or flows or samples are kept here; changed under the lock. Where packets are
+    /// only forwarded it is false, and a round takes no lock, which would wait for all that the round has written.
+    taken: AtomicBool,
+}
 
 impl SharedSeat {
     /// The seat of worker `number`.
     pub fn new(number: usize) -> SharedSeat {
         let otherwise = FlowState::Untracked;
-        SharedSeat(Arc::new(Mutex::new(Seat {
+        let seat = Mutex::new(Seat {
             number,
             flows: None,
             nat: None,
@@ -157,7 +165,8 @@ impl SharedSeat {
             notes: Vec::new(),
             next: 0,
             ended: None,
-        })))
+        });
+        SharedSeat(Arc::new(Shared { seat, taken: AtomicBool::new(false) }))
     }
 
     /// A seat at which every packet is in this state: for packets that are only thought of.
@@ -187,13 +196,19 @@ impl SharedSeat {
 
     #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, Seat> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let seat = self.0.seat.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.taken.store(true, Ordering::Relaxed);
+        seat
     }
 
     /// Between two rounds: forgets the notes, and lets the flow table look after itself for a moment. Whether it has more to
     /// do. `now` in steady nanoseconds.
     pub fn maintain(&self, now: u64) -> bool {
+        if !self.0.taken.load(Ordering::Relaxed) {
+            return false;
+        }
         let mut seat = self.lock();
+        self.0.taken.store(seat.flows.is_some() || seat.samplers.is_some(), Ordering::Relaxed);
         let Seat { flows, next, ended, ftp, controls, samplers, .. } = &mut *seat;
         (*next, *controls) = (0, 0);
         samplers.iter_mut().for_each(Samplers::settle);
@@ -205,7 +220,7 @@ impl SharedSeat {
             if let Some(ended) = ended
                 && ended.accounts.push(*account).is_err()
             {
-                ended.lost.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                ended.lost.fetch_add(1, Ordering::Relaxed);
             }
         })
     }

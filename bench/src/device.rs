@@ -16,7 +16,7 @@
 
 mod judged;
 
-use crate::ruler::Ruler;
+use crate::ruler::{Ruler, pin};
 use fib::{Adjacency, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables};
 use ipnet::IpNet;
 use judged::List;
@@ -357,7 +357,7 @@ impl Rig {
             let load = scope.spawn(|| {
                 self.source.enter().and_then(|()| index("dvs")).map_err(|error| error.to_string()).and_then(
                     |ifindex| {
-                        pin_thread(self.cores[0]);
+                        pin_first(self.cores[0]);
                         while !stop.load(Ordering::Relaxed) {
                             source
                                 .send(ifindex, 1 << 20)
@@ -386,12 +386,8 @@ fn command_in_shell(namespace: &str, line: &str) -> Outcome<()> {
     if status.success() { Ok(()) } else { Err(format!("{line}: {status}").into()) }
 }
 
-fn pin_thread(core: usize) {
-    // SAFETY: plain system calls on a set of our own; when they fail, the thread runs where it is, as one of many.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set);
-        libc::setpriority(libc::PRIO_PROCESS, 0, -20);
-    }
+fn pin_first(core: usize) {
+    pin(core);
+    // SAFETY: no pointers; when it fails, the thread runs as one of many.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
 }

@@ -27,12 +27,15 @@ pub struct Row {
 pub struct Ruler {
     only: String,
     rows: Vec<Row>,
+    cores: Vec<usize>,
 }
 
 impl Ruler {
     /// `only`: the prefix of the wanted names, empty for all.
     pub fn new(only: String) -> Ruler {
-        let core = pin_to_last_core();
+        let cores = cores();
+        let core = cores.last().copied().unwrap_or(0);
+        pin(core);
         if let Some(hz) = ticks_per_second() {
             eprintln!("core {core}, TSC {:.3} GHz", hz / 1e9);
         }
@@ -40,7 +43,12 @@ impl Ruler {
             "{:<26} {:>12} {:>12} {:>12} {:>12} {:>8} {:>12}",
             "name", "unit", "median", "min", "max", "samples", "x reference"
         );
-        Ruler { only, rows: Vec::new() }
+        Ruler { only, rows: Vec::new(), cores }
+    }
+
+    /// The cores that this program may use: it runs on the last of them.
+    pub fn cores(&self) -> &[usize] {
+        &self.cores
     }
 
     /// Whether the bench of this name is to run. `reference/copy` always is.
@@ -145,16 +153,21 @@ pub fn ticks_per_second() -> Option<f64> {
     Some(ticks as f64 / start.elapsed().as_secs_f64())
 }
 
-fn pin_to_last_core() -> usize {
-    // SAFETY: plain system calls on a set of our own; when they fail, the bench runs where it is.
+fn cores() -> Vec<usize> {
+    // SAFETY: a set of cores is plain bits; the call writes it. When it fails the set stays empty.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::sched_getaffinity(0, size_of_val(&set), &mut set);
-        let last =
-            (0..libc::CPU_SETSIZE as usize).rev().find(|&core| libc::CPU_ISSET(core, &set)).unwrap_or(0);
-        libc::CPU_ZERO(&mut set);
-        libc::CPU_SET(last, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set);
-        last
+        (0..libc::CPU_SETSIZE as usize).filter(|&core| libc::CPU_ISSET(core, &set)).collect()
+    }
+}
+
+/// Keeps this thread, and those that it will start, on a core. When that fails, the bench runs where it is.
+pub fn pin(core: usize) {
+    // SAFETY: a set of cores is plain bits; the call reads it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set);
     }
 }

@@ -40,9 +40,9 @@ pub fn run(ruler: &mut Ruler) {
         }
     }
     for (names, stream) in [
-        (["gen/veth", "gen/veth/seen"], "flows = 65536\ndestination = 'random 10.0.0.0/8'"),
+        (["gen/veth", "gen/veth/cores", "gen/veth/seen"], "flows = 65536\ndestination = 'random 10.0.0.0/8'"),
         (
-            ["gen/veth/imix", "gen/veth/imix/seen"],
+            ["gen/veth/imix", "gen/veth/imix/cores", "gen/veth/imix/seen"],
             "size = 'imix'\nflows = 65536\ndestination = 'random 10.0.0.0/8'",
         ),
     ] {
@@ -84,15 +84,18 @@ fn made(ruler: &mut Ruler, [cycles, rate]: [&'static str; 2], text: &str) -> Res
     Ok(())
 }
 
-/// Live frames from one core into a veth, whose other end judges each packet on the same core, or drops it unseen.
-fn veth(ruler: &mut Ruler, [sent, seen]: [&'static str; 2], text: &str) -> Result<(), Box<dyn Error>> {
+/// Live frames into a veth, whose other end counts and drops each packet on the core that sent it: from one core, and from all. And from one
+/// core, with the other end judging each packet.
+fn veth(ruler: &mut Ruler, [one, all, seen]: [&'static str; 3], text: &str) -> Result<(), Box<dyn Error>> {
     let lab = Lab::new("gen")?;
     let hosts = [lab.host("a")?, lab.host("b")?];
-    lab.link(hosts[0].end("gen0"), hosts[1].end("gen1"))?;
-    let core = std::thread::available_parallelism().map_or(1, |cores| cores.get()) - 1;
+    let cores = ruler.cores().to_vec();
+    // A core sends into the queue of its number.
+    lab.link_with_queues(hosts[0].end("gen0"), hosts[1].end("gen1"), cores.len() as u32)?;
+    let last = &cores[cores.len() - 1..];
     let from = Port::open(&format!("gen0@{}", hosts[0].namespace()), false)?;
     let to = Port::open(&format!("gen1@{}", hosts[1].namespace()), false)?;
-    let trial = |to: Option<Port>| {
+    let trial = |to: Option<Port>, cores: &[usize]| {
         let mut stream = stream(text)?;
         // Both ends' addresses, for the trial in which only one end is the generator's.
         stream.destination_mac = Some(traffic::range::Range::of(wire::Mac([2, 0, 0, 0, 0, 1])));
@@ -100,12 +103,15 @@ fn veth(ruler: &mut Ruler, [sent, seen]: [&'static str; 2], text: &str) -> Resul
             streams: vec![stream],
             to,
             duration: Some(Duration::from_secs(1)),
-            cores: vec![core],
+            cores: cores.to_vec(),
             ..Trial::new(from.clone())
         };
         Ok::<_, Box<dyn Error>>(trial.run()?)
     };
-    if ruler.wants(sent) {
+    for (sent, cores) in [(one, last), (all, &cores)] {
+        if !ruler.wants(sent) {
+            continue;
+        }
         let namespace = hosts[1].clone();
         let index = namespace.interface_number("gen1", "ifindex")? as u32;
         let attached = namespace.inside(move || port::traffic::Sink::attach(index))?;
@@ -113,7 +119,7 @@ fn veth(ruler: &mut Ruler, [sent, seen]: [&'static str; 2], text: &str) -> Resul
         let mut rates = Vec::new();
         for _ in 0..TRIALS {
             let before = counter.packets()?;
-            let report = trial(None)?;
+            let report = trial(None, cores)?;
             let counted = counter.packets()? - before;
             // The hosts' own few (neighbour discovery) come on top.
             if counted < report.sent().packets {
@@ -125,7 +131,7 @@ fn veth(ruler: &mut Ruler, [sent, seen]: [&'static str; 2], text: &str) -> Resul
     }
     if ruler.wants(seen) {
         let rates = (0..TRIALS).map(|_| {
-            let report = trial(Some(to.clone()))?;
+            let report = trial(Some(to.clone()), last)?;
             match report.lost() {
                 Some(0) => Ok(report.sent_rate() / 1e6),
                 lost => Err(format!("{lost:?} packets lost").into()),

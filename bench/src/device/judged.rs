@@ -19,8 +19,9 @@ use super::{Case, GATEWAYS, Outcome, ROUTER_MAC, Rig, SINK_MAC, SOURCE_MAC, comm
 
 /// Rules of the long list.
 const RULES: usize = 600;
-/// Packets sent at once while flows begin, for a worker that gets copies is not fast.
-const HANDFUL: u32 = 512;
+/// Packets sent at once while flows begin: as many as a veth's queue holds, for who takes them out may have to be woken up first. And a worker
+/// that gets copies is not fast.
+const HANDFUL: u32 = 256;
 /// How long the flows of a run may take to be known.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -84,10 +85,12 @@ pub(super) fn measure(list: List, case: &Case) -> Outcome<(Vec<f64>, Vec<f64>)> 
     let ruleset =
         filter.nftables(&ports, None, true).map_err(|wrong| format!("not for nftables: {wrong:?}"))?;
     nft(&rig, &ruleset)?;
-    // Room for all flows, or Linux drops what it cannot track.
+    // Room for all flows, or Linux drops what it cannot track; newer kernels let a namespace have no more than the machine. None ends
+    // meanwhile.
     command_in_shell(
         &rig.router.0,
-        "sysctl -qw net.netfilter.nf_conntrack_max=1048576 net.netfilter.nf_conntrack_udp_timeout_stream=600 || true",
+        "cd /proc/sys/net/netfilter && echo 600 >nf_conntrack_udp_timeout_stream && \
+         { [ $(cat nf_conntrack_max) -ge 131072 ] || echo 131072 >nf_conntrack_max; }",
     )?;
     for _ in 0..2 {
         ends.talk()?;
@@ -134,7 +137,7 @@ impl Ends<'_> {
             let ifindex = index(device)?;
             for _ in 0..self.count / HANDFUL {
                 source.send(ifindex, HANDFUL)?;
-                std::thread::sleep(Duration::from_millis(4));
+                std::thread::sleep(Duration::from_millis(1));
             }
         }
         self.rig.router.enter()

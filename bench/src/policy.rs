@@ -2,7 +2,7 @@
 //! filtered by 30 rules, in the standard graph, from memory to memory.
 //!
 //! The core hands an account of each flow that has ended to the control thread, whose part a thread on the first core plays:
-//! four seconds it writes them to files and a collector, four it drops them, in turns. What the packets, paced as they would
+//! a second it writes them to files and a collector, a second it drops them, in turns. What the packets, paced as they would
 //! come, cost meanwhile is compared, the packets' own making included in both. The hundredth part of the batches that took longest
 //! is left out: this core is not ours alone.
 
@@ -29,8 +29,10 @@ const FLOWS: u64 = 10_000;
 /// Packets of a flow, and flows that live at the same time.
 const EACH: u64 = PACKETS / FLOWS;
 const LIVING: u64 = 3000;
-const TURN: Duration = Duration::from_secs(4);
-const TURNS: u32 = 12;
+const TURN: Duration = Duration::from_secs(1);
+const TURNS: u32 = 48;
+/// Turns before those, for flows to begin and end.
+const BEFORE: u32 = 6;
 /// As the control thread does.
 const TICK_OF_CONTROL: Duration = Duration::from_millis(100);
 
@@ -198,8 +200,7 @@ fn flow_log(ruler: &mut Ruler) {
     };
     let every = Duration::from_secs(BATCH as u64) / PACKETS as u32;
     let (mut figures, mut sent) = ([Vec::new(), Vec::new()], 0u64);
-    // The first two turns are for flows to begin and end.
-    for number in 0..TURNS + 2 {
+    for number in 0..BEFORE + TURNS {
         turn.store(number, Relaxed);
         let (begun, mut due) = (Instant::now(), Duration::ZERO);
         let mut batches = Vec::new();
@@ -214,7 +215,7 @@ fn flow_log(ruler: &mut Ruler) {
         batches.sort_unstable();
         batches.truncate(batches.len() * 99 / 100);
         let each = batches.iter().sum::<u64>() as f64 / (batches.len() * BATCH) as f64;
-        if number >= 2 {
+        if number >= BEFORE {
             figures[number as usize % 2].push(each);
         }
     }

@@ -16,7 +16,7 @@
 
 mod judged;
 
-use crate::ruler::{Ruler, pin};
+use crate::ruler::{Ruler, run_on};
 use fib::{Adjacency, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables};
 use ipnet::IpNet;
 use judged::List;
@@ -387,7 +387,7 @@ fn command_in_shell(namespace: &str, line: &str) -> Outcome<()> {
 }
 
 fn pin_first(core: usize) {
-    pin(core);
+    run_on(core);
     // SAFETY: no pointers; when it fails, the thread runs as one of many.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
 }

@@ -26,7 +26,7 @@ use port::memif::{Interface, Role, Settings, State};
 use port::{MemifQueue, Packet, Pool, Queue};
 
 use crate::plane::{self, Frame, IN, OUT, Rig};
-use crate::ruler::{Ruler, TICK, pin, ticks};
+use crate::ruler::{Ruler, TICK, run_on, ticks};
 
 const WINDOWS: usize = 400;
 const WINDOW: Duration = Duration::from_millis(2);
@@ -181,7 +181,7 @@ pub fn forward_if_asked() -> bool {
 
 fn pass(socket: &str) {
     let interfaces = [0, 1].map(|id| open(socket, id, Role::Client));
-    pin(1);
+    run_on(1);
     let mut queues = interfaces.each_ref().map(|interface| interface.queue(0, PortId(0)).expect("a queue"));
     let mut packets = Vec::with_capacity(BATCH);
     loop {
@@ -199,7 +199,7 @@ fn pass(socket: &str) {
 fn route(socket: &str) {
     let mut rig = Rig::full();
     let interfaces = [0, 1].map(|id| open(socket, id, Role::Client));
-    pin(1);
+    run_on(1);
     let mut from = interfaces[0].queue(0, IN).expect("a queue");
     let mut to = interfaces[1].queue(0, OUT).expect("a queue");
     loop {
@@ -233,7 +233,7 @@ impl<'a> Lane<'a> {
             input.write_all(b"start\n").map_err(|error| format!("testpmd does not listen: {error}"))?;
         }
         interfaces.iter().try_for_each(wait_for)?;
-        pin(0);
+        run_on(0);
         let [out, back] =
             interfaces.each_ref().map(|interface| interface.queue(0, PortId(0)).expect("a queue"));
         let mut generator = Generator {

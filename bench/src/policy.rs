@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::frames::{FRAME, udp4};
-use crate::ruler::{Ruler, TICK, ticks};
+use crate::ruler::{Ruler, TICK, run_on, ticks};
 use ::plane::{Policy, PolicySettings};
 use elements::router::standard::{self, Hooks, Standard};
 use elements::router::{Ended, SharedSeat, Sources, Surroundings};
@@ -145,9 +145,7 @@ fn plan(directory: &std::path::Path, collector: &UdpSocket) -> Plan {
 
 /// The control thread: takes accounts until it is over, and logs them in every other turn. How many were logged.
 fn control(ended: &Ended, turn: &AtomicU32, over: &AtomicBool) -> u64 {
-    if let Err(error) = lab::run_on_core(0) {
-        println!("the log runs on any core: {error}");
-    }
+    run_on(0);
     let directory = std::env::temp_dir().join(format!("bifrost-bench-{}", std::process::id()));
     let collector = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let log = FlowLog::start(plan(&directory, &collector)).expect("the flow log");

@@ -35,7 +35,7 @@ impl Ruler {
     pub fn new(only: String) -> Ruler {
         let cores = cores();
         let core = cores.last().copied().unwrap_or(0);
-        pin(core);
+        run_on(core);
         if let Some(hz) = ticks_per_second() {
             eprintln!("core {core}, TSC {:.3} GHz", hz / 1e9);
         }
@@ -162,12 +162,9 @@ fn cores() -> Vec<usize> {
     }
 }
 
-/// Keeps this thread, and those that it will start, on a core. When that fails, the bench runs where it is.
-pub fn pin(core: usize) {
-    // SAFETY: a set of cores is plain bits; the call reads it.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &raw const set);
+/// Keeps this thread, and those that it will start, on a core. When that fails, it runs where it is.
+pub fn run_on(core: usize) {
+    if let Err(error) = lab::run_on_core(core) {
+        eprintln!("not on core {core}: {error}");
     }
 }

@@ -110,16 +110,19 @@ impl<B: Buffers> Incoming<B> {
         for ahead in 0..ready.min(AHEAD) {
             self.ask_for(self.next.wrapping_add(ahead));
         }
-        let (mut received, mut bytes) = (0, 0);
-        while self.next != until && received < most {
-            let ahead = self.next.wrapping_add(AHEAD);
-            if until.wrapping_sub(ahead) as i16 > 0 {
-                self.ask_for(ahead);
+        let (ring, buffers) = (*self.ring, self.buffers);
+        let (mut next, mut received, mut bytes) = (self.next, 0, 0);
+        while next != until && received < most {
+            let ahead = next.wrapping_add(AHEAD);
+            if until.wrapping_sub(ahead) as i16 > 0
+                && let Some(place) = buffers.near(ring, ahead)
+            {
+                prefetch(place);
             }
-            let descriptor = self.ring.read(self.next);
+            let descriptor = ring.read(next);
             let length = descriptor.length as usize;
             let plain = !descriptor.more() && (SHORTEST..=ROOM).contains(&length);
-            if let Some(from) = self.buffers.place(self.next, descriptor).filter(|_| plain) {
+            if let Some(from) = buffers.place(next, descriptor).filter(|_| plain) {
                 let Some((base, place)) = Packet::blank_place(length) else { break };
                 // SAFETY: `place` found all bytes of the descriptor inside the peer's memory, and behind `place` there are as many.
                 unsafe { copy(from.as_ptr(), base.as_ptr().add(usize::from(place)), length) };
@@ -130,12 +133,16 @@ impl<B: Buffers> Incoming<B> {
                     into.as_mut_ptr().add(into.len()).write(packet);
                     into.set_len(into.len() + 1);
                 }
+                if B::OURS {
+                    ring.write(next, buffers.empty(ring, next));
+                }
                 bytes += length as u64;
                 received += 1;
-                self.give_back();
+                next = next.wrapping_add(1);
                 continue;
             }
-            let used = match self.chain(until.wrapping_sub(self.next)) {
+            self.next = next;
+            let used = match self.chain(until.wrapping_sub(next)) {
                 Chain::Packet(mut packet, used) => {
                     packet.input = port;
                     bytes += packet.total_len() as u64;
@@ -153,7 +160,9 @@ impl<B: Buffers> Incoming<B> {
                 self.unmark();
                 self.give_back();
             }
+            next = self.next;
         }
+        self.next = next;
         self.publish();
         counters.rx_packets += received as u64;
         counters.rx_bytes += bytes;
@@ -162,7 +171,7 @@ impl<B: Buffers> Incoming<B> {
 
     #[inline(always)]
     fn ask_for(&self, index: u16) {
-        if let Some(place) = self.buffers.near(&self.ring, index) {
+        if let Some(place) = self.buffers.near(*self.ring, index) {
             prefetch(place);
         }
     }
@@ -205,7 +214,6 @@ impl<B: Buffers> Incoming<B> {
     }
 
     /// The next descriptor's buffer is free again, for the peer to see at the next [`Incoming::publish`].
-    #[inline(always)]
     fn give_back(&mut self) {
         if B::OURS {
             self.offer(self.next);
@@ -216,7 +224,7 @@ impl<B: Buffers> Incoming<B> {
     /// Writes a buffer of ours into the ring, empty.
     #[inline(always)]
     fn offer(&self, index: u16) {
-        self.ring.write(index, self.buffers.empty(&self.ring, index));
+        self.ring.write(index, self.buffers.empty(*self.ring, index));
     }
 
     #[inline(always)]

@@ -84,7 +84,7 @@ impl<B: Buffers> Outgoing<B> {
     pub(super) fn longest(&self) -> Option<u64> {
         // Before a client gives the first one, its descriptors say what it will give.
         let known = self.most == 0 || self.given() != self.next;
-        let length = known.then(|| self.buffers.empty(&self.ring, self.next).length)?;
+        let length = known.then(|| self.buffers.empty(*self.ring, self.next).length)?;
         (length != 0).then(|| u64::from(length) * u64::from(self.ring.size()))
     }
 
@@ -103,7 +103,7 @@ impl<B: Buffers> Outgoing<B> {
     pub(super) fn transmit(&mut self, packets: &mut Vec<Packet>, counters: &mut QueueCounters) -> usize {
         let wanted = packets.len().min(usize::from(self.ring.size()));
         let room = self.room(wanted as u16, counters);
-        if room == 0 || packets.is_empty() {
+        if room == 0 || self.broken || packets.is_empty() {
             return 0;
         }
         let (before, mut fit) = (self.next, 0);
@@ -111,20 +111,47 @@ impl<B: Buffers> Outgoing<B> {
         for ahead in 0..room.min(AHEAD) {
             self.ask_for(self.next.wrapping_add(ahead));
         }
+        let (ring, buffers) = (*self.ring, self.buffers);
+        let (mut next, mut limit) = (self.next, self.limit);
         while let Some(packet) = packets.get(fit) {
+            let room = limit.wrapping_sub(next);
+            if room > AHEAD
+                && let Some(place) = buffers.near(ring, next.wrapping_add(AHEAD))
+            {
+                prefetch_to_write(place);
+            }
+            let empty = buffers.empty(ring, next);
+            let length = packet.len() as u32;
+            let fits = (1..=empty.length).contains(&length) && packet.segment_count() == 1;
+            if let Some(to) = buffers.place(next, empty).filter(|_| fits && room != 0) {
+                // SAFETY: the buffer has `empty.length` bytes, all inside the memory, and the packet has no more.
+                unsafe { copy(packet.data().as_ptr(), to.as_ptr(), packet.len()) };
+                ring.write(next, buffers.describe(next, empty, length, false));
+                next = next.wrapping_add(1);
+                sent += 1;
+                bytes += u64::from(length);
+                fit += 1;
+                continue;
+            }
+            self.next = next;
             match self.put(packet, counters) {
                 Sent::In(used) => {
                     self.next = self.next.wrapping_add(used);
                     sent += 1;
                     bytes += packet.total_len() as u64;
+                    fit += 1;
                 }
                 // It takes several descriptors, and more may be free by now than were asked for.
-                Sent::Full if self.has_more_room(counters) => continue,
+                Sent::Full if self.has_more_room(counters) => {}
                 Sent::Full => break,
-                Sent::Never => counters.tx_invalid += 1,
+                Sent::Never => {
+                    counters.tx_invalid += 1;
+                    fit += 1;
+                }
             }
-            fit += 1;
+            (next, limit) = (self.next, self.limit);
         }
+        self.next = next;
         drop(packets.drain(..fit));
         counters.tx_packets += sent;
         counters.tx_bytes += bytes;
@@ -136,37 +163,18 @@ impl<B: Buffers> Outgoing<B> {
 
     #[inline(always)]
     fn ask_for(&self, index: u16) {
-        if let Some(place) = self.buffers.near(&self.ring, index) {
+        if let Some(place) = self.buffers.near(*self.ring, index) {
             prefetch_to_write(place);
         }
     }
 
-    #[inline(always)]
+    /// A packet of several segments, or one that takes several buffers; or there is no room, or the buffer is none.
+    #[cold]
     fn put(&mut self, packet: &Packet, counters: &mut QueueCounters) -> Sent {
         let room = self.limit.wrapping_sub(self.next);
         if room == 0 || self.broken {
             return Sent::Full;
         }
-        if room > AHEAD {
-            self.ask_for(self.next.wrapping_add(AHEAD));
-        }
-        let empty = self.buffers.empty(&self.ring, self.next);
-        let length = packet.len() as u32;
-        let place = self.buffers.place(self.next, empty);
-        let fits = (1..=empty.length).contains(&length) && packet.segment_count() == 1;
-        let Some(to) = place.filter(|_| fits) else {
-            return self.put_long(packet, counters);
-        };
-        // SAFETY: the buffer has `empty.length` bytes, all inside the memory, and the packet has no more.
-        unsafe { copy(packet.data().as_ptr(), to.as_ptr(), packet.len()) };
-        self.ring.write(self.next, self.buffers.describe(self.next, empty, length, false));
-        Sent::In(1)
-    }
-
-    /// A packet of several segments, or one that takes several buffers; or the buffer is none.
-    #[cold]
-    fn put_long(&mut self, packet: &Packet, counters: &mut QueueCounters) -> Sent {
-        let room = self.limit.wrapping_sub(self.next);
         let mut used = 0;
         // The buffer that is being filled, as it was read once, and how far it is full.
         let mut open: Option<(Descriptor, NonNull<u8>, u32)> = None;
@@ -183,7 +191,7 @@ impl<B: Buffers> Outgoing<B> {
                     None if used == room && room == self.ring.size() => return Sent::Never,
                     None if used == room => return Sent::Full,
                     None => {
-                        let empty = self.buffers.empty(&self.ring, index);
+                        let empty = self.buffers.empty(*self.ring, index);
                         let place = self.buffers.place(index, empty).filter(|_| empty.length != 0);
                         let Some(to) = place else {
                             self.broken = true;

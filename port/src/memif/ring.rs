@@ -11,6 +11,7 @@
 //!
 //! Everything here may be changed by the peer at any moment, so it is read by atomics, once, and checked after it was read.
 
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -34,13 +35,29 @@ pub(super) const fn bytes_of(log2: u8) -> usize {
 
 /// A ring. Whoever holds it holds its memory.
 pub(super) struct Ring {
+    place: Place,
+    memory: Arc<[Region]>,
+}
+
+/// Where a ring is; good as long as the ring is held. Loops copy it, for what stands behind a reference is read anew after each write to
+/// shared memory.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
     base: NonNull<u8>,
     mask: u16,
-    _memory: Arc<[Region]>,
 }
 
 // SAFETY: shared memory that is reached by atomics only.
 unsafe impl Send for Ring {}
+
+impl Deref for Ring {
+    type Target = Place;
+
+    #[inline(always)]
+    fn deref(&self) -> &Place {
+        &self.place
+    }
+}
 
 /// One buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,9 +85,16 @@ impl Ring {
             return None;
         }
         let base = memory.get(usize::from(region))?.at(offset, bytes_of(log2) as u32)?;
-        Some(Ring { base, mask: (1 << log2) - 1, _memory: memory.clone() })
+        Some(Ring { place: Place { base, mask: (1 << log2) - 1 }, memory: memory.clone() })
     }
 
+    /// The buffers that its descriptors tell of, as long as the ring is held.
+    pub(super) fn theirs(&self) -> Theirs {
+        Theirs(NonNull::from(&*self.memory))
+    }
+}
+
+impl Place {
     /// How many descriptors.
     #[inline(always)]
     pub(super) fn size(&self) -> u16 {
@@ -152,7 +176,7 @@ impl Ring {
 }
 
 /// The buffers of a ring. The two kinds are types, and not values, so that the loops over frames know which.
-pub(super) trait Buffers {
+pub(super) trait Buffers: Copy {
     /// Ours: then we are the client, and move the head.
     const OURS: bool;
 
@@ -160,16 +184,17 @@ pub(super) trait Buffers {
     fn place(&self, index: u16, descriptor: Descriptor) -> Option<NonNull<u8>>;
 
     /// Where the buffer of a descriptor begins, for a hint.
-    fn near(&self, ring: &Ring, index: u16) -> Option<NonNull<u8>>;
+    fn near(&self, ring: Place, index: u16) -> Option<NonNull<u8>>;
 
     /// A free buffer's descriptor.
-    fn empty(&self, ring: &Ring, index: u16) -> Descriptor;
+    fn empty(&self, ring: Place, index: u16) -> Descriptor;
 
     /// The descriptor of a buffer, free until now, with `length` bytes.
     fn describe(&self, index: u16, empty: Descriptor, length: u32, more: bool) -> Descriptor;
 }
 
-/// Buffers of ours: one for each descriptor, in order. What the descriptors say of their place is not looked at.
+/// Buffers of ours, in the memory that the ring beside them holds: one for each descriptor, in order. What the descriptors say of their place is not looked at.
+#[derive(Clone, Copy)]
 pub(super) struct Own {
     pub(super) base: NonNull<u8>,
     /// Bytes from one to the next.
@@ -203,12 +228,12 @@ impl Buffers for Own {
     }
 
     #[inline(always)]
-    fn near(&self, _: &Ring, index: u16) -> Option<NonNull<u8>> {
+    fn near(&self, _: Place, index: u16) -> Option<NonNull<u8>> {
         Some(self.buffer(index))
     }
 
     #[inline(always)]
-    fn empty(&self, _: &Ring, index: u16) -> Descriptor {
+    fn empty(&self, _: Place, index: u16) -> Descriptor {
         self.describe(index, Descriptor::NONE, self.bytes, false)
     }
 
@@ -219,24 +244,30 @@ impl Buffers for Own {
     }
 }
 
-/// The peer's buffers: where the descriptors say.
-pub(super) struct Theirs(pub(super) Arc<[Region]>);
+/// The peer's buffers, in the memory that the ring beside them holds: where the descriptors say.
+#[derive(Clone, Copy)]
+pub(super) struct Theirs(NonNull<[Region]>);
+
+// SAFETY: regions that others share as well, which the ring beside it holds.
+unsafe impl Send for Theirs {}
 
 impl Buffers for Theirs {
     const OURS: bool = false;
 
     #[inline(always)]
     fn place(&self, _: u16, descriptor: Descriptor) -> Option<NonNull<u8>> {
-        self.0.get(usize::from(descriptor.region))?.at(descriptor.offset, descriptor.length)
+        // SAFETY: the ring beside it, of which it came, holds the memory.
+        let regions = unsafe { self.0.as_ref() };
+        regions.get(usize::from(descriptor.region))?.at(descriptor.offset, descriptor.length)
     }
 
     #[inline(always)]
-    fn near(&self, ring: &Ring, index: u16) -> Option<NonNull<u8>> {
+    fn near(&self, ring: Place, index: u16) -> Option<NonNull<u8>> {
         self.place(index, ring.read(index))
     }
 
     #[inline(always)]
-    fn empty(&self, ring: &Ring, index: u16) -> Descriptor {
+    fn empty(&self, ring: Place, index: u16) -> Descriptor {
         ring.read(index)
     }
 

@@ -11,7 +11,7 @@ use super::message::AddRing;
 use super::outgoing::Outgoing;
 use super::queue::{Ends, Rings};
 use super::region::Region;
-use super::ring::{Ring, Theirs};
+use super::ring::Ring;
 
 /// Highest number of a region: as many as DPDK knows.
 pub(super) const LAST_REGION: u16 = 255;
@@ -64,16 +64,20 @@ impl Taken {
         let place = |ring: &AddRing| {
             let AddRing { index, region, offset, log2, .. } = *ring;
             Ring::at(&memory, region, offset, log2)
-                .filter(Ring::is_one)
+                .filter(|ring| ring.is_one())
                 .ok_or_else(|| format!("ring {index} is not inside its memory, or none"))
         };
         let mut queues: Vec<_> =
             (0..settings.queues).map(|_| Ends { incoming: None, outgoing: None }).collect();
         for (queue, (ring, bell)) in queues.iter_mut().zip(self.to_server) {
-            queue.incoming = Some((Incoming::new(place(&ring)?, Theirs(memory.clone())), bell));
+            let ring = place(&ring)?;
+            let buffers = ring.theirs();
+            queue.incoming = Some((Incoming::new(ring, buffers), bell));
         }
         for (queue, (ring, bell)) in queues.iter_mut().zip(self.to_client) {
-            queue.outgoing = Some(Outgoing::new(place(&ring)?, Theirs(memory.clone()), bell));
+            let ring = place(&ring)?;
+            let buffers = ring.theirs();
+            queue.outgoing = Some(Outgoing::new(ring, buffers, bell));
         }
         Ok(queues.into_iter().map(Rings::Server).collect())
     }

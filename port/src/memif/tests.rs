@@ -276,12 +276,17 @@ fn work<B: Buffers>(make: impl Fn(&Arc<[Region]>) -> B) {
 
 #[test]
 fn a_peer_that_writes_garbage_into_its_own_memory_gets_no_further() {
-    work(|memory| Theirs(memory.clone()));
+    work(theirs);
 }
 
 #[test]
 fn a_peer_that_writes_garbage_into_our_memory_gets_no_further() {
     work(own);
+}
+
+/// The peer's buffers, as a ring of 64 in this memory tells of them.
+fn theirs(memory: &Arc<[Region]>) -> Theirs {
+    Ring::at(memory, 0, 0, 6).unwrap().theirs()
 }
 
 /// Buffers of ours behind a ring of 64.
@@ -323,6 +328,6 @@ fn overrun<B: Buffers>(make: impl Fn(&Arc<[Region]>) -> B, counter: impl Fn(&Rin
 
 #[test]
 fn a_peer_that_fills_more_than_there_is_room_for_loses_that_and_no_more() {
-    overrun(|memory| Theirs(memory.clone()), Ring::head);
-    overrun(own, Ring::tail);
+    overrun(theirs, |ring| ring.head());
+    overrun(own, |ring| ring.tail());
 }

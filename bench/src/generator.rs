@@ -40,9 +40,12 @@ pub fn run(ruler: &mut Ruler) {
         }
     }
     for (names, stream) in [
-        (["gen/veth", "gen/veth/cores", "gen/veth/seen"], "flows = 65536\ndestination = 'random 10.0.0.0/8'"),
         (
-            ["gen/veth/imix", "gen/veth/imix/cores", "gen/veth/imix/seen"],
+            ["gen/veth", "gen/veth/one-core", "gen/veth/seen"],
+            "flows = 65536\ndestination = 'random 10.0.0.0/8'",
+        ),
+        (
+            ["gen/veth/imix", "gen/veth/imix/one-core", "gen/veth/imix/seen"],
             "size = 'imix'\nflows = 65536\ndestination = 'random 10.0.0.0/8'",
         ),
     ] {
@@ -84,9 +87,9 @@ fn made(ruler: &mut Ruler, [cycles, rate]: [&'static str; 2], text: &str) -> Res
     Ok(())
 }
 
-/// Live frames into a veth, whose other end counts and drops each packet on the core that sent it: from one core, and from all. And from one
+/// Live frames into a veth, whose other end counts and drops each packet on the core that sent it: from all cores, and from one. And from one
 /// core, with the other end judging each packet.
-fn veth(ruler: &mut Ruler, [one, all, seen]: [&'static str; 3], text: &str) -> Result<(), Box<dyn Error>> {
+fn veth(ruler: &mut Ruler, [all, one, seen]: [&'static str; 3], text: &str) -> Result<(), Box<dyn Error>> {
     let lab = Lab::new("gen")?;
     let hosts = [lab.host("a")?, lab.host("b")?];
     let cores = ruler.cores().to_vec();
@@ -108,7 +111,7 @@ fn veth(ruler: &mut Ruler, [one, all, seen]: [&'static str; 3], text: &str) -> R
         };
         Ok::<_, Box<dyn Error>>(trial.run()?)
     };
-    for (sent, cores) in [(one, last), (all, &cores)] {
+    for (sent, cores) in [(all, &cores[..]), (one, last)] {
         if !ruler.wants(sent) {
             continue;
         }

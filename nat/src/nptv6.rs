@@ -38,8 +38,7 @@ pub enum Nptv6Error {
     Same(Ipv6Net),
 }
 
-/// Why one address is not translated; the packet is to be dropped, answered with "destination unreachable, address"
-/// (RFC 6296, 3.2 and 3.5).
+/// Why one address is not translated. Its packet is dropped, and counted; nobody is told, as RFC 6296, 3.2 and 3.5, would have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Untranslatable {
     /// Not in the prefix.

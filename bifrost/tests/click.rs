@@ -28,6 +28,10 @@ fn handlers_are_printed_after_the_run() {
     prints(&["-e", text, "-h", "c.count", "-h", "d.class"], "c.count:\n7\n\nd.class:\nDiscard\n\n");
     prints(&["-qe", text, "-h", "*.name"], "s.name:\ns\n\nc.name:\nc\n\nd.name:\nd\n\n");
     prints(
+        &["-qe", text, "-h", "s.scheduled", "-h", "s.home_thread"],
+        "s.scheduled:\ntrue\n\ns.home_thread:\n0\n\n",
+    );
+    prints(
         &["-qe", text, "-h", "Counter.ports"],
         "c.ports:\n1 input\npush~\t-\ts [0]\n1 output\npush~\t-\t[0] d\n\n",
     );
@@ -48,10 +52,21 @@ fn a_script_works_out_and_ends_the_run() {
         &["--simtime", "-e", "DriverManager(pause, wait 2, print \"last\"); Script(wait 1, stop)"],
         "last\n",
     );
+    let text =
+        "s :: InfiniteSource -> c :: Counter -> Discard; Script(write s.active false, read c.class, stop)";
+    assert_eq!(click(&["-e", text]), (String::new(), "c.class:\nCounter\n".to_owned(), Some(0)));
     let passive = "a :: Script(TYPE PASSIVE, return $(mul $1 $2)); Script(print $(a.run 6 7), stop)";
     prints(&["-e", passive], "42\n");
     let looping = click(&["--simtime", "-e", "s :: Script(label a, goto a); Script(wait 1, stop)"]);
     assert_eq!(looping.1, "s :: Script: too many jumps, giving up\n");
+}
+
+#[test]
+fn a_configuration_that_a_script_ends_with_goes_on_in_its_time() {
+    let next = "RatedSource(x, LIMIT 1, STOP true) -> Print(y, TIMESTAMP true) -> Discard";
+    let text = format!("DriverManager(wait 5, writeq hotconfig \"{next}\")");
+    let (_, said, code) = click(&["-R", "--simtime", "-e", &text]);
+    assert_eq!((said.as_str(), code), ("y: 1000000005.000000:    1 | 78\n", Some(0)));
 }
 
 #[test]

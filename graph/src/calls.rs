@@ -9,6 +9,8 @@ use crate::{Context, Description, Flow, Graph, Handler, HandlerError, Node, Node
 
 /// The handlers of every element.
 const EVERY: [&str; 5] = ["name", "class", "config", "ports", "handlers"];
+/// The handlers of an element that has a task; all but the last can be written.
+const OF_TASKS: [&str; 3] = ["scheduled", "tickets", "home_thread"];
 /// The handlers of the graph itself, and whether they are read and written.
 const GLOBAL: [(&str, bool, bool); 12] = [
     ("version", true, false),
@@ -162,13 +164,24 @@ impl Context<'_> {
             Some(there) => there?,
             None => self.own_handlers(node)?,
         };
+        self.add_common(node, &mut all);
+        Ok(all)
+    }
+
+    /// Puts the handlers of every element, and those of tasks, behind an element's own; the last added first.
+    fn add_common(&self, node: NodeId, all: &mut Vec<Handler>) {
         all.reverse();
-        for every in EVERY.into_iter().rev() {
-            if all.iter().all(|own| own.name != every) {
-                all.push(Handler::read(every));
+        let tasks = OF_TASKS.into_iter().filter(|_| self.machine.schedule.has_task(node));
+        let tasks = tasks.map(|name| match name {
+            "home_thread" => Handler::read(name),
+            name => Handler::read_write(name),
+        });
+        let common: Vec<Handler> = EVERY.into_iter().map(Handler::read).chain(tasks).collect();
+        for handler in common.into_iter().rev() {
+            if all.iter().all(|own| own.name != handler.name) {
+                all.push(handler);
             }
         }
-        Ok(all)
     }
 
     /// The element and the handler that a path means; `None` for a handler of the graph.
@@ -204,9 +217,7 @@ impl Context<'_> {
             "ports" => ports(&self.wiring.description, described),
             "handlers" => {
                 let mut all = own.to_vec();
-                all.reverse();
-                let every = EVERY.into_iter().rev().filter(|every| own.iter().all(|own| own.name != *every));
-                all.extend(every.map(Handler::read));
+                self.add_common(node, &mut all);
                 listing(&all)
             }
             "scheduled" => self.machine.schedule.is_awake(node).to_string(),

@@ -136,12 +136,13 @@ impl Driver {
     fn run_part(&mut self) -> Option<Graph> {
         let mut rounds = 0;
         loop {
+            // First: a script whose last step writes `hotconfig` stops its own graph, not the next one.
+            if let Some(next) = self.next.take().or_else(|| self.graph.take_next()) {
+                return Some(next);
+            }
             let over = self.graph.follows().unwrap_or_else(|| self.graph.stopping(&mut self.sinks));
             if over {
                 return None;
-            }
-            if let Some(next) = self.next.take().or_else(|| self.graph.take_next()) {
-                return Some(next);
             }
             let mut worked = self.graph.serve_others(&mut self.sinks);
             worked |= self.graph.work(&mut self.sinks);

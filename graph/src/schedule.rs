@@ -28,11 +28,13 @@ struct Task {
     /// It found nothing to do at its last turn. It has another in the next round all the same: Click would let it sleep
     /// until a queue wakes it, and says that it is not scheduled meanwhile.
     resting: bool,
+    /// It has been scheduled at least once: its element has a task.
+    known: bool,
 }
 
 impl Default for Task {
     fn default() -> Task {
-        Task { scheduled: false, tickets: TICKETS, entry: 0, pass: 0, resting: false }
+        Task { scheduled: false, tickets: TICKETS, entry: 0, pass: 0, resting: false, known: false }
     }
 }
 
@@ -71,6 +73,7 @@ impl Schedule {
             return;
         }
         task.scheduled = true;
+        task.known = true;
         task.resting = false;
         task.entry = number;
         // One that slept does not catch up on what it missed.
@@ -86,6 +89,11 @@ impl Schedule {
             task.scheduled = false;
             self.scheduled -= 1;
         }
+    }
+
+    /// Whether an element has a task, so far as it has ever asked for a turn.
+    pub(crate) fn has_task(&self, node: NodeId) -> bool {
+        self.tasks.get(node.0).is_some_and(|task| task.known)
     }
 
     pub(crate) fn is_scheduled(&self, node: NodeId) -> bool {

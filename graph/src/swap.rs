@@ -28,6 +28,8 @@ impl Graph {
     /// Gives its place to `new`, which was made ([`Program::instantiate`](crate::Program::instantiate)) but not started. When an
     /// element of it cannot begin, all stays as it was, and the reasons come back, by nodes of `new`.
     pub fn change_to(&mut self, mut new: Graph, sinks: &mut Sinks) -> Result<(), Vec<(NodeId, String)>> {
+        // Before anything in it looks at the time: a simulated clock may have gone on for long.
+        new.machine.clock = self.machine.clock.clone();
         let pairs = new.pairs(self);
         let mut refused = Vec::new();
         for node in 0..new.machine.elements.len() {
@@ -55,7 +57,6 @@ impl Graph {
                 new.take_over(pair.new, element);
             }
         }
-        new.machine.clock = self.machine.clock.clone();
         std::mem::swap(&mut new.machine.voice, &mut self.machine.voice);
         new.machine.compile = self.machine.compile.take();
         new.counters.measure(self.counters.measuring());

@@ -251,6 +251,19 @@ pub mod option {
         })
     }
 
+    /// The last address of a source route that is not at its end yet: where the packet really goes
+    /// (RFC 1122, 3.2.1.8 (e)), and what the pseudo-header of its checksum says.
+    pub fn route_end(options: &[u8]) -> Option<std::net::Ipv4Addr> {
+        let route = places(options)
+            .map_while(Result::ok)
+            .map(|place| &options[place])
+            .find(|option| matches!(option[0], LOOSE_ROUTE | STRICT_ROUTE))?;
+        let pointer = usize::from(*route.get(2)?);
+        let (_, last) = route.get(3..)?.split_last_chunk::<4>()?;
+        // The pointer counts from 1.
+        (pointer + 3 <= route.len()).then(|| (*last).into())
+    }
+
     /// Those that every fragment has, one behind the other and padded to a multiple of 4 bytes, and how many bytes that is.
     /// What follows an option whose length is wrong is lost.
     pub fn copied(options: &[u8]) -> ([u8; 40], usize) {
@@ -296,6 +309,13 @@ mod tests {
         assert_eq!(places(&[2, 1, 1, 1]), [Err(1)]);
         let (list, length) = option::copied(&[1, 7, 3, 4, 130, 3, 5, 131, 2, 99, 0]);
         assert_eq!(list[..length], [130, 3, 5, 131, 2, 0, 0, 0]);
+        // A route of two addresses, with the first, the second and none left.
+        for (pointer, end) in [(4, Some([5, 6, 7, 8])), (8, Some([5, 6, 7, 8])), (12, None)] {
+            let route = [1, 137, 11, pointer, 1, 2, 3, 4, 5, 6, 7, 8];
+            assert_eq!(option::route_end(&route), end.map(Into::into), "{pointer}");
+        }
+        assert_eq!(option::route_end(&[131, 3, 4, 0]), None);
+        assert_eq!(option::route_end(&[131, 2, 1, 1]), None);
     }
 
     proptest! {

@@ -31,7 +31,8 @@ fn length_behind(packet: &Packet, ip: &ipv4::Packet<'_>) -> usize {
     parts_behind(packet, ip).map(<[u8]>::len).sum()
 }
 
-/// The sum of the first `length` bytes behind the IPv4 header and their pseudo-header.
+/// The sum of the first `length` bytes behind the IPv4 header and their pseudo-header, which has the
+/// destination at the end of a source route.
 fn sum_behind(packet: &Packet, ip: &ipv4::Packet<'_>, length: usize) -> Sum {
     let mut left = length;
     let parts = parts_behind(packet, ip).map(|part| {
@@ -39,6 +40,6 @@ fn sum_behind(packet: &Packet, ip: &ipv4::Packet<'_>, length: usize) -> Sum {
         left -= part.len();
         part
     });
-    let (source, destination) = (ip.source().into(), ip.destination().into());
-    checksum::pseudo4(source, destination, ip.protocol(), length as u16).with_parts(parts)
+    let destination = ipv4::option::route_end(ip.options()).unwrap_or(ip.destination());
+    checksum::pseudo4(ip.source().into(), destination.into(), ip.protocol(), length as u16).with_parts(parts)
 }

@@ -5,7 +5,7 @@
 //! Ports: 1 input, 1 output; agnostic
 //!
 //! Expects IPv4 packets with marked headers and TCP in them. Those that are too short for a TCP header, or shorter than they
-//! say, are dropped, and told of.
+//! say, are dropped, and told of. Packets of other protocols pass as they are.
 //!
 //! - `FIXOFF` (boolean): whether to set a header length that can't be right to the nearest that can. Default false.
 //!
@@ -18,14 +18,15 @@
 //! Ports: 1 input, 1-2 outputs; agnostic, second output push
 //!
 //! Expects IPv4 packets with marked headers and UDP in them. Fragments, and packets that are shorter than the datagram says,
-//! leave by output 1 as they came; when it isn't connected they are dropped, and the first is told of.
+//! leave by output 1 as they came; when it isn't connected they are dropped, and the first is told of. Packets of other
+//! protocols pass as they are.
 //!
 //! See also: [CheckUDPHeader], [SetIPChecksum], [SetTCPChecksum]
 
 use graph::arguments::{Arguments, Refused};
 use graph::{Batch, Class, Context, Element, Setup};
 use port::Packet;
-use wire::{Reason, ipv4, tcp, udp};
+use wire::{Reason, ipv4, protocol, tcp, udp};
 
 use super::{length_behind, sum_behind};
 
@@ -86,6 +87,9 @@ impl SetTcpChecksum {
     /// `None`, and nothing done, when the lengths are wrong.
     fn set(&self, packet: &mut Packet) -> Option<()> {
         let ip = ipv4::Packet::parse(packet.network()).ok()?;
+        if ip.protocol() != protocol::TCP {
+            return Some(());
+        }
         let (head, is_fragment) = (ip.header_len(), ip.more_fragments() || ip.fragment_offset() > 0);
         let length = usize::from(ip.total_len()) - head;
         if length < tcp::HEADER || length > length_behind(packet, &ip) {
@@ -123,6 +127,9 @@ impl SetUdpChecksum {
     /// `None`, and nothing done, for fragments and what is too short.
     fn set(packet: &mut Packet) -> Option<()> {
         let ip = ipv4::Packet::parse(packet.network()).ok()?;
+        if ip.protocol() != protocol::UDP {
+            return Some(());
+        }
         let datagram = udp::Datagram::parse(packet.network().get(ip.header_len()..)?).ok()?;
         let length = usize::from(datagram.length());
         if ip.more_fragments() || ip.fragment_offset() > 0 || length_behind(packet, &ip) < length {

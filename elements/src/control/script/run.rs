@@ -274,7 +274,7 @@ impl Script {
                 let call = Call::new(&self.expand(&call, false, cx), unquote);
                 match self.read_handler(&call, cx) {
                     Ok(value) => {
-                        cx.say(&format!("{}:\n{value}\n", self.full_name(&call, cx)));
+                        cx.say(&format!("{}:\n{value}", self.full_name(&call, cx)));
                     }
                     Err(wrong) => self.complain_of(wrong, &call, cx),
                 }

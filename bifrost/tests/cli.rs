@@ -424,8 +424,13 @@ fn a_wrong_file_is_refused_and_a_sound_one_explained() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("none.toml: cannot read it: No such file"));
     std::fs::write(&file, "").unwrap();
-    let output = bifrost(&["run", "-c", path]);
-    assert!(text(&output.stderr).contains("names no port: add a [[port]]"), "{}", text(&output.stderr));
+    for args in [&["check", path][..], &["run", "-c", path], &["run", "-c", path, "--check"]] {
+        let output = bifrost(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(text(&output.stderr).contains("it names no port"), "{}", text(&output.stderr));
+    }
+    std::fs::write(&file, "without_ports = \"on\"\n").unwrap();
+    assert!(text(&bifrost(&["check", path]).stdout).contains("Bifrost will have nothing to do"));
     std::fs::remove_dir_all(directory).unwrap();
 }
 

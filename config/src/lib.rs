@@ -11,7 +11,7 @@
 //! ```
 //!
 //! One file here for what the model is (`router`), one for how each section is read (`sections`, `flow_log`, `memif`), one
-//! for reading keys of any section (`section`), one for how mistakes look (`mistake`).
+//! for reading keys of any section (`section`), one for how mistakes look (`mistake`), one for reading files (`source`).
 
 mod cores;
 mod flow_log;
@@ -22,6 +22,7 @@ mod pattern;
 mod router;
 mod section;
 mod sections;
+mod source;
 
 pub use cores::Cores;
 pub use machine::Machine;

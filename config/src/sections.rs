@@ -19,10 +19,14 @@ use crate::mistake::{Hint, Mistakes, Page};
 use crate::pattern::Pattern;
 use crate::router::*;
 use crate::section::{Found, Section, kind, number_of};
+use crate::source;
 
 const SWITCH: &[(&str, Switch)] = &[("auto", Switch::Auto), ("on", Switch::On), ("off", Switch::Off)];
 /// Longest path of a Unix socket that leaves room for the name it is made under (sun_path has 108 bytes).
 const LONGEST_SOCKET: usize = 90;
+
+/// What a file without ports lacks.
+const NO_PORTS: &str = "a [[port]] with the name of an interface, or without_ports = \"on\" at the beginning";
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +47,7 @@ pub enum OpenError {
 impl Router {
     /// Reads and checks a file for this machine.
     pub fn open(path: &Path) -> Result<Router, OpenError> {
-        let bytes = std::fs::read(path).map_err(|error| OpenError::Io { path: path.to_owned(), error })?;
+        let bytes = source::read(path).map_err(|error| OpenError::Io { path: path.to_owned(), error })?;
         let file = path.display().to_string();
         let text = String::from_utf8_lossy(&bytes);
         if let Err(error) = std::str::from_utf8(&bytes) {
@@ -54,14 +58,14 @@ impl Router {
         }
         // Files that it names are beside it.
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        let mut files = |name: &Path| std::fs::read_to_string(folder.join(name));
+        let mut files = |name: &Path| source::read_text(&folder.join(name));
         Ok(Router::read_with(&file, &text, &Machine::this(), &mut files)?)
     }
 
     /// Checks a text whole, for a machine. `file` is what messages call it. Files that it names are looked for in the current
     /// folder.
     pub fn read(file: &str, text: &str, machine: &Machine) -> Result<Router, Mistakes> {
-        Router::read_with(file, text, machine, &mut |name| std::fs::read_to_string(name))
+        Router::read_with(file, text, machine, &mut |name| source::read_text(name))
     }
 
     fn read_with(
@@ -76,8 +80,16 @@ impl Router {
             let at = error.span().unwrap_or(0..text.len().min(1));
             page.broken(at, error.message().replace('\n', ", "));
         }
-        let router = root_of(&mut page, Section::new("", root.span(), root.get_ref()), machine, files);
+        let mut none_wanted = false;
+        let root = Section::new("", root.span(), root.get_ref());
+        let router = root_of(&mut page, root, machine, files, &mut none_wanted);
         page.close()?;
+        // A file that was cut off, or is being written, looks like this; so it must be said.
+        if router.ports.is_empty() && !none_wanted {
+            let mut page = Page::new(file, text);
+            page.missing(0..0, "it names no port", Hint::expected(NO_PORTS));
+            page.close()?;
+        }
         Ok(router)
     }
 }
@@ -87,6 +99,7 @@ fn root_of(
     mut root: Section,
     machine: &Machine,
     files: &mut dyn FnMut(&Path) -> std::io::Result<String>,
+    none_wanted: &mut bool,
 ) -> Router {
     let default = Router::default();
     let mut ftp = true;
@@ -129,6 +142,12 @@ fn root_of(
         && fpm.listen == metrics.listen
     {
         page.wrong(at, "[metrics] listens where [fpm] does", Hint::expected("another address or port"));
+    }
+    *none_wanted = root.choice(page, "without_ports", &[("on", true), ("off", false)]).unwrap_or(false);
+    if let (true, false, Some(at)) =
+        (*none_wanted, router.ports.is_empty(), root.value("without_ports").map(Spanned::span))
+    {
+        page.wrong(at, "without_ports is \"on\", but there is a [[port]]", Hint::expected("one of the two"));
     }
     let express = router.ports.iter().find(|rule| rule.lane == LaneChoice::Express);
     let judged = router.filter.rules().next().is_some()

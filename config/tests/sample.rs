@@ -10,8 +10,11 @@ fn machine() -> Machine {
 
 #[test]
 fn the_sample_as_it_is_says_the_defaults() {
-    let read =
-        Router::read("router.toml", SAMPLE, &machine()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    // Whoever installs it has yet to name ports, and is told so.
+    let refused = Router::read("router.toml", SAMPLE, &machine()).unwrap_err().to_string();
+    assert!(refused.contains("it names no port"), "{refused}");
+    let text = format!("without_ports = \"on\"\n{SAMPLE}");
+    let read = Router::read("router.toml", &text, &machine()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert_eq!(format!("{read:?}"), format!("{:?}", Router::default()));
 }
 

@@ -1,6 +1,6 @@
 //! What an operator decides: how long a flow lives, and how large the table is.
 
-use crate::Phase;
+use crate::{Error, Phase};
 use std::time::Duration;
 use wire::protocol;
 
@@ -69,8 +69,18 @@ impl Timeouts {
     /// The longest that the table's clock can tell.
     pub const LONGEST: Duration = Duration::from_secs(6 * 86_400);
 
+    /// Whether the table's clock can tell all of them.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`] for the first that is longer than [`Timeouts::LONGEST`].
+    pub fn check(&self) -> Result<(), Error> {
+        let long = |(_, timeout): &(&'static str, Duration)| *timeout > Timeouts::LONGEST;
+        let wrong = self.all().into_iter().find(long);
+        wrong.map_or(Ok(()), |(name, timeout)| Err(Error::Timeout { name, seconds: timeout.as_secs() }))
+    }
+
     /// Every one of them with its name.
-    pub(crate) fn all(&self) -> [(&'static str, Duration); 11] {
+    fn all(&self) -> [(&'static str, Duration); 11] {
         [
             ("tcp_opening", self.tcp_opening),
             ("tcp_established", self.tcp_established),

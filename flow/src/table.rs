@@ -168,11 +168,7 @@ const CLASSES: [u8; 4] = [protocol::TCP, protocol::UDP, protocol::ICMP, protocol
 
 impl Limits {
     fn set(&self, timeouts: &Timeouts, pickup: bool) -> Result<(), Error> {
-        for (name, timeout) in timeouts.all() {
-            if timeout > Timeouts::LONGEST {
-                return Err(Error::Timeout { name, seconds: timeout.as_secs() });
-            }
-        }
+        timeouts.check()?;
         let ticks = |timeout: Duration| (timeout.as_nanos() >> 18) as u32;
         for (row, protocol) in self.idle.iter().zip(CLASSES) {
             for (word, phase) in row.iter().zip(Phase::ALL) {

@@ -19,7 +19,7 @@ use tracing::{error, info, warn};
 use crate::PlaneError;
 use crate::meter::{QueueMeter, State, WorkerMeter};
 use crate::police::Limits;
-use crate::policy::Policy;
+use crate::policy::{Policy, Prepared};
 use crate::relay::Letterbox;
 use crate::worker::{Desk, Linux, Order, Request, Worker};
 use elements::router::SharedSeat;
@@ -137,9 +137,9 @@ impl Crew {
     }
 
     /// Gives every worker access to the flows that are tracked from now on.
-    pub fn track(&self, policy: &Policy) -> Result<(), PlaneError> {
+    pub fn track(&self, prepared: &Prepared) -> Result<(), PlaneError> {
         for member in &self.members {
-            policy.track(&member.seat)?;
+            prepared.track(&member.seat)?;
         }
         Ok(())
     }

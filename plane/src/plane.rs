@@ -20,13 +20,13 @@ use wire::Class;
 
 use crate::crew::{Blueprint, Crew};
 use crate::police::Limits;
-use crate::policy::{Policy, PolicySettings};
+use crate::policy::{Policy, PolicySettings, Prepared};
 use crate::port::{Interface, Port, PortSettings};
 use crate::rehearsal;
 use crate::shared::SharedPort;
 use crate::worker::{Linux, Order};
 use crate::{Known, PlaneError};
-use elements::router::standard::{self, Hooks};
+use elements::router::standard::{self, Hooks, Stages};
 
 /// The device by which workers hand packets to Linux.
 const TAP: &str = "bifrost0";
@@ -308,7 +308,7 @@ impl Plane {
         if std::mem::take(&mut self.stale) {
             let settings = self.policy.settings().clone();
             // It was compiled before, with fewer ports.
-            if let Err(error) = self.change_policy(settings, tables) {
+            if let Err(error) = self.change(self.hooks.clone(), settings, tables) {
                 warn!("the filter does not know the ports that came: {error}");
             }
         }
@@ -343,24 +343,6 @@ impl Plane {
     /// What stands at the hooks of the graph.
     pub fn hooks(&self) -> &Hooks {
         &self.hooks
-    }
-
-    /// Puts other elements at the hooks, on every worker between two batches. Elements that stay keep what they know. When
-    /// anything is wrong with them all stays as it is.
-    pub fn change_hooks(&mut self, hooks: Hooks, tables: &mut Tables) -> Result<(), PlaneError> {
-        if hooks == self.hooks {
-            return Ok(());
-        }
-        self.change_graph(&hooks)?;
-        self.hooks = hooks;
-        self.publish_hooked(tables);
-        Ok(())
-    }
-
-    fn change_graph(&mut self, hooks: &Hooks) -> Result<(), PlaneError> {
-        let stages = self.policy.stages();
-        let program = standard::program(hooks, &stages, &self.registry, self.crew.environment())?;
-        self.crew.change(Arc::new(program))
     }
 
     /// Whether transit must pass the graph.
@@ -405,27 +387,51 @@ impl Plane {
         nat::nftables(rules, &self.nat_ports(|_| Vec::new()), is_named)
     }
 
-    /// Puts another policy in force, on every worker between two batches; rules of the filter keep what they have counted. When anything
-    /// is wrong with it all stays as it is. Rules of address translation wait for [`Plane::translate`]; a flow table that is there
-    /// stays as it is.
-    pub fn change_policy(&mut self, settings: PolicySettings, tables: &mut Tables) -> Result<(), PlaneError> {
+    /// Puts other elements at the hooks, and another policy in force, on every worker between two batches. Elements that stay
+    /// keep what they know, rules of the filter what they have counted. All that can be refused is, before anything has changed.
+    /// Rules of address translation wait for [`Plane::translate`]; a flow table that is there stays as it is.
+    pub fn change(
+        &mut self,
+        hooks: Hooks,
+        settings: PolicySettings,
+        tables: &mut Tables,
+    ) -> Result<(), PlaneError> {
         let ports: Vec<(String, u16)> =
             self.ports.iter().map(|port| (port.name.clone(), port.id.0)).collect();
         let numbers = |pattern: &str| {
             let known = ports.iter().filter(|(name, _)| is_named(pattern, name));
             known.map(|(_, number)| *number).collect()
         };
-        let before = self.policy.stages();
-        if self.policy.change(settings, &mut self.driver, numbers)? {
-            self.crew.track(&self.policy)?;
+        let prepared = self.policy.prepare(settings, &mut self.driver, numbers)?;
+        let stages = self.policy.stages_with(&prepared);
+        let other = stages != self.policy.stages() || hooks != self.hooks;
+        if let Err(refused) = self.change_graph(&hooks, &stages, &prepared, other) {
+            self.policy.abandon(prepared);
+            return Err(refused);
         }
+        self.policy.adopt(prepared);
         self.crew.sample(&self.policy);
-        if self.policy.stages() != before {
-            let hooks = self.hooks.clone();
-            self.change_graph(&hooks)?;
+        self.hooks = hooks;
+        if other {
             self.publish_hooked(tables);
         }
         Ok(())
+    }
+
+    /// Gives the workers access to flows that are tracked only now, and the graph that is `other` than theirs. On an error they
+    /// have the graph that they had.
+    fn change_graph(
+        &mut self,
+        hooks: &Hooks,
+        stages: &Stages,
+        prepared: &Prepared,
+        other: bool,
+    ) -> Result<(), PlaneError> {
+        let program = other
+            .then(|| standard::program(hooks, stages, &self.registry, self.crew.environment()))
+            .transpose()?;
+        self.crew.track(prepared)?;
+        program.map_or(Ok(()), |program| self.crew.change(Arc::new(program)))
     }
 
     /// Changes the members of an address set of the filter in place, on every worker between two batches; how many it has then, `None` when

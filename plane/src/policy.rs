@@ -49,10 +49,28 @@ struct Flows {
     ftp: Option<Arc<ControlConnections>>,
 }
 
+/// Another policy, made beside the one in force: nothing of it can be refused any more. Whoever does not adopt it
+/// abandons it, for it may hold a flow table.
+pub struct Prepared {
+    settings: PolicySettings,
+    compiled: Compiled,
+    /// A flow table, where none was.
+    flows: Option<Flows>,
+}
+
+impl Prepared {
+    /// Gives a seat access to the flows, if they are tracked only now.
+    pub fn track(&self, seat: &SharedSeat) -> Result<(), PlaneError> {
+        self.flows.as_ref().map_or(Ok(()), |flows| flows.give(seat))
+    }
+}
+
 /// The filter and the flow table.
 pub struct Policy {
     settings: PolicySettings,
     flows: Option<Flows>,
+    /// A flow table of a policy that was abandoned: the driver's programs know it already.
+    spare: Option<Flows>,
     book: Arc<Rulebook>,
     ledger: Ledger,
     workers: usize,
@@ -110,35 +128,44 @@ impl Policy {
         let mut ledger = Ledger::new(workers + 1);
         let book = Rulebook::new(compile(&settings.filter, &mut ledger, ports)?);
         let flows = Flows::wanted(&settings, driver, &book, workers)?;
-        let mut policy = Policy { settings, flows, book, ledger, workers, translates: false, crosses: false };
+        let mut policy =
+            Policy { settings, flows, spare: None, book, ledger, workers, translates: false, crosses: false };
         policy.translate_from_now_on();
         Ok(policy)
     }
 
     /// Follows the settings, as far as they ask for more.
     fn translate_from_now_on(&mut self) {
-        let crosses = |rule: &nat::Rule| matches!(rule.action, nat::Action::Nat64 { .. });
-        let nat = self.settings.nat.as_ref();
-        self.translates |= nat.is_some();
-        self.crosses |= nat.is_some_and(|nat| nat.rules.iter().any(crosses));
+        self.translates |= self.settings.nat.is_some();
+        self.crosses |= crosses(&self.settings);
         self.book.translate(self.translates);
     }
 
     /// What it puts into the graph.
     pub fn stages(&self) -> Stages {
         let (compiled, _) = self.book.current();
+        self.stages_of(&self.settings, &compiled, self.flows.as_ref())
+    }
+
+    /// What another policy would put into the graph.
+    pub fn stages_with(&self, prepared: &Prepared) -> Stages {
+        let flows = self.flows.as_ref().or(prepared.flows.as_ref());
+        self.stages_of(&prepared.settings, &prepared.compiled, flows)
+    }
+
+    fn stages_of(&self, settings: &PolicySettings, compiled: &Compiled, flows: Option<&Flows>) -> Stages {
         let rules = |hook| !compiled.passes_all(hook);
-        let nat = self.settings.nat.as_ref();
+        let nat = settings.nat.as_ref();
         Stages {
             fast: true,
-            flows: self.flows.is_some(),
+            flows: flows.is_some(),
             input: rules(Hook::Input),
-            transit: rules(Hook::Forward) || rules(Hook::Output) || self.flows.is_some(),
-            translation: self.translates,
-            families: self.crosses,
-            ftp: self.flows.as_ref().is_some_and(|flows| flows.ftp.is_some()),
+            transit: rules(Hook::Forward) || rules(Hook::Output) || flows.is_some(),
+            translation: self.translates || nat.is_some(),
+            families: self.crosses || crosses(settings),
+            ftp: flows.is_some_and(|flows| flows.ftp.is_some()),
             clamp: nat.is_some_and(|nat| !nat.clamps.is_empty()),
-            sampling: self.settings.sampling.is_some(),
+            sampling: settings.sampling.is_some(),
         }
     }
 
@@ -198,28 +225,37 @@ impl Policy {
         imagined
     }
 
-    /// Other settings, or the same with other ports. On an error all stays as it is. Whether flows are tracked only now: every
-    /// worker is to be given access to them. A table that is there stays as it is.
-    pub fn change(
+    /// Makes what other settings come to, or the same with other ports, beside what is in force.
+    pub fn prepare(
         &mut self,
         settings: PolicySettings,
         driver: &mut Driver,
         ports: impl Fn(&str) -> Vec<u16>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<Prepared, PlaneError> {
         let compiled = compile(&settings.filter, &mut self.ledger, ports)?;
         let flows = match &self.flows {
-            Some(flows) => {
-                flows.table.set_needed(is_needed(&settings));
-                None
-            }
+            Some(_) => None,
+            None if wanted(&settings).is_some() && self.spare.is_some() => self.spare.take(),
             None => Flows::wanted(&settings, driver, &self.book, self.workers)?,
         };
+        Ok(Prepared { settings, compiled, flows })
+    }
+
+    /// Puts it in force. A flow table that is there stays as it is.
+    pub fn adopt(&mut self, prepared: Prepared) {
+        let Prepared { settings, compiled, flows } = prepared;
         self.book.change(compiled);
+        self.flows = self.flows.take().or(flows);
+        if let Some(flows) = &self.flows {
+            flows.table.set_needed(is_needed(&settings));
+        }
         self.settings = settings;
-        let begins = flows.is_some();
-        self.flows = flows.or(self.flows.take());
         self.translate_from_now_on();
-        Ok(begins)
+    }
+
+    /// Lets it go.
+    pub fn abandon(&mut self, prepared: Prepared) {
+        self.spare = prepared.flows.or(self.spare.take());
     }
 
     /// Changes the members of an address set of the filter in place; how many it has then, `None` when there is none of this name. What
@@ -307,6 +343,12 @@ fn wanted(settings: &PolicySettings) -> Option<Settings> {
         false => helps().then(carriage::modest),
     });
     wanted.map(|wanted| Settings { translation, ..wanted })
+}
+
+/// Whether flows are translated into the other family.
+fn crosses(settings: &PolicySettings) -> bool {
+    let into_the_other = |rule: &nat::Rule| matches!(rule.action, nat::Action::Nat64 { .. });
+    settings.nat.as_ref().is_some_and(|nat| nat.rules.iter().any(into_the_other))
 }
 
 /// Whether something depends on flows being known.

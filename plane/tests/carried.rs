@@ -284,7 +284,8 @@ impl Net<'_> {
     fn change_filter(&mut self, rules: &str) {
         let settings = self.plane.policy().settings().clone();
         let settings = PolicySettings { filter: filter(rules), ..settings };
-        self.plane.change_policy(settings, &mut self.tables).unwrap();
+        let hooks = self.plane.hooks().clone();
+        self.plane.change(hooks, settings, &mut self.tables).unwrap();
     }
 
     /// Opens a connection; how the inside is seen outside.

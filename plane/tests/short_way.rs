@@ -382,7 +382,8 @@ impl Trial {
         for router in &mut self.routers {
             let settings = PolicySettings { filter: filter.clone(), ..router.policy.settings().clone() };
             let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
-            router.policy.change(settings, &mut driver, named).unwrap();
+            let prepared = router.policy.prepare(settings, &mut driver, named).unwrap();
+            router.policy.adopt(prepared);
         }
     }
 

@@ -16,18 +16,13 @@ pub fn check(file: &Path, registry: &Registry) -> Result<(), Failure> {
 
 /// Says what a sound configuration comes to on this machine.
 pub fn report(router: &Router, file: Option<&Path>, registry: &Registry) -> Result<(), Failure> {
-    let warnings = elements::router::standard::check(&daemon::hooks(&router.graph), registry)
-        .map_err(|error| Failure::Said(error.to_string()))?;
+    let warnings = daemon::examine(router, registry).map_err(Failure::Said)?;
     let interfaces = interfaces();
     let mut text = match file {
         Some(file) => format!("{}: no mistakes\n", file.display()),
         None => "no mistakes\n".to_owned(),
     };
     text += &warnings;
-    // A filter too long to be looked through is refused when it is compiled.
-    for warning in router.filter.check().into_iter().flatten() {
-        text += &format!("{warning}\n");
-    }
     for rule in &router.ports {
         let taken: Vec<&str> = (interfaces.iter().map(String::as_str))
             .filter(|name| router.port(name).is_some_and(|first| first.name == rule.name))
@@ -36,7 +31,7 @@ pub fn report(router: &Router, file: Option<&Path>, registry: &Registry) -> Resu
         text += &format!("port {}: {taken}\n", rule.name);
     }
     if router.ports.is_empty() {
-        text += "it names no port: Bifrost would have nothing to do\n";
+        text += "it says that it names no port: Bifrost will have nothing to do\n";
     }
     let cores = router.workers.cores_among(&Machine::this().cores.0);
     text +=

@@ -18,12 +18,7 @@ pub fn run(args: Run, socket: Option<PathBuf>, registry: Registry) -> Result<(),
     if args.check {
         return super::check::report(&router, file.as_deref(), &registry);
     }
-    if router.ports.is_empty() {
-        let place = file.as_deref().unwrap_or(Path::new(DEFAULT_FILE)).display();
-        return Err(Failure::Said(format!(
-            "{place} names no port: add a [[port]] with the name of an interface"
-        )));
-    }
+    let warnings = daemon::examine(&router, &registry).map_err(Failure::Said)?;
     if let Some(socket) = socket {
         router.control.socket = socket;
     }
@@ -34,6 +29,9 @@ pub fn run(args: Run, socket: Option<PathBuf>, registry: Registry) -> Result<(),
         Level::Debug => tracing::Level::DEBUG,
         Level::Trace => tracing::Level::TRACE,
     });
+    for warning in warnings.lines() {
+        tracing::warn!("{warning}");
+    }
     let signals = Signals::install()
         .map_err(|error| Failure::Io { what: "cannot take over the signals".to_owned(), error })?;
     let notify = Notify::from_environment();

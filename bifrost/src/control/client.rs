@@ -15,6 +15,8 @@ use super::protocol::{End, Reply, Request};
 const MAX_LINE: u64 = 256 * 1024 * 1024;
 /// A daemon that does not answer for so long is reported as stuck.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// The same for another configuration: many ports may be taken, and a file may lie where reading takes long.
+const RELOAD: Duration = Duration::from_secs(600);
 
 /// Why there was no answer.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +80,9 @@ impl Client {
     /// Asks for one value.
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
         self.send(request)?;
+        if matches!(request, Request::Reload) {
+            self.stream.get_ref().set_read_timeout(Some(RELOAD)).map_err(ClientError::Lost)?;
+        }
         match self.reply()? {
             Reply::Ok(value) => parse(&value),
             Reply::Error(error) => Err(ClientError::Refused(error)),

@@ -5,7 +5,6 @@
 //! time.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -19,13 +18,14 @@ use mirror::Mirror;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use plane::{Plane, Request};
-use tracing::{error, info, warn};
+use tracing::warn;
 
 use super::fallback::Fallback;
 use super::flow_log::Log;
 use super::flow_state::Saving;
 use super::nat_audit::NatAudit;
 use super::ports::News;
+use super::reload::Reloading;
 use super::sflow::Sflow;
 use super::watch::Watches;
 use super::{DaemonError, settings};
@@ -41,7 +41,7 @@ const JOBS: usize = 32;
 /// What the control thread owns.
 pub(super) struct Control {
     pub(super) router: Router,
-    pub(super) file: Option<PathBuf>,
+    pub(super) reloading: Reloading,
     pub(super) plane: Plane,
     pub(super) mirror: Mirror,
     pub(super) tables: Tables,
@@ -87,7 +87,7 @@ impl Door {
 impl Control {
     pub(super) fn new(
         router: Router,
-        file: Option<PathBuf>,
+        reloading: Reloading,
         plane: Plane,
         mirror: Mirror,
         tables: Tables,
@@ -101,7 +101,7 @@ impl Control {
         let door = Door { jobs: sender, bell: Arc::new(bell) };
         Ok(Control {
             router,
-            file,
+            reloading,
             plane,
             mirror,
             tables,
@@ -181,10 +181,7 @@ impl Control {
             }
             match signals.take() {
                 Some(Signal::Stop) => return Ok(()),
-                Some(Signal::Reload) => match self.reload() {
-                    Ok(done) => info!("{done}"),
-                    Err(wrong) => error!("{wrong}"),
-                },
+                Some(Signal::Reload) => self.reload_beside(),
                 None => {}
             }
             if notify.heartbeat().is_some_and(|every| beat.elapsed() >= every) {
@@ -245,92 +242,6 @@ impl Control {
         }
     }
 
-    /// Reads the file again, and says what came of it. A wrong one changes nothing.
-    pub(super) fn reload(&mut self) -> Result<String, String> {
-        let file =
-            self.file.as_ref().ok_or("nothing to read again: the ports were named on the command line")?;
-        let router =
-            Router::open(file).map_err(|mistakes| format!("the configuration stays as it is: {mistakes}"))?;
-        // What can be refused comes first.
-        self.change_flow_log(router.flow_log.clone())?;
-        let sflow = match &router.sflow {
-            Some(plan) if self.sflow.as_ref().is_none_or(|sflow| sflow.plan() != plan) => Some(Some(
-                Sflow::start(plan.clone()).map_err(|error| format!("cannot start sFlow: {error}"))?,
-            )),
-            None if self.sflow.is_some() => Some(None),
-            _ => None,
-        };
-        let sampling = sflow.as_ref().unwrap_or(&self.sflow).as_ref().map(Sflow::sampling);
-        let changed = self.change_hooks(settings::hooks(&router.graph));
-        let policy = settings::policy(&router, sampling);
-        let translated = self.plane.policy().translates();
-        if let Err(wrong) = changed.and_then(|()| self.change_policy(policy)) {
-            self.change_flow_log(self.router.flow_log.clone())?;
-            return Err(wrong);
-        }
-        if let Some(sflow) = sflow {
-            self.sflow = sflow;
-        }
-        self.router.sflow.clone_from(&router.sflow);
-        self.change_flows(&router)?;
-        let waits = waiting(&self.router, &router);
-        let waits = match waits.as_slice() {
-            [] => String::new(),
-            waits => format!("; at the next start only: {}", waits.join(", ")),
-        };
-        if !waits.is_empty() {
-            warn!("the configuration is read again{waits}");
-        }
-        self.router.ports = router.ports;
-        self.router.police = router.police;
-        self.router.graph = router.graph;
-        self.router.filter = router.filter;
-        self.router.flow_log = router.flow_log;
-        self.router.nat = router.nat;
-        if self.plane.policy().translates() && !translated {
-            let local = self.mirror.model().addresses().map(|address| address.net.addr()).collect();
-            self.tell_local(local, false);
-        }
-        self.tell_nat();
-        self.tell_nftables();
-        let changed = self.change_ports();
-        self.apply_limits();
-        changed.map_err(|error| error.to_string())?;
-        Ok(format!("configuration read again: {}{waits}", self.status_line()))
-    }
-
-    /// How long flows live, and which begin in mid-stream: for those there are as well.
-    fn change_flows(&mut self, router: &Router) -> Result<(), String> {
-        let flow::Settings { timeouts, pickup, .. } = router.flow.unwrap_or_default();
-        if let Some(table) = self.plane.policy().table() {
-            table.configure(&timeouts, pickup).map_err(|error| error.to_string())?;
-        }
-        if self.router.flow.is_some() || router.flow.is_some() {
-            let before = self.router.flow.unwrap_or_default();
-            self.router.flow = Some(flow::Settings { timeouts, pickup, ..before });
-        }
-        Ok(())
-    }
-
-    fn change_hooks(&mut self, hooks: plane::Hooks) -> Result<(), String> {
-        if *self.plane.hooks() == hooks {
-            return Ok(());
-        }
-        self.plane
-            .change_hooks(hooks, &mut self.tables)
-            .map_err(|error| format!("the configuration stays as it is: {error}"))?;
-        self.watches.follow(&mut self.plane);
-        Ok(())
-    }
-
-    fn change_policy(&mut self, policy: plane::PolicySettings) -> Result<(), String> {
-        self.plane
-            .change_policy(policy, &mut self.tables)
-            .map_err(|error| format!("the configuration stays as it is: {error}"))?;
-        self.watches.follow(&mut self.plane);
-        Ok(())
-    }
-
     /// Changes the members of an address set, here and in Linux's table; says how many it has then.
     pub(super) fn change_set(&mut self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String> {
         let Some(members) = self.plane.change_set(name, come, go) else {
@@ -375,21 +286,4 @@ impl Control {
             }
         }
     }
-}
-
-/// What of the configuration has changed and waits for the next start.
-fn waiting(before: &Router, after: &Router) -> Vec<&'static str> {
-    let flow = |router: &Router| router.flow.unwrap_or_default();
-    let changed = [
-        ("[workers]", before.workers != after.workers),
-        ("[memory]", before.memory != after.memory),
-        ("[tables]", before.tables != after.tables),
-        ("[fpm]", before.fpm != after.fpm),
-        ("[audit]", before.audit != after.audit),
-        ("[metrics]", before.metrics != after.metrics),
-        ("[log]", before.log != after.log),
-        ("[flow] memory and fragments", flow(before) != flow(after)),
-        ("[flow] ftp", before.ftp_off != after.ftp_off),
-    ];
-    changed.into_iter().filter_map(|(section, changed)| changed.then_some(section)).collect()
 }

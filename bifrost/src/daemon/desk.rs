@@ -10,6 +10,7 @@ use crate::control::{Answer, CaptureRequest, Feed, Question, RouteQuery, TraceRe
 use flowlog::Record;
 
 use super::control::{Control, Door};
+use super::reload::Reloading;
 
 /// How long a question may take before the client is told that the daemon is too busy.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -17,11 +18,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Where clients' threads ask.
 pub(super) struct Desk {
     door: Door,
+    reloading: Reloading,
 }
 
 impl Desk {
-    pub(super) fn new(door: Door) -> Desk {
-        Desk { door }
+    pub(super) fn new(door: Door, reloading: Reloading) -> Desk {
+        Desk { door, reloading }
     }
 
     /// Has `question` answered on the control thread.
@@ -79,7 +81,7 @@ impl Answer for Desk {
     }
 
     fn reload(&self) -> Result<String, String> {
-        self.ask(|control| control.reload())
+        self.reloading.reload(&self.door)
     }
 
     fn change_set(&self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String> {

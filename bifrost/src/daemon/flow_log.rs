@@ -44,6 +44,18 @@ pub(super) struct Log {
     missed: Missed,
 }
 
+/// A change of the flow log of which nothing can be refused any more.
+pub(super) enum LogChange {
+    /// None is wanted.
+    None,
+    /// It goes by another plan; this was its plan before.
+    Other(Plan),
+    /// It begins.
+    Begins(Box<Log>),
+    /// It is not wanted any more.
+    Ends,
+}
+
 /// How many flows had ended that no worker could report, when that was said last.
 struct Missed {
     said: Instant,
@@ -304,18 +316,41 @@ impl Control {
     }
 
     /// Follows a changed configuration. On an error all is as it was.
-    pub(super) fn change_flow_log(&mut self, plan: Option<Plan>) -> Result<(), String> {
-        let said = |error: StartError| format!("the configuration stays as it is: {error}");
+    /// Does all of a change of the flow log that can be refused.
+    pub(super) fn prepare_flow_log(&mut self, plan: Option<Plan>) -> Result<LogChange, String> {
         match (&mut self.flow_log, plan) {
-            (Some(log), Some(plan)) if plan != log.plan => log.change(plan).map_err(said)?,
-            (Some(_), None) => self.end_flow_log(),
+            (Some(log), Some(plan)) if plan != log.plan => {
+                let before = log.plan.clone();
+                log.change(plan).map_err(|error| error.to_string())?;
+                Ok(LogChange::Other(before))
+            }
+            (Some(_), None) => Ok(LogChange::Ends),
             (None, Some(plan)) => {
                 self.finish_flow_log();
-                self.flow_log = Some(Log::start(plan).map_err(said)?);
+                Log::start(plan)
+                    .map(|log| LogChange::Begins(Box::new(log)))
+                    .map_err(|error| error.to_string())
             }
-            _ => {}
+            _ => Ok(LogChange::None),
         }
-        Ok(())
+    }
+
+    /// Completes it.
+    pub(super) fn adopt_flow_log(&mut self, change: LogChange) {
+        match change {
+            LogChange::None | LogChange::Other(_) => {}
+            LogChange::Begins(log) => self.flow_log = Some(*log),
+            LogChange::Ends => self.end_flow_log(),
+        }
+    }
+
+    /// Takes it back.
+    pub(super) fn abandon_flow_log(&mut self, change: LogChange) {
+        if let (LogChange::Other(before), Some(log)) = (change, &mut self.flow_log)
+            && let Err(error) = log.change(before)
+        {
+            warn!("flow log: it cannot go back to what it was: {error}");
+        }
     }
 
     /// Ends the log beside the control thread, for a large file takes seconds.

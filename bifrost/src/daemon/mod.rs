@@ -6,6 +6,8 @@
 //! | `control.rs` | the control thread's loop, and what it owns |
 //! | `ports.rs` | which interfaces to take, and keeping the plane told about them |
 //! | `settings.rs` | `router.toml`'s words into the plane's |
+//! | `verdict.rs` | whether a configuration can be put in force |
+//! | `reload.rs` | another configuration for the router that runs |
 //! | `desk.rs` | answers for the control socket, asked of the control thread |
 //! | `status.rs`, `routes.rs` | those answers, from what the control thread owns |
 //! | `fallback.rs` | the same filter and translation in Linux |
@@ -29,10 +31,12 @@ mod flow_state;
 mod flows;
 mod nat_audit;
 mod ports;
+mod reload;
 mod routes;
 mod settings;
 mod sflow;
 mod status;
+mod verdict;
 mod watch;
 
 use sflow::Sflow;
@@ -53,7 +57,8 @@ use tracing::{info, warn};
 
 use control::Control;
 use desk::Desk;
-pub use settings::hooks;
+use reload::Reloading;
+pub use verdict::examine;
 
 /// What the daemon is started with.
 pub struct Start {
@@ -124,11 +129,13 @@ fn serve(start: Start) -> Result<(), DaemonError> {
     let tables = Tables::new(capacity, Some(driver.table_memory()?))?;
     let sflow = router.sflow.clone().map(Sflow::start).transpose();
     let sflow = sflow.map_err(|error| DaemonError::System { what: "cannot start sFlow", error })?;
-    let settings = settings::plane(&router, &cores, registry, sflow.as_ref().map(Sflow::sampling));
+    let sampling = sflow.as_ref().map(Sflow::sampling);
+    let settings = settings::plane(&router, &cores, registry.clone(), sampling);
     let plane = Plane::start(&settings, driver, tables.view())?;
     let mirror = Mirror::new(settings::mirror(&router))?;
-    let mut control = Control::new(router, file, plane, mirror, tables, sflow)?;
-    let desk = Arc::new(Desk::new(control.door()));
+    let reloading = Reloading { file, registry, turn: Arc::default() };
+    let mut control = Control::new(router, reloading.clone(), plane, mirror, tables, sflow)?;
+    let desk = Arc::new(Desk::new(control.door(), reloading));
 
     // Before anything is taken: a second daemon, or an address that is not to be had, ends here. Questions wait.
     let access = {

@@ -47,7 +47,7 @@ pub(super) fn policy(router: &Router, sampling: Option<Sampling>) -> PolicySetti
 }
 
 /// What stands at the hooks of the graph.
-pub fn hooks(graph: &config::Graph) -> Hooks {
+pub(super) fn hooks(graph: &config::Graph) -> Hooks {
     let config::Graph { prerouting, forward, postrouting, punt } = graph.clone();
     Hooks { prerouting, forward, postrouting, punt }
 }

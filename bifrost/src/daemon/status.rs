@@ -22,7 +22,7 @@ impl Control {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime_seconds: self.started.elapsed().as_secs(),
-            configuration: self.file.as_ref().map(|file| file.display().to_string()),
+            configuration: self.reloading.file.as_ref().map(|file| file.display().to_string()),
         }
     }
 

@@ -59,6 +59,8 @@ fn for_the_filter() {
     for _ in 0..5 {
         carried(&net, &sink);
         net.router.configure(&may_not).unwrap();
+        // A file that was just written is not read at once: the order is given when it may be.
+        std::thread::sleep(Duration::from_millis(150));
         let asked = Instant::now();
         reload(&net);
         let done = Instant::now();

@@ -57,7 +57,7 @@ fn ports_in_shared_memory_come_and_go() {
     let why = ports[1]["lane_reason"].as_str().unwrap();
     assert!(why.ends_with("only workers send into shared memory"), "{ports}");
 
-    one.configure("").unwrap();
+    one.configure("without_ports = \"on\"\n").unwrap();
     one.ask("reload").unwrap();
     has_carrier(&right, false);
     has_carrier(&left, false);

@@ -15,12 +15,14 @@
 //! - `resolver`: keeps the neighbours resolved that the tables lead to.
 //! - `policy`: what Linux does beyond routes, which is told, not mirrored.
 //! - `audit`: compares all three, round after round, and repairs.
+//! - `copy`: whether Linux still has the filter that it was given; another thread asks.
 //! - [`show`]: answers for `show` and `explain`.
 //!
 //! Everything runs in one thread, the control thread, which owns [`Mirror`] and the tables, and in slices: no call
 //! takes much longer than [`Options::slice`].
 
 mod audit;
+mod copy;
 mod fpm;
 mod mirror;
 pub mod model;
@@ -33,6 +35,7 @@ mod resolver;
 pub mod show;
 mod status;
 
+pub use copy::{CopyState, FilterCopy};
 pub use fpm::{FpmError, FpmOptions};
 pub use mirror::{Mirror, MirrorError, Options, Plane};
 pub use model::Model;

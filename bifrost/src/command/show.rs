@@ -299,6 +299,12 @@ fn mirror(status: &MirrorStatus) -> String {
             why.lines().next().unwrap_or_default()
         );
     }
+    if status.filter_restored > 0 {
+        text += &format!(
+            "Linux's copy of the filter and translation: changed by others, put back {} time(s)\n",
+            count(status.filter_restored)
+        );
+    }
     let mut table = Table::new(&["routes by", ">ipv4", ">ipv6"]);
     for origin in &status.routes {
         table.row(vec![origin.origin.clone(), count(origin.ipv4), count(origin.ipv6)]);

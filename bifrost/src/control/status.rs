@@ -450,6 +450,9 @@ pub struct MirrorStatus {
     pub filters: Vec<String>,
     /// Why Linux does not have the router's own filter and translation, which are to hold when the plane is gone; `null` while it has.
     pub filter_refused: Option<String>,
+    /// How often Linux was given them again, because somebody had changed or removed its copy.
+    #[serde(default)]
+    pub filter_restored: u64,
     /// Netlink and FPM messages read.
     pub messages: u64,
     /// Times a netlink socket overflowed and everything was read again.

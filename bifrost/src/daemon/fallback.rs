@@ -12,21 +12,31 @@
 //! neither follow routes nor answer. So a thread of its own loads the tables, of several that wait only the latest; short ones, which take
 //! milliseconds, are waited for, and so is the first, before which nothing is to be forwarded. What Linux refuses (no nftables, no memory,
 //! an interface's name that it does not take) is tried again now and then, and `show mirror` says so until it has it.
+//!
+//! The same thread looks whether Linux still has what it was given, and gives it again where somebody has removed or changed it: a
+//! `systemctl restart nftables` begins with `flush ruleset`. Until then, half a second at most, what Linux judges is not judged.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use mirror::{CopyState, FilterCopy};
 use tracing::{info, warn};
 
 use super::control::Control;
+use super::nft;
 
 /// How long it is waited for a table to be loaded.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// When what was refused is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
+/// Pause between two looks whether Linux has it still.
+const LOOK: Duration = Duration::from_millis(500);
+/// Where others change nftables all the time, the pause is doubled so often: lists that take seconds are not loaded for ever.
+const UNSURE: u32 = 6;
+
+/// What leaves Linux without a table.
+const EMPTY: &str = "add table inet bifrost\ndelete table inet bifrost\n";
 
 /// Who loads tables into Linux.
 #[derive(Default)]
@@ -50,13 +60,17 @@ struct Work {
     next: Option<Arc<str>>,
     loading: bool,
     over: bool,
+    /// Somebody waits to hear that Linux has it still.
+    look: bool,
+    /// How often it was given again because it was not as it had been given.
+    restored: u64,
     /// Why Linux does not have the last one.
     refused: Option<String>,
 }
 
 impl Work {
     fn is_left(&self) -> bool {
-        self.loading || self.next.is_some()
+        self.loading || self.look || self.next.is_some()
     }
 }
 
@@ -65,27 +79,35 @@ impl Desk {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads what is asked for until it is over; what was asked for before that all the same.
+    /// Loads what is asked for until it is over, what was asked for before that all the same; looks after it in between.
     fn serve(&self) {
-        let mut refused: Option<Arc<str>> = None;
+        let mut keeper = Keeper::default();
         loop {
-            let idle = |work: &mut Work| work.next.is_none() && !work.over;
-            let patience = if refused.is_some() { AGAIN } else { Duration::MAX };
-            let waited = self.changed.wait_timeout_while(self.open(), patience, idle);
+            let idle = |work: &mut Work| work.next.is_none() && !work.over && !work.look;
+            let waited = self.changed.wait_timeout_while(self.open(), keeper.patience(), idle);
             let (mut work, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            let again = refused.take().filter(|_| !work.over);
-            let Some(text) = work.next.take().or(again) else { return };
+            let next = work.next.take();
+            if next.is_none() && work.over {
+                return;
+            }
             work.loading = true;
+            work.look = false;
             drop(work);
-            refused = (!self.load(&text)).then_some(text);
+            match next {
+                Some(text) => {
+                    keeper.text = Some(text);
+                    keeper.load(self);
+                }
+                None => keeper.look(self),
+            }
             self.open().loading = false;
             self.changed.notify_all();
         }
     }
 
     /// Whether Linux took it. If not, that is noted.
-    fn load(&self, text: &str) -> bool {
-        let refused = run_nft(text).err();
+    fn load(&self, text: &str, copy: &mut FilterCopy) -> bool {
+        let refused = copy.load(|| nft::load(text)).err();
         let mut work = self.open();
         match (&refused, &work.refused) {
             (Some(why), before) if before.as_ref() != Some(why) => warn!(
@@ -101,6 +123,73 @@ impl Desk {
     }
 }
 
+/// What Linux is to have, and whether it has it.
+#[derive(Default)]
+struct Keeper {
+    text: Option<Arc<str>>,
+    copy: FilterCopy,
+    /// Linux refused it, and is asked again then.
+    refused: Option<Instant>,
+    /// Loads one after the other during which others changed nftables.
+    unsure: u32,
+    /// When it was last told in the log that somebody had changed it, and how often since.
+    told: Option<(Instant, u64)>,
+}
+
+impl Keeper {
+    fn patience(&self) -> Duration {
+        match (&self.text, self.refused) {
+            (_, Some(at)) => at.saturating_duration_since(Instant::now()),
+            (Some(text), None) if &**text != EMPTY => LOOK * (1 << self.unsure),
+            _ => Duration::MAX,
+        }
+    }
+
+    fn load(&mut self, desk: &Desk) {
+        let Some(text) = &self.text else { return };
+        self.refused = (!desk.load(text, &mut self.copy)).then(|| Instant::now() + AGAIN);
+    }
+
+    fn look(&mut self, desk: &Desk) {
+        if self.refused.is_some() {
+            return self.load(desk);
+        }
+        if self.text.as_deref().is_none_or(|text| text == EMPTY) {
+            return;
+        }
+        match self.copy.state() {
+            Ok(CopyState::Whole) => self.unsure = 0,
+            Ok(CopyState::Changed) => {
+                self.load(desk);
+                desk.open().restored += 1;
+                self.tell();
+            }
+            Ok(CopyState::Unknown) => {
+                self.load(desk);
+                self.unsure = (self.unsure + 1).min(UNSURE);
+            }
+            Err(error) => tracing::debug!(%error, "cannot ask whether Linux has the filter still"),
+        }
+    }
+
+    /// Somebody who does it again and again does not fill the log.
+    fn tell(&mut self) {
+        let now = Instant::now();
+        let (last, untold) = self.told.map_or((None, 0), |(at, untold)| (Some(at), untold + 1));
+        if last.is_some_and(|at| now < at + AGAIN) {
+            self.told = last.map(|at| (at, untold));
+            return;
+        }
+        let more =
+            if untold > 0 { format!(" ({untold} times since it was last told)") } else { String::new() };
+        warn!(
+            "somebody changed or removed Linux's copy of the router's filter and translation, table inet bifrost of nftables; it is \
+             there again{more}"
+        );
+        self.told = Some((now, 0));
+    }
+}
+
 impl Fallback {
     fn tell(&mut self, text: Arc<str>) {
         self.told = Some(text.clone());
@@ -110,10 +199,23 @@ impl Fallback {
             self.thread = thread.spawn(move || desk.serve()).ok();
         }
         if self.thread.is_none() {
-            self.desk.load(&text);
+            self.desk.load(&text, &mut FilterCopy::default());
             return;
         }
         self.desk.open().next = Some(text);
+        self.wait();
+    }
+
+    /// Makes sure that Linux has what it was told.
+    fn look(&self) {
+        if self.thread.is_some() {
+            self.desk.open().look = true;
+            self.wait();
+        }
+    }
+
+    /// Waits for what is quickly done.
+    fn wait(&self) {
         self.desk.changed.notify_all();
         let waited = self.desk.changed.wait_timeout_while(self.desk.open(), PATIENCE, |work| work.is_left());
         let (work, waited) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -130,6 +232,11 @@ impl Fallback {
     /// Why Linux does not have what it was told last; `None` while it has.
     pub(super) fn refused(&self) -> Option<String> {
         self.desk.open().refused.clone()
+    }
+
+    /// How often Linux was given it again because it had changed.
+    pub(super) fn restored(&self) -> u64 {
+        self.desk.open().restored
     }
 
     /// Waits until all is loaded.
@@ -171,7 +278,10 @@ impl Control {
         self.fallback.stale = false;
         let text = self.nftables();
         let told = self.fallback.told.as_deref();
-        if told == Some(&*text) || (told.is_none() && !self.has_policy() && !has_table()) {
+        if told == Some(&*text) {
+            return self.fallback.look();
+        }
+        if told.is_none() && !self.has_policy() && !nft::has_table() {
             return;
         }
         self.fallback.tell(text.into());
@@ -185,7 +295,6 @@ impl Control {
 
     /// The table that the configuration comes to.
     fn nftables(&self) -> String {
-        const EMPTY: &str = "add table inet bifrost\ndelete table inet bifrost\n";
         if !self.has_policy() {
             return EMPTY.to_owned();
         }
@@ -226,26 +335,4 @@ fn sent_untracked(text: &str) -> String {
         &text[..end],
         &text[end..]
     )
-}
-
-/// Whether a daemon before this one left a table.
-fn has_table() -> bool {
-    let listed = Command::new("nft").args(["list", "table", "inet", "bifrost"]).stdin(Stdio::null()).output();
-    listed.is_ok_and(|output| output.status.success())
-}
-
-fn run_nft(text: &str) -> Result<(), String> {
-    let spawned = Command::new("nft")
-        .args(["-f", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut nft = spawned.map_err(|error| format!("cannot run nft: {error}; install nftables"))?;
-    let written = nft.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(text.as_bytes()));
-    let output = nft.wait_with_output().map_err(|error| error.to_string())?;
-    match written {
-        Ok(()) if output.status.success() => Ok(()),
-        _ => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-    }
 }

@@ -97,6 +97,7 @@ impl Control {
             rules: status.rules,
             filters: status.filters,
             filter_refused: self.fallback.refused(),
+            filter_restored: self.fallback.restored(),
             messages: status.messages,
             overruns: status.overflows,
             not_programmed: status.missing as u64,

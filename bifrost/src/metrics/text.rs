@@ -281,6 +281,11 @@ impl Text {
         let counters = [
             ("bifrost_mirror_messages", "Netlink and FPM messages read.", mirror.messages),
             ("bifrost_mirror_overruns", "Overflows of a netlink socket.", mirror.overruns),
+            (
+                "bifrost_mirror_filter_restored",
+                "Times that Linux's copy of the filter and translation was changed by others and put back.",
+                mirror.filter_restored,
+            ),
             ("bifrost_audit_passes", "Whole comparisons with Linux.", mirror.audit.passes),
             ("bifrost_audit_differences", "Differences from Linux found.", mirror.audit.differences),
             ("bifrost_audit_repaired", "Differences from Linux repaired.", mirror.audit.repaired),

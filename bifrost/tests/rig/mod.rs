@@ -278,6 +278,7 @@ impl Answer for Fake {
             rules: vec!["ipv4 100: from 10.0.0.0/8 lookup 77".into()],
             filters: vec!["inet filter forward".into()],
             filter_refused: Some("cannot run nft: No such file or directory; install nftables".into()),
+            filter_restored: 2,
             messages: 250_123,
             overruns: 1,
             not_programmed: 0,

@@ -227,6 +227,7 @@ mod tests {
             rule::parse(body),
             netfilter::parse_chain(body),
             netfilter::parse_generation(body),
+            netfilter::parse_own_rule(netfilter::CHAIN + 3, body),
         ));
     }
 }

@@ -12,6 +12,8 @@ pub const GENERATION: u16 = NFTABLES | 15;
 
 const NFTABLES: u16 = 10 << 8;
 const NFT_MSG_GETCHAIN: u16 = NFTABLES | 4;
+const NFT_MSG_NEWRULE: u16 = NFTABLES | 6;
+const NFT_MSG_GETRULE: u16 = NFTABLES | 7;
 const NFT_MSG_GETGEN: u16 = NFTABLES | 16;
 const FIXED: usize = 4;
 const NFTA_CHAIN_TABLE: u16 = 1;
@@ -21,13 +23,21 @@ const NFTA_CHAIN_POLICY: u16 = 5;
 const NFTA_CHAIN_USE: u16 = 6;
 const NFTA_HOOK_HOOKNUM: u16 = 1;
 const NFTA_GEN_ID: u16 = 1;
+const NFTA_RULE_TABLE: u16 = 1;
+const NFTA_RULE_CHAIN: u16 = 2;
+const NFTA_RULE_HANDLE: u16 = 3;
+const NFTA_RULE_EXPRESSIONS: u16 = 4;
+const NFTA_EXPR_NAME: u16 = 1;
+const NFTA_EXPR_DATA: u16 = 2;
+/// `NFPROTO_INET`.
+const INET: u8 = 1;
 const NF_ACCEPT: u32 = 1;
 
 /// The table that Linux is given, family and name, so that it filters and translates alike.
 const OWN: (&str, &str) = ("inet", "bifrost");
 
 /// A chain of nftables.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Chain {
     /// `inet`, `ip`, `ip6` or `netdev`.
     pub family: &'static str,
@@ -44,9 +54,14 @@ pub struct Chain {
 }
 
 impl Chain {
+    /// Whether it belongs to the table that Linux is given.
+    pub fn is_own(&self) -> bool {
+        (self.family, self.table.as_str()) == OWN
+    }
+
     /// Whether it can drop or rewrite packets that Linux forwards. Those of Bifrost's own table say what Bifrost does itself.
     pub fn concerns_forwarding(&self) -> bool {
-        if (self.family, self.table.as_str()) == OWN {
+        if self.is_own() {
             return false;
         }
         let passed = match (self.family, self.hook) {
@@ -63,6 +78,52 @@ impl Chain {
 /// The request for all chains.
 pub fn dump_chains() -> Vec<u8> {
     request::message(NFT_MSG_GETCHAIN, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &[0; FIXED])
+}
+
+/// The request for all rules of the table that Linux is given.
+pub fn dump_own_rules() -> Vec<u8> {
+    let mut body = vec![INET, 0, 0, 0];
+    request::attribute(&mut body, NFTA_RULE_TABLE, format!("{}\0", OWN.1).as_bytes());
+    request::message(NFT_MSG_GETRULE, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &body)
+}
+
+/// A rule of the table that Linux is given, as far as it stays the same while nobody changes it.
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
+pub struct OwnRule {
+    chain: String,
+    handle: u64,
+    /// Each expression's name and, but for what it has counted, its data.
+    expressions: Vec<u8>,
+}
+
+/// `None` for messages that are no rule of the table that Linux is given.
+pub fn parse_own_rule(kind: u16, body: &[u8]) -> Option<OwnRule> {
+    if kind != NFT_MSG_NEWRULE || *body.first()? != INET {
+        return None;
+    }
+    let (mut table, mut rule) = (String::new(), OwnRule::default());
+    for (kind, value) in attributes_after(body, FIXED)? {
+        match kind {
+            NFTA_RULE_TABLE => table = string(value),
+            NFTA_RULE_CHAIN => rule.chain = string(value),
+            NFTA_RULE_HANDLE => rule.handle = u64::from_be_bytes(value.try_into().ok()?),
+            NFTA_RULE_EXPRESSIONS => {
+                attributes(value).for_each(|(_, one)| expression(one, &mut rule.expressions));
+            }
+            _ => {}
+        }
+    }
+    (table == OWN.1).then_some(rule)
+}
+
+fn expression(one: &[u8], into: &mut Vec<u8>) {
+    let mut counts = false;
+    for (kind, value) in attributes(one) {
+        counts |= kind == NFTA_EXPR_NAME && value.starts_with(b"counter\0");
+        if kind != NFTA_EXPR_DATA || !counts {
+            into.extend_from_slice(value);
+        }
+    }
 }
 
 /// The request for the number that every change of nftables increments.

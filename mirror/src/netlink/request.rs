@@ -96,7 +96,7 @@ pub fn resolve(ifindex: u32, address: IpAddr) -> Vec<u8> {
     message(RTM_NEWNEIGH, libc::NLM_F_REQUEST | libc::NLM_F_CREATE, &body)
 }
 
-fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
+pub(super) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
     body.extend_from_slice(&kind.to_ne_bytes());
     body.extend_from_slice(value);

@@ -102,6 +102,11 @@ impl Dump {
         Dump::ask(NETLINK_NETFILTER, &netfilter::dump_chains())
     }
 
+    /// Asks for the rules of the table of nftables that Linux is given.
+    pub fn own_rules() -> io::Result<Dump> {
+        Dump::ask(NETLINK_NETFILTER, &netfilter::dump_own_rules())
+    }
+
     fn ask(protocol: isize, request: &[u8]) -> io::Result<Dump> {
         let socket = open(protocol)?;
         socket.set_netlink_get_strict_chk(true)?;

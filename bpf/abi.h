@@ -37,6 +37,8 @@ enum reason {
     REASON_POLICED_ICMP,
     REASON_POLICED_REST,
     REASON_POLICED_UNRESOLVED,
+    REASON_POLICED_TRANSIT,
+    REASON_POLICED_NEIGHBOUR,
     REASON_PUNT_FAILED,
     REASON_ICMP_LIMITED,
     REASON_CORRUPT_RING,
@@ -59,6 +61,8 @@ enum police_class {
     CLASS_ICMP,
     CLASS_REST,
     CLASS_UNRESOLVED,
+    CLASS_TRANSIT,
+    CLASS_NEIGHBOUR,
     CLASSES,
 };
 
@@ -124,7 +128,8 @@ struct settings {
     struct limit limit[CLASSES];
 };
 
-/* When each class's bucket would be empty again (GCRA's theoretical arrival time), a cache line each. */
+/* Of each port: when each class's bucket would be empty again (GCRA's theoretical arrival time), a cache line
+ * each. */
 struct arrival {
     __u64 time;
     __u64 pad[7];

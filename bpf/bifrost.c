@@ -48,16 +48,16 @@ static __always_inline verdict classify4(struct frame *frame) {
         return DROP(REASON_BAD_HEADER_LENGTH);
     __u32 source = bpf_ntohl(ip->source), destination = bpf_ntohl(ip->destination);
     if (is_linux4(source, destination))
-        return PASS(class_of_ipv4(ip, frame->end));
+        return OURS;
     verdict other = unfinished(frame, frame->flags & PORT_PARTIAL && hides4(ip, frame->end));
     int express = frame->flags & PORT_EXPRESS && other == UNDECIDED;
     int options = ip->version_ihl != 0x45;
     if ((options || !express) && is_local4(destination))
-        return PASS(class_of_ipv4(ip, frame->end));
+        return OURS;
     if (express)
-        return options ? PASS(CLASS_UNRESOLVED) : express4(frame, ip);
+        return options ? PASS(CLASS_TRANSIT) : express4(frame, ip);
     if (!(frame->flags & PORT_FORWARD4))
-        return PASS(CLASS_UNRESOLVED);
+        return PASS(CLASS_TRANSIT);
     if (other != UNDECIDED)
         return other;
     /* Options are Linux's, but where flows are tracked the worker knows which one it is and what it becomes.
@@ -72,34 +72,20 @@ static __always_inline verdict classify6(struct frame *frame) {
     if (*(__u8 *)ip >> 4 != 6)
         return DROP(REASON_BAD_VERSION);
     if (is_linux6(ip))
-        return PASS(class_of_ipv6(ip, frame->end));
+        return OURS;
     verdict other = unfinished(frame, frame->flags & PORT_PARTIAL && hides6(ip, frame->end));
     int express = frame->flags & PORT_EXPRESS && other == UNDECIDED;
     int options = ip->next_header == 0;
     if ((options || !express) && is_local6(&ip->destination))
-        return PASS(class_of_ipv6(ip, frame->end));
+        return OURS;
     if (express)
-        return options ? PASS(CLASS_UNRESOLVED) : express6(frame, ip);
+        return options ? PASS(CLASS_TRANSIT) : express6(frame, ip);
     if (!(frame->flags & PORT_FORWARD6))
-        return PASS(CLASS_UNRESOLVED);
+        return PASS(CLASS_TRANSIT);
     if (other != UNDECIDED)
         return other;
     /* Hop-by-hop options: as those of IPv4. */
     return frame->flags & PORT_FLOWS && !options ? VERDICT(LANE_WORKER, CARRY6) : WORKER;
-}
-
-/* The class of a frame that Linux gets for its link address alone. */
-static __always_inline enum police_class class_of_frame(struct frame *frame, __u16 type) {
-    if (type == ETHERTYPE_IPV4) {
-        struct ipv4 *ip = frame->data + ETHERNET;
-        return (void *)(ip + 1) > frame->end ? CLASS_REST : class_of_ipv4(ip, frame->end);
-    }
-    if (type == ETHERTYPE_IPV6) {
-        struct ipv6 *ip = frame->data + ETHERNET;
-        return (void *)(ip + 1) > frame->end ? CLASS_REST : class_of_ipv6(ip, frame->end);
-    }
-    /* A VLAN's frames may be transit between Linux's own subinterfaces. */
-    return type == ETHERTYPE_VLAN || type == ETHERTYPE_QINQ ? CLASS_UNRESOLVED : CLASS_ROUTING;
 }
 
 static __always_inline verdict classify(struct frame *frame) {
@@ -111,12 +97,12 @@ static __always_inline verdict classify(struct frame *frame) {
     if (frame->flags & PORT_PARTIAL)
         frame->joined = bpf_xdp_get_buff_len(frame->ctx) > ETHERNET + mtu_of(port);
     if (load64(frame->data) >> 16 != mac_of(port))
-        return PASS(class_of_frame(frame, type));
+        return FOREIGN;
     if (type == ETHERTYPE_IPV4)
         return classify4(frame);
     if (type == ETHERTYPE_IPV6)
         return classify6(frame);
-    return PASS(class_of_frame(frame, type));
+    return FOREIGN;
 }
 
 /*
@@ -207,7 +193,7 @@ int bifrost(struct xdp_md *ctx) {
         if (detail == TRANSIT)
             return pass(count, bytes);
         if (detail >= CLASSES)
-            detail = CLASS_REST;
+            detail = class_of_frame(frame.data, frame.end, verdict == OURS);
         if (!within_limit(detail)) {
             count->policed[detail]++;
             return drop(count, REASON_POLICED_ROUTING + detail, bytes);

@@ -3,7 +3,8 @@
  * The classifier: what is for this machine or for its routing protocols goes to Linux; the rest is transit.
  *
  * Two questions, apart: *whether* a packet is Linux's (is_linux4, is_linux6: by address and header shape),
- * and *which class* it then counts as (class_of_*: by protocol and port), which is wire::Class in C.
+ * and *which class* it then counts as (class_of_*: by protocol and port), which is wire::Class in C. The
+ * second is asked at one place, when the first is decided.
  */
 #pragma once
 #include "maps.h"
@@ -11,6 +12,7 @@
 
 #define ETHERNET 14
 #define ETHERTYPE_IPV4 0x0800
+#define ETHERTYPE_ARP 0x0806
 #define ETHERTYPE_IPV6 0x86dd
 #define ETHERTYPE_VLAN 0x8100
 #define ETHERTYPE_QINQ 0x88a8
@@ -34,10 +36,12 @@ struct ipv6 {
     struct in6 source, destination;
 };
 
-static __always_inline int is_routing_port(__u16 port, __u8 protocol) {
+/* BFD (single hop, echo, on LAGs) comes from a neighbour: what a router has passed on has lost a hop (RFC
+ * 5881, 5). */
+static __always_inline int is_routing_port(__u16 port, __u8 protocol, __u8 ttl) {
     return port == 179 || port == 646 ||
-           (protocol == 17 &&
-            (port == 520 || port == 521 || port == 3784 || port == 3785 || port == 4784 || port == 6784));
+           (protocol == 17 && (port == 520 || port == 521 || port == 4784 ||
+                               (ttl == 255 && (port == 3784 || port == 3785 || port == 6784))));
 }
 
 static __always_inline int is_management_port(__u16 port, __u8 protocol) {
@@ -49,36 +53,45 @@ static __always_inline int is_management_port(__u16 port, __u8 protocol) {
            port == 1813;
 }
 
+/* Of UDP only the port that it goes to says what it is; a connection of TCP may have begun at either end. */
+static __always_inline enum police_class class_of_ports(__u8 protocol, __u8 ttl, __u16 source,
+                                                        __u16 destination) {
+    int either = protocol == 6;
+    if (is_routing_port(destination, protocol, ttl) || (either && is_routing_port(source, protocol, ttl)))
+        return CLASS_ROUTING;
+    if (is_management_port(source, protocol) || is_management_port(destination, protocol))
+        return CLASS_MANAGEMENT;
+    return CLASS_REST;
+}
+
 /* `upper` points to the header of `protocol`, unless the packet does not show it: in later fragments. */
-static __always_inline enum police_class class_of_upper(__u8 protocol, int shown, void *upper, void *end) {
+static __always_inline enum police_class class_of_upper(__u8 protocol, int shown, __u8 ttl, void *upper,
+                                                        void *end) {
     switch (protocol) {
     case 2:   /* IGMP */
     case 46:  /* RSVP */
     case 88:  /* EIGRP */
     case 89:  /* OSPF */
     case 103: /* PIM */
-    case 112: /* VRRP */
         return CLASS_ROUTING;
+    case 112: /* VRRP: RFC 9568, 5.1.1.3 */
+        return ttl == 255 ? CLASS_ROUTING : CLASS_REST;
     case 1:
         return CLASS_ICMP;
     case 58: {
         if (!shown || upper + 1 > end)
             return CLASS_ICMP;
         __u8 type = *(__u8 *)upper;
-        /* neighbour discovery and multicast listener discovery */
-        return (type >= 130 && type <= 137) || type == 143 ? CLASS_ROUTING : CLASS_ICMP;
+        /* Neighbour discovery (RFC 4861, 6.1 and 7.1) and multicast listener discovery. */
+        if (type >= 133 && type <= 137)
+            return ttl == 255 ? CLASS_NEIGHBOUR : CLASS_ICMP;
+        return (type >= 130 && type <= 132) || type == 143 ? CLASS_ROUTING : CLASS_ICMP;
     }
     case 6:
-    case 17: {
+    case 17:
         if (!shown || upper + 4 > end)
             return CLASS_REST;
-        __u16 source = load16(upper), destination = load16(upper + 2);
-        if (is_routing_port(source, protocol) || is_routing_port(destination, protocol))
-            return CLASS_ROUTING;
-        if (is_management_port(source, protocol) || is_management_port(destination, protocol))
-            return CLASS_MANAGEMENT;
-        return CLASS_REST;
-    }
+        return class_of_ports(protocol, ttl, load16(upper), load16(upper + 2));
     default:
         return CLASS_REST;
     }
@@ -87,20 +100,31 @@ static __always_inline enum police_class class_of_upper(__u8 protocol, int shown
 static __always_inline enum police_class class_of_ipv4(struct ipv4 *ip, void *end) {
     void *upper = (void *)ip + (ip->version_ihl & 15) * 4;
     int first = !(ip->fragment & bpf_htons(0x1fff));
-    return class_of_upper(ip->protocol, first, upper, end);
+    return class_of_upper(ip->protocol, first, ip->ttl, upper, end);
 }
 
-/* Looks behind one hop-by-hop header, where MLD hides (RFC 3810). */
+/* What hides behind more extension headers than these is none of those that are treated apart. */
+#define EXTENSIONS 4
+
 static __always_inline enum police_class class_of_ipv6(struct ipv6 *ip, void *end) {
-    void *upper = ip + 1;
-    __u8 protocol = ip->next_header;
-    if (protocol == 0) {
-        if (upper + 2 > end)
+    __u8 *upper = (void *)(ip + 1), protocol = ip->next_header;
+    int shown = 1;
+    for (int i = 0; i < EXTENSIONS && shown; i++) {
+        __u32 length;
+        if (protocol != 0 && protocol != 43 && protocol != 60 && protocol != 44 && protocol != 51)
+            break;
+        if ((void *)(upper + 8) > end)
             return CLASS_REST;
-        protocol = *(__u8 *)upper;
-        upper += (*(__u8 *)(upper + 1) + 1) * 8;
+        if (protocol == 44) {
+            shown = !(load16(upper + 2) & 0xfff8);
+            length = 8;
+        } else {
+            length = protocol == 51 ? (upper[1] + 2) * 4 : (upper[1] + 1) * 8;
+        }
+        protocol = upper[0];
+        upper += length;
     }
-    return class_of_upper(protocol, 1, upper, end);
+    return class_of_upper(protocol, shown, ip->hop_limit, upper, end);
 }
 
 /* Whether this may be a local address: no for nearly all others, without a look into the hash map. */
@@ -128,4 +152,53 @@ static __always_inline int is_linux6(struct ipv6 *ip) {
     __u64 source = bpf_be64_to_cpu(ip->source.half[0]),
           destination = bpf_be64_to_cpu(ip->destination.half[0]);
     return destination >> 56 == 0xff || destination >> 54 == 0xfe80 >> 6 || source >> 54 == 0xfe80 >> 6;
+}
+
+/* Groups beyond the link, which Linux may route. What manages their members is for this machine. */
+static __always_inline int is_routed_group4(__u32 destination, __u8 protocol) {
+    return destination >> 28 == 14 && destination >> 8 != 0xe00000 && protocol != 2 && protocol != 103;
+}
+
+static __always_inline int is_routed_group6(struct ipv6 *ip) {
+    __u16 first = load16(&ip->destination);
+    return first >> 8 == 0xff && (first & 15) > 2 && ip->next_header != 0 && ip->next_header != 58;
+}
+
+/*
+ * The class of a frame for Linux. `ours`: it is known to be for this machine, or for nobody else. Otherwise
+ * it came for another link address (a group, a virtual router, a bridge behind the port) or with a tag: what
+ * goes to an address of this machine is for it, and the rest is what Linux forwards.
+ */
+static __always_inline enum police_class class_of_frame(void *data, void *end, int ours) {
+    void *network = data + ETHERNET;
+    if (network > end)
+        return CLASS_REST;
+    __u16 type = load16(data + 12);
+    for (int tag = 0; tag < 2; tag++) {
+        if (type != ETHERTYPE_VLAN && type != ETHERTYPE_QINQ)
+            break;
+        if (network + 4 > end)
+            return CLASS_REST;
+        type = load16(network + 2);
+        network += 4;
+    }
+    if (type == ETHERTYPE_IPV4) {
+        struct ipv4 *ip = network;
+        if ((void *)(ip + 1) > end)
+            return CLASS_REST;
+        __u32 source = bpf_ntohl(ip->source), destination = bpf_ntohl(ip->destination);
+        if (is_routed_group4(destination, ip->protocol) ||
+            (!ours && !is_linux4(source, destination) && !is_local4(destination)))
+            return CLASS_TRANSIT;
+        return class_of_ipv4(ip, end);
+    }
+    if (type == ETHERTYPE_IPV6) {
+        struct ipv6 *ip = network;
+        if ((void *)(ip + 1) > end)
+            return CLASS_REST;
+        if (is_routed_group6(ip) || (!ours && !is_linux6(ip) && !is_local6(&ip->destination)))
+            return CLASS_TRANSIT;
+        return class_of_ipv6(ip, end);
+    }
+    return type == ETHERTYPE_ARP ? CLASS_NEIGHBOUR : CLASS_ROUTING;
 }

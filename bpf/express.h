@@ -16,6 +16,9 @@
 typedef __u32 verdict;
 #define VERDICT(lane, detail) ((lane) << 8 | (detail))
 #define PASS(class) VERDICT(LANE_PASS, class)
+/* To Linux, by its own class: it is for this machine; or so it seems, or not, by its link address. */
+#define OURS VERDICT(LANE_PASS, 0xfe)
+#define FOREIGN VERDICT(LANE_PASS, 0xfd)
 #define DROP(reason) VERDICT(LANE_DROP, reason)
 #define WORKER VERDICT(LANE_WORKER, 0)
 #define UNDECIDED 0xffffffffu
@@ -78,8 +81,9 @@ static __always_inline verdict reverse_path(__u64 hop, int strict) {
 static __always_inline verdict without_forwarding(__u8 kind) {
     switch (kind) {
     case KIND_GLEAN:
-    case KIND_PUNT:
         return PASS(CLASS_UNRESOLVED);
+    case KIND_PUNT:
+        return PASS(CLASS_TRANSIT);
     case KIND_BLACKHOLE:
         return DROP(REASON_BLACKHOLE);
     default: /* no route, unreachable, prohibit: the worker answers */
@@ -226,12 +230,12 @@ static __always_inline verdict express4(struct frame *frame, struct ipv4 *ip) {
     __u64 hop = word64(&nexthops, lookup4(destination));
     __u8 kind = kind_of(hop);
     if (kind == KIND_LOCAL)
-        return PASS(class_of_ipv4(ip, frame->end));
+        return OURS;
+    if (!(frame->flags & PORT_FORWARD4))
+        return PASS(CLASS_TRANSIT);
     reason = martian4(source, destination);
     if (reason)
         return DROP(reason);
-    if (!(frame->flags & PORT_FORWARD4))
-        return PASS(CLASS_UNRESOLVED);
     if (kind != KIND_FORWARD)
         return without_forwarding(kind);
     if (frame->flags & (PORT_RPF4_STRICT | PORT_RPF4_LOOSE)) {
@@ -275,12 +279,12 @@ static __always_inline verdict express6(struct frame *frame, struct ipv6 *ip) {
     __u64 hop = word64(&nexthops, lookup6(d1, d2));
     __u8 kind = kind_of(hop);
     if (kind == KIND_LOCAL)
-        return PASS(class_of_ipv6(ip, frame->end));
+        return OURS;
+    if (!(frame->flags & PORT_FORWARD6))
+        return PASS(CLASS_TRANSIT);
     enum reason reason = martian6(ip);
     if (reason)
         return DROP(reason);
-    if (!(frame->flags & PORT_FORWARD6))
-        return PASS(CLASS_UNRESOLVED);
     if (kind != KIND_FORWARD)
         return without_forwarding(kind);
     if (frame->flags & (PORT_RPF6_STRICT | PORT_RPF6_LOOSE)) {

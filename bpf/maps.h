@@ -47,7 +47,7 @@ TABLE(settings, settings);
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, 1);
+    __uint(max_entries, MAX_PORTS);
     __type(key, __u32);
     __type(value, struct arrivals);
 } arrivals SEC(".maps");

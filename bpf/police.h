@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What goes to Linux is policed by class, so that a flood of one kind cannot starve another.
+ * What goes to Linux is policed by class and by port, so that a flood of one kind cannot starve another, nor
+ * what comes in by another port.
  *
  * The token bucket is kept as one number a class, the time at which it would be full again (GCRA, ITU-T
  * I.371): a packet conforms while that time is not further ahead than the burst allows. One compare-and-swap
@@ -13,7 +14,8 @@
 static __always_inline int within_limit(enum police_class class) {
     __u32 zero = 0;
     struct settings *set = bpf_map_lookup_elem(&settings, &zero);
-    struct arrivals *arrival = bpf_map_lookup_elem(&arrivals, &zero);
+    __u32 port = PORT;
+    struct arrivals *arrival = bpf_map_lookup_elem(&arrivals, &port);
     if (!set || !arrival || class >= CLASSES)
         return 0;
     __u64 interval = set->limit[class].interval;

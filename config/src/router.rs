@@ -187,7 +187,7 @@ impl Default for Tables {
 /// `[police]`: limits on what is handed to Linux, by class, so that a flood of one kind cannot starve another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Police {
-    /// Routing protocols, ARP, neighbour discovery, BFD and non-IP.
+    /// Routing protocols, BFD, VRRP and non-IP.
     pub routing: Limit,
     /// SSH, SNMP, DNS, NTP, DHCP, HTTP(S), NETCONF and the like.
     pub management: Limit,
@@ -195,8 +195,12 @@ pub struct Police {
     pub icmp: Limit,
     /// Everything else for this machine.
     pub rest: Limit,
-    /// Transit that Linux shall complete.
+    /// Transit whose neighbour Linux shall resolve.
     pub unresolved: Limit,
+    /// Transit that Linux forwards; `None`: as fast as it can.
+    pub transit: Option<Limit>,
+    /// ARP and neighbour discovery.
+    pub neighbour: Limit,
 }
 
 impl Default for Police {
@@ -207,6 +211,8 @@ impl Default for Police {
             icmp: Limit { rate: 5_000, burst: 1_000 },
             rest: Limit { rate: 50_000, burst: 10_000 },
             unresolved: Limit { rate: 20_000, burst: 4_000 },
+            transit: None,
+            neighbour: Limit { rate: 20_000, burst: 4_000 },
         }
     }
 }

@@ -349,7 +349,7 @@ fn police(page: &mut Page, mut section: Section) -> Police {
     let default = Police::default();
     let mut limit = |key, default| {
         let name = format!("[police] {key}");
-        section.section(page, key, &name).map_or(default, |s| limit(page, s, default))
+        section.section(page, key, &name).map_or(default, |s| limit_of(page, s, default))
     };
     let police = Police {
         routing: limit("routing", default.routing),
@@ -357,12 +357,19 @@ fn police(page: &mut Page, mut section: Section) -> Police {
         icmp: limit("icmp", default.icmp),
         rest: limit("rest", default.rest),
         unresolved: limit("unresolved", default.unresolved),
+        transit: None,
+        neighbour: limit("neighbour", default.neighbour),
     };
+    let transit = section.section(page, "transit", "[police] transit");
+    let police = Police { transit: transit.map(|s| limit_of(page, s, TRANSIT)), ..police };
     section.finish(page);
     police
 }
 
-fn limit(page: &mut Page, mut section: Section, default: Limit) -> Limit {
+/// What is not said of a limit for transit that says something.
+const TRANSIT: Limit = Limit { rate: 1_000_000, burst: 100_000 };
+
+fn limit_of(page: &mut Page, mut section: Section, default: Limit) -> Limit {
     let limit = Limit {
         rate: section.number(page, "rate", 1..=100_000_000).unwrap_or(default.rate),
         burst: section.number(page, "burst", 1..=100_000_000).unwrap_or(default.burst),

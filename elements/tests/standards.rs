@@ -27,9 +27,9 @@ fn what_only_linux_can_complete_goes_there_untouched() {
     let cases = [
         ("unresolved neighbour", udp4(to4("10.99.2.3"), 8), Class::Unresolved),
         ("connected network", udp4(to4("10.99.2.77"), 8), Class::Unresolved),
-        ("a port that is Linux's", udp4(to4("203.0.113.1"), 8), Class::Unresolved),
-        ("options", options, Class::Unresolved),
-        ("multicast", udp4(to4("239.1.2.3"), 8), Class::Rest),
+        ("a port that is Linux's", udp4(to4("203.0.113.1"), 8), Class::Transit),
+        ("options", options, Class::Transit),
+        ("multicast", udp4(to4("239.1.2.3"), 8), Class::Transit),
         ("link-local", udp4(to4("169.254.0.1"), 8), Class::Rest),
         ("this machine", udp4(to4("10.99.2.1"), 8), Class::Rest),
         ("unresolved neighbour 6", udp6(to6("2001:db8:2::3"), 8), Class::Unresolved),
@@ -37,7 +37,7 @@ fn what_only_linux_can_complete_goes_there_untouched() {
         (
             "hop-by-hop options",
             [&hop_by_hop.header(8)[..], &[59, 0, 1, 4, 0, 0, 0, 0]].concat(),
-            Class::Unresolved,
+            Class::Transit,
         ),
         ("link-local 6", udp6(link_local, 8), Class::Rest),
         ("this machine 6", udp6(to6("2001:db8:1::1"), 8), Class::Rest),

@@ -1,10 +1,11 @@
 //! How much a worker hands to Linux: what the driver's policing does for what goes there straight (`bpf/police.h`), for
 //! what workers punt. A flood of packets that only Linux can complete must not become a flood of system calls.
 //!
-//! Each worker has an equal share of a class's rate, so that nothing is shared that workers write.
+//! Each port has its own buckets: a flood that comes in by one starves nothing that comes in by another. Each worker has an equal share of a class's rate, so that nothing is shared that workers write.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use fib::PortId;
 use wire::Class;
 
 /// The limits, set by the control thread.
@@ -27,19 +28,23 @@ impl Limits {
 /// A worker's use of its share: the generic cell rate algorithm, like the driver's.
 #[derive(Debug, Default)]
 pub struct Police {
-    /// When each class's bucket is empty again.
-    arrivals: [u64; Class::COUNT],
+    /// When each class's bucket is empty again, by port.
+    arrivals: Vec<[u64; Class::COUNT]>,
 }
 
 impl Police {
-    /// Whether a packet of this class may pass at this time, nanoseconds.
-    pub fn allows(&mut self, limits: &Limits, class: Class, now: u64) -> bool {
+    /// Whether a packet of this class that came in by this port may pass at this time, nanoseconds.
+    pub fn allows(&mut self, limits: &Limits, port: PortId, class: Class, now: u64) -> bool {
         let (interval, tolerance) = &limits.classes[class as usize];
         let (interval, tolerance) = (interval.load(Relaxed), tolerance.load(Relaxed));
-        let arrival = &mut self.arrivals[class as usize];
         if interval == 0 {
             return true;
         }
+        let port = usize::from(port.0);
+        if self.arrivals.len() <= port {
+            self.arrivals.resize(port + 1, [0; Class::COUNT]);
+        }
+        let arrival = &mut self.arrivals[port][class as usize];
         let next = (*arrival).max(now);
         if next - now > tolerance.saturating_sub(interval) {
             return false;
@@ -58,12 +63,16 @@ mod tests {
         let (limits, mut police) = (Limits::default(), Police::default());
         limits.set(Class::Icmp, 1000, 10, 2);
         let mut passed = |from: u64, to: u64, step: u64| {
-            (from..to).step_by(step as usize).filter(|now| police.allows(&limits, Class::Icmp, *now)).count()
+            (from..to)
+                .step_by(step as usize)
+                .filter(|now| police.allows(&limits, PortId(1), Class::Icmp, *now))
+                .count()
         };
         // This worker's half: a burst of 5, then 500 a second.
         assert_eq!(passed(0, 1000, 1), 5);
         let second = passed(1_000_000, 1_001_000_000, 10_000);
         assert!((499..=501).contains(&second), "{second}");
-        assert!(police.allows(&limits, Class::Rest, 0), "another class has no limit");
+        assert!(police.allows(&limits, PortId(1), Class::Rest, 0), "another class has no limit");
+        assert!(police.allows(&limits, PortId(0), Class::Icmp, 1_001_000_000), "another port has its own");
     }
 }

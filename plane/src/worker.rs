@@ -284,7 +284,7 @@ impl Worker {
     fn punt(&mut self, now: u64) {
         for (packet, class, hand) in self.sinks.punts() {
             let meter = &self.desk.meter;
-            if !self.police.allows(&self.desk.limits, class, now) {
+            if !self.police.allows(&self.desk.limits, packet.input, class, now) {
                 meter.policed[class as usize].add(1);
                 continue;
             }

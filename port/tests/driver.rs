@@ -139,7 +139,7 @@ fn assert_linux(run: &TestRun, frame: &[u8], class: Class) {
 #[track_caller]
 fn assert_worker(run: &TestRun, frame: &[u8]) {
     assert_lane(run, Lane::Pass, "worker");
-    assert_eq!((run.action, run.counted.passed), (2, [0; 5]));
+    assert_eq!((run.action, run.counted.passed), (2, [0; Class::COUNT]));
     assert_eq!(run.bytes, frame);
 }
 
@@ -255,15 +255,15 @@ fn partial_checksums_are_finished_on_the_way_out() {
 fn every_kind_of_next_hop_has_its_way() {
     let bench = Bench::new();
     for (n, check) in [
-        (5, Err(Some(Class::Rest))),        // local
-        (1, Err(Some(Class::Unresolved))),  // unresolved
-        (6, Err(Some(Class::Unresolved))),  // glean
-        (10, Err(Some(Class::Unresolved))), // punt
-        (2, Err(None)),                     // out where it came in
-        (4, Err(None)),                     // out port is no target
-        (8, Err(None)),                     // unreachable
-        (9, Err(None)),                     // prohibit
-        (200, Err(None)),                   // no route
+        (5, Err(Some(Class::Rest))),       // local
+        (1, Err(Some(Class::Unresolved))), // unresolved
+        (6, Err(Some(Class::Unresolved))), // glean
+        (10, Err(Some(Class::Transit))),   // punt
+        (2, Err(None)),                    // out where it came in
+        (4, Err(None)),                    // out port is no target
+        (8, Err(None)),                    // unreachable
+        (9, Err(None)),                    // prohibit
+        (200, Err(None)),                  // no route
         (7, Ok(Reason::Blackhole)),
     ] {
         for frame in [v4([198, 18, n, 9]), v6(&format!("2001:db8:{n}::9"))] {
@@ -390,9 +390,9 @@ fn control_and_what_is_ours_goes_to_linux_in_its_class() {
         frame(0x86dd, &packet)
     };
     let cases = [
-        (frame(0x0806, &[0; 28]), Class::Routing),
+        (frame(0x0806, &[0; 28]), Class::Neighbour),
         (frame(0x88cc, &[0; 28]), Class::Routing),
-        (frame(0x8100, &[0; 28]), Class::Unresolved),
+        (frame(0x8100, &[0; 28]), Class::Routing),
         (ospf, Class::Routing),
         (bgp, Class::Routing),
         (ssh, Class::Management),
@@ -400,12 +400,12 @@ fn control_and_what_is_ours_goes_to_linux_in_its_class() {
         (v4([198, 18, 5, 1]), Class::Rest),
         (v4([255; 4]), Class::Rest),
         (v4([169, 254, 1, 1]), Class::Rest),
-        (other_mac, Class::Rest),
+        (other_mac, Class::Transit),
         (multicast_mac, Class::Rest),
-        (with_options.clone(), Class::Unresolved),
-        (neighbour, Class::Routing),
+        (with_options.clone(), Class::Transit),
+        (neighbour, Class::Neighbour),
         (listener, Class::Routing),
-        (hop_by_hop.clone(), Class::Unresolved),
+        (hop_by_hop.clone(), Class::Transit),
         (v6("fe80::5"), Class::Rest),
     ];
     for (packet, class) in &cases {
@@ -431,16 +431,103 @@ fn control_and_what_is_ours_goes_to_linux_in_its_class() {
     assert_worker(&bench.run(&packet), &packet);
 }
 
+/// Frames for another link address, of everything by which classes differ, cut short now and then.
+fn odd_frame(number: u64) -> Vec<u8> {
+    let mut state = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut any = |choices: &[u8]| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        choices[(state.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40) as usize % choices.len()]
+    };
+    let protocols = [0, 0, 1, 2, 6, 17, 43, 44, 44, 46, 50, 51, 58, 59, 60, 60, 88, 89, 103, 112, 255];
+    let mut upper = Vec::new();
+    for _ in 0..any(&[0, 0, 0, 0, 0, 1, 2, 3, 4, 5]) {
+        let (next, length) = (any(&protocols), any(&[0, 0, 0, 1, 2, 200]));
+        upper.extend([next, length, any(&[0, 0, 0, 5]), any(&[0, 0, 1, 8]), 0, 0, 0, 0]);
+        upper.resize(upper.len() + 8 * usize::from(length % 3), 0);
+    }
+    let ports = [179u16, 646, 520, 521, 3784, 4784, 6784, 22, 53, 161, 67, 1813, 443, 5000];
+    let indices: Vec<u8> = (0..ports.len() as u8).collect();
+    match any(&[0, 1, 2]) {
+        0 => upper.extend([any(&[8, 130, 132, 133, 135, 137, 138, 143]), 0, 0, 0]),
+        _ => {
+            for _ in 0..2 {
+                upper.extend(ports[usize::from(any(&indices))].to_be_bytes());
+            }
+        }
+    }
+    upper.extend([0; 8]);
+    let ttl = any(&[1, 64, 254, 255]);
+    let (ether_type, mut packet) = match any(&[4, 6]) {
+        4 => {
+            let to: [[u8; 4]; 7] = [
+                [198, 18, 0, 9],
+                [198, 18, 5, 1],
+                [224, 0, 0, 5],
+                [224, 0, 1, 1],
+                [239, 1, 2, 3],
+                [255; 4],
+                [169, 254, 3, 3],
+            ];
+            (0x0800, ipv4(SOURCE, to[usize::from(any(&[0, 1, 2, 3, 4, 5, 6]))], ttl, b""))
+        }
+        _ => {
+            let to = ["2001:db8::9", "2001:db8:5::1", "ff02::5", "ff05::2", "ff0e::1:2", "fe80::1"];
+            (0x86dd, ipv6("2001:db8:aaaa::5", to[usize::from(any(&[0, 1, 2, 3, 4, 5]))], ttl, b""))
+        }
+    };
+    let (at, header) = if ether_type == 0x0800 { (9, 20) } else { (6, 40) };
+    packet.truncate(header);
+    packet.extend(upper);
+    packet[at] = if any(&[0, 1]) == 0 { any(&[6, 17, 58]) } else { any(&protocols) };
+    if ether_type == 0x0800 {
+        packet[0] = any(&[0x45, 0x45, 0x45, 0x46, 0x4f]);
+        packet[7] = any(&[0, 0, 0, 9]);
+    }
+    let mut frame = frame(ether_type, &packet);
+    frame[5] = 0x77;
+    for _ in 0..any(&[0, 0, 1, 2, 3]) {
+        let tag = [[0x81, 0x00], [0x88, 0xa8]][usize::from(any(&[0, 1]))];
+        frame.splice(12..12, [tag[0], tag[1], 0, 7]);
+    }
+    let whole = frame.len();
+    frame.truncate(
+        if any(&[0, 0, 0, 1]) == 1 { whole - usize::from(any(&indices)) * 3 } else { whole }.max(15),
+    );
+    frame
+}
+
+#[test]
+fn odd_frames_have_the_same_class_in_both_lanes() {
+    let mut bench = Bench::new();
+    let local: [IpAddr; 2] = ["198.18.5.1".parse().unwrap(), "2001:db8:5::1".parse().unwrap()];
+    local.iter().for_each(|address| bench.driver.add_local(*address).unwrap());
+    let mut seen = [0; Class::COUNT];
+    for number in 0..40_000 {
+        let frame = odd_frame(number);
+        let class = Class::of_frame(&frame, Some(&|address| local.contains(&address)));
+        let run = bench.run(&frame);
+        assert_eq!(run.counted.passed[class as usize], 1, "{class}: {:?} {frame:02x?}", run.counted.passed);
+        seen[class as usize] += 1;
+    }
+    println!("{seen:?}");
+    assert!(
+        seen.iter().enumerate().all(|(class, count)| *count > 30 || class == Class::Unresolved as usize),
+        "{seen:?}"
+    );
+}
+
 #[test]
 fn where_linux_does_not_forward_neither_do_we() {
     let mut bench = Bench::new();
     for express in [PortFlags::EXPRESS, PortFlags::empty()] {
         bench.port(IN, PortFlags::UP | PortFlags::FORWARD6 | express);
         let packet = v4([198, 18, 0, 9]);
-        assert_linux(&bench.run(&packet), &packet, Class::Unresolved);
+        assert_linux(&bench.run(&packet), &packet, Class::Transit);
         bench.port(IN, PortFlags::UP | PortFlags::FORWARD4 | express);
         let packet = v6("2001:db8:0::9");
-        assert_linux(&bench.run(&packet), &packet, Class::Unresolved);
+        assert_linux(&bench.run(&packet), &packet, Class::Transit);
     }
 }
 
@@ -520,14 +607,14 @@ fn a_flood_of_one_class_leaves_room_for_the_others() {
     let rest = v4([198, 18, 5, 1]);
     let arp = frame(0x0806, &[0; 28]);
     bench.driver.police(Class::Rest, 1, 50);
-    bench.driver.police(Class::Routing, 1000, 100);
+    bench.driver.police(Class::Neighbour, 1000, 100);
     let mut passed = 0;
     for _ in 0..500 {
         passed += u32::from(bench.run(&rest).action == 2);
     }
     assert!((50..=52).contains(&passed), "{passed}");
     assert_dropped(&bench.run(&rest), &rest, Reason::PolicedRest);
-    assert_linux(&bench.run(&arp), &arp, Class::Routing);
+    assert_linux(&bench.run(&arp), &arp, Class::Neighbour);
     let counted = bench.driver.counters(IN).unwrap();
     assert!(counted.policed[Class::Rest as usize] >= 448);
     bench.driver.police(Class::Rest, 0, 0);

@@ -58,35 +58,39 @@ pub enum Reason {
     PolicedRest = 23,
     /// For Linux, above the rate of class unresolved.
     PolicedUnresolved = 24,
+    /// For Linux to forward, above the rate of its class.
+    PolicedTransit = 25,
+    /// For Linux: ARP or neighbour discovery, above the rate of its class.
+    PolicedNeighbour = 26,
     /// Handing the packet to Linux failed.
-    PuntFailed = 25,
+    PuntFailed = 27,
     /// An ICMP answer suppressed by its rate limit or by the rules on what is never answered.
-    IcmpLimited = 26,
+    IcmpLimited = 28,
     /// A ring descriptor that points outside the packet memory.
-    CorruptRing = 27,
+    CorruptRing = 29,
     /// Neither IPv4 nor IPv6.
-    NotIp = 28,
+    NotIp = 30,
     /// The worker's receive ring was full: it could not keep up.
-    ReceiveFull = 29,
+    ReceiveFull = 31,
     /// An element's purpose (Discard), or an output that leads nowhere.
-    Discarded = 30,
+    Discarded = 32,
     /// A queue in the graph was full, or dropped early to stay short.
-    QueueFull = 31,
+    QueueFull = 33,
     /// The filter, or a switch of the graph, let nothing like it pass.
-    Filtered = 32,
+    Filtered = 34,
     /// A check of the graph found its headers wrong.
-    Malformed = 33,
+    Malformed = 35,
     /// A new flow for which the flow table has no room.
-    FlowsFull = 34,
+    FlowsFull = 36,
     /// A new flow for which address translation has no port left.
-    PortsExhausted = 35,
+    PortsExhausted = 37,
     /// Address translation has no counterpart for it.
-    Untranslatable = 36,
+    Untranslatable = 38,
 }
 
 impl Reason {
     /// How many reasons there are; every number is below it.
-    pub const COUNT: usize = 37;
+    pub const COUNT: usize = 39;
 
     /// Every reason, in the order of the numbers.
     pub const ALL: [Reason; Reason::COUNT] = [
@@ -115,6 +119,8 @@ impl Reason {
         Reason::PolicedIcmp,
         Reason::PolicedRest,
         Reason::PolicedUnresolved,
+        Reason::PolicedTransit,
+        Reason::PolicedNeighbour,
         Reason::PuntFailed,
         Reason::IcmpLimited,
         Reason::CorruptRing,
@@ -157,6 +163,8 @@ impl Reason {
             Reason::PolicedIcmp => "policed_icmp",
             Reason::PolicedRest => "policed_rest",
             Reason::PolicedUnresolved => "policed_unresolved",
+            Reason::PolicedTransit => "policed_transit",
+            Reason::PolicedNeighbour => "policed_neighbour",
             Reason::PuntFailed => "punt_failed",
             Reason::IcmpLimited => "icmp_limited",
             Reason::CorruptRing => "corrupt_ring",
@@ -208,6 +216,8 @@ impl Reason {
             Reason::PolicedIcmp => "For Linux, above the rate of class icmp.",
             Reason::PolicedRest => "For Linux, above the rate of class rest.",
             Reason::PolicedUnresolved => "For Linux, above the rate of class unresolved.",
+            Reason::PolicedTransit => "For Linux to forward, above the rate of class transit.",
+            Reason::PolicedNeighbour => "For Linux, above the rate of class neighbour.",
             Reason::PuntFailed => "Handing the packet to Linux failed.",
             Reason::IcmpLimited => {
                 "An ICMP answer suppressed by its rate limit or by the rules on what is never answered."
@@ -265,7 +275,7 @@ mod tests {
             (9, "no_route"),
             (17, "transmit_full"),
             (24, "policed_unresolved"),
-            (28, "not_ip"),
+            (30, "not_ip"),
         ];
         for (number, name) in fixed {
             assert_eq!(Reason::ALL[number].name(), name);

@@ -76,7 +76,8 @@ impl Control {
         }
         if let Some(class) = passed(counted) {
             let (decision, detail) = match class {
-                Class::Unresolved => ("handed to Linux", "transit that only Linux can complete"),
+                Class::Unresolved => ("handed to Linux", "transit whose neighbour is not resolved"),
+                Class::Transit => ("handed to Linux", "transit that Linux forwards"),
                 _ => ("handed to Linux", "for this machine, or control traffic"),
             };
             step(&mut steps, "classifier", decision, &format!("{detail}; class {}", class.name()));

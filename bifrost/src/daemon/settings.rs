@@ -108,15 +108,17 @@ fn choice(switch: Switch) -> plane::Choice {
     }
 }
 
-/// The limits of each class, packets a second and at once.
+/// The limits of each class, packets a second and at once; 0: none.
 pub(super) fn police(router: &Router) -> [(Class, u64, u64); Class::COUNT] {
     let police = &router.police;
     [
-        (Class::Routing, police.routing),
-        (Class::Management, police.management),
-        (Class::Icmp, police.icmp),
-        (Class::Rest, police.rest),
-        (Class::Unresolved, police.unresolved),
+        (Class::Routing, Some(police.routing)),
+        (Class::Management, Some(police.management)),
+        (Class::Icmp, Some(police.icmp)),
+        (Class::Rest, Some(police.rest)),
+        (Class::Unresolved, Some(police.unresolved)),
+        (Class::Transit, police.transit),
+        (Class::Neighbour, Some(police.neighbour)),
     ]
-    .map(|(class, limit)| (class, limit.rate, limit.burst))
+    .map(|(class, limit)| limit.map_or((class, 0, 0), |limit| (class, limit.rate, limit.burst)))
 }

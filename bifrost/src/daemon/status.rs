@@ -321,6 +321,8 @@ fn policed(class: Class) -> Reason {
         Class::Icmp => Reason::PolicedIcmp,
         Class::Rest => Reason::PolicedRest,
         Class::Unresolved => Reason::PolicedUnresolved,
+        Class::Transit => Reason::PolicedTransit,
+        Class::Neighbour => Reason::PolicedNeighbour,
     }
 }
 

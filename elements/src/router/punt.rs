@@ -5,13 +5,22 @@
 //! Ports: 1 input; push
 //!
 //! What Bifrost cannot complete itself is handed over as it came in; Linux sees it arrive on the port that it came by. The
-//! class decides which limit it counts against.
+//! class decides which limit it counts against: transit whose neighbour is not resolved against another than what only Linux
+//! forwards.
 //!
-//! - `CLASS` (word): `TRANSIT`, for what Linux is to forward; `LOCAL`, for what is for this machine, each packet by its own class; or `SEND`,
-//!   for what Linux is to send where its destination is, whatever it came in by.
+//! - `CLASS` (word): `TRANSIT`, for what Linux is to forward; `UNRESOLVED`, for what Linux is to answer; `LOCAL`, for what is for this machine, each packet by its own class; `FOREIGN`,
+//!   for frames that say of themselves which of the two they are; or `SEND`, for what Linux is to send where its destination is, whatever it
+//!   came in by.
 
+use std::net::IpAddr;
+
+use fib::{Hop, HopKind, View};
+use graph::arguments::Word;
 use graph::{Batch, Class, Context, Element, Hand};
-use wire::Class as Police;
+use port::Packet;
+use wire::{Class as Police, flow_hash};
+
+use super::surroundings::on_tables;
 
 /// The class `Punt`.
 pub const CLASS: Class = Class {
@@ -20,39 +29,80 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("punt.rs"),
-    make: |arguments, _| {
-        let class = arguments.mandatory::<graph::arguments::Word>("CLASS");
-        let punt = class.as_ref().and_then(|class| match class.0.as_str() {
-            "TRANSIT" => Some(Punt::transit()),
-            "LOCAL" => Some(Punt::local()),
-            "SEND" => Some(Punt { class: Some(Police::Unresolved), hand: Hand::Send }),
+    make: |arguments, setup| {
+        let word = arguments.mandatory::<Word>("CLASS");
+        let what = word.as_ref().and_then(|word| match word.0.as_str() {
+            "TRANSIT" => Some(What::Transit),
+            "LOCAL" => Some(What::Local),
+            "FOREIGN" => Some(What::Foreign),
+            "UNRESOLVED" => Some(What::Unresolved),
+            "SEND" => Some(What::Send),
             _ => None,
         });
-        if class.is_some() && punt.is_none() {
-            arguments.wrong("CLASS", "expected TRANSIT, LOCAL or SEND");
+        if word.is_some() && what.is_none() {
+            arguments.wrong("CLASS", "expected TRANSIT, UNRESOLVED, LOCAL, FOREIGN or SEND");
         }
-        arguments.finish()?;
-        Ok(Box::new(punt.ok_or(graph::arguments::Refused)?))
+        on_tables(arguments, setup, |s| Punt { what: what.unwrap_or(What::Local), view: s.view.clone() })
     },
 };
 
+#[derive(Clone, Copy)]
+enum What {
+    Transit,
+    Unresolved,
+    Local,
+    Foreign,
+    Send,
+}
+
 /// Hands packets to Linux. No outputs.
 pub struct Punt {
-    /// `None`: what the packet itself says.
-    class: Option<Police>,
-    hand: Hand,
+    what: What,
+    view: View,
 }
 
 impl Punt {
-    /// Transit that Linux completes: class `unresolved`.
-    pub fn transit() -> Punt {
-        Punt { class: Some(Police::Unresolved), hand: Hand::Receive }
+    /// Where packets to a destination go.
+    fn hop(&self, destination: IpAddr) -> Hop {
+        self.view.hop(match destination {
+            IpAddr::V4(address) => self.view.lookup4(address.into()),
+            IpAddr::V6(address) => self.view.lookup6(address.into()),
+        })
     }
 
-    /// Packets for this machine: each by its own class.
-    pub fn local() -> Punt {
-        Punt { class: None, hand: Hand::Receive }
+    /// Whether the neighbour is still to be found that this leads to.
+    fn is_unresolved(&self, packet: &Packet) -> bool {
+        let Some(destination) = destination(packet.network()) else { return false };
+        let hop = self.hop(destination);
+        match hop.kind() {
+            HopKind::Glean => true,
+            HopKind::Forward => {
+                let hash = if hop.log2() != 0 { flow_hash(packet.network()) } else { 0 };
+                !self.view.adjacency(self.view.select(hop, hash)).resolved()
+            }
+            _ => false,
+        }
     }
+
+    fn class(&self, packet: &Packet) -> Police {
+        match self.what {
+            What::Local => Police::of_frame(packet.data(), None),
+            What::Foreign => {
+                Police::of_frame(packet.data(), Some(&|to| self.hop(to).kind() == HopKind::Local))
+            }
+            What::Unresolved => Police::Unresolved,
+            What::Transit | What::Send if self.is_unresolved(packet) => Police::Unresolved,
+            What::Transit | What::Send => Police::Transit,
+        }
+    }
+}
+
+/// Where an IP packet goes to.
+fn destination(packet: &[u8]) -> Option<IpAddr> {
+    if let Ok(ip) = wire::ipv4::Packet::parse(packet) {
+        return Some(ip.destination().into());
+    }
+    wire::ipv6::Packet::parse(packet).ok().map(|ip| ip.destination().into())
 }
 
 impl Element for Punt {
@@ -65,9 +115,10 @@ impl Element for Punt {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let hand = if matches!(self.what, What::Send) { Hand::Send } else { Hand::Receive };
         for packet in batch.drain() {
-            let class = self.class.unwrap_or_else(|| Police::of_frame(packet.data()));
-            cx.punt(packet, class, self.hand);
+            let class = self.class(&packet);
+            cx.punt(packet, class, hand);
         }
     }
 }

@@ -116,15 +116,19 @@ icmp6 :: IcmpError6;
 rewrite :: Rewrite;
 transmit :: Transmit;
 local :: Punt(LOCAL);
+foreign :: Punt(FOREIGN);
+answered :: Punt(UNRESOLVED);
 linux :: Punt(TRANSIT);
 
 to_local :: punt -> local;
+to_foreign :: punt -> foreign;
+to_answered :: punt -> answered;
 to_linux :: punt -> linux;
 
 // by family; what is not to be routed, to Linux
 classify[0] -> check4;
 classify[1] -> check6;
-classify[2] -> to_local;
+classify[2] -> to_foreign;
 
 // IPv4
 check4[0] -> prerouting4 :: prerouting -> {before4}lookup4;
@@ -136,12 +140,12 @@ lookup4[2] -> {linux4}to_linux;
 lookup4[3] -> [1]icmp4;
 lookup4[4] -> [2]icmp4;
 lookup4[5] -> [3]icmp4;
-redirect4[1] -> to_linux;
+redirect4[1] -> to_answered;
 {fragment}
 mtu4[2] -> [4]icmp4;
 ttl4[1] -> [0]icmp4;
 icmp4[0] -> rewrite;
-icmp4[1] -> to_linux;
+icmp4[1] -> to_answered;
 
 // IPv6
 check6[0] -> prerouting6 :: prerouting -> {before6}lookup6;
@@ -153,11 +157,11 @@ lookup6[2] -> {linux6}to_linux;
 lookup6[3] -> [1]icmp6;
 lookup6[4] -> [2]icmp6;
 lookup6[5] -> [3]icmp6;
-redirect6[1] -> to_linux;
+redirect6[1] -> to_answered;
 mtu6[1] -> [4]icmp6;
 ttl6[1] -> [0]icmp6;
 icmp6[0] -> rewrite;
-icmp6[1] -> to_linux;
+icmp6[1] -> to_answered;
 
 {refused}// out
 rewrite -> out :: postrouting -> {sampled}transmit;
@@ -267,7 +271,7 @@ fn staged(stages: &Stages) -> String {
         refused += &sending;
     }
     if !filters.is_empty() {
-        refused += "// refused\nreset :: TcpReset;\nreset[0] -> rewrite;\nreset[1] -> to_linux;\n";
+        refused += "// refused\nreset :: TcpReset;\nreset[0] -> rewrite;\nreset[1] -> to_answered;\n";
     }
     for (filter, family) in filters {
         let _ = writeln!(refused, "{filter}[1] -> reset;");
@@ -373,7 +377,7 @@ mod tests {
         let Standard { graph, entry } = instance(&program, &environment).unwrap();
         let description = graph.description();
         assert_eq!(description.nodes[entry.0].name, "classify");
-        assert_eq!(description.nodes.len(), 20);
+        assert_eq!(description.nodes.len(), 22);
         assert!(description.nodes.iter().all(|node| !node.name.contains('/')));
     }
 

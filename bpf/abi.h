@@ -89,6 +89,8 @@ enum port_flag {
     PORT_QUEUE = 512,    /* a worker can transmit on it */
     PORT_FLOWS = 1024,   /* packets of flows that are decided are carried, all others are the worker's */
     PORT_PARTIAL = 2048, /* frames may arrive that a sender left to its NIC to finish: the worker does */
+    PORT_LINUX4 = 4096,  /* with PORT_FORWARD4 off: for workers, transit is Linux's */
+    PORT_LINUX6 = 8192,
 };
 
 /* fib::NextHop: the kind in a next hop word */

@@ -12,6 +12,7 @@ mod upstream;
 
 mod a_changed_neighbour_takes_effect_at_once;
 mod a_client_drives_click_by_its_control_socket;
+mod a_firewall_of_linux_is_respected;
 mod a_flood_at_the_router_does_not_starve_bgp;
 mod a_flooded_port_starves_no_other;
 mod a_flush_of_nftables_is_undone;

@@ -21,6 +21,10 @@ pub struct Router {
     pub tables: Tables,
     /// Limits on what is handed to Linux.
     pub police: Police,
+    /// What is done where Linux has a filter that the plane does not have.
+    pub linux_filter: Foreign,
+    /// What is done where Linux has policy rules, which the plane does not follow.
+    pub linux_rules: Foreign,
     /// What stands at the hooks of the graph.
     pub graph: Graph,
     /// The filter; without rules it lets everything pass.
@@ -215,6 +219,16 @@ impl Default for Police {
             neighbour: Limit { rate: 20_000, burst: 4_000 },
         }
     }
+}
+
+/// What is done about something that Linux would do to packets and the plane does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Foreign {
+    /// What it could touch is left to Linux.
+    #[default]
+    Respect,
+    /// Packets are forwarded past it.
+    Ignore,
 }
 
 /// A token bucket.

@@ -112,6 +112,8 @@ fn root_of(
         memory: root.section(page, "memory", "[memory]").map(|s| memory(page, s)).unwrap_or_default(),
         tables: root.section(page, "tables", "[tables]").map(|s| tables(page, s)).unwrap_or_default(),
         police: root.section(page, "police", "[police]").map(|s| police(page, s)).unwrap_or_default(),
+        linux_filter: foreign(page, &mut root, "linux_filter"),
+        linux_rules: foreign(page, &mut root, "linux_rules"),
         graph: root.section(page, "graph", "[graph]").map(|s| graph(page, s)).unwrap_or_default(),
         filter: root.value("filter").map(|value| filter(page, value, files)).unwrap_or_default(),
         flow: root.section(page, "flow", "[flow]").map(|s| {
@@ -174,6 +176,11 @@ fn root_of(
     }
     root.finish(page);
     router
+}
+
+fn foreign(page: &mut Page, root: &mut Section, key: &'static str) -> Foreign {
+    let choices = [("respect", Foreign::Respect), ("ignore", Foreign::Ignore)];
+    root.choice(page, key, &choices).unwrap_or_default()
 }
 
 fn ports(page: &mut Page, value: &Spanned<DeValue>) -> Vec<PortRule> {

@@ -77,7 +77,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn new(area: Area, subject: &'static str, level: Level, text: impl Into<String>) -> Finding {
+    /// One about the whole machine, without a command that mends it.
+    pub fn new(area: Area, subject: &'static str, level: Level, text: impl Into<String>) -> Finding {
         Finding { area, port: None, subject, level, text: text.into(), mend: None }
     }
 

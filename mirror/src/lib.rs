@@ -13,7 +13,7 @@
 //! - `fpm`: the second source of routes.
 //! - `programmer`: what the model means for packets, written into the tables.
 //! - `resolver`: keeps the neighbours resolved that the tables lead to.
-//! - `policy`: what Linux does beyond routes, which is told, not mirrored.
+//! - `policy`: what Linux does beyond routes, which is not mirrored: what it could touch is left to Linux.
 //! - `audit`: compares all three, round after round, and repairs.
 //! - `copy`: whether Linux still has the filter that it was given; another thread asks.
 //! - [`show`]: answers for `show` and `explain`.
@@ -39,5 +39,6 @@ pub use copy::{CopyState, FilterCopy};
 pub use fpm::{FpmError, FpmOptions};
 pub use mirror::{Mirror, MirrorError, Options, Plane};
 pub use model::Model;
+pub use policy::{Beyond, Reach, survey};
 pub use programmer::Recipe;
 pub use status::{AuditStatus, FpmStatus, MirrorStatus, OriginCount};

@@ -2,7 +2,8 @@
 //! other tables, and filters (nftables, legacy iptables) on a forwarded packet's way through Linux.
 //!
 //! None of it is mirrored. That must never be a surprise, least of all where a rule is there to drop packets: so what
-//! is there is told in the log when it appears, and shown by `show mirror` as long as it is.
+//! is there is shown by `show mirror`, and with it which packets it could touch ([`Reach`]): those are left to Linux,
+//! unless the operator wants otherwise.
 //!
 //! Rules are read again, whole, when Linux tells that one changed. nftables is not listened to, because its
 //! notifications carry every element of every set: its generation is asked for once a second, and its chains are read
@@ -12,16 +13,79 @@
 use crate::netlink::request;
 use crate::netlink::socket::{Dump, Netfilter};
 use crate::netlink::{self, netfilter, rule};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
 
 /// Rules of a family that are told with their text; the others are counted.
 const LISTED: usize = 16;
 /// Pause between two questions for nftables' generation.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(500);
 /// The same where there is no nftables, or it may not be asked.
 const LOOK_IN_VAIN: Duration = Duration::from_secs(60);
+
+/// Which packets something of Linux's could touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Those of IPv4, of IPv6, whatever they come in by.
+    pub all: [bool; 2],
+    /// By the interface that they come in by.
+    pub inputs: BTreeMap<String, [bool; 2]>,
+}
+
+impl Reach {
+    /// Whether it reaches packets of IPv4, of IPv6, that come in by an interface.
+    pub fn of(&self, input: &str) -> [bool; 2] {
+        union(self.all, self.inputs.get(input).copied().unwrap_or_default())
+    }
+
+    /// No `inputs`: all of them.
+    fn add(&mut self, families: [bool; 2], inputs: &[String]) {
+        if inputs.is_empty() {
+            self.all = union(self.all, families);
+        }
+        for input in inputs {
+            let had = self.inputs.entry(input.clone()).or_default();
+            *had = union(*had, families);
+        }
+    }
+
+    /// What either reaches.
+    #[must_use]
+    pub fn or(mut self, other: &Reach) -> Reach {
+        self.all = union(self.all, other.all);
+        other.inputs.iter().for_each(|(input, families)| self.add(*families, std::slice::from_ref(input)));
+        self
+    }
+}
+
+fn union(one: [bool; 2], other: [bool; 2]) -> [bool; 2] {
+    [one[0] || other[0], one[1] || other[1]]
+}
+
+/// What Linux does to packets that it forwards beside routing them by its tables `local` and `main`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beyond {
+    /// Chains of nftables (`inet filter forward`) and tables of legacy iptables (`iptables filter`).
+    pub filters: Vec<String>,
+    /// What they could touch.
+    pub filtered: Reach,
+    /// Policy rules that are not Linux's defaults, as `ip rule` writes them; the first of many.
+    pub rules: Vec<String>,
+    /// What they could touch.
+    pub ruled: Reach,
+}
+
+/// Asks Linux once, for whoever has no mirror. What it does not tell is not there.
+pub fn survey() -> Beyond {
+    let now = Instant::now();
+    let mut policy = Policy::new(now);
+    policy.tick(now, now + SURVEY);
+    policy.beyond()
+}
+
+/// How long it may take to ask once.
+const SURVEY: Duration = Duration::from_secs(5);
 
 /// What is read whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +98,15 @@ enum What {
 pub(crate) struct Policy {
     rules: [Rules; 2],
     chains: Vec<String>,
+    chained: Reach,
     legacy: Vec<String>,
     due: VecDeque<What>,
     reading: Option<(What, Dump, Found)>,
     netfilter: Option<Netfilter>,
     generation: Option<u32>,
     look: Instant,
+    /// All has been read, or could not be.
+    known: bool,
 }
 
 /// Rules of one family that are not Linux's defaults.
@@ -49,6 +116,8 @@ pub(crate) struct Rules {
     pub count: usize,
     /// The first of them, by priority.
     pub first: Vec<String>,
+    /// What they could touch.
+    pub reach: Reach,
 }
 
 /// What a dump told so far.
@@ -57,6 +126,7 @@ struct Found {
     rules: Rules,
     tables: Vec<u32>,
     chains: Vec<String>,
+    chained: Reach,
 }
 
 impl Policy {
@@ -64,12 +134,14 @@ impl Policy {
         let mut policy = Policy {
             rules: Default::default(),
             chains: Vec::new(),
+            chained: Reach::default(),
             legacy: Vec::new(),
             due: VecDeque::new(),
             reading: None,
             netfilter: None,
             generation: None,
             look: now,
+            known: false,
         };
         policy.rules_changed();
         policy
@@ -94,6 +166,27 @@ impl Policy {
         self.chains.iter().chain(&self.legacy)
     }
 
+    /// Whether all has been read once.
+    pub fn is_known(&self) -> bool {
+        self.known
+    }
+
+    /// All that is there.
+    pub fn beyond(&self) -> Beyond {
+        let mut filtered = self.chained.clone();
+        for table in &self.legacy {
+            let ipv6 = table.starts_with("ip6");
+            filtered.add([!ipv6, ipv6], &[]);
+        }
+        let [four, six] = &self.rules;
+        Beyond {
+            filters: self.filters().cloned().collect(),
+            filtered,
+            rules: four.first.iter().chain(&six.first).cloned().collect(),
+            ruled: four.reach.clone().or(&six.reach),
+        }
+    }
+
     /// Looks whether something changed, and reads what did, until `deadline`.
     pub fn tick(&mut self, now: Instant, deadline: Instant) {
         if now >= self.look {
@@ -102,8 +195,12 @@ impl Policy {
         loop {
             match self.read() {
                 Ok(true) if Instant::now() < deadline => {}
-                Ok(_) => return,
+                Ok(more) => {
+                    self.known |= !more;
+                    return;
+                }
                 Err(error) => {
+                    self.known = true;
                     tracing::debug!(%error, "cannot read what Linux does beyond routes; it is read again later");
                     self.generation = None;
                     self.due.extend(self.reading.take().map(|(what, ..)| what));
@@ -114,9 +211,7 @@ impl Policy {
     }
 
     fn look(&mut self, now: Instant) {
-        let legacy = legacy_tables();
-        tell(&self.legacy, &legacy, tell_filter);
-        self.legacy = legacy;
+        self.legacy = legacy_tables();
         let generation = self.ask_generation();
         self.look = now + if generation.is_ok() { LOOK } else { LOOK_IN_VAIN };
         match generation {
@@ -180,16 +275,8 @@ impl Policy {
 
     fn take_over(&mut self, what: What, found: Found) {
         match what {
-            What::Rules { ipv6 } => {
-                let rules = found.rules(ipv6);
-                let had = &mut self.rules[usize::from(ipv6)];
-                tell(&had.first, &rules.first, tell_rule);
-                *had = rules;
-            }
-            What::Chains => {
-                tell(&self.chains, &found.chains, tell_filter);
-                self.chains = found.chains;
-            }
+            What::Rules { ipv6 } => self.rules[usize::from(ipv6)] = found.rules(ipv6),
+            What::Chains => (self.chains, self.chained) = (found.chains, found.chained),
         }
     }
 }
@@ -199,12 +286,20 @@ impl Found {
         match kind {
             netfilter::CHAIN => {
                 let chain = netfilter::parse_chain(body).filter(netfilter::Chain::concerns_forwarding);
-                self.chains
-                    .extend(chain.map(|chain| format!("{} {} {}", chain.family, chain.table, chain.name)));
+                if let Some(chain) = chain {
+                    self.chains.push(format!("{} {} {}", chain.family, chain.table, chain.name));
+                    self.chained.add(chain.families(), chain.inputs());
+                }
             }
             request::RTM_NEWRULE => match rule::parse(body) {
                 Some(rule) if rule.is_default() => self.tables.extend(rule.table),
-                Some(rule) if !rule.own_packets => self.add(rule.to_string()),
+                Some(rule) if !rule.own_packets => {
+                    // No port belongs to a VRF.
+                    if !rule.vrf {
+                        self.rules.reach.add([!rule.ipv6, rule.ipv6], rule.input.as_slice());
+                    }
+                    self.add(rule.to_string());
+                }
                 _ => {}
             },
             _ => {}
@@ -223,6 +318,7 @@ impl Found {
         let family = if ipv6 { "ipv6" } else { "ipv4" };
         for (priority, table, name) in [(0, 255, "local"), (32766, 254, "main")] {
             if !self.tables.contains(&table) {
+                self.rules.reach.add([!ipv6, ipv6], &[]);
                 self.add(format!("{family} {priority}: from all lookup {name} (missing)"));
             }
         }
@@ -238,31 +334,4 @@ fn legacy_tables() -> Vec<String> {
         found.extend(names.lines().map(|name| format!("{program} {name}")));
     }
     found
-}
-
-fn tell(had: &[String], has: &[String], one: fn(&str, bool)) {
-    has.iter().filter(|new| !had.contains(new)).for_each(|new| one(new, true));
-    had.iter().filter(|old| !has.contains(old)).for_each(|old| one(old, false));
-}
-
-fn tell_rule(rule: &str, there: bool) {
-    if there {
-        tracing::warn!(
-            rule,
-            "packets that Bifrost forwards do not pass this policy rule; they go by tables local and main"
-        );
-    } else {
-        tracing::info!(rule, "this policy rule is gone");
-    }
-}
-
-fn tell_filter(filter: &str, there: bool) {
-    if there {
-        tracing::warn!(
-            filter,
-            "packets that Bifrost forwards do not pass this chain; it neither drops nor rewrites them"
-        );
-    } else {
-        tracing::info!(filter, "this chain is gone, or lets everything pass");
-    }
 }

@@ -33,6 +33,8 @@ pub struct Interface {
     pub forwarding6: bool,
     /// `rp_filter` in force: 0 off, 1 strict, 2 loose.
     pub rp_filter: u8,
+    /// Transit that arrives here, of IPv4, of IPv6, is Linux's, as Linux does something to it that the plane does not.
+    pub left_to_linux: [bool; 2],
 }
 
 /// What the operator wants of a port.
@@ -243,8 +245,11 @@ impl Port {
         });
         flags.set(PortFlags::UP, interface.up);
         flags.set(PortFlags::TARGET, self.target);
-        flags.set(PortFlags::FORWARD4, interface.forwarding4);
-        flags.set(PortFlags::FORWARD6, interface.forwarding6);
+        let [left4, left6] = interface.left_to_linux;
+        flags.set(PortFlags::FORWARD4, interface.forwarding4 && !left4);
+        flags.set(PortFlags::FORWARD6, interface.forwarding6 && !left6);
+        flags.set(PortFlags::LINUX4, left4);
+        flags.set(PortFlags::LINUX6, left6);
         flags.set(PortFlags::EXPRESS, self.lane().is_some_and(|lane| lane.express));
         flags.set(PortFlags::FLOWS, self.lane().is_some_and(|lane| lane.flows));
         flags.set(PortFlags::PARTIAL, self.partial);
@@ -269,6 +274,7 @@ mod tests {
             forwarding4: true,
             forwarding6: false,
             rp_filter: 2,
+            left_to_linux: [false; 2],
         });
         port.taken = Some(Taken {
             attachment: Attachment { native: true, why: None },

@@ -176,6 +176,7 @@ impl Net<'_> {
                 forwarding4: true,
                 forwarding6: true,
                 rp_filter: 1,
+                left_to_linux: [false; 2],
             };
             assert!(plane.take(id, interface, &mut tables));
             let mac = Some(HOST_MAC[usize::from(i)]);

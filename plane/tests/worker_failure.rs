@@ -34,6 +34,7 @@ fn interface(rig: &Rig, i: u16) -> Interface {
         forwarding4: true,
         forwarding6: true,
         rp_filter: 0,
+        left_to_linux: [false; 2],
     }
 }
 

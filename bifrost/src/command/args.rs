@@ -144,6 +144,10 @@ pub struct Run {
     /// Only check the file
     #[arg(long)]
     pub check: bool,
+    /// With ports: what to do where Linux has a filter of its own (nftables, iptables) that packets forwarded by Bifrost would
+    /// not pass: leave to Linux what it could touch, or pass it by
+    #[arg(long, value_name = "WHAT", conflicts_with = "config", value_parser = ["respect", "ignore"])]
+    pub linux_filter: Option<String>,
     /// Names or patterns of ports, all at their defaults, instead of those of a file
     #[arg(value_name = "PORT", conflicts_with = "config")]
     pub ports: Vec<config::Pattern>,

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use config::{Machine, Router};
+use config::{Foreign, Machine, Router};
 use graph::Registry;
 
 use super::Failure;
@@ -30,6 +30,7 @@ pub fn report(router: &Router, file: Option<&Path>, registry: &Registry) -> Resu
         let taken = if taken.is_empty() { "no such interface now".to_owned() } else { taken.join(" ") };
         text += &format!("port {}: {taken}\n", rule.name);
     }
+    text += &foreign(router);
     if router.ports.is_empty() {
         text += "it says that it names no port: Bifrost will have nothing to do\n";
     }
@@ -37,6 +38,22 @@ pub fn report(router: &Router, file: Option<&Path>, registry: &Registry) -> Resu
     text +=
         &format!("workers on cores: {}\n", cores.iter().map(usize::to_string).collect::<Vec<_>>().join(" "));
     std::io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
+}
+
+/// What Linux does to packets here and Bifrost does not, and what comes of it.
+fn foreign(router: &Router) -> String {
+    let beyond = mirror::survey();
+    let mut text = String::new();
+    for (kind, found, wish) in
+        [("filter", &beyond.filters, router.linux_filter), ("policy rule", &beyond.rules, router.linux_rules)]
+    {
+        let done = match wish {
+            Foreign::Respect => "transit that it could touch will be left to Linux",
+            Foreign::Ignore => "it will be passed by, as configured",
+        };
+        found.iter().for_each(|one| text += &format!("Linux's {kind} {one}: {done}\n"));
+    }
+    text
 }
 
 /// Interfaces of this network namespace, in order.

@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use doctor::{Examination, Finding, Kernel, Level, Options, Place};
+use doctor::{Area, Examination, Finding, Kernel, Level, Options, Place};
+
+use mirror::Beyond;
 
 use super::Failure;
 use super::table::{Table, print};
@@ -30,7 +32,10 @@ pub struct Doctor {
 /// Looks, and says what was found. Fails only when something is a problem.
 pub fn doctor(args: Doctor) -> Result<ExitCode, Failure> {
     let options = Options { ports: args.ports, quick: args.quick };
-    let examination = doctor::examine(&Place::new("/"), &Kernel, &options);
+    let mut examination = doctor::examine(&Place::new("/"), &Kernel, &options);
+    let of_ports = examination.findings.iter().position(|finding| finding.area == Area::Port);
+    let at = of_ports.unwrap_or(examination.findings.len());
+    examination.findings.splice(at..at, foreign(&mirror::survey()));
     if args.json {
         let json = serde_json::to_string_pretty(&examination);
         let json = json.map_err(|error| Failure::output(error.into()))?;
@@ -39,6 +44,26 @@ pub fn doctor(args: Doctor) -> Result<ExitCode, Failure> {
         print(&text(&examination))?;
     }
     Ok(if examination.has_problem() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What Linux does to forwarded packets and Bifrost does not have.
+fn foreign(beyond: &Beyond) -> Vec<Finding> {
+    let finding = |subject, found: &[String], fine: &str, key: &str| {
+        if found.is_empty() {
+            return Finding::new(Area::Forwarding, subject, Level::Ok, fine);
+        }
+        let shown = found.iter().take(4).cloned().collect::<Vec<_>>().join(", ");
+        let more = if found.len() > 4 { format!(" and {} more", found.len() - 4) } else { String::new() };
+        let text = format!(
+            "{shown}{more}: transit that it could touch is left to Linux, which is slower; {key} = \"ignore\" in router.toml \
+             forwards past it"
+        );
+        Finding::new(Area::Forwarding, subject, Level::Advice, text)
+    };
+    vec![
+        finding("Linux's filter", &beyond.filters, "no chain that transit could meet", "linux_filter"),
+        finding("policy rules", &beyond.rules, "only those that every Linux has", "linux_rules"),
+    ]
 }
 
 fn text(examination: &Examination) -> String {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::service::{Notify, Signals, init_log};
-use config::{Level, PortRule, Router};
+use config::{Foreign, Level, PortRule, Router};
 use graph::Registry;
 
 use super::Failure;
@@ -42,7 +42,11 @@ pub fn run(args: Run, socket: Option<PathBuf>, registry: Registry) -> Result<(),
 fn configuration(args: &Run) -> Result<(Router, Option<PathBuf>), Failure> {
     if !args.ports.is_empty() {
         let ports = args.ports.iter().cloned().map(PortRule::new).collect();
-        return Ok((Router { ports, ..Router::default() }, None));
+        let linux_filter = match args.linux_filter.as_deref() {
+            Some("ignore") => Foreign::Ignore,
+            _ => Foreign::Respect,
+        };
+        return Ok((Router { ports, linux_filter, ..Router::default() }, None));
     }
     let file = match &args.config {
         Some(file) => file.clone(),

@@ -283,15 +283,19 @@ fn mirror(status: &MirrorStatus) -> String {
     for other in &status.unused_tables {
         text += &format!("table {}: {} routes, not used yet\n", other.table, count(other.routes));
     }
+    let done = |respected: bool| match respected {
+        true => "what it could touch is left to Linux",
+        false => "passed by, as configured",
+    };
     for rule in &status.rules {
-        text += &format!("policy rule {rule}: not followed\n");
+        text += &format!("policy rule {rule}: {}\n", done(status.rules_respected));
     }
     let others = (status.rules_ipv4 + status.rules_ipv6).saturating_sub(status.rules.len() as u64);
     if others > 0 {
-        text += &format!("policy rules: {} more, not followed\n", count(others));
+        text += &format!("policy rules: {} more\n", count(others));
     }
     for filter in &status.filters {
-        text += &format!("filter {filter}: not passed by what Bifrost forwards\n");
+        text += &format!("filter {filter}: {}\n", done(status.filters_respected));
     }
     if let Some(why) = &status.filter_refused {
         text += &format!(

@@ -448,6 +448,12 @@ pub struct MirrorStatus {
     /// Chains of nftables (`inet filter forward`) and tables of legacy iptables (`iptables filter`) that packets
     /// forwarded by Linux pass, and packets forwarded by Bifrost do not.
     pub filters: Vec<String>,
+    /// Whether what these could touch is left to Linux; else it passes them by, as configured.
+    #[serde(default)]
+    pub filters_respected: bool,
+    /// The same of policy rules.
+    #[serde(default)]
+    pub rules_respected: bool,
     /// Why Linux does not have the router's own filter and translation, which are to hold when the plane is gone; `null` while it has.
     pub filter_refused: Option<String>,
     /// How often Linux was given them again, because somebody had changed or removed its copy.

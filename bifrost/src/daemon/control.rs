@@ -23,6 +23,7 @@ use tracing::warn;
 use super::fallback::Fallback;
 use super::flow_log::Log;
 use super::flow_state::Saving;
+use super::foreign::Foreign;
 use super::nat_audit::NatAudit;
 use super::ports::News;
 use super::reload::Reloading;
@@ -64,6 +65,8 @@ pub(super) struct Control {
     pub(super) blocks: Vec<String>,
     /// Linux's own table.
     pub(super) fallback: Fallback,
+    /// What Linux does and the plane does not.
+    pub(super) foreign: Foreign,
     jobs: Receiver<Job>,
     door: Door,
     ticked: Instant,
@@ -116,6 +119,7 @@ impl Control {
             nat_audit: NatAudit::new(),
             blocks: Vec::new(),
             fallback: Fallback::default(),
+            foreign: Foreign::default(),
             jobs,
             door,
             ticked: now,
@@ -136,7 +140,7 @@ impl Control {
         // Before anything is forwarded by whomever.
         self.tell_nftables();
         self.fallback.settle();
-        while !self.mirror.ready() {
+        while !(self.mirror.ready() && self.mirror.knows_beyond()) {
             let more = self.sync()?;
             self.mirror.tick(&mut self.tables)?;
             if !more {
@@ -168,6 +172,7 @@ impl Control {
             if self.ticked.elapsed() >= TICK {
                 self.ticked = Instant::now();
                 more |= self.mirror.tick(&mut self.tables)?;
+                self.respect_linux();
                 self.log_filtered();
                 self.tell_sflow();
                 self.save_new_flows();

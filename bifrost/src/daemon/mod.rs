@@ -12,6 +12,7 @@
 //! | `status.rs`, `routes.rs` | those answers, from what the control thread owns |
 //! | `fallback.rs` | the same filter and translation in Linux |
 //! | `nft.rs` | the program that loads them |
+//! | `foreign.rs` | what Linux does to packets and the plane does not |
 //! | `flow_log.rs` | flows that ended, into the flow log |
 //! | `flows.rs` | flows and the filter, and what its rules want in the log |
 //! | `nat_audit.rs` | mappings of address translation against the flow table |
@@ -30,6 +31,7 @@ mod flow_file;
 mod flow_log;
 mod flow_state;
 mod flows;
+mod foreign;
 mod nat_audit;
 mod nft;
 mod ports;

@@ -83,6 +83,7 @@ impl Control {
     /// Takes every interface that the configuration matches.
     pub(super) fn take_ports(&mut self) {
         self.restore_flows();
+        self.respect_linux();
         self.apply_news();
         let links: Vec<u32> = self.mirror.model().links.iter().map(|link| link.ifindex).collect();
         links.into_iter().for_each(|ifindex| self.look_at(ifindex));
@@ -111,7 +112,7 @@ impl Control {
     }
 
     /// Takes an interface if the configuration says so, or tells its port what changed.
-    fn look_at(&mut self, ifindex: u32) {
+    pub(super) fn look_at(&mut self, ifindex: u32) {
         let Some(link) = self.mirror.model().links.by_index(ifindex).cloned() else { return };
         let named_otherwise = |port: &&plane::port::Port| port.name != link.name;
         if let Some(renamed) = self.plane.port_of(ifindex).filter(named_otherwise).map(|port| port.id) {
@@ -120,7 +121,7 @@ impl Control {
         let ours = !link.loopback && !self.plane.is_own(ifindex);
         let Some(rule) = self.router.port(&link.name).filter(|_| ours) else { return };
         let master = link.master.and_then(|master| self.mirror.model().links.by_index(master));
-        let Some(interface) = interface(&link, master) else {
+        let Some(interface) = interface(&link, master, self.foreign.reach.of(&link.name)) else {
             debug!("{}: not an Ethernet interface: it stays with Linux", link.name);
             return;
         };
@@ -248,7 +249,7 @@ impl Control {
 }
 
 /// What the plane must know of an interface; `None` when it has no Ethernet address.
-fn interface(link: &Link, master: Option<&Link>) -> Option<Interface> {
+fn interface(link: &Link, master: Option<&Link>, left_to_linux: [bool; 2]) -> Option<Interface> {
     Some(Interface {
         name: link.name.clone(),
         ifindex: link.ifindex,
@@ -259,5 +260,6 @@ fn interface(link: &Link, master: Option<&Link>) -> Option<Interface> {
         forwarding4: link.forwarding4,
         forwarding6: link.forwarding6,
         rp_filter: link.rp_filter,
+        left_to_linux,
     })
 }

@@ -84,6 +84,7 @@ impl Control {
         }
         self.router.ports = router.ports;
         self.router.police = router.police;
+        (self.router.linux_filter, self.router.linux_rules) = (router.linux_filter, router.linux_rules);
         self.router.graph = router.graph;
         self.router.filter = router.filter;
         self.router.flow_log = router.flow_log;

@@ -96,6 +96,8 @@ impl Control {
             rules_ipv6: status.rules_ipv6 as u64,
             rules: status.rules,
             filters: status.filters,
+            filters_respected: self.router.linux_filter == config::Foreign::Respect,
+            rules_respected: self.router.linux_rules == config::Foreign::Respect,
             filter_refused: self.fallback.refused(),
             filter_restored: self.fallback.restored(),
             messages: status.messages,

@@ -72,7 +72,16 @@ impl Control {
                 (false, None) => "; the driver takes no redirected frames, so workers send by it",
                 (false, Some(_)) => "; only workers send into shared memory",
             };
-            status.lane_reason = Some(format!("{}{sends}", lane.why));
+            let left = port.interface.as_ref().map_or([false; 2], |interface| interface.left_to_linux);
+            if left == [true; 2] {
+                status.lane = Some(LaneName::Linux);
+            }
+            status.lane_reason = Some(match left {
+                [false, false] => format!("{}{sends}", lane.why),
+                [true, true] => LEFT_TO_LINUX.to_owned(),
+                [true, false] => format!("IPv4: {LEFT_TO_LINUX}; IPv6: {}{sends}", lane.why),
+                [false, true] => format!("IPv4: {}{sends}; IPv6: {LEFT_TO_LINUX}", lane.why),
+            });
         }
         status.queues = (0..taken.device_queues)
             .map(|queue| match taken.queues.iter().find(|open| open.queue == queue) {
@@ -301,6 +310,10 @@ fn dropped(node: &graph::NodeCounters) -> u64 {
         .map(|reason| node.dropped(reason))
         .sum()
 }
+
+/// Why a port's transit is Linux's.
+const LEFT_TO_LINUX: &str =
+    "Linux forwards, as its own filter or policy rules could touch what arrives (show mirror)";
 
 fn traffic(count: Count) -> Traffic {
     Traffic { packets: count.packets, bytes: count.bytes }

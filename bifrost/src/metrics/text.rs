@@ -265,7 +265,7 @@ impl Text {
             ),
             (
                 "bifrost_mirror_filters",
-                "Chains of Linux that forwarded packets do not pass.",
+                "Chains of Linux that Bifrost does not have.",
                 mirror.filters.len() as u64,
             ),
             (

@@ -277,6 +277,8 @@ impl Answer for Fake {
             rules_ipv6: 0,
             rules: vec!["ipv4 100: from 10.0.0.0/8 lookup 77".into()],
             filters: vec!["inet filter forward".into()],
+            filters_respected: true,
+            rules_respected: true,
             filter_refused: Some("cannot run nft: No such file or directory; install nftables".into()),
             filter_restored: 2,
             messages: 250_123,

@@ -13,6 +13,8 @@ pub trait Family: Send + 'static {
     const CLASSES: [&'static str; 3];
     /// The port flag without which nothing is forwarded.
     const FORWARD: PortFlags;
+    /// Transit that arrives here is Linux's.
+    const LINUX: PortFlags;
     /// The port flag of the strict reverse-path check.
     const STRICT: PortFlags;
     /// The port flag of the loose reverse-path check.
@@ -40,6 +42,7 @@ impl Family for V4 {
     type Address = u32;
     const CLASSES: [&'static str; 3] = ["Lookup4", "ReversePath4", "Redirect4"];
     const FORWARD: PortFlags = PortFlags::FORWARD4;
+    const LINUX: PortFlags = PortFlags::LINUX4;
     const STRICT: PortFlags = PortFlags::RPF4_STRICT;
     const LOOSE: PortFlags = PortFlags::RPF4_LOOSE;
 
@@ -73,6 +76,7 @@ impl Family for V6 {
     type Address = u128;
     const CLASSES: [&'static str; 3] = ["Lookup6", "ReversePath6", "Redirect6"];
     const FORWARD: PortFlags = PortFlags::FORWARD6;
+    const LINUX: PortFlags = PortFlags::LINUX6;
     const STRICT: PortFlags = PortFlags::RPF6_STRICT;
     const LOOSE: PortFlags = PortFlags::RPF6_LOOSE;
 

@@ -131,14 +131,20 @@ impl<F: Family> Lookup<F> {
 
 /// Finds the way of a packet with this next hop.
 #[inline(always)]
-fn resolve(hops: &Hops<'_>, packet: &mut Packet, id: NextHopId, forwarding: bool) -> Result<(), Other> {
+fn resolve<F: Family>(
+    hops: &Hops<'_>,
+    packet: &mut Packet,
+    id: NextHopId,
+    forwarding: bool,
+) -> Result<(), Other> {
     let hop = hops.hop(id);
     packet.next_hop = id;
     if hop.kind() != HopKind::Forward || !forwarding {
         // Where Linux will send it, as far as that is known.
         packet.adjacency = AdjacencyId::default();
         packet.output = if hop.kind() == HopKind::Glean { hop.glean_port() } else { PortId::NONE };
-        return Err(not_forwarded(hop.kind(), forwarding));
+        let left = !forwarding && hops.port(packet.input).flags().contains(F::LINUX);
+        return Err(not_forwarded(hop.kind(), forwarding, left));
     }
     let hash = if hop.log2() != 0 { flow_hash(packet.network()) } else { 0 };
     let path = hops.select(hop, hash);
@@ -150,9 +156,10 @@ fn resolve(hops: &Hops<'_>, packet: &mut Packet, id: NextHopId, forwarding: bool
 }
 
 #[cold]
-fn not_forwarded(kind: HopKind, forwarding: bool) -> Other {
+fn not_forwarded(kind: HopKind, forwarding: bool, left_to_linux: bool) -> Other {
     match kind {
         HopKind::Local => Other::Emit(LOCAL),
+        _ if left_to_linux => Other::Emit(LINUX),
         _ if !forwarding => Other::Drop(Reason::ForwardingOff),
         HopKind::None => Other::Emit(NO_ROUTE),
         HopKind::Blackhole => Other::Drop(Reason::Blackhole),
@@ -208,7 +215,7 @@ impl<F: Family> Element for Lookup<F> {
                 port = packet.input;
                 forwarding = hops.port(port).flags().contains(F::FORWARD);
             }
-            if let Err(other) = resolve(&hops, packet, id, forwarding) {
+            if let Err(other) = resolve::<F>(&hops, packet, id, forwarding) {
                 rest |= 1 << index;
                 others[index] = match other {
                     // The router's own address of the other family: Linux would not know the packet.

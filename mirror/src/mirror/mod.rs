@@ -12,7 +12,7 @@ use crate::netlink;
 use crate::netlink::request::{RTM_DELRULE, RTM_NEWRULE, What};
 use crate::netlink::socket::{Notifications, Received, Requests};
 use crate::origin::Origins;
-use crate::policy::Policy;
+use crate::policy::{Beyond, Policy};
 use crate::programmer::Programmer;
 use crate::reading::Reading;
 use crate::resolver::Resolver;
@@ -183,6 +183,16 @@ impl Mirror {
     /// Whether Linux's tables have been read whole and the plane's hold all of it.
     pub fn ready(&self) -> bool {
         self.loaded && !self.loads() && self.programmer.idle()
+    }
+
+    /// Whether it is known what Linux does to packets beyond its routes, or that it does not say. [`tick`](Self::tick) reads it.
+    pub fn knows_beyond(&self) -> bool {
+        self.policy.is_known()
+    }
+
+    /// What Linux does to packets beyond its routes.
+    pub fn beyond(&self) -> Beyond {
+        self.policy.beyond()
     }
 
     /// How many things changed while they were read, and are to be read again.

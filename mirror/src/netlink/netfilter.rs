@@ -22,6 +22,8 @@ const NFTA_CHAIN_HOOK: u16 = 4;
 const NFTA_CHAIN_POLICY: u16 = 5;
 const NFTA_CHAIN_USE: u16 = 6;
 const NFTA_HOOK_HOOKNUM: u16 = 1;
+const NFTA_HOOK_DEV: u16 = 3;
+const NFTA_HOOK_DEVS: u16 = 4;
 const NFTA_GEN_ID: u16 = 1;
 const NFTA_RULE_TABLE: u16 = 1;
 const NFTA_RULE_CHAIN: u16 = 2;
@@ -51,12 +53,27 @@ pub struct Chain {
     pub accepts: bool,
     /// Its rules.
     pub rules: u32,
+    /// The interfaces whose packets it sees; none: it is not at the hooks of an interface.
+    pub devices: Vec<String>,
 }
 
 impl Chain {
     /// Whether it belongs to the table that Linux is given.
     pub fn is_own(&self) -> bool {
         (self.family, self.table.as_str()) == OWN
+    }
+
+    /// Which families' packets it sees: IPv4, IPv6.
+    pub fn families(&self) -> [bool; 2] {
+        [self.family != "ip6", self.family != "ip"]
+    }
+
+    /// The interfaces by which a packet comes in that it sees; none: all of them.
+    pub fn inputs(&self) -> &[String] {
+        match (self.family, self.hook) {
+            ("netdev", Some(0)) | ("inet", Some(5)) => &self.devices,
+            _ => &[],
+        }
     }
 
     /// Whether it can drop or rewrite packets that Linux forwards. Those of Bifrost's own table say what Bifrost does itself.
@@ -141,14 +158,22 @@ pub fn parse_chain(body: &[u8]) -> Option<Chain> {
         _ => return None,
     };
     let (table, name) = (String::new(), String::new());
-    let mut chain = Chain { family, table, name, hook: None, accepts: true, rules: 0 };
+    let mut chain = Chain { family, table, name, hook: None, accepts: true, rules: 0, devices: Vec::new() };
     for (kind, value) in attributes_after(body, FIXED)? {
         match kind {
             NFTA_CHAIN_TABLE => chain.table = string(value),
             NFTA_CHAIN_NAME => chain.name = string(value),
             NFTA_CHAIN_HOOK => {
-                let number = attributes(value).find(|(kind, _)| *kind == NFTA_HOOK_HOOKNUM);
-                chain.hook = Some(network_u32(number?.1)?);
+                for (kind, value) in attributes(value) {
+                    match kind {
+                        NFTA_HOOK_HOOKNUM => chain.hook = Some(network_u32(value)?),
+                        NFTA_HOOK_DEV => chain.devices.push(string(value)),
+                        NFTA_HOOK_DEVS => {
+                            chain.devices.extend(attributes(value).map(|(_, name)| string(name)));
+                        }
+                        _ => {}
+                    }
+                }
             }
             NFTA_CHAIN_POLICY => chain.accepts = network_u32(value)? == NF_ACCEPT,
             NFTA_CHAIN_USE => chain.rules = network_u32(value)?,

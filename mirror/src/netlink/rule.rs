@@ -49,6 +49,10 @@ pub struct RuleMessage {
     pub table: Option<u32>,
     /// Only packets that this machine itself sends.
     pub own_packets: bool,
+    /// Only packets that come in by this interface.
+    pub input: Option<String>,
+    /// Only packets of interfaces in a VRF.
+    pub vrf: bool,
 }
 
 impl RuleMessage {
@@ -138,6 +142,8 @@ pub fn parse(body: &[u8]) -> Option<RuleMessage> {
         },
         table: (looks_up && suppress.is_empty()).then_some(table),
         own_packets: !inverted && input.as_deref() == Some("lo"),
+        input: input.filter(|_| !inverted),
+        vrf: l3mdev && !inverted,
     })
 }
 

@@ -1,0 +1,162 @@
+//! A machine has a firewall of Linux's own, of which the router knows nothing: what it could touch is left to Linux, from the first packet
+//! on, and forwarded by the plane again when it is gone, or when the operator says that it is not meant. So it is with policy
+//! rules. (The network of `network.rs`.)
+
+use std::time::Duration;
+
+use lab::{Host, wait_for};
+
+use crate::network::{Line, ports};
+
+/// Whether a datagram to a port of the server arrives.
+fn arrives(net: &Line, to: &str, port: u16) -> bool {
+    let sink = lab::Sink::start(&net.server, port).unwrap();
+    let send = format!(
+        "import socket, time\nfor i in range(5):\n socket.socket(socket.AF_INET6 if ':' in '{to}' else socket.AF_INET, \
+         socket.SOCK_DGRAM).sendto(b'x', ('{to}', {port})); time.sleep(0.02)"
+    );
+    net.customer.run(&format!("python3 -c \"{send}\"")).unwrap();
+    sink.has_received(1, Duration::from_millis(300)).is_ok()
+}
+
+fn nft(router: &Host, lines: &[&str]) {
+    lines.iter().for_each(|line| drop(router.run(&format!("nft '{line}'")).unwrap()));
+}
+
+/// The lane of each port, and why.
+fn lanes(net: &Line) -> Vec<(String, String)> {
+    let shown = net.router.show("ports").unwrap();
+    let text = |port: &serde_json::Value, key: &str| port[key].as_str().unwrap_or_default().to_owned();
+    shown.as_array().unwrap().iter().map(|port| (text(port, "lane"), text(port, "lane_reason"))).collect()
+}
+
+fn wait_for_lanes(net: &Line, wanted: [&str; 2]) {
+    wait_for("the lanes", Duration::from_secs(3), || match lanes(net) {
+        lanes if lanes.iter().map(|(lane, _)| lane.as_str()).eq(wanted) => Ok(()),
+        lanes => Err(format!("{lanes:?}")),
+    })
+    .unwrap();
+}
+
+const FORWARD: [&str; 3] = [
+    "add table inet wall",
+    "add chain inet wall forward { type filter hook forward priority 0; }",
+    "add rule inet wall forward udp dport 7777 drop",
+];
+
+#[test]
+fn from_before_the_start_until_it_is_gone() {
+    for lane in ["auto", "worker"] {
+        let mut net = Line::stopped(&format!("wall-{lane}"), &ports(lane, &["left", "right"]));
+        if !net.router.is_bifrost() {
+            return;
+        }
+        nft(net.router.host(), &FORWARD);
+        net.router.restart().unwrap();
+        assert!(!arrives(&net, "10.2.0.2", 7777), "it drops from the first packet on");
+        net.reachable();
+        assert!(arrives(&net, "10.2.0.2", 7778) && arrives(&net, "2001:db8:2::2", 7778));
+        assert!(!arrives(&net, "2001:db8:2::2", 7777));
+        wait_for_lanes(&net, ["linux"; 2]);
+        let log = net.router.log();
+        assert!(log.contains("inet wall forward") && log.contains("left to Linux"), "{log}");
+        let shown = net.router.ask("show mirror").unwrap();
+        assert!(shown.contains("inet wall forward: what it could touch is left to Linux"), "{shown}");
+
+        nft(net.router.host(), &["delete table inet wall"]);
+        let lane = if lane == "auto" { "express" } else { lane };
+        wait_for_lanes(&net, [lane; 2]);
+        assert!(arrives(&net, "10.2.0.2", 7777));
+
+        // And when it comes back while the router runs.
+        nft(net.router.host(), &FORWARD);
+        wait_for_lanes(&net, ["linux"; 2]);
+        assert!(!arrives(&net, "10.2.0.2", 7777));
+        let config = format!("linux_filter = \"ignore\"\n{}", ports("auto", &["left", "right"]));
+        net.router.configure(&config).unwrap();
+        net.router.ask("reload").unwrap();
+        wait_for_lanes(&net, ["express"; 2]);
+        assert!(arrives(&net, "10.2.0.2", 7777), "the operator says that it is not meant");
+    }
+}
+
+#[test]
+fn by_family_and_by_interface() {
+    let net = Line::stopped("wall-part", &ports("auto", &["left", "right"]));
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let net = net.started();
+    let router = net.router.host();
+    nft(
+        router,
+        &[
+            "add table ip6 six",
+            "add chain ip6 six early { type filter hook prerouting priority -300; }",
+            "add rule ip6 six early udp dport 7777 drop",
+        ],
+    );
+    wait_for("IPv6 to be Linux's", Duration::from_secs(3), || match lanes(&net) {
+        lanes if lanes.iter().all(|(lane, why)| lane == "express" && why.contains("IPv6: Linux")) => Ok(()),
+        lanes => Err(format!("{lanes:?}")),
+    })
+    .unwrap();
+    assert!(!arrives(&net, "2001:db8:2::2", 7777) && arrives(&net, "10.2.0.2", 7777));
+    nft(router, &["delete table ip6 six"]);
+    wait_for_lanes(&net, ["express"; 2]);
+    nft(
+        router,
+        &[
+            "add table netdev dev",
+            "add chain netdev dev in { type filter hook ingress device left priority 0; }",
+            "add rule netdev dev in udp dport 7777 drop",
+        ],
+    );
+    let both = |wanted: &'static str| {
+        wait_for("both families of one port", Duration::from_secs(3), || match lanes(&net) {
+            lanes if lanes[0].0 == wanted && lanes[1].0 == "express" => Ok(()),
+            lanes => Err(format!("{lanes:?}")),
+        })
+        .unwrap();
+    };
+    both("linux");
+    assert!(!arrives(&net, "10.2.0.2", 7777));
+    nft(router, &["delete table netdev dev"]);
+    both("express");
+    // A chain that lets everything pass touches nothing, nor does one for what is for this machine.
+    nft(
+        router,
+        &[
+            "add table inet wall",
+            "add chain inet wall forward { type filter hook forward priority 0; policy accept; }",
+            "add chain inet wall input { type filter hook input priority 0; policy accept; }",
+            "add rule inet wall input udp dport 7777 drop",
+        ],
+    );
+    std::thread::sleep(Duration::from_millis(1500));
+    wait_for_lanes(&net, ["express"; 2]);
+}
+
+#[test]
+fn and_policy_rules_as_well() {
+    let net = Line::stopped("rules", &ports("auto", &["left", "right"]));
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let net = net.started();
+    let router = net.router.host();
+    router.run("ip route add blackhole default table 77; ip rule add pref 100 iif left dport 7777 ipproto udp lookup 77").unwrap();
+    wait_for("IPv4 of one port to be Linux's", Duration::from_secs(3), || match lanes(&net) {
+        lanes if lanes[0].1.contains("IPv4: Linux") && !lanes[1].1.contains("Linux") => Ok(()),
+        lanes => Err(format!("{lanes:?}")),
+    })
+    .unwrap();
+    assert!(!arrives(&net, "10.2.0.2", 7777) && arrives(&net, "10.2.0.2", 7778));
+    router.run("ip rule del pref 100").unwrap();
+    wait_for("all to be as before", Duration::from_secs(3), || match lanes(&net) {
+        lanes if !lanes[0].1.contains("Linux") => Ok(()),
+        lanes => Err(format!("{lanes:?}")),
+    })
+    .unwrap();
+    assert!(arrives(&net, "10.2.0.2", 7777));
+}

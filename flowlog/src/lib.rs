@@ -9,6 +9,7 @@
 //! | [`sflow`] | sFlow: sampled packets and interface counters |
 //! | [`store`] | files: a journal, and Parquet made of it |
 //! | [`query`] | `bifrost flows`: filters, sums, tables |
+//! | [`private`] | files that nobody else reads or chooses |
 //! | [`settings`] | what an operator says about all this |
 //!
 //! The core is held up by nothing here: it leaves a record in a queue of its own and goes on. Behind it, each way out has its own
@@ -19,6 +20,7 @@ mod clock;
 pub mod export;
 mod output;
 mod pipeline;
+pub mod private;
 pub mod query;
 mod queue;
 pub mod record;

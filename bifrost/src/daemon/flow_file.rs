@@ -8,13 +8,14 @@
 //! It lies beside the control socket, for it is for the next minutes, not for the next boot.
 
 use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flow::{Hit, Snapshot, Table, Worker};
+use flowlog::private;
 use nix::sys::statvfs::statvfs;
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -180,9 +181,19 @@ impl Block {
     }
 }
 
+/// What an earlier program wrote; none if there was none.
+pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    match private::open(path) {
+        Ok(mut file) => file.read_to_end(&mut bytes).map(|_| Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// A file of one block; none where it cannot be whole.
 fn make(path: &Path, block: &[u8]) -> io::Result<File> {
-    let mut file = File::create(path)?;
+    let mut file = private::create(path)?;
     let made = file.write_all(MAGIC).and_then(|()| append(&mut file, block));
     if made.is_err() {
         let _ = std::fs::remove_file(path);
@@ -293,7 +304,8 @@ mod tests {
             begin(&mut worker, more);
             file.go_on().unwrap();
         }
-        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        let bytes = read(&path).unwrap().unwrap();
         let read = blocks(&bytes).unwrap();
         assert!(read.iter().all(|(head, _)| head.ports == names));
         let wanted: [Vec<u16>; 3] = [(0..500).collect(), (500..503).collect(), vec![503]];
@@ -305,6 +317,19 @@ mod tests {
             blocks(&bytes).unwrap().into_iter().map(numbers).collect::<Vec<_>>(),
             [(0..504).collect::<Vec<_>>()]
         );
+    }
+
+    #[test]
+    fn links_on_its_names_lead_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, beside, precious] =
+            ["flows", "flows.new", "precious"].map(|name| folder.path().join(name));
+        std::fs::write(&precious, "precious").unwrap();
+        [&path, &beside].map(|link| std::os::unix::fs::symlink(&precious, link).unwrap());
+        assert!(read(&path).is_err());
+        FlowFile::new(&table(), path.clone(), Vec::new()).unwrap().write(false).unwrap();
+        assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
+        assert!(blocks(&read(&path).unwrap().unwrap()).is_ok());
     }
 
     #[test]

@@ -106,7 +106,11 @@ impl Control {
             return;
         }
         let path = self.state_file();
-        let Ok(bytes) = std::fs::read(&path) else { return };
+        let bytes = match flow_file::read(&path) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return,
+            Err(error) => return warn!("{}: flows begin anew: {error}", path.display()),
+        };
         // Once is enough: what is in it grows old.
         if let Err(error) = std::fs::remove_file(&path) {
             warn!("{}: {error}", path.display());

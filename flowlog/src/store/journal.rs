@@ -12,6 +12,7 @@ use std::io::{self, BufReader, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crate::private;
 use crate::record::Record;
 
 const MAGIC: &[u8; 8] = b"BFLOWJ01";
@@ -61,7 +62,7 @@ impl Place for File {
 impl Journal<File> {
     /// A new one; the file must not be there.
     pub fn create(path: &Path) -> io::Result<Journal> {
-        Journal::on(File::options().write(true).create_new(true).open(path)?)
+        Journal::on(private::create_new(path)?)
     }
 }
 

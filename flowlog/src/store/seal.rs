@@ -15,6 +15,7 @@ use parquet::schema::types::TypePtr;
 
 use super::columns::{COLUMNS, SCHEMA, Value};
 use super::journal::{JournalError, Reader};
+use crate::private;
 use crate::record::Record;
 
 /// Records of a row group: large enough to compress well, small enough to skip and to hold in memory (16 MB).
@@ -94,7 +95,7 @@ fn write(journal: &Path, part: &Path, sealed: &mut Sealed) -> Result<(), SealErr
         JournalError::Foreign | JournalError::Torn { .. } => SealError::Foreign { path: journal.to_owned() },
     };
     let mut reader = Reader::open(journal).map_err(unreadable)?;
-    let file = File::create(part).map_err(|error| io(part, error))?;
+    let file = private::create(part).map_err(|error| io(part, error))?;
     let mut parquet = Writer::new(&file).map_err(failed)?;
     let mut rows = Vec::new();
     loop {

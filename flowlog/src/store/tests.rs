@@ -38,6 +38,35 @@ fn journal(directory: &Path, records: &[Record], block: usize) -> PathBuf {
     path
 }
 
+#[test]
+fn nobody_else_reads_it_and_links_on_its_names_lead_nowhere() {
+    use std::os::unix::fs::{MetadataExt, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let (directory, precious) = (folder.path().join("log"), folder.path().join("precious"));
+    fs::write(&precious, "precious").unwrap();
+    let open = || {
+        let (tally, sealed) = tallies();
+        Store::open(plan(&directory), tally, sealed)
+    };
+    let mut store = open().unwrap();
+    store.take(&records(10));
+    store.close();
+    drop(store);
+    let left = journal(&directory, &records(10), 10);
+    let part = left.with_extension("parquet.part");
+    symlink(&precious, &part).unwrap();
+    seal(&left).unwrap();
+    let lock = directory.join(super::LOCK);
+    let mode = |path: &Path| path.symlink_metadata().unwrap().mode() & 0o7777;
+    assert_eq!((mode(&directory), mode(&lock)), (0o750, 0o640));
+    let files = list(&directory).unwrap();
+    assert!(files.len() == 2 && files.iter().all(|file| mode(&file.path) == 0o640), "{files:?}");
+    fs::remove_file(&lock).unwrap();
+    symlink(&precious, &lock).unwrap();
+    assert!(matches!(open(), Err(OpenError::Io { .. })));
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+}
+
 fn read_journal(bytes: &[u8]) -> (Vec<Record>, Option<JournalError>) {
     let mut records = Vec::new();
     let mut reader = match Reader::new(bytes) {
@@ -305,7 +334,7 @@ fn on_a_small_disk(test: impl FnOnce(&Path) + Send + 'static) {
         unshare(CloneFlags::CLONE_NEWNS).unwrap();
         mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
         let disk = tempfile::tempdir().unwrap();
-        mount(Some("tmpfs"), disk.path(), Some("tmpfs"), MsFlags::empty(), Some("size=4m")).unwrap();
+        mount(Some("tmpfs"), disk.path(), Some("tmpfs"), MsFlags::empty(), Some("size=4m,mode=755")).unwrap();
         test(disk.path());
         nix::mount::umount(disk.path()).unwrap();
     })

@@ -15,6 +15,7 @@ use super::journal::{BLOCK, Journal};
 use super::listing::stem;
 use super::sealer::Sealer;
 use crate::clock::now;
+use crate::private;
 use crate::record::Record;
 use crate::settings::Files;
 use crate::sink::Sink;
@@ -79,17 +80,19 @@ impl Store {
             let path = path.to_owned();
             move |error| OpenError::Io { path, error }
         };
-        fs::create_dir_all(directory).map_err(io(directory))?;
+        private::directory(directory).map_err(io(directory))?;
         let path = directory.join(LOCK);
-        let lock = File::options().create(true).append(true).open(&path).map_err(io(&path))?;
+        let lock = private::append(&path).map_err(io(&path))?;
         let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
             .map_err(|_| OpenError::Taken { path: directory.clone() })?;
         let mut left = Vec::new();
         for entry in fs::read_dir(directory).map_err(io(directory))? {
             let path = entry.map_err(io(directory))?.path();
             match path.extension().and_then(OsStr::to_str) {
-                // A pipe of that name would have the sealer wait for ever.
-                Some("journal") if path.is_file() => left.push(path),
+                // A pipe of that name would have the sealer wait for ever; a link may lead to one.
+                Some("journal") if path.symlink_metadata().is_ok_and(|found| found.is_file()) => {
+                    left.push(path)
+                }
                 // Half sealed; its journal is still there.
                 Some("part") => fs::remove_file(&path).map_err(io(&path))?,
                 _ => {}
@@ -185,7 +188,7 @@ pub(super) fn current(plan: &RwLock<Files>) -> RwLockReadGuard<'_, Files> {
 }
 
 fn begin(directory: &Path) -> io::Result<Open> {
-    fs::create_dir_all(directory)?;
+    private::directory(directory)?;
     let path = directory.join(stem(now()) + ".journal");
     let journal = Journal::create(&path).inspect_err(|error| {
         // A disk that is full lets a file be made, but not written. One that was there is another's.

@@ -154,7 +154,7 @@ mod tests {
         assert!(open(&folder.path().join("pipe")).is_err());
         // Who is not root has nobody to give them to.
         if geteuid().is_root() {
-            [&place, &file].map(|path| chown(path, Some(65_534), None).unwrap());
+            [&place, &file].into_iter().for_each(|path| chown(path, Some(65_534), None).unwrap());
             assert!(directory(&place).unwrap_err().to_string().contains("user 65534"));
             assert!(open(&file).unwrap_err().to_string().contains("user 65534"));
         }

@@ -325,7 +325,7 @@ mod tests {
         let [path, beside, precious] =
             ["flows", "flows.new", "precious"].map(|name| folder.path().join(name));
         std::fs::write(&precious, "precious").unwrap();
-        [&path, &beside].map(|link| std::os::unix::fs::symlink(&precious, link).unwrap());
+        [&path, &beside].into_iter().for_each(|link| std::os::unix::fs::symlink(&precious, link).unwrap());
         assert!(read(&path).is_err());
         FlowFile::new(&table(), path.clone(), Vec::new()).unwrap().write(false).unwrap();
         assert_eq!(std::fs::read(&precious).unwrap(), b"precious");

@@ -12,10 +12,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use super::bell::SharedBell;
 use super::incoming::Incoming;
 use super::message::{AddRing, Hello, Init, Message, VERSION};
 use super::outgoing::Outgoing;
-use super::queue::{Ends, Rings, bell};
+use super::queue::{Ends, Rings};
 use super::region::Region;
 use super::ring::{Own, Ring, bytes_of};
 use super::{PROGRAM, Settings, message};
@@ -27,10 +28,11 @@ pub(super) struct Offer {
     /// To be sent one at a time, the next one when the last one is acknowledged.
     pub(super) messages: VecDeque<(Message, Option<OwnedFd>)>,
     memory: Arc<[Region]>,
+    file: OwnedFd,
     log2: u8,
     buffer: u32,
-    to_server: Vec<OwnedFd>,
-    to_client: Vec<OwnedFd>,
+    to_server: Vec<SharedBell>,
+    to_client: Vec<SharedBell>,
 }
 
 /// Where things are in region 0.
@@ -89,6 +91,7 @@ impl Offer {
         let mut offer = Offer {
             messages: VecDeque::new(),
             memory,
+            file: file.try_clone()?,
             log2,
             buffer: settings.buffer,
             to_server: Vec::new(),
@@ -103,7 +106,7 @@ impl Offer {
                 true => (in_order, &mut offer.to_server),
                 false => (in_order - to_server, &mut offer.to_client),
             };
-            let wake = bell()?;
+            let (wake, theirs) = SharedBell::pair()?;
             let ring = AddRing {
                 to_server: is_to_server,
                 index,
@@ -112,7 +115,7 @@ impl Offer {
                 log2,
                 private_header: 0,
             };
-            offer.messages.push_back((Message::AddRing(ring), Some(wake.try_clone()?)));
+            offer.messages.push_back((Message::AddRing(ring), Some(theirs)));
             bells.push(wake);
             if let Some(ring) = Ring::at(&offer.memory, 0, layout.ring(number), log2) {
                 ring.begin();
@@ -124,6 +127,10 @@ impl Offer {
 
     /// The server has taken all: the rings, by queue.
     pub(super) fn connect(self, settings: &Settings) -> Result<Vec<Rings>, String> {
+        // It has mapped the memory, as its answer says.
+        for region in &*self.memory {
+            region.keep(&self.file).map_err(|error| error.to_string())?;
+        }
         let (to_server, to_client) = (self.to_server.len() as u32, self.to_client.len() as u32);
         let layout = Layout::new(self.log2, to_server + to_client, self.buffer);
         let place = |number| {

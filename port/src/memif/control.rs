@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::bell::Bell;
 use super::channel::{self, Address, Received};
 use super::client::Offer;
 use super::message::{ETHERNET, Hello, Message, VERSION};
-use super::queue::{bell, ring, silence};
 use super::server::{LAST_REGION, Taken};
 use super::{MOST_QUEUES, MemifError, PROGRAM, RING_LOG2, Role, Shared, State};
 use crate::wait;
@@ -132,7 +132,7 @@ impl Connection {
         let settings = &shared.settings;
         match message {
             Message::AddRegion { index, bytes } => {
-                taken.region(index, bytes, descriptor, settings.trusted).map_err(End::Ours)?;
+                taken.region(index, bytes, descriptor, settings).map_err(End::Ours)?;
             }
             Message::AddRing(ring) => taken.ring(ring, descriptor, settings.queues).map_err(End::Ours)?,
             Message::Connect { interface } => {
@@ -197,18 +197,18 @@ impl Connection {
 
 /// Ends a thread that waits.
 pub(super) struct Stop {
-    bell: OwnedFd,
+    bell: Bell,
     stopped: AtomicBool,
 }
 
 impl Stop {
     fn new() -> std::io::Result<Arc<Stop>> {
-        Ok(Arc::new(Stop { bell: bell()?, stopped: AtomicBool::new(false) }))
+        Ok(Arc::new(Stop { bell: Bell::new()?, stopped: AtomicBool::new(false) }))
     }
 
     fn ring(&self) {
         self.stopped.store(true, Ordering::Release);
-        ring(&self.bell);
+        self.bell.ring();
     }
 
     fn is_rung(&self) -> bool {
@@ -234,7 +234,7 @@ impl Control {
                     while !until.is_rung() {
                         let end = attend(&interface, &until);
                         interface.down(end);
-                        wait(&[until.bell.as_raw_fd()], Some(RETRY));
+                        wait(&[until.bell.as_fd().as_raw_fd()], Some(RETRY));
                     }
                 })?;
                 Ok(Control::Client(stop, Some(thread)))
@@ -266,7 +266,7 @@ fn attend(interface: &Arc<Shared>, stop: &Stop) -> String {
     };
     let mut connection = Connection::new(socket, Some(interface.clone()), Stage::Curious);
     let end = loop {
-        let fds = [stop.bell.as_raw_fd(), connection.socket.as_raw_fd()];
+        let fds = [stop.bell.as_fd().as_raw_fd(), connection.socket.as_raw_fd()];
         let ready = wait(&fds, Some(LOOK));
         if stop.is_rung() {
             break ours("the interface was closed");
@@ -336,7 +336,7 @@ fn leave(shared: &Arc<Shared>, listener: &Arc<Listener>) {
     drop(interfaces);
     shared.down("the interface was closed".to_owned());
     if !is_last {
-        ring(&listener.stop.bell);
+        listener.stop.bell.ring();
         return;
     }
     listeners.retain(|other| !Arc::ptr_eq(other, listener));
@@ -390,13 +390,11 @@ impl Listener {
         let mut fds: Vec<RawFd> = Vec::new();
         while !self.stop.is_rung() {
             fds.clear();
-            fds.push(self.stop.bell.as_raw_fd());
+            fds.push(self.stop.bell.as_fd().as_raw_fd());
             fds.extend(connections.iter().map(|connection| connection.socket.as_raw_fd()));
-            if connections.len() < MOST_CONNECTIONS {
-                fds.push(door.as_raw_fd());
-            }
+            fds.push(door.as_raw_fd());
             let ready = wait(&fds, Some(LOOK));
-            silence(&self.stop.bell);
+            self.stop.bell.silence();
             for mut connection in std::mem::take(&mut connections) {
                 let mut end = Ok(());
                 if ready.contains(&connection.socket.as_raw_fd()) {
@@ -421,6 +419,11 @@ impl Listener {
             if ready.contains(&door.as_raw_fd())
                 && let Some(socket) = channel::accept(door.as_fd())
             {
+                // Who only came, and says nothing, keeps nobody away. An interface has one client, so others are few.
+                if connections.len() >= MOST_CONNECTIONS {
+                    let idle = connections.iter().position(|other| matches!(other.stage, Stage::Asked));
+                    idle.map(|at| connections.remove(at).end(ours("others wait")));
+                }
                 let connection = Connection::new(socket, None, Stage::Asked);
                 if connection.send(&self.hello(), None).is_ok() {
                     connections.push(connection);

@@ -7,17 +7,20 @@
 //! |---|---|
 //! | `message`, `channel` | what is said over the socket, and how |
 //! | `control` | the threads that listen, connect, and see the peer go |
+//! | `bell` | what one side wakes the other up by |
 //! | `client`, `server` | the two sides of an agreement |
 //! | `region`, `ring` | the shared memory, and a ring in it |
 //! | `incoming`, `outgoing` | a ring's two ends: frames in and out, in batches |
 //! | `queue` | a queue: a pair of rings while there is a peer |
 //!
 //! A peer is another program, and may be hostile. Whatever it says and writes, no byte outside the shared memory is touched and
-//! none inside is believed twice; what makes no sense is counted (`QueueCounters::corrupt`). Its memory must be sealed against
-//! shrinking ([`Settings::trusted`]).
+//! none inside is believed twice; what makes no sense is counted (`QueueCounters::corrupt`). No call on what both sides hold may
+//! block. Its memory must be sealed so that no page of it can go again, and not more than the queues need
+//! ([`Settings::trusted`]).
 //!
 //! While it polls, no side makes a system call. Before a queue sleeps ([`Queue::fd`](crate::Queue::fd)) it asks the peer to ring.
 
+mod bell;
 mod channel;
 mod client;
 mod control;
@@ -82,8 +85,8 @@ pub struct Settings {
     pub buffer: u32,
     /// Whether the shared memory is to be in huge pages. The client's say.
     pub huge_pages: HugePages,
-    /// Whether a server takes memory that is not sealed against shrinking, as that of DPDK's zero-copy clients. A client that
-    /// shrinks it ends this program.
+    /// Whether a server takes memory that is not sealed against shrinking, as that of DPDK's zero-copy clients, and as much of
+    /// it as the client has; else 128 MiB for each queue at most. A client that shrinks it ends this program.
     pub trusted: bool,
 }
 

@@ -1,9 +1,9 @@
 //! The sending end of a ring: frames are copied into its buffers, and shown to the peer a batch at a time.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 
+use super::bell::SharedBell;
 use super::ring::{Buffers, Descriptor, Ring, copy, prefetch_to_write};
 use crate::{Packet, QueueCounters};
 
@@ -21,7 +21,7 @@ pub(super) struct Outgoing<B> {
     /// As many as ever were free at once.
     most: u16,
     /// To wake the peer up by.
-    bell: OwnedFd,
+    bell: SharedBell,
     /// The peer's counter told nonsense, or a buffer that it gave is none: nothing more is believed.
     broken: bool,
 }
@@ -37,7 +37,7 @@ enum Sent {
 }
 
 impl<B: Buffers> Outgoing<B> {
-    pub(super) fn new(ring: Ring, buffers: B, bell: OwnedFd) -> Outgoing<B> {
+    pub(super) fn new(ring: Ring, buffers: B, bell: SharedBell) -> Outgoing<B> {
         let limit = if B::OURS { ring.size() } else { 0 };
         let outgoing = Outgoing { ring, buffers, next: 0, limit, most: limit, bell, broken: false };
         outgoing.counter().store(0, Ordering::Release);
@@ -221,8 +221,7 @@ impl<B: Buffers> Outgoing<B> {
         fence(Ordering::SeqCst);
         if self.ring.wants_interrupts() {
             counters.wakeups += 1;
-            // It cannot block, and when it is full the peer is awake.
-            let _ = nix::unistd::write(self.bell.as_fd(), &1u64.to_ne_bytes());
+            self.bell.ring();
         }
     }
 }

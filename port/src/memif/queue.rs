@@ -4,12 +4,13 @@
 //! looks at that number in each call, a load of a line that nobody writes, and only when it has changed takes the lock.
 
 use std::cell::Cell;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fib::PortId;
 
+use super::bell::{Bell, SharedBell};
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
 use super::ring::{Own, Ring, Theirs};
@@ -32,7 +33,7 @@ pub(super) enum Rings {
 /// Our ends of the two rings.
 pub(super) struct Ends<B> {
     /// With what is readable when the peer has rung.
-    pub(super) incoming: Option<(Incoming<B>, OwnedFd)>,
+    pub(super) incoming: Option<(Incoming<B>, SharedBell)>,
     pub(super) outgoing: Option<Outgoing<B>>,
 }
 
@@ -50,7 +51,7 @@ impl Rings {
     }
 
     /// The ring that is emptied here, the bell of the other end, and whether there is something.
-    fn incoming(&self) -> Option<(&Ring, &OwnedFd, bool)> {
+    fn incoming(&self) -> Option<(&Ring, &SharedBell, bool)> {
         match self {
             Rings::None => None,
             Rings::Client(Ends { incoming, .. }) => {
@@ -67,20 +68,9 @@ impl Rings {
 pub(super) struct Slot {
     generation: AtomicU64,
     rings: Mutex<Rings>,
-    /// Readable when the generation has changed.
-    news: OwnedFd,
+    /// Readable when the generation has changed, or what came was seen before a sleep.
+    news: Bell,
     in_use: AtomicBool,
-}
-
-/// Makes a descriptor readable, or wakes who waits for it.
-pub(super) fn ring(bell: &OwnedFd) {
-    // It does not block; when it is full it is readable.
-    let _ = nix::unistd::write(bell, &1u64.to_ne_bytes());
-}
-
-/// Makes it unreadable.
-pub(super) fn silence(bell: &OwnedFd) {
-    let _ = nix::unistd::read(bell, &mut [0; 8]);
 }
 
 impl Slot {
@@ -88,7 +78,7 @@ impl Slot {
         Ok(Slot {
             generation: AtomicU64::new(0),
             rings: Mutex::default(),
-            news: bell()?,
+            news: Bell::new()?,
             in_use: AtomicBool::new(false),
         })
     }
@@ -100,14 +90,8 @@ impl Slot {
         self.generation.fetch_add(1, Ordering::Release);
         drop(place);
         drop(before);
-        ring(&self.news);
+        self.news.ring();
     }
-}
-
-/// A descriptor to wake somebody up with.
-pub(super) fn bell() -> std::io::Result<OwnedFd> {
-    use nix::sys::eventfd::{EfdFlags, EventFd};
-    Ok(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?.into())
 }
 
 /// One queue of an [`Interface`](super::Interface).
@@ -124,6 +108,8 @@ pub struct MemifQueue {
     farewell: usize,
     /// The peer was asked for interrupts.
     armed: Cell<bool>,
+    /// `news` were rung to end a sleep before it begins.
+    awake: Cell<bool>,
     counters: QueueCounters,
 }
 
@@ -142,6 +128,7 @@ impl MemifQueue {
             rings: Rings::default(),
             farewell: 0,
             armed: Cell::new(false),
+            awake: Cell::new(false),
             counters,
         };
         queue.change();
@@ -162,7 +149,7 @@ impl MemifQueue {
         drop(place);
         self.farewell = usize::from(u16::MAX);
         self.armed.set(false);
-        silence(&self.slot.news);
+        self.slot.news.silence();
     }
 
     #[cold]
@@ -170,7 +157,10 @@ impl MemifQueue {
         self.armed.set(false);
         if let Some((ring, bell, _)) = self.rings.incoming() {
             ring.ask_for_interrupts(false);
-            silence(bell);
+            bell.silence();
+        }
+        if self.awake.take() {
+            self.slot.news.silence();
         }
     }
 }
@@ -242,7 +232,9 @@ impl Queue for MemifQueue {
         // What came before the peer saw that will ring no bell.
         fence(Ordering::SeqCst);
         if !self.is_current() || self.rings.incoming().is_some_and(|(_, _, waiting)| waiting) {
-            ring(bell);
+            self.awake.set(true);
+            self.slot.news.ring();
+            return Some(self.slot.news.as_fd());
         }
         Some(bell.as_fd())
     }

@@ -2,6 +2,10 @@
 //!
 //! Whoever may shrink the file takes pages away under the other one's feet, which the kernel answers with SIGBUS. So the
 //! memory of a peer is taken only when it is sealed against that; where the peer left it unsealed, it is sealed here.
+//!
+//! A hole that is punched into the file is filled again when it is touched: by any page, or by a huge one if one is left, and else
+//! with SIGBUS as well. Against holes the kernel has only the seal against further writing, which leaves alone what is mapped.
+//! So huge pages get it once both sides have them mapped; after that all of them are asked for, by a call that can fail.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,11 +14,14 @@ use std::ptr::NonNull;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::fstat;
+use nix::sys::statfs::{FsType, fstatfs};
 use nix::unistd::ftruncate;
 
 use crate::HugePages;
 
 const HUGE: usize = 2 << 20;
+/// `HUGETLBFS_MAGIC` of `linux/magic.h`.
+const HUGETLBFS: FsType = FsType(0x9584_58f6);
 
 /// Shared memory, mapped. What is in it the peer may change at any moment.
 pub(super) struct Region {
@@ -38,6 +45,10 @@ pub(super) enum RegionError {
         "its memory is not sealed against shrinking, as that of DPDK with zero-copy: take it with trusted=on"
     )]
     NotSealed,
+    #[error("its huge pages cannot be sealed against holes: take it without huge pages, or with trusted=on")]
+    Holes,
+    #[error("its huge pages are not all there: {0}")]
+    Missing(io::Error),
     #[error("cannot use its memory: {0}")]
     System(#[from] io::Error),
 }
@@ -80,8 +91,32 @@ impl Region {
         }
         let has = fstat(&file).map_err(io::Error::from)?.st_size as u64;
         match usize::try_from(bytes) {
-            Ok(size) if bytes <= has => Ok(Region::of(file, size, 0)?),
+            Ok(size) if bytes <= has => {
+                let region = Region::of(&file, size, 0)?;
+                if !trusted {
+                    region.keep(&file)?;
+                }
+                Ok(region)
+            }
             _ => Err(RegionError::Short { said: bytes, has }),
+        }
+    }
+
+    /// Sees that no page of it can go again. Nobody can map it for writing after that.
+    pub(super) fn keep(&self, file: impl AsFd) -> Result<(), RegionError> {
+        if fstatfs(&file).map_err(io::Error::from)?.filesystem_type() != HUGETLBFS {
+            return Ok(());
+        }
+        // Refused where it has the seal already and no more are allowed.
+        let _ = fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::from_bits_retain(libc::F_SEAL_FUTURE_WRITE)));
+        let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map_err(|_| RegionError::Holes)?;
+        if seals & libc::F_SEAL_FUTURE_WRITE == 0 {
+            return Err(RegionError::Holes);
+        }
+        // SAFETY: the mapping; what is in it stays as it is.
+        match unsafe { libc::madvise(self.base.as_ptr().cast(), self.bytes, libc::MADV_POPULATE_WRITE) } {
+            0 => Ok(()),
+            _ => Err(RegionError::Missing(io::Error::last_os_error())),
         }
     }
 
@@ -157,5 +192,52 @@ mod tests {
         let no_file = std::os::unix::net::UnixStream::pair().unwrap().0;
         assert!(matches!(Region::map(&no_file, 8192, false), Err(RegionError::NotSealed)));
         assert!(matches!(Region::map(&no_file, 8192, true), Err(RegionError::Short { .. })));
+    }
+
+    /// Huge pages of the machine's, set aside while this is held.
+    struct Aside(u64);
+
+    const PAGES: &str = "/proc/sys/vm/nr_hugepages";
+
+    impl Aside {
+        fn take(pages: u64) -> Aside {
+            let before: u64 = std::fs::read_to_string(PAGES).unwrap().trim().parse().unwrap();
+            std::fs::write(PAGES, (before + pages).to_string()).unwrap();
+            Aside(before)
+        }
+    }
+
+    impl Drop for Aside {
+        fn drop(&mut self) {
+            std::fs::write(PAGES, self.0.to_string()).unwrap();
+        }
+    }
+
+    #[test]
+    fn no_hole_is_punched_into_huge_pages_that_are_in_use() {
+        use nix::fcntl::{FallocateFlags, fallocate};
+        let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        let _pages = Aside::take(4);
+        for taken in [true, false] {
+            let (one, file) = Region::create(HUGE, HugePages::On).unwrap();
+            // As long as the peer has not mapped them, it may.
+            fallocate(&file, hole, 0, HUGE as i64).unwrap();
+            let other = match taken {
+                true => Region::map(&file, HUGE as u64, false).unwrap(),
+                false => Region::of(&file, HUGE, 0).unwrap(),
+            };
+            one.keep(&file).unwrap();
+            assert!(fallocate(&file, hole, 0, HUGE as i64).is_err() && ftruncate(&file, 0).is_err());
+            // SAFETY: inside both mappings.
+            unsafe {
+                other.at(5000, 1).unwrap().write_volatile(7);
+                assert_eq!(one.at(5000, 1).unwrap().read_volatile(), 7);
+            }
+        }
+        // Who has it sealed so that nothing more can be is refused.
+        let (_one, file) = Region::create(HUGE, HugePages::On).unwrap();
+        fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SEAL)).unwrap();
+        assert!(matches!(Region::map(&file, HUGE as u64, false), Err(RegionError::Holes)));
+        assert!(Region::map(&file, HUGE as u64, true).is_ok());
     }
 }

@@ -1,11 +1,10 @@
 //! The server's side of an agreement: it takes the memory and the rings that a client offers.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-
 use super::Settings;
+use super::bell::SharedBell;
 use super::incoming::Incoming;
 use super::message::AddRing;
 use super::outgoing::Outgoing;
@@ -15,13 +14,16 @@ use super::ring::Ring;
 
 /// Highest number of a region: as many as DPDK knows.
 pub(super) const LAST_REGION: u16 = 255;
+/// Bytes that a client may have mapped for each queue, unless it is trusted: whatever of it is touched here is memory of ours. The
+/// longest rings of both directions, with the buffers that all programs make, take half of it.
+const MOST_BYTES: u64 = 128 << 20;
 
 /// What a client has offered so far.
 #[derive(Default)]
 pub(super) struct Taken {
     regions: Vec<Region>,
-    to_server: Vec<(AddRing, OwnedFd)>,
-    to_client: Vec<(AddRing, OwnedFd)>,
+    to_server: Vec<(AddRing, SharedBell)>,
+    to_client: Vec<(AddRing, SharedBell)>,
 }
 
 impl Taken {
@@ -30,11 +32,21 @@ impl Taken {
         index: u16,
         bytes: u64,
         file: Option<OwnedFd>,
-        trusted: bool,
+        settings: &Settings,
     ) -> Result<(), String> {
         let file = file.ok_or("a region without its memory")?;
         if usize::from(index) != self.regions.len() || index > LAST_REGION {
             return Err(format!("region {index} where {} was to come", self.regions.len()));
+        }
+        let (trusted, queues) = (settings.trusted, settings.queues);
+        let most = MOST_BYTES * u64::from(queues);
+        let taken = self.regions.iter().map(|region| region.bytes() as u64).sum::<u64>();
+        if !trusted && taken.saturating_add(bytes) > most {
+            return Err(format!(
+                "{} MiB of memory, and {} are enough for {queues} queues: take more with trusted=on",
+                taken.saturating_add(bytes) >> 20,
+                most >> 20
+            ));
         }
         let region = Region::map(&file, bytes, trusted).map_err(|error| error.to_string())?;
         self.regions.push(region);
@@ -53,8 +65,7 @@ impl Taken {
         if ring.private_header != 0 {
             return Err("private headers are not known here".to_owned());
         }
-        check_bell(&bell)?;
-        rings.push((ring, bell));
+        rings.push((ring, SharedBell::of(bell).map_err(|error| error.to_string())?));
         Ok(())
     }
 
@@ -81,16 +92,4 @@ impl Taken {
         }
         Ok(queues.into_iter().map(Rings::Server).collect())
     }
-}
-
-/// Whether writing to it wakes somebody up and does nothing else, and never blocks.
-fn check_bell(bell: &OwnedFd) -> Result<(), String> {
-    let link = std::fs::read_link(format!("/proc/self/fd/{}", bell.as_raw_fd()));
-    if !link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventfd]") {
-        return Err("a ring's interrupts are no eventfd".to_owned());
-    }
-    let flags = fcntl(bell.as_fd(), FcntlArg::F_GETFL).map_err(|error| error.to_string())?;
-    let flags = OFlag::from_bits_truncate(flags) | OFlag::O_NONBLOCK;
-    fcntl(bell.as_fd(), FcntlArg::F_SETFL(flags)).map_err(|error| error.to_string())?;
-    Ok(())
 }

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use nix::unistd::ftruncate;
 
+use super::bell::SharedBell;
 use super::channel::{self, Address, Received};
 use super::incoming::Incoming;
 use super::message::{AddRing, BYTES, Hello, Init, Message, SECRET, VERSION};
 use super::outgoing::Outgoing;
-use super::queue::bell;
+use super::queue::{Ends, Slot};
 use super::region::Region;
 use super::ring::{Buffers, Own, Ring, Theirs, bytes_of};
 use super::*;
@@ -92,7 +94,7 @@ impl Random {
             file
         };
         match self.below(5) {
-            0 | 1 => bell().unwrap(),
+            0 | 1 => SharedBell::pair().unwrap().1,
             2 => memory(MFdFlags::MFD_ALLOW_SEALING, 1 << self.below(20)),
             3 => memory(MFdFlags::empty(), 4096),
             _ => std::fs::File::open("/dev/null").unwrap().into(),
@@ -255,7 +257,7 @@ fn work<B: Buffers>(make: impl Fn(&Arc<[Region]>) -> B) {
             // What is broken at the sending end stays so: then a new one.
             let ring = || Ring::at(&memory, 0, 0, 6).unwrap();
             let mut incoming = Incoming::new(ring(), make(&memory));
-            let mut outgoing = Outgoing::new(ring(), make(&memory), bell().unwrap());
+            let mut outgoing = Outgoing::new(ring(), make(&memory), SharedBell::pair().unwrap().0);
             for _ in 0..200 {
                 incoming.receive(&mut received, 64, PortId(1), &mut counters);
                 for packet in received.drain(..) {
@@ -330,4 +332,129 @@ fn overrun<B: Buffers>(make: impl Fn(&Arc<[Region]>) -> B, counter: impl Fn(&Rin
 fn a_peer_that_fills_more_than_there_is_room_for_loses_that_and_no_more() {
     overrun(theirs, |ring| ring.head());
     overrun(own, |ring| ring.tail());
+}
+
+/// Clears the flag that keeps calls from blocking, and has the next ring fill the counter up.
+fn have_it_block(peer: &OwnedFd) {
+    fcntl(peer, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+    nix::unistd::write(peer, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+}
+
+#[test]
+fn a_peer_whose_bells_block_holds_no_worker_up() {
+    let (done, finished) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        Pool::heap(100).install();
+        let memory: Arc<[Region]> = Arc::new([Region::create(1 << 18, HugePages::Off).unwrap().0]);
+        let ring = |at| Ring::at(&memory, 0, at, 6).unwrap();
+        let [(incoming, heard), (outgoing, rung)] = [(); 2].map(|()| SharedBell::pair().unwrap());
+        let to_peer = bytes_of(6) as u32;
+        let ends = Ends {
+            incoming: Some((Incoming::new(ring(0), theirs(&memory)), incoming)),
+            outgoing: Some(Outgoing::new(ring(to_peer), ring(to_peer).theirs(), outgoing)),
+        };
+        let slot = Arc::new(Slot::new().unwrap());
+        slot.lay(Rings::Server(ends));
+        let mut queue = MemifQueue::new(PortId(1), slot).unwrap();
+        [&heard, &rung].into_iter().for_each(have_it_block);
+        // It goes to sleep, finds what came just then, and takes it, while the peer empties the bell that it reads.
+        let peer = ring(0);
+        peer.write(0, theirs(&memory).describe(0, peer.read(0), 60, false));
+        peer.head().store(1, Ordering::Release);
+        let _ = queue.fd();
+        let _ = nix::unistd::read(&heard, &mut [0; 8]);
+        let mut packets = Vec::new();
+        assert_eq!(queue.receive(&mut packets, 64), 1);
+        // It sends, and the peer asks to be rung each time.
+        let peer = ring(to_peer);
+        let buffer = peer.read(0);
+        (0..64).for_each(|index| peer.write(index, theirs(&memory).describe(index, buffer, 2048, false)));
+        peer.head().store(64, Ordering::Release);
+        peer.ask_for_interrupts(true);
+        packets.clear();
+        for _ in 0..10 {
+            packets.extend(Packet::new(&[1; 60]));
+            assert_eq!(queue.transmit(&mut packets), 1);
+        }
+        done.send(queue.counters().wakeups).unwrap();
+    });
+    assert_eq!(finished.recv_timeout(Duration::from_secs(10)), Ok(10));
+}
+
+/// What a server says after this offer of memory.
+fn offer_memory(settings: &Settings, regions: &[u64]) -> Option<Message> {
+    let socket = settings.socket.connect().unwrap();
+    let hear = || {
+        let mut heard = None;
+        eventually("an answer", || {
+            heard = match channel::receive(socket.as_fd()) {
+                Received::Nothing => return false,
+                Received::Message(bytes, _) => Message::parse(&bytes).ok(),
+                Received::End | Received::Length(_) => None,
+            };
+            true
+        });
+        heard
+    };
+    hear();
+    let init = Init { version: VERSION, id: 0, mode: 0, secret: [0; SECRET], name: String::new() };
+    channel::send(socket.as_fd(), &Message::Init(init).bytes(), None).unwrap();
+    hear();
+    let mut said = None;
+    for (index, bytes) in (0..).zip(regions) {
+        let file = memfd_create("large", MFdFlags::MFD_ALLOW_SEALING).unwrap();
+        ftruncate(&file, *bytes as libc::off_t).unwrap();
+        let region = Message::AddRegion { index, bytes: *bytes };
+        channel::send(socket.as_fd(), &region.bytes(), Some(file.as_fd())).unwrap();
+        said = hear();
+        if !matches!(said, Some(Message::Ack)) {
+            break;
+        }
+    }
+    said
+}
+
+#[test]
+fn a_client_brings_as_much_memory_as_its_queues_need() {
+    const QUEUE: u64 = 128 << 20;
+    let mut settings = Settings::new("@", Role::Server);
+    (settings.socket, settings.queues) = (name(), 2);
+    let server = Interface::open(settings.clone()).unwrap();
+    let waits = || eventually("it to wait again", || matches!(server.state(), State::Down { .. }));
+    for regions in [&[2 * QUEUE][..], &[QUEUE, QUEUE / 2]] {
+        assert!(matches!(offer_memory(&settings, regions), Some(Message::Ack)));
+        waits();
+    }
+    for regions in [&[2 * QUEUE + 1][..], &[QUEUE, QUEUE, 4096], &[1 << 40]] {
+        let Some(Message::Disconnect { reason, .. }) = offer_memory(&settings, regions) else {
+            panic!("{regions:?} are taken");
+        };
+        assert!(reason.contains("trusted=on"), "{reason}");
+        waits();
+    }
+}
+
+#[test]
+fn who_only_comes_keeps_nobody_away() {
+    let mut settings = Settings::new("@", Role::Server);
+    settings.socket = name();
+    let server = Interface::open(settings.clone()).unwrap();
+    Pool::heap(10).install();
+    let idle: Vec<_> = (0..600)
+        .filter_map(|_| {
+            let end = Instant::now() + Duration::from_secs(1);
+            loop {
+                // More come at once than may wait at the door.
+                match settings.socket.connect() {
+                    Ok(socket) => break Some(socket),
+                    Err(_) if Instant::now() < end => std::thread::yield_now(),
+                    Err(_) => break None,
+                }
+            }
+        })
+        .collect();
+    assert_eq!(idle.len(), 600);
+    settings.role = Role::Client;
+    let client = Interface::open(settings).unwrap();
+    carries(&server, &client);
 }

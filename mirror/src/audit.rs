@@ -72,7 +72,7 @@ impl Audit {
         self.differences += 1;
         self.told += 1;
         if self.told <= TOLD {
-            tracing::warn!(place, what, "the audit found and repaired a difference");
+            tracing::warn!(place, "the audit found and repaired a difference from Linux: {what}");
         }
     }
 
@@ -100,7 +100,7 @@ impl Audit {
             Cursor::Adjacencies(after) => {
                 let mut found = Vec::new();
                 let last = programmer.hops.adjacencies.audit(*after, STEP, model, tables, |key, what| {
-                    found.push(format!("adjacency {key:?} {what}"));
+                    found.push(format!("the way to {key} {what}"));
                 });
                 found.iter().for_each(|what| self.difference("tables", what));
                 Some(last.map_or(Cursor::Extra, |last| Cursor::Adjacencies(Some(last))))
@@ -144,10 +144,16 @@ impl Audit {
         if programmer.is_missing(&prefix) || programmer.is_programmed(prefix, model, tables) {
             return;
         }
-        let has = programmer::at(tables, prefix).map(|id| tables.next_hop(id));
-        let wanted = programmer.desired(prefix, model);
+        let says = |tables: &Tables| {
+            programmer::at(tables, prefix).map_or("nothing", |id| programmer::says(&tables.next_hop(id)))
+        };
+        let had = says(tables);
         programmer.program(prefix, model, tables);
-        self.difference("tables", &format!("{prefix} was {has:?}, must be {wanted:?}"));
+        let now = says(tables);
+        let why = model.in_words(model.routes.at(&prefix));
+        let what =
+            format!("packets to {prefix} were treated otherwise ({had}) than the routes say ({now}): {why}");
+        self.difference("tables", &what);
     }
 
     fn compare_hops(
@@ -175,7 +181,7 @@ impl Audit {
         let extra: Vec<IpNet> = all.filter(|prefix| programmer.recipe_of(*prefix, model).is_none()).collect();
         for prefix in extra {
             programmer::remove(tables, prefix);
-            self.difference("tables", &format!("{prefix} must not be there"));
+            self.difference("tables", &format!("the tables had {prefix}, of which Linux has no route"));
         }
         programmer.set_written([tables.len4(), tables.len6()]);
     }

@@ -43,6 +43,10 @@ pub struct RouteLine {
     pub kind: &'static str,
     /// Priority, lowest wins.
     pub metric: u32,
+    /// Only packets from there.
+    pub from: Option<IpNet>,
+    /// Only packets of this type of service; 0 = all.
+    pub tos: u8,
     /// Path MTU it sets; 0 = none.
     pub mtu: u32,
     /// The next-hop object it names.
@@ -199,7 +203,7 @@ impl Mirror {
             self.programmer.best(&prefix, list, &self.model).is_some_and(|best| std::ptr::eq(best, route));
         let next_hop = programmer::at(tables, prefix).filter(|_| best);
         let target = self.model.routes.targets().at(route.target);
-        let ways = match self.model.objects.ways(target) {
+        let ways = match self.model.ways(route.target) {
             Ways::Paths(paths) => paths.iter().map(|path| self.way(path)).collect(),
             Ways::Blackhole => Vec::new(),
         };
@@ -213,6 +217,8 @@ impl Mirror {
             },
             kind: route.kind.name(),
             metric: route.metric,
+            from: self.model.routes.from(route),
+            tos: route.tos,
             mtu: route.mtu,
             object: match target {
                 Target::Object(_, id) => Some(*id),

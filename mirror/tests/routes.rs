@@ -213,7 +213,7 @@ fn next_hop_objects_and_groups_are_followed() {
 }
 
 #[test]
-fn other_tables_and_restricted_routes_are_counted_not_used() {
+fn other_tables_are_counted_and_prefixes_of_restricted_routes_are_linux_s() {
     let mut world = World::small(quiet());
     ip("route add 198.51.100.0/24 via 10.0.0.2 table 77");
     ip("route add 203.0.113.0/24 tos 0x10 via 10.0.0.2");
@@ -222,9 +222,14 @@ fn other_tables_and_restricted_routes_are_counted_not_used() {
     assert_eq!(status.other_tables.get(&77), Some(&1));
     assert_eq!(status.restricted, 1);
     assert_eq!(world.decision("198.51.100.1"), NextHop::None);
-    assert_eq!(world.decision("203.0.113.1"), NextHop::None);
+    assert_eq!(world.decision("203.0.113.1"), NextHop::Punt);
     ip("route add 203.0.113.0/24 via 10.0.1.2");
+    ip("route add 203.0.113.128/25 via 10.0.1.2");
     ip("route del 198.51.100.0/24 via 10.0.0.2 table 77");
+    world.settle();
+    assert_eq!(world.decision("203.0.113.1"), NextHop::Punt);
+    assert_eq!(world.ways("203.0.113.129"), [(1, None)], "a longer prefix is not concerned");
+    ip("route del 203.0.113.0/24 tos 0x10");
     world.settle();
     assert_eq!(world.ways("203.0.113.1"), [(1, None)]);
     assert!(world.mirror.status().other_tables.is_empty());
@@ -246,4 +251,56 @@ fn append_prepend_and_replace_order_equal_routes_as_linux_does() {
     world.settle();
     assert_eq!(world.ways("198.51.100.1"), [(0, None)]);
     world.assert_equal_to_linux();
+}
+
+#[test]
+fn prefixes_of_routes_by_source_are_linux_s_as_long_as_there_is_one() {
+    let mut world = World::small(quiet());
+    ip("-6 route add 2001:db8:77::/48 via fe80::9 dev p0");
+    ip("-6 route add 2001:db8:77::/48 from 2001:db8:1::/64 via fe80::9 dev p1");
+    ip("-6 route add 2001:db8:77::/48 from 2001:db8:2::/64 via fe80::9 dev p1");
+    world.settle();
+    assert_eq!(world.decision("2001:db8:77::1"), NextHop::Punt);
+    assert_eq!(world.mirror.status().restricted, 2);
+    ip("-6 route del 2001:db8:77::/48 from 2001:db8:1::/64");
+    world.settle();
+    assert_eq!(world.decision("2001:db8:77::1"), NextHop::Punt);
+    ip("-6 route del 2001:db8:77::/48 from 2001:db8:2::/64");
+    world.settle();
+    assert_eq!(world.ways("2001:db8:77::1").len(), 1);
+}
+
+#[test]
+fn what_hangs_on_an_object_goes_with_it_though_its_number_returns() {
+    let mut world = World::small(quiet());
+    ip("nexthop add id 7 via 10.0.0.2 dev p0");
+    ip("route add 198.51.100.0/24 nhid 7");
+    ip("route add 198.51.100.0/24 via 10.0.1.2 metric 50");
+    world.settle();
+    assert_eq!(world.ways("198.51.100.1"), [(0, None)]);
+    // All of it before anybody looks.
+    ip("nexthop del id 7");
+    ip("nexthop add id 7 via 10.0.0.2 dev p0");
+    (0..5).for_each(|_| _ = world.turn());
+    assert_eq!(world.ways("198.51.100.1"), [(1, None)]);
+    world.settle();
+    world.assert_equal_to_linux();
+}
+
+#[test]
+fn an_interface_that_goes_takes_objects_and_their_routes() {
+    let mut world = World::small(quiet());
+    ip("nexthop add id 7 via 10.0.0.2 dev p0");
+    ip("nexthop add id 8 group 7");
+    ip("route add 198.51.100.0/24 nhid 7");
+    ip("route add 203.0.113.0/24 nhid 8");
+    ip("route add 198.51.100.0/24 via 10.0.1.2 metric 50");
+    world.settle();
+    ip("link set p0 down");
+    ip("link set p0 up");
+    ip("nexthop add id 7 via 10.0.1.2 dev p1");
+    world.settle();
+    world.assert_equal_to_linux();
+    assert_eq!(world.ways("198.51.100.1"), [(1, None)]);
+    assert_eq!(world.decision("203.0.113.1"), NextHop::None);
 }

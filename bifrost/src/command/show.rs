@@ -144,7 +144,10 @@ fn routes(
 
 /// One route in a line, as `ip route` would say it.
 fn route(route: &RouteEntry) -> String {
-    let mut text = format!("{:<20} {}", route.prefix.to_string(), route.origin);
+    let mut text = format!("{:<20} ", route.prefix.to_string());
+    text += &route.from.map_or(String::new(), |from| format!("from {from} "));
+    text += &route.tos.as_ref().map_or(String::new(), |tos| format!("tos {tos} "));
+    text += &route.origin;
     match route.kind {
         RouteKind::Forward | RouteKind::Connected => {}
         kind => text += &format!(" {}", word(kind)),
@@ -282,6 +285,12 @@ fn mirror(status: &MirrorStatus) -> String {
     }
     for other in &status.unused_tables {
         text += &format!("table {}: {} routes, not used yet\n", other.table, count(other.routes));
+    }
+    if status.restricted_routes > 0 {
+        text += &format!(
+            "routes for some sources or types of service only: {}; what goes to their prefixes is left to Linux\n",
+            count(status.restricted_routes)
+        );
     }
     let done = |respected: bool| match respected {
         true => "what it could touch is left to Linux",

@@ -226,6 +226,12 @@ pub struct RouteEntry {
     pub table: u32,
     /// Lower wins among routes to one prefix.
     pub metric: u32,
+    /// The route is for packets from there only; Linux decides about the prefix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<IpNet>,
+    /// The route is for packets of this type of service only (`0x10`); Linux decides about the prefix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tos: Option<String>,
     /// What it does.
     pub kind: RouteKind,
     /// Where to; empty unless `forward` or `connected`.
@@ -448,6 +454,9 @@ pub struct MirrorStatus {
     /// Chains of nftables (`inet filter forward`) and tables of legacy iptables (`iptables filter`) that packets
     /// forwarded by Linux pass, and packets forwarded by Bifrost do not.
     pub filters: Vec<String>,
+    /// Routes for some packets only, by source or type of service: what goes to their prefixes is left to Linux.
+    #[serde(default)]
+    pub restricted_routes: u64,
     /// Whether what these could touch is left to Linux; else it passes them by, as configured.
     #[serde(default)]
     pub filters_respected: bool,

@@ -43,6 +43,8 @@ fn route(n: u64) -> RouteEntry {
         origin: "bgp".into(),
         table: 254,
         metric: 20,
+        from: None,
+        tos: None,
         kind: RouteKind::Forward,
         next_hops: vec![NextHop {
             via: Some("198.18.0.1".parse().unwrap()),
@@ -277,6 +279,7 @@ impl Answer for Fake {
             rules_ipv6: 0,
             rules: vec!["ipv4 100: from 10.0.0.0/8 lookup 77".into()],
             filters: vec!["inet filter forward".into()],
+            restricted_routes: 0,
             filters_respected: true,
             rules_respected: true,
             filter_refused: Some("cannot run nft: No such file or directory; install nftables".into()),

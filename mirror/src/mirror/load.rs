@@ -4,7 +4,7 @@
 use super::{Mirror, MirrorError, REREAD_AFTER};
 use crate::netlink::request::What;
 use crate::reading::{Progress, Purpose, Reading, Subject};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
 /// Reads of what keeps changing while it is read; the pause before each is twice the one before.
@@ -54,13 +54,13 @@ impl Mirror {
             Ok(Progress::Done) => {
                 let ticks = reading.first_expiry;
                 let unsure = std::mem::take(&mut reading.unsure);
+                let read = reading.whole();
                 self.expect_expiry(ticks);
                 self.read_again(unsure);
                 self.reading = None;
                 self.counters.rereads += u64::from(self.loaded);
                 self.loaded = true;
-                // What the read itself removed needs no further read.
-                self.changes.suspect = Default::default();
+                self.read_what_hangs_on_it(&read);
                 Ok(!self.wanted.is_empty())
             }
             Err(error) => {
@@ -71,6 +71,16 @@ impl Mirror {
                 self.want(remaining);
                 Ok(false)
             }
+        }
+    }
+
+    /// What the read has removed takes more with it, as an object its routes: that is read at once, unless it was read after it.
+    fn read_what_hangs_on_it(&mut self, read: &BTreeSet<What>) {
+        let hanging: Vec<What> = self.changes.suspect.tables().filter(|what| !read.contains(what)).collect();
+        self.changes.suspect = Default::default();
+        if !hanging.is_empty() {
+            self.want(hanging);
+            self.read_at = Instant::now();
         }
     }
 

@@ -29,7 +29,7 @@ use zebra::FpmSweep;
 /// Datagrams heard before what they changed is programmed: updates of one prefix that arrive together are one write.
 const HEARD_AT_ONCE: usize = 64;
 /// Pause before a reread that an event asks for: such events come in groups.
-const REREAD_AFTER: Duration = Duration::from_millis(100);
+const REREAD_AFTER: Duration = Duration::from_millis(20);
 /// Pause between two calls of the resolver and the retries.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -304,14 +304,7 @@ impl Mirror {
     fn flush(&mut self, tables: &mut Tables, plane: &mut dyn Plane) {
         let suspect = std::mem::take(&mut self.changes.suspect);
         if suspect.any() && self.loaded {
-            let wanted = [
-                (suspect.objects, What::Objects),
-                (suspect.routes4, What::Routes4),
-                (suspect.routes6, What::Routes6),
-            ];
-            self.want(
-                wanted.into_iter().filter(|(suspect, _)| *suspect).map(|(_, what)| what).collect::<Vec<_>>(),
-            );
+            self.want(suspect.tables().collect::<Vec<_>>());
         }
         for ifindex in &self.changes.links_gone {
             plane.link_gone(*ifindex);

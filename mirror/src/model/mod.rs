@@ -21,6 +21,7 @@ use crate::netlink::link::LinkMessage;
 use crate::netlink::neighbour::NeighbourMessage;
 use crate::netlink::netconf::NetconfMessage;
 use crate::netlink::nexthop::Object;
+use crate::netlink::request::What;
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -52,6 +53,8 @@ pub struct Changes {
     pub neighbours: Vec<(u32, IpAddr)>,
     /// Next-hop objects that are new, changed or gone.
     pub objects: Vec<(Source, u32)>,
+    /// Targets that were retired.
+    pub retired: Vec<TargetId>,
     /// Addresses that this machine got.
     pub locals_added: Vec<IpAddr>,
     /// Addresses that it no longer has.
@@ -76,6 +79,13 @@ impl Suspect {
     pub fn any(self) -> bool {
         self.routes4 || self.routes6 || self.objects
     }
+
+    /// What is to be read.
+    pub(crate) fn tables(self) -> impl Iterator<Item = What> {
+        let all =
+            [(self.objects, What::Objects), (self.routes4, What::Routes4), (self.routes6, What::Routes6)];
+        all.into_iter().filter(|(suspect, _)| *suspect).map(|(_, what)| what)
+    }
 }
 
 impl Model {
@@ -89,6 +99,37 @@ impl Model {
         self.addresses.values().any(|own| own.net.addr() == address)
     }
 
+    /// The ways out of a target; none when it is retired, or its object not known.
+    pub fn ways(&self, target: TargetId) -> Ways {
+        if self.routes.targets.is_retired(target) {
+            return Ways::Paths(Default::default());
+        }
+        self.objects.ways(self.routes.targets.at(target))
+    }
+
+    /// Routes of a prefix, in the words of `ip route`; `no route` when there are none.
+    pub fn in_words(&self, routes: &[Route]) -> String {
+        let words: Vec<String> = routes.iter().map(|route| self.route_in_words(route)).collect();
+        if words.is_empty() { "no route".to_owned() } else { words.join(", and ") }
+    }
+
+    fn route_in_words(&self, route: &Route) -> String {
+        let mut words =
+            if route.kind == Kind::Unicast { String::new() } else { format!("{} ", route.kind.name()) };
+        match self.routes.targets.at(route.target) {
+            Target::Object(_, id) => words += &format!("nhid {id} "),
+            Target::Paths(paths) => paths.iter().for_each(|path| {
+                words += &path.gateway.map_or(String::new(), |gateway| format!("via {gateway} "));
+                let name = self.links.by_index(path.ifindex).map(|link| link.name.clone());
+                words += &format!("dev {} ", name.unwrap_or_else(|| path.ifindex.to_string()));
+            }),
+        }
+        words += &self.routes.from(route).map_or(String::new(), |from| format!("from {from} "));
+        words += &if route.tos == 0 { String::new() } else { format!("tos {:#04x} ", route.tos) };
+        words += &format!("metric {}", route.metric);
+        words
+    }
+
     pub(crate) fn set_link(&mut self, message: &LinkMessage, changes: &mut Changes) {
         let before = self.links.by_index(message.ifindex).map(|link| (link.up, link.running));
         if !self.links.set(message) {
@@ -97,10 +138,23 @@ impl Model {
         changes.links.push(message.ifindex);
         let after = self.links.by_index(message.ifindex).map(|link| (link.up, link.running));
         if let (Some((up, running)), Some((now_up, now_running))) = (before, after) {
-            // IPv4 routes vanish with an interface switched off, objects also with the carrier: fib_sync_down_dev and
-            // nexthop_flush_dev send no messages.
-            changes.suspect.routes4 |= up && !now_up;
-            changes.suspect.objects |= (up && !now_up) || (running && !now_running);
+            self.forget_ways((up && !now_up, running && !now_running), message.ifindex, changes);
+        }
+    }
+
+    /// IPv4 routes vanish with an interface switched off, objects also with the carrier: fib_sync_down_dev and nexthop_flush_dev
+    /// send no messages. What they take is taken here as well, at once; that it is so is read then.
+    fn forget_ways(&mut self, (down, dark): (bool, bool), ifindex: u32, changes: &mut Changes) {
+        if down || dark {
+            for id in self.objects.through(Source::Netlink, ifindex) {
+                self.remove_object(Source::Netlink, id, changes);
+            }
+            changes.suspect.objects = true;
+        }
+        if down {
+            changes.retired.extend(self.routes.targets.retire_by(ifindex));
+            changes.suspect.routes4 = true;
+            changes.suspect.routes6 = true;
         }
     }
 
@@ -178,10 +232,17 @@ impl Model {
         let groups = self.objects.groups_of(source, id);
         if self.objects.remove(source, id) {
             changes.objects.push((source, id));
-            changes.objects.extend(groups.into_iter().map(|id| (source, id)));
+            changes.objects.extend(groups.iter().map(|id| (source, *id)));
+            changes.retired.extend(self.routes.targets.retire(&Target::Object(source, id)));
             // Linux deletes the routes that use it; those of IPv4 silently.
             changes.suspect.routes4 |= source == Source::Netlink;
             changes.suspect.routes6 |= source == Source::Netlink;
+            // A group without members is no more.
+            for group in groups {
+                if source == Source::Netlink && self.objects.is_empty_group(source, group) {
+                    self.remove_object(source, group, changes);
+                }
+            }
         }
     }
 }

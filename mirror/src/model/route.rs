@@ -115,16 +115,22 @@ pub struct Route {
     pub tos: u8,
     /// Rank by router preference (RFC 4191): 0 high, 1 medium, 2 low.
     pub preference: u8,
-    /// Only for some packets (type of service, source prefix): counted, not used.
-    pub restricted: bool,
+    /// The sources that it is restricted to, as [`Routes`](super::Routes) numbers them; 0 = none.
+    pub(crate) from: u16,
     /// The read in which Linux last told it.
     pub(crate) seen: u8,
 }
 
 impl Route {
     /// The order in which Linux considers the routes of one prefix.
-    pub(crate) fn rank(&self) -> (Table, u8, u32) {
-        (self.table, self.tos, self.metric)
+    pub(crate) fn rank(&self) -> (Table, u8, u16, u32) {
+        (self.table, self.tos, self.from, self.metric)
+    }
+
+    /// Whether it is for some packets only: by their type of service, or their source. The tables here know only
+    /// destinations, so Linux decides about the whole prefix.
+    pub fn is_restricted(&self) -> bool {
+        self.tos != 0 || self.from != 0
     }
 
     /// Whether both say the same.
@@ -132,6 +138,6 @@ impl Route {
         self.rank() == other.rank()
             && (self.source, self.target, self.kind, self.origin)
                 == (other.source, other.target, other.kind, other.origin)
-            && (self.mtu, self.preference, self.restricted) == (other.mtu, other.preference, other.restricted)
+            && (self.mtu, self.preference) == (other.mtu, other.preference)
     }
 }

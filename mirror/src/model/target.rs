@@ -2,6 +2,10 @@
 //!
 //! A BGP peer's 500,000 routes point at one target. Interning makes a route 24 bytes, makes comparing two routes one
 //! integer comparison, and lets the plane give all of them one next hop that one store can change.
+//!
+//! Linux deletes next-hop objects, and routes by an interface that is switched off, without a message, and may make the same
+//! again before anybody has looked. So such a target is *retired*: what points at it leads nowhere any more, and what is told
+//! from then on with the same content is another target.
 
 use crate::netlink::nexthop::{Object, ObjectContent};
 use smallvec::SmallVec;
@@ -54,6 +58,7 @@ pub struct Targets {
 struct Slot {
     target: Target,
     references: u32,
+    retired: bool,
 }
 
 impl Targets {
@@ -63,7 +68,7 @@ impl Targets {
             self.retain(id);
             return id;
         }
-        let slot = Slot { target: target.clone(), references: 1 };
+        let slot = Slot { target: target.clone(), references: 1, retired: false };
         let id = match self.free.pop() {
             Some(index) => {
                 self.slots[index as usize] = slot;
@@ -88,9 +93,33 @@ impl Targets {
         let slot = &mut self.slots[id.0 as usize];
         slot.references -= 1;
         if slot.references == 0 {
-            self.by_content.remove(&slot.target);
+            if self.by_content.get(&slot.target) == Some(&id) {
+                self.by_content.remove(&slot.target);
+            }
             self.free.push(id.0);
         }
+    }
+
+    /// Retires a target; its number, if it is in use.
+    pub(crate) fn retire(&mut self, target: &Target) -> Option<TargetId> {
+        let id = self.by_content.remove(target)?;
+        self.slots[id.0 as usize].retired = true;
+        Some(id)
+    }
+
+    /// Retires all whose every way leads through an interface.
+    pub(crate) fn retire_by(&mut self, ifindex: u32) -> Vec<TargetId> {
+        let through = |target: &Target| match target {
+            Target::Paths(paths) => !paths.is_empty() && paths.iter().all(|path| path.ifindex == ifindex),
+            Target::Object(..) => false,
+        };
+        let found: Vec<Target> = self.by_content.keys().filter(|target| through(target)).cloned().collect();
+        found.iter().filter_map(|target| self.retire(target)).collect()
+    }
+
+    /// Whether routes that point at it are no more.
+    pub(crate) fn is_retired(&self, id: TargetId) -> bool {
+        self.slots[id.0 as usize].retired
     }
 
     /// The target with this number, to which the caller's route holds a reference.
@@ -184,6 +213,19 @@ impl Objects {
         }
         self.unseen.remove(&(source, id));
         self.objects.remove(&(source, id)).is_some()
+    }
+
+    /// Those that lead through an interface themselves, groups excepted.
+    pub(crate) fn through(&self, source: Source, ifindex: u32) -> Vec<u32> {
+        let leads =
+            |object: &Object| matches!(&object.content, ObjectContent::Path(path) if path.ifindex == ifindex);
+        self.iter(source).filter(|object| leads(object)).map(|object| object.id).collect()
+    }
+
+    /// Whether it is a group that has lost its last member.
+    pub(crate) fn is_empty_group(&self, source: Source, id: u32) -> bool {
+        let content = self.find(source, id).map(|object| &object.content);
+        matches!(content, Some(ObjectContent::Group(members)) if members.is_empty())
     }
 
     /// Starts to note which objects of a source are told again.

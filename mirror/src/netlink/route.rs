@@ -51,7 +51,7 @@ pub struct RouteMessage {
     /// Whether that MTU is locked.
     pub mtu_locked: bool,
     /// Only for packets from a source prefix (IPv6 subtrees).
-    pub from_source: bool,
+    pub from: Option<IpNet>,
     /// When it expires, hundredths of a second from now.
     pub expires: Option<u32>,
     /// Number of the next-hop object it uses.
@@ -83,7 +83,7 @@ pub fn parse(body: &[u8]) -> Option<RouteMessage> {
         preference: 0,
         mtu: 0,
         mtu_locked: false,
-        from_source: source_length != 0,
+        from: None,
         expires: None,
         object: None,
         paths: SmallVec::new(),
@@ -92,7 +92,7 @@ pub fn parse(body: &[u8]) -> Option<RouteMessage> {
     for (kind, value) in attributes_after(body, FIXED)? {
         match kind {
             RTA_DST => destination = address(value)?,
-            RTA_SRC => route.from_source |= source_length != 0,
+            RTA_SRC => route.from = IpNet::new(address(value)?, source_length).ok().map(|from| from.trunc()),
             RTA_OIF => single.ifindex = u32_value(value)?,
             RTA_GATEWAY => single.gateway = Some(address(value)?),
             RTA_VIA => single.gateway = Some(via(value)?),
@@ -110,6 +110,9 @@ pub fn parse(body: &[u8]) -> Option<RouteMessage> {
     }
     if destination.is_ipv4() != (family == IPV4) {
         return None;
+    }
+    if source_length == 0 {
+        route.from = None;
     }
     // FPM sends some prefixes with host bits: the prefix is what counts.
     route.prefix = IpNet::new(destination, length).ok()?.trunc();

@@ -22,6 +22,16 @@ pub(crate) struct Key {
     pub port: PortId,
 }
 
+/// For the log.
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.gateway {
+            Some(gateway) => write!(f, "{gateway}"),
+            None => write!(f, "interface number {}", self.ifindex),
+        }
+    }
+}
+
 impl Key {
     pub const FOREIGN: Key = Key { ifindex: 0, gateway: None, mtu: 0, port: FOREIGN };
 }

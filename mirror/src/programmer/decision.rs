@@ -9,6 +9,9 @@
 //! - IPv4: both are one trie, and the longest match of both counts, until the first policy rule is ever made in the
 //!   namespace; from then on it is as in IPv6 (`fib_unmerge`). Nothing that can be read tells which holds, so where it
 //!   matters, Linux decides, packet by packet.
+//!
+//! A prefix with a route for some packets only, by their type of service or source, is Linux's as a whole: it looks for the longest
+//! destination first, and only there at the rest. Longer prefixes without such routes are not concerned.
 
 use super::Programmer;
 use super::recipe::{self, Recipe};
@@ -28,6 +31,9 @@ impl Programmer {
 
     /// What the tables must hold for `prefix`; `None` = nothing.
     pub fn desired(&self, prefix: IpNet, model: &Model) -> Option<Recipe> {
+        if is_restricted(model.routes.at(&prefix)) {
+            return Some(Recipe::Linux);
+        }
         if let Some(route) = self.best(&prefix, model.routes.at(&prefix), model) {
             let covered = self.covered(prefix, model);
             return Some(covered.unwrap_or_else(|| recipe::recipe(&prefix, route, model)));
@@ -104,7 +110,7 @@ impl Programmer {
             Source::Netlink => !(self.fpm && origin::is_frr(route.origin)),
         };
         told_by
-            && !route.restricted
+            && !route.is_restricted()
             && (route.kind != Kind::Unicast || recipe::alive(model, route.target, ipv6))
     }
 
@@ -122,6 +128,11 @@ impl Programmer {
             return None;
         }
         let (prefix, route) = self.covering(address, model)?;
+        // Which way packets to the host take is Linux's to say.
+        let mut longer = model.routes.covering(address).take_while(|(cover, _)| *cover != prefix);
+        if longer.any(|(_, routes)| is_restricted(routes)) || is_restricted(model.routes.at(&prefix)) {
+            return None;
+        }
         if address.is_ipv4() && route.table == Table::Main && self.covered(prefix, model).is_some() {
             return None;
         }
@@ -145,4 +156,9 @@ impl Programmer {
             })
         })
     }
+}
+
+/// Whether some routes of a prefix are for some packets only.
+fn is_restricted(routes: &[Route]) -> bool {
+    routes.iter().any(Route::is_restricted)
 }

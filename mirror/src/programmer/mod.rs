@@ -139,6 +139,11 @@ impl Programmer {
         for ifindex in std::mem::take(&mut changes.links) {
             self.link_changed(ifindex, model, tables);
         }
+        for target in std::mem::take(&mut changes.retired) {
+            self.hops.of_target(target).into_iter().for_each(|id| self.refresh(id, model, tables));
+            self.objects.remove(&target);
+            self.rescan_all();
+        }
         for (source, id) in std::mem::take(&mut changes.objects) {
             let Some(target) = model.routes.targets().find(&Target::Object(source, id)) else {
                 continue;
@@ -343,7 +348,10 @@ impl Programmer {
         }
         self.refresh(id, model, tables);
         let now = self.hops.content(id)?;
-        (mangled || *now != wrote).then(|| format!("next hop for {recipe:?} was {is:?}, must be {now:?}"))
+        (mangled || *now != wrote).then(|| {
+            let of = recipe.in_words(model);
+            format!("packets {of} were treated otherwise ({}) than must be ({})", says(&is), says(now))
+        })
     }
 
     fn note(&mut self, error: &FibError) {

@@ -45,6 +45,25 @@ pub enum Recipe {
     },
 }
 
+impl Recipe {
+    /// Which packets it is for, for the log.
+    pub(crate) fn in_words(self, model: &Model) -> String {
+        match self {
+            Recipe::Target { target, .. } => {
+                let Ways::Paths(paths) = model.ways(target) else { return "of a blackhole".to_owned() };
+                let gateways =
+                    paths.iter().filter_map(|path| path.gateway).map(|gateway| gateway.to_string());
+                match gateways.collect::<Vec<_>>() {
+                    none if none.is_empty() => "to a connected network".to_owned(),
+                    gateways => format!("by way of {}", gateways.join(", ")),
+                }
+            }
+            Recipe::Host { address, .. } => format!("to the neighbour {address}"),
+            other => format!("of routes of kind {other:?}").to_lowercase(),
+        }
+    }
+}
+
 /// What a recipe comes to.
 pub(crate) enum Outcome {
     /// Nothing that needs adjacencies.
@@ -100,7 +119,7 @@ pub(crate) fn on_link(model: &Model, route: &Route) -> Option<u32> {
 }
 
 fn target_on_link(model: &Model, target: TargetId) -> Option<u32> {
-    match model.objects.ways(model.routes.targets().at(target)) {
+    match model.ways(target) {
         Ways::Paths(paths) => match paths.as_slice() {
             [Path { ifindex, gateway: None, encap: false, .. }] => Some(*ifindex),
             _ => None,
@@ -111,7 +130,7 @@ fn target_on_link(model: &Model, target: TargetId) -> Option<u32> {
 
 /// Whether Linux would use this target: some way of it leads through an interface that is up (or it drops).
 pub(crate) fn alive(model: &Model, target: TargetId, ipv6: bool) -> bool {
-    match model.objects.ways(model.routes.targets().at(target)) {
+    match model.ways(target) {
         Ways::Blackhole => true,
         Ways::Paths(paths) => paths.iter().any(|path| path_alive(model, path, ipv6)),
     }
@@ -132,7 +151,7 @@ fn path_alive(model: &Model, path: &Path, ipv6: bool) -> bool {
 pub(crate) fn uses(recipe: &Recipe, model: &Model, ifindex: u32) -> bool {
     match recipe {
         Recipe::Host { ifindex: own, .. } => *own == ifindex,
-        Recipe::Target { target, .. } => match model.objects.ways(model.routes.targets().at(*target)) {
+        Recipe::Target { target, .. } => match model.ways(*target) {
             Ways::Paths(paths) => paths.iter().any(|path| path.ifindex == ifindex),
             Ways::Blackhole => false,
         },
@@ -156,12 +175,10 @@ pub(crate) fn resolve(recipe: &Recipe, model: &Model, ports: &Ports) -> Outcome 
             }
             _ => foreign(&[&bare(*ifindex)], *mtu, model),
         },
-        Recipe::Target { target, mtu, ipv6 } => {
-            match model.objects.ways(model.routes.targets().at(*target)) {
-                Ways::Blackhole => NextHop::Blackhole,
-                Ways::Paths(paths) => return ways(&paths, *mtu, *ipv6, model, ports),
-            }
-        }
+        Recipe::Target { target, mtu, ipv6 } => match model.ways(*target) {
+            Ways::Blackhole => NextHop::Blackhole,
+            Ways::Paths(paths) => return ways(&paths, *mtu, *ipv6, model, ports),
+        },
     };
     Outcome::Fixed(fixed)
 }

@@ -98,6 +98,8 @@ fn operation() -> impl Strategy<Value = Operation> {
 #[derive(Default)]
 struct Lists {
     routes: Vec<(Key, Naive)>,
+    /// What went silently.
+    gone: Vec<(Key, Naive)>,
     up: [bool; 4],
     bound: [bool; 4],
     neighbours: Vec<(u32, IpAddr, u16)>,
@@ -222,7 +224,7 @@ fn message((table, prefix, metric): Key, way: Naive) -> RouteMessage {
         preference: 0,
         mtu: 0,
         mtu_locked: false,
-        from_source: false,
+        from: None,
         expires: None,
         object: None,
         paths,
@@ -247,8 +249,15 @@ fn apply(operation: Operation, lists: &mut Lists, model: &mut Model, changes: &m
             changes.prefixes.push(key.1);
         }
         Operation::Link { ifindex, up } => {
+            let goes = lists.up[ifindex as usize] && !up;
             lists.up[ifindex as usize] = up;
             model.set_link(&link(ifindex, up), changes);
+            // Routes go with it, of which a read tells the model later: perhaps when it is up again.
+            let by = |way: &Naive| matches!(way, Naive::Gateway(by, _) | Naive::Link(by) if *by == ifindex);
+            let (gone, stay) =
+                std::mem::take(&mut lists.routes).into_iter().partition(|(_, way)| goes && by(way));
+            lists.routes = stay;
+            lists.gone.extend(gone);
         }
         Operation::Neighbour { ifindex, address, state } => {
             lists.neighbours.retain(|(index, known, _)| (*index, *known) != (ifindex, address));
@@ -316,6 +325,10 @@ proptest! {
             prop_assert_eq!(programmer.written(), [tables.len4(), tables.len6()]);
         }
         // With the last route and neighbour, the last next hop and adjacency go.
+        for (key, way) in std::mem::take(&mut lists.gone) {
+            model.routes.withdraw(&message(key, way));
+            changes.prefixes.push(key.1);
+        }
         for (key, _) in lists.routes.clone() {
             apply(Operation::Withdraw { key }, &mut lists, &mut model, &mut changes);
         }

@@ -45,6 +45,25 @@ pub(crate) enum Subject {
     Prefix(IpNet),
 }
 
+impl Subject {
+    /// For the log.
+    fn in_words(&self, model: &Model) -> String {
+        let name = |ifindex: u32| {
+            model
+                .links
+                .by_index(ifindex)
+                .map_or_else(|| format!("number {ifindex}"), |link| link.name.clone())
+        };
+        match self {
+            Subject::Link(ifindex) => format!("the interface {}", name(*ifindex)),
+            Subject::Address(ifindex, net) => format!("the address {net} of {}", name(*ifindex)),
+            Subject::Neighbour(ifindex, address) => format!("the neighbour {address} on {}", name(*ifindex)),
+            Subject::Object(id) => format!("the next-hop object {id}"),
+            Subject::Prefix(prefix) => format!("a route to {prefix}"),
+        }
+    }
+}
+
 /// See the module's description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -67,6 +86,9 @@ pub(crate) enum Progress {
 /// A read under way.
 pub(crate) struct Reading {
     purpose: Purpose,
+    /// What it reads, in this order.
+    all: BTreeSet<What>,
+    /// Of these, what is still to be begun.
     steps: BTreeSet<What>,
     current: Option<Step>,
     touched: HashSet<Subject>,
@@ -106,9 +128,11 @@ enum Phase {
 
 impl Reading {
     pub fn new(purpose: Purpose, steps: impl IntoIterator<Item = What>) -> Reading {
+        let all: BTreeSet<What> = steps.into_iter().collect();
         Reading {
             purpose,
-            steps: steps.into_iter().collect(),
+            steps: all.clone(),
+            all,
             current: None,
             touched: HashSet::new(),
             only: None,
@@ -128,6 +152,11 @@ impl Reading {
     /// Whether it makes the model equal to what is read.
     pub fn loads(&self) -> bool {
         self.purpose == Purpose::Load
+    }
+
+    /// What it reads whole.
+    pub fn whole(&self) -> BTreeSet<What> {
+        if self.only.is_some() { BTreeSet::new() } else { self.all.clone() }
     }
 
     /// The tables still to be read, for another attempt.
@@ -244,7 +273,9 @@ impl Reading {
             What::Links => {
                 let Some(link) = link::parse(body) else { return };
                 let agrees = model.links.agrees(&link);
-                if self.must_set(step, Subject::Link(link.ifindex), agrees, || format!("{link:?}")) {
+                if self.must_set(step, Subject::Link(link.ifindex), agrees, || {
+                    format!("the interface {} otherwise", link.name)
+                }) {
                     model.set_link(&link, changes);
                 }
             }
@@ -258,7 +289,7 @@ impl Reading {
                 let Some(address) = address::parse(body) else { return };
                 let subject = Subject::Address(address.ifindex, address.net);
                 let agrees = model.address_agrees(&address);
-                if self.must_set(step, subject, agrees, || format!("address {}", address.net)) {
+                if self.must_set(step, subject, agrees, || format!("the address {}", address.net)) {
                     model.set_address(&address, changes);
                 }
             }
@@ -268,14 +299,19 @@ impl Reading {
                 let agrees = model.neighbours.agrees(&neighbour);
                 // Linux makes entries that need no resolution without telling: they are news, not a difference.
                 let news = neighbour.needs_no_resolution() && !agrees && !self.passes_over(&subject);
-                if self.must_set(step, subject, agrees || news, || format!("{neighbour:?}")) || news {
+                if self.must_set(step, subject, agrees || news, || {
+                    format!("the neighbour {} otherwise", neighbour.address)
+                }) || news
+                {
                     model.set_neighbour(&neighbour, changes);
                 }
             }
             What::Objects => {
                 let Some(object) = nexthop::parse(body) else { return };
                 let agrees = model.objects.find(Source::Netlink, object.id) == Some(&object);
-                if self.must_set(step, Subject::Object(object.id), agrees, || format!("{object:?}")) {
+                if self.must_set(step, Subject::Object(object.id), agrees, || {
+                    format!("the next-hop object {} otherwise", object.id)
+                }) {
                     model.set_object(Source::Netlink, &object, changes);
                 }
             }
@@ -339,7 +375,7 @@ impl Reading {
             .filter(|subject| !step.seen.contains(subject) && !self.passes_over(subject))
             .collect();
         for subject in gone {
-            if !self.found(subject, || format!("Linux no longer has {subject:?}")) {
+            if !self.found(subject, || format!("Linux no longer has {}", subject.in_words(model))) {
                 continue;
             }
             match subject {

@@ -46,7 +46,7 @@ impl Reading {
             Purpose::Confirm(suspects) => suspects.contains(&subject),
         };
         let before =
-            matches!(self.purpose, Purpose::Confirm(_)).then(|| format!("{:?}", model.routes.at(&prefix)));
+            matches!(self.purpose, Purpose::Confirm(_)).then(|| model.in_words(model.routes.at(&prefix)));
         if model.routes.settle(prefix, table, &mut step.group, repair) != Effect::Changed {
             return;
         }
@@ -54,13 +54,10 @@ impl Reading {
         if repair {
             changes.prefixes.push(prefix);
         }
-        let now = model.routes.at(&prefix);
+        let now = model.in_words(model.routes.at(&prefix));
         self.found(subject, || {
-            format!(
-                "{prefix} in {}: the model had {}, Linux has {now:?}",
-                table.name(),
-                before.unwrap_or_default()
-            )
+            let had = before.unwrap_or_default();
+            format!("{prefix} in table {}: Linux has {now}, Bifrost had {had}", table.name())
         });
     }
 

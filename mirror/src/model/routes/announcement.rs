@@ -10,7 +10,7 @@
 //! nothing.
 
 use super::{Effect, Routes};
-use crate::model::{Path, Route, Source, Table, Target};
+use crate::model::{Kind, Path, Route, Source, Table, Target};
 use crate::netlink::route::RouteMessage;
 use crate::netlink::{APPEND, EXCLUSIVE, REPLACE};
 use ipnet::IpNet;
@@ -27,11 +27,27 @@ impl Routes {
             *tables.entry(message.table).or_default() += usize::from(fresh);
             return Effect::Known;
         };
-        if message.prefix.addr().is_ipv4() {
+        let rid = self.rid(message.prefix);
+        let effect = if message.prefix.addr().is_ipv4() {
             self.announce4(message.prefix, route, flags)
         } else {
             self.announce6(message.prefix, route, flags)
+        };
+        if rid && effect == Effect::Known { Effect::Changed } else { effect }
+    }
+
+    /// Takes out the routes of a prefix that went with what they point at: Linux has them no more. Whether there were any.
+    fn rid(&mut self, prefix: IpNet) -> bool {
+        let mut found = false;
+        while let Some(at) = self
+            .at(&prefix)
+            .iter()
+            .position(|route| route.kind == Kind::Unicast && self.targets.is_retired(route.target))
+        {
+            self.remove(prefix, at);
+            found = true;
         }
+        found
     }
 
     fn announce4(&mut self, prefix: IpNet, route: Route, flags: u16) -> Effect {
@@ -140,12 +156,16 @@ impl Routes {
         };
         let leaves =
             |path: &Path| leaving.iter().any(|l| (l.ifindex, l.gateway) == (path.ifindex, path.gateway));
-        let rest: SmallVec<[_; 2]> = had.iter().filter(|path| !leaves(path)).copied().collect();
+        let mut rest: SmallVec<[_; 2]> = had.iter().filter(|path| !leaves(path)).copied().collect();
         if rest.len() == had.len() {
             return Effect::Unknown;
         }
         if rest.is_empty() {
             return self.remove(prefix, at);
+        }
+        // Of one way Linux tells no weight.
+        if let [path] = rest.as_mut_slice() {
+            path.weight = 1;
         }
         let target = self.targets.intern(Target::Paths(rest));
         self.replace(prefix, at, Route { target, seen: self.generation(old.source), ..old })

@@ -28,6 +28,8 @@ pub struct Routes {
     pub(crate) targets: Targets,
     counts: Counts,
     generations: [u8; 2],
+    /// Source prefixes that routes are or were restricted to, by number less 1. All beyond 65,534 share a number.
+    sources: Vec<IpNet>,
 }
 
 /// How many routes there are of each sort.
@@ -37,7 +39,7 @@ pub struct Counts {
     pub origins: [[usize; 256]; 2],
     /// The same, as told by zebra over FPM.
     pub fpm_origins: [[usize; 256]; 2],
-    /// Routes restricted to a type of service or source, which are not used.
+    /// Routes restricted to a type of service or source: their prefixes are Linux's.
     pub restricted: usize,
     /// IPv4 and IPv6 routes in tables that are not used, by table number.
     pub other_tables: [HashMap<u32, usize>; 2],
@@ -63,6 +65,7 @@ impl Default for Routes {
             targets: Targets::default(),
             counts: Counts::default(),
             generations: [0; 2],
+            sources: Vec::new(),
         }
     }
 }
@@ -181,9 +184,25 @@ impl Routes {
                 3 => 2,
                 _ => 1,
             },
-            restricted: message.tos != 0 || message.from_source,
+            from: message.from.map_or(0, |from| self.number_of(from)),
             seen: self.generation(source),
         })
+    }
+
+    fn number_of(&mut self, source: IpNet) -> u16 {
+        let known = self.sources.iter().position(|known| *known == source);
+        let at = known.unwrap_or_else(|| {
+            if self.sources.len() < usize::from(u16::MAX) {
+                self.sources.push(source);
+            }
+            self.sources.len() - 1
+        });
+        at as u16 + 1
+    }
+
+    /// The sources that a route is restricted to.
+    pub fn from(&self, route: &Route) -> Option<IpNet> {
+        usize::from(route.from).checked_sub(1).and_then(|at| self.sources.get(at)).copied()
     }
 
     fn insert_sorted(&mut self, prefix: IpNet, route: Route) -> Effect {
@@ -242,7 +261,7 @@ impl Routes {
         let count = &mut origins[usize::from(prefix.addr().is_ipv6())][usize::from(route.origin)];
         let step = |count: &mut usize| if added { *count += 1 } else { *count -= 1 };
         step(count);
-        if route.restricted {
+        if route.is_restricted() {
             step(&mut self.counts.restricted);
         }
         if route.table == Table::Local {

@@ -8,11 +8,16 @@
 //! while, what it did not tell again is gone. Until then, and while zebra is away, all that it told stays in force,
 //! for as long as the `hold` option says.
 //!
+//! What is believed here moves packets, and any local user can connect to a port of the loopback. So a connection is taken only from
+//! root, from this program's own user or from FRR's; others wait as long as it lives; and one that tells nothing changes nothing.
+//!
 //! **What wins.** Each origin has one source. While FPM is in force, routes of FRR's protocols come from FPM, and
 //! what Linux says of them (zebra writes them there too) is known but not used; all other routes, and all
 //! interfaces, addresses and neighbours, come from Linux, and what zebra repeats of those is passed over. FPM comes
 //! into force at the end of zebra's first telling, and goes out of force when `hold` has passed without zebra; until
 //! then and after that Linux's word counts for all. Between routes of one prefix the lowest metric wins, as in Linux.
+
+mod peer;
 
 use crate::netlink::{self, Message, nexthop, route};
 use crate::origin;
@@ -26,6 +31,9 @@ const VERSION: u8 = 1;
 const NETLINK: u8 = 1;
 /// Bytes read from the connection at once.
 const READ: usize = 64 * 1024;
+
+/// How often a refused connection is logged.
+const COMPLAIN: Duration = Duration::from_secs(60);
 
 const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;
@@ -78,8 +86,8 @@ pub(crate) enum Told {
 pub(crate) enum Talk {
     /// No connection, since then.
     Away(Instant),
-    /// Connected, telling everything; last heard then.
-    Telling(Instant),
+    /// Connected, telling everything; last heard then. Whether anything was told.
+    Telling(Instant, bool),
     /// Connected; all was told.
     Steady,
 }
@@ -92,6 +100,9 @@ pub(crate) struct Fpm {
     pub options: FpmOptions,
     pub talk: Talk,
     pub connections: u64,
+    refused: u64,
+    /// When a refused connection was logged.
+    complained: Option<Instant>,
     pub counters: FpmCounters,
 }
 
@@ -115,6 +126,8 @@ impl Fpm {
             options,
             talk: Talk::Away(Instant::now()),
             connections: 0,
+            refused: 0,
+            complained: None,
             counters: FpmCounters::default(),
         })
     }
@@ -125,23 +138,40 @@ impl Fpm {
     }
 
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        std::iter::once(self.listener.as_fd()).chain(self.stream.as_ref().map(|stream| stream.as_fd()))
+        // Who comes while one is there waits.
+        std::iter::once(self.stream.as_ref().map_or(self.listener.as_fd(), |stream| stream.as_fd()))
     }
 
-    /// Takes a waiting connection; the latest replaces the one before, which zebra has given up. Whether one came.
+    /// Takes a waiting connection, if there is none that lives. Whether one came.
     pub fn accept(&mut self, now: Instant) -> bool {
+        if self.stream.is_some() {
+            return false;
+        }
         let Ok((stream, from)) = self.listener.accept() else {
             return false;
         };
+        if let Err(why) = peer::check(&stream, from) {
+            self.refuse(from, &why, now);
+            return false;
+        }
         if stream.set_nonblocking(true).is_err() {
             return false;
         }
         tracing::info!(%from, "zebra connected over FPM");
         self.stream = Some(stream);
         self.frames = Frames::default();
-        self.talk = Talk::Telling(now);
+        self.talk = Talk::Telling(now, false);
         self.connections += 1;
         true
+    }
+
+    /// Anybody can come as often as it likes: that is logged once a minute.
+    fn refuse(&mut self, from: SocketAddr, why: &str, now: Instant) {
+        self.refused += 1;
+        if self.complained.is_none_or(|last| now.duration_since(last) >= COMPLAIN) {
+            self.complained = Some(now);
+            tracing::warn!(%from, refused = self.refused, "a connection to FPM is refused: {why}");
+        }
     }
 
     /// The messages of the next complete frame, in order; `None` when none has arrived.
@@ -150,10 +180,14 @@ impl Fpm {
             match self.frames.next() {
                 Ok(Some(frame)) => {
                     self.counters.frames += 1;
-                    if let Talk::Telling(last) = &mut self.talk {
+                    let before = self.counters;
+                    let all = told(frame, &mut self.counters);
+                    if let Talk::Telling(last, told) = &mut self.talk {
                         *last = now;
+                        let malformed = self.counters.malformed - before.malformed;
+                        *told |= self.counters.messages - before.messages > malformed;
                     }
-                    return Some(told(frame, &mut self.counters));
+                    return Some(all);
                 }
                 Ok(None) => {}
                 Err(error) => {

@@ -191,7 +191,7 @@ impl Mirror {
         self.fpm.as_ref().map(|fpm| FpmStatus {
             state: match fpm.talk {
                 Talk::Away(_) => "away",
-                Talk::Telling(_) => "telling",
+                Talk::Telling(..) => "telling",
                 Talk::Steady => "steady",
             },
             in_force: self.programmer.uses_fpm(),

@@ -170,3 +170,36 @@ fn hostile_bytes_close_the_connection_and_nothing_else() {
     }
     assert_eq!(world.decision("10.0.0.1"), NextHop::Local);
 }
+
+#[test]
+fn who_tells_nothing_changes_nothing_and_who_may_not_is_refused() {
+    use std::io::{Read, Write};
+    use std::os::unix::process::CommandExt;
+    let mut fpm = FpmOptions::new("127.0.0.1:0".parse().unwrap());
+    fpm.quiet = Duration::from_millis(100);
+    let mut world = World::small(Options { fpm: Some(fpm), ..quiet() });
+    let address = world.mirror.fpm_address().unwrap();
+    let state = |world: &World| world.mirror.status().fpm.unwrap();
+    // A user of this machine.
+    let port = address.port().to_string();
+    let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; read -r -u 3; exit 0");
+    let mut other = Command::new("bash").args(["-c", &connect]).uid(65_534).spawn().unwrap();
+    world.until("it is turned away", |_| other.try_wait().unwrap().is_some());
+    assert_eq!(state(&world).connections, 0);
+    // One that may, and is idle.
+    let mut idle = std::net::TcpStream::connect(address).unwrap();
+    world.until("it is taken", |world| state(world).connections == 1);
+    let until = Instant::now() + Duration::from_millis(500);
+    world.until("it was quiet for long", |_| Instant::now() >= until);
+    assert!(!state(&world).in_force);
+    // Others wait, and it goes on: a message that is none of ours is one all the same.
+    let mut second = std::net::TcpStream::connect(address).unwrap();
+    idle.write_all(&[&[1, 1, 0, 20, 16, 0, 0, 0, 99][..], &[0; 11]].concat()).unwrap();
+    world.until("its telling counts", |world| state(world).in_force);
+    assert_eq!(state(&world).connections, 1);
+    idle.shutdown(std::net::Shutdown::Both).unwrap();
+    world.until("the next one is taken", |world| state(world).connections == 2);
+    assert!(state(&world).in_force);
+    second.set_nonblocking(true).unwrap();
+    assert_eq!(second.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}

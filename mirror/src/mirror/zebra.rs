@@ -58,13 +58,14 @@ impl Mirror {
             return;
         };
         match fpm.talk {
-            Talk::Telling(last) if now.duration_since(last) >= fpm.options.quiet => {
+            Talk::Telling(last, true) if now.duration_since(last) >= fpm.options.quiet => {
                 fpm.talk = Talk::Steady;
                 self.programmer.use_fpm(true);
                 self.fpm_sweep = Some(FpmSweep { ipv6: false, after: None });
                 tracing::info!("zebra has told its routes; they are in force");
             }
-            Talk::Away(since)
+            // Who is there and says nothing is no better than nobody.
+            Talk::Away(since) | Talk::Telling(since, false)
                 if self.programmer.uses_fpm() && now.duration_since(since) >= fpm.options.hold =>
             {
                 tracing::warn!("zebra has stayed away; Linux's routes are in force again");

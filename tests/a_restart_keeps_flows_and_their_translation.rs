@@ -99,6 +99,13 @@ fn by(lane: &str) {
     sleep(Duration::from_millis(500));
     net.router.restart().unwrap();
     assert!(net.router.log().contains("flows go on"), "{}", net.router.log());
+    // Nor are they lost when it is killed again as soon as it has them.
+    for _ in 0..3 {
+        net.router.kill_nine();
+        assert!(state.exists(), "what was read is kept until it is written anew");
+        net.router.restart().unwrap();
+        assert!(net.router.log().contains("flows go on"), "{}", net.router.log());
+    }
     grows(&net);
     assert_eq!(flow(&net).unwrap().0, translated);
     assert!(client.wait(Duration::from_secs(60)).unwrap().success(), "{}", client.output());

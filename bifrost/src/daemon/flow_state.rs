@@ -111,14 +111,17 @@ impl Control {
             Ok(None) => return,
             Err(error) => return warn!("{}: flows begin anew: {error}", path.display()),
         };
-        // Once is enough: what is in it grows old.
-        if let Err(error) = std::fs::remove_file(&path) {
-            warn!("{}: {error}", path.display());
-        }
         self.prepare_translation();
         match self.put_back(&bytes) {
+            // It stays until the next one is whole: this daemon may be killed before that.
             Ok((kept, given)) => info!("{kept} of {given} flows go on"),
-            Err(error) => warn!("{}: flows begin anew: {error}", path.display()),
+            Err(error) => {
+                warn!("{}: flows begin anew: {error}", path.display());
+                // What cannot be taken up now will not be later.
+                if let Err(error) = std::fs::remove_file(&path) {
+                    warn!("{}: {error}", path.display());
+                }
+            }
         }
     }
 

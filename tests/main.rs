@@ -28,6 +28,7 @@ mod clicks_ip_router_routes_between_real_hosts;
 mod decided_flows_are_carried_in_the_driver;
 mod directions_of_a_flow_meet_at_different_workers;
 mod ecmp_spreads_and_keeps_flows;
+mod every_queue_of_a_port_is_served;
 mod flows_are_logged_to_files_and_collectors;
 mod flows_that_are_not_carried_pass_all_the_same;
 mod fpm_is_a_source_too;

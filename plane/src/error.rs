@@ -54,6 +54,21 @@ pub enum PlaneError {
         /// The bond, bridge or VRF.
         master: String,
     },
+    /// Queues that nobody serves, where that breaks flows.
+    #[error(
+        "{}; what arrives by those Linux would forward, which knows nothing of the flows that the filter or address \
+         translation depends on", without_worker(name, *.unserved, *.available, source)
+    )]
+    Unserved {
+        /// The interface.
+        name: String,
+        /// Queues without a worker.
+        unserved: u32,
+        /// Receive queues of the device.
+        available: u32,
+        /// Why packets cannot be kept off them.
+        source: port::device::DeviceError,
+    },
     /// The interface that stands before a port in shared memory.
     #[error("cannot make the TAP {name}: {source}")]
     Tap {
@@ -74,4 +89,18 @@ pub enum PlaneError {
     /// The tables have no such port.
     #[error(transparent)]
     Tables(#[from] fib::FibError),
+}
+
+/// That packets arrive by queues without a worker, why, and what to do.
+pub(crate) fn without_worker(
+    name: &str,
+    unserved: u32,
+    available: u32,
+    why: &port::device::DeviceError,
+) -> String {
+    let served = (available - unserved).max(1);
+    format!(
+        "{unserved} of {available} receive queues have no worker, and packets cannot be kept off them ({why}); \
+         `ethtool -L {name} combined {served}` leaves no others"
+    )
 }

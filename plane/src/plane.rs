@@ -59,7 +59,7 @@ pub struct Plane {
     pub(crate) crew: Crew,
     pub(crate) sources: Arc<elements::router::Sources>,
     pub(crate) hooks: Hooks,
-    policy: Policy,
+    pub(crate) policy: Policy,
     /// Ports have come since the filter was compiled.
     stale: bool,
     registry: Registry,
@@ -319,7 +319,11 @@ impl Plane {
             self.policy.book().fold();
             for index in 0..self.ports.len() {
                 let id = PortId(index as u16);
-                if self.ports[index].taken.is_some() && (self.target(id) | self.complete(id)) {
+                if self.ports[index].taken.is_none() {
+                    continue;
+                }
+                let changed = self.target(id) | self.complete(id);
+                if changed | self.keep_off_unserved(id) {
                     self.publish(id, tables);
                 }
             }
@@ -411,6 +415,8 @@ impl Plane {
         }
         self.policy.adopt(prepared);
         self.crew.sample(&self.policy);
+        // What depends on flows now may not bear queues without workers.
+        self.look_soon();
         self.hooks = hooks;
         if other {
             self.publish_hooked(tables);

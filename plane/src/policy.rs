@@ -317,6 +317,11 @@ impl Policy {
         &self.book
     }
 
+    /// Whether a packet may be judged or changed by the flow that it belongs to.
+    pub fn depends_on_flows(&self) -> bool {
+        self.translates || asks_for_states(&self.settings)
+    }
+
     /// Whether the driver can carry flows: not where packets are sampled, for it chooses none.
     pub fn carries(&self) -> bool {
         self.settings.sampling.is_none() && self.flows.as_ref().is_some_and(|flows| flows.table.is_shared())
@@ -353,8 +358,11 @@ fn crosses(settings: &PolicySettings) -> bool {
 
 /// Whether something depends on flows being known.
 fn is_needed(settings: &PolicySettings) -> bool {
-    let asks = || settings.filter.rules().any(|(_, rule)| rule.matches.states.is_some());
-    settings.flows.is_some() || settings.nat.is_some() || asks()
+    settings.flows.is_some() || settings.nat.is_some() || asks_for_states(settings)
+}
+
+fn asks_for_states(settings: &PolicySettings) -> bool {
+    settings.filter.rules().any(|(_, rule)| rule.matches.states.is_some())
 }
 
 fn compile(

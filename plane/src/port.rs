@@ -42,7 +42,7 @@ pub struct Interface {
 pub struct PortSettings {
     /// Which lane plain transit takes.
     pub lane: LaneChoice,
-    /// Receive queues; `None`: as many as there are workers.
+    /// Receive queues; `None`: all.
     pub queues: Option<u16>,
     /// How the program is attached.
     pub mode: Mode,
@@ -119,7 +119,7 @@ pub struct OpenQueue {
 pub struct Taken {
     /// How the program is attached.
     pub attachment: Attachment,
-    /// The queues that have sockets, by number.
+    /// The queues that have sockets, by number; a worker may have several.
     pub queues: Vec<OpenQueue>,
     /// Queues that should have: 0 to `wanted` - 1.
     pub wanted: u32,
@@ -129,6 +129,8 @@ pub struct Taken {
     pub driver: String,
     /// The RSS table as it was, if it was changed.
     pub(crate) rss: Option<Vec<u32>>,
+    /// What `why` says of queues that nobody serves and that packets arrive by.
+    pub(crate) unserved: Option<String>,
     /// What the device did to frames before XDP saw them, which was turned off.
     pub(crate) offloads: Option<Offloads>,
     /// Why it is not the best mode, each a sentence.
@@ -293,6 +295,7 @@ mod tests {
             device_queues: zero_copy.len() as u32,
             driver: String::new(),
             rss: None,
+            unserved: None,
             offloads: None,
             why: Vec::new(),
         });

@@ -5,28 +5,40 @@
 //! which lets routes lead to it. To give it back is the same backwards. At no step is there a packet that nobody
 //! forwards.
 //!
-//! Queue *i* belongs to worker *i* modulo the number of workers. A worker without a queue on a port sends through a
-//! colleague that has one (`relay.rs`).
+//! Queue *i* belongs to worker *i* modulo the number of workers, so that all are served, however many the device has. A
+//! worker without a queue on a port sends through a colleague that has one (`relay.rs`); one with several, by the first.
+//!
+//! What arrives by a queue that nobody serves (the operator wanted fewer, another program has it) is Linux's. RSS keeps
+//! packets off it where the device can. Where it cannot, and packets are judged or translated by their flow, half of a
+//! connection would be Linux's and half a worker's: such a port is refused, and stays with Linux whole.
 
 use std::sync::Arc;
 
 use fib::PortId;
 use port::device::{self, Device, XdpFeatures};
+use port::driver::MAX_QUEUES;
 use port::{Attachment, BusyPoll, XskOptions, ZeroCopy};
 use tracing::{debug, info, warn};
 
 use crate::PlaneError;
+use crate::error::without_worker;
 use crate::plane::{Plane, TARGETS};
-use crate::port::{Choice, Interface, OpenQueue, PortSettings, Taken};
+use crate::port::{Choice, Interface, OpenQueue, Port, PortSettings, Taken};
 use crate::shared::SharedPort;
 use crate::totals::{plus, sum};
+
+/// Frames that a queue needs to receive anything to speak of, where there are very many.
+const FRAMES_AT_LEAST: usize = 32;
 
 impl Plane {
     pub(crate) fn attach(&mut self, id: PortId) {
         let index = usize::from(id.0);
         match self.open(id) {
-            Ok(taken) => {
+            Ok(()) => {
                 let port = &mut self.ports[index];
+                port.refused = None;
+                let lane = port.lane().map_or("", |lane| if lane.express { "express" } else { "worker" });
+                let Some(taken) = &port.taken else { return };
                 let mode = match taken.attachment.native {
                     _ if port.shared.is_some() => "memif",
                     true => "native XDP",
@@ -38,26 +50,27 @@ impl Plane {
                 };
                 let (name, count) = (&port.name, taken.queues.len());
                 let reasons = taken.why.join("; ");
-                port.taken = Some(taken);
-                port.refused = None;
-                let lane = port.lane().map_or("", |lane| if lane.express { "express" } else { "worker" });
                 info!(
                     "{name}: {mode}, {count} queue(s) {copy}, {lane} lane{}{reasons}",
                     if reasons.is_empty() { "" } else { "; " }
                 );
             }
-            Err(error) => {
-                let port = &mut self.ports[index];
-                // Said once, not at every attempt.
-                if port.refused.replace(error.to_string()) != Some(error.to_string()) {
-                    warn!("{}: stays with Linux: {error}", port.name);
-                }
-                self.close(id);
-            }
+            Err(error) => self.refuse(id, &error),
         }
     }
 
-    pub(crate) fn open(&mut self, id: PortId) -> Result<Taken, PlaneError> {
+    /// Leaves a port to Linux.
+    fn refuse(&mut self, id: PortId, error: &PlaneError) {
+        let port = &mut self.ports[usize::from(id.0)];
+        // Said once, not at every attempt.
+        if port.refused.replace(error.to_string()) != Some(error.to_string()) {
+            warn!("{}: stays with Linux: {error}", port.name);
+        }
+        self.close(id);
+    }
+
+    /// Whoever gets an error closes the port: what was changed by then is put back.
+    fn open(&mut self, id: PortId) -> Result<(), PlaneError> {
         let port = &self.ports[usize::from(id.0)];
         let settings = port.settings;
         let Some(interface) = port.interface.clone() else {
@@ -81,7 +94,19 @@ impl Plane {
                 None
             }
         };
-        let wanted = settings.queues.map_or(self.crew.len() as u32, u32::from).clamp(1, device.queues);
+        let most = device.queues.min(MAX_QUEUES);
+        let wanted = settings.queues.map_or(most, u32::from).clamp(1, most);
+        self.ports[usize::from(id.0)].taken = Some(Taken {
+            attachment,
+            queues: Vec::new(),
+            wanted,
+            device_queues: device.queues,
+            driver: device.driver,
+            rss: None,
+            unserved: None,
+            offloads,
+            why: Vec::new(),
+        });
         let mut queues = Vec::new();
         for queue in 0..wanted {
             match self.open_queue(id, &interface, &settings, queue, &mut why) {
@@ -91,36 +116,32 @@ impl Plane {
             }
         }
         self.connect(id, &queues.iter().map(|queue| queue.worker).collect::<Vec<_>>());
-        let rss = self.spread(&interface.name, wanted, device.queues, &mut why);
+        if let Some(taken) = &mut self.ports[usize::from(id.0)].taken {
+            (taken.queues, taken.why) = (queues, why);
+        }
+        self.spread(id)?;
         self.target(id);
-        Ok(Taken {
-            attachment,
-            queues,
-            wanted,
-            device_queues: device.queues,
-            driver: device.driver,
-            rss,
-            offloads,
-            why,
-        })
+        Ok(())
     }
 
     /// Gives the queues of a port in shared memory to their workers.
-    fn open_shared(&mut self, id: PortId) -> Result<Taken, PlaneError> {
+    fn open_shared(&mut self, id: PortId) -> Result<(), PlaneError> {
         let Some(shared) = &self.ports[usize::from(id.0)].shared else { return Err(PlaneError::Absent) };
         let count = u32::from(shared.settings().queues);
         let queues = (0..count).map(|queue| self.open_ring(id, queue)).collect::<Result<Vec<_>, _>>()?;
         self.connect(id, &queues.iter().map(|queue| queue.worker).collect::<Vec<_>>());
-        Ok(Taken {
+        self.ports[usize::from(id.0)].taken = Some(Taken {
             attachment: Attachment { native: true, why: None },
             queues,
             wanted: count,
             device_queues: count,
             driver: "memif".to_owned(),
             rss: None,
+            unserved: None,
             offloads: None,
             why: Vec::new(),
-        })
+        });
+        Ok(())
     }
 
     /// One of them.
@@ -164,6 +185,7 @@ impl Plane {
                 Choice::Off => BusyPoll::Off,
             },
             partial: self.ports[usize::from(id.0)].partial.then_some(interface.mtu),
+            frames: self.frames_of_queue(id),
             ..XskOptions::default()
         };
         let socket = self.memory.open(worker, id, interface.ifindex, queue, &options)?;
@@ -186,30 +208,53 @@ impl Plane {
         }
     }
 
-    /// Spreads what arrives over the queues that have sockets, where the device can; the RSS table as it was, if it was
-    /// changed.
-    pub(crate) fn spread(
-        &self,
-        name: &str,
-        wanted: u32,
-        available: u32,
-        why: &mut Vec<String>,
-    ) -> Option<Vec<u32>> {
-        if wanted >= available {
-            return None;
+    /// Frames for a queue of a port to receive into. A port has the same number at each worker, whether that serves one of
+    /// its queues or many, so that the memory is enough for all ports.
+    fn frames_of_queue(&self, id: PortId) -> u32 {
+        let wanted = self.ports[usize::from(id.0)].taken.as_ref().map_or(1, |taken| taken.wanted as usize);
+        let of_port = self.memory.frames() * 3 / 4 / self.ports.len().max(1);
+        let of_port = of_port.min(XskOptions::default().ring as usize);
+        (of_port / wanted.div_ceil(self.crew.len().max(1))).max(FRAMES_AT_LEAST) as u32
+    }
+
+    /// Spreads what arrives over the queues that have sockets, where the device can.
+    fn spread(&mut self, id: PortId) -> Result<(), PlaneError> {
+        let depends = self.policy.depends_on_flows();
+        let Port { name, taken: Some(taken), shared: None, .. } = &mut self.ports[usize::from(id.0)] else {
+            return Ok(());
+        };
+        let served: Vec<u32> = taken.queues.iter().map(|open| open.queue).collect();
+        let (missing, available) = (taken.device_queues - served.len() as u32, taken.device_queues);
+        let known = taken.unserved.take();
+        if missing == 0 {
+            // They may have been fewer for a while.
+            if let Some(Err(error)) = taken.rss.take().map(|table| device::set_rss(name, &table)) {
+                debug!("{name}: RSS stays as it is: {error}");
+            }
+            return Ok(());
         }
-        let unserved = available - wanted;
-        device::spread_rss(name, wanted)
-            .inspect_err(|error| {
-                note(
-                    why,
-                    format!(
-                        "{unserved} of {available} receive queues have no worker, and packets cannot be kept off them \
-                         ({error}); `ethtool -L {name} combined {wanted}` leaves no others"
-                    ),
-                );
-            })
-            .ok()
+        match device::spread_rss(name, &served) {
+            Ok(before) => {
+                taken.rss.get_or_insert(before);
+                Ok(())
+            }
+            Err(source) if depends => {
+                Err(PlaneError::Unserved { name: name.clone(), unserved: missing, available, source })
+            }
+            Err(error) => {
+                let says = without_worker(name, missing, available, &error);
+                taken.why.retain(|reason| Some(reason) != known.as_ref());
+                note(&mut taken.why, says.clone());
+                taken.unserved = Some(says);
+                Ok(())
+            }
+        }
+    }
+
+    /// Looks whether packets still keep off queues without workers, or at least may come by them; whether the port went back
+    /// to Linux.
+    pub(crate) fn keep_off_unserved(&mut self, id: PortId) -> bool {
+        self.spread(id).inspect_err(|error| self.refuse(id, error)).is_err()
     }
 
     /// Looks whether the express lane can send by the port; whether that changed.
@@ -265,6 +310,11 @@ impl Plane {
                 port.queues_before = sum(&port.queues_before, &queue.meter.read());
             }
         }
+        self.look_soon();
+    }
+
+    /// Has [`Plane::supervise`] look at all ports at its next call.
+    pub(crate) fn look_soon(&mut self) {
         self.looked -= TARGETS;
     }
 

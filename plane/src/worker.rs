@@ -1,7 +1,8 @@
 //! A worker: one thread on one core, which owns queue *i* of every port and shares nothing that it writes.
 //!
-//! A round takes at most [`QUOTA`] packets from each queue, beginning with another queue each time, so that a flooded
-//! port gets its share and no more. The packets run through the worker's own instance of the graph; what the graph
+//! A round takes at most [`QUOTA`] packets from each port, beginning with another queue each time, so that a flooded
+//! port gets its share and no more; where a worker serves many queues of a port, they share that quota (but each has some:
+//! [`LEAST`]). The packets run through the worker's own instance of the graph; what the graph
 //! staged is then handed to the out ports' queues, and each queue gets one kick.
 //!
 //! When some rounds in a row found nothing, the worker sleeps in poll(2) on its sockets and its bell. That is NAPI's
@@ -26,8 +27,10 @@ use crate::meter::{QueueMeter, State, WorkerMeter};
 use crate::police::{Limits, Police};
 use crate::relay::Letterbox;
 
-/// Most packets taken from a queue in a round, NAPI's weight.
+/// Most packets taken from a port in a round, NAPI's weight.
 pub const QUOTA: usize = 64;
+/// Least quota of a queue: a look at one costs as much as some packets.
+const LEAST: usize = 8;
 /// Rounds without a packet before a worker sleeps.
 const PATIENCE: u32 = 32;
 /// Longest sleep: how late counters of a silent queue can be.
@@ -102,6 +105,7 @@ pub struct Desk {
 
 struct Served {
     queue: Box<dyn Queue>,
+    quota: usize,
     meter: Arc<QueueMeter>,
 }
 
@@ -198,7 +202,7 @@ impl Worker {
         let count = self.queues.len();
         for turn in 0..count {
             let served = &mut self.queues[(self.first + turn) % count];
-            let mut quota = QUOTA;
+            let mut quota = served.quota;
             // Queues with few packets share a batch; one that fills it gets a second go with the rest of its quota.
             while quota > 0 {
                 let room = self.batch.room().min(quota);
@@ -403,7 +407,8 @@ impl Worker {
         let port = queue.port();
         // Frames to receive into, before anything is received.
         queue.kick();
-        self.queues.push(Served { queue, meter });
+        self.queues.push(Served { queue, quota: QUOTA, meter });
+        self.share_quota(port);
         // With several queues of one port, the worker sends by the first.
         if !matches!(self.exit(port), Exit::Queue(_)) {
             let index = self.queues.len() - 1;
@@ -420,6 +425,15 @@ impl Worker {
             drop(self.sinks.close(port));
             *self.exit_mut(port) = Exit::Closed;
         }
+        self.share_quota(port);
+    }
+
+    /// Divides the quota of a port among its queues.
+    fn share_quota(&mut self, port: PortId) {
+        let of_port = |served: &&mut Served| served.queue.port() == port;
+        let count = self.queues.iter_mut().filter(of_port).count().max(1);
+        let quota = (QUOTA / count).max(LEAST);
+        self.queues.iter_mut().filter(of_port).for_each(|served| served.quota = quota);
     }
 
     fn leave(&mut self, port: PortId) {

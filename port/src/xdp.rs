@@ -156,6 +156,7 @@ impl XdpDevices {
         open.taken = Arc::downgrade(&taken);
         let native = taken.redirect.attachment().native;
         let options = XskOptions {
+            frames: u32::MAX,
             // Behind a generic program the device's rings are not in use.
             zero_copy: if native { ZeroCopy::Auto } else { ZeroCopy::Off },
             busy_poll: BusyPoll::Off,
@@ -194,6 +195,7 @@ impl XdpDevices {
         let in_use = open.sockets.iter().filter(|(_, socket)| socket.strong_count() > 0);
         let queue = queue.or(in_use.map(|(queue, _)| *queue).min()).unwrap_or_default();
         let options = XskOptions {
+            frames: u32::MAX,
             // Without a program many devices have no rings for frames that are not copied.
             zero_copy: ZeroCopy::Off,
             busy_poll: BusyPoll::Off,

@@ -115,10 +115,10 @@ pub fn set_rss(name: &str, table: &[u32]) -> Result<(), DeviceError> {
     with_handle(name, "write its RSS table", |handle| handle.set_rss(table))
 }
 
-/// Spreads RSS evenly over queues 0 to `queues - 1` (what `ethtool -X equal` does); gives the table as it was.
-pub fn spread_rss(name: &str, queues: u32) -> Result<Vec<u32>, DeviceError> {
+/// Spreads RSS evenly over these queues (what `ethtool -X equal` does for the first ones); gives the table as it was.
+pub fn spread_rss(name: &str, queues: &[u32]) -> Result<Vec<u32>, DeviceError> {
     let before = rss(name)?;
-    let table: Vec<u32> = (0..before.len() as u32).map(|slot| slot % queues.max(1)).collect();
+    let table: Vec<u32> = queues.iter().copied().cycle().take(before.len()).collect();
     if table != before {
         set_rss(name, &table)?;
     }

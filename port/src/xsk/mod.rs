@@ -40,6 +40,9 @@ pub struct Xsk {
     port: PortId,
     mode: XskMode,
     receives: bool,
+    /// Frames that the kernel has to receive into, and may have.
+    receiving: u32,
+    frames_at_most: u32,
     partial: Option<Partial>,
     counters: QueueCounters,
     fill: Ring<u64>,
@@ -88,6 +91,8 @@ impl Xsk {
             port,
             mode,
             receives: options.receive,
+            receiving: 0,
+            frames_at_most: options.frames,
             partial: options.partial.map(Partial::new),
             counters: QueueCounters::default(),
             fill,
@@ -130,11 +135,12 @@ impl Xsk {
         self.socket.try_clone()
     }
 
-    /// Gives the kernel frames to receive into, as many as it has room for, but not the last of ours: answers and
-    /// fragments need some.
+    /// Gives the kernel frames to receive into, as many as it has room for and may have, but not the last of ours:
+    /// answers and fragments need some.
     fn refill(&mut self) {
         let spare = pool::available().saturating_sub(RESERVE);
-        let room = (self.fill.room(u32::MAX) as usize).min(spare);
+        let share = self.frames_at_most.saturating_sub(self.receiving);
+        let room = (self.fill.room(share) as usize).min(spare);
         let mut added = 0;
         while added < room {
             let Some(chunk) = pool::take() else { break };
@@ -148,6 +154,7 @@ impl Xsk {
             added += 1;
         }
         if added != 0 {
+            self.receiving += added as u32;
             self.fill.submit();
         }
     }
@@ -232,6 +239,7 @@ impl Queue for Xsk {
         }
         if ready != 0 {
             self.rx.release(ready);
+            self.receiving = self.receiving.saturating_sub(ready);
         }
         if let Some(partial) = &mut self.partial {
             partial.give(into, quota - waiting);

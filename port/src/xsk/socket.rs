@@ -47,6 +47,8 @@ pub struct XskOptions {
     /// Frames may arrive as the machine's stacks hand them to each other: with checksums that their sender left to a NIC ([`wire::partial`]), and with
     /// IP packets longer than this, the MTU in bytes, that were left to it to be cut ([`wire::joined`]). Both is done here.
     pub partial: Option<u32>,
+    /// Frames that it is given to receive into, at most: many queues live on one worker's memory.
+    pub frames: u32,
     /// Whether it is given frames to receive into; else it sends only, until [`Xsk::receive_too`](crate::Xsk::receive_too).
     pub receive: bool,
 }
@@ -58,6 +60,7 @@ impl Default for XskOptions {
             busy_poll: BusyPoll::Auto,
             ring: 2048,
             partial: None,
+            frames: u32::MAX,
             receive: true,
         }
     }

@@ -54,7 +54,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// When it cannot be made.
 pub fn create(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => create_new(path),
     }
 }

@@ -422,7 +422,9 @@ impl Listener {
                 // Who only came, and says nothing, keeps nobody away. An interface has one client, so others are few.
                 if connections.len() >= MOST_CONNECTIONS {
                     let idle = connections.iter().position(|other| matches!(other.stage, Stage::Asked));
-                    idle.map(|at| connections.remove(at).end(ours("others wait")));
+                    if let Some(at) = idle {
+                        connections.remove(at).end(ours("others wait"));
+                    }
                 }
                 let connection = Connection::new(socket, None, Stage::Asked);
                 if connection.send(&self.hello(), None).is_ok() {

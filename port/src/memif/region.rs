@@ -82,12 +82,7 @@ impl Region {
             return Err(RegionError::Empty);
         }
         if !trusted {
-            // Refused where it has the seal already and no more are allowed.
-            let _ = fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK));
-            let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map_err(|_| RegionError::NotSealed)?;
-            if !SealFlag::from_bits_truncate(seals).contains(SealFlag::F_SEAL_SHRINK) {
-                return Err(RegionError::NotSealed);
-            }
+            Region::seal(&file)?;
         }
         let has = fstat(&file).map_err(io::Error::from)?.st_size as u64;
         match usize::try_from(bytes) {
@@ -99,6 +94,17 @@ impl Region {
                 Ok(region)
             }
             _ => Err(RegionError::Short { said: bytes, has }),
+        }
+    }
+
+    /// Sees that the file cannot be shortened.
+    pub(super) fn seal(file: impl AsFd) -> Result<(), RegionError> {
+        // Refused where it has the seal already and no more are allowed.
+        let _ = fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK));
+        let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map_err(|_| RegionError::NotSealed)?;
+        match SealFlag::from_bits_truncate(seals).contains(SealFlag::F_SEAL_SHRINK) {
+            true => Ok(()),
+            false => Err(RegionError::NotSealed),
         }
     }
 

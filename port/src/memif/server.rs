@@ -39,6 +39,10 @@ impl Taken {
             return Err(format!("region {index} where {} was to come", self.regions.len()));
         }
         let (trusted, queues) = (settings.trusted, settings.queues);
+        if !trusted {
+            // Said before its size is: such memory is refused however little it is.
+            Region::seal(&file).map_err(|error| error.to_string())?;
+        }
         let most = MOST_BYTES * u64::from(queues);
         let taken = self.regions.iter().map(|region| region.bytes() as u64).sum::<u64>();
         if !trusted && taken.saturating_add(bytes) > most {

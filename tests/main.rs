@@ -17,6 +17,7 @@ mod a_flood_at_the_router_does_not_starve_bgp;
 mod a_flooded_port_starves_no_other;
 mod a_flush_of_nftables_is_undone;
 mod a_killed_router_carries_nothing;
+mod a_live_screen_ends_with_its_terminal;
 mod a_refused_reload_changes_nothing;
 mod a_restart_keeps_flows_and_their_translation;
 mod a_syn_flood_leaves_established_flows_alone;

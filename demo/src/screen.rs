@@ -17,6 +17,8 @@ pub struct Screen {
     terminal: Terminal,
     comparison: Comparison,
     newest: Option<Snapshot>,
+    held: bool,
+    help: bool,
 }
 
 impl Screen {
@@ -24,7 +26,7 @@ impl Screen {
     pub fn open(comparison: Comparison) -> Result<Screen> {
         lab::on_interrupt(ratatui::restore);
         let terminal = Terminal::open().map_err(refused)?;
-        Ok(Screen { terminal, comparison, newest: None })
+        Ok(Screen { terminal, comparison, newest: None, held: false, help: false })
     }
 
     /// Shows a sample. Without an answer from Bifrost, the last one stays and is marked as held.
@@ -39,26 +41,34 @@ impl Screen {
             ),
         }];
         notes.extend(told(sample));
-        let held = sample.snapshot.is_err();
-        if let Ok(snapshot) = &sample.snapshot {
+        let held = self.held || sample.snapshot.is_err();
+        if let (Ok(snapshot), false) = (&sample.snapshot, self.held) {
             self.newest = Some(snapshot.clone());
         }
         let nothing = Snapshot::default();
         let snapshot = self.newest.as_ref().unwrap_or(&nothing);
-        let view = View { title: TITLE, snapshot, notes: &notes, held };
+        let view = View { title: TITLE, snapshot, notes: &notes, held, help: self.help };
         self.terminal.draw(|frame| screen::draw(frame, &view)).map_err(refused)
     }
 
     /// Waits for a second; whether the operator has had enough.
     pub fn quit(&mut self) -> Result<bool> {
-        Ok(self.terminal.key(Duration::from_secs(1)).map_err(refused)? == Some(Key::Quit))
+        match self.terminal.key(Duration::from_secs(1)).map_err(refused)? {
+            Some(Key::Quit) => return Ok(true),
+            Some(Key::Char(' ')) => self.held = !self.held,
+            Some(Key::Char('?' | 'h')) => self.help = !self.help,
+            Some(Key::Char(_) | Key::Resized) | None => {}
+        }
+        Ok(false)
     }
 }
 
 /// A sample in one line, for output that is no terminal.
 pub fn line(sample: &Sample) -> String {
     match &sample.snapshot {
-        Ok(snapshot) => screen::line(&View { title: TITLE, snapshot, notes: &told(sample), held: false }),
+        Ok(snapshot) => {
+            screen::line(&View { title: TITLE, snapshot, notes: &told(sample), held: false, help: false })
+        }
         Err(why) => format!("Bifrost does not answer: {why}"),
     }
 }

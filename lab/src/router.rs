@@ -124,8 +124,12 @@ impl Router {
 
     /// Runs a client command (`explain '...'`) against this daemon and gives what it printed.
     pub fn ask(&self, arguments: &str) -> Result<String> {
-        let (program, socket) = (self.program.display(), self.socket.display());
-        self.host.run(&format!("{program} {arguments} --socket {socket}"))
+        self.host.run(&self.client(arguments))
+    }
+
+    /// The words by which a shell of this host runs a client command.
+    pub fn client(&self, arguments: &str) -> String {
+        format!("{} {arguments} --socket {}", self.program.display(), self.socket.display())
     }
 
     /// Waits until the plane's routes are those of Linux's main table: the same prefixes by the same next hops.

@@ -44,7 +44,7 @@ fn lines(
 ) -> Result<(), Failure> {
     let mut out = stdout().lock();
     for sample in client.stream::<Snapshot>(request, quiet)? {
-        let view = View { title: "Bifrost", snapshot: &sample?, notes: &[], held: false };
+        let view = View { title: "Bifrost", snapshot: &sample?, notes: &[], held: false, help: false };
         writeln!(out, "{}", line(&view)).and_then(|()| out.flush()).map_err(Failure::output)?;
         if end.is_some_and(|end| Instant::now() >= end) {
             break;
@@ -59,7 +59,7 @@ fn live(samples: Receiver<Result<Snapshot, ClientError>>, end: Option<Instant>) 
     let mut signals = Signals::install().map_err(fail)?;
     let mut terminal = Terminal::open().map_err(fail)?;
     let mut latest: Option<Snapshot> = None;
-    let mut held = false;
+    let (mut held, mut help) = (false, false);
     loop {
         match samples.try_recv() {
             Ok(sample) => {
@@ -74,12 +74,13 @@ fn live(samples: Receiver<Result<Snapshot, ClientError>>, end: Option<Instant>) 
             Err(TryRecvError::Empty) => {}
         }
         if let Some(snapshot) = &latest {
-            let view = View { title: "Bifrost", snapshot, notes: &[], held };
+            let view = View { title: "Bifrost", snapshot, notes: &[], held, help };
             terminal.draw(|frame| draw(frame, &view)).map_err(fail)?;
         }
         match terminal.key(Duration::from_millis(200)).map_err(fail)? {
             Some(Key::Quit) => return Ok(()),
             Some(Key::Char(' ')) => held = !held,
+            Some(Key::Char('?' | 'h')) => help = !help,
             Some(Key::Char(_) | Key::Resized) | None => {}
         }
         if signals.take().is_some() || end.is_some_and(|end| Instant::now() >= end) {

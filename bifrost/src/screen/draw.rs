@@ -4,8 +4,9 @@ use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
+use ratatui::widgets::{Block, Borders, Clear, Paragraph};
 
+use super::columns::{Column, figures, table, words};
 use super::{View, totals, units};
 use crate::control::status::{Lane, PortState, PortStatus, Shares, Snapshot, WorkerState};
 
@@ -14,6 +15,19 @@ const WORKER: Color = Color::Cyan;
 const LINUX: Color = Color::Yellow;
 const QUIET: Style = Style::new().fg(Color::DarkGray);
 const HEADING: Style = Style::new().add_modifier(Modifier::BOLD);
+
+/// Columns that workers take at most, and with which drops beside them are still read with ease.
+const WORKERS: u16 = 42;
+/// Wide enough for workers, routes and drops side by side.
+const WIDE: u16 = 110;
+/// Wide enough for two of them.
+const MIDDLING: u16 = 72;
+
+const KEYS: [(&str, &str); 3] = [
+    ("space", "hold the picture, and let it go on"),
+    ("?  h", "this help, and away with it"),
+    ("q  Esc  Ctrl-C", "end"),
+];
 
 /// Draws a view over the whole terminal.
 pub fn draw(frame: &mut Frame, view: &View) {
@@ -27,10 +41,7 @@ pub fn draw(frame: &mut Frame, view: &View) {
         Constraint::Fill(1),
     ])
     .areas(frame.area());
-    let [workers, routes, drops] =
-        Layout::horizontal([Constraint::Length(42), Constraint::Fill(4), Constraint::Fill(5)])
-            .spacing(2)
-            .areas(bottom);
+    let [workers, routes, drops] = below(bottom, snapshot);
     draw_top(frame, top, view);
     draw_lanes(frame, lanes, &snapshot.shares);
     draw_notes(frame, notes, view);
@@ -38,22 +49,68 @@ pub fn draw(frame: &mut Frame, view: &View) {
     draw_workers(frame, workers, snapshot);
     draw_routes(frame, routes, snapshot);
     draw_drops(frame, drops, snapshot);
+    if view.help {
+        draw_help(frame);
+    }
+}
+
+/// Places of workers, routes and drops: side by side, or where that is too narrow below one another.
+fn below(area: Rect, snapshot: &Snapshot) -> [Rect; 3] {
+    let workers = snapshot.workers.len() as u16 + 2;
+    if area.width >= WIDE {
+        let columns = [Constraint::Length(WORKERS), Constraint::Fill(4), Constraint::Fill(5)];
+        return Layout::horizontal(columns).spacing(2).areas(area);
+    }
+    if area.width >= MIDDLING {
+        let [left, drops] =
+            Layout::horizontal([Constraint::Length(WORKERS), Constraint::Fill(1)]).spacing(2).areas(area);
+        let [workers, routes] =
+            Layout::vertical([Constraint::Length(workers), Constraint::Fill(1)]).areas(left);
+        return [workers, routes, drops];
+    }
+    let routes = snapshot.summary.routes.len() as u16 + 2;
+    Layout::vertical([Constraint::Length(workers), Constraint::Length(routes), Constraint::Fill(1)])
+        .areas(area)
+}
+
+fn draw_help(frame: &mut Frame) {
+    let lines: Vec<Line> = KEYS
+        .iter()
+        .map(|(key, does)| Line::from(vec![Span::styled(format!("{key:<16}"), HEADING), Span::raw(*does)]))
+        .collect();
+    let area = frame.area();
+    let [_, row, _] = Layout::vertical([
+        Constraint::Fill(1),
+        Constraint::Length(KEYS.len() as u16 + 2),
+        Constraint::Fill(1),
+    ])
+    .areas(area);
+    let [_, place, _] =
+        Layout::horizontal([Constraint::Fill(1), Constraint::Length(56), Constraint::Fill(1)]).areas(row);
+    frame.render_widget(Clear, place);
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" Keys ")), place);
 }
 
 fn draw_top(frame: &mut Frame, area: Rect, view: &View) {
-    let total = totals(view.snapshot);
-    let left = Line::from(vec![
-        Span::styled(view.title.to_owned(), HEADING),
-        Span::raw(format!(
-            "  forwarding {} packets/s, {}",
-            units::packets(total.sent.packets_per_second),
-            units::bits(total.sent.bits_per_second)
-        )),
-    ]);
+    let total = totals(view.snapshot).sent;
+    let (rate, bits) = (units::packets(total.packets_per_second), units::bits(total.bits_per_second));
     let held = if view.held { "held  " } else { "" };
-    let right = format!("{held}up {}", units::time(view.snapshot.at_ms / 1000));
+    let up = format!("{held}up {}", units::time(view.snapshot.at_ms / 1000));
+    // The first that fits.
+    let ends = [format!("{up}  ?: help"), up, String::new()];
+    let begins =
+        [format!("  forwarding {rate} packets/s, {bits}"), format!("  {rate} pps, {bits}"), String::new()];
+    let room = usize::from(area.width).saturating_sub(view.title.chars().count() + 2);
+    let (begin, end) = (begins.iter())
+        .flat_map(|begin| ends.iter().map(move |end| (begin, end)))
+        .find(|(begin, end)| begin.chars().count() + end.chars().count() <= room)
+        .unwrap_or((&begins[2], &ends[2]));
+    let left = Line::from(vec![Span::styled(view.title.to_owned(), HEADING), Span::raw(begin.clone())]);
     frame.render_widget(Paragraph::new(left), area);
-    frame.render_widget(Paragraph::new(right).alignment(Alignment::Right), area);
+    // Only its own columns: the rest of the line is the left's.
+    let [_, place] =
+        Layout::horizontal([Constraint::Fill(1), Constraint::Length(end.len() as u16)]).areas(area);
+    frame.render_widget(Paragraph::new(end.as_str()).alignment(Alignment::Right), place);
 }
 
 /// A bar of the three shares, and the shares in words.
@@ -94,110 +151,89 @@ fn titled(title: &str) -> Block<'_> {
     Block::new().borders(Borders::TOP).border_style(QUIET).title(Span::styled(format!("{title} "), HEADING))
 }
 
-fn right(text: String) -> Cell<'static> {
-    Cell::from(Line::from(text).alignment(Alignment::Right))
-}
-
-fn headings(names: &[&'static str], left: usize) -> Row<'static> {
-    let cells = names.iter().enumerate().map(|(n, name)| match n < left {
-        true => Cell::from(*name),
-        false => right((*name).to_owned()),
-    });
-    Row::new(cells.collect::<Vec<_>>()).style(QUIET)
+/// Puts a table into its place, as much of it as fits.
+fn put(frame: &mut Frame, area: Rect, title: &str, columns: &[Column], rows: Vec<Vec<Span<'static>>>) {
+    frame.render_widget(table(columns, rows, area.width, QUIET).block(titled(title)), area);
 }
 
 fn draw_ports(frame: &mut Frame, area: Rect, ports: &[PortStatus]) {
     let rows = ports.iter().map(|port| {
         let state = match port.state {
-            PortState::Up => ("up", Style::new().fg(Color::Green)),
-            PortState::Down => ("down", Style::new().fg(Color::Red)),
-            PortState::Absent => ("absent", QUIET),
+            PortState::Up => Span::styled("up", Style::new().fg(Color::Green)),
+            PortState::Down => Span::styled("down", Style::new().fg(Color::Red)),
+            PortState::Absent => Span::styled("absent", QUIET),
         };
-        let lane = port.lane.map_or("-", Lane::name);
-        let drops = units::packets(port.rates.drops_per_second);
-        let alarm = if port.rates.drops_per_second > 0.0 { Style::new().fg(Color::Red) } else { QUIET };
-        Row::new(vec![
-            Cell::from(port.name.clone()),
-            Cell::from(state.0).style(state.1),
-            Cell::from(lane),
-            right(units::packets(port.rates.received.packets_per_second)),
-            right(units::bits(port.rates.received.bits_per_second)),
-            right(units::packets(port.rates.sent.packets_per_second)),
-            right(units::bits(port.rates.sent.bits_per_second)),
-            right(drops).style(alarm),
-        ])
+        let rates = &port.rates;
+        let alarm = if rates.drops_per_second > 0.0 { Style::new().fg(Color::Red) } else { QUIET };
+        vec![
+            Span::raw(port.name.clone()),
+            state,
+            Span::raw(port.lane.map_or("-", Lane::name)),
+            Span::raw(units::packets(rates.received.packets_per_second)),
+            Span::raw(units::bits(rates.received.bits_per_second)),
+            Span::raw(units::packets(rates.sent.packets_per_second)),
+            Span::raw(units::bits(rates.sent.bits_per_second)),
+            Span::styled(units::packets(rates.drops_per_second), alarm),
+        ]
     });
-    let widths = [
-        Constraint::Length(16),
-        Constraint::Length(7),
-        Constraint::Length(8),
-        Constraint::Length(10),
-        Constraint::Length(12),
-        Constraint::Length(10),
-        Constraint::Length(12),
-        Constraint::Length(10),
+    const COLUMNS: [Column; 8] = [
+        words("port", 0),
+        words("state", 1),
+        words("lane", 6),
+        figures("in pps", 0),
+        figures("in", 5),
+        figures("out pps", 0),
+        figures("out", 4),
+        figures("drops/s", 2),
     ];
-    let names = ["port", "state", "lane", "in pps", "in", "out pps", "out", "drops/s"];
-    frame.render_widget(Table::new(rows, widths).header(headings(&names, 3)).block(titled("Ports")), area);
+    put(frame, area, "Ports", &COLUMNS, rows.collect());
 }
 
 fn draw_workers(frame: &mut Frame, area: Rect, snapshot: &Snapshot) {
     let rows = snapshot.workers.iter().map(|worker| {
         let state = match worker.state {
-            WorkerState::Polling => ("polling", Style::new().fg(WORKER)),
-            WorkerState::Asleep => ("asleep", QUIET),
-            WorkerState::Restarting => ("restart", Style::new().fg(Color::Red)),
+            WorkerState::Polling => Span::styled("polling", Style::new().fg(WORKER)),
+            WorkerState::Asleep => Span::styled("asleep", QUIET),
+            WorkerState::Restarting => Span::styled("restart", Style::new().fg(Color::Red)),
         };
         let filled = ((worker.load * 8.0).round() as usize).min(8);
-        Row::new(vec![
-            Cell::from(format!("{} core {}", worker.index, worker.core)),
-            Cell::from(state.0).style(state.1),
-            Cell::from(format!("{}{}", "▮".repeat(filled), "▯".repeat(8 - filled))),
-            right(units::share(worker.load)),
-            right(units::packets(worker.packets_per_second)),
-        ])
+        vec![
+            Span::raw(format!("{} core {}", worker.index, worker.core)),
+            state,
+            Span::raw(format!("{}{}", "▮".repeat(filled), "▯".repeat(8 - filled))),
+            Span::raw(units::share(worker.load)),
+            Span::raw(units::packets(worker.packets_per_second)),
+        ]
     });
-    let widths = [
-        Constraint::Length(10),
-        Constraint::Length(8),
-        Constraint::Length(9),
-        Constraint::Length(7),
-        Constraint::Min(7),
-    ];
-    let names = ["worker", "state", "load", "", "pps"];
-    frame.render_widget(Table::new(rows, widths).header(headings(&names, 3)).block(titled("Workers")), area);
+    const COLUMNS: [Column; 5] =
+        [words("worker", 0), words("state", 2), words("load", 3), figures("", 0), figures("pps", 1)];
+    put(frame, area, "Workers", &COLUMNS, rows.collect());
 }
 
 fn draw_routes(frame: &mut Frame, area: Rect, snapshot: &Snapshot) {
     let rows = (snapshot.summary.routes.iter()).map(|origin| {
-        Row::new(vec![
-            Cell::from(origin.origin.clone()),
-            right(units::count(origin.ipv4)),
-            right(units::count(origin.ipv6)),
-        ])
+        vec![
+            Span::raw(origin.origin.clone()),
+            Span::raw(units::count(origin.ipv4)),
+            Span::raw(units::count(origin.ipv6)),
+        ]
     });
-    let widths = [Constraint::Min(8), Constraint::Length(10), Constraint::Length(10)];
     let title = if snapshot.summary.synced { "Routes" } else { "Routes (catching up)" };
-    frame.render_widget(
-        Table::new(rows, widths).header(headings(&["by", "IPv4", "IPv6"], 1)).block(titled(title)),
-        area,
-    );
+    const COLUMNS: [Column; 3] = [words("by", 0), figures("IPv4", 0), figures("IPv6", 0)];
+    put(frame, area, title, &COLUMNS, rows.collect());
 }
 
 fn draw_drops(frame: &mut Frame, area: Rect, snapshot: &Snapshot) {
     let rows = snapshot.drops.iter().map(|drop| {
         let place = drop.port.clone().or(drop.element.clone()).unwrap_or_default();
-        let row = Row::new(vec![
-            Cell::from(drop.reason.clone()),
-            Cell::from(place),
-            right(units::packets(drop.per_second)),
-            right(units::count(drop.packets)),
-        ]);
-        if drop.per_second > 0.0 { row } else { row.style(QUIET) }
+        let style = if drop.per_second > 0.0 { Style::new() } else { QUIET };
+        [drop.reason.clone(), place, units::packets(drop.per_second), units::count(drop.packets)]
+            .map(|text| Span::styled(text, style))
+            .to_vec()
     });
-    let widths = [Constraint::Min(14), Constraint::Length(9), Constraint::Length(8), Constraint::Length(11)];
-    let names = ["reason", "where", "now/s", "all"];
-    frame.render_widget(Table::new(rows, widths).header(headings(&names, 2)).block(titled("Drops")), area);
+    const COLUMNS: [Column; 4] =
+        [words("reason", 0), words("where", 3), figures("now/s", 2), figures("all", 1)];
+    put(frame, area, "Drops", &COLUMNS, rows.collect());
 }
 
 #[cfg(test)]
@@ -256,8 +292,11 @@ mod tests {
     fn the_picture_shows_all_that_matters() {
         let snapshot = snapshot();
         let notes = [Note { label: "BGP".into(), text: "198.18.0.1 established".into() }];
-        let text =
-            picture(110, 20, &View { title: "Bifrost", snapshot: &snapshot, notes: &notes, held: false });
+        let text = picture(
+            110,
+            20,
+            &View { title: "Bifrost", snapshot: &snapshot, notes: &notes, held: false, help: false },
+        );
         for part in [
             "Bifrost  forwarding 2.50 M packets/s, 1.28 Gb/s",
             "up 3m 07s",
@@ -276,18 +315,60 @@ mod tests {
     }
 
     #[test]
+    fn no_figure_loses_digits_however_narrow_it_is() {
+        let mut snapshot = snapshot();
+        snapshot.drops[0].packets = 1_002_345_678;
+        snapshot.ports[0].name = "wlp0s20f3u1u2i3".into();
+        // Of each figure, how it ends: where that stands, all of it has to.
+        let whole =
+            [(",678", "1,002,345,678"), ("57 M", "2.57 M"), ("32 Gb/s", "1.32 Gb/s"), ("00,000", "200,000")];
+        for width in 1..=130 {
+            let view = View { title: "Bifrost", snapshot: &snapshot, notes: &[], held: false, help: false };
+            let text = picture(width, 40, &view);
+            for (end, all) in whole {
+                assert_eq!(text.matches(end).count(), text.matches(all).count(), "{width} columns\n{text}");
+            }
+            if width >= 80 {
+                for (_, all) in whole {
+                    assert!(text.contains(all), "{all} at {width} columns\n{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_keys_are_told_when_asked_for() {
+        let snapshot = snapshot();
+        let text = picture(
+            80,
+            24,
+            &View { title: "Bifrost", snapshot: &snapshot, notes: &[], held: false, help: true },
+        );
+        assert!(text.contains("hold the picture"), "{text}");
+    }
+
+    #[test]
     fn no_size_of_terminal_makes_it_panic() {
         let snapshot = snapshot();
         for (width, height) in [(1, 1), (3, 40), (200, 2), (80, 24), (20, 5)] {
-            picture(width, height, &View { title: "Bifrost", snapshot: &snapshot, notes: &[], held: true });
+            picture(
+                width,
+                height,
+                &View { title: "Bifrost", snapshot: &snapshot, notes: &[], held: true, help: true },
+            );
         }
     }
 
     #[test]
     fn the_line_says_the_same() {
         let snapshot = snapshot();
-        let line =
-            crate::screen::line(&View { title: "Bifrost", snapshot: &snapshot, notes: &[], held: false });
+        let line = crate::screen::line(&View {
+            title: "Bifrost",
+            snapshot: &snapshot,
+            notes: &[],
+            held: false,
+            help: false,
+        });
         assert_eq!(
             line,
             "3m 07s  in 2.57 M pps 1.32 Gb/s  out 2.50 M pps 1.28 Gb/s  drops 12/s  express 75 %  worker 25 %  \

@@ -4,6 +4,7 @@
 //! and Linux's own rate as [`Note`]s), is for whoever calls it. [`Terminal`] takes the terminal and gives
 //! it back on every way out, a panic included.
 
+mod columns;
 mod draw;
 mod terminal;
 pub mod units;
@@ -24,6 +25,8 @@ pub struct View<'a> {
     pub notes: &'a [Note],
     /// No new samples are being shown.
     pub held: bool,
+    /// The keys are told on top of it.
+    pub help: bool,
 }
 
 /// A line of somebody else's.

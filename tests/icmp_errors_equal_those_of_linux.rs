@@ -16,6 +16,11 @@ ip route add 198.18.4.0/24 via 10.2.0.99
 ip -6 route add blackhole 2001:db8:a1::/48
 ip -6 route add unreachable 2001:db8:a2::/48
 ip -6 route add prohibit 2001:db8:a3::/48
+ip route add 198.18.5.0/24 via 10.2.0.2 mtu 1000
+ip route add 198.18.6.0/24 via 10.2.0.2 mtu lock 1000
+ip -6 route add 2001:db8:a4::/48 via 2001:db8:2::2 mtu 1290
+ip -6 route add 2001:db8:a5::/48 via 2001:db8:2::2 mtu lock 1290
+ip -6 route add 2001:db8:a7::/48 via 2001:db8:2::2 mtu 9000
 ";
 
 /// Sends a packet in each situation and prints, as one JSON object, what came back in each: every byte of the IP packet
@@ -28,6 +33,7 @@ def four(dst="10.2.0.2", ttl=64, **more): return IP(src=more.pop("src", "10.1.0.
 def six(dst="2001:db8:2::2", hlim=64, **more): return IPv6(src=more.pop("src", "2001:db8:1::2"), dst=dst, hlim=hlim, **more)
 udp = UDP(sport=4000, dport=9001) / "some words to be quoted"
 big = UDP(sport=4000, dport=9001) / ("x" * 1400)
+fits = UDP(sport=4000, dport=9001) / ("x" * 1250)  # the link, in IPv6 as well
 situations = {
     "ttl 1": four(ttl=1) / udp,
     "ttl 1, long": four(ttl=1) / big,
@@ -44,6 +50,8 @@ situations = {
     "prohibit": four("198.18.3.1") / udp,
     "too big, df": four(flags="DF") / big,
     "too big, df, tcp": four(flags="DF") / TCP(dport=80) / ("x" * 1400),
+    "too big for the route": four("198.18.5.1", flags="DF") / big,
+    "too big for the route, lock": four("198.18.6.1", flags="DF") / big,
     "bad checksum": four(chksum=1) / udp,
     "to multicast": four("239.1.1.1") / udp,
     "to loopback": four("127.0.0.1") / udp,
@@ -62,6 +70,9 @@ situations = {
     "6 unreachable": six("2001:db8:a2::1") / udp,
     "6 prohibit": six("2001:db8:a3::1") / udp,
     "6 too big": six() / big,
+    "6 too big for the route": six("2001:db8:a4::1") / fits,
+    "6 too big for the route, lock": six("2001:db8:a5::1") / big,
+    "6 too big for the link, not the route": six("2001:db8:a7::1") / big,
     "6 to multicast": six("ff0e::1") / udp,
     "6 from link-local": six(src="fe80::2", hlim=2) / udp,
     "6 to link-local": six("fe80::99") / udp,
@@ -92,6 +103,10 @@ def shown(p):
     else:
         length = 40 + p[IPv6].plen
         packet[1:4] = bytes([packet[1] & 0xf0, 0, 0])
+    if IPv6 in p and packet[40] == 2 and packet[55] == 63:
+        # Linux has taken a hop off already where the link would do but the route would not.
+        packet[55] += 1
+        packet[42:44] = (int.from_bytes(packet[42:44], "big") - 1).to_bytes(2, "big")
     return packet[:length].hex()
 caught = []
 listening = []

@@ -59,7 +59,8 @@ pub struct Mtu4 {
     view: View,
 }
 
-/// Compares IPv6 packets with the MTU of their adjacency, which counts as 1280 at least. Outputs: `fits`, `too_big`.
+/// Compares IPv6 packets with the MTU of their adjacency, which counts as 1280 at least: a route of less would be a black
+/// hole, as hosts send so much whatever they are told (RFC 8201, 4). Outputs: `fits`, `too_big`.
 pub struct Mtu6 {
     view: View,
 }

@@ -24,7 +24,6 @@ const RTA_PREF: u16 = 20;
 const RTA_ENCAP_TYPE: u16 = 21;
 const RTA_ENCAP: u16 = 22;
 const RTA_NH_ID: u16 = 30;
-const RTAX_LOCK: u16 = 1;
 const RTAX_MTU: u16 = 2;
 
 /// What a route message says.
@@ -46,10 +45,8 @@ pub struct RouteMessage {
     pub metric: u32,
     /// Router preference (RFC 4191): 0 medium, 1 high, 3 low.
     pub preference: u8,
-    /// Path MTU set on the route, bytes; 0 = none.
+    /// Path MTU set on the route, bytes; 0 = none. Linux holds forwarded packets to it, locked or not.
     pub mtu: u32,
-    /// Whether that MTU is locked.
-    pub mtu_locked: bool,
     /// Only for packets from a source prefix (IPv6 subtrees).
     pub from: Option<IpNet>,
     /// When it expires, hundredths of a second from now.
@@ -82,7 +79,6 @@ pub fn parse(body: &[u8]) -> Option<RouteMessage> {
         metric: 0,
         preference: 0,
         mtu: 0,
-        mtu_locked: false,
         from: None,
         expires: None,
         object: None,
@@ -97,7 +93,7 @@ pub fn parse(body: &[u8]) -> Option<RouteMessage> {
             RTA_GATEWAY => single.gateway = Some(address(value)?),
             RTA_VIA => single.gateway = Some(via(value)?),
             RTA_PRIORITY => route.metric = u32_value(value)?,
-            RTA_METRICS => (route.mtu, route.mtu_locked) = metrics(value)?,
+            RTA_METRICS => route.mtu = mtu(value)?,
             RTA_MULTIPATH => multipath(value, &mut route.paths)?,
             RTA_CACHEINFO => route.expires = expires(value),
             RTA_TABLE => route.table = u32_value(value)?,
@@ -131,17 +127,9 @@ fn via(value: &[u8]) -> Option<IpAddr> {
     (gateway.is_ipv4() == (family == u16::from(IPV4))).then_some(gateway)
 }
 
-/// The MTU among `RTAX_*`, and whether it is locked.
-fn metrics(value: &[u8]) -> Option<(u32, bool)> {
-    let (mut mtu, mut lock) = (0, 0);
-    for (kind, value) in attributes(value) {
-        match kind {
-            RTAX_LOCK => lock = u32_value(value)?,
-            RTAX_MTU => mtu = u32_value(value)?,
-            _ => {}
-        }
-    }
-    Some((mtu, lock & (1 << RTAX_MTU) != 0))
+/// The MTU among `RTAX_*`; 0 = none.
+fn mtu(metrics: &[u8]) -> Option<u32> {
+    attributes(metrics).find(|(kind, _)| *kind == RTAX_MTU).map_or(Some(0), |(_, value)| u32_value(value))
 }
 
 /// `struct rtnexthop` one after the other: length (16), flags (8), weight - 1 (8), interface (32), attributes.

@@ -223,7 +223,6 @@ fn message((table, prefix, metric): Key, way: Naive) -> RouteMessage {
         metric,
         preference: 0,
         mtu: 0,
-        mtu_locked: false,
         from: None,
         expires: None,
         object: None,

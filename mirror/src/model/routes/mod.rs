@@ -167,13 +167,10 @@ impl Routes {
         {
             paths.sort_unstable();
         }
-        // Linux honours the MTU of an IPv6 route for forwarded packets only when it is locked
-        // (ip6_dst_mtu_maybe_forward).
-        let honoured = message.prefix.addr().is_ipv4() || message.mtu_locked;
         Some(Route {
             metric: message.metric,
             target: self.targets.intern(target),
-            mtu: if honoured { message.mtu } else { 0 },
+            mtu: message.mtu,
             table,
             source,
             kind,

@@ -1,4 +1,4 @@
-//! The Prometheus endpoint says valid OpenMetrics, and a stuck scraper hurts nobody.
+//! The Prometheus endpoint says what Prometheus reads without complaint, and a stuck scraper hurts nobody.
 
 mod rig;
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use bifrost::metrics::{Metrics, render};
+use bifrost::metrics::{Format, Metrics, render};
 use rig::Fake;
 
 fn start(fake: Arc<Fake>) -> Metrics {
@@ -17,9 +17,14 @@ fn start(fake: Arc<Fake>) -> Metrics {
 }
 
 fn get(address: SocketAddr, path: &str) -> (String, String) {
+    get_as(address, path, "*/*")
+}
+
+fn get_as(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -32,8 +37,11 @@ fn a_scrape_is_answered() {
     let metrics = start(fake.clone());
     let (head, body) = get(metrics.address(), "/metrics");
     assert!(head.starts_with("http/1.1 200"));
+    assert!(head.contains("content-type: text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(body, render(&*fake, Format::Plain).unwrap());
+    let (head, body) = get_as(metrics.address(), "/metrics", "application/openmetrics-text;version=1.0.0");
     assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"));
-    assert_eq!(body, render(&*fake).unwrap());
+    assert_eq!(body, render(&*fake, Format::OpenMetrics).unwrap());
     assert!(get(metrics.address(), "/other").0.starts_with("http/1.1 404"));
     fake.broken.store(true, Relaxed);
     assert!(get(metrics.address(), "/metrics").0.starts_with("http/1.1 503"));
@@ -111,7 +119,7 @@ fn split_labels(text: &str) -> Vec<String> {
 
 #[test]
 fn the_text_is_openmetrics() {
-    let samples = parse(&render(&Fake::default()).unwrap());
+    let samples = parse(&render(&Fake::default(), Format::OpenMetrics).unwrap());
     let expected = [
         ("bifrost_port_packets_total{port=\"eth0\",lane=\"express\",direction=\"received\"}", 1_000_000.0),
         ("bifrost_port_up{port=\"eth1\"}", 0.0),
@@ -134,10 +142,126 @@ fn the_text_is_openmetrics() {
     );
 }
 
+/// What `promtool check metrics` looks for in the plain format: it must parse, and its linter must have nothing to say.
+fn complaints(text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let (mut helped, mut typed, mut series) = (HashSet::new(), HashMap::new(), HashSet::new());
+    let (mut closed, mut current) = (HashSet::new(), String::new());
+    for line in text.lines() {
+        let name = match line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE ")) {
+            Some(rest) => rest.split(' ').next().unwrap(),
+            None => line.split(['{', ' ']).next().unwrap(),
+        };
+        if name != current && !closed.insert(std::mem::replace(&mut current, name.to_owned())) {
+            wrong.push(format!("{name}: its lines do not stand together"));
+        }
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let help = rest.split_once(' ').map_or("", |(_, help)| help);
+            if help.is_empty() || !helped.insert(name.to_owned()) {
+                wrong.push(format!("{name}: no help, or twice"));
+            }
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let kind = rest.split_once(' ').map_or("", |(_, kind)| kind);
+            if !["counter", "gauge"].contains(&kind)
+                || typed.insert(name.to_owned(), kind == "counter").is_some()
+            {
+                wrong.push(format!("{name}: type {kind:?}, or twice"));
+            }
+        } else if line.starts_with('#') {
+            wrong.push(format!("{line}: a comment that says nothing"));
+        } else {
+            let place = line.rsplit_once(' ').map(|(place, _)| place.to_owned());
+            if !place.is_some_and(|place| series.insert(place)) {
+                wrong.push(format!("{line}: twice, or without a value"));
+            }
+        }
+    }
+    let sampled = series.iter().map(|line| line.split('{').next().unwrap().to_owned());
+    for name in sampled.collect::<HashSet<_>>() {
+        if !helped.contains(&name) || !typed.contains_key(&name) {
+            wrong.push(format!("{name}: samples without help and type"));
+        }
+    }
+    for (name, is_counter) in &typed {
+        if *is_counter != name.ends_with("_total") {
+            wrong.push(format!("{name}: counters end with _total, and nothing else does"));
+        }
+        let words: Vec<&str> = name.split('_').collect();
+        let end = *words.last().unwrap();
+        if ["count", "sum", "bucket"].contains(&end) || name.contains(':') {
+            wrong.push(format!("{name}: an ending of histograms, or a colon"));
+        }
+        if name.chars().any(char::is_uppercase) {
+            wrong.push(format!("{name}: not in snake case"));
+        }
+        // Base units, in full, and no types in names.
+        let refused = [
+            "ns",
+            "us",
+            "ms",
+            "s",
+            "nanoseconds",
+            "microseconds",
+            "milliseconds",
+            "minutes",
+            "hours",
+            "days",
+            "kb",
+            "mb",
+            "gb",
+            "b",
+            "bits",
+            "kilobytes",
+            "megabytes",
+            "gigabytes",
+            "percent",
+            "pct",
+            "counter",
+            "gauge",
+            "histogram",
+            "summary",
+        ];
+        if words.iter().any(|word| refused.contains(word)) {
+            wrong.push(format!("{name}: not a base unit, a unit in short, or a type in its name"));
+        }
+    }
+    wrong
+}
+
+#[test]
+fn promtool_has_nothing_to_complain_of() {
+    let plain = render(&Fake::default(), Format::Plain).unwrap();
+    assert!(plain.contains("# TYPE bifrost_port_packets_total counter\nbifrost_port_packets_total{"));
+    assert!(plain.contains("# TYPE bifrost_build_info gauge\nbifrost_build_info{"));
+    assert_eq!(complaints(&plain), Vec::<String>::new());
+    // Both formats have the same samples.
+    let samples = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+    };
+    assert_eq!(samples(&plain), samples(&render(&Fake::default(), Format::OpenMetrics).unwrap()));
+    // The reader itself: OpenMetrics is not what promtool reads, nor is what else goes wrong.
+    assert!(!complaints(&render(&Fake::default(), Format::OpenMetrics).unwrap()).is_empty());
+    for bad in [
+        "# HELP a_x x\n# TYPE a_x counter\na_x 1\n",
+        "# HELP a_total x\n# TYPE a_total gauge\na_total 1\n",
+        "# TYPE a gauge\na 1\n",
+        "# HELP a x\na 1\n",
+        "# HELP a x\n# TYPE a gauge\na 1\na 2\n",
+        "# HELP a_ms x\n# TYPE a_ms gauge\na_ms 1\n",
+        "# HELP a x\n# TYPE a gauge\n# HELP b x\n# TYPE b gauge\nb 1\na 1\n",
+    ] {
+        assert!(!complaints(bad).is_empty(), "{bad}");
+    }
+}
+
 #[test]
 fn every_family_is_documented() {
     let document = include_str!("../../docs/metrics.md");
-    for line in render(&Fake::default()).unwrap().lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+    for line in render(&Fake::default(), Format::OpenMetrics)
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+    {
         let (name, kind) = line.split_once(' ').unwrap();
         let suffix = if kind == "counter" {
             "_total"

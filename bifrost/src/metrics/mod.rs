@@ -1,9 +1,11 @@
-//! The Prometheus endpoint: `http://LISTEN/metrics`, in the OpenMetrics text format.
+//! The Prometheus endpoint: `http://LISTEN/metrics`, in Prometheus' text format, or in OpenMetrics for
+//! those who ask for it.
 //!
 //! Every scrape asks the daemon through [`Answer`](crate::control::Answer), as a client of the control socket would. It has a thread of
 //! its own with its own small event loop, so that a slow scraper is nobody else's trouble; connections are
 //! limited in number and in time. Names are documented in `docs/metrics.md` and stable.
 
+mod format;
 mod listen;
 mod text;
 
@@ -14,7 +16,7 @@ use std::thread::JoinHandle;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::sync::Notify;
@@ -22,7 +24,8 @@ use tracing::warn;
 
 use crate::control::Answer;
 
-pub use text::{CONTENT_TYPE, render};
+pub use format::Format;
+pub use text::render;
 
 /// The endpoint, serving until it is dropped.
 pub struct Metrics {
@@ -72,9 +75,11 @@ impl Drop for Metrics {
     }
 }
 
-async fn scrape(State(answer): State<Arc<dyn Answer>>) -> Response {
-    match render(&*answer) {
-        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+async fn scrape(State(answer): State<Arc<dyn Answer>>, head: HeaderMap) -> Response {
+    let asked = head.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let format = Format::accepted(asked);
+    match render(&*answer, format) {
+        Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
     }
 }

@@ -1,17 +1,18 @@
-//! The figures as OpenMetrics text (OpenMetrics 1.0): families with type and help, then their samples, and
-//! `# EOF`.
+//! The figures as text: families with help and type, then their samples.
+//!
+//! The two formats differ in what a family is called. Prometheus' own names it as its samples are (`x_total`, `x_info`),
+//! OpenMetrics without the suffix, which its type implies; and OpenMetrics ends with `# EOF`.
 
 use std::fmt::Write;
 
 use crate::control::Answer;
 use crate::control::status::*;
 
-/// What the text is.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use super::Format;
 
 /// Asks the daemon, and writes all that it says.
-pub fn render(answer: &dyn Answer) -> Result<String, String> {
-    let mut text = Text(String::with_capacity(16 * 1024));
+pub fn render(answer: &dyn Answer, format: Format) -> Result<String, String> {
+    let mut text = Text { text: String::with_capacity(16 * 1024), format };
     text.about(&answer.version()?);
     text.ports(&answer.ports()?);
     text.drops(&answer.drops()?);
@@ -27,11 +28,16 @@ pub fn render(answer: &dyn Answer) -> Result<String, String> {
     if let Some(log) = answer.flow_log()? {
         text.flow_log(&log);
     }
-    text.0 += "# EOF\n";
-    Ok(text.0)
+    if format == Format::OpenMetrics {
+        text.text += "# EOF\n";
+    }
+    Ok(text.text)
 }
 
-struct Text(String);
+struct Text {
+    text: String,
+    format: Format,
+}
 
 /// A family's name and help, and its figure of one of several things.
 type Figure<T> = (&'static str, &'static str, fn(&T) -> u64);
@@ -39,15 +45,20 @@ type Figure<T> = (&'static str, &'static str, fn(&T) -> u64);
 impl Text {
     /// Begins a family. The name of a counter is without its `_total`.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.0, "# TYPE {name} {kind}\n# HELP {name} {help}");
+        let (suffix, kind) = match (self.format, kind) {
+            (Format::Plain, "counter") => ("_total", kind),
+            (Format::Plain, "info") => ("_info", "gauge"),
+            _ => ("", kind),
+        };
+        let _ = writeln!(self.text, "# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}");
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        self.0 += name;
+        self.text += name;
         for (n, (label, value)) in labels.iter().enumerate() {
-            let _ = write!(self.0, "{}{label}=\"{}\"", if n == 0 { "{" } else { "," }, escaped(value));
+            let _ = write!(self.text, "{}{label}=\"{}\"", if n == 0 { "{" } else { "," }, escaped(value));
         }
-        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
+        let _ = writeln!(self.text, "{} {value}", if labels.is_empty() { "" } else { "}" });
     }
 
     fn about(&mut self, version: &Version) {

@@ -16,6 +16,7 @@ use crate::command::{self, Failure, args::Args};
 
 /// Runs the program. `extra` are classes of elements beside those of the library.
 pub fn main(extra: &[&'static graph::Class]) -> ExitCode {
+    command::offer();
     let (words, is_click) = words(std::env::args_os());
     let args = match Args::try_parse_from(words) {
         Ok(args) => args,

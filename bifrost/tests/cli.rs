@@ -49,6 +49,41 @@ fn every_subject_is_shown_as_a_table() {
 }
 
 #[test]
+fn ports_are_shown_by_name() {
+    let rig = Rig::start("ports", Fake::default());
+    let shown = |args: &[&str]| {
+        let json: Vec<serde_json::Value> = serde_json::from_str(&ok(&rig, args)).unwrap();
+        json.iter().map(|port| port["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&["show", "ports", "eth1", "--json"]), ["eth1"]);
+    assert_eq!(shown(&["sh", "po", "eth*", "--json"]), ["eth0", "eth1"]);
+    assert!(shown(&["show", "ports", "wlan*", "--json"]).is_empty());
+    let said = ok(&rig, &["show", "ports", "eth1"]);
+    assert!(said.contains("\neth1 ") && !said.contains("\neth0 "), "{said}");
+    let refused = rig.run(&["show", "ports", "eht1"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(text(&refused.stderr), "bifrost: no port is called eht1; there are: eth0 eth1\n");
+}
+
+#[test]
+fn what_was_done_is_said_as_json() {
+    let rig = Rig::start("done", Fake::default());
+    let said = |args: &[&str]| -> serde_json::Value { serde_json::from_str(&ok(&rig, args)).unwrap() };
+    assert!(said(&["clear", "flows", "--all", "--json"])["ended"].is_u64());
+    let sample = said(&["top", "--json", "--seconds", "0"]);
+    assert!(sample["ports"].is_array(), "{sample}");
+    let file = directory("check-json").join("router.toml");
+    std::fs::write(&file, "[[port]]\nname = \"lo\"\n[workers]\ncores = [0]\n").unwrap();
+    let path = file.to_str().unwrap();
+    for args in [&["check", path, "--json"][..], &["run", "-c", path, "--check", "--json"]] {
+        let report = said(args);
+        assert_eq!(report["ports"], serde_json::json!([{ "name": "lo", "interfaces": ["lo"] }]));
+        assert_eq!((&report["file"], &report["worker_cores"]), (&path.into(), &serde_json::json!([0])));
+        assert_eq!(report["warnings"], serde_json::json!([]));
+    }
+}
+
+#[test]
 fn the_graph_is_drawn() {
     let rig = Rig::start("draw", Fake::default());
     expect("show-graph.dot", &ok(&rig, &["show", "graph", "--dot"]));
@@ -464,7 +499,20 @@ fn completions_and_manual_come_from_the_same_definitions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = bifrost(&["completions", shell]);
         assert!(output.status.success());
-        assert!(text(&output.stdout).contains("classifier"), "{shell}");
+        assert!(text(&output.stdout).contains("BIFROST_COMPLETE"), "{shell}");
+    }
+    // What the scripts ask for is what there is: commands, and the interfaces of this machine.
+    let offered = |words: &[&str]| {
+        let mut asked = Command::new(env!("CARGO_BIN_EXE_bifrost"));
+        asked.env("BIFROST_COMPLETE", "fish").args(["--", "bifrost"]).args(words);
+        text(&asked.output().unwrap().stdout).to_owned()
+    };
+    assert!(offered(&["show", "cl"]).contains("classifier"));
+    for before in
+        [&["run"][..], &["show", "ports"], &["doctor"], &["gen"], &["rfc2544", "eth0"], &["gen", "--sink"]]
+    {
+        let said = offered(&[before, &["l"]].concat());
+        assert!(said.lines().any(|line| line == "lo"), "{before:?}: {said}");
     }
     let script = bifrost(&["completions", "bash"]).stdout;
     let directory = directory("man");

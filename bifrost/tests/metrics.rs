@@ -5,6 +5,7 @@ mod rig;
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -231,9 +232,15 @@ fn complaints(text: &str) -> Vec<String> {
 #[test]
 fn promtool_has_nothing_to_complain_of() {
     let plain = render(&Fake::default(), Format::Plain).unwrap();
-    assert!(plain.contains("# TYPE bifrost_port_packets_total counter\nbifrost_port_packets_total{"));
-    assert!(plain.contains("# TYPE bifrost_build_info gauge\nbifrost_build_info{"));
+    assert!(plain.contains("# TYPE bifrost_port_packets_total counter\n# HELP bifrost_port_packets_total "));
+    assert!(plain.contains("# TYPE bifrost_build_info gauge\n# HELP bifrost_build_info "));
     assert_eq!(complaints(&plain), Vec::<String>::new());
+    // The tool itself, where it is installed.
+    let tool = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).spawn();
+    if let Ok(mut tool) = tool {
+        tool.stdin.take().unwrap().write_all(plain.as_bytes()).unwrap();
+        assert!(tool.wait().unwrap().success(), "promtool complains");
+    }
     // Both formats have the same samples.
     let samples = |text: &str| -> Vec<String> {
         text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()

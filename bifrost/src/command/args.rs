@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use crate::control::{Filter, Question, WordError};
 use clap::{ArgGroup, Args as Arguments, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
+use clap_complete::{ArgValueCandidates, Shell};
 use ipnet::IpNet;
 
 use super::click::Click;
 use super::doctor::Doctor;
 use super::experiment::Experiment;
 use super::r#gen::Gen;
+use super::interfaces;
 use super::rfc2544::Rfc2544;
 use super::sink::Sink;
 
@@ -19,7 +20,13 @@ use super::sink::Sink;
 /// Linux is the control plane: interfaces, addresses, neighbours and routing daemons stay where you know
 /// them. Bifrost takes the ports that you name and forwards what passes through, along Linux's routes.
 #[derive(Debug, Parser)]
-#[command(name = "bifrost", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "bifrost",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    infer_subcommands = true
+)]
 pub struct Args {
     /// Socket of the daemon [default: /run/bifrost/control.sock; for `run`: control.socket in the file]
     #[arg(long, global = true, value_name = "PATH", display_order = 1000)]
@@ -43,12 +50,15 @@ pub enum Command {
         /// The file
         #[arg(value_name = "FILE")]
         file: PathBuf,
+        /// How
+        #[command(flatten)]
+        output: Output,
     },
     /// Have the running daemon read its configuration file again
     ///
     /// [[port]], [police], [graph], [filter], [nat], [flow_log] and [sflow] take effect at once. When anything in the file is wrong, all stays as it is and you
     /// are told what.
-    Reload,
+    Reload(Output),
     /// Change the members of an address set of the filter, while it runs
     ///
     /// The change is in force with the next batch of packets, in Linux's copy of the filter as well, and lasts until the configuration
@@ -64,7 +74,7 @@ pub enum Command {
     /// Write a handler of an element in the running graph, on every worker
     Write(Write),
     /// Show what the running daemon knows
-    #[command(subcommand)]
+    #[command(subcommand, infer_subcommands = true)]
     Show(Show),
     /// Watch ports, workers, routes and drops live
     ///
@@ -144,12 +154,15 @@ pub struct Run {
     /// Only check the file
     #[arg(long)]
     pub check: bool,
+    /// What was found, as JSON; names are stable (docs/json.md)
+    #[arg(long, requires = "check")]
+    pub json: bool,
     /// With ports: what to do where Linux has a filter of its own (nftables, iptables) that packets forwarded by Bifrost would
     /// not pass: leave to Linux what it could touch, or pass it by
     #[arg(long, value_name = "WHAT", conflicts_with = "config", value_parser = ["respect", "ignore"])]
     pub linux_filter: Option<String>,
     /// Names or patterns of ports, all at their defaults, instead of those of a file
-    #[arg(value_name = "PORT", conflicts_with = "config")]
+    #[arg(value_name = "PORT", conflicts_with = "config", add = ArgValueCandidates::new(interfaces::candidates))]
     pub ports: Vec<config::Pattern>,
 }
 
@@ -171,10 +184,14 @@ pub struct Set {
     /// Prefixes that go, a line each: a file, or - for standard input
     #[arg(long, value_name = "FILE")]
     pub remove_from: Option<PathBuf>,
+    /// How
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// `clear`.
 #[derive(Debug, Arguments)]
+#[command(infer_subcommands = true)]
 pub struct Clear {
     /// What of the daemon
     #[command(subcommand)]
@@ -193,6 +210,9 @@ pub enum Clearable {
         /// All of them
         #[arg(long, conflicts_with_all = ["host", "port", "proto"])]
         all: bool,
+        /// How
+        #[command(flatten)]
+        output: Output,
     },
 }
 
@@ -216,6 +236,9 @@ pub struct Read {
     /// The element, a dot, and its handler; `ELEMENT.handlers` lists them, `list` the elements
     #[arg(value_name = "ELEMENT.HANDLER")]
     pub handler: String,
+    /// How
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// `write`.
@@ -233,7 +256,15 @@ pub struct Write {
 #[derive(Debug, Subcommand)]
 pub enum Show {
     /// Ports: state, mode, lane and why, packets by lane
-    Ports(Output),
+    #[command(visible_alias = "interfaces")]
+    Ports {
+        /// Only these: names or patterns
+        #[arg(value_name = "PORT", add = ArgValueCandidates::new(interfaces::candidates))]
+        names: Vec<config::Pattern>,
+        /// How
+        #[command(flatten)]
+        output: Output,
+    },
     /// Routes: all, those inside a prefix, or the longest match of an address
     Routes {
         /// A prefix or an address
@@ -247,6 +278,7 @@ pub enum Show {
         output: Output,
     },
     /// Neighbours on the ports
+    #[command(visible_alias = "neighbors")]
     Neighbours(Output),
     /// Dropped packets: where, and for which reason
     Drops(Output),
@@ -275,6 +307,7 @@ pub enum Show {
     /// How well the plane's tables follow Linux's
     Mirror(Output),
     /// The flow log: what went into it, where it went, and what was lost
+    #[command(alias = "flow-log")]
     Flowlog(Output),
     /// sFlow: packets sampled, and what each collector got
     Sflow(Output),
@@ -400,6 +433,9 @@ pub struct Top {
     /// End after so many seconds
     #[arg(long, value_name = "SECONDS")]
     pub seconds: Option<u64>,
+    /// No picture: all figures of each interval as JSON, an object a line; names are stable (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
 }
 
 fn interval(text: &str) -> Result<f64, String> {
@@ -470,4 +506,48 @@ pub struct Capture {
 /// The filter that is meant by the words of the command line.
 pub fn filter(words: &[String]) -> Result<Filter, WordError> {
     words.join(" ").parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// What prints no answer, but a text that has its own language, or nothing; `compare` shows two reports that are JSON.
+    const NO_ANSWER: [&str; 6] = ["capture", "click", "compare", "completions", "man", "write"];
+
+    fn each_leaf(command: &clap::Command, visit: &mut impl FnMut(&clap::Command)) {
+        match command.has_subcommands() {
+            true => command.get_subcommands().for_each(|one| each_leaf(one, visit)),
+            false => visit(command),
+        }
+    }
+
+    #[test]
+    fn every_command_that_prints_an_answer_prints_it_as_json() {
+        let (mut with, mut without) = (0, Vec::new());
+        each_leaf(&Args::command(), &mut |command| match command
+            .get_arguments()
+            .any(|argument| argument.get_long() == Some("json"))
+        {
+            true => with += 1,
+            false => without.push(command.get_name().to_owned()),
+        });
+        without.sort();
+        assert_eq!(without, NO_ANSWER);
+        assert!(with > 20, "{with}");
+    }
+
+    #[test]
+    fn what_is_unambiguous_may_be_short() {
+        let parse = |line: &str| Args::try_parse_from(line.split(' ')).map(|args| args.command);
+        assert!(matches!(parse("bifrost sh po"), Ok(Command::Show(Show::Ports { .. }))));
+        assert!(matches!(parse("bifrost show interfaces"), Ok(Command::Show(Show::Ports { .. }))));
+        assert!(matches!(parse("bifrost show nei"), Ok(Command::Show(Show::Neighbours(_)))));
+        assert!(matches!(parse("bifrost show neighbors"), Ok(Command::Show(Show::Neighbours(_)))));
+        assert!(matches!(parse("bifrost cle fl --all"), Ok(Command::Clear(_))));
+        assert!(parse("bifrost s po").is_err(), "set, show and sink");
+        assert!(parse("bifrost show flow").is_err(), "flows and flowlog");
+    }
 }

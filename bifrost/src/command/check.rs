@@ -1,49 +1,95 @@
 //! `bifrost check`: says everything that is wrong with a file, or what it comes to.
 
-use std::io::Write;
 use std::path::Path;
 
 use config::{Foreign, Machine, Router};
 use graph::Registry;
+use serde::Serialize;
 
-use super::Failure;
+use super::args::Output;
+use super::table::{print, print_value};
+use super::{Failure, interfaces};
 use crate::daemon;
 
-pub fn check(file: &Path, registry: &Registry) -> Result<(), Failure> {
+pub fn check(file: &Path, registry: &Registry, output: Output) -> Result<(), Failure> {
     let router = Router::open(file).map_err(|error| Failure::Said(error.to_string()))?;
-    report(&router, Some(file), registry)
+    report(&router, Some(file), registry, output)
+}
+
+/// What a sound configuration comes to on this machine.
+#[derive(Serialize)]
+struct Report {
+    file: Option<String>,
+    warnings: Vec<String>,
+    ports: Vec<Taken>,
+    linux: Vec<String>,
+    worker_cores: Vec<usize>,
+}
+
+/// What a `[[port]]` means now.
+#[derive(Serialize)]
+struct Taken {
+    name: String,
+    interfaces: Vec<String>,
 }
 
 /// Says what a sound configuration comes to on this machine.
-pub fn report(router: &Router, file: Option<&Path>, registry: &Registry) -> Result<(), Failure> {
+pub fn report(
+    router: &Router,
+    file: Option<&Path>,
+    registry: &Registry,
+    output: Output,
+) -> Result<(), Failure> {
     let warnings = daemon::examine(router, registry).map_err(Failure::Said)?;
-    let interfaces = interfaces();
-    let mut text = match file {
-        Some(file) => format!("{}: no mistakes\n", file.display()),
-        None => "no mistakes\n".to_owned(),
-    };
-    text += &warnings;
-    for rule in &router.ports {
-        let taken: Vec<&str> = (interfaces.iter().map(String::as_str))
+    let names = interfaces::names();
+    let taken = |rule: &config::PortRule| Taken {
+        name: rule.name.to_string(),
+        interfaces: names
+            .iter()
             .filter(|name| router.port(name).is_some_and(|first| first.name == rule.name))
-            .collect();
-        let taken = if taken.is_empty() { "no such interface now".to_owned() } else { taken.join(" ") };
-        text += &format!("port {}: {taken}\n", rule.name);
+            .cloned()
+            .collect(),
+    };
+    let report = Report {
+        file: file.map(|file| file.display().to_string()),
+        warnings: warnings.lines().map(str::to_owned).collect(),
+        ports: router.ports.iter().map(taken).collect(),
+        linux: foreign(router),
+        worker_cores: router.workers.cores_among(&Machine::this().cores.0),
+    };
+    match output.json {
+        true => print_value(&report),
+        false => print(&report.text()),
     }
-    text += &foreign(router);
-    if router.ports.is_empty() {
-        text += "it says that it names no port: Bifrost will have nothing to do\n";
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let mut text = match &self.file {
+            Some(file) => format!("{file}: no mistakes\n"),
+            None => "no mistakes\n".to_owned(),
+        };
+        self.warnings.iter().for_each(|warning| text += &format!("{warning}\n"));
+        for port in &self.ports {
+            let taken = match port.interfaces.as_slice() {
+                [] => "no such interface now".to_owned(),
+                taken => taken.join(" "),
+            };
+            text += &format!("port {}: {taken}\n", port.name);
+        }
+        self.linux.iter().for_each(|one| text += &format!("{one}\n"));
+        if self.ports.is_empty() {
+            text += "it says that it names no port: Bifrost will have nothing to do\n";
+        }
+        let cores: Vec<String> = self.worker_cores.iter().map(usize::to_string).collect();
+        text + &format!("workers on cores: {}\n", cores.join(" "))
     }
-    let cores = router.workers.cores_among(&Machine::this().cores.0);
-    text +=
-        &format!("workers on cores: {}\n", cores.iter().map(usize::to_string).collect::<Vec<_>>().join(" "));
-    std::io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
 }
 
 /// What Linux does to packets here and Bifrost does not, and what comes of it.
-fn foreign(router: &Router) -> String {
+fn foreign(router: &Router) -> Vec<String> {
     let beyond = mirror::survey();
-    let mut text = String::new();
+    let mut list = Vec::new();
     for (kind, found, wish) in
         [("filter", &beyond.filters, router.linux_filter), ("policy rule", &beyond.rules, router.linux_rules)]
     {
@@ -51,16 +97,7 @@ fn foreign(router: &Router) -> String {
             Foreign::Respect => "transit that it could touch will be left to Linux",
             Foreign::Ignore => "it will be passed by, as configured",
         };
-        found.iter().for_each(|one| text += &format!("Linux's {kind} {one}: {done}\n"));
+        list.extend(found.iter().map(|one| format!("Linux's {kind} {one}: {done}")));
     }
-    text
-}
-
-/// Interfaces of this network namespace, in order.
-fn interfaces() -> Vec<String> {
-    let mut names: Vec<String> = nix::net::if_::if_nameindex()
-        .map(|list| list.iter().map(|one| one.name().to_string_lossy().into_owned()).collect())
-        .unwrap_or_default();
-    names.sort();
-    names
+    list
 }

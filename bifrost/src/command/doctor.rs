@@ -19,7 +19,7 @@ const INDENT: usize = 2 + 8 + 1 + 22 + 1;
 #[derive(Debug, Args)]
 pub struct Doctor {
     /// Interfaces to look at [default: all with hardware behind them]
-    #[arg(value_name = "PORT")]
+    #[arg(value_name = "PORT", add = clap_complete::ArgValueCandidates::new(super::interfaces::candidates))]
     pub ports: Vec<String>,
     /// Leave out the measurement of memory, which takes some seconds of a core
     #[arg(long)]

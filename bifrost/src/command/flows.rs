@@ -11,9 +11,9 @@ use crate::screen::units::{self, count};
 use serde_json::value::RawValue;
 
 use super::Failure;
-use super::args::{Rtstat, ShowFlows, WhichFlows};
+use super::args::{Output, Rtstat, ShowFlows, WhichFlows};
 use super::show::print_json;
-use super::table::{Table, print};
+use super::table::{Table, print, print_value};
 
 /// Lines of rtstat between two headings.
 const PAGE: u64 = 20;
@@ -52,8 +52,11 @@ pub fn flows(mut client: Client, asked: &ShowFlows) -> Result<(), Failure> {
 }
 
 /// `clear flows`.
-pub fn clear(mut client: Client, which: &WhichFlows) -> Result<(), Failure> {
+pub fn clear(mut client: Client, which: &WhichFlows, output: Output) -> Result<(), Failure> {
     let cleared: u64 = client.ask(&Request::ClearFlows(chosen(which)))?;
+    if output.json {
+        return print_value(&serde_json::json!({ "ended": cleared }));
+    }
     print(&format!("{} flows ended\n", count(cleared)))
 }
 

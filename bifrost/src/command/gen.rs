@@ -22,10 +22,10 @@ const FLAWED: u8 = 3;
 #[derive(Debug, Arguments)]
 pub struct Gen {
     /// Where to send: IFACE, IFACE@NAMESPACE, xsk:IFACE, live:IFACE, memif:SOCKET[,id=N][,role=client], pcap:FILE, memory
-    #[arg(value_name = "PORT")]
+    #[arg(value_name = "PORT", add = clap_complete::ArgValueCandidates::new(super::interfaces::candidates))]
     pub port: String,
     /// Where it arrives, on this machine, and is judged
-    #[arg(long, value_name = "PORT", conflicts_with = "control")]
+    #[arg(long, value_name = "PORT", conflicts_with = "control", add = clap_complete::ArgValueCandidates::new(super::interfaces::candidates))]
     pub sink: Option<String>,
     /// A `bifrost sink` on another machine that judges it
     #[arg(long, value_name = "HOST:PORT", requires = "token_file")]

@@ -5,11 +5,14 @@
 use crate::control::{Client, Request};
 
 use super::Failure;
-use super::args::{Read, Write};
-use super::table::print;
+use super::args::{Output, Read, Write};
+use super::table::{print, print_value};
 
 pub fn read(args: &Read, mut client: Client) -> Result<(), Failure> {
     let answers: Vec<String> = client.ask(&Request::Read { handler: args.handler.clone() })?;
+    if args.output.json {
+        return print_value(&serde_json::json!({ "handler": args.handler, "workers": answers }));
+    }
     print(&report(&answers))
 }
 
@@ -19,8 +22,11 @@ pub fn write(args: &Write, mut client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-pub fn reload(mut client: Client) -> Result<(), Failure> {
+pub fn reload(mut client: Client, output: Output) -> Result<(), Failure> {
     let done: String = client.ask(&Request::Reload)?;
+    if output.json {
+        return print_value(&serde_json::json!({ "done": done }));
+    }
     print(&format!("{done}\n"))
 }
 

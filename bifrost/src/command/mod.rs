@@ -13,6 +13,7 @@ mod flows;
 mod r#gen;
 mod generate;
 mod handle;
+mod interfaces;
 mod listing;
 mod picture;
 mod result_file;
@@ -33,6 +34,8 @@ use std::process::ExitCode;
 use crate::control::{Client, ClientError, DEFAULT_SOCKET, WordError};
 
 use args::{Args, Clear, Clearable, Command};
+
+pub use generate::offer;
 
 /// A daemon whose stream is silent for so long is reported as stuck.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(15);
@@ -83,11 +86,11 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
         Command::Rfc2544(options) => rfc2544::rfc2544(*options),
         Command::Sink(sink) => sink::run(&sink),
         Command::Run(run) => run::run(run, args.socket, registry(extra)),
-        Command::Check { file } => check::check(&file, &registry(extra)),
-        Command::Reload => handle::reload(connect(socket)?),
+        Command::Check { file, output } => check::check(&file, &registry(extra), output),
+        Command::Reload(output) => handle::reload(connect(socket)?, output),
         Command::Set(set) => set::set(&set, connect(socket)?),
-        Command::Clear(Clear { what: Clearable::Flows { which, .. } }) => {
-            flows::clear(connect(socket)?, &which)
+        Command::Clear(Clear { what: Clearable::Flows { which, output, .. } }) => {
+            flows::clear(connect(socket)?, &which, output)
         }
         Command::Read(read) => handle::read(&read, connect(socket)?),
         Command::Write(write) => handle::write(&write, connect(socket)?),

@@ -37,10 +37,10 @@ pub struct Rfc2544 {
     #[command(subcommand)]
     pub other: Option<Other>,
     /// The port that sends: eth1, eth1@NAMESPACE, memif:SOCKET, ...
-    #[arg(value_name = "FROM", required = true)]
+    #[arg(value_name = "FROM", required = true, add = clap_complete::ArgValueCandidates::new(super::interfaces::candidates))]
     pub from: Option<String>,
     /// The port that receives
-    #[arg(value_name = "TO", required = true)]
+    #[arg(value_name = "TO", required = true, add = clap_complete::ArgValueCandidates::new(super::interfaces::candidates))]
     pub to: Option<String>,
     /// More ports that send and receive at the same time, and what is otherwise there than said below: from-mac=, to-mac=,
     /// from-hosts=, to-hosts=

@@ -7,7 +7,7 @@ use config::{Foreign, Level, PortRule, Router};
 use graph::Registry;
 
 use super::Failure;
-use super::args::Run;
+use super::args::{Output, Run};
 use crate::daemon;
 
 /// Where the configuration is when nobody says.
@@ -16,7 +16,7 @@ const DEFAULT_FILE: &str = "/etc/bifrost/router.toml";
 pub fn run(args: Run, socket: Option<PathBuf>, registry: Registry) -> Result<(), Failure> {
     let (mut router, file) = configuration(&args)?;
     if args.check {
-        return super::check::report(&router, file.as_deref(), &registry);
+        return super::check::report(&router, file.as_deref(), &registry, Output { json: args.json });
     }
     let warnings = daemon::examine(&router, &registry).map_err(Failure::Said)?;
     if let Some(socket) = socket {

@@ -11,7 +11,7 @@ use crate::control::{Client, Request};
 
 use super::Failure;
 use super::args::{Set, member};
-use super::table::print;
+use super::table::{print, print_value};
 
 /// Prefixes in one request: of the longest ones as many as fit.
 const PIECE: usize = 1000;
@@ -34,6 +34,9 @@ pub fn set(args: &Set, mut client: Client) -> Result<(), Failure> {
     for (add, remove) in asked.into_iter().chain(pieces) {
         let (add, remove) = (add.to_vec(), remove.to_vec());
         members = client.ask(&Request::Set { name: args.name.clone(), add, remove })?;
+    }
+    if args.output.json {
+        return print_value(&serde_json::json!({ "set": args.name, "members": members }));
     }
     print(&format!("{}: {members} members\n", args.name))
 }

@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write, stdout};
 use crate::control::status::*;
 use crate::control::{Client, Request, RouteQuery};
 use crate::screen::units::{self, count};
+use config::Pattern;
 use graph::drawing;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,7 +19,7 @@ use super::table::{Table, or_dash, print};
 
 pub fn show(what: Show, client: Client) -> Result<(), Failure> {
     match what {
-        Show::Ports(output) => subject(client, Request::Ports, output, ports),
+        Show::Ports { names, output } => some_ports(client, &names, output),
         Show::Routes { place, limit, output } => routes(client, place, limit, output),
         Show::Neighbours(output) => subject(client, Request::Neighbours, output, neighbours),
         Show::Drops(output) => subject(client, Request::Drops, output, drops),
@@ -51,14 +52,36 @@ fn subject<T: DeserializeOwned>(
     }
 }
 
+/// Ports, all or those that are named. A name without a port is a mistake; a pattern may mean none.
+fn some_ports(mut client: Client, names: &[Pattern], output: Output) -> Result<(), Failure> {
+    let all: Vec<Box<RawValue>> = client.ask(&Request::Ports)?;
+    let ports =
+        all.iter().map(|port| serde_json::from_str(port.get())).collect::<Result<Vec<PortStatus>, _>>();
+    let ports =
+        ports.map_err(|error| Failure::Said(format!("the daemon's answer makes no sense: {error}")))?;
+    let known = |name: &str| ports.iter().any(|port| port.name == name);
+    if let Some(unknown) = names.iter().filter_map(Pattern::literal).find(|name| !known(name)) {
+        let there: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+        return Err(Failure::Said(format!("no port is called {unknown}; there are: {}", there.join(" "))));
+    }
+    let wanted = |port: &PortStatus| names.is_empty() || names.iter().any(|name| name.matches(&port.name));
+    if output.json {
+        let chosen = all.iter().zip(&ports).filter(|(_, port)| wanted(port)).map(|(json, _)| json.get());
+        return print(&list(chosen));
+    }
+    print(&self::ports(&ports.into_iter().filter(wanted).collect()))
+}
+
+/// A list of values, an item a line.
+fn list<'a>(items: impl Iterator<Item = &'a str>) -> String {
+    let items: Vec<&str> = items.collect();
+    if items.is_empty() { "[]\n".to_owned() } else { format!("[\n{}\n]\n", items.join(",\n")) }
+}
+
 /// Prints a value as it came; a list with one item a line.
 pub fn print_json(value: &RawValue) -> Result<(), Failure> {
     let text = match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
-        Ok(list) if list.is_empty() => "[]\n".to_owned(),
-        Ok(list) => {
-            let items: Vec<&str> = list.iter().map(|item| item.get()).collect();
-            format!("[\n{}\n]\n", items.join(",\n"))
-        }
+        Ok(items) => list(items.iter().map(|item| item.get())),
         Err(_) => format!("{}\n", value.get()),
     };
     print(&text)

@@ -21,7 +21,7 @@ use crate::service::Signals;
 #[derive(Debug, Arguments)]
 pub struct Sink {
     /// Where packets arrive: as `bifrost gen` takes it
-    #[arg(value_name = "PORT")]
+    #[arg(value_name = "PORT", add = clap_complete::ArgValueCandidates::new(super::interfaces::candidates))]
     pub port: String,
     /// Where to listen for a `bifrost gen --control`
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5790")]

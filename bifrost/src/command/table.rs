@@ -2,6 +2,8 @@
 
 use std::io::{Write, stdout};
 
+use serde::Serialize;
+
 use super::Failure;
 
 /// Rows under headings. Columns whose heading begins with `>` are set to the right.
@@ -57,6 +59,12 @@ pub fn or_dash<T: ToString>(value: &Option<T>) -> String {
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)
+}
+
+/// Writes a value to standard output, as JSON in a line.
+pub fn print_value<T: Serialize>(value: &T) -> Result<(), Failure> {
+    let json = serde_json::to_string(value).map_err(|error| Failure::output(error.into()))?;
+    print(&(json + "\n"))
 }
 
 #[cfg(test)]

@@ -9,14 +9,19 @@ use crate::control::status::Snapshot;
 use crate::control::{Client, ClientError, Request};
 use crate::screen::{Key, Terminal, View, draw, line};
 use crate::service::Signals;
+use serde_json::value::RawValue;
 
 use super::args::Top;
+use super::table::print;
 use super::{Failure, PATIENCE};
 
 pub fn top(args: &Top, mut client: Client) -> Result<(), Failure> {
     let request = Request::Watch { interval_ms: (args.interval * 1000.0) as u64 };
     let quiet = Some(PATIENCE + Duration::from_secs_f64(args.interval));
     let end = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    if args.json {
+        return objects(client, &request, quiet, end);
+    }
     if !stdout().is_terminal() {
         return lines(client, &request, quiet, end);
     }
@@ -46,6 +51,22 @@ fn lines(
     for sample in client.stream::<Snapshot>(request, quiet)? {
         let view = View { title: "Bifrost", snapshot: &sample?, notes: &[], held: false, help: false };
         writeln!(out, "{}", line(&view)).and_then(|()| out.flush()).map_err(Failure::output)?;
+        if end.is_some_and(|end| Instant::now() >= end) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What came over the socket, a line each.
+fn objects(
+    mut client: Client,
+    request: &Request,
+    quiet: Option<Duration>,
+    end: Option<Instant>,
+) -> Result<(), Failure> {
+    for sample in client.stream::<Box<RawValue>>(request, quiet)? {
+        print(&format!("{}\n", sample?))?;
         if end.is_some_and(|end| Instant::now() >= end) {
             break;
         }

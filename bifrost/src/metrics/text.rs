@@ -50,7 +50,7 @@ impl Text {
             (Format::Plain, "info") => ("_info", "gauge"),
             _ => ("", kind),
         };
-        let _ = writeln!(self.text, "# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}");
+        let _ = writeln!(self.text, "# TYPE {name}{suffix} {kind}\n# HELP {name}{suffix} {help}");
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {

@@ -86,6 +86,15 @@ fn routers_are_joined_by_shared_memory() {
     assert!(said.contains("200 received"), "{said}");
     assert!(left.linux_forwarded().unwrap() - before < 10);
 
+    // What came by shared memory is counted, and explained.
+    let ports: serde_json::Value =
+        serde_json::from_str(&one.ask("show ports memif0 --json").unwrap()).unwrap();
+    let received = &ports[0]["received"]["worker"];
+    assert!(received["packets"].as_u64() > Some(200) && received["bytes"].as_u64() > Some(0), "{ports}");
+    let explained = one.ask("explain '10.2.0.2 > 10.1.0.2 udp 53 in memif0'").unwrap();
+    assert!(explained.contains("sent by lan") && explained.contains("passes: on to"), "{explained}");
+    assert!(!explained.contains("enters"), "{explained}");
+
     // A peer that is killed takes the carrier with it, and one that comes back finds everything as it was.
     one.kill_nine();
     has_carrier(&right, false);

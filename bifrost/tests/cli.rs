@@ -470,6 +470,31 @@ fn a_wrong_file_is_refused_and_a_sound_one_explained() {
 }
 
 #[test]
+fn names_that_no_interface_has_are_worth_a_word() {
+    let directory = directory("absent");
+    let file = directory.join("router.toml");
+    let path = file.to_str().unwrap();
+    let text_of = |rule: &str| {
+        format!(
+            "[[port]]\nname = \"core0\"\n[filter.forward]\nrules = [\"{rule}\"]\n[[nat.rule]]\nname = \"out\"\ntype = \"masquerade\"\nout = \"coer0\"\n"
+        )
+    };
+    std::fs::write(&file, text_of("drop in croe0")).unwrap();
+    let output = bifrost(&["check", path]);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(said.contains("no interface is called croe0 now, perhaps meant: core0"), "{said}");
+    assert!(
+        said.contains("translation rule out: no interface is called coer0 now, perhaps meant: core0"),
+        "{said}"
+    );
+    std::fs::write(&file, text_of("drop in core0,lo,c* out wlan*").replace("coer0", "core0")).unwrap();
+    let said = text(&bifrost(&["check", path]).stdout).to_owned();
+    assert!(said.contains("is called wlan* now\n") && said.matches("is called").count() == 1, "{said}");
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
 fn a_command_line_that_makes_no_sense_is_exit_code_2() {
     for args in [
         &["shwo"][..],

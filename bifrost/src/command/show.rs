@@ -105,7 +105,7 @@ fn ports(ports: &Vec<PortStatus>) -> String {
             word(port.state),
             or_dash(&port.driver),
             or_dash(&mode),
-            or_dash(&port.lane.map(Lane::name)),
+            or_dash(&lanes(port)),
             port.queues.len().to_string(),
             units::packets(port.rates.received.packets_per_second),
             units::bits(port.rates.received.bits_per_second),
@@ -126,6 +126,23 @@ fn ports(ports: &Vec<PortStatus>) -> String {
         }
     }
     text
+}
+
+/// The port's lane, and the other one where at least one in a hundred packets takes it: flows that a worker has decided go on in
+/// the driver, and the driver leaves to workers what it cannot do.
+fn lanes(port: &PortStatus) -> Option<String> {
+    let lane = port.lane?;
+    let Lanes { express, worker, linux } = port.received;
+    let hundredth = (express.packets + worker.packets + linux.packets).div_ceil(100).max(1);
+    let other = match lane {
+        Lane::Worker => (Lane::Express, express.packets),
+        Lane::Express => (Lane::Worker, worker.packets),
+        Lane::Linux => return Some(lane.name().to_owned()),
+    };
+    Some(match other {
+        (other, packets) if packets >= hundredth => format!("{}+{}", lane.name(), other.name()),
+        _ => lane.name().to_owned(),
+    })
 }
 
 fn routes(
@@ -359,4 +376,30 @@ fn version(version: &Version) -> String {
             None => "ports named on the command line".to_owned(),
         }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lane_is_what_packets_take() {
+        let shown = |lane, express: u64, worker: u64| {
+            let traffic = |packets| Traffic { packets, bytes: 0 };
+            let received = Lanes { express: traffic(express), worker: traffic(worker), ..Lanes::default() };
+            lanes(&PortStatus { lane, received, ..PortStatus::default() })
+        };
+        assert_eq!(shown(None, 0, 0), None);
+        for (lane, express, worker, said) in [
+            (Lane::Worker, 0, 0, "worker"),
+            (Lane::Worker, 0, 1_000, "worker"),
+            (Lane::Worker, 999_000, 1_000, "worker+express"),
+            (Lane::Worker, 1, 1_000, "worker"),
+            (Lane::Express, 1_000_000, 12, "express"),
+            (Lane::Express, 90, 10, "express+worker"),
+            (Lane::Linux, 5, 5, "linux"),
+        ] {
+            assert_eq!(shown(Some(lane), express, worker).as_deref(), Some(said), "{express} {worker}");
+        }
+    }
 }

@@ -43,4 +43,5 @@ pub use protocol::{
 };
 pub use question::Question;
 pub use server::{Access, MAX_CLIENTS, Server, ServerError};
+pub(crate) use words::nearest;
 pub use words::{Protocol, WordError};

@@ -279,13 +279,18 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn unexpected(word: &str) -> String {
-    let known = NAMES.iter().map(|(name, _)| *name).chain(["in", "ttl", "len", "df"]);
+/// The known word that may have been meant.
+pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let near = known
         .map(|name| (strsim::damerau_levenshtein(name, word), name))
         .filter(|(distance, name)| *distance <= 2 && *distance < name.len())
         .min();
-    let hint = near.map(|(_, name)| format!("; did you mean {name:?}?")).unwrap_or_default();
+    near.map(|(_, name)| name)
+}
+
+fn unexpected(word: &str) -> String {
+    let known = NAMES.iter().map(|(name, _)| *name).chain(["in", "ttl", "len", "df"]);
+    let hint = nearest(word, known).map(|name| format!("; did you mean {name:?}?")).unwrap_or_default();
     format!(
         "did not expect {word:?}{hint}\nexpected: [SRC > DST] [PROTOCOL [[SPORT:]DPORT]] [in PORT] [ttl N] [len N] [df]"
     )

@@ -46,6 +46,7 @@ impl Control {
         let (Some(interface), Some(lane)) = (&port.interface, port.lane()) else {
             return Ok(end(steps, "port", "Linux has it", "the port is not taken: see `bifrost show ports`"));
         };
+        let shared = port.shared.is_some();
         let mut frame = frame(question, Mac(interface.mac))?;
         let tuple = frame.get(ethernet::HEADER..).and_then(|ip| Headers::parse(ip).ok());
         let tuple = tuple.map(|headers| Tuple::of(&headers, 0)).unwrap_or_default();
@@ -62,6 +63,10 @@ impl Control {
         self.explain_route(destination, &mut steps);
         let asked = Asked { frame: &frame, destination, aim };
 
+        if shared {
+            step(&mut steps, "shared memory", "to a worker", "no program in a driver sees what comes by it");
+            return self.explain_worker(input, asked, &translation, steps);
+        }
         let run = self.plane.driver_mut().rehearse(input, &frame).map_err(|error| error.to_string())?;
         let counted = &run.counted;
         if let Some(reason) = Reason::ALL.into_iter().find(|reason| counted.reason(*reason) > 0) {
@@ -221,14 +226,22 @@ impl Control {
             .rehearse(input, frame, translation.nat, translation.known.as_ref())
             .map_err(|error| error.to_string())?;
         let mut told = AdjacencyId(0);
-        for Event { element, what, next_hop, adjacency, output } in events {
+        let mut events = events.into_iter().peekable();
+        while let Some(Event { element, what, next_hop, adjacency, output }) = events.next() {
             if adjacency.0 != 0 && adjacency != told {
                 told = adjacency;
                 self.explain_adjacency(next_hop, adjacency, &mut steps);
             }
             match what {
                 What::Entered => {
-                    step(&mut steps, &element, "enters", "");
+                    // What became of it there is the next event: another element, or the end, which has a step of its own.
+                    match events.peek() {
+                        Some(Event { element: next, what: What::Entered, .. }) => {
+                            step(&mut steps, &element, &format!("passes: on to {next}"), "");
+                        }
+                        Some(Event { element: next, .. }) if *next == element => {}
+                        _ => step(&mut steps, &element, "keeps it", ""),
+                    }
                     if of_linux {
                         continue;
                     }

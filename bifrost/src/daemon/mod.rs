@@ -23,6 +23,7 @@
 //! moment a packet can reach the plane, the plane knows all that Linux knows. Until then, and from the moment that the
 //! daemon stops or dies, Linux forwards.
 
+mod absent;
 mod control;
 mod desk;
 mod explain;

@@ -39,7 +39,14 @@ impl Control {
             index: port.id.0,
             redirect_target: port.target,
             lane: Some(LaneName::Linux),
-            received: received(&driver),
+            received: match &port.shared {
+                None => received(&driver),
+                // No program in a driver sees what comes by shared memory: workers take all of it.
+                Some(_) => Lanes {
+                    worker: Traffic { packets: sockets.rx_packets, bytes: sockets.rx_bytes },
+                    ..received(&driver)
+                },
+            },
             sent: Lanes {
                 express: traffic(self.plane.express_sent(port)),
                 worker: Traffic { packets: sockets.tx_packets, bytes: sockets.tx_bytes },

@@ -1,12 +1,13 @@
 //! Whether a configuration can be put in force: the one verdict of `bifrost check`, of the start and of a reload.
 //!
 //! The file itself was judged when it was read; this is what only the parts know that it is for. What depends on the
-//! machine at the moment (memory, a socket, a directory) is not here: it is refused when it is tried.
+//! machine at the moment (memory, a socket, a directory) is not here: it is refused when it is tried. Names of interfaces that
+//! are not there now are a warning only.
 
 use config::Router;
 use graph::Registry;
 
-use super::settings;
+use super::{absent, settings};
 
 /// Warnings, a line each.
 ///
@@ -16,6 +17,9 @@ pub fn examine(router: &Router, registry: &Registry) -> Result<String, String> {
     let mut warnings = elements::router::standard::check(&settings::hooks(&router.graph), registry)
         .map_err(|refusal| refusal.to_string())?;
     for warning in router.filter.check().map_err(|error| error.to_string())? {
+        warnings += &format!("{warning}\n");
+    }
+    for warning in absent::warnings(router) {
         warnings += &format!("{warning}\n");
     }
     router.flow.unwrap_or_default().timeouts.check().map_err(|error| error.to_string())?;

@@ -18,10 +18,10 @@ endif
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PROGRAM := target/release/bifrost
 
-.PHONY: help build run test lint bench install clean cargo root
+.PHONY: help build run test lint bench install uninstall package clean cargo root
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 build: cargo ## Build bifrost, the lab and the benches
 	@lab/setup.sh build
@@ -47,6 +47,13 @@ bench: root cargo ## Every figure, as a table and target/bench.json (ONLY=fib: t
 
 install: build ## Install the program, its manual, its unit and a sample router.toml (PREFIX, DESTDIR)
 	lab/install.sh "$(DESTDIR)" "$(PREFIX)"
+
+uninstall: build ## Remove what install put in place; your configuration stays (PREFIX, DESTDIR)
+	lab/uninstall.sh "$(DESTDIR)" "$(PREFIX)"
+
+package: build ## A .deb and, where rpmbuild is, an .rpm, with debug symbols beside them (target/package)
+	@lab/setup.sh package
+	lab/package.sh
 
 clean: ## Remove what was built
 	rm -rf target

@@ -1,18 +1,20 @@
 #!/bin/bash
 # make install: the program, its manual and completions, its unit and a sample configuration.
-#   lab/install.sh DESTDIR PREFIX
+#   lab/install.sh DESTDIR PREFIX [PROGRAM]
 set -eu
 destination=$1 prefix=$2
-program=target/release/bifrost
+program=${3:-target/release/bifrost}
 share=$destination$prefix/share
 unit=$destination$prefix/lib/systemd/system
 [ "$prefix" != /usr ] || unit=$destination/lib/systemd/system
 
 install -D -m 0755 "$program" "$destination$prefix/sbin/bifrost"
 install -d "$unit" "$share/man/man1" "$share/doc/bifrost"
-sed "s|/usr/local/sbin|$prefix/sbin|" bifrost/systemd/bifrost.service >"$unit/bifrost.service"
+sed "s|/usr/local/|$prefix/|" bifrost/systemd/bifrost.service >"$unit/bifrost.service"
 install -m 0644 docs/* "$share/doc/bifrost/"
 "$program" man "$share/man/man1" >/dev/null
+install -d "$share/man/man5"
+mv "$share/man/man1/router.toml.5" "$share/man/man5/"
 
 completions() { # shell, file
   install -d "$(dirname "$share/$2")"

@@ -2,12 +2,14 @@
 # Installs the Debian packages that are missing, and does nothing (in milliseconds) when none is.
 #   lab/setup.sh build   what compiling needs
 #   lab/setup.sh lint    what checking the style needs
+#   lab/setup.sh package  what packages are made with
 #   lab/setup.sh lab     what the demo and the system tests need: routing daemons and measuring tools
 set -eu
 
 declare -A packages=(
   [build]="gcc libc6-dev clang llvm libbpf-dev linux-libc-dev"
   [lint]="clang-format"
+  [package]="binutils dpkg-dev rpm"
   [lab]="iproute2 ethtool iputils-ping traceroute iperf3 nfdump nfdump-sflow tcpdump tshark python3-scapy bird2 frr nftables procps python3-pyftpdlib curl dpdk-dev"
 )
 

@@ -558,6 +558,12 @@ fn completions_and_manual_come_from_the_same_definitions() {
     }
     let explain = std::fs::read_to_string(manual.join("bifrost-explain.1")).unwrap();
     assert!(explain.contains("without sending one"));
+    // The page of the configuration has every line of the sample.
+    let page = std::fs::read_to_string(manual.join("router.toml.5")).unwrap();
+    let plain = page.replace("\\-", "-").replace("\\e", "\\");
+    for line in include_str!("../../docs/router.toml").lines() {
+        assert!(plain.contains(&format!("\n\\&{line}\n")), "{line}");
+    }
     std::fs::remove_dir_all(directory).unwrap();
 }
 

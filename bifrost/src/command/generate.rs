@@ -32,9 +32,24 @@ pub fn completions(shell: Shell) -> Result<(), Failure> {
         .map_err(Failure::output)
 }
 
+/// The page of the configuration: the commented sample, as it stands.
+fn configuration() -> String {
+    let mut page = ".TH router.toml 5\n.SH NAME\nrouter.toml \\- configuration of Bifrost\n.SH SYNOPSIS\n\
+                    /etc/bifrost/router.toml\n.SH DESCRIPTION\nA file in TOML. \\fBbifrost check FILE\\fR says what is \
+                    wrong with one. Here are all of its keys; those behind # are examples, the others have their \
+                    defaults.\n.PP\n.nf\n"
+        .to_owned();
+    for line in include_str!("../../../docs/router.toml").lines() {
+        // A dot or quote in front would be a command of roff's.
+        page += &format!("\\&{}\n", line.replace('\\', "\\e").replace('-', "\\-"));
+    }
+    page + ".fi\n.SH SEE ALSO\n\\fBbifrost\\fR(1)\n"
+}
+
 pub fn manual(directory: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(directory)
         .and_then(|()| clap_mangen::generate_to(Args::command(), directory))
+        .and_then(|()| std::fs::write(directory.join("router.toml.5"), configuration()))
         .map_err(|error| Failure::Io {
             what: format!("cannot write the manual to {}", directory.display()),
             error,

@@ -10,6 +10,14 @@
 #define MAX_QUEUES 128
 #define NO_PORT 0xffff
 
+/* port::driver::places: the ports whose interfaces' indexes are the same modulo PLACES. A word each, the
+ * index in the high half and the port's number + 1 in the low; 0 = free. */
+#define PLACES 1024
+#define PORTS_A_PLACE 4
+struct place {
+    __u64 word[PORTS_A_PLACE];
+};
+
 /* wire::Reason */
 enum reason {
     REASON_NONE,

@@ -92,7 +92,9 @@ static __always_inline verdict classify(struct frame *frame) {
     if (frame->data + ETHERNET > frame->end)
         return DROP(REASON_TRUNCATED);
     __u16 type = load16(frame->data + 12);
-    struct pair port = pair64(&ports, PORT);
+    struct pair port;
+    if (!find_pair(&ports, frame->port, &port))
+        return VERDICT(LANE_PASS, TRANSIT);
     frame->flags = (__u16)port.first;
     if (frame->flags & PORT_PARTIAL)
         frame->joined = bpf_xdp_get_buff_len(frame->ctx) > ETHERNET + mtu_of(port);
@@ -165,11 +167,12 @@ static __always_inline int pass(struct counters *count, __u32 bytes) {
 
 SEC("xdp.frags")
 int bifrost(struct xdp_md *ctx) {
-    __u32 zero = 0;
-    struct counters *count = bpf_map_lookup_elem(&counters, &zero);
+    __u32 port = port_at(ctx);
+    struct counters *count = bpf_map_lookup_elem(&counters, &port);
     if (!count)
         return XDP_PASS;
-    struct frame frame = {.ctx = ctx, .data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end};
+    struct frame frame = {
+        .ctx = ctx, .port = port, .data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end};
     if (MARK && is_injected(&frame)) {
         bpf_xdp_adjust_tail(ctx, -(int)sizeof(MARK));
         return XDP_PASS;
@@ -180,21 +183,21 @@ int bifrost(struct xdp_md *ctx) {
 
     switch (verdict >> 8) {
     case LANE_EXPRESS:
-        finish(ctx);
+        finish(ctx, port);
         return redirect(count, frame.out, bytes);
     case LANE_WORKER:
         if (detail == CARRY4)
-            bpf_tail_call(ctx, &carriers, FLOWS4 * MAX_PORTS + PORT);
+            bpf_tail_call(ctx, &carriers, FLOWS4);
         if (detail == CARRY6)
-            bpf_tail_call(ctx, &carriers, FLOWS6 * MAX_PORTS + PORT);
-        bpf_tail_call(ctx, &gate, PORT);
+            bpf_tail_call(ctx, &carriers, FLOWS6);
+        bpf_tail_call(ctx, &gate, 0);
         return pass(count, bytes);
     case LANE_PASS:
         if (detail == TRANSIT)
             return pass(count, bytes);
         if (detail >= CLASSES)
             detail = class_of_frame(frame.data, frame.end, verdict == OURS);
-        if (!within_limit(detail)) {
+        if (!within_limit(port, detail)) {
             count->policed[detail]++;
             return drop(count, REASON_POLICED_ROUTING + detail, bytes);
         }
@@ -209,11 +212,12 @@ int bifrost(struct xdp_md *ctx) {
 /* The last step to a worker, behind the gate. */
 SEC("xdp.frags")
 int to_worker(struct xdp_md *ctx) {
-    __u32 zero = 0, bytes = ctx->data_end - ctx->data;
-    struct counters *count = bpf_map_lookup_elem(&counters, &zero);
+    __u32 port = port_at(ctx), queue = ctx->rx_queue_index, bytes = ctx->data_end - ctx->data;
+    struct counters *count = bpf_map_lookup_elem(&counters, &port);
     if (!count)
         return XDP_PASS;
-    if (bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS) == XDP_REDIRECT) {
+    if (queue < MAX_QUEUES &&
+        bpf_redirect_map(&sockets, port * MAX_QUEUES + queue, XDP_PASS) == XDP_REDIRECT) {
         tally(count, LANE_WORKER, bytes);
         return XDP_REDIRECT;
     }
@@ -228,27 +232,28 @@ int to_worker(struct xdp_md *ctx) {
  * one lets through.
  */
 static __always_inline int carry(struct xdp_md *ctx, enum carrier carrier) {
-    __u32 zero = 0;
-    struct counters *count = bpf_map_lookup_elem(&counters, &zero);
+    __u32 port = port_at(ctx);
+    struct counters *count = bpf_map_lookup_elem(&counters, &port);
     if (!count)
         return XDP_PASS;
-    struct frame frame = {.ctx = ctx, .data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end};
+    struct frame frame = {
+        .ctx = ctx, .port = port, .data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end};
     __u32 bytes = frame.end - frame.data;
     void *ip = frame.data + ETHERNET;
     verdict verdict = WORKER;
     if (ip + (carrier == FLOWS4 ? sizeof(struct ipv4) : sizeof(struct ipv6)) <= frame.end) {
-        frame.flags = (__u16)pair64(&ports, PORT).first;
+        frame.flags = (__u16)pair64(&ports, port).first;
         verdict = carrier == FLOWS4   ? carry4(&frame, ip)
                   : carrier == FLOWS6 ? carry6(&frame, ip)
                                       : send6(&frame, ip);
     }
     if (verdict == UNDECIDED)
-        bpf_tail_call(ctx, &carriers, SEND6 * MAX_PORTS + PORT);
+        bpf_tail_call(ctx, &carriers, SEND6);
     if (verdict >> 8 == LANE_EXPRESS)
         return redirect(count, frame.out, bytes);
     if (verdict >> 8 == LANE_DROP)
         return drop(count, verdict & 0xff, bytes);
-    bpf_tail_call(ctx, &gate, PORT);
+    bpf_tail_call(ctx, &gate, 0);
     return pass(count, bytes);
 }
 

@@ -27,7 +27,8 @@ typedef __u32 verdict;
 struct frame {
     struct xdp_md *ctx;
     void *data, *end;
-    __u32 flags;  /* enum port_flag of the port that it came in by */
+    __u32 port;   /* the one that it came in by */
+    __u32 flags;  /* enum port_flag of it */
     __u32 length; /* bytes, including those in further buffers */
     __u32 joined; /* longer than its port's MTU allows; known of ports with PORT_PARTIAL */
     __u32 out;    /* the port that it leaves by, once decided */
@@ -58,7 +59,7 @@ static __always_inline __u32 mtu_of(struct pair entry) {
  * RFC 3704: is the source reached by the port it came from (strict), or at all (loose)? UNDECIDED means yes.
  * A source with very many paths is left to the worker.
  */
-static __always_inline verdict reverse_path(__u64 hop, int strict) {
+static __always_inline verdict reverse_path(struct frame *frame, __u64 hop, int strict) {
     __u8 kind = kind_of(hop);
     if (kind != KIND_FORWARD && kind != KIND_GLEAN && kind != KIND_PUNT)
         return DROP(REASON_REVERSE_PATH);
@@ -67,11 +68,11 @@ static __always_inline verdict reverse_path(__u64 hop, int strict) {
     if (kind == KIND_PUNT)
         return DROP(REASON_REVERSE_PATH);
     if (kind == KIND_GLEAN)
-        return (__u32)hop == PORT ? UNDECIDED : DROP(REASON_REVERSE_PATH);
+        return !differ(hop, frame->port) ? UNDECIDED : DROP(REASON_REVERSE_PATH);
     __u32 paths = 1u << (hop >> 48 & 31);
     for (__u32 i = 0; i < PATHS_LOOKED_AT && i < paths; i++) {
         __u16 port = pair64(&adjacencies, select_path(hop, i)).second;
-        if (port == PORT)
+        if (!differ(port, frame->port))
             return UNDECIDED;
     }
     return paths > PATHS_LOOKED_AT ? WORKER : DROP(REASON_REVERSE_PATH);
@@ -102,7 +103,7 @@ static __always_inline verdict resolve(struct frame *frame, __u64 hop, __u32 has
     if (!(adjacency->first & 1))
         return PASS(CLASS_UNRESOLVED);
     frame->out = (__u16)adjacency->second;
-    if (frame->out == PORT)
+    if (!differ(frame->out, frame->port))
         return WORKER; /* out where it came in: the worker tells the sender */
     *out = pair64(&ports, frame->out);
     if ((out->first & (PORT_UP | PORT_TARGET)) != (PORT_UP | PORT_TARGET))
@@ -139,12 +140,12 @@ static __always_inline void measure(struct frame *frame, __u32 expected) {
         frame->length = bpf_xdp_get_buff_len(frame->ctx);
 }
 
-static __always_inline int matches(struct divert *rule, void *source, void *destination, int words,
-                                   __u8 version, __u8 protocol, __u32 ports) {
+static __always_inline int matches(struct frame *frame, struct divert *rule, void *source, void *destination,
+                                   int words, __u8 version, __u8 protocol, __u32 ports) {
     if (rule->version && rule->version != version)
         return 0;
     if ((rule->protocol && rule->protocol != protocol) ||
-        (rule->in_port != NO_PORT && rule->in_port != PORT) ||
+        (rule->in_port != NO_PORT && differ(rule->in_port, frame->port)) ||
         (rule->source_port && rule->source_port != ports >> 16) ||
         (rule->destination_port && rule->destination_port != (ports & 0xffff)))
         return 0;
@@ -158,14 +159,14 @@ static __always_inline int matches(struct divert *rule, void *source, void *dest
 }
 
 /* Whether somebody wants to see this packet in the graph (trace, capture). */
-static __always_inline int is_diverted(void *source, void *destination, int words, __u8 version,
-                                       __u8 protocol, __u32 ports) {
+static __always_inline int is_diverted(struct frame *frame, void *source, void *destination, int words,
+                                       __u8 version, __u8 protocol, __u32 ports) {
     __u32 zero = 0;
     struct settings *set = bpf_map_lookup_elem(&settings, &zero);
     if (!set || !set->diverts)
         return 0;
     for (__u32 i = 0; i < DIVERTS && i < set->diverts; i++)
-        if (matches(&set->divert[i], source, destination, words, version, protocol, ports))
+        if (matches(frame, &set->divert[i], source, destination, words, version, protocol, ports))
             return 1;
     return 0;
 }
@@ -225,7 +226,7 @@ static __always_inline verdict express4(struct frame *frame, struct ipv4 *ip) {
     __u32 length = bpf_ntohs(ip->total_length), ports = 0;
     if (!(ip->fragment & bpf_htons(0x3fff)))
         ports = ports_of(ip->protocol, ip + 1, frame->end, length - sizeof(*ip));
-    if (is_diverted(&ip->source, &ip->destination, 1, 4, ip->protocol, ports))
+    if (is_diverted(frame, &ip->source, &ip->destination, 1, 4, ip->protocol, ports))
         return WORKER;
     __u64 hop = word64(&nexthops, lookup4(destination));
     __u8 kind = kind_of(hop);
@@ -240,7 +241,7 @@ static __always_inline verdict express4(struct frame *frame, struct ipv4 *ip) {
         return without_forwarding(kind);
     if (frame->flags & (PORT_RPF4_STRICT | PORT_RPF4_LOOSE)) {
         __u64 back = word64(&nexthops, lookup4(source));
-        verdict answer = reverse_path(back, frame->flags & PORT_RPF4_STRICT);
+        verdict answer = reverse_path(frame, back, frame->flags & PORT_RPF4_STRICT);
         if (answer != UNDECIDED)
             return answer;
     }
@@ -274,7 +275,7 @@ static __always_inline verdict express6(struct frame *frame, struct ipv6 *ip) {
     __u64 s1 = bpf_be64_to_cpu(ip->source.half[0]), s2 = bpf_be64_to_cpu(ip->source.half[1]);
     __u64 d1 = bpf_be64_to_cpu(ip->destination.half[0]), d2 = bpf_be64_to_cpu(ip->destination.half[1]);
     __u32 ports = ports_of(ip->next_header, ip + 1, frame->end, length - sizeof(*ip));
-    if (is_diverted(&ip->source, &ip->destination, 4, 6, ip->next_header, ports))
+    if (is_diverted(frame, &ip->source, &ip->destination, 4, 6, ip->next_header, ports))
         return WORKER;
     __u64 hop = word64(&nexthops, lookup6(d1, d2));
     __u8 kind = kind_of(hop);
@@ -289,7 +290,7 @@ static __always_inline verdict express6(struct frame *frame, struct ipv6 *ip) {
         return without_forwarding(kind);
     if (frame->flags & (PORT_RPF6_STRICT | PORT_RPF6_LOOSE)) {
         __u64 back = word64(&nexthops, lookup6(s1, s2));
-        verdict answer = reverse_path(back, frame->flags & PORT_RPF6_STRICT);
+        verdict answer = reverse_path(frame, back, frame->flags & PORT_RPF6_STRICT);
         if (answer != UNDECIDED)
             return answer;
     }

@@ -568,7 +568,7 @@ static __always_inline verdict carry4(struct frame *frame, struct ipv4 *ip) {
     c->key.ports = ends ? turned(ports, c->key.swapped) : ports;
     if (!is_ordinary(door, c, protocol, upper, frame->end, c->length - sizeof(*ip)))
         return WORKER;
-    if (is_read(ports) || is_diverted(&ip->source, &ip->destination, 1, 4, protocol, ports))
+    if (is_read(ports) || is_diverted(frame, &ip->source, &ip->destination, 1, 4, protocol, ports))
         return WORKER;
     c->translated = flow_target4(c);
     if (is_unknown(c))
@@ -579,7 +579,7 @@ static __always_inline verdict carry4(struct frame *frame, struct ipv4 *ip) {
         return WORKER;
     if (frame->flags & (PORT_RPF4_STRICT | PORT_RPF4_LOOSE)) {
         __u64 back = word64(&nexthops, lookup4(source));
-        if (reverse_path(back, frame->flags & PORT_RPF4_STRICT) != UNDECIDED)
+        if (reverse_path(frame, back, frame->flags & PORT_RPF4_STRICT) != UNDECIDED)
             return WORKER;
     }
     struct pair adjacency, out;
@@ -588,7 +588,7 @@ static __always_inline verdict carry4(struct frame *frame, struct ipv4 *ip) {
     if (resolve(frame, hop, hash, c->length, &adjacency, &out) != UNDECIDED ||
         frame->out != (__u16)c->verdict || !take(door, c, again(&ip->protocol)))
         return WORKER;
-    finish(frame->ctx);
+    finish(frame->ctx, frame->port);
     if (is_translated(c)) {
         __be32 from = bpf_htonl(c->to.high ? c->to.addresses[0] : c->to.addresses[0] >> 32);
         __u64 delta = (__u64)(__u32)~ip->source + from + (__u32)~ip->destination + bpf_htonl(to);
@@ -657,7 +657,7 @@ static __always_inline verdict carry6(struct frame *frame, struct ipv6 *ip) {
     c->key.ports = ends ? turned(ports, high) : ports;
     if (!is_ordinary(door, c, protocol, upper, frame->end, length - sizeof(*ip)))
         return WORKER;
-    if (is_read(ports) || is_diverted(&ip->source, &ip->destination, 4, 6, protocol, ports))
+    if (is_read(ports) || is_diverted(frame, &ip->source, &ip->destination, 4, 6, protocol, ports))
         return WORKER;
     c->translated = flow_target6(c);
     return is_unknown(c) ? WORKER : UNDECIDED;
@@ -680,7 +680,7 @@ static __always_inline verdict send6(struct frame *frame, struct ipv6 *ip) {
         return WORKER;
     if (frame->flags & (PORT_RPF6_STRICT | PORT_RPF6_LOOSE)) {
         __u64 back = word64(&nexthops, lookup6(s1, s2));
-        if (reverse_path(back, frame->flags & PORT_RPF6_STRICT) != UNDECIDED)
+        if (reverse_path(frame, back, frame->flags & PORT_RPF6_STRICT) != UNDECIDED)
             return WORKER;
     }
     struct pair adjacency, out;
@@ -689,7 +689,7 @@ static __always_inline verdict send6(struct frame *frame, struct ipv6 *ip) {
     if (resolve(frame, hop, hash, c->length, &adjacency, &out) != UNDECIDED ||
         frame->out != (__u16)c->verdict || !take(door, c, again(&ip->next_header)))
         return WORKER;
-    finish(frame->ctx);
+    finish(frame->ctx, frame->port);
     if (is_translated(c)) {
         __u64 delta = 8 * 0xffffffffull - words_of(ip);
         ip->source.half[0] = bpf_cpu_to_be64(c->to.high ? c->to.addresses[2] : c->to.addresses[0]);

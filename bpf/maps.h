@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The maps. All ports share one set (the loader creates it once), except `sockets`, `counters` and PORT, of
- * which each port has its own.
+ * The maps. All ports share one set, as they share the programs: which port a packet came in by is found in
+ * `places`.
  *
  * Tables are written by user space with plain stores into the mapped pages. A bpf array rounds every element
  * up to 8 bytes, so an element is a page of words, and a word is found by an index inside it.
@@ -11,8 +11,6 @@
 #include <bpf/bpf_helpers.h>
 #include "abi.h"
 
-/* The port that this copy of the program is attached to. */
-volatile const __u32 PORT = 0;
 /* Not 0 where the program runs in generic mode: what a frame that a worker handed to Linux ends with. */
 volatile const __u32 MARK = 0;
 
@@ -78,36 +76,36 @@ struct {
 } targets SEC(".maps");
 
 /*
- * The way to the workers, one program (to_worker) per port. The kernel empties an array of programs as soon
+ * The way to the workers, one program (to_worker). The kernel empties an array of programs as soon
  * as its last descriptor is closed, all of it at once: when the daemon is killed, the workers' packets are
  * Linux's from that moment on, and not only when the kernel has taken apart link after link and socket after
  * socket.
  */
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-    __uint(max_entries, MAX_PORTS);
+    __uint(max_entries, 1);
     __uint(key_size, 4);
     __uint(value_size, 4);
 } gate SEC(".maps");
 
-/* The ways to those that carry flows, by kind (enum carrier) and port. They end as the gate does. */
+/* The ways to those that carry flows, by kind (enum carrier). They end as the gate does. */
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-    __uint(max_entries, 3 * MAX_PORTS);
+    __uint(max_entries, 3);
     __uint(key_size, 4);
     __uint(value_size, 4);
 } carriers SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_XSKMAP);
-    __uint(max_entries, MAX_QUEUES);
+    __uint(max_entries, MAX_PORTS *MAX_QUEUES); /* a port's queues side by side */
     __uint(key_size, 4);
     __uint(value_size, 4);
 } sockets SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, 1);
+    __uint(max_entries, MAX_PORTS);
     __type(key, __u32);
     __type(value, struct counters);
 } counters SEC(".maps");
@@ -119,6 +117,41 @@ struct {
     __type(key, __u32);
     __type(value, struct count);
 } sent SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, PLACES);
+    __type(key, __u32);
+    __type(value, struct place);
+} places SEC(".maps");
+
+/*
+ * Whether two numbers differ, so that the kernel's verifier learns nothing of them: else it would follow the
+ * way from here on once more for each thing that it has learnt.
+ */
+static __always_inline __u32 differ(__u32 one, __u32 other) {
+    __u32 bits = one ^ other;
+    asm volatile("" : "+r"(bits));
+    return bits;
+}
+
+/*
+ * The port that a packet came in by; when its interface is none, a number that no map has an entry for.
+ * Without a branch, so that the kernel's verifier has but one way to follow from here.
+ */
+static __always_inline __u32 port_at(struct xdp_md *ctx) {
+    __u32 ifindex = ctx->ingress_ifindex, at = ifindex % PLACES, port = 0;
+    struct place *place = bpf_map_lookup_elem(&places, &at);
+    if (!place)
+        return NO_PORT;
+#pragma unroll
+    for (int i = 0; i < PORTS_A_PLACE; i++) {
+        __u64 word = *(volatile __u64 *)&place->word[i];
+        __u64 bits = differ(word >> 32, ifindex);
+        port |= (__u32)word & (__u32)((__s64)(bits - 1) >> 63);
+    }
+    return (__u16)(port - 1);
+}
 
 static __always_inline __u32 word32(void *table, __u32 index) {
     __u32 key = index / BLOCK32;
@@ -137,14 +170,20 @@ struct pair {
     __u64 first, second;
 };
 
-static __always_inline struct pair pair64(void *table, __u32 number) {
+/* Says whether the table is so large; the verifier need not follow who goes on with nothing. */
+static __always_inline int find_pair(void *table, __u32 number, struct pair *pair) {
     __u32 key = number / (BLOCK64 / 2);
     struct block64 *block = bpf_map_lookup_elem(table, &key);
+    if (!block)
+        return 0;
+    __u32 at = number % (BLOCK64 / 2) * 2;
+    pair->first = *(volatile __u64 *)&block->word[at];
+    pair->second = *(volatile __u64 *)&block->word[at + 1];
+    return 1;
+}
+
+static __always_inline struct pair pair64(void *table, __u32 number) {
     struct pair pair = {};
-    if (block) {
-        __u32 at = number % (BLOCK64 / 2) * 2;
-        pair.first = *(volatile __u64 *)&block->word[at];
-        pair.second = *(volatile __u64 *)&block->word[at + 1];
-    }
+    find_pair(table, number, &pair);
     return pair;
 }

@@ -135,13 +135,13 @@ static __always_inline void *part_at(void *upper, __u32 length, __u32 step) {
  * how many there were before it; and the port's flag is asked for in here: so the kernel's verifier has
  * little to combine. Says whether it was.
  */
-static __noinline int finish(struct xdp_md *ctx) {
+static __noinline int finish(struct xdp_md *ctx, __u32 port) {
     void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end, *upper;
     struct ipv4 *ip = data + ETHERNET;
     __u32 length;
     __u64 sum;
     __u8 protocol;
-    if (!(pair64(&ports, PORT).first & PORT_PARTIAL) || (void *)(ip + 1) > end)
+    if (!(pair64(&ports, port).first & PORT_PARTIAL) || (void *)(ip + 1) > end)
         return 0;
     if (ip->version_ihl == 0x45) {
         if (ip->fragment & bpf_htons(0x3fff))

@@ -10,11 +10,10 @@
 #pragma once
 #include "maps.h"
 
-/* Whether a packet of this class is within its limit, and if so takes its token. */
-static __always_inline int within_limit(enum police_class class) {
+/* Whether a packet of this class that came in by this port is within its limit, and if so takes its token. */
+static __always_inline int within_limit(__u32 port, enum police_class class) {
     __u32 zero = 0;
     struct settings *set = bpf_map_lookup_elem(&settings, &zero);
-    __u32 port = PORT;
     struct arrivals *arrival = bpf_map_lookup_elem(&arrivals, &port);
     if (!set || !arrival || class >= CLASSES)
         return 0;

@@ -27,6 +27,12 @@ pub enum DriverError {
     Attach { ifindex: u32, source: io::Error },
     #[error("port {} is beyond the {} that the driver's tables have room for", .0.0, crate::driver::MAX_PORTS)]
     PortRange(PortId),
+    #[error(
+        "the driver's table has no place for interface {ifindex}: too many ports have indexes that are multiples of {} apart; \
+         make the interface anew to give it another",
+        crate::driver::PLACES
+    )]
+    NoPlace { ifindex: u32 },
     #[error("port {} has no program; attach it first", .0.0)]
     NotAttached(PortId),
     #[error("queue {queue} is beyond the {} of a port", crate::driver::MAX_QUEUES)]

@@ -200,3 +200,23 @@ fn offloads_that_hide_tags_are_cleared_and_restored() {
         assert_eq!(offloads("r0").unwrap(), before);
     });
 }
+
+/// To verify a program takes the kernel so long that ports would wait for each other.
+#[test]
+fn all_ports_run_the_same_programs() {
+    let rig = Rig::new(1);
+    rig.router.inside(|| {
+        let capacity = Capacity { ipv4: 1, ipv6: 1, next_hops: 1 };
+        let mut driver = Driver::new(&capacity.sizes()).unwrap();
+        driver.prepare().unwrap();
+        let mut program = |port: u16, mode: Mode| {
+            driver.attach(PortId(port), rig.ifindex(port.into()), mode).unwrap();
+            let shown = rig.router.ip(&format!("-d link show r{port}"));
+            let (_, id) = shown.split_once("prog/xdp id ").expect("a program");
+            id.split_whitespace().next().unwrap().to_owned()
+        };
+        let native = program(0, Mode::Native);
+        assert_eq!(native, program(1, Mode::Native));
+        assert_ne!(native, program(1, Mode::Generic), "one for the driver, one for the stack");
+    });
+}

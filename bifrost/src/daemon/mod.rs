@@ -130,7 +130,8 @@ fn serve(start: Start) -> Result<(), DaemonError> {
     keep_off(&cores, &online);
 
     let capacity = settings::capacity(&router.tables);
-    let driver = Driver::new(&capacity.sizes())?;
+    let mut driver = Driver::new(&capacity.sizes())?;
+    driver.prepare()?;
     let tables = Tables::new(capacity, Some(driver.table_memory()?))?;
     let sflow = router.sflow.clone().map(Sflow::start).transpose();
     let sflow = sflow.map_err(|error| DaemonError::System { what: "cannot start sFlow", error })?;

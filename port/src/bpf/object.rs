@@ -1,7 +1,6 @@
 //! The compiled programs, and how they get into the kernel.
 //!
-//! Every port has its own copy of the program, with its number as a constant and its own sockets and counters, and all
-//! copies share the other maps. aya's loader makes new maps for each object that it loads (or needs a mounted bpffs to
+//! The same maps are shared by several programs, some of which are loaded long after the others. aya's loader makes new maps for each object that it loads (or needs a mounted bpffs to
 //! share them by name), so only its ELF part is used here: parse, relocate against maps that we made, load.
 
 use std::collections::{HashMap, HashSet};

@@ -15,7 +15,6 @@ const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_MAP_FREEZE: libc::c_int = 22;
 const BPF_LINK_CREATE: libc::c_int = 28;
-const BPF_LINK_UPDATE: libc::c_int = 29;
 
 /// `BPF_PROG_TYPE_SCHED_CLS`.
 pub(crate) const PROG_SCHED_CLS: u32 = 3;
@@ -198,12 +197,6 @@ pub(crate) fn link_create(program: BorrowedFd, ifindex: u32, attach: u32, flags:
         BPF_LINK_CREATE,
         &mut Attributes { program, ifindex, attach, flags, relative: 0, pad: 0, revision: 0 },
     )
-}
-
-/// Puts another program in the place of an attached one, between two packets.
-pub(crate) fn link_update(link: BorrowedFd, program: BorrowedFd) -> io::Result<()> {
-    let mut attributes = [link.as_raw_fd() as u32, program.as_raw_fd() as u32, 0, 0];
-    bpf(BPF_LINK_UPDATE, &mut attributes).map(drop)
 }
 
 /// What to run a program on.

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use fib::{HopKind, PortFlags};
 use wire::{Class, Reason};
 
-use super::{Lane, MAX_DIVERTS, MAX_PORTS, MAX_QUEUES, VERDICTS};
+use super::places::PORTS;
+use super::{Lane, MAX_DIVERTS, MAX_PORTS, MAX_QUEUES, PLACES, VERDICTS};
 
 const HEADER: &str = include_str!("../../../bpf/abi.h");
 
@@ -74,6 +75,8 @@ fn port_flags_and_kinds_are_the_same_on_both_sides() {
 fn limits_are_the_same_on_both_sides() {
     assert_eq!(define("MAX_PORTS"), u64::from(MAX_PORTS));
     assert_eq!(define("MAX_QUEUES"), u64::from(MAX_QUEUES));
+    assert_eq!(define("PLACES"), u64::from(PLACES));
+    assert_eq!(define("PORTS_A_PLACE"), PORTS as u64);
     assert_eq!(define("DIVERTS"), MAX_DIVERTS as u64);
     assert_eq!(define("VERDICTS"), 2 * VERDICTS as u64);
 }

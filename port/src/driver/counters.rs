@@ -1,4 +1,4 @@
-//! What a port's program counted (`struct counters` in `bpf/abi.h`).
+//! What the program counted for a port (`struct counters` in `bpf/abi.h`).
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -47,7 +47,7 @@ pub struct Count {
     pub bytes: u64,
 }
 
-/// Totals of one port since its program was loaded.
+/// Totals of one port since it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriverCounters {
     /// By [`Lane`].
@@ -112,8 +112,13 @@ impl DriverCounters {
 }
 
 /// Sums a port's counters over all CPUs.
-pub(super) fn read(map: BorrowedFd) -> io::Result<DriverCounters> {
-    sum_per_cpu(map).map(DriverCounters::from_words)
+pub(super) fn read(map: BorrowedFd, port: PortId) -> io::Result<DriverCounters> {
+    sum_entry(map, u32::from(port.0)).map(DriverCounters::from_words)
+}
+
+/// Lets a port's counters begin at 0.
+pub(super) fn clear(map: BorrowedFd, port: PortId) -> io::Result<()> {
+    sys::map_update(map, &u32::from(port.0).to_ne_bytes(), &vec![0; WORDS * 8 * possible_cpus()])
 }
 
 /// Sums what was sent by a port over all CPUs (map `sent`).

@@ -1,7 +1,7 @@
 //! What the driver's program needs to carry flows (`bpf/flows.h`): the flow table's arrays, and the verdicts.
 //!
-//! The arrays are made when there is a table to lie in them, which may be long after the ports were taken; then
-//! every port gets a new copy of its program in the place of the old one, between two packets.
+//! The arrays are made when there is a table to lie in them, which may be long after the ports were taken; only then the
+//! programs that carry flows are loaded, and put where the others go on to them.
 //!
 //! *Verdicts* are what the rules came to, a word each, which flows' decisions name by number. When the rules change they begin anew in
 //! the other half, so that what a processor is just counting for the old ones is still counted there; the word
@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use fib::{PortId, Region};
 
-use super::{BLOCK, Driver, counters, map_array};
+use super::{BLOCK, CARRIERS, Driver, counters, map_array};
 use crate::bpf::map::Mapping;
-use crate::bpf::{object, sys};
+use crate::bpf::object;
 use crate::{DriverError, clock};
 
 /// Verdicts of one generation of the rules that the program knows (half of `VERDICTS` in `bpf/abi.h`).
@@ -174,30 +174,11 @@ impl Driver {
             .map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
         let origin = clock::now().saturating_sub(now.as_nanos() as u64);
         let owner = Box::new(mappings);
-        self.shares_flows = true;
-        self.replace_programs().inspect_err(|_| self.shares_flows = false)?;
+        for (name, kind) in CARRIERS.into_iter().zip(0..) {
+            self.put_behind("carriers", kind, name)?;
+        }
         let memory = flow::DriverMemory { hot, cold, buckets, door, origin, owner };
         Ok((memory, Arc::new(Verdicts { words, counts })))
-    }
-
-    /// Puts copies of the program that know the shared maps as they are now in the place of all that there are. On an error some
-    /// are replaced; those that are not know of no flow table.
-    fn replace_programs(&mut self) -> Result<(), DriverError> {
-        self.rehearsals.clear();
-        let numbers: Vec<_> = self.ports.keys().copied().collect();
-        for number in numbers {
-            let Some(port) = self.ports.get(&number) else { continue };
-            let own = port.maps.iter().map(|(name, map)| Ok((name.clone(), map.try_clone()?)));
-            let own = own.collect::<io::Result<_>>();
-            let own = own.map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
-            let program = self.instance_with(number, port.mark, own)?.program;
-            if let Some(link) = &port.link {
-                sys::link_update(link.as_fd(), program.as_fd())
-                    .map_err(|source| DriverError::Attach { ifindex: port.ifindex, source })?;
-            }
-            self.ports.entry(number).and_modify(|port| port.program = program);
-        }
-        Ok(())
     }
 }
 

@@ -1,7 +1,8 @@
 //! The programs in the driver: load, attach, feed and read them.
 //!
-//! One [`Driver`] serves all ports. It makes the shared maps once (the tables' are handed to `fib` as plain memory) and
-//! loads a copy of the program for each port. Attachments are bpf links: they end when they are dropped *or when this
+//! One [`Driver`] serves all ports, and so do its programs: which port a packet came in by they find by the interface's
+//! index (`places.rs`). To verify a program takes the kernel some hundred milliseconds, so each is loaded once, and to
+//! take a port is to attach it. The tables' maps are handed to `fib` as plain memory. Attachments are bpf links: they end when they are dropped *or when this
 //! process dies*, whatever the reason, and Linux then forwards every packet itself. That is the safety net.
 
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod counters;
 mod divert;
 mod flows;
 mod local;
+mod places;
 
 use std::collections::HashMap;
 use std::io;
@@ -31,6 +33,8 @@ pub use counters::{Count, DriverCounters, Lane};
 pub use divert::FlowMatch;
 pub use flows::{Carried, Counted, Half, VERDICTS, Verdicts};
 use local::LocalAddresses;
+pub(crate) use places::PLACES;
+use places::{Place, Places};
 
 /// Ports at most (`MAX_PORTS` in `bpf/abi.h`).
 pub const MAX_PORTS: u16 = 256;
@@ -42,12 +46,12 @@ pub const MAX_DIVERTS: usize = 8;
 const BLOCK: usize = 4096;
 /// Descriptors that a router with all its ports and queues stays below.
 const HIGH: u64 = 65_536;
-/// Each port has its own of these; all others are shared.
-const PER_PORT: [&str; 2] = ["sockets", "counters"];
 /// The programs that carry flows, in the order of `enum carrier` in `bpf/bifrost.c`.
 const CARRIERS: [&str; 3] = ["carry_ipv4", "carry_ipv6", "send_ipv6"];
-/// And each rehearsal has its own of these, so that it neither counts nor uses up anything.
-const PER_REHEARSAL: [&str; 6] = ["sockets", "counters", "gate", "carriers", "sent", "arrivals"];
+/// Rehearsals have their own of these, so that they neither count nor use up anything.
+const OF_REHEARSALS: [&str; 7] = ["places", "sockets", "counters", "gate", "carriers", "sent", "arrivals"];
+/// The interface that a program runs for when it is tried without one.
+const LOOPBACK: u32 = 1;
 /// Layout of `struct settings` in `bpf/abi.h`.
 mod settings {
     pub(super) const DIVERTS: usize = 0;
@@ -88,18 +92,28 @@ pub struct TestRun {
     pub counted: DriverCounters,
 }
 
-/// The programs of all ports and their maps.
+/// The programs and their maps.
 pub struct Driver {
     object: Object,
     shared: HashMap<String, OwnedFd>,
+    programs: Programs,
+    /// The entry once more, and the maps of its own.
+    rehearsal: Option<(OwnedFd, HashMap<String, OwnedFd>)>,
     ports: HashMap<PortId, Port>,
-    rehearsals: HashMap<PortId, Port>,
+    places: Places,
     locals: LocalAddresses,
     settings: Mapping,
     sizes: Sizes,
+    /// What frames end with that are moved to the ingress of an interface whose program is generic.
+    mark: u32,
     marks: Marks,
-    /// There is a flow table that the programs read as well.
-    shares_flows: bool,
+}
+
+/// The entry, by how it is attached: in the driver it need not look for frames that were injected.
+#[derive(Default)]
+struct Programs {
+    native: Option<OwnedFd>,
+    generic: Option<OwnedFd>,
 }
 
 /// What the frames that a worker hands to Linux must end with, by interface: those with a generic program. Shared with
@@ -109,25 +123,7 @@ pub(crate) type Marks = Arc<RwLock<HashMap<u32, u32>>>;
 struct Port {
     ifindex: u32,
     native: bool,
-    mark: u32,
-    program: OwnedFd,
-    maps: HashMap<String, OwnedFd>,
     link: Option<OwnedFd>,
-}
-
-impl Port {
-    fn run(&self, ifindex: u32, frame: &[u8]) -> Result<TestRun, DriverError> {
-        let counters = || {
-            let map =
-                self.maps.get("counters").ok_or_else(|| DriverError::NoMap { name: "counters".into() })?;
-            counters::read(map.as_fd()).map_err(failed("counters", "read"))
-        };
-        let before = counters()?;
-        let mut bytes = Vec::new();
-        let run = sys::Run { data: frame, ifindex, queue: 0, repeat: 1, live: false, batch: 0 };
-        let action = sys::prog_run(self.program.as_fd(), &run, &mut bytes).map_err(DriverError::Run)?;
-        Ok(TestRun { action, bytes, counted: counters()?.since(&before) })
-    }
 }
 
 impl Driver {
@@ -142,7 +138,7 @@ impl Driver {
         let blocks = |bytes: usize| Some((bytes / BLOCK).max(1) as u32);
         let mut shared = HashMap::new();
         for (name, map) in &object.maps {
-            if !map.data().is_empty() || PER_PORT.contains(&name.as_str()) {
+            if !map.data().is_empty() {
                 continue;
             }
             let entries = match name.as_str() {
@@ -164,13 +160,15 @@ impl Driver {
         Ok(Driver {
             object,
             shared,
+            programs: Programs::default(),
+            rehearsal: None,
             ports: HashMap::new(),
-            rehearsals: HashMap::new(),
+            places: Places::new(),
             locals: LocalAddresses::new(filter),
             settings,
             sizes: *sizes,
+            mark: secret().map_err(DriverError::io("cannot draw a random number"))?,
             marks: Marks::default(),
-            shares_flows: false,
         })
     }
 
@@ -198,95 +196,100 @@ impl Driver {
         })
     }
 
-    /// Loads the program of a port without attaching it. Its sockets and counters start empty.
-    pub fn load(&mut self, port: PortId) -> Result<(), DriverError> {
-        self.load_as(port, 0)
-    }
-
-    fn load_as(&mut self, port: PortId, mark: u32) -> Result<(), DriverError> {
-        let instance = self.instance(port, mark, &PER_PORT)?;
-        self.ports.insert(port, instance);
+    /// Loads what is else loaded when it is first needed, so that neither a port nor a question waits for it. All at once, as
+    /// each takes the kernel a while.
+    pub fn prepare(&mut self) -> Result<(), DriverError> {
+        let this = &*self;
+        let (native, generic, copy) = std::thread::scope(|scope| {
+            let native = scope.spawn(|| this.loaded("bifrost", 0, &this.shared));
+            let generic = scope.spawn(|| this.loaded("bifrost", this.mark, &this.shared));
+            let copy = this.copy();
+            (joined(native), joined(generic), copy)
+        });
+        self.put_behind("gate", 0, "to_worker")?;
+        self.programs = Programs { native: Some(native?), generic: Some(generic?) };
+        self.rehearsal = Some(copy?);
         Ok(())
     }
 
-    /// A copy of the program for a port, with new maps of these names of its own.
-    fn instance(&self, port: PortId, mark: u32, own: &[&str]) -> Result<Port, DriverError> {
-        let mut maps = HashMap::new();
-        for &name in own {
-            let map = self.object.maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
-            maps.insert(name.to_string(), object::create(name, map, None)?);
-        }
-        self.instance_with(port, mark, maps)
+    /// Prepares a port without attaching its program to an interface: [`Driver::test_run`] runs it all the same. Its counters
+    /// start empty.
+    pub fn load(&mut self, port: PortId) -> Result<(), DriverError> {
+        self.entry(true)?;
+        self.begin(port, LOOPBACK)
     }
 
-    /// A copy of the program for a port, with these maps of its own. Its way to the workers is put into its gate.
-    fn instance_with(
-        &self,
-        port: PortId,
-        mark: u32,
-        own: HashMap<String, OwnedFd>,
-    ) -> Result<Port, DriverError> {
+    /// The program to attach; loaded at its first use.
+    fn entry(&mut self, native: bool) -> Result<BorrowedFd<'_>, DriverError> {
+        if self.programs.native.is_none() && self.programs.generic.is_none() {
+            self.put_behind("gate", 0, "to_worker")?;
+        }
+        let known = if native { &self.programs.native } else { &self.programs.generic };
+        if known.is_none() {
+            let loaded = Some(self.loaded("bifrost", if native { 0 } else { self.mark }, &self.shared)?);
+            *(if native { &mut self.programs.native } else { &mut self.programs.generic }) = loaded;
+        }
+        let entry = if native { &self.programs.native } else { &self.programs.generic };
+        let entry = entry.as_ref().ok_or_else(|| DriverError::NoProgram { name: "bifrost".into() })?;
+        Ok(entry.as_fd())
+    }
+
+    fn loaded(&self, name: &str, mark: u32, maps: &HashMap<String, OwnedFd>) -> Result<OwnedFd, DriverError> {
+        let mark = mark.to_ne_bytes();
+        object::load(self.object.clone(), name, HashMap::from([("MARK", (&mark[..], true))]), maps)
+    }
+
+    /// Puts a program where the others go on by a tail call.
+    fn put_behind(&self, map: &'static str, at: u32, name: &str) -> Result<(), DriverError> {
+        let program = self.loaded(name, 0, &self.shared)?;
+        sys::map_update(self.shared(map)?, &at.to_ne_bytes(), &program.as_raw_fd().to_ne_bytes())
+            .map_err(failed(map, "write"))
+    }
+
+    /// From now on this interface is that port, whose counters are empty.
+    fn begin(&mut self, port: PortId, ifindex: u32) -> Result<(), DriverError> {
         if port.0 >= MAX_PORTS {
             return Err(DriverError::PortRange(port));
         }
-        let names: Vec<String> = own.keys().cloned().collect();
-        let mut maps = own;
-        for (name, fd) in &self.shared {
-            if !maps.contains_key(name) {
-                let copy = fd.try_clone().map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
-                maps.insert(name.clone(), copy);
-            }
-        }
-        let number = u32::from(port.0).to_ne_bytes();
-        let marked = mark.to_ne_bytes();
-        let constants = HashMap::from([("PORT", (&number[..], true)), ("MARK", (&marked[..], true))]);
-        let program = object::load(self.object.clone(), "bifrost", constants.clone(), &maps)?;
-        let behind = |name: &str, map: &'static str, at: u32| {
-            let program = object::load(self.object.clone(), name, constants.clone(), &maps)?;
-            let array = maps.get(map).ok_or_else(|| DriverError::NoMap { name: map.into() })?;
-            sys::map_update(array.as_fd(), &at.to_ne_bytes(), &program.as_raw_fd().to_ne_bytes())
-                .map_err(failed(map, "write"))
-        };
-        let at = u32::from(port.0);
-        behind("to_worker", "gate", at)?;
-        if self.shares_flows && !names.iter().any(|name| name == "carriers") {
-            for (name, kind) in CARRIERS.into_iter().zip(0u32..) {
-                behind(name, "carriers", at + kind * u32::from(MAX_PORTS))?;
-            }
-        }
-        maps.retain(|name, _| names.contains(name));
-        Ok(Port { ifindex: 0, native: false, mark, program, maps, link: None })
+        counters::clear(self.shared("counters")?, port).map_err(failed("counters", "write"))?;
+        let (at, place) = self.places.put(ifindex, port).ok_or(DriverError::NoPlace { ifindex })?;
+        self.ports.insert(port, Port { ifindex, native: false, link: None });
+        self.write_place(at, place)
     }
 
-    /// Loads the program of a port and attaches it to an interface. The port's sockets and counters start empty.
+    fn write_place(&self, at: u32, place: Place) -> Result<(), DriverError> {
+        sys::map_update(self.shared("places")?, &at.to_ne_bytes(), &places::bytes(&place))
+            .map_err(failed("places", "write"))
+    }
+
+    /// Attaches the program to an interface, for a port. The port's sockets and counters start empty.
     pub fn attach(&mut self, port: PortId, ifindex: u32, mode: Mode) -> Result<Attachment, DriverError> {
-        self.ports.remove(&port);
+        self.detach(port);
+        self.begin(port, ifindex)?;
+        self.attach_begun(port, ifindex, mode).inspect_err(|_| self.detach(port))
+    }
+
+    fn attach_begun(&mut self, port: PortId, ifindex: u32, mode: Mode) -> Result<Attachment, DriverError> {
         let failed = |source| DriverError::Attach { ifindex, source };
         let why = if mode == Mode::Generic {
             "configured".to_string()
         } else {
-            self.load_as(port, 0)?;
-            match self.link(port, ifindex, XDP_NATIVE)? {
+            match self.link(port, ifindex, true)? {
                 Ok(()) => return Ok(Attachment { native: true, why: None }),
                 Err(error) if mode == Mode::Native => return Err(failed(error)),
                 Err(error) => why_not_native(error).map_err(failed)?,
             }
         };
-        let mark = secret().map_err(DriverError::io("cannot draw a random number"))?;
-        self.load_as(port, mark)?;
-        self.link(port, ifindex, XDP_GENERIC)?.map_err(failed)?;
-        self.marks.write().unwrap_or_else(PoisonError::into_inner).insert(ifindex, mark);
+        self.link(port, ifindex, false)?.map_err(failed)?;
+        self.marks.write().unwrap_or_else(PoisonError::into_inner).insert(ifindex, self.mark);
         Ok(Attachment { native: false, why: Some(why) })
     }
 
-    fn link(&mut self, port: PortId, ifindex: u32, flags: u32) -> Result<io::Result<()>, DriverError> {
+    fn link(&mut self, port: PortId, ifindex: u32, native: bool) -> Result<io::Result<()>, DriverError> {
+        let flags = if native { XDP_NATIVE } else { XDP_GENERIC };
+        let link = sys::link_create(self.entry(native)?, ifindex, sys::ATTACH_XDP, flags);
         let entry = self.ports.get_mut(&port).ok_or(DriverError::NotAttached(port))?;
-        let link = sys::link_create(entry.program.as_fd(), ifindex, sys::ATTACH_XDP, flags);
-        Ok(link.map(|link| {
-            entry.link = Some(link);
-            entry.ifindex = ifindex;
-            entry.native = flags == XDP_NATIVE;
-        }))
+        Ok(link.map(|link| (entry.link, entry.native) = (Some(link), native)))
     }
 
     /// Whether the port's program runs in the driver. Only behind such a one does a zero-copy socket work.
@@ -294,18 +297,18 @@ impl Driver {
         self.ports.get(&port).is_some_and(|entry| entry.native)
     }
 
-    /// Detaches the port's program and forgets its sockets and counters: Linux has the interface to itself.
+    /// Detaches the program from the port's interface and forgets its sockets: Linux has the interface to itself.
     pub fn detach(&mut self, port: PortId) {
-        if let Some(entry) = self.ports.remove(&port) {
-            self.marks.write().unwrap_or_else(PoisonError::into_inner).remove(&entry.ifindex);
+        let Some(Port { ifindex, link, .. }) = self.ports.remove(&port) else { return };
+        // First of all: from then on no packet is this port's.
+        drop(link);
+        self.marks.write().unwrap_or_else(PoisonError::into_inner).remove(&ifindex);
+        if let Some((at, place)) = self.places.remove(ifindex) {
+            let _ = self.write_place(at, place);
         }
         // These only fail when the slots are empty already.
         let _ = self.clear_target(port);
-        let carriers = (0..CARRIERS.len() as u16).map(|kind| ("carriers", kind * MAX_PORTS));
-        for (map, at) in carriers.chain([("gate", 0)]) {
-            let key = u32::from(port.0 + at).to_ne_bytes();
-            let _ = self.shared(map).map(|map| sys::map_delete(map, &key));
-        }
+        (0..MAX_QUEUES).for_each(|queue| drop(self.clear_socket(port, queue)));
     }
 
     /// Lets packets of this receive queue that are for the worker go to an AF_XDP socket.
@@ -313,15 +316,14 @@ impl Driver {
         if queue >= MAX_QUEUES {
             return Err(DriverError::QueueRange { queue });
         }
-        let map = self.own(port, "sockets")?;
+        let key = socket_key(port, queue);
         let socket = socket.as_fd().as_raw_fd().to_ne_bytes();
-        sys::map_update(map, &queue.to_ne_bytes(), &socket).map_err(failed("sockets", "write"))
+        sys::map_update(self.attached(port, "sockets")?, &key, &socket).map_err(failed("sockets", "write"))
     }
 
     /// No socket for this queue any more: its packets go to Linux.
     pub fn clear_socket(&mut self, port: PortId, queue: u32) -> Result<(), DriverError> {
-        let map = self.own(port, "sockets")?;
-        sys::map_delete(map, &queue.to_ne_bytes()).map_err(failed("sockets", "write"))
+        sys::map_delete(self.shared("sockets")?, &socket_key(port, queue)).map_err(failed("sockets", "write"))
     }
 
     /// Lets the express lane send by this interface when a route leads to `port`. Whether the interface can is another
@@ -385,25 +387,56 @@ impl Driver {
 
     /// What the port's program did so far.
     pub fn counters(&self, port: PortId) -> Result<DriverCounters, DriverError> {
-        counters::read(self.own(port, "counters")?).map_err(failed("counters", "read"))
+        counters::read(self.attached(port, "counters")?, port).map_err(failed("counters", "read"))
     }
 
-    /// Runs the port's program on a frame, as if it had come in by queue 0 of its interface (or of loopback, when it is
+    /// Runs the program on a frame, as if it had come in by queue 0 of the port's interface (or of loopback, when it is
     /// not attached), without sending it anywhere.
     pub fn test_run(&self, port: PortId, frame: &[u8]) -> Result<TestRun, DriverError> {
-        let entry = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?;
-        entry.run(entry.ifindex, frame)
+        let ifindex = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?.ifindex;
+        let program = self.programs.native.as_ref().or(self.programs.generic.as_ref());
+        let program = program.ok_or_else(|| DriverError::NoProgram { name: "bifrost".into() })?;
+        run(program.as_fd(), self.shared("counters")?, port, ifindex, frame)
     }
 
-    /// As [`Driver::test_run`], on a copy of the program: nothing is counted, and there is no socket, so that what is for
+    /// As [`Driver::test_run`], by a copy of the program: nothing is counted, and there is no socket, so that what is for
     /// the worker passes (and belongs to no class). The copy is kept, as the kernel takes its time to verify one.
     pub fn rehearse(&mut self, port: PortId, frame: &[u8]) -> Result<TestRun, DriverError> {
         let ifindex = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?.ifindex;
-        if !self.rehearsals.contains_key(&port) {
-            let copy = self.instance(port, 0, &PER_REHEARSAL)?;
-            self.rehearsals.insert(port, copy);
+        let (program, maps) = match self.rehearsal.take() {
+            Some(copy) => self.rehearsal.insert(copy),
+            None => self.rehearsal.insert(self.copy()?),
+        };
+        let own = |name: &str| {
+            let map = maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
+            Ok::<_, DriverError>(map.as_fd())
+        };
+        // The copy knows no other port.
+        let (at, place) = Places::new().put(ifindex, port).ok_or(DriverError::NoPlace { ifindex })?;
+        let write = |place: Place| {
+            sys::map_update(own("places")?, &at.to_ne_bytes(), &places::bytes(&place))
+                .map_err(failed("places", "write"))
+        };
+        write(place)?;
+        let ran = run(program.as_fd(), own("counters")?, port, ifindex, frame);
+        write(Place::default())?;
+        ran
+    }
+
+    /// The entry with maps of its own.
+    fn copy(&self) -> Result<(OwnedFd, HashMap<String, OwnedFd>), DriverError> {
+        let mut maps = HashMap::new();
+        for (name, fd) in &self.shared {
+            let copy = fd.try_clone().map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
+            maps.insert(name.clone(), copy);
         }
-        self.rehearsals.get(&port).ok_or(DriverError::NotAttached(port))?.run(ifindex, frame)
+        for name in OF_REHEARSALS {
+            let map = self.object.maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
+            maps.insert(name.to_owned(), object::create(name, map, None)?);
+        }
+        let program = self.loaded("bifrost", 0, &maps)?;
+        maps.retain(|name, _| OF_REHEARSALS.contains(&name.as_str()));
+        Ok((program, maps))
     }
 
     /// What the express lane sent by a port, since the driver's maps were made.
@@ -426,11 +459,36 @@ impl Driver {
         Ok(fd.as_fd())
     }
 
-    fn own(&self, port: PortId, name: &str) -> Result<BorrowedFd<'_>, DriverError> {
-        let entry = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?;
-        let fd = entry.maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
-        Ok(fd.as_fd())
+    /// A map with an entry of a port that has a program.
+    fn attached(&self, port: PortId, map: &str) -> Result<BorrowedFd<'_>, DriverError> {
+        self.ports.get(&port).ok_or(DriverError::NotAttached(port))?;
+        self.shared(map)
     }
+}
+
+/// A panic goes on in the thread that waits.
+fn joined<T>(thread: std::thread::ScopedJoinHandle<T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// A port's queue in map `sockets`.
+fn socket_key(port: PortId, queue: u32) -> [u8; 4] {
+    (u32::from(port.0) * MAX_QUEUES + queue).to_ne_bytes()
+}
+
+fn run(
+    program: BorrowedFd,
+    counters: BorrowedFd,
+    port: PortId,
+    ifindex: u32,
+    frame: &[u8],
+) -> Result<TestRun, DriverError> {
+    let read = || counters::read(counters, port).map_err(failed("counters", "read"));
+    let before = read()?;
+    let mut bytes = Vec::new();
+    let run = sys::Run { data: frame, ifindex, queue: 0, repeat: 1, live: false, batch: 0 };
+    let action = sys::prog_run(program, &run, &mut bytes).map_err(DriverError::Run)?;
+    Ok(TestRun { action, bytes, counted: read()?.since(&before) })
 }
 
 /// The kernel lets go of a dead process's descriptors highest first, and of each device's sockets and programs only after

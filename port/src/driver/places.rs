@@ -29,7 +29,7 @@ impl Places {
         let place = &mut self.0[at as usize];
         let known = place.iter().position(|word| index_of(*word) == ifindex);
         let free = known.or_else(|| place.iter().position(|word| *word == 0))?;
-        place[free] = u64::from(ifindex) << 32 | u64::from(port.0) + 1;
+        place[free] = (u64::from(ifindex) << 32) | (u64::from(port.0) + 1);
         Some((at, *place))
     }
 

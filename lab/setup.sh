@@ -28,8 +28,8 @@ if [ "$(id -u)" != 0 ]; then
   command -v sudo >/dev/null || { echo "Neither root nor sudo here. As root: apt-get install$missing" >&2; exit 1; }
   as_root="sudo"
 fi
-$as_root apt-get update -q
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
+$as_root apt-get -o DPkg::Lock::Timeout=300 update -q
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -q -y --no-install-recommends $missing
 
 # The lab starts its own routing daemons inside namespaces. Debian starts the packages' daemons on the machine
 # itself, where nobody asked for them: those that came with this installation are stopped again.

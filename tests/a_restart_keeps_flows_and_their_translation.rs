@@ -38,11 +38,11 @@ fn flow(net: &Line) -> Result<(String, u64), String> {
 
 fn grows(net: &Line) {
     let (_, before) = flow(net).unwrap();
-    wait_for("the transfer to go on", Duration::from_secs(8), || match flow(net)? {
+    wait_for("the transfer to go on", Duration::from_secs(20), || match flow(net)? {
         (_, now) if now > before + 500_000 => Ok(()),
         (_, now) => Err(format!("{now} bytes after {before}")),
     })
-    .unwrap_or_else(|error| panic!("{error}\n{}", net.router.log()));
+    .unwrap_or_else(|error| panic!("{error}\n{}\n{}", net.router.ask("show flows --json").unwrap_or_default(), net.state()));
 }
 
 #[test]
@@ -68,9 +68,11 @@ fn by(lane: &str) {
     server.args(["-s", "--forceflush"]);
     let _server = net.server.spawn("iperf3", server).unwrap();
     net.server.listens(5201).unwrap();
-    // The server sends: what comes from outside has nobody inside who speaks first.
+    // The server tries again once a second, however long it was not answered.
+    net.server.run("sysctl -qw net.ipv4.tcp_rto_max_ms=1000").unwrap();
+    // The server sends: what comes from outside has nobody inside who speaks first. It outlives every restart here.
     let mut client = net.customer.command("iperf3");
-    client.args(["-c", "10.2.0.2", "-R", "-t", "32", "-b", "20M"]);
+    client.args(["-c", "10.2.0.2", "-R", "-t", "600", "-b", "20M"]);
     let mut client = net.customer.spawn("iperf3", client).unwrap();
     wait_for("the transfer", Duration::from_secs(5), || flow(&net)).unwrap();
     grows(&net);
@@ -108,7 +110,7 @@ fn by(lane: &str) {
     }
     grows(&net);
     assert_eq!(flow(&net).unwrap().0, translated);
-    assert!(client.wait(Duration::from_secs(60)).unwrap().success(), "{}", client.output());
+    assert!(client.ended().is_none(), "{}", client.output());
 }
 
 const EVERY_WAY: &str = r#"

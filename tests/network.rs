@@ -121,7 +121,7 @@ print(len(answers.results))"
     }
 
     /// What Linux and the plane know about the way: for the message of a failure.
-    fn state(&self) -> String {
+    pub fn state(&self) -> String {
         let linux = self.router.host().run("ip address; ip route; ip -6 route; ip neighbour").unwrap();
         let plane = ["ports", "neighbours", "drops", "classifier"]
             .map(|what| self.router.ask(&format!("show {what}")).unwrap_or_else(|e| e.to_string()));

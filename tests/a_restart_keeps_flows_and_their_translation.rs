@@ -42,7 +42,9 @@ fn grows(net: &Line) {
         (_, now) if now > before + 500_000 => Ok(()),
         (_, now) => Err(format!("{now} bytes after {before}")),
     })
-    .unwrap_or_else(|error| panic!("{error}\n{}\n{}", net.router.ask("show flows --json").unwrap_or_default(), net.state()));
+    .unwrap_or_else(|error| {
+        panic!("{error}\n{}\n{}", net.router.ask("show flows --json").unwrap_or_default(), net.state())
+    });
 }
 
 #[test]

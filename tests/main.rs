@@ -20,6 +20,7 @@ mod a_killed_router_carries_nothing;
 mod a_live_screen_ends_with_its_terminal;
 mod a_refused_reload_changes_nothing;
 mod a_restart_keeps_flows_and_their_translation;
+mod a_stop_loses_nothing_that_is_translated;
 mod a_syn_flood_leaves_established_flows_alone;
 mod a_withdrawn_route_stops_within_100_ms;
 mod a_wrong_file_is_refused_and_nothing_changes;

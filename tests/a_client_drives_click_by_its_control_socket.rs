@@ -51,10 +51,13 @@ fn and_changes_its_configuration_under_traffic() {
             let wrong = WIRE.replace("Counter", "Conter");
             let refused = net.click.write("hotconfig", &wrong).unwrap_err().to_string();
             assert!(refused.contains("Conter"), "{refused}");
-            std::thread::sleep(Duration::from_millis(50));
-            let now = count(&mut net, "c");
-            assert!(now > before, "round {round}: {now} after {before}");
-            before = now;
+            before = lab::wait_for("packets to be counted", Duration::from_secs(5), || {
+                match count(&mut net, "c") {
+                    now if now > before => Ok(now),
+                    now => Err(format!("round {round}: {now} after {before}")),
+                }
+            })
+            .unwrap();
         }
         assert!(net.click.read("n.count").is_err());
     }

@@ -42,7 +42,7 @@ pub(crate) const REPLY_SWAPPED: u32 = 1 << 12;
 /// In `meta`: whose reply this is stands in `decisions[0]`.
 pub(crate) const ALIAS: u32 = 1 << 13;
 /// The bits of `meta` that are the key's.
-const KEY: u32 = 0xffff_00ff | V6;
+pub(crate) const KEY: u32 = 0xffff_00ff | V6;
 /// Either of the two ways to be translated.
 pub(crate) const TRANSLATED: u32 = REPLY_HERE | REPLY_IN_ALIAS;
 

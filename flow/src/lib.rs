@@ -47,6 +47,8 @@ mod found;
 mod fragments;
 mod grace;
 mod hash;
+#[cfg(test)]
+mod header;
 mod index;
 mod insert;
 mod key;

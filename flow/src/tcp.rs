@@ -37,7 +37,7 @@ use wire::tcp::flag::{ACK, FIN, RST, SYN};
 use wire::{Fragment, Headers, tcp};
 
 /// The least that lower bounds allow (van Rooij: MAXACKWINDOW).
-const SLACK: u32 = 66_000;
+pub(crate) const SLACK: u32 = 66_000;
 /// The least that bound IV allows: what the other end may send while a segment waits here for its turn, overtaken by those that the
 /// driver carries. Some milliseconds at 10 Gb/s.
 const OVERTAKEN: u32 = 4 << 20;

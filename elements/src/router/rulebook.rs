@@ -270,3 +270,16 @@ impl Reader {
         Some(self.bits | number)
     }
 }
+
+#[cfg(test)]
+#[path = "../../../bpf/header.rs"]
+mod header;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_driver_finds_a_verdicts_number_where_it_is() {
+        let header = super::header::Header::read(include_str!("../../../bpf/flows.h"));
+        assert_eq!(header.family("DECISION_"), [("number".to_owned(), super::NUMBER.into())].into());
+    }
+}

@@ -1,63 +1,50 @@
-//! Compares the numbers in `bpf/abi.h` with those here.
+//! Compares the numbers in `bpf/abi.h`, and those of `bpf/flows.h` that are this crate's, with those here. The others of
+//! `flows.h` are compared in `flow/src/header.rs` and `elements/src/router/rulebook.rs`.
 
-use std::collections::HashMap;
+#[path = "../../../bpf/header.rs"]
+mod header;
+
+use std::collections::BTreeMap;
 
 use fib::{HopKind, PortFlags};
-use wire::{Class, Reason};
+use header::Header;
+use wire::{Class, Reason, protocol};
 
 use super::places::PORTS;
-use super::{Lane, MAX_DIVERTS, MAX_PORTS, MAX_QUEUES, PLACES, VERDICTS};
+use super::{Lane, MAX_DIVERTS, MAX_PORTS, MAX_QUEUES, PLACES, VERDICTS, flows};
 
-const HEADER: &str = include_str!("../../../bpf/abi.h");
-
-/// The constants of `enum name`, in lower case without their prefix.
-fn constants(name: &str, prefix: &str) -> HashMap<String, u64> {
-    let (_, rest) = HEADER.split_once(&format!("enum {name} {{")).unwrap();
-    let (body, _) = rest.split_once("};").unwrap();
-    let mut next = 0;
-    let mut found = HashMap::new();
-    for line in body.lines().filter_map(|line| line.split("/*").next().unwrap().trim().strip_suffix(',')) {
-        let (constant, value) = line.split_once(" = ").unwrap_or((line, ""));
-        next = value.parse().unwrap_or(next);
-        if let Some(constant) = constant.strip_prefix(prefix) {
-            found.insert(constant.to_lowercase(), next);
-        }
-        next += 1;
-    }
-    found
+fn abi() -> Header {
+    Header::read(include_str!("../../../bpf/abi.h"))
 }
 
-fn define(name: &str) -> u64 {
-    let line = HEADER.lines().find_map(|line| line.strip_prefix(&format!("#define {name} "))).unwrap();
-    line.parse().unwrap()
+fn flows() -> Header {
+    Header::read(include_str!("../../../bpf/flows.h"))
+}
+
+fn named<'a>(numbers: impl IntoIterator<Item = (&'a str, u64)>) -> BTreeMap<String, u64> {
+    numbers.into_iter().map(|(name, number)| (name.to_lowercase(), number)).collect()
 }
 
 #[test]
-fn reasons_are_the_same_on_both_sides() {
-    let reasons = constants("reason", "REASON_");
-    assert_eq!(reasons.len(), Reason::COUNT);
-    Reason::ALL.iter().for_each(|reason| assert_eq!(reasons[reason.name()], *reason as u64));
-}
-
-#[test]
-fn classes_and_lanes_are_the_same_on_both_sides() {
-    let classes = constants("police_class", "CLASS_");
-    assert_eq!(classes.len(), Class::COUNT);
-    Class::ALL.iter().for_each(|class| assert_eq!(classes[class.name()], *class as u64));
-    let lanes = constants("lane", "LANE_");
-    assert_eq!(lanes.len(), Lane::ALL.len());
-    Lane::ALL.iter().for_each(|lane| assert_eq!(lanes[lane.name()], *lane as u64));
+fn reasons_classes_and_lanes_are_the_same_on_both_sides() {
+    let header = abi();
+    let reasons = Reason::ALL.iter().map(|reason| (reason.name(), *reason as u64));
+    assert_eq!(header.family("REASON_"), named(reasons));
+    let classes = Class::ALL.iter().map(|class| (class.name(), *class as u64));
+    assert_eq!(header.family("CLASS_"), named(classes));
+    let lanes = Lane::ALL.iter().map(|lane| (lane.name(), *lane as u64));
+    assert_eq!(header.family("LANE_"), named(lanes));
+    let counts = ["REASONS", "CLASSES", "LANES"].map(|name| header.0[name]);
+    assert_eq!(counts, [Reason::COUNT, Class::COUNT, Lane::ALL.len()].map(|count| count as u64));
 }
 
 #[test]
 fn port_flags_and_kinds_are_the_same_on_both_sides() {
-    let flags = constants("port_flag", "PORT_");
-    assert_eq!(flags.len(), PortFlags::all().iter_names().count());
-    PortFlags::all()
-        .iter_names()
-        .for_each(|(name, flag)| assert_eq!(flags[&name.to_lowercase()], u64::from(flag.bits())));
-    let kinds = constants("kind", "KIND_");
-    for (name, kind) in [
+    let header = abi();
+    let all = PortFlags::all();
+    let flags = all.iter_names().map(|(name, flag)| (name, u64::from(flag.bits())));
+    assert_eq!(header.family("PORT_"), named(flags));
+    let kinds = [
         ("none", HopKind::None),
         ("forward", HopKind::Forward),
         ("local", HopKind::Local),
@@ -66,17 +53,63 @@ fn port_flags_and_kinds_are_the_same_on_both_sides() {
         ("unreachable", HopKind::Unreachable),
         ("prohibit", HopKind::Prohibit),
         ("punt", HopKind::Punt),
-    ] {
-        assert_eq!(kinds[name], kind as u64);
-    }
+    ];
+    assert_eq!(header.family("KIND_"), named(kinds.map(|(name, kind)| (name, kind as u64))));
 }
 
 #[test]
 fn limits_are_the_same_on_both_sides() {
-    assert_eq!(define("MAX_PORTS"), u64::from(MAX_PORTS));
-    assert_eq!(define("MAX_QUEUES"), u64::from(MAX_QUEUES));
-    assert_eq!(define("PLACES"), u64::from(PLACES));
-    assert_eq!(define("PORTS_A_PLACE"), PORTS as u64);
-    assert_eq!(define("DIVERTS"), MAX_DIVERTS as u64);
-    assert_eq!(define("VERDICTS"), 2 * VERDICTS as u64);
+    let limits = [
+        ("MAX_PORTS", u64::from(MAX_PORTS)),
+        ("MAX_QUEUES", u64::from(MAX_QUEUES)),
+        ("NO_PORT", u64::from(fib::PortId::NONE.0)),
+        ("PLACES", u64::from(PLACES)),
+        ("PORTS_A_PLACE", PORTS as u64),
+        ("DIVERTS", MAX_DIVERTS as u64),
+        ("VERDICTS", 2 * VERDICTS as u64),
+    ];
+    let header = abi();
+    for (name, limit) in limits {
+        assert_eq!(header.0[name], limit, "{name}");
+    }
+    // Whoever adds one says here what it is on this side.
+    let known = ["REASON", "CLASS", "LANE", "PORT_", "KIND_"];
+    let others = header.0.keys().filter(|name| !known.iter().any(|known| name.starts_with(known)));
+    assert_eq!(others.count(), limits.len());
+}
+
+#[test]
+fn verdicts_of_flows_and_protocols_are_the_same_on_both_sides() {
+    let header = flows();
+    let bits = [("known", flows::KNOWN), ("new", flows::NEW), ("dscp", flows::DSCP)];
+    assert_eq!(header.family("VERDICT_"), named(bits));
+    let protocols = [
+        ("icmp", protocol::ICMP),
+        ("tcp", protocol::TCP),
+        ("udp", protocol::UDP),
+        ("gre", protocol::GRE),
+        ("esp", protocol::ESP),
+        ("icmp6", protocol::ICMP6),
+    ];
+    let protocols = protocols.map(|(name, number)| (name, u64::from(number)));
+    assert_eq!(header.family("PROTOCOL_"), named(protocols));
+    // Whoever adds others says here where they are compared, or that they are C's alone.
+    let compared = ["VERDICT_", "PROTOCOL_", "FLOW_", "PHASE_", "DECISION_"];
+    let own = [
+        "LOW_BITS",
+        "REST_BITS",
+        "CANDIDATES",
+        "TCP_FIN",
+        "UNTRANSLATED",
+        "TRANSLATED",
+        "UNKNOWN",
+        "ECHO4_REPLY",
+        "ECHO4",
+        "ECHO6",
+        "ECHO6_REPLY",
+    ];
+    for name in header.0.keys() {
+        let known = compared.iter().any(|prefix| name.starts_with(prefix)) || own.contains(&name.as_str());
+        assert!(known, "{name}");
+    }
 }

@@ -26,9 +26,9 @@ pub const VERDICTS: usize = 2048;
 /// Words before them.
 const HEAD: usize = 2;
 
-const KNOWN: u64 = 1 << 63;
-const NEW: u64 = 1 << 24;
-const DSCP: u64 = 1 << 25;
+pub(super) const KNOWN: u64 = 1 << 63;
+pub(super) const NEW: u64 = 1 << 24;
+pub(super) const DSCP: u64 = 1 << 25;
 const OTHER_HALF: u64 = 1 << 32;
 
 /// What the packets of a flow's direction come to; they are accepted.

@@ -4,13 +4,13 @@
  * why they are laid out so; fib/tests/driver.rs holds the two walks against each other).
  *
  * Expects, included before: the maps `fib4` and `fib6` (arrays of struct block32: BLOCK32 = 1024 words of 32
- * bits) and word32(map, index). The answer is an index into `nexthops`; 0 = no route.
+ * bits), word32(map, index), and FIB4_REST, 8 or 16. The answer is an index into `nexthops`; 0 = no route.
  *
  * A word without FIB_POINTER is a route: the next hop in its low 22 bits (above them the prefix length, which
  * only the writer needs).
  *
- * fib4: the word of the first 24 bits at address >> 8; with FIB_POINTER it is the number of a block of 256
- * words, one for each address.
+ * fib4: the word of the first bits at address >> FIB4_REST; with FIB_POINTER it is the number of a block of
+ * 256 words, one for each value of the next 8 bits. At the last 8 a word is a route.
  *
  * fib6: the word of the first 16 bits at 0; with FIB_POINTER, the line (of 16 words) where 4096 words begin,
  * one for each value of the next 12 bits. From there on the address is taken in windows of 32 bits. A word
@@ -31,7 +31,9 @@
 #define FIB_LINES 36
 
 static __always_inline __u32 lookup4(__u32 address) {
-    __u32 word = word32(&fib4, address >> 8);
+    __u32 word = word32(&fib4, address >> FIB4_REST);
+    if (FIB4_REST == 16 && word & FIB_POINTER)
+        word = word32(&fib4, word << 8 | (address >> 8 & 255));
     if (word & FIB_POINTER)
         word = word32(&fib4, word << 8 | (address & 255));
     return word & FIB_ID;

@@ -14,6 +14,9 @@
 /* Not 0 where the program runs in generic mode: what a frame that a worker handed to Linux ends with. */
 volatile const __u32 MARK = 0;
 
+/* Bits of an address that the first level of `fib4` does not look at: fewer for many routes. */
+volatile const __u32 FIB4_REST = 8;
+
 #define BLOCK32 1024
 #define BLOCK64 512
 struct block32 {

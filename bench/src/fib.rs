@@ -255,7 +255,7 @@ fn driver_memory() -> DriverMemory {
         // SAFETY: aligned, zeroed, `bytes` long, and owned by the `DriverMemory`, whose owner nobody looks into.
         unsafe { Region::new(base, bytes) }
     };
-    let Sizes { fib4, fib6, nexthops, buckets, adjacencies, used, ports } = Capacity::default().sizes();
+    let Sizes { fib4, fib6, nexthops, buckets, adjacencies, used, ports, .. } = Capacity::default().sizes();
     DriverMemory {
         fib4: region(fib4),
         fib6: region(fib6),

@@ -1,4 +1,4 @@
-//! IPv4 longest-prefix match: DIR-24-8.
+//! IPv4 longest-prefix match: DIR-24-8, and DIR-16-8-8 where few routes are to fit.
 //!
 //! One word for each of the 2^24 networks of 24 bits; where longer prefixes exist, that word names a block of 256
 //! words, one for each address. A lookup is one load, or two.
@@ -19,6 +19,10 @@
 //! is writing: a prefix of n bits is 2^(24-n) stores, tens of milliseconds for a default route, in which readers
 //! see each address change once, at its own moment.
 //!
+//! A router of a few routes shall not take 64 MiB for them, in each copy. There the first level is one of 2^16 networks of
+//! 16 bits, and a word may name a block of 256 words for the next 8 bits, as each of those may again: a load more for
+//! what lies behind a longer prefix than 16 bits.
+//!
 //! Layout of `fib4`, in words: the first level at 0, then blocks of 256 words. A word is a route word (`word::route`),
 //! or `POINTER | block`, where `block` counts blocks of 256 words from the start of the array.
 
@@ -31,13 +35,24 @@ use crate::word::{Change, POINTER};
 use crate::{FibError, NextHopId};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const FIRST_LEVEL: usize = 1 << 24;
 const BLOCK: usize = 256;
-const FIRST_BLOCK: u32 = (FIRST_LEVEL / BLOCK) as u32;
+/// Routes up to which the first level is the small one: with more, blocks may take as much as the large one.
+const FEW: usize = 32_768;
 
-/// Words of the array: room for one block with longer prefixes for each 128 routes, and 1,024 more.
+/// Bits of an address that the first level does not look at: 8 or 16.
+pub(crate) fn rest(capacity: &Capacity) -> u32 {
+    if capacity.ipv4 <= FEW { 16 } else { 8 }
+}
+
+fn first_level(capacity: &Capacity) -> usize {
+    1 << (32 - rest(capacity))
+}
+
+/// Words of the array: room for one block with longer prefixes than 24 bits for each 128 routes, and 1,024 more; and for
+/// each network of 16 bits that routes can be in, where those have blocks.
 pub(crate) fn words(capacity: &Capacity) -> usize {
-    FIRST_LEVEL + (capacity.ipv4 / 128 + 1024) * BLOCK
+    let networks = if rest(capacity) == 16 { capacity.ipv4 } else { 0 };
+    first_level(capacity) + (networks + capacity.ipv4 / 128 + 1024) * BLOCK
 }
 
 /// The writer.
@@ -45,20 +60,32 @@ pub(crate) struct Table {
     words: Pair<AtomicU32>,
     pub(crate) routes: Routes<u32>,
     limit: usize,
+    rest: u32,
+    first_block: u32,
     blocks: usize,
     free: Vec<u32>,
-    /// Prefixes longer than 24 bits in each block: at 0 the block is given back.
-    members: Vec<u16>,
+    /// Prefixes in each block or below it that are longer than the one of the word that names it: at 0 the block is given
+    /// back.
+    members: Vec<u32>,
+}
+
+/// The word where a prefix begins, on the level where it is made of whole words.
+struct Spot {
+    at: usize,
+    /// Bits of an address that a word there does not look at.
+    rest: u32,
 }
 
 impl Table {
     pub(crate) fn new(words: Pair<AtomicU32>, capacity: &Capacity) -> Table {
-        let blocks = (words.worker.len() - FIRST_LEVEL) / BLOCK;
+        let first_level = first_level(capacity);
         Table {
+            blocks: (words.worker.len() - first_level) / BLOCK,
             words,
             routes: Routes::new(),
             limit: capacity.ipv4,
-            blocks,
+            rest: rest(capacity),
+            first_block: (first_level / BLOCK) as u32,
             free: Vec::new(),
             members: Vec::new(),
         }
@@ -78,32 +105,12 @@ impl Table {
         if old.is_none() && self.routes.len() >= self.limit {
             return Err(FibError::Full { table: "IPv4", limit: self.limit, unit: "routes" });
         }
-        let change = Change::insert(length, id);
-        if length <= 24 {
-            self.change_networks(prefix, length, change);
-        } else {
-            let at = (prefix >> 8) as usize;
-            let above = self.load(at);
-            if above & POINTER != 0 {
-                let block = above & !POINTER;
-                self.change_words(
-                    block as usize * BLOCK + (prefix & 255) as usize,
-                    1 << (32 - length),
-                    change,
-                );
-                self.members[(block - FIRST_BLOCK) as usize] += u16::from(old.is_none());
-            } else {
-                // Aside first, then visible by one store.
-                let block = self.new_block()?;
-                let base = block as usize * BLOCK;
-                let range = (prefix & 255) as usize..(prefix & 255) as usize + (1 << (32 - length));
-                for i in 0..BLOCK {
-                    self.words.store(base + i, if range.contains(&i) { change.apply(above) } else { above });
-                }
-                self.words.store(at, POINTER | block);
-                self.members[(block - FIRST_BLOCK) as usize] = 1;
-            }
-        }
+        self.make_room(prefix, length)?;
+        let spot = self.find(prefix, length, |table, block, _| {
+            table.members[block] += u32::from(old.is_none());
+        });
+        let count = 1 << (32 - u32::from(length) - spot.rest);
+        self.change_words(spot.at, count, Change::insert(length, id));
         self.routes.insert(prefix, length, id);
         Ok(old)
     }
@@ -112,23 +119,62 @@ impl Table {
     pub(crate) fn remove(&mut self, prefix: u32, length: u8, grace: &mut Grace) -> Option<NextHopId> {
         let old = self.routes.remove(prefix, length)?;
         let below = self.routes.covering(prefix, length);
-        let change = Change::remove(length, below);
-        if length <= 24 {
-            self.change_networks(prefix, length, change);
-            return Some(old);
-        }
-        let at = (prefix >> 8) as usize;
-        let block = self.load(at) & !POINTER;
-        let members = &mut self.members[(block - FIRST_BLOCK) as usize];
-        *members -= 1;
-        if *members == 0 {
-            // The last longer prefix: what is below it holds for the whole network of 24 bits.
-            self.words.store(at, below);
-            grace.retire(Retired::Block4(block));
-        } else {
-            self.change_words(block as usize * BLOCK + (prefix & 255) as usize, 1 << (32 - length), change);
+        let mut emptied = None;
+        let spot = self.find(prefix, length, |table, block, named_at| {
+            table.members[block] -= 1;
+            if table.members[block] == 0 {
+                emptied.get_or_insert(named_at);
+                grace.retire(Retired::Block4(table.first_block + block as u32));
+            }
+        });
+        match emptied {
+            // The last longer prefix: what is below it holds for the whole network.
+            Some(at) => self.words.store(at, below),
+            None => {
+                let count = 1 << (32 - u32::from(length) - spot.rest);
+                self.change_words(spot.at, count, Change::remove(length, below));
+            }
         }
         Some(old)
+    }
+
+    /// Walks down to where a prefix is, and calls `visit` for each block on the way, with the word that names it. All blocks
+    /// are there.
+    fn find(&mut self, prefix: u32, length: u8, mut visit: impl FnMut(&mut Table, usize, usize)) -> Spot {
+        let mut spot = Spot { at: (prefix >> self.rest) as usize, rest: self.rest };
+        while u32::from(length) > 32 - spot.rest {
+            let block = self.load(spot.at) & !POINTER;
+            visit(self, (block - self.first_block) as usize, spot.at);
+            spot.rest -= 8;
+            spot.at = block as usize * BLOCK + (prefix >> spot.rest & 255) as usize;
+        }
+        spot
+    }
+
+    /// Makes the blocks that a prefix needs, or none when there are too few.
+    fn make_room(&mut self, prefix: u32, length: u8) -> Result<(), FibError> {
+        let mut spot = Spot { at: (prefix >> self.rest) as usize, rest: self.rest };
+        while u32::from(length) > 32 - spot.rest {
+            let word = self.load(spot.at);
+            let block = match word & POINTER {
+                0 => {
+                    let missing = (u32::from(length) - (32 - spot.rest)).div_ceil(8) as usize;
+                    if self.free.len() + self.blocks - self.members.len() < missing {
+                        let unit = "blocks of networks with longer prefixes";
+                        return Err(FibError::Full { table: "IPv4", limit: self.blocks, unit });
+                    }
+                    let block = self.new_block();
+                    // Aside first, then visible by one store.
+                    (0..BLOCK).for_each(|i| self.words.store(block as usize * BLOCK + i, word));
+                    self.words.store(spot.at, POINTER | block);
+                    block
+                }
+                _ => word & !POINTER,
+            };
+            spot.rest -= 8;
+            spot.at = block as usize * BLOCK + (prefix >> spot.rest & 255) as usize;
+        }
+        Ok(())
     }
 
     /// Gives back what was retired.
@@ -137,14 +183,10 @@ impl Table {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.routes.bytes() + self.free.capacity() * 4 + self.members.capacity() * 2
+        self.routes.bytes() + (self.free.capacity() + self.members.capacity()) * 4
     }
 
-    /// Applies a change to all networks of 24 bits in a prefix of at most 24, and to the blocks under them.
-    fn change_networks(&self, prefix: u32, length: u8, change: Change) {
-        self.change_words((prefix >> 8) as usize, 1 << (24 - length), change);
-    }
-
+    /// Applies a change to words, and to the blocks under them.
     fn change_words(&self, first: usize, count: usize, change: Change) {
         for (i, at) in self.words.worker[first..first + count].iter().enumerate() {
             let word = at.load(Ordering::Relaxed);
@@ -163,15 +205,11 @@ impl Table {
         self.words.worker[at].load(Ordering::Relaxed)
     }
 
-    fn new_block(&mut self) -> Result<u32, FibError> {
-        if let Some(block) = self.free.pop() {
-            return Ok(block);
-        }
-        if self.members.len() >= self.blocks {
-            let unit = "networks of 24 bits with longer prefixes";
-            return Err(FibError::Full { table: "IPv4", limit: self.blocks, unit });
-        }
-        self.members.push(0);
-        Ok(FIRST_BLOCK + self.members.len() as u32 - 1)
+    /// There is one.
+    fn new_block(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.members.push(0);
+            self.first_block + self.members.len() as u32 - 1
+        })
     }
 }

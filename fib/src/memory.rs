@@ -38,6 +38,7 @@ impl Capacity {
     pub fn sizes(&self) -> Sizes {
         let blocks = |bytes: usize| bytes.next_multiple_of(BLOCK_BYTES);
         Sizes {
+            rest4: crate::ipv4::rest(self),
             fib4: blocks(crate::ipv4::words(self) * 4),
             fib6: blocks(crate::ipv6::words(self) * 4),
             nexthops: blocks(self.next_hop_words() * 8),
@@ -61,10 +62,12 @@ impl Capacity {
     }
 }
 
-/// Bytes of each array.
+/// Bytes of each array, and how the first is walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Sizes {
+    /// Bits of an address that the first level of `fib4` does not look at: `FIB4_REST` in `bpf/maps.h`.
+    pub rest4: u32,
     pub fib4: usize,
     pub fib6: usize,
     pub nexthops: usize,
@@ -270,6 +273,8 @@ impl Arrays {
 /// The worker's copy, and the mapping it lives in.
 pub(crate) struct WorkerMemory {
     pub(crate) arrays: Arrays,
+    /// See [`crate::ipv4::rest`].
+    pub(crate) rest4: u32,
     mapping: Mapping,
 }
 
@@ -297,7 +302,7 @@ impl WorkerMemory {
             used: array(next, sizes.used),
             ports: array(next, sizes.ports),
         };
-        Ok(WorkerMemory { arrays, mapping })
+        Ok(WorkerMemory { arrays, rest4: crate::ipv4::rest(capacity), mapping })
     }
 
     /// Bytes that are in memory now.

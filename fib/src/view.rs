@@ -28,14 +28,16 @@ impl View {
     /// The next hop of an IPv4 address (host order number).
     #[inline]
     pub fn lookup4(&self, address: u32) -> NextHopId {
-        ipv4::lookup::one(&self.shared.memory.arrays.fib4, address)
+        let memory = &self.shared.memory;
+        ipv4::lookup::one(&memory.arrays.fib4, memory.rest4, address)
     }
 
     /// The next hops of many IPv4 addresses. Both slices have the same length.
     #[inline]
     pub fn lookup4_batch(&self, addresses: &[u32], ids: &mut [NextHopId]) {
         assert_eq!(addresses.len(), ids.len(), "an answer for each address");
-        ipv4::lookup::batch(&self.shared.memory.arrays.fib4, addresses, ids);
+        let memory = &self.shared.memory;
+        ipv4::lookup::batch(&memory.arrays.fib4, memory.rest4, addresses, ids);
     }
 
     /// The next hop of an IPv6 address (the big-endian number).
@@ -58,6 +60,7 @@ impl View {
         let arrays = &self.shared.memory.arrays;
         Hops {
             fib4: &arrays.fib4,
+            rest4: self.shared.memory.rest4,
             nexthops: &arrays.nexthops,
             buckets: &arrays.buckets,
             adjacencies: arrays.adjacencies.as_chunks().0,
@@ -106,6 +109,7 @@ impl View {
 #[derive(Clone, Copy)]
 pub struct Hops<'a> {
     fib4: &'a [AtomicU32],
+    rest4: u32,
     nexthops: &'a [AtomicU64],
     buckets: &'a [AtomicU32],
     adjacencies: &'a [[AtomicU64; 2]],
@@ -117,7 +121,7 @@ impl Hops<'_> {
     /// Asks for what [`View::lookup4_batch`] will read of an address, some time before.
     #[inline(always)]
     pub fn prefetch4(&self, address: u32) {
-        prefetch(self.fib4.as_ptr().wrapping_add((address >> 8) as usize));
+        prefetch(self.fib4.as_ptr().wrapping_add((address >> self.rest4) as usize));
     }
 
     /// What a next hop does.

@@ -61,22 +61,30 @@ fn a_full_internet_table_and_its_next_hops_fit() {
 
 #[test]
 fn an_ipv4_table_that_is_full_refuses_and_keeps_what_it_has() {
-    let capacity = Capacity { ipv4: 128 * 100, ipv6: 100, next_hops: 10 };
+    // A block for each network of 24 bits; and one more for each of 16 bits, where few routes are to fit.
+    fills(Capacity { ipv4: 128 * 300, ipv6: 100, next_hops: 10 }, 8, 300 + 1024);
+    fills(Capacity { ipv4: 128 * 20, ipv6: 100, next_hops: 10 }, 16, (128 * 20 + 20 + 1024) / 2);
+}
+
+fn fills(capacity: Capacity, apart: u32, hosts: u32) {
     let mut tables = Tables::new(capacity, None).unwrap();
     let view = tables.view();
     let id = tables.add_next_hop(&NextHop::Local).unwrap();
-    let host = |i: u32| Ipv4Net::new((0x0a00_0001 + (i << 8)).into(), 32).unwrap();
-    // A block for each network of 24 bits.
+    let host = |i: u32| Ipv4Net::new((0x0a00_0001 + (i << apart)).into(), 32).unwrap();
     let error = (0..).find_map(|i| tables.insert4(host(i), id).err().map(|error| (i, error)));
     let (held, error) = error.unwrap();
     assert!(matches!(error, FibError::Full { table: "IPv4", .. }), "{error}");
-    assert_eq!(tables.len4(), held as usize);
+    assert_eq!((held, tables.len4()), (hosts, held as usize));
     assert_eq!(view.lookup4(host(held).network().to_bits()), NextHopId::NONE);
     assert!((0..held).all(|i| view.lookup4(host(i).network().to_bits()) == id));
     // Room comes back with the first removal.
     tables.remove4(host(0)).unwrap();
     tables.insert4(host(held), id).unwrap();
     assert_eq!(view.lookup4(host(held).network().to_bits()), id);
+    // Nothing is left of what was refused.
+    (1..=held).for_each(|i| drop(tables.remove4(host(i))));
+    assert!((0..=held).all(|i| view.lookup4(host(i).network().to_bits()) == NextHopId::NONE));
+    (0..held).for_each(|i| drop(tables.insert4(host(i), id).unwrap()));
     // And the number of routes is limited, too.
     let mut tables = Tables::new(Capacity { ipv4: 3, ..capacity }, None).unwrap();
     let id = tables.add_next_hop(&NextHop::Local).unwrap();
@@ -159,4 +167,11 @@ fn what_does_not_fit_a_word_is_refused() {
     tables.add_adjacency(&adjacency).unwrap();
     assert!(matches!(tables.add_adjacency(&adjacency), Err(FibError::Full { table: "adjacency", .. })));
     assert!(matches!(tables.set_port(PortId(256), None), Err(FibError::NoSuchPort(256))));
+}
+
+#[test]
+fn few_routes_take_little() {
+    let sizes = |ipv4| Capacity { ipv4, ipv6: 1000, next_hops: 1000 }.sizes().fib4;
+    assert!(sizes(1000) < 3 << 20 && sizes(32_768) < 40 << 20);
+    assert!(sizes(32_769) >= 64 << 20);
 }

@@ -7,7 +7,11 @@ use std::path::Path;
 use std::process::Command;
 use std::ptr::NonNull;
 
-const CAPACITY: Capacity = Capacity { ipv4: 10_000_000, ipv6: 400_000, next_hops: 1000 };
+/// The layouts of the IPv4 table: for many routes, and for few. So many that blocks do not run out.
+const CAPACITIES: [Capacity; 2] = [
+    Capacity { ipv4: 10_000_000, ipv6: 400_000, next_hops: 1000 },
+    Capacity { ipv4: 32_768, ipv6: 400_000, next_hops: 1000 },
+];
 
 #[repr(C)]
 struct Map {
@@ -17,7 +21,7 @@ struct Map {
 
 /// The walks of `walk.c`.
 struct Walk {
-    maps: extern "C" fn(Map, Map),
+    maps: extern "C" fn(Map, Map, u32),
     four: extern "C" fn(u32) -> u32,
     six: extern "C" fn(u64, u64) -> u32,
 }
@@ -42,7 +46,7 @@ impl Walk {
         // SAFETY: the signatures are those in walk.c.
         unsafe {
             Walk {
-                maps: std::mem::transmute::<*mut c_void, extern "C" fn(Map, Map)>(symbol(c"walk_maps")),
+                maps: std::mem::transmute::<*mut c_void, extern "C" fn(Map, Map, u32)>(symbol(c"walk_maps")),
                 four: std::mem::transmute::<*mut c_void, extern "C" fn(u32) -> u32>(symbol(c"walk4")),
                 six: std::mem::transmute::<*mut c_void, extern "C" fn(u64, u64) -> u32>(symbol(c"walk6")),
             }
@@ -60,8 +64,8 @@ fn region(bytes: usize) -> Region {
     }
 }
 
-fn memory() -> (DriverMemory, Map, Map) {
-    let sizes = CAPACITY.sizes();
+fn memory(capacity: &Capacity) -> (DriverMemory, Map, Map) {
+    let sizes = capacity.sizes();
     let memory = DriverMemory {
         fib4: region(sizes.fib4),
         fib6: region(sizes.fib6),
@@ -91,15 +95,21 @@ fn random(state: &mut u64) -> u64 {
 #[test]
 fn the_drivers_walk_answers_as_the_workers_does() {
     let walk = Walk::compile();
-    let (memory, four, six) = memory();
-    let mut tables = Tables::new(CAPACITY, Some(memory)).unwrap();
-    (walk.maps)(four, six);
+    for (capacity, changes) in CAPACITIES.into_iter().zip([2500, 250]) {
+        answers_equal(&walk, capacity, changes);
+    }
+}
+
+fn answers_equal(walk: &Walk, capacity: Capacity, changes: usize) {
+    let (memory, four, six) = memory(&capacity);
+    let mut tables = Tables::new(capacity, Some(memory)).unwrap();
+    (walk.maps)(four, six, capacity.sizes().rest4);
     let ids: Vec<NextHopId> = (0..1000).map(|_| tables.add_next_hop(&NextHop::Local).unwrap()).collect();
     let view = tables.view();
     let state = &mut 7;
     let (mut nets4, mut nets6): (Vec<Ipv4Net>, Vec<Ipv6Net>) = (Vec::new(), Vec::new());
     for round in 0..40 {
-        for _ in 0..2500 {
+        for _ in 0..changes {
             let id = ids[random(state) as usize % ids.len()];
             // Half of the prefixes lie beside one that is there, some bits longer or shorter, so that they nest.
             let near = random(state).is_multiple_of(2) && !nets4.is_empty();
@@ -128,7 +138,7 @@ fn the_drivers_walk_answers_as_the_workers_does() {
             nets6.push(net);
         }
         if round % 4 == 3 {
-            for _ in 0..4000 {
+            for _ in 0..changes * 8 / 5 {
                 tables.remove4(nets4.swap_remove(random(state) as usize % nets4.len()));
                 tables.remove6(nets6.swap_remove(random(state) as usize % nets6.len()));
             }

@@ -141,8 +141,8 @@ struct Watched<A> {
     settled: AtomicU64,
 }
 
-fn against_the_naive_table<F: Family>(operations: usize, prefixes: usize, seed: u64) {
-    let capacity = Capacity { ipv4: 100_000, ipv6: 100_000, next_hops: 1000 };
+fn against_the_naive_table<F: Family>(capacity: usize, operations: usize, prefixes: usize, seed: u64) {
+    let capacity = Capacity { ipv4: capacity, ipv6: capacity, next_hops: 1000 };
     let mut tables = Tables::new(capacity, None).unwrap();
     let ids: Vec<NextHopId> = (0..100).map(|_| tables.add_next_hop(&NextHop::Blackhole).unwrap()).collect();
     let mut random = Random(seed);
@@ -243,10 +243,15 @@ fn against_the_naive_table<F: Family>(operations: usize, prefixes: usize, seed: 
 
 #[test]
 fn ipv4_answers_as_a_list_and_a_loop_would_while_readers_run() {
-    against_the_naive_table::<V4>(1_000_000, 3000, 1);
+    against_the_naive_table::<V4>(100_000, 1_000_000, 3000, 1);
+}
+
+#[test]
+fn so_does_a_table_for_few_routes() {
+    against_the_naive_table::<V4>(10_000, 1_000_000, 3000, 3);
 }
 
 #[test]
 fn ipv6_answers_as_a_list_and_a_loop_would_while_readers_run() {
-    against_the_naive_table::<V6>(1_000_000, 12_000, 2);
+    against_the_naive_table::<V6>(100_000, 1_000_000, 12_000, 2);
 }

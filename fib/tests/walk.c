@@ -14,6 +14,7 @@ struct map {
 };
 
 struct map fib4, fib6;
+__u32 FIB4_REST;
 
 static void *bpf_map_lookup_elem(struct map *map, const __u32 *key) {
     return *key < map->count ? &map->blocks[*key] : 0;
@@ -27,7 +28,8 @@ static __u32 word32(struct map *map, __u32 index) {
 
 #include "../../bpf/fib.h"
 
-void walk_maps(struct map four, struct map six) {
+void walk_maps(struct map four, struct map six, __u32 rest) {
+    FIB4_REST = rest;
     fib4 = four;
     fib6 = six;
 }

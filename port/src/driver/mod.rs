@@ -235,8 +235,9 @@ impl Driver {
     }
 
     fn loaded(&self, name: &str, mark: u32, maps: &HashMap<String, OwnedFd>) -> Result<OwnedFd, DriverError> {
-        let mark = mark.to_ne_bytes();
-        object::load(self.object.clone(), name, HashMap::from([("MARK", (&mark[..], true))]), maps)
+        let (mark, rest) = (mark.to_ne_bytes(), self.sizes.rest4.to_ne_bytes());
+        let constants = HashMap::from([("MARK", (&mark[..], true)), ("FIB4_REST", (&rest[..], true))]);
+        object::load(self.object.clone(), name, constants, maps)
     }
 
     /// Puts a program where the others go on by a tail call.

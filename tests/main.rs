@@ -52,6 +52,7 @@ mod ports_in_shared_memory_come_and_go;
 mod prefixes_are_translated_into_prefixes;
 mod routers_are_joined_by_shared_memory;
 mod routes_flap_under_traffic_without_loss;
+mod routes_follow_links_that_flap;
 mod routes_of_every_kind_forward;
 mod rules_decide_what_passes_and_flows_are_known;
 mod segments_are_held_down_to_fit_the_way;

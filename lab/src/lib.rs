@@ -45,6 +45,6 @@ pub use monitor::Removals;
 pub use ping::{Ping, PingStatistics};
 pub use process::Process;
 pub use router::{Plane, Router, use_program};
-pub use routes::Routes;
+pub use routes::{Routes, compare};
 pub use transfer::{Transfer, transfer};
 pub use wait::wait_for;

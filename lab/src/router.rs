@@ -139,7 +139,7 @@ impl Router {
     pub fn equals_linux(&self, limit: Duration) -> Result<()> {
         wait_for("the plane's routes to equal Linux's", limit, || {
             let plane = self.routes().map_err(|e| e.to_string())?;
-            let linux = routes::of_linux(&self.host).map_err(|e| e.to_string())?;
+            let linux = self.linux_routes().map_err(|e| e.to_string())?;
             routes::compare(&plane, &linux)
         })
     }
@@ -152,6 +152,11 @@ impl Router {
             expected: "a list of routes",
             got: text.chars().take(300).collect(),
         })
+    }
+
+    /// Linux's main table, as `ip route` prints it.
+    pub fn linux_routes(&self) -> Result<Routes> {
+        routes::of_linux(&self.host)
     }
 
     /// Who forwards.

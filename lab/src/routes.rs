@@ -84,7 +84,7 @@ pub(crate) fn of_plane(json: &str) -> Option<Routes> {
 }
 
 /// `Err` says how many prefixes differ, and shows one.
-pub(crate) fn compare(plane: &Routes, linux: &Routes) -> std::result::Result<(), String> {
+pub fn compare(plane: &Routes, linux: &Routes) -> std::result::Result<(), String> {
     let prefixes: BTreeSet<&IpNet> = plane.keys().chain(linux.keys()).collect();
     let differ: Vec<_> =
         prefixes.into_iter().filter(|prefix| plane.get(prefix) != linux.get(prefix)).collect();

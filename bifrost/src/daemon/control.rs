@@ -195,7 +195,7 @@ impl Control {
                 notify.status(&self.status_line());
             }
             if !more {
-                self.wait(Some(&signals), TICK);
+                self.wait(Some(&signals), self.mirror.waits().unwrap_or(TICK).min(TICK));
             }
         }
     }

@@ -17,6 +17,13 @@ pub(super) struct Unsure {
     attempt: u32,
 }
 
+impl Unsure {
+    /// When it is to be read.
+    pub(super) fn at(&self) -> Instant {
+        self.at
+    }
+}
+
 impl Mirror {
     /// Whether a load is under way or due.
     pub(super) fn loads(&self) -> bool {

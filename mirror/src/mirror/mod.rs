@@ -180,6 +180,13 @@ impl Mirror {
         &self.model
     }
 
+    /// How long until [`sync`](Self::sync) has something to do even if nothing arrives; `None`: for ever.
+    pub fn waits(&self) -> Option<Duration> {
+        let read = (!self.wanted.is_empty()).then_some(self.read_at);
+        let again = self.unsure.as_ref().map(Unsure::at);
+        read.into_iter().chain(again).min().map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
     /// Whether Linux's tables have been read whole and the plane's hold all of it.
     pub fn ready(&self) -> bool {
         self.loaded && !self.loads() && self.programmer.idle()

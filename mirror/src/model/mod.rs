@@ -116,13 +116,15 @@ impl Model {
     fn route_in_words(&self, route: &Route) -> String {
         let mut words =
             if route.kind == Kind::Unicast { String::new() } else { format!("{} ", route.kind.name()) };
-        match self.routes.targets.at(route.target) {
-            Target::Object(_, id) => words += &format!("nhid {id} "),
-            Target::Paths(paths) => paths.iter().for_each(|path| {
+        if let Target::Object(_, id) = self.routes.targets.at(route.target) {
+            words += &format!("nhid {id} ");
+        }
+        if let Ways::Paths(paths) = self.ways(route.target) {
+            for path in &paths {
                 words += &path.gateway.map_or(String::new(), |gateway| format!("via {gateway} "));
                 let name = self.links.by_index(path.ifindex).map(|link| link.name.clone());
                 words += &format!("dev {} ", name.unwrap_or_else(|| path.ifindex.to_string()));
-            }),
+            }
         }
         words += &self.routes.from(route).map_or(String::new(), |from| format!("from {from} "));
         words += &if route.tos == 0 { String::new() } else { format!("tos {:#04x} ", route.tos) };

@@ -75,7 +75,10 @@ impl Reading {
             if self.passes_over(&subject) {
                 continue;
             }
-            if self.found(subject, || format!("Linux no longer has {prefix} in {}", table.name())) {
+            let had = || model.in_words(model.routes.at(&prefix));
+            let says =
+                || format!("{prefix} in table {}: Linux has no route, Bifrost had {}", table.name(), had());
+            if self.found(subject, says) {
                 model.routes.sweep(prefix, table, Source::Netlink);
                 changes.prefixes.push(prefix);
             }

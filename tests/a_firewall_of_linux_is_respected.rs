@@ -160,3 +160,62 @@ fn and_policy_rules_as_well() {
     .unwrap();
     assert!(arrives(&net, "10.2.0.2", 7777));
 }
+
+#[test]
+fn and_filters_of_tc_and_ipsec_policies() {
+    let net = Line::stopped("tc", &ports("auto", &["left", "right"]));
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let router = net.router.host().clone();
+    // Before the start: a filter at the way in that drops IPv4.
+    let drop = "bpf direct-action bytecode \"1,6 0 0 2\"";
+    router
+        .run(&format!("tc qdisc add dev left clsact; tc filter add dev left ingress protocol ip {drop}"))
+        .unwrap();
+    let mut net = net;
+    net.router.restart().unwrap();
+    let part = |name: &str, index: usize, wanted: &str| {
+        wait_for(name, Duration::from_secs(5), || match lanes(&net) {
+            lanes if lanes[index].0 == wanted || lanes[index].1.contains(wanted) => Ok(()),
+            lanes => Err(format!("{lanes:?}")),
+        })
+        .unwrap();
+    };
+    let shows = |what: &str| {
+        let shown = net.router.ask("show mirror").unwrap();
+        assert!(shown.contains(what), "{what}: {shown}");
+    };
+    part("IPv4 by left to be Linux's", 0, "IPv4: Linux");
+    assert!(!arrives(&net, "10.2.0.2", 7777) && arrives(&net, "2001:db8:2::2", 7777));
+    shows("tc ingress left (bpf): what it could touch is left to Linux");
+    router.run("tc qdisc del dev left clsact").unwrap();
+    part("all by left to be the plane's", 0, "express");
+    wait_for_lanes(&net, ["express"; 2]);
+    assert!(arrives(&net, "10.2.0.2", 7777));
+
+    // One at the way out of a port is met by whatever leaves there, and one of an interface that is no port by nothing.
+    router.run(&format!("tc qdisc add dev lo clsact; tc filter add dev lo egress {drop}")).unwrap();
+    router.run(&format!("tc qdisc add dev right clsact; tc filter add dev right egress {drop}")).unwrap();
+    wait_for_lanes(&net, ["linux"; 2]);
+    assert!(!arrives(&net, "10.2.0.2", 7777) && !arrives(&net, "2001:db8:2::2", 7777));
+    router.run("tc qdisc del dev right clsact").unwrap();
+    wait_for_lanes(&net, ["express"; 2]);
+
+    router.run("ip xfrm policy add src 10.1.0.0/24 dst 10.2.0.0/24 dir fwd action block").unwrap();
+    part("IPv4 to be Linux's", 1, "IPv4: Linux");
+    assert!(!arrives(&net, "10.2.0.2", 7777) && arrives(&net, "2001:db8:2::2", 7777));
+    shows("xfrm policy fwd 10.1.0.0/24 to 10.2.0.0/24: what it could touch");
+    router.run("ip xfrm policy flush").unwrap();
+    wait_for_lanes(&net, ["express"; 2]);
+    assert!(arrives(&net, "10.2.0.2", 7777));
+
+    // What shapes is told: the plane does not.
+    router.run("tc qdisc add dev right root tbf rate 1mbit burst 32k latency 10ms").unwrap();
+    wait_for("the log to tell of it", Duration::from_secs(3), || match net.router.log() {
+        log if log.contains("right: Linux's queueing discipline tbf does not shape") => Ok(()),
+        log => Err(log),
+    })
+    .unwrap();
+    shows("queueing discipline tbf on right");
+}

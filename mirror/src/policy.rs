@@ -1,21 +1,25 @@
 //! What Linux does to forwarded packets beyond its routes, and Bifrost does not: policy rules (`ip rule`) that choose
-//! other tables, and filters (nftables, legacy iptables) on a forwarded packet's way through Linux.
+//! other tables; filters (nftables, legacy iptables, `tc`) and IPsec policies on a forwarded packet's way through Linux; and queueing
+//! disciplines that shape what leaves.
 //!
 //! None of it is mirrored. That must never be a surprise, least of all where a rule is there to drop packets: so what
 //! is there is shown by `show mirror`, and with it which packets it could touch ([`Reach`]): those are left to Linux,
 //! unless the operator wants otherwise.
 //!
-//! Rules are read again, whole, when Linux tells that one changed. nftables is not listened to, because its
+//! Rules, what `tc` has made and IPsec policies are read again, whole, when Linux tells that one changed. nftables is not listened to, because its
 //! notifications carry every element of every set: its generation is asked for once a second, and its chains are read
 //! when that moved. A chain without rules whose policy is to accept, as distributions ship it, is passed over. A
 //! system without nftables has none to show; it is asked seldom, because Linux looks for the module each time.
 
 use crate::netlink::request;
-use crate::netlink::socket::{Dump, Netfilter};
-use crate::netlink::{self, netfilter, rule};
+mod traffic;
+
+use crate::netlink::socket::{Dump, IpsecChanges, Netfilter};
+use crate::netlink::{self, netfilter, rule, tc, xfrm};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
+use traffic::{Filters, Hook, Traffic};
 
 /// Rules of a family that are told with their text; the others are counted.
 const LISTED: usize = 16;
@@ -66,7 +70,8 @@ fn union(one: [bool; 2], other: [bool; 2]) -> [bool; 2] {
 /// What Linux does to packets that it forwards beside routing them by its tables `local` and `main`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beyond {
-    /// Chains of nftables (`inet filter forward`) and tables of legacy iptables (`iptables filter`).
+    /// Chains of nftables (`inet filter forward`), tables of legacy iptables (`iptables filter`), filters of `tc` (`tc ingress eth0
+    /// (bpf)`) and IPsec policies (`xfrm policy fwd 10.0.0.0/8 to 192.0.2.0/24`).
     pub filters: Vec<String>,
     /// What they could touch.
     pub filtered: Reach,
@@ -74,6 +79,23 @@ pub struct Beyond {
     pub rules: Vec<String>,
     /// What they could touch.
     pub ruled: Reach,
+    /// Queueing disciplines that shape what Linux sends: the interface, and what it is (`tbf`).
+    pub shapers: Vec<(String, String)>,
+    /// What is at an interface's way out, which nothing else than what leaves by it meets.
+    leaving: Vec<(String, String, [bool; 2])>,
+}
+
+impl Beyond {
+    /// What concerns a router with these ports. What leaves by another interface is Linux's in any case.
+    #[must_use]
+    pub fn of_ports(mut self, is_port: impl Fn(&str) -> bool) -> Beyond {
+        self.shapers.retain(|(interface, _)| is_port(interface));
+        for (_, words, families) in self.leaving.drain(..).filter(|(interface, ..)| is_port(interface)) {
+            self.filters.push(words);
+            self.filtered.add(families, &[]);
+        }
+        self
+    }
 }
 
 /// Asks Linux once, for whoever has no mirror. What it does not tell is not there.
@@ -92,6 +114,9 @@ const SURVEY: Duration = Duration::from_secs(5);
 enum What {
     Rules { ipv6: bool },
     Chains,
+    Qdiscs,
+    Traffic(Hook),
+    Ipsec,
 }
 
 /// See the module's description.
@@ -100,6 +125,9 @@ pub(crate) struct Policy {
     chains: Vec<String>,
     chained: Reach,
     legacy: Vec<String>,
+    traffic: Traffic,
+    ipsec: Ipsec,
+    ipsec_changes: Option<IpsecChanges>,
     due: VecDeque<What>,
     reading: Option<(What, Dump, Found)>,
     netfilter: Option<Netfilter>,
@@ -127,6 +155,18 @@ struct Found {
     tables: Vec<u32>,
     chains: Vec<String>,
     chained: Reach,
+    qdiscs: Vec<tc::Qdisc>,
+    traffic: Filters,
+    ipsec: Ipsec,
+}
+
+/// IPsec policies that forwarded packets meet.
+#[derive(Default)]
+struct Ipsec {
+    /// The first of them.
+    first: Vec<String>,
+    count: usize,
+    families: [bool; 2],
 }
 
 impl Policy {
@@ -136,6 +176,9 @@ impl Policy {
             chains: Vec::new(),
             chained: Reach::default(),
             legacy: Vec::new(),
+            traffic: Traffic::default(),
+            ipsec: Ipsec::default(),
+            ipsec_changes: IpsecChanges::open().ok(),
             due: VecDeque::new(),
             reading: None,
             netfilter: None,
@@ -144,26 +187,31 @@ impl Policy {
             known: false,
         };
         policy.rules_changed();
+        policy.traffic_changed();
+        policy.wants(What::Ipsec);
         policy
     }
 
     /// A rule came or went, or messages were lost: they are read again.
     pub fn rules_changed(&mut self) {
-        for what in [What::Rules { ipv6: false }, What::Rules { ipv6: true }] {
-            if !self.due.contains(&what) {
-                self.due.push_back(what);
-            }
+        self.wants(What::Rules { ipv6: false });
+        self.wants(What::Rules { ipv6: true });
+    }
+
+    /// A queueing discipline or a filter of `tc` came or went: they are read again.
+    pub fn traffic_changed(&mut self) {
+        self.wants(What::Qdiscs);
+    }
+
+    fn wants(&mut self, what: What) {
+        if !self.due.contains(&what) {
+            self.due.push_back(what);
         }
     }
 
     /// Policy rules that are not mirrored, IPv4 and IPv6.
     pub fn rules(&self) -> &[Rules; 2] {
         &self.rules
-    }
-
-    /// Chains and legacy tables that forwarded packets would pass in Linux.
-    pub fn filters(&self) -> impl Iterator<Item = &String> {
-        self.chains.iter().chain(&self.legacy)
     }
 
     /// Whether all has been read once.
@@ -178,12 +226,26 @@ impl Policy {
             let ipv6 = table.starts_with("ip6");
             filtered.add([!ipv6, ipv6], &[]);
         }
+        let mut filters: Vec<String> = self.chains.iter().chain(&self.legacy).cloned().collect();
+        let mut leaving = Vec::new();
+        for hook in self.traffic.hooks() {
+            if hook.egress {
+                leaving.push((hook.interface, hook.words, hook.families));
+            } else {
+                filtered.add(hook.families, &[hook.interface]);
+                filters.push(hook.words);
+            }
+        }
+        filtered.add(self.ipsec.families, &[]);
+        filters.extend(self.ipsec.in_words());
         let [four, six] = &self.rules;
         Beyond {
-            filters: self.filters().cloned().collect(),
+            filters,
             filtered,
             rules: four.first.iter().chain(&six.first).cloned().collect(),
             ruled: four.reach.clone().or(&six.reach),
+            shapers: self.traffic.shapers().to_vec(),
+            leaving,
         }
     }
 
@@ -212,15 +274,16 @@ impl Policy {
 
     fn look(&mut self, now: Instant) {
         self.legacy = legacy_tables();
+        if self.ipsec_changes.as_mut().is_some_and(IpsecChanges::any) {
+            self.wants(What::Ipsec);
+        }
         let generation = self.ask_generation();
         self.look = now + if generation.is_ok() { LOOK } else { LOOK_IN_VAIN };
         match generation {
             Ok(generation) if self.generation == Some(generation) => {}
             Ok(generation) => {
                 self.generation = Some(generation);
-                if !self.due.contains(&What::Chains) {
-                    self.due.push_back(What::Chains);
-                }
+                self.wants(What::Chains);
             }
             Err(error) => {
                 tracing::debug!(%error, "cannot ask for nftables' chains");
@@ -248,6 +311,16 @@ impl Policy {
             let dump = match what {
                 What::Rules { ipv6 } => Dump::rules(ipv6)?,
                 What::Chains => Dump::chains()?,
+                What::Qdiscs => Dump::qdiscs()?,
+                What::Traffic(hook) => Dump::traffic_filters(hook.ifindex, hook.egress)?,
+                What::Ipsec => match Dump::ipsec() {
+                    Ok(dump) => dump,
+                    Err(error) => {
+                        tracing::debug!(%error, "Linux has no IPsec");
+                        self.due.pop_front();
+                        return Ok(true);
+                    }
+                },
             };
             self.due.pop_front();
             self.reading = Some((what, dump, Found::default()));
@@ -277,6 +350,12 @@ impl Policy {
         match what {
             What::Rules { ipv6 } => self.rules[usize::from(ipv6)] = found.rules(ipv6),
             What::Chains => (self.chains, self.chained) = (found.chains, found.chained),
+            What::Qdiscs => {
+                let hooks = self.traffic.set_qdiscs(&found.qdiscs);
+                hooks.into_iter().for_each(|hook| self.wants(What::Traffic(hook)));
+            }
+            What::Traffic(hook) => self.traffic.set_filters(hook, found.traffic),
+            What::Ipsec => self.ipsec = found.ipsec,
         }
     }
 }
@@ -291,6 +370,11 @@ impl Found {
                     self.chained.add(chain.families(), chain.inputs());
                 }
             }
+            tc::RTM_NEWQDISC => self.qdiscs.extend(tc::parse_qdisc(body)),
+            tc::RTM_NEWTFILTER => {
+                tc::parse_filter(body).into_iter().for_each(|filter| self.traffic.add(filter))
+            }
+            xfrm::XFRM_MSG_NEWPOLICY => xfrm::parse(body).into_iter().for_each(|one| self.ipsec.add(one)),
             request::RTM_NEWRULE => match rule::parse(body) {
                 Some(rule) if rule.is_default() => self.tables.extend(rule.table),
                 Some(rule) if !rule.own_packets => {
@@ -323,6 +407,22 @@ impl Found {
             }
         }
         self.rules
+    }
+}
+
+impl Ipsec {
+    fn add(&mut self, policy: xfrm::Policy) {
+        self.count += 1;
+        self.families[usize::from(policy.ipv6)] = true;
+        if self.first.len() < LISTED {
+            self.first.push(format!("xfrm policy {}", policy.words));
+        }
+    }
+
+    fn in_words(&self) -> impl Iterator<Item = String> {
+        let more = self.count - self.first.len();
+        let more = (more > 0).then(|| format!("xfrm policies: {more} more"));
+        self.first.iter().cloned().chain(more)
     }
 }
 

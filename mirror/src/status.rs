@@ -32,9 +32,6 @@ pub struct MirrorStatus {
     pub rules_ipv6: usize,
     /// The first of them, as `ip rule` writes them, with their family before.
     pub rules: Vec<String>,
-    /// Chains of nftables (`inet filter forward`) and tables of legacy iptables (`iptables filter`) that can drop or
-    /// rewrite what Linux forwards: what Bifrost forwards does not pass them.
-    pub filters: Vec<String>,
     /// Different things that routes point at.
     pub targets: usize,
     /// Next-hop objects of Linux.
@@ -140,7 +137,6 @@ impl Mirror {
             rules_ipv4: rules4.count,
             rules_ipv6: rules6.count,
             rules: rules4.first.iter().chain(&rules6.first).cloned().collect(),
-            filters: self.policy.filters().cloned().collect(),
             targets: self.model.routes.targets().len(),
             next_hop_objects: self.model.objects.iter(Source::Netlink).count(),
             next_hops: self.programmer.hops.len(),

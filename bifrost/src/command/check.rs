@@ -88,7 +88,7 @@ impl Report {
 
 /// What Linux does to packets here and Bifrost does not, and what comes of it.
 fn foreign(router: &Router) -> Vec<String> {
-    let beyond = mirror::survey();
+    let beyond = mirror::survey().of_ports(|name| router.port(name).is_some());
     let mut list = Vec::new();
     for (kind, found, wish) in
         [("filter", &beyond.filters, router.linux_filter), ("policy rule", &beyond.rules, router.linux_rules)]
@@ -99,5 +99,8 @@ fn foreign(router: &Router) -> Vec<String> {
         };
         list.extend(found.iter().map(|one| format!("Linux's {kind} {one}: {done}")));
     }
+    list.extend(beyond.shapers.iter().map(|(interface, kind)| {
+        format!("Linux's queueing discipline {kind} on {interface}: it will not shape what Bifrost forwards")
+    }));
     list
 }

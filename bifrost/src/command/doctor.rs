@@ -31,11 +31,15 @@ pub struct Doctor {
 
 /// Looks, and says what was found. Fails only when something is a problem.
 pub fn doctor(args: Doctor) -> Result<ExitCode, Failure> {
+    let beyond = mirror::survey().of_ports(|name| match args.ports.as_slice() {
+        [] => true,
+        ports => ports.iter().any(|port| port == name),
+    });
     let options = Options { ports: args.ports, quick: args.quick };
     let mut examination = doctor::examine(&Place::new("/"), &Kernel, &options);
     let of_ports = examination.findings.iter().position(|finding| finding.area == Area::Port);
     let at = of_ports.unwrap_or(examination.findings.len());
-    examination.findings.splice(at..at, foreign(&mirror::survey()));
+    examination.findings.splice(at..at, foreign(&beyond));
     if args.json {
         let json = serde_json::to_string_pretty(&examination);
         let json = json.map_err(|error| Failure::output(error.into()))?;
@@ -60,8 +64,23 @@ fn foreign(beyond: &Beyond) -> Vec<Finding> {
         );
         Finding::new(Area::Forwarding, subject, Level::Advice, text)
     };
+    let shapers: Vec<String> =
+        beyond.shapers.iter().map(|(interface, kind)| format!("{kind} on {interface}")).collect();
+    let shaping = match shapers.as_slice() {
+        [] => Finding::new(Area::Forwarding, "shaping", Level::Ok, "no queueing discipline that shapes"),
+        shapers => {
+            let text = format!("{}: they do not shape what Bifrost forwards", shapers.join(", "));
+            Finding::new(Area::Forwarding, "shaping", Level::Advice, text)
+        }
+    };
     vec![
-        finding("Linux's filter", &beyond.filters, "no chain that transit could meet", "linux_filter"),
+        shaping,
+        finding(
+            "Linux's filter",
+            &beyond.filters,
+            "no chain, filter or policy that transit could meet",
+            "linux_filter",
+        ),
         finding("policy rules", &beyond.rules, "only those that every Linux has", "linux_rules"),
     ]
 }

@@ -346,6 +346,9 @@ fn mirror(status: &MirrorStatus) -> String {
     for filter in &status.filters {
         text += &format!("filter {filter}: {}\n", done(status.filters_respected));
     }
+    for shaper in &status.shapers {
+        text += &format!("queueing discipline {shaper}: does not shape what Bifrost forwards\n");
+    }
     if let Some(why) = &status.filter_refused {
         text += &format!(
             "Linux lacks the router's filter and translation: {}\n",

@@ -451,9 +451,13 @@ pub struct MirrorStatus {
     pub rules_ipv6: u64,
     /// The first of them, as `ip rule` writes them, their family before: `ipv4 100: from 10.0.0.0/8 lookup 77`.
     pub rules: Vec<String>,
-    /// Chains of nftables (`inet filter forward`) and tables of legacy iptables (`iptables filter`) that packets
-    /// forwarded by Linux pass, and packets forwarded by Bifrost do not.
+    /// What packets forwarded by Linux pass, and packets forwarded by Bifrost do not: chains of nftables (`inet filter forward`),
+    /// tables of legacy iptables (`iptables filter`), filters of `tc` (`tc ingress eth0 (bpf)`), IPsec policies (`xfrm policy fwd
+    /// 10.0.0.0/8 to 192.0.2.0/24`).
     pub filters: Vec<String>,
+    /// Queueing disciplines that shape what Linux sends by ports, and not what Bifrost does: `tbf on eth0`.
+    #[serde(default)]
+    pub shapers: Vec<String>,
     /// Routes for some packets only, by source or type of service: what goes to their prefixes is left to Linux.
     #[serde(default)]
     pub restricted_routes: u64,

@@ -1,4 +1,5 @@
-//! What Linux does to packets and the plane does not: filters of others (nftables, legacy iptables) and policy rules.
+//! What Linux does to packets and the plane does not: filters of others (nftables, legacy iptables, `tc`, IPsec), policy rules, and
+//! queueing disciplines that shape.
 //!
 //! A firewall that is passed by without a word is worse than none. So transit that such a rule could touch is Linux's, in both lanes
 //! and without a limit, from before the first port is taken, until the rule is gone or the operator says that it is not meant for what
@@ -14,7 +15,7 @@ use super::control::Control;
 /// What Linux has, and what is done about it.
 #[derive(Default)]
 pub(super) struct Foreign {
-    beyond: Beyond,
+    pub(super) beyond: Beyond,
     wishes: [Wish; 2],
     /// What is left to Linux.
     pub(super) reach: Reach,
@@ -23,14 +24,17 @@ pub(super) struct Foreign {
 impl Control {
     /// Takes note of what Linux has now; what changes for a port takes effect at once.
     pub(super) fn respect_linux(&mut self) {
-        let beyond = self.mirror.beyond();
+        let beyond = self.mirror.beyond().of_ports(|name| self.router.port(name).is_some());
         let wishes = [self.router.linux_filter, self.router.linux_rules];
         if beyond == self.foreign.beyond && wishes == self.foreign.wishes {
             return;
         }
         let had = std::mem::replace(&mut self.foreign.beyond, beyond);
         self.foreign.wishes = wishes;
-        let Beyond { filters, rules, .. } = &self.foreign.beyond;
+        let Beyond { filters, rules, shapers, .. } = &self.foreign.beyond;
+        for (interface, kind) in shapers.iter().filter(|new| !had.shapers.contains(new)) {
+            warn!("{interface}: Linux's queueing discipline {kind} does not shape what Bifrost forwards");
+        }
         tell("filter", &had.filters, filters, wishes[0]);
         tell("policy rule", &had.rules, rules, wishes[1]);
         let reach = left_to_linux(&self.foreign.beyond, wishes);

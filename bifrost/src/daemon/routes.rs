@@ -95,7 +95,10 @@ impl Control {
             rules_ipv4: status.rules_ipv4 as u64,
             rules_ipv6: status.rules_ipv6 as u64,
             rules: status.rules,
-            filters: status.filters,
+            filters: self.foreign.beyond.filters.clone(),
+            shapers: (self.foreign.beyond.shapers.iter())
+                .map(|(interface, kind)| format!("{kind} on {interface}"))
+                .collect(),
             restricted_routes: status.restricted as u64,
             filters_respected: self.router.linux_filter == config::Foreign::Respect,
             rules_respected: self.router.linux_rules == config::Foreign::Respect,

@@ -279,6 +279,7 @@ impl Answer for Fake {
             rules_ipv6: 0,
             rules: vec!["ipv4 100: from 10.0.0.0/8 lookup 77".into()],
             filters: vec!["inet filter forward".into()],
+            shapers: vec!["tbf on eth1".into()],
             restricted_routes: 0,
             filters_respected: true,
             rules_respected: true,

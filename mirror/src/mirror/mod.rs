@@ -11,6 +11,7 @@ use crate::model::{Changes, Link, Model};
 use crate::netlink;
 use crate::netlink::request::{RTM_DELRULE, RTM_NEWRULE, What};
 use crate::netlink::socket::{Notifications, Received, Requests};
+use crate::netlink::tc::{RTM_DELQDISC, RTM_DELTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER};
 use crate::origin::Origins;
 use crate::policy::{Beyond, Policy};
 use crate::programmer::Programmer;
@@ -281,6 +282,12 @@ impl Mirror {
                         if matches!(message.kind, RTM_NEWRULE | RTM_DELRULE) {
                             self.policy.rules_changed();
                         }
+                        if matches!(
+                            message.kind,
+                            RTM_NEWQDISC | RTM_DELQDISC | RTM_NEWTFILTER | RTM_DELTFILTER
+                        ) {
+                            self.policy.traffic_changed();
+                        }
                         let subject =
                             take_in(message, &mut self.model, &mut self.changes, &mut self.counters);
                         if let (Some(reading), Some(subject)) = (&mut self.reading, subject) {
@@ -304,6 +311,7 @@ impl Mirror {
         self.unsure = None;
         self.want(What::ALL);
         self.policy.rules_changed();
+        self.policy.traffic_changed();
         Ok(())
     }
 

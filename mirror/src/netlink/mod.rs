@@ -23,6 +23,8 @@ pub mod request;
 pub mod route;
 pub mod rule;
 pub mod socket;
+pub mod tc;
+pub mod xfrm;
 
 /// `AF_INET` as the byte that stands in netlink headers.
 pub const IPV4: u8 = libc::AF_INET as u8;

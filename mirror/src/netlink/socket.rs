@@ -8,8 +8,8 @@
 //! one.
 
 use super::request::{self, What};
-use super::{self as netlink, netfilter};
-use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE};
+use super::{self as netlink, netfilter, tc, xfrm};
+use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE, NETLINK_XFRM};
 use netlink_sys::{Socket, SocketAddr};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io;
@@ -19,9 +19,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Larger than any datagram that the kernel sends here (it limits dumps to 32 KiB).
 const DATAGRAM: usize = 64 * 1024;
 
-const GROUPS: [u32; 11] = [
+const GROUPS: [u32; 12] = [
     1,  // RTNLGRP_LINK
     3,  // RTNLGRP_NEIGH
+    4,  // RTNLGRP_TC
     5,  // RTNLGRP_IPV4_IFADDR
     7,  // RTNLGRP_IPV4_ROUTE
     8,  // RTNLGRP_IPV4_RULE
@@ -80,6 +81,9 @@ impl AsFd for Notifications {
     }
 }
 
+/// XFRMNLGRP_POLICY
+const IPSEC_POLICIES: u32 = 4;
+
 /// One table of Linux being read.
 pub struct Dump {
     socket: Socket,
@@ -100,6 +104,21 @@ impl Dump {
     /// Asks for the chains of nftables.
     pub fn chains() -> io::Result<Dump> {
         Dump::ask(NETLINK_NETFILTER, &netfilter::dump_chains())
+    }
+
+    /// Asks for all queueing disciplines.
+    pub fn qdiscs() -> io::Result<Dump> {
+        Dump::ask(NETLINK_ROUTE, &tc::dump_qdiscs())
+    }
+
+    /// Asks for the filters at an interface's way in, or out.
+    pub fn traffic_filters(ifindex: u32, egress: bool) -> io::Result<Dump> {
+        Dump::ask(NETLINK_ROUTE, &tc::dump_filters(ifindex, egress))
+    }
+
+    /// Asks for IPsec policies; an error where Linux has no IPsec.
+    pub fn ipsec() -> io::Result<Dump> {
+        Dump::ask(NETLINK_XFRM, &xfrm::dump_policies())
     }
 
     /// Asks for the rules of the table of nftables that Linux is given.
@@ -139,6 +158,34 @@ impl Requests {
         self.socket.send(&request::resolve(ifindex, address), 0)?;
         while receive(&self.socket, &mut self.buffer).is_ok() {}
         Ok(())
+    }
+}
+
+/// Hears that IPsec policies changed.
+pub struct IpsecChanges {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+impl IpsecChanges {
+    /// Subscribes; an error where Linux has no IPsec.
+    pub fn open() -> io::Result<IpsecChanges> {
+        let socket = open(NETLINK_XFRM)?;
+        socket.add_membership(IPSEC_POLICIES)?;
+        Ok(IpsecChanges { socket, buffer: vec![0; DATAGRAM] })
+    }
+
+    /// Whether something changed since the last question.
+    pub fn any(&mut self) -> bool {
+        let mut any = false;
+        loop {
+            match receive(&self.socket, &mut self.buffer) {
+                Ok(_) => any = true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return any,
+                // Too much at once: that is a change as well, and there may be more.
+                Err(_) => return true,
+            }
+        }
     }
 }
 

@@ -49,6 +49,7 @@ mod other_rules_stop_carried_flows_at_once;
 mod packets_are_fragmented_on_the_way;
 mod packets_are_sampled_for_sflow;
 mod ports_in_shared_memory_come_and_go;
+mod ports_of_a_pattern_go_with_their_interface;
 mod prefixes_are_translated_into_prefixes;
 mod routers_are_joined_by_shared_memory;
 mod routes_flap_under_traffic_without_loss;

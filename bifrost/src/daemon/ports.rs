@@ -68,11 +68,11 @@ impl Control {
         }
     }
 
-    /// The ports that are there, or that the configuration waits for. The plane knows others as well, for a port keeps its number
-    /// when it is gone.
+    /// The ports that are there, or that the configuration names and waits for. The plane knows others as well, for a port keeps its
+    /// number when it is gone: of what a pattern matched (`ppp*`) nobody expects that it comes back.
     pub(super) fn known_ports(&self) -> impl Iterator<Item = &plane::port::Port> {
-        let known =
-            |port: &&plane::port::Port| port.interface.is_some() || self.router.port(&port.name).is_some();
+        let named = |name: &str| self.router.ports.iter().any(|rule| rule.name.literal() == Some(name));
+        let known = move |port: &&plane::port::Port| port.interface.is_some() || named(&port.name);
         self.plane.ports().iter().filter(known)
     }
 

@@ -125,7 +125,7 @@ impl Control {
                 });
             }
         };
-        for port in self.plane.ports() {
+        for port in self.known_ports() {
             let counters = self.plane.driver_counters(port);
             for reason in Reason::ALL {
                 note(Some(&port.name), LaneName::Express, None, reason, counters.reasons[reason as usize]);

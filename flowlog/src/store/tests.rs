@@ -406,6 +406,28 @@ fn journals_leave_of_a_full_disk_what_sealing_them_takes() {
 }
 
 #[test]
+fn a_small_disk_is_filled_before_anything_is_lost() {
+    on_a_small_disk(|disk| {
+        let (tally, sealed) = tallies();
+        let mut store = Store::open(plan(disk), Arc::clone(&tally), Arc::clone(&sealed)).unwrap();
+        let records = records(20_000);
+        for block in records.chunks_exact(BLOCK).cycle().take(400) {
+            store.take(block);
+            store.tick();
+            // The sealer keeps up.
+            wait("it is sealed", || sealed.count().records + 4 * BLOCK as u64 * 40 > tally.count().records);
+            if tally.count().lost() > 0 {
+                break;
+            }
+        }
+        let facts = nix::sys::statvfs::statvfs(disk).unwrap();
+        let (free, all) = (facts.blocks_available(), facts.blocks());
+        assert!(tally.count().lost() > 0, "the disk was never full");
+        assert!(free < all / 2, "of {all} blocks {free} are free, and records are lost: {:?}", tally.count());
+    });
+}
+
+#[test]
 fn what_a_crash_left_is_sealed_at_the_next_start() {
     let directory = tempfile::tempdir().unwrap();
     let records = records(500);

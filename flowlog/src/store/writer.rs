@@ -27,6 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What is left free of the disk besides what sealing takes: for the block that is to be written, and what Parquet has around its columns.
 const SPARE: u64 = 1 << 20;
 
+/// A journal is sealed before its time when it is as long as this part of what the disk has left, but not while it is short.
+const PART: u64 = 8;
+const SHORT: u64 = SPARE / 4;
+
 /// Why there are no files.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -145,17 +149,23 @@ impl Store {
             self.unsealed = 0;
         }
         let open = self.journal.as_ref().map_or(0, |open| open.journal.length());
-        // A file system that does not say how large it is says nothing of its room either.
-        match statvfs(&self.directory) {
-            Ok(disk)
-                if disk.blocks() > 0
-                    && disk.blocks_available().saturating_mul(disk.fragment_size())
-                        < self.unsealed.max(open) + SPARE =>
-            {
+        match self.room() {
+            Some(room) if room < self.unsealed.max(open) + SPARE => {
                 Err(io::Error::new(ErrorKind::StorageFull, "No space left but what sealing journals takes"))
             }
             _ => Ok(()),
         }
+    }
+
+    /// Bytes that the disk has left. A file system that does not say how large it is says nothing of its room either.
+    fn room(&self) -> Option<u64> {
+        let disk = statvfs(&self.directory).ok().filter(|disk| disk.blocks() > 0)?;
+        Some(disk.blocks_available().saturating_mul(disk.fragment_size()))
+    }
+
+    /// As a journal's length is kept free for its sealing, one that grew to half of a small disk would leave the other half empty.
+    fn is_long_for_the_disk(&self, journal: u64) -> bool {
+        journal >= SHORT && self.room().is_some_and(|room| journal >= room / PART)
     }
 
     fn sync(&mut self) {
@@ -215,7 +225,8 @@ impl Sink for Store {
         self.sync();
         let due = self.journal.as_ref().is_some_and(|open| {
             let plan = current(&self.plan);
-            open.begun.elapsed() >= plan.rotate || open.journal.length() >= plan.size
+            let length = open.journal.length();
+            open.begun.elapsed() >= plan.rotate || length >= plan.size || self.is_long_for_the_disk(length)
         });
         if due {
             self.rotate();

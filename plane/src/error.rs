@@ -1,5 +1,7 @@
 //! What can go wrong with the plane.
 
+use nix::errno::Errno;
+
 /// Why the plane, or a port of it, could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -16,6 +18,9 @@ pub enum PlaneError {
     /// The programs in the driver.
     #[error(transparent)]
     Driver(#[from] port::DriverError),
+    /// No way to hand packets to Linux.
+    #[error("{0}: without it what only Linux can complete would be lost{help}", help = needs_tun(.0))]
+    Injector(#[source] port::DriverError),
     /// Packet memory.
     #[error(transparent)]
     Memory(#[from] port::MemoryError),
@@ -103,4 +108,33 @@ pub(crate) fn without_worker(
         "{unserved} of {available} receive queues have no worker, and packets cannot be kept off them ({why}); \
          `ethtool -L {name} combined {served}` leaves no others"
     )
+}
+
+/// What to do where there is no TAP device.
+fn needs_tun(error: &port::DriverError) -> &'static str {
+    let port::DriverError::Io { source, .. } = error else { return "" };
+    match source.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOENT | Errno::ENODEV | Errno::ENXIO) => {
+            "; load the kernel's module for it (modprobe tun), or let the container have /dev/net/tun"
+        }
+        Some(Errno::EBUSY) => "; does another Bifrost run in this network namespace?",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_tun_is_told_what_to_do() {
+        let error = |code: Errno| {
+            let source = std::io::Error::from(code);
+            PlaneError::Injector(port::DriverError::Io { what: "cannot make TAP device".into(), source })
+                .to_string()
+        };
+        assert!(error(Errno::ENOENT).contains("modprobe tun"), "{}", error(Errno::ENOENT));
+        assert!(error(Errno::EBUSY).contains("another Bifrost"));
+        assert!(!error(Errno::EACCES).contains("modprobe"));
+    }
 }

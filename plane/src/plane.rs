@@ -64,7 +64,7 @@ pub struct Plane {
     stale: bool,
     registry: Registry,
     pub(crate) limits: Arc<Limits>,
-    pub(crate) tap: Option<u32>,
+    pub(crate) tap: u32,
     pub(crate) ports: Vec<Port>,
     /// Tells when an interface can or cannot be a redirect target any more.
     pub(crate) features: Option<FeatureWatch>,
@@ -77,19 +77,6 @@ pub(crate) fn is_named(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(front) => name.starts_with(front),
         None => name == pattern,
-    }
-}
-
-/// What is left of packets that only Linux can complete, when there is no injector.
-struct NoInjector;
-
-impl Linux for NoInjector {
-    fn hand(&self, _packet: &Packet, _ifindex: u32, _judged: bool) -> bool {
-        false
-    }
-
-    fn send(&self, _packet: &Packet) -> bool {
-        false
     }
 }
 
@@ -110,19 +97,12 @@ impl Plane {
         if let (false, Some(why)) = memory.huge_pages() {
             info!("packet memory is in ordinary pages: {why}");
         }
-        let (linux, tap): (Arc<dyn Linux>, _) = match Injector::open(TAP, &driver) {
-            Ok(injector) => {
-                if let Err(why) = injector.by_true_interface() {
-                    warn!("what workers hand to Linux enters it by {TAP}, not by its true interface: {why}");
-                }
-                let ifindex = injector.device().ifindex;
-                (Arc::new(injector), Some(ifindex))
-            }
-            Err(error) => {
-                warn!("what only Linux can complete is dropped by workers: {error}");
-                (Arc::new(NoInjector), None)
-            }
-        };
+        let injector = Injector::open(TAP, &driver).map_err(PlaneError::Injector)?;
+        if let Err(why) = injector.by_true_interface() {
+            warn!("what workers hand to Linux enters it by {TAP}, not by its true interface: {why}");
+        }
+        let tap = injector.device().ifindex;
+        let linux: Arc<dyn Linux> = Arc::new(injector);
         let sources = elements::router::Sources::new();
         let pools =
             (0..settings.cores.len()).map(|worker| memory.pool(worker)).collect::<Result<Vec<_>, _>>()?;
@@ -172,7 +152,7 @@ impl Plane {
 
     /// Whether this interface is the plane's own way to Linux, and so never a port.
     pub fn is_own(&self, ifindex: u32) -> bool {
-        self.tap == Some(ifindex)
+        self.tap == ifindex
     }
 
     /// The workers.

@@ -208,12 +208,14 @@ static __always_inline enum reason invalid4(struct frame *frame, struct ipv4 *ip
     return REASON_NONE;
 }
 
-/* RFC 1812, 5.3.7 and 4.2.2.11; multicast destinations are not asked about. */
+/*
+ * RFC 1812, 5.3.7 and 4.2.2.11; multicast destinations are not asked about. Of 0.0.0.0/8 Linux forwards
+ * all but the unspecified address.
+ */
 static __always_inline enum reason martian4(__u32 source, __u32 destination) {
-    if (source >> 28 == 14 || source == 0xffffffff || source >> 24 == 127 || source >> 24 == 0 ||
-        is_local4(source))
+    if (source >> 28 == 14 || source == 0xffffffff || source >> 24 == 127 || source == 0 || is_local4(source))
         return REASON_MARTIAN_SOURCE;
-    if (destination >> 24 == 127 || destination >> 24 == 0)
+    if (destination >> 24 == 127 || destination == 0)
         return REASON_MARTIAN_DESTINATION;
     return REASON_NONE;
 }

@@ -19,7 +19,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 SEC("classifier")
 int inject(struct __sk_buff *skb) {
-    __u32 ifindex;
+    __u32 ifindex, mark;
     if (skb->len < sizeof(ifindex) ||
         bpf_skb_load_bytes(skb, skb->len - sizeof(ifindex), &ifindex, sizeof(ifindex)))
         return TC_ACT_SHOT;
@@ -27,7 +27,14 @@ int inject(struct __sk_buff *skb) {
         skb->mark = JUDGED_MARK;
         ifindex &= ~JUDGED;
     }
-    if (bpf_skb_change_tail(skb, skb->len - sizeof(ifindex), 0))
+    /*
+     * The kernel does not cut into what it takes for the transport header, and where extension headers say
+     * that they are longer than the packet, it takes the packet's end for that. Then the number stays, as
+     * padding behind the packet, which IP cuts off; and what the frame is to end with is written over it.
+     */
+    if (bpf_skb_change_tail(skb, skb->len - sizeof(ifindex), 0) &&
+        (bpf_skb_load_bytes(skb, skb->len - 2 * sizeof(mark), &mark, sizeof(mark)) ||
+         bpf_skb_store_bytes(skb, skb->len - sizeof(mark), &mark, sizeof(mark), 0)))
         return TC_ACT_SHOT;
     return bpf_redirect(ifindex, BPF_F_INGRESS);
 }

@@ -45,6 +45,7 @@ mod linux_pings_click_behind_a_tun_and_a_tap;
 mod malformed_packets_by_the_million;
 mod malformed_packets_meet_filter_and_translation;
 mod neighbour_discovery_works_against_linux;
+mod odd_packets_meet_what_they_meet_in_linux;
 mod other_rules_stop_carried_flows_at_once;
 mod packets_are_fragmented_on_the_way;
 mod packets_are_sampled_for_sflow;

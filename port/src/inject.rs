@@ -46,7 +46,7 @@ impl Injector {
         let program = object::load(object::inject()?, "inject", HashMap::new(), &HashMap::new())?;
         let link = sys::link_create(program.as_fd(), device.ifindex, sys::ATTACH_TCX_INGRESS, 0);
         let program = link.map_err(|error| format!("the kernel cannot attach its program: {error}"));
-        let senders = [libc::AF_INET, libc::AF_INET6].map(|family| raw(family).ok());
+        let senders = [raw(libc::AF_INET, DEAF4).ok(), raw(libc::AF_INET6, DEAF6).ok()];
         Ok(Injector { tap, device, program, marks: driver.marks().clone(), senders })
     }
 
@@ -135,23 +135,50 @@ fn vector(bytes: &[u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() }
 }
 
-/// A raw socket whose packets have their headers, whatever source they say.
-fn raw(family: libc::c_int) -> io::Result<OwnedFd> {
+/// Protocols of the raw sockets by which Linux sends. A raw socket hears what comes for this machine with its protocol, and while
+/// there is one, Linux does not answer that it knows no such protocol. So none with `IPPROTO_RAW`, which is 255: of IPv4, one that no
+/// packet can have (MPTCP's, above 255); of IPv6, which takes no such, the routing header, which Linux knows itself.
+const DEAF4: libc::c_int = libc::IPPROTO_MPTCP;
+const DEAF6: libc::c_int = libc::IPPROTO_ROUTING;
+
+/// A raw socket whose packets have their headers, whatever source they say, and which hears nothing.
+fn raw(family: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: a new descriptor, ours alone.
-    let fd = unsafe { libc::socket(family, kind, libc::IPPROTO_RAW) };
+    let fd = unsafe { libc::socket(family, kind, protocol) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: as above.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let mark = JUDGED_MARK;
-    // SAFETY: the kernel reads the four bytes of `mark`.
-    let set = unsafe {
-        let value = (&raw const mark).cast();
-        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_MARK, value, size_of_val(&mark) as libc::socklen_t)
+    let set = |level, name, value: u32| {
+        let (pointer, length) = ((&raw const value).cast(), size_of_val(&value) as libc::socklen_t);
+        // SAFETY: the kernel reads the four bytes of `value`.
+        let set = unsafe { libc::setsockopt(fd, level, name, pointer, length) };
+        if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     };
-    if set < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
+    match family {
+        libc::AF_INET => set(libc::IPPROTO_IP, libc::IP_HDRINCL, 1)?,
+        _ => set(libc::IPPROTO_IPV6, IPV6_HDRINCL, 1)?,
+    }
+    set(libc::SOL_SOCKET, libc::SO_MARK, JUDGED_MARK)?;
+    hear_nothing(fd)?;
+    Ok(socket)
+}
+
+/// `linux/in6.h`; libc does not have it.
+const IPV6_HDRINCL: libc::c_int = 36;
+
+/// Drops whatever comes to a socket.
+fn hear_nothing(fd: libc::c_int) -> io::Result<()> {
+    let mut nothing = libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
+    let program = libc::sock_fprog { len: 1, filter: &raw mut nothing };
+    // SAFETY: the kernel copies the program, whose one instruction lives until the call is over.
+    let set = unsafe {
+        let (value, length) = ((&raw const program).cast(), size_of_val(&program) as libc::socklen_t);
+        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, value, length)
+    };
+    if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Where an IP packet goes, as a socket's address.

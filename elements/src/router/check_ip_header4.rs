@@ -139,7 +139,8 @@ fn are_usual_after_all(source: [u8; 4], destination: [u8; 4]) -> bool {
 pub(super) const fn is_usual(address: [u8; 4]) -> bool {
     let [first, second, ..] = address;
     let link_local = u16::from_ne_bytes([first, second]) == u16::from_ne_bytes([169, 254]);
-    (first != 0) & (first != 127) & (first < 224) & !link_local
+    let nobody = u32::from_ne_bytes(address) == 0;
+    !nobody & (first != 127) & (first < 224) & !link_local
 }
 
 /// Multicast, limited broadcast, link-local: Linux knows what to do.
@@ -153,9 +154,9 @@ fn check_local(source: u32) -> Result<(), Other> {
     Err(if martian { Other::Drop(Reason::MartianSource) } else { Other::Local })
 }
 
-/// Loopback and "this network".
+/// Loopback and the unspecified address. The rest of 0.0.0.0/8 is forwarded, as Linux does.
 fn is_martian(address: u32) -> bool {
-    matches!(address >> 24, 0 | 127)
+    address == 0 || address >> 24 == 127
 }
 
 fn header_has_options(packet: &Packet) -> bool {

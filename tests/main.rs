@@ -37,6 +37,7 @@ mod fpm_is_a_source_too;
 mod ftp_passes_the_filter_and_translation;
 mod hosts_behind_a_masquerade_reach_the_world;
 mod icmp_errors_equal_those_of_linux;
+mod icmp_errors_follow_the_settings_of_linux;
 mod ipv6_hosts_reach_ipv4_servers;
 mod kill_nine_leaves_linux_forwarding;
 mod links_flap_and_interfaces_come_back;

@@ -124,7 +124,7 @@ fn the_short_way_and_the_long_come_to_the_same() {
 
 #[test]
 fn every_packet_is_sent_dropped_or_left_to_linux() {
-    let mut rig = Rig::with_limits(elements::router::IcmpLimits::V4);
+    let mut rig = Rig::with_icmp(elements::router::IcmpSettings::default());
     let paths = [rig.a, rig.b].map(|adjacency| Path { adjacency, weight: 1 }).to_vec();
     let both = rig.next_hop(&NextHop::Forward(paths));
     rig.tables.insert4("100.64.0.0/10".parse().unwrap(), both).unwrap();

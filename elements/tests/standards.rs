@@ -80,13 +80,13 @@ fn an_answer_whose_way_back_is_unresolved_is_left_to_linux() {
 
 #[test]
 fn answers_are_limited_but_path_mtu_discovery_is_not() {
-    let mut rig = Rig::with_limits(elements::router::IcmpLimits::V4);
+    let mut rig = Rig::with_icmp(elements::router::IcmpSettings::default());
     let expired = frame(&udp4(ipv4::Repr { ttl: 1, ..to4("198.18.0.1") }, 8));
     assert_eq!(rig.run(1, &vec![expired; 64]).sent.len(), 6);
     assert_eq!(rig.reasons(), [(Reason::TtlExpired, 64), (Reason::IcmpLimited, 58)]);
     let big = frame(&udp4(ipv4::Repr { fragment: ipv4::DONT_FRAGMENT, ..to4("198.18.0.1") }, 1400));
     assert_eq!(rig.run(1, &vec![big; 64]).sent.len(), 64);
-    let mut rig = Rig::with_limits(elements::router::IcmpLimits::V6);
+    let mut rig = Rig::with_icmp(elements::router::IcmpSettings::default());
     let expired = frame(&udp6(ipv6::Repr { hop_limit: 1, ..to6("2001:db8:f::1") }, 8));
     assert_eq!(rig.run(1, &vec![expired; 64]).sent.len(), 6);
 }

@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use elements::router::Surroundings;
+use elements::router::{IcmpPolicy, IcmpSettings, Surroundings};
 use fib::{PortId, Tables, View};
 use graph::Registry;
 use ipnet::IpNet;
@@ -58,6 +58,7 @@ pub struct Plane {
     pub(crate) memory: Memory,
     pub(crate) crew: Crew,
     pub(crate) sources: Arc<elements::router::Sources>,
+    icmp: Arc<IcmpPolicy>,
     pub(crate) hooks: Hooks,
     pub(crate) policy: Policy,
     /// Ports have come since the filter was compiled.
@@ -109,6 +110,7 @@ impl Plane {
         let limits = Arc::<Limits>::default();
         let workers = settings.cores.len();
         let surroundings = Surroundings::new(view.clone(), sources.clone(), workers);
+        let icmp = surroundings.icmp.clone();
         let mut environment = standard::environment(surroundings);
         let policy = Policy::new(settings.policy.clone(), workers, &mut driver, |_| Vec::new())?;
         policy.share(&mut environment);
@@ -125,6 +127,7 @@ impl Plane {
             memory,
             crew,
             sources,
+            icmp,
             hooks: settings.hooks.clone(),
             policy,
             stale: false,
@@ -173,6 +176,11 @@ impl Plane {
     /// The addresses that ICMP errors are sent from.
     pub fn sources(&self) -> &Arc<elements::router::Sources> {
         &self.sources
+    }
+
+    /// Which ICMP errors are sent from now on.
+    pub fn set_icmp(&self, settings: IcmpSettings) {
+        self.icmp.set(settings);
     }
 
     /// Limits what is handed to Linux in a class: `rate` packets a second, `burst` at once; rate 0 = no limit.

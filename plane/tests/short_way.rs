@@ -9,7 +9,7 @@ mod instance;
 use std::net::{IpAddr, Ipv4Addr};
 
 use elements::router::standard::{self, Stages};
-use elements::router::{IcmpLimits, SharedSeat, Sources, Surroundings};
+use elements::router::{IcmpPolicy, IcmpSettings, SharedSeat, Sources, Surroundings};
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use graph::{Batch, Graph, NodeId, Sinks};
 use instance::{IN, Instance, OUT};
@@ -111,11 +111,8 @@ impl Router {
     fn new(tables: &Tables, rules: &str, nat: bool, fast: bool) -> Router {
         let sources = Sources::new();
         sources.set_local4([OWN]);
-        let surroundings = Surroundings {
-            view: tables.view(),
-            sources,
-            limits: [IcmpLimits { rate: 1_000_000_000, burst: 1_000_000, interval: 0 }; 2],
-        };
+        let surroundings =
+            Surroundings { view: tables.view(), sources, icmp: IcmpPolicy::of(IcmpSettings::unlimited()) };
         let environment = standard::environment(surroundings);
         let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
         let nat = nat.then(|| {

@@ -24,6 +24,7 @@ use super::fallback::Fallback;
 use super::flow_log::Log;
 use super::flow_state::Saving;
 use super::foreign::Foreign;
+use super::icmp::Icmp;
 use super::nat_audit::NatAudit;
 use super::ports::News;
 use super::reload::Reloading;
@@ -60,6 +61,7 @@ pub(super) struct Control {
     /// Flows on their way into a file.
     pub(super) saving: Saving,
     /// Mappings held against the flow table.
+    pub(super) icmp: Icmp,
     pub(super) nat_audit: NatAudit,
     /// What was last logged of deterministic blocks.
     pub(super) blocks: Vec<String>,
@@ -116,6 +118,7 @@ impl Control {
             flow_log_ending: None,
             sflow,
             saving: Saving::default(),
+            icmp: Icmp::default(),
             nat_audit: NatAudit::new(),
             blocks: Vec::new(),
             fallback: Fallback::default(),
@@ -147,6 +150,7 @@ impl Control {
                 self.wait(None, Duration::from_millis(10));
             }
         }
+        self.follow_icmp_settings();
         self.take_ports();
         // Routes by the ports just taken are programmed anew: until then Linux forwards for them.
         while self.sync()? {}
@@ -173,6 +177,7 @@ impl Control {
                 self.ticked = Instant::now();
                 more |= self.mirror.tick(&mut self.tables)?;
                 self.respect_linux();
+                self.follow_icmp_settings();
                 self.log_filtered();
                 self.tell_sflow();
                 self.save_new_flows();

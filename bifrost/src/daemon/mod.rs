@@ -13,6 +13,7 @@
 //! | `fallback.rs` | the same filter and translation in Linux |
 //! | `nft.rs` | the program that loads them |
 //! | `foreign.rs` | what Linux does to packets and the plane does not |
+//! | `icmp.rs` | which ICMP errors Linux would send |
 //! | `flow_log.rs` | flows that ended, into the flow log |
 //! | `flows.rs` | flows and the filter, and what its rules want in the log |
 //! | `nat_audit.rs` | mappings of address translation against the flow table |
@@ -33,6 +34,7 @@ mod flow_log;
 mod flow_state;
 mod flows;
 mod foreign;
+mod icmp;
 mod nat_audit;
 mod nft;
 mod ports;

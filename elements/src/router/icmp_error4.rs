@@ -5,7 +5,7 @@
 //! Ports: 5 to 10 inputs, 2 outputs; push
 //!
 //! The answer is the one Linux would send. It leaves by the route to the sender, from the address that Linux would take there
-//! (`Sources`); it quotes as much of the packet as fits 576 bytes; TOS is the packet's with precedence
+//! (`Sources`; of the interface that the packet came in by, where `icmp_errors_use_inbound_ifaddr` is set); it quotes as much of the packet as fits 576 bytes; TOS is the packet's with precedence
 //! "internetwork control" (RFC 1812, 4.3.2.5), TTL 64. None is sent about ICMP errors and about fragments but
 //! the first (4.3.2.7); multicast, broadcast and sources that are no host never come here. Rates are limited,
 //! except for "fragmentation needed", without which path MTU discovery would stall.
@@ -38,7 +38,7 @@ use wire::{Reason, checksum, flow_hash4, icmp4, icmp4::unreachable, ipv4, protoc
 
 use super::limit::{Destinations, Total};
 use super::way_back::{Back, back};
-use super::{ETHERNET, IcmpLimits, Sources, network, u16_at, u32_at};
+use super::{ETHERNET, IcmpPolicy, Sources, network, u16_at, u32_at};
 
 /// The class `IcmpError4`.
 pub const CLASS: Class = Class {
@@ -48,7 +48,7 @@ pub const CLASS: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("icmp_error4.rs"),
     make: |arguments, setup| {
-        on_tables(arguments, setup, |s| IcmpError4::new(s.view.clone(), s.sources.clone(), s.limits[0]))
+        on_tables(arguments, setup, |s| IcmpError4::new(s.view.clone(), s.sources.clone(), s.icmp.clone()))
     },
 };
 
@@ -66,6 +66,7 @@ const HEADERS: usize = ipv4::HEADER + icmp4::HEADER;
 pub struct IcmpError4 {
     view: View,
     sources: Arc<Sources>,
+    policy: Arc<IcmpPolicy>,
     total: Total,
     destinations: Destinations,
     /// Identification of the next answer: unique for a while, as answers may be fragmented on their way.
@@ -77,30 +78,14 @@ struct Kind {
     icmp_type: u8,
     code: u8,
     reason: Reason,
-    limited: bool,
 }
 
 const KINDS: [Kind; 10] = [
-    Kind { icmp_type: icmp4::TIME_EXCEEDED, code: 0, reason: Reason::TtlExpired, limited: true },
-    Kind { icmp_type: icmp4::UNREACHABLE, code: unreachable::NET, reason: Reason::NoRoute, limited: true },
-    Kind {
-        icmp_type: icmp4::UNREACHABLE,
-        code: unreachable::HOST,
-        reason: Reason::Unreachable,
-        limited: true,
-    },
-    Kind {
-        icmp_type: icmp4::UNREACHABLE,
-        code: unreachable::PROHIBITED,
-        reason: Reason::Prohibit,
-        limited: true,
-    },
-    Kind {
-        icmp_type: icmp4::UNREACHABLE,
-        code: unreachable::FRAGMENTATION_NEEDED,
-        reason: Reason::TooBig,
-        limited: false,
-    },
+    Kind { icmp_type: icmp4::TIME_EXCEEDED, code: 0, reason: Reason::TtlExpired },
+    Kind { icmp_type: icmp4::UNREACHABLE, code: unreachable::NET, reason: Reason::NoRoute },
+    Kind { icmp_type: icmp4::UNREACHABLE, code: unreachable::HOST, reason: Reason::Unreachable },
+    Kind { icmp_type: icmp4::UNREACHABLE, code: unreachable::PROHIBITED, reason: Reason::Prohibit },
+    Kind { icmp_type: icmp4::UNREACHABLE, code: unreachable::FRAGMENTATION_NEEDED, reason: Reason::TooBig },
     refused(unreachable::PORT),
     refused(unreachable::HOST),
     refused(unreachable::NET),
@@ -110,7 +95,7 @@ const KINDS: [Kind; 10] = [
 
 /// What the filter refused, and how that is told.
 const fn refused(code: u8) -> Kind {
-    Kind { icmp_type: icmp4::UNREACHABLE, code, reason: Reason::Filtered, limited: true }
+    Kind { icmp_type: icmp4::UNREACHABLE, code, reason: Reason::Filtered }
 }
 
 /// What becomes of a packet.
@@ -135,19 +120,21 @@ impl IcmpError4 {
     /// Input: refused by the filter, told as port unreachable. Behind it host unreachable, no route, prohibited.
     pub const REFUSED: usize = 5;
 
-    /// Answers from these addresses, at most so often.
-    pub fn new(view: View, sources: Arc<Sources>, limits: IcmpLimits) -> IcmpError4 {
-        let (total, destinations) = (Total::new(limits), Destinations::new(limits.interval));
+    /// Answers from these addresses, by these settings.
+    pub fn new(view: View, sources: Arc<Sources>, policy: Arc<IcmpPolicy>) -> IcmpError4 {
+        let (total, destinations) = (Total::new(), Destinations::new());
         // Different from worker to worker, whose elements are at different addresses.
         let id = (Arc::as_ptr(&sources) as usize >> 4) as u16;
-        IcmpError4 { view, sources, total, destinations, id }
+        IcmpError4 { view, sources, policy, total, destinations, id }
     }
 
     fn answer(&mut self, packet: &Packet, kind: &Kind, now: u64) -> Answer {
         let Some(header) = network::<20>(packet).filter(|_| may_be_answered(packet)) else {
             return Answer::None;
         };
-        if kind.limited && !self.total.allows(now) {
+        let settings = self.policy.get();
+        let (limited, limits) = (settings.limits4(kind.icmp_type, kind.code), settings.limits[0]);
+        if limited && !self.total.allows(now, limits) {
             return Answer::Suppressed;
         }
         let to = u32_at(header, 12);
@@ -157,9 +144,10 @@ impl IcmpError4 {
             Back::Linux => return Answer::Linux,
             Back::None => return Answer::None,
         };
-        let source = self.sources.source4(way.port, Ipv4Addr::from(to));
+        let from = if settings.inbound { packet.input } else { way.port };
+        let source = self.sources.source4(from, Ipv4Addr::from(to));
         let Some(source) = source else { return Answer::Linux };
-        if kind.limited && !self.destinations.allows(now, u128::from(to)) {
+        if limited && !self.destinations.allows(now, u128::from(to), limits.interval) {
             return Answer::Suppressed;
         }
         let word = match kind.reason {

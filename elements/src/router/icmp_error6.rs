@@ -5,7 +5,8 @@
 //! Ports: 5 to 10 inputs, 2 outputs; push
 //!
 //! As `IcmpError4`, with the rules of IPv6: the answer quotes as much as fits 1280 bytes (2.4 (c)); none is sent about
-//! ICMPv6 errors and redirects (2.4 (e)); "packet too big" is not limited. As in Linux an unreachable route
+//! ICMPv6 errors and redirects (2.4 (e)); "packet too big" is not limited, unless Linux's settings say so. The source is an address of the interface that the packet came in by
+//! (2.2 (d)). As in Linux an unreachable route
 //! is answered like no route at all, the traffic class is 0 and the hop limit 64, and the flow label is a hash
 //! of the flow (RFC 6437).
 //!
@@ -34,7 +35,7 @@ use wire::{Reason, checksum, flow_hash6, icmp6, icmp6::unreachable, ipv6, protoc
 
 use super::limit::{Destinations, Total};
 use super::way_back::{Back, back};
-use super::{ETHERNET, Family, IcmpLimits, Sources, V6};
+use super::{ETHERNET, Family, IcmpPolicy, Sources, V6};
 
 /// The class `IcmpError6`.
 pub const CLASS: Class = Class {
@@ -44,7 +45,7 @@ pub const CLASS: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("icmp_error6.rs"),
     make: |arguments, setup| {
-        on_tables(arguments, setup, |s| IcmpError6::new(s.view.clone(), s.sources.clone(), s.limits[1]))
+        on_tables(arguments, setup, |s| IcmpError6::new(s.view.clone(), s.sources.clone(), s.icmp.clone()))
     },
 };
 
@@ -60,6 +61,7 @@ const HEADERS: usize = ipv6::HEADER + icmp6::HEADER;
 pub struct IcmpError6 {
     view: View,
     sources: Arc<Sources>,
+    policy: Arc<IcmpPolicy>,
     total: Total,
     destinations: Destinations,
 }
@@ -69,30 +71,14 @@ struct Kind {
     icmp_type: u8,
     code: u8,
     reason: Reason,
-    limited: bool,
 }
 
 const KINDS: [Kind; 10] = [
-    Kind { icmp_type: icmp6::TIME_EXCEEDED, code: 0, reason: Reason::TtlExpired, limited: true },
-    Kind {
-        icmp_type: icmp6::UNREACHABLE,
-        code: unreachable::NO_ROUTE,
-        reason: Reason::NoRoute,
-        limited: true,
-    },
-    Kind {
-        icmp_type: icmp6::UNREACHABLE,
-        code: unreachable::NO_ROUTE,
-        reason: Reason::Unreachable,
-        limited: true,
-    },
-    Kind {
-        icmp_type: icmp6::UNREACHABLE,
-        code: unreachable::PROHIBITED,
-        reason: Reason::Prohibit,
-        limited: true,
-    },
-    Kind { icmp_type: icmp6::PACKET_TOO_BIG, code: 0, reason: Reason::TooBig, limited: false },
+    Kind { icmp_type: icmp6::TIME_EXCEEDED, code: 0, reason: Reason::TtlExpired },
+    Kind { icmp_type: icmp6::UNREACHABLE, code: unreachable::NO_ROUTE, reason: Reason::NoRoute },
+    Kind { icmp_type: icmp6::UNREACHABLE, code: unreachable::NO_ROUTE, reason: Reason::Unreachable },
+    Kind { icmp_type: icmp6::UNREACHABLE, code: unreachable::PROHIBITED, reason: Reason::Prohibit },
+    Kind { icmp_type: icmp6::PACKET_TOO_BIG, code: 0, reason: Reason::TooBig },
     refused(unreachable::PORT),
     refused(unreachable::ADDRESS),
     refused(unreachable::NO_ROUTE),
@@ -102,7 +88,7 @@ const KINDS: [Kind; 10] = [
 
 /// What the filter refused, and how that is told.
 const fn refused(code: u8) -> Kind {
-    Kind { icmp_type: icmp6::UNREACHABLE, code, reason: Reason::Filtered, limited: true }
+    Kind { icmp_type: icmp6::UNREACHABLE, code, reason: Reason::Filtered }
 }
 
 /// What becomes of a packet.
@@ -127,17 +113,19 @@ impl IcmpError6 {
     /// Input: refused by the filter, told as port unreachable. Behind it host unreachable, no route, prohibited.
     pub const REFUSED: usize = 5;
 
-    /// Answers from these addresses, at most so often.
-    pub fn new(view: View, sources: Arc<Sources>, limits: IcmpLimits) -> IcmpError6 {
-        let (total, destinations) = (Total::new(limits), Destinations::new(limits.interval));
-        IcmpError6 { view, sources, total, destinations }
+    /// Answers from these addresses, by these settings.
+    pub fn new(view: View, sources: Arc<Sources>, policy: Arc<IcmpPolicy>) -> IcmpError6 {
+        let (total, destinations) = (Total::new(), Destinations::new());
+        IcmpError6 { view, sources, policy, total, destinations }
     }
 
     fn answer(&mut self, packet: &Packet, kind: &Kind, now: u64) -> Answer {
         if !may_be_answered(packet) {
             return Answer::None;
         }
-        if kind.limited && !self.total.allows(now) {
+        let settings = self.policy.get();
+        let (limited, limits) = (settings.limits6(kind.icmp_type), settings.limits[1]);
+        if limited && !self.total.allows(now, limits) {
             return Answer::Suppressed;
         }
         let to = V6::source(packet);
@@ -147,9 +135,9 @@ impl IcmpError6 {
             Back::Linux => return Answer::Linux,
             Back::None => return Answer::None,
         };
-        let source = self.sources.source6(way.port, Ipv6Addr::from(to));
+        let source = self.sources.source6(packet.input, Ipv6Addr::from(to));
         let Some(source) = source else { return Answer::Linux };
-        if kind.limited && !self.destinations.allows(now, to) {
+        if limited && !self.destinations.allows(now, to, limits.interval) {
             return Answer::Suppressed;
         }
         let word = match kind.reason {

@@ -56,42 +56,41 @@ impl Bucket {
 
 /// The limit for all.
 pub(crate) struct Total {
-    limits: IcmpLimits,
     bucket: Bucket,
 }
 
 impl Total {
     /// Starts with a full burst.
-    pub(crate) fn new(limits: IcmpLimits) -> Total {
-        Total { limits, bucket: Bucket { saved: u64::MAX, last: 0 } }
+    pub(crate) fn new() -> Total {
+        Total { bucket: Bucket { saved: u64::MAX, last: 0 } }
     }
 
-    pub(crate) fn allows(&mut self, now: u64) -> bool {
-        let Some(interval) = 1_000_000_000u64.checked_div(u64::from(self.limits.rate)) else { return false };
-        self.bucket.take(now, interval, u64::from(self.limits.burst))
+    pub(crate) fn allows(&mut self, now: u64, limits: IcmpLimits) -> bool {
+        let Some(interval) = 1_000_000_000u64.checked_div(u64::from(limits.rate)) else { return false };
+        self.bucket.take(now, interval, u64::from(limits.burst))
     }
 }
 
 /// The limits per destination.
 pub(crate) struct Destinations {
-    interval: u64,
     burst: u64,
     /// The key is the destination mixed to 64 bits; 0 is free.
     sets: Box<[[(u64, Bucket); WAYS]]>,
 }
 
 impl Destinations {
-    /// One event to each destination per `interval` nanoseconds, and a burst of six.
-    pub(crate) fn new(interval: u64) -> Destinations {
-        Destinations::with_burst(interval, BURST)
+    /// A burst of six to each destination.
+    pub(crate) fn new() -> Destinations {
+        Destinations::with_burst(BURST)
     }
 
-    pub(crate) fn with_burst(interval: u64, burst: u64) -> Destinations {
-        Destinations { interval, burst, sets: vec![[(0, Bucket::default()); WAYS]; SETS].into_boxed_slice() }
+    pub(crate) fn with_burst(burst: u64) -> Destinations {
+        Destinations { burst, sets: vec![[(0, Bucket::default()); WAYS]; SETS].into_boxed_slice() }
     }
 
-    pub(crate) fn allows(&mut self, now: u64, destination: u128) -> bool {
-        if self.interval == 0 {
+    /// One event to each destination per `interval` nanoseconds; 0 for no such limit.
+    pub(crate) fn allows(&mut self, now: u64, destination: u128, interval: u64) -> bool {
+        if interval == 0 {
             return true;
         }
         let key = u64::from(wire::flow_hash6(destination, 0, 0, 0)) << 32
@@ -100,10 +99,10 @@ impl Destinations {
         let set = &mut self.sets[(key >> 32) as usize % SETS];
         let way = set.iter().position(|(other, _)| *other == key).unwrap_or_else(|| {
             let oldest = (0..WAYS).min_by_key(|way| (set[*way].0 != 0, set[*way].1.last)).unwrap_or(0);
-            set[oldest] = (key, Bucket { saved: self.interval.saturating_mul(self.burst), last: now });
+            set[oldest] = (key, Bucket { saved: interval.saturating_mul(self.burst), last: now });
             oldest
         });
-        set[way].1.take(now, self.interval, self.burst)
+        set[way].1.take(now, interval, self.burst)
     }
 }
 
@@ -115,29 +114,30 @@ mod tests {
 
     #[test]
     fn the_limit_for_all_is_a_burst_and_a_rate() {
-        let mut total = Total::new(IcmpLimits::V4);
-        assert_eq!((0..1000).filter(|_| total.allows(5)).count(), 50);
-        assert_eq!((0..10_000u64).filter(|i| total.allows(SECOND + i * SECOND / 10_000)).count(), 1049);
-        assert!(!Total::new(IcmpLimits { rate: 0, ..IcmpLimits::V4 }).allows(SECOND));
+        let (mut total, limits) = (Total::new(), IcmpLimits::V4);
+        assert_eq!((0..1000).filter(|_| total.allows(5, limits)).count(), 50);
+        let second = |i| SECOND + i * SECOND / 10_000;
+        assert_eq!((0..10_000u64).filter(|i| total.allows(second(i), limits)).count(), 1049);
+        assert!(!Total::new().allows(SECOND, IcmpLimits { rate: 0, ..limits }));
         assert_eq!(IcmpLimits::V4.share(4), IcmpLimits { rate: 250, burst: 13, interval: SECOND });
     }
 
     #[test]
     fn each_destination_has_its_own_limit() {
-        let mut destinations = Destinations::new(SECOND);
-        let count = |d: &mut Destinations, to, now| (0..100).filter(|_| d.allows(now, to)).count();
+        let mut destinations = Destinations::new();
+        let count = |d: &mut Destinations, to, now| (0..100).filter(|_| d.allows(now, to, SECOND)).count();
         assert_eq!(count(&mut destinations, 7, SECOND), 6);
         assert_eq!(count(&mut destinations, 8, SECOND), 6);
         assert_eq!(count(&mut destinations, 7, 3 * SECOND), 2);
         assert_eq!(count(&mut destinations, 7, 300 * SECOND), 6);
-        assert_eq!(count(&mut Destinations::new(0), 7, 0), 100);
+        assert!((0..100).all(|_| destinations.allows(300 * SECOND, 7, 0)));
     }
 
     #[test]
     fn many_destinations_need_no_more_memory() {
-        let mut destinations = Destinations::new(SECOND);
+        let mut destinations = Destinations::new();
         for to in 0..100_000 {
-            assert!(destinations.allows(SECOND, to), "a new destination has its burst");
+            assert!(destinations.allows(SECOND, to, SECOND), "a new destination has its burst");
         }
         assert_eq!(destinations.sets.len(), SETS);
     }

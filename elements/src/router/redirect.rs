@@ -81,8 +81,8 @@ impl<F: Family> Redirect<F> {
     /// With the limits of its own.
     pub fn new() -> Redirect<F> {
         Redirect {
-            total: Total::new(LIMITS),
-            senders: Destinations::with_burst(LIMITS.interval, 1),
+            total: Total::new(),
+            senders: Destinations::with_burst(1),
             seat: None,
             _family: PhantomData,
         }
@@ -134,8 +134,8 @@ where
             for (index, packet) in batch.packets().iter().enumerate() {
                 if back >> index & 1 != 0
                     && !self.is_translated(packet)
-                    && self.senders.allows(now, F::source(packet).into())
-                    && self.total.allows(now)
+                    && self.senders.allows(now, F::source(packet).into(), LIMITS.interval)
+                    && self.total.allows(now, LIMITS)
                 {
                     told |= 1 << index;
                 }

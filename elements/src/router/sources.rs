@@ -109,17 +109,21 @@ impl Sources {
         }
     }
 
-    /// The source of an answer that leaves by `port` towards `to`: the port's address that shares the longest prefix
-    /// with it (RFC 6724, rule 8). `None` when the port has no global address.
+    /// The source of an answer to `to` about a packet that came in by `port`. Linux takes an address of that interface, wherever the answer
+    /// leaves: the one that shares the longest prefix with `to` (RFC 6724, rule 8). `None` when the port has no global address, or
+    /// several that are as good: of them Linux takes the newest.
     pub fn source6(&self, port: PortId, to: Ipv6Addr) -> Option<Ipv6Addr> {
         let addresses = self.addresses.read().unwrap_or_else(PoisonError::into_inner);
         let nets = &addresses.ports.get(&port)?.ipv6;
-        // Linux compares no more bits than the address's own prefix has; the first of equals wins.
+        // Linux compares no more bits than the address's own prefix has.
         let shared = |net: &Ipv6Net| {
             let differ = (net.addr().to_bits() ^ to.to_bits()).leading_zeros() as u8;
-            std::cmp::Reverse(differ.min(net.prefix_len()))
+            differ.min(net.prefix_len())
         };
-        nets.iter().min_by_key(|net| shared(net)).map(Ipv6Net::addr)
+        let best = nets.iter().map(shared).max()?;
+        let mut alike = nets.iter().filter(|net| shared(net) == best);
+        let first = alike.next()?;
+        alike.next().is_none().then(|| first.addr())
     }
 }
 
@@ -192,5 +196,6 @@ mod tests {
         assert_eq!(source6(two, "2001:db8:2::9").as_deref(), Some("2001:db8:2::1"));
         assert_eq!(source6(two, "2001:db8:1::9").as_deref(), Some("2001:db8:1::1"));
         assert_eq!(source6(one, "2001:db8:1::9"), None);
+        assert_eq!(source6(two, "2001:db9::9"), None);
     }
 }

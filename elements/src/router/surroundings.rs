@@ -8,7 +8,7 @@ use graph::{Element, Setup};
 
 use super::rulebook::{Reader, Rulebook};
 use super::seat::SharedSeat;
-use super::{IcmpLimits, Sources};
+use super::{IcmpPolicy, Sources};
 
 /// What a program that runs the standard router's elements shares with them, by its
 /// [`Environment`](graph::Environment).
@@ -18,19 +18,14 @@ pub struct Surroundings {
     pub view: View,
     /// The router's own addresses.
     pub sources: Arc<Sources>,
-    /// How many ICMP errors one worker may send, for IPv4 and for IPv6.
-    pub limits: [IcmpLimits; 2],
+    /// Which ICMP errors it sends.
+    pub icmp: Arc<IcmpPolicy>,
 }
 
 impl Surroundings {
-    /// One of `workers` that share Linux's default limits.
+    /// Of `workers` workers, which send ICMP errors as Linux does by default.
     pub fn new(view: View, sources: Arc<Sources>, workers: usize) -> Surroundings {
-        let workers = u32::try_from(workers).unwrap_or(u32::MAX);
-        Surroundings {
-            view,
-            sources,
-            limits: [IcmpLimits::V4, IcmpLimits::V6].map(|limits| limits.share(workers)),
-        }
+        Surroundings { view, sources, icmp: IcmpPolicy::new(workers) }
     }
 }
 

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use elements::router::standard::{self, Hooks, Stages, Standard};
-use elements::router::{IcmpLimits, Sources, Surroundings};
+use elements::router::{IcmpPolicy, IcmpSettings, Sources, Surroundings};
 use fib::{
     Adjacency, AdjacencyId, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables, View,
 };
@@ -53,10 +53,10 @@ pub struct Outcome {
 impl Rig {
     /// Limits that let every answer through.
     pub fn new() -> Rig {
-        Rig::with_limits(IcmpLimits { rate: 1_000_000_000, burst: 1_000_000, interval: 0 })
+        Rig::with_icmp(IcmpSettings::unlimited())
     }
 
-    pub fn with_limits(limits: IcmpLimits) -> Rig {
+    pub fn with_icmp(icmp: IcmpSettings) -> Rig {
         Pool::heap(CHUNKS).install();
         let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 256 };
         let mut tables = Tables::new(capacity, None).unwrap();
@@ -118,12 +118,12 @@ impl Rig {
             let ipv6 = format!("2001:db8:{port}::1/64").parse().unwrap();
             sources.set_port(PortId(port), vec![ipv4], vec![ipv6]);
         }
-        let (graph, entry) = router(&tables.view(), &sources, limits, Stages::default());
-        let twin = router(&tables.view(), &sources, limits, Stages { fast: true, ..Stages::default() });
+        let (graph, entry) = router(&tables.view(), &sources, icmp, Stages::default());
+        let twin = router(&tables.view(), &sources, icmp, Stages { fast: true, ..Stages::default() });
         let mut sinks = Sinks::new();
         sinks.open(PortId(1));
         sinks.open(PortId(2));
-        Rig { tables, sources, graph, entry, sinks, twin, limited: limits.interval != 0, a, b }
+        Rig { tables, sources, graph, entry, sinks, twin, limited: icmp.mask4 != 0, a, b }
     }
 
     /// Sets the flags of a port in addition to those it has.
@@ -217,9 +217,9 @@ fn run(graph: &mut Graph, entry: NodeId, sinks: &mut Sinks, packets: Vec<Packet>
 }
 
 /// The standard router over these tables.
-pub fn router(view: &View, sources: &Arc<Sources>, limits: IcmpLimits, stages: Stages) -> (Graph, NodeId) {
+pub fn router(view: &View, sources: &Arc<Sources>, icmp: IcmpSettings, stages: Stages) -> (Graph, NodeId) {
     let (view, sources) = (view.clone(), sources.clone());
-    let environment = standard::environment(Surroundings { view, sources, limits: [limits; 2] });
+    let environment = standard::environment(Surroundings { view, sources, icmp: IcmpPolicy::of(icmp) });
     let program = standard::program(&Hooks::default(), &stages, &elements::registry(), &environment).unwrap();
     let Standard { graph, entry } = standard::instance(&program, &environment).unwrap();
     (graph, entry)

@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use elements::router::standard::{self, Hooks, Stages, Standard};
-use elements::router::{IcmpLimits, SharedSeat, Sources, Surroundings};
+use elements::router::{IcmpPolicy, SharedSeat, Sources, Surroundings};
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use graph::{Batch, Environment, Graph, NodeId, Sinks};
 use plane::{Policy, PolicySettings};
@@ -61,11 +61,8 @@ pub struct Instance {
 impl Instance {
     /// By these tables, for one of so many workers.
     pub fn start(tables: &Tables, settings: PolicySettings, workers: usize) -> (Instance, Policy) {
-        let surroundings = Surroundings {
-            view: tables.view(),
-            sources: Sources::new(),
-            limits: [IcmpLimits { rate: 1, burst: 1, interval: 0 }; 2],
-        };
+        let surroundings =
+            Surroundings { view: tables.view(), sources: Sources::new(), icmp: IcmpPolicy::new(1) };
         let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
         let named = |name: &str| match name {
             "inside" => vec![IN.0],

@@ -18,7 +18,7 @@ endif
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PROGRAM := target/release/bifrost
 
-.PHONY: help build run test lint deny bench install uninstall package clean cargo root
+.PHONY: help build run test lint deny fuzz bench install uninstall package clean cargo root
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,10 @@ deny: cargo ## Dependencies: licences, second versions, sources, and known fault
 	@if $(CARGO) deny fetch db 2>/dev/null || ls "$${CARGO_HOME:-$$HOME/.cargo}"/advisory-dbs/*/crates >/dev/null 2>&1; \
 	  then $(CARGO) deny check --disable-fetch advisories; \
 	  else echo "Known faults were not looked for: the list of them (github.com/RustSec/advisory-db) cannot be fetched"; fi
+
+fuzz: root cargo ## Hostile bytes for every parser, for hours (ONLY=fpm: one target; FUZZ_SECONDS=600: each; SANITIZER=address)
+	@lab/setup.sh build
+	@CARGO=$(CARGO) ONLY=$(ONLY) fuzz/run.sh
 
 bench: root cargo ## Every figure, as a table and target/bench.json (ONLY=fib: those whose name starts so; KEEP=1: as the baseline)
 	@lab/setup.sh build lab

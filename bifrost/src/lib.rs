@@ -7,6 +7,8 @@
 mod command;
 pub mod control;
 mod daemon;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod metrics;
 pub mod program;
 pub mod screen;

@@ -221,13 +221,13 @@ impl Fpm {
 
 /// Cuts a stream of bytes into frames.
 #[derive(Default)]
-struct Frames {
+pub(crate) struct Frames {
     buffer: Vec<u8>,
     start: usize,
 }
 
 impl Frames {
-    fn read(&mut self, from: &mut impl Read) -> io::Result<usize> {
+    pub(crate) fn read(&mut self, from: &mut impl Read) -> io::Result<usize> {
         self.buffer.drain(..self.start);
         self.start = 0;
         let end = self.buffer.len();
@@ -238,7 +238,7 @@ impl Frames {
     }
 
     /// The payload of the next netlink frame; frames of other types are passed over.
-    fn next(&mut self) -> Result<Option<&[u8]>, FpmError> {
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, FpmError> {
         loop {
             let Some(&[version, kind, high, low]) = self.buffer[self.start..].first_chunk() else {
                 return Ok(None);
@@ -263,7 +263,7 @@ impl Frames {
 }
 
 /// The messages of a frame that concern routes.
-fn told(frame: &[u8], counters: &mut FpmCounters) -> Vec<Told> {
+pub(crate) fn told(frame: &[u8], counters: &mut FpmCounters) -> Vec<Told> {
     let mut messages = netlink::messages(frame);
     let mut all = Vec::new();
     for message in messages.by_ref() {

@@ -24,6 +24,8 @@
 mod audit;
 mod copy;
 mod fpm;
+#[doc(hidden)]
+pub mod fuzz;
 mod mirror;
 pub mod model;
 pub mod netlink;

@@ -356,7 +356,7 @@ fn endpoint(address: [u8; 16], port: u16) -> String {
 }
 
 /// The frame that the question describes, as it would arrive.
-fn frame(question: &Question, to: Mac) -> Result<Vec<u8>, String> {
+pub(crate) fn frame(question: &Question, to: Mac) -> Result<Vec<u8>, String> {
     let length = usize::from(question.length);
     let (ether_type, mut packet) = match (question.source, question.destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {

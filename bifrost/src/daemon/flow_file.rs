@@ -31,7 +31,7 @@ const STEP: u32 = 4096;
 
 /// What a block's flows mean.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// When it was written, ns since the machine was started: the time of day may be set between this and the next start.
     pub(super) written: u64,
     /// Which start of the machine that was.
@@ -42,7 +42,7 @@ pub(super) struct Head {
     pub(super) ports: Vec<String>,
     /// Whether the flow log is told of these flows as they are here: the router stops.
     pub(super) told: bool,
-    pub(super) flows: u64,
+    pub(crate) flows: u64,
 }
 
 /// Who writes a table's flows down.
@@ -175,10 +175,21 @@ impl Block {
         let head = Head { written, boot, steady, ports, told, flows };
         let mut bytes = postcard::to_allocvec(&head).map_err(encode)?;
         bytes.append(&mut self.flows);
-        let sum = crc32fast::hash(&bytes);
-        bytes.extend_from_slice(&sum.to_le_bytes());
+        seal(&mut bytes);
         Ok((bytes, self.count))
     }
+}
+
+/// Puts the checksum behind a block's bytes.
+fn seal(block: &mut Vec<u8>) {
+    block.extend_from_slice(&crc32fast::hash(block).to_le_bytes());
+}
+
+/// A file of one block with these bytes, whatever they are.
+pub(crate) fn whole(bytes: &[u8]) -> Vec<u8> {
+    let mut block = bytes.to_vec();
+    seal(&mut block);
+    [&MAGIC[..], &(block.len() as u64).to_le_bytes(), &block].concat()
 }
 
 /// What an earlier program wrote; none if there was none.
@@ -222,7 +233,7 @@ fn invalid(what: &str) -> io::Error {
 
 /// What the blocks of a file say of their flows, with the flows' bytes, from the first to the last that is whole. An error where not
 /// even the first is.
-pub(super) fn blocks(bytes: &[u8]) -> io::Result<Vec<(Head, &[u8])>> {
+pub(crate) fn blocks(bytes: &[u8]) -> io::Result<Vec<(Head, &[u8])>> {
     let mut rest = bytes.strip_prefix(MAGIC).ok_or_else(|| invalid("another version wrote it"))?;
     let mut blocks = vec![block(&mut rest)?];
     while let Ok(block) = block(&mut rest) {
@@ -245,7 +256,7 @@ fn block<'a>(bytes: &mut &'a [u8]) -> io::Result<(Head, &'a [u8])> {
 }
 
 /// The next of a block's flows; what is left is behind it.
-pub(super) fn next_flow(flows: &mut &[u8]) -> io::Result<Snapshot> {
+pub(crate) fn next_flow(flows: &mut &[u8]) -> io::Result<Snapshot> {
     let (snapshot, rest) = postcard::take_from_bytes(flows).map_err(|_| invalid("a flow is not readable"))?;
     *flows = rest;
     Ok(snapshot)

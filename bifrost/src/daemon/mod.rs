@@ -27,9 +27,9 @@
 mod absent;
 mod control;
 mod desk;
-mod explain;
+pub(crate) mod explain;
 mod fallback;
-mod flow_file;
+pub(crate) mod flow_file;
 mod flow_log;
 mod flow_state;
 mod flows;

@@ -19,7 +19,7 @@ use crate::reading::Reading;
 use crate::resolver::Resolver;
 use fib::{FibError, PortId, Tables};
 use load::Unsure;
-use notification::take_in;
+pub(crate) use notification::take_in;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -6,7 +6,7 @@ use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, 
 use crate::reading::Subject;
 
 /// Takes a notification into the model; what it was about, for a read under way.
-pub(super) fn take_in(
+pub(crate) fn take_in(
     message: Message<'_>,
     model: &mut Model,
     changes: &mut Changes,

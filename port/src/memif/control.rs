@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const MOST_CONNECTIONS: usize = 512;
 
 /// Why a connection ends.
-enum End {
+pub(super) enum End {
     /// The peer went, or said why it ends.
     Theirs(String),
     /// We end it, and say why.
@@ -36,7 +36,7 @@ fn ours(why: impl Into<String>) -> End {
 }
 
 /// How far two sides have come.
-enum Stage {
+pub(super) enum Stage {
     /// We are the server, and do not know which interface is wanted.
     Asked,
     /// We are the server, and the client offers.
@@ -55,7 +55,7 @@ enum Stage {
 }
 
 /// A connection to the other side.
-struct Connection {
+pub(super) struct Connection {
     socket: OwnedFd,
     interface: Option<Arc<Shared>>,
     stage: Stage,
@@ -63,7 +63,7 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(socket: OwnedFd, interface: Option<Arc<Shared>>, stage: Stage) -> Connection {
+    pub(super) fn new(socket: OwnedFd, interface: Option<Arc<Shared>>, stage: Stage) -> Connection {
         Connection { socket, interface, stage, began: Instant::now() }
     }
 
@@ -73,7 +73,7 @@ impl Connection {
     }
 
     /// Reads a message, if there is one, and answers it. `find` gives a server's interface that nobody is connected to.
-    fn read(&mut self, find: impl FnOnce(u32) -> Result<Arc<Shared>, String>) -> Result<(), End> {
+    pub(super) fn read(&mut self, find: impl FnOnce(u32) -> Result<Arc<Shared>, String>) -> Result<(), End> {
         let (message, descriptor) = match channel::receive(self.socket.as_fd()) {
             Received::Nothing => return Ok(()),
             Received::End => return Err(End::Theirs("the peer has gone".to_owned())),

@@ -24,6 +24,8 @@ mod bell;
 mod channel;
 mod client;
 mod control;
+#[doc(hidden)]
+pub mod fuzz;
 mod incoming;
 mod message;
 mod outgoing;

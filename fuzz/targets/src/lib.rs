@@ -1,0 +1,51 @@
+//! What reads foreign bytes, as a fuzzer calls it: one function a target, which takes any bytes and must come back.
+//!
+//! A panic, a broken `assert`, an allocation beyond reason or no end is a finding. The fuzzer itself (`make fuzz`) is in the folder
+//! above, outside of the workspace. The inputs that it found worth keeping are in `corpus/TARGET/`, and every test run calls each
+//! target with them, and with what they become by a few thousand blind changes (`tests/replay.rs`).
+//!
+//! | target | whose bytes |
+//! |---|---|
+//! | `control` | a client's, at the control socket |
+//! | `fpm`, `netlink` | zebra's, the kernel's: through the model into tables |
+//! | `memif` | a program's at a memif socket, and in the memory that both have |
+//! | `trial_control` | a generator's and a sink's, to each other |
+//! | `packets` | the network's: through the standard graph with filter and translation, the long way and the short one |
+//! | `capture`, `summary` | files of packets: pcap, pcapng, IP summary dumps |
+//! | `flow_journal`, `parquet`, `saved_flows` | files of flows |
+//! | `click`, `router_toml`, `rules` | texts of an operator's |
+//!
+//! IPFIX, NetFlow and sFlow are only written here, never read.
+
+mod files;
+mod packets;
+mod texts;
+
+pub use bifrost::fuzz::{control, saved_flows};
+pub use files::{capture, flow_journal, parquet, summary};
+pub use mirror::fuzz::{fpm, netlink};
+pub use packets::packets;
+pub use port::memif::fuzz::client as memif;
+pub use texts::{click, router_toml, rules};
+pub use traffic::control::fuzz as trial_control;
+
+/// A target.
+pub type Target = fn(&[u8]);
+
+/// All of them by name, as their folders in `corpus/` are called.
+pub const TARGETS: [(&str, Target); 14] = [
+    ("capture", capture),
+    ("click", click),
+    ("control", control),
+    ("flow_journal", flow_journal),
+    ("fpm", fpm),
+    ("memif", memif),
+    ("netlink", netlink),
+    ("packets", packets),
+    ("parquet", parquet),
+    ("router_toml", router_toml),
+    ("rules", rules),
+    ("saved_flows", saved_flows),
+    ("summary", summary),
+    ("trial_control", trial_control),
+];

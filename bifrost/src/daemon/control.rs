@@ -60,8 +60,9 @@ pub(super) struct Control {
     pub(super) sflow: Option<Sflow>,
     /// Flows on their way into a file.
     pub(super) saving: Saving,
-    /// Mappings held against the flow table.
+    /// Linux's settings of ICMP errors.
     pub(super) icmp: Icmp,
+    /// Mappings held against the flow table.
     pub(super) nat_audit: NatAudit,
     /// What was last logged of deterministic blocks.
     pub(super) blocks: Vec<String>,

@@ -15,7 +15,7 @@ fn rules(world: &World) -> Vec<String> {
 }
 
 fn filters(world: &World) -> Vec<String> {
-    world.mirror.status().filters
+    world.mirror.beyond().filters
 }
 
 #[test]

@@ -71,11 +71,13 @@ struct {
     __type(value, __u8);
 } local6 SEC(".maps");
 
+/* Where the express lane sends by port, and, while somebody watches, a program that copies (struct
+ * bpf_devmap_val). */
 struct {
     __uint(type, BPF_MAP_TYPE_DEVMAP);
     __uint(max_entries, MAX_PORTS);
     __uint(key_size, 4);
-    __uint(value_size, 4);
+    __uint(value_size, 8);
 } targets SEC(".maps");
 
 /*

@@ -41,6 +41,8 @@ pub enum DriverError {
     TooManyDiverts(usize),
     #[error("a rule has an IPv4 and an IPv6 prefix, so it matches nothing")]
     MixedFamilies,
+    #[error("the filters of all who watch are too long together for one program")]
+    FilterTooLong,
     #[error("cannot run the program: {0}")]
     Run(io::Error),
     #[error("{what}: {source}")]

@@ -8,6 +8,7 @@
 //! | [`xsk`] | AF_XDP: a queue of an interface |
 //! | [`xdp`] | interfaces by AF_XDP that parts of a program share |
 //! | [`driver`] | the programs in the driver (`bpf/`): load, attach, feed and read them |
+//! | [`copies`] | copies of what passes ports, for those who watch |
 //! | [`inject`] | how a worker hands a packet to Linux |
 //! | [`socket`] | frames as Linux sees them, and frames sent, without taking anything from it |
 //! | [`tap`] | interfaces of Linux whose other end is this program |
@@ -22,6 +23,7 @@
 pub mod annotations;
 mod bpf;
 pub mod clock;
+pub mod copies;
 pub mod device;
 pub mod driver;
 mod error;

@@ -176,7 +176,15 @@ impl Dump {
             State::Pcapng(writer) => {
                 let time = u64::try_from(time).unwrap_or_default();
                 let link = self.shape.link as u16;
-                writer.packet(&Captured { interface: "", link, time, bytes, length, comment: "" })
+                writer.packet(&Captured {
+                    interface: "",
+                    link,
+                    time,
+                    bytes,
+                    length,
+                    outgoing: None,
+                    comment: "",
+                })
             }
             State::Opened(_) | State::Ended => Ok(()),
         }

@@ -15,15 +15,20 @@ const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_MAP_FREEZE: libc::c_int = 22;
 const BPF_LINK_CREATE: libc::c_int = 28;
+const BPF_LINK_UPDATE: libc::c_int = 29;
 
 /// `BPF_PROG_TYPE_SCHED_CLS`.
 pub(crate) const PROG_SCHED_CLS: u32 = 3;
 /// `BPF_PROG_TYPE_XDP`.
 pub(crate) const PROG_XDP: u32 = 6;
+/// `BPF_XDP_DEVMAP`, an attach type.
+pub(crate) const ATTACH_XDP_DEVMAP: u32 = 33;
 /// `BPF_XDP`, an attach type.
 pub(crate) const ATTACH_XDP: u32 = 37;
 /// `BPF_TCX_INGRESS`, an attach type.
 pub(crate) const ATTACH_TCX_INGRESS: u32 = 46;
+/// `BPF_TCX_EGRESS`, an attach type.
+pub(crate) const ATTACH_TCX_EGRESS: u32 = 47;
 /// `BPF_F_XDP_HAS_FRAGS`.
 pub(crate) const XDP_HAS_FRAGS: u32 = 1 << 5;
 /// `BPF_F_RDONLY_PROG`.
@@ -197,6 +202,19 @@ pub(crate) fn link_create(program: BorrowedFd, ifindex: u32, attach: u32, flags:
         BPF_LINK_CREATE,
         &mut Attributes { program, ifindex, attach, flags, relative: 0, pad: 0, revision: 0 },
     )
+}
+
+/// Puts another program in the place of the one that a link has.
+pub(crate) fn link_update(link: BorrowedFd, program: BorrowedFd) -> io::Result<()> {
+    #[repr(C)]
+    struct Attributes {
+        link: u32,
+        program: u32,
+        flags: u32,
+        old: u32,
+    }
+    let (link, program) = (link.as_raw_fd() as u32, program.as_raw_fd() as u32);
+    bpf(BPF_LINK_UPDATE, &mut Attributes { link, program, flags: 0, old: 0 }).map(drop)
 }
 
 /// What to run a program on.

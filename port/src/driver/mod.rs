@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 mod abi;
+mod copies;
 mod counters;
 mod divert;
 mod flows;
@@ -100,6 +101,10 @@ pub struct Driver {
     /// The entry once more, and the maps of its own.
     rehearsal: Option<(OwnedFd, HashMap<String, OwnedFd>)>,
     ports: HashMap<PortId, Port>,
+    /// The interfaces in the map `targets`.
+    targets: HashMap<PortId, u32>,
+    /// Absent while nobody watches.
+    copies: Option<copies::Copies>,
     places: Places,
     locals: LocalAddresses,
     settings: Mapping,
@@ -163,6 +168,8 @@ impl Driver {
             programs: Programs::default(),
             rehearsal: None,
             ports: HashMap::new(),
+            targets: HashMap::new(),
+            copies: None,
             places: Places::new(),
             locals: LocalAddresses::new(filter),
             settings,
@@ -267,7 +274,10 @@ impl Driver {
     pub fn attach(&mut self, port: PortId, ifindex: u32, mode: Mode) -> Result<Attachment, DriverError> {
         self.detach(port);
         self.begin(port, ifindex)?;
-        self.attach_begun(port, ifindex, mode).inspect_err(|_| self.detach(port))
+        let attached = self.attach_begun(port, ifindex, mode).inspect_err(|_| self.detach(port))?;
+        // A port that cannot be watched is a port all the same.
+        let _ = self.copy_of(port);
+        Ok(attached)
     }
 
     fn attach_begun(&mut self, port: PortId, ifindex: u32, mode: Mode) -> Result<Attachment, DriverError> {
@@ -303,6 +313,7 @@ impl Driver {
         let Some(Port { ifindex, link, .. }) = self.ports.remove(&port) else { return };
         // First of all: from then on no packet is this port's.
         drop(link);
+        self.uncopy(port);
         self.marks.write().unwrap_or_else(PoisonError::into_inner).remove(&ifindex);
         if let Some((at, place)) = self.places.remove(ifindex) {
             let _ = self.write_place(at, place);
@@ -330,13 +341,23 @@ impl Driver {
     /// Lets the express lane send by this interface when a route leads to `port`. Whether the interface can is another
     /// question: `device::xdp_features`.
     pub fn set_target(&mut self, port: PortId, ifindex: u32) -> Result<(), DriverError> {
-        let map = self.shared("targets")?;
-        sys::map_update(map, &u32::from(port.0).to_ne_bytes(), &ifindex.to_ne_bytes())
+        self.write_target(port, ifindex, None)?;
+        self.targets.insert(port, ifindex);
+        let _ = self.copy_of(port);
+        Ok(())
+    }
+
+    /// An entry of `targets` (`struct bpf_devmap_val`): the interface, and what frames pass before they leave.
+    fn write_target(&self, port: PortId, ifindex: u32, program: Option<&OwnedFd>) -> Result<(), DriverError> {
+        let program = program.map_or(0, |program| program.as_raw_fd());
+        let value = [ifindex.to_ne_bytes(), program.to_ne_bytes()].concat();
+        sys::map_update(self.shared("targets")?, &u32::from(port.0).to_ne_bytes(), &value)
             .map_err(failed("targets", "write"))
     }
 
     /// The express lane no longer sends by this port.
     pub fn clear_target(&mut self, port: PortId) -> Result<(), DriverError> {
+        self.targets.remove(&port);
         let map = self.shared("targets")?;
         sys::map_delete(map, &u32::from(port.0).to_ne_bytes()).map_err(failed("targets", "write"))
     }

@@ -104,7 +104,15 @@ impl Record {
             }
             Out::Pcapng(out) => {
                 let link = link::ETHERNET as u16;
-                out.packet(&Captured { interface: "", link, time, bytes, length, comment: "" })
+                out.packet(&Captured {
+                    interface: "",
+                    link,
+                    time,
+                    bytes,
+                    length,
+                    outgoing: None,
+                    comment: "",
+                })
             }
         }
     }

@@ -6,12 +6,15 @@
 //! | [`pcapng`] | pcapng (draft-ietf-opsawg-pcapng): writing, and reading its blocks |
 //! | [`reader`] | packets from a file of either kind |
 //! | [`link`] | link types: their names, and where the IP packet is behind each one's header |
+//! | [`filter`] | tcpdump's filters, compiled |
 
+pub mod filter;
 pub mod link;
 pub mod pcap;
 pub mod pcapng;
 pub mod reader;
 
+pub use filter::PacketFilter;
 pub use reader::Reader;
 
 /// Most bytes of one packet, whatever a file says.

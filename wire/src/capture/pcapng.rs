@@ -38,6 +38,8 @@ pub struct Captured<'a> {
     pub bytes: &'a [u8],
     /// Bytes that it had.
     pub length: u32,
+    /// Whether it was leaving, where that is known.
+    pub outgoing: Option<bool>,
     /// What there is to say about it; empty: nothing.
     pub comment: &'a str,
 }
@@ -76,6 +78,12 @@ impl<W: Write> Writer<W> {
         padded(&mut body, packet.bytes);
         if !packet.comment.is_empty() {
             option(&mut body, OPTION_COMMENT, packet.comment.as_bytes());
+        }
+        if let Some(outgoing) = packet.outgoing {
+            let direction = if outgoing { 2u32 } else { 1 };
+            option(&mut body, OPTION_FLAGS, &direction.to_le_bytes());
+        }
+        if packet.outgoing.is_some() || !packet.comment.is_empty() {
             end_of_options(&mut body);
         }
         self.block(ENHANCED_PACKET, &body)

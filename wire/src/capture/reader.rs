@@ -226,7 +226,15 @@ mod tests {
             for (index, bytes) in packets.iter().enumerate() {
                 let interface = if index % 2 == 0 { "a" } else { "b" };
                 let (time, length) = (index as u64 * 7, bytes.len() as u32 + 5);
-                let packet = Captured { interface, link: 101, time, bytes, length, comment: "seen" };
+                let packet = Captured {
+                    interface,
+                    link: 101,
+                    time,
+                    bytes,
+                    length,
+                    outgoing: Some(true),
+                    comment: "seen",
+                };
                 writer.packet(&packet).unwrap();
             }
         } else {

@@ -24,6 +24,13 @@ completions bash bash-completion/completions/bifrost
 completions zsh zsh/site-functions/_bifrost
 completions fish fish/vendor_completions.d/bifrost.fish
 
+# Wireshark asks the programs of this folder for interfaces.
+libraries=$(gcc -print-multiarch 2>/dev/null || true)
+extcap=$destination/usr/lib/${libraries:-$(uname -m)-linux-gnu}/wireshark/extcap
+install -d "$extcap"
+printf '#!/bin/sh\nexec %s/sbin/bifrost extcap "$@"\n' "$prefix" >"$extcap/bifrost"
+chmod 0755 "$extcap/bifrost"
+
 # An operator's own file is never touched.
 sample=$destination/etc/bifrost/router.toml
 [ -e "$sample" ] || install -D -m 0644 docs/router.toml "$sample"

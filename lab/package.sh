@@ -23,7 +23,7 @@ Maintainer: Bifrost <root@localhost>
 Section: net
 Priority: optional
 Depends: libc6, libgcc-s1
-Recommends: nftables
+Recommends: nftables, tcpdump
 Installed-Size: $(du -sk "$tree" | cut -f1)
 Description: router for Linux: Linux is the control plane, Bifrost forwards
  Takes the ports that you name and forwards what passes through, along
@@ -50,6 +50,9 @@ dpkg-deb --root-owner-group --build "$tree" "$out" >/dev/null
 rm -rf "$tree/DEBIAN"
 
 if command -v rpmbuild >/dev/null; then
+  # Where the distributions of .rpm have their libraries.
+  mkdir -p "$tree/usr/lib64"
+  mv "$tree"/usr/lib/*/wireshark "$tree/usr/lib64/"
   cat >"$out/bifrost.spec" <<SPEC
 Name: bifrost
 Version: $version

@@ -10,13 +10,14 @@
 //!                                                       └────────────► mistakes ◄─────────────┘
 //! ```
 //!
-//! One file here for what the model is (`router`), one for how each section is read (`sections`, `flow_log`, `memif`), one
+//! One file here for what the model is (`router`), one for how each section is read (`sections`, `flow_log`, `memif`, `mirror_port`), one
 //! for reading keys of any section (`section`), one for how mistakes look (`mistake`), one for reading files (`source`).
 
 mod cores;
 mod flow_log;
 mod machine;
 mod memif;
+mod mirror_port;
 mod mistake;
 mod pattern;
 mod router;
@@ -27,6 +28,7 @@ mod source;
 pub use cores::Cores;
 pub use machine::Machine;
 pub use memif::Memif;
+pub use mirror_port::MirrorPort;
 pub use mistake::{Mistake, Mistakes};
 pub use pattern::{Pattern, PatternError};
 pub use router::*;

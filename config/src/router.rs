@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::cores::Cores;
 use crate::memif::Memif;
+use crate::mirror_port::MirrorPort;
 use crate::pattern::Pattern;
 
 /// A checked configuration. Without a file it is [`Router::default`] with the ports named on the command line.
@@ -39,6 +40,8 @@ pub struct Router {
     pub flow_log: Option<flowlog::settings::Plan>,
     /// sFlow; absent: no packets are sampled.
     pub sflow: Option<flowlog::settings::SflowPlan>,
+    /// Where copies of packets are sent; absent: nowhere.
+    pub mirror: Option<MirrorPort>,
     /// FRR's FPM as a source of routes; absent: netlink only.
     pub fpm: Option<Fpm>,
     /// The comparison of the plane with Linux.

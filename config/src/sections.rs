@@ -15,6 +15,7 @@ use crate::cores::Cores;
 use crate::flow_log::{flow_log, sflow};
 use crate::machine::Machine;
 use crate::memif::memif;
+use crate::mirror_port::mirror_port;
 use crate::mistake::{Hint, Mistakes, Page};
 use crate::pattern::Pattern;
 use crate::router::*;
@@ -125,6 +126,7 @@ fn root_of(
         nat: root.value("nat").and_then(|value| translation(page, value)),
         flow_log: root.value("flow_log").and_then(|value| flow_log(page, value)),
         sflow: root.value("sflow").and_then(|value| sflow(page, value)),
+        mirror: root.value("mirror").and_then(|value| mirror_port(page, value)),
         fpm: root
             .section(page, "fpm", "[fpm]")
             .and_then(|s| listen(page, s, "127.0.0.1:2620"))

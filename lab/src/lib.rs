@@ -42,6 +42,7 @@ pub use iperf::Iperf;
 pub use lab::{Lab, on_interrupt};
 pub use link::{End, run_on_core};
 pub use monitor::Removals;
+pub use nix::sys::signal::Signal;
 pub use ping::{Ping, PingStatistics};
 pub use process::Process;
 pub use router::{Plane, Router, use_program};

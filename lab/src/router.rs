@@ -132,6 +132,13 @@ impl Router {
         format!("{} {arguments} --socket {}", self.program.display(), self.socket.display())
     }
 
+    /// The program as a client of this daemon, its words still to come: for what reads all that follows as its own.
+    pub fn command(&self) -> std::process::Command {
+        let mut command = self.host.command(&self.program.display().to_string());
+        command.arg("--socket").arg(&self.socket);
+        command
+    }
+
     /// Waits until the plane's routes are those of Linux's main table: the same prefixes by the same next hops.
     ///
     /// # Errors

@@ -56,7 +56,7 @@ pub enum Command {
     },
     /// Have the running daemon read its configuration file again
     ///
-    /// [[port]], [police], [graph], [filter], [nat], [flow_log] and [sflow] take effect at once. When anything in the file is wrong, all stays as it is and you
+    /// [[port]], [police], [graph], [filter], [nat], [flow_log], [sflow] and [mirror] take effect at once. When anything in the file is wrong, all stays as it is and you
     /// are told what.
     Reload(Output),
     /// Change the members of an address set of the filter, while it runs
@@ -103,6 +103,28 @@ pub enum Command {
     /// The filter is that of `trace`. With `-w -` the file goes to standard output:
     /// `bifrost capture 'tcp 179' -w - | tshark -r -`.
     Capture(Capture),
+    /// Show what passes the ports, as tcpdump does, with its options and filters
+    ///
+    /// Everything that comes in by a port, and everything that leaves by it, whoever forwards it: driver, worker or Linux. The packets keep
+    /// to their way. `-i PORT` (or `any`, as without it), `-Q in`, `-c`, `-s`, `-F`, `-D` are as tcpdump's; all options
+    /// about what to show or write (`-n -e -v -X -A -w FILE ...`) are passed to tcpdump, which must be installed.
+    /// `bifrost tcpdump -ni eth1 'tcp port 179'`
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Tcpdump {
+        /// tcpdump's options, then its expression
+        #[arg(value_name = "OPTION|EXPRESSION", num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Answer Wireshark, which runs this from its extcap folder
+    ///
+    /// With the file `bifrost` in that folder, which `make install` puts there (`tshark -G folders` says where it is), Wireshark and
+    /// tshark list Bifrost's ports among their interfaces: `tshark -i bifrost-eth1`.
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Extcap {
+        /// Wireshark's options
+        #[arg(value_name = "OPTION", num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Send packets, at any rate a port carries, and judge what arrives of them
     ///
     /// One stream by options, or many by a file. With --sink both ends are on this machine, with --control the other end is a
@@ -311,6 +333,8 @@ pub enum Show {
     Flowlog(Output),
     /// sFlow: packets sampled, and what each collector got
     Sflow(Output),
+    /// The mirror port: copies sent, and copies lost
+    MirrorPort(Output),
     /// The running daemon's release
     Version(Output),
 }
@@ -515,7 +539,8 @@ mod tests {
     use super::*;
 
     /// What prints no answer, but a text that has its own language, or nothing; `compare` shows two reports that are JSON.
-    const NO_ANSWER: [&str; 6] = ["capture", "click", "compare", "completions", "man", "write"];
+    const NO_ANSWER: [&str; 8] =
+        ["capture", "click", "compare", "completions", "extcap", "man", "tcpdump", "write"];
 
     fn each_leaf(command: &clap::Command, visit: &mut impl FnMut(&clap::Command)) {
         match command.has_subcommands() {

@@ -45,6 +45,7 @@ pub fn capture(args: &Capture, socket: &Path) -> Result<(), Failure> {
             time: packet.time_ns,
             bytes: &packet.frame,
             length: packet.length,
+            outgoing: None,
             comment: &format!("at {}", packet.element),
         };
         file.packet(&captured).map_err(Failure::output)?;
@@ -66,7 +67,7 @@ pub fn capture(args: &Capture, socket: &Path) -> Result<(), Failure> {
 }
 
 /// Ctrl-C ends the capture, not the program: what was captured is still written.
-fn end_on_signal(stopper: Stopper) -> Result<(), Failure> {
+pub(super) fn end_on_signal(stopper: Stopper) -> Result<(), Failure> {
     let fail = |error| Failure::Io { what: "cannot take over the signals".to_owned(), error };
     let mut signals = Signals::install().map_err(fail)?;
     let wait = move || {

@@ -8,6 +8,7 @@ mod click;
 mod doctor;
 mod experiment;
 mod explain;
+mod extcap;
 mod flow_log;
 mod flows;
 mod r#gen;
@@ -23,6 +24,7 @@ mod set;
 mod show;
 mod sink;
 mod table;
+mod tcpdump;
 mod top;
 mod trace;
 mod trial_view;
@@ -101,6 +103,8 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
         Command::Explain(explain) => explain::explain(&explain, socket),
         Command::Trace(trace) => trace::trace(&trace, socket),
         Command::Capture(capture) => capture::capture(&capture, socket),
+        Command::Tcpdump { words } => return tcpdump::tcpdump(&words, socket),
+        Command::Extcap { words } => extcap::extcap(&words, socket),
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { directory } => generate::manual(&directory),
     };

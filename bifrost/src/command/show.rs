@@ -36,6 +36,7 @@ pub fn show(what: Show, client: Client) -> Result<(), Failure> {
         Show::Mirror(output) => subject(client, Request::Mirror, output, mirror),
         Show::Flowlog(output) => subject(client, Request::FlowLog, output, super::flow_log::status),
         Show::Sflow(output) => subject(client, Request::Sflow, output, super::flow_log::sflow),
+        Show::MirrorPort(output) => subject(client, Request::MirrorPort, output, mirror_port),
         Show::Version(output) => subject(client, Request::Version, output, version),
     }
 }
@@ -70,6 +71,26 @@ fn some_ports(mut client: Client, names: &[Pattern], output: Output) -> Result<(
         return print(&list(chosen));
     }
     print(&self::ports(&ports.into_iter().filter(wanted).collect()))
+}
+
+/// The mirror port.
+fn mirror_port(status: &Option<MirrorPortStatus>) -> String {
+    let Some(status) = status else {
+        return "nothing is mirrored: [mirror] in router.toml begins it\n".to_owned();
+    };
+    let up = if status.up { "" } else { ", which is down or not there" };
+    let filter = if status.filter.is_empty() { "every packet" } else { &status.filter };
+    let mut table = Table::new(&["copies", ">packets"]);
+    for (name, value) in [
+        ("sent", status.sent),
+        ("lost: they came too fast", status.missed),
+        ("lost: the interface is down", status.down),
+        ("lost: the interface's queue is full", status.slow),
+        ("lost: longer than the interface's MTU", status.too_long),
+    ] {
+        table.row(vec![name.to_owned(), count(value)]);
+    }
+    format!("{filter}, to {}{up}\n{}", status.to, table.render())
 }
 
 /// A list of values, an item a line.

@@ -3,6 +3,7 @@
 use flowlog::Record;
 use ipnet::IpNet;
 
+use super::copies::CopyRequest;
 use super::feed::Feed;
 use super::protocol::{CaptureRequest, RouteQuery, TraceRequest};
 use super::question::Question;
@@ -98,4 +99,10 @@ pub trait Answer: Send + Sync {
 
     /// Begin to copy packets, likewise.
     fn capture(&self, request: &CaptureRequest) -> Result<Feed<CapturedPacket>, String>;
+
+    /// Begin to copy what passes ports, likewise.
+    fn copy(&self, request: &CopyRequest) -> Result<Feed<SeenPacket>, String>;
+
+    /// The mirror port; `None` when there is none.
+    fn mirror_port(&self) -> Result<Option<MirrorPortStatus>, String>;
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::answer::Answer;
+use super::copies::CopyRequest;
 use super::feed::{Feed, Next};
 use super::protocol::{CaptureRequest, End, MAX_REQUEST, PAGE, Request, RouteQuery, TraceRequest};
 use super::rates::Rates;
@@ -82,6 +83,8 @@ impl Conversation<'_, '_> {
             Request::Routes(query) => self.routes(query),
             Request::Trace(request) => self.trace(request),
             Request::Capture(request) => self.capture(request),
+            Request::Copy(request) => self.copy(request),
+            Request::MirrorPort => self.whole(answer.mirror_port()),
             Request::Watch { interval_ms } => {
                 self.watch(Duration::from_millis((*interval_ms).clamp(100, 60_000)))
             }
@@ -193,6 +196,18 @@ impl Conversation<'_, '_> {
         };
         let mut left = request.count.unwrap_or(u64::MAX).max(1);
         self.stream(feed, request.seconds, |_| {
+            left -= 1;
+            Verdict { send: true, last: left == 0 }
+        })
+    }
+
+    fn copy(&mut self, request: &CopyRequest) -> io::Result<()> {
+        let feed = match self.answer.copy(request) {
+            Ok(feed) => feed,
+            Err(error) => return self.error(error),
+        };
+        let mut left = request.count.unwrap_or(u64::MAX).max(1);
+        self.stream(feed, None, |_| {
             left -= 1;
             Verdict { send: true, last: left == 0 }
         })

@@ -46,6 +46,11 @@ impl<T> FeedSender<T> {
         }
     }
 
+    /// So many more items were lost on their way here.
+    pub fn miss(&self, items: u64) {
+        self.shared.missed.fetch_add(items, Relaxed);
+    }
+
     /// Nobody listens any more: the observer can go.
     pub fn closed(&self) -> bool {
         self.shared.closed.load(Relaxed)

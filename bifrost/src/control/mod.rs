@@ -20,6 +20,7 @@
 mod answer;
 mod client;
 mod conversation;
+mod copies;
 mod facts;
 mod feed;
 mod filter;
@@ -35,6 +36,7 @@ mod words;
 
 pub use answer::Answer;
 pub use client::{Client, ClientError, Stopper, Stream};
+pub use copies::{CopyRequest, Directions};
 pub use facts::Facts;
 pub use feed::{Feed, FeedSender, Next, feed};
 pub use filter::Filter;

@@ -6,6 +6,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::copies::CopyRequest;
 use super::status::FlowQuery;
 use super::{Filter, Question};
 
@@ -85,6 +86,10 @@ pub enum Request {
     Trace(TraceRequest),
     /// A stream of [`CapturedPacket`](super::status::CapturedPacket).
     Capture(CaptureRequest),
+    /// A stream of [`SeenPacket`](super::status::SeenPacket).
+    Copy(CopyRequest),
+    /// [`MirrorPortStatus`](super::status::MirrorPortStatus), or nothing.
+    MirrorPort,
     /// One [`Snapshot`](super::status::Snapshot).
     Snapshot,
     /// A stream of [`Snapshot`](super::status::Snapshot), one each `interval_ms` (100 to 60,000), without end.

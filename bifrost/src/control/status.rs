@@ -7,6 +7,7 @@
 
 use std::net::IpAddr;
 
+pub use super::copies::{MirrorPortStatus, SeenPacket};
 pub use super::flow_log::{FlowLogOutput, FlowLogStatus, SflowStatus};
 pub use super::flows::{
     FilterChain, FilterRule, FlowEnds, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows, NatMapping,

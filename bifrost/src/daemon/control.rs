@@ -25,6 +25,7 @@ use super::flow_log::Log;
 use super::flow_state::Saving;
 use super::foreign::Foreign;
 use super::icmp::Icmp;
+use super::mirror_port::MirrorPort;
 use super::nat_audit::NatAudit;
 use super::ports::News;
 use super::reload::Reloading;
@@ -58,6 +59,8 @@ pub(super) struct Control {
     pub(super) flow_log_ending: Option<JoinHandle<()>>,
     /// sFlow, if it is wanted.
     pub(super) sflow: Option<Sflow>,
+    /// The mirror port, if there is one.
+    pub(super) mirror_port: Option<MirrorPort>,
     /// Flows on their way into a file.
     pub(super) saving: Saving,
     /// Linux's settings of ICMP errors.
@@ -118,6 +121,7 @@ impl Control {
             flow_log,
             flow_log_ending: None,
             sflow,
+            mirror_port: None,
             saving: Saving::default(),
             icmp: Icmp::default(),
             nat_audit: NatAudit::new(),
@@ -157,6 +161,7 @@ impl Control {
         while self.sync()? {}
         // What leads to ports that are not taken yet is Linux's, as all was until now: no rate is to hold that up.
         self.apply_limits();
+        self.begin_mirror_port();
         self.warn_of_missing_ports();
         self.warn_if_linux_does_not_forward();
         Ok(())

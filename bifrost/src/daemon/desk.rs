@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use crate::control::status::*;
-use crate::control::{Answer, CaptureRequest, Feed, Question, RouteQuery, TraceRequest};
+use crate::control::{Answer, CaptureRequest, CopyRequest, Feed, Question, RouteQuery, TraceRequest};
 
 use flowlog::Record;
 
@@ -153,5 +153,14 @@ impl Answer for Desk {
     fn capture(&self, request: &CaptureRequest) -> Result<Feed<CapturedPacket>, String> {
         let request = request.clone();
         self.ask(move |control| control.capture(&request))
+    }
+
+    fn copy(&self, request: &CopyRequest) -> Result<Feed<SeenPacket>, String> {
+        let request = request.clone();
+        self.ask(move |control| control.copy(&request))
+    }
+
+    fn mirror_port(&self) -> Result<Option<MirrorPortStatus>, String> {
+        self.ask(|control| Ok(control.mirror_port_status()))
     }
 }

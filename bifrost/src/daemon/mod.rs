@@ -26,6 +26,7 @@
 
 mod absent;
 mod control;
+mod copies;
 mod desk;
 pub(crate) mod explain;
 mod fallback;
@@ -35,6 +36,7 @@ mod flow_state;
 mod flows;
 mod foreign;
 mod icmp;
+mod mirror_port;
 mod nat_audit;
 mod nft;
 mod ports;

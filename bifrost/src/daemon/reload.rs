@@ -89,6 +89,7 @@ impl Control {
         self.router.filter = router.filter;
         self.router.flow_log = router.flow_log;
         self.router.sflow = router.sflow;
+        self.router.mirror = router.mirror;
         self.router.nat = router.nat;
         if self.plane.policy().translates() && !translated {
             let local = self.mirror.model().addresses().map(|address| address.net.addr()).collect();
@@ -116,8 +117,14 @@ impl Control {
         let log = self.prepare_flow_log(router.flow_log.clone())?;
         let sampling = sflow.as_ref().unwrap_or(&self.sflow).as_ref().map(Sflow::sampling);
         let (hooks, policy) = (settings::hooks(&router.graph), settings::policy(router, sampling));
+        // Before the rest, as it can be undone.
+        if let Err(wrong) = self.change_mirror_port(router.mirror.clone()) {
+            self.abandon_flow_log(log);
+            return Err(wrong);
+        }
         if let Err(error) = self.plane.change(hooks, policy, &mut self.tables) {
             self.abandon_flow_log(log);
+            self.begin_mirror_port();
             return Err(error.to_string());
         }
         self.watches.follow(&mut self.plane);

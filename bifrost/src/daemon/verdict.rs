@@ -8,6 +8,7 @@ use config::Router;
 use graph::Registry;
 
 use super::{absent, settings};
+use crate::service::tcpdump;
 
 /// Warnings, a line each.
 ///
@@ -21,6 +22,9 @@ pub fn examine(router: &Router, registry: &Registry) -> Result<String, String> {
     }
     for warning in absent::warnings(router) {
         warnings += &format!("{warning}\n");
+    }
+    if let Some(mirror) = &router.mirror {
+        tcpdump::compile(&mirror.filter).map_err(|wrong| format!("[mirror] filter: {wrong}"))?;
     }
     router.flow.unwrap_or_default().timeouts.check().map_err(|error| error.to_string())?;
     Ok(warnings)

@@ -2,7 +2,8 @@
 //!
 //! While somebody watches, packets that match leave the express lane for the worker lane (the driver's divert rules),
 //! so that the graph sees them, and every worker's graph has an observer. Both are taken away when nobody watches any
-//! more. What a filter asks beyond what the driver can compare (TTL, length) is asked again in the observer.
+//! more. Who wants copies of what passes ports (`copies.rs`) moves no packet, and has an observer for what only workers
+//! see. What a filter asks beyond what the driver can compare (TTL, length) is asked again in the observer.
 //!
 //! An observer runs on a worker: it allocates only for packets that match, and hands on through a bounded feed that never
 //! makes it wait.
@@ -22,6 +23,7 @@ use port::{CHUNK, FlowMatch, Packet};
 use wire::{Class, Reason};
 
 use super::control::Control;
+use super::copies::{Copies, InWorkers};
 
 /// Items that wait for a slow client at most.
 const WAITING: usize = 4096;
@@ -33,6 +35,7 @@ const ETHERNET: usize = 14;
 #[derive(Default)]
 pub(super) struct Watches {
     watchers: Vec<Watcher>,
+    pub(super) copies: Copies,
 }
 
 /// One trace or capture. Each worker's observer has a copy.
@@ -70,15 +73,15 @@ impl Watches {
     pub(super) fn sweep(&mut self, plane: &mut Plane) {
         let before = self.watchers.len();
         self.watchers.retain(|watcher| !watcher.closed());
-        if self.watchers.len() != before {
+        if self.copies.sweep(plane) | (self.watchers.len() != before) {
             // Removing rules cannot fail for want of room.
             let _ = self.install(plane);
         }
     }
 
     /// Goes on watching in a graph that has changed.
-    pub(super) fn follow(&self, plane: &mut Plane) {
-        if !self.watchers.is_empty() {
+    pub(super) fn follow(&mut self, plane: &mut Plane) {
+        if !self.watchers.is_empty() || !self.copies.wanted().is_empty() {
             // The rules are those that there were.
             let _ = self.install(plane);
         }
@@ -94,13 +97,15 @@ impl Watches {
     }
 
     /// Tells the driver and the workers who watches.
-    fn install(&self, plane: &mut Plane) -> Result<(), String> {
+    pub(super) fn install(&mut self, plane: &mut Plane) -> Result<(), String> {
         let rules: Vec<FlowMatch> = self.watchers.iter().map(diverted).collect();
         plane.driver_mut().divert(&rules).map_err(|error| error.to_string())?;
+        self.copies.install(plane)?;
         let names: Arc<HashMap<PortId, String>> =
             Arc::new(plane.ports().iter().map(|port| (port.id, port.name.clone())).collect());
         for worker in 0..plane.crew().len() {
-            let observer = (!self.watchers.is_empty()).then(|| {
+            let wanted = !self.watchers.is_empty() || !self.copies.wanted().is_empty();
+            let observer = wanted.then(|| {
                 let description = plane.crew().description().clone();
                 let watchers = self.watchers.clone();
                 let place = |watcher: &Watcher| match &watcher.what {
@@ -109,7 +114,8 @@ impl Watches {
                 };
                 let places = watchers.iter().map(place).collect();
                 let (names, followed) = (names.clone(), HashMap::new());
-                let observer = Eyes { worker, description, names, watchers, places, followed };
+                let copies = InWorkers::of(&self.copies, plane);
+                let observer = Eyes { worker, description, names, watchers, places, followed, copies };
                 Box::new(observer) as Box<dyn Observer>
             });
             plane.crew().order(worker, Order::Observe(observer));
@@ -175,6 +181,7 @@ struct Eyes {
     places: Vec<Option<NodeId>>,
     /// Traced packets under way, by chunk and watcher, with their numbers.
     followed: HashMap<(usize, usize), u64>,
+    copies: InWorkers,
 }
 
 /// A packet is known by its chunk until it is freed.
@@ -187,7 +194,7 @@ fn network(packet: &Packet) -> Option<&[u8]> {
     packet.data().get(ETHERNET..)
 }
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
@@ -233,6 +240,9 @@ impl Eyes {
 impl Observer for Eyes {
     fn entered(&mut self, node: NodeId, _input: usize, batch: &Batch) {
         for packet in batch.packets() {
+            if node == NodeId(0) {
+                self.copies.comes(packet, |port| self.name(port));
+            }
             for index in 0..self.watchers.len() {
                 let watcher = &self.watchers[index];
                 match &watcher.what {
@@ -272,8 +282,11 @@ impl Observer for Eyes {
     }
 
     fn transmitted(&mut self, node: NodeId, packet: &Packet) {
-        let (element, port) = (self.node(node), self.name(packet.output));
-        self.end(packet, &element, || format!("sent by {port}"));
+        self.copies.leaves(packet, |port| self.name(port));
+        if !self.followed.is_empty() {
+            let (element, port) = (self.node(node), self.name(packet.output));
+            self.end(packet, &element, || format!("sent by {port}"));
+        }
     }
 
     fn punted(&mut self, node: NodeId, packet: &Packet, class: Class) {

@@ -28,6 +28,9 @@ pub fn render(answer: &dyn Answer, format: Format) -> Result<String, String> {
     if let Some(log) = answer.flow_log()? {
         text.flow_log(&log);
     }
+    if let Some(mirror) = answer.mirror_port()? {
+        text.mirror_port(&mirror);
+    }
     if format == Format::OpenMetrics {
         text.text += "# EOF\n";
     }
@@ -308,6 +311,22 @@ impl Text {
         if let Some(fpm) = &mirror.fpm {
             self.family("bifrost_fpm_connected", "gauge", "1 while a zebra is connected.");
             self.sample("bifrost_fpm_connected", &[], u8::from(fpm.connected));
+        }
+    }
+
+    fn mirror_port(&mut self, mirror: &MirrorPortStatus) {
+        self.family("bifrost_mirror_port_sent", "counter", "Copies sent by the mirror port.");
+        self.sample("bifrost_mirror_port_sent_total", &[], mirror.sent);
+        self.family("bifrost_mirror_port_sent_bytes", "counter", "Their bytes.");
+        self.sample("bifrost_mirror_port_sent_bytes_total", &[], mirror.bytes);
+        self.family("bifrost_mirror_port_lost", "counter", "Copies that the mirror port lost, by reason.");
+        for (reason, lost) in [
+            ("missed", mirror.missed),
+            ("down", mirror.down),
+            ("slow", mirror.slow),
+            ("too_long", mirror.too_long),
+        ] {
+            self.sample("bifrost_mirror_port_lost_total", &[("reason", reason)], lost);
         }
     }
 

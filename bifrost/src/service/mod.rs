@@ -4,6 +4,7 @@
 mod log;
 mod notify;
 mod signals;
+pub mod tcpdump;
 
 pub use log::init as init_log;
 pub use notify::Notify;

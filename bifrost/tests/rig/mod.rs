@@ -469,6 +469,26 @@ impl Answer for Fake {
         }))
     }
 
+    fn copy(&self, _request: &CopyRequest) -> Result<Feed<SeenPacket>, String> {
+        Ok(self.feed(|n| SeenPacket {
+            time_ns: n,
+            port: "eth0".into(),
+            outgoing: n.is_multiple_of(2),
+            length: 60,
+            frame: vec![0; 60],
+        }))
+    }
+
+    fn mirror_port(&self) -> Result<Option<MirrorPortStatus>, String> {
+        Ok(Some(MirrorPortStatus {
+            to: "eth9".into(),
+            up: true,
+            sent: 7,
+            slow: 3,
+            ..MirrorPortStatus::default()
+        }))
+    }
+
     fn capture(&self, request: &CaptureRequest) -> Result<Feed<CapturedPacket>, String> {
         if request.at.as_deref() == Some("nowhere") {
             return Err("there is no element \"nowhere\"; see `bifrost show graph`".into());

@@ -11,7 +11,7 @@
 //! send, and redirects are off.
 //!
 //! Not compared: the identification of IPv4 answers, the flow label of IPv6 answers, and the checksum over the former. Left out,
-//! because Bifrost keeps to the RFC where Linux does not: sources in 0/8, destination `::`, and martian
+//! because Bifrost keeps to the RFC where Linux does not: destination `::`, and martian
 //! IPv6 sources of what leaves by the port it came from.
 
 #[path = "../../port/tests/rig/mod.rs"]

@@ -116,8 +116,8 @@ mod tests {
     fn the_limit_for_all_is_a_burst_and_a_rate() {
         let (mut total, limits) = (Total::new(), IcmpLimits::V4);
         assert_eq!((0..1000).filter(|_| total.allows(5, limits)).count(), 50);
-        let second = |i| SECOND + i * SECOND / 10_000;
-        assert_eq!((0..10_000u64).filter(|i| total.allows(second(i), limits)).count(), 1049);
+        let second = |i: u64| SECOND + i * SECOND / 10_000;
+        assert_eq!((0..10_000u64).filter(|i| total.allows(second(*i), limits)).count(), 1049);
         assert!(!Total::new().allows(SECOND, IcmpLimits { rate: 0, ..limits }));
         assert_eq!(IcmpLimits::V4.share(4), IcmpLimits { rate: 250, burst: 13, interval: SECOND });
     }

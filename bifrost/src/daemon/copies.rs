@@ -66,13 +66,20 @@ impl Ports {
 /// A packet, and the slots of those who want it.
 type Seen = (u32, SeenPacket);
 
+/// Who gets what.
+#[derive(Clone, Default)]
+struct Recipients {
+    wanted: Vec<Wanted>,
+    /// Of interfaces, by number.
+    names: HashMap<u32, String>,
+}
+
 /// The thread that empties the rings.
 struct Reader {
     map: OwnedFd,
     /// What workers see.
     workers: FeedSender<Seen>,
-    /// Who gets what, and the names of interfaces by number.
-    table: Arc<Mutex<(Vec<Wanted>, HashMap<u32, String>)>>,
+    table: Arc<Mutex<Recipients>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -123,7 +130,8 @@ impl Copies {
         let names = plane.ports().iter().filter_map(|port| {
             port.interface.as_ref().map(|interface| (interface.ifindex, port.name.clone()))
         });
-        *reader.table.lock().unwrap_or_else(PoisonError::into_inner) = (self.wanted.clone(), names.collect());
+        *reader.table.lock().unwrap_or_else(PoisonError::into_inner) =
+            Recipients { wanted: self.wanted.clone(), names: names.collect() };
         let wants = self.wanted.iter().map(|wanted| wanted.want.clone()).collect();
         plane.driver_mut().copy_packets(reader.map.as_fd(), wants).map_err(|error| error.to_string())
     }
@@ -179,11 +187,11 @@ struct Hands {
 }
 
 impl Hands {
-    fn hand_on(&mut self, table: &Mutex<(Vec<Wanted>, HashMap<u32, String>)>) {
+    fn hand_on(&mut self, table: &Mutex<Recipients>) {
         let until = now();
         // The kernel's clock counts from the machine's start.
         let epoch = until.saturating_sub(port::clock::now());
-        let (wanted, names) = table.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Recipients { wanted, names } = table.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut seen = std::mem::take(&mut self.held);
         let lost = self.rings.read(|copy| {
             let packet = SeenPacket {

@@ -82,8 +82,58 @@ fn it_ends_as_click_does() {
         (String::new(), "/no/such/file: No such file or directory\n".to_owned(), Some(1))
     );
     let (_, said, code) = click(&["-e", "Idle -> Print(x, FOO 1) -> Idle"]);
-    assert!(said.contains("FOO") && said.ends_with("Router could not be initialized!\n"), "{said}");
-    assert_eq!(code, Some(1));
+    assert_eq!((said.lines().next(), code), (Some("config:1: FOO: unknown argument"), Some(1)));
+    assert!(said.ends_with("Router could not be initialized!\n"), "{said}");
+}
+
+#[test]
+fn programs_read_mistakes_in_click_s_form() {
+    let said = |text: &str| click(&["-qe", text]).1;
+    assert_eq!(said("\nIdle -> Foo;"), "config:2: undeclared element 'Foo'\n");
+    assert_eq!(
+        said("RandomSample(0) -> Discard"),
+        "config:1: 'RandomSample@1 :: RandomSample' input 0 unused\nRouter could not be initialized!\n"
+    );
+    let warned = "RED(5, 1, 1)";
+    assert!(!said(warned).contains('^'), "{}", said(warned));
+}
+
+#[test]
+fn a_device_gives_the_frames_of_one_protocol() {
+    // Numbers for experiments; on the loopback device what is sent comes back.
+    let text = "FromDevice(lo, PROTOCOL 0x88b5) -> a :: Counter -> Discard;
+        FromDevice(lo, PROTOCOL 0x88b6) -> b :: Counter -> Discard;
+        InfiniteSource(\\<000000000000 000000000000 88b5 0000>, LIMIT 3) -> Queue -> ToDevice(lo);
+        Script(label more, wait 5ms, goto more $(lt $(a.count) 3), print $(a.count), print $(b.count), stop);";
+    prints(&["-e", text], "3\n0\n");
+}
+
+#[test]
+fn arguments_have_click_s_names_and_addresses_those_of_devices() {
+    let text = "Idle -> r :: RandomSample(P .25) -> Discard; Idle -> s :: RandomSample(SAMPLE .5) -> Discard";
+    prints(
+        &["-qe", text, "-h", "r.sampling_prob", "-h", "s.sampling_prob"],
+        "r.sampling_prob:\n0.25\n\ns.sampling_prob:\n0.5\n\n",
+    );
+    let text = "AddressInfo(a lo, b lo:bcast); Idle -> e :: StoreIPAddress(b, dst) -> StoreIPAddress(a, src) -> Discard";
+    prints(&["-qe", text, "-h", "e.class"], "StoreIPAddress\n");
+    prints(&["--affinity=0", "-e", "Script(print 1, stop)"], "1\n");
+}
+
+#[test]
+fn a_packet_is_as_long_as_its_memory() {
+    let text = "s :: InfiniteSource(LENGTH 69120, LIMIT 2, STOP true) -> c :: Counter -> Discard";
+    prints(&["-e", text, "-h", "c.byte_count"], "138240\n");
+    let (_, said, _) = click(&["-qe", &text.replace("69120", "69121")]);
+    assert!(said.starts_with("config:1: LENGTH: longer than any packet\n"), "{said}");
+}
+
+#[test]
+fn a_text_in_latin_1_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("latin");
+    std::fs::write(&file, b"// caf\xe9\nScript(print \"\xe4\", stop)").unwrap();
+    prints(&[file.to_str().unwrap()], "\u{e4}\n");
 }
 
 #[test]

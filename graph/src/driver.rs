@@ -43,7 +43,8 @@ pub struct Driver {
     threads: usize,
     /// What each further thread takes a slice of, by its number.
     memory: Option<Arc<Memory>>,
-    pinned: bool,
+    /// The core of the first thread; the others have those behind it.
+    pinned: Option<usize>,
 }
 
 impl Driver {
@@ -58,7 +59,7 @@ impl Driver {
             next: None,
             threads: 1,
             memory: None,
-            pinned: false,
+            pinned: None,
         }
     }
 
@@ -80,9 +81,9 @@ impl Driver {
         (&mut self.graph, &mut self.sinks)
     }
 
-    /// Runs tasks on so many threads, perhaps each on a core of its own. Each has the packets of a slice of this memory, of
+    /// Runs tasks on so many threads, perhaps each on a core of its own, from this one on. Each has the packets of a slice of this memory, of
     /// which this thread, number 0, has its own installed already.
-    pub fn use_threads(&mut self, threads: usize, memory: Arc<Memory>, pinned: bool) {
+    pub fn use_threads(&mut self, threads: usize, memory: Arc<Memory>, pinned: Option<usize>) {
         (self.threads, self.memory, self.pinned) = (threads, Some(memory), pinned);
     }
 
@@ -100,8 +101,8 @@ impl Driver {
         let threads = if self.graph.is_simulated() { 1 } else { self.threads };
         let others = if threads > 1 { self.graph.split(threads) } else { Vec::new() };
         let (memory, pinned) = (self.memory.clone(), self.pinned);
-        if pinned {
-            pin(0);
+        if let Some(core) = pinned {
+            pin(core);
         }
         std::thread::scope(|scope| {
             let part = |(number, graph): (usize, Graph)| {
@@ -111,8 +112,8 @@ impl Driver {
                     if let Some(Ok(pool)) = pool {
                         pool.install();
                     }
-                    if pinned {
-                        pin(number + 1);
+                    if let Some(core) = pinned {
+                        pin(core.saturating_add(number + 1));
                     }
                     let mut driver = Driver::new(graph, Sinks::new());
                     driver.run_part();

@@ -136,6 +136,11 @@ impl Program {
         self.warnings.render(&self.texts)
     }
 
+    /// The same in Click's form, `file:line: message`.
+    pub fn warning_lines(&self) -> String {
+        self.warnings.render_lines(&self.texts)
+    }
+
     /// The configuration without compounds.
     pub fn flat(&self) -> &Flat {
         &self.flat

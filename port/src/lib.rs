@@ -49,7 +49,7 @@ pub use error::DriverError;
 pub use inject::{Injector, JUDGED_MARK};
 pub use memif::MemifQueue;
 pub use memory::{HugePages, Memory, MemoryError};
-pub use packet::{CHUNK, HEADROOM, MAX_SEGMENTS, Packet};
+pub use packet::{CHUNK, HEADROOM, MAX_BYTES, MAX_SEGMENTS, Packet};
 pub use pcap::PcapQueue;
 pub use pool::Pool;
 pub use prepared::{Fresh, Prepared, Sink};

@@ -50,6 +50,8 @@ const COLOURS: usize = 16;
 const ANNOTATED: u8 = 0x80;
 /// Most segments that a packet may have; what the kernel allows (MAX_SKB_FRAGS + 1).
 pub const MAX_SEGMENTS: usize = 18;
+/// Most bytes of a packet made by [`Packet::new`].
+pub const MAX_BYTES: usize = MAX_SEGMENTS * (CHUNK - HEADROOM);
 
 /// What stands at the front of every chunk.
 #[repr(C)]

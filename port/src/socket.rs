@@ -41,6 +41,8 @@ pub struct Received {
     pub length: usize,
     /// To whom it was addressed.
     pub kind: PacketType,
+    /// Its Ethernet type as Linux has it: that of what is in the frame, without tags that the interface took off.
+    pub protocol: u16,
     /// When it arrived, nanoseconds since 1970; 0: not known.
     pub time: i64,
 }
@@ -120,7 +122,8 @@ impl PacketSocket {
             6 => PacketType::FastRoute,
             _ => PacketType::Host,
         };
-        let mut received = Received { captured: length.min(buffer.len()), length, kind, time: 0 };
+        let protocol = u16::from_be(from.sll_protocol);
+        let mut received = Received { captured: length.min(buffer.len()), length, kind, protocol, time: 0 };
         // SAFETY: the kernel filled the message's control part, in which the macros go from one header to the next.
         unsafe {
             let mut header = libc::CMSG_FIRSTHDR(&raw const message);

@@ -1,18 +1,19 @@
 //! RandomSample: passes packets on with a probability.
 //!
 //! Group: basic
-//! Usage: `RandomSample([SAMPLE, DROP, ACTIVE])`
+//! Usage: `RandomSample([P, SAMPLE, DROP, ACTIVE])`
 //! Ports: 1 input, 1 or 2 outputs; first output agnostic, second push
 //!
-//! Each packet is chosen with probability `SAMPLE`, by itself, and goes on by output 0. Those that are not leave by output 1, and
+//! Each packet is chosen with probability `P`, by itself, and goes on by output 0. Those that are not leave by output 1, and
 //! are dropped when that is not connected.
 //!
-//! - `SAMPLE` (0 to 1): the probability that a packet is chosen
+//! - `P` (0 to 1): the probability that a packet is chosen
+//! - `SAMPLE` (0 to 1): the older name of P
 //! - `DROP` (0 to 1): the probability that it is not; one of the two must be given
 //! - `ACTIVE` (boolean): whether to choose at all; otherwise all packets go on. True if not given
 //!
 //! Handlers:
-//! - `sampling_prob` (read, write): SAMPLE
+//! - `sampling_prob` (read, write): P
 //! - `drop_prob` (read, write): DROP
 //! - `active` (read, write): ACTIVE
 //! - `drops` (read): how many were not chosen
@@ -47,13 +48,13 @@ struct RandomSample {
 }
 
 fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>, Refused> {
-    let sample = args.optional::<Fixed<DIGITS>>("SAMPLE").map(|sample| sample.0);
+    let sample = args.optional::<Fixed<DIGITS>>("P").or(args.keyword("SAMPLE")).map(|sample| sample.0);
     let drop = args.keyword::<Fixed<DIGITS>>("DROP").map(|drop| drop.0);
     let active = args.keyword("ACTIVE").unwrap_or(true);
     if sample.is_some() == drop.is_some() {
-        args.wrong(Blame::Element, "specify exactly one of 'SAMPLE' and 'DROP'");
+        args.wrong(Blame::Element, "specify exactly one of 'P' and 'DROP'");
     }
-    for (keyword, probability) in [("SAMPLE", sample), ("DROP", drop)] {
+    for (keyword, probability) in [("P", sample), ("DROP", drop)] {
         if probability.is_some_and(|probability| probability > ONE) {
             args.wrong(keyword, "probability must be between 0 and 1");
         }

@@ -4,7 +4,7 @@
 pub(super) const DEFAULT: &str = "Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
 
 /// Longer than any packet.
-pub(super) const TOO_LONG: i32 = 65_536;
+pub(super) const TOO_LONG: i32 = port::MAX_BYTES as i32 + 1;
 
 /// `data`, or when `length` isn't negative so many bytes of it, repeated if need be.
 pub(super) fn contents(data: &[u8], length: i32) -> Vec<u8> {

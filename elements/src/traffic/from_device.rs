@@ -1,7 +1,7 @@
 //! FromDevice: frames that a network interface receives.
 //!
 //! Group: traffic
-//! Usage: `FromDevice(DEVNAME [, PROMISC, SNAPLEN, FORCE_IP, METHOD, QUEUE, OUTBOUND, BURST, TIMESTAMP, ENCAP, BPF_FILTER, SNIFFER, HEADROOM])`
+//! Usage: `FromDevice(DEVNAME [, PROMISC, SNAPLEN, FORCE_IP, METHOD, QUEUE, OUTBOUND, BURST, TIMESTAMP, ENCAP, BPF_FILTER, PROTOCOL, SNIFFER, HEADROOM])`
 //! Ports: no inputs, 1-2 outputs; push
 //!
 //! Frames come from the Ethernet header on, with the time when they arrived and to whom they were addressed (the packet type
@@ -32,6 +32,7 @@
 //! - `TIMESTAMP` (boolean): whether packets get the time of their arrival; with `METHOD XDP`, of their turn. Default: true.
 //! - `ENCAP` (word): the link type; only `ETHER` is received.
 //! - `BPF_FILTER` (text): has no effect, and a warning says so.
+//! - `PROTOCOL` (unsigned): only frames of this Ethernet type, as Linux numbers them: 2048 is IPv4. Default: 0, all.
 //! - `SNIFFER` (boolean): whether Linux receives the frames as well. It does, and with `METHOD XDP` it does not; a warning says
 //!   so when the argument says otherwise.
 //! - `HEADROOM` (unsigned): has no effect: there is always room for 128 bytes.
@@ -80,6 +81,7 @@ fn make(arguments: &mut Arguments<'_>, setup: &mut Setup<'_>) -> Result<Box<dyn 
     let method = method.or(arguments.keyword::<Word>("CAPTURE"));
     let method = method::read(method, arguments, setup);
     let filter = arguments.keyword::<String>("BPF_FILTER").unwrap_or_default();
+    let protocol = arguments.keyword("PROTOCOL").unwrap_or(0);
     let outgoing = arguments.keyword("OUTBOUND").unwrap_or(false);
     let headroom = arguments.keyword::<u32>("HEADROOM").unwrap_or(0);
     let encap = arguments.keyword::<Word>("ENCAP");
@@ -99,6 +101,7 @@ fn make(arguments: &mut Arguments<'_>, setup: &mut Setup<'_>) -> Result<Box<dyn 
         "bad encapsulation type",
     );
     check(device.as_deref() != Some(""), "interface not set");
+    check(!xdp || protocol == 0, "PROTOCOL is not for METHOD XDP: use a Classifier behind this element");
     if !filter.is_empty() {
         arguments
             .strange("BPF_FILTER", "BPF filter ignored; use IPFilter or IPClassifier behind this element");
@@ -118,6 +121,7 @@ fn make(arguments: &mut Arguments<'_>, setup: &mut Setup<'_>) -> Result<Box<dyn 
         device: device.ok_or(Refused)?,
         method,
         options: SocketOptions { promiscuous, outgoing, send_only: false },
+        protocol,
         force_ip,
         burst: burst.unsigned_abs(),
         timestamp,
@@ -134,6 +138,8 @@ pub(super) struct FromDevice {
     device: String,
     method: Method,
     options: SocketOptions,
+    /// The Ethernet type of the frames that are wanted; 0: all.
+    protocol: u16,
     force_ip: bool,
     burst: u32,
     timestamp: bool,
@@ -181,7 +187,9 @@ impl FromDevice {
                 return false;
             }
         };
-        if received.kind == PacketType::Outgoing && !self.options.outgoing {
+        let unwanted = received.kind == PacketType::Outgoing && !self.options.outgoing
+            || self.protocol != 0 && received.protocol != self.protocol;
+        if unwanted {
             return true;
         }
         // Without memory the frame is lost, as it is when the socket's buffer is full.

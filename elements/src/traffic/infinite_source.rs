@@ -280,7 +280,7 @@ impl Element for Source {
             "length" | "datasize" => {
                 let length: i32 = written(value, "length must be integer", cx)?;
                 if length >= TOO_LONG {
-                    return Err(HandlerError::refused("length must be less than 65536"));
+                    return Err(HandlerError::refused(format!("length must be less than {TOO_LONG}")));
                 }
                 self.contents.set_length(length);
             }

@@ -6,7 +6,7 @@
 //!
 //! As [InfiniteSource], for trying out what reads packets.
 //!
-//! - `LENGTH` (integer): the length of packets, less than 65536
+//! - `LENGTH` (integer): the length of packets, at most 69,120
 //! - `LIMIT` (integer): how many packets to make in all; -1, or not given: no limit
 //! - `BURST` (integer): how many packets to push in a turn; 1 if not given
 //! - `ACTIVE` (boolean): whether to make any at first; true if not given

@@ -213,7 +213,7 @@ impl Element for RatedSource {
             "length" | "datasize" => {
                 let length: i32 = written(value, wrong, cx)?;
                 if length >= TOO_LONG {
-                    return Err(HandlerError::refused("length must be less than 65536"));
+                    return Err(HandlerError::refused(format!("length must be less than {TOO_LONG}")));
                 }
                 self.length = length;
                 self.bytes = contents(&self.data, length);

@@ -36,12 +36,17 @@ fn quad(text: &str) -> Option<([u8; 4], usize)> {
 fn named4(text: &str, scope: &Scope<'_>) -> Option<([u8; 4], usize)> {
     let (name, kind) = split_kind(text);
     let address = match kind.as_deref() {
-        None | Some("ip" | "ip4") => scope.ip(name).or_else(|| device::ip(scope, name))?,
-        Some("bcast") => scope.prefix4(name)?.broadcast(),
-        Some("gw") => device::gateway(scope, name)?,
+        None | Some("ip" | "ip4") => scope.ip(name).or_else(|| device::ip(name))?,
+        Some("bcast") => prefix_of(name, scope)?.broadcast(),
+        Some("gw") => device::gateway(name)?,
         Some(_) => return None,
     };
     Some((address.octets(), 4))
+}
+
+/// The prefix of a name, or of a device.
+fn prefix_of(name: &str, scope: &Scope<'_>) -> Option<Prefix4> {
+    scope.prefix4(name).or_else(|| device::prefix(name))
 }
 
 /// A name, and behind its last colon as what it is meant.
@@ -91,7 +96,7 @@ impl Argument for Mac {
         let (name, kind) = split_kind(text);
         let as_asked = matches!(kind.as_deref(), None | Some("eth" | "ethernet"));
         if as_asked {
-            scope.ethernet(name).or_else(|| device::ethernet(scope, name)).ok_or_else(parse_error)
+            scope.ethernet(name).or_else(|| device::ethernet(name)).ok_or_else(parse_error)
         } else {
             Err(parse_error())
         }
@@ -152,7 +157,7 @@ impl Argument for Prefix4 {
             .or_else(|| {
                 let (name, kind) = split_kind(text);
                 let as_asked = matches!(kind.as_deref(), None | Some("net" | "ipnet" | "ip4net"));
-                scope.prefix4(name).filter(|_| as_asked)
+                prefix_of(name, scope).filter(|_| as_asked)
             })
             .ok_or_else(parse_error)
     }

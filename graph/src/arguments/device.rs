@@ -1,18 +1,27 @@
 //! The addresses of this machine's network devices, which may be said by the device's name.
 
-use super::Scope;
+use super::address::Prefix4;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use std::net::Ipv4Addr;
 use wire::Mac;
 
 /// A device's first IPv4 address.
-pub(super) fn ip(scope: &Scope<'_>, name: &str) -> Option<Ipv4Addr> {
-    addresses(scope, name)?.find_map(|address| address.address?.as_sockaddr_in().map(|address| address.ip()))
+pub(super) fn ip(name: &str) -> Option<Ipv4Addr> {
+    addresses(name)?.find_map(|address| address.address?.as_sockaddr_in().map(|address| address.ip()))
+}
+
+/// A device's first IPv4 address with its network.
+pub(super) fn prefix(name: &str) -> Option<Prefix4> {
+    addresses(name)?.find_map(|address| {
+        let [address, mask] = [address.address?, address.netmask?];
+        let [address, mask] = [address.as_sockaddr_in()?.ip(), mask.as_sockaddr_in()?.ip()];
+        Some(Prefix4 { address, mask })
+    })
 }
 
 /// A device's Ethernet address.
-pub(super) fn ethernet(scope: &Scope<'_>, name: &str) -> Option<Mac> {
-    addresses(scope, name)?.find_map(|address| {
+pub(super) fn ethernet(name: &str) -> Option<Mac> {
+    addresses(name)?.find_map(|address| {
         let link = address.address?;
         let link = link.as_link_addr().filter(|link| link.hatype() == libc::ARPHRD_ETHER)?;
         link.addr().map(Mac)
@@ -20,10 +29,7 @@ pub(super) fn ethernet(scope: &Scope<'_>, name: &str) -> Option<Mac> {
 }
 
 /// The gateway of the IPv4 default route by a device.
-pub(super) fn gateway(scope: &Scope<'_>, name: &str) -> Option<Ipv4Addr> {
-    if !scope.knows_devices() {
-        return None;
-    }
+pub(super) fn gateway(name: &str) -> Option<Ipv4Addr> {
     gateway_in(&std::fs::read_to_string("/proc/net/route").ok()?, name)
 }
 
@@ -39,12 +45,9 @@ fn gateway_in(routes: &str, name: &str) -> Option<Ipv4Addr> {
     })
 }
 
-fn addresses(scope: &Scope<'_>, name: &str) -> Option<impl Iterator<Item = InterfaceAddress> + use<>> {
+fn addresses(name: &str) -> Option<impl Iterator<Item = InterfaceAddress> + use<>> {
     // What cannot be a device's name isn't worth asking the kernel for.
-    let possible = scope.knows_devices()
-        && !name.is_empty()
-        && name.len() < libc::IFNAMSIZ
-        && !name.contains(['/', ' ']);
+    let possible = !name.is_empty() && name.len() < libc::IFNAMSIZ && !name.contains(['/', ' ']);
     let name = possible.then(|| name.to_owned())?;
     Some(getifaddrs().ok()?.filter(move |address| address.interface_name == name))
 }

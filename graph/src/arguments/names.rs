@@ -56,7 +56,7 @@ impl Names {
                 "PortInfo" => Names::port_info,
                 _ => continue,
             };
-            let mut arguments = Arguments::of(element, Scope::written(&none), report);
+            let mut arguments = Arguments::of(element, Scope::new(&none, &element.name), report);
             for piece in arguments.rest() {
                 if let Err(mistakes) = define(&mut names, &element.name, &piece.text) {
                     for mistake in mistakes.lines() {
@@ -68,8 +68,9 @@ impl Names {
         names
     }
 
-    /// Defines what one argument of AddressInfo says: `NAME ADDRESS...`. `element` is the AddressInfo's own name. Of
-    /// several addresses of a kind the last counts.
+    /// Defines what one argument of AddressInfo says: `NAME ADDRESS...`. `element` is the AddressInfo's own name. An address may be a
+    /// name, too, of an AddressInfo before or of a device of this machine (`eth0`, `eth0:bcast`). Of several addresses of a kind the
+    /// last counts; but what is of several kinds, as a device is, does not replace any.
     ///
     /// # Errors
     /// What is wrong with it, in Click's words, a line each. What is right in it is defined nevertheless.
@@ -79,41 +80,22 @@ impl Names {
         if addresses.is_empty() {
             return Err("expected 'NAME [ADDRS]'".to_owned());
         }
-        let key = || context(element).to_owned() + name;
-        let mut strange = Vec::new();
-        // Addresses are written down here, not called by name.
-        let none = Names::new();
-        let scope = Scope::written(&none);
+        let key = context(element).to_owned() + name;
+        let (mut defined, mut strange) = (Meanings::default(), Vec::new());
         for address in addresses {
-            let mut known = false;
-            if let Ok(ethernet) = Mac::parse(address, &scope) {
-                self.ethernet.insert(key(), ethernet);
-                known = true;
-            }
-            if let Ok(ip) = Ipv4Addr::parse(address, &scope) {
-                self.ip.insert(key(), ip);
-                known = true;
-            } else if let Ok(prefix) = Prefix4::parse(address, &scope) {
-                self.prefix4.insert(key(), prefix);
-                if prefix.network() != prefix.address {
-                    self.ip.insert(key(), prefix.address);
-                }
-                known = true;
-            }
-            if let Ok(ip6) = Ipv6Addr::parse(address, &scope) {
-                self.ip6.insert(key(), ip6);
-                known = true;
-            } else if let Ok(prefix) = Prefix6::parse(address, &scope) {
-                self.prefix6.insert(key(), prefix);
-                if prefix.network() != prefix.address {
-                    self.ip6.insert(key(), prefix.address);
-                }
-                known = true;
-            }
-            if !known {
-                strange.push(format!("\"{name}\" '{address}' is not a recognizable address"));
+            let meant = Meanings::of(address, &Scope::new(self, element));
+            match meant.count() {
+                0 => strange.push(format!("\"{name}\" '{address}' is not a recognizable address")),
+                1 => defined = meant.or(defined),
+                _ => defined = defined.or(meant),
             }
         }
+        let Meanings { ip, prefix4, ip6, prefix6, ethernet } = defined;
+        ip.map(|ip| self.ip.insert(key.clone(), ip));
+        prefix4.map(|prefix| self.prefix4.insert(key.clone(), prefix));
+        ip6.map(|ip| self.ip6.insert(key.clone(), ip));
+        prefix6.map(|prefix| self.prefix6.insert(key.clone(), prefix));
+        ethernet.map(|ethernet| self.ethernet.insert(key, ethernet));
         if strange.is_empty() { Ok(()) } else { Err(strange.join("\n")) }
     }
 
@@ -156,6 +138,49 @@ impl Names {
     }
 }
 
+/// What an address is.
+#[derive(Clone, Copy, Default)]
+struct Meanings {
+    ip: Option<Ipv4Addr>,
+    prefix4: Option<Prefix4>,
+    ip6: Option<Ipv6Addr>,
+    prefix6: Option<Prefix6>,
+    ethernet: Option<Mac>,
+}
+
+impl Meanings {
+    fn of(address: &str, scope: &Scope<'_>) -> Meanings {
+        let (ip, ip6) = (Ipv4Addr::parse(address, scope).ok(), Ipv6Addr::parse(address, scope).ok());
+        let prefix4 = Prefix4::parse(address, scope).ok().filter(|_| ip.is_none());
+        let prefix6 = Prefix6::parse(address, scope).ok().filter(|_| ip6.is_none());
+        // A prefix with bits behind it is an address as well.
+        let host4 = prefix4.filter(|prefix| prefix.network() != prefix.address).map(|prefix| prefix.address);
+        let host6 = prefix6.filter(|prefix| prefix.network() != prefix.address).map(|prefix| prefix.address);
+        let ethernet = Mac::parse(address, scope).ok();
+        Meanings { ip: ip.or(host4), prefix4, ip6: ip6.or(host6), prefix6, ethernet }
+    }
+
+    /// Of how many kinds it is.
+    fn count(&self) -> usize {
+        let Meanings { ip, prefix4, ip6, prefix6, ethernet } = self;
+        [ip.is_some(), prefix4.is_some(), ip6.is_some(), prefix6.is_some(), ethernet.is_some()]
+            .into_iter()
+            .filter(|is| *is)
+            .count()
+    }
+
+    /// These, and of the kinds that are missing those.
+    fn or(self, those: Meanings) -> Meanings {
+        Meanings {
+            ip: self.ip.or(those.ip),
+            prefix4: self.prefix4.or(those.prefix4),
+            ip6: self.ip6.or(those.ip6),
+            prefix6: self.prefix6.or(those.prefix6),
+            ethernet: self.ethernet.or(those.ethernet),
+        }
+    }
+}
+
 /// The path of the compound element that an element stands in, with a `/` behind it; empty outside of all.
 fn context(element: &str) -> &str {
     element.rfind('/').map_or("", |slash| &element[..=slash])
@@ -166,28 +191,17 @@ fn context(element: &str) -> &str {
 pub struct Scope<'a> {
     names: &'a Names,
     element: &'a str,
-    devices: bool,
 }
 
 impl<'a> Scope<'a> {
     /// The place of the element with this (full) name.
     pub fn new(names: &'a Names, element: &'a str) -> Scope<'a> {
-        Scope { names, element, devices: true }
-    }
-
-    /// Where nothing has a name, not even the machine's devices.
-    fn written(names: &'a Names) -> Scope<'a> {
-        Scope { names, element: "", devices: false }
+        Scope { names, element }
     }
 
     /// The element's full name.
     pub fn element(&self) -> &'a str {
         self.element
-    }
-
-    /// Whether a device of this machine may stand for its address.
-    pub(super) fn knows_devices(&self) -> bool {
-        self.devices
     }
 
     /// What `name` may mean in this place, the innermost first: in `a/b/c`, `x` is `a/b/x`, `a/x` or `x`.
@@ -281,6 +295,28 @@ mod tests {
         assert_eq!(scope.prefix6("x").map(|prefix| prefix.length), Some(64));
         assert_eq!(scope.ethernet("x"), Some(Mac([0, 1, 2, 3, 4, 5])));
         assert_eq!(scope.ip("lo"), None);
+    }
+
+    #[test]
+    fn an_address_may_be_a_name_and_a_device() {
+        let mut names = Names::new();
+        names.address_info("info", "a 10.1.2.3/16 0:1:2:3:4:5").unwrap();
+        // Every machine has it; it has no Ethernet address.
+        names.address_info("info", "b lo").unwrap();
+        names.address_info("info", "c lo:ipnet").unwrap();
+        names.address_info("info", "d lo:bcast").unwrap();
+        names.address_info("info", "e a:eth a:bcast").unwrap();
+        // What is of several kinds replaces nothing, wherever it stands.
+        names.address_info("info", "f a 10.9.9.9").unwrap();
+        names.address_info("info", "g 10.9.9.9 a").unwrap();
+        let scope = Scope::new(&names, "");
+        let ip = |text: &str| text.parse::<Ipv4Addr>().ok();
+        assert_eq!((scope.ip("b"), scope.prefix4("b"), scope.ethernet("b")), (ip("127.0.0.1"), None, None));
+        assert_eq!(scope.prefix4("c"), Some(Prefix4::new(Ipv4Addr::LOCALHOST, 8)));
+        assert_eq!((scope.ip("c"), scope.ip("d")), (ip("127.0.0.1"), ip("127.255.255.255")));
+        assert_eq!((scope.ip("e"), scope.ethernet("e")), (ip("10.1.255.255"), Some(Mac([0, 1, 2, 3, 4, 5]))));
+        assert_eq!((scope.ip("f"), scope.ip("g")), (ip("10.9.9.9"), ip("10.9.9.9")));
+        assert_eq!(Ipv4Addr::parse("lo:bcast", &scope), Ok(Ipv4Addr::new(127, 255, 255, 255)));
     }
 
     #[test]

@@ -41,7 +41,9 @@ impl Configuration {
                 io::stdin().read_to_end(&mut bytes)?;
             }
         }
-        String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8 text"))
+        // Click takes any bytes. What is not UTF-8 is Latin-1, as such texts mostly are: then every byte is a character.
+        Ok(String::from_utf8(bytes)
+            .unwrap_or_else(|error| error.as_bytes().iter().copied().map(char::from).collect()))
     }
 
     /// Checks a text.

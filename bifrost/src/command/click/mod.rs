@@ -10,7 +10,7 @@ mod picture;
 mod results;
 mod times;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -78,7 +78,8 @@ pub fn click(options: &Click, extra: &[&'static graph::Class]) -> Result<ExitCod
         Err(refusal) => return Ok(refuse(&refusal)),
     };
     if !options.no_warnings {
-        eprint!("{}", program.warnings());
+        let marked = std::io::stderr().is_terminal();
+        eprint!("{}", if marked { program.warnings() } else { program.warning_lines() });
     }
     if options.dot || options.svg {
         return picture::print(&program, &configuration, options.svg);
@@ -149,8 +150,12 @@ fn run(
     Ok(ExitCode::from(exit as u8))
 }
 
+/// Says what is wrong: to people with the place marked, to programs, which parse it, in Click's form.
 fn refuse(refusal: &Refusal) -> ExitCode {
-    eprintln!("{refusal}");
+    match std::io::stderr().is_terminal() {
+        true => eprintln!("{refusal}"),
+        false => eprint!("{}", refusal.lines),
+    }
     if refusal.understood {
         eprintln!("{}", configuration::NOT_INITIALIZED);
     }

@@ -20,9 +20,12 @@ pub struct Click {
     /// Run tasks on so many threads: those that StaticThreadSched names
     #[arg(short = 'j', long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
-    /// Pin each thread to a core
-    #[arg(short = 'a', long)]
-    pub affinity: bool,
+    /// Pin each thread to a core, the first to this one
+    #[arg(short = 'a', long, value_name = "CORE", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub affinity: Option<usize>,
+    /// Undo an earlier `--affinity`
+    #[arg(long, hide = true, overrides_with = "affinity")]
+    pub no_affinity: bool,
     /// Listen for control connections on this TCP port, or with `+` the first free one from there
     #[arg(short, long, value_name = "PORT[+]")]
     pub port: Vec<String>,
@@ -206,6 +209,11 @@ mod tests {
         assert_eq!(read("-").source().unwrap().0, Source::File(None));
         assert_eq!(read("a/b=c").source().unwrap().0.name(), "a/b=c");
         assert_eq!(read("--sock 3 --unix-sock s").control_sockets().unwrap(), ["UNIX, \"s\"", "SOCKET, 3"]);
+        assert_eq!(
+            ["", "-a", "-a=3", "--affinity", "--affinity=2"].map(|line| read(line).affinity),
+            [None, Some(0), Some(3), Some(0), Some(2)]
+        );
+        assert_eq!(read("-a --no-affinity").affinity, None);
         assert_eq!(read("--doc").doc.as_deref(), Some(""));
         assert!(!read("-w --warnings").no_warnings);
     }

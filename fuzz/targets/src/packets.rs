@@ -164,16 +164,40 @@ fn with_policy(tables: &Tables) -> (Instance, SharedSeat, Policy) {
     (Instance::new(&environment, &policy.stages()), seat, policy)
 }
 
+/// Two without a policy, which remember nothing: the long way and the short one.
+struct Plain {
+    long: Instance,
+    short: Instance,
+    _tables: Tables,
+}
+
+impl Plain {
+    fn new() -> Plain {
+        let tables = tables();
+        let environment = standard::environment(surroundings(&tables));
+        let long = Instance::new(&environment, &Stages::default());
+        let short = Instance::new(&environment, &Stages { fast: true, ..Stages::default() });
+        Plain { long, short, _tables: tables }
+    }
+}
+
 /// Frames, one after the other.
 pub fn packets(bytes: &[u8]) {
+    thread_local! {
+        static PLAIN: RefCell<Option<Plain>> = const { RefCell::new(None) };
+    }
     if pool::available() != CHUNKS {
         Pool::heap(CHUNKS).install();
     }
+    PLAIN.with_borrow_mut(|plain| pass_all(plain.get_or_insert_with(Plain::new), bytes));
+    assert_eq!(pool::available(), CHUNKS, "packets were lost");
+}
+
+fn pass_all(plain: &mut Plain, bytes: &[u8]) {
     let tables = tables();
-    let (mut judged, seat, policy) = with_policy(&tables);
-    let plain = standard::environment(surroundings(&tables));
-    let mut long = Instance::new(&plain, &Stages::default());
-    let mut short = Instance::new(&plain, &Stages { fast: true, ..Stages::default() });
+    // What it remembers of one input must not decide on the next.
+    let (mut judged, seat, _policy) = with_policy(&tables);
+    let Plain { long, short, .. } = plain;
     let mut rest = bytes;
     for _ in 0..MOST {
         let Some(([how, high, low], behind)) = rest.split_first_chunk() else { break };
@@ -187,6 +211,4 @@ pub fn packets(bytes: &[u8]) {
         judged.pass(input, frame);
         assert_eq!(long.pass(input, frame), short.pass(input, frame), "the long way and the short one");
     }
-    drop((judged, long, short, policy, seat));
-    assert_eq!(pool::available(), CHUNKS, "packets were lost");
 }

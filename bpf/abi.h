@@ -99,6 +99,7 @@ enum port_flag {
     PORT_PARTIAL = 2048, /* frames may arrive that a sender left to its NIC to finish: the worker does */
     PORT_LINUX4 = 4096,  /* with PORT_FORWARD4 off: for workers, transit is Linux's */
     PORT_LINUX6 = 8192,
+    PORT_TRACKED = 16384, /* transit depends on flows, which Linux does not know */
 };
 
 /* fib::NextHop: the kind in a next hop word */
@@ -122,6 +123,12 @@ struct divert {
     __u16 in_port;                              /* NO_PORT = any */
     __u8 protocol;                              /* 0 = any */
     __u8 version;                               /* 4, 6; 0 = either, then without addresses */
+};
+
+/* port::driver::pulse: until when (bpf_ktime_get_ns) it has been promised that somebody is there */
+struct pulse {
+    __u64 tables;  /* the control thread keeps them */
+    __u64 workers; /* empty the rings */
 };
 
 /* A token bucket of `burst` packets filled at `rate` packets a second, as GCRA sees it. interval 0 = no

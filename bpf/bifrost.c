@@ -6,6 +6,9 @@
  *         -> express lane, if the port has it     -> out by redirect, or dropped with a reason, or ...
  *         -> of a flow that is decided            -> out by redirect, or ...
  *         -> the worker's ring; no worker there   -> Linux, which is what makes it the safety net
+ *
+ * When nobody keeps the tables any more, transit is Linux's, but for what depends on flows: of those Linux
+ * knows nothing, and they go on by what is known of them.
  */
 #include "flows.h"
 #include "police.h"
@@ -96,6 +99,8 @@ static __always_inline verdict classify(struct frame *frame) {
     if (!find_pair(&ports, frame->port, &port))
         return VERDICT(LANE_PASS, TRANSIT);
     frame->flags = (__u16)port.first;
+    if (!(frame->flags & PORT_TRACKED) && is_broken(TABLES))
+        frame->flags &= ~(PORT_EXPRESS | PORT_FORWARD4 | PORT_FORWARD6);
     if (frame->flags & PORT_PARTIAL)
         frame->joined = bpf_xdp_get_buff_len(frame->ctx) > ETHERNET + mtu_of(port);
     if (load64(frame->data) >> 16 != mac_of(port))
@@ -216,7 +221,7 @@ int to_worker(struct xdp_md *ctx) {
     struct counters *count = bpf_map_lookup_elem(&counters, &port);
     if (!count)
         return XDP_PASS;
-    if (queue < MAX_QUEUES &&
+    if (queue < MAX_QUEUES && !is_broken(WORKERS) &&
         bpf_redirect_map(&sockets, port * MAX_QUEUES + queue, XDP_PASS) == XDP_REDIRECT) {
         tally(count, LANE_WORKER, bytes);
         return XDP_REDIRECT;

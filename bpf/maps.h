@@ -45,6 +45,7 @@ TABLE(used, block32);        /* 1 per adjacency: set when a packet used it */
 TABLE(ports, block64);       /* 2 words each */
 TABLE(local_filter, block32);
 TABLE(settings, settings);
+TABLE(pulse, pulse);
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -156,6 +157,21 @@ static __always_inline __u32 port_at(struct xdp_md *ctx) {
         port |= (__u32)word & (__u32)((__s64)(bits - 1) >> 63);
     }
     return (__u16)(port - 1);
+}
+
+/* Who has promised to be there (struct pulse). */
+enum promise { TABLES, WORKERS };
+
+/*
+ * Whether the promise is broken: then Linux does it. By the clock of the last tick, which costs a few ns.
+ */
+static __always_inline int is_broken(enum promise whose) {
+    __u32 zero = 0;
+    struct pulse *promised = bpf_map_lookup_elem(&pulse, &zero);
+    if (!promised)
+        return 0;
+    volatile __u64 *until = whose == TABLES ? &promised->tables : &promised->workers;
+    return bpf_ktime_get_coarse_ns() > *until;
 }
 
 static __always_inline __u32 word32(void *table, __u32 index) {

@@ -122,5 +122,7 @@ bitflags::bitflags! {
         const LINUX4 = 4096;
         /// The same, IPv6.
         const LINUX6 = 8192;
+        /// Transit depends on flows, which Linux does not know.
+        const TRACKED = 16384;
     }
 }

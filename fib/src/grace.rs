@@ -60,6 +60,17 @@ impl Epochs {
     }
 }
 
+/// A worker's registration as others see it.
+#[derive(Clone)]
+pub struct Presence(Arc<Seen>);
+
+impl Presence {
+    /// The worker's thread never runs again: nobody need wait for it.
+    pub fn end(&self) {
+        self.0.0.store(OFFLINE, Ordering::SeqCst);
+    }
+}
+
 /// A worker's registration: what keeps memory that it may be reading from being used again. It begins online.
 pub struct Reader {
     epochs: Arc<Epochs>,
@@ -67,6 +78,11 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// The registration as others see it.
+    pub fn presence(&self) -> Presence {
+        Presence(self.seen.clone())
+    }
+
     /// Between two batches: this worker holds nothing it read from the tables.
     #[inline]
     pub fn quiescent(&self) {
@@ -250,6 +266,17 @@ mod tests {
         asleep.online();
         grace.retire(Retired::Line6(2));
         assert!(grace.collect().is_empty());
+    }
+
+    #[test]
+    fn a_worker_that_never_runs_again_holds_nothing_up() {
+        let epochs = Arc::new(Epochs::new());
+        let mut grace = Grace::new(epochs.clone(), false);
+        let stuck = epochs.register();
+        grace.retire(Retired::Line6(1));
+        assert!(grace.collect().is_empty());
+        stuck.presence().end();
+        assert_eq!(grace.collect().len(), 1);
     }
 
     #[test]

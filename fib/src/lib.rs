@@ -38,7 +38,7 @@ mod word;
 
 pub use error::FibError;
 pub use forward::{Adjacency, AdjacencyId, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId};
-pub use grace::{Reader, wait_for_driver};
+pub use grace::{Presence, Reader, wait_for_driver};
 pub use lpm::{Lpm, Lpm6, Trie};
 pub use mapping::Mapping;
 pub use memory::{Capacity, DriverMemory, Memory, Region, Sizes};

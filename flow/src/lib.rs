@@ -85,7 +85,7 @@ pub use state::{End, Phase, State};
 pub use table::Table;
 pub use track::{Tracked, is_error};
 pub use tuple::{Direction, Tuple};
-pub use worker::{BATCH, Hit, Inserted, Opening, Worker};
+pub use worker::{BATCH, Hit, Inserted, Opening, Presence, Worker};
 
 /// Stands for a port that is not known.
 pub const NO_PORT: u16 = 0xfff;

@@ -23,6 +23,20 @@ pub struct Worker {
     pub(crate) own: Own,
 }
 
+/// A worker as others see it.
+#[derive(Clone)]
+pub struct Presence {
+    table: Arc<Table>,
+    place: usize,
+}
+
+impl Presence {
+    /// The worker's thread never runs again: nobody need wait for it.
+    pub fn end(&self) {
+        self.table.epochs.offline(self.place);
+    }
+}
+
 /// A flow that was found, until the next [`maintain`](Worker::maintain).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
@@ -71,6 +85,11 @@ pub enum Inserted {
 impl Worker {
     pub(crate) fn new(table: Arc<Table>, place: usize) -> Worker {
         Worker { table, own: Own::new(place) }
+    }
+
+    /// The worker as others see it.
+    pub fn presence(&self) -> Presence {
+        Presence { table: self.table.clone(), place: self.own.place }
     }
 
     /// Looks up up to [`BATCH`] keys; their cache misses overlap.

@@ -86,9 +86,7 @@ impl Router {
             return Ok(());
         }
         self.process = None;
-        let mut command = self.host.command(&self.program.display().to_string());
-        command.arg("run").arg("-c").arg(&self.config);
-        let mut process = self.host.spawn("bifrost", command)?;
+        let mut process = self.begin()?;
         let limit = Duration::from_secs(20);
         wait_for("bifrost to answer", limit, || match process.ended() {
             Some(status) => Ok(Err(status)),
@@ -102,6 +100,13 @@ impl Router {
         })?;
         self.process = Some(process);
         Ok(())
+    }
+
+    /// Starts the daemon, and does not wait until it is ready.
+    pub fn begin(&self) -> Result<Process> {
+        let mut command = self.host.command(&self.program.display().to_string());
+        command.arg("run").arg("-c").arg(&self.config);
+        self.host.spawn("bifrost", command)
     }
 
     /// Starts the daemon and waits for its end: what a refused configuration does. Its status, and what it printed.

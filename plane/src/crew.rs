@@ -2,18 +2,24 @@
 //!
 //! A worker that panics takes only itself down. Its thread unwinds, which closes its sockets; from then on the
 //! program in the driver finds no socket for those queues and Linux gets their packets. The crew notices at its next
-//! look ([`Crew::fallen`]), and whoever owns the ports gives the new worker fresh queues.
+//! look ([`Crew::raise_fallen`]), and whoever owns the ports gives the new worker fresh queues.
+//!
+//! A worker that hangs (`watch.rs`) is stopped for ever where it stands ([`port::Leash`]), its sockets are closed, and it is
+//! started again like one that panicked, with new packet memory: the old one, and its thread, are lost until the process
+//! ends. So that is not done for ever: what keeps hanging its workers is left to Linux.
 
+use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use fib::{PortId, View};
+use fib::{PortId, Presence, View};
 use graph::{Description, Environment, GraphCounters, NodeId, Program, Sinks};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-use port::{Pool, Queue};
+use port::driver::pulse::Pulse;
+use port::{Leash, Pool, Queue};
 use tracing::{error, info, warn};
 
 use crate::PlaneError;
@@ -21,12 +27,19 @@ use crate::meter::{QueueMeter, State, WorkerMeter};
 use crate::police::Limits;
 use crate::policy::{Policy, Prepared};
 use crate::relay::Letterbox;
+use crate::watch::{STILL, Seen, Watch};
 use crate::worker::{Desk, Linux, Order, Request, Worker};
 use elements::router::SharedSeat;
 use elements::router::standard::{Standard, instance};
 
 /// How long a worker may take to obey before the control thread goes on without it.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long it may take to end, or to close what is given up: less, since somebody waits for the router's end.
+const LEAVING: Duration = Duration::from_millis(300);
+/// How long it may take to stop a thread that hangs, unless that is in a system call.
+const HALTING: Duration = Duration::from_millis(50);
+/// Threads that hung and are lost, at most: each keeps its packet memory.
+const LOST: u64 = 16;
 
 /// What every worker's instance of the graph is made from.
 pub struct Blueprint {
@@ -40,6 +53,8 @@ pub struct Blueprint {
     pub linux: Arc<dyn Linux>,
     /// How many of them.
     pub limits: Arc<Limits>,
+    /// Where they say that they are there.
+    pub pulse: Pulse,
 }
 
 /// One worker, seen from outside.
@@ -56,6 +71,55 @@ pub struct Member {
     seat: SharedSeat,
     letterbox: Arc<Letterbox>,
     thread: Option<JoinHandle<()>>,
+    leash: Arc<Leash>,
+    presence: Presence,
+    watch: Watch,
+    /// It hangs, which has been told.
+    hangs: bool,
+    /// Its thread is lost, and its packet memory with it.
+    lost: bool,
+    /// Its rounds when it was last waited for in vain.
+    mute: Cell<Option<u64>>,
+}
+
+/// A worker that has no queues any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallen {
+    /// It hangs and could not be started again yet.
+    Hangs(usize),
+    /// It was started again.
+    Raised(usize),
+}
+
+impl Member {
+    /// How long to wait for it: not again for one that has not moved since it was waited for in vain.
+    fn patience(&self, patience: Duration) -> Duration {
+        if self.mute.get() == Some(self.meter.rounds.value()) { Duration::ZERO } else { patience }
+    }
+
+    /// Notes that it was waited for in vain.
+    fn set_mute(&self) {
+        self.mute.set(Some(self.meter.rounds.value()));
+    }
+
+    /// Whether it hangs, as far as can be seen.
+    fn is_still(&mut self, now: Instant) -> bool {
+        let seen = Seen { rounds: self.meter.rounds.value(), asleep: self.meter.state() == State::Asleep };
+        self.hangs || self.watch.is_still(seen, &*self.leash, now)
+    }
+
+    /// Stops a worker that hangs for ever, unless it must be tried again.
+    fn halt(&mut self) -> bool {
+        if !self.leash.halt(HALTING) {
+            return false;
+        }
+        self.presence.end();
+        self.seat.end();
+        // What colleagues left for it goes home.
+        while self.letterbox.take().is_some() {}
+        (self.thread, self.lost) = (None, true);
+        true
+    }
 }
 
 /// All workers.
@@ -63,6 +127,8 @@ pub struct Crew {
     blueprint: Blueprint,
     members: Vec<Member>,
     description: Arc<Description>,
+    /// Threads that hung.
+    lost: u64,
 }
 
 impl Crew {
@@ -74,7 +140,7 @@ impl Crew {
         pools: Vec<Pool>,
     ) -> Result<Crew, PlaneError> {
         let description = instance(&blueprint.program, &blueprint.environment)?.graph.description();
-        let mut crew = Crew { blueprint, members: Vec::new(), description };
+        let mut crew = Crew { blueprint, members: Vec::new(), description, lost: 0 };
         for (core, pool) in cores.iter().zip(pools) {
             let index = crew.members.len();
             let member = crew.hire(index, *core, pool, policy.seat(index)?, None)?;
@@ -102,8 +168,11 @@ impl Crew {
         let meter = fallen.map_or_else(Arc::default, |fallen| fallen.meter.clone());
         let letterbox = Letterbox::new().map_err(PlaneError::Letterbox)?;
         let (orders, inbox) = channel();
+        let reader = self.blueprint.view.reader();
+        let presence = reader.presence();
         let desk = Desk {
             view: self.blueprint.view.clone(),
+            reader,
             graph,
             entry,
             orders: inbox,
@@ -112,12 +181,16 @@ impl Crew {
             meter: meter.clone(),
             linux: self.blueprint.linux.clone(),
             limits: self.blueprint.limits.clone(),
+            pulse: self.blueprint.pulse.clone(),
         };
         meter.set_state(State::Polling);
         let failing = meter.clone();
+        let leash = Arc::<Leash>::default();
+        let worn = leash.clone();
         let thread = std::thread::Builder::new()
             .name(format!("worker-{index}"))
             .spawn(move || {
+                let _leash = worn.put_on();
                 pin(index, core);
                 pool.install();
                 let work = std::panic::AssertUnwindSafe(|| Worker::new(desk).run());
@@ -126,7 +199,24 @@ impl Crew {
                 }
             })
             .map_err(PlaneError::Thread)?;
-        Ok(Member { core, restarts, meter, counters, orders, seat, letterbox, thread: Some(thread) })
+        let (thread, watch) = (Some(thread), Watch::new(Instant::now()));
+        let (hangs, lost, mute) = (false, false, Cell::default());
+        Ok(Member {
+            core,
+            restarts,
+            meter,
+            counters,
+            orders,
+            seat,
+            letterbox,
+            thread,
+            leash,
+            presence,
+            watch,
+            hangs,
+            lost,
+            mute,
+        })
     }
 
     /// What the elements of the worker at a seat share.
@@ -209,7 +299,7 @@ impl Crew {
         let (counters, description) = (graph.counters(), graph.description());
         let (done, changed) = sync_channel(1);
         self.order(worker, Order::Change(Box::new(graph), entry, done));
-        match changed.recv_timeout(PATIENCE) {
+        match changed.recv_timeout(self.patience(worker, PATIENCE)) {
             Ok(Ok(())) => {}
             Ok(Err(refused)) => {
                 let name =
@@ -218,7 +308,10 @@ impl Crew {
                 return Err(PlaneError::Refused(reasons.collect::<Vec<_>>().join("; ")));
             }
             // It has failed, and is started again with the program that counts then.
-            Err(_) => return Ok(()),
+            Err(_) => {
+                self.members.iter().skip(worker).take(1).for_each(Member::set_mute);
+                return Ok(());
+            }
         }
         if let Some(member) = self.members.get_mut(worker) {
             member.counters = counters;
@@ -230,8 +323,18 @@ impl Crew {
     pub fn handle(&self, worker: usize, request: Request) -> Result<String, PlaneError> {
         let (answer, answered) = sync_channel(1);
         self.order(worker, Order::Handle(request, answer));
-        let result = answered.recv_timeout(PATIENCE).map_err(|_| PlaneError::Silent(worker))?;
+        let result =
+            answered.recv_timeout(self.patience(worker, PATIENCE)).map_err(|_| self.silent(worker))?;
         Ok(result?)
+    }
+
+    fn patience(&self, worker: usize, patience: Duration) -> Duration {
+        self.members.get(worker).map_or(Duration::ZERO, |member| member.patience(patience))
+    }
+
+    fn silent(&self, worker: usize) -> PlaneError {
+        self.members.get(worker).into_iter().for_each(Member::set_mute);
+        PlaneError::Silent(worker)
     }
 
     /// Gives a worker an order; one that has failed does not get it.
@@ -245,10 +348,16 @@ impl Crew {
     /// Gives a worker a queue, and waits until it is ready to receive; false when the worker has failed or is held up. Then it
     /// closes the queue, should it come to it later: kept open, the queue could never be opened again.
     pub fn serve(&self, worker: usize, queue: Box<dyn Queue>, meter: Arc<QueueMeter>) -> bool {
+        let Some(member) = self.members.get(worker).filter(|member| member.thread.is_some()) else {
+            return false;
+        };
+        if let Some(recall) = queue.recall() {
+            member.leash.bind(recall);
+        }
         // Without room: what is sent has been received.
         let (ready, served) = sync_channel(0);
         self.order(worker, Order::Serve(queue, meter, ready));
-        served.recv_timeout(PATIENCE).is_ok()
+        served.recv_timeout(self.patience(worker, PATIENCE)).map_err(|_| self.silent(worker)).is_ok()
     }
 
     /// Where things are left for a worker.
@@ -264,29 +373,53 @@ impl Crew {
 
     /// Makes every worker close its queues of a port, and waits until they have (a failed worker has anyway).
     pub fn leave(&self, port: PortId) {
-        let (done, closed) = sync_channel(self.members.len());
-        for worker in 0..self.members.len() {
-            self.order(worker, Order::Leave(port, done.clone()));
-        }
-        drop(done);
-        for _ in 0..self.members.len() {
-            if closed.recv_timeout(PATIENCE).is_err() {
-                break;
+        let waiting = (0..self.members.len()).map(|worker| {
+            let (done, closed) = sync_channel(1);
+            self.order(worker, Order::Leave(port, done));
+            (worker, closed)
+        });
+        for (worker, closed) in waiting.collect::<Vec<_>>() {
+            if closed.recv_timeout(self.patience(worker, LEAVING)) == Err(RecvTimeoutError::Timeout) {
+                self.silent(worker);
             }
         }
     }
 
-    /// Starts the workers again that have failed, and returns their indices: they have no queues yet.
-    /// `pool` leases the memory of a worker anew.
+    /// Starts the workers again that have failed or hang, and returns those that lost their queues. `pool` leases the memory
+    /// of a worker anew; when it is lost, new memory.
     pub fn raise_fallen(
         &mut self,
         policy: &Policy,
-        mut pool: impl FnMut(usize) -> Option<Pool>,
-    ) -> Vec<usize> {
-        let mut raised = Vec::new();
+        mut pool: impl FnMut(usize, bool) -> Option<Pool>,
+    ) -> Vec<Fallen> {
+        let mut fallen = Vec::new();
+        let now = Instant::now();
         for index in 0..self.members.len() {
             let member = &mut self.members[index];
             if member.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+                if !member.is_still(now) {
+                    continue;
+                }
+                let halted = member.halt();
+                if !std::mem::replace(&mut member.hangs, true) {
+                    self.lost += 1;
+                    error!(
+                        "worker {index} hangs: no round in {} ms; Linux forwards for its queues until it is started again",
+                        STILL.as_millis()
+                    );
+                    fallen.push(Fallen::Hangs(index));
+                }
+                if !halted {
+                    continue;
+                }
+                if self.lost > LOST {
+                    error!(
+                        "worker {index} is not started again: {LOST} threads hang already; restart the router"
+                    );
+                }
+            }
+            let member = &mut self.members[index];
+            if member.lost && self.lost > LOST {
                 continue;
             }
             if let Some(thread) = member.thread.take() {
@@ -294,9 +427,9 @@ impl Crew {
                 // The panic's message was logged when it happened.
                 let _ = thread.join();
             }
-            let core = member.core;
+            let (core, lost) = (member.core, member.lost);
             // No pool: somebody still holds it. The next look tries again.
-            let Some(pool) = pool(index) else { continue };
+            let Some(pool) = pool(index, lost) else { continue };
             let hired = policy
                 .seat(index)
                 .and_then(|seat| self.hire(index, core, pool, seat, self.members.get(index)));
@@ -304,23 +437,30 @@ impl Crew {
                 Ok(hired) => {
                     warn!("worker {index} was started again (restart {})", hired.restarts);
                     self.members[index] = hired;
-                    raised.push(index);
+                    fallen.push(Fallen::Raised(index));
                 }
                 Err(error) => error!("worker {index} cannot be started again yet: {error}"),
             }
         }
-        raised
+        fallen
     }
 
-    /// Ends all workers and waits for them. Their sockets are closed afterwards.
+    /// Ends all workers and waits for them. Their sockets are closed afterwards; those of one that hangs end with the process.
     pub fn stop(&mut self) {
         for index in 0..self.members.len() {
             self.order(index, Order::Stop);
         }
-        for member in &mut self.members {
-            if let Some(thread) = member.thread.take() {
+        for (index, member) in self.members.iter_mut().enumerate() {
+            let Some(thread) = member.thread.take() else { continue };
+            let deadline = Instant::now() + member.patience(LEAVING);
+            while !thread.is_finished() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if thread.is_finished() {
                 // A worker that panicked while stopping has stopped.
                 let _ = thread.join();
+            } else {
+                warn!("worker {index} does not end: it is left behind");
             }
         }
     }

@@ -8,6 +8,7 @@
 //! | `totals` | what a port counted in all its lives |
 //! | [`port`] | one port: what is wanted, what is there, what came of it |
 //! | [`crew`] | the workers: started, pinned, given orders, started again when they fail |
+//! | `watch` | whether a worker stands still |
 //! | [`worker`] | the loop that forwards |
 //! | [`relay`] | from a worker without a queue of the out port to one that has |
 //! | [`policy`] | the filter and the flow table, as the control thread sees them |
@@ -31,6 +32,7 @@ pub mod relay;
 pub mod shared;
 mod taking;
 mod totals;
+mod watch;
 pub mod worker;
 
 pub use elements::router::standard::Hooks;

@@ -13,12 +13,12 @@ use fib::{PortId, Tables, View};
 use graph::Registry;
 use ipnet::IpNet;
 use port::device::FeatureWatch;
-use port::driver::MAX_PORTS;
+use port::driver::{MAX_PORTS, pulse};
 use port::{Driver, HugePages, Injector, Memory, Packet};
 use tracing::{info, warn};
 use wire::Class;
 
-use crate::crew::{Blueprint, Crew};
+use crate::crew::{Blueprint, Crew, Fallen};
 use crate::police::Limits;
 use crate::policy::{Policy, PolicySettings, Prepared};
 use crate::port::{Interface, Port, PortSettings};
@@ -33,7 +33,7 @@ const TAP: &str = "bifrost0";
 /// How often the redirect targets and missing sockets are looked at, unless the kernel tells of a change.
 pub(crate) const TARGETS: Duration = Duration::from_secs(1);
 /// How long to wait before trying again to take a port that was refused.
-const RETRY: Duration = Duration::from_secs(5);
+pub(crate) const RETRY: Duration = Duration::from_secs(5);
 
 /// What the plane is made with.
 #[derive(Clone)]
@@ -116,7 +116,8 @@ impl Plane {
         policy.share(&mut environment);
         let program = standard::program(&settings.hooks, &policy.stages(), &settings.registry, &environment)?;
         let program = Arc::new(program);
-        let blueprint = Blueprint { view, program, environment, linux, limits: limits.clone() };
+        let pulse = driver.pulse().clone();
+        let blueprint = Blueprint { view, program, environment, linux, limits: limits.clone(), pulse };
         let crew = Crew::start(blueprint, &policy, &settings.cores, pools)?;
         let now = Instant::now();
         let features = FeatureWatch::new()
@@ -201,6 +202,7 @@ impl Plane {
         let id = PortId(self.ports.len() as u16);
         let mut port = Port::new(id, name, settings);
         (port.hooked, port.carried) = (self.hooked(), self.carries());
+        port.tracked = self.policy.depends_on_flows();
         self.ports.push(port);
         self.stale = true;
         Ok(id)
@@ -233,6 +235,17 @@ impl Plane {
         self.ports[usize::from(id.0)].taken.is_some()
     }
 
+    /// The tables are kept up to date: to be said at least ten times a second from the first time on, or the driver leaves transit
+    /// to Linux. Says for how long it has done so.
+    pub fn keeps_tables(&self) -> Option<Duration> {
+        self.driver.pulse().tables(pulse::USUAL)
+    }
+
+    /// What comes now may take long, until [`Plane::keeps_tables`] is said again.
+    pub fn takes_long(&self) {
+        self.driver.pulse().tables_still(pulse::LONG);
+    }
+
     /// Readable when [`supervise`](Self::supervise) has something to do before its time.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.features.as_ref().map(FeatureWatch::fd)
@@ -248,7 +261,7 @@ impl Plane {
         changed
     }
 
-    fn publish(&mut self, id: PortId, tables: &mut Tables) {
+    pub(crate) fn publish(&mut self, id: PortId, tables: &mut Tables) {
         let entry = self.ports[usize::from(id.0)].entry();
         // Numbers of ports are in range, as the plane gave them out.
         if let Err(error) = tables.set_port(id, entry) {
@@ -289,9 +302,16 @@ impl Plane {
     /// What happens by the clock: failed workers are started again, redirect targets looked at, refused ports tried
     /// anew. Call it about ten times a second. Returns the ports that were taken only now.
     pub fn supervise(&mut self, tables: &mut Tables) -> Vec<PortId> {
-        let memory = &self.memory;
-        for worker in self.crew.raise_fallen(&self.policy, |worker| memory.pool(worker).ok()) {
-            self.forget_queues(worker);
+        let memory = &mut self.memory;
+        let pool = |worker, lost| match lost {
+            false => memory.pool(worker).ok(),
+            true => memory.renew(worker).inspect_err(|error| warn!("worker {worker}: {error}")).ok(),
+        };
+        for fallen in self.crew.raise_fallen(&self.policy, pool) {
+            match fallen {
+                Fallen::Hangs(worker) => self.take_queues(worker, tables),
+                Fallen::Raised(worker) => self.forget_queues(worker),
+            }
         }
         if std::mem::take(&mut self.stale) {
             let settings = self.policy.settings().clone();
@@ -349,8 +369,10 @@ impl Plane {
 
     fn publish_hooked(&mut self, tables: &mut Tables) {
         let (hooked, carried) = (self.hooked(), self.carries());
+        let tracked = self.policy.depends_on_flows();
         for index in 0..self.ports.len() {
-            (self.ports[index].hooked, self.ports[index].carried) = (hooked, carried);
+            let port = &mut self.ports[index];
+            (port.hooked, port.carried, port.tracked) = (hooked, carried, tracked);
             self.publish(PortId(index as u16), tables);
         }
     }
@@ -394,8 +416,10 @@ impl Plane {
             let known = ports.iter().filter(|(name, _)| is_named(pattern, name));
             known.map(|(_, number)| *number).collect()
         };
+        self.takes_long();
         let prepared = self.policy.prepare(settings, &mut self.driver, numbers)?;
         let stages = self.policy.stages_with(&prepared);
+        let tracked = self.policy.depends_on_flows();
         let other = stages != self.policy.stages() || hooks != self.hooks;
         if let Err(refused) = self.change_graph(&hooks, &stages, &prepared, other) {
             self.policy.abandon(prepared);
@@ -406,7 +430,7 @@ impl Plane {
         // What depends on flows now may not bear queues without workers.
         self.look_soon();
         self.hooks = hooks;
-        if other {
+        if other || tracked != self.policy.depends_on_flows() {
             self.publish_hooked(tables);
         }
         Ok(())

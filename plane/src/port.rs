@@ -159,6 +159,8 @@ pub struct Port {
     pub(crate) partial: bool,
     /// Transit must pass elements of the graph that only workers run.
     pub(crate) hooked: bool,
+    /// Transit depends on flows.
+    pub(crate) tracked: bool,
     /// But the driver can carry flows that are decided.
     pub(crate) carried: bool,
     /// Totals of earlier attachments.
@@ -191,6 +193,7 @@ impl Port {
             target: false,
             partial: false,
             hooked: false,
+            tracked: false,
             carried: false,
             before: DriverCounters::default(),
             queues_before: QueueCounters::default(),
@@ -255,6 +258,7 @@ impl Port {
         flags.set(PortFlags::EXPRESS, self.lane().is_some_and(|lane| lane.express));
         flags.set(PortFlags::FLOWS, self.lane().is_some_and(|lane| lane.flows));
         flags.set(PortFlags::PARTIAL, self.partial);
+        flags.set(PortFlags::TRACKED, self.tracked);
         flags.set(PortFlags::QUEUE, !taken.queues.is_empty());
         Some(PortEntry { ifindex: interface.ifindex, mtu: interface.mtu, mac: interface.mac, flags })
     }

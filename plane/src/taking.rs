@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use fib::PortId;
+use fib::{PortId, Tables};
 use port::device::{self, Device, XdpFeatures};
 use port::driver::MAX_QUEUES;
 use port::{Attachment, BusyPoll, XskOptions, ZeroCopy};
@@ -22,7 +22,7 @@ use tracing::{debug, info, warn};
 
 use crate::PlaneError;
 use crate::error::without_worker;
-use crate::plane::{Plane, TARGETS};
+use crate::plane::{Plane, RETRY, TARGETS};
 use crate::port::{Choice, Interface, OpenQueue, Port, PortSettings, Taken};
 use crate::shared::SharedPort;
 use crate::totals::{plus, sum};
@@ -32,6 +32,7 @@ const FRAMES_AT_LEAST: usize = 32;
 
 impl Plane {
     pub(crate) fn attach(&mut self, id: PortId) {
+        self.takes_long();
         let index = usize::from(id.0);
         match self.open(id) {
             Ok(()) => {
@@ -280,6 +281,7 @@ impl Plane {
     }
 
     pub(crate) fn close(&mut self, id: PortId) {
+        self.takes_long();
         let index = usize::from(id.0);
         // The program first: from then on Linux gets every packet.
         if let Ok(counters) = self.driver.counters(id) {
@@ -302,6 +304,30 @@ impl Plane {
         }
     }
 
+    /// Gives Linux what comes in by the queues of a worker that hangs. A port in shared memory is opened and taken anew: nobody
+    /// else can take its rings out of the worker's hands.
+    pub(crate) fn take_queues(&mut self, worker: usize, tables: &mut Tables) {
+        for index in 0..self.ports.len() {
+            let id = PortId(index as u16);
+            let queues = self.ports[index].taken.iter().flat_map(|taken| &taken.queues);
+            let queues: Vec<u32> =
+                queues.filter(|open| open.worker == worker).map(|open| open.queue).collect();
+            // Fails when the kernel has taken the socket out of the map, as it does when one is closed.
+            queues.iter().for_each(|queue| drop(self.driver.clear_socket(id, *queue)));
+            let Some(shared) = self.ports[index].shared.as_ref().filter(|_| !queues.is_empty()) else {
+                continue;
+            };
+            let settings = shared.settings().clone();
+            self.close(id);
+            if let Err(error) = self.share(id, Some(settings)) {
+                self.refuse(id, &error);
+            }
+            self.publish(id, tables);
+            self.retry_soon();
+        }
+        self.forget_queues(worker);
+    }
+
     /// The queues of a worker that was started again are closed, and the next look opens them anew; at once, that is.
     pub(crate) fn forget_queues(&mut self, worker: usize) {
         for port in &mut self.ports {
@@ -310,12 +336,22 @@ impl Plane {
                 port.queues_before = sum(&port.queues_before, &queue.meter.read());
             }
         }
+        // What leaves by ports of which it serves no queue it sends by colleagues.
+        for port in self.ports.iter().filter(|port| port.shared.is_some() || port.taken.is_some()) {
+            let serving = port.taken.iter().flat_map(|taken| &taken.queues).map(|queue| queue.worker);
+            self.connect(port.id, &serving.collect::<Vec<_>>());
+        }
         self.look_soon();
     }
 
     /// Has [`Plane::supervise`] look at all ports at its next call.
     pub(crate) fn look_soon(&mut self) {
         self.looked -= TARGETS;
+    }
+
+    /// Has it try to take those that are not taken.
+    fn retry_soon(&mut self) {
+        self.retry -= RETRY;
     }
 
     /// Opens the queues of a taken port that have no socket; whether there were any.
@@ -329,6 +365,7 @@ impl Plane {
             return false;
         }
         let settings = port.settings;
+        self.takes_long();
         let mut opened = Vec::new();
         for queue in missing {
             match self.open_queue(id, &interface, &settings, queue, &mut Vec::new()) {

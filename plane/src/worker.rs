@@ -21,6 +21,7 @@ use elements::router::SharedSeat;
 use fib::{PortId, Reader, View};
 use graph::{Batch, Graph, Hand, HandlerError, NodeId, Observer, Sinks};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use port::driver::pulse::{self, Pulse};
 use port::{Packet, Queue};
 
 use crate::meter::{QueueMeter, State, WorkerMeter};
@@ -33,8 +34,9 @@ pub const QUOTA: usize = 64;
 const LEAST: usize = 8;
 /// Rounds without a packet before a worker sleeps.
 const PATIENCE: u32 = 32;
-/// Longest sleep: how late counters of a silent queue can be.
-const SLEEP_MS: u16 = 500;
+/// Longest sleep: how late counters of a silent queue can be. Well below what the driver's programs wait for a worker
+/// ([`pulse::USUAL`]).
+const SLEEP_MS: u16 = 300;
 /// Rounds after which a busy worker looks at the clock: a look takes as long as to forward a packet or two, and a round some
 /// microseconds.
 pub const CLOCK_EVERY: usize = 8;
@@ -85,6 +87,8 @@ pub trait Linux: Send + Sync {
 pub struct Desk {
     /// The tables.
     pub view: View,
+    /// Its registration as a reader of them.
+    pub reader: Reader,
     /// This worker's instance of the graph.
     pub graph: Graph,
     /// Where received packets enter it.
@@ -101,6 +105,8 @@ pub struct Desk {
     pub linux: Arc<dyn Linux>,
     /// How many of them.
     pub limits: Arc<Limits>,
+    /// Where it says that it is there.
+    pub pulse: Pulse,
 }
 
 struct Served {
@@ -120,7 +126,6 @@ enum Exit {
 /// A worker at work. Made and run on its own thread, with the packet memory's pool installed there.
 pub struct Worker {
     desk: Desk,
-    reader: Reader,
     queues: Vec<Served>,
     exits: Vec<Exit>,
     sinks: Sinks,
@@ -141,7 +146,6 @@ impl Worker {
     /// A worker without queues.
     pub fn new(desk: Desk) -> Worker {
         Worker {
-            reader: desk.view.reader(),
             desk,
             queues: Vec::new(),
             exits: Vec::new(),
@@ -167,7 +171,7 @@ impl Worker {
             }
             let packets = self.round();
             self.desk.meter.rounds.add(1);
-            self.reader.quiescent();
+            self.desk.reader.quiescent();
             self.busy += usize::from(packets > 0);
             if packets == 0 || self.busy == CLOCK_EVERY {
                 self.look_at_clock();
@@ -306,6 +310,7 @@ impl Worker {
 
     fn publish(&mut self) {
         self.published = self.now;
+        self.desk.pulse.workers(pulse::USUAL);
         for served in &self.queues {
             served.meter.publish(&served.queue.counters());
         }
@@ -313,7 +318,7 @@ impl Worker {
 
     fn sleep(&mut self) {
         self.publish();
-        self.reader.offline();
+        self.desk.reader.offline();
         self.desk.seat.offline();
         self.desk.letterbox.lie_down();
         self.desk.meter.set_state(State::Asleep);
@@ -336,7 +341,7 @@ impl Worker {
         self.desk.meter.wakeups.add(1);
         self.now = graph::steady_now();
         self.desk.seat.online();
-        self.reader.online();
+        self.desk.reader.online();
     }
 
     fn obey(&mut self) -> Obeyed {

@@ -1,10 +1,10 @@
-//! A worker that panics takes only itself down: Linux has its queues until it is started again. One that is held up when a port is
-//! taken serves it as soon as it can.
+//! A worker that panics or hangs takes only itself down: Linux has its queues until it is started again. One that is held up when a
+//! port is taken serves it as soon as it can.
 
 #[path = "../../port/tests/rig/mod.rs"]
 mod rig;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fib::{Adjacency, Capacity, NextHop, Path, PortId, Tables};
 use graph::{Batch, NodeId, Observer};
@@ -51,6 +51,32 @@ impl Drop for Absorbing {
     }
 }
 
+/// Holds a worker up for ever when it is to look away.
+enum Hang {
+    InALoop,
+    InTheKernel,
+}
+
+impl Observer for Hang {
+    fn entered(&mut self, _node: NodeId, _input: usize, _batch: &Batch) {}
+}
+
+impl Drop for Hang {
+    fn drop(&mut self) {
+        loop {
+            match self {
+                Hang::InALoop => std::hint::spin_loop(),
+                Hang::InTheKernel => std::thread::sleep(Duration::from_secs(1000)),
+            }
+        }
+    }
+}
+
+fn hang(plane: &Plane, how: Hang) {
+    plane.crew().order(0, Order::Observe(Some(Box::new(how))));
+    plane.crew().order(0, Order::Observe(None));
+}
+
 fn one_worker() -> PlaneSettings {
     PlaneSettings {
         cores: vec![0],
@@ -71,7 +97,7 @@ fn a_port_is_served_although_its_worker_was_held_up_when_it_was_taken() {
         let driver = Driver::new(&capacity.sizes()).unwrap();
         let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
         let mut plane = Plane::start(&one_worker(), driver, tables.view()).unwrap();
-        plane.crew().order(0, Order::Observe(Some(Box::new(Absorbing(Duration::from_secs(4))))));
+        plane.crew().order(0, Order::Observe(Some(Box::new(Absorbing(Duration::from_millis(2300))))));
         plane.crew().order(0, Order::Observe(None));
         let settings = PortSettings { lane: LaneChoice::Worker, ..PortSettings::default() };
         let id = plane.expect("r0", settings).unwrap();
@@ -90,7 +116,66 @@ fn a_port_is_served_although_its_worker_was_held_up_when_it_was_taken() {
 }
 
 #[test]
+fn a_worker_that_hangs_is_found_within_a_second_and_started_again() {
+    forwarding(|plane, tables, cross, lanes| {
+        for (restarts, how) in [Hang::InALoop, Hang::InTheKernel].into_iter().enumerate() {
+            let before = lanes(plane).0;
+            cross(1);
+            assert_eq!(lanes(plane).0, before + 1);
+            hang(plane, how);
+            let mut looks = 0;
+            wait("the worker to be back with its queues", || {
+                looks += 1;
+                std::thread::sleep(Duration::from_millis(80));
+                plane.supervise(tables);
+                plane.crew().members()[0].restarts == restarts as u64 + 1
+                    && plane
+                        .ports()
+                        .iter()
+                        .all(|port| port.taken.as_ref().is_some_and(|taken| taken.queues.len() == 1))
+            });
+            assert!(looks <= 12, "{looks} looks");
+            cross(2);
+            assert_eq!(lanes(plane).0, before + 2, "the new worker forwarded it");
+        }
+        hang(plane, Hang::InALoop);
+        let begun = Instant::now();
+        plane.stop(tables);
+        assert!(begun.elapsed() < Duration::from_secs(2), "it took {:?} to stop", begun.elapsed());
+        cross(4);
+    });
+}
+
+#[test]
 fn linux_forwards_while_a_worker_is_down_and_the_worker_comes_back() {
+    forwarding(|plane, tables, cross, lanes| {
+        cross(1);
+        assert_eq!(lanes(plane).0, 1);
+
+        plane.fail_worker(0);
+        wait("the worker to be down", || plane.crew().members()[0].meter.state() == State::Failed);
+        let (_, before) = lanes(plane);
+        cross(2);
+        assert_eq!(lanes(plane), (1, before + 1), "Linux forwarded it");
+
+        wait("the worker to be back with its queues", || {
+            plane.supervise(tables);
+            plane.crew().members()[0].restarts == 1
+                && plane
+                    .ports()
+                    .iter()
+                    .all(|port| port.taken.as_ref().is_some_and(|taken| taken.queues.len() == 1))
+        });
+        cross(3);
+        assert_eq!(lanes(plane).0, 2, "the worker forwarded it");
+        plane.stop(tables);
+        cross(4);
+    });
+}
+
+/// Runs `test` with a plane of one worker that forwards, something that has a packet cross, and something that says how many went to
+/// the worker and how many passed.
+fn forwarding(test: impl Send + FnOnce(&mut Plane, &mut Tables, &dyn Fn(u8), &dyn Fn(&Plane) -> (u64, u64))) {
     let rig = Rig::new(1);
     linux_forwards(&rig);
     let wires = [rig.wire(0), rig.wire(1)];
@@ -118,26 +203,6 @@ fn linux_forwards_while_a_worker_is_down_and_the_worker_comes_back() {
             let counters = plane.driver_counters(&plane.ports()[0]);
             (counters.lane(Lane::Worker).packets, counters.lane(Lane::Pass).packets)
         };
-        cross(1);
-        assert_eq!(lanes(&plane).0, 1);
-
-        plane.fail_worker(0);
-        wait("the worker to be down", || plane.crew().members()[0].meter.state() == State::Failed);
-        let (_, before) = lanes(&plane);
-        cross(2);
-        assert_eq!(lanes(&plane), (1, before + 1), "Linux forwarded it");
-
-        wait("the worker to be back with its queues", || {
-            plane.supervise(&mut tables);
-            plane.crew().members()[0].restarts == 1
-                && plane
-                    .ports()
-                    .iter()
-                    .all(|port| port.taken.as_ref().is_some_and(|taken| taken.queues.len() == 1))
-        });
-        cross(3);
-        assert_eq!(lanes(&plane).0, 2, "the worker forwarded it");
-        plane.stop(&mut tables);
-        cross(4);
+        test(&mut plane, &mut tables, &cross, &lanes);
     });
 }

@@ -107,8 +107,8 @@ impl Injector {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         let trailer = (ifindex | if judged { JUDGED } else { 0 }).to_ne_bytes();
-        let marks = self.marks.read().unwrap_or_else(PoisonError::into_inner);
-        let mark = marks.get(&ifindex).map(|mark| mark.to_ne_bytes());
+        let mark = self.marks.read().unwrap_or_else(PoisonError::into_inner).get(&ifindex).copied();
+        let mark = mark.map(u32::to_ne_bytes);
         let mut vectors = [vector(&[]); MAX_SEGMENTS + 3];
         let mut count = 0;
         let mut add = |bytes: &[u8]| {

@@ -9,6 +9,7 @@
 //! | [`xdp`] | interfaces by AF_XDP that parts of a program share |
 //! | [`driver`] | the programs in the driver (`bpf/`): load, attach, feed and read them |
 //! | [`copies`] | copies of what passes ports, for those who watch |
+//! | [`leash`] | a thread stopped for ever, and its sockets taken from it |
 //! | [`inject`] | how a worker hands a packet to Linux |
 //! | [`socket`] | frames as Linux sees them, and frames sent, without taking anything from it |
 //! | [`tap`] | interfaces of Linux whose other end is this program |
@@ -28,6 +29,7 @@ pub mod device;
 pub mod driver;
 mod error;
 pub mod inject;
+pub mod leash;
 pub mod memif;
 pub mod memory;
 pub mod packet;
@@ -47,6 +49,7 @@ pub use annotations::{ANNOTATION_BYTES, Annotations, DESTINATION, PAINT, PacketT
 pub use driver::{Attachment, Driver, DriverCounters, FlowMatch, Lane, Mode};
 pub use error::DriverError;
 pub use inject::{Injector, JUDGED_MARK};
+pub use leash::{Leash, Recall};
 pub use memif::MemifQueue;
 pub use memory::{HugePages, Memory, MemoryError};
 pub use packet::{CHUNK, HEADROOM, MAX_BYTES, MAX_SEGMENTS, Packet};

@@ -115,6 +115,23 @@ impl Memory {
         Pool::lease(slice.clone()).ok_or(MemoryError::InUse { worker })
     }
 
+    /// New memory for a worker in the place of what a thread has that hangs, and its pool. The old one is never used again.
+    pub fn renew(&mut self, worker: usize) -> Result<Pool, MemoryError> {
+        let slices = self.slices.len();
+        let place = self.slices.get_mut(worker).ok_or(MemoryError::NoSlice { worker, slices })?;
+        let bytes = (self.frames * CHUNK).next_multiple_of(HUGE);
+        let mapping = match self.huge.then(|| Mapping::new(bytes, libc::MAP_HUGETLB)) {
+            Some(Ok(mapping)) => mapping,
+            // No more are set aside: slower is better than not at all.
+            _ => Mapping::new(bytes, 0).map_err(|source| MemoryError::Map { bytes, huge: false, source })?,
+        };
+        let mapping = Arc::new(mapping);
+        // SAFETY: the mapping was just made for this slice, is page-aligned, and lives in the Arc.
+        let slice = unsafe { Slice::new(mapping.base, self.frames, mapping.clone()) };
+        *place = OnceLock::from(slice.clone());
+        Pool::lease(slice).ok_or(MemoryError::InUse { worker })
+    }
+
     /// Opens a socket for a worker whose pool is installed on its own thread already: opening takes a while, and the
     /// worker forwards meanwhile. As [`Xsk::open`] otherwise.
     pub fn open(
@@ -220,6 +237,20 @@ mod tests {
         assert_eq!(left_over.data(), b"outlives its worker");
         drop(left_over);
         assert_eq!(available(), 8);
+    }
+
+    #[test]
+    fn memory_that_is_lost_is_replaced_and_never_met_again() {
+        let mut memory = Memory::new(2, 8, HugePages::Off).unwrap();
+        let lost = memory.pool(1).unwrap();
+        let span = (lost.slice().span().base().as_ptr() as usize, lost.slice().span().bytes());
+        let fresh = memory.renew(1).unwrap();
+        assert_eq!(fresh.available(), 8);
+        let base = fresh.slice().span().base().as_ptr() as usize;
+        assert!(base >= span.0 + span.1 || base + span.1 <= span.0);
+        assert!(matches!(memory.pool(1), Err(MemoryError::InUse { worker: 1 })));
+        assert!(matches!(memory.renew(2), Err(MemoryError::NoSlice { .. })));
+        drop(lost);
     }
 
     #[test]

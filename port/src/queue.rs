@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use fib::PortId;
 
-use crate::Packet;
+use crate::{Packet, Recall};
 
 /// A receive and transmit queue of one port, owned by one worker. Nothing here blocks.
 pub trait Queue: Send {
@@ -41,6 +41,11 @@ pub trait Queue: Send {
     /// Buffers with frames that were taken here and that the other end has not emptied: when the queue is closed, they are lost.
     fn untaken(&self) -> u64 {
         0
+    }
+
+    /// What closes the queue should its worker hang, where something can.
+    fn recall(&self) -> Option<Recall> {
+        None
     }
 
     /// Totals since the queue was opened.

@@ -3,6 +3,7 @@
 mod rig;
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use port::driver::TestRun;
@@ -179,6 +180,27 @@ fn plain_packets_are_forwarded() {
     let mut padded = v4([198, 18, 0, 9]);
     padded.resize(60, 0xaa);
     assert_express(&bench.run(&padded), &padded);
+}
+
+#[test]
+fn transit_is_linuxs_once_nobody_keeps_the_tables_unless_it_depends_on_flows() {
+    let mut bench = Bench::new();
+    let packets = [v4([198, 18, 0, 9]), v6("2001:db8:0::9")];
+    bench.driver.pulse().tables_still(Duration::ZERO);
+    packets.iter().for_each(|packet| assert_express(&bench.run(packet), packet));
+    bench.driver.pulse().tables(Duration::from_secs(100));
+    packets.iter().for_each(|packet| assert_express(&bench.run(packet), packet));
+    bench.driver.pulse().tables(Duration::ZERO);
+    // The clock of the last tick has come by.
+    std::thread::sleep(Duration::from_millis(50));
+    packets.iter().for_each(|packet| assert_linux(&bench.run(packet), packet, Class::Transit));
+    bench.port(IN, flags() - PortFlags::EXPRESS);
+    packets.iter().for_each(|packet| assert_linux(&bench.run(packet), packet, Class::Transit));
+    bench.port(IN, flags() | PortFlags::TRACKED);
+    packets.iter().for_each(|packet| assert_express(&bench.run(packet), packet));
+    assert!(bench.driver.pulse().tables(Duration::from_secs(100)).unwrap() >= Duration::from_millis(50));
+    bench.port(IN, flags());
+    packets.iter().for_each(|packet| assert_express(&bench.run(packet), packet));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::service::{Notify, Signals, init_log};
+use crate::service::{LastResort, Notify, Signals, init_log};
 use config::{Foreign, Level, PortRule, Router};
 use graph::Registry;
 
@@ -34,8 +34,10 @@ pub fn run(args: Run, socket: Option<PathBuf>, registry: Registry) -> Result<(),
     }
     let signals = Signals::install()
         .map_err(|error| Failure::Io { what: "cannot take over the signals".to_owned(), error })?;
+    let last_resort = LastResort::install()
+        .map_err(|error| Failure::Io { what: "cannot take over the signals".to_owned(), error })?;
     let notify = Notify::from_environment();
-    daemon::run(daemon::Start { router, file, registry, signals, notify }).map_err(Failure::Said)
+    daemon::run(daemon::Start { router, file, registry, signals, last_resort, notify }).map_err(Failure::Said)
 }
 
 /// The checked configuration, and the file that it is from.

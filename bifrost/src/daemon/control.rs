@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::service::{Notify, Signal, Signals};
+use crate::service::{Notify, Signal, Signals, Stop};
 use config::Router;
 use fib::Tables;
 use ipnet::IpNet;
@@ -73,6 +73,8 @@ pub(super) struct Control {
     pub(super) fallback: Fallback,
     /// What Linux does and the plane does not.
     pub(super) foreign: Foreign,
+    /// Whether to stop, for what takes long.
+    pub(super) stop: Stop,
     jobs: Receiver<Job>,
     door: Door,
     ticked: Instant,
@@ -101,6 +103,7 @@ impl Control {
         mirror: Mirror,
         tables: Tables,
         sflow: Option<Sflow>,
+        stop: Stop,
     ) -> Result<Control, DaemonError> {
         let flow_log = router.flow_log.clone().map(Log::start).transpose()?;
         let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
@@ -128,6 +131,7 @@ impl Control {
             blocks: Vec::new(),
             fallback: Fallback::default(),
             foreign: Foreign::default(),
+            stop,
             jobs,
             door,
             ticked: now,
@@ -142,13 +146,22 @@ impl Control {
         &self.router
     }
 
-    /// Reads all that Linux has, then takes the ports.
-    pub(super) fn load(&mut self) -> Result<(), DaemonError> {
+    /// Reads all that Linux has, then takes the ports; ends early when it is told to stop.
+    pub(super) fn load(&mut self, notify: &Notify) -> Result<(), DaemonError> {
         self.expect_ports();
         // Before anything is forwarded by whomever.
         self.tell_nftables();
-        self.fallback.settle();
+        while !self.fallback.settles(TICK) {
+            notify.starting(|| "Linux loads the filter".to_owned());
+            if self.stop.is_asked() {
+                return Ok(());
+            }
+        }
         while !(self.mirror.ready() && self.mirror.knows_beyond()) {
+            notify.starting(|| format!("reading routes: {}", self.status_line()));
+            if self.stop.is_asked() {
+                return Ok(());
+            }
             let more = self.sync()?;
             self.mirror.tick(&mut self.tables)?;
             if !more {
@@ -156,9 +169,11 @@ impl Control {
             }
         }
         self.follow_icmp_settings();
-        self.take_ports();
+        self.take_ports(|control| notify.starting(|| format!("taking ports: {}", control.status_line())));
         // Routes by the ports just taken are programmed anew: until then Linux forwards for them.
-        while self.sync()? {}
+        while self.sync()? && !self.stop.is_asked() {
+            notify.starting(|| format!("programming routes: {}", self.status_line()));
+        }
         // What leads to ports that are not taken yet is Linux's, as all was until now: no rate is to hold that up.
         self.apply_limits();
         self.begin_mirror_port();
@@ -174,11 +189,16 @@ impl Control {
         let mut unsettled = false;
         loop {
             let mut more = self.sync()?;
-            self.apply_news();
+            more |= self.apply_news();
             for job in self.jobs.try_iter().take(JOBS).collect::<Vec<_>>() {
-                job(self);
+                if !self.stop.is_asked() {
+                    self.plane.takes_long();
+                    job(self);
+                }
             }
+            self.keep_tables();
             self.supervise();
+            self.keep_tables();
             if self.ticked.elapsed() >= TICK {
                 self.ticked = Instant::now();
                 more |= self.mirror.tick(&mut self.tables)?;
@@ -211,7 +231,23 @@ impl Control {
         }
     }
 
+    /// Answers nobody any more: who asks, or waits for an answer, is told so at once.
+    pub(super) fn close(&mut self) {
+        self.jobs = channel().1;
+    }
+
+    /// Says that the tables are kept; in the log, when they were not.
+    fn keep_tables(&self) {
+        if let Some(late) = self.plane.keeps_tables() {
+            warn!(
+                "the control thread was not there for {:.1} s (stopped, or held up): Linux forwarded, but for flows that it does not know",
+                late.as_secs_f64()
+            );
+        }
+    }
+
     pub(super) fn sync(&mut self) -> Result<bool, DaemonError> {
+        self.keep_tables();
         let more = self.mirror.sync(&mut self.tables, &mut self.news)?;
         Ok(more)
     }

@@ -239,10 +239,10 @@ impl Fallback {
         self.desk.open().restored
     }
 
-    /// Waits until all is loaded.
-    pub(super) fn settle(&self) {
-        let waited = self.desk.changed.wait_while(self.desk.open(), |work| work.is_left());
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    /// Waits until all is loaded, or for so long; whether it is.
+    pub(super) fn settles(&self, patience: Duration) -> bool {
+        let waited = self.desk.changed.wait_timeout_while(self.desk.open(), patience, |work| work.is_left());
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 }
 

@@ -54,7 +54,7 @@ use std::sync::Arc;
 
 use crate::control::{Access, Answer, Server};
 use crate::metrics::Metrics;
-use crate::service::{Notify, Signals};
+use crate::service::{LastResort, Notify, Signals};
 use config::{Machine, Router};
 use fib::Tables;
 use mirror::Mirror;
@@ -79,6 +79,8 @@ pub struct Start {
     pub registry: graph::Registry,
     /// Signals of this process, taken over before any thread was started.
     pub signals: Signals,
+    /// Who ends the process if this does not.
+    pub last_resort: LastResort,
     /// The service manager.
     pub notify: Notify,
 }
@@ -128,7 +130,7 @@ pub fn run(start: Start) -> Result<(), String> {
 }
 
 fn serve(start: Start) -> Result<(), DaemonError> {
-    let Start { router, file, registry, signals, notify } = start;
+    let Start { router, file, registry, signals, last_resort, notify } = start;
     let online = Machine::this().cores.0;
     let cores = router.workers.cores_among(&online);
     keep_off(&cores, &online);
@@ -144,7 +146,7 @@ fn serve(start: Start) -> Result<(), DaemonError> {
     let plane = Plane::start(&settings, driver, tables.view())?;
     let mirror = Mirror::new(settings::mirror(&router))?;
     let reloading = Reloading { file, registry, turn: Arc::default() };
-    let mut control = Control::new(router, reloading.clone(), plane, mirror, tables, sflow)?;
+    let mut control = Control::new(router, reloading.clone(), plane, mirror, tables, sflow, signals.stop())?;
     let desk = Arc::new(Desk::new(control.door(), reloading));
 
     // Before anything is taken: a second daemon, or an address that is not to be had, ends here. Questions wait.
@@ -161,13 +163,22 @@ fn serve(start: Start) -> Result<(), DaemonError> {
         ),
         None => None,
     };
-    control.load()?;
-    let status = control.status_line();
-    info!("ready: {status}; control socket {}", access.socket.display());
-    notify.ready(&status);
-
-    let result = control.run(signals, &notify);
+    let loaded = control.load(&notify);
+    let result = match loaded {
+        // Told to stop before it was ready.
+        Ok(()) if signals.stop().is_asked() => Ok(()),
+        Ok(()) => {
+            let status = control.status_line();
+            info!("ready: {status}; control socket {}", access.socket.display());
+            notify.ready(&status);
+            control.run(signals, &notify)
+        }
+        error => error,
+    };
+    last_resort.begun();
     notify.stopping();
+    // Else the threads of clients would wait for what is not going to come, and their end for them.
+    control.close();
     drop((server, metrics));
     control.stop();
     info!("stopped: Linux forwards");

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use config::PortRule;
 use fib::PortId;
@@ -14,6 +15,9 @@ use wire::Class;
 
 use super::control::Control;
 use super::{DaemonError, settings};
+
+/// How long the control thread takes ports that came, or tells of others what changed, before it looks for other work.
+const SLICE: Duration = Duration::from_millis(10);
 
 /// What the mirror heard that concerns the plane, until the control thread has time for it.
 #[derive(Default)]
@@ -80,18 +84,24 @@ impl Control {
         self.plane.ports().get(usize::from(id.0)).is_some_and(|port| port.shared.is_some())
     }
 
-    /// Takes every interface that the configuration matches.
-    pub(super) fn take_ports(&mut self) {
+    /// Takes every interface that the configuration matches, unless it is told to stop; `before` each.
+    pub(super) fn take_ports(&mut self, before: impl Fn(&Control)) {
         self.restore_flows();
         self.respect_linux();
         self.apply_news();
         let links: Vec<u32> = self.mirror.model().links.iter().map(|link| link.ifindex).collect();
-        links.into_iter().for_each(|ifindex| self.look_at(ifindex));
+        for ifindex in links {
+            if self.stop.is_asked() {
+                return;
+            }
+            before(self);
+            self.look_at(ifindex);
+        }
         self.tell_sources();
     }
 
-    /// Tells the plane what the mirror heard.
-    pub(super) fn apply_news(&mut self) {
+    /// Tells the plane what the mirror heard. True: there is more, for a slice of time is over.
+    pub(super) fn apply_news(&mut self) -> bool {
         let News { changed, gone, local_added, local_removed } = std::mem::take(&mut self.news);
         for ifindex in gone {
             if let Some(id) = self.plane.port_of(ifindex).map(|port| port.id) {
@@ -100,15 +110,23 @@ impl Control {
         }
         // Not while Linux's tables are still being read: see `Control::load`.
         if self.mirror.ready() || self.plane.ports().iter().any(|port| port.taken.is_some()) {
-            changed.into_iter().for_each(|ifindex| self.look_at(ifindex));
+            let begun = Instant::now();
+            let mut left = changed.into_iter();
+            while begun.elapsed() < SLICE && !self.stop.is_asked() {
+                let Some(ifindex) = left.next() else { break };
+                self.look_at(ifindex);
+            }
+            self.news.changed.extend(left);
         }
+        let more = !self.news.changed.is_empty();
         if local_added.is_empty() && local_removed.is_empty() {
-            return;
+            return more;
         }
         self.tell_local(local_removed, false);
         let translated = self.plane.policy().translates();
         self.tell_local(if translated { Vec::new() } else { local_added }, true);
         self.tell_sources();
+        more
     }
 
     /// Takes an interface if the configuration says so, or tells its port what changed.
@@ -189,8 +207,8 @@ impl Control {
         self.expect_ports();
         // Linux has told already of an interface that was made for one of them.
         self.sync()?;
-        self.take_ports();
-        while self.sync()? {}
+        self.take_ports(|_| ());
+        while self.sync()? && !self.stop.is_asked() {}
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Telling systemd how things are (sd_notify). Without systemd every call does nothing.
 
-use std::time::Duration;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
@@ -8,12 +9,29 @@ use sd_notify::NotifyState;
 #[derive(Debug)]
 pub struct Notify {
     watchdog: Option<Duration>,
+    /// When it was last told that the start goes on.
+    starting: Cell<Option<Instant>>,
 }
+
+/// How long the service manager is to wait on, and how often it is told.
+const EXTEND: Duration = Duration::from_secs(30);
+const TELL: Duration = Duration::from_secs(1);
 
 impl Notify {
     /// Looks in the environment for a service manager.
     pub fn from_environment() -> Notify {
-        Notify { watchdog: sd_notify::watchdog_enabled() }
+        Notify { watchdog: sd_notify::watchdog_enabled(), starting: Cell::default() }
+    }
+
+    /// The start goes on: it may take longer than the service manager would wait. To be called often.
+    pub fn starting(&self, status: impl FnOnce() -> String) {
+        let now = Instant::now();
+        if self.starting.get().is_some_and(|told| now.duration_since(told) < TELL) {
+            return;
+        }
+        self.starting.set(Some(now));
+        let extend = NotifyState::ExtendTimeoutUsec(EXTEND.as_micros() as u32);
+        self.say(&[extend, NotifyState::Status(&status())]);
     }
 
     /// Forwarding has begun.
@@ -64,6 +82,8 @@ mod tests {
         if std::env::var_os("NOTIFY_SOCKET").is_some() {
             let notify = Notify::from_environment();
             assert_eq!(notify.heartbeat(), Some(Duration::from_secs(10)));
+            notify.starting(|| "taking ports: 1 of 2".to_owned());
+            notify.starting(|| panic!("not told twice within a second"));
             notify.ready("2 ports");
             notify.alive();
             notify.stopping();
@@ -81,14 +101,15 @@ mod tests {
             .unwrap();
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
         let mut said = Vec::new();
-        for _ in 0..3 {
+        for _ in 0..4 {
             let mut bytes = [0; 512];
             let length = socket.recv(&mut bytes).unwrap();
             said.push(String::from_utf8_lossy(&bytes[..length]).into_owned());
         }
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(said[0], "READY=1\nSTATUS=2 ports\n");
-        assert_eq!(said[1], "WATCHDOG=1\n");
-        assert!(said[2].starts_with("STOPPING=1\n"));
+        assert_eq!(said[0], "EXTEND_TIMEOUT_USEC=30000000\nSTATUS=taking ports: 1 of 2\n");
+        assert_eq!(said[1], "READY=1\nSTATUS=2 ports\n");
+        assert_eq!(said[2], "WATCHDOG=1\n");
+        assert!(said[3].starts_with("STOPPING=1\n"));
     }
 }

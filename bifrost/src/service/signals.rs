@@ -20,6 +20,17 @@ pub enum Signal {
     Reload,
 }
 
+/// Whether the daemon is told to stop, for what takes long.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Whether it is.
+    pub fn is_asked(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
 /// The signals that have come.
 #[derive(Debug)]
 pub struct Signals {
@@ -40,6 +51,11 @@ impl Signals {
             signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
         }
         Ok(Signals { stop, reload, wake })
+    }
+
+    /// Whether to stop, without taking note of it.
+    pub fn stop(&self) -> Stop {
+        Stop(self.stop.clone())
     }
 
     /// The next thing that was asked for and not yet taken. Stopping goes first.
@@ -71,7 +87,9 @@ mod tests {
         let mut signals = Signals::install().unwrap();
         assert_eq!(signals.take(), None);
         signal_hook::low_level::raise(SIGHUP).unwrap();
+        assert!(!signals.stop().is_asked());
         signal_hook::low_level::raise(SIGTERM).unwrap();
+        assert!(signals.stop().is_asked());
         let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         assert_eq!(poll(&mut fds, 1000u16), Ok(1));
         assert_eq!(signals.take(), Some(Signal::Stop));

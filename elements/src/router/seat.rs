@@ -145,6 +145,8 @@ pub struct SharedSeat(Arc<Shared>);
 
 struct Shared {
     seat: Mutex<Seat>,
+    /// The access to the flow table as others see it, who cannot wait for the lock.
+    presence: Mutex<Option<flow::Presence>>,
     /// Somebody was here since the last [`SharedSeat::maintain`], or flows or samples are kept here; changed under the lock. Where packets are
     /// only forwarded it is false, and a round takes no lock, which would wait for all that the round has written.
     taken: AtomicBool,
@@ -166,7 +168,7 @@ impl SharedSeat {
             next: 0,
             ended: None,
         });
-        SharedSeat(Arc::new(Shared { seat, taken: AtomicBool::new(false) }))
+        SharedSeat(Arc::new(Shared { seat, presence: Mutex::default(), taken: AtomicBool::new(false) }))
     }
 
     /// A seat at which every packet is in this state: for packets that are only thought of.
@@ -185,6 +187,7 @@ impl SharedSeat {
         nat: Arc<nat::Nat>,
         ftp: Option<Arc<ControlConnections>>,
     ) {
+        *self.0.presence.lock().unwrap_or_else(PoisonError::into_inner) = Some(flows.presence());
         let mut seat = self.lock();
         (seat.flows, seat.ended, seat.nat, seat.ftp) = (Some(flows), Some(ended), Some(nat), ftp);
     }
@@ -228,6 +231,12 @@ impl SharedSeat {
     /// Whether a packet of this round has been let pass by the rules for transit.
     pub fn has_judged(&self, packet: &Packet) -> bool {
         self.lock().note(packet).is_some_and(|note| note.judged)
+    }
+
+    /// The worker's thread never runs again: nobody need wait for it.
+    pub fn end(&self) {
+        let presence = self.0.presence.lock().unwrap_or_else(PoisonError::into_inner);
+        presence.iter().for_each(flow::Presence::end);
     }
 
     /// Before the worker sleeps: nobody need wait for it.

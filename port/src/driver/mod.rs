@@ -13,6 +13,7 @@ mod divert;
 mod flows;
 mod local;
 mod places;
+pub mod pulse;
 
 use std::collections::HashMap;
 use std::io;
@@ -36,6 +37,7 @@ pub use flows::{Carried, Counted, Half, VERDICTS, Verdicts};
 use local::LocalAddresses;
 pub(crate) use places::PLACES;
 use places::{Place, Places};
+use pulse::Pulse;
 
 /// Ports at most (`MAX_PORTS` in `bpf/abi.h`).
 pub const MAX_PORTS: u16 = 256;
@@ -108,6 +110,7 @@ pub struct Driver {
     places: Places,
     locals: LocalAddresses,
     settings: Mapping,
+    pulse: Pulse,
     sizes: Sizes,
     /// What frames end with that are moved to the ingress of an interface whose program is generic.
     mark: u32,
@@ -135,7 +138,9 @@ impl Driver {
     /// Makes the shared maps, with tables of these sizes ([`fib::Capacity::sizes`]). Nothing is attached yet.
     pub fn new(sizes: &Sizes) -> Result<Driver, DriverError> {
         let object = object::bifrost()?;
-        for (name, bytes) in [("counters", counters::WORDS * 8), ("settings", settings::BYTES)] {
+        for (name, bytes) in
+            [("counters", counters::WORDS * 8), ("settings", settings::BYTES), ("pulse", pulse::BYTES)]
+        {
             // Both sides of `bpf/abi.h` are compiled together, and a test compares them number by number.
             let found = object.maps.get(name).map_or(0, |map| map.value_size() as usize);
             assert_eq!(found, bytes, "{name}: bpf/abi.h and its Rust side differ");
@@ -162,6 +167,7 @@ impl Driver {
         }
         let settings = map_array(&shared, "settings", settings::BYTES.next_multiple_of(BLOCK))?;
         let filter = map_array(&shared, "local_filter", BLOCK)?;
+        let pulse = Pulse::new(map_array(&shared, "pulse", BLOCK)?);
         Ok(Driver {
             object,
             shared,
@@ -173,6 +179,7 @@ impl Driver {
             places: Places::new(),
             locals: LocalAddresses::new(filter),
             settings,
+            pulse,
             sizes: *sizes,
             mark: secret().map_err(DriverError::io("cannot draw a random number"))?,
             marks: Marks::default(),
@@ -301,6 +308,11 @@ impl Driver {
         let link = sys::link_create(self.entry(native)?, ifindex, sys::ATTACH_XDP, flags);
         let entry = self.ports.get_mut(&port).ok_or(DriverError::NotAttached(port))?;
         Ok(link.map(|link| (entry.link, entry.native) = (Some(link), native)))
+    }
+
+    /// Where it is promised that somebody is there.
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
     /// Whether the port's program runs in the driver. Only behind such a one does a zero-copy socket work.

@@ -18,12 +18,14 @@ mod socket;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fib::PortId;
 
 use crate::packet::Packet;
 use crate::pool::{self, Pool, Span};
-use crate::{Queue, QueueCounters};
+use crate::{Queue, QueueCounters, Recall};
 use frames::Frames;
 use partial::Partial;
 use ring::Ring;
@@ -45,6 +47,8 @@ pub struct Xsk {
     frames_at_most: u32,
     partial: Option<Partial>,
     counters: QueueCounters,
+    /// Not being dropped.
+    open: Arc<AtomicBool>,
     fill: Ring<u64>,
     completion: Ring<u64>,
     rx: Ring<libc::xdp_desc>,
@@ -95,6 +99,7 @@ impl Xsk {
             frames_at_most: options.frames,
             partial: options.partial.map(Partial::new),
             counters: QueueCounters::default(),
+            open: Arc::new(AtomicBool::new(true)),
             fill,
             completion,
             rx,
@@ -208,6 +213,12 @@ impl Xsk {
     }
 }
 
+impl Drop for Xsk {
+    fn drop(&mut self) {
+        self.open.store(false, Ordering::Release);
+    }
+}
+
 impl AsFd for Xsk {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -299,6 +310,11 @@ impl Queue for Xsk {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
+    }
+
+    fn recall(&self) -> Option<Recall> {
+        let rings = [self.fill.span(), self.completion.span(), self.rx.span(), self.tx.span()];
+        Some(Recall::new(self.socket.as_raw_fd(), rings, self.open.clone()))
     }
 
     fn counters(&self) -> QueueCounters {

@@ -60,6 +60,11 @@ impl<T: Copy> Ring<T> {
         }
     }
 
+    /// Address and bytes of the mapping.
+    pub(super) fn span(&self) -> (usize, usize) {
+        (self.mapping.0.as_ptr() as usize, self.mapping.1)
+    }
+
     /// Whether the kernel asks to be woken up for this ring.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {

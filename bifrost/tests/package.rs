@@ -90,3 +90,29 @@ fn what_make_installs_it_removes() {
     script("lab/uninstall.sh");
     assert_eq!(files(scratch.path()), BTreeSet::from(["etc/bifrost/router.toml".to_owned()]));
 }
+
+/// The unit lets the service do what the daemon does, and no more.
+#[test]
+fn the_unit_is_confined_as_the_daemon_is() {
+    let house = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = house.join("systemd/bifrost.service");
+    let unit = std::fs::read_to_string(&path).unwrap();
+    let bounding = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).unwrap();
+    let bounding: BTreeSet<String> = bounding.split_whitespace().map(str::to_owned).collect();
+    let needed = confine::NEEDED.iter().map(|(capability, _)| capability.to_string()).collect();
+    assert_eq!(bounding, needed, "the unit's capabilities are those of confine::NEEDED");
+
+    // Exposure in tenths. Where systemd is too old to judge a file, or absent, nobody can.
+    let judged = Command::new("systemd-analyze")
+        .args(["security", "--offline=true", "--threshold=25", "--no-pager"])
+        .arg(&path)
+        .output();
+    match judged {
+        Ok(judged) => {
+            let said = [judged.stdout, judged.stderr].concat();
+            let said = String::from_utf8_lossy(&said);
+            assert!(judged.status.success() || said.contains("nrecognized option"), "{said}");
+        }
+        Err(error) => eprintln!("no systemd-analyze here: {error}"),
+    }
+}

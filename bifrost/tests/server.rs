@@ -251,7 +251,7 @@ fn the_socket_has_the_permissions_that_were_asked_for() {
     let directory = directory("mode");
     let path = directory.join("made").join("control.sock");
     let group = nix::unistd::Group::from_gid(nix::unistd::getegid()).unwrap().unwrap().name;
-    let access = Access { socket: path.clone(), mode: 0o620, group: Some(group) };
+    let access = Access { socket: path.clone(), mode: 0o620, group: Some(group), read_group: None };
     let server = Server::start(&access, Fake::default().into_answer()).unwrap();
     let metadata = std::fs::metadata(&path).unwrap();
     assert_eq!(metadata.permissions().mode() & 0o777, 0o620);
@@ -313,4 +313,46 @@ impl IntoAnswer for Fake {
     fn into_answer(self) -> std::sync::Arc<dyn Answer> {
         std::sync::Arc::new(self)
     }
+}
+
+/// `bifrost`, as another user in these groups.
+fn as_another(groups: &str, socket: &std::path::Path, words: &[&str]) -> (bool, String) {
+    let mut command = std::process::Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--groups", groups]);
+    let output =
+        command.arg(env!("CARGO_BIN_EXE_bifrost")).arg("--socket").arg(socket).args(words).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).unwrap())
+}
+
+#[test]
+fn a_group_that_reads_changes_nothing() {
+    assert!(nix::unistd::geteuid().is_root(), "this test becomes other users: run it as root");
+    let directory = directory("read-group");
+    let path = directory.join("control.sock");
+    let name = |gid: u32| nix::unistd::Group::from_gid(gid.into()).unwrap().unwrap().name;
+    let (group, read_group) = (Some(name(1)), Some(name(2)));
+    let access = Access { socket: path.clone(), mode: 0o660, group, read_group };
+    let server = Server::start(&access, Fake::default().into_answer()).unwrap();
+    let metadata = std::fs::metadata(&path).unwrap();
+    assert_eq!((metadata.permissions().mode() & 0o777, metadata.gid()), (0o666, 1));
+    let shown = ["show", "ports"];
+    let changing: [&[&str]; 2] = [&["reload"], &["set", "add", "x", "10.0.0.0/8"]];
+    // The groups that a process has besides its first count as well.
+    for (groups, reads, changes) in [("1", true, true), ("100,1", true, true), ("2", true, false)] {
+        let (done, said) = as_another(groups, &path, &shown);
+        assert_eq!(done, reads, "{groups}: {said}");
+        for words in changing {
+            let (_, said) = as_another(groups, &path, words);
+            let denied = said.contains("you may only read here (control.read_group)");
+            assert_eq!(denied, !changes, "{groups}: {words:?}: {said}");
+        }
+    }
+    for words in [&shown[..], &["reload"]] {
+        let (done, said) = as_another("100", &path, words);
+        assert!(!done && said.contains("you may not use this socket"), "{said}");
+    }
+    assert!(Client::connect(&path).unwrap().ask::<Vec<PortStatus>>(&Request::Ports).is_ok(), "root may");
+    drop(server);
+    std::fs::remove_dir_all(directory).unwrap();
 }

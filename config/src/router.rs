@@ -244,10 +244,12 @@ pub struct Limit {
 }
 
 /// `[fpm]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fpm {
     /// Where zebra's `dplane_fpm_nl` connects to.
     pub listen: SocketAddr,
+    /// Users of this machine that may, besides root.
+    pub users: Vec<String>,
 }
 
 /// `[audit]`.
@@ -270,13 +272,20 @@ pub struct Control {
     pub socket: PathBuf,
     /// Group that may use it; `None`: root's.
     pub group: Option<String>,
+    /// Group that may ask, and change nothing; `None`: nobody else.
+    pub read_group: Option<String>,
     /// Its permissions.
     pub mode: u32,
 }
 
 impl Default for Control {
     fn default() -> Control {
-        Control { socket: PathBuf::from("/run/bifrost/control.sock"), group: None, mode: 0o660 }
+        Control {
+            socket: PathBuf::from("/run/bifrost/control.sock"),
+            group: None,
+            read_group: None,
+            mode: 0o660,
+        }
     }
 }
 

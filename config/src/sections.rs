@@ -127,22 +127,17 @@ fn root_of(
         flow_log: root.value("flow_log").and_then(|value| flow_log(page, value)),
         sflow: root.value("sflow").and_then(|value| sflow(page, value)),
         mirror: root.value("mirror").and_then(|value| mirror_port(page, value)),
-        fpm: root
-            .section(page, "fpm", "[fpm]")
-            .and_then(|s| listen(page, s, "127.0.0.1:2620"))
-            .map(|a| Fpm { listen: a }),
+        fpm: root.section(page, "fpm", "[fpm]").and_then(|s| fpm(page, s)),
         audit: root.section(page, "audit", "[audit]").map(|s| audit(page, s)).unwrap_or_default(),
         control: root
             .section(page, "control", "[control]")
             .map(|s| control(page, s))
             .unwrap_or(default.control),
-        metrics: (root.section(page, "metrics", "[metrics]"))
-            .and_then(|s| listen(page, s, "127.0.0.1:9117"))
-            .map(|a| Metrics { listen: a }),
+        metrics: (root.section(page, "metrics", "[metrics]")).and_then(|s| metrics(page, s)),
         log: root.section(page, "log", "[log]").map(|s| log(page, s)).unwrap_or_default(),
     };
     if let (Some(fpm), Some(metrics), Some(at)) =
-        (router.fpm, router.metrics, root.value("metrics").map(Spanned::span))
+        (&router.fpm, router.metrics, root.value("metrics").map(Spanned::span))
         && fpm.listen == metrics.listen
     {
         page.wrong(at, "[metrics] listens where [fpm] does", Hint::expected("another address or port"));
@@ -387,7 +382,45 @@ fn limit_of(page: &mut Page, mut section: Section, default: Limit) -> Limit {
     limit
 }
 
-fn listen(page: &mut Page, mut section: Section, example: &str) -> Option<SocketAddr> {
+fn fpm(page: &mut Page, mut section: Section) -> Option<Fpm> {
+    let listen = listen(page, &mut section, "127.0.0.1:2620");
+    let users = section.value("users").map(|value| users(page, value));
+    section.finish(page);
+    Some(Fpm { listen: listen?, users: users.unwrap_or_else(|| vec!["frr".to_owned()]) })
+}
+
+fn users(page: &mut Page, value: &Spanned<DeValue>) -> Vec<String> {
+    const EXPECTED: &str = "names of users, such as [\"frr\"]";
+    let DeValue::Array(list) = value.get_ref() else {
+        page.wrong(
+            value.span(),
+            format!("users cannot be {}", kind(value.get_ref())),
+            Hint::expected(EXPECTED),
+        );
+        return Vec::new();
+    };
+    let mut names = Vec::new();
+    for item in list.iter() {
+        match item.get_ref() {
+            DeValue::String(name) if is_account(name) => names.push(name.to_string()),
+            _ => page.wrong(item.span(), "this is not the name of a user", Hint::expected(EXPECTED)),
+        }
+    }
+    names
+}
+
+/// Whether users and groups may be called so.
+fn is_account(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-.$".contains(c))
+}
+
+fn metrics(page: &mut Page, mut section: Section) -> Option<Metrics> {
+    let listen = listen(page, &mut section, "127.0.0.1:9117");
+    section.finish(page);
+    Some(Metrics { listen: listen? })
+}
+
+fn listen(page: &mut Page, section: &mut Section, example: &str) -> Option<SocketAddr> {
     let expected = format!("an address and a port, such as \"{example}\"");
     let found = section.text(page, "listen", &expected, |text| match text.parse::<SocketAddr>() {
         Ok(address) if address.port() == 0 => Err("port 0 cannot be listened on".to_owned()),
@@ -395,7 +428,6 @@ fn listen(page: &mut Page, mut section: Section, example: &str) -> Option<Socket
         Err(_) => Err(format!("{text:?} is not an address and a port")),
     });
     let found = section.require(page, "listen", found, &expected);
-    section.finish(page);
     found.map(|found| found.value)
 }
 
@@ -444,10 +476,16 @@ fn control(page: &mut Page, mut section: Section) -> Control {
             Ok(PathBuf::from(text))
         }
     });
-    let group = section.text(page, "group", "the name of a group, such as \"adm\"", |text| {
-        let sound = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_-.$".contains(c));
-        if sound { Ok(text.to_owned()) } else { Err(format!("{text:?} is not the name of a group")) }
-    });
+    let mut group =
+        |key, example: &str| {
+            section.text(page, key, &format!("the name of a group, such as {example:?}"), |text| {
+                match is_account(text) {
+                    true => Ok(text.to_owned()),
+                    false => Err(format!("{text:?} is not the name of a group")),
+                }
+            })
+        };
+    let (group, read_group) = (group("group", "adm"), group("read_group", "monitoring"));
     let mode = section.text(page, "mode", "permissions in octal, in quotes, such as \"0660\"", |text| {
         match u32::from_str_radix(text, 8) {
             Ok(mode) if mode <= 0o777 && text.len() >= 3 && !text.starts_with('+') => Ok(mode),
@@ -458,6 +496,7 @@ fn control(page: &mut Page, mut section: Section) -> Control {
     Control {
         socket: socket.map_or(default.socket, |found| found.value),
         group: group.map(|found| found.value),
+        read_group: read_group.map(|found| found.value),
         mode: mode.map_or(default.mode, |found| found.value),
     }
 }

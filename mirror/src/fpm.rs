@@ -9,7 +9,9 @@
 //! for as long as the `hold` option says.
 //!
 //! What is believed here moves packets, and any local user can connect to a port of the loopback. So a connection is taken only from
-//! root, from this program's own user or from FRR's; others wait as long as it lives; and one that tells nothing changes nothing.
+//! root, from this program's own user or from those that may (`frr`); others wait as long as it lives; and one that tells nothing changes
+//! nothing: what was told before stays in force until `hold` is over, as if nobody had come. Its bytes are read and parsed by a
+//! thread of their own (`reader`).
 //!
 //! **What wins.** Each origin has one source. While FPM is in force, routes of FRR's protocols come from FPM, and
 //! what Linux says of them (zebra writes them there too) is known but not used; all other routes, and all
@@ -18,11 +20,13 @@
 //! then and after that Linux's word counts for all. Between routes of one prefix the lowest metric wins, as in Linux.
 
 mod peer;
+mod reader;
 
 use crate::netlink::{self, Message, nexthop, route};
 use crate::origin;
+use reader::Zebra;
 use std::io::{self, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -31,9 +35,6 @@ const VERSION: u8 = 1;
 const NETLINK: u8 = 1;
 /// Bytes read from the connection at once.
 const READ: usize = 64 * 1024;
-
-/// How often a refused connection is logged.
-const COMPLAIN: Duration = Duration::from_secs(60);
 
 const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;
@@ -49,12 +50,15 @@ pub struct FpmOptions {
     pub hold: Duration,
     /// How long zebra must be quiet after it connects before its telling counts as complete.
     pub quiet: Duration,
+    /// Users of this machine that may tell routes, besides root and this program's own.
+    pub users: Vec<String>,
 }
 
 impl FpmOptions {
-    /// The defaults: held for an hour, complete after three quiet seconds.
+    /// The defaults: held for an hour, complete after three quiet seconds, told by FRR's user.
     pub fn new(listen: SocketAddr) -> FpmOptions {
-        FpmOptions { listen, hold: Duration::from_secs(3600), quiet: Duration::from_secs(3) }
+        let users = vec!["frr".to_owned()];
+        FpmOptions { listen, hold: Duration::from_secs(3600), quiet: Duration::from_secs(3), users }
     }
 }
 
@@ -95,14 +99,11 @@ pub(crate) enum Talk {
 /// The server side of FPM.
 pub(crate) struct Fpm {
     listener: TcpListener,
-    stream: Option<TcpStream>,
-    frames: Frames,
+    zebra: Option<Zebra>,
     pub options: FpmOptions,
     pub talk: Talk,
     pub connections: u64,
     refused: u64,
-    /// When a refused connection was logged.
-    complained: Option<Instant>,
     pub counters: FpmCounters,
 }
 
@@ -121,13 +122,11 @@ impl Fpm {
         listener.set_nonblocking(true)?;
         Ok(Fpm {
             listener,
-            stream: None,
-            frames: Frames::default(),
+            zebra: None,
             options,
             talk: Talk::Away(Instant::now()),
             connections: 0,
             refused: 0,
-            complained: None,
             counters: FpmCounters::default(),
         })
     }
@@ -139,83 +138,65 @@ impl Fpm {
 
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         // Who comes while one is there waits.
-        std::iter::once(self.stream.as_ref().map_or(self.listener.as_fd(), |stream| stream.as_fd()))
+        std::iter::once(self.zebra.as_ref().map_or(self.listener.as_fd(), Zebra::fd))
     }
 
     /// Takes a waiting connection, if there is none that lives. Whether one came.
     pub fn accept(&mut self, now: Instant) -> bool {
-        if self.stream.is_some() {
+        if self.zebra.is_some() {
             return false;
         }
         let Ok((stream, from)) = self.listener.accept() else {
             return false;
         };
-        if let Err(why) = peer::check(&stream, from) {
-            self.refuse(from, &why, now);
-            return false;
-        }
-        if stream.set_nonblocking(true).is_err() {
-            return false;
+        let taken = peer::check(&stream, from, &self.options.users)
+            .and_then(|()| Zebra::read(stream).map_err(|error| format!("it cannot be read: {error}")));
+        match taken {
+            Ok(zebra) => self.zebra = Some(zebra),
+            Err(why) => {
+                self.refused += 1;
+                tracing::warn!(%from, refused = self.refused, "a connection to FPM is refused: {why}");
+                return false;
+            }
         }
         tracing::info!(%from, "zebra connected over FPM");
-        self.stream = Some(stream);
-        self.frames = Frames::default();
         self.talk = Talk::Telling(now, false);
         self.connections += 1;
         true
     }
 
-    /// Anybody can come as often as it likes: that is logged once a minute.
-    fn refuse(&mut self, from: SocketAddr, why: &str, now: Instant) {
-        self.refused += 1;
-        if self.complained.is_none_or(|last| now.duration_since(last) >= COMPLAIN) {
-            self.complained = Some(now);
-            tracing::warn!(%from, refused = self.refused, "a connection to FPM is refused: {why}");
-        }
-    }
-
     /// The messages of the next complete frame, in order; `None` when none has arrived.
     pub fn next_frame(&mut self, now: Instant) -> Option<Vec<Told>> {
-        loop {
-            match self.frames.next() {
-                Ok(Some(frame)) => {
-                    self.counters.frames += 1;
-                    let before = self.counters;
-                    let all = told(frame, &mut self.counters);
-                    if let Talk::Telling(last, told) = &mut self.talk {
-                        *last = now;
-                        let malformed = self.counters.malformed - before.malformed;
-                        *told |= self.counters.messages - before.messages > malformed;
-                    }
-                    return Some(all);
+        match self.zebra.as_mut()?.next() {
+            Ok(Some((all, counters))) => {
+                self.counters.add(&counters);
+                if let Talk::Telling(last, told) = &mut self.talk {
+                    *last = now;
+                    *told |= counters.messages > counters.malformed;
                 }
-                Ok(None) => {}
-                Err(error) => {
-                    self.hang_up(&error, now);
-                    return None;
-                }
+                Some(all)
             }
-            match self.frames.read(self.stream.as_mut()?) {
-                Ok(0) => {
-                    self.hang_up(&FpmError::Io(io::ErrorKind::UnexpectedEof.into()), now);
-                    return None;
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.hang_up(&FpmError::Io(error), now);
-                    return None;
-                }
+            Ok(None) => None,
+            Err(error) => {
+                self.hang_up(&error, now);
+                None
             }
         }
     }
 
     fn hang_up(&mut self, reason: &FpmError, now: Instant) {
         tracing::warn!(%reason, hold = ?self.options.hold, "zebra is away; its routes stay in force");
-        self.stream = None;
-        self.frames = Frames::default();
+        self.zebra = None;
         self.talk = Talk::Away(now);
+    }
+}
+
+impl FpmCounters {
+    fn add(&mut self, more: &FpmCounters) {
+        self.frames += more.frames;
+        self.messages += more.messages;
+        self.passed_over += more.passed_over;
+        self.malformed += more.malformed;
     }
 }
 

@@ -38,6 +38,9 @@ pub enum ClientError {
         /// Whose it is, when that could be found.
         owner: Option<String>,
     },
+    /// The daemon does this for others, and for whom.
+    #[error("{0}")]
+    Denied(String),
     /// The daemon said no, and why.
     #[error("{0}")]
     Refused(String),
@@ -86,6 +89,7 @@ impl Client {
         match self.reply()? {
             Reply::Ok(value) => parse(&value),
             Reply::Error(error) => Err(ClientError::Refused(error)),
+            Reply::Denied(error) => Err(ClientError::Denied(error)),
             Reply::Item(_) | Reply::End(_) => Err(ClientError::Strange("a stream".to_owned())),
         }
     }
@@ -175,6 +179,7 @@ impl<T: DeserializeOwned> Iterator for Stream<'_, T> {
                 return None;
             }
             Ok(Reply::Error(error)) => Err(ClientError::Refused(error)),
+            Ok(Reply::Denied(error)) => Err(ClientError::Denied(error)),
             Ok(Reply::Ok(_)) => Err(ClientError::Strange("a single value".to_owned())),
             Err(error) => Err(error),
         };

@@ -10,6 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 use serde_json::json;
 
+use super::access::Rights;
 use super::answer::Answer;
 use super::copies::CopyRequest;
 use super::feed::{Feed, Next};
@@ -21,11 +22,15 @@ use super::status::{DropCount, FlowQuery, Flows, Snapshot, TraceStep};
 const LOOK: Duration = Duration::from_millis(200);
 /// Longest trace, seconds.
 const LONGEST_TRACE: u64 = 3600;
+/// What a client is told that may only read, and asks for more.
+const DENIED: &str = "you may only read here (control.read_group): this changes the router or shows what packets carry, which is \
+                      for root and members of the socket's group (control.group)";
 /// Drops in a snapshot.
 const TOP_DROPS: usize = 16;
 
 pub(super) struct Conversation<'a, 's> {
     pub answer: &'a dyn Answer,
+    pub rights: Rights,
     pub rates: &'a Rates,
     pub started: Instant,
     pub stopping: &'a AtomicBool,
@@ -40,6 +45,9 @@ impl Conversation<'_, '_> {
             self.error(format!("a request has at most {MAX_REQUEST} bytes"))?;
         } else {
             match serde_json::from_slice::<Request>(line) {
+                Ok(request) if self.rights == Rights::Reading && !request.only_reads() => {
+                    self.line("denied", &DENIED)?;
+                }
                 Ok(request) => self.answer(&request)?,
                 Err(error) => self.error(format!("not a request: {error}"))?,
             }

@@ -17,6 +17,7 @@
 //! throws it out; a flood of clients is refused at the limit. Nothing here is ever waited for by a
 //! worker: traces and captures come through a [`Feed`], whose sending side never blocks.
 
+mod access;
 mod answer;
 mod client;
 mod conversation;
@@ -34,6 +35,7 @@ mod server;
 pub mod status;
 mod words;
 
+pub use access::Access;
 pub use answer::Answer;
 pub use client::{Client, ClientError, Stopper, Stream};
 pub use copies::{CopyRequest, Directions};
@@ -44,6 +46,6 @@ pub use protocol::{
     CaptureRequest, DEFAULT_SOCKET, End, MAX_REQUEST, PAGE, Reply, Request, RouteQuery, TraceRequest,
 };
 pub use question::Question;
-pub use server::{Access, MAX_CLIENTS, Server, ServerError};
+pub use server::{MAX_CLIENTS, Server, ServerError};
 pub(crate) use words::nearest;
 pub use words::{Protocol, WordError};

@@ -99,6 +99,40 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// Whether it changes nothing, and shows nothing of what packets carry. A handler may do anything, also one that is read.
+    pub fn only_reads(&self) -> bool {
+        match self {
+            Request::Version
+            | Request::Ports
+            | Request::Routes(_)
+            | Request::Neighbours
+            | Request::Drops
+            | Request::Workers
+            | Request::Graph
+            | Request::Classifier
+            | Request::Mirror
+            | Request::Flows(_)
+            | Request::FlowTable
+            | Request::Filter
+            | Request::Nat
+            | Request::FlowLog
+            | Request::Sflow
+            | Request::Living(_)
+            | Request::Explain(_)
+            | Request::Snapshot
+            | Request::Watch { .. } => true,
+            Request::Reload
+            | Request::Set { .. }
+            | Request::Read { .. }
+            | Request::Write { .. }
+            | Request::ClearFlows(_)
+            | Request::Trace(_)
+            | Request::Capture(_) => false,
+        }
+    }
+}
+
 /// Which routes: every one, unless a part says otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -151,6 +185,8 @@ pub enum Reply {
     Ok(Box<RawValue>),
     /// Why there is none. Ends the answer.
     Error(String),
+    /// The client may not ask this, and who may. Ends the answer.
+    Denied(String),
     /// One item of a stream.
     Item(Box<RawValue>),
     /// The stream is over.

@@ -17,12 +17,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::Shutdown;
-use nix::unistd::{Gid, Group, chown};
+use nix::unistd::{Gid, chown, getegid};
+use port::Peer;
 use tracing::{info, warn};
 
+use super::access::{Access, Judge, Rights};
 use super::answer::Answer;
 use super::conversation::Conversation;
-use super::protocol::MAX_REQUEST;
+use super::protocol::{MAX_REQUEST, Reply};
 use super::rates::{self, Rates};
 
 /// Most clients at once.
@@ -34,17 +36,6 @@ const STUCK: Duration = Duration::from_secs(4);
 /// Stack of a client's thread; answers live on the heap.
 const STACK: usize = 512 * 1024;
 
-/// Where the socket is and who may use it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// Path of the socket.
-    pub socket: PathBuf,
-    /// Permissions, such as `0o660`.
-    pub mode: u32,
-    /// Group that owns it; absent: the daemon's.
-    pub group: Option<String>,
-}
-
 /// Why the control socket could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
@@ -55,8 +46,13 @@ pub enum ServerError {
     #[error("{} is there and is not a socket: remove it, or set another path at control.socket", .0.display())]
     NotASocket(PathBuf),
     /// No such group.
-    #[error("there is no group {0:?} (control.group): make it with `groupadd {0}`")]
-    Group(String),
+    #[error("there is no group {name:?} (control.{key}): make it with `groupadd {name}`")]
+    Group {
+        /// The group.
+        name: String,
+        /// Where it is named.
+        key: &'static str,
+    },
     /// The system refused.
     #[error("control socket {}: {what}: {error}", path.display())]
     Io {
@@ -79,6 +75,7 @@ pub struct Server {
 
 struct Shared {
     answer: Arc<dyn Answer>,
+    judge: Judge,
     rates: Arc<Rates>,
     listener: UnixListener,
     clients: Mutex<Clients>,
@@ -107,6 +104,7 @@ impl Server {
             let path = path.clone();
             move |error| ServerError::Io { path, what, error }
         };
+        let judge = Judge::new(access)?;
         make_way(&path)?;
         if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory).map_err(fail("cannot make its directory"))?;
@@ -117,14 +115,16 @@ impl Server {
         let beside = PathBuf::from(beside);
         let _ = std::fs::remove_file(&beside);
         let listener = UnixListener::bind(&beside).map_err(fail("cannot bind"))?;
-        let ready = permit(&beside, access).and_then(|()| {
-            std::fs::rename(&beside, &path).map_err(fail("cannot put it in place"))?;
-            std::fs::metadata(&path).map_err(fail("cannot look at it"))
-        });
+        let ready =
+            permit(&beside, &judge).map_err(fail("cannot set its group and permissions")).and_then(|()| {
+                std::fs::rename(&beside, &path).map_err(fail("cannot put it in place"))?;
+                std::fs::metadata(&path).map_err(fail("cannot look at it"))
+            });
         let metadata = ready.inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
 
         let shared = Arc::new(Shared {
             answer,
+            judge,
             rates: Arc::default(),
             listener,
             clients: Mutex::default(),
@@ -196,17 +196,11 @@ fn make_way(path: &Path) -> Result<(), ServerError> {
     }
 }
 
-fn permit(path: &Path, access: &Access) -> Result<(), ServerError> {
-    let fail = |what| move |error| ServerError::Io { path: access.socket.clone(), what, error };
-    if let Some(name) = &access.group {
-        let gid: Gid = match Group::from_name(name) {
-            Ok(Some(group)) => group.gid,
-            _ => return Err(ServerError::Group(name.clone())),
-        };
-        chown(path, None, Some(gid)).map_err(io::Error::from).map_err(fail("cannot set its group"))?;
+fn permit(path: &Path, judge: &Judge) -> io::Result<()> {
+    if judge.group() != getegid().as_raw() {
+        chown(path, None, Some(Gid::from_raw(judge.group())))?;
     }
-    let permissions = std::fs::Permissions::from_mode(access.mode);
-    std::fs::set_permissions(path, permissions).map_err(fail("cannot set its permissions"))
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(judge.mode()))
 }
 
 fn sample_rates(shared: &Shared) {
@@ -230,7 +224,30 @@ fn accept_clients(shared: &Arc<Shared>) {
     }
 }
 
+/// A client that gets no answer is told why. What does not go out at once is lost on it.
+fn refuse(stream: &UnixStream, reply: &Reply) {
+    let Ok(mut line) = serde_json::to_vec(reply) else { return };
+    line.push(b'\n');
+    let _ = nix::sys::socket::send(
+        std::os::fd::AsRawFd::as_raw_fd(stream),
+        &line,
+        nix::sys::socket::MsgFlags::MSG_DONTWAIT | nix::sys::socket::MsgFlags::MSG_NOSIGNAL,
+    );
+}
+
 fn admit(shared: &Arc<Shared>, stream: UnixStream) {
+    let rights = match Peer::of(&stream) {
+        Ok(peer) => match shared.judge.rights(&peer) {
+            Some(rights) => rights,
+            None => {
+                warn!("control socket: refused user {}, who is in none of its groups", peer.uid);
+                let why = "you may not use this socket: only root and members of its groups may \
+                           (control.group and control.read_group in router.toml)";
+                return refuse(&stream, &Reply::Denied(why.to_owned()));
+            }
+        },
+        Err(error) => return warn!("control socket: cannot tell who a client is: {error}"),
+    };
     let timeouts = || {
         stream.set_read_timeout(Some(IDLE))?;
         stream.set_write_timeout(Some(STUCK))?;
@@ -244,13 +261,8 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream) {
         let mut clients = shared.clients();
         if clients.open.len() >= MAX_CLIENTS && !make_room(&mut clients) {
             warn!("control socket: {MAX_CLIENTS} clients are being answered; refused another");
-            let refusal =
-                format!("{{\"error\":\"busy: {MAX_CLIENTS} clients are being answered; try again\"}}\n");
-            let _ = nix::sys::socket::send(
-                std::os::fd::AsRawFd::as_raw_fd(&stream),
-                refusal.as_bytes(),
-                nix::sys::socket::MsgFlags::MSG_DONTWAIT | nix::sys::socket::MsgFlags::MSG_NOSIGNAL,
-            );
+            let busy = format!("busy: {MAX_CLIENTS} clients are being answered; try again");
+            refuse(&stream, &Reply::Error(busy));
             return;
         }
         let client = clients.next;
@@ -260,8 +272,9 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream) {
     };
     let serving = shared.clone();
     let started = spawn("control-client", move || {
+        confine::client();
         let _leaving = Leaving { shared: &serving, client };
-        if let Err(error) = serve(&serving, client, &stream)
+        if let Err(error) = serve(&serving, client, &stream, rights)
             && !serving.stopping.load(Relaxed)
             && !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
         {
@@ -307,7 +320,7 @@ fn explain(error: &io::Error) -> String {
 }
 
 /// Answers one client until it leaves.
-fn serve(shared: &Shared, client: u64, stream: &UnixStream) -> io::Result<()> {
+fn serve(shared: &Shared, client: u64, stream: &UnixStream, rights: Rights) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut writer = BufWriter::with_capacity(64 * 1024, stream);
     let mut line = Vec::new();
@@ -323,6 +336,7 @@ fn serve(shared: &Shared, client: u64, stream: &UnixStream) -> io::Result<()> {
         shared.set_idle(client, None);
         let mut conversation = Conversation {
             answer: &*shared.answer,
+            rights,
             rates: &shared.rates,
             started: shared.started,
             stopping: &shared.stopping,

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::service::{Notify, Signal, Signals, Stop};
+use crate::service::{Notify, Signal, Signals, Stop, tell_hidden};
 use config::Router;
 use fib::Tables;
 use ipnet::IpNet;
@@ -209,6 +209,7 @@ impl Control {
                 self.save_new_flows();
                 self.tell_nftables_the_rest(false);
                 self.audit_nat_sometimes();
+                tell_hidden();
                 unsettled = true;
             }
             if unsettled {

@@ -103,6 +103,9 @@ pub enum DaemonError {
     /// The flow log.
     #[error(transparent)]
     FlowLog(#[from] flowlog::StartError),
+    /// What the process may do.
+    #[error(transparent)]
+    Confine(#[from] confine::ConfineError),
     /// The control socket.
     #[error(transparent)]
     Server(#[from] crate::control::ServerError),
@@ -131,6 +134,8 @@ pub fn run(start: Start) -> Result<(), String> {
 
 fn serve(start: Start) -> Result<(), DaemonError> {
     let Start { router, file, registry, signals, last_resort, notify } = start;
+    // Before any thread is started, for each has what its maker has.
+    confine::process()?;
     let online = Machine::this().cores.0;
     let cores = router.workers.cores_among(&online);
     keep_off(&cores, &online);
@@ -152,7 +157,12 @@ fn serve(start: Start) -> Result<(), DaemonError> {
     // Before anything is taken: a second daemon, or an address that is not to be had, ends here. Questions wait.
     let access = {
         let socket = &control.router().control;
-        Access { socket: socket.socket.clone(), mode: socket.mode, group: socket.group.clone() }
+        Access {
+            socket: socket.socket.clone(),
+            mode: socket.mode,
+            group: socket.group.clone(),
+            read_group: socket.read_group.clone(),
+        }
     };
     let answer: Arc<dyn Answer> = desk;
     let server = Server::start(&access, answer.clone())?;

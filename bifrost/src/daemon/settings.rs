@@ -55,7 +55,10 @@ pub(super) fn hooks(graph: &config::Graph) -> Hooks {
 pub(super) fn mirror(router: &Router) -> Options {
     Options {
         audit_interval: Some(router.audit.interval),
-        fpm: router.fpm.as_ref().map(|fpm| FpmOptions::new(fpm.listen)),
+        fpm: router
+            .fpm
+            .as_ref()
+            .map(|fpm| FpmOptions { users: fpm.users.clone(), ..FpmOptions::new(fpm.listen) }),
         ..Options::default()
     }
 }

@@ -44,6 +44,7 @@ impl Metrics {
         let stop = Arc::new(Notify::new());
         let stopped = stop.clone();
         let serve = move || {
+            confine::reader();
             let served = runtime.block_on(async move {
                 let listener = listen::Bounded::new(tokio::net::TcpListener::from_std(listener)?);
                 let app = Router::new().route("/metrics", get(scrape)).with_state(answer);

@@ -8,6 +8,6 @@ mod signals;
 pub mod tcpdump;
 
 pub use last_resort::LastResort;
-pub use log::init as init_log;
+pub use log::{init as init_log, tell_hidden};
 pub use notify::Notify;
 pub use signals::{Signal, Signals, Stop};

@@ -7,11 +7,8 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 
 use nix::unistd::{User, geteuid};
 
-/// Who FRR's daemons are, unless it was built otherwise.
-const FRR: &str = "frr";
-
-/// Whether the peer of this connection may tell routes.
-pub(super) fn check(stream: &TcpStream, from: SocketAddr) -> Result<(), String> {
+/// Whether the peer of this connection may tell routes: root, this program's own user and these may.
+pub(super) fn check(stream: &TcpStream, from: SocketAddr, users: &[String]) -> Result<(), String> {
     let here = stream.local_addr().map_err(|error| error.to_string())?;
     let Some(uid) = owner(from, here).map_err(|error| format!("sockets cannot be listed: {error}"))? else {
         // Another machine's, for whom the operator opened the port; one of the loopback has an owner as long as it lives.
@@ -20,10 +17,13 @@ pub(super) fn check(stream: &TcpStream, from: SocketAddr) -> Result<(), String> 
             false => Ok(()),
         };
     };
-    let is_frr = || matches!(User::from_name(FRR), Ok(Some(user)) if user.uid.as_raw() == uid);
-    match uid == 0 || uid == geteuid().as_raw() || is_frr() {
+    let is = |name: &String| matches!(User::from_name(name), Ok(Some(user)) if user.uid.as_raw() == uid);
+    match uid == 0 || uid == geteuid().as_raw() || users.iter().any(is) {
         true => Ok(()),
-        false => Err(format!("it is user {uid}'s; only root and {FRR} may tell routes")),
+        false => {
+            let may = [&["root".to_owned()], users].concat().join(", ");
+            Err(format!("it is user {uid}'s; those who may tell routes (fpm.users): {may}"))
+        }
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
             let here = stream.local_addr().unwrap();
             assert_eq!(owner(from, here).unwrap(), Some(geteuid().as_raw()));
             assert_eq!(owner(from, from).unwrap(), None);
-            check(&stream, from).unwrap();
+            check(&stream, from, &[]).unwrap();
         }
     }
 }

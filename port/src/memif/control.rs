@@ -231,6 +231,7 @@ impl Control {
                 let (interface, until) = (shared.clone(), stop.clone());
                 let name = format!("memif-{}", shared.settings.id);
                 let thread = std::thread::Builder::new().name(name).spawn(move || {
+                    confine::reader();
                     while !until.is_rung() {
                         let end = attend(&interface, &until);
                         interface.down(end);
@@ -386,6 +387,7 @@ impl Listener {
     }
 
     fn serve(&self, door: &OwnedFd) {
+        confine::reader();
         let mut connections: Vec<Connection> = Vec::new();
         let mut fds: Vec<RawFd> = Vec::new();
         while !self.stop.is_rung() {

@@ -1,28 +1,48 @@
 //! The log, on standard error.
 //!
 //! Under systemd every line begins with its priority (`<4>`, sd-daemon(3)) and has neither time nor
-//! colour, since the journal keeps both. Elsewhere it is for a person: time, level, message.
+//! colour, since the journal keeps both. Elsewhere it is for a person: time, level, message. What is said too
+//! often is left out and counted ([`limit`]).
+
+mod limit;
 
 use std::fmt;
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
+use std::sync::LazyLock;
+use std::time::Instant;
 
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use limit::{Limit, Limited};
+
+/// What the program has said.
+static LIMIT: LazyLock<Limit> = LazyLock::new(Limit::default);
 
 /// Begins to log what is of this level or more important.
 pub fn init(level: Level) {
-    let log =
-        tracing_subscriber::fmt().with_max_level(LevelFilter::from_level(level)).with_writer(std::io::stderr);
-    // Fails only when a log is there already, which then stays.
-    let _ = if stderr_is_the_journal() {
-        log.event_format(Journal).try_init().is_ok()
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let log = if stderr_is_the_journal() {
+        log.event_format(Journal).boxed()
     } else {
-        log.with_target(false).with_ansi(std::io::stderr().is_terminal()).try_init().is_ok()
+        log.with_target(false).with_ansi(std::io::stderr().is_terminal()).boxed()
     };
+    let wanted = LevelFilter::from_level(level);
+    // Fails only when a log is there already, which then stays.
+    let _ = tracing_subscriber::registry().with(log).with(Limited(&LIMIT)).with(wanted).try_init();
+}
+
+/// Says how much was left out, if there was anything and it is time. To be called now and then.
+pub fn tell_hidden() {
+    for (count, first) in LIMIT.hidden(Instant::now()) {
+        tracing::warn!("{count} more like this were not shown: {first}");
+    }
 }
 
 /// systemd names the device and inode of the stream that it gave to the service.

@@ -6,6 +6,7 @@
 //! `ROUTER=linux cargo test --release -p system-tests` runs the same tests with Linux alone as the router. A test that
 //! fails then expects something that no router does.
 
+mod against_linux;
 mod ethernets;
 mod network;
 mod upstream;

@@ -165,8 +165,8 @@ impl Filled {
             };
             let mut back = hit;
             back.direction = Direction::Reply;
-            worker.track(&back, &headers(&tuple.reversed(), 0), &answer, 1);
-            let tracked = worker.track(&hit, &headers(tuple, 0), &open, 1);
+            worker.track(&back, &headers(&tuple.reversed(), 0), &answer, 1, || true);
+            let tracked = worker.track(&hit, &headers(tuple, 0), &open, 1, || true);
             assert_eq!(tracked, Tracked::Is(State::Established));
         }
         assert!(missing * 1000 < tuples.len(), "{missing} of {} found no room", tuples.len());
@@ -197,7 +197,7 @@ impl Filled {
                 worker.prepare(&hits);
                 for (tuple, hit) in batch.iter().zip(&hits) {
                     let Some(hit) = hit else { continue };
-                    black_box(worker.track(hit, &headers(tuple, tcp::flag::ACK), &ip, now));
+                    black_box(worker.track(hit, &headers(tuple, tcp::flag::ACK), &ip, now, || true));
                 }
                 now += 5_000;
                 worker.maintain(now, &mut |account| _ = black_box(account));

@@ -22,6 +22,7 @@
 //! - A SYN in an open connection: a challenge ACK as well (RFC 5961, 4.2), which is how a host that lost its connection
 //!   gets rid of it. Passed on, and no more. Where the other end has lost the connection too, its refusal is passed on as well, and
 //!   its SYN/ACK begins a new connection ([`Outcome::Renewed`]), if it answers that SYN, of whose number four bits are kept.
+//! - A SYN/ACK of the end that was called which answers nothing: a challenge ACK, too.
 //! - The challenge to a SYN that opens a connection here but not at the other end, where an old one lives, and the RST
 //!   that it is answered with.
 //!
@@ -148,7 +149,8 @@ pub struct Connection {
     pub phase: Phase,
     /// The end that opened it, and the other.
     pub sides: [Side; 2],
-    /// Who sent the last SYN that changed nothing, and what acknowledges it, as a number up to 15; 0: there was none.
+    /// Who sent the last SYN that changed nothing, and what acknowledges it, as a number up to 15; 0: there was none. Before the first
+    /// answer, what the other end's last challenge acknowledges.
     pub asked: u8,
 }
 
@@ -163,7 +165,7 @@ pub enum Outcome {
     Invalid,
     /// Both ends have lost the connection: this answers the SYN that begins another.
     Renewed,
-    /// The connection is over, and this SYN opens another.
+    /// The connection is over, and this SYN opens another; or it was refused, and this is as if there had been none.
     Reopens,
 }
 
@@ -219,6 +221,8 @@ impl Connection {
         let kind = segment.kind();
         match kind {
             SYN if self.phase.is_over() => Outcome::Reopens,
+            // There was no connection.
+            _ if self.is_refused() => Outcome::Reopens,
             SYN if self.phase == Phase::Opening => self.receive_syn(from, segment),
             SYN => {
                 // Not the one that opened it, sent again.
@@ -230,10 +234,15 @@ impl Connection {
             _ if kind & RST != 0 && kind & (SYN | FIN) == 0 => self.receive_rst(from, segment),
             _ if kind == SYN | ACK && self.phase == Phase::Opening => self.receive_answer(from, segment),
             _ if self.phase == Phase::Opening => {
-                let syn = &self.sides[Direction::Original as usize];
-                let of_syn = is_within(segment.acknowledgement, syn.ack, syn.end);
-                let challenges = kind == ACK && from == Direction::Reply && segment.length == 0 && !of_syn;
-                if challenges { Outcome::Ignored } else { Outcome::Invalid }
+                if kind != ACK || from == Direction::Original {
+                    return Outcome::Invalid;
+                }
+                self.asked = question(from, segment.acknowledgement);
+                Outcome::Ignored
+            }
+            // Who opened has answered no SYN but at the same time.
+            _ if kind == SYN | ACK && from == Direction::Original && self.phase != Phase::Answered => {
+                if self.answers(from, segment) { self.renew(from, segment) } else { Outcome::Invalid }
             }
             _ if kind == ACK || kind == FIN | ACK || kind == SYN | ACK => {
                 let [own, peer] = self.ends(from);
@@ -243,7 +252,12 @@ impl Connection {
                     own.flags & ACK == 0 && !self.is_picked_up() && after(own.ack, segment.acknowledgement);
                 let awaited = [from, from.reversed()].map(|side| self.awaits(side));
                 if awaited == [false, false] && (guessed || !own.has_sent(&peer, segment)) {
-                    return if kind == SYN | ACK { self.renew(from, segment) } else { Outcome::Invalid };
+                    return match kind == SYN | ACK {
+                        true if self.answers(from, segment) => self.renew(from, segment),
+                        // Answered with a challenge, like a SYN.
+                        true => Outcome::Ignored,
+                        false => Outcome::Invalid,
+                    };
                 }
                 if awaited[0] {
                     // What the other side has acknowledged was sent, though this segment may be an older one.
@@ -272,13 +286,15 @@ impl Connection {
             return Outcome::Ignored;
         }
         let scale = segment.scale.unwrap_or(NO_SCALE);
-        self.sides[from as usize] = Side {
-            end: segment.end(),
-            ack: segment.sequence.wrapping_add(1),
-            window: unscaled(segment.window, scale),
-            scale,
-            flags: segment.flags,
-        };
+        let (mut end, mut ack) = (segment.end(), segment.sequence.wrapping_add(1));
+        let before = self.sides[from as usize];
+        if before.flags != 0 && before.end.wrapping_sub(end).wrapping_add(SLACK) <= 2 * SLACK {
+            // Either may be the one that is answered.
+            end = if after(before.end, end) { before.end } else { end };
+            ack = if after(ack, before.ack) { before.ack } else { ack };
+        }
+        let window = unscaled(segment.window, scale);
+        self.sides[from as usize] = Side { end, ack, window, scale, flags: segment.flags };
         Outcome::Valid
     }
 
@@ -301,15 +317,12 @@ impl Connection {
         if self.sides.iter().any(|side| side.scale == NO_SCALE) {
             self.sides.iter_mut().for_each(Side::forget_scale);
         }
-        self.phase = Phase::Answered;
+        (self.phase, self.asked) = (Phase::Answered, 0);
         Outcome::Valid
     }
 
-    /// SYN and ACK that are not of this connection.
+    /// SYN and ACK that answer a SYN which changed nothing.
     fn renew(&mut self, from: Direction, segment: &Segment) -> Outcome {
-        if !self.answers(from, segment) {
-            return Outcome::Invalid;
-        }
         let scale = segment.scale.unwrap_or(NO_SCALE);
         self.sides[from as usize] = Side {
             end: segment.end(),
@@ -340,7 +353,9 @@ impl Connection {
         let has_ack = segment.flags & ACK != 0;
         let exact = if self.phase == Phase::Opening {
             match from {
-                Direction::Original => segment.sequence == own.end || segment.sequence == own.ack,
+                Direction::Original => {
+                    !has_ack && (segment.sequence == own.end || segment.sequence == own.ack)
+                }
                 // RFC 9293, 3.10.7.3: a refusal counts if it acknowledges the SYN.
                 Direction::Reply => has_ack && is_within(segment.acknowledgement, peer.ack, peer.end),
             }
@@ -361,7 +376,13 @@ impl Connection {
         }
         let passes = match self.phase {
             // What a challenge is answered with has the number that it asked for.
-            Phase::Opening => from == Direction::Original,
+            Phase::Opening => {
+                from == Direction::Original
+                    && !has_ack
+                    && self.asked == question(Direction::Reply, segment.sequence)
+            }
+            // Of what was acknowledged before, the receiver takes no notice (RFC 5961, 3.2).
+            Phase::Open if after(peer.ack, segment.sequence) => false,
             _ => own.is_sequence_inside(&peer, segment),
         };
         if passes { Outcome::Ignored } else { Outcome::Invalid }
@@ -371,6 +392,18 @@ impl Connection {
     pub(crate) fn was_sent(&self, from: Direction, sequence: u32) -> bool {
         let [own, peer] = self.ends(from);
         is_within(sequence, own.end.wrapping_sub(peer.largest_window().max(SLACK)), own.end)
+    }
+
+    /// Whether the end that was called has said nothing, or nothing but no.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.sides[Direction::Reply as usize].flags & !(RST | ACK) == 0
+            && matches!(self.phase, Phase::Opening | Phase::Reset)
+            || self.sides[Direction::Reply as usize].flags == 0
+    }
+
+    /// Whether it is over before it was one.
+    fn is_refused(&self) -> bool {
+        self.phase == Phase::Reset && self.is_unanswered() && !self.is_picked_up()
     }
 
     /// Whether it was met in mid-stream: its first segment had no SYN.

@@ -12,7 +12,7 @@ use wire::{Fragment, Headers, icmp4, icmp6, protocol};
 pub enum Tracked {
     /// The packet is of the flow, and counted; or it is [`State::Invalid`], and has changed nothing.
     Is(State),
-    /// The flow is a TCP connection that is over, and the packet a SYN that opens another: to be taken as if nothing had been
+    /// The flow is a TCP connection that is over, and the packet a SYN that opens another; or one that was refused: to be taken as if nothing had been
     /// found. [`Worker::insert`] ends the old one.
     Reopens,
 }
@@ -49,9 +49,9 @@ impl Worker {
     }
 
     /// What a packet is whose tuple was not found: [`State::New`] if it may open a flow, else [`State::Invalid`]. ICMP errors
-    /// are for [`related`](Worker::related).
-    pub fn opens(&self, headers: &Headers, ip: &[u8]) -> State {
-        if self.opening(headers, ip).is_some() { State::New } else { State::Invalid }
+    /// are for [`related`](Worker::related). `intact`: whether the packet is as its sender made it, where that matters.
+    pub fn opens(&self, headers: &Headers, ip: &[u8], intact: impl FnOnce() -> bool) -> State {
+        if self.opening(headers, ip).is_some() && intact() { State::New } else { State::Invalid }
     }
 
     pub(crate) fn opening(&self, headers: &Headers, ip: &[u8]) -> Option<(Word, Option<Connection>)> {
@@ -73,16 +73,26 @@ impl Worker {
 
     /// Takes a packet of a flow into account: its state and windows, its time, packets and bytes.
     ///
-    /// `ip` is the packet from its IP header on.
+    /// `ip` is the packet from its IP header on. `intact` says whether it is as its sender made it; it is asked where the packet would
+    /// change how far the flow is, and of every segment but the usual. One that is not is [`State::Invalid`].
     #[inline]
-    pub fn track(&mut self, hit: &Hit, headers: &Headers, ip: &[u8], now: u64) -> Tracked {
+    pub fn track(
+        &mut self,
+        hit: &Hit,
+        headers: &Headers,
+        ip: &[u8],
+        now: u64,
+        intact: impl FnOnce() -> bool,
+    ) -> Tracked {
         let memory = &self.table.memory;
         let (hot, cold) = (&memory.hot()[hit.entry as usize], &memory.cold()[hit.entry as usize]);
         let tracked = match Segment::of(headers, ip) {
-            Some(segment) => self
-                .track_open(hit.direction, hot, cold, &segment, headers.length, now)
-                .unwrap_or_else(|| self.track_tcp(hit, hot, cold, &segment, headers, now)),
-            None => self.track_other(hit, hot, cold, headers, now),
+            Some(segment) => match self.track_open(hit.direction, hot, cold, &segment, headers.length, now) {
+                Some(tracked) => tracked,
+                None if intact() => self.track_tcp(hit, hot, cold, &segment, headers, now),
+                None => Tracked::Is(State::Invalid),
+            },
+            None => self.track_other(hit, hot, cold, headers, now, intact),
         };
         if tracked == Tracked::Is(State::Invalid) {
             self.table.counts(self.own.place).invalid.add(1);
@@ -152,9 +162,13 @@ impl Worker {
                 word = Word(now);
                 continue;
             }
+            let is = match hit.direction {
+                Direction::Original if connection.is_unanswered() => State::New,
+                _ => State::Established,
+            };
             if outcome == Outcome::Ignored {
                 self.table.count(cold, side, headers.length);
-                return Tracked::Is(state(phase, hit.direction));
+                return Tracked::Is(is);
             }
             if connection.phase.is_strong() != phase.is_strong() {
                 self.hint(hit, !connection.phase.is_strong());
@@ -172,12 +186,20 @@ impl Worker {
             if !(phase.is_over() && connection.phase.is_over()) {
                 cold.last.store(clock::tick(now), Relaxed);
             }
-            return Tracked::Is(state(connection.phase, hit.direction));
+            return Tracked::Is(is);
         }
     }
 
     #[inline(always)]
-    fn track_other(&self, hit: &Hit, hot: &Hot, cold: &Cold, headers: &Headers, now: u64) -> Tracked {
+    fn track_other(
+        &self,
+        hit: &Hit,
+        hot: &Hot,
+        cold: &Cold,
+        headers: &Headers,
+        now: u64,
+        intact: impl FnOnce() -> bool,
+    ) -> Tracked {
         let word = hot.state();
         let phase = word.phase();
         let next = match (phase, hit.direction) {
@@ -186,6 +208,9 @@ impl Worker {
             _ => None,
         };
         if let Some(next) = next {
+            if !intact() {
+                return Tracked::Is(State::Invalid);
+            }
             // Should another worker have changed it meanwhile, it has done so for the same reason.
             let changed = hot.state.compare_exchange(word.0, word.with(next).0, AcqRel, Acquire);
             if changed.is_ok() && next.is_strong() {
@@ -258,6 +283,6 @@ fn is_query4(icmp_type: u8) -> bool {
 /// What a packet of a flow that is so far after it is to a filter.
 #[inline(always)]
 fn state(phase: Phase, direction: Direction) -> State {
-    let unanswered = matches!(phase, Phase::Opening | Phase::Unreplied);
-    if unanswered && direction == Direction::Original { State::New } else { State::Established }
+    let unanswered = phase == Phase::Unreplied && direction == Direction::Original;
+    if unanswered { State::New } else { State::Established }
 }

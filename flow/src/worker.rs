@@ -134,7 +134,7 @@ impl Worker {
             last: clock::tick(now),
             packets: [1, 0],
             bytes: [u64::from(opening.headers.length), 0],
-            reopens: connection.is_some_and(|connection| connection.phase == Phase::Opening),
+            reopens: connection.is_some(),
         };
         self.begin(start, now)
     }

@@ -186,12 +186,12 @@ impl Both {
             flow.last = self.now;
             flow.packets[hit.direction as usize] += 1;
             flow.bytes[hit.direction as usize] += u64::from(length);
-            prop_assert_eq!(self.worker.track(&hit, &headers, &ip, self.now), Tracked::Is(state));
+            prop_assert_eq!(self.worker.track(&hit, &headers, &ip, self.now, || true), Tracked::Is(state));
             self.worker.set_decision(&hit, u32::from(length));
             prop_assert_eq!(self.worker.decision(&hit), u32::from(length));
             return Ok(());
         }
-        prop_assert_eq!(self.worker.opens(&headers, &ip), State::New);
+        prop_assert_eq!(self.worker.opens(&headers, &ip, || true), State::New);
         let opening = Opening { headers: &headers, ip: &ip, original: *tuple, reply, ports: [3, 4], mark: 5 };
         let wanted = reply.unwrap_or(tuple.reversed());
         let inserted = self.worker.insert(&opening, self.now);

@@ -89,7 +89,7 @@ fn carry(worker: &mut Worker, way: Direction, seed: u64, rounds: u64, clock: &At
                     }
                 }
             };
-            assert!(matches!(worker.track(&hit, &shown, &[0; 40], now), Tracked::Is(_)));
+            assert!(matches!(worker.track(&hit, &shown, &[0; 40], now, || true), Tracked::Is(_)));
             sent += 1;
             if random(&mut state).is_multiple_of(64) {
                 worker.end(&hit, End::Flushed);

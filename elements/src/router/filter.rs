@@ -307,7 +307,8 @@ impl Filter {
                     }
                 }
                 Ok(Inserted::Existing(hit)) => {
-                    if let flow::Tracked::Is(state) = flows.track(&hit, &note.headers, packet.network(), now)
+                    if let flow::Tracked::Is(state) =
+                        flows.track(&hit, &note.headers, packet.network(), now, || true)
                     {
                         (note.hit, note.state) = (Some(hit), called(state));
                     }

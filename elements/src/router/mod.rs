@@ -50,6 +50,7 @@ mod ftp;
 mod icmp_error4;
 mod icmp_error6;
 mod icmp_settings;
+mod intact;
 mod leave;
 mod limit;
 mod lookup;

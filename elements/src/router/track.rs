@@ -6,7 +6,8 @@
 //!
 //! Stands before everything that judges packets. It reads the headers once, looks up the flows of a batch together, and brings each flow up
 //! to date: its state, its TCP windows, its time, its packets and bytes. What it finds out it leaves for the elements
-//! behind it. An ICMP error is looked up by the packet that it quotes, if its checksum holds; a later fragment is known by its first. A new flow is not
+//! behind it. An ICMP error is looked up by the packet that it quotes, if its checksum holds, as that of every
+//! packet must which opens a flow or changes how far it is; a later fragment is known by its first. A new flow is not
 //! begun here but where it has been let through ([Filter]), so the later fragments of its first packet, where they come in the
 //! same batch as the first, wait here until that batch has gone through. Those that overtook their first (RFC 4787, REQ-14) wait for
 //! it, 50 to 100 ms and at most 128 of them; what then is still without it, or finds no room, is of no flow. They go on at once where
@@ -21,10 +22,10 @@ use graph::{BATCH, Batch, Class, Context, Element};
 use nat::Destination;
 use port::Packet;
 use rules::FlowState;
-use wire::checksum::Sum;
-use wire::{Fragment, Headers, Reason};
+use wire::{Fragment, Headers, Reason, icmp4};
 
 use super::ftp::may_be_control;
+use super::intact::is_intact;
 use super::seat::{Seat, SharedSeat};
 use super::surroundings::on_flows;
 
@@ -94,24 +95,21 @@ fn read(packet: &Packet, headers: &mut Headers) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Whether the checksum of an ICMP message holds, as far as that can be seen: all of it is here.
-fn holds(headers: &Headers, ip: &[u8]) -> bool {
-    let transport = usize::from(headers.transport);
-    let Some(message) = ip.get(transport..usize::from(headers.length)) else { return true };
-    // That of IPv4 has none.
-    let pseudo = if headers.version == 4 { Sum::new() } else { headers.pseudo(message.len()) };
-    headers.fragment != Fragment::Whole || pseudo.with(message).fold() == 0xffff
-}
-
-/// The flow that an ICMP error is about; one that was damaged on its way is about none (RFC 5508, REQ-3). The checksum in the header that
-/// it quotes is not asked: routers count the TTL down there and leave the checksum as it was.
+/// The flow that an ICMP error is about. None is what was damaged on its way (RFC 5508, REQ-3), what goes to somebody else than who sent the
+/// packet that it quotes, and a redirect: that is for the first hop to say (RFC 1122, 3.2.2.2), and never comes from afar. The checksum
+/// in the header that it quotes is not asked: routers count the TTL down there and leave the checksum as it was.
 #[cold]
-fn related(flows: &mut flow::Worker, headers: &Headers, ip: &[u8], now: u64) -> Option<Hit> {
-    if !holds(headers, ip) {
+fn related(flows: &mut flow::Worker, headers: &Headers, packet: &Packet, now: u64) -> Option<Hit> {
+    let redirects = headers.version == 4 && headers.icmp_type == icmp4::REDIRECT;
+    if redirects || !is_intact(headers, packet) {
         return None;
     }
-    let quoted = ip.get(usize::from(headers.transport) + 8..)?;
-    flows.related(&Headers::quoted(quoted).ok()?, quoted, 0, now)
+    let quoted = packet.network().get(usize::from(headers.transport) + 8..)?;
+    let quote = Headers::quoted(quoted).ok()?;
+    if quote.source != headers.destination {
+        return None;
+    }
+    flows.related(&quote, quoted, 0, now)
 }
 
 impl Element for Track {
@@ -211,12 +209,13 @@ impl Track {
                 if wrong >> index & 1 != 0 {
                     continue;
                 }
-                let about = if flow::is_error(headers) { related(flows, headers, ip, now) } else { None };
+                let about = if flow::is_error(headers) { related(flows, headers, packet, now) } else { None };
                 (about, if about.is_some() { State::Related } else { State::Invalid })
             } else {
-                match hit.map(|hit| (hit, flows.track(&hit, headers, ip, now))) {
+                let intact = || is_intact(headers, packet);
+                match hit.map(|hit| (hit, flows.track(&hit, headers, ip, now, intact))) {
                     Some((hit, Tracked::Is(state))) => (Some(hit), state),
-                    Some((_, Tracked::Reopens)) | None => (None, flows.opens(headers, ip)),
+                    Some((_, Tracked::Reopens)) | None => (None, flows.opens(headers, ip, intact)),
                 }
             };
             (note.hit, note.state) = (hit, called(state));

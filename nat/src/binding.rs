@@ -184,20 +184,25 @@ impl Nat {
         self.each_of(binding, |counters| &counters.flows);
     }
 
-    /// Counts one that did not: who answers to it answers to another already, and there was no other port for it.
-    pub fn count_exhausted(&self, binding: &Binding) {
-        self.each_of(binding, |counters| &counters.exhausted);
+    /// Counts one of this host that did not: who answers to it answers to another already, and there was no other port for it.
+    pub fn count_exhausted(&self, binding: &Binding, host: &[u8; 16]) {
+        let scope = self.each_of(binding, |counters| &counters.exhausted);
+        scope.iter().for_each(|scope| self.shortages.note(*scope, *host, Refusal::Exhausted));
     }
 
-    fn each_of(&self, binding: &Binding, counter: impl Fn(&Counters) -> &AtomicU64) {
+    /// Counts with each rule of a binding; the scope of the last of them.
+    fn each_of(&self, binding: &Binding, counter: impl Fn(&Counters) -> &AtomicU64) -> Option<u32> {
         let set = self.ruleset();
         // One rule may have said both where it goes and where it comes from.
         let [towards, from] = binding.rules;
+        let mut scope = None;
         for at in [towards, from.filter(|_| from != towards)].into_iter().flatten() {
             if let Some(compiled) = set.rules.get(at) {
                 counter(&compiled.counters).fetch_add(1, Relaxed);
+                scope = Some(compiled.scope);
             }
         }
+        scope
     }
 
     /// One flow more towards the mapping that it calls.

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use wire::protocol;
 
 use crate::text::EVERYTHING;
-use crate::{Audit, Clamp, Expectation, Nat, Port, Refusal, Text, octets};
+use crate::{Audit, Clamp, Expectation, Nat, Port, Refusal, Shortage, Text, octets};
 
 const WAN: u16 = 1;
 const LAN: u16 = 2;
@@ -189,6 +189,23 @@ fn a_pools_host_has_its_share() {
     let nat = self::nat("[[rule]]\nname = \"x\"\ntype = \"masquerade\"\nout = \"ppp0\"\n");
     assert_eq!(lead(&nat, &tcp(("10.0.0.1", 1), ("8.8.8.8", 80)), LAN, PPP), Err(Refusal::NoAddress));
     assert_eq!(nat.rules()[0].refused, 1);
+}
+
+#[test]
+fn no_host_takes_all_ports_unless_it_may() {
+    let rule = "[[rule]]\nname = \"m\"\ntype = \"masquerade\"\nout = \"wan0\"\n";
+    let to = |nat: &Nat, host, port| lead(nat, &tcp((host, port), ("8.8.8.8", 80)), LAN, WAN).err();
+    let short =
+        |host: &str, why, flows| Shortage { rule: "m".to_owned(), host: host.parse().unwrap(), why, flows };
+    let nat = self::nat(rule);
+    (0..8192).for_each(|port| assert_eq!(to(&nat, "10.0.0.1", port), None));
+    (0..3).for_each(|_| assert_eq!(to(&nat, "10.0.0.1", 9000), Some(Refusal::HostLimit)));
+    assert_eq!(to(&nat, "10.0.0.2", 9000), None);
+    assert_eq!(nat.shortages(), (vec![short("10.0.0.1", Refusal::HostLimit, 3)], 0));
+    let nat = self::nat(&format!("{rule}host_limit = 0\n"));
+    (1024..=65_535).for_each(|port| assert_eq!(to(&nat, "10.0.0.1", port), None));
+    assert_eq!(to(&nat, "10.0.0.2", 9000), Some(Refusal::Exhausted));
+    assert_eq!(nat.shortages(), (vec![short("10.0.0.2", Refusal::Exhausted, 1)], 0));
 }
 
 #[test]

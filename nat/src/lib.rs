@@ -70,6 +70,7 @@ mod reader;
 mod record;
 mod rewrite;
 mod rule;
+mod shortage;
 mod show;
 mod space;
 mod text;
@@ -95,8 +96,9 @@ pub use prefix64::{Prefix64, Prefix64Error, is_global};
 pub use record::{Event, Record};
 pub use rewrite::{rewrite, rewrite_plain4};
 pub use rule::{
-    Action, ClampRule, Dynamic, Fallback, Filtering, Match, Pooling, Rule, Rules, Spread, Target,
+    Action, ClampRule, Dynamic, Fallback, Filtering, HOST_LIMIT, Match, Pooling, Rule, Rules, Spread, Target,
 };
+pub use shortage::Shortage;
 pub use show::{MappingShown, PoolShown, RuleShown};
 pub use text::{ClampText, Mistake, RuleText, Text, Words};
 pub use translate::{GROWTH, Translator};

@@ -11,6 +11,7 @@ use crate::expect::Expectations;
 use crate::mapping::{Endpoint, Mapping, Mappings};
 use crate::record::{Event, Record};
 use crate::rule::{Action, Rules};
+use crate::shortage::Shortages;
 use crate::space::Class;
 use crate::{Clamp, Prefix64};
 
@@ -21,6 +22,7 @@ const IMAGINED: usize = 64;
 pub struct Nat {
     rules: RwLock<Arc<Ruleset>>,
     mappings: Mappings,
+    pub(crate) shortages: Shortages,
     pub(crate) expected: Mutex<Expectations>,
     /// How many are expected: mostly none, and then nobody takes the lock.
     pub(crate) expecting: AtomicUsize,
@@ -77,6 +79,7 @@ impl Nat {
         Nat {
             rules: RwLock::default(),
             mappings: Mappings::new(0),
+            shortages: Shortages::default(),
             expected: Mutex::default(),
             expecting: AtomicUsize::new(0),
         }

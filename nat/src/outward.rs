@@ -224,6 +224,10 @@ impl Nat {
             table: leaving.table,
             scope: compiled.scope(&wanted.pool.get(0).unwrap_or_default()),
         };
+        let short = |refusal| {
+            self.shortages.note(compiled.scope, leaving.source, refusal);
+            refusal
+        };
         match self.mappings().acquire(&inside, wanted, now) {
             Ok((mapping, fresh)) => {
                 compiled.counters.mappings.fetch_add(u64::from(fresh), Relaxed);
@@ -232,13 +236,13 @@ impl Nat {
             }
             Err(Full::Ports) => {
                 compiled.counters.exhausted.fetch_add(1, Relaxed);
-                Err(Refusal::Exhausted)
+                Err(short(Refusal::Exhausted))
             }
             Err(Full::Host) => {
                 compiled.counters.limited.fetch_add(1, Relaxed);
-                Err(Refusal::HostLimit)
+                Err(short(Refusal::HostLimit))
             }
-            Err(Full::Table) => Err(refused(compiled, Refusal::TableFull)),
+            Err(Full::Table) => Err(short(refused(compiled, Refusal::TableFull))),
         }
     }
 }

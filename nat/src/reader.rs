@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use ipnet::IpNet;
 use wire::protocol;
 
-use crate::rule::{Action, Dynamic, Fallback, Filtering, Match, Pooling, Rule, Spread, Target};
+use crate::rule::{Action, Dynamic, Fallback, Filtering, HOST_LIMIT, Match, Pooling, Rule, Spread, Target};
 use crate::text::{Mistake, RuleText, Words};
 use crate::{Addresses, Deterministic, Nptv6, Prefix64};
 
@@ -233,7 +233,7 @@ impl Reader<'_, '_> {
                 let inside =
                     self.need("inside", text.inside.as_deref(), "an IPv4 prefix", |w| w.parse().ok());
                 let (addresses, dynamic) = (self.pool(), self.dynamic(1024));
-                let dynamic = dynamic?;
+                let dynamic = Dynamic { host_limit: None, ..dynamic? };
                 if *dynamic.ports.end() != 65_535 {
                     self.wrong("pool_ports", "blocks reach up to 65535: \"N-65535\" is expected");
                 }
@@ -300,7 +300,7 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// `low`: the lowest port given out when nothing is said. A port's own address shares its low ports with the router.
+    /// A block is a host's limit as it is. `low`: the lowest port given out when nothing is said. A port's own address shares its low ports with the router.
     fn dynamic(&mut self, low: u16) -> Option<Dynamic> {
         let text = self.text;
         let pooling = [("paired", Pooling::Paired), ("arbitrary", Pooling::Arbitrary)];
@@ -316,14 +316,14 @@ impl Reader<'_, '_> {
                 None
             }
         };
-        if text.host_limit == Some(0) {
-            self.wrong("host_limit", "at least 1 is expected");
-        }
         Some(Dynamic {
             pooling: self.choice("pooling", text.pooling.as_deref(), &pooling).unwrap_or_default(),
             filtering: self.choice("filtering", text.filtering.as_deref(), &filtering).unwrap_or_default(),
             hairpin: text.hairpin.unwrap_or(false),
-            host_limit: text.host_limit,
+            host_limit: match text.host_limit {
+                Some(0) => None,
+                limit => Some(limit.unwrap_or(HOST_LIMIT)),
+            },
             ports: ports?,
         })
     }

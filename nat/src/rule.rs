@@ -151,6 +151,10 @@ pub enum Action {
     Nptv6(Nptv6),
 }
 
+/// Mappings of one host unless a rule says otherwise. A busy host has some hundred at a time, a resolver or a mail relay some thousand; one
+/// that has more is itself a router with many behind it, or takes the ports of an address, 64,512 by protocol, away from all others.
+pub const HOST_LIMIT: u32 = 8192;
+
 /// How outside ports are given out, and who may use them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Dynamic {
@@ -162,7 +166,7 @@ pub struct Dynamic {
     pub filtering: Filtering,
     /// Whether hosts inside reach each other's mappings (RFC 4787, REQ-9).
     pub hairpin: bool,
-    /// Mappings of one host at most (RFC 6888, REQ-3).
+    /// Mappings of one host at most (RFC 6888, REQ-3): [`HOST_LIMIT`] unless a rule says otherwise; of deterministic rules the block.
     pub host_limit: Option<u32>,
 }
 

@@ -54,6 +54,8 @@ pub struct RuleShown {
     pub mappings: u64,
     /// Flows refused because no port was free.
     pub exhausted: u64,
+    /// Mappings that one host may have; `None`: any number, or none at all.
+    pub host_limit: Option<u32>,
     /// Flows refused because the host had its share.
     pub limited: u64,
     /// Flows refused for other reasons.
@@ -111,6 +113,7 @@ impl Nat {
                 flows: counters.flows.load(Relaxed),
                 mappings: counters.mappings.load(Relaxed),
                 exhausted: counters.exhausted.load(Relaxed),
+                host_limit: compiled.rule.action.dynamic().and_then(|dynamic| dynamic.host_limit),
                 limited: counters.limited.load(Relaxed),
                 refused: counters.refused.load(Relaxed),
             }

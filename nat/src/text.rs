@@ -116,7 +116,7 @@ pub struct RuleText {
     pub filtering: Option<String>,
     /// Whether hosts inside may use outside addresses.
     pub hairpin: Option<bool>,
-    /// Mappings of one host at most.
+    /// Mappings of one host at most; 0: any number.
     pub host_limit: Option<u32>,
     /// Ports of a deterministic block.
     pub block: Option<u16>,

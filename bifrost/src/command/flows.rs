@@ -125,11 +125,22 @@ pub fn nat(translation: &Translation) -> String {
     if translation.rules.is_empty() {
         return "no rules: nothing is translated\n".to_owned();
     }
-    let mut rules =
-        Table::new(&["rule", "type", ">flows", ">mappings", ">exhausted", ">limited", ">refused"]);
+    let mut rules = Table::new(&[
+        "rule",
+        "type",
+        ">flows",
+        ">mappings",
+        ">exhausted",
+        ">host limit",
+        ">limited",
+        ">refused",
+    ]);
     for rule in &translation.rules {
-        let counts = [rule.flows, rule.mappings, rule.exhausted, rule.limited, rule.refused].map(count);
-        rules.row([rule.name.clone(), rule.action.clone()].into_iter().chain(counts).collect());
+        let limit = rule.host_limit.map_or("-".to_owned(), |limit| count(limit.into()));
+        let before = [rule.flows, rule.mappings, rule.exhausted].map(count);
+        let behind = [rule.limited, rule.refused].map(count);
+        let words = [rule.name.clone(), rule.action.clone()].into_iter().chain(before);
+        rules.row(words.chain([limit]).chain(behind).collect());
     }
     let mut pools = Table::new(&["address", "ports taken"]);
     for pool in &translation.pools {

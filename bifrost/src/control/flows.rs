@@ -156,6 +156,8 @@ pub struct NatRule {
     pub mappings: u64,
     /// Flows refused since no port was free.
     pub exhausted: u64,
+    /// Mappings that one host may have; absent: any number, or the rule gives out none.
+    pub host_limit: Option<u32>,
     /// Flows refused since the host had its share.
     pub limited: u64,
     /// Flows refused for other reasons.

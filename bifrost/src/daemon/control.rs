@@ -27,6 +27,7 @@ use super::foreign::Foreign;
 use super::icmp::Icmp;
 use super::mirror_port::MirrorPort;
 use super::nat_audit::NatAudit;
+use super::nat_shortage::Told;
 use super::ports::News;
 use super::reload::Reloading;
 use super::sflow::Sflow;
@@ -67,6 +68,7 @@ pub(super) struct Control {
     pub(super) icmp: Icmp,
     /// Mappings held against the flow table.
     pub(super) nat_audit: NatAudit,
+    pub(super) shortages: Told,
     /// What was last logged of deterministic blocks.
     pub(super) blocks: Vec<String>,
     /// Linux's own table.
@@ -128,6 +130,7 @@ impl Control {
             saving: Saving::default(),
             icmp: Icmp::default(),
             nat_audit: NatAudit::new(),
+            shortages: Told::default(),
             blocks: Vec::new(),
             fallback: Fallback::default(),
             foreign: Foreign::default(),
@@ -205,6 +208,7 @@ impl Control {
                 self.respect_linux();
                 self.follow_icmp_settings();
                 self.log_filtered();
+                self.tell_shortages();
                 self.tell_sflow();
                 self.save_new_flows();
                 self.tell_nftables_the_rest(false);

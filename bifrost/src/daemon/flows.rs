@@ -113,6 +113,7 @@ pub(super) fn translation(nat: &nat::Nat, repaired: u64) -> Translation {
         flows: rule.flows,
         mappings: rule.mappings,
         exhausted: rule.exhausted,
+        host_limit: rule.host_limit,
         limited: rule.limited,
         refused: rule.refused,
     });

@@ -17,6 +17,7 @@
 //! | `flow_log.rs` | flows that ended, into the flow log |
 //! | `flows.rs` | flows and the filter, and what its rules want in the log |
 //! | `nat_audit.rs` | mappings of address translation against the flow table |
+//! | `nat_shortage.rs` | hosts that address translation had no mapping for, in the log |
 //! | `explain.rs` | what would happen to a packet |
 //! | `watch.rs` | trace and capture: observers in the workers' graphs |
 //!
@@ -38,6 +39,7 @@ mod foreign;
 mod icmp;
 mod mirror_port;
 mod nat_audit;
+mod nat_shortage;
 mod nft;
 mod ports;
 mod reload;

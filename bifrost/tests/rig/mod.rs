@@ -330,8 +330,13 @@ impl Answer for Fake {
     }
 
     fn nat(&self) -> Result<Translation, String> {
-        let rule =
-            NatRule { name: "home".into(), action: "masquerade".into(), flows: 7, ..NatRule::default() };
+        let rule = NatRule {
+            name: "home".into(),
+            action: "masquerade".into(),
+            flows: 7,
+            host_limit: Some(8192),
+            ..NatRule::default()
+        };
         let mapping = NatMapping {
             rule: Some("home".into()),
             protocol: 6,

@@ -318,7 +318,7 @@ impl Filter {
                 Err(flow::Refused::Full) => {}
                 Err(flow::Refused::ReplyInUse(_)) => {
                     if let Some((nat, binding)) = translated {
-                        nat.count_exhausted(binding);
+                        nat.count_exhausted(binding, &original.source);
                     }
                     return Err(Reason::PortsExhausted);
                 }

@@ -1,8 +1,8 @@
 //! Two machines agree on a trial: the sink listens on TCP, the generator connects.
 //!
 //! What is said is JSON, a message a line. The generator begins with the token that both have from their operators; who has another, or talks
-//! nonsense, is told so and hung up on. Before that a peer can have 4 kB and two seconds of the sink's time, and there is one
-//! generator at a time. Nothing is encrypted: the token keeps strangers and mistakes out, not somebody who reads the wire.
+//! nonsense, is told so and hung up on. Before that a peer can have 4 kB and two seconds of the sink's time, beside others that are
+//! heard meanwhile, and there is one generator at a time. Nothing is encrypted: the token keeps strangers and mistakes out, not somebody who reads the wire.
 //!
 //! ```text
 //! generator                         sink
@@ -21,12 +21,12 @@
 //! One-way latency between two machines is as good as the agreement of their clocks. It is measured before and after: half of the
 //! fastest round trip, and what the clocks drifted meanwhile, is how far latencies may be off ([`Report::clock_uncertainty`](crate::Report::clock_uncertainty)).
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::port::clock::now;
 use serde::{Deserialize, Serialize};
@@ -42,10 +42,11 @@ use crate::tally::{PackedTally, Tally};
 use crate::{Port, TrafficError};
 
 /// Bytes of a message: of a stranger, and of who has shown the token.
-const STRANGER: u64 = 4096;
-const FRIEND: u64 = 64 << 20;
-/// How long a stranger has to show the token.
+const STRANGER: usize = 4096;
+const FRIEND: usize = 64 << 20;
+/// How long a stranger has to show the token, and how many are heard at once: the others wait in the kernel's queue.
 const PATIENCE: Duration = Duration::from_secs(2);
+const STRANGERS: usize = 64;
 /// How long a generator may be silent: it asks for progress all the time.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How long a sink may take to be reached, and to answer.
@@ -105,15 +106,17 @@ pub fn token(text: &str) -> Result<String, TrafficError> {
 /// Messages over a connection.
 struct Line {
     stream: BufReader<TcpStream>,
-    most: u64,
+    /// Bytes of a message at most.
+    most: usize,
+    /// How long a message may take to come, from when it is waited for to its end.
+    silence: Duration,
 }
 
 impl Line {
-    fn new(stream: TcpStream, most: u64, silence: Duration) -> std::io::Result<Line> {
+    fn new(stream: TcpStream, most: usize, silence: Duration) -> std::io::Result<Line> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(silence))?;
         stream.set_write_timeout(Some(silence))?;
-        Ok(Line { stream: BufReader::new(stream), most })
+        Ok(Line { stream: BufReader::new(stream), most, silence })
     }
 
     fn send(&mut self, message: &impl Serialize) -> Result<(), String> {
@@ -124,18 +127,35 @@ impl Line {
 
     /// The next message. `None` when the peer has hung up.
     fn next<T: for<'a> Deserialize<'a>>(&mut self) -> Result<Option<T>, String> {
+        let (until, most) = (Instant::now() + self.silence, self.most);
         let mut text = Vec::new();
-        let read = (&mut self.stream).take(self.most).read_until(b'\n', &mut text);
-        match read {
-            Ok(0) => return Ok(None),
-            Ok(_) if text.ends_with(b"\n") => {}
-            Ok(_) => return Err("a message that is too long, or cut off".to_owned()),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                return Err("no word for too long".to_owned());
+        while !text.ends_with(b"\n") {
+            let part = self.part(until)?;
+            if part.is_empty() && text.is_empty() {
+                return Ok(None);
             }
-            Err(error) => return Err(error.to_string()),
+            let length = part.iter().position(|byte| *byte == b'\n').map_or(part.len(), |end| end + 1);
+            if length == 0 || text.len() + length > most {
+                return Err("a message that is too long, or cut off".to_owned());
+            }
+            text.extend_from_slice(&part[..length]);
+            self.stream.consume(length);
         }
         serde_json::from_slice(&text).map(Some).map_err(|_| "a message that makes no sense".to_owned())
+    }
+
+    /// What has come, at least a byte unless the peer has hung up. Who sends a byte now and then does not put off the end.
+    fn part(&mut self, until: Instant) -> Result<&[u8], String> {
+        let late = || "no word for too long".to_owned();
+        if self.stream.buffer().is_empty() {
+            let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
+            let left = left.ok_or_else(late)?;
+            self.stream.get_ref().set_read_timeout(Some(left)).map_err(|error| error.to_string())?;
+        }
+        self.stream.fill_buf().map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => late(),
+            _ => error.to_string(),
+        })
     }
 }
 
@@ -170,34 +190,33 @@ pub fn serve(
     tell: impl Fn(Event) + Send + Sync,
 ) -> Result<(), TrafficError> {
     listener.set_nonblocking(true).map_err(TrafficError::io("listening"))?;
-    let busy = AtomicBool::new(false);
+    let (busy, strangers) = (AtomicBool::new(false), AtomicUsize::new(0));
     let current: Mutex<Option<TcpStream>> = Mutex::new(None);
+    let (busy, strangers, current, tell) = (&busy, &strangers, &current, &tell);
     thread::scope(|scope| {
         while !stop.load(Ordering::Relaxed) {
-            let (stream, peer) = match listener.accept() {
-                Ok(accepted) => accepted,
-                Err(_) => {
-                    thread::sleep(Duration::from_millis(5));
-                    continue;
-                }
+            let room = strangers.load(Ordering::Acquire) < STRANGERS;
+            let Some((stream, peer)) = room.then(|| listener.accept().ok()).flatten() else {
+                thread::sleep(Duration::from_millis(5));
+                continue;
             };
-            let peer = peer.to_string();
-            // One stranger at a time: the others wait in the kernel's queue, two seconds each at most.
-            let _ = stream.set_nonblocking(false);
-            let admitted = admit(stream, token, to, &busy);
-            match admitted {
-                Err(why) => tell(Event::Refused(peer, why)),
-                Ok(mut line) => {
-                    *lock(&current) = line.stream.get_ref().try_clone().ok();
-                    let (busy, tell) = (&busy, &tell);
-                    scope.spawn(move || {
+            strangers.fetch_add(1, Ordering::AcqRel);
+            scope.spawn(move || {
+                let peer = peer.to_string();
+                let _ = stream.set_nonblocking(false);
+                let admitted = admit(stream, token, to, busy);
+                strangers.fetch_sub(1, Ordering::AcqRel);
+                match admitted {
+                    Err(why) => tell(Event::Refused(peer, why)),
+                    Ok(mut line) => {
+                        *lock(current) = line.stream.get_ref().try_clone().ok();
                         session(&mut line, to, &peer, stop, tell);
                         busy.store(false, Ordering::Release);
-                    });
+                    }
                 }
-            }
+            });
         }
-        if let Some(stream) = lock(&current).take() {
+        if let Some(stream) = lock(current).take() {
             // It may have ended by itself.
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -237,11 +256,8 @@ fn admit(stream: TcpStream, token: &str, to: &Port, busy: &AtomicBool) -> Result
         return refused(&mut line, "the sink is serving another generator");
     }
     let mac = to.mac().map(|mac| mac.0);
-    let friendly = line.send(&Reply::Welcome { mac }).and_then(|()| {
-        line.most = FRIEND;
-        line.stream.get_ref().set_read_timeout(Some(SILENCE)).map_err(|error| error.to_string())
-    });
-    friendly.inspect_err(|_| busy.store(false, Ordering::Release))?;
+    line.send(&Reply::Welcome { mac }).inspect_err(|_| busy.store(false, Ordering::Release))?;
+    (line.most, line.silence) = (FRIEND, SILENCE);
     Ok(line)
 }
 
@@ -413,9 +429,8 @@ impl Remote {
     }
 
     /// How long answers are waited for from now on.
-    fn patience(&self, time: Duration) -> Result<(), TrafficError> {
-        let line = lock(&self.line);
-        line.stream.get_ref().set_read_timeout(Some(time)).map_err(TrafficError::io("the sink's connection"))
+    fn patience(&self, time: Duration) {
+        lock(&self.line).silence = time;
     }
 
     /// The sink's clock against ours: the fastest answer says it best.
@@ -455,11 +470,12 @@ impl Remote {
     pub(crate) fn prepare(&mut self, mark: u16, lanes: u16, names: Vec<String>) -> Result<(), TrafficError> {
         let request = Request::Prepare { mark, lanes, offset: self.clock.0, names };
         // The sink may have to wait for its port.
-        self.patience(ANSWER + PEER)?;
+        self.patience(ANSWER + PEER);
         if let Reply::Ready { means } = self.ask(&request)? {
             self.means = means;
         }
-        self.patience(ANSWER)
+        self.patience(ANSWER);
+        Ok(())
     }
 
     /// What arrived so far, as far as it is known: [`Remote::ask_again`] keeps it fresh.

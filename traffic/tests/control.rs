@@ -1,6 +1,6 @@
 //! Two ends that agree over TCP; and peers that are no generators.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -323,4 +323,31 @@ fn strangers_and_garbage_are_refused() {
         );
     });
     assert!(told.iter().all(|event| event.starts_with("Refused") || event.starts_with("Lost")), "{told:?}");
+}
+
+/// Who sends a byte now and then keeps nobody waiting, and is hung up on when its time is over.
+#[test]
+fn a_slow_stranger_holds_up_nobody() {
+    let told = serving(Port::open("memory", false).unwrap(), |address| {
+        let began = Instant::now();
+        let mut slow = TcpStream::connect(&address).unwrap();
+        slow.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        slow.write_all(b"{").unwrap();
+        let mut generator = TcpStream::connect(&address).unwrap();
+        writeln!(generator, r#"{{"hello":{{"version":3,"token":"{TOKEN}"}}}}"#).unwrap();
+        let mut answer = String::new();
+        BufReader::new(generator).read_line(&mut answer).unwrap();
+        assert!(answer.contains("welcome"), "{answer}");
+        assert!(
+            began.elapsed() < Duration::from_millis(1500),
+            "it waited for the other: {:?}",
+            began.elapsed()
+        );
+        let mut heard = Vec::new();
+        while slow.read_to_end(&mut heard).is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+            assert!(began.elapsed() < Duration::from_secs(20), "it is never hung up on");
+            let _ = slow.write_all(b" ");
+        }
+    });
+    assert!(told.iter().any(|event| event.contains("no word for too long")), "{told:?}");
 }

@@ -26,6 +26,7 @@
 pub mod columns;
 pub mod journal;
 pub mod listing;
+mod pages;
 pub mod read;
 pub mod seal;
 mod sealer;

@@ -2,12 +2,14 @@
 //!
 //! Files may come from anywhere and be damaged anyhow. Columns are found by name; of the log's columns those that a file does not
 //! have (it is older) are as if unknown, but without `start_time` and `end_time` it is no flow log. The decoder below is not ours,
-//! and damaged files have been known to make such decoders panic: that is caught here, and the file called damaged.
+//! and damaged files have been known to make such decoders panic: that is caught here, and the file called damaged. How much memory a file
+//! may claim says `pages`.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 
 use parquet::basic::{Compression, Type};
 use parquet::column::reader::ColumnReader;
@@ -18,6 +20,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
 
 use super::columns::{COLUMNS, Value, Wanted, is_text};
+use super::pages::{self, Measured};
 use crate::record::{Key, Record};
 
 /// Records that are read at once.
@@ -67,6 +70,8 @@ impl Span {
 /// A file being read.
 pub struct Reader {
     file: SerializedFileReader<File>,
+    /// The same, for its pages.
+    pages: Arc<Measured>,
     /// Where each of [`COLUMNS`] is in the file, if it is wanted and there.
     places: Vec<Option<usize>>,
     span: Span,
@@ -90,6 +95,7 @@ impl Reader {
     /// Opens a file for these columns, and the row groups that touch `span`.
     pub fn open(path: &Path, wanted: Wanted, span: Span) -> Result<Reader, ReadError> {
         let file = File::open(path)?;
+        let pages = Arc::new(Measured(file.try_clone()?));
         guard(|| {
             let file = SerializedFileReader::new(file)?;
             let places = places(&file, wanted)?;
@@ -98,7 +104,7 @@ impl Reader {
             if let Some(packing) = packings.find_map(unread) {
                 return Err(ReadError::Packed(packing));
             }
-            Ok(Reader { file, places, span, group: 0, open: None, skipped: 0 })
+            Ok(Reader { file, pages, places, span, group: 0, open: None, skipped: 0 })
         })
     }
 
@@ -144,11 +150,10 @@ impl Reader {
             self.skipped += rows as u64;
             return Ok(());
         }
-        let group = self.file.get_row_group(number)?;
         let mut columns = Vec::new();
         for (column, place) in self.places.iter().enumerate() {
             if let Some(place) = place {
-                columns.push((column, group.get_column_reader(*place)?));
+                columns.push((column, pages::column(&self.pages, facts, *place)?));
             }
         }
         self.open = Some(Group { columns, left: rows });

@@ -10,6 +10,7 @@ use std::time::Duration;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use parquet::file::reader::FileReader;
+use parquet::file::writer::SerializedFileWriter;
 use parquet::record::RowAccessor;
 use proptest::prelude::*;
 
@@ -260,6 +261,41 @@ fn what_others_have_packed_anew_is_read() {
         writer.finish().unwrap();
         assert!(read_parquet(&path, Wanted::ALL, Span::ALWAYS).unwrap() == records, "{packing}");
     }
+}
+
+/// A file of a few kilobytes says how much memory its reader is to take.
+#[test]
+fn a_page_that_unpacks_to_more_than_any_writer_makes_is_refused() {
+    use parquet::basic::Compression;
+    use parquet::file::properties::WriterProperties;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("large.parquet");
+    let schema = parquet::schema::parser::parse_message_type(&format!("message m {{ {TIMES} }}")).unwrap();
+    let write = |rows: usize| {
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(Default::default()))
+            .set_dictionary_enabled(false)
+            .set_data_page_size_limit(1 << 30)
+            .set_data_page_row_count_limit(1 << 30)
+            .set_write_batch_size(1 << 30);
+        let file = fs::File::create(&path).unwrap();
+        let properties = Arc::new(properties.build());
+        let mut writer = SerializedFileWriter::new(file, Arc::new(schema.clone()), properties).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        while let Some(mut column) = group.next_column().unwrap() {
+            let values = vec![0; rows];
+            column.typed::<parquet::data_type::Int64Type>().write_batch(&values, None, None).unwrap();
+            column.close().unwrap();
+        }
+        group.close().unwrap();
+        writer.close().unwrap();
+    };
+    write(1 << 20);
+    assert_eq!(read_parquet(&path, Wanted::ALL, Span::ALWAYS).unwrap().len(), 1 << 20);
+    write(3 << 20);
+    assert!(fs::metadata(&path).unwrap().len() < 16_384);
+    let error = read_parquet(&path, Wanted::ALL, Span::ALWAYS).unwrap_err().to_string();
+    assert!(error.ends_with("a page of 25165824 unpacked bytes, where 8388608 are read at most"), "{error}");
 }
 
 const TIMES: &str = "required int64 start_time; required int64 end_time;";

@@ -26,8 +26,9 @@ pub struct Click {
     /// Undo an earlier `--affinity`
     #[arg(long, hide = true, overrides_with = "affinity")]
     pub no_affinity: bool,
-    /// Listen for control connections on this TCP port, or with `+` the first free one from there
-    #[arg(short, long, value_name = "PORT[+]")]
+    /// Listen for control connections on this TCP port, or with `+` the first free one from there: on 127.0.0.1, or with `*:` before it on
+    /// every address of this machine
+    #[arg(short, long, value_name = "[*:]PORT[+]")]
     pub port: Vec<String>,
     /// Listen for control connections on this Unix socket
     #[arg(short, long, value_name = "FILE")]
@@ -156,11 +157,12 @@ impl Click {
     pub fn control_sockets(&self) -> Result<Vec<String>, String> {
         let mut all = Vec::new();
         for port in &self.port {
+            let (everywhere, port) = port.strip_prefix("*:").map_or((false, &**port), |port| (true, port));
             let number = port.strip_suffix('+').unwrap_or(port);
             if !number.parse::<u16>().is_ok_and(|number| number > 0) {
                 return Err(format!("'--port' expects a TCP port number, not '{port}'"));
             }
-            all.push(format!("TCP, {port}"));
+            all.push(format!("TCP, {port}, LOCALHOST {}", !everywhere));
         }
         all.extend(self.unix_socket.iter().map(|path| format!("UNIX, {}", graph::language::quote(path))));
         for fd in &self.sockets {
@@ -203,7 +205,8 @@ mod tests {
         assert_eq!(click.handlers, ["a.b", "*.c"]);
         let parameters = vec![("x".to_owned(), "1".to_owned())];
         assert_eq!(click.source(), Ok((Source::Expression("Idle".to_owned()), parameters)));
-        assert_eq!(click.control_sockets(), Ok(vec!["TCP, 8000+".to_owned()]));
+        assert_eq!(click.control_sockets().unwrap(), ["TCP, 8000+, LOCALHOST true"]);
+        assert_eq!(read("-p *:8000+").control_sockets().unwrap(), ["TCP, 8000+, LOCALHOST false"]);
         assert_eq!(read("--simtime=5 f").simtime, Some(5.0));
         assert_eq!(read("--simtime f").source().unwrap().0.name(), "f");
         assert_eq!(read("-").source().unwrap().0, Source::File(None));
@@ -229,7 +232,7 @@ mod tests {
         ] {
             assert_eq!(read(line).source().unwrap_err(), wrong);
         }
-        assert!(read("-p 0").control_sockets().is_err() && read("-p +").control_sockets().is_err());
+        assert!(read("-p 0").control_sockets().is_err() && read("-p *:+").control_sockets().is_err());
         assert!(read("--socket x").control_sockets().is_err());
     }
 }

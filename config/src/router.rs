@@ -20,6 +20,8 @@ pub struct Router {
     pub memory: Memory,
     /// Sizes of the tables.
     pub tables: Tables,
+    /// Which of several equal paths flows take.
+    pub paths: Paths,
     /// Limits on what is handed to Linux.
     pub police: Police,
     /// What is done where Linux has a filter that the plane does not have.
@@ -172,6 +174,13 @@ pub struct Memory {
     pub frames: Option<u32>,
     /// Keep them in huge pages.
     pub hugepages: Switch,
+}
+
+/// `[paths]`: which of several equal paths flows take.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Paths {
+    /// What the choice is made with; `None`: what this boot of the machine has for itself.
+    pub key: Option<String>,
 }
 
 /// `[tables]`: the most entries that each can hold. What does not fit stays with Linux.

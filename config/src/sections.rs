@@ -112,6 +112,7 @@ fn root_of(
             .unwrap_or_default(),
         memory: root.section(page, "memory", "[memory]").map(|s| memory(page, s)).unwrap_or_default(),
         tables: root.section(page, "tables", "[tables]").map(|s| tables(page, s)).unwrap_or_default(),
+        paths: root.section(page, "paths", "[paths]").map(|s| paths(page, s)).unwrap_or_default(),
         police: root.section(page, "police", "[police]").map(|s| police(page, s)).unwrap_or_default(),
         linux_filter: foreign(page, &mut root, "linux_filter"),
         linux_rules: foreign(page, &mut root, "linux_rules"),
@@ -334,6 +335,16 @@ fn memory(page: &mut Page, mut section: Section) -> Memory {
     let hugepages = section.choice(page, "hugepages", SWITCH).unwrap_or_default();
     section.finish(page);
     Memory { frames, hugepages }
+}
+
+fn paths(page: &mut Page, mut section: Section) -> Paths {
+    let read = |text: &str| match text.len() {
+        8..=1024 => Ok(text.to_owned()),
+        length => Err(format!("{length} letters")),
+    };
+    let key = section.text(page, "key", "8 to 1024 letters, as `openssl rand -hex 16` prints them", read);
+    section.finish(page);
+    Paths { key: key.map(|found| found.value) }
 }
 
 fn tables(page: &mut Page, mut section: Section) -> Tables {

@@ -28,6 +28,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
+        wire::set_flow_key("what both lanes know");
         let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 1000 };
         let mut driver = Driver::new(&capacity.sizes()).unwrap();
         let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();

@@ -30,7 +30,7 @@ pub mod udp;
 pub mod which;
 
 pub use class::Class;
-pub use flow_hash::{flow_hash, flow_hash4, flow_hash6};
+pub use flow_hash::{flow_hash, flow_hash4, flow_hash6, flow_key, set_flow_key};
 pub use headers::{Fragment, Headers};
 pub use mac::{Mac, MacError};
 pub use reason::Reason;

@@ -142,6 +142,7 @@ fn serve(start: Start) -> Result<(), DaemonError> {
     let cores = router.workers.cores_among(&online);
     keep_off(&cores, &online);
 
+    wire::set_flow_key(&settings::flow_key(&router.paths));
     let capacity = settings::capacity(&router.tables);
     let mut driver = Driver::new(&capacity.sizes())?;
     driver.prepare()?;

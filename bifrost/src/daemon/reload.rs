@@ -158,6 +158,7 @@ fn waiting(before: &Router, after: &Router) -> Vec<&'static str> {
         ("[workers]", before.workers != after.workers),
         ("[memory]", before.memory != after.memory),
         ("[tables]", before.tables != after.tables),
+        ("[paths]", before.paths != after.paths),
         ("[fpm]", before.fpm != after.fpm),
         ("[audit]", before.audit != after.audit),
         ("[metrics]", before.metrics != after.metrics),

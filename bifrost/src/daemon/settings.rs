@@ -1,5 +1,7 @@
 //! `router.toml`'s words into the plane's and the mirror's.
 
+use std::hash::{BuildHasher, RandomState};
+
 use config::{LaneChoice, ModeChoice, PortRule, ReversePath, Router, Switch};
 use elements::router::Sampling;
 use fib::Capacity;
@@ -14,6 +16,13 @@ const FRAMES: usize = 16_384;
 
 pub(super) fn capacity(tables: &config::Tables) -> Capacity {
     Capacity { ipv4: tables.ipv4 as usize, ipv6: tables.ipv6 as usize, next_hops: tables.next_hops as usize }
+}
+
+/// What flows' paths are chosen by: until the machine boots again the same for every start, so that a restart leaves flows where they are.
+pub(super) fn flow_key(paths: &config::Paths) -> String {
+    let boot = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+    let of_this_process = || RandomState::new().hash_one(0).to_string();
+    paths.key.clone().or_else(boot).unwrap_or_else(of_this_process)
 }
 
 pub(super) fn plane(

@@ -249,8 +249,13 @@ impl Driver {
     }
 
     fn loaded(&self, name: &str, mark: u32, maps: &HashMap<String, OwnedFd>) -> Result<OwnedFd, DriverError> {
-        let (mark, rest) = (mark.to_ne_bytes(), self.sizes.rest4.to_ne_bytes());
-        let constants = HashMap::from([("MARK", (&mark[..], true)), ("FIB4_REST", (&rest[..], true))]);
+        let (mark, rest, key) =
+            (mark.to_ne_bytes(), self.sizes.rest4.to_ne_bytes(), wire::flow_key().to_ne_bytes());
+        let constants = HashMap::from([
+            ("MARK", (&mark[..], true)),
+            ("FIB4_REST", (&rest[..], true)),
+            ("FLOW_KEY", (&key[..], true)),
+        ]);
         object::load(self.object.clone(), name, constants, maps)
     }
 

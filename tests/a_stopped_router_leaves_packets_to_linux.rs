@@ -62,7 +62,9 @@ fn translated_flows_go_on_in_the_driver() {
         wait_for("the transfer to go on", Duration::from_secs(20), || {
             let seconds = transfer.megabits();
             let good = |second: &f64| *second > 10.0;
-            (seconds.len() > known && seconds[known..].iter().any(good)).then_some(()).ok_or(seconds)
+            (seconds.len() > known && seconds[known..].iter().any(good))
+                .then_some(())
+                .ok_or(format!("{seconds:?}"))
         })
         .unwrap();
     };

@@ -145,7 +145,12 @@ struct settings {
     struct limit limit[CLASSES];
 };
 
-/* Of each port: when each class's bucket would be empty again (GCRA's theoretical arrival time), a cache line
+/* The buckets of a port: one a class, and two more of routing protocols' (bpf/peers.h). */
+#define BUCKET_SESSION (CLASSES)
+#define BUCKET_PEER (CLASSES + 1)
+#define BUCKETS (CLASSES + 2)
+
+/* Of each port: when each bucket would be empty again (GCRA's theoretical arrival time), a cache line
  * each. */
 struct arrival {
     __u64 time;
@@ -153,7 +158,14 @@ struct arrival {
 };
 
 struct arrivals {
-    struct arrival class[CLASSES];
+    struct arrival bucket[BUCKETS];
+};
+
+/* port::driver::peers: IPv4 addresses mapped into IPv6, ports in host order. */
+#define MAX_PEERS 16384
+struct peer {
+    __be32 address[4];
+    __u16 theirs, ours;
 };
 
 /* port::driver::Verdicts: what the rules came to for flows. Half of them are of the rules in force. */

@@ -12,6 +12,7 @@
  */
 #include "flows.h"
 #include "police.h"
+#include "peers.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -202,7 +203,7 @@ int bifrost(struct xdp_md *ctx) {
             return pass(count, bytes);
         if (detail >= CLASSES)
             detail = class_of_frame(frame.data, frame.end, verdict == OURS);
-        if (!within_limit(port, detail)) {
+        if (!within_limit(port, detail, bucket_of(frame.data, frame.end, detail))) {
             count->policed[detail]++;
             return drop(count, REASON_POLICED_ROUTING + detail, bytes);
         }

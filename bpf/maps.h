@@ -75,6 +75,14 @@ struct {
 /* Where the express lane sends by port, and, while somebody watches, a program that copies (struct
  * bpf_devmap_val). */
 struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __uint(max_entries, MAX_PEERS);
+    __type(key, struct peer);
+    __type(value, __u8);
+} peers SEC(".maps");
+
+struct {
     __uint(type, BPF_MAP_TYPE_DEVMAP);
     __uint(max_entries, MAX_PORTS);
     __uint(key_size, 4);

@@ -10,18 +10,19 @@
 #pragma once
 #include "maps.h"
 
-/* Whether a packet of this class that came in by this port is within its limit, and if so takes its token. */
-static __always_inline int within_limit(__u32 port, enum police_class class) {
+/* Whether a packet of this class that came in by this port is within its limit, and if so takes its token
+ * from this bucket: the class's own, or one more of the kind. */
+static __always_inline int within_limit(__u32 port, enum police_class class, __u32 bucket) {
     __u32 zero = 0;
     struct settings *set = bpf_map_lookup_elem(&settings, &zero);
     struct arrivals *arrival = bpf_map_lookup_elem(&arrivals, &port);
-    if (!set || !arrival || class >= CLASSES)
+    if (!set || !arrival || class >= CLASSES || bucket >= BUCKETS)
         return 0;
     __u64 interval = set->limit[class].interval;
     if (interval == 0)
         return 1;
     __u64 now = bpf_ktime_get_ns();
-    __u64 *time = &arrival->class[class].time;
+    __u64 *time = &arrival->bucket[bucket].time;
     /* Losing the race four times means that others are taking tokens by the million: a flood. */
 #pragma unroll
     for (int attempt = 0; attempt < 4; attempt++) {

@@ -47,7 +47,7 @@ pub mod xdp;
 pub mod xsk;
 
 pub use annotations::{ANNOTATION_BYTES, Annotations, DESTINATION, PAINT, PacketType};
-pub use driver::{Attachment, Driver, DriverCounters, FlowMatch, Lane, Mode};
+pub use driver::{Attachment, Driver, DriverCounters, FlowMatch, Lane, Mode, RoutingPeer};
 pub use error::DriverError;
 pub use inject::{Injector, JUDGED_MARK};
 pub use leash::{Leash, Recall};

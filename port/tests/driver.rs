@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use port::driver::TestRun;
-use port::{Driver, FlowMatch, Lane};
+use port::{Driver, FlowMatch, Lane, RoutingPeer};
 use rig::{HOST_MAC, ROUTER_MAC, checksum, frame, ipv4, ipv6};
 use wire::{Class, Reason};
 
@@ -642,6 +642,51 @@ fn a_flood_of_one_class_leaves_room_for_the_others() {
     assert!(counted.policed[Class::Rest as usize] >= 448);
     bench.driver.police(Class::Rest, 0, 0);
     assert_linux(&bench.run(&rest), &rest, Class::Rest);
+}
+
+#[test]
+fn forged_routing_packets_leave_room_for_peers() {
+    let mut bench = Bench::new();
+    let bgp = |source: [u8; 4], theirs: u16| {
+        let mut packet = edited(&frame(0x0800, &ipv4(source, [198, 18, 5, 1], 64, b"hello")), &[(9, 6)]);
+        packet[34..36].copy_from_slice(&theirs.to_be_bytes());
+        packet[36..38].copy_from_slice(&179u16.to_be_bytes());
+        packet
+    };
+    let ospf =
+        |source: [u8; 4]| edited(&frame(0x0800, &ipv4(source, [224, 0, 0, 5], 1, b"hello")), &[(9, 89)]);
+    let peer = [10, 9, 8, 7];
+    let known = [
+        RoutingPeer::Session { address: peer.into(), theirs: 40_000, ours: 179 },
+        RoutingPeer::Address(peer.into()),
+        RoutingPeer::Address("2001:db8::7".parse().unwrap()),
+    ];
+    bench.driver.set_peers(known.into_iter().collect()).unwrap();
+    bench.driver.police(Class::Routing, 1, 50);
+    let exhaust = |bench: &Bench, packet: &[u8]| {
+        (0..100).for_each(|_| drop(bench.run(packet)));
+        assert_dropped(&bench.run(packet), packet, Reason::PolicedRouting);
+    };
+    // Strangers' bucket is empty; that of addresses is not, and then that of sessions is not.
+    for stranger in [bgp([10, 9, 8, 6], 40_000), ospf([10, 9, 8, 6])] {
+        exhaust(&bench, &stranger);
+    }
+    assert_linux(&bench.run(&ospf(peer)), &ospf(peer), Class::Routing);
+    let six = {
+        let mut packet = ipv6("2001:db8::7", "ff02::5", 1, b"hello");
+        packet[6] = 89;
+        frame(0x86dd, &packet)
+    };
+    assert_linux(&bench.run(&six), &six, Class::Routing);
+    let tagged = [&six[..12], &[0x81, 0, 0, 7], &six[12..]].concat();
+    assert_linux(&bench.run(&tagged), &tagged, Class::Routing);
+    exhaust(&bench, &bgp(peer, 40_001));
+    assert_dropped(&bench.run(&ospf(peer)), &ospf(peer), Reason::PolicedRouting);
+    let session = bgp(peer, 40_000);
+    assert_linux(&bench.run(&session), &session, Class::Routing);
+    // The session is over.
+    bench.driver.set_peers(Default::default()).unwrap();
+    assert_dropped(&bench.run(&session), &session, Reason::PolicedRouting);
 }
 
 #[test]

@@ -28,6 +28,7 @@ use super::icmp::Icmp;
 use super::mirror_port::MirrorPort;
 use super::nat_audit::NatAudit;
 use super::nat_shortage::Told;
+use super::peers::Peers;
 use super::ports::News;
 use super::reload::Reloading;
 use super::sflow::Sflow;
@@ -77,6 +78,8 @@ pub(super) struct Control {
     pub(super) foreign: Foreign,
     /// Whether to stop, for what takes long.
     pub(super) stop: Stop,
+    /// Who speaks routing protocols with this machine.
+    pub(super) peers: Peers,
     jobs: Receiver<Job>,
     door: Door,
     ticked: Instant,
@@ -135,6 +138,7 @@ impl Control {
             fallback: Fallback::default(),
             foreign: Foreign::default(),
             stop,
+            peers: Peers::default(),
             jobs,
             door,
             ticked: now,
@@ -207,6 +211,7 @@ impl Control {
                 more |= self.mirror.tick(&mut self.tables)?;
                 self.respect_linux();
                 self.follow_icmp_settings();
+                self.tell_peers();
                 self.log_filtered();
                 self.tell_shortages();
                 self.tell_sflow();

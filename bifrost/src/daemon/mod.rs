@@ -14,6 +14,7 @@
 //! | `nft.rs` | the program that loads them |
 //! | `foreign.rs` | what Linux does to packets and the plane does not |
 //! | `icmp.rs` | which ICMP errors Linux would send |
+//! | `peers.rs` | who speaks routing protocols, for the driver |
 //! | `flow_log.rs` | flows that ended, into the flow log |
 //! | `flows.rs` | flows and the filter, and what its rules want in the log |
 //! | `nat_audit.rs` | mappings of address translation against the flow table |
@@ -41,6 +42,7 @@ mod mirror_port;
 mod nat_audit;
 mod nat_shortage;
 mod nft;
+mod peers;
 mod ports;
 mod reload;
 mod routes;

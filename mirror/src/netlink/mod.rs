@@ -14,6 +14,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub mod address;
+pub mod diag;
 pub mod link;
 pub mod neighbour;
 pub mod netconf;

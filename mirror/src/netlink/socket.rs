@@ -8,8 +8,8 @@
 //! one.
 
 use super::request::{self, What};
-use super::{self as netlink, netfilter, tc, xfrm};
-use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE, NETLINK_XFRM};
+use super::{self as netlink, diag, netfilter, tc, xfrm};
+use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE, NETLINK_SOCK_DIAG, NETLINK_XFRM};
 use netlink_sys::{Socket, SocketAddr};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io;
@@ -138,6 +138,26 @@ impl Dump {
         let length = receive(&self.socket, &mut self.buffer)?;
         Ok(&self.buffer[..length])
     }
+}
+
+/// The sessions of TCP that this machine has.
+pub fn sessions() -> io::Result<Vec<diag::Session>> {
+    let mut found = Vec::new();
+    for ipv6 in [false, true] {
+        let mut dump = Dump::ask(NETLINK_SOCK_DIAG, &diag::dump(ipv6))?;
+        'family: loop {
+            for message in netlink::messages(dump.receive()?) {
+                match i32::from(message.kind) {
+                    libc::NLMSG_DONE => break 'family,
+                    // No such family here.
+                    libc::NLMSG_ERROR if ipv6 => break 'family,
+                    libc::NLMSG_ERROR => return Err(netlink::error(&message)),
+                    _ => found.extend(diag::parse(message.body)),
+                }
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Sends wishes about neighbours; the outcome arrives as a notification.

@@ -65,6 +65,7 @@ fn limits_are_the_same_on_both_sides() {
         ("NO_PORT", u64::from(fib::PortId::NONE.0)),
         ("PLACES", u64::from(PLACES)),
         ("PORTS_A_PLACE", PORTS as u64),
+        ("MAX_PEERS", super::peers::MOST as u64),
         ("DIVERTS", MAX_DIVERTS as u64),
         ("VERDICTS", 2 * VERDICTS as u64),
     ];

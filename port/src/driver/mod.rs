@@ -12,10 +12,11 @@ mod counters;
 mod divert;
 mod flows;
 mod local;
+mod peers;
 mod places;
 pub mod pulse;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -35,6 +36,7 @@ pub use counters::{Count, DriverCounters, Lane};
 pub use divert::FlowMatch;
 pub use flows::{Carried, Counted, Half, VERDICTS, Verdicts};
 use local::LocalAddresses;
+pub use peers::Peer as RoutingPeer;
 pub(crate) use places::PLACES;
 use places::{Place, Places};
 use pulse::Pulse;
@@ -109,6 +111,7 @@ pub struct Driver {
     copies: Option<copies::Copies>,
     places: Places,
     locals: LocalAddresses,
+    peers: HashSet<RoutingPeer>,
     settings: Mapping,
     pulse: Pulse,
     sizes: Sizes,
@@ -178,6 +181,7 @@ impl Driver {
             copies: None,
             places: Places::new(),
             locals: LocalAddresses::new(filter),
+            peers: HashSet::new(),
             settings,
             pulse,
             sizes: *sizes,
@@ -394,6 +398,12 @@ impl Driver {
         let (name, key) = local::key(address);
         let map = self.shared(name)?;
         sys::map_delete(map, &key).map_err(failed(name, "write"))
+    }
+
+    /// What these say by routing protocols is policed apart from what others do. Replaces those before.
+    pub fn set_peers(&mut self, peers: HashSet<RoutingPeer>) -> Result<(), DriverError> {
+        let map = self.shared.get("peers").ok_or_else(|| DriverError::NoMap { name: "peers".into() })?;
+        peers::change(map.as_fd(), &mut self.peers, peers).map_err(failed("peers", "write"))
     }
 
     /// Limits what goes to Linux in this class: `rate` packets a second with bursts of `burst`. Rate 0 = no limit,

@@ -337,7 +337,7 @@ fn a_group_that_reads_changes_nothing() {
     let metadata = std::fs::metadata(&path).unwrap();
     assert_eq!((metadata.permissions().mode() & 0o777, metadata.gid()), (0o666, 1));
     let shown = ["show", "ports"];
-    let changing: [&[&str]; 2] = [&["reload"], &["set", "add", "x", "10.0.0.0/8"]];
+    let changing: [&[&str]; 2] = [&["reload"], &["set", "x", "--add", "10.0.0.0/8"]];
     // The groups that a process has besides its first count as well.
     for (groups, reads, changes) in [("1", true, true), ("100,1", true, true), ("2", true, false)] {
         let (done, said) = as_another(groups, &path, &shown);

@@ -20,7 +20,7 @@ for target in ${ONLY:-$(ls corpus)}; do
   mkdir -p "$work/$target"
   echo "== $target: $seconds s"
   # New inputs go to the first folder; corpus/ changes only by hand.
-  "$cargo" +nightly fuzz run -s "$sanitizer" "$target" "$work/$target" "corpus/$target" -- \
+  "$cargo" +nightly fuzz run -O -s "$sanitizer" "$target" "$work/$target" "corpus/$target" -- \
     -max_total_time="$seconds" -max_len=16384 -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=512 -print_final_stats=1 \
     || broken+=" $target"
 done

@@ -61,7 +61,7 @@ for name, packet in local.items():
     heard.start()
     heard.join()
     answers[name] = [p.summary().split(" / ", 1)[1] for p in heard.results]
-    time.sleep(0.7)
+    time.sleep(0.2)
 print(json.dumps(answers))
 "#;
 

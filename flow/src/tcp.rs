@@ -396,9 +396,9 @@ impl Connection {
 
     /// Whether the end that was called has said nothing, or nothing but no.
     pub(crate) fn is_unanswered(&self) -> bool {
-        self.sides[Direction::Reply as usize].flags & !(RST | ACK) == 0
-            && matches!(self.phase, Phase::Opening | Phase::Reset)
-            || self.sides[Direction::Reply as usize].flags == 0
+        let said = self.sides[Direction::Reply as usize].flags;
+        let refused = self.phase == Phase::Reset && !self.is_picked_up() && said & !(RST | ACK) == 0;
+        said == 0 || refused
     }
 
     /// Whether it is over before it was one.

@@ -544,7 +544,8 @@ fn a_connection_that_was_being_opened_may_be_open_by_now() {
             assert_eq!(connection.receive(from, &said), Outcome::Valid, "{said:?}");
         }
         assert_eq!(connection.phase, Phase::Open);
-        changes_nothing(connection, Reply, segment(RST, 70_299, 0, 0), Outcome::Ignored);
+        changes_nothing(connection, Reply, segment(RST, 70_299, 0, 0), Outcome::Invalid);
+        changes_nothing(connection, Reply, segment(RST, 70_301, 0, 0), Outcome::Ignored);
     }
     // Or it goes on being opened.
     let mut connection = Connection::opened_by(&segment(SYN, 100, 0, 0), false).unwrap().resumed();

@@ -128,17 +128,17 @@ fn and_by_wireshark() {
     if !net.router.is_bifrost() {
         return;
     }
-    let folder = net.router.host().folder().join("extcap");
-    std::fs::create_dir(&folder).unwrap();
+    // The folder of a user of Wireshark's; `make install` fills the system's.
+    let home = net.router.host().folder().join("home");
+    let folder = home.join(".config/wireshark/extcap");
+    std::fs::create_dir_all(&folder).unwrap();
     let script = folder.join("bifrost");
     let program = net.router.command();
     let words: Vec<String> =
         program.get_args().skip(3).map(|word| word.to_string_lossy().into_owned()).collect();
     std::fs::write(&script, format!("#!/bin/sh\nexec {} extcap \"$@\"\n", words.join(" "))).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let tshark = |options: &str| {
-        format!("WIRESHARK_EXTCAP_DIR={} HOME={} tshark {options}", folder.display(), folder.display())
-    };
+    let tshark = |options: &str| format!("unset XDG_CONFIG_HOME; HOME={} tshark {options}", home.display());
     let listed = net.router.host().run(&tshark("-D 2>/dev/null")).unwrap();
     assert!(listed.contains("bifrost-left (Bifrost: left)") && listed.contains("bifrost-any"), "{listed}");
 

@@ -44,6 +44,7 @@ fn a_package_installs_whole_and_goes_without_a_trace() {
     for file in [
         "usr/sbin/bifrost",
         "lib/systemd/system/bifrost.service",
+        "usr/lib/x86_64-linux-gnu/wireshark/extcap/bifrost",
         "etc/bifrost/router.toml",
         "usr/share/man/man1/bifrost.1.gz",
         "usr/share/man/man1/bifrost-explain.1.gz",

@@ -11,11 +11,11 @@ use crate::network::{LANES, Line, ports};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Begins `bifrost tcpdump` on the router.
-fn tcpdump(net: &Line, options: &[&str]) -> Process {
+/// Begins `bifrost tcpdump` on the router; each has a name of its own.
+fn tcpdump(net: &Line, name: &str, options: &[&str]) -> Process {
     let mut command = net.router.command();
     command.arg("tcpdump").args(options);
-    let tcpdump = net.router.host().spawn("tcpdump", command).unwrap();
+    let tcpdump = net.router.host().spawn(name, command).unwrap();
     contains(&tcpdump, "listening on", 1);
     tcpdump
 }
@@ -50,7 +50,7 @@ fn in_both_lanes() {
             return;
         }
         let before = programs(&net);
-        let mut all = tcpdump(&net, &["-lni", "any", "icmp and host 10.2.0.2"]);
+        let mut all = tcpdump(&net, "seen-all", &["-lni", "any", "icmp and host 10.2.0.2"]);
         assert_ne!(programs(&net), before);
         let lanes = net.lanes();
         ping(&net, 5);
@@ -70,7 +70,8 @@ fn in_both_lanes() {
         }
 
         // One direction of one port; what the router sends itself; with link headers.
-        let mut out = tcpdump(&net, &["-lnei", "right", "-Q", "out", "icmp[icmptype] == icmp-echo"]);
+        let mut out =
+            tcpdump(&net, "seen-out", &["-lnei", "right", "-Q", "out", "icmp[icmptype] == icmp-echo"]);
         net.router.host().run("ping -c 2 -i 0.05 -W 2 10.2.0.2").unwrap();
         ping(&net, 1);
         contains(&out, "10.2.0.1 > 10.2.0.2: ICMP echo request", 2);
@@ -82,6 +83,7 @@ fn in_both_lanes() {
         let file = net.router.host().folder().join("seen.pcap");
         let mut some = tcpdump(
             &net,
+            "seen-some",
             &["-Z", "root", "-i", "left", "-c", "3", "-w", &file.display().to_string(), "icmp"],
         );
         ping(&net, 4);

@@ -112,6 +112,7 @@ impl Request {
             | Request::Graph
             | Request::Classifier
             | Request::Mirror
+            | Request::MirrorPort
             | Request::Flows(_)
             | Request::FlowTable
             | Request::Filter
@@ -128,7 +129,8 @@ impl Request {
             | Request::Write { .. }
             | Request::ClearFlows(_)
             | Request::Trace(_)
-            | Request::Capture(_) => false,
+            | Request::Capture(_)
+            | Request::Copy(_) => false,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 
 use config::{Cores, Machine, Router};
 use elements::router::standard::{self, Hooks, Stages, Standard};
-use elements::router::{IcmpLimits, SharedSeat, Sources, Surroundings};
+use elements::router::{IcmpPolicy, IcmpSettings, SharedSeat, Sources, Surroundings};
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use graph::{Batch, Environment, Graph, NodeId, Sinks};
 use plane::{Policy, PolicySettings};
@@ -120,8 +120,8 @@ impl Instance {
 }
 
 fn surroundings(tables: &Tables) -> Surroundings {
-    let limits = [IcmpLimits { rate: 1_000_000_000, burst: 1_000_000, interval: 0 }; 2];
-    Surroundings { view: tables.view(), sources: Sources::new(), limits }
+    let icmp = IcmpPolicy::of(IcmpSettings::unlimited());
+    Surroundings { view: tables.view(), sources: Sources::new(), icmp }
 }
 
 /// With filter, flow table and translation.

@@ -50,11 +50,7 @@ pub enum ConfineError {
 /// # Errors
 /// When the kernel refuses, which it does not.
 pub fn process() -> Result<(), ConfineError> {
-    let mut needed: CapsHashSet = NEEDED.iter().map(|(capability, _)| *capability).collect();
-    // The kernel locks packet memory. Without a limit that asks for no capability.
-    if setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY).is_err() {
-        needed.insert(Capability::CAP_IPC_LOCK);
-    }
+    let needed = needed();
     nix::sys::prctl::set_no_new_privs()?;
     // Without this capability nothing can be taken from the bounding set, nor need it be: what is not permitted now is never gained.
     if caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP)? {
@@ -63,6 +59,15 @@ pub fn process() -> Result<(), ConfineError> {
         }
     }
     keep(&needed)
+}
+
+fn needed() -> CapsHashSet {
+    let mut needed: CapsHashSet = NEEDED.iter().map(|(capability, _)| *capability).collect();
+    // The kernel locks packet memory. Without a limit that asks for no capability.
+    if setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY).is_err() {
+        needed.insert(Capability::CAP_IPC_LOCK);
+    }
+    needed
 }
 
 /// Gives up all capabilities of this thread, which answers clients. That it could not is logged.
@@ -114,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_daemon_and_what_it_runs_keep_what_is_needed() {
-        let needed: u64 = NEEDED.iter().fold(0, |all, (capability, _)| all | 1 << capability.index());
+        let needed: u64 = needed().iter().fold(0, |all, capability| all | 1 << capability.index());
         apart(move || {
             let had = u64::from_str_radix(&status("CapPrm"), 16).unwrap();
             process().unwrap();

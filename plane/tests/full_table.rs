@@ -23,7 +23,7 @@ fn ends_what_it_made_for_nobody() {
     let tables = tables(&[(IN, NEIGHBOUR, "10.1.0.0/24"), (OUT, NEIGHBOUR, "198.18.0.0/15")]);
     let rules = serde_json::json!({
         "log": true,
-        "rule": [{ "name": "hosts", "type": "source", "out": "outside", "pool": OUTSIDE }],
+        "rule": [{ "name": "hosts", "type": "source", "out": "outside", "pool": OUTSIDE, "host_limit": 0 }],
     });
     let rules = serde_json::from_value::<nat::Text>(rules).unwrap().check().unwrap();
     let flows = flow::Settings { memory: 3 << 20, ..flow::Settings::default() };

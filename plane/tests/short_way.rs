@@ -407,7 +407,7 @@ fn what_takes_it_ends_as_if_it_had_not() {
                 trial.change(RULES);
             }
         }
-        trial.ends_alike(64);
+        trial.ends_alike(60);
         let [fast, slow] = &trial.routers;
         assert_eq!(fast.flows(), slow.flows());
     }

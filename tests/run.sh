@@ -5,7 +5,7 @@ set -u -o pipefail
 cargo=${CARGO:-cargo}
 
 # A test program that hangs is ended, which counts as a failure, and the others still have their turn.
-patience='target."cfg(unix)".runner="timeout --foreground --kill-after=10 1200"'
+patience='target."cfg(unix)".runner="timeout --foreground --kill-after=10 2400"'
 
 $cargo build --release --workspace || exit 1
 $cargo test --release --workspace --no-run || exit 1

@@ -27,6 +27,14 @@ fn and_is_started_again() {
             (known == Some(restarts)).then_some(()).ok_or(format!("{known:?} restarts"))
         })
         .unwrap();
+        wait_for("it to have its queues back", Duration::from_secs(20), || {
+            let forwarded = || net.router.host().linux_forwarded().map_err(|error| error.to_string());
+            let before = forwarded()?;
+            let reached = net.customer.reaches(SERVER[0], Duration::from_secs(1));
+            reached.map_err(|error| error.to_string())?;
+            (forwarded()? == before).then_some(()).ok_or("Linux forwards".to_owned())
+        })
+        .unwrap();
         all_arrive(&net.router, &net.customer, &net.server, &SERVER, 500);
     }
     let ping = ping.stop();

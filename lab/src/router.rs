@@ -87,7 +87,7 @@ impl Router {
         }
         self.process = None;
         let mut process = self.begin()?;
-        let limit = Duration::from_secs(20);
+        let limit = Duration::from_secs(60);
         wait_for("bifrost to answer", limit, || match process.ended() {
             Some(status) => Ok(Err(status)),
             None => self.show("ports").map(|_| Ok(())).map_err(|e| e.to_string()),

@@ -14,6 +14,7 @@ use flow::Tuple;
 use plane::Known;
 use plane::rehearsal::{Event, What};
 use port::{DriverCounters, Lane};
+use wire::checksum::{self, Sum};
 use wire::{Class, Headers, Mac, Reason, ethernet, ipv4, ipv6, protocol, tcp, udp};
 
 use super::control::Control;
@@ -355,6 +356,32 @@ fn endpoint(address: [u8; 16], port: u16) -> String {
     }
 }
 
+/// Gives a packet behind its IP header the checksum that workers ask for.
+fn sum_up(question: &Question, upper: &mut [u8]) {
+    let number = question.protocol.0;
+    let at = match number {
+        protocol::TCP => 16,
+        protocol::UDP => 6,
+        protocol::ICMP | protocol::ICMP6 => 2,
+        _ => return,
+    };
+    let length = upper.len();
+    let pseudo = match (question.source, question.destination) {
+        _ if number == protocol::ICMP => Sum::new(),
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            checksum::pseudo4(source.to_bits(), destination.to_bits(), number, length as u16)
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            checksum::pseudo6(source.to_bits(), destination.to_bits(), number, length as u32)
+        }
+        _ => return,
+    };
+    let sum = pseudo.with(upper).finish();
+    if let Some(field) = upper.get_mut(at..at + 2) {
+        field.copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
 /// The frame that the question describes, as it would arrive.
 pub(crate) fn frame(question: &Question, to: Mac) -> Result<Vec<u8>, String> {
     let length = usize::from(question.length);
@@ -398,6 +425,7 @@ pub(crate) fn frame(question: &Question, to: Mac) -> Result<Vec<u8>, String> {
         let length = (upper.len() as u16).to_be_bytes();
         upper[4..6].copy_from_slice(&length);
     }
+    sum_up(question, upper);
     let ethernet = ethernet::Repr { destination: to, source: SENDER, ether_type };
     Ok([&ethernet.header()[..], &packet].concat())
 }

@@ -2,7 +2,7 @@
 //! they leave packets to Linux, which forwards by the routes that it has then. SIGCONT: all is as before.
 //! (The network of `network.rs`.)
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lab::{Iperf, Ping, Signal, wait_for};
 
@@ -26,9 +26,12 @@ fn in_each_lane() {
             SERVER.map(|address| Ping::start(&net.customer, address, Duration::from_millis(10)).unwrap());
 
         net.router.process().unwrap().signal(Signal::SIGSTOP);
+        let stopped = Instant::now();
         net.router.host().run(&format!("ip route replace {MOVED} via {}", SERVER[0])).unwrap();
         let followed = net.customer.reaches(MOVED, Duration::from_secs(10));
         let reached = SERVER.map(|address| net.customer.reaches(address, Duration::from_secs(10)));
+        // Workers and control promise one after the other: by then both have broken it.
+        std::thread::sleep(Duration::from_secs(2).saturating_sub(stopped.elapsed()));
         net.router.process().unwrap().signal(Signal::SIGCONT);
         for outcome in reached.into_iter().chain([followed]) {
             outcome.unwrap_or_else(|error| panic!("{lane}: {error}"));

@@ -65,8 +65,11 @@ struct Expression<'a> {
     text: &'a str,
 }
 
+/// What an operator makes of two numbers.
+type Apply = fn(u64, u64) -> u64;
+
 /// By how tightly they bind, as in C.
-const OPERATORS: [(&str, u8, fn(u64, u64) -> u64); 6] = [
+const OPERATORS: [(&str, u8, Apply); 6] = [
     ("|", 1, |a, b| a | b),
     ("&", 2, |a, b| a & b),
     ("<<", 3, |a, b| a << b),

@@ -1,9 +1,9 @@
 //! Compares the numbers in `bpf/flows.h` that are this crate's with those here.
 
 #[path = "../../bpf/header.rs"]
-mod header;
+mod c_header;
 
-use header::Header;
+use c_header::Header;
 
 use crate::{Phase, entry, index, key, tcp};
 

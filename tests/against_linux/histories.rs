@@ -268,7 +268,7 @@ fn packet(step: &Step, family: Family, own: u16, number: u32, sent: &[Option<Sen
             let mut upper = ports;
             upper.extend(sequence.to_be_bytes());
             upper.extend(acknowledgement.to_be_bytes());
-            upper.extend([0x50 + (options.len() as u8 / 4 << 4), *flags]);
+            upper.extend([0x50 + ((options.len() as u8 / 4) << 4), *flags]);
             upper.extend(window.to_be_bytes());
             upper.extend([0; 4]);
             upper.extend(options);

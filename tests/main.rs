@@ -34,6 +34,7 @@ mod decided_flows_are_carried_in_the_driver;
 mod directions_of_a_flow_meet_at_different_workers;
 mod ecmp_spreads_and_keeps_flows;
 mod every_queue_of_a_port_is_served;
+mod floods_at_the_router_starve_no_routing_protocol;
 mod flows_are_logged_to_files_and_collectors;
 mod flows_that_are_not_carried_pass_all_the_same;
 mod fpm_is_a_source_too;

@@ -125,7 +125,7 @@ struct divert {
     __u8 version;                               /* 4, 6; 0 = either, then without addresses */
 };
 
-/* port::driver::pulse: until when (bpf_ktime_get_ns) it has been promised that somebody is there */
+/* port::driver::pulse: until when (bpf_ktime_get_coarse_ns) it has been promised that somebody is there */
 struct pulse {
     __u64 tables;  /* the control thread keeps them */
     __u64 workers; /* empty the rings */

@@ -20,6 +20,8 @@
 //! | `nat_audit.rs` | mappings of address translation against the flow table |
 //! | `nat_shortage.rs` | hosts that address translation had no mapping for, in the log |
 //! | `explain.rs` | what would happen to a packet |
+//! | `copies.rs` | copies of what passes ports, for those who watch |
+//! | `mirror_port.rs` | such copies, sent out by an interface |
 //! | `watch.rs` | trace and capture: observers in the workers' graphs |
 //!
 //! The order at the start matters: Linux's tables are read whole before the first port is taken, so that from the

@@ -11,6 +11,7 @@ mod frames;
 mod generator;
 mod graph;
 mod memif;
+mod mirror;
 mod plane;
 mod policy;
 mod reference;
@@ -30,6 +31,7 @@ const FAMILIES: &[fn(&mut Ruler)] = &[
     rules::run,
     plane::run,
     memif::run,
+    mirror::run,
     policy::run,
     device::run,
 ];

@@ -17,7 +17,7 @@ use super::control::Control;
 use super::{DaemonError, settings};
 
 /// How long the control thread takes ports that came, or tells of others what changed, before it looks for other work.
-const SLICE: Duration = Duration::from_millis(10);
+const SLICE: Duration = Duration::from_millis(2);
 
 /// What the mirror heard that concerns the plane, until the control thread has time for it.
 #[derive(Default)]

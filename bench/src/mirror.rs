@@ -125,7 +125,8 @@ fn all_taken(router: &Router, ports: usize) -> Result<(), Box<dyn Error>> {
     wait_for("the ports to be taken", PATIENCE, || {
         let shown = router.show("ports").map_err(|error| error.to_string())?;
         let shown = shown.as_array().ok_or("not a list")?;
-        let taken = shown.iter().filter(|port| matches!(port["lane"].as_str(), Some("express" | "worker"))).count();
+        let taken =
+            shown.iter().filter(|port| matches!(port["lane"].as_str(), Some("express" | "worker"))).count();
         if taken == ports { Ok(()) } else { Err(format!("{taken} of {ports}")) }
     })?;
     Ok(())

@@ -100,8 +100,9 @@ fn the_unit_is_confined_as_the_daemon_is() {
     let unit = std::fs::read_to_string(&path).unwrap();
     let bounding = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).unwrap();
     let bounding: BTreeSet<String> = bounding.split_whitespace().map(str::to_owned).collect();
-    let needed = confine::NEEDED.iter().map(|(capability, _)| capability.to_string()).collect();
-    assert_eq!(bounding, needed, "the unit's capabilities are those of confine::NEEDED");
+    let needed = confine::NEEDED.iter().map(|(capability, _)| *capability).chain([confine::LOCKING]);
+    let needed = needed.map(|capability| capability.to_string()).collect();
+    assert_eq!(bounding, needed, "the unit's capabilities are those of confine");
 
     // Exposure in tenths. Where systemd is too old to judge a file, or absent, nobody can.
     let judged = Command::new("systemd-analyze")

@@ -20,7 +20,7 @@ use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 use tracing::warn;
 
-/// The capabilities that the daemon works with, and what for. The unit's `CapabilityBoundingSet` is this list.
+/// The capabilities that the daemon works with, and what for. The unit's `CapabilityBoundingSet` is this list and [`LOCKING`].
 pub const NEEDED: [(Capability, &str); 6] = [
     (Capability::CAP_NET_ADMIN, "interfaces, routes, rules, the programs at the ports"),
     (Capability::CAP_NET_RAW, "AF_XDP sockets, and packets that Linux sends on"),
@@ -29,6 +29,10 @@ pub const NEEDED: [(Capability, &str); 6] = [
     (Capability::CAP_PERFMON, "programs that the kernel does not slow down against guesses"),
     (Capability::CAP_CHOWN, "the group of the control socket"),
 ];
+
+/// What the daemon keeps besides, where locked memory has a limit that cannot be lifted (in a container, where the unit's
+/// `LimitMEMLOCK` has no effect either): the kernel locks packet memory.
+pub const LOCKING: Capability = Capability::CAP_IPC_LOCK;
 
 /// Why the daemon could not be confined.
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +48,7 @@ pub enum ConfineError {
     Calls(#[from] seccompiler::Error),
 }
 
-/// Gives up, for this thread and those that it starts, all capabilities but [`NEEDED`] (and `CAP_IPC_LOCK`, if memory that is locked has
-/// a limit which cannot be lifted).
+/// Gives up, for this thread and those that it starts, all capabilities but [`NEEDED`], and [`LOCKING`] where that is needed.
 ///
 /// # Errors
 /// When the kernel refuses, which it does not.
@@ -63,9 +66,8 @@ pub fn process() -> Result<(), ConfineError> {
 
 fn needed() -> CapsHashSet {
     let mut needed: CapsHashSet = NEEDED.iter().map(|(capability, _)| *capability).collect();
-    // The kernel locks packet memory. Without a limit that asks for no capability.
     if setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY).is_err() {
-        needed.insert(Capability::CAP_IPC_LOCK);
+        needed.insert(LOCKING);
     }
     needed
 }

@@ -29,6 +29,7 @@ mod a_worker_that_hangs_takes_only_itself_down;
 mod a_wrong_file_is_refused_and_nothing_changes;
 mod an_element_of_ones_own_runs_in_the_router;
 mod bgp_learnt_routes_forward;
+mod check_and_reload_agree;
 mod clicks_ip_router_routes_between_real_hosts;
 mod decided_flows_are_carried_in_the_driver;
 mod directions_of_a_flow_meet_at_different_workers;

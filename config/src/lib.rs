@@ -11,7 +11,8 @@
 //! ```
 //!
 //! One file here for what the model is (`router`), one for how each section is read (`sections`, `flow_log`, `memif`, `mirror_port`), one
-//! for reading keys of any section (`section`), one for how mistakes look (`mistake`), one for reading files (`source`).
+//! for reading keys of any section (`section`), one for how mistakes look (`mistake`), one for reading files (`source`), one
+//! for what of them is shown to nobody (`secrets`).
 
 mod cores;
 mod flow_log;
@@ -21,6 +22,7 @@ mod mirror_port;
 mod mistake;
 mod pattern;
 mod router;
+mod secrets;
 mod section;
 mod sections;
 mod source;

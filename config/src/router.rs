@@ -54,6 +54,8 @@ pub struct Router {
     pub metrics: Option<Metrics>,
     /// The log.
     pub log: Log,
+    /// The file as it was read, its secrets covered; empty without a file.
+    pub text: String,
 }
 
 impl Router {

@@ -19,6 +19,7 @@ use crate::mirror_port::mirror_port;
 use crate::mistake::{Hint, Mistakes, Page};
 use crate::pattern::Pattern;
 use crate::router::*;
+use crate::secrets;
 use crate::section::{Found, Section, kind, number_of};
 use crate::source;
 
@@ -82,8 +83,9 @@ impl Router {
             page.broken(at, error.message().replace('\n', ", "));
         }
         let mut none_wanted = false;
-        let root = Section::new("", root.span(), root.get_ref());
-        let router = root_of(&mut page, root, machine, files, &mut none_wanted);
+        let section = Section::new("", root.span(), root.get_ref());
+        let mut router = root_of(&mut page, section, machine, files, &mut none_wanted);
+        router.text = secrets::covered(text, root.get_ref());
         page.close()?;
         // A file that was cut off, or is being written, looks like this; so it must be said.
         if router.ports.is_empty() && !none_wanted {
@@ -136,6 +138,7 @@ fn root_of(
             .unwrap_or(default.control),
         metrics: (root.section(page, "metrics", "[metrics]")).and_then(|s| metrics(page, s)),
         log: root.section(page, "log", "[log]").map(|s| log(page, s)).unwrap_or_default(),
+        text: String::new(),
     };
     if let (Some(fpm), Some(metrics), Some(at)) =
         (&router.fpm, router.metrics, root.value("metrics").map(Spanned::span))

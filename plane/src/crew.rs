@@ -265,7 +265,7 @@ impl Crew {
     }
 
     /// The router that the workers run.
-    pub fn program(&self) -> &Program {
+    pub fn program(&self) -> &Arc<Program> {
         &self.blueprint.program
     }
 

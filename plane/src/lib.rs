@@ -38,7 +38,7 @@ pub mod worker;
 pub use elements::router::standard::Hooks;
 pub use error::PlaneError;
 pub use known::Known;
-pub use plane::{Plane, PlaneSettings};
+pub use plane::{Change, Plane, PlaneSettings};
 pub use policy::{Policy, PolicySettings};
 pub use port::{Choice, Interface, LaneChoice, PortSettings, ReversePath};
 pub use worker::{CLOCK_EVERY, Request};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use elements::router::{IcmpPolicy, IcmpSettings, Surroundings};
 use fib::{PortId, Tables, View};
-use graph::Registry;
+use graph::{Program, Registry};
 use ipnet::IpNet;
 use port::device::FeatureWatch;
 use port::driver::{MAX_PORTS, pulse};
@@ -71,6 +71,14 @@ pub struct Plane {
     pub(crate) features: Option<FeatureWatch>,
     pub(crate) looked: Instant,
     pub(crate) retry: Instant,
+}
+
+/// A change of the hooks and the policy of which nothing can be refused any more. Whoever does not adopt it abandons it.
+pub struct Change {
+    hooks: Hooks,
+    policy: Prepared,
+    /// The graph that the workers ran before, if they run another one now.
+    before: Option<Arc<Program>>,
 }
 
 /// Whether a name, or a pattern with a `*` at its end, means an interface.
@@ -190,17 +198,25 @@ impl Plane {
         self.limits.set(class, rate, burst, self.crew.len());
     }
 
-    /// Makes a port known that may not be there yet.
+    /// Makes a port known that may not be there yet; one that is known goes by these settings from now on.
     pub fn expect(&mut self, name: &str, settings: PortSettings) -> Result<PortId, PlaneError> {
-        if let Some(port) = self.ports.iter_mut().find(|port| port.name == name) {
+        let id = self.reserve(name)?;
+        if let Some(port) = self.ports.get_mut(usize::from(id.0)) {
             port.settings = settings;
+        }
+        Ok(id)
+    }
+
+    /// The number of a port, which it has for ever: a new one unless it is known.
+    pub fn reserve(&mut self, name: &str) -> Result<PortId, PlaneError> {
+        if let Some(port) = self.ports.iter().find(|port| port.name == name) {
             return Ok(port.id);
         }
         if self.ports.len() >= usize::from(MAX_PORTS) {
             return Err(PlaneError::TooManyPorts { name: name.to_owned(), most: MAX_PORTS });
         }
         let id = PortId(self.ports.len() as u16);
-        let mut port = Port::new(id, name, settings);
+        let mut port = Port::new(id, name, PortSettings::default());
         (port.hooked, port.carried) = (self.hooked(), self.carries());
         port.tracked = self.policy.depends_on_flows();
         self.ports.push(port);
@@ -401,15 +417,22 @@ impl Plane {
         nat::nftables(rules, &self.nat_ports(|_| Vec::new()), is_named)
     }
 
-    /// Puts other elements at the hooks, and another policy in force, on every worker between two batches. Elements that stay
-    /// keep what they know, rules of the filter what they have counted. All that can be refused is, before anything has changed.
-    /// Rules of address translation wait for [`Plane::translate`]; a flow table that is there stays as it is.
+    /// Puts other elements at the hooks, and another policy in force: [`prepare`](Self::prepare) and [`adopt`](Self::adopt).
     pub fn change(
         &mut self,
         hooks: Hooks,
         settings: PolicySettings,
         tables: &mut Tables,
     ) -> Result<(), PlaneError> {
+        let change = self.prepare(hooks, settings)?;
+        self.adopt(change, tables);
+        Ok(())
+    }
+
+    /// Does all of a change of the hooks and the policy that can be refused; on an error nothing has changed. Whether an element
+    /// can begin is known only when it does, so the workers run another graph from now on. Elements that stay keep what they
+    /// know, rules of the filter what they have counted.
+    pub fn prepare(&mut self, hooks: Hooks, settings: PolicySettings) -> Result<Change, PlaneError> {
         let ports: Vec<(String, u16)> =
             self.ports.iter().map(|port| (port.name.clone(), port.id.0)).collect();
         let numbers = |pattern: &str| {
@@ -417,23 +440,43 @@ impl Plane {
             known.map(|(_, number)| *number).collect()
         };
         self.takes_long();
-        let prepared = self.policy.prepare(settings, &mut self.driver, numbers)?;
-        let stages = self.policy.stages_with(&prepared);
-        let tracked = self.policy.depends_on_flows();
+        let policy = self.policy.prepare(settings, &mut self.driver, numbers)?;
+        let stages = self.policy.stages_with(&policy);
         let other = stages != self.policy.stages() || hooks != self.hooks;
-        if let Err(refused) = self.change_graph(&hooks, &stages, &prepared, other) {
-            self.policy.abandon(prepared);
+        let before = other.then(|| self.crew.program().clone());
+        if let Err(refused) = self.change_graph(&hooks, &stages, &policy, other) {
+            self.policy.abandon(policy);
             return Err(refused);
         }
-        self.policy.adopt(prepared);
+        self.stale = false;
+        Ok(Change { hooks, policy, before })
+    }
+
+    /// Puts a change in force, on every worker between two batches. Rules of address translation wait for
+    /// [`Plane::translate`]; a flow table that is there stays as it is.
+    pub fn adopt(&mut self, change: Change, tables: &mut Tables) {
+        let tracked = self.policy.depends_on_flows();
+        self.policy.adopt(change.policy);
         self.crew.sample(&self.policy);
         // What depends on flows now may not bear queues without workers.
         self.look_soon();
-        self.hooks = hooks;
-        if other || tracked != self.policy.depends_on_flows() {
+        self.hooks = change.hooks;
+        if change.before.is_some() || tracked != self.policy.depends_on_flows() {
             self.publish_hooked(tables);
         }
-        Ok(())
+    }
+
+    /// Takes a change back that was not put in force.
+    pub fn abandon(&mut self, change: Change) {
+        self.policy.abandon(change.policy);
+        if let Some(before) = change.before
+            && let Err(error) = self.crew.change(before)
+        {
+            // They ran it a moment ago.
+            warn!("workers do not go back to the graph that they had: {error}");
+        }
+        // Ports may have come meanwhile.
+        self.stale = true;
     }
 
     /// Gives the workers access to flows that are tracked only now, and the graph that is `other` than theirs. On an error they

@@ -37,7 +37,7 @@ impl Hook {
 }
 
 /// A whole filter. [`Filter::default`] lets everything pass.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Filter {
     /// The chains: the three hooks first, in the order of [`Hook::ALL`], then the others.
     pub chains: Vec<Chain>,

@@ -58,7 +58,7 @@ pub enum Command {
     ///
     /// [[port]], [police], [graph], [filter], [nat], [flow_log], [sflow] and [mirror] take effect at once. When anything in the file is wrong, all stays as it is and you
     /// are told what.
-    Reload(Output),
+    Reload(Reload),
     /// Change the members of an address set of the filter, while it runs
     ///
     /// The change is in force with the next batch of packets, in Linux's copy of the filter as well, and lasts until the configuration
@@ -263,6 +263,19 @@ pub struct Read {
     pub output: Output,
 }
 
+/// `reload`.
+#[derive(Debug, Arguments)]
+pub struct Reload {
+    /// Only say what would change: the file is read and judged, and nothing is put in force
+    ///
+    /// What can be refused only when it is tried (a directory, a socket, memory, an element of the graph) is not tried.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How
+    #[command(flatten)]
+    pub output: Output,
+}
+
 /// `write`.
 #[derive(Debug, Arguments)]
 pub struct Write {
@@ -326,6 +339,9 @@ pub enum Show {
     Nat(Output),
     /// The classifier in the driver, and how what goes to Linux is policed
     Classifier(Output),
+    /// The configuration in force: the file as it was last read, its secrets covered
+    #[command(alias = "configuration")]
+    Config(Output),
     /// How well the plane's tables follow Linux's
     Mirror(Output),
     /// The flow log: what went into it, where it went, and what was lost

@@ -5,7 +5,7 @@
 use crate::control::{Client, Request};
 
 use super::Failure;
-use super::args::{Output, Read, Write};
+use super::args::{Read, Reload, Write};
 use super::table::{print, print_value};
 
 pub fn read(args: &Read, mut client: Client) -> Result<(), Failure> {
@@ -22,8 +22,12 @@ pub fn write(args: &Write, mut client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-pub fn reload(mut client: Client, output: Output) -> Result<(), Failure> {
-    let done: String = client.ask(&Request::Reload)?;
+pub fn reload(args: Reload, mut client: Client) -> Result<(), Failure> {
+    let Reload { dry_run, output } = args;
+    let done: String = client.ask(&Request::Reload { dry_run })?;
+    if output.json && dry_run {
+        return print_value(&serde_json::json!({ "effects": done.lines().collect::<Vec<_>>() }));
+    }
     if output.json {
         return print_value(&serde_json::json!({ "done": done }));
     }

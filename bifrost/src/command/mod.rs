@@ -89,7 +89,7 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
         Command::Sink(sink) => sink::run(&sink),
         Command::Run(run) => run::run(run, args.socket, registry(extra)),
         Command::Check { file, output } => check::check(&file, &registry(extra), output),
-        Command::Reload(output) => handle::reload(connect(socket)?, output),
+        Command::Reload(args) => handle::reload(args, connect(socket)?),
         Command::Set(set) => set::set(&set, connect(socket)?),
         Command::Clear(Clear { what: Clearable::Flows { which, output, .. } }) => {
             flows::clear(connect(socket)?, &which, output)

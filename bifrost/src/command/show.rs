@@ -33,6 +33,7 @@ pub fn show(what: Show, client: Client) -> Result<(), Failure> {
             subject(client, Request::Filter, output, |chains: &Vec<_>| super::flows::filter(chains))
         }
         Show::Classifier(output) => subject(client, Request::Classifier, output, classifier),
+        Show::Config(output) => subject(client, Request::Config, output, config),
         Show::Mirror(output) => subject(client, Request::Mirror, output, mirror),
         Show::Flowlog(output) => subject(client, Request::FlowLog, output, super::flow_log::status),
         Show::Sflow(output) => subject(client, Request::Sflow, output, super::flow_log::sflow),
@@ -71,6 +72,14 @@ fn some_ports(mut client: Client, names: &[Pattern], output: Output) -> Result<(
         return print(&list(chosen));
     }
     print(&self::ports(&ports.into_iter().filter(wanted).collect()))
+}
+
+/// The configuration in force, as it can be put into a file.
+fn config(config: &Config) -> String {
+    match &config.file {
+        Some(_) => config.text.clone(),
+        None => "# no file: the ports were named on the command line\n".to_owned(),
+    }
 }
 
 /// The mirror port.

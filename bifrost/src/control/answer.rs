@@ -46,8 +46,8 @@ pub trait Answer: Send + Sync {
     /// The graph, in the order packets meet it; counters are the sums over all workers.
     fn graph(&self) -> Result<Vec<GraphNode>, String>;
 
-    /// Reads the configuration again, and says what came of it. A wrong one changes nothing.
-    fn reload(&self) -> Result<String, String>;
+    /// Reads the configuration again, and says what came of it. A wrong one changes nothing; a dry run says what would change.
+    fn reload(&self, dry_run: bool) -> Result<String, String>;
 
     /// Changes the members of an address set of the filter until the configuration is read again, and says how many it has then. What
     /// comes and goes at once is there afterwards.
@@ -58,6 +58,9 @@ pub trait Answer: Send + Sync {
 
     /// The classifier in the driver.
     fn classifier(&self) -> Result<ClassifierStatus, String>;
+
+    /// The configuration in force.
+    fn config(&self) -> Result<Config, String>;
 
     /// The mirror.
     fn mirror(&self) -> Result<MirrorStatus, String>;

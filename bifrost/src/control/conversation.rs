@@ -70,12 +70,13 @@ impl Conversation<'_, '_> {
                 workers
             })),
             Request::Graph => self.whole(answer.graph()),
-            Request::Reload => self.whole(answer.reload()),
+            Request::Reload { dry_run } => self.whole(answer.reload(*dry_run)),
             Request::Set { name, add, remove } => self.whole(answer.change_set(name, add, remove)),
             Request::Read { handler } => self.whole(answer.handle(handler, None)),
             Request::Write { handler, value } => self.whole(answer.handle(handler, Some(value))),
             Request::Classifier => self.whole(answer.classifier()),
             Request::Mirror => self.whole(answer.mirror()),
+            Request::Config => self.whole(answer.config()),
             Request::Flows(query) => self.whole(answer.flows(query)),
             Request::ClearFlows(query) => self.whole(answer.clear_flows(query)),
             Request::FlowTable => {

@@ -36,7 +36,11 @@ pub enum Request {
     /// A list of [`GraphNode`](super::status::GraphNode).
     Graph,
     /// Reads the configuration file again: what came of it, a text.
-    Reload,
+    Reload {
+        /// Only says what that would do, a line each.
+        #[serde(default)]
+        dry_run: bool,
+    },
     /// Changes the members of an address set: how many it has then, a number.
     Set {
         /// The set.
@@ -64,6 +68,8 @@ pub enum Request {
     Classifier,
     /// [`MirrorStatus`](super::status::MirrorStatus).
     Mirror,
+    /// [`Config`](super::status::Config).
+    Config,
     /// [`Flows`](super::status::Flows).
     Flows(FlowQuery),
     /// Ends flows, whatever order and limit say: how many, a number.
@@ -112,6 +118,7 @@ impl Request {
             | Request::Graph
             | Request::Classifier
             | Request::Mirror
+            | Request::Config
             | Request::MirrorPort
             | Request::Flows(_)
             | Request::FlowTable
@@ -123,7 +130,7 @@ impl Request {
             | Request::Explain(_)
             | Request::Snapshot
             | Request::Watch { .. } => true,
-            Request::Reload
+            Request::Reload { .. }
             | Request::Set { .. }
             | Request::Read { .. }
             | Request::Write { .. }

@@ -427,6 +427,15 @@ pub struct OriginCount {
     pub ipv6: u64,
 }
 
+/// The configuration in force.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// Where it was read; `None` when the ports were named on the command line.
+    pub file: Option<String>,
+    /// The file as it was read then, its secrets covered.
+    pub text: String,
+}
+
 /// How well the plane's tables follow Linux's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MirrorStatus {

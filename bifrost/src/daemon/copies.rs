@@ -17,7 +17,7 @@ use plane::Plane;
 use port::Packet;
 use port::copies::{MOST, Rings, SLOTS, Want};
 
-use super::control::Control;
+use super::forwarding::Forwarding;
 use super::watch::now;
 use crate::control::status::SeenPacket;
 use crate::control::{CopyRequest, Directions, Feed, FeedSender, Next, feed};
@@ -266,7 +266,7 @@ impl InWorkers {
     }
 }
 
-impl Control {
+impl Forwarding {
     /// Begins to copy for a client.
     pub(super) fn copy(&mut self, request: &CopyRequest) -> Result<Feed<SeenPacket>, String> {
         let known = |name: &String| self.plane.ports().iter().any(|port| port.name == *name);

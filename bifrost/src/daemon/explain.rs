@@ -17,7 +17,7 @@ use port::{DriverCounters, Lane};
 use wire::checksum::{self, Sum};
 use wire::{Class, Headers, Mac, Reason, ethernet, ipv4, ipv6, protocol, tcp, udp};
 
-use super::control::Control;
+use super::forwarding::Forwarding;
 use super::routes;
 use rules::{Asked, Entry};
 use translation::Translation;
@@ -31,7 +31,7 @@ const SENDER: Mac = Mac([0x02, 0, 0, 0, 0, 0xee]);
 /// IPv4's flag, in the field with the offset.
 const DONT_FRAGMENT: u16 = 0x4000;
 
-impl Control {
+impl Forwarding {
     pub(super) fn explain(&mut self, question: &Question) -> Result<Vec<Step>, String> {
         let mut steps = Vec::new();
         let entry = self.entry(question, &mut steps)?;

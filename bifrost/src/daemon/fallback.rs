@@ -20,11 +20,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use config::Router;
 use mirror::{CopyState, FilterCopy};
 use tracing::{info, warn};
 
-use super::control::Control;
+use super::forwarding::Forwarding;
 use super::nft;
+use super::section::{Change, Section};
 
 /// How long it is waited for a table to be loaded.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -255,73 +257,90 @@ impl Drop for Fallback {
     }
 }
 
-impl Control {
-    /// As [`tell_nftables`](Control::tell_nftables), once Linux has what it is loading: of changes that come one after the other faster than
+impl Fallback {
+    /// Brings Linux's table up to date, once Linux has what it is loading: of changes that come one after the other faster than
     /// it takes a long list, it is told together.
-    pub(super) fn tell_nftables_in_time(&mut self) {
-        if self.fallback.is_loading() {
-            self.fallback.stale = true;
+    pub(super) fn follow_in_time(&mut self, forwarding: &Forwarding) {
+        if self.is_loading() {
+            self.stale = true;
         } else {
-            self.tell_nftables();
+            self.follow(forwarding);
         }
     }
 
     /// Tells Linux what has waited for it; `at_last`: whatever it is loading.
-    pub(super) fn tell_nftables_the_rest(&mut self, at_last: bool) {
-        if self.fallback.stale && (at_last || !self.fallback.is_loading()) {
-            self.tell_nftables();
+    pub(super) fn follow_the_rest(&mut self, forwarding: &Forwarding, at_last: bool) {
+        if self.stale && (at_last || !self.is_loading()) {
+            self.follow(forwarding);
         }
     }
 
     /// Brings Linux's table up to date.
-    pub(super) fn tell_nftables(&mut self) {
-        self.fallback.stale = false;
-        let text = self.nftables();
-        let told = self.fallback.told.as_deref();
+    pub(super) fn follow(&mut self, forwarding: &Forwarding) {
+        self.stale = false;
+        let text = nftables(forwarding);
+        let told = self.told.as_deref();
         if told == Some(&*text) {
-            return self.fallback.look();
+            return self.look();
         }
-        if told.is_none() && !self.has_policy() && !nft::has_table() {
+        if told.is_none() && !has_policy(&forwarding.router) && !nft::has_table() {
             return;
         }
-        self.fallback.tell(text.into());
+        self.tell(text.into());
+    }
+}
+
+impl Section for Fallback {
+    fn effects(&self, _: &Change) -> Vec<String> {
+        Vec::new()
     }
 
-    fn has_policy(&self) -> bool {
-        let filter = &self.router.filter;
-        let drops = filter.chains.iter().any(|chain| chain.policy == rules::Policy::Drop);
-        drops || filter.rules().next().is_some() || self.router.nat.is_some()
+    /// What cannot be expressed was refused when the file was read; what Linux refuses is told, and tried again.
+    fn prepare(&mut self, _: &mut Change, _: &mut Forwarding) -> Result<(), String> {
+        Ok(())
     }
 
-    /// The table that the configuration comes to.
-    fn nftables(&self) -> String {
-        if !self.has_policy() {
-            return EMPTY.to_owned();
-        }
-        let names: Vec<String> = self.router.ports.iter().map(|rule| rule.name.as_str().to_owned()).collect();
-        // What cannot be expressed was refused when the file was read.
-        let filter = self
-            .router
-            .filter
-            .nftables(&names, None, self.router.flow.is_none_or(|flow| flow.pickup))
-            .unwrap_or_else(|_| EMPTY.to_owned() + "table inet bifrost {\n}\n");
-        let translation =
-            self.router.nat.as_ref().map(|rules| self.plane.nat_in_nftables(rules)).unwrap_or_default();
-        let end = filter.rfind('}').unwrap_or(filter.len());
-        let text = format!("{}{translation}{}", &filter[..end], &filter[end..]);
-        let judged = format!("\t\tmeta mark {:#x} accept\n", port::JUDGED_MARK);
-        let lines = text.split_inclusive('\n');
-        let text: String = lines
-            .flat_map(|line| {
-                let hook =
-                    ["type filter hook", "type nat hook"].iter().any(|kind| line.trim().starts_with(kind));
-                [line, if hook { &judged } else { "" }]
-            })
-            .collect();
-        match self.router.nat {
-            Some(_) => sent_untracked(&text),
-            None => text,
-        }
+    fn apply(&mut self, _: &Change, forwarding: &mut Forwarding) {
+        forwarding.copy_is_due = false;
+        self.follow(forwarding);
+    }
+
+    fn abort(&mut self, _: &mut Forwarding) {}
+}
+
+fn has_policy(router: &Router) -> bool {
+    let filter = &router.filter;
+    let drops = filter.chains.iter().any(|chain| chain.policy == rules::Policy::Drop);
+    drops || filter.rules().next().is_some() || router.nat.is_some()
+}
+
+/// The table that the configuration comes to.
+fn nftables(forwarding: &Forwarding) -> String {
+    let router = &forwarding.router;
+    if !has_policy(router) {
+        return EMPTY.to_owned();
+    }
+    let names: Vec<String> = router.ports.iter().map(|rule| rule.name.as_str().to_owned()).collect();
+    // What cannot be expressed was refused when the file was read.
+    let filter = router
+        .filter
+        .nftables(&names, None, router.flow.is_none_or(|flow| flow.pickup))
+        .unwrap_or_else(|_| EMPTY.to_owned() + "table inet bifrost {\n}\n");
+    let translation =
+        router.nat.as_ref().map(|rules| forwarding.plane.nat_in_nftables(rules)).unwrap_or_default();
+    let end = filter.rfind('}').unwrap_or(filter.len());
+    let text = format!("{}{translation}{}", &filter[..end], &filter[end..]);
+    let judged = format!("\t\tmeta mark {:#x} accept\n", port::JUDGED_MARK);
+    let lines = text.split_inclusive('\n');
+    let text: String = lines
+        .flat_map(|line| {
+            let hook = ["type filter hook", "type nat hook"].iter().any(|kind| line.trim().starts_with(kind));
+            [line, if hook { &judged } else { "" }]
+        })
+        .collect();
+    match router.nat {
+        Some(_) => sent_untracked(&text),
+        None => text,
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::control::status::{FlowLogOutput, FlowLogStatus, FlowQuery};
@@ -20,8 +21,9 @@ use mirror::Mirror;
 use plane::Plane;
 use tracing::{info, warn};
 
-use super::control::Control;
 use super::flows::wanted;
+use super::forwarding::Forwarding;
+use super::section::{Change, Section};
 
 /// Accounts taken in a row, between two looks at netlink.
 const TURN: usize = 8192;
@@ -45,9 +47,7 @@ pub(super) struct Log {
 }
 
 /// A change of the flow log of which nothing can be refused any more.
-pub(super) enum LogChange {
-    /// None is wanted.
-    None,
+enum LogChange {
     /// It goes by another plan; this was its plan before.
     Other(Plan),
     /// It begins.
@@ -88,7 +88,7 @@ pub(super) fn output(count: flowlog::tally::Count) -> FlowLogOutput {
 }
 
 /// The interfaces of the ports, by the ports' numbers.
-fn interfaces(plane: &Plane) -> Vec<Interface> {
+pub(super) fn interfaces(plane: &Plane) -> Vec<Interface> {
     let interface = |port: &plane::port::Port| {
         let index = port.interface.as_ref().map_or(0, |interface| interface.ifindex);
         Interface { index, name: Name::new(&port.name) }
@@ -115,7 +115,7 @@ fn epoch() -> u64 {
     now.saturating_sub(graph::steady_now())
 }
 
-fn log_mapping(record: nat::Record) {
+pub(super) fn log_mapping(record: nat::Record) {
     let time = epoch().saturating_add(record.time);
     info!(target: "nat", "{}", nat::Record { time, ..record });
 }
@@ -239,39 +239,28 @@ impl Ways<'_> {
     }
 }
 
-impl Control {
-    /// Gives every port back to Linux and ends the workers, writes down what flows live, and ends the log.
-    pub(super) fn stop(&mut self) {
-        let interfaces = interfaces(&self.plane);
-        let names = self.plane.ports().iter().map(|port| port.name.clone()).collect();
-        self.release_ports();
-        self.plane.stop(&mut self.tables);
-        self.save_flows(names);
-        self.tell_nftables_the_rest(true);
-        self.close_flow_log(&interfaces);
+/// `[flow_log]`: the log that runs, one that will, and one that ends.
+#[derive(Default)]
+pub(super) struct Logging {
+    running: Option<Log>,
+    prepared: Option<LogChange>,
+    /// One that is not wanted any more, while it writes and sends what waits.
+    ending: Option<JoinHandle<()>>,
+}
+
+impl Logging {
+    pub(super) fn new(running: Option<Log>) -> Logging {
+        Logging { running, ..Logging::default() }
     }
 
-    /// Logs how blocks of ports follow from hosts, when it is another way than before.
-    pub(super) fn log_blocks(&mut self) {
-        let rules = self.plane.policy().settings().nat.as_ref();
-        let lines = rules.map(nat::Rules::log_lines).unwrap_or_default();
-        lines
-            .iter()
-            .filter(|line| !self.blocks.contains(line))
-            .for_each(|line| info!(target: "nat", "{line}"));
-        self.blocks = lines;
-    }
-
-    /// Logs what became of a mapping, where that is wanted.
-    pub(super) fn log_mapping(&self, record: nat::Record) {
-        if self.plane.policy().settings().nat.as_ref().is_some_and(|rules| rules.log) {
-            log_mapping(record);
-        }
+    /// The log, where there is one.
+    pub(super) fn log(&self) -> Option<&Log> {
+        self.running.as_ref()
     }
 
     /// Takes what workers left of flows that ended: gives back what they had been given, and logs them. True: there is more.
-    pub(super) fn settle_flows(&mut self) -> bool {
-        let Control { plane, mirror, tables, flow_log, .. } = self;
+    pub(super) fn settle(&mut self, forwarding: &Forwarding) -> bool {
+        let Forwarding { plane, mirror, tables, .. } = forwarding;
         let Some(ended) = plane.policy().ended() else { return false };
         let (now, nat) = (graph::steady_now(), plane.policy().bindings());
         let logs = plane.policy().settings().nat.as_ref().is_some_and(|rules| rules.log);
@@ -281,7 +270,7 @@ impl Control {
             }
         };
         std::iter::from_fn(|| ended.made.pop()).take(TURN).for_each(told);
-        if let Some(log) = flow_log {
+        if let Some(log) = &mut self.running {
             let epoch = epoch();
             if log.epoch.abs_diff(epoch) > SLACK {
                 log.epoch = epoch;
@@ -289,7 +278,7 @@ impl Control {
             }
         }
         let waiting = !ended.accounts.is_empty();
-        let mut turn = flow_log.as_mut().filter(|_| waiting).map(|log| Turn {
+        let mut turn = self.running.as_mut().filter(|_| waiting).map(|log| Turn {
             sender: &mut log.sender,
             accounts: locked(&log.accounts),
             interfaces: interfaces(plane),
@@ -309,62 +298,15 @@ impl Control {
         }
         nat.iter().for_each(|nat| nat.expire(now));
         drop(turn);
-        if let Some(log) = flow_log {
+        if let Some(log) = &mut self.running {
             log.warn_of_missed(ended.lost.load(Relaxed), false);
         }
         taken == TURN
     }
 
-    /// Follows a changed configuration. On an error all is as it was.
-    /// Does all of a change of the flow log that can be refused.
-    pub(super) fn prepare_flow_log(&mut self, plan: Option<Plan>) -> Result<LogChange, String> {
-        match (&mut self.flow_log, plan) {
-            (Some(log), Some(plan)) if plan != log.plan => {
-                let before = log.plan.clone();
-                log.change(plan).map_err(|error| error.to_string())?;
-                Ok(LogChange::Other(before))
-            }
-            (Some(_), None) => Ok(LogChange::Ends),
-            (None, Some(plan)) => {
-                self.finish_flow_log();
-                Log::start(plan)
-                    .map(|log| LogChange::Begins(Box::new(log)))
-                    .map_err(|error| error.to_string())
-            }
-            _ => Ok(LogChange::None),
-        }
-    }
-
-    /// Completes it.
-    pub(super) fn adopt_flow_log(&mut self, change: LogChange) {
-        match change {
-            LogChange::None | LogChange::Other(_) => {}
-            LogChange::Begins(log) => self.flow_log = Some(*log),
-            LogChange::Ends => self.end_flow_log(),
-        }
-    }
-
-    /// Takes it back.
-    pub(super) fn abandon_flow_log(&mut self, change: LogChange) {
-        if let (LogChange::Other(before), Some(log)) = (change, &mut self.flow_log)
-            && let Err(error) = log.change(before)
-        {
-            warn!("flow log: it cannot go back to what it was: {error}");
-        }
-    }
-
-    /// Ends the log beside the control thread, for a large file takes seconds.
-    fn end_flow_log(&mut self) {
-        let Some(log) = self.flow_log.take() else { return };
-        self.finish_flow_log();
-        let ending = std::thread::Builder::new().name("flowlog-end".to_owned()).spawn(move || drop(log));
-        // Without a thread it has ended by now.
-        self.flow_log_ending = ending.ok();
-    }
-
     /// Waits for a log that ends.
-    fn finish_flow_log(&mut self) {
-        if let Some(ending) = self.flow_log_ending.take()
+    fn finish(&mut self) {
+        if let Some(ending) = self.ending.take()
             && ending.join().is_err()
         {
             warn!("flow log: the thread that ended it panicked");
@@ -373,13 +315,12 @@ impl Control {
 
     /// After the workers have ended: logs the flows that live, for this router will not see their end. The interfaces are those
     /// that the ports had.
-    fn close_flow_log(&mut self, interfaces: &[Interface]) {
-        while self.settle_flows() {}
-        self.finish_flow_log();
-        let missed = self.missed();
-        let Control { plane, mirror, tables, flow_log, .. } = self;
-        let (Some(mut log), Some(table)) = (flow_log.take(), plane.policy().table()) else { return };
-        log.warn_of_missed(missed, true);
+    pub(super) fn close(&mut self, forwarding: &Forwarding, interfaces: &[Interface]) {
+        while self.settle(forwarding) {}
+        self.finish();
+        let Forwarding { plane, mirror, tables, .. } = forwarding;
+        let (Some(mut log), Some(table)) = (self.running.take(), plane.policy().table()) else { return };
+        log.warn_of_missed(missed(plane), true);
         let half = log.plan.queue as u64 / 2;
         let mut living = Vec::new();
         let mut next = Some(0);
@@ -411,22 +352,76 @@ impl Control {
         info!("flow log: closed after {logged} records");
     }
 
-    /// Flows that ended and that no worker could report.
-    fn missed(&self) -> u64 {
-        self.plane.policy().ended().map_or(0, |ended| ended.lost.load(Relaxed))
+    pub(super) fn status(&self, forwarding: &Forwarding) -> Option<FlowLogStatus> {
+        self.running.as_ref().map(|log| log.status(missed(&forwarding.plane)))
     }
 
-    pub(super) fn flow_log_status(&self) -> Option<FlowLogStatus> {
-        self.flow_log.as_ref().map(|log| log.status(self.missed()))
-    }
-
-    pub(super) fn living(&self) -> Living {
+    pub(super) fn living(&self, forwarding: &Forwarding) -> Living {
         Living {
-            table: self.plane.policy().table().cloned(),
-            accounts: self.flow_log.as_ref().map(|log| log.accounts.clone()),
-            interfaces: interfaces(&self.plane),
+            table: forwarding.plane.policy().table().cloned(),
+            accounts: self.running.as_ref().map(|log| log.accounts.clone()),
+            interfaces: interfaces(&forwarding.plane),
         }
     }
+}
+
+impl Section for Logging {
+    fn effects(&self, change: &Change) -> Vec<String> {
+        let effect = match (&change.before.flow_log, &change.after.flow_log) {
+            (Some(before), Some(after)) if before == after => return Vec::new(),
+            (None, None) => return Vec::new(),
+            (Some(_), Some(_)) => "the log goes on by another plan",
+            (None, Some(_)) => "flows are logged",
+            (Some(_), None) => "the log ends; what waits is written and sent",
+        };
+        vec![format!("[flow_log]: {effect}")]
+    }
+
+    fn prepare(&mut self, change: &mut Change, _: &mut Forwarding) -> Result<(), String> {
+        self.prepared = match (&mut self.running, change.after.flow_log.clone()) {
+            (Some(log), Some(plan)) if plan != log.plan => {
+                let before = log.plan.clone();
+                log.change(plan).map_err(|error| error.to_string())?;
+                Some(LogChange::Other(before))
+            }
+            (Some(_), None) => Some(LogChange::Ends),
+            (None, Some(plan)) => {
+                self.finish();
+                let log = Log::start(plan).map_err(|error| error.to_string())?;
+                Some(LogChange::Begins(Box::new(log)))
+            }
+            _ => None,
+        };
+        Ok(())
+    }
+
+    fn apply(&mut self, _: &Change, _: &mut Forwarding) {
+        match self.prepared.take() {
+            None | Some(LogChange::Other(_)) => {}
+            Some(LogChange::Begins(log)) => self.running = Some(*log),
+            // Beside the control thread, for a large file takes seconds.
+            Some(LogChange::Ends) => {
+                let Some(log) = self.running.take() else { return };
+                self.finish();
+                let ending = std::thread::Builder::new().name("flowlog-end".to_owned());
+                // Without a thread it has ended by now.
+                self.ending = ending.spawn(move || drop(log)).ok();
+            }
+        }
+    }
+
+    fn abort(&mut self, _: &mut Forwarding) {
+        if let (Some(LogChange::Other(before)), Some(log)) = (self.prepared.take(), &mut self.running)
+            && let Err(error) = log.change(before)
+        {
+            warn!("flow log: it cannot go back to what it was: {error}");
+        }
+    }
+}
+
+/// Flows that ended and that no worker could report.
+fn missed(plane: &Plane) -> u64 {
+    plane.policy().ended().map_or(0, |ended| ended.lost.load(Relaxed))
 }
 
 /// What telling of living flows needs, so that it can be done beside the control thread.

@@ -18,8 +18,9 @@ use fib::PortId;
 use flow::{Inserted, Key, Table, Timeouts, Worker};
 use tracing::{info, warn};
 
-use super::control::Control;
 use super::flow_file::{self, FlowFile, Head};
+use super::flow_log::Log;
+use super::forwarding::Forwarding;
 use super::settings;
 
 /// What is to be kept up to date.
@@ -33,8 +34,6 @@ struct Order {
 #[derive(Default)]
 pub(super) struct Saving {
     thread: Option<(SyncSender<Order>, JoinHandle<()>)>,
-    /// What was written down before this start has been looked for. What is written later are the flows that there are.
-    restored: bool,
 }
 
 impl Saving {
@@ -76,43 +75,46 @@ fn keep(orders: &Receiver<Order>, path: &Path) {
     }
 }
 
-impl Control {
-    fn state_file(&self) -> PathBuf {
-        self.router.control.socket.with_extension("flows")
-    }
+/// Where flows are written down.
+fn state_file(forwarding: &Forwarding) -> PathBuf {
+    forwarding.router.control.socket.with_extension("flows")
+}
 
-    /// Writes the flows down, after the workers have ended. `names`: of the ports, by number.
-    pub(super) fn save_flows(&mut self, names: Vec<String>) {
-        self.saving.finish();
-        let Some(table) = self.plane.policy().table().cloned() else { return };
-        let file = FlowFile::new(&table, self.state_file(), names);
-        match file.and_then(|mut file| file.write(self.flow_log.is_some())) {
+impl Saving {
+    /// Writes the flows down, after the workers have ended. `logged`: whether the flow log knows of them; `names`: of the ports, by number.
+    pub(super) fn save(&mut self, forwarding: &Forwarding, logged: bool, names: Vec<String>) {
+        self.finish();
+        let Some(table) = forwarding.plane.policy().table().cloned() else { return };
+        let path = state_file(forwarding);
+        let file = FlowFile::new(&table, path.clone(), names);
+        match file.and_then(|mut file| file.write(logged)) {
             Ok(flows) => info!("{flows} flows are written down for the next start"),
-            Err(error) => warn!("{}: flows are not written down: {error}", self.state_file().display()),
+            Err(error) => warn!("{}: flows are not written down: {error}", path.display()),
         }
     }
 
     /// Has what is new written down beside the control thread.
-    pub(super) fn save_new_flows(&mut self) {
-        let Some(table) = self.plane.policy().table().cloned() else { return self.saving.finish() };
-        let names = self.plane.ports().iter().map(|port| port.name.clone()).collect();
-        let path = self.state_file();
-        self.saving.ask(Order { table, names }, path);
+    pub(super) fn save_new(&mut self, forwarding: &Forwarding) {
+        let Some(table) = forwarding.plane.policy().table().cloned() else { return self.finish() };
+        self.ask(Order { table, names: forwarding.port_names() }, state_file(forwarding));
     }
+}
 
-    /// Puts back what was written down, if anything was; before the first port is taken.
-    pub(super) fn restore_flows(&mut self) {
-        if std::mem::replace(&mut self.saving.restored, true) || self.plane.policy().table().is_none() {
+impl Forwarding {
+    /// Puts back what was written down, if anything was; before the first port is taken. The log, where there is one, takes up
+    /// those that it was not told of.
+    pub(super) fn restore_flows(&mut self, log: Option<&Log>) {
+        if self.plane.policy().table().is_none() {
             return;
         }
-        let path = self.state_file();
+        let path = state_file(self);
         let bytes = match flow_file::read(&path) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return,
             Err(error) => return warn!("{}: flows begin anew: {error}", path.display()),
         };
         self.prepare_translation();
-        match self.put_back(&bytes) {
+        match self.put_back(&bytes, log) {
             // It stays until the next one is whole: this daemon may be killed before that.
             Ok((kept, given)) => info!("{kept} of {given} flows go on"),
             Err(error) => {
@@ -139,14 +141,14 @@ impl Control {
     }
 
     /// How many flows go on, of how many.
-    fn put_back(&self, bytes: &[u8]) -> io::Result<(u64, u64)> {
+    fn put_back(&self, bytes: &[u8], log: Option<&Log>) -> io::Result<(u64, u64)> {
         let blocks = flow_file::blocks(bytes)?;
         let Some(table) = self.plane.policy().table() else { return Ok((0, 0)) };
         let mut worker = table.worker().map_err(|error| io::Error::other(error.to_string()))?;
         let (mut kept, mut given) = (0, 0);
         // The newest first: of two that claim the same, that one has it.
         for (head, flows) in blocks.into_iter().rev() {
-            self.put_back_block(&head, flows, &mut worker, [&mut kept, &mut given])?;
+            self.put_back_block(&head, flows, &mut worker, log, [&mut kept, &mut given])?;
         }
         Ok((kept, given))
     }
@@ -156,6 +158,7 @@ impl Control {
         head: &Head,
         mut flows: &[u8],
         worker: &mut Worker,
+        log: Option<&Log>,
         [kept, given]: [&mut u64; 2],
     ) -> io::Result<()> {
         let (policy, now) = (self.plane.policy(), graph::steady_now());
@@ -179,7 +182,7 @@ impl Control {
             let told = head.told || head.steady.wrapping_sub(account.start) >= self.longest_untold();
             account.last = account.last.wrapping_add(shift);
             account.start = account.start.wrapping_add(shift);
-            if self.flow_log.is_some() {
+            if log.is_some() {
                 account.start = now;
                 if told {
                     (account.packets, account.bytes) = ([0; 2], [0; 2]);
@@ -193,7 +196,7 @@ impl Control {
             match worker.restore(&snapshot, now) {
                 Ok(Inserted::New(hit)) => {
                     *kept += 1;
-                    if let Some(log) = self.flow_log.as_ref().filter(|_| !told) {
+                    if let Some(log) = log.filter(|_| !told) {
                         log.take_up(&worker.snapshot(&hit, now).account);
                     }
                 }

@@ -13,7 +13,7 @@ use elements::router::Rulebook;
 use flow::{Account, End, Table};
 use rules::{Hook, Policy, RuleId};
 
-use super::control::Control;
+use super::forwarding::Forwarding;
 
 /// Entries of the flow table looked at before others may free theirs.
 const STEP: u32 = 4096;
@@ -28,22 +28,14 @@ pub(super) struct FlowViewer {
     ports: Vec<String>,
 }
 
-impl Control {
+impl Forwarding {
     pub(super) fn flow_viewer(&self) -> FlowViewer {
-        FlowViewer {
-            table: self.plane.policy().table().cloned(),
-            ports: self.plane.ports().iter().map(|port| port.name.clone()).collect(),
-        }
+        FlowViewer { table: self.plane.policy().table().cloned(), ports: self.port_names() }
     }
 
     pub(super) fn filter(&self) -> Vec<FilterChain> {
         self.plane.policy().book().fold();
         chains(self.plane.policy().book())
-    }
-
-    /// Address translation, and how many flows audits of it have given up.
-    pub(super) fn translator(&self) -> Option<(Arc<nat::Nat>, u64)> {
-        self.plane.policy().nat().map(|nat| (nat.clone(), self.nat_audit.repaired))
     }
 
     pub(super) fn flow_table(&self) -> Option<FlowTable> {

@@ -10,7 +10,7 @@ use config::Foreign as Wish;
 use mirror::{Beyond, Reach};
 use tracing::{info, warn};
 
-use super::control::Control;
+use super::forwarding::Forwarding;
 
 /// What Linux has, and what is done about it.
 #[derive(Default)]
@@ -21,28 +21,25 @@ pub(super) struct Foreign {
     pub(super) reach: Reach,
 }
 
-impl Control {
-    /// Takes note of what Linux has now; what changes for a port takes effect at once.
-    pub(super) fn respect_linux(&mut self) {
-        let beyond = self.mirror.beyond().of_ports(|name| self.router.port(name).is_some());
-        let wishes = [self.router.linux_filter, self.router.linux_rules];
-        if beyond == self.foreign.beyond && wishes == self.foreign.wishes {
-            return;
+impl Foreign {
+    /// Takes note of what Linux has now. True: what is left to Linux is another than before, which ports are to be told.
+    pub(super) fn look(&mut self, forwarding: &Forwarding) -> bool {
+        let router = &forwarding.router;
+        let beyond = forwarding.mirror.beyond().of_ports(|name| router.port(name).is_some());
+        let wishes = [router.linux_filter, router.linux_rules];
+        if beyond == self.beyond && wishes == self.wishes {
+            return false;
         }
-        let had = std::mem::replace(&mut self.foreign.beyond, beyond);
-        self.foreign.wishes = wishes;
-        let Beyond { filters, rules, shapers, .. } = &self.foreign.beyond;
+        let had = std::mem::replace(&mut self.beyond, beyond);
+        self.wishes = wishes;
+        let Beyond { filters, rules, shapers, .. } = &self.beyond;
         for (interface, kind) in shapers.iter().filter(|new| !had.shapers.contains(new)) {
             warn!("{interface}: Linux's queueing discipline {kind} does not shape what Bifrost forwards");
         }
         tell("filter", &had.filters, filters, wishes[0]);
         tell("policy rule", &had.rules, rules, wishes[1]);
-        let reach = left_to_linux(&self.foreign.beyond, wishes);
-        if std::mem::replace(&mut self.foreign.reach, reach) == self.foreign.reach {
-            return;
-        }
-        let taken = self.plane.ports().iter().filter_map(|port| Some(port.interface.as_ref()?.ifindex));
-        taken.collect::<Vec<_>>().into_iter().for_each(|ifindex| self.look_at(ifindex));
+        let reach = left_to_linux(&self.beyond, wishes);
+        std::mem::replace(&mut self.reach, reach) != self.reach
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use elements::router::{IcmpLimits, IcmpSettings};
 
-use super::control::Control;
+use super::forwarding::Forwarding;
 
 /// How often they are read.
 const EVERY: Duration = Duration::from_secs(1);
@@ -18,18 +18,18 @@ pub(super) struct Icmp {
     read: Option<Instant>,
 }
 
-impl Control {
+impl Icmp {
     /// Puts in force what the operator wants of Linux, if that has changed.
-    pub(super) fn follow_icmp_settings(&mut self) {
+    pub(super) fn follow(&mut self, forwarding: &Forwarding) {
         let now = Instant::now();
-        if self.icmp.read.is_some_and(|read| now < read + EVERY) {
+        if self.read.is_some_and(|read| now < read + EVERY) {
             return;
         }
-        self.icmp.read = Some(now);
+        self.read = Some(now);
         let settings = settings(|name| read_to_string(format!("/proc/sys/net/{name}")).ok());
-        if settings != self.icmp.settings {
-            self.icmp.settings = settings;
-            self.plane.set_icmp(settings);
+        if settings != self.settings {
+            self.settings = settings;
+            forwarding.plane.set_icmp(settings);
             tracing::info!("Linux's settings of ICMP errors have changed, and hold here as well");
         }
     }

@@ -7,6 +7,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,8 +18,9 @@ use port::copies::{MOST, Want};
 use port::{PacketSocket, SocketOptions};
 use tracing::{error, info, warn};
 
-use super::control::Control;
 use super::copies::Ports;
+use super::forwarding::Forwarding;
+use super::section::{Change, Section};
 use crate::control::status::{MirrorPortStatus, SeenPacket};
 use crate::control::{Feed, Next};
 use crate::service::tcpdump;
@@ -53,41 +55,31 @@ impl Drop for MirrorPort {
     }
 }
 
-impl Control {
+/// `[mirror]`: the mirror port that runs, and one that will.
+#[derive(Default)]
+pub(super) struct Mirroring {
+    running: Option<MirrorPort>,
+    prepared: Option<Option<Prepared>>,
+}
+
+/// A mirror port whose thread waits until it is told to begin; when nobody can tell it any more, it ends.
+struct Prepared {
+    port: MirrorPort,
+    begin: Sender<()>,
+}
+
+impl Mirroring {
     /// Begins with what the configuration says, at the start.
-    pub(super) fn begin_mirror_port(&mut self) {
-        if let Err(wrong) = self.change_mirror_port(self.router.mirror.clone()) {
-            error!("nothing is mirrored: {wrong}");
+    pub(super) fn begin(&mut self, forwarding: &mut Forwarding) {
+        let Some(plan) = forwarding.router.mirror.clone() else { return };
+        match prepare(plan, forwarding) {
+            Ok(prepared) => self.running = Some(prepared.begin()),
+            Err(wrong) => error!("nothing is mirrored: {wrong}"),
         }
     }
 
-    /// Mirrors what this says from now on. On an error all is as it was.
-    pub(super) fn change_mirror_port(&mut self, plan: Option<Plan>) -> Result<(), String> {
-        if self.mirror_port.as_ref().map(|mirror| &mirror.plan) == plan.as_ref() {
-            return Ok(());
-        }
-        let Some(plan) = plan else {
-            self.mirror_port = None;
-            return Ok(());
-        };
-        let filter = tcpdump::compile(&plan.filter).map_err(|wrong| format!("[mirror] filter: {wrong}"))?;
-        let (incoming, outgoing) = (plan.incoming, plan.outgoing);
-        let want = Want { slot: 0, filter, ports: Vec::new(), incoming, outgoing, snap: MOST };
-        let ports = Ports { of: plan.ports.clone(), except: Some(plan.to.clone()) };
-        let feed = self.copy_to(ports, want).map_err(|wrong| format!("[mirror]: {wrong}"))?;
-        let counts = Arc::new(Counts::default());
-        let mut sender = Sender { to: plan.to.clone(), socket: None, tried: None, counts: counts.clone() };
-        thread::Builder::new()
-            .name("mirror-port".to_owned())
-            .spawn(move || sender.run(&feed))
-            .map_err(|error| format!("[mirror]: no thread to send by: {error}"))?;
-        info!("packets are mirrored to {}", plan.to);
-        self.mirror_port = Some(MirrorPort { plan, counts });
-        Ok(())
-    }
-
-    pub(super) fn mirror_port_status(&self) -> Option<MirrorPortStatus> {
-        let MirrorPort { plan, counts } = self.mirror_port.as_ref()?;
+    pub(super) fn status(&self) -> Option<MirrorPortStatus> {
+        let MirrorPort { plan, counts } = self.running.as_ref()?;
         let count = |count: &AtomicU64| count.load(Relaxed);
         Some(MirrorPortStatus {
             to: plan.to.clone(),
@@ -103,8 +95,70 @@ impl Control {
     }
 }
 
+impl Section for Mirroring {
+    fn effects(&self, change: &Change) -> Vec<String> {
+        match (change.differs(|router| &router.mirror), &change.after.mirror) {
+            (false, _) => Vec::new(),
+            (true, Some(plan)) => vec![format!("[mirror]: packets are copied to {}", plan.to)],
+            (true, None) => vec!["[mirror]: no packet is copied any more".to_owned()],
+        }
+    }
+
+    fn prepare(&mut self, change: &mut Change, forwarding: &mut Forwarding) -> Result<(), String> {
+        let running = self.running.as_ref().map(|port| &port.plan);
+        self.prepared = match change.after.mirror.clone() {
+            plan if plan.as_ref() == running => None,
+            Some(plan) => Some(Some(prepare(plan, forwarding)?)),
+            None => Some(None),
+        };
+        Ok(())
+    }
+
+    fn apply(&mut self, _: &Change, _: &mut Forwarding) {
+        if let Some(prepared) = self.prepared.take() {
+            self.running = prepared.map(Prepared::begin);
+        }
+    }
+
+    fn abort(&mut self, forwarding: &mut Forwarding) {
+        self.prepared = None;
+        forwarding.watches.sweep(&mut forwarding.plane);
+    }
+}
+
+impl Prepared {
+    fn begin(self) -> MirrorPort {
+        // Its thread waits for nothing else.
+        let _ = self.begin.send(());
+        info!("packets are mirrored to {}", self.port.plan.to);
+        self.port
+    }
+}
+
+/// A mirror port that could begin. On an error nothing has changed.
+fn prepare(plan: Plan, forwarding: &mut Forwarding) -> Result<Prepared, String> {
+    let filter = tcpdump::compile(&plan.filter).map_err(|wrong| format!("[mirror] filter: {wrong}"))?;
+    let (incoming, outgoing) = (plan.incoming, plan.outgoing);
+    let want = Want { slot: 0, filter, ports: Vec::new(), incoming, outgoing, snap: MOST };
+    let ports = Ports { of: plan.ports.clone(), except: Some(plan.to.clone()) };
+    let feed = forwarding.copy_to(ports, want).map_err(|wrong| format!("[mirror]: {wrong}"))?;
+    let counts = Arc::new(Counts::default());
+    let mut copier = Copier { to: plan.to.clone(), socket: None, tried: None, counts: counts.clone() };
+    let (begin, begins) = channel();
+    let run = move || {
+        if begins.recv().is_ok() {
+            copier.run(&feed);
+        }
+    };
+    thread::Builder::new()
+        .name("mirror-port".to_owned())
+        .spawn(run)
+        .map_err(|error| format!("[mirror]: no thread to send by: {error}"))?;
+    Ok(Prepared { port: MirrorPort { plan, counts }, begin })
+}
+
 /// The thread.
-struct Sender {
+struct Copier {
     to: String,
     socket: Option<PacketSocket>,
     /// When the interface was last looked for.
@@ -112,7 +166,7 @@ struct Sender {
     counts: Arc<Counts>,
 }
 
-impl Sender {
+impl Copier {
     fn run(&mut self, feed: &Feed<SeenPacket>) {
         self.look();
         while !self.counts.over.load(Relaxed) {

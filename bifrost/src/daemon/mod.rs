@@ -4,10 +4,15 @@
 //! |---|---|
 //! | `mod.rs` | starting and stopping |
 //! | `control.rs` | the control thread's loop, and what it owns |
-//! | `ports.rs` | which interfaces to take, and keeping the plane told about them |
+//! | `forwarding.rs` | what forwards, and what it forwards by |
 //! | `settings.rs` | `router.toml`'s words into the plane's |
 //! | `verdict.rs` | whether a configuration can be put in force |
+//! | `section.rs` | how a change of several sections becomes one step |
 //! | `reload.rs` | another configuration for the router that runs |
+//! | `ports.rs` | `[[port]]`: which interfaces to take, and keeping the plane told about them |
+//! | `rules.rs` | `[graph]`, `[filter]`, `[nat]` |
+//! | `flow_table.rs` | `[flow]` |
+//! | `sflow.rs` | `[sflow]` |
 //! | `desk.rs` | answers for the control socket, asked of the control thread |
 //! | `status.rs`, `routes.rs` | those answers, from what the control thread owns |
 //! | `fallback.rs` | the same filter and translation in Linux |
@@ -15,13 +20,13 @@
 //! | `foreign.rs` | what Linux does to packets and the plane does not |
 //! | `icmp.rs` | which ICMP errors Linux would send |
 //! | `peers.rs` | who speaks routing protocols, for the driver |
-//! | `flow_log.rs` | flows that ended, into the flow log |
+//! | `flow_log.rs` | `[flow_log]`: flows that ended |
 //! | `flows.rs` | flows and the filter, and what its rules want in the log |
 //! | `nat_audit.rs` | mappings of address translation against the flow table |
 //! | `nat_shortage.rs` | hosts that address translation had no mapping for, in the log |
 //! | `explain.rs` | what would happen to a packet |
 //! | `copies.rs` | copies of what passes ports, for those who watch |
-//! | `mirror_port.rs` | such copies, sent out by an interface |
+//! | `mirror_port.rs` | `[mirror]`: such copies, sent out by an interface |
 //! | `watch.rs` | trace and capture: observers in the workers' graphs |
 //!
 //! The order at the start matters: Linux's tables are read whole before the first port is taken, so that from the
@@ -37,8 +42,10 @@ mod fallback;
 pub(crate) mod flow_file;
 mod flow_log;
 mod flow_state;
+mod flow_table;
 mod flows;
 mod foreign;
+mod forwarding;
 mod icmp;
 mod mirror_port;
 mod nat_audit;
@@ -48,6 +55,8 @@ mod peers;
 mod ports;
 mod reload;
 mod routes;
+mod rules;
+mod section;
 mod settings;
 mod sflow;
 mod status;
@@ -72,6 +81,7 @@ use tracing::{info, warn};
 
 use control::Control;
 use desk::Desk;
+use forwarding::Forwarding;
 use reload::Reloading;
 pub use verdict::examine;
 
@@ -158,12 +168,13 @@ fn serve(start: Start) -> Result<(), DaemonError> {
     let plane = Plane::start(&settings, driver, tables.view())?;
     let mirror = Mirror::new(settings::mirror(&router))?;
     let reloading = Reloading { file, registry, turn: Arc::default() };
-    let mut control = Control::new(router, reloading.clone(), plane, mirror, tables, sflow, signals.stop())?;
+    let forwarding = Forwarding::new(router, plane, mirror, tables, signals.stop());
+    let mut control = Control::new(forwarding, reloading.clone(), sflow)?;
     let desk = Arc::new(Desk::new(control.door(), reloading));
 
     // Before anything is taken: a second daemon, or an address that is not to be had, ends here. Questions wait.
     let access = {
-        let socket = &control.router().control;
+        let socket = &control.forwarding.router.control;
         Access {
             socket: socket.socket.clone(),
             mode: socket.mode,
@@ -173,7 +184,7 @@ fn serve(start: Start) -> Result<(), DaemonError> {
     };
     let answer: Arc<dyn Answer> = desk;
     let server = Server::start(&access, answer.clone())?;
-    let metrics = match &control.router().metrics {
+    let metrics = match &control.forwarding.router.metrics {
         Some(metrics) => Some(
             Metrics::start(metrics.listen, answer)
                 .map_err(|error| DaemonError::Metrics { listen: metrics.listen, error })?,
@@ -185,7 +196,7 @@ fn serve(start: Start) -> Result<(), DaemonError> {
         // Told to stop before it was ready.
         Ok(()) if signals.stop().is_asked() => Ok(()),
         Ok(()) => {
-            let status = control.status_line();
+            let status = control.forwarding.status_line();
             info!("ready: {status}; control socket {}", access.socket.display());
             notify.ready(&status);
             control.run(signals, &notify)

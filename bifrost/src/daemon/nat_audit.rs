@@ -9,7 +9,8 @@ use flow::Table;
 use nat::{Audit, Nat, Record};
 use tracing::warn;
 
-use super::control::Control;
+use super::flow_log::log_mapping;
+use super::forwarding::Forwarding;
 
 /// Between the looks at two parts, at least.
 const EVERY: Duration = Duration::from_secs(2);
@@ -62,30 +63,31 @@ fn look(nat: &Nat, table: &Arc<Table>, mut audit: Audit) -> Looked {
     Looked { audit, repaired, records, took: begun.elapsed() }
 }
 
-impl Control {
+impl NatAudit {
     /// Has the next part of the mappings looked at, if it is time again; takes what the last look came to.
-    pub(super) fn audit_nat_sometimes(&mut self) {
-        if let Some(thread) = self.nat_audit.thread.take_if(|thread| thread.is_finished())
+    pub(super) fn go_on(&mut self, forwarding: &Forwarding) {
+        let policy = forwarding.plane.policy();
+        if let Some(thread) = self.thread.take_if(|thread| thread.is_finished())
             && let Ok(looked) = thread.join()
         {
-            self.nat_audit.audit = looked.audit;
+            self.audit = looked.audit;
             // A table of millions takes its time: at most a twentieth of one core.
-            self.nat_audit.next = Instant::now() + EVERY.max(20 * looked.took);
-            self.nat_audit.repaired += looked.repaired;
+            self.next = Instant::now() + EVERY.max(20 * looked.took);
+            self.repaired += looked.repaired;
             if looked.repaired > 0 {
                 warn!("{} flows that ended without a word are given up by their mappings", looked.repaired);
             }
-            looked.records.into_iter().for_each(|record| self.log_mapping(record));
+            if policy.settings().nat.as_ref().is_some_and(|rules| rules.log) {
+                looked.records.into_iter().for_each(log_mapping);
+            }
         }
-        let audit = &mut self.nat_audit;
-        let policy = self.plane.policy();
         let (Some(nat), Some(table)) = (policy.bindings(), policy.table()) else { return };
-        if audit.thread.is_some() || Instant::now() < audit.next || nat.is_empty() {
+        if self.thread.is_some() || Instant::now() < self.next || nat.is_empty() {
             return;
         }
-        let (nat, table, books) = (nat.clone(), table.clone(), std::mem::take(&mut audit.audit));
+        let (nat, table, books) = (nat.clone(), table.clone(), std::mem::take(&mut self.audit));
         let thread = std::thread::Builder::new().name("nat-audit".to_owned());
-        audit.thread = thread.spawn(move || look(&nat, &table, books)).ok();
-        audit.next = Instant::now() + EVERY;
+        self.thread = thread.spawn(move || look(&nat, &table, books)).ok();
+        self.next = Instant::now() + EVERY;
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nat::{Refusal, Shortage};
 use tracing::warn;
 
-use super::control::Control;
+use super::forwarding::Forwarding;
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// Lines a minute.
@@ -60,11 +60,11 @@ impl Told {
     }
 }
 
-impl Control {
+impl Told {
     /// Says which hosts there was no mapping for.
-    pub(super) fn tell_shortages(&mut self) {
-        if let Some(nat) = self.plane.policy().nat() {
-            let lines = self.shortages.take(nat.shortages(), Instant::now());
+    pub(super) fn tell(&mut self, forwarding: &Forwarding) {
+        if let Some(nat) = forwarding.plane.policy().nat() {
+            let lines = self.take(nat.shortages(), Instant::now());
             lines.iter().for_each(|line| warn!(target: "nat", "{line}"));
         }
     }

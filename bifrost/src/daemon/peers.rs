@@ -11,7 +11,7 @@ use mirror::netlink::socket::sessions;
 use port::RoutingPeer;
 use tracing::warn;
 
-use super::control::Control;
+use super::forwarding::Forwarding;
 
 /// How often Linux is asked.
 const LOOK: Duration = Duration::from_secs(1);
@@ -55,14 +55,14 @@ impl Peers {
     }
 }
 
-impl Control {
+impl Peers {
     /// Tells the driver who is known, if it is time to.
-    pub(super) fn tell_peers(&mut self) {
+    pub(super) fn tell(&mut self, forwarding: &mut Forwarding) {
         let now = Instant::now();
-        if self.peers.looked.is_some_and(|looked| now.duration_since(looked) < LOOK) {
+        if self.looked.is_some_and(|looked| now.duration_since(looked) < LOOK) {
             return;
         }
-        self.peers.looked = Some(now);
+        self.looked = Some(now);
         let sessions = match sessions() {
             Ok(sessions) => sessions,
             Err(error) => return warn!("the sessions of routing protocols are not known: {error}"),
@@ -72,12 +72,12 @@ impl Control {
             let session = RoutingPeer::Session { address: one.address, theirs: one.theirs, ours: one.ours };
             [session, RoutingPeer::Address(one.address)]
         });
-        let neighbours = self.mirror.model().neighbours.iter();
+        let neighbours = forwarding.mirror.model().neighbours.iter();
         let neighbours = neighbours
             .filter(|(_, _, neighbour)| neighbour.usable().is_some())
             .map(|(_, address, _)| RoutingPeer::Address(address));
-        if let Some(known) = self.peers.note(sessions.chain(neighbours), now)
-            && let Err(error) = self.plane.driver_mut().set_peers(known.clone())
+        if let Some(known) = self.note(sessions.chain(neighbours), now)
+            && let Err(error) = forwarding.plane.driver_mut().set_peers(known.clone())
         {
             warn!("the driver is not told who speaks routing protocols: {error}");
         }

@@ -1,9 +1,9 @@
 //! Another configuration for the router that runs.
 //!
 //! `bifrost check`, the start and a reload judge a file by the same code ([`examine`]), and a reload does so beside the
-//! control thread, for a file may lie where it takes long to read. On the control thread all that can still be refused
-//! comes first (a collector that cannot be reached by a socket, a directory, memory, an element of the graph that cannot
-//! begin), and is undone when something after it is refused: what follows cannot be. So a refused reload changes nothing.
+//! control thread, for a file may lie where it takes long to read. On the control thread it becomes one step
+//! ([`section`]): what can still be refused (a collector that cannot be reached by a socket, a directory, memory, an
+//! element of the graph that cannot begin) is prepared first. So a refused reload changes nothing.
 //!
 //! One reload at a time: the next waits for its turn, and reads the file when that has come.
 
@@ -16,8 +16,8 @@ use graph::Registry;
 use tracing::{error, info, warn};
 
 use super::control::{Control, Door};
-use super::sflow::Sflow;
-use super::{settings, verdict::examine};
+use super::section::{self, Change};
+use super::verdict::examine;
 
 /// Where configurations come from, for whoever wants to read one.
 #[derive(Clone)]
@@ -30,11 +30,11 @@ pub(super) struct Reloading {
 }
 
 impl Reloading {
-    /// Reads and judges the file, then has it put in force; says what came of it. Takes as long as both do.
-    pub(super) fn reload(&self, door: &Door) -> Result<String, String> {
+    /// Reads and judges the file, then has it put in force, or only (a dry run) says what that would do; says what came of it.
+    /// Takes as long as both do.
+    pub(super) fn reload(&self, door: &Door, dry_run: bool) -> Result<String, String> {
         // Whoever panicked with it left nothing half done: that is the control thread's.
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let unchanged = |wrong: String| format!("the configuration stays as it is: {wrong}");
         let file =
             self.file.as_ref().ok_or("nothing to read again: the ports were named on the command line")?;
         let router = Router::open(file).map_err(|mistakes| unchanged(mistakes.to_string()))?;
@@ -44,8 +44,9 @@ impl Reloading {
         }
         let (sender, answer) = sync_channel(1);
         let job = Box::new(move |control: &mut Control| {
+            let done = if dry_run { control.dry_run(router) } else { control.reload(router) };
             // Nobody waits any more: the answer goes nowhere.
-            let _ = sender.send(control.reload(router));
+            let _ = sender.send(done);
         });
         let stopping = || "the daemon is stopping".to_owned();
         if !door.hand_in(job) {
@@ -60,7 +61,7 @@ impl Control {
     pub(super) fn reload_beside(&self) {
         let (reloading, door) = (self.reloading.clone(), self.door());
         let thread = std::thread::Builder::new().name("reload".to_owned());
-        let begun = thread.spawn(move || match reloading.reload(&door) {
+        let begun = thread.spawn(move || match reloading.reload(&door, false) {
             Ok(done) => info!("{done}"),
             Err(wrong) => error!("{wrong}"),
         });
@@ -71,100 +72,71 @@ impl Control {
 
     /// Puts a configuration in force, and says what came of it. On an error all is as it was.
     fn reload(&mut self, router: Router) -> Result<String, String> {
-        let translated = self.plane.policy().translates();
-        self.change(&router).map_err(|wrong| format!("the configuration stays as it is: {wrong}"))?;
-        self.change_flows(&router);
-        let waits = waiting(&self.router, &router);
-        let waits = match waits.as_slice() {
-            [] => String::new(),
-            waits => format!("; at the next start only: {}", waits.join(", ")),
-        };
+        let (change, waits) = self.change_to(router);
+        section::put_in_force(&mut self.parts.sections(), change, &mut self.forwarding).map_err(unchanged)?;
+        let waits = waiting(&waits);
         if !waits.is_empty() {
             warn!("the configuration is read again{waits}");
         }
-        self.router.ports = router.ports;
-        self.router.police = router.police;
-        (self.router.linux_filter, self.router.linux_rules) = (router.linux_filter, router.linux_rules);
-        self.router.graph = router.graph;
-        self.router.filter = router.filter;
-        self.router.flow_log = router.flow_log;
-        self.router.sflow = router.sflow;
-        self.router.mirror = router.mirror;
-        self.router.nat = router.nat;
-        if self.plane.policy().translates() && !translated {
-            let local = self.mirror.model().addresses().map(|address| address.net.addr()).collect();
-            self.tell_local(local, false);
-        }
-        self.tell_nat();
-        self.tell_nftables();
-        let changed = self.change_ports();
-        self.apply_limits();
-        changed.map_err(|error| error.to_string())?;
-        Ok(format!("configuration read again: {}{waits}", self.status_line()))
+        Ok(format!("configuration read again: {}{waits}", self.forwarding.status_line()))
     }
 
-    /// All that can be refused. On an error nothing has changed.
-    fn change(&mut self, router: &Router) -> Result<(), String> {
-        let timeouts = router.flow.unwrap_or_default().timeouts;
-        timeouts.check().map_err(|error| error.to_string())?;
-        let sflow = match &router.sflow {
-            Some(plan) if self.sflow.as_ref().is_none_or(|sflow| sflow.plan() != plan) => Some(Some(
-                Sflow::start(plan.clone()).map_err(|error| format!("cannot start sFlow: {error}"))?,
-            )),
-            None if self.sflow.is_some() => Some(None),
-            _ => None,
-        };
-        let log = self.prepare_flow_log(router.flow_log.clone())?;
-        let sampling = sflow.as_ref().unwrap_or(&self.sflow).as_ref().map(Sflow::sampling);
-        let (hooks, policy) = (settings::hooks(&router.graph), settings::policy(router, sampling));
-        // Before the rest, as it can be undone.
-        if let Err(wrong) = self.change_mirror_port(router.mirror.clone()) {
-            self.abandon_flow_log(log);
-            return Err(wrong);
-        }
-        if let Err(error) = self.plane.change(hooks, policy, &mut self.tables) {
-            self.abandon_flow_log(log);
-            self.begin_mirror_port();
-            return Err(error.to_string());
-        }
-        self.watches.follow(&mut self.plane);
-        self.adopt_flow_log(log);
-        if let Some(sflow) = sflow {
-            self.sflow = sflow;
-        }
-        Ok(())
+    /// What putting a configuration in force would do, a line each.
+    fn dry_run(&mut self, router: Router) -> Result<String, String> {
+        let (change, waits) = self.change_to(router);
+        let mut effects = section::effects(&self.parts.sections(), &change);
+        effects.extend(waits.iter().map(|section| format!("{section}: it changes at the next start only")));
+        Ok(if effects.is_empty() { "nothing would change".to_owned() } else { effects.join("\n") })
     }
 
-    /// How long flows live, and which begin in mid-stream: for those there are as well.
-    fn change_flows(&mut self, router: &Router) {
-        let flow::Settings { timeouts, pickup, .. } = router.flow.unwrap_or_default();
-        if let Some(table) = self.plane.policy().table()
-            && let Err(error) = table.configure(&timeouts, pickup)
-        {
-            // They were checked.
-            error!("flows keep the timeouts that they had: {error}");
-        }
-        if self.router.flow.is_some() || router.flow.is_some() {
-            let before = self.router.flow.unwrap_or_default();
-            self.router.flow = Some(flow::Settings { timeouts, pickup, ..before });
-        }
+    /// The change from what is in force, and what of it waits for the next start.
+    fn change_to(&self, router: Router) -> (Change, Vec<&'static str>) {
+        let before = &self.forwarding.router;
+        let tracked = self.forwarding.plane.policy().table().is_some();
+        let after = in_force(before, &router, tracked);
+        let waits = differing(&after, &router);
+        (Change::new(before, after), waits)
     }
 }
 
-/// What of the configuration has changed and waits for the next start.
-fn waiting(before: &Router, after: &Router) -> Vec<&'static str> {
+fn unchanged(wrong: String) -> String {
+    format!("the configuration stays as it is: {wrong}")
+}
+
+fn waiting(sections: &[&str]) -> String {
+    match sections {
+        [] => String::new(),
+        sections => format!("; at the next start only: {}", sections.join(", ")),
+    }
+}
+
+/// What of a configuration can be in force before the next start. While flows are `tracked`, their table stays as it is.
+fn in_force(before: &Router, after: &Router, tracked: bool) -> Router {
+    let Router { workers, memory, tables, paths, fpm, audit, control, metrics, log, .. } = before.clone();
+    let mut router =
+        Router { workers, memory, tables, paths, fpm, audit, control, metrics, log, ..after.clone() };
+    if tracked && (before.flow.is_some() || after.flow.is_some()) {
+        let flow::Settings { timeouts, pickup, .. } = after.flow.unwrap_or_default();
+        router.flow = Some(flow::Settings { timeouts, pickup, ..before.flow.unwrap_or_default() });
+        router.ftp_off = before.ftp_off;
+    }
+    router
+}
+
+/// The sections that differ and can be in force only after a start.
+fn differing(now: &Router, wanted: &Router) -> Vec<&'static str> {
     let flow = |router: &Router| router.flow.unwrap_or_default();
-    let changed = [
-        ("[workers]", before.workers != after.workers),
-        ("[memory]", before.memory != after.memory),
-        ("[tables]", before.tables != after.tables),
-        ("[paths]", before.paths != after.paths),
-        ("[fpm]", before.fpm != after.fpm),
-        ("[audit]", before.audit != after.audit),
-        ("[metrics]", before.metrics != after.metrics),
-        ("[log]", before.log != after.log),
-        ("[flow] memory and fragments", flow(before) != flow(after)),
-        ("[flow] ftp", before.ftp_off != after.ftp_off),
+    let differ = [
+        ("[workers]", now.workers != wanted.workers),
+        ("[memory]", now.memory != wanted.memory),
+        ("[tables]", now.tables != wanted.tables),
+        ("[paths]", now.paths != wanted.paths),
+        ("[fpm]", now.fpm != wanted.fpm),
+        ("[audit]", now.audit != wanted.audit),
+        ("[metrics]", now.metrics != wanted.metrics),
+        ("[log]", now.log != wanted.log),
+        ("[flow] memory and fragments", flow(now) != flow(wanted)),
+        ("[flow] ftp", now.ftp_off != wanted.ftp_off),
     ];
-    changed.into_iter().filter_map(|(section, changed)| changed.then_some(section)).collect()
+    differ.into_iter().filter_map(|(section, differs)| differs.then_some(section)).collect()
 }

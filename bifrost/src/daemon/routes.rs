@@ -5,12 +5,15 @@ use crate::control::status::*;
 use mirror::model::Table;
 use mirror::show::{NeighbourLine, RouteFilter, RouteLine, Way};
 
-use super::control::Control;
+use super::fallback::Fallback;
+use super::foreign::Foreign;
+use super::forwarding::Forwarding;
+use super::status::received;
 
 /// Neighbours shown at most in one page of the mirror's.
 const NEIGHBOURS: usize = 4096;
 
-impl Control {
+impl Forwarding {
     pub(super) fn routes(
         &self,
         query: &RouteQuery,
@@ -63,21 +66,42 @@ impl Control {
         }
     }
 
-    pub(super) fn mirror_status(&self) -> MirrorStatus {
+    /// How many routes there are by who made them. With FPM, what zebra does not tell (kernel's and connected routes) still
+    /// comes from netlink.
+    fn origins(&self) -> Vec<OriginCount> {
         let status = self.mirror.status();
-        let model = self.mirror.model();
         let origin = |count: &mirror::OriginCount| OriginCount {
             origin: count.origin.clone(),
             ipv4: count.ipv4 as u64,
             ipv6: count.ipv6 as u64,
         };
-        let routes = if status.source == "netlink" { &status.origins } else { &status.fpm_origins };
-        // With FPM, what zebra does not tell (kernel's and connected routes) still comes from netlink.
-        let mut routes: Vec<OriginCount> = routes.iter().map(origin).collect();
-        if status.source != "netlink" {
-            let told: Vec<String> = routes.iter().map(|count| count.origin.clone()).collect();
-            routes.extend(status.origins.iter().filter(|count| !told.contains(&count.origin)).map(origin));
+        if status.source == "netlink" {
+            return status.origins.iter().map(origin).collect();
         }
+        let mut routes: Vec<OriginCount> = status.fpm_origins.iter().map(origin).collect();
+        let told: Vec<String> = routes.iter().map(|count| count.origin.clone()).collect();
+        routes.extend(status.origins.iter().filter(|count| !told.contains(&count.origin)).map(origin));
+        routes
+    }
+
+    /// What passed, all lanes together, and whether the tables are Linux's.
+    pub(super) fn summary(&self) -> Summary {
+        let lanes = self.plane.ports().iter().map(|port| received(&self.plane.driver_counters(port)));
+        Summary {
+            lanes: lanes.fold(Lanes::default(), |a, b| Lanes {
+                express: a.express + b.express,
+                worker: a.worker + b.worker,
+                linux: a.linux + b.linux,
+            }),
+            routes: self.origins(),
+            synced: self.mirror.ready(),
+        }
+    }
+
+    /// The mirror, with what is not mirrored and with Linux's copy of the rules.
+    pub(super) fn mirror_status(&self, foreign: &Foreign, copy: &Fallback) -> MirrorStatus {
+        let status = self.mirror.status();
+        let model = self.mirror.model();
         let audit = status.audit.as_ref();
         MirrorStatus {
             source: status.source.to_owned(),
@@ -86,7 +110,7 @@ impl Control {
             addresses: model.addresses().count() as u64,
             neighbours: status.neighbours as u64,
             next_hop_objects: status.next_hop_objects as u64,
-            routes,
+            routes: self.origins(),
             unused_tables: status
                 .other_tables
                 .iter()
@@ -95,15 +119,15 @@ impl Control {
             rules_ipv4: status.rules_ipv4 as u64,
             rules_ipv6: status.rules_ipv6 as u64,
             rules: status.rules,
-            filters: self.foreign.beyond.filters.clone(),
-            shapers: (self.foreign.beyond.shapers.iter())
+            filters: foreign.beyond.filters.clone(),
+            shapers: (foreign.beyond.shapers.iter())
                 .map(|(interface, kind)| format!("{kind} on {interface}"))
                 .collect(),
             restricted_routes: status.restricted as u64,
             filters_respected: self.router.linux_filter == config::Foreign::Respect,
             rules_respected: self.router.linux_rules == config::Foreign::Respect,
-            filter_refused: self.fallback.refused(),
-            filter_restored: self.fallback.restored(),
+            filter_refused: copy.refused(),
+            filter_restored: copy.restored(),
             messages: status.messages,
             overruns: status.overflows,
             not_programmed: status.missing as u64,

@@ -9,8 +9,9 @@ use elements::router::Sampling;
 use flowlog::settings::SflowPlan;
 use flowlog::sflow::{Agent, DirectionCounters, InterfaceCounters};
 
-use super::control::Control;
 use super::flow_log::output;
+use super::forwarding::Forwarding;
+use super::section::{Change, Section};
 use crate::control::status::{PortState, PortStatus, SflowStatus};
 
 /// IANA's number for Ethernet interfaces.
@@ -40,10 +41,6 @@ impl Sflow {
     pub(super) fn sampling(&self) -> Sampling {
         let agent = self.agent.clone();
         Sampling::new(move |ifindex| agent.sampler(ifindex))
-    }
-
-    pub(super) fn plan(&self) -> &SflowPlan {
-        &self.plan
     }
 
     fn status(&self) -> SflowStatus {
@@ -84,23 +81,65 @@ fn counters(port: &PortStatus) -> InterfaceCounters {
     }
 }
 
-impl Control {
+/// `[sflow]`: the agent that runs, and one that will.
+#[derive(Default)]
+pub(super) struct Sampler {
+    running: Option<Sflow>,
+    prepared: Option<Option<Sflow>>,
+}
+
+impl Sampler {
+    pub(super) fn new(running: Option<Sflow>) -> Sampler {
+        Sampler { running, prepared: None }
+    }
+
     /// Lays out the ports' counters for the agent, if it is time.
-    pub(super) fn tell_sflow(&mut self) {
-        let due = |sflow: &Sflow| sflow.told.is_none_or(|told| told.elapsed() >= EVERY);
-        if !self.sflow.as_ref().is_some_and(due) {
-            return;
-        }
-        let found: Vec<InterfaceCounters> =
-            self.port_statuses().iter().filter(|port| port.ifindex != 0).map(counters).collect();
-        if let Some(sflow) = &mut self.sflow {
-            sflow.told = Some(Instant::now());
-            *sflow.counters.lock().unwrap_or_else(PoisonError::into_inner) = found;
-        }
+    pub(super) fn tell(&mut self, forwarding: &Forwarding) {
+        let due = |sflow: &&mut Sflow| sflow.told.is_none_or(|told| told.elapsed() >= EVERY);
+        let Some(sflow) = self.running.as_mut().filter(due) else { return };
+        let ports = forwarding.port_statuses();
+        let found = ports.iter().filter(|port| port.ifindex != 0).map(counters).collect();
+        sflow.told = Some(Instant::now());
+        *sflow.counters.lock().unwrap_or_else(PoisonError::into_inner) = found;
     }
 
     /// What the agent has done.
-    pub(super) fn sflow_status(&self) -> Option<SflowStatus> {
-        self.sflow.as_ref().map(Sflow::status)
+    pub(super) fn status(&self) -> Option<SflowStatus> {
+        self.running.as_ref().map(Sflow::status)
+    }
+}
+
+impl Section for Sampler {
+    fn effects(&self, change: &Change) -> Vec<String> {
+        match (change.differs(|router| &router.sflow), &change.after.sflow) {
+            (false, _) => Vec::new(),
+            (true, Some(plan)) => vec![format!("[sflow]: one packet in {} is sampled", plan.sample)],
+            (true, None) => vec!["[sflow]: no packet is sampled any more".to_owned()],
+        }
+    }
+
+    fn prepare(&mut self, change: &mut Change, _: &mut Forwarding) -> Result<(), String> {
+        let running = self.running.as_ref();
+        self.prepared = match &change.after.sflow {
+            Some(plan) if running.is_none_or(|sflow| sflow.plan != *plan) => {
+                let started = Sflow::start(plan.clone());
+                Some(Some(started.map_err(|error| format!("cannot start sFlow: {error}"))?))
+            }
+            None if running.is_some() => Some(None),
+            _ => None,
+        };
+        let next = self.prepared.as_ref().map_or(running, Option::as_ref);
+        change.sampling = next.map(Sflow::sampling);
+        Ok(())
+    }
+
+    fn apply(&mut self, _: &Change, _: &mut Forwarding) {
+        if let Some(prepared) = self.prepared.take() {
+            self.running = prepared;
+        }
+    }
+
+    fn abort(&mut self, _: &mut Forwarding) {
+        self.prepared = None;
     }
 }

@@ -1,6 +1,6 @@
 //! What the control thread says of ports, workers, drops, the graph and the classifier.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::control::status::{Lane as LaneName, *};
 use plane::meter::State;
@@ -8,7 +8,7 @@ use port::driver::Count;
 use port::{DriverCounters, Lane};
 use wire::{Class, Mac, Reason};
 
-use super::control::Control;
+use super::forwarding::Forwarding;
 use super::settings;
 
 /// How long the elements are timed after somebody asked for the graph: it costs two clock reads an element and batch.
@@ -16,16 +16,7 @@ const MEASURED: Duration = Duration::from_secs(10);
 /// The name under which the express lane appears in the graph.
 const EXPRESS: &str = "express";
 
-impl Control {
-    pub(super) fn version(&self) -> Version {
-        Version {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            uptime_seconds: self.started.elapsed().as_secs(),
-            configuration: self.reloading.file.as_ref().map(|file| file.display().to_string()),
-        }
-    }
-
+impl Forwarding {
     pub(super) fn port_statuses(&self) -> Vec<PortStatus> {
         self.known_ports().map(|port| self.port_status(port)).collect()
     }
@@ -198,9 +189,8 @@ impl Control {
 
     /// The express lane first: packets meet it first. Elements are timed while somebody asks.
     pub(super) fn graph(&mut self) -> Vec<GraphNode> {
-        self.measured_until = Some(Instant::now() + MEASURED);
+        self.measure(MEASURED);
         let crew = self.plane.crew();
-        crew.measure(true);
         let description = crew.description();
         let totals = self.plane.ports().iter().map(|port| self.plane.driver_counters(port)).fold(
             (0, 0, 0),
@@ -293,20 +283,6 @@ impl Control {
             classes: classes.collect(),
         }
     }
-
-    pub(super) fn summary(&self) -> Summary {
-        let lanes = self.plane.ports().iter().map(|port| received(&self.plane.driver_counters(port)));
-        let mirror = self.mirror_status();
-        Summary {
-            lanes: lanes.fold(Lanes::default(), |a, b| Lanes {
-                express: a.express + b.express,
-                worker: a.worker + b.worker,
-                linux: a.linux + b.linux,
-            }),
-            routes: mirror.routes,
-            synced: mirror.synced,
-        }
-    }
 }
 
 /// Packets that a node dropped. An answer that a limit suppressed is no packet: the one it was about counts for itself.
@@ -326,7 +302,7 @@ fn traffic(count: Count) -> Traffic {
     Traffic { packets: count.packets, bytes: count.bytes }
 }
 
-fn received(driver: &DriverCounters) -> Lanes {
+pub(super) fn received(driver: &DriverCounters) -> Lanes {
     Lanes {
         express: traffic(driver.lane(Lane::Express)),
         worker: traffic(driver.lane(Lane::Worker)),

@@ -22,8 +22,8 @@ use plane::worker::Order;
 use port::{CHUNK, FlowMatch, Packet};
 use wire::{Class, Reason};
 
-use super::control::Control;
 use super::copies::{Copies, InWorkers};
+use super::forwarding::Forwarding;
 
 /// Items that wait for a slow client at most.
 const WAITING: usize = 4096;
@@ -137,7 +137,7 @@ fn diverted(watcher: &Watcher) -> FlowMatch {
     }
 }
 
-impl Control {
+impl Forwarding {
     pub(super) fn trace(&mut self, request: &TraceRequest) -> Result<Feed<TraceStep>, String> {
         let (sender, receiver) = feed(WAITING);
         let what = What::Trace { feed: sender, number: Arc::default() };

@@ -231,7 +231,7 @@ impl Answer for Fake {
         Ok(serde_json::to_string(query).map_or(0, |asked| asked.len() as u64))
     }
 
-    fn reload(&self) -> Result<String, String> {
+    fn reload(&self, _: bool) -> Result<String, String> {
         match self.broken.load(Relaxed) {
             true => {
                 Err("the configuration stays as it is: router.toml:1:1: there is no section \"x\"".into())
@@ -260,6 +260,11 @@ impl Answer for Fake {
             local_addresses: 6,
             classes: vec![class("routing", 20_000, 345, 0), class("icmp", 5_000, 10_000, 1_234)],
         })
+    }
+
+    fn config(&self) -> Result<Config, String> {
+        let file = Some("/etc/bifrost/router.toml".into());
+        Ok(Config { file, text: "# two ports\n[[port]]\nname = \"eth*\"\n".into() })
     }
 
     fn mirror(&self) -> Result<MirrorStatus, String> {

@@ -8,7 +8,7 @@ use fib::{HopKind, PortId};
 use wire::{Headers, ethernet, protocol};
 
 use super::{Step, step};
-use crate::daemon::control::Control;
+use crate::daemon::forwarding::Forwarding;
 
 /// The packet that is asked about.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ pub(super) enum Entry<'q> {
     Router,
 }
 
-impl Control {
+impl Forwarding {
     /// The rules that decide at an element of the filter. `state`: of the flow that the packet belongs to.
     pub(super) fn explain_filter(
         &self,

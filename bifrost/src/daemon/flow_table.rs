@@ -1,0 +1,39 @@
+//! `[flow]`: how long flows live, and which begin in mid-stream. Its memory and the rest wait for the next start.
+
+use tracing::error;
+
+use super::forwarding::Forwarding;
+use super::section::{Change, Section};
+
+/// The part that `[flow]` is for.
+pub(super) struct FlowTable;
+
+impl Section for FlowTable {
+    fn effects(&self, change: &Change) -> Vec<String> {
+        let settings = |router: &config::Router| {
+            let flow = router.flow.unwrap_or_default();
+            (flow.timeouts, flow.pickup)
+        };
+        match settings(&change.before) == settings(&change.after) {
+            true => Vec::new(),
+            false => vec!["[flow]: flows that there are live by other timeouts".to_owned()],
+        }
+    }
+
+    fn prepare(&mut self, change: &mut Change, _: &mut Forwarding) -> Result<(), String> {
+        let timeouts = change.after.flow.unwrap_or_default().timeouts;
+        timeouts.check().map_err(|error| error.to_string())
+    }
+
+    fn apply(&mut self, change: &Change, forwarding: &mut Forwarding) {
+        let flow::Settings { timeouts, pickup, .. } = change.after.flow.unwrap_or_default();
+        if let Some(table) = forwarding.plane.policy().table()
+            && let Err(error) = table.configure(&timeouts, pickup)
+        {
+            // They were checked.
+            error!("flows keep the timeouts that they had: {error}");
+        }
+    }
+
+    fn abort(&mut self, _: &mut Forwarding) {}
+}

@@ -1,0 +1,148 @@
+//! What forwards, and what it forwards by: the plane, the mirror of Linux, the tables between them, and the configuration
+//! in force. Everything else in the daemon works on these, and is handed them.
+
+use std::time::{Duration, Instant};
+
+use config::Router;
+use fib::Tables;
+use mirror::{Mirror, Plane as Listener};
+use plane::{Plane, Request};
+use tracing::warn;
+
+use super::watch::Watches;
+use super::{DaemonError, settings};
+use crate::service::Stop;
+
+/// See the head of this file.
+pub(super) struct Forwarding {
+    /// The configuration in force.
+    pub(super) router: Router,
+    pub(super) plane: Plane,
+    pub(super) mirror: Mirror,
+    pub(super) tables: Tables,
+    pub(super) watches: Watches,
+    /// Until when the graph's elements are timed.
+    measured_until: Option<Instant>,
+    /// What Linux's copy of the rules is made from may have changed since it was made.
+    pub(super) copy_is_due: bool,
+    /// What was last logged of deterministic blocks.
+    pub(super) blocks: Vec<String>,
+    /// Whether to stop, for what takes long.
+    pub(super) stop: Stop,
+}
+
+impl Forwarding {
+    pub(super) fn new(
+        router: Router,
+        plane: Plane,
+        mirror: Mirror,
+        tables: Tables,
+        stop: Stop,
+    ) -> Forwarding {
+        Forwarding {
+            router,
+            plane,
+            mirror,
+            tables,
+            watches: Watches::default(),
+            measured_until: None,
+            copy_is_due: false,
+            blocks: Vec::new(),
+            stop,
+        }
+    }
+
+    /// Takes a slice of what Linux told; `news` hears of links and addresses. True: there is more.
+    pub(super) fn sync(&mut self, news: &mut impl Listener) -> Result<bool, DaemonError> {
+        self.keep_tables();
+        Ok(self.mirror.sync(&mut self.tables, news)?)
+    }
+
+    /// Says that the tables are kept; in the log, when they were not.
+    pub(super) fn keep_tables(&self) {
+        if let Some(late) = self.plane.keeps_tables() {
+            warn!(
+                "the control thread was not there for {:.1} s (stopped, or held up): Linux forwarded, but for flows that it does not know",
+                late.as_secs_f64()
+            );
+        }
+    }
+
+    /// Workers that failed are started again, ports that were refused are tried again, watchers that left are forgotten.
+    pub(super) fn supervise(&mut self) {
+        for id in self.plane.supervise(&mut self.tables) {
+            self.bind(id);
+        }
+        self.watches.sweep(&mut self.plane);
+        if self.measured_until.is_some_and(|until| until <= Instant::now()) {
+            self.measured_until = None;
+            self.plane.crew().measure(false);
+        }
+    }
+
+    /// Times the graph's elements for a while.
+    pub(super) fn measure(&mut self, time: Duration) {
+        self.measured_until = Some(Instant::now() + time);
+        self.plane.crew().measure(true);
+    }
+
+    /// Lets routes lead to a port that was taken.
+    pub(super) fn bind(&mut self, id: fib::PortId) {
+        let interface = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.interface.as_ref());
+        if let Some(ifindex) = interface.map(|interface| interface.ifindex) {
+            self.mirror.bind(ifindex, id, &mut self.tables);
+        }
+    }
+
+    /// Gives a port's interface back, if there is one. No route leads to it any more before that, or what the other ports
+    /// send there meanwhile would be lost.
+    pub(super) fn release(&mut self, id: fib::PortId) {
+        let interface = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.interface.as_ref());
+        if let Some(ifindex) = interface.map(|interface| interface.ifindex) {
+            self.mirror.unbind(ifindex, &mut self.tables);
+            self.plane.give_back(id, &mut self.tables);
+        }
+    }
+
+    /// The ports that are there, or that the configuration names and waits for. The plane knows others as well, for a port keeps its
+    /// number when it is gone: of what a pattern matched (`ppp*`) nobody expects that it comes back.
+    pub(super) fn known_ports(&self) -> impl Iterator<Item = &plane::port::Port> {
+        let named = |name: &str| self.router.ports.iter().any(|rule| rule.name.literal() == Some(name));
+        let known = move |port: &&plane::port::Port| port.interface.is_some() || named(&port.name);
+        self.plane.ports().iter().filter(known)
+    }
+
+    /// Names of the ports, by number.
+    pub(super) fn port_names(&self) -> Vec<String> {
+        self.plane.ports().iter().map(|port| port.name.clone()).collect()
+    }
+
+    /// Puts the limits of the classes in force.
+    pub(super) fn apply_limits(&mut self) {
+        for (class, rate, burst) in settings::police(&self.router) {
+            let clamp = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+            self.plane.police(class, clamp(rate), clamp(burst));
+        }
+    }
+
+    /// Reads, or with a value writes, a handler of every worker's graph.
+    pub(super) fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String> {
+        let request = Request { handler: handler.to_owned(), value: value.map(str::to_owned) };
+        let crew = self.plane.crew();
+        (0..crew.len())
+            .map(|worker| crew.handle(worker, request.clone()).map_err(|error| error.to_string()))
+            .collect()
+    }
+
+    /// One line for the log and for `systemctl status`.
+    pub(super) fn status_line(&self) -> String {
+        let taken = self.plane.ports().iter().filter(|port| port.taken.is_some()).count();
+        format!(
+            "{taken} of {} port(s), {} worker(s), {} IPv4 and {} IPv6 prefixes",
+            self.known_ports().count(),
+            self.plane.crew().len(),
+            self.tables.len4(),
+            self.tables.len6()
+        )
+    }
+}

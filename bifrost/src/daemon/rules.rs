@@ -1,0 +1,110 @@
+//! `[graph]`, `[filter]` and `[nat]`: the graph that workers run, and what it judges and translates by. What samples for sFlow
+//! is in that graph as well.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use elements::router::Sampling;
+use fib::PortId;
+use tracing::{debug, info};
+
+use super::forwarding::Forwarding;
+use super::section::{Change, Section};
+use super::settings;
+
+/// What is prepared.
+#[derive(Default)]
+pub(super) struct Rules {
+    prepared: Option<plane::Change>,
+}
+
+impl Section for Rules {
+    fn effects(&self, change: &Change) -> Vec<String> {
+        let mut effects = Vec::new();
+        if change.differs(|router| &router.graph) {
+            effects.push(
+                "[graph]: workers run another graph; elements that stay keep what they know".to_owned(),
+            );
+        }
+        if change.differs(|router| &router.filter) {
+            let [before, after] = [&change.before, &change.after].map(|router| router.filter.rules().count());
+            effects.push(format!(
+                "[filter]: {after} rules for {before}; each flow is judged by them with its next packet"
+            ));
+        }
+        if change.differs(|router| &router.nat) {
+            effects.push(
+                "[nat]: new flows are translated by other rules; those there are keep theirs".to_owned(),
+            );
+        }
+        effects
+    }
+
+    fn prepare(&mut self, change: &mut Change, forwarding: &mut Forwarding) -> Result<(), String> {
+        let (hooks, policy) = wanted(change, change.sampling.clone());
+        self.prepared = Some(forwarding.plane.prepare(hooks, policy).map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    fn apply(&mut self, _: &Change, forwarding: &mut Forwarding) {
+        let translated = forwarding.plane.policy().translates();
+        if let Some(prepared) = self.prepared.take() {
+            forwarding.plane.adopt(prepared, &mut forwarding.tables);
+        }
+        forwarding.watches.follow(&mut forwarding.plane);
+        if forwarding.plane.policy().translates() && !translated {
+            let local = forwarding.mirror.model().addresses().map(|address| address.net.addr()).collect();
+            forwarding.tell_local(local, false);
+        }
+        forwarding.translate();
+    }
+
+    fn abort(&mut self, forwarding: &mut Forwarding) {
+        if let Some(prepared) = self.prepared.take() {
+            forwarding.plane.abandon(prepared);
+        }
+    }
+}
+
+fn wanted(change: &Change, sampling: Option<Sampling>) -> (plane::Hooks, plane::PolicySettings) {
+    (settings::hooks(&change.after.graph), settings::policy(&change.after, sampling))
+}
+
+impl Forwarding {
+    /// Tells the driver which of the router's own addresses are for Linux at once. While addresses are translated none is: answers to
+    /// translated flows come to them, and workers look whether they do.
+    pub(super) fn tell_local(&mut self, addresses: Vec<IpAddr>, added: bool) {
+        let driver = self.plane.driver_mut();
+        for address in addresses {
+            let told = if added { driver.add_local(address) } else { driver.remove_local(address) };
+            if let Err(error) = told {
+                debug!("{address}: {error}");
+            }
+        }
+    }
+
+    /// Puts the rules of address translation in force for the ports and addresses that there are.
+    pub(super) fn translate(&mut self) {
+        let mut addresses: HashMap<PortId, Vec<IpAddr>> = HashMap::new();
+        for port in self.plane.ports() {
+            let Some(interface) = &port.interface else { continue };
+            let of_port =
+                self.mirror.model().addresses().filter(|address| address.ifindex == interface.ifindex);
+            addresses.insert(port.id, of_port.map(|address| address.net.addr()).collect());
+        }
+        self.plane.translate(|port| addresses.get(&port).cloned().unwrap_or_default());
+        self.log_blocks();
+        self.copy_is_due |= self.router.nat.is_some();
+    }
+
+    /// Logs how blocks of ports follow from hosts, when it is another way than before.
+    fn log_blocks(&mut self) {
+        let rules = self.plane.policy().settings().nat.as_ref();
+        let lines = rules.map(nat::Rules::log_lines).unwrap_or_default();
+        lines
+            .iter()
+            .filter(|line| !self.blocks.contains(line))
+            .for_each(|line| info!(target: "nat", "{line}"));
+        self.blocks = lines;
+    }
+}

@@ -1,0 +1,76 @@
+//! Sections of the configuration, and how a change of several becomes one step: all of them, or none.
+//!
+//! A part of the daemon that a section is for implements [`Section`]. A change asks each part to prepare: that may fail, and
+//! touches nothing that anybody sees. When all have, each applies, which cannot fail; when one refuses, those before it
+//! abort, and the configuration is what it was. Whether a file can be put in force at all is judged before, without the
+//! daemon's parts, by [`examine`](super::verdict::examine).
+//!
+//! The order matters twice. Parts prepare in the order of the list, and whoever can be judged only by trying stands last.
+//! They apply in the opposite order: rules hold before ports are taken for which they are.
+
+use config::Router;
+use elements::router::Sampling;
+
+use super::forwarding::Forwarding;
+
+/// From one configuration to another.
+pub(super) struct Change {
+    pub before: Router,
+    pub after: Router,
+    /// What will choose packets for sFlow; known when that part has prepared.
+    pub sampling: Option<Sampling>,
+}
+
+impl Change {
+    pub(super) fn new(before: &Router, after: Router) -> Change {
+        Change { before: before.clone(), after, sampling: None }
+    }
+
+    /// Whether a part of the configuration changes.
+    pub(super) fn differs<T: PartialEq>(&self, part: impl Fn(&Router) -> &T) -> bool {
+        part(&self.before) != part(&self.after)
+    }
+}
+
+/// A part of the daemon that one or several sections of the configuration are for.
+pub(super) trait Section {
+    /// What the change will do here, for the operator: a line each, none where nothing changes.
+    fn effects(&self, change: &Change) -> Vec<String>;
+
+    /// Makes all that may be refused, beside what is in force.
+    ///
+    /// # Errors
+    /// Why it cannot be, for the operator. Then nothing has changed here.
+    fn prepare(&mut self, change: &mut Change, forwarding: &mut Forwarding) -> Result<(), String>;
+
+    /// Puts in force what was prepared. The configuration of `forwarding` is the new one already.
+    fn apply(&mut self, change: &Change, forwarding: &mut Forwarding);
+
+    /// Takes back what was prepared.
+    fn abort(&mut self, forwarding: &mut Forwarding);
+}
+
+/// Puts a change in force as a whole.
+///
+/// # Errors
+/// Why one of the sections refused; then all is as it was.
+pub(super) fn put_in_force(
+    sections: &mut [&mut dyn Section],
+    mut change: Change,
+    forwarding: &mut Forwarding,
+) -> Result<(), String> {
+    for number in 0..sections.len() {
+        if let Err(wrong) = sections[number].prepare(&mut change, forwarding) {
+            sections[..number].iter_mut().rev().for_each(|section| section.abort(forwarding));
+            return Err(wrong);
+        }
+    }
+    forwarding.router = change.after.clone();
+    sections.iter_mut().rev().for_each(|section| section.apply(&change, forwarding));
+    Ok(())
+}
+
+/// What a change will do, a line each.
+pub(super) fn effects(sections: &[&mut dyn Section], change: &Change) -> Vec<String> {
+    sections.iter().rev().flat_map(|section| section.effects(change)).collect()
+}

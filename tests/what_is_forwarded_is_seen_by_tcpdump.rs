@@ -17,8 +17,6 @@ fn tcpdump(net: &Line, name: &str, options: &[&str]) -> Process {
     command.arg("tcpdump").args(options);
     let tcpdump = net.router.host().spawn(name, command).unwrap();
     contains(&tcpdump, "listening on", 1);
-    // It says so when it has asked; the daemon does it a moment later, and tells nobody.
-    std::thread::sleep(Duration::from_millis(500));
     tcpdump
 }
 

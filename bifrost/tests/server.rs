@@ -195,7 +195,7 @@ fn a_trace_ends_after_its_packets_and_its_observer_goes() {
     let rig = Rig::start("trace", Fake::default());
     let mut client = rig.client();
     let request = Request::Trace(TraceRequest { filter: Filter::default(), count: 3, seconds: 10 });
-    let steps: Vec<TraceStep> = client.stream(&request, None).unwrap().map(Result::unwrap).collect();
+    let steps: Vec<TraceStep> = client.live(&request, None).unwrap().map(Result::unwrap).collect();
     assert_eq!(steps.len(), 6);
     assert_eq!(steps[5].fate.as_deref(), Some("sent by eth1"));
     eventually("the observer is told to go", || rig.fake.closed.load(Relaxed) == 1);
@@ -212,6 +212,7 @@ fn a_client_that_leaves_ends_its_capture() {
             b"{\"ask\":\"capture\",\"filter\":{},\"at\":null,\"count\":null,\"seconds\":null,\"snap\":96}\n",
         )
         .unwrap();
+    assert_eq!(read_line(&mut reader), "{\"begun\":null}\n");
     assert!(read_line(&mut reader).starts_with("{\"item\":{\"time_ns\":"));
     drop((reader, writer));
     eventually("the observer is told to go", || rig.fake.closed.load(Relaxed) == 1);
@@ -223,7 +224,7 @@ fn a_capture_is_stopped_by_its_client_and_says_how_it_ended() {
     let mut client = rig.client();
     let stopper = client.stopper().unwrap();
     let request = Request::Capture(CaptureRequest { snap: 96, ..CaptureRequest::default() });
-    let mut stream = client.stream::<CapturedPacket>(&request, None).unwrap();
+    let mut stream = client.live::<CapturedPacket>(&request, None).unwrap();
     assert!(stream.next().unwrap().is_ok());
     // Nobody reads now: the feed overflows, and says so.
     thread::sleep(Duration::from_millis(300));

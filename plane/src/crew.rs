@@ -10,12 +10,12 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fib::{PortId, Presence, View};
-use graph::{Description, Environment, GraphCounters, NodeId, Program, Sinks};
+use graph::{Description, Environment, GraphCounters, NodeId, Observer, Program, Sinks};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use port::driver::pulse::Pulse;
@@ -373,13 +373,23 @@ impl Crew {
 
     /// Makes every worker close its queues of a port, and waits until they have (a failed worker has anyway).
     pub fn leave(&self, port: PortId) {
+        self.order_all(|_, done| Order::Leave(port, done));
+    }
+
+    /// Gives every worker an observer of its graph or takes it away, and waits until they have it (a failed worker has none).
+    pub fn observe(&self, mut observer: impl FnMut(usize) -> Option<Box<dyn Observer>>) {
+        self.order_all(|worker, done| Order::Observe(observer(worker), done));
+    }
+
+    /// Gives every worker an order, and waits until all have obeyed or stopped.
+    fn order_all(&self, mut order: impl FnMut(usize, SyncSender<()>) -> Order) {
         let waiting = (0..self.members.len()).map(|worker| {
-            let (done, closed) = sync_channel(1);
-            self.order(worker, Order::Leave(port, done));
-            (worker, closed)
+            let (done, obeyed) = sync_channel(1);
+            self.order(worker, order(worker, done));
+            (worker, obeyed)
         });
-        for (worker, closed) in waiting.collect::<Vec<_>>() {
-            if closed.recv_timeout(self.patience(worker, LEAVING)) == Err(RecvTimeoutError::Timeout) {
+        for (worker, obeyed) in waiting.collect::<Vec<_>>() {
+            if obeyed.recv_timeout(self.patience(worker, LEAVING)) == Err(RecvTimeoutError::Timeout) {
                 self.silent(worker);
             }
         }

@@ -56,8 +56,8 @@ pub enum Order {
     Change(Box<Graph>, NodeId, SyncSender<Result<(), Vec<(NodeId, String)>>>),
     /// Read or write a handler of the graph.
     Handle(Request, SyncSender<Result<String, HandlerError>>),
-    /// Show what happens to this observer, or to nobody.
-    Observe(Option<Box<dyn Observer>>),
+    /// Show what happens to this observer, or to nobody, then tell by the sender.
+    Observe(Option<Box<dyn Observer>>, SyncSender<()>),
     /// Panic: to see that a worker that does takes only itself down.
     Fail,
     /// End.
@@ -393,7 +393,11 @@ impl Worker {
                     // The control thread may have stopped waiting.
                     let _ = answer.send(result);
                 }
-                Order::Observe(observer) => drop(self.desk.graph.observe(observer)),
+                Order::Observe(observer, done) => {
+                    drop(self.desk.graph.observe(observer));
+                    // The control thread may have stopped waiting.
+                    let _ = done.send(());
+                }
                 Order::Fail => panic!("a worker was told to fail"),
                 Order::Stop => return Obeyed::Stop,
             }

@@ -4,6 +4,7 @@
 #[path = "../../port/tests/rig/mod.rs"]
 mod rig;
 
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use fib::{Adjacency, Capacity, NextHop, Path, PortId, Tables};
@@ -76,8 +77,14 @@ impl Drop for Hang {
 }
 
 fn hang(plane: &Plane, how: How) {
-    plane.crew().order(0, Order::Observe(Some(Box::new(Hang(how)))));
-    plane.crew().order(0, Order::Observe(None));
+    absorb(plane, Box::new(Hang(how)));
+}
+
+/// Has the worker take an observer and let it go again, which is where it stays.
+fn absorb(plane: &Plane, observer: Box<dyn Observer>) {
+    for observer in [Some(observer), None] {
+        plane.crew().order(0, Order::Observe(observer, sync_channel(1).0));
+    }
 }
 
 fn one_worker() -> PlaneSettings {
@@ -102,8 +109,7 @@ fn a_port_is_served_although_its_worker_was_held_up_when_it_was_taken() {
         driver.prepare().unwrap();
         let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
         let mut plane = Plane::start(&one_worker(), driver, tables.view()).unwrap();
-        plane.crew().order(0, Order::Observe(Some(Box::new(Absorbing(Duration::from_millis(2500))))));
-        plane.crew().order(0, Order::Observe(None));
+        absorb(&plane, Box::new(Absorbing(Duration::from_millis(2500))));
         let settings = PortSettings { lane: LaneChoice::Worker, ..PortSettings::default() };
         let id = plane.expect("r0", settings).unwrap();
         assert!(plane.take(id, interface(&rig, 0), &mut tables));

@@ -29,16 +29,11 @@ pub fn capture(args: &Capture, socket: &Path) -> Result<(), Failure> {
     });
     let patience = args.seconds.map(|seconds| Duration::from_secs(seconds + 10));
     end_on_signal(client.stopper()?)?;
-    let mut packets = client.stream::<CapturedPacket>(&request, patience)?;
-    // The answer's first line may be a refusal: no file is made before it is known not to be.
-    let mut file = None;
+    let mut packets = client.live::<CapturedPacket>(&request, patience)?;
+    let mut file = create(args)?;
     let mut written: u64 = 0;
     while let Some(packet) = packets.next() {
         let packet = packet?;
-        let file = match &mut file {
-            Some(file) => file,
-            None => file.insert(create(args)?),
-        };
         let captured = Captured {
             interface: &packet.input,
             link: link::ETHERNET as u16,
@@ -55,11 +50,7 @@ pub fn capture(args: &Capture, socket: &Path) -> Result<(), Failure> {
         }
     }
     let end = packets.end().unwrap_or_default();
-    match &mut file {
-        Some(file) => file.flush(),
-        None => create(args)?.flush(),
-    }
-    .map_err(Failure::output)?;
+    file.flush().map_err(Failure::output)?;
     let lost =
         if end.missed > 0 { format!(", {} lost (they came too fast)", end.missed) } else { String::new() };
     eprintln!("{written} packets written to {}{lost}", args.write.display());

@@ -135,7 +135,7 @@ fn capture(port: &str, wish: &Wish, socket: &Path) -> Result<(), Failure> {
     let request =
         Request::Copy(CopyRequest { ports, filter, direction: wish.direction, count: None, snap: SNAP });
     end_on_signal(client.stopper()?)?;
-    let mut packets = client.stream::<SeenPacket>(&request, None)?;
+    let mut packets = client.live::<SeenPacket>(&request, None)?;
     let failed = |error| Failure::Io { what: format!("cannot write {}", fifo.display()), error };
     let pipe = OpenOptions::new().write(true).open(fifo).map_err(failed)?;
     match pass_on(&mut packets, BufWriter::new(pipe)) {

@@ -175,7 +175,7 @@ pub fn tcpdump(words: &[String], socket: &Path) -> Result<ExitCode, Failure> {
         snap: line.snap,
     });
     end_on_signal(client.stopper()?)?;
-    let mut packets = client.stream::<SeenPacket>(&request, None)?;
+    let mut packets = client.live::<SeenPacket>(&request, None)?;
     // A group of its own: what Ctrl-C ends is the capture, and tcpdump then shows what there is still.
     program
         .args(["-r", "-"])

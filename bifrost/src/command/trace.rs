@@ -19,12 +19,12 @@ pub fn trace(args: &Trace, socket: &Path) -> Result<(), Failure> {
     let patience = Some(Duration::from_secs(args.seconds + 10));
     let mut out = stdout().lock();
     if args.output.json {
-        for step in client.stream::<Box<RawValue>>(&request, patience)? {
+        for step in client.live::<Box<RawValue>>(&request, patience)? {
             writeln!(out, "{}", step?).map_err(Failure::output)?;
         }
         return Ok(());
     }
-    let mut steps = client.stream::<TraceStep>(&request, patience)?;
+    let mut steps = client.live::<TraceStep>(&request, patience)?;
     let mut packets = 0;
     for step in steps.by_ref() {
         let step = step?;

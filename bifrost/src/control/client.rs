@@ -90,17 +90,36 @@ impl Client {
             Reply::Ok(value) => parse(&value),
             Reply::Error(error) => Err(ClientError::Refused(error)),
             Reply::Denied(error) => Err(ClientError::Denied(error)),
-            Reply::Item(_) | Reply::End(_) => Err(ClientError::Strange("a stream".to_owned())),
+            Reply::Begun(()) | Reply::Item(_) | Reply::End(_) => {
+                Err(ClientError::Strange("a stream".to_owned()))
+            }
         }
     }
 
-    /// Asks for a stream. `quiet` is how long it may have nothing to say; `None` is for ever.
+    /// Asks for a stream of what there is. `quiet` is how long it may have nothing to say; `None` is for ever.
     pub fn stream<T: DeserializeOwned>(
         &mut self,
         request: &Request,
         quiet: Option<Duration>,
     ) -> Result<Stream<'_, T>, ClientError> {
         self.send(request)?;
+        self.stream.get_ref().set_read_timeout(quiet).map_err(ClientError::Lost)?;
+        Ok(Stream { client: self, end: None, item: PhantomData })
+    }
+
+    /// Asks for a stream of what happens (a trace, a capture, copies), and returns when it has begun.
+    pub fn live<T: DeserializeOwned>(
+        &mut self,
+        request: &Request,
+        quiet: Option<Duration>,
+    ) -> Result<Stream<'_, T>, ClientError> {
+        self.send(request)?;
+        match self.reply()? {
+            Reply::Begun(()) => {}
+            Reply::Error(error) => return Err(ClientError::Refused(error)),
+            Reply::Denied(error) => return Err(ClientError::Denied(error)),
+            _ => return Err(ClientError::Strange("something else than a live stream".to_owned())),
+        }
         self.stream.get_ref().set_read_timeout(quiet).map_err(ClientError::Lost)?;
         Ok(Stream { client: self, end: None, item: PhantomData })
     }
@@ -181,6 +200,7 @@ impl<T: DeserializeOwned> Iterator for Stream<'_, T> {
             Ok(Reply::Error(error)) => Err(ClientError::Refused(error)),
             Ok(Reply::Denied(error)) => Err(ClientError::Denied(error)),
             Ok(Reply::Ok(_)) => Err(ClientError::Strange("a single value".to_owned())),
+            Ok(Reply::Begun(())) => Err(ClientError::Strange("a live stream".to_owned())),
             Err(error) => Err(error),
         };
         if item.is_err() {

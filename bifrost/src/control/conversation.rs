@@ -234,6 +234,7 @@ impl Conversation<'_, '_> {
             || deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()).min(LOOK));
         let mut sent = 0;
         let mut looked = Instant::now();
+        self.line("begun", &())?;
         loop {
             let next = match feed.next(Duration::ZERO) {
                 Next::Nothing => {

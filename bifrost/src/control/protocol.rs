@@ -196,6 +196,8 @@ pub enum Reply {
     Error(String),
     /// The client may not ask this, and who may. Ends the answer.
     Denied(String),
+    /// A stream of what happens has begun: what happens from now on is in it.
+    Begun(()),
     /// One item of a stream.
     Item(Box<RawValue>),
     /// The stream is over.

@@ -18,7 +18,6 @@ use crate::control::{CaptureRequest, Facts, Feed, FeedSender, Filter, TraceReque
 use fib::PortId;
 use graph::{Batch, Description, NodeId, Observer};
 use plane::Plane;
-use plane::worker::Order;
 use port::{CHUNK, FlowMatch, Packet};
 use wire::{Class, Reason};
 
@@ -103,9 +102,9 @@ impl Watches {
         self.copies.install(plane)?;
         let names: Arc<HashMap<PortId, String>> =
             Arc::new(plane.ports().iter().map(|port| (port.id, port.name.clone())).collect());
-        for worker in 0..plane.crew().len() {
-            let wanted = !self.watchers.is_empty() || !self.copies.wanted().is_empty();
-            let observer = wanted.then(|| {
+        let wanted = !self.watchers.is_empty() || !self.copies.wanted().is_empty();
+        plane.crew().observe(|worker| {
+            wanted.then(|| {
                 let description = plane.crew().description().clone();
                 let watchers = self.watchers.clone();
                 let place = |watcher: &Watcher| match &watcher.what {
@@ -117,9 +116,8 @@ impl Watches {
                 let copies = InWorkers::of(&self.copies, plane);
                 let observer = Eyes { worker, description, names, watchers, places, followed, copies };
                 Box::new(observer) as Box<dyn Observer>
-            });
-            plane.crew().order(worker, Order::Observe(observer));
-        }
+            })
+        });
         Ok(())
     }
 }

@@ -21,6 +21,10 @@ ip route add 198.18.6.0/24 via 10.2.0.2 mtu lock 1000
 ip -6 route add 2001:db8:a4::/48 via 2001:db8:2::2 mtu 1290
 ip -6 route add 2001:db8:a5::/48 via 2001:db8:2::2 mtu lock 1290
 ip -6 route add 2001:db8:a7::/48 via 2001:db8:2::2 mtu 9000
+ip route add 198.51.100.0/24 via 10.1.0.2 src 10.2.0.1
+ip route add 203.0.114.0/24 dev left src 10.2.0.1
+ip -6 route add 2001:db8:b1::/48 via 2001:db8:1::2 src 2001:db8:2::1
+ip -6 route add 2001:db8:b2::/48 dev left src 2001:db8:2::1
 ";
 
 /// Sends a packet in each situation and prints, as one JSON object, what came back in each: every byte of the IP packet
@@ -44,6 +48,10 @@ situations = {
     "ttl 1, first fragment": four(ttl=1, flags="MF") / bytes(64),
     "ttl 1, later fragment": four(ttl=1, frag=100) / bytes(64),
     "ttl 1, no route": four("203.0.113.1", ttl=1) / udp,
+    "ttl 1, the way back has a source": four(src="198.51.100.9", ttl=1) / udp,
+    "ttl 1, the network has a source": four(src="203.0.114.9", ttl=1) / udp,
+    "too big, the way back has a source": four(src="198.51.100.8", flags="DF") / big,
+    "prohibit, the way back has a source": four("198.18.3.1", src="198.51.100.7") / udp,
     "no route": four("203.0.113.1") / udp,
     "blackhole": four("198.18.1.1") / udp,
     "unreachable": four("198.18.2.1") / udp,
@@ -65,6 +73,9 @@ situations = {
     "6 hop limit 1, ping": six(hlim=1) / ICMPv6EchoRequest(),
     "6 hop limit 1, about an error": six(hlim=1) / ICMPv6DestUnreach() / bytes(48),
     "6 hop limit 1, later fragment": six(hlim=1) / IPv6ExtHdrFragment(offset=10, nh=17) / bytes(64),
+    "6 hop limit 1, the way back has a source": six(src="2001:db8:b1::9", hlim=1) / udp,
+    "6 hop limit 1, the network has a source": six(src="2001:db8:b2::9", hlim=1) / udp,
+    "6 too big, the way back has a source": six(src="2001:db8:b1::8") / big,
     "6 no route": six("2001:dead::1") / udp,
     "6 blackhole": six("2001:db8:a1::1") / udp,
     "6 unreachable": six("2001:db8:a2::1") / udp,
@@ -137,6 +148,7 @@ fn in_each_lane() {
         let known =
             |address: String| format!("neighbour replace {address} lladdr {mac} dev left nud permanent\n");
         let sources = (100..160).map(|n| known(format!("10.1.0.{n}")) + &known(format!("2001:db8:1::{n:x}")));
+        let sources = sources.chain(["203.0.114.9", "2001:db8:b2::9"].map(|address| known(address.into())));
         host.ip_batch(&sources.collect::<String>()).unwrap();
         net.reachable();
         let gateway = host.mac("left").unwrap();

@@ -41,6 +41,8 @@ pub enum NextHop {
     None,
     /// To one of these neighbours, shared by weight, each flow on one path. At most 256 paths.
     Forward(Vec<Path>),
+    /// The same, by routes that name the source of what this machine itself sends by them.
+    Sourced(Vec<Path>),
     /// To this machine.
     Local,
     /// To a host on the network connected to this port, whose own entry is not known yet.

@@ -69,7 +69,7 @@ pub enum HopKind {
     Punt = 7,
 }
 
-/// A next-hop word: kind (bits 56..63), log2 of the bucket count (48..55), base (0..31).
+/// A next-hop word: kind (bits 56..63), log2 of the bucket count (48..55), sourced (32), base (0..31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop(pub u64);
 
@@ -78,6 +78,16 @@ impl Hop {
 
     pub(crate) fn new(kind: HopKind, log2: u8, base: u32) -> Hop {
         Hop((kind as u64) << 56 | u64::from(log2) << 48 | u64::from(base))
+    }
+
+    pub(crate) fn with_source(self) -> Hop {
+        Hop(self.0 | 1 << 32)
+    }
+
+    /// Forward: its routes name the source of what this machine itself sends by them, which only Linux knows.
+    #[inline(always)]
+    pub fn sourced(self) -> bool {
+        self.0 >> 32 & 1 != 0
     }
 
     /// What to do with the packet.
@@ -238,6 +248,9 @@ mod tests {
     fn words_keep_what_they_are_made_of() {
         let hop = Hop::new(HopKind::Glean, 0, 0xffff);
         assert_eq!((hop.kind(), hop.glean_port()), (HopKind::Glean, PortId::NONE));
+        let only = Hop::from(AdjacencyId(u32::MAX));
+        assert!(!only.sourced() && only.with_source().sourced());
+        assert_eq!(only.with_source().only_path(), only.only_path());
         let mac = [2, 0, 0x5e, 1, 2, 0xff];
         let adjacency = AdjacencyWord::new(PortId(7), 9000, Some(mac));
         assert_eq!((adjacency.mac(), adjacency.mtu(), adjacency.port()), (mac, 9000, PortId(7)));

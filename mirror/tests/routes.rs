@@ -145,6 +145,32 @@ fn a_route_mtu_makes_an_adjacency_of_its_own() {
 }
 
 #[test]
+fn routes_with_a_source_of_their_own_are_told_from_others() {
+    let mut world = World::small(quiet());
+    for (gateway, prefix) in [("10.0.0.2", "198.51.100.0/24"), ("2001:db8::2", "2001:db8:a::/48")] {
+        ip(&format!("neigh replace {gateway} lladdr {MAC} dev p0"));
+        ip(&format!("route add {prefix} via {gateway}"));
+    }
+    ip("route add 203.0.113.0/24 via 10.0.0.2 src 10.0.1.1");
+    ip("route add 2001:db8:b::/48 via 2001:db8::2 src 2001:db8:1::1");
+    world.settle();
+    let sourced = |world: &World, address| match world.decision(address) {
+        NextHop::Forward(paths) => (false, paths.len()),
+        NextHop::Sourced(paths) => (true, paths.len()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(sourced(&world, "203.0.113.1"), (true, 1));
+    assert_eq!(sourced(&world, "2001:db8:b::1"), (true, 1));
+    for address in ["198.51.100.1", "2001:db8:a::1", "10.0.0.2", "2001:db8::2"] {
+        assert_eq!(sourced(&world, address), (false, 1), "{address}");
+    }
+    world.assert_equal_to_linux();
+    // Linux keeps the route, and tells nobody that it has no source any more.
+    ip("addr del 2001:db8:1::1/64 dev p1");
+    world.until("the source is gone", |world| !sourced(world, "2001:db8:b::1").0);
+}
+
+#[test]
 fn multipath_keeps_weights_and_passes_over_a_failed_neighbour() {
     let mut world = World::small(quiet());
     ip("route add 198.51.100.0/24 nexthop via 10.0.0.2 weight 3 nexthop via 10.0.1.2 weight 1");

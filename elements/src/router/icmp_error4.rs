@@ -10,8 +10,8 @@
 //! the first (4.3.2.7); multicast, broadcast and sources that are no host never come here. Rates are limited,
 //! except for "fragmentation needed", without which path MTU discovery would stall.
 //!
-//! If the way back is not at hand (the sender's neighbour entry is unresolved, or the port is not Bifrost's), the packet
-//! itself leaves by `linux`, untouched: Linux then answers. If there is no way back at all, there is no answer.
+//! If the way back is not at hand (the sender's neighbour entry is unresolved, or the port is not Bifrost's), or its route names a
+//! source (`ip route ... src`), the packet itself leaves by `linux`, untouched: Linux then answers. If there is no way back at all, there is no answer.
 //!
 //! Inputs, by the error to be told:
 //! - 0: time exceeded
@@ -144,6 +144,9 @@ impl IcmpError4 {
             Back::Linux => return Answer::Linux,
             Back::None => return Answer::None,
         };
+        if way.sourced && !settings.inbound {
+            return Answer::Linux;
+        }
         let from = if settings.inbound { packet.input } else { way.port };
         let source = self.sources.source4(from, Ipv4Addr::from(to));
         let Some(source) = source else { return Answer::Linux };

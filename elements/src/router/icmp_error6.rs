@@ -135,6 +135,9 @@ impl IcmpError6 {
             Back::Linux => return Answer::Linux,
             Back::None => return Answer::None,
         };
+        if way.sourced {
+            return Answer::Linux;
+        }
         let source = self.sources.source6(packet.input, Ipv6Addr::from(to));
         let Some(source) = source else { return Answer::Linux };
         if limited && !self.destinations.allows(now, to, limits.interval) {

@@ -12,6 +12,8 @@ pub(super) struct Way {
     pub port: PortId,
     /// Bytes of the largest IP packet there.
     pub mtu: usize,
+    /// The route names a source for what this machine sends, which only Linux knows.
+    pub sourced: bool,
 }
 
 /// What becomes of an answer.
@@ -37,7 +39,7 @@ pub(super) fn back(view: &View, id: NextHopId, hash: u32) -> Back {
     let adjacency = view.adjacency(path);
     let (port, mtu) = (adjacency.port(), adjacency.mtu() as usize);
     let ready = adjacency.resolved() && view.port(port).flags().contains(PortFlags::UP | PortFlags::QUEUE);
-    if ready { Back::Way(Way { hop: id, path, port, mtu }) } else { Back::Linux }
+    if ready { Back::Way(Way { hop: id, path, port, mtu, sourced: hop.sourced() }) } else { Back::Linux }
 }
 
 impl Way {

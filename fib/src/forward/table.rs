@@ -112,6 +112,10 @@ impl Table {
         let (word, group) = match next_hop {
             NextHop::None => (Hop::NONE, None),
             NextHop::Forward(paths) => self.forward(id, paths)?,
+            NextHop::Sourced(paths) => {
+                let (hop, group) = self.forward(id, paths)?;
+                (hop.with_source(), group)
+            }
             NextHop::Local => (Hop::new(HopKind::Local, 0, 0), None),
             NextHop::Glean(port) => (Hop::new(HopKind::Glean, 0, port.0.into()), None),
             NextHop::Blackhole => (Hop::new(HopKind::Blackhole, 0, 0), None),
@@ -149,10 +153,13 @@ impl Table {
         let hop = Hop(self.nexthops.worker[id.0 as usize].load(Ordering::Relaxed));
         match hop.kind() {
             HopKind::None => NextHop::None,
-            HopKind::Forward => NextHop::Forward(match self.groups.get(&id.0) {
-                Some(group) => group.paths.clone(),
-                None => vec![Path { adjacency: AdjacencyId(hop.base()), weight: 1 }],
-            }),
+            HopKind::Forward => {
+                let paths = match self.groups.get(&id.0) {
+                    Some(group) => group.paths.clone(),
+                    None => vec![Path { adjacency: AdjacencyId(hop.base()), weight: 1 }],
+                };
+                if hop.sourced() { NextHop::Sourced(paths) } else { NextHop::Forward(paths) }
+            }
             HopKind::Local => NextHop::Local,
             HopKind::Glean => NextHop::Glean(hop.glean_port()),
             HopKind::Blackhole => NextHop::Blackhole,

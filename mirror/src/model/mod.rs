@@ -202,6 +202,8 @@ impl Model {
         }
         // Routes that prefer this source address go silently (fib_sync_down_addr).
         changes.suspect.routes4 |= key.1.addr().is_ipv4();
+        // Those of IPv6 stay, and prefer it no more (rt6_remove_prefsrc).
+        changes.suspect.routes6 |= key.1.addr().is_ipv6() && self.routes.counts().sourced6 > 0;
         if !self.is_local(key.1.addr()) {
             changes.locals_removed.push(key.1.addr());
         }

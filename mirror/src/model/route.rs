@@ -115,6 +115,8 @@ pub struct Route {
     pub tos: u8,
     /// Rank by router preference (RFC 4191): 0 high, 1 medium, 2 low.
     pub preference: u8,
+    /// Whether it names a source for what this machine itself sends by it, other than the one that its interface has anyway.
+    pub sourced: bool,
     /// The sources that it is restricted to, as [`Routes`](super::Routes) numbers them; 0 = none.
     pub(crate) from: u16,
     /// The read in which Linux last told it.
@@ -138,6 +140,6 @@ impl Route {
         self.rank() == other.rank()
             && (self.source, self.target, self.kind, self.origin)
                 == (other.source, other.target, other.kind, other.origin)
-            && (self.mtu, self.preference) == (other.mtu, other.preference)
+            && (self.mtu, self.preference, self.sourced) == (other.mtu, other.preference, other.sourced)
     }
 }

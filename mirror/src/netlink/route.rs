@@ -15,6 +15,7 @@ const RTA_SRC: u16 = 2;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 const RTA_PRIORITY: u16 = 6;
+const RTA_PREFSRC: u16 = 7;
 const RTA_METRICS: u16 = 8;
 const RTA_MULTIPATH: u16 = 9;
 const RTA_CACHEINFO: u16 = 12;
@@ -47,6 +48,8 @@ pub struct RouteMessage {
     pub preference: u8,
     /// Path MTU set on the route, bytes; 0 = none. Linux holds forwarded packets to it, locked or not.
     pub mtu: u32,
+    /// Whether it names the source of what this machine itself sends by it.
+    pub sourced: bool,
     /// Only for packets from a source prefix (IPv6 subtrees).
     pub from: Option<IpNet>,
     /// When it expires, hundredths of a second from now.
@@ -79,6 +82,7 @@ pub fn parse(body: &[u8]) -> Option<RouteMessage> {
         metric: 0,
         preference: 0,
         mtu: 0,
+        sourced: false,
         from: None,
         expires: None,
         object: None,
@@ -93,6 +97,7 @@ pub fn parse(body: &[u8]) -> Option<RouteMessage> {
             RTA_GATEWAY => single.gateway = Some(address(value)?),
             RTA_VIA => single.gateway = Some(via(value)?),
             RTA_PRIORITY => route.metric = u32_value(value)?,
+            RTA_PREFSRC => route.sourced = true,
             RTA_METRICS => route.mtu = mtu(value)?,
             RTA_MULTIPATH => multipath(value, &mut route.paths)?,
             RTA_CACHEINFO => route.expires = expires(value),

@@ -139,7 +139,7 @@ impl Programmer {
         let ifindex = recipe::on_link(model, route)?;
         let neighbour = model.neighbours.find(ifindex, address)?;
         let usable = neighbour.usable().is_some() && self.ports.contains_key(&ifindex);
-        usable.then_some(Recipe::Host { ifindex, address, mtu: route.mtu })
+        usable.then_some(Recipe::Host { ifindex, address, mtu: route.mtu, sourced: route.sourced })
     }
 
     /// The route that Linux would use for `address`.

@@ -188,5 +188,5 @@ fn content(
     if let [only] = paths.as_mut_slice() {
         only.weight = 1;
     }
-    Ok(NextHop::Forward(paths))
+    Ok(if recipe.is_sourced() { NextHop::Sourced(paths) } else { NextHop::Forward(paths) })
 }

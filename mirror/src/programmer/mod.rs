@@ -393,7 +393,7 @@ pub(crate) fn remove(tables: &mut Tables, prefix: IpNet) -> Option<NextHopId> {
 pub(crate) fn says(next_hop: &NextHop) -> &'static str {
     match next_hop {
         NextHop::None => "no route",
-        NextHop::Forward(_) => "forward",
+        NextHop::Forward(_) | NextHop::Sourced(_) => "forward",
         NextHop::Local => "local",
         NextHop::Glean(_) => "resolve",
         NextHop::Blackhole => "blackhole",

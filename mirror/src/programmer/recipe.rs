@@ -33,6 +33,8 @@ pub enum Recipe {
         mtu: u32,
         /// Which family's settings count.
         ipv6: bool,
+        /// Whether they name a source of their own.
+        sourced: bool,
     },
     /// To one host on a connected network.
     Host {
@@ -42,10 +44,17 @@ pub enum Recipe {
         address: IpAddr,
         /// The route's MTU, 0 = none.
         mtu: u32,
+        /// Whether the route names a source of its own.
+        sourced: bool,
     },
 }
 
 impl Recipe {
+    /// Whether its routes name a source of their own.
+    pub(crate) fn is_sourced(self) -> bool {
+        matches!(self, Recipe::Target { sourced: true, .. } | Recipe::Host { sourced: true, .. })
+    }
+
     /// Which packets it is for, for the log.
     pub(crate) fn in_words(self, model: &Model) -> String {
         match self {
@@ -86,9 +95,14 @@ pub(crate) fn recipe(prefix: &IpNet, route: &Route, model: &Model) -> Recipe {
         Kind::Other => Recipe::Linux,
         Kind::Unicast => match on_link(model, route) {
             Some(ifindex) if prefix.prefix_len() == prefix.max_prefix_len() => {
-                Recipe::Host { ifindex, address: prefix.addr(), mtu: route.mtu }
+                Recipe::Host { ifindex, address: prefix.addr(), mtu: route.mtu, sourced: route.sourced }
             }
-            _ => Recipe::Target { target: route.target, mtu: route.mtu, ipv6: prefix.addr().is_ipv6() },
+            _ => Recipe::Target {
+                target: route.target,
+                mtu: route.mtu,
+                ipv6: prefix.addr().is_ipv6(),
+                sourced: route.sourced,
+            },
         },
     }
 }
@@ -168,14 +182,14 @@ pub(crate) fn resolve(recipe: &Recipe, model: &Model, ports: &Ports) -> Outcome 
         Recipe::Prohibit => NextHop::Prohibit,
         Recipe::NoRoute => NextHop::None,
         Recipe::Linux => NextHop::Punt,
-        Recipe::Host { ifindex, address, mtu } => match ports.get(ifindex) {
+        Recipe::Host { ifindex, address, mtu, .. } => match ports.get(ifindex) {
             Some(&port) if path_alive(model, &bare(*ifindex), address.is_ipv6()) => {
                 let key = Key { ifindex: *ifindex, gateway: Some(*address), mtu: *mtu, port };
                 return Outcome::Ways(vec![(key, 1, true)]);
             }
             _ => foreign(&[&bare(*ifindex)], *mtu, model),
         },
-        Recipe::Target { target, mtu, ipv6 } => match model.ways(*target) {
+        Recipe::Target { target, mtu, ipv6, .. } => match model.ways(*target) {
             Ways::Blackhole => NextHop::Blackhole,
             Ways::Paths(paths) => return ways(&paths, *mtu, *ipv6, model, ports),
         },

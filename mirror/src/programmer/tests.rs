@@ -223,6 +223,7 @@ fn message((table, prefix, metric): Key, way: Naive) -> RouteMessage {
         metric,
         preference: 0,
         mtu: 0,
+        sourced: false,
         from: None,
         expires: None,
         object: None,

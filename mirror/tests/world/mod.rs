@@ -225,7 +225,7 @@ impl World {
 
     /// The (port, MAC) that packets for `address` leave to, one for each path.
     pub fn ways(&self, address: &str) -> Vec<(u16, Option<[u8; 6]>)> {
-        let NextHop::Forward(paths) = self.decision(address) else {
+        let (NextHop::Forward(paths) | NextHop::Sourced(paths)) = self.decision(address) else {
             return Vec::new();
         };
         let of = |path: &fib::Path| self.tables.adjacency(path.adjacency).unwrap();
@@ -287,7 +287,7 @@ pub fn model_text(model: &Model) -> Vec<String> {
     for (prefix, routes) in model.routes.after(None) {
         let text = |route: &mirror::model::Route| {
             format!(
-                "{prefix} {:?} {:?} {} {} {} {} {} {:?}",
+                "{prefix} {:?} {:?} {} {} {} {} {} {} {:?}",
                 route.table,
                 route.kind,
                 route.metric,
@@ -295,6 +295,7 @@ pub fn model_text(model: &Model) -> Vec<String> {
                 route.tos,
                 route.mtu,
                 route.preference,
+                route.sourced,
                 model.routes.targets().at(route.target)
             )
         };
@@ -314,13 +315,14 @@ pub fn table_text(tables: &Tables) -> Vec<String> {
     let all4 = tables.iter4().map(|(prefix, id)| (IpNet::V4(prefix), id));
     let all6 = tables.iter6().map(|(prefix, id)| (IpNet::V6(prefix), id));
     let text = |(prefix, id): (IpNet, NextHopId)| match tables.next_hop(id) {
-        NextHop::Forward(paths) => {
+        NextHop::Forward(ref paths) | NextHop::Sourced(ref paths) => {
             let mut to: Vec<String> = paths
                 .iter()
                 .map(|path| format!("{} {:?}", path.weight, tables.adjacency(path.adjacency)))
                 .collect();
             to.sort();
-            format!("{prefix} {to:?}")
+            let sourced = matches!(tables.next_hop(id), NextHop::Sourced(_));
+            format!("{prefix} {to:?}{}", if sourced { " sourced" } else { "" })
         }
         other => format!("{prefix} {other:?}"),
     };

@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::ops::Bound;
 
+const RTPROT_KERNEL: u8 = 2;
+
 /// The routes of one prefix.
 pub type RouteList = SmallVec<[Route; 1]>;
 
@@ -41,6 +43,8 @@ pub struct Counts {
     pub fpm_origins: [[usize; 256]; 2],
     /// Routes restricted to a type of service or source: their prefixes are Linux's.
     pub restricted: usize,
+    /// IPv6 routes that name a source of their own.
+    pub sourced6: usize,
     /// IPv4 and IPv6 routes in tables that are not used, by table number.
     pub other_tables: [HashMap<u32, usize>; 2],
 }
@@ -51,6 +55,7 @@ impl Default for Counts {
             origins: [[0; 256]; 2],
             fpm_origins: [[0; 256]; 2],
             restricted: 0,
+            sourced6: 0,
             other_tables: Default::default(),
         }
     }
@@ -181,6 +186,8 @@ impl Routes {
                 3 => 2,
                 _ => 1,
             },
+            // Of the routes of networks that it is in, the kernel says so of every one.
+            sourced: message.sourced && message.protocol != RTPROT_KERNEL,
             from: message.from.map_or(0, |from| self.number_of(from)),
             seen: self.generation(source),
         })
@@ -260,6 +267,9 @@ impl Routes {
         step(count);
         if route.is_restricted() {
             step(&mut self.counts.restricted);
+        }
+        if route.sourced && prefix.addr().is_ipv6() {
+            step(&mut self.counts.sourced6);
         }
         if route.table == Table::Local {
             self.local.count(prefix, added);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use wire::checksum::{self, Sum};
-use wire::protocol::{ICMP, ICMP6, TCP, UDP};
+use wire::protocol::{DESTINATION_OPTIONS, ICMP, ICMP6, SCTP, TCP, UDP, UDP_LITE};
 
 use super::{HOSTS, Sent, Side, network, through};
 use crate::network::{Line, ports};
@@ -52,6 +52,14 @@ enum Kind {
     Udp {
         length: usize,
     },
+    /// UDP-Lite, whose checksum is over so many bytes.
+    Lite {
+        covered: u16,
+    },
+    /// A chunk of SCTP that opens an association, or answers that.
+    Init {
+        answer: bool,
+    },
     Echo {
         reply: bool,
     },
@@ -73,6 +81,8 @@ struct Step {
     kind: Kind,
     /// Its checksum is wrong.
     damaged: bool,
+    /// In IPv6, it stands behind destination options.
+    behind: bool,
     /// What Bifrost says where Linux says something else.
     differs: Option<String>,
 }
@@ -128,14 +138,18 @@ fn step(text: &str) -> Option<Step> {
     let from = if word.starts_with('>') { Side::Left } else { Side::Right };
     let word = word.strip_prefix(['>', '<'])?;
     let (word, damaged) = word.strip_suffix('x').map_or((word, false), |word| (word, true));
+    let (word, behind) = word.strip_suffix('d').map_or((word, false), |word| (word, true));
     let kind = match word {
+        "init" => Kind::Init { answer: false },
+        "initack" => Kind::Init { answer: true },
         "echo" => Kind::Echo { reply: false },
         "reply" => Kind::Echo { reply: true },
         _ if word.starts_with('!') => error(word)?,
+        _ if word.starts_with('l') => Kind::Lite { covered: word[1..].parse().ok()? },
         _ if word.starts_with('u') => Kind::Udp { length: word[1..].parse().ok()? },
         _ => segment(word)?,
     };
-    Some(Step { text: text.to_owned(), from, kind, damaged, differs })
+    Some(Step { text: text.to_owned(), from, kind, damaged, behind, differs })
 }
 
 /// `!NAME:OF[+MOVED][@]`
@@ -231,12 +245,21 @@ impl Family {
             }
         };
         head.extend(ends.concat());
+        let covered = match protocol {
+            UDP_LITE => usize::from(u16::from_be_bytes([upper[4], upper[5]])),
+            _ => upper.len(),
+        };
         let pseudo = match protocol {
             ICMP => Sum::new(),
             _ => Sum::new().with(&ends.concat()).with_u16(protocol.into()).with_u16(length),
         };
-        let sum = pseudo.with(&upper).finish();
-        upper[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+        if protocol == SCTP {
+            let sum = crc32c::crc32c(&upper).to_le_bytes();
+            upper[field..field + 4].copy_from_slice(&sum);
+        } else {
+            let sum = pseudo.with(&upper[..covered]).finish();
+            upper[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+        }
         if self == Family::Four {
             let sum = checksum::of(&head).to_be_bytes();
             head[10..12].copy_from_slice(&sum);
@@ -281,6 +304,19 @@ fn packet(step: &Step, family: Family, own: u16, number: u32, sent: &[Option<Sen
             upper.resize(8 + length, 0);
             (UDP, upper, 6)
         }
+        Kind::Lite { covered } => {
+            let mut upper = ports;
+            upper.extend(covered.to_be_bytes());
+            upper.resize(28, 0);
+            (UDP_LITE, upper, 6)
+        }
+        Kind::Init { answer } => {
+            // Verification tag and checksum; chunk, flags, length; initiate tag, window, streams each way, first number.
+            let mut upper = [ports, vec![0, 0, 0, u8::from(*answer), 0, 0, 0, 0]].concat();
+            upper.extend([if *answer { 2 } else { 1 }, 0, 0, 20, 0, 0, 0, 1 + u8::from(*answer)]);
+            upper.extend([0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 9]);
+            (SCTP, upper, 8)
+        }
         Kind::Echo { reply } => {
             let (protocol, kind) = match (family, reply) {
                 (Family::Four, false) => (ICMP, 8),
@@ -303,6 +339,11 @@ fn packet(step: &Step, family: Family, own: u16, number: u32, sent: &[Option<Sen
     };
     let upper_length = upper.len();
     let mut packet = family.packet(number, [&from, &to], protocol, upper, field);
+    if step.behind && family == Family::Six {
+        let length = (upper_length as u16 + 8).to_be_bytes();
+        packet[4..7].copy_from_slice(&[length[0], length[1], DESTINATION_OPTIONS]);
+        packet.splice(40..40, [protocol, 0, 1, 4, 0, 0, 0, 0]);
+    }
     if step.damaged {
         // In the checksum itself: what else the packet says stays.
         let at = packet.len() - upper_length + field;

@@ -163,6 +163,8 @@ fn in_each_lane() {
         let answered =
             linux.as_object().unwrap().values().filter(|v| !v.as_array().unwrap().is_empty()).count();
         assert!(answered >= 20, "Linux answered only {answered}: {linux:#}");
+        let sourced = linux.as_object().unwrap().iter().filter(|(name, _)| name.contains("has a source"));
+        assert!(sourced.clone().all(|(_, answer)| !answer.as_array().unwrap().is_empty()), "{linux:#}");
         let differ: Vec<String> = (linux.as_object().unwrap().iter())
             .filter(|(name, answer)| bifrost[name.as_str()] != **answer)
             .map(|(name, answer)| {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use lab::{Host, wait_for};
+use lab::{Host, Signal, wait_for};
 
 use crate::network::{Line, ports};
 
@@ -161,6 +161,67 @@ fn and_policy_rules_as_well() {
     assert!(arrives(&net, "10.2.0.2", 7777));
 }
 
+/// Attaches a program to an interface by tcx that drops all, at the way in (46) or out (47), and stays until it is ended.
+const TCX: &str = r#"
+import ctypes, os, platform, socket, struct, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+def bpf(command, attributes):
+    block = ctypes.create_string_buffer(attributes, len(attributes))
+    fd = libc.syscall(321 if platform.machine() == "x86_64" else 280, command, block, len(attributes))
+    assert fd >= 0, os.strerror(ctypes.get_errno())
+    return fd
+code = ctypes.create_string_buffer(struct.pack("<BBhi", 0xb7, 0, 0, 2) + struct.pack("<BBhi", 0x95, 0, 0, 0))
+license = ctypes.create_string_buffer(b"GPL")
+program = bpf(5, struct.pack("<IIQQIIQII", 3, 2, ctypes.addressof(code), ctypes.addressof(license), 0, 0, 0, 0, 0))
+link = bpf(28, struct.pack("<IIIIIIQ", program, socket.if_nametoindex(sys.argv[1]), int(sys.argv[2]), 0, 0, 0, 0))
+print("attached", flush=True)
+time.sleep(600)
+"#;
+
+#[test]
+fn and_programs_by_tcx() {
+    let net = Line::stopped("tcx", &ports("auto", &["left", "right"]));
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let net = net.started();
+    let router = net.router.host();
+    wait_for_lanes(&net, ["express"; 2]);
+    for (interface, hook, way, lanes) in
+        [("left", "46", "ingress", ["linux", "express"]), ("right", "47", "egress", ["linux"; 2])]
+    {
+        let mut command = router.command("python3");
+        command.args(["-c", TCX, interface, hook]);
+        let mut program = router.spawn(way, command).unwrap();
+        wait_for_lanes(&net, lanes);
+        assert!(!arrives(&net, "10.2.0.2", 7777) && !arrives(&net, "2001:db8:2::2", 7777));
+        let shown = net.router.ask("show mirror").unwrap();
+        assert!(shown.contains(&format!("tcx {way} {interface}: what it could touch")), "{shown}");
+        program.signal(Signal::SIGKILL);
+        program.wait(Duration::from_secs(5)).unwrap_or_else(|error| panic!("{error}: {}", program.output()));
+        wait_for_lanes(&net, ["express"; 2]);
+        assert!(arrives(&net, "10.2.0.2", 7777));
+    }
+
+    // One of ours that copies is not another's.
+    let mut tcpdump = net.router.command();
+    tcpdump.args(["tcpdump", "-lni", "right", "icmp"]);
+    let mut tcpdump = router.spawn("tcpdump", tcpdump).unwrap();
+    wait_for("the copying program", Duration::from_secs(5), || match tcpdump.output() {
+        said if said.contains("listening") => Ok(()),
+        said => Err(said),
+    })
+    .unwrap();
+    std::thread::sleep(Duration::from_millis(1200));
+    wait_for_lanes(&net, ["express"; 2]);
+    let mut check = net.router.command();
+    let checked = check.args(["doctor", "--quick", "right"]).output().unwrap();
+    let checked = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(checked.contains("filter") && !checked.contains("tcx"), "{checked}");
+    tcpdump.signal(Signal::SIGINT);
+    tcpdump.wait(Duration::from_secs(5)).unwrap();
+}
+
 #[test]
 fn and_filters_of_tc_and_ipsec_policies() {
     let net = Line::stopped("tc", &ports("auto", &["left", "right"]));
@@ -209,6 +270,13 @@ fn and_filters_of_tc_and_ipsec_policies() {
     router.run("ip xfrm policy flush").unwrap();
     wait_for_lanes(&net, ["express"; 2]);
     assert!(arrives(&net, "10.2.0.2", 7777));
+
+    router.run("ip xfrm policy setdefault fwd block").unwrap();
+    wait_for_lanes(&net, ["linux"; 2]);
+    assert!(!arrives(&net, "10.2.0.2", 7777) && !arrives(&net, "2001:db8:2::2", 7777));
+    shows("xfrm policy default block fwd: what it could touch");
+    router.run("ip xfrm policy setdefault fwd accept").unwrap();
+    wait_for_lanes(&net, ["express"; 2]);
 
     // What shapes is told: the plane does not.
     router.run("tc qdisc add dev right root tbf rate 1mbit burst 32k latency 10ms").unwrap();

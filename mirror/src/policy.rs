@@ -14,7 +14,7 @@
 use crate::netlink::request;
 mod traffic;
 
-use crate::netlink::socket::{Dump, IpsecChanges, Netfilter};
+use crate::netlink::socket::{self, Dump, IpsecChanges, Netfilter};
 use crate::netlink::{self, netfilter, rule, tc, xfrm};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -86,6 +86,14 @@ pub struct Beyond {
 }
 
 impl Beyond {
+    /// With a program that stands at an interface's way in or out by tcx, which netlink does not tell. At the way out of a port only.
+    pub fn add_program(&mut self, interface: &str, egress: bool) {
+        let way = if egress { "egress" } else { "ingress" };
+        self.filters.push(format!("tcx {way} {interface}"));
+        let inputs = [interface.to_owned()];
+        self.filtered.add([true; 2], if egress { &[] } else { &inputs });
+    }
+
     /// What concerns a router with these ports. What leaves by another interface is Linux's in any case.
     #[must_use]
     pub fn of_ports(mut self, is_port: impl Fn(&str) -> bool) -> Beyond {
@@ -167,6 +175,8 @@ struct Ipsec {
     first: Vec<String>,
     count: usize,
     families: [bool; 2],
+    /// In which directions what has no policy is dropped.
+    blocks: Vec<&'static str>,
 }
 
 impl Policy {
@@ -355,7 +365,11 @@ impl Policy {
                 hooks.into_iter().for_each(|hook| self.wants(What::Traffic(hook)));
             }
             What::Traffic(hook) => self.traffic.set_filters(hook, found.traffic),
-            What::Ipsec => self.ipsec = found.ipsec,
+            What::Ipsec => {
+                self.ipsec = found.ipsec;
+                // A Linux before 5.14 does not know of it.
+                self.ipsec.block(socket::ipsec_blocks().unwrap_or_default());
+            }
         }
     }
 }
@@ -411,6 +425,11 @@ impl Found {
 }
 
 impl Ipsec {
+    fn block(&mut self, directions: Vec<&'static str>) {
+        self.families = union(self.families, [!directions.is_empty(); 2]);
+        self.blocks = directions;
+    }
+
     fn add(&mut self, policy: xfrm::Policy) {
         self.count += 1;
         self.families[usize::from(policy.ipv6)] = true;
@@ -422,7 +441,8 @@ impl Ipsec {
     fn in_words(&self) -> impl Iterator<Item = String> {
         let more = self.count - self.first.len();
         let more = (more > 0).then(|| format!("xfrm policies: {more} more"));
-        self.first.iter().cloned().chain(more)
+        let blocks = self.blocks.iter().map(|direction| format!("xfrm policy default block {direction}"));
+        self.first.iter().cloned().chain(more).chain(blocks)
     }
 }
 

@@ -41,6 +41,7 @@ pub mod queue;
 mod redirect;
 pub mod socket;
 pub mod tap;
+pub mod tcx;
 pub mod traffic;
 mod wait;
 pub mod xdp;

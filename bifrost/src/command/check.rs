@@ -88,7 +88,7 @@ impl Report {
 
 /// What Linux does to packets here and Bifrost does not, and what comes of it.
 fn foreign(router: &Router) -> Vec<String> {
-    let beyond = mirror::survey().of_ports(|name| router.port(name).is_some());
+    let beyond = super::beyond::survey(|name| router.port(name).is_some());
     let mut list = Vec::new();
     for (kind, found, wish) in
         [("filter", &beyond.filters, router.linux_filter), ("policy rule", &beyond.rules, router.linux_rules)]

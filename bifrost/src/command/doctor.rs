@@ -31,7 +31,7 @@ pub struct Doctor {
 
 /// Looks, and says what was found. Fails only when something is a problem.
 pub fn doctor(args: Doctor) -> Result<ExitCode, Failure> {
-    let beyond = mirror::survey().of_ports(|name| match args.ports.as_slice() {
+    let beyond = super::beyond::survey(|name| match args.ports.as_slice() {
         [] => true,
         ports => ports.iter().any(|port| port == name),
     });

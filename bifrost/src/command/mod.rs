@@ -2,6 +2,7 @@
 //! are made as well.
 
 pub mod args;
+mod beyond;
 mod capture;
 mod check;
 mod click;

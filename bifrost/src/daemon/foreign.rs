@@ -1,4 +1,4 @@
-//! What Linux does to packets and the plane does not: filters of others (nftables, legacy iptables, `tc`, IPsec), policy rules, and
+//! What Linux does to packets and the plane does not: filters of others (nftables, legacy iptables, `tc`, programs by tcx, IPsec), policy rules, and
 //! queueing disciplines that shape.
 //!
 //! A firewall that is passed by without a word is worse than none. So transit that such a rule could touch is Linux's, in both lanes
@@ -6,17 +6,25 @@
 //! Bifrost forwards (`linux_filter = "ignore"`, `linux_rules = "ignore"`). By families, and by the interface that packets come in by where
 //! a rule says so; which packets exactly a rule matches is not asked.
 
+use std::time::{Duration, Instant};
+
 use config::Foreign as Wish;
 use mirror::{Beyond, Reach};
 use tracing::{info, warn};
 
 use super::forwarding::Forwarding;
 
+/// Pause between two looks for programs, of which nobody tells.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// What Linux has, and what is done about it.
 #[derive(Default)]
 pub(super) struct Foreign {
     pub(super) beyond: Beyond,
     wishes: [Wish; 2],
+    /// Programs of others by tcx: the port, and whether at its way out.
+    programs: Vec<(String, bool)>,
+    looked: Option<Instant>,
     /// What is left to Linux.
     pub(super) reach: Reach,
 }
@@ -24,8 +32,10 @@ pub(super) struct Foreign {
 impl Foreign {
     /// Takes note of what Linux has now. True: what is left to Linux is another than before, which ports are to be told.
     pub(super) fn look(&mut self, forwarding: &Forwarding) -> bool {
+        self.look_for_programs(forwarding);
         let router = &forwarding.router;
-        let beyond = forwarding.mirror.beyond().of_ports(|name| router.port(name).is_some());
+        let mut beyond = forwarding.mirror.beyond().of_ports(|name| router.port(name).is_some());
+        self.programs.iter().for_each(|(port, egress)| beyond.add_program(port, *egress));
         let wishes = [router.linux_filter, router.linux_rules];
         if beyond == self.beyond && wishes == self.wishes {
             return false;
@@ -40,6 +50,30 @@ impl Foreign {
         tell("policy rule", &had.rules, rules, wishes[1]);
         let reach = left_to_linux(&self.beyond, wishes);
         std::mem::replace(&mut self.reach, reach) != self.reach
+    }
+
+    fn look_for_programs(&mut self, forwarding: &Forwarding) {
+        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        let ours = |ifindex: u32| {
+            forwarding.plane.ports().iter().any(|port| {
+                port.interface.as_ref().is_some_and(|link| link.ifindex == ifindex)
+                    && forwarding.plane.driver().copies_stack(port.id)
+            })
+        };
+        let ports = forwarding
+            .mirror
+            .model()
+            .links
+            .iter()
+            .filter(|link| forwarding.router.port(&link.name).is_some());
+        let hooks = ports.flat_map(|link| [false, true].map(|egress| (link, egress)));
+        let foreign = hooks.filter(|(link, egress)| {
+            port::tcx::programs(link.ifindex, *egress) > usize::from(*egress && ours(link.ifindex))
+        });
+        self.programs = foreign.map(|(link, egress)| (link.name.clone(), egress)).collect();
     }
 }
 

@@ -209,6 +209,22 @@ impl IpsecChanges {
     }
 }
 
+/// In which directions IPsec blocks packets without a policy; an error where Linux has no IPsec, or cannot say.
+pub fn ipsec_blocks() -> io::Result<Vec<&'static str>> {
+    let socket = open(NETLINK_XFRM)?;
+    socket.send(&xfrm::get_default(), 0)?;
+    // Linux answers before the request returns.
+    let mut buffer = vec![0; DATAGRAM];
+    let length = receive(&socket, &mut buffer)?;
+    match netlink::messages(&buffer[..length]).next() {
+        Some(message) if message.kind == xfrm::XFRM_MSG_GETDEFAULT => {
+            xfrm::parse_default(message.body).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        }
+        Some(message) if i32::from(message.kind) == libc::NLMSG_ERROR => Err(netlink::error(&message)),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
 /// Asks how often nftables changed.
 pub struct Netfilter {
     socket: Socket,

@@ -8,6 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// A policy.
 pub const XFRM_MSG_NEWPOLICY: u16 = 0x13;
 const XFRM_MSG_GETPOLICY: u16 = 0x15;
+/// What becomes of packets without a policy: the question and its answer.
+pub const XFRM_MSG_GETDEFAULT: u16 = 0x28;
+/// `XFRM_USERPOLICY_BLOCK`.
+const BLOCK: u8 = 1;
 /// `struct xfrm_selector`.
 const SELECTOR: usize = 56;
 /// `struct xfrm_userpolicy_id`.
@@ -50,6 +54,19 @@ pub fn parse(body: &[u8]) -> Option<Policy> {
     Some(Policy { ipv6: from.addr().is_ipv6(), words: format!("{direction} {from} to {to}") })
 }
 
+/// The request for what becomes of packets without a policy.
+pub fn get_default() -> Vec<u8> {
+    request::message(XFRM_MSG_GETDEFAULT, NLM_F_REQUEST, &[0; 4])
+}
+
+/// Parses the body of a [`XFRM_MSG_GETDEFAULT`], `struct xfrm_userpolicy_default`: the directions that are blocked, of those that
+/// forwarded packets have.
+pub fn parse_default(body: &[u8]) -> Option<Vec<&'static str>> {
+    let [_, forwarded, out] = body.first_chunk::<3>()?;
+    let directions = [(*forwarded, "fwd"), (*out, "out")].into_iter();
+    Some(directions.filter(|(action, _)| *action == BLOCK).map(|(_, name)| name).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +85,7 @@ mod tests {
         assert_eq!((parse(&body[..100]), parse(&[])), (None, None));
         body[40..42].copy_from_slice(&10u16.to_ne_bytes());
         assert!(parse(&body).unwrap().ipv6);
+        assert_eq!(parse_default(&[1, 2, 1]), Some(vec!["out"]));
+        assert_eq!((parse_default(&[1, 2, 2, 0]), parse_default(&[1, 1])), (Some(Vec::new()), None));
     }
 }

@@ -13,6 +13,9 @@ const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
+const BPF_PROG_GET_FD_BY_ID: libc::c_int = 13;
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
+const BPF_PROG_QUERY: libc::c_int = 16;
 const BPF_MAP_FREEZE: libc::c_int = 22;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
@@ -215,6 +218,68 @@ pub(crate) fn link_update(link: BorrowedFd, program: BorrowedFd) -> io::Result<(
     }
     let (link, program) = (link.as_raw_fd() as u32, program.as_raw_fd() as u32);
     bpf(BPF_LINK_UPDATE, &mut Attributes { link, program, flags: 0, old: 0 }).map(drop)
+}
+
+/// The numbers of the programs attached to an interface, the first 64 of them.
+pub(crate) fn programs_at(ifindex: u32, attach: u32) -> io::Result<Vec<u32>> {
+    #[repr(C)]
+    struct Attributes {
+        ifindex: u32,
+        attach: u32,
+        query_flags: u32,
+        attach_flags: u32,
+        ids: u64,
+        count: u32,
+        pad: u32,
+        program_flags: u64,
+        link_ids: u64,
+        link_flags: u64,
+        revision: u64,
+    }
+    let mut ids = vec![0u32; 64];
+    let mut attributes = Attributes {
+        ifindex,
+        attach,
+        query_flags: 0,
+        attach_flags: 0,
+        ids: ids.as_mut_ptr() as u64,
+        count: ids.len() as u32,
+        pad: 0,
+        program_flags: 0,
+        link_ids: 0,
+        link_flags: 0,
+        revision: 0,
+    };
+    match bpf(BPF_PROG_QUERY, &mut attributes) {
+        Ok(_) => ids.truncate(attributes.count as usize),
+        // There are more than fit: those are there.
+        Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(ids)
+}
+
+/// The name that a program was loaded by. Only who has `CAP_SYS_ADMIN` may ask.
+pub(crate) fn program_name(id: u32) -> io::Result<String> {
+    #[repr(C)]
+    struct Which {
+        id: u32,
+        next: u32,
+        flags: u32,
+    }
+    #[repr(C)]
+    struct Attributes {
+        program: u32,
+        length: u32,
+        info: u64,
+    }
+    let program = bpf_fd(BPF_PROG_GET_FD_BY_ID, &mut Which { id, next: 0, flags: 0 })?;
+    // The front of `struct bpf_prog_info`, whose last 16 bytes are the name.
+    let mut info = [0u8; 80];
+    let (program, length) = (program.as_raw_fd() as u32, info.len() as u32);
+    bpf(BPF_OBJ_GET_INFO_BY_FD, &mut Attributes { program, length, info: info.as_mut_ptr() as u64 })?;
+    let name = info[64..].split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
 }
 
 /// What to run a program on.

@@ -97,8 +97,8 @@ impl Driver {
                 Place::Redirected => (sys::PROG_XDP, sys::XDP_HAS_FRAGS, sys::ATTACH_XDP_DEVMAP),
                 Place::Stack => (sys::PROG_SCHED_CLS, 0, 0),
             };
-            sys::prog_load("copy", kind, flags, attach, c"Dual MIT/GPL", &code)
-                .map_err(|source| DriverError::Load { name: "copy".into(), source })
+            sys::prog_load(crate::tcx::COPY, kind, flags, attach, c"Dual MIT/GPL", &code)
+                .map_err(|source| DriverError::Load { name: crate::tcx::COPY.into(), source })
         };
         if let Some(entry) = self.ports.get(&port)
             && let Some(link) = &entry.link
@@ -129,6 +129,11 @@ impl Driver {
             self.write_target(port, ifindex, redirected.as_ref())?;
         }
         Ok(())
+    }
+
+    /// Whether one of ours stands where packets of Linux's leave by a port (tcx).
+    pub fn copies_stack(&self, port: PortId) -> bool {
+        self.copies.as_ref().is_some_and(|copies| copies.stacks.contains_key(&port))
     }
 
     /// Forgets what stood at a port that is given back; its link is gone.

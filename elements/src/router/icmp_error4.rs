@@ -10,8 +10,11 @@
 //! the first (4.3.2.7); multicast, broadcast and sources that are no host never come here. Rates are limited,
 //! except for "fragmentation needed", without which path MTU discovery would stall.
 //!
-//! If the way back is not at hand (the sender's neighbour entry is unresolved, or the port is not Bifrost's), or its route names a
-//! source (`ip route ... src`), the packet itself leaves by `linux`, untouched: Linux then answers. If there is no way back at all, there is no answer.
+//! If the way back is not at hand (the sender's neighbour entry is unresolved, or the port is not
+//! Bifrost's), the packet itself leaves by `linux`, untouched: Linux then answers. So it does where the
+//! route names a source (`ip route ... src`), unless only this router knows what became of the packet
+//! (it would have gone into the other family, or there was no port left for it). If there is no way
+//! back at all, there is no answer.
 //!
 //! Inputs, by the error to be told:
 //! - 0: time exceeded
@@ -30,7 +33,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use super::surroundings::on_tables;
-use super::told_mtu;
+use super::{is_crossing, told_mtu};
 use fib::View;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
@@ -144,7 +147,8 @@ impl IcmpError4 {
             Back::Linux => return Answer::Linux,
             Back::None => return Answer::None,
         };
-        if way.sourced && !settings.inbound {
+        let by_linux = kind.reason != Reason::PortsExhausted && !is_crossing(packet);
+        if way.sourced && !settings.inbound && by_linux {
             return Answer::Linux;
         }
         let from = if settings.inbound { packet.input } else { way.port };

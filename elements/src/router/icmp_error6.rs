@@ -27,7 +27,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use super::surroundings::on_tables;
-use super::told_mtu;
+use super::{is_crossing, told_mtu};
 use fib::View;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
@@ -135,7 +135,8 @@ impl IcmpError6 {
             Back::Linux => return Answer::Linux,
             Back::None => return Answer::None,
         };
-        if way.sourced {
+        let by_linux = kind.reason != Reason::PortsExhausted && !is_crossing(packet);
+        if way.sourced && by_linux {
             return Answer::Linux;
         }
         let source = self.sources.source6(packet.input, Ipv6Addr::from(to));

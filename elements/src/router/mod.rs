@@ -230,9 +230,14 @@ pub(super) fn refused(refusal: nat::Refusal) -> wire::Reason {
 /// Where an element notes of a packet which MTU its sender is to be told: 4 bytes, that no other element of the router uses.
 const TOLD_MTU: usize = 20;
 
-/// Notes which MTU the sender of a packet that is too big is to be told, if not that of its adjacency.
+/// Notes of a packet that would go over into the other family which MTU its sender is to be told, which is not that of its adjacency.
 pub(super) fn note_mtu(packet: &mut Packet, mtu: u32) {
     packet.set_annotation(TOLD_MTU, mtu.to_ne_bytes());
+}
+
+/// Whether a packet would have gone over into the other family: Linux does not know what became of it.
+pub(super) fn is_crossing(packet: &Packet) -> bool {
+    packet.annotation(TOLD_MTU) != [0; 4]
 }
 
 /// The MTU that the sender of a packet that is too big is to be told.

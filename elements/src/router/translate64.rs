@@ -13,7 +13,7 @@
 //! Outputs:
 //! - 0: what stays in its family
 //! - 1: translated, with a TTL that is decremented
-//! - 2: the TTL is used up
+//! - 2: the TTL is used up; that it would have gone over is noted, by an MTU
 //! - 3: too big; the MTU to tell is noted
 //!
 //! See also: [Translate], [Lookup4], [Lookup6]
@@ -102,10 +102,11 @@ impl Translate64 {
         lowest: usize,
     ) -> Fate {
         let Rewriting { headers, seen, to, error } = found;
+        let [out, back] = self.mtus(packet);
         if headers.ttl <= 1 {
+            note_mtu(packet, out as u32);
             return Fate::Told(EXPIRED);
         }
-        let [out, back] = self.mtus(packet);
         let (length, version) = (usize::from(headers.length), headers.version);
         let fragment = headers.fragment != Fragment::Whole;
         let more = WIDER + if fragment { FRAGMENT_HEADER } else { 0 };

@@ -19,6 +19,8 @@ pub struct GraphBuilder {
     manner: Manner,
     /// Texts for the graph's own handlers.
     pub(crate) about: crate::About,
+    /// What elements are made of, when they are made again.
+    pub(crate) origin: crate::reconfigure::Origin,
     names: std::collections::HashSet<String>,
     /// From node, its output, to node, its input.
     connections: Vec<(NodeId, usize, NodeId, usize)>,
@@ -232,6 +234,7 @@ impl GraphBuilder {
             entries,
             description: Arc::new(self.description()),
             about: self.about.clone(),
+            origin: self.origin,
             nobody: Default::default(),
         };
         Ok(Graph::new(self.nodes.into_iter().map(|part| part.element).collect(), wiring, self.manner))

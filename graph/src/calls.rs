@@ -5,6 +5,7 @@
 //! `tickets` and `home_thread`; the element's own come first when they have the same name.
 
 use crate::arguments::{Argument, Names, Scope, unparse};
+use crate::language::Flat;
 use crate::{Context, Description, Flow, Graph, Handler, HandlerError, Node, NodeId, Sinks};
 
 /// The handlers of every element.
@@ -32,8 +33,8 @@ const GLOBAL: [(&str, bool, bool); 12] = [
 pub struct About {
     /// The configuration as it was given.
     pub configuration: String,
-    /// The same without compounds, Click's `flatconfig`.
-    pub flat: String,
+    /// The same without compounds; as a text Click's `flatconfig`.
+    pub flat: Flat,
     /// What it requires, one a line.
     pub requirements: String,
     /// The classes known, one a line.
@@ -115,7 +116,7 @@ impl Context<'_> {
             Some(_) => self
                 .with_element(node, |element, cx| element.read(&handler, argument, cx))
                 .unwrap_or_else(|| Err(self.busy(node))),
-            None => self.read_every(node, &handler, &own),
+            None => self.read_every(node, &handler),
         }
     }
 
@@ -130,9 +131,13 @@ impl Context<'_> {
     }
 
     fn write_handler_of(&mut self, node: NodeId, handler: String, value: &str) -> Result<(), HandlerError> {
+        if handler == "config" {
+            return self.reconfigure(node, value);
+        }
         let own = self.own_handlers(node)?;
         match find(&own, &handler) {
             Some(found) if !found.writes => Err(HandlerError::ReadOnly(handler)),
+            Some(Handler { replaces: Some(argument), .. }) => self.replace(node, *argument, value),
             Some(_) => self
                 .with_element(node, |element, cx| element.write(&handler, value, cx))
                 .unwrap_or_else(|| Err(self.busy(node))),
@@ -160,11 +165,17 @@ impl Context<'_> {
             return Ok(GLOBAL.into_iter().filter(|global| self.offers(global.0)).map(global).collect());
         }
         let node = self.find(element).ok_or_else(|| HandlerError::NoElement(element.to_owned()))?;
-        let mut all = match self.call_elsewhere(node, move |cx| cx.own_handlers(node)) {
-            Some(there) => there?,
-            None => self.own_handlers(node)?,
-        };
+        let there = self.call_elsewhere(node, move |cx| cx.all_handlers(node));
+        there.unwrap_or_else(|| self.all_handlers(node))
+    }
+
+    fn all_handlers(&mut self, node: NodeId) -> Result<Vec<Handler>, HandlerError> {
+        let mut all = self.own_handlers(node)?;
         self.add_common(node, &mut all);
+        let reconfigures = self.with_element(node, |element, _| element.reconfigures());
+        for config in all.iter_mut().filter(|handler| handler.name == "config") {
+            config.writes = reconfigures == Some(true);
+        }
         Ok(all)
     }
 
@@ -176,7 +187,8 @@ impl Context<'_> {
             "home_thread" => Handler::read(name),
             name => Handler::read_write(name),
         });
-        let common: Vec<Handler> = EVERY.into_iter().map(Handler::read).chain(tasks).collect();
+        let every = EVERY.into_iter().map(|name| Handler { calm: true, ..Handler::read(name) });
+        let common: Vec<Handler> = every.chain(tasks).collect();
         for handler in common.into_iter().rev() {
             if all.iter().all(|own| own.name != handler.name) {
                 all.push(handler);
@@ -199,7 +211,7 @@ impl Context<'_> {
         self.with_element(node, |element, _| element.handlers()).ok_or_else(|| self.busy(node))
     }
 
-    fn busy(&self, node: NodeId) -> HandlerError {
+    pub(crate) fn busy(&self, node: NodeId) -> HandlerError {
         HandlerError::Busy(self.described(node).map_or(String::new(), |node| node.name.clone()))
     }
 
@@ -207,19 +219,15 @@ impl Context<'_> {
         self.wiring.description.nodes.get(node.0)
     }
 
-    fn read_every(&mut self, node: NodeId, handler: &str, own: &[Handler]) -> Result<String, HandlerError> {
+    fn read_every(&mut self, node: NodeId, handler: &str) -> Result<String, HandlerError> {
         let unknown = || HandlerError::unknown(handler);
         let described = self.described(node).ok_or_else(unknown)?;
         Ok(match handler {
             "name" => described.name.clone(),
             "class" => described.class.to_owned(),
-            "config" => described.configuration.clone(),
+            "config" => self.configuration(node),
             "ports" => ports(&self.wiring.description, described),
-            "handlers" => {
-                let mut all = own.to_vec();
-                self.add_common(node, &mut all);
-                listing(&all)
-            }
+            "handlers" => listing(&self.all_handlers(node)?),
             "scheduled" => self.machine.schedule.is_awake(node).to_string(),
             "tickets" => self.machine.schedule.tickets(node).to_string(),
             "home_thread" => self.machine.homes.get(&node).copied().unwrap_or_default().to_string(),
@@ -268,10 +276,10 @@ impl Context<'_> {
             "classes" => about.classes.clone(),
             // As the configuration asks to have it told.
             "config" if about.requirements.lines().any(|line| line.ends_with("compact_config")) => {
-                about.flat.clone()
+                self.flat_configuration()
             }
             "config" => about.configuration.clone(),
-            "flatconfig" => about.flat.clone(),
+            "flatconfig" => self.flat_configuration(),
             "requirements" => about.requirements.clone(),
             "driver" => "userlevel".to_owned(),
             "timewarp" => unparse::real(self.machine.clock.speed()),
@@ -287,8 +295,9 @@ impl Context<'_> {
 
     fn write_global(&mut self, path: &str, value: &str) -> Result<(), HandlerError> {
         match path.trim_start_matches('.') {
-            "stop" => self.stop(),
-            "hotconfig" if self.machine.compile.is_some() => self.reconfigure(value)?,
+            // As often as is written; Click's too takes what is no number for once.
+            "stop" => self.machine.stops += value.trim().parse().unwrap_or(1),
+            "hotconfig" if self.machine.compile.is_some() => self.change_graph(value)?,
             "timewarp" => match value.trim().parse::<f64>() {
                 Ok(speed) if speed > 0.0 && speed.is_finite() => self.machine.clock.warp(speed),
                 _ => return Err(HandlerError::refused("timewarp must be a number above 0")),
@@ -303,7 +312,7 @@ impl Context<'_> {
 }
 
 impl Context<'_> {
-    fn reconfigure(&mut self, text: &str) -> Result<(), HandlerError> {
+    fn change_graph(&mut self, text: &str) -> Result<(), HandlerError> {
         if let Some(compile) = &mut self.machine.compile {
             self.machine.next = Some(Box::new(compile(text).map_err(HandlerError::Refused)?));
         }
@@ -325,8 +334,8 @@ fn find<'h>(handlers: &'h [Handler], name: &str) -> Option<&'h Handler> {
 /// argument, `.` when the value does not change.
 fn listing(handlers: &[Handler]) -> String {
     let line = |handler: &Handler| {
-        let calm = !handler.writes && EVERY.contains(&&*handler.name);
-        let marks = [(handler.reads, "r"), (handler.writes, "w"), (handler.takes_argument, "+"), (calm, ".")];
+        let Handler { reads, writes, takes_argument, calm, .. } = *handler;
+        let marks = [(reads, "r"), (writes, "w"), (takes_argument, "+"), (calm, ".")];
         let marks: String = marks.into_iter().filter(|mark| mark.0).map(|mark| mark.1).collect();
         format!("{}\t{marks}\n", handler.name)
     };

@@ -103,6 +103,18 @@ pub trait Element: Any + Send {
         true
     }
 
+    /// Whether another configuration can be written to its `config` handler. Then its class makes a new
+    /// one, which begins ([`Element::initialize`]) and takes this one's place ([`Element::succeed`]).
+    fn reconfigures(&self) -> bool {
+        false
+    }
+
+    /// Takes the place of `old`, of the same class, whose `config` handler was written: keeps what
+    /// is not said by arguments. Its timers and its turn are as they were.
+    fn succeed(&mut self, old: Box<dyn Element>, _cx: &mut Context<'_>) {
+        self.take_state(old);
+    }
+
     /// Takes over what an element of the same name and class knew, in the graph that this one's replaces. Elements that stay
     /// ([`Element::stays`]) and whose configuration did not change are moved into the new graph whole, and are not asked.
     fn take_state(&mut self, _old: Box<dyn Element>) {}

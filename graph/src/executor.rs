@@ -70,6 +70,7 @@ pub(crate) struct Wiring {
     pub(crate) entries: Vec<Slot>,
     pub(crate) description: Arc<Description>,
     pub(crate) about: crate::About,
+    pub(crate) origin: crate::reconfigure::Origin,
     /// Counters for a caller that is no element.
     pub(crate) nobody: crate::NodeCounters,
 }

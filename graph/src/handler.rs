@@ -15,12 +15,33 @@ pub struct Handler {
     pub takes_argument: bool,
     /// Whether it is for use inside the configuration only: not listed, not open to the outside.
     pub private: bool,
+    /// Whether its value changes only when it is written.
+    pub calm: bool,
+    /// The argument of the element's configuration that writing it replaces.
+    pub replaces: Option<Replaces>,
+}
+
+/// An argument that a handler replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replaces {
+    /// Its place in a configuration that gives it by position; `None`: it has none.
+    pub position: Option<usize>,
+    /// Its keyword.
+    pub keyword: &'static str,
 }
 
 impl Handler {
     /// One to be read.
     pub fn read(name: impl Into<Cow<'static, str>>) -> Handler {
-        Handler { name: name.into(), reads: true, writes: false, takes_argument: false, private: false }
+        Handler {
+            name: name.into(),
+            reads: true,
+            writes: false,
+            takes_argument: false,
+            private: false,
+            calm: false,
+            replaces: None,
+        }
     }
 
     /// One to be written.
@@ -36,6 +57,12 @@ impl Handler {
     /// The same, taking an argument when read.
     pub fn with_argument(self) -> Handler {
         Handler { takes_argument: true, ..self }
+    }
+
+    /// The same; writing it gives the element another argument, as if its whole configuration were
+    /// written ([`Element::reconfigures`](crate::Element::reconfigures)).
+    pub fn replacing(self, position: Option<usize>, keyword: &'static str) -> Handler {
+        Handler { writes: true, replaces: Some(Replaces { position, keyword }), ..self }
     }
 
     /// The same, for use inside the configuration only.

@@ -40,6 +40,7 @@ mod markup;
 pub mod observer;
 mod processing;
 pub mod program;
+mod reconfigure;
 pub mod reference;
 mod room;
 mod schedule;

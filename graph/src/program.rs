@@ -9,6 +9,7 @@ use std::fmt;
 use crate::arguments::{Arguments, Names, Scope};
 use crate::language::{self, Flat, FlatElement, Report, Span, Texts};
 use crate::processing::{Ports, resolve};
+use crate::reconfigure::Origin;
 use crate::{About, Class, Element, Environment, Flow, Graph, GraphBuilder, Manner, Registry, Setup, Sinks};
 
 /// A checked configuration.
@@ -122,7 +123,7 @@ impl Program {
         }
         let about = About {
             configuration: texts.text(text).to_owned(),
-            flat: language::unparse(&flat),
+            flat: flat.clone(),
             requirements: flat.requirements.iter().map(|(kind, what)| format!("{kind} {what}\n")).collect(),
             classes: registry.classes().map(|class| format!("{}\n", class.name)).collect(),
             names: names.clone(),
@@ -151,6 +152,7 @@ impl Program {
         let mut report = Report::new();
         let mut builder = GraphBuilder::with_manner(manner);
         builder.about = self.about.clone();
+        builder.origin = Origin::new(self.classes.clone(), environment.clone());
         for (index, class) in self.classes.iter().enumerate() {
             let made = make(class, &self.flat, index, &self.ports, &self.names, environment, &mut report);
             let (Some(element), Some(ports), Some(flat)) =

@@ -75,10 +75,14 @@ impl Graph {
             old.wiring.description.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
         let pair = |node: &crate::Node| {
             let stays = before.get(node.name.as_str()).filter(|old| old.class == node.class)?;
-            let shape =
-                |node: &crate::Node| (node.configuration.clone(), node.inputs.clone(), node.outputs.clone());
+            // What was written to its `config` handler since counts.
+            let written = old.wiring.origin.written(stays.id);
+            let configuration = written.as_ref().unwrap_or(&stays.configuration);
+            let shape = |node: &crate::Node| (node.inputs.clone(), node.outputs.clone());
             let element = old.machine.elements.get(stays.id.0).and_then(Option::as_ref);
-            let same = shape(node) == shape(stays) && element.is_none_or(|element| element.stays());
+            let same = node.configuration == *configuration
+                && shape(node) == shape(stays)
+                && element.is_none_or(|element| element.stays());
             Some(Pair { new: node.id, old: stays.id, same })
         };
         self.wiring.description.nodes.iter().filter_map(pair).collect()

@@ -12,6 +12,9 @@
 //! - `ZERO` (boolean): whether what is added has to be zeros; it is, whatever is said here, so that nothing of another
 //!   packet gets out
 //!
+//! Handlers:
+//! - `config` (read, write): its arguments
+//!
 //! See also: [Truncate], [Resize]
 
 use graph::arguments::{Arguments, Refused};
@@ -78,6 +81,10 @@ impl Pad {
 impl Element for Pad {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {

@@ -12,6 +12,7 @@
 //!
 //! Handlers:
 //! - `color` (read, write): the colour
+//! - `config` (read, write): its arguments
 //!
 //! See also: [CheckPaint], [PaintTee], [PaintSwitch]
 
@@ -85,6 +86,10 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
 impl Element for Paint {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn act(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

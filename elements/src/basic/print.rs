@@ -22,6 +22,7 @@
 //!
 //! Handlers:
 //! - `active` (read, write): whether it prints
+//! - `config` (read, write): its arguments
 //!
 //! See also: [IPPrint], [ARPPrint], [Message]
 
@@ -140,6 +141,10 @@ impl Print {
 impl Element for Print {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {

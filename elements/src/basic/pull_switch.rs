@@ -11,7 +11,7 @@
 //!
 //! Handlers:
 //! - `switch` (read, write): the input; -1 for none
-//! - `config` (read): the same
+//! - `config` (read, write): the same
 //!
 //! See also: [SimplePullSwitch], [StaticPullSwitch], [Switch], [PrioSched], [RoundRobinSched]
 //!
@@ -28,7 +28,7 @@
 //!
 //! Handlers:
 //! - `switch` (read, write): the input; -1 for none
-//! - `config` (read): the same
+//! - `config` (read, write): the same
 //!
 //! See also: [PullSwitch]
 
@@ -73,6 +73,10 @@ fn make(
 impl Element for PullSwitch {
     fn class(&self) -> &'static str {
         self.class
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn pull(&mut self, _output: usize, quota: usize, batch: &mut Batch, cx: &mut Context<'_>) {

@@ -17,6 +17,7 @@
 //! - `drop_prob` (read, write): DROP
 //! - `active` (read, write): ACTIVE
 //! - `drops` (read): how many were not chosen
+//! - `config` (read, write): its arguments
 //!
 //! See also: [RandomSwitch], [RED]
 
@@ -25,7 +26,7 @@ use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
 use wire::Reason;
 
 use super::random::Random;
-use super::written;
+use super::{of_type, written};
 
 pub const CLASS: Class = Class {
     name: "RandomSample",
@@ -69,6 +70,10 @@ impl Element for RandomSample {
         CLASS.name
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {
         if !self.active || self.probability == ONE {
             return;
@@ -88,7 +93,7 @@ impl Element for RandomSample {
     fn handlers(&self) -> Vec<Handler> {
         let mut handlers: Vec<Handler> =
             ["sampling_prob", "drop_prob", "active"].map(Handler::read_write).into();
-        handlers.push(Handler::read("drops"));
+        handlers.extend(["drops", "config"].map(Handler::read));
         handlers
     }
 
@@ -98,6 +103,10 @@ impl Element for RandomSample {
             "drop_prob" => unparse::fixed(ONE - self.probability, DIGITS),
             "active" => unparse::boolean(self.active).to_owned(),
             "drops" => self.drops.to_string(),
+            "config" => {
+                let probability = unparse::fixed(self.probability, DIGITS);
+                format!("SAMPLE {probability}, ACTIVE {}", unparse::boolean(self.active))
+            }
             _ => return Err(HandlerError::unknown(handler)),
         })
     }
@@ -115,5 +124,11 @@ impl Element for RandomSample {
             _ => return Err(HandlerError::unknown(handler)),
         }
         Ok(())
+    }
+
+    fn take_state(&mut self, old: Box<dyn Element>) {
+        if let Some(old) = of_type::<RandomSample>(old) {
+            self.drops = old.drops;
+        }
     }
 }

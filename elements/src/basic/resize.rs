@@ -13,6 +13,7 @@
 //! Handlers:
 //! - `head` (read, write): bytes in front
 //! - `tail` (read, write): bytes behind
+//! - `config` (read, write): its arguments
 //!
 //! See also: [Strip], [Unstrip], [Truncate], [Pad]
 
@@ -64,6 +65,10 @@ impl Resize {
 impl Element for Resize {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {

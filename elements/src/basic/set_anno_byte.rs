@@ -12,6 +12,7 @@
 //! Handlers:
 //! - `anno` (read): the offset
 //! - `value` (read, write): the value
+//! - `config` (read, write): its arguments
 //!
 //! See also: [Paint]
 
@@ -44,6 +45,10 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
 impl Element for SetAnnoByte {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn act(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -9,6 +9,9 @@
 //!
 //! - `TYPE` (word): `HOST`, `BROADCAST`, `MULTICAST`, `OTHERHOST`, `OUTGOING` or `LOOPBACK`
 //!
+//! Handlers:
+//! - `config` (read, write): its arguments
+//!
 //! See also: [HostEtherFilter], [DropBroadcasts]
 
 use graph::arguments::{Arguments, Refused, Word};
@@ -46,6 +49,10 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
 impl Element for SetPacketType {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn act(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

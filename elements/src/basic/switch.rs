@@ -11,7 +11,7 @@
 //!
 //! Handlers:
 //! - `switch` (read, write): the output; -1 when packets are dropped
-//! - `config` (read): the same
+//! - `config` (read, write): the same
 //!
 //! See also: [StaticSwitch], [PullSwitch], [RoundRobinSwitch], [PaintSwitch]
 
@@ -70,6 +70,10 @@ fn make(args: &mut Arguments<'_>, setup: &mut Setup<'_>) -> Result<Box<dyn Eleme
 impl Element for Switch {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {

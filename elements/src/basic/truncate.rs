@@ -12,6 +12,7 @@
 //!
 //! Handlers:
 //! - `nbytes` (read, write): the length
+//! - `config` (read, write): its arguments
 //!
 //! See also: [Pad], [Strip], [Resize]
 
@@ -55,6 +56,10 @@ pub(super) fn set_extra_length(packet: &mut Packet, length: u32) {
 impl Element for Truncate {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn act(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -35,6 +35,7 @@
 //! - `drops` (read): how many packets were dropped that never waited
 //! - `broadcast`, `ipaddr` (read, write): the addresses
 //! - `clear` (write): empties the table and sets all counts to 0
+//! - `config` (read, write): its arguments
 //!
 //! ```click
 //! c :: Classifier(12/0806 20/0002, 12/0800, -);
@@ -305,6 +306,10 @@ impl Element for ArpQuerier {
         CLASS.name
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         self.own.iter().for_each(|table| table.begin(cx));
         let Some(shared) = &mut self.shared else { return Ok(()) };
@@ -375,6 +380,17 @@ impl Element for ArpQuerier {
             }
         }
         Ok(())
+    }
+
+    fn succeed(&mut self, old: Box<dyn Element>, _: &mut Context<'_>) {
+        let old: Box<dyn Any> = old;
+        let Ok(mut old) = old.downcast::<ArpQuerier>() else { return };
+        // What others know by another name is worth nothing to this one.
+        if (self.address, self.mac) == (old.address, old.mac) {
+            inherit(&mut self.own, &mut old.own);
+        }
+        (self.queries, self.responses, self.drops) = (old.queries, old.responses, old.drops);
+        self.warned = old.warned;
     }
 
     fn take_state(&mut self, old: Box<dyn Element>) {

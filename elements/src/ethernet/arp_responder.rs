@@ -31,7 +31,7 @@
 use std::net::Ipv4Addr;
 
 use graph::arguments::{AddressOrPrefix4, Argument, Arguments, Prefix4, Refused, Scope, offset, unparse};
-use graph::language::{split_arguments, split_words};
+use graph::language::split_words;
 use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
 use port::Packet;
 use wire::{Mac, Reason, arp};
@@ -83,12 +83,10 @@ impl Argument for Entries {
 #[derive(Default)]
 struct ArpResponder {
     entries: Vec<Entry>,
-    configuration: String,
 }
 
 fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>, Refused> {
-    let mut responder =
-        ArpResponder { configuration: args.configuration().to_owned(), ..ArpResponder::default() };
+    let mut responder = ArpResponder::default();
     for (number, piece) in args.rest().iter().enumerate() {
         match Entries::parse(&piece.text, &args.scope()) {
             Err(message) => args.wrong(piece, format!("argument {number}: {message}")),
@@ -147,6 +145,10 @@ impl Element for ArpResponder {
         CLASS.name
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {
         let mut others = 0u64;
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
@@ -168,7 +170,6 @@ impl Element for ArpResponder {
             Handler::read("lookup").with_argument(),
             Handler::write("add"),
             Handler::write("remove"),
-            Handler::read_write("config"),
         ]
     }
 
@@ -183,7 +184,6 @@ impl Element for ArpResponder {
                     cx.argument(argument).map_err(|_| HandlerError::refused("expected IP address"))?;
                 Ok(self.lookup(address).map_or(String::new(), unparse::ethernet))
             }
-            "config" => Ok(self.configuration.clone()),
             _ => Err(HandlerError::unknown(handler)),
         }
     }
@@ -203,19 +203,6 @@ impl Element for ArpResponder {
                 let place = self.entries.iter().position(|entry| entry.prefix == prefix);
                 let place = place.ok_or_else(|| HandlerError::refused(format!("{prefix} not found")))?;
                 self.entries.remove(place);
-            }
-            "config" => {
-                let mut new = ArpResponder { configuration: value.to_owned(), ..ArpResponder::default() };
-                for (number, piece) in split_arguments(value).iter().enumerate() {
-                    let wrong = |error| HandlerError::refused(format!("argument {number}: {error}"));
-                    let Entries(entries) = cx.argument(&piece.text).map_err(wrong)?;
-                    for entry in entries {
-                        if new.add(entry) {
-                            cx.say(&format!("  warning: multiple entries for {}", entry.prefix));
-                        }
-                    }
-                }
-                *self = new;
             }
             _ => return Err(HandlerError::unknown(handler)),
         }

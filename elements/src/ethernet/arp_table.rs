@@ -23,6 +23,7 @@
 //! - `insert` (write `IP ETH`): adds or changes an entry
 //! - `delete` (write `IP`): forgets where an address is
 //! - `clear` (write): forgets everything; waiting packets are dropped
+//! - `config` (read, write): its arguments
 //!
 //! See also: [ARPQuerier]
 
@@ -75,6 +76,10 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
 impl Element for ArpTable {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {

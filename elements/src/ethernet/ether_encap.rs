@@ -15,6 +15,7 @@
 //! - `src` (read, write): the argument
 //! - `dst` (read, write): the argument
 //! - `ethertype` (read, write): the argument, in decimal
+//! - `config` (read, write): its arguments
 //!
 //! See also: [EtherVLANEncap], [EtherRewrite], [ARPQuerier]
 
@@ -51,6 +52,10 @@ impl Element for EtherEncap {
         CLASS.name
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {
         let (header, mut failed) = (self.0.header(), 0u64);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
@@ -60,7 +65,12 @@ impl Element for EtherEncap {
     }
 
     fn handlers(&self) -> Vec<Handler> {
-        ["src", "dst", "ethertype", "etht"].map(Handler::read_write).into()
+        vec![
+            Handler::read("src").replacing(Some(1), "SRC"),
+            Handler::read("dst").replacing(Some(2), "DST"),
+            Handler::read("ethertype").replacing(Some(0), "ETHERTYPE"),
+            Handler::read("etht").replacing(Some(0), "ETHERTYPE"),
+        ]
     }
 
     fn read(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
@@ -70,15 +80,5 @@ impl Element for EtherEncap {
             "ethertype" | "etht" => Ok(self.0.ether_type.to_string()),
             _ => Err(HandlerError::unknown(handler)),
         }
-    }
-
-    fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
-        match handler {
-            "src" => self.0.source = cx.argument(value)?,
-            "dst" => self.0.destination = cx.argument(value)?,
-            "ethertype" | "etht" => self.0.ether_type = cx.argument(value)?,
-            _ => return Err(HandlerError::unknown(handler)),
-        }
-        Ok(())
     }
 }

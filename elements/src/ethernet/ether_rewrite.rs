@@ -13,6 +13,7 @@
 //! Handlers:
 //! - `src` (read, write): the argument
 //! - `dst` (read, write): the argument
+//! - `config` (read, write): its arguments
 //!
 //! See also: [EtherEncap], [EtherMirror], [ARPQuerier]
 
@@ -63,6 +64,10 @@ impl Element for EtherRewrite {
         CLASS.name
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {
         let mut failed = 0u64;
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
@@ -72,7 +77,7 @@ impl Element for EtherRewrite {
     }
 
     fn handlers(&self) -> Vec<Handler> {
-        ["src", "dst"].map(Handler::read_write).into()
+        vec![Handler::read("src").replacing(Some(0), "SRC"), Handler::read("dst").replacing(Some(1), "DST")]
     }
 
     fn read(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
@@ -81,14 +86,5 @@ impl Element for EtherRewrite {
             "dst" => Ok(unparse::ethernet(self.destination)),
             _ => Err(HandlerError::unknown(handler)),
         }
-    }
-
-    fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
-        match handler {
-            "src" => self.source = cx.argument(value)?,
-            "dst" => self.destination = cx.argument(value)?,
-            _ => return Err(HandlerError::unknown(handler)),
-        }
-        Ok(())
     }
 }

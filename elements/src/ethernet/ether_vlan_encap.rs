@@ -16,6 +16,7 @@
 //!
 //! Handlers:
 //! - `src`, `dst`, `ethertype`, `vlan_tci`, `vlan_id`, `vlan_pcp`, `native_vlan` (read, write): the arguments
+//! - `config` (read, write): its arguments
 //!
 //! See also: [EtherEncap], [VLANEncap], [StripEtherVLANHeader], [SetVLANAnno]
 
@@ -69,6 +70,10 @@ impl EtherVlanEncap {
 impl Element for EtherVlanEncap {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {

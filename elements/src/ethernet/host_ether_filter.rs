@@ -15,6 +15,7 @@
 //!
 //! Handlers:
 //! - `ether` (read, write): the argument
+//! - `config` (read, write): its arguments
 //!
 //! See also: [DropBroadcasts], [Classifier]
 
@@ -80,6 +81,10 @@ impl HostEtherFilter {
 impl Element for HostEtherFilter {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {

@@ -12,6 +12,7 @@
 //!
 //! Handlers:
 //! - `vlan_tci` (read, write): the annotation that is set
+//! - `config` (read, write): its arguments
 //!
 //! See also: [VLANEncap], [EtherVLANEncap]
 
@@ -41,6 +42,10 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
 impl Element for SetVlanAnno {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn act(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

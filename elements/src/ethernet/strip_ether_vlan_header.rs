@@ -10,6 +10,9 @@
 //!
 //! - `NATIVE_VLAN` (number to 0xfff, or negative: none): the VLAN of frames without a tag; default 0
 //!
+//! Handlers:
+//! - `config` (read, write): its arguments
+//!
 //! See also: [EtherVLANEncap], [VLANDecap], [Strip]
 
 use graph::arguments::{Arguments, Refused};
@@ -59,6 +62,10 @@ impl StripEtherVlanHeader {
 impl Element for StripEtherVlanHeader {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {

@@ -29,6 +29,7 @@
 //!
 //! Handlers:
 //! - `src`, `mtu`, `pmtu` (read, write): the arguments
+//! - `config` (read, write): its arguments
 //!
 //! ```click
 //! ttl :: DecIPTTL; ttl[1] -> ICMPError(10.0.0.1, timeexceeded) -> [0]rt;
@@ -45,6 +46,7 @@ use wire::icmp4::{self, unreachable};
 use wire::{Reason, checksum, ipv4, protocol};
 
 use super::copy_from_network;
+use crate::basic::of_type;
 
 pub const CLASS: Class = Class {
     name: "ICMPError",
@@ -240,6 +242,10 @@ impl Element for IcmpError {
         CLASS.name
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {
         let (wall, reason, mut without) = (cx.wall(), self.reason(), 0u64);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
@@ -255,7 +261,11 @@ impl Element for IcmpError {
     }
 
     fn handlers(&self) -> Vec<Handler> {
-        ["src", "mtu", "pmtu"].map(Handler::read_write).into()
+        vec![
+            Handler::read("src").replacing(Some(0), "SRC"),
+            Handler::read("mtu").replacing(None, "MTU"),
+            Handler::read("pmtu").replacing(None, "PMTU"),
+        ]
     }
 
     fn read(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
@@ -267,14 +277,10 @@ impl Element for IcmpError {
         }
     }
 
-    fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
-        match handler {
-            "src" => self.source = cx.argument(value)?,
-            "mtu" => self.mtu = cx.argument(value)?,
-            "pmtu" => self.path_mtu = cx.argument(value)?,
-            _ => return Err(HandlerError::unknown(handler)),
+    fn take_state(&mut self, old: Box<dyn Element>) {
+        if let Some(old) = of_type::<IcmpError>(old) {
+            self.id = old.id;
         }
-        Ok(())
     }
 }
 

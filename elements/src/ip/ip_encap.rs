@@ -18,6 +18,7 @@
 //!
 //! Handlers:
 //! - `src`, `dst` (read, write): the arguments
+//! - `config` (read, write): its arguments
 //!
 //! See also: [UDPIPEncap], [ICMPIPEncap], [StripIPHeader]
 
@@ -29,6 +30,8 @@ use graph::arguments::{
 use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
 use port::Packet;
 use wire::{Reason, ipv4};
+
+use crate::basic::of_type;
 
 /// See [`IpEncap`].
 pub const CLASS: Class = Class {
@@ -146,6 +149,10 @@ impl Element for IpEncap {
         CLASS.name
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {
         let mut failed = 0u64;
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
@@ -155,7 +162,7 @@ impl Element for IpEncap {
     }
 
     fn handlers(&self) -> Vec<Handler> {
-        ["src", "dst"].map(Handler::read_write).into()
+        vec![Handler::read("src").replacing(Some(1), "SRC"), Handler::read("dst").replacing(Some(2), "DST")]
     }
 
     fn read(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
@@ -167,15 +174,9 @@ impl Element for IpEncap {
         }
     }
 
-    fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
-        match handler {
-            "src" => self.header.source = cx.argument(value)?,
-            "dst" => {
-                let destination = Destination::parse(value, &cx.scope(), WRONG_DESTINATION);
-                self.destination = destination.map_err(HandlerError::refused)?;
-            }
-            _ => return Err(HandlerError::unknown(handler)),
+    fn take_state(&mut self, old: Box<dyn Element>) {
+        if let Some(old) = of_type::<IpEncap>(old) {
+            self.id = old.id;
         }
-        Ok(())
     }
 }

@@ -12,6 +12,7 @@
 //!
 //! Handlers:
 //! - `addr` (read, write): `IPADDR`.
+//! - `config` (read, write): its arguments.
 //!
 //! See also: [GetIPAddress], [StoreIPAddress]
 
@@ -46,6 +47,10 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
 impl Element for SetIpAddress {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn act(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

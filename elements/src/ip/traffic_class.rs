@@ -10,6 +10,7 @@
 //!
 //! Handlers:
 //! - `dscp` (read, write): the argument
+//! - `config` (read, write): its arguments
 //!
 //! See also: [SetIPECN], [MarkIPCE], [SetIP6DSCP], [IPClassifier]
 //!
@@ -25,6 +26,7 @@
 //!
 //! Handlers:
 //! - `ecn` (read, write): the argument
+//! - `config` (read, write): its arguments
 //!
 //! See also: [SetIPDSCP], [MarkIPCE]
 //!
@@ -165,6 +167,10 @@ impl<B: Bits> Element for SetBits<B> {
         B::CLASS.name
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn act(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
         for packet in batch.packets_mut() {
             set(packet, B::MASK, self.0.value());
@@ -172,19 +178,11 @@ impl<B: Bits> Element for SetBits<B> {
     }
 
     fn handlers(&self) -> Vec<Handler> {
-        vec![Handler::read_write(B::HANDLER)]
+        vec![Handler::read(B::HANDLER).replacing(Some(0), B::KEYWORD)]
     }
 
     fn read(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
         if handler == B::HANDLER { Ok(self.0.text()) } else { Err(HandlerError::unknown(handler)) }
-    }
-
-    fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
-        if handler != B::HANDLER {
-            return Err(HandlerError::unknown(handler));
-        }
-        self.0 = cx.argument(value)?;
-        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@
 //!
 //! Handlers:
 //! - `dscp` (read, write): the argument
+//! - `config` (read, write): its arguments
 //!
 //! See also: [SetIPDSCP], [CheckIP6Header]
 
@@ -45,6 +46,10 @@ impl Element for SetIp6Dscp {
         CLASS.name
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn act(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
         // The traffic class lies across two bytes: version, DSCP, ECN, flow label are 4, 6, 2 and 20 bits.
         for packet in batch.packets_mut() {
@@ -56,7 +61,7 @@ impl Element for SetIp6Dscp {
     }
 
     fn handlers(&self) -> Vec<Handler> {
-        vec![Handler::read_write("dscp")]
+        vec![Handler::read("dscp").replacing(Some(0), "DSCP")]
     }
 
     fn read(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
@@ -64,13 +69,5 @@ impl Element for SetIp6Dscp {
             "dscp" => Ok(self.0.to_string()),
             _ => Err(HandlerError::unknown(handler)),
         }
-    }
-
-    fn write(&mut self, handler: &str, value: &str, _: &mut Context<'_>) -> Result<(), HandlerError> {
-        match handler {
-            "dscp" => self.0 = code_point(value.trim()).map_err(HandlerError::refused)?,
-            _ => return Err(HandlerError::unknown(handler)),
-        }
-        Ok(())
     }
 }

@@ -10,7 +10,6 @@ mod prio_sched;
 mod queue;
 mod rated_splitter;
 mod rated_unqueue;
-pub(crate) mod reconfigure;
 mod red;
 mod round_robin_sched;
 mod shaper;

@@ -108,7 +108,6 @@ use graph::{Batch, Class, Context, Element, Handler, HandlerError};
 use port::Packet;
 use wire::Reason;
 
-use super::reconfigure;
 use crate::basic::of_type;
 
 /// Capacity of a queue that was not given another.
@@ -172,8 +171,6 @@ pub struct Queue {
     capacity: usize,
     drops: u64,
     highwater: usize,
-    /// Its arguments, once they are not those it was made with.
-    configuration: Option<String>,
 }
 
 impl Queue {
@@ -187,7 +184,6 @@ impl Queue {
             capacity,
             drops: 0,
             highwater: 0,
-            configuration: None,
         }
     }
 
@@ -233,9 +229,11 @@ impl Queue {
         self.highwater = self.highwater.max(self.packets.len());
     }
 
-    /// Takes another capacity; what does not fit goes.
-    fn change(&mut self, capacity: u32, cx: &mut Context<'_>) {
-        self.capacity = capacity as usize;
+    /// What does not fit goes.
+    fn shrink(&mut self, cx: &mut Context<'_>) {
+        if self.length() <= self.capacity {
+            return;
+        }
         self.single();
         while self.packets.len() > self.capacity {
             let gone = match self.discipline {
@@ -243,9 +241,6 @@ impl Queue {
                 _ => self.packets.pop_back(),
             };
             gone.into_iter().for_each(|packet| cx.drop(packet, Reason::QueueFull));
-        }
-        if !self.is_full() {
-            cx.room_again();
         }
     }
 }
@@ -262,6 +257,10 @@ fn refuse(packet: Packet, reason: Reason, cx: &mut Context<'_>) {
 impl Element for Queue {
     fn class(&self) -> &'static str {
         self.class
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn full(&self) -> Option<bool> {
@@ -305,37 +304,25 @@ impl Element for Queue {
         vec![
             Handler::read("length"),
             Handler::read("highwater_length"),
-            Handler::read_write("capacity"),
+            Handler::read("capacity").replacing(Some(0), "CAPACITY"),
             Handler::read("drops"),
             Handler::write("reset_counts"),
             Handler::write("reset"),
-            Handler::read_write("config"),
         ]
     }
 
-    fn read(&mut self, handler: &str, _: &str, cx: &mut Context<'_>) -> Result<String, HandlerError> {
+    fn read(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
         Ok(match handler {
             "length" => self.length().to_string(),
             "highwater_length" => self.highwater.to_string(),
             "capacity" => self.capacity.to_string(),
             "drops" => self.drops.to_string(),
-            "config" => self.configuration.clone().unwrap_or_else(|| reconfigure::given(cx)),
             _ => return Err(HandlerError::unknown(handler)),
         })
     }
 
-    fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
+    fn write(&mut self, handler: &str, _: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
         match handler {
-            "capacity" | "config" => {
-                let text = if handler == "capacity" {
-                    format!("CAPACITY {}", value.trim())
-                } else {
-                    value.to_owned()
-                };
-                let capacity = reconfigure::configuration(&text, cx, capacity)?;
-                self.change(capacity, cx);
-                self.configuration = Some(text);
-            }
             "reset_counts" => (self.drops, self.highwater) = (0, self.length()),
             "reset" => {
                 self.single().drain(..).for_each(|packet| refuse(packet, Reason::Discarded, cx));
@@ -344,6 +331,13 @@ impl Element for Queue {
             _ => return Err(HandlerError::unknown(handler)),
         }
         Ok(())
+    }
+
+    fn succeed(&mut self, old: Box<dyn Element>, cx: &mut Context<'_>) {
+        let Some(mut old) = of_type::<Queue>(old) else { return };
+        (self.drops, self.highwater) = (old.drops, old.highwater);
+        (self.packets, self.whole) = (std::mem::take(&mut old.packets), std::mem::take(&mut old.whole));
+        self.shrink(cx);
     }
 
     fn take_state(&mut self, old: Box<dyn Element>) {

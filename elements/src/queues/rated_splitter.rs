@@ -43,8 +43,8 @@ use graph::{Batch, Class, Context, Element, Handler, HandlerError};
 use wire::Reason;
 
 use super::rated_unqueue::{FLOOR, limits};
-use super::reconfigure;
 use super::token_bucket::TokenBucket;
+use crate::basic::of_type;
 
 /// The class `RatedSplitter`.
 pub const RATED: Class = Class {
@@ -90,6 +90,10 @@ impl Element for RatedSplitter {
         if self.bytes { BANDWIDTH.name } else { RATED.name }
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         self.bucket.fill(cx.now());
         let mut others = 0u64;
@@ -105,7 +109,7 @@ impl Element for RatedSplitter {
     }
 
     fn handlers(&self) -> Vec<Handler> {
-        vec![Handler::read_write("rate"), Handler::read_write("config")]
+        vec![Handler::read("rate").replacing(Some(0), "RATE"), Handler::read("config")]
     }
 
     fn read(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
@@ -116,16 +120,9 @@ impl Element for RatedSplitter {
         }
     }
 
-    fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
-        let bytes = self.bytes;
-        match handler {
-            "rate" | "config" => {
-                let (rate, capacity) =
-                    reconfigure::configuration(value, cx, |arguments| limits(arguments, bytes))?;
-                self.bucket.change(rate, capacity);
-            }
-            _ => return Err(HandlerError::unknown(handler)),
+    fn succeed(&mut self, old: Box<dyn Element>, _: &mut Context<'_>) {
+        if let Some(old) = of_type::<RatedSplitter>(old) {
+            self.bucket = self.bucket.as_full_as(&old.bucket);
         }
-        Ok(())
     }
 }

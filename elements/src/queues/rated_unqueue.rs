@@ -45,7 +45,6 @@
 use graph::arguments::{Arguments, Blame, Refused, Seconds, unparse};
 use graph::{Batch, Class, Context, Element, Handler, HandlerError};
 
-use super::reconfigure;
 use super::token_bucket::{TICK, TokenBucket};
 use crate::basic::{of_type, written};
 
@@ -89,7 +88,6 @@ pub(super) fn limits(arguments: &mut Arguments<'_>, bytes: bool) -> Result<(u32,
 struct RatedUnqueue {
     bytes: bool,
     bucket: TokenBucket,
-    capacity: u32,
     active: bool,
     turns: u64,
     pushes: u64,
@@ -104,7 +102,6 @@ impl RatedUnqueue {
         RatedUnqueue {
             bytes,
             bucket: TokenBucket::new(rate, capacity),
-            capacity,
             active: true,
             turns: 0,
             pushes: 0,
@@ -123,6 +120,10 @@ impl RatedUnqueue {
 impl Element for RatedUnqueue {
     fn class(&self) -> &'static str {
         if self.bytes { BANDWIDTH.name } else { RATED.name }
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
@@ -164,9 +165,9 @@ impl Element for RatedUnqueue {
     fn handlers(&self) -> Vec<Handler> {
         vec![
             Handler::read("calls"),
-            Handler::read_write("rate"),
+            Handler::read("rate").replacing(Some(0), "RATE"),
             Handler::read_write("active"),
-            Handler::read_write("config"),
+            Handler::read("config"),
         ]
     }
 
@@ -184,20 +185,30 @@ impl Element for RatedUnqueue {
     }
 
     fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
-        let bytes = self.bytes;
         match handler {
-            "rate" | "config" => {
-                let (rate, capacity) =
-                    reconfigure::configuration(value, cx, |arguments| limits(arguments, bytes))?;
-                self.capacity = capacity;
-                self.bucket.change(rate, self.capacity);
-            }
             "active" => self.active = written(value, "syntax error", cx)?,
             _ => return Err(HandlerError::unknown(handler)),
         }
         cx.clear_timer(0);
         cx.schedule();
         Ok(())
+    }
+
+    fn succeed(&mut self, old: Box<dyn Element>, cx: &mut Context<'_>) {
+        if let Some(old) = of_type::<RatedUnqueue>(old) {
+            self.bucket = self.bucket.as_full_as(&old.bucket);
+            let RatedUnqueue { active, turns, pushes, failed_pulls, empty_turns, .. } = *old;
+            *self = RatedUnqueue {
+                active,
+                turns,
+                pushes,
+                failed_pulls,
+                empty_turns,
+                batch: Batch::new(),
+                ..*self
+            };
+        }
+        cx.clear_timer(0);
     }
 
     fn take_state(&mut self, old: Box<dyn Element>) {

@@ -37,7 +37,7 @@ use wire::Reason;
 use crate::basic::random::Random;
 
 use super::average::{Average, SCALE};
-use super::{LinkUnqueue, Queue, reconfigure};
+use super::{LinkUnqueue, Queue};
 use crate::basic::of_type;
 
 /// The class `RED`.
@@ -264,14 +264,6 @@ impl Red {
         }
     }
 
-    fn change(&mut self, parameters: Parameters) {
-        self.curve = Curve::new(&parameters);
-        if parameters.stability != self.parameters.stability {
-            self.average = Average::new(parameters.stability);
-        }
-        self.parameters = parameters;
-    }
-
     fn configuration(&self) -> String {
         let Parameters { least, most, probability, stability, gentle, .. } = self.parameters;
         let queues: String = self.queues.iter().map(|(name, _)| format!(" {name}")).collect();
@@ -284,6 +276,10 @@ impl Red {
 impl Element for Red {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
@@ -314,8 +310,11 @@ impl Element for Red {
 
     fn handlers(&self) -> Vec<Handler> {
         let read = ["drops", "avg_queue_size", "stats", "queues"].map(Handler::read);
-        let write = ["min_thresh", "max_thresh", "max_p", "config"].map(Handler::read_write);
-        read.into_iter().chain(write).collect()
+        let arguments = [("min_thresh", "MIN_THRESH"), ("max_thresh", "MAX_THRESH"), ("max_p", "MAX_P")];
+        let arguments = arguments.into_iter().enumerate();
+        let arguments = arguments
+            .map(|(position, (name, keyword))| Handler::read(name).replacing(Some(position), keyword));
+        read.into_iter().chain(arguments).chain([Handler::read("config")]).collect()
     }
 
     fn read(&mut self, handler: &str, _: &str, cx: &mut Context<'_>) -> Result<String, HandlerError> {
@@ -335,25 +334,16 @@ impl Element for Red {
         })
     }
 
-    fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
-        let Parameters { least, most, probability, stability, gentle, .. } = &self.parameters;
-        let (least, most) = (least.to_string(), most.to_string());
-        let probability = unparse::fixed(*probability, 16);
-        let with = |least: &str, most: &str, probability: &str| {
-            format!("{least}, {most}, {probability}, STABILITY {stability}, GENTLE {gentle}")
-        };
-        let text = match handler {
-            "min_thresh" => with(value, &most, &probability),
-            "max_thresh" => with(&least, value, &probability),
-            "max_p" => with(&least, &most, value),
-            "config" => value.to_owned(),
-            _ => return Err(HandlerError::unknown(handler)),
-        };
-        let parameters = reconfigure::configuration(&text, cx, Parameters::read)?;
-        // The queues stay those it began with.
-        let queues = std::mem::take(&mut self.parameters.queues);
-        self.change(Parameters { queues, ..parameters });
-        Ok(())
+    fn succeed(&mut self, old: Box<dyn Element>, _: &mut Context<'_>) {
+        let Some(old) = of_type::<Red>(old) else { return };
+        let Red { queues, drops, passed, threshold, emptied, random, .. } = *old;
+        if old.average.stability() == self.average.stability() {
+            self.average = old.average;
+        }
+        // The queues stay those that it began with.
+        self.queues = queues;
+        (self.drops, self.passed, self.threshold) = (drops, passed, threshold);
+        (self.emptied, self.random) = (emptied, random);
     }
 
     fn take_state(&mut self, old: Box<dyn Element>) {

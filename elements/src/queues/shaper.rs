@@ -39,7 +39,7 @@ use graph::arguments::{Arguments, Refused, unparse};
 use graph::{Batch, Class, Context, Element, Handler, HandlerError};
 
 use super::gap_rate::{GapRate, MOST};
-use super::reconfigure;
+use crate::basic::of_type;
 
 /// The class `Shaper`.
 pub const SHAPER: Class = Class {
@@ -78,6 +78,10 @@ impl Element for Shaper {
         if self.bytes { BANDWIDTH.name } else { SHAPER.name }
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn pull(&mut self, output: usize, quota: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         let wall = cx.wall();
         while batch.len() < quota {
@@ -102,7 +106,11 @@ impl Element for Shaper {
     }
 
     fn handlers(&self) -> Vec<Handler> {
-        vec![Handler::read_write("rate"), Handler::read_write("config"), Handler::write("reset")]
+        vec![
+            Handler::read("rate").replacing(Some(0), "RATE"),
+            Handler::read("config"),
+            Handler::write("reset"),
+        ]
     }
 
     fn read(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
@@ -113,16 +121,18 @@ impl Element for Shaper {
         }
     }
 
-    fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
-        let (bytes, wall) = (self.bytes, cx.wall());
+    fn write(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<(), HandlerError> {
         match handler {
-            "rate" | "config" => {
-                self.rate
-                    .change(reconfigure::configuration(value, cx, |arguments| rate(arguments, bytes))?, wall);
-            }
             "reset" => self.rate.reset(),
             _ => return Err(HandlerError::unknown(handler)),
         }
         Ok(())
+    }
+
+    fn succeed(&mut self, old: Box<dyn Element>, cx: &mut Context<'_>) {
+        if let Some(old) = of_type::<Shaper>(old) {
+            let rate = std::mem::replace(&mut self.rate, old.rate).rate();
+            self.rate.change(rate, cx.wall());
+        }
     }
 }

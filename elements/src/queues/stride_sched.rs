@@ -37,8 +37,7 @@ use graph::arguments::{Argument, Arguments, Blame, Refused};
 use graph::{Batch, Class, Context, Element, Handler, HandlerError};
 use wire::Reason;
 
-use super::reconfigure;
-use crate::basic::written;
+use crate::basic::{of_type, written};
 
 /// Most tickets of a port.
 const MOST: u32 = 1 << 15;
@@ -116,14 +115,27 @@ impl Strides {
     fn new(tickets: &[u32]) -> Strides {
         let clients = tickets.iter().map(|tickets| Client { tickets: *tickets, pass: 0 }).collect();
         let mut strides = Strides { clients, order: Vec::new() };
+        strides.clients.iter_mut().for_each(Client::stride);
+        strides.arrange();
+        strides
+    }
+
+    /// Goes on from where others are, which had other tickets.
+    fn go_on(&mut self, others: &Strides) {
+        for (client, other) in self.clients.iter_mut().zip(&others.clients) {
+            client.pass = other.pass;
+        }
+        self.arrange();
+    }
+
+    fn arrange(&mut self) {
+        self.order.clear();
         // Each insertion comes before its equals: in reverse, so that the first port is first.
-        for port in (0..strides.clients.len()).rev() {
-            strides.clients[port].stride();
-            if strides.clients[port].tickets > 0 {
-                strides.insert(port);
+        for port in (0..self.clients.len()).rev() {
+            if self.clients[port].tickets > 0 {
+                self.insert(port);
             }
         }
-        strides
     }
 
     fn insert(&mut self, port: usize) {
@@ -162,7 +174,7 @@ impl Strides {
 
     fn handlers(&self) -> Vec<Handler> {
         let ports = (0..self.clients.len()).map(|port| Handler::read_write(format!("tickets{port}")));
-        ports.chain([Handler::read_write("config")]).collect()
+        ports.chain([Handler::read("config")]).collect()
     }
 
     fn port(&self, handler: &str) -> Option<usize> {
@@ -178,19 +190,7 @@ impl Strides {
         Ok(self.clients[port].tickets.to_string())
     }
 
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        what: &str,
-        cx: &Context<'_>,
-    ) -> Result<(), HandlerError> {
-        if handler == "config" {
-            let ports = self.clients.len();
-            let all = reconfigure::configuration(value, cx, |arguments| tickets(arguments, ports, what))?;
-            all.into_iter().enumerate().for_each(|(port, tickets)| self.set(port, tickets));
-            return Ok(());
-        }
+    fn write(&mut self, handler: &str, value: &str, cx: &Context<'_>) -> Result<(), HandlerError> {
         let port = self.port(handler).ok_or_else(|| HandlerError::unknown(handler))?;
         match written::<i32>(value, "tickets value must be integer", cx)? {
             ..0 => return Err(HandlerError::refused("number of tickets must be >= 0")),
@@ -207,6 +207,10 @@ impl Element for StrideSched {
         SCHED.name
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn pull(&mut self, _output: usize, quota: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         while batch.len() < quota && self.0.turn(|input| cx.pull(input, 1, batch) > 0) {}
     }
@@ -220,7 +224,13 @@ impl Element for StrideSched {
     }
 
     fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
-        self.0.write(handler, value, "input", cx)
+        self.0.write(handler, value, cx)
+    }
+
+    fn succeed(&mut self, old: Box<dyn Element>, _: &mut Context<'_>) {
+        if let Some(old) = of_type::<StrideSched>(old) {
+            self.0.go_on(&old.0);
+        }
     }
 }
 
@@ -229,6 +239,10 @@ struct StrideSwitch(Strides);
 impl Element for StrideSwitch {
     fn class(&self) -> &'static str {
         SWITCH.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
@@ -254,6 +268,12 @@ impl Element for StrideSwitch {
     }
 
     fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
-        self.0.write(handler, value, "output", cx)
+        self.0.write(handler, value, cx)
+    }
+
+    fn succeed(&mut self, old: Box<dyn Element>, _: &mut Context<'_>) {
+        if let Some(old) = of_type::<StrideSwitch>(old) {
+            self.0.go_on(&old.0);
+        }
     }
 }

@@ -37,7 +37,12 @@ impl TokenBucket {
 
     /// Takes another rate and capacity, and stays as full as it is.
     pub(crate) fn change(&mut self, rate: u32, capacity: u32) {
-        *self = TokenBucket { level: self.level, filled: self.filled, ..TokenBucket::new(rate, capacity) };
+        *self = TokenBucket::new(rate, capacity).as_full_as(self);
+    }
+
+    /// The same bucket, as full as another one.
+    pub(crate) fn as_full_as(self, other: &TokenBucket) -> TokenBucket {
+        TokenBucket { level: other.level, filled: other.filled, ..self }
     }
 
     /// Leaves exactly that many tokens in it, as far as they fit.

@@ -24,6 +24,7 @@
 //! - `count` (read): how many it has made
 //! - `reset` (write): sets the count to zero, so that it makes LIMIT packets again
 //! - `length`, `datasize` (read, write): LENGTH
+//! - `config` (read, write): its arguments
 //!
 //! See also: [RatedSource], [TimedSource], [RandomSource]
 
@@ -189,6 +190,10 @@ impl Element for Source {
         self.class
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         if let Some(end) = &self.end {
             end.check(self, cx).map_err(|error| format!("END_CALL: {error}"))?;
@@ -291,6 +296,9 @@ impl Element for Source {
         }
         Ok(())
     }
+
+    /// As in Click, its count begins anew.
+    fn succeed(&mut self, _: Box<dyn Element>, _: &mut Context<'_>) {}
 
     fn take_state(&mut self, old: Box<dyn Element>) {
         if let Some(old) = of_type::<Source>(old) {

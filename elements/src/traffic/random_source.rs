@@ -21,6 +21,7 @@
 //! - `count` (read): how many it has made
 //! - `reset` (write): sets the count to zero, so that it makes LIMIT packets again
 //! - `length` (read, write): LENGTH
+//! - `config` (read, write): its arguments
 //!
 //! See also: [InfiniteSource]
 

@@ -15,6 +15,7 @@
 //!
 //! Handlers:
 //! - `src`, `sport`, `dst`, `dport` (read, write): the arguments
+//! - `config` (read, write): its arguments
 //!
 //! See also: [IPEncap], [ICMPIPEncap], [StripIPHeader], [CheckUDPHeader]
 
@@ -25,6 +26,7 @@ use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
 use port::Packet;
 use wire::{Reason, checksum, ipv4, protocol, udp};
 
+use crate::basic::of_type;
 use crate::ip::Destination;
 
 /// See [`UdpIpEncap`].
@@ -107,6 +109,10 @@ impl Element for UdpIpEncap {
         CLASS.name
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn act(&mut self, batch: &mut Batch, cx: &mut Context<'_>) {
         let mut failed = 0u64;
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
@@ -116,7 +122,12 @@ impl Element for UdpIpEncap {
     }
 
     fn handlers(&self) -> Vec<Handler> {
-        ["src", "sport", "dst", "dport"].map(Handler::read_write).into()
+        vec![
+            Handler::read("src").replacing(Some(0), "SRC"),
+            Handler::read("sport").replacing(Some(1), "SPORT"),
+            Handler::read("dst").replacing(Some(2), "DST"),
+            Handler::read("dport").replacing(Some(3), "DPORT"),
+        ]
     }
 
     fn read(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
@@ -130,17 +141,9 @@ impl Element for UdpIpEncap {
         }
     }
 
-    fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
-        match handler {
-            "src" => self.source = cx.argument(value)?,
-            "sport" => self.source_port = cx.argument(value)?,
-            "dst" => {
-                let destination = Destination::parse(value, &cx.scope(), WRONG_DESTINATION);
-                self.destination = destination.map_err(HandlerError::refused)?;
-            }
-            "dport" => self.destination_port = cx.argument(value)?,
-            _ => return Err(HandlerError::unknown(handler)),
+    fn take_state(&mut self, old: Box<dyn Element>) {
+        if let Some(old) = of_type::<UdpIpEncap>(old) {
+            self.id = old.id;
         }
-        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 mod form;
 mod packet;
+mod reconfigure;
 mod run;
 mod stand;
 mod text;
@@ -27,5 +28,10 @@ fn main() {
         })
     });
     let form = Trial::test("the form of examples", || form::check().map_err(Into::into));
-    libtest_mimic::run(&arguments, trials.chain([form]).collect()).exit();
+    let live = [
+        Trial::test("another configuration is taken", || Ok(reconfigure::takes_what_is_right()?)),
+        Trial::test("another configuration is forgotten", || Ok(reconfigure::forgets()?)),
+        Trial::test("another configuration is refused", || Ok(reconfigure::nothing_else_does()?)),
+    ];
+    libtest_mimic::run(&arguments, trials.chain([form]).chain(live).collect()).exit();
 }

@@ -25,11 +25,7 @@ pub fn manner(batches: bool) -> &'static str {
 
 /// Runs an example; the error says what was not as it says.
 pub fn run(example: &Example, batches: bool) -> Result<(), String> {
-    Pool::heap(4096).install();
-    let source = match &example.subject {
-        Subject::Program(text) => text.clone(),
-        Subject::Element(element) => surround(element, &example.steps)?,
-    };
+    let source = source(example)?;
     let refused: Vec<&str> = example
         .steps
         .iter()
@@ -74,6 +70,14 @@ fn packets_for_same_input(steps: &[Step]) -> usize {
     steps.iter().take(BATCH).take_while(|step| input(step) == Some(first)).count()
 }
 
+/// The program of an example.
+fn source(example: &Example) -> Result<String, String> {
+    match &example.subject {
+        Subject::Program(text) => Ok(text.clone()),
+        Subject::Element(element) => surround(element, &example.steps),
+    }
+}
+
 /// A configuration around an element: a source at each input, a sink at each output that it must have or the steps name.
 fn surround(element: &str, steps: &[Step]) -> Result<String, String> {
     let class = element.split('(').next().unwrap_or_default().trim();
@@ -102,21 +106,29 @@ fn surround(element: &str, steps: &[Step]) -> Result<String, String> {
     Ok(text)
 }
 
-fn registry() -> Registry {
+/// The classes that examples use.
+pub fn registry() -> Registry {
     let mut registry = elements::registry();
     registry.add(stand::CLASSES);
     registry
 }
 
 /// A running configuration.
-struct Bench {
+pub struct Bench {
     graph: Graph,
     sinks: Sinks,
     printed: Arc<Mutex<VecDeque<String>>>,
 }
 
 impl Bench {
-    fn start(source: &str, batches: bool) -> Result<Bench, String> {
+    /// Begins the program of an example.
+    pub fn of(example: &Example, batches: bool) -> Result<Bench, String> {
+        Bench::start(&source(example)?, batches)
+    }
+
+    /// Begins a program.
+    pub fn start(source: &str, batches: bool) -> Result<Bench, String> {
+        Pool::heap(4096).install();
         let mut texts = Texts::new();
         let text = texts.add("example", source);
         let environment = Environment::new();
@@ -133,6 +145,16 @@ impl Bench {
         let mut sinks = Sinks::new();
         program.begin(&mut graph, &mut sinks).map_err(refusal)?;
         Ok(Bench { graph, sinks, printed })
+    }
+
+    /// The graph, and the sinks that it runs with.
+    pub fn parts(&mut self) -> (&mut Graph, &mut Sinks) {
+        (&mut self.graph, &mut self.sinks)
+    }
+
+    /// The graph alone.
+    pub fn into_graph(self) -> Graph {
+        self.graph
     }
 
     /// Lets tasks run until there is nothing left to do now; whether the program stopped.

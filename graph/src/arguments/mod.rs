@@ -29,6 +29,7 @@ mod device;
 mod names;
 mod number;
 mod reading;
+mod replace;
 mod time;
 pub mod unparse;
 
@@ -41,4 +42,5 @@ pub use built_in::{PROTOCOL_PAYLOAD, PROTOCOL_TCP_OR_UDP, PROTOCOL_TRANSPORT};
 pub use names::{Kind, Names, Scope};
 pub use number::{Decimal, Fixed, PortRange, parse_integer};
 pub use reading::{Arguments, Blame, Refused};
+pub(crate) use replace::replace;
 pub use time::{Bandwidth, Seconds, Timestamp};

@@ -16,7 +16,7 @@ pub struct Refused;
 
 /// What became of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
+pub(super) enum Mark {
     /// Nobody has asked for it; it doesn't look like a keyword argument.
     Positional,
     /// Nobody has asked for it; its first bytes, this many, look like a keyword.
@@ -354,7 +354,7 @@ impl<'a> Arguments<'a> {
 }
 
 /// Whether a piece looks like a keyword argument: a word, space, and something behind it.
-fn mark(text: &str) -> Mark {
+pub(super) fn mark(text: &str) -> Mark {
     let first = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
     let later = |byte: u8| byte.is_ascii_alphanumeric() || b"_:.?!".contains(&byte);
     let length = text.bytes().take_while(|&byte| later(byte)).count();

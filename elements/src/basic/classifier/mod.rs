@@ -25,6 +25,7 @@
 //! Handlers:
 //! - `program` (read): the program, a line a comparison: its number, offset, value, mask, and where it leads; then how long
 //!   a packet must be for no comparison to reach behind its end
+//! - `config` (read, write): its arguments
 //!
 //! See also: [IPClassifier], [IPFilter], [HashSwitch]
 
@@ -95,6 +96,10 @@ fn word(packet: &[u8], offset: usize) -> u32 {
 impl Element for Classifier {
     fn class(&self) -> &'static str {
         CLASS.name
+    }
+
+    fn reconfigures(&self) -> bool {
+        true
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {

@@ -77,7 +77,7 @@ mod proofs;
 mod words;
 
 use graph::arguments::{Arguments, Blame, Refused, Scope, parse_integer};
-use graph::language::{split_arguments, unquote};
+use graph::language::unquote;
 use graph::{BATCH, Batch, Class, Context, Element, Handler, HandlerError, Setup};
 use port::Packet;
 use wire::Reason;
@@ -338,6 +338,10 @@ impl Element for IpFilter {
         }
     }
 
+    fn reconfigures(&self) -> bool {
+        true
+    }
+
     fn push(&mut self, _: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         let (mut none, mut kept) = (0u64, 0);
         for (index, packet) in batch.packets().iter().enumerate() {
@@ -352,7 +356,7 @@ impl Element for IpFilter {
     }
 
     fn handlers(&self) -> Vec<Handler> {
-        let mut handlers = vec![Handler::read("program"), Handler::read_write("config")];
+        let mut handlers = vec![Handler::read("program"), Handler::read("config")];
         if self.form == Form::Classifier {
             let patterns = 0..self.patterns.len();
             handlers.extend(patterns.map(|number| Handler::read_write(format!("pattern{number}"))));
@@ -372,9 +376,6 @@ impl Element for IpFilter {
     }
 
     fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
-        if handler == "config" {
-            return self.change(split_arguments(value).into_iter().map(|piece| piece.text).collect(), cx);
-        }
         let Some(number) = self.pattern(handler) else { return Err(HandlerError::unknown(handler)) };
         let mut patterns = self.patterns.clone();
         patterns[number] = value.trim().to_owned();

@@ -2,10 +2,12 @@
 //!
 //! `element.handler` names a handler of an element, as seen from where it is called; a name without an element is one of the
 //! graph's own. Every element has `name`, `class`, `config`, `ports`, `handlers`, and while it has a task `scheduled`,
-//! `tickets` and `home_thread`; the element's own come first when they have the same name.
+//! `tickets` and `home_thread`; the element's own come first when they have the same name. `icounts` and `ocounts`, which Click
+//! has when it is built with statistics, can be read and are not listed.
 
 use crate::arguments::{Argument, Names, Scope, unparse};
 use crate::language::Flat;
+use crate::schedule::MOST_TICKETS;
 use crate::{Context, Description, Flow, Graph, Handler, HandlerError, Node, NodeId, Sinks};
 
 /// The handlers of every element.
@@ -228,6 +230,9 @@ impl Context<'_> {
             "config" => self.configuration(node),
             "ports" => ports(&self.wiring.description, described),
             "handlers" => listing(&self.all_handlers(node)?),
+            "icounts" => lines((0..described.inputs.len()).map(|input| self.entered(node, input))),
+            "ocounts" => lines((0..described.outputs.len()).map(|output| self.left(node, output))),
+            _ if !self.machine.schedule.has_task(node) => return Err(unknown()),
             "scheduled" => self.machine.schedule.is_awake(node).to_string(),
             "tickets" => self.machine.schedule.tickets(node).to_string(),
             "home_thread" => self.machine.homes.get(&node).copied().unwrap_or_default().to_string(),
@@ -235,25 +240,36 @@ impl Context<'_> {
         })
     }
 
+    /// Packets that left by an output.
+    fn left(&self, node: NodeId, output: usize) -> u64 {
+        self.all.node(node).map_or(0, |counters| counters.output(output))
+    }
+
+    /// Packets that came by an input.
+    fn entered(&self, node: NodeId, input: usize) -> u64 {
+        let edges = self.wiring.description.edges.iter();
+        let ends_there = edges.filter(|edge| edge.to == node && edge.input == input);
+        ends_there.map(|edge| self.left(edge.from, edge.output)).sum()
+    }
+
     fn write_every(&mut self, node: NodeId, handler: &str, value: &str) -> Result<(), HandlerError> {
         match handler {
+            handler if EVERY.contains(&handler) => return Err(HandlerError::ReadOnly(handler.to_owned())),
+            _ if !self.machine.schedule.has_task(node) => return Err(HandlerError::unknown(handler)),
             "scheduled" => match value.trim() {
                 "true" | "1" | "yes" => self.machine.schedule.schedule(node),
                 "false" | "0" | "no" => self.machine.schedule.unschedule(node),
                 _ => return Err(HandlerError::refused("expected a boolean")),
             },
             "tickets" => {
-                let tickets = value
-                    .trim()
-                    .parse()
-                    .ok()
-                    .filter(|tickets| (1..=crate::schedule::MOST_TICKETS).contains(tickets));
-                self.machine.schedule.set_tickets(
-                    node,
-                    tickets.ok_or_else(|| HandlerError::refused("tickets must be 1 to 32768"))?,
-                );
+                let message = format!("'tickets' takes an integer between 1 and {MOST_TICKETS}");
+                let asked: i64 = value.trim().parse().map_err(|_| HandlerError::Refused(message))?;
+                let tickets = u32::try_from(asked.max(1)).map_or(MOST_TICKETS, |it| it.min(MOST_TICKETS));
+                if i64::from(tickets) != asked {
+                    self.say(&format!("warning: tickets pinned at {tickets}"));
+                }
+                self.machine.schedule.set_tickets(node, tickets);
             }
-            _ if EVERY.contains(&handler) => return Err(HandlerError::ReadOnly(handler.to_owned())),
             _ => return Err(HandlerError::unknown(handler)),
         }
         Ok(())
@@ -340,6 +356,10 @@ fn listing(handlers: &[Handler]) -> String {
         format!("{}\t{marks}\n", handler.name)
     };
     handlers.iter().filter(|handler| !handler.private).map(line).collect()
+}
+
+fn lines(numbers: impl Iterator<Item = u64>) -> String {
+    numbers.map(|number| format!("{number}\n")).collect()
 }
 
 /// The `ports` handler: each port with its kind and what it is connected to.

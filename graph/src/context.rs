@@ -269,6 +269,11 @@ impl Context<'_> {
         self.machine.schedule.schedule(self.node);
     }
 
+    /// Says that this element has a task, though it wants no turn yet: its handlers are there.
+    pub fn announce_task(&mut self) {
+        self.machine.schedule.announce(self.node);
+    }
+
     /// Takes back [`Context::schedule`].
     pub fn unschedule(&mut self) {
         self.machine.schedule.unschedule(self.node);

@@ -91,7 +91,14 @@ impl Schedule {
         }
     }
 
-    /// Whether an element has a task, so far as it has ever asked for a turn.
+    /// Notes that an element has a task.
+    pub(crate) fn announce(&mut self, node: NodeId) {
+        if let Some(task) = self.tasks.get_mut(node.0) {
+            task.known = true;
+        }
+    }
+
+    /// Whether an element has a task, so far as it has ever asked for a turn or said so.
     pub(crate) fn has_task(&self, node: NodeId) -> bool {
         self.tasks.get(node.0).is_some_and(|task| task.known)
     }

@@ -12,6 +12,7 @@
 //!
 //! Handlers:
 //! - `vlan_tci` (read, write): the annotation that is set
+//! - `vlan_id`, `vlan_pcp` (read, write): its parts; another `vlan_id` counts where `VLAN_TCI` is not given
 //! - `config` (read, write): its arguments
 //!
 //! See also: [VLANEncap], [EtherVLANEncap]
@@ -19,7 +20,7 @@
 use graph::arguments::{Arguments, Refused};
 use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
 
-use super::vlan_tag::{annotate, plain, within};
+use super::vlan_tag::{ID, annotate, plain, within};
 
 pub const CLASS: Class = Class {
     name: "SetVLANAnno",
@@ -53,21 +54,22 @@ impl Element for SetVlanAnno {
     }
 
     fn handlers(&self) -> Vec<Handler> {
-        vec![Handler::read_write("vlan_tci")]
+        vec![
+            Handler::read("config"),
+            Handler::read("vlan_tci").replacing(None, "VLAN_TCI"),
+            Handler::read("vlan_id").replacing(None, "VLAN_ID"),
+            Handler::read("vlan_pcp").replacing(None, "VLAN_PCP"),
+        ]
     }
 
     fn read(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
+        let (id, priority) = (self.0 & ID, self.0 >> 13);
         match handler {
+            "config" => Ok(format!("VLAN_ID {id}, VLAN_PCP {priority}")),
             "vlan_tci" => Ok(self.0.to_string()),
+            "vlan_id" => Ok(id.to_string()),
+            "vlan_pcp" => Ok(priority.to_string()),
             _ => Err(HandlerError::unknown(handler)),
         }
-    }
-
-    fn write(&mut self, handler: &str, value: &str, cx: &mut Context<'_>) -> Result<(), HandlerError> {
-        match handler {
-            "vlan_tci" => self.0 = cx.argument(value)?,
-            _ => return Err(HandlerError::unknown(handler)),
-        }
-        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use graph::{Context, Handler, HandlerError};
 use port::Packet;
 
 /// Bits of the VLAN's number in a tag.
-const ID: u16 = 0xfff;
+pub(super) const ID: u16 = 0xfff;
 
 /// Which tag a packet gets.
 pub(super) struct Tag {

@@ -5,14 +5,19 @@
 //! Ports: 1 input, 1 output; agnostic
 //!
 //! For packets whose headers were changed, by StoreData for one. Expects marked headers. Packets that don't have a whole
-//! header are dropped, and told of.
+//! header are dropped; the first one is told of.
+//!
+//! Handlers:
+//! - `drops` (read): how many packets were dropped
 //!
 //! See also: [CheckIPHeader], [SetTCPChecksum], [SetUDPChecksum]
 
 use graph::arguments::{Arguments, Refused};
-use graph::{Batch, Class, Context, Element, Setup};
+use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
 use port::Packet;
 use wire::{Reason, ipv4};
+
+use crate::basic::of_type;
 
 /// See [`SetIpChecksum`].
 pub const CLASS: Class = Class {
@@ -25,11 +30,13 @@ pub const CLASS: Class = Class {
 };
 
 /// Sets header checksums.
-struct SetIpChecksum;
+struct SetIpChecksum {
+    drops: u64,
+}
 
 fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>, Refused> {
     args.finish()?;
-    Ok(Box::new(SetIpChecksum))
+    Ok(Box::new(SetIpChecksum { drops: 0 }))
 }
 
 /// `None`, and nothing done, without a whole header.
@@ -52,8 +59,28 @@ impl Element for SetIpChecksum {
             wrong |= u64::from(set(packet).is_none()) << index;
         }
         batch.take(wrong, |_, packet| {
-            cx.say("SetIPChecksum: bad lengths");
+            self.drops += 1;
+            if self.drops == 1 {
+                cx.say("SetIPChecksum: bad input packet");
+            }
             cx.drop(packet, Reason::Malformed);
         });
+    }
+
+    fn handlers(&self) -> Vec<Handler> {
+        vec![Handler::read("drops")]
+    }
+
+    fn read(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
+        match handler {
+            "drops" => Ok(self.drops.to_string()),
+            _ => Err(HandlerError::unknown(handler)),
+        }
+    }
+
+    fn take_state(&mut self, old: Box<dyn Element>) {
+        if let Some(old) = of_type::<SetIpChecksum>(old) {
+            self.drops = old.drops;
+        }
     }
 }

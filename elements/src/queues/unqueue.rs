@@ -70,6 +70,7 @@ impl Element for Unqueue {
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        cx.announce_task();
         if self.active {
             cx.schedule();
         }

@@ -60,8 +60,11 @@ impl Element for Discard {
         if !self.active && !self.pulls {
             return Err("ACTIVE is meaningless in push context".to_owned());
         }
-        if self.pulls && self.active {
-            cx.schedule();
+        if self.pulls {
+            cx.announce_task();
+            if self.active {
+                cx.schedule();
+            }
         }
         Ok(())
     }

@@ -376,6 +376,9 @@ impl Element for FromDump {
             call.clone().check(self, cx).map_err(|error| format!("END_CALL: {error}"))?;
         }
         self.open()?;
+        if !cx.output_is_pull(0) {
+            cx.announce_task();
+        }
         self.rouse(cx);
         Ok(())
     }

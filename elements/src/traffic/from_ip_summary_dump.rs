@@ -502,6 +502,9 @@ impl Element for FromIpSummaryDump {
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        if !cx.output_is_pull(0) {
+            cx.announce_task();
+        }
         self.rouse(cx);
         let input: Box<dyn Read + Send> = match &self.data {
             Some(data) => Box::new(Cursor::new(data.clone())),

@@ -19,6 +19,16 @@
 //! - `config` (read, write): its arguments
 //!
 //! See also: [EtherEncap], [VLANEncap], [StripEtherVLANHeader], [SetVLANAnno]
+//!
+//! # EtherVlanEncap: the old name of EtherVLANEncap.
+//!
+//! Group: ethernet
+//! Usage: `EtherVlanEncap(ETHERTYPE, SRC, DST, VLAN_TCI [, VLAN_PCP, VLAN_ID, NATIVE_VLAN])`
+//! Ports: 1 input, 1 output; agnostic
+//!
+//! See [EtherVLANEncap].
+//!
+//! See also: [EtherVLANEncap]
 
 use graph::arguments::{Arguments, Refused, unparse};
 use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
@@ -36,6 +46,9 @@ pub const CLASS: Class = Class {
     source: include_str!("ether_vlan_encap.rs"),
     make,
 };
+
+/// The class `EtherVlanEncap`.
+pub const OLD_NAME: Class = Class { name: "EtherVlanEncap", ..CLASS };
 
 struct EtherVlanEncap {
     header: ethernet::Repr,

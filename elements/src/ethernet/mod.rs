@@ -35,10 +35,13 @@ pub const CLASSES: &[&Class] = &[
     &ether_mirror::CLASS,
     &ether_rewrite::CLASS,
     &ether_vlan_encap::CLASS,
+    &ether_vlan_encap::OLD_NAME,
     &host_ether_filter::CLASS,
     &mark_mac_header::CLASS,
     &set_vlan_anno::CLASS,
+    &set_vlan_anno::OLD_NAME,
     &strip_ether_vlan_header::CLASS,
+    &strip_ether_vlan_header::OLD_NAME,
     &vlan_decap::CLASS,
     &vlan_encap::CLASS,
 ];

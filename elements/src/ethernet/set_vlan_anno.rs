@@ -16,6 +16,16 @@
 //! - `config` (read, write): its arguments
 //!
 //! See also: [VLANEncap], [EtherVLANEncap]
+//!
+//! # SetVlanAnno: the old name of SetVLANAnno.
+//!
+//! Group: ethernet
+//! Usage: `SetVlanAnno([VLAN_TCI, VLAN_PCP, VLAN_ID])`
+//! Ports: 1 input, 1 output; agnostic
+//!
+//! See [SetVLANAnno].
+//!
+//! See also: [SetVLANAnno]
 
 use graph::arguments::{Arguments, Refused};
 use graph::{Batch, Class, Context, Element, Handler, HandlerError, Setup};
@@ -30,6 +40,9 @@ pub const CLASS: Class = Class {
     source: include_str!("set_vlan_anno.rs"),
     make,
 };
+
+/// The class `SetVlanAnno`.
+pub const OLD_NAME: Class = Class { name: "SetVlanAnno", ..CLASS };
 
 struct SetVlanAnno(u16);
 

@@ -14,6 +14,16 @@
 //! - `config` (read, write): its arguments
 //!
 //! See also: [EtherVLANEncap], [VLANDecap], [Strip]
+//!
+//! # StripEtherVlanHeader: the old name of StripEtherVLANHeader.
+//!
+//! Group: ethernet
+//! Usage: `StripEtherVlanHeader([NATIVE_VLAN])`
+//! Ports: 1 input, 1 or 2 outputs; first output agnostic, second push
+//!
+//! See [StripEtherVLANHeader].
+//!
+//! See also: [StripEtherVLANHeader]
 
 use graph::arguments::{Arguments, Refused};
 use graph::{Batch, Class, Context, Element, Setup};
@@ -30,6 +40,9 @@ pub const CLASS: Class = Class {
     source: include_str!("strip_ether_vlan_header.rs"),
     make,
 };
+
+/// The class `StripEtherVlanHeader`.
+pub const OLD_NAME: Class = Class { name: "StripEtherVlanHeader", ..CLASS };
 
 struct StripEtherVlanHeader {
     native: Option<u16>,

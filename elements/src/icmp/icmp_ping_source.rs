@@ -27,6 +27,16 @@
 //! - `rtt_min`, `rtt_avg`, `rtt_max` (read): round-trip times in seconds
 //!
 //! See also: [ICMPPingEncap], [ICMPPingResponder]
+//!
+//! # ICMPSendPings: the old name of ICMPPingSource.
+//!
+//! Group: icmp
+//! Usage: `ICMPSendPings(SRC, DST [, INTERVAL, IDENTIFIER, DATA, LIMIT, ACTIVE, VERBOSE, STOP])`
+//! Ports: 0 or 1 input, 1 output; input push, output agnostic
+//!
+//! See [ICMPPingSource].
+//!
+//! See also: [ICMPPingSource]
 
 use std::net::Ipv4Addr;
 
@@ -43,6 +53,9 @@ pub const CLASS: Class = Class {
     source: include_str!("icmp_ping_source.rs"),
     make,
 };
+
+/// The class `ICMPSendPings`.
+pub const OLD_NAME: Class = Class { name: "ICMPSendPings", ..CLASS };
 
 /// Time to live of requests, as Click's.
 const TTL: u8 = 200;

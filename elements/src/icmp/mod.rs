@@ -20,6 +20,7 @@ pub const CLASSES: &[&Class] = &[
     &icmp_ping_encap::CLASS,
     &icmp_ping_responder::CLASS,
     &icmp_ping_source::CLASS,
+    &icmp_ping_source::OLD_NAME,
 ];
 
 /// Bytes of an IPv4 header and the fixed part of an ICMP header.

@@ -107,10 +107,16 @@ impl Schedule {
         self.tasks.get(node.0).is_some_and(|task| task.scheduled)
     }
 
-    /// Notes whether a task found nothing to do at its turn.
+    /// Notes whether a task found nothing to do at its turn. Then it goes behind all others, however many tickets it has:
+    /// when a round finds nothing to do, each of them has been asked.
     pub(crate) fn rest(&mut self, node: NodeId, resting: bool) {
-        if let Some(task) = self.tasks.get_mut(node.0) {
-            task.resting = resting;
+        let last = self.queue.iter().filter(|_| resting).map(|Reverse((pass, ..))| *pass).max();
+        let number = self.number();
+        let Some(task) = self.tasks.get_mut(node.0) else { return };
+        task.resting = resting;
+        if let Some(last) = last.filter(|last| task.scheduled && task.pass < *last) {
+            (task.pass, task.entry) = (last, number);
+            self.queue.push(Reverse((last, number, node.0)));
         }
     }
 

@@ -13,3 +13,4 @@ pub mod metrics;
 pub mod program;
 pub mod screen;
 pub mod service;
+pub mod subject;

@@ -62,7 +62,7 @@ fn an_endless_request_is_cut_off() {
     let _ = writer.write_all(&vec![b'x'; 200_000]);
     assert_eq!(read_line(&mut reader), "{\"error\":\"a request has at most 65536 bytes\"}\n");
     let _ = reader.read_to_end(&mut Vec::new());
-    assert_eq!(rig.client().ask::<Version>(&Request::Version).unwrap().pid, 4711);
+    assert_eq!(rig.client().subject::<Version>("version").unwrap().pid, 4711);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn random_bytes_do_no_harm() {
             .collect();
         let _ = writer.write_all(&bytes);
     }
-    assert_eq!(rig.client().ask::<Version>(&Request::Version).unwrap().pid, 4711);
+    assert_eq!(rig.client().subject::<Version>("version").unwrap().pid, 4711);
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn fifty_clients_are_answered_while_one_is_stuck() {
             scope.spawn(|| {
                 let mut client = rig.client();
                 for _ in 0..20 {
-                    assert_eq!(client.ask::<Vec<PortStatus>>(&Request::Ports).unwrap().len(), 2);
-                    assert_eq!(client.ask::<Version>(&Request::Version).unwrap().pid, 4711);
+                    assert_eq!(client.subject::<Vec<PortStatus>>("ports").unwrap().len(), 2);
+                    assert_eq!(client.subject::<Version>("version").unwrap().pid, 4711);
                 }
             });
         }
@@ -129,7 +129,7 @@ fn at_the_limit_the_longest_idle_makes_room() {
         writer.write_all(b"{\"ask\":\"version\"}\n").unwrap();
         read_line(reader);
     }
-    assert_eq!(rig.client().ask::<Version>(&Request::Version).unwrap().pid, 4711);
+    assert_eq!(rig.client().subject::<Version>("version").unwrap().pid, 4711);
     let (reader, _) = &mut idle[0];
     assert_eq!(reader.read(&mut [0]).unwrap(), 0, "the first has been idle for longest");
     let (reader, writer) = &mut idle[MAX_CLIENTS - 1];
@@ -145,7 +145,7 @@ fn when_all_are_busy_another_is_told_so() {
         writer.write_all(b"{\"ask\":\"watch\",\"interval_ms\":60000}\n").unwrap();
         read_line(reader);
     }
-    let error = rig.client().ask::<Version>(&Request::Version).unwrap_err();
+    let error = rig.client().subject::<Version>("version").unwrap_err();
     assert_eq!(error.to_string(), format!("busy: {MAX_CLIENTS} clients are being answered; try again"));
 }
 
@@ -200,7 +200,7 @@ fn a_trace_ends_after_its_packets_and_its_observer_goes() {
     assert_eq!(steps[5].fate.as_deref(), Some("sent by eth1"));
     eventually("the observer is told to go", || rig.fake.closed.load(Relaxed) == 1);
     // The connection is as good as new.
-    assert_eq!(client.ask::<Version>(&Request::Version).unwrap().pid, 4711);
+    assert_eq!(client.subject::<Version>("version").unwrap().pid, 4711);
 }
 
 #[test]
@@ -233,14 +233,14 @@ fn a_capture_is_stopped_by_its_client_and_says_how_it_ended() {
     let end = stream.end().unwrap();
     assert_eq!(end.items, rest + 1);
     assert!(end.missed > 0, "{end:?}");
-    assert_eq!(client.ask::<Version>(&Request::Version).unwrap().pid, 4711);
+    assert_eq!(client.subject::<Version>("version").unwrap().pid, 4711);
 }
 
 #[test]
 fn an_error_of_the_daemon_reaches_the_client_as_it_is() {
     let rig = Rig::start("error", Fake::default());
     rig.fake.broken.store(true, Relaxed);
-    let error = rig.client().ask::<Vec<PortStatus>>(&Request::Ports).unwrap_err();
+    let error = rig.client().subject::<Vec<PortStatus>>("ports").unwrap_err();
     assert_eq!(error.to_string(), "the control thread does not answer");
     let error =
         rig.client().stream::<Snapshot>(&Request::Watch { interval_ms: 100 }, None).unwrap().next().unwrap();
@@ -277,7 +277,7 @@ fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
 
     let error = Server::start(&access(path.clone()), Fake::default().into_answer()).err().unwrap();
     assert_eq!(error.to_string(), format!("another Bifrost is running: it answers on {}", path.display()));
-    assert_eq!(Client::connect(&path).unwrap().ask::<Version>(&Request::Version).unwrap().pid, 4711);
+    assert_eq!(Client::connect(&path).unwrap().subject::<Version>("version").unwrap().pid, 4711);
     drop(server);
 
     std::fs::write(&path, "precious").unwrap();
@@ -353,7 +353,7 @@ fn a_group_that_reads_changes_nothing() {
         let (done, said) = as_another("100", &path, words);
         assert!(!done && said.contains("you may not use this socket"), "{said}");
     }
-    assert!(Client::connect(&path).unwrap().ask::<Vec<PortStatus>>(&Request::Ports).is_ok(), "root may");
+    assert!(Client::connect(&path).unwrap().subject::<Vec<PortStatus>>("ports").is_ok(), "root may");
     drop(server);
     std::fs::remove_dir_all(directory).unwrap();
 }

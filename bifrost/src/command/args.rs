@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use crate::control::{Filter, Question, WordError};
-use clap::{ArgGroup, Args as Arguments, Parser, Subcommand, ValueEnum};
+use crate::subject::{self, Entry};
+use clap::{ArgGroup, ArgMatches, Args as Arguments, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::{ArgValueCandidates, Shell};
 use ipnet::IpNet;
 
@@ -287,9 +288,18 @@ pub struct Write {
     pub value: Vec<String>,
 }
 
-/// `show`.
-#[derive(Debug, Subcommand)]
+/// `show`: a subject, or what is asked for with arguments.
+#[derive(Debug)]
 pub enum Show {
+    /// Whole, as it is.
+    Subject(&'static Entry, Output),
+    /// With arguments of its own.
+    With(ShowWith),
+}
+
+/// What `show` takes arguments for.
+#[derive(Debug, Subcommand)]
+pub enum ShowWith {
     /// Ports: state, mode, lane and why, packets by lane
     #[command(visible_alias = "interfaces")]
     Ports {
@@ -312,13 +322,6 @@ pub enum Show {
         #[command(flatten)]
         output: Output,
     },
-    /// Neighbours on the ports
-    #[command(visible_alias = "neighbors")]
-    Neighbours(Output),
-    /// Dropped packets: where, and for which reason
-    Drops(Output),
-    /// Workers: core, load, batches, restarts
-    Workers(Output),
     /// The graph as a text in Click's language, with packets, cost and drops of each element
     Graph {
         /// As a drawing for Graphviz, with what it does in a second: `bifrost show graph --dot | dot -Tsvg`
@@ -333,26 +336,42 @@ pub enum Show {
     },
     /// Flows: all or those of a host or port, the fastest first
     Flows(ShowFlows),
-    /// The filter's rules with what they matched
-    Filter(Output),
-    /// Address translation: rules, outside addresses, mappings
-    Nat(Output),
-    /// The classifier in the driver, and how what goes to Linux is policed
-    Classifier(Output),
-    /// The configuration in force: the file as it was last read, its secrets covered
-    #[command(alias = "configuration")]
-    Config(Output),
-    /// How well the plane's tables follow Linux's
-    Mirror(Output),
-    /// The flow log: what went into it, where it went, and what was lost
-    #[command(alias = "flow-log")]
-    Flowlog(Output),
-    /// sFlow: packets sampled, and what each collector got
-    Sflow(Output),
-    /// The mirror port: copies sent, and copies lost
-    MirrorPort(Output),
-    /// The running daemon's release
-    Version(Output),
+}
+
+impl FromArgMatches for Show {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Show, clap::Error> {
+        match matches.subcommand() {
+            Some((name, given)) if !ShowWith::has_subcommand(name) => match subject::named(name) {
+                Some(entry) => Ok(Show::Subject(entry, Output::from_arg_matches(given)?)),
+                None => ShowWith::from_arg_matches(matches).map(Show::With),
+            },
+            _ => ShowWith::from_arg_matches(matches).map(Show::With),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Show::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Subcommand for Show {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        let command = ShowWith::augment_subcommands(command).subcommand_required(true);
+        let plain = subject::ALL.into_iter().filter(|entry| !ShowWith::has_subcommand(entry.name));
+        plain.fold(command, |command, entry| {
+            let one = clap::Command::new(entry.name).about(entry.about).visible_aliases(entry.aliases);
+            command.subcommand(Output::augment_args(one))
+        })
+    }
+
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        Show::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        ShowWith::has_subcommand(name) || subject::named(name).is_some()
+    }
 }
 
 /// `show flows`.
@@ -583,10 +602,13 @@ mod tests {
     #[test]
     fn what_is_unambiguous_may_be_short() {
         let parse = |line: &str| Args::try_parse_from(line.split(' ')).map(|args| args.command);
-        assert!(matches!(parse("bifrost sh po"), Ok(Command::Show(Show::Ports { .. }))));
-        assert!(matches!(parse("bifrost show interfaces"), Ok(Command::Show(Show::Ports { .. }))));
-        assert!(matches!(parse("bifrost show nei"), Ok(Command::Show(Show::Neighbours(_)))));
-        assert!(matches!(parse("bifrost show neighbors"), Ok(Command::Show(Show::Neighbours(_)))));
+        let ports = |text| matches!(parse(text), Ok(Command::Show(Show::With(ShowWith::Ports { .. }))));
+        assert!(ports("bifrost sh po") && ports("bifrost show interfaces"));
+        let neighbours = |text| match parse(text) {
+            Ok(Command::Show(Show::Subject(entry, _))) => entry.name == "neighbours",
+            _ => false,
+        };
+        assert!(neighbours("bifrost show nei") && neighbours("bifrost show neighbors"));
         assert!(matches!(parse("bifrost cle fl --all"), Ok(Command::Clear(_))));
         assert!(parse("bifrost s po").is_err(), "set, show and sink");
         assert!(parse("bifrost show flow").is_err(), "flows and flowlog");

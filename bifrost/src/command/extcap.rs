@@ -79,7 +79,7 @@ pub fn extcap(words: &[String], socket: &Path) -> Result<(), Failure> {
     let wish = Wish::read(words).map_err(Failure::Said)?;
     if wish.interfaces {
         // Without a daemon there is nothing to capture at, which is no fault.
-        let ask = |mut client: crate::control::Client| Ok(client.ask(&Request::Ports)?);
+        let ask = |mut client: crate::control::Client| Ok(client.subject("ports")?);
         let ports: Result<Vec<PortStatus>, Failure> = connect(socket).and_then(ask);
         return print(&interfaces(&ports.unwrap_or_default()));
     }

@@ -3,13 +3,11 @@
 use std::io::{BufWriter, stdout};
 use std::path::Path;
 
-use crate::control::status::{FlowLogOutput, FlowLogStatus, FlowQuery, SflowStatus};
+use crate::control::status::{FlowLogStatus, FlowQuery};
 use crate::control::{Client, ClientError, Request};
-use crate::screen::units::count;
 use flowlog::Record;
 use flowlog::query::{self, QueryError};
 
-use super::table::Table;
 use super::{Failure, PATIENCE};
 
 /// Files from wherever the running router keeps them, and what lives there.
@@ -30,7 +28,7 @@ pub fn flows(mut asked: query::Flows, socket: &Path) -> Result<(), Failure> {
         }
     };
     if let (Some(client), None, true) = (&mut client, &asked.dir, asked.files.is_empty()) {
-        let status: Option<FlowLogStatus> = client.ask(&Request::FlowLog)?;
+        let status: Option<FlowLogStatus> = client.subject("flow_log")?;
         asked.dir = status.and_then(|status| status.directory);
     }
     let mut out = BufWriter::new(stdout().lock());
@@ -75,59 +73,4 @@ fn done(answered: Result<query::Summary, QueryError>) -> Result<(), Failure> {
         }
         Err(error) => Err(Failure::Said(error.to_string())),
     }
-}
-
-pub fn status(status: &Option<FlowLogStatus>) -> String {
-    let Some(status) = status else {
-        return "there is no flow log: [flow_log] in router.toml begins one\n".to_owned();
-    };
-    let mut facts = Table::new(&["flows", ">records"]);
-    for (name, value) in [
-        ("ended, or a slice of a long one", status.offered),
-        ("left out by sampling", status.unsampled),
-        ("given to every output", status.taken),
-        ("lost: the log's queue was full", status.lost),
-        ("lost: the workers' queue was full", status.missed),
-    ] {
-        facts.row(vec![name.to_owned(), count(value)]);
-    }
-    [facts.render(), outputs(&status.outputs)].join("\n")
-}
-
-pub fn sflow(status: &Option<SflowStatus>) -> String {
-    let Some(status) = status else {
-        return "no packets are sampled: [sflow] in router.toml begins it\n".to_owned();
-    };
-    let mut facts = Table::new(&["sFlow", ">packets"]);
-    for (name, value) in [
-        ("one packet is sampled of", u64::from(status.sample)),
-        ("could have been sampled", status.seen),
-        ("samples lost: the sender's queue was full", status.lost),
-    ] {
-        facts.row(vec![name.to_owned(), count(value)]);
-    }
-    [facts.render(), outputs(&status.collectors)].join("\n")
-}
-
-fn outputs(all: &[FlowLogOutput]) -> String {
-    let mut table = Table::new(&["output", ">records", ">bytes", ">lost", ">faults"]);
-    let mut notes = String::new();
-    for output in all {
-        let why: Vec<String> =
-            output.lost.iter().map(|(reason, records)| format!("{reason} {}", count(*records))).collect();
-        table.row(vec![
-            output.name.clone(),
-            count(output.records),
-            count(output.bytes),
-            count(output.lost.values().sum()),
-            count(output.faults),
-        ]);
-        if !why.is_empty() {
-            notes += &format!("{} lost: {}\n", output.name, why.join(", "));
-        }
-        if let Some(fault) = &output.last_fault {
-            notes += &format!("{} latest fault: {fault}\n", output.name);
-        }
-    }
-    table.render() + &notes
 }

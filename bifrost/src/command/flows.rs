@@ -3,9 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use crate::control::status::{
-    FilterChain, FlowEnds, FlowEntry, FlowQuery, FlowTable, Flows, NatTaken, Translation,
-};
+use crate::control::status::{FlowEnds, FlowEntry, FlowQuery, FlowTable, Flows};
 use crate::control::{Client, Protocol, Request};
 use crate::screen::units::{self, count};
 use serde_json::value::RawValue;
@@ -66,7 +64,7 @@ fn chosen(which: &WhichFlows) -> FlowQuery {
 }
 
 /// An address with its port.
-fn end(address: Option<IpAddr>, port: u16) -> String {
+pub(crate) fn end(address: Option<IpAddr>, port: u16) -> String {
     match address {
         Some(address) if port == 0 => address.to_string(),
         Some(address) => SocketAddr::new(address, port).to_string(),
@@ -104,68 +102,6 @@ fn leaves(flow: &FlowEntry, leaving: &FlowEnds) -> String {
         .map(|(word, _, (address, port))| format!("{word} {}", end(address, port)))
         .collect::<Vec<_>>()
         .join(" ")
-}
-
-pub fn filter(chains: &[FilterChain]) -> String {
-    let mut text = String::new();
-    for chain in chains.iter().filter(|chain| !chain.rules.is_empty() || chain.policy == "drop") {
-        text += &format!("chain {} policy {}\n", chain.chain, chain.policy);
-        let mut rows = Table::new(&[">packets", ">bytes", ">last hit", "rule"]);
-        for rule in &chain.rules {
-            let last = rule.last_hit_seconds.map_or("-".to_owned(), |ago| units::time(ago as u64) + " ago");
-            let name = rule.name.as_ref().map(|name| format!(" name {name}")).unwrap_or_default();
-            rows.row(vec![count(rule.packets), count(rule.bytes), last, rule.rule.clone() + &name]);
-        }
-        text += &rows.render();
-    }
-    if text.is_empty() { "no rules: everything passes\n".to_owned() } else { text }
-}
-
-pub fn nat(translation: &Translation) -> String {
-    if translation.rules.is_empty() {
-        return "no rules: nothing is translated\n".to_owned();
-    }
-    let mut rules = Table::new(&[
-        "rule",
-        "type",
-        ">flows",
-        ">mappings",
-        ">exhausted",
-        ">host limit",
-        ">limited",
-        ">refused",
-    ]);
-    for rule in &translation.rules {
-        let limit = rule.host_limit.map_or("-".to_owned(), |limit| count(limit.into()));
-        let before = [rule.flows, rule.mappings, rule.exhausted].map(count);
-        let behind = [rule.limited, rule.refused].map(count);
-        let words = [rule.name.clone(), rule.action.clone()].into_iter().chain(before);
-        rules.row(words.chain([limit]).chain(behind).collect());
-    }
-    let mut pools = Table::new(&["address", "ports taken"]);
-    for pool in &translation.pools {
-        let words =
-            |taken: &NatTaken| format!("{} {}", Protocol(taken.protocol), count(u64::from(taken.ports)));
-        let taken: Vec<String> = pool.taken.iter().map(words).collect();
-        pools.row(vec![end(pool.address, 0), taken.join(", ")]);
-    }
-    let mut mappings = Table::new(&["protocol", "inside", "outside", ">flows", "rule"]);
-    for mapping in &translation.shown {
-        mappings.row(vec![
-            Protocol(mapping.protocol).to_string(),
-            end(mapping.inside, mapping.inside_port),
-            end(mapping.outside, mapping.outside_port),
-            count(u64::from(mapping.flows)),
-            mapping.rule.clone().unwrap_or_else(|| "-".to_owned()),
-        ]);
-    }
-    let repaired = match translation.repaired {
-        0 => String::new(),
-        flows => format!("; {} flows given up whose end was lost", count(flows)),
-    };
-    let total =
-        format!("{} of {} mappings{repaired}\n", translation.shown.len(), count(translation.mappings));
-    [rules.render(), pools.render(), mappings.render(), total].join("\n")
 }
 
 /// The columns of the tool by which route caches were watched, for today's table: figures of each interval.

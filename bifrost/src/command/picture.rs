@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use graph::drawing::{Figures, Kind, Picture, PictureEdge, PictureNode, Port};
 
 use super::{Failure, table};
+use crate::control::Client;
 use crate::control::status::{GraphNode, GraphPort};
-use crate::control::{Client, Request};
 
 /// Between the two readings that make rates.
 const BETWEEN: Duration = Duration::from_secs(1);
 
 /// Asks for the graph twice and prints the drawing.
 pub fn print(mut client: Client, draw: fn(&Picture) -> String) -> Result<(), Failure> {
-    let earlier: Vec<GraphNode> = client.ask(&Request::Graph)?;
+    let earlier: Vec<GraphNode> = client.subject("graph")?;
     let begin = Instant::now();
     sleep(BETWEEN);
-    let nodes: Vec<GraphNode> = client.ask(&Request::Graph)?;
+    let nodes: Vec<GraphNode> = client.subject("graph")?;
     table::print(&draw(&picture(&nodes, &earlier, begin.elapsed())))
 }
 

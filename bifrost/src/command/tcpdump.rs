@@ -223,7 +223,7 @@ fn tell(from: impl BufRead) {
 
 /// The ports, as `tcpdump -D` lists interfaces.
 fn list(socket: &Path) -> Result<(), Failure> {
-    let ports: Vec<PortStatus> = connect(socket)?.ask(&Request::Ports)?;
+    let ports: Vec<PortStatus> = connect(socket)?.subject("ports")?;
     let mut text = String::new();
     for (at, port) in ports.iter().enumerate() {
         let state = if port.state == PortState::Up { "Up, Running" } else { "none" };

@@ -8,6 +8,7 @@ use super::feed::Feed;
 use super::protocol::{CaptureRequest, RouteQuery, TraceRequest};
 use super::question::Question;
 use super::status::*;
+use crate::subject::{Answered, Entry, Subject};
 
 /// The daemon, as seen from the control socket.
 ///
@@ -15,11 +16,8 @@ use super::status::*;
 /// control thread and wait), and must never touch a worker. An error is a sentence for the operator.
 /// Fields documented as *derived* are left at their default: the server fills them in.
 pub trait Answer: Send + Sync {
-    /// Which program this is.
-    fn version(&self) -> Result<Version, String>;
-
-    /// Every configured or adopted port, absent ones included, by index.
-    fn ports(&self) -> Result<Vec<PortStatus>, String>;
+    /// The answer to a subject of `bifrost show`, of its own type.
+    fn subject(&self, subject: &'static Entry) -> Result<Answered, String>;
 
     /// At most `limit` (never more than [`PAGE`](super::PAGE)) routes that `query` selects, ordered by
     /// (IPv4 before IPv6, address, prefix length, table, metric), beginning after `after`. Fewer than
@@ -34,18 +32,6 @@ pub trait Answer: Send + Sync {
         limit: usize,
     ) -> Result<Vec<RouteEntry>, String>;
 
-    /// Every neighbour on a port of ours.
-    fn neighbours(&self) -> Result<Vec<Neighbour>, String>;
-
-    /// Every drop count above zero.
-    fn drops(&self) -> Result<Vec<DropCount>, String>;
-
-    /// Every worker, by index.
-    fn workers(&self) -> Result<Vec<WorkerStatus>, String>;
-
-    /// The graph, in the order packets meet it; counters are the sums over all workers.
-    fn graph(&self) -> Result<Vec<GraphNode>, String>;
-
     /// Reads the configuration again, and says what came of it. A wrong one changes nothing; a dry run says what would change.
     fn reload(&self, dry_run: bool) -> Result<String, String>;
 
@@ -56,15 +42,6 @@ pub trait Answer: Send + Sync {
     /// Reads, or with a value writes, the handler `element.handler` of each worker's graph, by worker.
     fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String>;
 
-    /// The classifier in the driver.
-    fn classifier(&self) -> Result<ClassifierStatus, String>;
-
-    /// The configuration in force.
-    fn config(&self) -> Result<Config, String>;
-
-    /// The mirror.
-    fn mirror(&self) -> Result<MirrorStatus, String>;
-
     /// The flows that `query` selects.
     fn flows(&self, query: &FlowQuery) -> Result<Flows, String>;
 
@@ -73,18 +50,6 @@ pub trait Answer: Send + Sync {
 
     /// The flow table; `None` while flows are not tracked.
     fn flow_table(&self) -> Result<Option<FlowTable>, String>;
-
-    /// Address translation.
-    fn nat(&self) -> Result<Translation, String>;
-
-    /// The filter's chains, the hooks' first.
-    fn filter(&self) -> Result<Vec<FilterChain>, String>;
-
-    /// The flow log; `None` when there is none.
-    fn flow_log(&self) -> Result<Option<FlowLogStatus>, String>;
-
-    /// sFlow; `None` when nothing is sampled.
-    fn sflow(&self) -> Result<Option<SflowStatus>, String>;
 
     /// Flows that live and that `query` selects (order and limit do not count), as the flow log would tell of them now: a page of
     /// the table's entries, the first from 0, and where the next one begins.
@@ -105,7 +70,12 @@ pub trait Answer: Send + Sync {
 
     /// Begin to copy what passes ports, likewise.
     fn copy(&self, request: &CopyRequest) -> Result<Feed<SeenPacket>, String>;
+}
 
-    /// The mirror port; `None` when there is none.
-    fn mirror_port(&self) -> Result<Option<MirrorPortStatus>, String>;
+impl dyn Answer + '_ {
+    /// The answer to a subject, typed.
+    pub(crate) fn ask<S: Subject>(&self) -> Result<S, String> {
+        let answered = self.subject(const { &Entry::of::<S>() })?;
+        Ok(*answered.downcast().map_err(|_| format!("{}: an answer to something else", S::NAME))?)
+    }
 }

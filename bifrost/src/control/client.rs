@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -80,12 +81,22 @@ impl Client {
         Ok(Client { stream: BufReader::with_capacity(64 * 1024, stream), line: Vec::new() })
     }
 
+    /// Asks for a subject of `bifrost show` by its name over the socket.
+    pub fn subject<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, ClientError> {
+        self.send(&serde_json::json!({ "ask": name }))?;
+        self.value()
+    }
+
     /// Asks for one value.
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
         self.send(request)?;
         if matches!(request, Request::Reload { .. }) {
             self.stream.get_ref().set_read_timeout(Some(RELOAD)).map_err(ClientError::Lost)?;
         }
+        self.value()
+    }
+
+    fn value<T: DeserializeOwned>(&mut self) -> Result<T, ClientError> {
         match self.reply()? {
             Reply::Ok(value) => parse(&value),
             Reply::Error(error) => Err(ClientError::Refused(error)),
@@ -129,7 +140,7 @@ impl Client {
         Ok(Stopper(self.stream.get_ref().try_clone().map_err(ClientError::Lost)?))
     }
 
-    fn send(&mut self, request: &Request) -> Result<(), ClientError> {
+    fn send(&mut self, request: &impl Serialize) -> Result<(), ClientError> {
         let mut line =
             serde_json::to_vec(request).map_err(|error| ClientError::Strange(error.to_string()))?;
         line.push(b'\n');

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::access::Rights;
@@ -16,7 +16,8 @@ use super::copies::CopyRequest;
 use super::feed::{Feed, Next};
 use super::protocol::{CaptureRequest, End, MAX_REQUEST, PAGE, Request, RouteQuery, TraceRequest};
 use super::rates::Rates;
-use super::status::{DropCount, FlowQuery, Flows, Snapshot, TraceStep};
+use super::status::{DropCount, FlowQuery, Flows, PortStatus, Snapshot, TraceStep, WorkerStatus};
+use crate::subject;
 
 /// How often a stream with nothing to say looks whether its client is still there.
 const LOOK: Duration = Duration::from_millis(200);
@@ -44,6 +45,13 @@ impl Conversation<'_, '_> {
         if line.len() > MAX_REQUEST {
             self.error(format!("a request has at most {MAX_REQUEST} bytes"))?;
         } else {
+            let asked = serde_json::from_slice::<Asked>(line).ok();
+            if let Some(subject) = asked.and_then(|asked| subject::asked(&asked.ask)) {
+                // Subjects only read.
+                let answered = self.answer.subject(subject);
+                self.whole(answered.and_then(|answered| subject.json(answered, self.rates)))?;
+                return self.writer.flush();
+            }
             match serde_json::from_slice::<Request>(line) {
                 Ok(request) if self.rights == Rights::Reading && !request.only_reads() => {
                     self.line("denied", &DENIED)?;
@@ -56,36 +64,17 @@ impl Conversation<'_, '_> {
     }
 
     fn answer(&mut self, request: &Request) -> io::Result<()> {
-        let (answer, rates) = (self.answer, self.rates);
+        let answer = self.answer;
         match request {
-            Request::Version => self.whole(answer.version()),
-            Request::Ports => self.whole(answer.ports().map(|mut ports| {
-                rates.fill_ports(&mut ports);
-                ports
-            })),
-            Request::Neighbours => self.whole(answer.neighbours()),
-            Request::Drops => self.whole(answer.drops().map(|drops| self.most_first(drops))),
-            Request::Workers => self.whole(answer.workers().map(|mut workers| {
-                rates.fill_workers(&mut workers);
-                workers
-            })),
-            Request::Graph => self.whole(answer.graph()),
             Request::Reload { dry_run } => self.whole(answer.reload(*dry_run)),
             Request::Set { name, add, remove } => self.whole(answer.change_set(name, add, remove)),
             Request::Read { handler } => self.whole(answer.handle(handler, None)),
             Request::Write { handler, value } => self.whole(answer.handle(handler, Some(value))),
-            Request::Classifier => self.whole(answer.classifier()),
-            Request::Mirror => self.whole(answer.mirror()),
-            Request::Config => self.whole(answer.config()),
             Request::Flows(query) => self.whole(answer.flows(query)),
             Request::ClearFlows(query) => self.whole(answer.clear_flows(query)),
             Request::FlowTable => {
                 self.whole(answer.flow_table().map(|table| Flows { table, ..Flows::default() }))
             }
-            Request::Filter => self.whole(answer.filter()),
-            Request::Nat => self.whole(answer.nat()),
-            Request::FlowLog => self.whole(answer.flow_log()),
-            Request::Sflow => self.whole(answer.sflow()),
             Request::Living(query) => self.living(query),
             Request::Explain(question) => self.whole(answer.explain(question)),
             Request::Snapshot => self.whole(self.snapshot()),
@@ -93,7 +82,6 @@ impl Conversation<'_, '_> {
             Request::Trace(request) => self.trace(request),
             Request::Capture(request) => self.capture(request),
             Request::Copy(request) => self.copy(request),
-            Request::MirrorPort => self.whole(answer.mirror_port()),
             Request::Watch { interval_ms } => {
                 self.watch(Duration::from_millis((*interval_ms).clamp(100, 60_000)))
             }
@@ -121,18 +109,12 @@ impl Conversation<'_, '_> {
         self.writer.write_all(b"}\n")
     }
 
-    fn most_first(&self, mut drops: Vec<DropCount>) -> Vec<DropCount> {
-        self.rates.fill_drops(&mut drops);
-        drops.sort_by(|a, b| b.packets.cmp(&a.packets).then_with(|| a.reason.cmp(&b.reason)));
-        drops
-    }
-
     fn snapshot(&self) -> Result<Snapshot, String> {
-        let mut ports = self.answer.ports()?;
+        let mut ports = self.answer.ask::<Vec<PortStatus>>()?;
         self.rates.fill_ports(&mut ports);
-        let mut workers = self.answer.workers()?;
+        let mut workers = self.answer.ask::<Vec<WorkerStatus>>()?;
         self.rates.fill_workers(&mut workers);
-        let mut drops = self.answer.drops()?;
+        let mut drops = self.answer.ask::<Vec<DropCount>>()?;
         self.rates.fill_drops(&mut drops);
         // What is being dropped now comes first, then what has been.
         drops.sort_by(|a, b| b.per_second.total_cmp(&a.per_second).then(b.packets.cmp(&a.packets)));
@@ -303,6 +285,12 @@ impl Conversation<'_, '_> {
             }
         }
     }
+}
+
+/// What every request has.
+#[derive(Deserialize)]
+struct Asked {
+    ask: String,
 }
 
 /// What to do with an item of a stream.

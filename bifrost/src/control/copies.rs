@@ -49,26 +49,3 @@ pub struct SeenPacket {
     #[serde(with = "super::hex")]
     pub frame: Vec<u8>,
 }
-
-/// The mirror port. Counters are since it was begun with these settings.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct MirrorPortStatus {
-    /// The interface that copies are sent by.
-    pub to: String,
-    /// Whether it can be sent by now.
-    pub up: bool,
-    /// The filter, in tcpdump's language; empty: every packet.
-    pub filter: String,
-    /// Copies sent.
-    pub sent: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Copies lost because they came faster than they could be taken.
-    pub missed: u64,
-    /// Copies lost because the interface was not there, or down.
-    pub down: u64,
-    /// Copies lost because the interface did not take them: its queue was full.
-    pub slow: u64,
-    /// Copies lost because they are longer than the interface's MTU allows.
-    pub too_long: u64,
-}

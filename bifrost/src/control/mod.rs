@@ -25,7 +25,6 @@ mod copies;
 mod facts;
 mod feed;
 mod filter;
-mod flow_log;
 mod flows;
 mod hex;
 mod protocol;
@@ -46,6 +45,7 @@ pub use protocol::{
     CaptureRequest, DEFAULT_SOCKET, End, MAX_REQUEST, PAGE, Reply, Request, RouteQuery, TraceRequest,
 };
 pub use question::Question;
+pub use rates::Rates;
 pub use server::{MAX_CLIENTS, Server, ServerError};
 pub(crate) use words::nearest;
 pub use words::{Protocol, WordError};

@@ -21,20 +21,8 @@ pub const MAX_REQUEST: usize = 64 * 1024;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Request {
-    /// [`Version`](super::status::Version).
-    Version,
-    /// A list of [`PortStatus`](super::status::PortStatus).
-    Ports,
     /// A stream of [`RouteEntry`](super::status::RouteEntry).
     Routes(RouteQuery),
-    /// A list of [`Neighbour`](super::status::Neighbour).
-    Neighbours,
-    /// A list of [`DropCount`](super::status::DropCount).
-    Drops,
-    /// A list of [`WorkerStatus`](super::status::WorkerStatus).
-    Workers,
-    /// A list of [`GraphNode`](super::status::GraphNode).
-    Graph,
     /// Reads the configuration file again: what came of it, a text.
     Reload {
         /// Only says what that would do, a line each.
@@ -64,26 +52,12 @@ pub enum Request {
         /// What to write.
         value: String,
     },
-    /// [`ClassifierStatus`](super::status::ClassifierStatus).
-    Classifier,
-    /// [`MirrorStatus`](super::status::MirrorStatus).
-    Mirror,
-    /// [`Config`](super::status::Config).
-    Config,
     /// [`Flows`](super::status::Flows).
     Flows(FlowQuery),
     /// Ends flows, whatever order and limit say: how many, a number.
     ClearFlows(FlowQuery),
     /// [`Flows`](super::status::Flows) without flows: the table alone, which is cheap.
     FlowTable,
-    /// A list of [`FilterChain`](super::status::FilterChain).
-    Filter,
-    /// [`Translation`](super::status::Translation).
-    Nat,
-    /// [`FlowLogStatus`](super::status::FlowLogStatus), or nothing.
-    FlowLog,
-    /// [`SflowStatus`](super::status::SflowStatus), or nothing.
-    Sflow,
     /// A stream of [`Record`](flowlog::Record): the flows that live, without order or limit.
     Living(FlowQuery),
     /// A list of [`Step`](super::status::Step).
@@ -94,8 +68,6 @@ pub enum Request {
     Capture(CaptureRequest),
     /// A stream of [`SeenPacket`](super::status::SeenPacket).
     Copy(CopyRequest),
-    /// [`MirrorPortStatus`](super::status::MirrorPortStatus), or nothing.
-    MirrorPort,
     /// One [`Snapshot`](super::status::Snapshot).
     Snapshot,
     /// A stream of [`Snapshot`](super::status::Snapshot), one each `interval_ms` (100 to 60,000), without end.
@@ -109,23 +81,9 @@ impl Request {
     /// Whether it changes nothing, and shows nothing of what packets carry. A handler may do anything, also one that is read.
     pub fn only_reads(&self) -> bool {
         match self {
-            Request::Version
-            | Request::Ports
-            | Request::Routes(_)
-            | Request::Neighbours
-            | Request::Drops
-            | Request::Workers
-            | Request::Graph
-            | Request::Classifier
-            | Request::Mirror
-            | Request::Config
-            | Request::MirrorPort
+            Request::Routes(_)
             | Request::Flows(_)
             | Request::FlowTable
-            | Request::Filter
-            | Request::Nat
-            | Request::FlowLog
-            | Request::Sflow
             | Request::Living(_)
             | Request::Explain(_)
             | Request::Snapshot

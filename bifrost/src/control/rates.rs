@@ -15,7 +15,7 @@ pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The last two samples.
 #[derive(Default)]
-pub(super) struct Rates {
+pub struct Rates {
     samples: Mutex<(Option<Sample>, Option<Sample>)>,
 }
 
@@ -35,16 +35,16 @@ fn drop_key(count: &DropCount) -> DropKey {
 
 impl Rates {
     /// Takes a sample. What the daemon cannot tell just now is left out of it.
-    pub fn sample(&self, answer: &dyn Answer) {
+    pub(super) fn sample(&self, answer: &dyn Answer) {
         let sample = Sample {
             at: Instant::now(),
-            ports: (answer.ports().unwrap_or_default().into_iter())
+            ports: (answer.ask::<Vec<PortStatus>>().unwrap_or_default().into_iter())
                 .map(|port| (port.name, (port.received.total(), port.sent.total(), port.drops)))
                 .collect(),
-            workers: (answer.workers().unwrap_or_default().into_iter())
+            workers: (answer.ask::<Vec<WorkerStatus>>().unwrap_or_default().into_iter())
                 .map(|worker| (worker.index, (worker.packets, worker.batches, worker.busy_ns)))
                 .collect(),
-            drops: (answer.drops().unwrap_or_default().into_iter())
+            drops: (answer.ask::<Vec<DropCount>>().unwrap_or_default().into_iter())
                 .map(|count| (drop_key(&count), count.packets))
                 .collect(),
             lanes: answer.summary().unwrap_or_default().lanes,
@@ -74,7 +74,7 @@ impl Rates {
     }
 
     /// Fills in the rates of these ports.
-    pub fn fill_ports(&self, ports: &mut [PortStatus]) {
+    pub(crate) fn fill_ports(&self, ports: &mut [PortStatus]) {
         self.between(|old, new, seconds| {
             for port in ports {
                 let (Some(a), Some(b)) = (old.ports.get(&port.name), new.ports.get(&port.name)) else {
@@ -90,7 +90,7 @@ impl Rates {
     }
 
     /// Fills in the load and the rates of these workers.
-    pub fn fill_workers(&self, workers: &mut [WorkerStatus]) {
+    pub(crate) fn fill_workers(&self, workers: &mut [WorkerStatus]) {
         self.between(|old, new, seconds| {
             for worker in workers {
                 let (Some(a), Some(b)) = (old.workers.get(&worker.index), new.workers.get(&worker.index))
@@ -106,7 +106,7 @@ impl Rates {
     }
 
     /// Fills in the rates of these drops.
-    pub fn fill_drops(&self, drops: &mut [DropCount]) {
+    pub(crate) fn fill_drops(&self, drops: &mut [DropCount]) {
         self.between(|old, new, seconds| {
             for count in drops {
                 let key = drop_key(count);
@@ -118,7 +118,7 @@ impl Rates {
     }
 
     /// Shares of the lanes among the packets between the two samples.
-    pub fn shares(&self) -> Shares {
+    pub(super) fn shares(&self) -> Shares {
         let mut shares = Shares::default();
         self.between(|old, new, _| {
             let less = |a: Traffic, b: Traffic| Traffic {

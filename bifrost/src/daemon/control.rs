@@ -33,7 +33,7 @@ use super::section::Section;
 use super::sflow::{Sampler, Sflow};
 
 /// Something to do on the control thread.
-pub(super) type Job = Box<dyn FnOnce(&mut Control) + Send>;
+pub(crate) type Job = Box<dyn FnOnce(&mut Control) + Send>;
 
 /// How often the audit and other things of the clock get their turn, at least.
 const TICK: Duration = Duration::from_millis(100);
@@ -42,13 +42,13 @@ const JOBS: usize = 32;
 
 /// What the control thread owns: what forwards, the parts that sections of the configuration are for, and what is done by
 /// the clock.
-pub(super) struct Control {
-    pub(super) forwarding: Forwarding,
-    pub(super) parts: Parts,
-    pub(super) reloading: Reloading,
-    pub(super) started: Instant,
+pub(crate) struct Control {
+    pub(crate) forwarding: Forwarding,
+    pub(crate) parts: Parts,
+    pub(crate) reloading: Reloading,
+    pub(crate) started: Instant,
     /// Mappings held against the flow table.
-    pub(super) nat_audit: NatAudit,
+    pub(crate) nat_audit: NatAudit,
     /// Flows on their way into a file.
     saving: Saving,
     /// Linux's settings of ICMP errors.
@@ -62,19 +62,19 @@ pub(super) struct Control {
 }
 
 /// The parts that sections of the configuration are for.
-pub(super) struct Parts {
-    pub(super) sampler: Sampler,
-    pub(super) logging: Logging,
-    pub(super) mirroring: Mirroring,
+pub(crate) struct Parts {
+    pub(crate) sampler: Sampler,
+    pub(crate) logging: Logging,
+    pub(crate) mirroring: Mirroring,
     flow_table: FlowTable,
-    pub(super) ports: Ports,
-    pub(super) fallback: Fallback,
+    pub(crate) ports: Ports,
+    pub(crate) fallback: Fallback,
     rules: Rules,
 }
 
 impl Parts {
     /// In the order in which they prepare: whether an element can begin is known only when it does, so rules come last.
-    pub(super) fn sections(&mut self) -> [&mut dyn Section; 7] {
+    pub(crate) fn sections(&mut self) -> [&mut dyn Section; 7] {
         let Parts { sampler, logging, mirroring, flow_table, ports, fallback, rules } = self;
         [sampler, logging, mirroring, flow_table, ports, fallback, rules]
     }
@@ -82,21 +82,21 @@ impl Parts {
 
 /// The way to the control thread, for other threads.
 #[derive(Clone)]
-pub(super) struct Door {
+pub(crate) struct Door {
     jobs: Sender<Job>,
     bell: Arc<EventFd>,
 }
 
 impl Door {
     /// Has something done on the control thread, soon. False when it is gone.
-    pub(super) fn hand_in(&self, job: Job) -> bool {
+    pub(crate) fn hand_in(&self, job: Job) -> bool {
         // Ringing only fails when it has been rung 2^64 times, and then it is readable anyway.
         self.jobs.send(job).is_ok() && self.bell.write(1).is_ok()
     }
 }
 
 impl Control {
-    pub(super) fn new(
+    pub(crate) fn new(
         forwarding: Forwarding,
         reloading: Reloading,
         sflow: Option<Sflow>,
@@ -130,12 +130,17 @@ impl Control {
         })
     }
 
-    pub(super) fn door(&self) -> Door {
+    /// The file that configures the router; none when the ports were named on the command line.
+    pub(crate) fn file(&self) -> Option<String> {
+        self.reloading.file.as_ref().map(|file| file.display().to_string())
+    }
+
+    pub(crate) fn door(&self) -> Door {
         self.door.clone()
     }
 
     /// Reads all that Linux has, then takes the ports; ends early when it is told to stop.
-    pub(super) fn load(&mut self, notify: &Notify) -> Result<(), DaemonError> {
+    pub(crate) fn load(&mut self, notify: &Notify) -> Result<(), DaemonError> {
         let stop = self.forwarding.stop.clone();
         self.parts.ports.expect(&mut self.forwarding);
         // Before anything is forwarded by whomever.
@@ -177,7 +182,7 @@ impl Control {
     }
 
     /// The loop. Ends when a signal says so.
-    pub(super) fn run(&mut self, mut signals: Signals, notify: &Notify) -> Result<(), DaemonError> {
+    pub(crate) fn run(&mut self, mut signals: Signals, notify: &Notify) -> Result<(), DaemonError> {
         let mut beat = Instant::now();
         // Flows ended that nobody was told of.
         let mut unsettled = false;
@@ -248,7 +253,7 @@ impl Control {
     }
 
     /// Gives every port back to Linux and ends the workers, writes down what flows live, and ends the log.
-    pub(super) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         let Control { forwarding, parts, saving, .. } = self;
         let interfaces = interfaces(&forwarding.plane);
         let names = forwarding.port_names();
@@ -261,7 +266,7 @@ impl Control {
     }
 
     /// Answers nobody any more: who asks, or waits for an answer, is told so at once.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.jobs = channel().1;
     }
 
@@ -278,7 +283,7 @@ impl Control {
     }
 
     /// Changes the members of an address set, here and in Linux's table; says how many it has then.
-    pub(super) fn change_set(&mut self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String> {
+    pub(crate) fn change_set(&mut self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String> {
         let Forwarding { router, plane, .. } = &mut self.forwarding;
         let Some(members) = plane.change_set(name, come, go) else {
             let known: Vec<&str> = router.filter.sets.iter().map(|(name, _)| name.as_str()).collect();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::control::status::*;
 use crate::control::{Answer, CaptureRequest, CopyRequest, Feed, Question, RouteQuery, TraceRequest};
 
+use crate::subject::{Answered, Entry};
 use flowlog::Record;
 
 use super::control::{Control, Door};
@@ -46,19 +47,8 @@ impl Desk {
 }
 
 impl Answer for Desk {
-    fn version(&self) -> Result<Version, String> {
-        self.ask(|control| {
-            Ok(Version {
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                pid: std::process::id(),
-                uptime_seconds: control.started.elapsed().as_secs(),
-                configuration: control.reloading.file.as_ref().map(|file| file.display().to_string()),
-            })
-        })
-    }
-
-    fn ports(&self) -> Result<Vec<PortStatus>, String> {
-        self.ask(|control| Ok(control.forwarding.port_statuses()))
+    fn subject(&self, subject: &'static Entry) -> Result<Answered, String> {
+        self.ask(|control| (subject.answer)(control))
     }
 
     fn routes(
@@ -69,22 +59,6 @@ impl Answer for Desk {
     ) -> Result<Vec<RouteEntry>, String> {
         let (query, after) = (*query, after.cloned());
         self.ask(move |control| Ok(control.forwarding.routes(&query, after.as_ref(), limit)))
-    }
-
-    fn neighbours(&self) -> Result<Vec<Neighbour>, String> {
-        self.ask(|control| Ok(control.forwarding.neighbours()))
-    }
-
-    fn drops(&self) -> Result<Vec<DropCount>, String> {
-        self.ask(|control| Ok(control.forwarding.drops()))
-    }
-
-    fn workers(&self) -> Result<Vec<WorkerStatus>, String> {
-        self.ask(|control| Ok(control.forwarding.workers()))
-    }
-
-    fn graph(&self) -> Result<Vec<GraphNode>, String> {
-        self.ask(|control| Ok(control.forwarding.graph()))
     }
 
     fn reload(&self, dry_run: bool) -> Result<String, String> {
@@ -101,23 +75,6 @@ impl Answer for Desk {
         self.ask(move |control| control.forwarding.handle(&handler, value.as_deref()))
     }
 
-    fn classifier(&self) -> Result<ClassifierStatus, String> {
-        self.ask(|control| Ok(control.forwarding.classifier()))
-    }
-
-    fn config(&self) -> Result<Config, String> {
-        self.ask(|control| {
-            let file = control.reloading.file.as_ref().map(|file| file.display().to_string());
-            Ok(Config { file, text: control.forwarding.router.text.clone() })
-        })
-    }
-
-    fn mirror(&self) -> Result<MirrorStatus, String> {
-        self.ask(|control| {
-            Ok(control.forwarding.mirror_status(&control.parts.ports.foreign, &control.parts.fallback))
-        })
-    }
-
     fn flows(&self, query: &FlowQuery) -> Result<Flows, String> {
         // The control thread only says where to look.
         self.ask(|control| Ok(control.forwarding.flow_viewer()))?.look(query)
@@ -129,26 +86,6 @@ impl Answer for Desk {
 
     fn flow_table(&self) -> Result<Option<FlowTable>, String> {
         self.ask(|control| Ok(control.forwarding.flow_table()))
-    }
-
-    fn nat(&self) -> Result<Translation, String> {
-        let nat = self.ask(|control| {
-            let nat = control.forwarding.plane.policy().nat().cloned();
-            Ok(nat.map(|nat| (nat, control.nat_audit.repaired)))
-        })?;
-        Ok(nat.map(|(nat, repaired)| super::flows::translation(&nat, repaired)).unwrap_or_default())
-    }
-
-    fn filter(&self) -> Result<Vec<FilterChain>, String> {
-        self.ask(|control| Ok(control.forwarding.filter()))
-    }
-
-    fn flow_log(&self) -> Result<Option<FlowLogStatus>, String> {
-        self.ask(|control| Ok(control.parts.logging.status(&control.forwarding)))
-    }
-
-    fn sflow(&self) -> Result<Option<SflowStatus>, String> {
-        self.ask(|control| Ok(control.parts.sampler.status()))
     }
 
     fn living(&self, query: &FlowQuery, from: u32) -> Result<(Vec<Record>, Option<u32>), String> {
@@ -177,9 +114,5 @@ impl Answer for Desk {
     fn copy(&self, request: &CopyRequest) -> Result<Feed<SeenPacket>, String> {
         let request = request.clone();
         self.ask(move |control| control.forwarding.copy(&request))
-    }
-
-    fn mirror_port(&self) -> Result<Option<MirrorPortStatus>, String> {
-        self.ask(|control| Ok(control.parts.mirroring.status()))
     }
 }

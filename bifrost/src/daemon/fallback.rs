@@ -42,7 +42,7 @@ const EMPTY: &str = "add table inet bifrost\ndelete table inet bifrost\n";
 
 /// Who loads tables into Linux.
 #[derive(Default)]
-pub(super) struct Fallback {
+pub(crate) struct Fallback {
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
     /// The last one that was asked for.
@@ -232,12 +232,12 @@ impl Fallback {
     }
 
     /// Why Linux does not have what it was told last; `None` while it has.
-    pub(super) fn refused(&self) -> Option<String> {
+    pub(crate) fn refused(&self) -> Option<String> {
         self.desk.open().refused.clone()
     }
 
     /// How often Linux was given it again because it had changed.
-    pub(super) fn restored(&self) -> u64 {
+    pub(crate) fn restored(&self) -> u64 {
         self.desk.open().restored
     }
 

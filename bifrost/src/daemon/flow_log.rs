@@ -37,7 +37,7 @@ const SLACK: u64 = 1_000_000;
 const REPORT: Duration = Duration::from_secs(60);
 
 /// The log, and what it knows of the flows that it has told of.
-pub(super) struct Log {
+pub(crate) struct Log {
     log: FlowLog,
     sender: Sender,
     plan: Plan,
@@ -241,7 +241,7 @@ impl Ways<'_> {
 
 /// `[flow_log]`: the log that runs, one that will, and one that ends.
 #[derive(Default)]
-pub(super) struct Logging {
+pub(crate) struct Logging {
     running: Option<Log>,
     prepared: Option<LogChange>,
     /// One that is not wanted any more, while it writes and sends what waits.
@@ -352,7 +352,7 @@ impl Logging {
         info!("flow log: closed after {logged} records");
     }
 
-    pub(super) fn status(&self, forwarding: &Forwarding) -> Option<FlowLogStatus> {
+    pub(crate) fn status(&self, forwarding: &Forwarding) -> Option<FlowLogStatus> {
         self.running.as_ref().map(|log| log.status(missed(&forwarding.plane)))
     }
 
@@ -425,7 +425,7 @@ fn missed(plane: &Plane) -> u64 {
 }
 
 /// What telling of living flows needs, so that it can be done beside the control thread.
-pub(super) struct Living {
+pub(crate) struct Living {
     table: Option<Arc<Table>>,
     accounts: Option<Arc<Mutex<Accounts>>>,
     interfaces: Vec<Interface>,

@@ -6,7 +6,7 @@ use super::forwarding::Forwarding;
 use super::section::{Change, Section};
 
 /// The part that `[flow]` is for.
-pub(super) struct FlowTable;
+pub(crate) struct FlowTable;
 
 impl Section for FlowTable {
     fn effects(&self, change: &Change) -> Vec<String> {

@@ -5,13 +5,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::control::status::{
-    FilterChain, FilterRule, FlowEnds, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows, NatMapping,
-    NatPool, NatRule, NatTaken, Translation,
-};
-use elements::router::Rulebook;
+use crate::control::status::{FlowEnds, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows};
 use flow::{Account, End, Table};
-use rules::{Hook, Policy, RuleId};
 
 use super::forwarding::Forwarding;
 
@@ -31,11 +26,6 @@ pub(super) struct FlowViewer {
 impl Forwarding {
     pub(super) fn flow_viewer(&self) -> FlowViewer {
         FlowViewer { table: self.plane.policy().table().cloned(), ports: self.port_names() }
-    }
-
-    pub(super) fn filter(&self) -> Vec<FilterChain> {
-        self.plane.policy().book().fold();
-        chains(self.plane.policy().book())
     }
 
     pub(super) fn flow_table(&self) -> Option<FlowTable> {
@@ -64,75 +54,6 @@ impl Forwarding {
         if unlogged > 0 {
             tracing::warn!(target: "filter", "{unlogged} packets more than the log could take");
         }
-    }
-}
-
-fn chains(book: &Rulebook) -> Vec<FilterChain> {
-    let (compiled, _) = book.current();
-    let now = graph::steady_now();
-    let mut number = 0;
-    let chains = compiled.filter().chains.iter().enumerate().map(|(place, chain)| FilterChain {
-        chain: chain.name.clone(),
-        policy: match chain.policy {
-            _ if place >= Hook::ALL.len() => "return",
-            Policy::Accept => "accept",
-            Policy::Drop => "drop",
-        }
-        .to_owned(),
-        rules: (chain.rules.iter())
-            .map(|rule| {
-                let counter = compiled.accounts().counter(RuleId(number));
-                number += 1;
-                FilterRule {
-                    rule: rule.to_string(),
-                    name: rule.name.clone(),
-                    place: rule.place.to_string(),
-                    packets: counter.packets,
-                    bytes: counter.bytes,
-                    last_hit_seconds: (counter.last != 0).then(|| seconds(now.saturating_sub(counter.last))),
-                }
-            })
-            .collect(),
-    });
-    chains.collect()
-}
-
-/// What there is to say of address translation.
-pub(super) fn translation(nat: &nat::Nat, repaired: u64) -> Translation {
-    let rules = nat.rules().into_iter().map(|rule| NatRule {
-        name: rule.name,
-        action: rule.action.to_owned(),
-        flows: rule.flows,
-        mappings: rule.mappings,
-        exhausted: rule.exhausted,
-        host_limit: rule.host_limit,
-        limited: rule.limited,
-        refused: rule.refused,
-    });
-    let pools = nat.pools().into_iter().map(|pool| NatPool {
-        address: Some(pool.address),
-        taken: pool.taken.into_iter().map(|(protocol, ports)| NatTaken { protocol, ports }).collect(),
-    });
-    let mut shown = Vec::new();
-    nat.each_mapping(|mapping| {
-        if shown.len() < USUAL as usize {
-            shown.push(NatMapping {
-                rule: mapping.rule,
-                protocol: mapping.protocol,
-                inside: Some(mapping.inside),
-                inside_port: mapping.inside_port,
-                outside: Some(mapping.outside),
-                outside_port: mapping.outside_port,
-                flows: mapping.flows,
-            });
-        }
-    });
-    Translation {
-        rules: rules.collect(),
-        pools: pools.collect(),
-        mappings: nat.len() as u64,
-        repaired,
-        shown,
     }
 }
 

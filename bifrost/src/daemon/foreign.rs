@@ -19,14 +19,14 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// What Linux has, and what is done about it.
 #[derive(Default)]
-pub(super) struct Foreign {
-    pub(super) beyond: Beyond,
+pub(crate) struct Foreign {
+    pub(crate) beyond: Beyond,
     wishes: [Wish; 2],
     /// Programs of others by tcx: the port, and whether at its way out.
     programs: Vec<(String, bool)>,
     looked: Option<Instant>,
     /// What is left to Linux.
-    pub(super) reach: Reach,
+    pub(crate) reach: Reach,
 }
 
 impl Foreign {

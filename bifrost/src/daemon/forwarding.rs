@@ -14,25 +14,25 @@ use super::{DaemonError, settings};
 use crate::service::Stop;
 
 /// See the head of this file.
-pub(super) struct Forwarding {
+pub(crate) struct Forwarding {
     /// The configuration in force.
-    pub(super) router: Router,
-    pub(super) plane: Plane,
-    pub(super) mirror: Mirror,
-    pub(super) tables: Tables,
-    pub(super) watches: Watches,
+    pub(crate) router: Router,
+    pub(crate) plane: Plane,
+    pub(crate) mirror: Mirror,
+    pub(crate) tables: Tables,
+    pub(crate) watches: Watches,
     /// Until when the graph's elements are timed.
     measured_until: Option<Instant>,
     /// What Linux's copy of the rules is made from may have changed since it was made.
-    pub(super) copy_is_due: bool,
+    pub(crate) copy_is_due: bool,
     /// What was last logged of deterministic blocks.
-    pub(super) blocks: Vec<String>,
+    pub(crate) blocks: Vec<String>,
     /// Whether to stop, for what takes long.
-    pub(super) stop: Stop,
+    pub(crate) stop: Stop,
 }
 
 impl Forwarding {
-    pub(super) fn new(
+    pub(crate) fn new(
         router: Router,
         plane: Plane,
         mirror: Mirror,
@@ -53,13 +53,13 @@ impl Forwarding {
     }
 
     /// Takes a slice of what Linux told; `news` hears of links and addresses. True: there is more.
-    pub(super) fn sync(&mut self, news: &mut impl Listener) -> Result<bool, DaemonError> {
+    pub(crate) fn sync(&mut self, news: &mut impl Listener) -> Result<bool, DaemonError> {
         self.keep_tables();
         Ok(self.mirror.sync(&mut self.tables, news)?)
     }
 
     /// Says that the tables are kept; in the log, when they were not.
-    pub(super) fn keep_tables(&self) {
+    pub(crate) fn keep_tables(&self) {
         if let Some(late) = self.plane.keeps_tables() {
             warn!(
                 "the control thread was not there for {:.1} s (stopped, or held up): Linux forwarded, but for flows that it does not know",
@@ -69,7 +69,7 @@ impl Forwarding {
     }
 
     /// Workers that failed are started again, ports that were refused are tried again, watchers that left are forgotten.
-    pub(super) fn supervise(&mut self) {
+    pub(crate) fn supervise(&mut self) {
         for id in self.plane.supervise(&mut self.tables) {
             self.bind(id);
         }
@@ -81,13 +81,13 @@ impl Forwarding {
     }
 
     /// Times the graph's elements for a while.
-    pub(super) fn measure(&mut self, time: Duration) {
+    pub(crate) fn measure(&mut self, time: Duration) {
         self.measured_until = Some(Instant::now() + time);
         self.plane.crew().measure(true);
     }
 
     /// Lets routes lead to a port that was taken.
-    pub(super) fn bind(&mut self, id: fib::PortId) {
+    pub(crate) fn bind(&mut self, id: fib::PortId) {
         let interface = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.interface.as_ref());
         if let Some(ifindex) = interface.map(|interface| interface.ifindex) {
             self.mirror.bind(ifindex, id, &mut self.tables);
@@ -96,7 +96,7 @@ impl Forwarding {
 
     /// Gives a port's interface back, if there is one. No route leads to it any more before that, or what the other ports
     /// send there meanwhile would be lost.
-    pub(super) fn release(&mut self, id: fib::PortId) {
+    pub(crate) fn release(&mut self, id: fib::PortId) {
         let interface = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.interface.as_ref());
         if let Some(ifindex) = interface.map(|interface| interface.ifindex) {
             self.mirror.unbind(ifindex, &mut self.tables);
@@ -106,19 +106,19 @@ impl Forwarding {
 
     /// The ports that are there, or that the configuration names and waits for. The plane knows others as well, for a port keeps its
     /// number when it is gone: of what a pattern matched (`ppp*`) nobody expects that it comes back.
-    pub(super) fn known_ports(&self) -> impl Iterator<Item = &plane::port::Port> {
+    pub(crate) fn known_ports(&self) -> impl Iterator<Item = &plane::port::Port> {
         let named = |name: &str| self.router.ports.iter().any(|rule| rule.name.literal() == Some(name));
         let known = move |port: &&plane::port::Port| port.interface.is_some() || named(&port.name);
         self.plane.ports().iter().filter(known)
     }
 
     /// Names of the ports, by number.
-    pub(super) fn port_names(&self) -> Vec<String> {
+    pub(crate) fn port_names(&self) -> Vec<String> {
         self.plane.ports().iter().map(|port| port.name.clone()).collect()
     }
 
     /// Puts the limits of the classes in force.
-    pub(super) fn apply_limits(&mut self) {
+    pub(crate) fn apply_limits(&mut self) {
         for (class, rate, burst) in settings::police(&self.router) {
             let clamp = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
             self.plane.police(class, clamp(rate), clamp(burst));
@@ -126,7 +126,7 @@ impl Forwarding {
     }
 
     /// Reads, or with a value writes, a handler of every worker's graph.
-    pub(super) fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String> {
+    pub(crate) fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String> {
         let request = Request { handler: handler.to_owned(), value: value.map(str::to_owned) };
         let crew = self.plane.crew();
         (0..crew.len())
@@ -135,7 +135,7 @@ impl Forwarding {
     }
 
     /// One line for the log and for `systemctl status`.
-    pub(super) fn status_line(&self) -> String {
+    pub(crate) fn status_line(&self) -> String {
         let taken = self.plane.ports().iter().filter(|port| port.taken.is_some()).count();
         format!(
             "{taken} of {} port(s), {} worker(s), {} IPv4 and {} IPv6 prefixes",

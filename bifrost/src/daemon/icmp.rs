@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// What was read last, and when.
 #[derive(Default)]
-pub(super) struct Icmp {
+pub(crate) struct Icmp {
     settings: IcmpSettings,
     read: Option<Instant>,
 }

@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// What runs.
-pub(super) struct MirrorPort {
+pub(crate) struct MirrorPort {
     plan: Plan,
     counts: Arc<Counts>,
 }
@@ -57,7 +57,7 @@ impl Drop for MirrorPort {
 
 /// `[mirror]`: the mirror port that runs, and one that will.
 #[derive(Default)]
-pub(super) struct Mirroring {
+pub(crate) struct Mirroring {
     running: Option<MirrorPort>,
     prepared: Option<Option<Prepared>>,
 }
@@ -78,7 +78,7 @@ impl Mirroring {
         }
     }
 
-    pub(super) fn status(&self) -> Option<MirrorPortStatus> {
+    pub(crate) fn status(&self) -> Option<MirrorPortStatus> {
         let MirrorPort { plan, counts } = self.running.as_ref()?;
         let count = |count: &AtomicU64| count.load(Relaxed);
         Some(MirrorPortStatus {

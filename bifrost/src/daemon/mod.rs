@@ -14,7 +14,7 @@
 //! | `flow_table.rs` | `[flow]` |
 //! | `sflow.rs` | `[sflow]` |
 //! | `desk.rs` | answers for the control socket, asked of the control thread |
-//! | `status.rs`, `routes.rs` | those answers, from what the control thread owns |
+//! | `routes.rs` | those of routes and neighbours; what can be shown as a whole is in `subject/` |
 //! | `fallback.rs` | the same filter and translation in Linux |
 //! | `nft.rs` | the program that loads them |
 //! | `foreign.rs` | what Linux does to packets and the plane does not |
@@ -57,9 +57,8 @@ mod reload;
 mod routes;
 mod rules;
 mod section;
-mod settings;
+pub(crate) mod settings;
 mod sflow;
-mod status;
 mod verdict;
 mod watch;
 
@@ -79,9 +78,9 @@ use plane::Plane;
 use port::Driver;
 use tracing::{info, warn};
 
-use control::Control;
+pub(crate) use control::Control;
 use desk::Desk;
-use forwarding::Forwarding;
+pub(crate) use forwarding::Forwarding;
 use reload::Reloading;
 pub use verdict::examine;
 

@@ -18,9 +18,9 @@ const EVERY: Duration = Duration::from_secs(2);
 const STEP: u32 = 4096;
 
 /// The audit, and the thread that is at it.
-pub(super) struct NatAudit {
+pub(crate) struct NatAudit {
     /// Flows given up so far.
-    pub(super) repaired: u64,
+    pub(crate) repaired: u64,
     /// Here while no thread is at work.
     audit: Audit,
     thread: Option<JoinHandle<Looked>>,

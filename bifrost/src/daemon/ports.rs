@@ -22,7 +22,7 @@ const SLICE: Duration = Duration::from_millis(2);
 
 /// What the mirror heard that concerns the plane, until the control thread has time for it.
 #[derive(Default)]
-pub(super) struct News {
+pub(crate) struct News {
     changed: Vec<u32>,
     gone: Vec<u32>,
     local_added: Vec<IpAddr>,
@@ -49,10 +49,10 @@ impl Listener for News {
 
 /// `[[port]]`, `linux_filter`, `linux_rules` and `[police]`: the interfaces that are taken, and what is heard of them.
 #[derive(Default)]
-pub(super) struct Ports {
-    pub(super) news: News,
+pub(crate) struct Ports {
+    pub(crate) news: News,
     /// What Linux does and the plane does not.
-    pub(super) foreign: Foreign,
+    pub(crate) foreign: Foreign,
 }
 
 impl Ports {

@@ -21,7 +21,7 @@ use super::verdict::examine;
 
 /// Where configurations come from, for whoever wants to read one.
 #[derive(Clone)]
-pub(super) struct Reloading {
+pub(crate) struct Reloading {
     /// Absent when the ports were named on the command line.
     pub file: Option<PathBuf>,
     pub registry: Registry,

@@ -5,10 +5,8 @@ use crate::control::status::*;
 use mirror::model::Table;
 use mirror::show::{NeighbourLine, RouteFilter, RouteLine, Way};
 
-use super::fallback::Fallback;
-use super::foreign::Foreign;
 use super::forwarding::Forwarding;
-use super::status::received;
+use crate::subject::{origins, received};
 
 /// Neighbours shown at most in one page of the mirror's.
 const NEIGHBOURS: usize = 4096;
@@ -45,7 +43,7 @@ impl Forwarding {
         entries
     }
 
-    pub(super) fn neighbours(&self) -> Vec<Neighbour> {
+    pub(crate) fn neighbours(&self) -> Vec<Neighbour> {
         let ours: Vec<&str> = self
             .plane
             .ports()
@@ -66,24 +64,6 @@ impl Forwarding {
         }
     }
 
-    /// How many routes there are by who made them. With FPM, what zebra does not tell (kernel's and connected routes) still
-    /// comes from netlink.
-    fn origins(&self) -> Vec<OriginCount> {
-        let status = self.mirror.status();
-        let origin = |count: &mirror::OriginCount| OriginCount {
-            origin: count.origin.clone(),
-            ipv4: count.ipv4 as u64,
-            ipv6: count.ipv6 as u64,
-        };
-        if status.source == "netlink" {
-            return status.origins.iter().map(origin).collect();
-        }
-        let mut routes: Vec<OriginCount> = status.fpm_origins.iter().map(origin).collect();
-        let told: Vec<String> = routes.iter().map(|count| count.origin.clone()).collect();
-        routes.extend(status.origins.iter().filter(|count| !told.contains(&count.origin)).map(origin));
-        routes
-    }
-
     /// What passed, all lanes together, and whether the tables are Linux's.
     pub(super) fn summary(&self) -> Summary {
         let lanes = self.plane.ports().iter().map(|port| received(&self.plane.driver_counters(port)));
@@ -93,56 +73,8 @@ impl Forwarding {
                 worker: a.worker + b.worker,
                 linux: a.linux + b.linux,
             }),
-            routes: self.origins(),
+            routes: origins(&self.mirror),
             synced: self.mirror.ready(),
-        }
-    }
-
-    /// The mirror, with what is not mirrored and with Linux's copy of the rules.
-    pub(super) fn mirror_status(&self, foreign: &Foreign, copy: &Fallback) -> MirrorStatus {
-        let status = self.mirror.status();
-        let model = self.mirror.model();
-        let audit = status.audit.as_ref();
-        MirrorStatus {
-            source: status.source.to_owned(),
-            synced: status.ready,
-            links: model.links.iter().count() as u64,
-            addresses: model.addresses().count() as u64,
-            neighbours: status.neighbours as u64,
-            next_hop_objects: status.next_hop_objects as u64,
-            routes: self.origins(),
-            unused_tables: status
-                .other_tables
-                .iter()
-                .map(|(table, routes)| UnusedTable { table: *table, routes: *routes as u64 })
-                .collect(),
-            rules_ipv4: status.rules_ipv4 as u64,
-            rules_ipv6: status.rules_ipv6 as u64,
-            rules: status.rules,
-            filters: foreign.beyond.filters.clone(),
-            shapers: (foreign.beyond.shapers.iter())
-                .map(|(interface, kind)| format!("{kind} on {interface}"))
-                .collect(),
-            restricted_routes: status.restricted as u64,
-            filters_respected: self.router.linux_filter == config::Foreign::Respect,
-            rules_respected: self.router.linux_rules == config::Foreign::Respect,
-            filter_refused: copy.refused(),
-            filter_restored: copy.restored(),
-            messages: status.messages,
-            overruns: status.overflows,
-            not_programmed: status.missing as u64,
-            audit: AuditStatus {
-                passes: audit.map_or(0, |audit| audit.rounds),
-                differences: audit.map_or(0, |audit| audit.differences),
-                repaired: audit.map_or(0, |audit| audit.differences),
-                last_pass_seconds_ago: audit.and_then(|audit| audit.last_seconds_ago),
-            },
-            fpm: status.fpm.as_ref().map(|fpm| FpmStatus {
-                listen: self.mirror.fpm_address().map(|address| address.to_string()).unwrap_or_default(),
-                connected: fpm.state != "away",
-                connections: fpm.connections,
-                frames: fpm.frames,
-            }),
         }
     }
 }

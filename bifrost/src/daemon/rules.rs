@@ -14,7 +14,7 @@ use super::settings;
 
 /// What is prepared.
 #[derive(Default)]
-pub(super) struct Rules {
+pub(crate) struct Rules {
     prepared: Option<plane::Change>,
 }
 

@@ -14,7 +14,7 @@ use elements::router::Sampling;
 use super::forwarding::Forwarding;
 
 /// From one configuration to another.
-pub(super) struct Change {
+pub(crate) struct Change {
     pub before: Router,
     pub after: Router,
     /// What will choose packets for sFlow; known when that part has prepared.
@@ -33,7 +33,7 @@ impl Change {
 }
 
 /// A part of the daemon that one or several sections of the configuration are for.
-pub(super) trait Section {
+pub(crate) trait Section {
     /// What the change will do here, for the operator: a line each, none where nothing changes.
     fn effects(&self, change: &Change) -> Vec<String>;
 

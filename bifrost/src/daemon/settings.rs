@@ -121,7 +121,7 @@ fn choice(switch: Switch) -> plane::Choice {
 }
 
 /// The limits of each class, packets a second and at once; 0: none.
-pub(super) fn police(router: &Router) -> [(Class, u64, u64); Class::COUNT] {
+pub(crate) fn police(router: &Router) -> [(Class, u64, u64); Class::COUNT] {
     let police = &router.police;
     [
         (Class::Routing, Some(police.routing)),

@@ -13,6 +13,7 @@ use super::flow_log::output;
 use super::forwarding::Forwarding;
 use super::section::{Change, Section};
 use crate::control::status::{PortState, PortStatus, SflowStatus};
+use crate::subject::statuses;
 
 /// IANA's number for Ethernet interfaces.
 const ETHERNET: u32 = 6;
@@ -20,7 +21,7 @@ const ETHERNET: u32 = 6;
 const EVERY: Duration = Duration::from_secs(1);
 
 /// The agent, and what it needs.
-pub(super) struct Sflow {
+pub(crate) struct Sflow {
     plan: SflowPlan,
     agent: Arc<Agent>,
     counters: Arc<Mutex<Vec<InterfaceCounters>>>,
@@ -83,7 +84,7 @@ fn counters(port: &PortStatus) -> InterfaceCounters {
 
 /// `[sflow]`: the agent that runs, and one that will.
 #[derive(Default)]
-pub(super) struct Sampler {
+pub(crate) struct Sampler {
     running: Option<Sflow>,
     prepared: Option<Option<Sflow>>,
 }
@@ -97,14 +98,14 @@ impl Sampler {
     pub(super) fn tell(&mut self, forwarding: &Forwarding) {
         let due = |sflow: &&mut Sflow| sflow.told.is_none_or(|told| told.elapsed() >= EVERY);
         let Some(sflow) = self.running.as_mut().filter(due) else { return };
-        let ports = forwarding.port_statuses();
+        let ports = statuses(forwarding);
         let found = ports.iter().filter(|port| port.ifindex != 0).map(counters).collect();
         sflow.told = Some(Instant::now());
         *sflow.counters.lock().unwrap_or_else(PoisonError::into_inner) = found;
     }
 
     /// What the agent has done.
-    pub(super) fn status(&self) -> Option<SflowStatus> {
+    pub(crate) fn status(&self) -> Option<SflowStatus> {
         self.running.as_ref().map(Sflow::status)
     }
 }

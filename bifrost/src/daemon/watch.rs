@@ -32,7 +32,7 @@ const ETHERNET: usize = 14;
 
 /// Everybody who watches.
 #[derive(Default)]
-pub(super) struct Watches {
+pub(crate) struct Watches {
     watchers: Vec<Watcher>,
     pub(super) copies: Copies,
 }

@@ -13,22 +13,22 @@ use super::Format;
 /// Asks the daemon, and writes all that it says.
 pub fn render(answer: &dyn Answer, format: Format) -> Result<String, String> {
     let mut text = Text { text: String::with_capacity(16 * 1024), format };
-    text.about(&answer.version()?);
-    text.ports(&answer.ports()?);
-    text.drops(&answer.drops()?);
-    text.workers(&answer.workers()?);
-    text.graph(&answer.graph()?);
-    text.filter(&answer.filter()?);
+    text.about(&answer.ask::<Version>()?);
+    text.ports(&answer.ask::<Vec<PortStatus>>()?);
+    text.drops(&answer.ask::<Vec<DropCount>>()?);
+    text.workers(&answer.ask::<Vec<WorkerStatus>>()?);
+    text.graph(&answer.ask::<Vec<GraphNode>>()?);
+    text.filter(&answer.ask::<Vec<FilterChain>>()?);
     if let Some(table) = answer.flow_table()? {
         text.flows(&table);
     }
-    text.nat(&answer.nat()?);
-    text.classifier(&answer.classifier()?);
-    text.mirror(&answer.mirror()?);
-    if let Some(log) = answer.flow_log()? {
+    text.nat(&answer.ask::<Translation>()?);
+    text.classifier(&answer.ask::<ClassifierStatus>()?);
+    text.mirror(&answer.ask::<MirrorStatus>()?);
+    if let Some(log) = answer.ask::<Option<FlowLogStatus>>()? {
         text.flow_log(&log);
     }
-    if let Some(mirror) = answer.mirror_port()? {
+    if let Some(mirror) = answer.ask::<Option<MirrorPortStatus>>()? {
         text.mirror_port(&mirror);
     }
     if format == Format::OpenMetrics {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use bifrost::control::status::*;
 use bifrost::control::*;
+use bifrost::subject::{Answered, Entry};
 use flowlog::Record;
 use flowlog::record::{Counts, Key};
 use ipnet::{IpNet, Ipv4Net};
@@ -81,7 +82,7 @@ impl Fake {
     }
 }
 
-impl Answer for Fake {
+impl Fake {
     fn version(&self) -> Result<Version, String> {
         Ok(Version {
             version: "0.1.0".into(),
@@ -122,30 +123,6 @@ impl Answer for Fake {
             rates: PortRates::default(),
         };
         Ok(vec![eth0, PortStatus { name: "eth1".into(), index: 1, ..PortStatus::default() }])
-    }
-
-    fn routes(
-        &self,
-        query: &RouteQuery,
-        after: Option<&RouteEntry>,
-        limit: usize,
-    ) -> Result<Vec<RouteEntry>, String> {
-        assert!(limit <= PAGE);
-        self.pages.fetch_add(1, Relaxed);
-        if let Some(address) = query.address {
-            let number = |address: IpAddr| match address {
-                IpAddr::V4(v4) => u64::from(u32::from(v4)).checked_sub(0x0a00_0000),
-                IpAddr::V6(_) => None,
-            };
-            let found = number(address).filter(|n| *n < self.routes).map(route);
-            return Ok(found.into_iter().filter(|_| after.is_none()).collect());
-        }
-        let start = after.map_or(0, |entry| match entry.prefix {
-            IpNet::V4(net) => u64::from(u32::from(net.addr())) - 0x0a00_0000 + 1,
-            IpNet::V6(_) => unreachable!("it has none"),
-        });
-        let within = |entry: &RouteEntry| query.within.is_none_or(|net| net.contains(&entry.prefix));
-        Ok((start..self.routes).map(route).filter(within).take(limit).collect())
     }
 
     fn neighbours(&self) -> Result<Vec<Neighbour>, String> {
@@ -219,35 +196,6 @@ impl Answer for Fake {
         ])
     }
 
-    fn change_set(&self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String> {
-        match name {
-            "bogons" => Ok(10 + come.len() as u64 - go.len() as u64),
-            _ => Err(format!("the filter has no set {name:?}; those there are: bogons")),
-        }
-    }
-
-    fn clear_flows(&self, query: &FlowQuery) -> Result<u64, String> {
-        // As many as what was asked for has letters: that tells whether it came.
-        Ok(serde_json::to_string(query).map_or(0, |asked| asked.len() as u64))
-    }
-
-    fn reload(&self, _: bool) -> Result<String, String> {
-        match self.broken.load(Relaxed) {
-            true => {
-                Err("the configuration stays as it is: router.toml:1:1: there is no section \"x\"".into())
-            }
-            false => Ok("configuration read again: 1 of 2 port(s)".into()),
-        }
-    }
-
-    fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String> {
-        match (handler, value) {
-            ("forward4/c.count", None) => Ok(vec!["4711".into(), "815".into()]),
-            ("forward4/c.reset", Some(_)) => Ok(vec![String::new(), String::new()]),
-            _ => Err("No element named 'x'".into()),
-        }
-    }
-
     fn classifier(&self) -> Result<ClassifierStatus, String> {
         let class = |class: &str, rate, passed, dropped| ClassStatus {
             class: class.into(),
@@ -301,37 +249,6 @@ impl Answer for Fake {
                 frames: 900,
             }),
         })
-    }
-
-    fn flows(&self, query: &FlowQuery) -> Result<Flows, String> {
-        let flow = FlowEntry {
-            protocol: 6,
-            source: Some([198, 18, 0, 9].into()),
-            source_port: 40000,
-            destination: Some([203, 0, 113, 7].into()),
-            destination_port: 443,
-            phase: "open".into(),
-            age_seconds: 61.5,
-            idle_seconds: 0.25,
-            packets: [1200, 2400],
-            bytes: [96_000, 3_200_000],
-            bits_per_second: 428_000.0,
-            ports: [Some("eth0".into()), Some("eth1".into())],
-            mark: 0,
-            translated: Some(FlowEnds {
-                source: Some([192, 0, 2, 1].into()),
-                source_port: 40001,
-                destination: Some([203, 0, 113, 7].into()),
-                destination_port: 443,
-            }),
-        };
-        let flows = if query.port.is_none_or(|port| port == 443) { vec![flow] } else { Vec::new() };
-        Ok(Flows { table: self.flow_table()?, matching: flows.len() as u64, flows })
-    }
-
-    fn flow_table(&self) -> Result<Option<FlowTable>, String> {
-        let capacity = 1_048_576;
-        Ok(Some(FlowTable { capacity, size: 1, lookups: 3600, hits: 3599, new: 1, ..FlowTable::default() }))
     }
 
     fn nat(&self) -> Result<Translation, String> {
@@ -390,10 +307,6 @@ impl Answer for Fake {
         ])
     }
 
-    fn sflow(&self) -> Result<Option<SflowStatus>, String> {
-        Ok(Some(SflowStatus { sample: 1000, seen: 5_000_000, lost: 2, collectors: Vec::new() }))
-    }
-
     fn flow_log(&self) -> Result<Option<FlowLogStatus>, String> {
         let output = |name: &str, lost: &[(&str, u64)]| FlowLogOutput {
             name: name.into(),
@@ -416,6 +329,131 @@ impl Answer for Fake {
             outputs: vec![output("ipfix udp 192.0.2.9:4739", &[("send", 20)]), output("files", &[])],
             ..FlowLogStatus::default()
         }))
+    }
+
+    fn sflow(&self) -> Result<Option<SflowStatus>, String> {
+        Ok(Some(SflowStatus { sample: 1000, seen: 5_000_000, lost: 2, collectors: Vec::new() }))
+    }
+
+    fn mirror_port(&self) -> Result<Option<MirrorPortStatus>, String> {
+        Ok(Some(MirrorPortStatus {
+            to: "eth9".into(),
+            up: true,
+            sent: 7,
+            slow: 3,
+            ..MirrorPortStatus::default()
+        }))
+    }
+}
+
+/// An answer of a type that only its subject knows.
+fn boxed<T: Send + 'static>(answer: Result<T, String>) -> Result<Answered, String> {
+    Ok(Box::new(answer?))
+}
+
+impl Answer for Fake {
+    fn subject(&self, subject: &'static Entry) -> Result<Answered, String> {
+        match subject.ask().as_str() {
+            "version" => boxed(self.version()),
+            "ports" => boxed(self.ports()),
+            "neighbours" => boxed(self.neighbours()),
+            "drops" => boxed(self.drops()),
+            "workers" => boxed(self.workers()),
+            "graph" => boxed(self.graph()),
+            "classifier" => boxed(self.classifier()),
+            "config" => boxed(self.config()),
+            "mirror" => boxed(self.mirror()),
+            "nat" => boxed(self.nat()),
+            "filter" => boxed(self.filter()),
+            "flow_log" => boxed(self.flow_log()),
+            "sflow" => boxed(self.sflow()),
+            "mirror_port" => boxed(self.mirror_port()),
+            other => Err(format!("no {other} here")),
+        }
+    }
+
+    fn routes(
+        &self,
+        query: &RouteQuery,
+        after: Option<&RouteEntry>,
+        limit: usize,
+    ) -> Result<Vec<RouteEntry>, String> {
+        assert!(limit <= PAGE);
+        self.pages.fetch_add(1, Relaxed);
+        if let Some(address) = query.address {
+            let number = |address: IpAddr| match address {
+                IpAddr::V4(v4) => u64::from(u32::from(v4)).checked_sub(0x0a00_0000),
+                IpAddr::V6(_) => None,
+            };
+            let found = number(address).filter(|n| *n < self.routes).map(route);
+            return Ok(found.into_iter().filter(|_| after.is_none()).collect());
+        }
+        let start = after.map_or(0, |entry| match entry.prefix {
+            IpNet::V4(net) => u64::from(u32::from(net.addr())) - 0x0a00_0000 + 1,
+            IpNet::V6(_) => unreachable!("it has none"),
+        });
+        let within = |entry: &RouteEntry| query.within.is_none_or(|net| net.contains(&entry.prefix));
+        Ok((start..self.routes).map(route).filter(within).take(limit).collect())
+    }
+
+    fn change_set(&self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String> {
+        match name {
+            "bogons" => Ok(10 + come.len() as u64 - go.len() as u64),
+            _ => Err(format!("the filter has no set {name:?}; those there are: bogons")),
+        }
+    }
+
+    fn clear_flows(&self, query: &FlowQuery) -> Result<u64, String> {
+        // As many as what was asked for has letters: that tells whether it came.
+        Ok(serde_json::to_string(query).map_or(0, |asked| asked.len() as u64))
+    }
+
+    fn reload(&self, _: bool) -> Result<String, String> {
+        match self.broken.load(Relaxed) {
+            true => {
+                Err("the configuration stays as it is: router.toml:1:1: there is no section \"x\"".into())
+            }
+            false => Ok("configuration read again: 1 of 2 port(s)".into()),
+        }
+    }
+
+    fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String> {
+        match (handler, value) {
+            ("forward4/c.count", None) => Ok(vec!["4711".into(), "815".into()]),
+            ("forward4/c.reset", Some(_)) => Ok(vec![String::new(), String::new()]),
+            _ => Err("No element named 'x'".into()),
+        }
+    }
+
+    fn flows(&self, query: &FlowQuery) -> Result<Flows, String> {
+        let flow = FlowEntry {
+            protocol: 6,
+            source: Some([198, 18, 0, 9].into()),
+            source_port: 40000,
+            destination: Some([203, 0, 113, 7].into()),
+            destination_port: 443,
+            phase: "open".into(),
+            age_seconds: 61.5,
+            idle_seconds: 0.25,
+            packets: [1200, 2400],
+            bytes: [96_000, 3_200_000],
+            bits_per_second: 428_000.0,
+            ports: [Some("eth0".into()), Some("eth1".into())],
+            mark: 0,
+            translated: Some(FlowEnds {
+                source: Some([192, 0, 2, 1].into()),
+                source_port: 40001,
+                destination: Some([203, 0, 113, 7].into()),
+                destination_port: 443,
+            }),
+        };
+        let flows = if query.port.is_none_or(|port| port == 443) { vec![flow] } else { Vec::new() };
+        Ok(Flows { table: self.flow_table()?, matching: flows.len() as u64, flows })
+    }
+
+    fn flow_table(&self) -> Result<Option<FlowTable>, String> {
+        let capacity = 1_048_576;
+        Ok(Some(FlowTable { capacity, size: 1, lookups: 3600, hits: 3599, new: 1, ..FlowTable::default() }))
     }
 
     fn living(&self, query: &FlowQuery, from: u32) -> Result<(Vec<Record>, Option<u32>), String> {
@@ -486,16 +524,6 @@ impl Answer for Fake {
             outgoing: n.is_multiple_of(2),
             length: 60,
             frame: vec![0; 60],
-        }))
-    }
-
-    fn mirror_port(&self) -> Result<Option<MirrorPortStatus>, String> {
-        Ok(Some(MirrorPortStatus {
-            to: "eth9".into(),
-            up: true,
-            sent: 7,
-            slow: 3,
-            ..MirrorPortStatus::default()
         }))
     }
 

@@ -137,8 +137,8 @@ static __always_inline int is_injected(struct frame *frame) {
 }
 
 static __always_inline void tally(struct counters *count, enum lane lane, __u32 bytes) {
-    count->lane[lane].packets++;
-    count->lane[lane].bytes += bytes;
+    count->lanes[lane].packets++;
+    count->lanes[lane].bytes += bytes;
 }
 
 static __always_inline void tally_sent(__u32 port, __u32 bytes) {
@@ -152,7 +152,7 @@ static __always_inline void tally_sent(__u32 port, __u32 bytes) {
 static __always_inline int drop(struct counters *count, __u32 reason, __u32 bytes) {
     tally(count, LANE_DROP, bytes);
     if (reason < REASONS)
-        count->reason[reason]++;
+        count->reasons[reason]++;
     return XDP_DROP;
 }
 

@@ -3,8 +3,8 @@
  * The classifier: what is for this machine or for its routing protocols goes to Linux; the rest is transit.
  *
  * Two questions, apart: *whether* a packet is Linux's (is_linux4, is_linux6: by address and header shape),
- * and *which class* it then counts as (class_of_*: by protocol and port), which is wire::Class in C. The
- * second is asked at one place, when the first is decided.
+ * and *which class* it then counts as (class_of_*: by protocol and port), as wire::class_of_frame in Rust.
+ * The second is asked at one place, when the first is decided.
  */
 #pragma once
 #include "maps.h"
@@ -36,30 +36,13 @@ struct ipv6 {
     struct in6 source, destination;
 };
 
-/* BFD (single hop, echo, on LAGs) comes from a neighbour: what a router has passed on has lost a hop (RFC
- * 5881, 5). */
-static __always_inline int is_routing_port(__u16 port, __u8 protocol, __u8 ttl) {
-    return port == 179 || port == 646 ||
-           (protocol == 17 && (port == 520 || port == 521 || port == 4784 ||
-                               (ttl == 255 && (port == 3784 || port == 3785 || port == 6784))));
-}
-
-static __always_inline int is_management_port(__u16 port, __u8 protocol) {
-    if (port == 49 || port == 53 || port == 161 || port == 162)
-        return 1;
-    if (protocol == 6)
-        return port == 22 || port == 80 || port == 443 || port == 830;
-    return port == 67 || port == 68 || port == 123 || port == 546 || port == 547 || port == 1812 ||
-           port == 1813;
-}
-
 /* Of UDP only the port that it goes to says what it is; a connection of TCP may have begun at either end. */
 static __always_inline enum police_class class_of_ports(__u8 protocol, __u8 ttl, __u16 source,
                                                         __u16 destination) {
-    int either = protocol == 6;
+    int either = protocol == PROTOCOL_TCP;
     if (is_routing_port(destination, protocol, ttl) || (either && is_routing_port(source, protocol, ttl)))
         return CLASS_ROUTING;
-    if (is_management_port(source, protocol) || is_management_port(destination, protocol))
+    if (is_management_port(source, protocol, ttl) || is_management_port(destination, protocol, ttl))
         return CLASS_MANAGEMENT;
     return CLASS_REST;
 }
@@ -68,17 +51,17 @@ static __always_inline enum police_class class_of_ports(__u8 protocol, __u8 ttl,
 static __always_inline enum police_class class_of_upper(__u8 protocol, int shown, __u8 ttl, void *upper,
                                                         void *end) {
     switch (protocol) {
-    case 2:   /* IGMP */
-    case 46:  /* RSVP */
-    case 88:  /* EIGRP */
-    case 89:  /* OSPF */
-    case 103: /* PIM */
+    case PROTOCOL_IGMP:
+    case PROTOCOL_RSVP:
+    case PROTOCOL_EIGRP:
+    case PROTOCOL_OSPF:
+    case PROTOCOL_PIM:
         return CLASS_ROUTING;
-    case 112: /* VRRP: RFC 9568, 5.1.1.3 */
+    case PROTOCOL_VRRP: /* RFC 9568, 5.1.1.3 */
         return ttl == 255 ? CLASS_ROUTING : CLASS_REST;
-    case 1:
+    case PROTOCOL_ICMP:
         return CLASS_ICMP;
-    case 58: {
+    case PROTOCOL_ICMP6: {
         if (!shown || upper + 1 > end)
             return CLASS_ICMP;
         __u8 type = *(__u8 *)upper;
@@ -87,8 +70,8 @@ static __always_inline enum police_class class_of_upper(__u8 protocol, int shown
             return ttl == 255 ? CLASS_NEIGHBOUR : CLASS_ICMP;
         return (type >= 130 && type <= 132) || type == 143 ? CLASS_ROUTING : CLASS_ICMP;
     }
-    case 6:
-    case 17:
+    case PROTOCOL_TCP:
+    case PROTOCOL_UDP:
         if (!shown || upper + 4 > end)
             return CLASS_REST;
         return class_of_ports(protocol, ttl, load16(upper), load16(upper + 2));
@@ -111,15 +94,17 @@ static __always_inline enum police_class class_of_ipv6(struct ipv6 *ip, void *en
     int shown = 1;
     for (int i = 0; i < EXTENSIONS && shown; i++) {
         __u32 length;
-        if (protocol != 0 && protocol != 43 && protocol != 60 && protocol != 44 && protocol != 51)
+        if (protocol != PROTOCOL_HOP_BY_HOP && protocol != PROTOCOL_ROUTING &&
+            protocol != PROTOCOL_DESTINATION_OPTIONS && protocol != PROTOCOL_FRAGMENT &&
+            protocol != PROTOCOL_AUTHENTICATION)
             break;
         if ((void *)(upper + 8) > end)
             return CLASS_REST;
-        if (protocol == 44) {
+        if (protocol == PROTOCOL_FRAGMENT) {
             shown = !(load16(upper + 2) & 0xfff8);
             length = 8;
         } else {
-            length = protocol == 51 ? (upper[1] + 2) * 4 : (upper[1] + 1) * 8;
+            length = protocol == PROTOCOL_AUTHENTICATION ? (upper[1] + 2) * 4 : (upper[1] + 1) * 8;
         }
         protocol = upper[0];
         upper += length;
@@ -129,7 +114,7 @@ static __always_inline enum police_class class_of_ipv6(struct ipv6 *ip, void *en
 
 /* Whether this may be a local address: no for nearly all others, without a look into the hash map. */
 static __always_inline int may_be_local(__u64 key) {
-    __u32 bit = (__u32)(key * 0x9E3779B97F4A7C15ull >> 49);
+    __u32 bit = (__u32)(key * LOCAL_FACTOR >> LOCAL_SHIFT);
     return word32(&local_filter, bit / 32) >> (bit % 32) & 1;
 }
 
@@ -156,12 +141,14 @@ static __always_inline int is_linux6(struct ipv6 *ip) {
 
 /* Groups beyond the link, which Linux may route. What manages their members is for this machine. */
 static __always_inline int is_routed_group4(__u32 destination, __u8 protocol) {
-    return destination >> 28 == 14 && destination >> 8 != 0xe00000 && protocol != 2 && protocol != 103;
+    return destination >> 28 == 14 && destination >> 8 != 0xe00000 && protocol != PROTOCOL_IGMP &&
+           protocol != PROTOCOL_PIM;
 }
 
 static __always_inline int is_routed_group6(struct ipv6 *ip) {
     __u16 first = load16(&ip->destination);
-    return first >> 8 == 0xff && (first & 15) > 2 && ip->next_header != 0 && ip->next_header != 58;
+    return first >> 8 == 0xff && (first & 15) > 2 && ip->next_header != PROTOCOL_HOP_BY_HOP &&
+           ip->next_header != PROTOCOL_ICMP6;
 }
 
 /*

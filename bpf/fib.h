@@ -22,10 +22,8 @@
  */
 #pragma once
 
-#define FIB_POINTER (1u << 31)
-#define FIB_NEXT (1u << 30)
-#define FIB_LINE (FIB_NEXT - 1)
-#define FIB_ID ((1u << 22) - 1)
+#include "abi.h"
+
 /* More than the writer ever makes a walk (four windows of at most eight lines, and a spare). What would be
  * longer is answered as no route, which the worker looks into. */
 #define FIB_LINES 36

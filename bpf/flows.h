@@ -21,67 +21,6 @@
 #include "express.h"
 #include "partial.h"
 
-/* Parts of a flow's entry: flow/src/entry.rs. */
-struct flow_hot {
-    __u64 addresses[4];
-    __u32 ports, meta, state, route;
-    __u32 decisions[2];
-    __u64 start;
-};
-
-struct flow_cold {
-    __u32 last;
-    __u16 windows[2];
-    __u32 packets[2];
-    __u64 volume[2];
-    __u64 numbers[2];
-};
-
-enum protocol {
-    PROTOCOL_ICMP = 1,
-    PROTOCOL_TCP = 6,
-    PROTOCOL_UDP = 17,
-    PROTOCOL_GRE = 47,
-    PROTOCOL_ESP = 50,
-    PROTOCOL_ICMP6 = 58,
-};
-
-#define FLOW_SLOTS 12
-struct flow_bucket {
-    __u64 eight;
-    __u32 four, lock;
-    __u32 slots[FLOW_SLOTS];
-};
-
-#define FLOW_V6 (1u << 8)
-#define FLOW_SWAPPED (1u << 9)
-#define FLOW_REPLY_HERE (1u << 10)
-#define FLOW_REPLY_IN_ALIAS (1u << 11)
-#define FLOW_REPLY_SWAPPED (1u << 12)
-#define FLOW_ALIAS (1u << 13)
-#define FLOW_TRANSLATED (FLOW_REPLY_HERE | FLOW_REPLY_IN_ALIAS)
-#define FLOW_KEY (0xffff00ffu | FLOW_V6)
-#define FLOW_ENTRY ((1u << 28) - 1)
-#define FLOW_ALIAS_PHASE 10
-
-/* flow::Phase */
-enum flow_phase {
-    PHASE_OPEN = 3,
-    PHASE_CLOSING = 4,
-    PHASE_UNREPLIED = 7,
-    PHASE_REPLIED = 8,
-    PHASE_STREAM = 9,
-};
-
-/* What the lookup needs (flow/src/driver.rs). */
-struct flow_door {
-    __u64 origin; /* ktime at which the table's clock was 0 */
-    __u64 finish[2];
-    __u32 keys[10], keys4[4];
-    __u32 buckets;
-    __u32 pad;
-};
-
 #define FLOW_ARRAY(name, value_type)                                                                         \
     struct {                                                                                                 \
         __uint(type, BPF_MAP_TYPE_ARRAY);                                                                    \
@@ -96,8 +35,6 @@ FLOW_ARRAY(flow_cold, struct flow_cold);
 FLOW_ARRAY(flow_buckets, struct flow_bucket);
 FLOW_ARRAY(flow_door, struct flow_door);
 
-/* The generation of the rules in force (18 bits; 0: nothing is carried), and in bit 32 which half of the
- * verdicts is theirs; then the verdicts, a word each (port/src/driver/flows.rs). */
 FLOW_ARRAY(verdicts, struct verdicts);
 
 struct {
@@ -180,7 +117,7 @@ static __always_inline __u64 flow_tagged(__u64 tags, __u8 tag) {
 static __always_inline int flow_has_key(struct flow_hot *hot, struct flow_key *key, __u32 meta) {
     volatile __u64 *addresses = hot->addresses;
     if (addresses[0] != key->addresses[0] || *(volatile __u32 *)&hot->ports != key->ports ||
-        (meta ^ key->meta) & FLOW_KEY)
+        (meta ^ key->meta) & FLOW_KEY_BITS)
         return 0;
     return !(key->meta & FLOW_V6) || (addresses[1] == key->addresses[1] &&
                                       addresses[2] == key->addresses[2] && addresses[3] == key->addresses[3]);
@@ -253,15 +190,6 @@ static __always_inline struct flow_door *flow_table(void) {
     return door && door->buckets ? door : 0;
 }
 
-/* What a verdict's word says: port/src/driver/flows.rs. */
-#define VERDICT_KNOWN (1ull << 63)
-#define VERDICT_NEW (1ull << 24)
-#define VERDICT_DSCP (1ull << 25)
-
-/* Bits of a flow's word that are the verdict's number; the generation is above
- * (elements/src/router/rulebook.rs). */
-#define DECISION_NUMBER 14
-
 /* The verdict of a flow's word, if it is of the rules in force, and its number. 0: none. */
 static __always_inline __u64 flow_verdict(__u32 decision, __u32 *number) {
     __u32 zero = 0;
@@ -272,7 +200,7 @@ static __always_inline __u64 flow_verdict(__u32 decision, __u32 *number) {
     __u32 generation = force, at = decision & ((1 << DECISION_NUMBER) - 1);
     if (!generation || decision >> DECISION_NUMBER != generation || at >= VERDICTS / 2)
         return 0;
-    if (force >> 32 & 1)
+    if (force & SECOND_HALF)
         at += VERDICTS / 2;
     *number = at;
     return *(volatile __u64 *)&all->word[at & (VERDICTS - 1)];
@@ -302,7 +230,6 @@ static __always_inline int after(__u32 a, __u32 b) {
 
 #define TCP_FIN 1
 
-#define FLOW_SLACK 66000
 static __always_inline __u32 at_least_slack(__u32 window) {
     return window > FLOW_SLACK ? window : FLOW_SLACK;
 }

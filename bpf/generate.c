@@ -3,61 +3,18 @@
  * Streams that traffic/ compiled (headers of all flows, sizes, gaps), sent by "live frames"
  * (BPF_F_TEST_XDP_LIVE_FRAMES: what the program returns really happens to the frame). The kernel runs it
  * frame after frame, in batches that leave together; a frame that is not due yet it drops, which
- * gives it back. The other side of every layout is port/src/traffic/source.rs.
+ * gives it back.
  */
 #include "times.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define LINE 64
-#define HEADERS 4096 /* bytes of a block of headers */
-#define DRAWS 4096
-#define BATCH_MOST 64
-#define PACED_MOST 32 /* where packets have due times; more take the verifier too long */
 #define SPINS 32
 #define GRACE 20000000 /* ns after the end for packets due before it */
-#define LANES_MOST 256
 
 /* How many streams. */
 volatile const __u32 LANES = 1;
-
-enum lane_flag {
-    LANE_SIX = 1,
-    LANE_UDP = 2,
-    LANE_CHECK = 4,
-    LANE_STAMP = 8,
-    LANE_SIZES = 16, /* several: lengths and checksums are to be completed */
-    LANE_PACED = 32,
-    LANE_RANDOM = 64,
-};
-
-struct lane {
-    /* Told. Times are in 1/65,536 ns. */
-    __u64 flags, headers, stride, slots, generations, life, stagger_first, stagger_step;
-    __u64 sizes, cycle, l3, l4, check, payload, names, burst, pause;
-    /* Kept. */
-    __u64 due, left, slot, round, size, sequence, random, in_burst;
-    __u64 packets, bytes, first, last, last_due, last_left, unsent;
-    /* Told as well: bytes of the longest header of all lanes, for frames go round among them. */
-    __u64 length;
-};
-
-struct size {
-    __u16 frame, ip, udp, l3_sum, l4_sum, fill_sum, pad[2];
-    __u64 gap;
-};
-
-struct live {
-    __u64 start, end, over;
-    __u64 now, position, pending, cursor;
-    /* The batch that the kernel was told. */
-    __u64 batch;
-    __u64 due[BATCH_MOST];
-    __u64 lane[BATCH_MOST];
-    /* Of the search for the next lane: here the verifier does not follow them, for it would try every order
-     * of lanes. */
-    volatile __u64 earliest, paced, free, after;
-};
 
 struct headers {
     __u8 byte[HEADERS];

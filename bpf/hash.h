@@ -31,8 +31,3 @@ static __always_inline __u32 flow_hash6(__u64 source_hi, __u64 source_lo, __u64 
     a = mix(a) ^ destination_lo;
     return flow_hash(a, next_header, ports);
 }
-
-/* Whether the protocol starts with a 16-bit source and a 16-bit destination port. */
-static __always_inline int has_ports(__u8 protocol) {
-    return protocol == 6 || protocol == 17 || protocol == 33 || protocol == 132 || protocol == 136;
-}

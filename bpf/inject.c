@@ -10,12 +10,9 @@
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
+#include "abi.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
-/* The other side: port/src/inject.rs */
-#define JUDGED 0x80000000
-#define JUDGED_MARK 0xb1f05701
 
 SEC("classifier")
 int inject(struct __sk_buff *skb) {

@@ -17,8 +17,6 @@ volatile const __u32 MARK = 0;
 /* Bits of an address that the first level of `fib4` does not look at: fewer for many routes. */
 volatile const __u32 FIB4_REST = 8;
 
-#define BLOCK32 1024
-#define BLOCK64 512
 struct block32 {
     __u32 word[BLOCK32];
 };

@@ -42,7 +42,7 @@ static __always_inline __u32 bucket_of(void *data, void *end, enum police_class 
     } else {
         return class;
     }
-    if (protocol == 6 && upper + 4 <= end) {
+    if (protocol == PROTOCOL_TCP && upper + 4 <= end) {
         peer.theirs = load16(upper);
         peer.ours = load16(upper + 2);
         if (bpf_map_lookup_elem(&peers, &peer))

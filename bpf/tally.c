@@ -9,30 +9,11 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-#define WINDOW 4096
-#define ARRIVED 0xffffffff
-
 /* Streams of a trial, and receive queues. */
 volatile const __u32 LANES = 1;
 volatile const __u32 QUEUES = 1;
 
-/* The trial: its number as it lies in a packet, and what to add to the sender's clock. */
-struct told {
-    __u64 mark;
-    __s64 offset;
-};
-
 ARRAY(told, told);
-
-/* What arrived of a lane by a queue. */
-struct seen {
-    __u64 packets, bytes, corrupt, first, last;
-    __u64 unique, duplicates, reordered, late, extent, extents, next;
-    __u64 arrivals, timed, last_latency, jitter; /* jitter in 1/16 ns, as RFC 3550, A.8 keeps it */
-    __u64 lost_until;
-    __u32 window[WINDOW];
-    struct times latency, variation;
-};
 
 ARRAY(seen, seen);
 

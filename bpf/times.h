@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Times counted in buckets, checksums folded, and the stamp of a packet: what the generator (generate.c) and
- * the sink (tally.c) have in common. The other side is port/src/traffic/.
+ * the sink (tally.c) have in common. Layouts and numbers are declared in Rust, in abi/src/traffic.rs, from
+ * which port/build.rs writes traffic_facts.h.
  */
 #pragma once
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
-
-#define SUB 6 /* log2 of the buckets per power of two */
-#define BUCKETS 2304
-#define STAMP 18
-#define STAMP_BITS 48
-
-struct times {
-    __u64 sum, min, max, count;
-    __u64 bucket[BUCKETS];
-};
+#include "traffic_facts.h"
 
 /* Maps whose size the loader sets. */
 #define ARRAY(name, block)                                                                                   \

@@ -37,6 +37,8 @@ pub(crate) mod lookup;
 use crate::grace::{Grace, Retired};
 use crate::memory::{Capacity, Pair};
 use crate::routes::Routes;
+use abi::fib::{LINE as INDEX, NEXT};
+
 use crate::word::{Change, POINTER, length};
 use crate::{FibError, NextHopId};
 use arrayvec::ArrayVec;
@@ -48,9 +50,6 @@ const TOP_BITS: u32 = ROOT_BITS + DIRECT_BITS;
 const DIRECT: usize = 1 << DIRECT_BITS;
 const LINE: usize = 16;
 const RANGES: usize = 8;
-/// With `POINTER`: the line belongs to the next window.
-const NEXT: u32 = 1 << 30;
-const INDEX: u32 = NEXT - 1;
 /// Lines that one update may need: both edges of a range, in four windows, each split once a level.
 const RESERVE: usize = 160;
 /// A window's tree that has become higher is built anew.

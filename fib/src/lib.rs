@@ -36,8 +36,9 @@ mod tables;
 mod view;
 mod word;
 
+pub use abi::PortFlags;
 pub use error::FibError;
-pub use forward::{Adjacency, AdjacencyId, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId};
+pub use forward::{Adjacency, AdjacencyId, NextHop, NextHopId, Path, PortEntry, PortId};
 pub use grace::{Presence, Reader, wait_for_driver};
 pub use lpm::{Lpm, Lpm6, Trie};
 pub use mapping::Mapping;

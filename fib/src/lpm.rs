@@ -13,7 +13,7 @@
 
 use crate::NextHopId;
 use crate::routes::{Address, Routes};
-use crate::word::{Change, ID_MASK, MAX_NEXT_HOPS, POINTER};
+use crate::word::{Change, ID, MAX_NEXT_HOPS, POINTER};
 
 /// Words of a node.
 const NODE: usize = 256;
@@ -120,7 +120,7 @@ impl<A: Address> Trie<A> {
             word = self.words[(word & !POINTER) as usize + address.byte(level)];
             level += 1;
         }
-        word & ID_MASK
+        word & ID
     }
 
     /// [`Trie::lookup`] for many addresses: as many as both slices have.
@@ -145,7 +145,7 @@ impl<A: Address> Trie<A> {
                     pointers |= *word;
                 }
             }
-            values.iter_mut().for_each(|word| *word &= ID_MASK);
+            values.iter_mut().for_each(|word| *word &= ID);
         }
     }
 

@@ -6,7 +6,7 @@
 //! the covering prefix directly would cost 40 bytes a route and a chain of cache misses for every update.
 
 use crate::NextHopId;
-use crate::word::{ID_MASK, length, route};
+use crate::word::{ID, length, route};
 
 /// An address of either family, as a number with the first bit on the wire as its highest.
 pub trait Address: Copy + Eq {
@@ -97,7 +97,7 @@ impl<A: Address> Routes<A> {
 
     pub(crate) fn get(&self, prefix: A, length: u8) -> Option<NextHopId> {
         let slot = self.slots[self.find(prefix, length)];
-        (slot.word != 0).then_some(NextHopId(slot.word & ID_MASK))
+        (slot.word != 0).then_some(NextHopId(slot.word & ID))
     }
 
     /// Inserts or replaces; returns what was there.
@@ -110,7 +110,7 @@ impl<A: Address> Routes<A> {
         let old =
             std::mem::replace(&mut self.slots[at], Slot { prefix: prefix.stored(), word: route(length, id) });
         if old.word != 0 {
-            return Some(NextHopId(old.word & ID_MASK));
+            return Some(NextHopId(old.word & ID));
         }
         self.len += 1;
         self.of_length[usize::from(length)] += 1;
@@ -141,7 +141,7 @@ impl<A: Address> Routes<A> {
             }
         }
         self.slots[hole].word = 0;
-        Some(NextHopId(word & ID_MASK))
+        Some(NextHopId(word & ID))
     }
 
     /// The route word of the longest prefix shorter than `length` that covers `prefix`; 0 when there is none.
@@ -159,7 +159,7 @@ impl<A: Address> Routes<A> {
         self.slots
             .iter()
             .filter(|slot| slot.word != 0)
-            .map(|slot| (A::from_stored(slot.prefix), length(slot.word), NextHopId(slot.word & ID_MASK)))
+            .map(|slot| (A::from_stored(slot.prefix), length(slot.word), NextHopId(slot.word & ID)))
     }
 
     fn home(&self, prefix: A, length: u8) -> usize {

@@ -1,13 +1,12 @@
-//! The words of the tables, and what they mean. `bpf/abi.h` says the same in C.
+//! The words of the tables, and what they mean. `bpf/` reads them as well.
+
+pub use abi::HopKind;
+pub(crate) use abi::fib::{ID, POINTER};
 
 use crate::{AdjacencyId, NextHopId, PortEntry, PortFlags, PortId};
 
 /// Next hops that a route word can name (22 bits).
-pub(crate) const MAX_NEXT_HOPS: usize = 1 << 22;
-/// The next-hop bits of a route word.
-pub(crate) const ID_MASK: u32 = (1 << 22) - 1;
-/// Set in a word that points into its table; clear in a route word.
-pub(crate) const POINTER: u32 = 1 << 31;
+pub(crate) const MAX_NEXT_HOPS: usize = ID as usize + 1;
 
 /// A route word: the next hop, and the length of the prefix that put it there. The length is for the writer alone: it
 /// tells which words a longer or shorter prefix may overwrite, so no shadow table is needed. 0 = no route.
@@ -47,28 +46,6 @@ impl Change {
     }
 }
 
-/// What a next hop does with a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum HopKind {
-    /// No route.
-    None = 0,
-    /// To an adjacency: see [`View::select`](crate::View::select).
-    Forward = 1,
-    /// To this machine.
-    Local = 2,
-    /// To a host on a connected network whose neighbour entry is not known yet.
-    Glean = 3,
-    /// Drop silently.
-    Blackhole = 4,
-    /// Drop, and answer with ICMP host (address) unreachable.
-    Unreachable = 5,
-    /// Drop, and answer with ICMP administratively prohibited.
-    Prohibit = 6,
-    /// Linux forwards it.
-    Punt = 7,
-}
-
 /// A next-hop word: kind (bits 56..63), log2 of the bucket count (48..55), sourced (32), base (0..31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop(pub u64);
@@ -93,16 +70,7 @@ impl Hop {
     /// What to do with the packet.
     #[inline(always)]
     pub fn kind(self) -> HopKind {
-        match (self.0 >> 56) as u8 {
-            1 => HopKind::Forward,
-            2 => HopKind::Local,
-            3 => HopKind::Glean,
-            4 => HopKind::Blackhole,
-            5 => HopKind::Unreachable,
-            6 => HopKind::Prohibit,
-            7 => HopKind::Punt,
-            _ => HopKind::None,
-        }
+        HopKind::from_number((self.0 >> 56) as usize).unwrap_or(HopKind::None)
     }
 
     /// Forward with a single path: its adjacency.

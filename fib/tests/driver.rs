@@ -30,8 +30,15 @@ impl Walk {
     fn compile() -> Walk {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/walk.c");
         let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join("walk.so");
+        let headers = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        std::fs::write(headers.join("facts.h"), abi::facts()).unwrap();
         let mut compiler = Command::new("clang");
-        compiler.args(["-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]).arg(&object).arg(source);
+        compiler
+            .args(["-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-I"])
+            .arg(headers)
+            .arg("-o")
+            .arg(&object)
+            .arg(source);
         assert!(compiler.status().expect("clang is installed").success());
         let name = CString::new(object.to_str().unwrap()).unwrap();
         // SAFETY: a library of our own without constructors; it stays loaded.

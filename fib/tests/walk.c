@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* bpf/fib.h outside the kernel: the maps are plain memory. */
-#include <linux/types.h>
-
-#define BLOCK32 1024
+#include "../../bpf/abi.h"
 
 struct block32 {
     __u32 word[BLOCK32];

@@ -11,11 +11,12 @@
 //!   machine seconds, and a flood of new flows would find the table full meanwhile. So the program compares the key once more when it
 //!   has read all it wants, before it changes anything. What it counts in the very moment in which a flow's account is made is in no account.
 
+use abi::flow::Door;
+
 use crate::hash::Hash;
 use fib::Region;
 use std::any::Any;
 use std::sync::atomic::Ordering::{Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Memory that the driver's program reads and writes: mappings of the bpf arrays of the same names.
 pub struct DriverMemory {
@@ -31,17 +32,6 @@ pub struct DriverMemory {
     pub origin: u64,
     /// Keeps the mappings alive; dropped with the table.
     pub owner: Box<dyn Any + Send + Sync>,
-}
-
-/// `struct flow_door` in `bpf/flows.h`.
-#[repr(C)]
-pub(crate) struct Door {
-    origin: AtomicU64,
-    finish: [AtomicU64; 2],
-    keys: [AtomicU32; 10],
-    keys4: [AtomicU32; 4],
-    buckets: AtomicU32,
-    pad: AtomicU32,
 }
 
 impl DriverMemory {

@@ -23,56 +23,47 @@
 //! Clocks are coarse where that saves room: `last` counts 2^18 ns (262 µs; a flow idle for 6.5 days could not be told from a
 //! new one, hence [`Timeouts::LONGEST`](crate::Timeouts::LONGEST)), `start` 2^7 ns (right for 417 days), `sliced` 2^30 ns.
 
+pub(crate) use abi::flow::{
+    ALIAS, ALIAS_PHASE, KEY_BITS, REPLY_HERE, REPLY_IN_ALIAS, REPLY_SWAPPED, SWAPPED, TRANSLATED,
+};
+
 use crate::key::{Key, V6};
 use crate::leaving4::Change;
 use crate::memory::prefetch;
 use crate::tcp::{self, Connection, Side};
 use crate::{Direction, End, Phase};
+use std::ops::Deref;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
-/// In `meta`: the original tuple's source is the higher end.
-pub(crate) const SWAPPED: u32 = 1 << 9;
-/// In `meta`: the reply's key is in the upper addresses.
-pub(crate) const REPLY_HERE: u32 = 1 << 10;
-/// In `meta`: the reply's key is in an alias.
-pub(crate) const REPLY_IN_ALIAS: u32 = 1 << 11;
-/// In `meta`: the source of the reply is the higher end.
-pub(crate) const REPLY_SWAPPED: u32 = 1 << 12;
-/// In `meta`: whose reply this is stands in `decisions[0]`.
-pub(crate) const ALIAS: u32 = 1 << 13;
-/// The bits of `meta` that are the key's.
-pub(crate) const KEY: u32 = 0xffff_00ff | V6;
-/// Either of the two ways to be translated.
-pub(crate) const TRANSLATED: u32 = REPLY_HERE | REPLY_IN_ALIAS;
-
-/// The phase of an entry that is an alias.
-pub(crate) const ALIAS_PHASE: u32 = 10;
 /// From here on, phases are ends.
-pub(crate) const ENDED: u32 = 10;
+pub(crate) const ENDED: u32 = ALIAS_PHASE;
 
 /// The part that is read at every packet.
-#[repr(C, align(64))]
+#[repr(transparent)]
 #[derive(Default)]
-pub(crate) struct Hot {
-    pub(crate) addresses: [AtomicU64; 4],
-    pub(crate) ports: AtomicU32,
-    pub(crate) meta: AtomicU32,
-    pub(crate) state: AtomicU32,
-    pub(crate) route: AtomicU32,
-    pub(crate) decisions: [AtomicU32; 2],
-    pub(crate) start: AtomicU64,
-}
+pub(crate) struct Hot(abi::flow::Hot);
 
 /// The part that is written at every packet.
-#[repr(C, align(16))]
+#[repr(transparent)]
 #[derive(Default)]
-pub(crate) struct Cold {
-    pub(crate) last: AtomicU32,
-    pub(crate) windows: [AtomicU16; 2],
-    pub(crate) packets: [AtomicU32; 2],
-    pub(crate) volume: [AtomicU64; 2],
-    pub(crate) numbers: [AtomicU64; 2],
+pub(crate) struct Cold(abi::flow::Cold);
+
+impl Deref for Hot {
+    type Target = abi::flow::Hot;
+
+    #[inline(always)]
+    fn deref(&self) -> &abi::flow::Hot {
+        &self.0
+    }
+}
+
+impl Deref for Cold {
+    type Target = abi::flow::Cold;
+
+    #[inline(always)]
+    fn deref(&self) -> &abi::flow::Cold {
+        &self.0
+    }
 }
 
 const _: () = assert!(size_of::<Hot>() == 64 && size_of::<Cold>() == 48);
@@ -82,7 +73,7 @@ const _: () = assert!(size_of::<Hot>() == 64 && size_of::<Cold>() == 48);
 #[inline(always)]
 pub(crate) fn is_flow(ends: u64, ports: u32, meta: u32) -> bool {
     // An alias is no flow. All at once: where they differ is as good as random.
-    ends | u64::from(ports | meta & (KEY | ALIAS)) == 0
+    ends | u64::from(ports | meta & (KEY_BITS | ALIAS)) == 0
 }
 
 impl Hot {
@@ -92,7 +83,7 @@ impl Hot {
         let word = |index: usize| self.addresses[index].load(Relaxed);
         // All at once: where they differ is as good as random.
         let same = (word(0) ^ key.addresses[0])
-            | u64::from((self.ports.load(Relaxed) ^ key.ports) | (meta ^ key.meta) & KEY);
+            | u64::from((self.ports.load(Relaxed) ^ key.ports) | (meta ^ key.meta) & KEY_BITS);
         let rest = |index: usize| word(index) ^ key.addresses[index];
         if key.is_ipv4() { same == 0 } else { same | rest(1) | rest(2) | rest(3) == 0 }
     }
@@ -150,7 +141,7 @@ impl Hot {
         Key {
             addresses: [0, 1, 2, 3].map(word),
             ports: self.ports.load(Relaxed),
-            meta: meta & KEY,
+            meta: meta & KEY_BITS,
             swapped: meta & SWAPPED != 0,
         }
     }

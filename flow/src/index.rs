@@ -15,17 +15,16 @@
 //!
 //! *Weak* is a hint that the flow may be evicted. The entry itself decides; the hint saves reading twelve of them.
 
+pub(crate) use abi::flow::{ENTRY, SLOTS};
+
 use crate::hash::Spot;
 use std::hint::select_unpredictable;
+use std::ops::Deref;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64, compiler_fence};
+use std::sync::atomic::compiler_fence;
 
-/// Slots of a bucket.
-pub(crate) const SLOTS: usize = 12;
 /// The first bucket is preferred up to here.
 const PREFERRED: u32 = 9;
-/// The bits of a slot that are the entry's index.
-pub(crate) const ENTRY: u32 = (1 << 28) - 1;
 /// Those that are more of the tag.
 const MORE: u32 = 7 << 28;
 const WEAK: u32 = 1 << 31;
@@ -33,14 +32,17 @@ const WEAK: u32 = 1 << 31;
 const ALL: u32 = (1 << SLOTS) - 1;
 
 /// One cache line.
-#[repr(C, align(64))]
+#[repr(transparent)]
 #[derive(Default)]
-pub(crate) struct Bucket {
-    /// Tags of the first eight slots, and of the other four.
-    eight: AtomicU64,
-    four: AtomicU32,
-    lock: AtomicU32,
-    slots: [AtomicU32; SLOTS],
+pub(crate) struct Bucket(abi::flow::Bucket);
+
+impl Deref for Bucket {
+    type Target = abi::flow::Bucket;
+
+    #[inline(always)]
+    fn deref(&self) -> &abi::flow::Bucket {
+        &self.0
+    }
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64);

@@ -4,13 +4,12 @@
 //! them sent the packet becomes one bit beside the key. Should both ends be the same, there is only one direction, and every
 //! packet goes the original one.
 
+pub(crate) use abi::flow::V6;
+
 use crate::Tuple;
 use std::hint::select_unpredictable;
 use wire::headers::{mapped, unmapped};
 use wire::protocol;
-
-/// In [`Key::meta`]: the addresses are IPv6.
-pub(crate) const V6: u32 = 1 << 8;
 
 /// A tuple, ready to be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

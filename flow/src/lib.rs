@@ -47,8 +47,6 @@ mod found;
 mod fragments;
 mod grace;
 mod hash;
-#[cfg(test)]
-mod header;
 mod index;
 mod insert;
 mod key;

@@ -1,5 +1,6 @@
 //! How far a flow is.
 
+use abi::flow::phase;
 use serde::{Deserialize, Serialize};
 
 /// A packet's relation to what went before it, as a filter sees it.
@@ -25,19 +26,19 @@ pub enum Phase {
     /// TCP: SYN answered, the answer not acknowledged.
     Answered = 2,
     /// TCP: open.
-    Open = 3,
+    Open = phase::OPEN,
     /// TCP: FIN seen from one side or both, not all acknowledged.
-    Closing = 4,
+    Closing = phase::CLOSING,
     /// TCP: FIN of both sides acknowledged.
     Finished = 5,
     /// TCP: reset.
     Reset = 6,
     /// Others: not answered.
-    Unreplied = 7,
+    Unreplied = phase::UNREPLIED,
     /// Others: answered.
-    Replied = 8,
+    Replied = phase::REPLIED,
     /// Others: answered, and gone on after that.
-    Stream = 9,
+    Stream = phase::STREAM,
 }
 
 impl Phase {

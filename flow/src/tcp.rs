@@ -32,13 +32,13 @@
 //! A connection that was written down and is taken up again ([`Connection::resumed`]) may have gone on meanwhile, by a way on which
 //! nobody looked. Each side says anew where it is with its next segment, and until both have nothing is compared.
 
+use abi::flow::SLACK;
+
 use crate::{Direction, Phase};
 use serde::{Deserialize, Serialize};
 use wire::tcp::flag::{ACK, FIN, RST, SYN};
 use wire::{Fragment, Headers, tcp};
 
-/// The least that lower bounds allow (van Rooij: MAXACKWINDOW).
-pub(crate) const SLACK: u32 = 66_000;
 /// The least that bound IV allows: what the other end may send while a segment waits here for its turn, overtaken by those that the
 /// driver carries. Some milliseconds at 10 Gb/s.
 const OVERTAKEN: u32 = 4 << 20;

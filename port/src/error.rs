@@ -30,7 +30,7 @@ pub enum DriverError {
     #[error(
         "the driver's table has no place for interface {ifindex}: too many ports have indexes that are multiples of {} apart; \
          make the interface anew to give it another",
-        crate::driver::PLACES
+        abi::driver::PLACES
     )]
     NoPlace { ifindex: u32 },
     #[error("port {} has no program; attach it first", .0.0)]

@@ -13,15 +13,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::PoisonError;
 
+use abi::driver::JUDGED;
+pub use abi::driver::JUDGED_MARK;
+
 use crate::bpf::{object, sys};
 use crate::device::Device;
 use crate::driver::Marks;
 use crate::{Driver, DriverError, MAX_SEGMENTS, Packet, Tap, TapKind};
-
-/// The mark (`skb->mark`) of packets that a worker has judged by the router's filter: Linux's copy of the filter lets them pass.
-pub const JUDGED_MARK: u32 = 0xb1f0_5701;
-/// In the number of the true interface: the packet has been judged.
-const JUDGED: u32 = 1 << 31;
 
 /// A TAP device by which packets enter Linux. Gone when dropped, or when the process dies.
 pub struct Injector {

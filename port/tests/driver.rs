@@ -529,7 +529,7 @@ fn odd_frames_have_the_same_class_in_both_lanes() {
     let mut seen = [0; Class::COUNT];
     for number in 0..40_000 {
         let frame = odd_frame(number);
-        let class = Class::of_frame(&frame, Some(&|address| local.contains(&address)));
+        let class = wire::class_of_frame(&frame, Some(&|address| local.contains(&address)));
         let run = bench.run(&frame);
         assert_eq!(run.counted.passed[class as usize], 1, "{class}: {:?} {frame:02x?}", run.counted.passed);
         seen[class as usize] += 1;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use ::port::clock::now;
 use ::port::device::{self, XdpFeatures};
 use ::port::traffic::{Arrivals, Buckets, Judge, MOST_FRAME, StreamLane, StreamSent, StreamSize, Streams};
+use abi::traffic::{BATCH_MOST, PACED_MOST};
 use nix::errno::Errno;
 use nix::sys::pthread::pthread_kill;
 use nix::sys::signal::Signal;
@@ -33,8 +34,6 @@ const HEADERS: usize = 1 << 20;
 /// A batch has room for what comes due in so many nanoseconds: a sender that is behind catches up in batches, and one that is not
 /// hands over what it has as soon as the next packet is not due.
 const TOGETHER: f64 = 16_000.0;
-/// Frames of a batch at most, where they have due times (`PACED_MOST` in `bpf/generate.c`).
-const BATCH: f64 = 32.0;
 /// How often it is looked whether all is sent.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -72,6 +71,7 @@ pub(crate) fn lane(
         l4_sum: size.l4_sum,
         fill_sum: size.fill_sum,
         gap: gaps.get(at).copied().unwrap_or(0),
+        ..StreamSize::default()
     });
     Ok(StreamLane {
         six: plan.is_six(),
@@ -121,7 +121,7 @@ impl Program {
         };
         let all = means.iter().map(rate).sum::<f64>();
         let paced = lanes.iter().any(|lane| lane.paced);
-        let batch = if paced { (all * TOGETHER).clamp(1.0, BATCH) as u32 } else { 64 };
+        let batch = if paced { (all * TOGETHER).clamp(1.0, PACED_MOST.into()) as u32 } else { BATCH_MOST };
         let counts = lanes.iter().map(|lane| lane.count).collect();
         let streams = interface
             .senders

@@ -16,10 +16,8 @@
 //! devices on the way did to the checksums of the headers. And as its sum is known before it is made, it changes nothing in the checksum of UDP, TCP
 //! or ICMP: that depends on the flow and the size only.
 
-/// Bytes of a stamp.
-pub const STAMP: usize = 18;
-/// Bits of its times and sequence numbers.
-const BITS: u32 = 48;
+pub use abi::traffic::STAMP;
+use abi::traffic::STAMP_BITS as BITS;
 /// Largest of them.
 pub const LARGEST: u64 = (1 << BITS) - 1;
 

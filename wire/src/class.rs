@@ -2,78 +2,29 @@
 //!
 //! `bpf/` classifies the same way; this copy serves the worker lane and `explain`.
 
-use std::fmt;
 use std::net::IpAddr;
 
-use crate::{ethernet, ipv4, ipv6, protocol, u16_at};
+use abi::{Class, is_management, is_routing, protocol};
 
-/// What a packet handed to Linux is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Class {
-    /// What keeps the router connected: routing protocols, VRRP, BFD, group membership, LLDP and other non-IP.
-    Routing = 0,
-    /// How it is managed: SSH, SNMP, NETCONF, DNS, NTP, DHCP, RADIUS, TACACS+, HTTP(S).
-    Management = 1,
-    /// ICMP and ICMPv6, neighbour discovery excepted.
-    Icmp = 2,
-    /// Everything else for this machine.
-    Rest = 3,
-    /// Transit whose neighbour Linux is to resolve.
-    Unresolved = 4,
-    /// Transit that Linux forwards: options, routes by interfaces that are no ports, frames with tags or for other link
-    /// addresses, multicast, and what a filter of Linux is to see.
-    Transit = 5,
-    /// Who has which address on the link: ARP, neighbour discovery.
-    Neighbour = 6,
-}
+use crate::{ethernet, ipv4, ipv6, u16_at};
 
-impl Class {
-    /// How many classes there are.
-    pub const COUNT: usize = 7;
-
-    /// Every class, in the order of the numbers.
-    pub const ALL: [Class; Class::COUNT] = [
-        Class::Routing,
-        Class::Management,
-        Class::Icmp,
-        Class::Rest,
-        Class::Unresolved,
-        Class::Transit,
-        Class::Neighbour,
-    ];
-
-    /// The stable name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Class::Routing => "routing",
-            Class::Management => "management",
-            Class::Icmp => "icmp",
-            Class::Rest => "rest",
-            Class::Unresolved => "unresolved",
-            Class::Transit => "transit",
-            Class::Neighbour => "neighbour",
+/// The class of a frame for Linux, from its Ethernet header on. `local` says which addresses are this machine's; without it, the packet
+/// is known to be for this machine. Never [`Class::Unresolved`].
+pub fn class_of_frame(frame: &[u8], local: Option<&dyn Fn(IpAddr) -> bool>) -> Class {
+    let Ok(view) = ethernet::Frame::parse(frame) else { return Class::Rest };
+    let (mut ether_type, mut packet) = (view.ether_type(), view.payload());
+    for _ in 0..TAGS {
+        if !matches!(ether_type, ethernet::VLAN | ethernet::QINQ) {
+            break;
         }
+        let Some((tag, behind)) = packet.split_at_checked(4) else { return Class::Rest };
+        (ether_type, packet) = (u16_at(tag, 2), behind);
     }
-
-    /// The class of a frame for Linux, from its Ethernet header on. `local` says which addresses are this machine's; without it, the packet
-    /// is known to be for this machine. Never [`Class::Unresolved`].
-    pub fn of_frame(frame: &[u8], local: Option<&dyn Fn(IpAddr) -> bool>) -> Class {
-        let Ok(view) = ethernet::Frame::parse(frame) else { return Class::Rest };
-        let (mut ether_type, mut packet) = (view.ether_type(), view.payload());
-        for _ in 0..TAGS {
-            if !matches!(ether_type, ethernet::VLAN | ethernet::QINQ) {
-                break;
-            }
-            let Some((tag, behind)) = packet.split_at_checked(4) else { return Class::Rest };
-            (ether_type, packet) = (u16_at(tag, 2), behind);
-        }
-        match ether_type {
-            ethernet::IPV4 => of_ipv4(packet, local),
-            ethernet::IPV6 => of_ipv6(packet, local),
-            ethernet::ARP => Class::Neighbour,
-            _ => Class::Routing,
-        }
+    match ether_type {
+        ethernet::IPV4 => of_ipv4(packet, local),
+        ethernet::IPV6 => of_ipv6(packet, local),
+        ethernet::ARP => Class::Neighbour,
+        _ => Class::Routing,
     }
 }
 
@@ -159,36 +110,13 @@ fn of_upper(number: u8, ttl: u8, payload: &[u8]) -> Class {
             let either = number == protocol::TCP;
             if is_routing(number, ttl, destination) || either && is_routing(number, ttl, source) {
                 Class::Routing
-            } else if is_management(number, source) || is_management(number, destination) {
+            } else if is_management(number, ttl, source) || is_management(number, ttl, destination) {
                 Class::Management
             } else {
                 Class::Rest
             }
         }
         _ => Class::Rest,
-    }
-}
-
-/// BGP, LDP; RIP, RIPng, BFD (single hop, echo, multihop, on LAGs: RFC 5881, 5883, 7130; seamless BFD 7784 is not). BFD of one hop
-/// comes from a neighbour: what a router has passed on has lost a hop (RFC 5881, 5).
-fn is_routing(number: u8, ttl: u8, port: u16) -> bool {
-    matches!(port, 179 | 646)
-        || number == protocol::UDP
-            && (matches!(port, 520 | 521 | 4784) || ttl == 255 && matches!(port, 3784 | 3785 | 6784))
-}
-
-fn is_management(number: u8, port: u16) -> bool {
-    match port {
-        22 | 80 | 443 | 830 => number == protocol::TCP,
-        49 | 53 | 161 | 162 => true,
-        67 | 68 | 123 | 546 | 547 | 1812 | 1813 => number == protocol::UDP,
-        _ => false,
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 
@@ -215,7 +143,7 @@ mod tests {
     }
 
     fn class(frame: &[u8]) -> Class {
-        Class::of_frame(frame, None)
+        class_of_frame(frame, None)
     }
 
     #[test]
@@ -261,14 +189,14 @@ mod tests {
     fn what_is_not_for_this_machine_is_transit() {
         let local = |address: IpAddr| address == IpAddr::from([10, 0, 0, 9]);
         let ping = v4(protocol::ICMP, 64, &[8, 0]);
-        assert_eq!(Class::of_frame(&ping, Some(&local)), Class::Transit);
+        assert_eq!(class_of_frame(&ping, Some(&local)), Class::Transit);
         let mut mine = ping;
         mine[33] = 9;
-        assert_eq!(Class::of_frame(&mine, Some(&local)), Class::Icmp);
+        assert_eq!(class_of_frame(&mine, Some(&local)), Class::Icmp);
         let tagged = |packet: &[u8]| framed(ethernet::VLAN, &[&[0, 7, 8, 0][..], &packet[14..]].concat());
-        assert_eq!(Class::of_frame(&tagged(&mine), Some(&local)), Class::Icmp);
+        assert_eq!(class_of_frame(&tagged(&mine), Some(&local)), Class::Icmp);
         mine[33] = 8;
-        assert_eq!(Class::of_frame(&tagged(&mine), Some(&local)), Class::Transit);
+        assert_eq!(class_of_frame(&tagged(&mine), Some(&local)), Class::Transit);
         mine[30..34].copy_from_slice(&[239, 1, 1, 1]);
         assert_eq!(class(&mine), Class::Transit, "multicast that is routed");
         mine[30..34].copy_from_slice(&[224, 0, 0, 1]);

@@ -23,17 +23,15 @@ pub mod ipv6;
 pub mod joined;
 mod mac;
 pub mod partial;
-pub mod protocol;
-mod reason;
 pub mod tcp;
 pub mod udp;
 pub mod which;
 
-pub use class::Class;
+pub use abi::{Class, Reason, protocol};
+pub use class::class_of_frame;
 pub use flow_hash::{flow_hash, flow_hash4, flow_hash6, flow_key, set_flow_key};
 pub use headers::{Fragment, Headers};
 pub use mac::{Mac, MacError};
-pub use reason::Reason;
 
 /// Why bytes are not the packet they were taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

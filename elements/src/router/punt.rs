@@ -18,7 +18,7 @@ use fib::{Hop, HopKind, View};
 use graph::arguments::Word;
 use graph::{Batch, Class, Context, Element, Hand};
 use port::Packet;
-use wire::{Class as Police, flow_hash};
+use wire::{Class as Police, class_of_frame, flow_hash};
 
 use super::surroundings::on_tables;
 
@@ -86,10 +86,8 @@ impl Punt {
 
     fn class(&self, packet: &Packet) -> Police {
         match self.what {
-            What::Local => Police::of_frame(packet.data(), None),
-            What::Foreign => {
-                Police::of_frame(packet.data(), Some(&|to| self.hop(to).kind() == HopKind::Local))
-            }
+            What::Local => class_of_frame(packet.data(), None),
+            What::Foreign => class_of_frame(packet.data(), Some(&|to| self.hop(to).kind() == HopKind::Local)),
             What::Unresolved => Police::Unresolved,
             What::Transit | What::Send if self.is_unresolved(packet) => Police::Unresolved,
             What::Transit | What::Send => Police::Transit,

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use abi::flow::decision::NUMBER;
 use crossbeam_queue::ArrayQueue;
 use fib::PortId;
 use flow::State;
@@ -21,8 +22,6 @@ use super::track::called;
 
 /// Verdicts of one generation that are remembered; the flows of others are judged packet by packet.
 const VERDICTS: usize = 1 << NUMBER;
-/// Bits of a flow's word that hold the verdict's number; the generation is above (`DECISION_NUMBER` in `bpf/flows.h`).
-const NUMBER: u32 = 14;
 /// The bits of the generation there: no flow sleeps for so many changes of the rules.
 const GENERATION: u32 = u32::MAX >> NUMBER;
 /// Lines for the log that may wait to be written.
@@ -268,18 +267,5 @@ impl Reader {
             }
         };
         Some(self.bits | number)
-    }
-}
-
-#[cfg(test)]
-#[path = "../../../bpf/header.rs"]
-mod header;
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_driver_finds_a_verdicts_number_where_it_is() {
-        let header = super::header::Header::read(include_str!("../../../bpf/flows.h"));
-        assert_eq!(header.family("DECISION_"), [("number".to_owned(), super::NUMBER.into())].into());
     }
 }

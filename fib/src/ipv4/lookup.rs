@@ -2,7 +2,7 @@
 
 use crate::NextHopId;
 use crate::memory::Array;
-use crate::word::{ID_MASK, POINTER};
+use crate::word::{ID, POINTER};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The next hop of one address, in a table whose first level does not look at `REST` bits.
@@ -15,7 +15,7 @@ fn one_of<const REST: u32>(words: &Array<AtomicU32>, address: u32) -> NextHopId 
     if word & POINTER != 0 {
         word = words[((word << 8) | (address & 255)) as usize].load(Ordering::Acquire);
     }
-    NextHopId(word & ID_MASK)
+    NextHopId(word & ID)
 }
 
 /// The next hop of one address.

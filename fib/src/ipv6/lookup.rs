@@ -7,7 +7,7 @@
 use super::{DIRECT_BITS, INDEX, LINE, NEXT, RANGES, ROOT_BITS, TOP_BITS};
 use crate::NextHopId;
 use crate::memory::Array;
-use crate::word::{ID_MASK, POINTER};
+use crate::word::{ID, POINTER};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// More lines than any walk has: a reader that ignores grace periods ends here at the latest.
@@ -21,7 +21,7 @@ pub(crate) fn one(words: &Array<AtomicU32>, address: u128) -> NextHopId {
     let mut window = 0;
     for _ in 0..MAX_LINES {
         if word & POINTER == 0 {
-            return NextHopId(word & ID_MASK);
+            return NextHopId(word & ID);
         }
         window += u8::from(word & NEXT != 0);
         let line = (word & INDEX) as usize * LINE;
@@ -120,7 +120,7 @@ fn walk(
             }
         }
         for (id, word) in ids.iter_mut().zip(latest) {
-            *id = NextHopId(if word & POINTER == 0 { word & ID_MASK } else { 0 });
+            *id = NextHopId(if word & POINTER == 0 { word & ID } else { 0 });
         }
     }
 }

@@ -1,12 +1,10 @@
-//! Which packets leave the express lane so that somebody can watch them (`struct divert` in `bpf/abi.h`).
+//! Which packets leave the express lane so that somebody can watch them.
 
+use abi::driver::Divert;
 use fib::PortId;
 use ipnet::IpNet;
 
 use crate::DriverError;
-
-/// Bytes of `struct divert`.
-pub(super) const RULE_BYTES: usize = 72;
 
 /// Which packets; what is `None` matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,25 +24,27 @@ pub struct FlowMatch {
 }
 
 impl FlowMatch {
-    pub(super) fn encode(&self) -> Result<[u8; RULE_BYTES], DriverError> {
-        let mut rule = [0; RULE_BYTES];
-        let mut version = 0;
-        for (prefix, at) in [(self.source, 0), (self.destination, 32)] {
+    pub(super) fn encode(&self) -> Result<[u8; size_of::<Divert>()], DriverError> {
+        let mut rule = Divert {
+            source_port: self.source_port.unwrap_or(0),
+            destination_port: self.destination_port.unwrap_or(0),
+            in_port: self.input.unwrap_or(PortId::NONE).0,
+            protocol: self.protocol.unwrap_or(0),
+            ..Divert::default()
+        };
+        let source = (self.source, &mut rule.source, &mut rule.source_mask);
+        let destination = (self.destination, &mut rule.destination, &mut rule.destination_mask);
+        for (prefix, address, mask) in [source, destination] {
             let Some(prefix) = prefix.map(|prefix| prefix.trunc()) else { continue };
             let family = if matches!(prefix, IpNet::V4(_)) { 4 } else { 6 };
-            if version != 0 && version != family {
+            if rule.version != 0 && rule.version != family {
                 return Err(DriverError::MixedFamilies);
             }
-            version = family;
-            write_address(&mut rule[at..at + 16], prefix.addr());
-            write_address(&mut rule[at + 16..at + 32], prefix.netmask());
+            rule.version = family;
+            write_address(address, prefix.addr());
+            write_address(mask, prefix.netmask());
         }
-        rule[64..66].copy_from_slice(&self.source_port.unwrap_or(0).to_ne_bytes());
-        rule[66..68].copy_from_slice(&self.destination_port.unwrap_or(0).to_ne_bytes());
-        rule[68..70].copy_from_slice(&self.input.unwrap_or(PortId::NONE).0.to_ne_bytes());
-        rule[70] = self.protocol.unwrap_or(0);
-        rule[71] = version;
-        Ok(rule)
+        Ok(rule.bytes())
     }
 }
 

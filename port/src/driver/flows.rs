@@ -8,28 +8,29 @@
 //! before them says which rules are in force, and with one store of it nothing is carried by the old ones any more.
 
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+pub use abi::driver::VerdictCount as Counted;
+use abi::driver::{BLOCK, SECOND_HALF};
+use abi::flow::verdict::{DSCP, KNOWN, NEW};
 use fib::{PortId, Region};
 
-use super::{BLOCK, CARRIERS, Driver, counters, map_array};
+use super::{CARRIERS, Driver, counters, map_array};
 use crate::bpf::map::Mapping;
 use crate::bpf::object;
 use crate::{DriverError, clock};
 
-/// Verdicts of one generation of the rules that the program knows (half of `VERDICTS` in `bpf/abi.h`).
-pub const VERDICTS: usize = 2048;
+/// Verdicts of one generation of the rules that the program knows: half of them all.
+pub const VERDICTS: usize = abi::driver::VERDICTS / 2;
 
-/// Words before them.
-const HEAD: usize = 2;
-
-pub(super) const KNOWN: u64 = 1 << 63;
-pub(super) const NEW: u64 = 1 << 24;
-pub(super) const DSCP: u64 = 1 << 25;
-const OTHER_HALF: u64 = 1 << 32;
+/// Words of the map: which rules are in force, whether flows are translated, and the first verdict.
+const FORCE: usize = offset_of!(abi::driver::Verdicts, force) / 8;
+const TRANSLATES: usize = offset_of!(abi::driver::Verdicts, translates) / 8;
+const FIRST: usize = offset_of!(abi::driver::Verdicts, word) / 8;
 
 /// What the packets of a flow's direction come to; they are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,17 +48,6 @@ impl Carried {
         let dscp = self.dscp.map_or(0, |dscp| DSCP | u64::from(dscp & 0x3f) << 16);
         KNOWN | if self.unanswered { NEW } else { 0 } | dscp | u64::from(self.output.0)
     }
-}
-
-/// What was carried by a verdict.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes of IP packets.
-    pub bytes: u64,
-    /// When the last one came, on the flow table's clock, in ns; 0: none did.
-    pub last: u64,
 }
 
 /// Which of the two halves verdicts are in.
@@ -91,20 +81,20 @@ impl Verdicts {
     /// yet; all others are not.
     pub fn begin(&self, generation: u32, half: Half) {
         // Who still reads the words of this half is at most a packet behind.
-        (0..VERDICTS).for_each(|number| self.word(HEAD + place(half, number)).store(0, Ordering::Relaxed));
-        let half = if half == Half::Second { OTHER_HALF } else { 0 };
-        self.word(0).store(half | u64::from(generation), Ordering::Release);
+        (0..VERDICTS).for_each(|number| self.word(FIRST + place(half, number)).store(0, Ordering::Relaxed));
+        let half = if half == Half::Second { SECOND_HALF } else { 0 };
+        self.word(FORCE).store(half | u64::from(generation), Ordering::Release);
     }
 
     /// Whether translated flows are carried; at first they are not.
     pub fn translate(&self, on: bool) {
-        self.word(1).store(u64::from(on), Ordering::Release);
+        self.word(TRANSLATES).store(u64::from(on), Ordering::Release);
     }
 
     /// Makes a verdict known. One beyond [`VERDICTS`] is not: its flows are not carried.
     pub fn add(&self, half: Half, number: usize, verdict: Carried) {
         if number < VERDICTS {
-            self.word(HEAD + place(half, number)).store(verdict.word(), Ordering::Release);
+            self.word(FIRST + place(half, number)).store(verdict.word(), Ordering::Release);
         }
     }
 
@@ -114,7 +104,7 @@ impl Verdicts {
             return Ok(Counted::default());
         }
         let key = place(half, number) as u32;
-        let per_cpu = counters::per_cpu::<3>(self.counts.as_fd(), key)?;
+        let per_cpu = counters::per_cpu::<{ size_of::<Counted>() / 8 }>(self.counts.as_fd(), key)?;
         Ok(per_cpu.into_iter().fold(Counted::default(), |sum, [packets, bytes, last]| Counted {
             packets: sum.packets + packets,
             bytes: sum.bytes + bytes,
@@ -146,7 +136,7 @@ impl Driver {
             ("flow_cold", sizes.entries, flow::Sizes::COLD),
             ("flow_buckets", sizes.buckets, flow::Sizes::BUCKET),
             ("flow_door", 1, flow::DriverMemory::DOOR),
-            ("verdict_counts", 2 * VERDICTS, 24),
+            ("verdict_counts", 2 * VERDICTS, size_of::<Counted>()),
         ];
         for (name, entries, bytes) in parts {
             let map = self.object.maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
@@ -167,7 +157,8 @@ impl Driver {
         let [hot, cold, buckets, door, _] = parts.map(|(name, entries, bytes)| (name, entries * bytes));
         let (hot, cold) = (region(hot.0, hot.1)?, region(cold.0, cold.1)?);
         let (buckets, door) = (region(buckets.0, buckets.1)?, region(door.0, door.1)?);
-        let words = map_array(&self.shared, "verdicts", ((HEAD + 2 * VERDICTS) * 8).next_multiple_of(BLOCK))?;
+        let words =
+            map_array(&self.shared, "verdicts", size_of::<abi::driver::Verdicts>().next_multiple_of(BLOCK))?;
         let counts = self.shared.get("verdict_counts").map(OwnedFd::try_clone);
         let counts = counts
             .ok_or_else(|| DriverError::NoMap { name: "verdict_counts".into() })?

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use abi::driver::{LOCAL_FACTOR, LOCAL_SHIFT};
+
 use crate::bpf::map::Mapping;
 
 /// The filter's bits, and which addresses set them.
@@ -39,7 +41,7 @@ impl LocalAddresses {
     }
 }
 
-/// `may_be_local` in `bpf/classify.h`: 15 bits.
+/// `may_be_local` in `bpf/classify.h`.
 fn bit_of(address: IpAddr) -> u32 {
     let key = match address {
         IpAddr::V4(address) => u64::from(u32::from(address)),
@@ -49,7 +51,7 @@ fn bit_of(address: IpAddr) -> u32 {
             half(0) ^ half(8)
         }
     };
-    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 49) as u32
+    (key.wrapping_mul(LOCAL_FACTOR) >> LOCAL_SHIFT) as u32
 }
 
 /// The map that holds an address, and its key there.

@@ -5,8 +5,6 @@
 //! take a port is to attach it. The tables' maps are handed to `fib` as plain memory. Attachments are bpf links: they end when they are dropped *or when this
 //! process dies*, whatever the reason, and Linux then forwards every packet itself. That is the safety net.
 
-#[cfg(test)]
-mod abi;
 mod copies;
 mod counters;
 mod divert;
@@ -18,11 +16,14 @@ pub mod pulse;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::mem::offset_of;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use abi::driver::{BLOCK, Divert, Limit, Place, Settings};
+pub use abi::driver::{DIVERTS as MAX_DIVERTS, MAX_PORTS, MAX_QUEUES};
 use aya_obj::Object;
 use fib::{PortId, Sizes};
 use wire::Class;
@@ -31,24 +32,15 @@ use crate::DriverError;
 use crate::bpf::map::Mapping;
 use crate::bpf::{object, sys};
 
+pub use abi::{Count, DriverCounters, Lane};
 pub(crate) use counters::sum_per_cpu;
-pub use counters::{Count, DriverCounters, Lane};
 pub use divert::FlowMatch;
 pub use flows::{Carried, Counted, Half, VERDICTS, Verdicts};
 use local::LocalAddresses;
 pub use peers::Peer as RoutingPeer;
-pub(crate) use places::PLACES;
-use places::{Place, Places};
+use places::Places;
 use pulse::Pulse;
 
-/// Ports at most (`MAX_PORTS` in `bpf/abi.h`).
-pub const MAX_PORTS: u16 = 256;
-/// Receive queues of a port at most (`MAX_QUEUES` in `bpf/abi.h`).
-pub const MAX_QUEUES: u32 = 128;
-/// Divert rules at most (`DIVERTS` in `bpf/abi.h`).
-pub const MAX_DIVERTS: usize = 8;
-
-const BLOCK: usize = 4096;
 /// Descriptors that a router with all its ports and queues stays below.
 const HIGH: u64 = 65_536;
 /// The programs that carry flows, in the order of `enum carrier` in `bpf/bifrost.c`.
@@ -57,13 +49,6 @@ const CARRIERS: [&str; 3] = ["carry_ipv4", "carry_ipv6", "send_ipv6"];
 const OF_REHEARSALS: [&str; 7] = ["places", "sockets", "counters", "gate", "carriers", "sent", "arrivals"];
 /// The interface that a program runs for when it is tried without one.
 const LOOPBACK: u32 = 1;
-/// Layout of `struct settings` in `bpf/abi.h`.
-mod settings {
-    pub(super) const DIVERTS: usize = 0;
-    pub(super) const DIVERT: usize = 8;
-    pub(super) const LIMIT: usize = DIVERT + super::MAX_DIVERTS * super::divert::RULE_BYTES;
-    pub(super) const BYTES: usize = LIMIT + wire::Class::COUNT * 16;
-}
 
 /// How a program may be attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,13 +126,6 @@ impl Driver {
     /// Makes the shared maps, with tables of these sizes ([`fib::Capacity::sizes`]). Nothing is attached yet.
     pub fn new(sizes: &Sizes) -> Result<Driver, DriverError> {
         let object = object::bifrost()?;
-        for (name, bytes) in
-            [("counters", counters::WORDS * 8), ("settings", settings::BYTES), ("pulse", pulse::BYTES)]
-        {
-            // Both sides of `bpf/abi.h` are compiled together, and a test compares them number by number.
-            let found = object.maps.get(name).map_or(0, |map| map.value_size() as usize);
-            assert_eq!(found, bytes, "{name}: bpf/abi.h and its Rust side differ");
-        }
         let blocks = |bytes: usize| Some((bytes / BLOCK).max(1) as u32);
         let mut shared = HashMap::new();
         for (name, map) in &object.maps {
@@ -168,7 +146,7 @@ impl Driver {
             let fd = if ["gate", "carriers"].contains(&name.as_str()) { above_all_others(fd)? } else { fd };
             shared.insert(name.clone(), fd);
         }
-        let settings = map_array(&shared, "settings", settings::BYTES.next_multiple_of(BLOCK))?;
+        let settings = map_array(&shared, "settings", size_of::<Settings>().next_multiple_of(BLOCK))?;
         let filter = map_array(&shared, "local_filter", BLOCK)?;
         let pulse = Pulse::new(map_array(&shared, "pulse", BLOCK)?);
         Ok(Driver {
@@ -282,7 +260,7 @@ impl Driver {
     }
 
     fn write_place(&self, at: u32, place: Place) -> Result<(), DriverError> {
-        sys::map_update(self.shared("places")?, &at.to_ne_bytes(), &places::bytes(&place))
+        sys::map_update(self.shared("places")?, &at.to_ne_bytes(), &place.bytes())
             .map_err(failed("places", "write"))
     }
 
@@ -410,9 +388,10 @@ impl Driver {
     /// which is how every class starts.
     pub fn police(&mut self, class: Class, rate: u32, burst: u32) {
         let interval = if rate == 0 { 0 } else { (1_000_000_000 / u64::from(rate)).max(1) };
-        let at = settings::LIMIT + class as usize * 16;
-        self.setting64(at + 8).store(interval * u64::from(burst.max(1)), Ordering::Relaxed);
-        self.setting64(at).store(interval, Ordering::Release);
+        let at = offset_of!(Settings, limit) + class as usize * size_of::<Limit>();
+        self.setting64(at + offset_of!(Limit, tolerance))
+            .store(interval * u64::from(burst.max(1)), Ordering::Relaxed);
+        self.setting64(at + offset_of!(Limit, interval)).store(interval, Ordering::Release);
     }
 
     /// Packets that match any of these leave the express lane for the worker, so that the graph's observers see them.
@@ -422,15 +401,15 @@ impl Driver {
             return Err(DriverError::TooManyDiverts(rules.len()));
         }
         let encoded: Vec<_> = rules.iter().map(FlowMatch::encode).collect::<Result<_, _>>()?;
-        self.setting64(settings::DIVERTS).store(0, Ordering::Release);
+        self.setting64(offset_of!(Settings, diverts)).store(0, Ordering::Release);
         for (rule, bytes) in encoded.iter().enumerate() {
             for (word, value) in bytes.chunks_exact(8).enumerate() {
                 let value = u64::from_ne_bytes(value.try_into().expect("chunks of 8"));
-                let at = settings::DIVERT + rule * divert::RULE_BYTES + word * 8;
+                let at = offset_of!(Settings, divert) + rule * size_of::<Divert>() + word * 8;
                 self.setting64(at).store(value, Ordering::Relaxed);
             }
         }
-        self.setting64(settings::DIVERTS).store(rules.len() as u64, Ordering::Release);
+        self.setting64(offset_of!(Settings, diverts)).store(rules.len() as u64, Ordering::Release);
         Ok(())
     }
 
@@ -463,7 +442,7 @@ impl Driver {
         // The copy knows no other port.
         let (at, place) = Places::new().put(ifindex, port).ok_or(DriverError::NoPlace { ifindex })?;
         let write = |place: Place| {
-            sys::map_update(own("places")?, &at.to_ne_bytes(), &places::bytes(&place))
+            sys::map_update(own("places")?, &at.to_ne_bytes(), &place.bytes())
                 .map_err(failed("places", "write"))
         };
         write(place)?;

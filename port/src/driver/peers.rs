@@ -5,10 +5,9 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::BorrowedFd;
 
-use crate::bpf::sys;
+use abi::driver::MAX_PEERS;
 
-/// Peers that are told apart, at most; of more it does not matter which.
-pub(super) const MOST: usize = 16_384;
+use crate::bpf::sys;
 
 /// A peer that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,8 +26,8 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// `struct peer` of `bpf/abi.h`.
-    fn key(self) -> [u8; 20] {
+    /// What the map knows it by.
+    fn key(self) -> [u8; size_of::<abi::driver::Peer>()] {
         let (address, theirs, ours) = match self {
             Peer::Session { address, theirs, ours } => (address, theirs, ours),
             Peer::Address(address) => (address, 0, 0),
@@ -37,11 +36,9 @@ impl Peer {
             IpAddr::V4(address) => address.to_ipv6_mapped(),
             IpAddr::V6(address) => address,
         };
-        let mut key = [0; 20];
-        key[..16].copy_from_slice(&address.octets());
-        key[16..18].copy_from_slice(&theirs.to_ne_bytes());
-        key[18..].copy_from_slice(&ours.to_ne_bytes());
-        key
+        let word =
+            |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| address.octets()[4 * at + byte]));
+        abi::driver::Peer { address: std::array::from_fn(word), theirs, ours }.bytes()
     }
 }
 
@@ -57,7 +54,7 @@ pub(super) fn change(
         sys::map_delete(map, &peer.key())?;
     }
     for peer in wanted {
-        if known.len() < MOST && !known.contains(&peer) {
+        if known.len() < MAX_PEERS && !known.contains(&peer) {
             sys::map_update(map, &peer.key(), &[1])?;
             known.insert(peer);
         }

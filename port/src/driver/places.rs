@@ -5,31 +5,24 @@
 //! array's size, and is compared with all at once. Where more than those meet, which numbers given one after the other
 //! never do, the port is refused.
 
+use abi::driver::{PLACES, Place};
 use fib::PortId;
-
-/// Elements (`PLACES` in `bpf/abi.h`).
-pub(crate) const PLACES: u32 = 1024;
-/// Ports that an element has room for (`PORTS_A_PLACE`).
-pub(super) const PORTS: usize = 4;
-
-/// An element: a word each, the interface's index in the high half and the port's number + 1 in the low; 0 = free.
-pub(super) type Place = [u64; PORTS];
 
 /// What stands where, as in the map.
 pub(super) struct Places(Box<[Place]>);
 
 impl Places {
     pub(super) fn new() -> Places {
-        Places(vec![[0; PORTS]; PLACES as usize].into())
+        Places(vec![Place::default(); PLACES as usize].into())
     }
 
     /// From now on this interface is that port. What to write where in the map; `None` when there is no room for it.
     pub(super) fn put(&mut self, ifindex: u32, port: PortId) -> Option<(u32, Place)> {
         let at = ifindex % PLACES;
         let place = &mut self.0[at as usize];
-        let known = place.iter().position(|word| index_of(*word) == ifindex);
-        let free = known.or_else(|| place.iter().position(|word| *word == 0))?;
-        place[free] = (u64::from(ifindex) << 32) | (u64::from(port.0) + 1);
+        let known = place.word.iter().position(|word| index_of(*word) == ifindex);
+        let free = known.or_else(|| place.word.iter().position(|word| *word == 0))?;
+        place.word[free] = (u64::from(ifindex) << 32) | (u64::from(port.0) + 1);
         Some((at, *place))
     }
 
@@ -37,17 +30,10 @@ impl Places {
     pub(super) fn remove(&mut self, ifindex: u32) -> Option<(u32, Place)> {
         let at = ifindex % PLACES;
         let place = &mut self.0[at as usize];
-        let known = place.iter().position(|word| index_of(*word) == ifindex)?;
-        place[known] = 0;
+        let known = place.word.iter().position(|word| index_of(*word) == ifindex)?;
+        place.word[known] = 0;
         Some((at, *place))
     }
-}
-
-/// A place as the map holds it.
-pub(super) fn bytes(place: &Place) -> [u8; 8 * PORTS] {
-    let mut bytes = [0; 8 * PORTS];
-    bytes.chunks_exact_mut(8).zip(place).for_each(|(to, word)| to.copy_from_slice(&word.to_ne_bytes()));
-    bytes
 }
 
 fn index_of(word: u64) -> u32 {
@@ -60,12 +46,14 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use abi::driver::PORTS_A_PLACE as PORTS;
+
     use super::*;
 
     /// As `port_at` in `bpf/maps.h`.
     fn found(places: &Places, ifindex: u32) -> Option<u16> {
         let place = places.0[(ifindex % PLACES) as usize];
-        place.into_iter().find(|word| index_of(*word) == ifindex).map(|word| word as u16 - 1)
+        place.word.into_iter().find(|word| index_of(*word) == ifindex).map(|word| word as u16 - 1)
     }
 
     proptest! {

@@ -6,6 +6,7 @@
 //! heartbeat: before something that is known to take long a longer one is given, so that nothing need run beside the
 //! thread that is watched, and hide that it hangs.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,10 +19,9 @@ pub const USUAL: Duration = Duration::from_secs(1);
 /// What is promised before something that may take long: taking a port, putting another configuration in force.
 pub const LONG: Duration = Duration::from_secs(10);
 
-/// `struct pulse` in `bpf/abi.h`: on the clock of the programs, each has been promised until then.
-const CONTROL: usize = 0;
-const WORKERS: usize = 1;
-pub(super) const BYTES: usize = 16;
+/// The words of the map: on the clock of the programs, each has been promised until then.
+const CONTROL: usize = offset_of!(abi::driver::Pulse, tables) / 8;
+const WORKERS: usize = offset_of!(abi::driver::Pulse, workers) / 8;
 
 /// Where promises are given. Until the first is, the programs wait for nobody.
 #[derive(Clone)]

@@ -5,18 +5,16 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use super::words::{Buckets, TIMES, Words};
+use abi::traffic::{self as layout, ARRIVED, WINDOW};
+
+use super::words::{Buckets, Words, word_of};
 use crate::bpf::{object, sys};
 use crate::driver::{XDP_GENERIC, XDP_NATIVE, sum_per_cpu, why_not_native};
 use crate::{Attachment, DriverError};
 
-/// Words of `struct seen`, of its window, and before that.
-const HEAD: usize = 17;
-const NUMBERS: u64 = 4096;
-const WINDOW: usize = NUMBERS as usize / 2;
-/// The window's word of a number that has come.
-const ARRIVED: u32 = u32::MAX;
-const SEEN: usize = HEAD + WINDOW + 2 * TIMES;
+/// Words of [`layout::Seen`].
+const SEEN: usize = size_of::<layout::Seen>() / 8;
+const NUMBERS: u64 = WINDOW as u64;
 /// Most lanes times queues: 200 MB.
 const MOST: usize = 4096;
 
@@ -117,12 +115,12 @@ impl Judge {
 
     /// Forgets what it saw, and looks for a trial from now on.
     fn begin(&self, mark: u16, offset: i64) {
-        self.told.set(0, u16::from_ne_bytes(mark.to_be_bytes()).into());
-        self.told.set(1, offset as u64);
+        self.told.set(word_of!(layout::Told, mark), u16::from_ne_bytes(mark.to_be_bytes()).into());
+        self.told.set(word_of!(layout::Told, offset), offset as u64);
         self.seen.clear();
         for at in 0..self.lanes * self.queues {
-            Buckets::clear(&self.seen, at * SEEN + HEAD + WINDOW);
-            Buckets::clear(&self.seen, at * SEEN + HEAD + WINDOW + TIMES);
+            Buckets::clear(&self.seen, at * SEEN + word_of!(layout::Seen, latency));
+            Buckets::clear(&self.seen, at * SEEN + word_of!(layout::Seen, variation));
         }
     }
 }
@@ -172,40 +170,44 @@ impl Arrivals {
 
     fn read(&self, at: usize) -> Seen {
         let seen = &self.judge.seen;
-        let word = |i: usize| seen.get(at + i);
-        if word(0) == 0 {
+        macro_rules! word {
+            ($field:ident) => {
+                seen.get(at + word_of!(layout::Seen, $field))
+            };
+        }
+        if word!(packets) == 0 {
             return Seen::default();
         }
         Seen {
-            packets: word(0),
-            bytes: word(1),
-            corrupt: word(2),
-            first: word(3),
-            last: word(4),
-            unique: word(5),
-            duplicates: word(6),
-            reordered: word(7),
-            late: word(8),
-            extent: word(9),
-            extents: word(10),
-            next: word(11),
+            packets: word!(packets),
+            bytes: word!(bytes),
+            corrupt: word!(corrupt),
+            first: word!(first),
+            last: word!(last),
+            unique: word!(unique),
+            duplicates: word!(duplicates),
+            reordered: word!(reordered),
+            late: word!(late),
+            extent: word!(extent),
+            extents: word!(extents),
+            next: word!(next),
             lost_until: self.lost_until(at),
-            jitter: word(15) as f64 / 16.0,
-            latency: Buckets::read(seen, at + HEAD + WINDOW),
-            variation: Buckets::read(seen, at + HEAD + WINDOW + TIMES),
+            jitter: word!(jitter) as f64 / 16.0,
+            latency: Buckets::read(seen, at + word_of!(layout::Seen, latency)),
+            variation: Buckets::read(seen, at + word_of!(layout::Seen, variation)),
         }
     }
 
     /// What has not come of the window's numbers, else what was missing when its words were needed for others.
     fn lost_until(&self, at: usize) -> u64 {
         let seen = &self.judge.seen;
-        let next = seen.get(at + 11);
+        let next = seen.get(at + word_of!(layout::Seen, next));
         let has_come = |number: &u64| {
             let place = (number % NUMBERS) as usize;
-            let words = seen.get(at + HEAD + place / 2);
+            let words = seen.get(at + word_of!(layout::Seen, window) + place / 2);
             (words >> (32 * (place % 2))) as u32 == ARRIVED
         };
         let missing = (next.saturating_sub(NUMBERS)..next).rev().find(|number| !has_come(number));
-        missing.map_or(seen.get(at + 16), |number| number + 1)
+        missing.map_or(seen.get(at + word_of!(layout::Seen, lost_until)), |number| number + 1)
     }
 }

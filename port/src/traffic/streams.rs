@@ -7,23 +7,20 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::words::{Buckets, TIMES, Words};
+pub use abi::traffic::Size as StreamSize;
+use abi::traffic::{BATCH_MOST, DRAWS, HEADERS, LANES_MOST, Lane, Live, Size, flag};
+
+use super::words::{Buckets, TIMES, Words, word_of};
 use crate::DriverError;
 use crate::bpf::{object, sys};
 
 /// Most streams of a program.
-pub const MOST_LANES: usize = 256;
+pub const MOST_LANES: usize = LANES_MOST as usize;
 /// Most bytes of a frame without check sequence: what a page has room for beside the kernel's own.
 pub const MOST_FRAME: usize = 3400;
-/// Bytes of a block of headers.
-const BLOCK: usize = 4096;
-const DRAWS: usize = 4096;
-/// Words of `struct lane` and of `struct size`.
-const LANE: usize = 33;
-const SIZE: usize = 3;
-const FIRST: [usize; 2] = [17, 25];
-/// The word of `struct live` with the batch.
-const LIVE_BATCH: usize = 7;
+/// Words of [`Lane`] and of [`Size`].
+const LANE: usize = size_of::<Lane>() / 8;
+const SIZE: usize = size_of::<Size>() / 8;
 
 /// A stream, as the program wants it. Offsets are from the front of the frame, times in 1/65,536 ns; sums and lengths are as they lie in
 /// memory.
@@ -71,25 +68,6 @@ pub struct StreamLane {
     pub frame: Vec<u8>,
 }
 
-/// What frames of a size are.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StreamSize {
-    /// Bytes of the frame without check sequence.
-    pub frame: u16,
-    /// The length in the IP header.
-    pub ip: u16,
-    /// The length in a UDP header.
-    pub udp: u16,
-    /// What it adds to the sum of an IPv4 header.
-    pub l3_sum: u16,
-    /// What it adds to the sum of the upper layer.
-    pub l4_sum: u16,
-    /// The sum of the payload behind the stamp.
-    pub fill_sum: u16,
-    /// From a frame of this size to the next.
-    pub gap: u64,
-}
-
 /// What was sent of a lane.
 #[derive(Clone, Debug, Default)]
 pub struct StreamSent {
@@ -131,7 +109,7 @@ impl Streams {
             "lanes" => Some(count),
             "sizes" => Some(sizes),
             "departures" => Some(2 * count),
-            "headers" => Some(headers.div_ceil(BLOCK)),
+            "headers" => Some(headers.div_ceil(HEADERS)),
             "live" | "draws" => Some(1),
             _ => None,
         };
@@ -186,56 +164,53 @@ impl Streams {
     fn fill(&mut self, lanes: &[StreamLane], batch: u32) {
         [&self.live, &self.lanes, &self.departures].into_iter().for_each(Words::clear);
         self.frame.clear();
-        self.batch = batch.clamp(1, 64);
-        self.live.set(LIVE_BATCH, self.batch.into());
+        self.batch = batch.clamp(1, BATCH_MOST);
+        self.live.set(word_of!(Live, batch), self.batch.into());
         let (mut size_at, mut header_at) = (0, 0);
         for (number, lane) in lanes.iter().enumerate() {
             let stride = stride(lane);
             let flag = |set: bool, bit: u64| if set { bit } else { 0 };
-            let flags = flag(lane.six, 1)
-                | flag(lane.udp, 2)
-                | flag(lane.check.is_some(), 4)
-                | flag(lane.stamp, 8)
-                | flag(lane.sizes.len() > 1, 16)
-                | flag(lane.paced, 32)
-                | flag(lane.random, 64);
-            let told = [
-                flags,
-                header_at / stride as u64,
-                u64::from(stride.ilog2()),
-                lane.slots.max(1) as u64,
-                lane.generations.max(1) as u64,
-                lane.life.into(),
-                lane.stagger.0,
-                lane.stagger.1,
-                size_at as u64,
-                lane.sizes.len().max(1) as u64,
-                lane.layers[0] as u64,
-                lane.layers[1] as u64,
-                lane.check.unwrap_or(0) as u64,
-                lane.layers[2] as u64,
-                lane.names,
-                lane.burst.0.into(),
-                lane.burst.1,
-                lane.due,
-                lane.count,
-            ];
-            told.into_iter().enumerate().for_each(|(i, word)| self.lanes.set(number * LANE + i, word));
-            self.lanes.set(number * LANE + 32, lane.length as u64);
-            // A seed of its own for each.
-            self.lanes.set(number * LANE + 23, lane.names.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            let told = Lane {
+                flags: flag(lane.six, flag::SIX)
+                    | flag(lane.udp, flag::UDP)
+                    | flag(lane.check.is_some(), flag::CHECK)
+                    | flag(lane.stamp, flag::STAMP)
+                    | flag(lane.sizes.len() > 1, flag::SIZES)
+                    | flag(lane.paced, flag::PACED)
+                    | flag(lane.random, flag::RANDOM),
+                headers: header_at / stride as u64,
+                stride: u64::from(stride.ilog2()),
+                slots: lane.slots.max(1) as u64,
+                generations: lane.generations.max(1) as u64,
+                life: lane.life.into(),
+                stagger_first: lane.stagger.0,
+                stagger_step: lane.stagger.1,
+                sizes: size_at as u64,
+                cycle: lane.sizes.len().max(1) as u64,
+                l3: lane.layers[0] as u64,
+                l4: lane.layers[1] as u64,
+                check: lane.check.unwrap_or(0) as u64,
+                payload: lane.layers[2] as u64,
+                names: lane.names,
+                burst: lane.burst.0.into(),
+                pause: lane.burst.1,
+                due: lane.due,
+                left: lane.count,
+                // A seed of its own for each.
+                random: lane.names.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+                length: lane.length as u64,
+                ..Lane::default()
+            };
+            self.lanes.write(number * LANE, &told.bytes());
             for size in &lane.sizes {
-                let halves = [size.frame, size.ip, size.udp, size.l3_sum, size.l4_sum, size.fill_sum];
-                let bytes: Vec<u8> = halves.into_iter().flat_map(u16::to_ne_bytes).collect();
-                self.sizes.write(size_at * SIZE, &bytes);
-                self.sizes.set(size_at * SIZE + 2, size.gap);
+                self.sizes.write(size_at * SIZE, &size.bytes());
                 size_at += 1;
             }
             for header in lane.headers.chunks(lane.lines.clamp(1, 3) * 64) {
                 self.headers.write(header_at as usize / 8, header);
                 header_at += stride as u64;
             }
-            header_at = header_at.next_multiple_of(BLOCK as u64);
+            header_at = header_at.next_multiple_of(HEADERS as u64);
             Buckets::clear(&self.departures, 2 * number * TIMES);
             Buckets::clear(&self.departures, (2 * number + 1) * TIMES);
             if lane.frame.len() > self.frame.len() {
@@ -247,14 +222,14 @@ impl Streams {
     /// When packets are sent: from `start` to before `end`, nanoseconds of the monotonic clock. Told an earlier end while it
     /// runs, it sends what is due before that and is over.
     pub fn schedule(&self, start: u64, end: u64) {
-        self.live.set(0, start);
-        self.live.set(1, end);
+        self.live.set(word_of!(Live, start), start);
+        self.live.set(word_of!(Live, end), end);
     }
 
     /// Sends out of an interface of this thread's network namespace; until a signal comes, or after some four billion frames.
     pub fn run(&self, ifindex: u32) -> io::Result<()> {
         // A batch that an interrupt cut off is none any more.
-        self.live.set(4, u64::from(self.batch));
+        self.live.set(word_of!(Live, position), u64::from(self.batch));
         let run = sys::Run {
             data: &self.frame,
             ifindex,
@@ -271,20 +246,24 @@ impl Streams {
 
     /// Whether all has been sent.
     pub fn is_over(&self) -> bool {
-        self.live.get(2) != 0
+        self.live.get(word_of!(Live, over)) != 0
     }
 
     /// What was sent of each lane.
     pub fn sent(&self) -> Vec<StreamSent> {
         let lane = |number: usize| {
-            let word = |at: usize| self.lanes.get(number * LANE + at);
+            macro_rules! word {
+                ($field:ident) => {
+                    self.lanes.get(number * LANE + word_of!(Lane, $field))
+                };
+            }
             StreamSent {
-                due: word(FIRST[0]),
-                packets: word(FIRST[1]),
-                bytes: word(FIRST[1] + 1),
-                first: word(FIRST[1] + 2),
-                last: word(FIRST[1] + 3),
-                unsent: word(31),
+                due: word!(due),
+                packets: word!(packets),
+                bytes: word!(bytes),
+                first: word!(first),
+                last: word!(last),
+                unsent: word!(unsent),
             }
         };
         (0..self.count).map(lane).collect()
@@ -302,7 +281,7 @@ fn room(lanes: &[StreamLane]) -> (usize, usize, usize) {
     (
         lanes.len().max(1),
         lanes.iter().map(|lane| lane.sizes.len()).sum(),
-        lanes.iter().map(|lane| headers(lane).next_multiple_of(BLOCK)).sum(),
+        lanes.iter().map(|lane| headers(lane).next_multiple_of(HEADERS)).sum(),
     )
 }
 

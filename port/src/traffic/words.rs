@@ -3,7 +3,17 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use abi::traffic::{BUCKETS, SUB, Times};
+
 use crate::bpf::map::Mapping;
+
+/// The number of a field's first word in a layout.
+macro_rules! word_of {
+    ($layout:ty, $field:ident) => {
+        std::mem::offset_of!($layout, $field) / 8
+    };
+}
+pub(super) use word_of;
 
 /// The words of a map.
 pub(super) struct Words {
@@ -58,7 +68,7 @@ impl Words {
     }
 }
 
-/// Times that a program counted in buckets (`struct times` in `bpf/times.h`), nanoseconds.
+/// Times that a program counted in buckets (`bpf/times.h`), nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buckets {
     /// Values and how often each was seen: the middle of its bucket, which is 1/64 of its power of two wide.
@@ -71,25 +81,25 @@ pub struct Buckets {
     pub max: u64,
 }
 
-const SUB: usize = 6;
-const BUCKETS: usize = 2304;
-/// Words of `struct times`.
-pub(super) const TIMES: usize = 4 + BUCKETS;
+/// Words of [`Times`].
+pub(super) const TIMES: usize = size_of::<Times>() / 8;
 
 impl Buckets {
     pub(super) fn read(words: &Words, at: usize) -> Buckets {
-        let bucket = |i: usize| Some((middle(i), words.get(at + 4 + i))).filter(|(_, count)| *count != 0);
+        let bucket = |i: usize| {
+            Some((middle(i), words.get(at + word_of!(Times, bucket) + i))).filter(|(_, count)| *count != 0)
+        };
         Buckets {
             counts: (0..BUCKETS).filter_map(bucket).collect(),
-            sum: words.get(at),
-            min: words.get(at + 1),
-            max: words.get(at + 2),
+            sum: words.get(at + word_of!(Times, sum)),
+            min: words.get(at + word_of!(Times, min)),
+            max: words.get(at + word_of!(Times, max)),
         }
     }
 
     /// Makes room for values: nothing yet.
     pub(super) fn clear(words: &Words, at: usize) {
-        words.set(at + 1, u64::MAX);
+        words.set(at + word_of!(Times, min), u64::MAX);
     }
 }
 

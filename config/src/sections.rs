@@ -16,6 +16,8 @@ use crate::flow_log::{flow_log, sflow};
 use crate::machine::Machine;
 use crate::memif::memif;
 use crate::mirror_port::mirror_port;
+use notation::duration;
+
 use crate::mistake::{Hint, Mistakes, Page};
 use crate::pattern::Pattern;
 use crate::router::*;
@@ -462,20 +464,6 @@ fn audit(page: &mut Page, mut section: Section) -> Audit {
         );
     section.finish(page);
     Audit { interval: interval.map_or(default.interval, |found| found.value) }
-}
-
-/// `500ms`, `10s`, `2m`, `1h`.
-fn duration(text: &str) -> Option<Duration> {
-    let digits = text.find(|c: char| !c.is_ascii_digit())?;
-    let number: u64 = text[..digits].parse().ok()?;
-    let milliseconds = match text[digits..].trim_start() {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" | "min" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    number.checked_mul(milliseconds).map(Duration::from_millis)
 }
 
 fn control(page: &mut Page, mut section: Section) -> Control {

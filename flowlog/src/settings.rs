@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use notation::{duration, size};
 use serde::{Deserialize, Serialize};
 
 /// The flow log as it is written: `[flow_log]`.
@@ -446,44 +447,6 @@ impl Found {
 /// Where files are unless somebody says otherwise.
 pub const DIRECTORY: &str = "/var/lib/bifrost/flows";
 
-/// `500ms`, `90s`, `15m`, `2h`, `30d`, `2w`.
-pub fn duration(text: &str) -> Option<Duration> {
-    let (number, unit) = split(text)?;
-    let milliseconds = match unit {
-        "ms" => 1,
-        "s" => 1000,
-        "m" | "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        "w" => 604_800_000,
-        _ => return None,
-    };
-    number.checked_mul(milliseconds).map(Duration::from_millis)
-}
-
-/// `1000`, `64k`, `256MiB`, `2GB`: in bytes; `k`, `M`, `G`, `T` alone are powers of 1024.
-pub fn size(text: &str) -> Option<u64> {
-    let (number, unit) = split(text)?;
-    let scale: u64 = match unit {
-        "" | "B" => 1,
-        "k" | "K" | "KiB" => 1 << 10,
-        "M" | "MiB" => 1 << 20,
-        "G" | "GiB" => 1 << 30,
-        "T" | "TiB" => 1 << 40,
-        "kB" => 1000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        "TB" => 1_000_000_000_000,
-        _ => return None,
-    };
-    number.checked_mul(scale)
-}
-
-fn split(text: &str) -> Option<(u64, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    Some((text[..end].parse().ok()?, text[end..].trim_start()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -536,16 +499,5 @@ mod tests {
         assert!(mistakes[2].to_string().contains("NetFlow 9 knows nothing of it"), "{}", mistakes[2]);
         let sflow = SflowSettings { agent: "me".to_owned(), header: Some(9), ..SflowSettings::default() };
         assert_eq!(sflow.check().unwrap_err().0.len(), 3);
-    }
-
-    #[test]
-    fn units() {
-        assert_eq!(duration("90s"), Some(Duration::from_secs(90)));
-        assert_eq!(duration("2d"), Some(Duration::from_secs(172_800)));
-        assert_eq!([duration("h"), duration("5"), duration("1y"), duration("99999999999999999w")], [None; 4]);
-        assert_eq!(
-            (size("64k"), size("2GB"), size("7"), size("-1"), size("")),
-            (Some(65_536), Some(2_000_000_000), Some(7), None, None)
-        );
     }
 }

@@ -441,20 +441,9 @@ fn range_of(word: &str, low: u16) -> Result<RangeInclusive<u16>, String> {
 }
 
 fn protocol_of(word: &str) -> Result<u8, String> {
-    Ok(match word {
-        "tcp" => protocol::TCP,
-        "udp" => protocol::UDP,
-        "udplite" => protocol::UDP_LITE,
-        "icmp" => protocol::ICMP,
-        "icmpv6" => protocol::ICMP6,
-        "sctp" => protocol::SCTP,
-        "dccp" => protocol::DCCP,
-        "gre" => protocol::GRE,
-        "esp" => protocol::ESP,
-        number => number
-            .parse()
-            .map_err(|_| format!("{word:?} is no protocol: \"tcp\", \"udp\", \"icmp\", ... or a number"))?,
-    })
+    protocol::number(word)
+        .or_else(|| word.parse().ok())
+        .ok_or_else(|| format!("{word:?} is no protocol: \"tcp\", \"udp\", \"icmp\", ... or a number"))
 }
 
 /// `192.0.2.1`, `192.0.2.0/24`, `192.0.2.1:80`, `192.0.2.1:80-90`, `[2001:db8::1]:80`.

@@ -16,28 +16,10 @@ pub(crate) fn name<T: PartialEq>(names: &Names<T>, number: &T) -> Option<&'stati
     names.iter().find(|(_, known)| known == number).map(|(name, _)| *name)
 }
 
-/// Protocols above IP (IANA "Protocol Numbers").
-pub(crate) const PROTOCOLS: &Names<u8> = &[
-    ("tcp", protocol::TCP),
-    ("udp", protocol::UDP),
-    ("icmp", protocol::ICMP),
-    ("icmpv6", protocol::ICMP6),
-    ("igmp", protocol::IGMP),
-    ("ipip", 4),
-    ("dccp", protocol::DCCP),
-    ("ipv6", 41),
-    ("rsvp", protocol::RSVP),
-    ("gre", 47),
-    ("esp", 50),
-    ("ah", protocol::AUTHENTICATION),
-    ("eigrp", protocol::EIGRP),
-    ("ospf", protocol::OSPF),
-    ("pim", protocol::PIM),
-    ("vrrp", protocol::VRRP),
-    ("l2tp", 115),
-    ("sctp", protocol::SCTP),
-    ("udplite", protocol::UDP_LITE),
-];
+/// What a protocol is called in a rule: nftables' word for ICMPv6, and otherwise everybody's.
+pub(crate) fn protocol(number: u8) -> Option<&'static str> {
+    if number == protocol::ICMP6 { Some("icmpv6") } else { protocol::name(number) }
+}
 
 /// ICMP types, with a code where the name means one (IANA "ICMP Parameters"; RFC 792, RFC 1812).
 pub(crate) const ICMP: &Names<(u8, Option<u8>)> = &[

@@ -5,7 +5,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::size::LAYER1;
-use crate::text::{as_text, number_and_unit, time};
+use notation::{Quantity, seconds as time};
+
+use crate::text::as_text;
 
 /// A rate.
 ///
@@ -89,12 +91,13 @@ impl FromStr for Rate {
         if text.trim().eq_ignore_ascii_case("max") {
             return Ok(Rate::Max);
         }
-        let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
+        let rate = Quantity::read(text).ok_or_else(wrong)?;
+        let number = rate.real();
         // Slower than a packet in 100 seconds nobody sends, and gaps are to fit their numbers.
         if !(1e-2..=1e12).contains(&number) {
             return Err(wrong());
         }
-        match unit {
+        match rate.unit {
             "pps" | "" => Ok(Rate::Packets(number)),
             "bps" | "bit/s" | "bps-l1" | "bit/s-l1" => Ok(Rate::Layer1(number)),
             "bps-l2" | "bit/s-l2" => Ok(Rate::Layer2(number)),

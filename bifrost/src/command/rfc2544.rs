@@ -204,8 +204,8 @@ fn pair(text: &str) -> Result<Ports, String> {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
+    match notation::seconds(text).map(|time| time.as_secs_f64()) {
+        Some(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
         _ => Err("expected 0.01 to 3600 seconds".to_owned()),
     }
 }

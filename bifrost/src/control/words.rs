@@ -24,34 +24,9 @@ use wire::protocol;
 #[serde(transparent)]
 pub struct Protocol(pub u8);
 
-/// What a number is called stands first; the filter's language calls some otherwise, and who writes both may use either.
-const NAMES: [(&str, u8); 20] = [
-    ("icmp", protocol::ICMP),
-    ("icmp6", protocol::ICMP6),
-    ("icmpv6", protocol::ICMP6),
-    ("tcp", protocol::TCP),
-    ("udp", protocol::UDP),
-    ("sctp", protocol::SCTP),
-    ("dccp", protocol::DCCP),
-    ("udplite", protocol::UDP_LITE),
-    ("igmp", protocol::IGMP),
-    ("ospf", protocol::OSPF),
-    ("pim", protocol::PIM),
-    ("vrrp", protocol::VRRP),
-    ("rsvp", protocol::RSVP),
-    ("eigrp", protocol::EIGRP),
-    ("ipip", 4),
-    ("ipv6", 41),
-    ("l2tp", 115),
-    ("gre", 47),
-    ("esp", 50),
-    ("ah", protocol::AUTHENTICATION),
-];
-
 impl Protocol {
     fn named(name: &str) -> Option<Protocol> {
-        let (_, number) = NAMES.iter().find(|(known, _)| *known == name)?;
-        Some(Protocol(*number))
+        protocol::number(name).map(Protocol)
     }
 
     /// It starts with a source and a destination port.
@@ -71,8 +46,8 @@ impl FromStr for Protocol {
 
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match NAMES.iter().find(|(_, number)| *number == self.0) {
-            Some((name, _)) => f.write_str(name),
+        match protocol::name(self.0) {
+            Some(name) => f.write_str(name),
             None => write!(f, "{}", self.0),
         }
     }
@@ -289,7 +264,7 @@ pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&
 }
 
 fn unexpected(word: &str) -> String {
-    let known = NAMES.iter().map(|(name, _)| *name).chain(["in", "ttl", "len", "df"]);
+    let known = protocol::NAMES.iter().map(|(name, _)| *name).chain(["in", "ttl", "len", "df"]);
     let hint = nearest(word, known).map(|name| format!("; did you mean {name:?}?")).unwrap_or_default();
     format!(
         "did not expect {word:?}{hint}\nexpected: [SRC > DST] [PROTOCOL [[SPORT:]DPORT]] [in PORT] [ttl N] [len N] [df]"

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use abi::protocol;
 use ipnet::IpNet;
 
 use crate::record::{Name, Reason, Record};
@@ -144,29 +145,6 @@ impl FromStr for Ports {
     }
 }
 
-/// Protocols that have a name here.
-const NAMES: &[(&str, u8)] = &[
-    ("icmp", 1),
-    ("igmp", 2),
-    ("ipip", 4),
-    ("tcp", 6),
-    ("udp", 17),
-    ("dccp", 33),
-    ("ipv6", 41),
-    ("rsvp", 46),
-    ("gre", 47),
-    ("esp", 50),
-    ("ah", 51),
-    ("icmp6", 58),
-    ("eigrp", 88),
-    ("ospf", 89),
-    ("pim", 103),
-    ("vrrp", 112),
-    ("l2tp", 115),
-    ("sctp", 132),
-    ("udplite", 136),
-];
-
 /// A protocol, by name or number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocol(pub u8);
@@ -175,10 +153,7 @@ impl FromStr for Protocol {
     type Err = FilterError;
 
     fn from_str(text: &str) -> Result<Protocol, FilterError> {
-        let lower = text.to_ascii_lowercase();
-        let lower = if matches!(lower.as_str(), "icmpv6" | "ipv6-icmp") { "icmp6" } else { lower.as_str() };
-        let named = NAMES.iter().find(|(name, _)| *name == lower).map(|(_, number)| *number);
-        let number = named.or_else(|| lower.parse().ok());
+        let number = protocol::number(text).or_else(|| text.parse().ok());
         number
             .map(Protocol)
             .ok_or(FilterError("a protocol: tcp, udp, icmp, icmp6, gre, esp, ..., or a number from 0 to 255"))
@@ -187,8 +162,8 @@ impl FromStr for Protocol {
 
 impl std::fmt::Display for Protocol {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match NAMES.iter().find(|(_, number)| *number == self.0) {
-            Some((name, _)) => f.pad(name),
+        match protocol::name(self.0) {
+            Some(name) => f.pad(name),
             None => f.pad(&self.0.to_string()),
         }
     }

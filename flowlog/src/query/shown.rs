@@ -236,22 +236,9 @@ fn table(
     writeln!(out, "in all {flows} flows, {packets} packets, {bytes} bytes{shown}")
 }
 
-/// Three digits and a power of a thousand: `950`, `12.3k`, `2.57M`.
+/// `950`, `12.3k`, `2.57M`.
 fn scaled(number: u64) -> String {
-    if number < 1000 {
-        return number.to_string();
-    }
-    let mut value = number as f64;
-    let mut unit = "";
-    for next in ["k", "M", "G", "T", "P", "E"] {
-        if value < 999.5 {
-            break;
-        }
-        value /= 1000.0;
-        unit = next;
-    }
-    let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
-    format!("{value:.digits$}{unit}")
+    notation::scaled(number as f64, "")
 }
 
 /// `1.234s`, `3m07s`, `2h05m`.
@@ -259,9 +246,7 @@ fn lasted(nanos: u64) -> String {
     let seconds = nanos / 1_000_000_000;
     match seconds {
         0..60 => format!("{seconds}.{:03}s", nanos / 1_000_000 % 1000),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
+        _ => notation::lasting(seconds, ""),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeZone};
 
-use crate::settings::duration;
+use notation::duration;
 
 /// A time, perhaps told from now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

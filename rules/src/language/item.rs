@@ -1,5 +1,7 @@
 //! Words as values: numbers, ports, flags, types, days, rates.
 
+use notation::Quantity;
+
 use crate::mistake::Hint;
 use crate::model::*;
 use crate::names::{self, Names};
@@ -129,38 +131,26 @@ pub(super) fn days(text: &str) -> Item<u8> {
 }
 
 pub(super) fn rate_of(text: &str) -> Result<(u64, Unit), String> {
-    const UNITS: &Names<(u64, Unit)> = &[
-        ("pps", (1, Unit::Packets)),
-        ("kpps", (1_000, Unit::Packets)),
-        ("mpps", (1_000_000, Unit::Packets)),
-        ("bit", (1, Unit::Bits)),
-        ("kbit", (1_000, Unit::Bits)),
-        ("mbit", (1_000_000, Unit::Bits)),
-        ("gbit", (1_000_000_000, Unit::Bits)),
-    ];
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(split);
-    let unit = unit.to_ascii_lowercase();
-    let number = digits.parse::<u64>().ok().filter(|number| *number > 0);
-    let (Some(number), Some((times, unit))) = (number, names::number(UNITS, unit.trim_end_matches("/s")))
-    else {
-        return Err(format!("{text:?} is no rate"));
+    let wrong = || format!("{text:?} is no rate");
+    let rate = Quantity::read(text).ok_or_else(wrong)?;
+    let unit = match rate.unit.to_ascii_lowercase().trim_end_matches("/s") {
+        "pps" => Unit::Packets,
+        "bit" => Unit::Bits,
+        _ => return Err(wrong()),
     };
-    match number.checked_mul(times).filter(|rate| *rate <= 10_000_000_000_000) {
-        Some(rate) => Ok((rate, unit)),
-        None => Err(format!("{text} is more than 10 Tbit or packets")),
+    match rate.whole().filter(|rate| *rate > 0).ok_or_else(wrong)? {
+        per_second @ ..=10_000_000_000_000 => Ok((per_second, unit)),
+        _ => Err(format!("{text} is more than 10 Tbit or packets")),
     }
 }
 
 pub(super) fn burst_of(text: &str, unit: Unit) -> Option<u64> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, suffix) = text.split_at(split);
-    let number = digits.parse::<u64>().ok().filter(|number| *number > 0 && *number <= 1 << 40)?;
-    let times = match (unit, suffix) {
-        (_, "") | (Unit::Packets, "packets") | (Unit::Bits, "B") => 1,
-        (Unit::Bits, "kB" | "KB") => 1_000,
-        (Unit::Bits, "MB") => 1_000_000,
-        _ => return None,
+    let burst = Quantity::read(text)?;
+    let fits = match burst.unit {
+        "" => true,
+        "packets" => unit == Unit::Packets,
+        "B" => unit == Unit::Bits,
+        _ => false,
     };
-    Some(number * times)
+    burst.whole().filter(|number| fits && (1..=1 << 40).contains(number))
 }

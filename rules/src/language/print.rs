@@ -105,11 +105,13 @@ impl Display for Match {
             words.push(if family == Family::Ipv4 { "ip" } else { "ip6" }.to_owned());
         }
         if let Some(list) = &self.protocols {
-            let named =
-                (!list.not && list.items.len() == 1).then(|| names::name(names::PROTOCOLS, &list.items[0]));
+            let named = (!list.not && list.items.len() == 1).then(|| names::protocol(list.items[0]));
             words.push(match named.flatten() {
                 Some(name) => name.to_owned(),
-                None => format!("proto {}", list_of(list, |n| name_or_number(names::PROTOCOLS, *n))),
+                None => format!(
+                    "proto {}",
+                    list_of(list, |n| names::protocol(*n).map_or_else(|| n.to_string(), str::to_owned))
+                ),
             });
         }
         let sides =

@@ -296,7 +296,7 @@ impl<'t> Line<'_, 't, '_> {
                         ),
                     }
                 }
-                text => match names::number(names::PROTOCOLS, text) {
+                text => match protocol::number(text) {
                     Some(number) => {
                         if self.rule.matches.protocols.is_some() {
                             let hint = Hint::expected("proto tcp,udp for several");
@@ -319,7 +319,7 @@ impl<'t> Line<'_, 't, '_> {
             let hint = Hint::expected("actions first, then what they are done with");
             return self.wrong(word, format!("{:?} stands too far behind", word.text), hint);
         }
-        let protocols = names::PROTOCOLS.iter().map(|(name, _)| *name);
+        let protocols = protocol::NAMES.iter().map(|(name, _)| *name);
         let hint = if nets(word.text).is_ok() || word.text.starts_with('@') || word.text == "any" {
             Hint::expected("from or to before an address")
         } else {
@@ -337,8 +337,8 @@ impl<'t> Line<'_, 't, '_> {
 
     fn protocols(&mut self, word: &Word) {
         let list = self.list("the protocols", "names or numbers: tcp, gre, 47", |text| {
-            names::number(names::PROTOCOLS, text).or_else(|| text.parse().ok()).ok_or_else(|| {
-                let known = names::PROTOCOLS.iter().map(|(name, _)| *name);
+            protocol::number(text).or_else(|| text.parse().ok()).ok_or_else(|| {
+                let known = protocol::NAMES.iter().map(|(name, _)| *name);
                 (format!("there is no protocol {text:?}"), Hint::near(text, known))
             })
         });

@@ -5,8 +5,10 @@
 //! (`graph/src/arguments/`) and the shape of its messages (`graph/src/language/report.rs`) are what its
 //! users and its test suite know, so they are not these.
 
+mod mistake;
 mod quantity;
 mod time;
 
+pub use mistake::{Hint, Mistake, Page, list, near};
 pub use quantity::{Quantity, scaled, size};
 pub use time::{duration, lasting, seconds};

@@ -6,6 +6,7 @@
 use std::fs;
 use std::process::Output;
 
+use chance::Random;
 use lab::{Lab, Router};
 
 use crate::network::turn;
@@ -84,27 +85,15 @@ const SECTIONS: [(&[&str], &[&str]); 9] = [
     ),
 ];
 
-/// Marsaglia's xorshift: the same configurations each time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
-    }
-}
-
 /// Every second one is sound in each of its sections; in the others one section is not, or the text is cut off.
 fn configuration(random: &mut Random) -> String {
-    let wrong = (random.below(2) == 0).then(|| random.below(SECTIONS.len() + 1));
+    let wrong = random.one_in(2).then(|| random.below(SECTIONS.len() + 1));
     let mut text = String::new();
     for (number, (sound, unsound)) in SECTIONS.iter().enumerate() {
         if wrong == Some(number) {
-            text += unsound[random.below(unsound.len())];
-        } else if number == 0 || random.below(3) == 0 {
-            text += sound[random.below(sound.len())];
+            text += random.pick(unsound);
+        } else if number == 0 || random.one_in(3) {
+            text += random.pick(sound);
         }
     }
     if wrong == Some(SECTIONS.len()) {

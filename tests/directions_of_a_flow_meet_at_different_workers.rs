@@ -55,12 +55,9 @@ const UDP: u16 = 7101;
 
 /// Bytes that no other connection sends.
 fn bytes(seed: usize, count: usize) -> Vec<u8> {
-    let mut random = seed as u64 * 2 + 1;
-    let mut next = || {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 56) as u8
-    };
-    (0..count).map(|_| next()).collect()
+    let mut bytes = vec![0; count];
+    chance::Random(seed as u64).fill(&mut bytes);
+    bytes
 }
 
 /// Sends back all that comes by `connections` connections; who called.

@@ -68,15 +68,11 @@ fn an_endless_request_is_cut_off() {
 #[test]
 fn random_bytes_do_no_harm() {
     let rig = Rig::start("random", Fake::default());
-    let mut state = 5u64;
+    let mut random = chance::Random(5);
     for _ in 0..50 {
         let (_, mut writer) = raw(&rig);
-        let bytes: Vec<u8> = (0..2_000)
-            .map(|_| {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                if state >> 60 == 0 { b'\n' } else { (state >> 40) as u8 }
-            })
-            .collect();
+        let bytes: Vec<u8> =
+            (0..2_000).map(|_| if random.one_in(16) { b'\n' } else { random.next() as u8 }).collect();
         let _ = writer.write_all(&bytes);
     }
     assert_eq!(rig.client().subject::<Version>("version").unwrap().pid, 4711);

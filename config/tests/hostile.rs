@@ -1,17 +1,9 @@
 //! No text makes the reader panic, hang, or say something without a place in the file.
 
+use chance::Random;
 use config::{Cores, Machine, Router};
 
 const SAMPLE: &str = include_str!("../../docs/router.toml");
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) as usize % limit
-    }
-}
 
 fn check(text: &str) -> bool {
     let machine = Machine { cores: Cores(vec![0, 1]) };

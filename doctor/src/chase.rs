@@ -57,12 +57,9 @@ fn walk(chain: &[Link], mut at: u32, steps: usize) -> u32 {
 /// One ring through all links, in random order (Sattolo's shuffle).
 fn chain(links: usize) -> Vec<Link> {
     let mut chain: Vec<Link> = (0..links as u32).map(Link).collect();
-    let mut dice = 0x9e37_79b9_7f4a_7c15u64;
+    let mut dice = chance::Random(1);
     for last in (1..links).rev() {
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        chain.swap(last, (dice % last as u64) as usize);
+        chain.swap(last, dice.below(last));
     }
     chain
 }

@@ -3,29 +3,10 @@
 
 mod rig;
 
+use chance::Random;
 use fib::{NextHop, Path, PortFlags};
 use rig::{Rig, frame, to4, to6, udp4, udp6};
 use wire::{ipv4, ipv6};
-
-/// xorshift64*: reproducible.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() >> 33) as usize % limit
-    }
-
-    fn chance(&mut self, one_in: usize) -> bool {
-        self.below(one_in) == 0
-    }
-}
 
 const DESTINATIONS4: [&str; 10] = [
     "198.18.0.1",
@@ -54,7 +35,7 @@ fn some_frame(random: &mut Random) -> Vec<u8> {
     let data = [0, 8, 100, 1372, 1400, 3000][random.below(6)];
     let ttl = [0, 1, 2, 64, 255][random.below(5)];
     let protocol = [17, 6, 1, 58, 0, 43, 44, 51, 60][random.below(9)];
-    let packet = if random.chance(2) {
+    let packet = if random.one_in(2) {
         let fragment =
             [0, ipv4::DONT_FRAGMENT, ipv4::MORE_FRAGMENTS, 0x1fff, 0x2001, 0x8000][random.below(6)];
         udp4(ipv4::Repr { ttl, protocol, fragment, ..to4(DESTINATIONS4[random.below(10)]) }, data)
@@ -65,14 +46,14 @@ fn some_frame(random: &mut Random) -> Vec<u8> {
         )
     };
     let mut frame = frame(&packet);
-    if random.chance(3) {
+    if random.one_in(3) {
         for _ in 0..1 + random.below(4) {
             let at =
-                if random.chance(2) { random.below(54.min(frame.len())) } else { random.below(frame.len()) };
+                if random.one_in(2) { random.below(54.min(frame.len())) } else { random.below(frame.len()) };
             frame[at] = random.next() as u8;
         }
     }
-    if random.chance(4) && frame[14] >> 4 == 4 {
+    if random.one_in(4) && frame[14] >> 4 == 4 {
         // Whatever the mutation made, let it pass the checksum.
         let header = (usize::from(frame[14] & 15) * 4).min(frame.len() - 14);
         if header >= 12 {
@@ -81,14 +62,14 @@ fn some_frame(random: &mut Random) -> Vec<u8> {
             frame[24..26].copy_from_slice(&sum.to_be_bytes());
         }
     }
-    if random.chance(8) {
+    if random.one_in(8) {
         // As short packets are on the wire.
         frame.extend(vec![0xee; 1 + random.below(20)]);
     }
-    if random.chance(8) {
+    if random.one_in(8) {
         frame.truncate(random.below(frame.len() + 1));
     }
-    if random.chance(20) {
+    if random.one_in(20) {
         let length = random.below(200);
         frame = (0..length).map(|_| random.next() as u8).collect();
     }
@@ -110,12 +91,12 @@ fn the_short_way_and_the_long_come_to_the_same() {
             _ => {}
         }
         let mut frames: Vec<_> = (0..1 + random.below(64)).map(|_| some_frame(&mut random)).collect();
-        if random.chance(4) {
+        if random.one_in(4) {
             // Most batches are plain packets all, or all but one.
             let odd = frames.pop();
             let plain = |n: usize| frame(&udp4(to4("198.18.0.1"), 100 + n));
             frames = (0..64).map(plain).collect();
-            frames[random.below(64)] = odd.filter(|_| random.chance(2)).unwrap_or_else(|| plain(64));
+            frames[random.below(64)] = odd.filter(|_| random.one_in(2)).unwrap_or_else(|| plain(64));
         }
         rig.run(1, &frames);
     }

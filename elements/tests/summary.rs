@@ -82,16 +82,15 @@ fn what_is_cut_off_is_bad() {
 #[test]
 fn any_file_is_read_to_its_end() {
     let path = place("fuzz");
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = chance::Random(1);
     for round in 0..60 {
         let mut text = b"!data ip_src sport payload tcp_opt ip_opt ip_len payload_len\n".to_vec();
         if round % 3 == 0 {
             text.extend(b"!binary\n");
         }
         for _ in 0..300 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let signs = b"0123456789. -\"\\n{}^+!;,rs=\n#\0\xff";
-            text.push(signs[(state >> 33) as usize % signs.len()]);
+            text.push(random.pick(signs));
         }
         std::fs::write(&path, &text).unwrap();
         run(&format!("FromIPSummaryDump({path}, STOP true, CHECKSUM true) -> Discard"));

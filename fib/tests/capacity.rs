@@ -1,19 +1,8 @@
 //! What happens at the edges of the tables' room: many hosts, full tables, ids that come back.
 
+use chance::Random;
 use fib::{Adjacency, Capacity, FibError, NextHop, NextHopId, PortId, Tables};
 use ipnet::{Ipv4Net, Ipv6Net};
-
-/// A seeded generator (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^ x >> 31
-    }
-}
 
 #[test]
 fn thirty_thousand_dual_stack_hosts_each_have_their_own_next_hop() {

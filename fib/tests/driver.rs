@@ -91,14 +91,6 @@ fn memory(capacity: &Capacity) -> (DriverMemory, Map, Map) {
     (memory, four, six)
 }
 
-/// A seeded generator (SplitMix64).
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let x = (*state ^ *state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ x >> 31
-}
-
 #[test]
 fn the_drivers_walk_answers_as_the_workers_does() {
     let walk = Walk::compile();
@@ -113,32 +105,32 @@ fn answers_equal(walk: &Walk, capacity: Capacity, changes: usize) {
     (walk.maps)(four, six, capacity.sizes().rest4);
     let ids: Vec<NextHopId> = (0..1000).map(|_| tables.add_next_hop(&NextHop::Local).unwrap()).collect();
     let view = tables.view();
-    let state = &mut 7;
+    let mut random = chance::Random(7);
     let (mut nets4, mut nets6): (Vec<Ipv4Net>, Vec<Ipv6Net>) = (Vec::new(), Vec::new());
     for round in 0..40 {
         for _ in 0..changes {
-            let id = ids[random(state) as usize % ids.len()];
+            let id = ids[random.next() as usize % ids.len()];
             // Half of the prefixes lie beside one that is there, some bits longer or shorter, so that they nest.
-            let near = random(state).is_multiple_of(2) && !nets4.is_empty();
-            let pick = random(state) as usize;
-            let bits = random(state) as u32;
+            let near = random.next().is_multiple_of(2) && !nets4.is_empty();
+            let pick = random.next() as usize;
+            let bits = random.next() as u32;
             let net = if near {
                 let net = nets4[pick % nets4.len()];
-                let length = (net.prefix_len() + random(state) as u8 % 9).min(32);
+                let length = (net.prefix_len() + random.next() as u8 % 9).min(32);
                 Ipv4Net::new((net.network().to_bits() | bits & net.hostmask().to_bits()).into(), length)
             } else {
-                Ipv4Net::new(bits.into(), 8 + random(state) as u8 % 25)
+                Ipv4Net::new(bits.into(), 8 + random.next() as u8 % 25)
             };
             let net = net.unwrap().trunc();
             tables.insert4(net, id).unwrap();
             nets4.push(net);
-            let bits = u128::from(random(state)) << 64 | u128::from(random(state));
+            let bits = u128::from(random.next()) << 64 | u128::from(random.next());
             let net = if near {
                 let net = nets6[pick % nets6.len()];
-                let length = (net.prefix_len() + random(state) as u8 % 33).min(128);
+                let length = (net.prefix_len() + random.next() as u8 % 33).min(128);
                 Ipv6Net::new((net.network().to_bits() | bits & net.hostmask().to_bits()).into(), length)
             } else {
-                Ipv6Net::new((0x2a00 << 112 | bits >> 12).into(), 16 + random(state) as u8 % 49)
+                Ipv6Net::new((0x2a00 << 112 | bits >> 12).into(), 16 + random.next() as u8 % 49)
             };
             let net = net.unwrap().trunc();
             tables.insert6(net, id).unwrap();
@@ -146,18 +138,18 @@ fn answers_equal(walk: &Walk, capacity: Capacity, changes: usize) {
         }
         if round % 4 == 3 {
             for _ in 0..changes * 8 / 5 {
-                tables.remove4(nets4.swap_remove(random(state) as usize % nets4.len()));
-                tables.remove6(nets6.swap_remove(random(state) as usize % nets6.len()));
+                tables.remove4(nets4.swap_remove(random.next() as usize % nets4.len()));
+                tables.remove6(nets6.swap_remove(random.next() as usize % nets6.len()));
             }
         }
         for _ in 0..20_000 {
-            let bits = random(state) as u32;
-            let net = nets4[random(state) as usize % nets4.len()];
+            let bits = random.next() as u32;
+            let net = nets4[random.next() as usize % nets4.len()];
             for address in [bits, net.network().to_bits() | bits & net.hostmask().to_bits()] {
                 assert_eq!((walk.four)(address), view.lookup4(address).0, "{address:#x}");
             }
-            let bits = u128::from(random(state)) << 64 | u128::from(random(state));
-            let net = nets6[random(state) as usize % nets6.len()];
+            let bits = u128::from(random.next()) << 64 | u128::from(random.next());
+            let net = nets6[random.next() as usize % nets6.len()];
             let edges = [
                 net.network().to_bits(),
                 net.broadcast().to_bits(),

@@ -3,27 +3,12 @@
 //! The model of an address is the last answer it must give, and a log of the answers it had to give before. A reader
 //! notes the log's length before and after its lookup: whatever it was told must be one of the answers between.
 
+use chance::Random;
 use fib::{Capacity, NextHop, NextHopId, Tables, View};
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// A seeded generator: the same operations every time.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut x = self.0;
-        x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^ x >> 31
-    }
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-}
 
 /// What differs between the families.
 trait Family {

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use chance::Random;
 use crossbeam_queue::ArrayQueue;
 
 /// Most bytes that are kept of a packet.
@@ -95,7 +96,7 @@ pub struct Sampler {
     keep: usize,
     /// Packets still to be passed over.
     skip: u32,
-    random: u64,
+    random: Random,
 }
 
 impl Sampler {
@@ -108,7 +109,7 @@ impl Sampler {
             lost: AtomicU64::new(0),
         });
         let mut sampler =
-            Sampler { lane: Arc::clone(&lane), one_in: one_in.max(1), keep, skip: 0, random: seed | 1 };
+            Sampler { lane: Arc::clone(&lane), one_in: one_in.max(1), keep, skip: 0, random: Random(seed) };
         sampler.skip = sampler.gap();
         (sampler, lane)
     }
@@ -155,11 +156,7 @@ impl Sampler {
 
     /// Packets to pass over before the next sample: 0 to 2N - 2.
     fn gap(&mut self) -> u32 {
-        // xorshift64* (Vigna, 2014).
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        let random = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        let random = self.random.next() >> 32;
         let range = 2 * u64::from(self.one_in) - 1;
         ((random * range) >> 32) as u32
     }

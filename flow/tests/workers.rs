@@ -1,5 +1,6 @@
 //! Several workers on the same few flows: nothing twice, nothing lost.
 
+use chance::Random;
 use flow::{Direction, End, Inserted, Key, Opening, Refused, Settings, Table, Tracked, Tuple, Worker};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -42,14 +43,14 @@ fn headers(tuple: &Tuple) -> Headers {
     }
 }
 
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *state >> 33
+/// A number of 31 bits.
+fn random(state: &mut Random) -> u64 {
+    state.next() >> 33
 }
 
 /// Sends packets one way, always the same: each direction has one worker, as with a NIC's queues.
 fn carry(worker: &mut Worker, way: Direction, seed: u64, rounds: u64, clock: &AtomicU64) -> [u64; 3] {
-    let (mut state, mut sent, mut accounted, mut ended) = (seed, 0, 0, 0);
+    let (mut state, mut sent, mut accounted, mut ended) = (Random(seed), 0, 0, 0);
     for _ in 0..rounds {
         let now = clock.fetch_add(1_000_000, SeqCst);
         let mut keys = [Key::of(&tuple(0)); 16];

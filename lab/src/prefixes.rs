@@ -150,36 +150,7 @@ pub fn inside6(net: Ipv6Net, random: &mut Random) -> u128 {
     net.network().to_bits() | host & net.hostmask().to_bits()
 }
 
-/// SplitMix64: the same numbers on every machine and in every run.
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next number.
-    #[allow(clippy::should_implement_trait)] // an endless source is no iterator
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-
-    /// A number below `limit`; 0 when `limit` is 0.
-    pub fn below(&mut self, limit: usize) -> usize {
-        ((u128::from(self.next()) * limit as u128) >> 64) as usize
-    }
-
-    /// True in `percent` of 100 cases.
-    pub fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-
-    /// A random order.
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        for i in (1..items.len()).rev() {
-            items.swap(i, self.below(i + 1));
-        }
-    }
-}
+pub use chance::Random;
 
 #[cfg(test)]
 mod tests {

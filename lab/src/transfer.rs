@@ -48,13 +48,11 @@ pub fn transfer(from: &Host, to: &Host, address: IpAddr, bytes: u64) -> Result<T
         stream.set_write_timeout(Some(Duration::from_secs(20)))?;
         let mut hash = Hash::new()?;
         let mut block = vec![0u8; 256 << 10];
-        let mut random = 0x9E37_79B9_7F4A_7C15u64;
+        let mut random = chance::Random(1);
         let mut left = bytes;
         while left > 0 {
             for word in block.as_chunks_mut::<8>().0 {
-                random =
-                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                *word = (random ^ (random >> 29)).to_le_bytes();
+                *word = random.next().to_le_bytes();
             }
             let part = &block[..left.min(block.len() as u64) as usize];
             hash.update(part)?;

@@ -305,13 +305,8 @@ mod tests {
 
     #[test]
     fn hostile_bytes_are_refused_or_ignored() {
-        let mut state = 1u64;
-        let mut random = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        };
+        let mut random = chance::Random(1u64);
+        let mut random = move || random.next();
         let mut counters = FpmCounters::default();
         let mut refused = 0;
         for _ in 0..100_000 {

@@ -9,15 +9,11 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 use world::{Told, World, batch, batch_start, cpu, ip, ip_says, quiet};
 
-/// xorshift: the same operations in every run.
-struct Random(u64);
+struct Random(chance::Random);
 
 impl Random {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
+        self.0.below(limit as usize) as u64
     }
 }
 
@@ -79,7 +75,7 @@ fn after_random_operations_the_model_equals_linux() {
     for seed in 1..=4 {
         let mut world = World::small(quiet());
         objects();
-        let mut random = Random(seed * 0x9e37_79b9);
+        let mut random = Random(chance::Random(seed));
         for _ in 0..3 {
             let mut child = batch_start(&operations(&mut random, 4000));
             while child.try_wait().unwrap().is_none() {
@@ -131,7 +127,7 @@ fn lost_messages_lead_to_a_full_reread() {
     let options = Options { receive_buffer: 4096, audit_interval: None, ..Options::default() };
     let mut world = World::small(options);
     objects();
-    let mut random = Random(77);
+    let mut random = Random(chance::Random(77));
     batch(&operations(&mut random, 3000));
     // Half-way read anew, more arrives.
     world.turn();
@@ -157,7 +153,7 @@ fn the_decision_is_the_one_that_linux_takes() {
             ip(&format!("neigh add 2001:db8:{link}::{host} lladdr 02:00:00:00:0{link}:0{host} dev {port}"));
         }
     }
-    let mut random = Random(4242);
+    let mut random = Random(chance::Random(4242));
     batch(&operations(&mut random, 2500));
     world.settle();
     let mut forwarded = 0;
@@ -282,7 +278,7 @@ fn compare_with_linux(world: &World, address: &str) -> bool {
 fn the_audit_finds_and_repairs_what_others_did_to_the_tables() {
     let options = Options { audit_interval: Some(Duration::from_millis(50)), ..Options::default() };
     let mut world = World::small(options);
-    let mut random = Random(5);
+    let mut random = Random(chance::Random(5));
     objects();
     let mut child = batch_start(&operations(&mut random, 6000));
     while child.try_wait().unwrap().is_none() {

@@ -19,6 +19,7 @@ mod rig;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use chance::Random;
 use elements::router::standard::{self, Hooks, Stages};
 use elements::router::{Sources, Surroundings};
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
@@ -35,25 +36,6 @@ const HOSTS: usize = 2000;
 
 fn host(number: usize) -> [u8; 4] {
     [10, 96, 1 + (number / 256) as u8, number as u8]
-}
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 as usize >> 1
-    }
-
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.next() % choices.len()]
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.next().is_multiple_of(n)
-    }
 }
 
 /// Addresses, neighbours and routes as Linux has them.
@@ -179,25 +161,25 @@ const SIZES: [usize; 9] = [0, 1, 8, 20, 100, 1000, 1352, 1380, 1460];
 fn upper(random: &mut Random, number: u8, size: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..size).map(|i| i as u8).collect();
     if size >= 8 {
-        bytes[0] = random.of(&[0x30, 0x80]);
+        bytes[0] = random.pick(&[0x30, 0x80]);
         bytes[2..4].copy_from_slice(&[0x82, 0x9a]);
     }
     match number {
-        1 if size >= 8 => bytes[..2].copy_from_slice(&[random.of(&[8, 0, 3, 5, 11, 13]), 0]),
-        58 if size >= 8 => bytes[..2].copy_from_slice(&[random.of(&[128, 129, 1, 3]), 0]),
+        1 if size >= 8 => bytes[..2].copy_from_slice(&[random.pick(&[8, 0, 3, 5, 11, 13]), 0]),
+        58 if size >= 8 => bytes[..2].copy_from_slice(&[random.pick(&[128, 129, 1, 3]), 0]),
         _ => {}
     }
     bytes
 }
 
 fn packet4(random: &mut Random, number: usize) -> Vec<u8> {
-    let size = random.of(&SIZES) + random.next() % 2;
-    let protocol = random.of(&[17, 17, 6, 1, 132, 47]);
-    let flags = random.of(&[0u16, 0, 0x4000, 0x4000, 0x2000, 0x2003, 0x0007, 0x8000]);
-    let ttl = random.of(&[64, 64, 64, 255, 2, 1, 0]);
-    let source = if random.one_in(8) { random.of(&SOURCES4) } else { host(number % HOSTS) };
-    let destination = if random.one_in(3) { random.of(&DESTINATIONS4) } else { DESTINATIONS4[0] };
-    let mut packet = vec![0x45, random.of(&[0, 0xb9])];
+    let size = random.pick(&SIZES) + random.below(2);
+    let protocol = random.pick(&[17, 17, 6, 1, 132, 47]);
+    let flags = random.pick(&[0u16, 0, 0x4000, 0x4000, 0x2000, 0x2003, 0x0007, 0x8000]);
+    let ttl = random.pick(&[64, 64, 64, 255, 2, 1, 0]);
+    let source = if random.one_in(8) { random.pick(&SOURCES4) } else { host(number % HOSTS) };
+    let destination = if random.one_in(3) { random.pick(&DESTINATIONS4) } else { DESTINATIONS4[0] };
+    let mut packet = vec![0x45, random.pick(&[0, 0xb9])];
     packet.extend((20 + size as u16).to_be_bytes());
     packet.extend([0x12, 0x34]);
     packet.extend(flags.to_be_bytes());
@@ -205,7 +187,7 @@ fn packet4(random: &mut Random, number: usize) -> Vec<u8> {
     packet.extend(source);
     packet.extend(destination);
     if random.one_in(12) {
-        let (at, value) = random.of(&[(0, 0x55), (0, 0x44), (0, 0x65), (3, 7), (2, 0xff), (0, 0x4f)]);
+        let (at, value) = random.pick(&[(0, 0x55), (0, 0x44), (0, 0x65), (3, 7), (2, 0xff), (0, 0x4f)]);
         packet[at] = value;
     }
     let sum = checksum(&packet);
@@ -218,12 +200,12 @@ fn packet4(random: &mut Random, number: usize) -> Vec<u8> {
 }
 
 fn packet6(random: &mut Random) -> Vec<u8> {
-    let size = random.of(&SIZES) + random.next() % 2 - 20 * usize::from(random.one_in(2));
+    let size = random.pick(&SIZES) + random.below(2) - 20 * usize::from(random.one_in(2));
     let size = size.min(1460);
-    let next_header = random.of(&[17, 17, 6, 58, 132, 59]);
-    let hop_limit = random.of(&[64, 64, 64, 255, 2, 1, 0]);
-    let source = if random.one_in(6) { random.of(&SOURCES6) } else { SOURCES6[0] };
-    let mut destination = if random.one_in(2) { random.of(&DESTINATIONS6) } else { DESTINATIONS6[0] };
+    let next_header = random.pick(&[17, 17, 6, 58, 132, 59]);
+    let hop_limit = random.pick(&[64, 64, 64, 255, 2, 1, 0]);
+    let source = if random.one_in(6) { random.pick(&SOURCES6) } else { SOURCES6[0] };
+    let mut destination = if random.one_in(2) { random.pick(&DESTINATIONS6) } else { DESTINATIONS6[0] };
     if source != SOURCES6[0] && destination == "2001:db8:1::2" {
         destination = DESTINATIONS6[0];
     }
@@ -233,7 +215,7 @@ fn packet6(random: &mut Random) -> Vec<u8> {
     packet.extend(source.parse::<Ipv6Addr>().unwrap().octets());
     packet.extend(destination.parse::<Ipv6Addr>().unwrap().octets());
     if random.one_in(12) {
-        let (at, value) = random.of(&[(0, 0x40), (0, 0x50), (4, 0xff), (5, 3)]);
+        let (at, value) = random.pick(&[(0, 0x40), (0, 0x50), (4, 0xff), (5, 3)]);
         packet[at] = value;
     }
     packet.extend(upper(random, next_header, size));
@@ -245,7 +227,7 @@ fn generate(random: &mut Random, number: usize) -> Vec<u8> {
     let packet = if version4 { packet4(random, number) } else { packet6(random) };
     let mut frame = frame(if version4 { 0x0800 } else { 0x86dd }, &packet);
     if random.one_in(10) {
-        frame.truncate(14 + random.next() % (frame.len() - 13));
+        frame.truncate(14 + random.below(frame.len() - 13));
     }
     if frame.len() < 60 && random.one_in(2) {
         frame.resize(60, 0x2a);

@@ -456,13 +456,8 @@ fn control_and_what_is_ours_goes_to_linux_in_its_class() {
 
 /// Frames for another link address, of everything by which classes differ, cut short now and then.
 fn odd_frame(number: u64) -> Vec<u8> {
-    let mut state = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut any = |choices: &[u8]| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        choices[(state.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40) as usize % choices.len()]
-    };
+    let mut random = chance::Random(number);
+    let mut any = |choices: &[u8]| random.pick(choices);
     let protocols = [0, 0, 1, 2, 6, 17, 43, 44, 44, 46, 50, 51, 58, 59, 60, 60, 88, 89, 103, 112, 255];
     let mut upper = Vec::new();
     for _ in 0..any(&[0, 0, 0, 0, 0, 1, 2, 3, 4, 5]) {
@@ -693,13 +688,8 @@ fn forged_routing_packets_leave_room_for_peers() {
 fn random_and_mutated_frames_are_always_accounted_for() {
     let bench = Bench::new();
     let seeds = [v4([198, 18, 0, 9]), v6("2001:db8:0::9"), v4([198, 18, 5, 1]), frame(0x0806, &[0; 28])];
-    let mut state = 0x1234_5678_9abc_def1u64;
-    let mut random = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut random = chance::Random(1);
+    let mut random = move || random.next();
     for _ in 0..20_000 {
         let mut frame = seeds[random() as usize % seeds.len()].clone();
         for _ in 0..random() % 4 {

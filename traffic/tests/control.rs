@@ -292,15 +292,9 @@ fn strangers_and_garbage_are_refused() {
         assert!(say(b"\"clock\"\n").contains("the token comes first"));
         assert!(say(b"GET / HTTP/1.1\r\n\r\n").contains("makes no sense"));
         say(&[b'x'; 100_000]);
-        let mut random = 1u64;
+        let mut random = chance::Random(1);
         for length in 1..60 {
-            let bytes: Vec<u8> = (0..length)
-                .map(|_| {
-                    random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                    (random >> 56) as u8
-                })
-                .chain([b'\n'])
-                .collect();
+            let bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).chain([b'\n']).collect();
             say(&bytes);
         }
         let control = Control { address: address.clone(), token: "not the sink's".to_owned() };

@@ -565,7 +565,7 @@ mod tests {
         #[test]
         fn odd_devices_do_no_harm(dice: u64, noisy: bool) {
             let manner = if noisy { Manner::Noisy(0.3) } else { Manner::Odd };
-            let mut device = Simulated { dice, manner, ..Simulated::new(2e6) };
+            let mut device = Simulated { dice: chance::Random(dice), manner, ..Simulated::new(2e6) };
             let plan = Plan { frames: vec![Frames::fixed(64)], ..plan() };
             let report = go(&mut device, &plan, None).unwrap();
             prop_assert_eq!(&serde_json::from_str::<Report>(&report.json()).unwrap(), &report);

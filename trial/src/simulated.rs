@@ -28,7 +28,7 @@ pub(crate) struct Simulated {
     /// Fails at this trial, from 0.
     pub(crate) fails_at: Option<u32>,
     pub(crate) trials: u32,
-    pub(crate) dice: u64,
+    pub(crate) dice: chance::Random,
 }
 
 impl Simulated {
@@ -41,13 +41,12 @@ impl Simulated {
             manner: Manner::Sound,
             fails_at: None,
             trials: 0,
-            dice: 1,
+            dice: chance::Random(1),
         }
     }
 
     fn roll(&mut self) -> f64 {
-        self.dice = self.dice.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.dice >> 11) as f64 / (1u64 << 53) as f64
+        self.dice.unit()
     }
 }
 

@@ -117,13 +117,10 @@ mod tests {
 
     #[test]
     fn no_bytes_make_it_panic() {
-        let mut state = 7u64;
+        let mut random = chance::Random(7);
         for round in 0..200_000u32 {
             let mut bytes = [0u8; 96];
-            for byte in &mut bytes {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                *byte = (state >> 56) as u8;
-            }
+            random.fill(&mut bytes);
             bytes[0] = bytes[0] & 0x0f | if round % 2 == 0 { 0x40 } else { 0x60 };
             Facts::read(&bytes[..round as usize % 97]);
         }

@@ -180,15 +180,13 @@ mod tests {
             "999999999999",
             "df",
         ];
-        let mut state = 3u64;
+        let mut random = chance::Random(3);
         for _ in 0..100_000 {
             let mut text = String::new();
-            for _ in 0..(state >> 60) {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                text += pieces[(state >> 40) as usize % pieces.len()];
-                text += if state >> 63 == 0 { " " } else { "" };
+            for _ in 0..random.below(16) {
+                text += random.pick(&pieces);
+                text += if random.one_in(2) { " " } else { "" };
             }
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             match text.parse::<Filter>() {
                 Ok(filter) => assert_eq!(filter.to_string().parse::<Filter>(), Ok(filter)),
                 Err(error) => assert!(error.to_string().contains('^')),

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use chance::Random;
 use fuzz_targets::TARGETS;
 
 /// Changed inputs of each target.
@@ -10,19 +11,11 @@ const ROUNDS: u64 = 2000;
 /// Inputs grow to this at most.
 const LONGEST: usize = 8192;
 
-/// xorshift64: the same every time.
-struct Random(u64);
+struct Changes(Random);
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
+impl Changes {
     fn below(&mut self, most: usize) -> usize {
-        (self.next() >> 11) as usize % most.max(1)
+        self.0.below(most)
     }
 
     /// Some bytes of an input become others: single ones, numbers at their limits, or a piece of another input.
@@ -31,7 +24,7 @@ impl Random {
             let at = self.below(input.len());
             match self.below(6) {
                 0 => input.truncate(at),
-                1 => input.insert(at, self.next() as u8),
+                1 => input.insert(at, self.0.next() as u8),
                 2 | 3 if !input.is_empty() => input[at] ^= 1 << self.below(8),
                 4 if !input.is_empty() => input[at] = [0, 1, 0x7f, 0x80, 0xff][self.below(5)],
                 _ => {
@@ -58,7 +51,7 @@ fn replay(target: &str) {
     let (_, run) = TARGETS.iter().find(|(name, _)| *name == target).unwrap();
     let inputs = corpus(target);
     inputs.iter().for_each(|input| run(input));
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Changes(Random(1));
     let rounds = std::env::var("FUZZ_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
     for round in 0..rounds {
         let mut input = inputs[random.below(inputs.len())].clone();

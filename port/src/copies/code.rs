@@ -427,11 +427,8 @@ mod tests {
 
     /// Frames of every kind of header and length, from a row of numbers that is always the same.
     fn frames(count: usize) -> Vec<Vec<u8>> {
-        let mut state = 1u64;
-        let mut next = move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) as usize
-        };
+        let mut random = chance::Random(4);
+        let mut next = move || random.next() as usize >> 1;
         let frame = |_| {
             let mut frame: Vec<u8> = (0..14 + next() % 110).map(|_| next() as u8).collect();
             let types: [[u8; 2]; 5] = [[8, 0], [8, 0], [0x86, 0xdd], [8, 6], [0x81, 0]];

@@ -154,12 +154,9 @@ mod tests {
         for cut in 0..message.len() {
             assert_eq!(parse_features(&message[..cut]), None);
         }
-        let mut seed = 1u64;
+        let mut random = chance::Random(1);
         for _ in 0..100_000 {
-            let noise: [u8; 40] = std::array::from_fn(|_| {
-                seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                (seed >> 61) as u8
-            });
+            let noise: [u8; 40] = std::array::from_fn(|_| random.below(8) as u8);
             attributes(&noise).take(100).for_each(drop);
         }
     }

@@ -21,19 +21,15 @@ use super::ring::{Buffers, Own, Ring, Theirs, bytes_of};
 use super::*;
 use crate::{Packet, Pool, Queue, QueueCounters};
 
-/// xorshift64: the same every time.
-struct Random(u64);
+struct Random(chance::Random);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+        self.0.next()
     }
 
     fn below(&mut self, most: u64) -> u64 {
-        self.next() % most
+        self.0.below(most as usize) as u64
     }
 
     /// Mostly small, at times anything.
@@ -146,7 +142,7 @@ fn open_descriptors() -> usize {
 #[test]
 fn hostile_clients_do_no_harm_to_a_server() {
     Pool::heap(300).install();
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random(chance::Random(1));
     let socket = name();
     let mut settings = Settings::new("@", Role::Server);
     (settings.socket, settings.trusted, settings.queues) = (socket.clone(), true, 2);
@@ -181,7 +177,7 @@ fn hostile_clients_do_no_harm_to_a_server() {
 #[test]
 fn hostile_servers_do_no_harm_to_a_client() {
     Pool::heap(300).install();
-    let mut random = Random(0x1234_5678_9abc_def1);
+    let mut random = Random(chance::Random(2));
     let socket = name();
     let mut settings = Settings::new("@", Role::Client);
     (settings.socket, settings.ring) = (socket.clone(), 16);
@@ -222,7 +218,7 @@ fn hostile_servers_do_no_harm_to_a_client() {
 
 /// Writes random numbers all over the memory until told to stop.
 fn scribble(memory: &Arc<[Region]>, stop: &AtomicBool) {
-    let mut random = Random(0xdead_beef_1234_5678);
+    let mut random = Random(chance::Random(3));
     let words = memory[0].bytes() as u64 / 8;
     while !stop.load(Ordering::Relaxed) {
         let (at, value) = match random.below(8) {

@@ -220,13 +220,8 @@ mod tests {
     #[test]
     fn a_million_hostile_descriptors_lose_no_chunk() {
         let mut frames = frames();
-        let mut state = 0x9e37_79b9_7f4a_7c15u64;
-        let mut random = move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        };
+        let mut random = chance::Random(0x9e37_79b9_7f4a_7c15u64);
+        let mut random = move || random.next();
         for _ in 0..1_000_000 {
             match random() % 8 {
                 0..=3 => {

@@ -1,37 +1,13 @@
 //! Random filters and packets from small pools, so that rules overlap and packets hit.
 
+pub use chance::Random;
 use rules::{Context, FlowState};
 use wire::{Fragment, Headers};
 
-/// A generator of numbers (xorshift64*, Vigna 2016): the same seed, the same filters.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    pub fn below(&mut self, end: usize) -> usize {
-        (self.next() >> 32) as usize % end
-    }
-
-    /// True in so many of a hundred cases.
-    pub fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-
-    pub fn pick<T: Copy>(&mut self, pool: &[T]) -> T {
-        pool[self.below(pool.len())]
-    }
-
-    /// One to three of a pool, between commas, sometimes turned round.
-    fn list(&mut self, pool: &[&str], turned: usize) -> String {
-        let items: Vec<&str> = (0..1 + self.below(3)).map(|_| self.pick(pool)).collect();
-        format!("{}{}", if self.chance(turned) { "!" } else { "" }, items.join(","))
-    }
+/// One to three of a pool, between commas, sometimes turned round.
+fn list(random: &mut Random, pool: &[&str], turned: usize) -> String {
+    let items: Vec<&str> = (0..1 + random.below(3)).map(|_| random.pick(pool)).collect();
+    format!("{}{}", if random.chance(turned) { "!" } else { "" }, items.join(","))
 }
 
 const V4: &[&str] = &[
@@ -96,7 +72,7 @@ pub fn rule(random: &mut Random, jumps: &[String], out: bool) -> String {
         words.push("tcp".into());
         if random.chance(25) {
             let flags = ["syn", "syn/syn+ack", "ack", "fin+syn", "none/fin+syn+rst+ack"];
-            words.push(format!("flags {}", random.list(&flags, 20)));
+            words.push(format!("flags {}", list(random, &flags, 20)));
         }
     } else if kind == 0 {
         words.push(if v6 { "icmpv6" } else { "icmp" }.into());
@@ -112,7 +88,7 @@ pub fn rule(random: &mut Random, jumps: &[String], out: bool) -> String {
                 "3-11/0-1",
                 "128-255",
             ];
-            words.push(format!("type {}", random.list(&types, 20)));
+            words.push(format!("type {}", list(random, &types, 20)));
         }
     } else if kind < 4 {
         words.push(
@@ -130,18 +106,18 @@ pub fn rule(random: &mut Random, jumps: &[String], out: bool) -> String {
     let pool = if family.unwrap_or(v6) { V6 } else { V4 };
     for side in ["from", "to"] {
         if random.chance(55) {
-            words.push(format!("{side} {}", random.list(pool, 12)));
+            words.push(format!("{side} {}", list(random, pool, 12)));
         } else {
             words.push(format!("{side} any"));
         }
         if has_ports && random.chance(35) {
-            words.push(format!("port {}", random.list(PORTS, 15)));
+            words.push(format!("port {}", list(random, PORTS, 15)));
         }
     }
     let turned = 15;
     let mut add = |random: &mut Random, percent, word: &str, pool: &[&str]| {
         if random.chance(percent) {
-            words.push(format!("{word} {}", random.list(pool, turned)));
+            words.push(format!("{word} {}", list(random, pool, turned)));
         }
     };
     add(random, 12, "dscp", &["ef", "0", "af11", "cs6"]);

@@ -305,16 +305,6 @@ mod tests {
         [Goal::short(0.005, 1.0), Goal::short(0.0, 1.0)]
     }
 
-    /// A small reproducible source of chance.
-    struct Dice(u64);
-
-    impl Dice {
-        fn next(&mut self) -> f64 {
-            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (self.0 >> 11) as f64 / (1u64 << 53) as f64
-        }
-    }
-
     proptest! {
         /// A device with a capacity: what is beyond it is lost.
         #[test]
@@ -345,10 +335,10 @@ mod tests {
         fn noise_does_not_lead_it_astray(part in 0.05..0.9f64, seed: u64, noisy in 0.0..0.2f64) {
             let max = 14_880_952.0;
             let capacity = max * part;
-            let mut dice = Dice(seed);
+            let mut dice = chance::Random(seed);
             let mut search = Mlr::new(&goals(), Loads { min: max * 1e-4, max }).unwrap();
             play(&mut search, |ask| {
-                let capacity = if dice.next() < noisy { capacity * 0.8 } else { capacity };
+                let capacity = if dice.unit() < noisy { capacity * 0.8 } else { capacity };
                 (1.0 - capacity / ask.rate).max(0.0)
             });
             for bounds in search.found() {
@@ -364,12 +354,12 @@ mod tests {
         /// Whatever a device answers, the search ends, and does not panic.
         #[test]
         fn nonsense_ends(seed: u64, max in prop_oneof![Just(0.0), Just(f64::NAN), Just(-1.0), 1e-9..1e12f64], kind in 0..4) {
-            let mut dice = Dice(seed);
-            let mut search = Mlr::new(&goals(), Loads { min: max * dice.next(), max }).unwrap();
+            let mut dice = chance::Random(seed);
+            let mut search = Mlr::new(&goals(), Loads { min: max * dice.unit(), max }).unwrap();
             play(&mut search, |_| match kind {
-                0 => dice.next(),
-                1 => [0.0, 1.0, f64::NAN, -3.0, 7.0][(dice.next() * 5.0) as usize],
-                2 => dice.next().round(),
+                0 => dice.unit(),
+                1 => [0.0, 1.0, f64::NAN, -3.0, 7.0][(dice.unit() * 5.0) as usize],
+                2 => dice.unit().round(),
                 _ => 1.0,
             });
             prop_assert_eq!(search.found().len(), 2);

@@ -359,11 +359,8 @@ mod tests {
     #[test]
     fn large_graphs_are_laid_out_in_bounded_time() {
         let shapes = vec![shape(100.0, 40.0, 3, 3); 1000];
-        let mut state = 1_u64;
-        let mut random = |below: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as usize % below
-        };
+        let mut random = chance::Random(1);
+        let mut random = |below: usize| random.below(below);
         let tangle: Vec<Link> =
             (0..3000).map(|_| link(random(1000), random(3), random(1000), random(3))).collect();
         let forward: Vec<Link> = (tangle.iter())

@@ -17,8 +17,10 @@ export RUSTUP_HOME ?= $(OWNER)/.rustup
 endif
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PROGRAM := target/release/bifrost
+# Where cargo installs it, whether or not that is in the path.
+MDBOOK  := $(or $(shell command -v mdbook),$(if $(CARGO_HOME),$(CARGO_HOME),$(OWNER)/.cargo)/bin/mdbook)
 
-.PHONY: help build run test lint deny fuzz bench install uninstall package clean cargo root
+.PHONY: help build run test lint deny fuzz bench docs install uninstall package clean cargo root
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -31,9 +33,9 @@ run: build ## The demo: an ISP, a router, a customer and a server (ARGS="--secon
 	@lab/setup.sh lab
 	@$(AS_ROOT) target/release/bifrost-demo $(ARGS)
 
-test: root cargo ## Every test, on real hosts in network namespaces (as root)
+test: root cargo ## Every test, on real hosts in network namespaces (as root; ONLY=nat: those whose name has it)
 	@lab/setup.sh build lab
-	@CARGO=$(CARGO) tests/run.sh
+	@CARGO=$(CARGO) tests/run.sh $(ONLY)
 
 lint: cargo ## Formatting and warnings: rustfmt, clippy, clang-format
 	@lab/setup.sh build lint
@@ -55,6 +57,11 @@ fuzz: root cargo ## Hostile bytes for every parser, for hours (ONLY=fpm: one tar
 bench: root cargo ## Every figure, as a table and target/bench.json (ONLY=fib: those whose name starts so; KEEP=1: as the baseline)
 	@lab/setup.sh build lab
 	$(CARGO) run --release -p bench -- $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep bench/baseline.json)
+
+docs: cargo ## The pages of docs/ as a site, their links and commands checked (target/book)
+	@$(MDBOOK) --version >/dev/null 2>&1 || $(CARGO) install --locked mdbook
+	$(CARGO) test --release -p bifrost --test docs
+	$(MDBOOK) build
 
 install: build ## Install the program, its manual, its unit and a sample router.toml (PREFIX, DESTDIR)
 	lab/install.sh "$(DESTDIR)" "$(PREFIX)"

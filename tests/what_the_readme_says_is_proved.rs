@@ -1,5 +1,6 @@
-//! README.md against `readme.toml`: each of its sentences is listed there with the tests, or the figures, that prove it; each
-//! of those exists; and nothing is listed that README.md no longer says.
+//! README.md, and the pages of docs/ that make promises, against `readme.toml`: each sentence is listed
+//! there with the tests, or the figures, that prove it; each of those exists; and nothing is listed that
+//! no page says any more.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,6 +11,14 @@ use toml::{Table, Value};
 const LISTED: &str = include_str!("readme.toml");
 const README: &str = include_str!("../README.md");
 
+/// The pages whose every sentence is proved. What two of them say is listed once.
+const PAGES: [(&str, &str); 4] = [
+    ("README.md", README),
+    ("docs/lanes.md", include_str!("../docs/lanes.md")),
+    ("docs/limits.md", include_str!("../docs/limits.md")),
+    ("docs/measured.md", include_str!("../docs/measured.md")),
+];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
@@ -18,10 +27,11 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What README.md says, with single spaces: its prose and the rows of its tables, but not what is typed, drawn or a heading.
-fn said() -> String {
+/// What a page says, with single spaces: its prose and the rows of its tables, but not what is typed,
+/// drawn or a heading.
+fn said(page: &str) -> String {
     let mut typed = false;
-    let lines = README.lines().map(str::trim).filter(|line| {
+    let lines = page.lines().map(str::trim).filter(|line| {
         typed ^= line.starts_with("```");
         let row_that_says_nothing = line.starts_with('|') && !line.contains('`');
         !(typed || row_that_says_nothing || ["```", "#", "!["].iter().any(|mark| line.starts_with(mark)))
@@ -41,20 +51,23 @@ fn texts(value: &Value) -> Vec<&str> {
 
 #[test]
 fn every_sentence_is_listed_and_stands_there() {
-    let mut left = said();
+    let mut left = PAGES.map(|(_, page)| said(page));
     // The longest first: a short one may be part of it.
     let mut sentences = sentences();
     sentences.sort_by_key(|one| std::cmp::Reverse(one["says"].as_str().unwrap().len()));
     for one in &sentences {
         let says = one["says"].as_str().unwrap();
-        assert!(left.contains(says), "README.md does not say this, or twice in readme.toml: {says}");
-        left = left.replacen(says, "\n", 1);
+        let stands = left.iter().any(|page| page.contains(says));
+        assert!(stands, "no page says this, or readme.toml has it twice: {says}");
+        left = left.map(|page| page.replacen(says, "\n", 1));
         let proofs = ["tests", "bench", "word"].iter().filter(|kind| one.contains_key(**kind)).count();
         assert_eq!(proofs, 1, "tests, bench or word, one of them: {says}");
     }
-    let unlisted: Vec<&str> =
-        left.lines().map(str::trim).filter(|rest| rest.chars().any(char::is_alphanumeric)).collect();
-    assert!(unlisted.is_empty(), "these sentences of README.md are not in tests/readme.toml: {unlisted:#?}");
+    for ((name, _), left) in PAGES.iter().zip(&left) {
+        let unlisted = left.lines().map(str::trim).filter(|rest| rest.chars().any(char::is_alphanumeric));
+        let unlisted: Vec<&str> = unlisted.collect();
+        assert!(unlisted.is_empty(), "sentences of {name} that are not in tests/readme.toml: {unlisted:#?}");
+    }
 }
 
 #[test]

@@ -58,6 +58,15 @@ impl Leavings4 {
         u64::from_be(self.ends[n % BATCH]) as u32
     }
 
+    /// Whether a packet that comes with this source and destination and both their ports (the source's
+    /// in the upper half) says so already: it came as if its flow were not translated, and no
+    /// correction is for it.
+    #[inline(always)]
+    pub fn says(&self, n: usize, [source, destination]: [u32; 2], ports: u32) -> bool {
+        let ends = u64::from(source) << 32 | u64::from(destination);
+        (self.ends[n % BATCH] == ends.to_be()) & (self.ports[n % BATCH] == ports.to_be())
+    }
+
     /// Takes down what an entry has beside its key.
     #[inline(always)]
     pub(crate) fn note(&mut self, n: usize, hot: &Hot) {

@@ -119,8 +119,11 @@ trait Follow: Leave {
         prospects: &Prospects,
         leavings: &mut Leavings4,
         these: u64,
+        upper: &Upper<Self>,
         destinations: &mut [Self::Address; BATCH],
-    ) -> (u64, u64);
+    ) -> (u64, u64)
+    where
+        Self: Sized;
     /// Translates a packet, so many bytes long.
     fn translate(ip: &mut [u8], tcp: bool, length: u32, flows: &flow::Worker, followed: &Followed, n: usize);
 }
@@ -144,9 +147,13 @@ impl Follow for V4 {
         prospects: &Prospects,
         leavings: &mut Leavings4,
         these: u64,
+        upper: &Upper<V4>,
         destinations: &mut [u32; BATCH],
     ) -> (u64, u64) {
+        let Upper { sources, ports, .. } = upper;
         let known = flows.leave4(prospects, these, leavings);
+        // Some come as if nothing were translated, to the very host inside.
+        let known = known & !which(|n| leavings.says(n, [sources[n], destinations[n]], ports[n]));
         let turned = known & which(|n| leavings.destination(n) != destinations[n]);
         numbers(turned).for_each(|n| destinations[n] = leavings.destination(n));
         (known, turned)
@@ -188,6 +195,7 @@ impl Follow for V6 {
         prospects: &Prospects,
         _: &mut Leavings4,
         these: u64,
+        _: &Upper<V6>,
         destinations: &mut [u128; BATCH],
     ) -> (u64, u64) {
         let (mut known, mut turned) = (0, 0);
@@ -252,7 +260,7 @@ wide! {
         if translated == 0 {
             return (known, 0);
         }
-        let (here, turned) = F::towards(flows, prospects, leavings, translated, &mut chosen.destinations);
+        let (here, turned) = F::towards(flows, prospects, leavings, translated, &chosen.upper, &mut chosen.destinations);
         (known & !translated | here, turned)
     }
 }

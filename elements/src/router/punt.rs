@@ -70,17 +70,22 @@ impl Punt {
         })
     }
 
-    /// Whether the neighbour is still to be found that this leads to.
-    fn is_unresolved(&self, packet: &Packet) -> bool {
-        let Some(destination) = destination(packet.network()) else { return false };
+    /// The class of what Linux is to forward, by where it goes.
+    fn of_transit(&self, packet: &Packet) -> Police {
+        let Some(destination) = destination(packet.network()) else { return Police::Transit };
         let hop = self.hop(destination);
         match hop.kind() {
-            HopKind::Glean => true,
+            HopKind::Glean => Police::Unresolved,
             HopKind::Forward => {
                 let hash = if hop.log2() != 0 { flow_hash(packet.network()) } else { 0 };
-                !self.view.adjacency(self.view.select(hop, hash)).resolved()
+                match self.view.adjacency(self.view.select(hop, hash)).resolved() {
+                    true => Police::Transit,
+                    false => Police::Unresolved,
+                }
             }
-            _ => false,
+            // What has options comes here before its route has been asked.
+            HopKind::Local => Police::of_frame(packet.data(), None),
+            _ => Police::Transit,
         }
     }
 
@@ -89,8 +94,7 @@ impl Punt {
             What::Local => class_of_frame(packet.data(), None),
             What::Foreign => class_of_frame(packet.data(), Some(&|to| self.hop(to).kind() == HopKind::Local)),
             What::Unresolved => Police::Unresolved,
-            What::Transit | What::Send if self.is_unresolved(packet) => Police::Unresolved,
-            What::Transit | What::Send => Police::Transit,
+            What::Transit | What::Send => self.of_transit(packet),
         }
     }
 }

@@ -1,0 +1,256 @@
+//! A frame is sent, dropped, answered or left to Linux alike, and counted alike, by whichever code it
+//! goes and whichever stages there are.
+//!
+//! One corpus of frames (`corpus`) goes through the elements alone, through the short ways in front
+//! of them, and through the driver's programs in front of these: under every filter, with and
+//! without translation, hooks, sampling and reverse path checks. What the elements make of it
+//! without hooks and samples is the measure for all others. Compared are the port and the bytes, the
+//! class for Linux, the reason, the rules' counts, what is sampled, and at last the account of every
+//! flow.
+//!
+//! Linux is not asked here: `lanes.rs` asks it about packets of no flow, and the system tests about
+//! the odd ones.
+
+mod corpus;
+mod ways;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use corpus::{Frame, IN, OUT, OWN};
+use elements::router::Sources;
+use graph::Hand;
+use port::Pool;
+use ways::{Front, Hooked, Lane, Outcome, REVERSE_PATHS, Round, Router, Rules, Stages};
+use wire::{Class, Reason};
+
+const STATELESS: &str = "set hosts 10.1.0.2, 198.18.0.1, 2001:db8:1::2
+chain input
+drop udp to any port 25
+reject udp to any port 24
+chain forward policy drop
+drop tcp to any port 25
+reject tcp to any port 23
+reject with prohibited udp to any port 23
+reject with host-unreachable from any to any port 26
+reject with no-route from any to any port 5
+mark 7 from any to any port 9
+accept from any to any port 9 marked 7
+accept set-dscp ef udp to any port 5004
+accept tcp flags fin/fin name ends
+accept tcp from @hosts to any port !5000-6000 name hosts
+accept length 0-100 udp to any port 53
+accept from any
+chain output
+drop out outside from any to any port 5060
+accept out outside name leaves
+";
+const STATEFUL: &str = "chain input
+drop udp to any port 25
+chain forward policy drop
+drop state invalid name invalid
+accept state established,related name known
+drop tcp to any port 25
+reject tcp to any port 23
+reject with prohibited udp to any port 23
+reject with host-unreachable from any to any port 26
+reject with no-route from any to any port 5
+accept set-dscp ef udp in inside to any port 5004
+mark 7 from any to any port 9
+accept in inside
+accept tcp to any port 80
+";
+
+const FILTERS: [Rules; 4] = [
+    Rules { name: "none", text: "", known: false },
+    Rules { name: "none, flows known", text: "", known: true },
+    Rules { name: "stateless", text: STATELESS, known: false },
+    Rules { name: "stateful", text: STATEFUL, known: false },
+];
+
+/// Differences that are shown.
+const SHOWN: usize = 30;
+
+/// Frames that a lane takes at least, if it takes any.
+const LEAST: u64 = 200;
+
+/// What differs and is meant to.
+struct Intended {
+    /// Parts of the frames' names.
+    frames: &'static [&'static str],
+    /// By which ways.
+    ways: fn(&Stages) -> bool,
+    /// Whether both outcomes are as they are meant to be: the elements' first.
+    holds: fn(&Outcome, &Outcome) -> bool,
+    why: &'static str,
+}
+
+const INTENDED: &[Intended] = &[
+    Intended {
+        frames: &["a header of 15 words", "protocol 0 to 2001:db8:"],
+        ways: |stages| !matches!(stages.lane, Lane::Elements | Lane::Short),
+        holds: |wanted, got| {
+            matches!(wanted.dropped[..], [(Reason::BadHeaderLength | Reason::Truncated, 1)])
+                && matches!(got.linux[..], [(Class::Rest, Hand::Receive, _)])
+        },
+        why: "what is for this machine the driver hands over before it reads on, and Linux refuses it itself",
+    },
+    Intended {
+        frames: &["option", "route", "hop-by-hop", "a header of 15 words"],
+        ways: knows_flows_for_the_driver,
+        holds: |wanted, got| {
+            matches!(wanted.linux[..], [(Class::Transit, Hand::Receive, _)])
+                && wanted.rules.is_empty()
+                && (got.linux == wanted.linux || got.dropped == [(Reason::Truncated, 1)])
+        },
+        why: "what has options is Linux's to judge where no flows are known, and a worker's where they are",
+    },
+    Intended {
+        frames: &["to 198.18.14.1", "to 2001:db8:f:14::1"],
+        ways: knows_flows_for_the_driver,
+        holds: |wanted, got| wanted.linux == got.linux && got.rules.is_empty(),
+        why: "what leaves by no port is Linux's to judge where flows are known, for it sees both their directions",
+    },
+];
+
+/// Whether flows are known that no rule asks for, so that the driver can carry them: unlike with the
+/// elements that are the measure.
+fn knows_flows_for_the_driver(stages: &Stages) -> bool {
+    stages.lane == Lane::Carried && !stages.nat && stages.rules.text == STATELESS
+}
+
+/// The router's own addresses, of which every router here knows by the same memory: answers are
+/// numbered by its place.
+fn sources() -> Arc<Sources> {
+    let sources = Sources::new();
+    sources.set_local4(OWN.map(|own| own[0].parse().unwrap()));
+    for (port, [four, six]) in [IN, OUT].into_iter().zip(OWN) {
+        let (four, six) = (format!("{four}/24"), format!("{six}/64"));
+        sources.set_port(port, vec![four.parse().unwrap()], vec![six.parse().unwrap()]);
+    }
+    sources
+}
+
+/// What differs: what became of a frame, by the elements and otherwise; and by which ways.
+#[derive(Default)]
+struct Findings {
+    complaints: BTreeMap<String, Vec<String>>,
+    /// Which of [`INTENDED`] there were.
+    met: [bool; INTENDED.len()],
+}
+
+impl Findings {
+    fn add(&mut self, what: String, stages: &Stages, reverse_path: &str) {
+        let ways = self.complaints.entry(what).or_default();
+        ways.push(format!("{stages}, reverse path {reverse_path}"));
+    }
+
+    fn is_intended(&mut self, name: &str, stages: &Stages, wanted: &Outcome, got: &Outcome) -> bool {
+        let applies = |intended: &Intended| {
+            let named = intended.frames.iter().any(|part| name.contains(part));
+            named && (intended.ways)(stages) && (intended.holds)(wanted, got)
+        };
+        let found = INTENDED.iter().position(applies);
+        found.into_iter().for_each(|row| self.met[row] = true);
+        found.is_some()
+    }
+
+    /// What became of every frame, and at last of the flows.
+    fn compare(&mut self, frames: &[Frame], stages: &Stages, way: &str, wanted: &Round, got: &Round) {
+        for ((wanted, got), Frame { name, .. }) in wanted.outcomes.iter().zip(&got.outcomes).zip(frames) {
+            if wanted != got && !self.is_intended(name, stages, wanted, got) {
+                self.add(format!("{name}\n  elements: {wanted}\n  this way: {got}"), stages, way);
+            }
+        }
+        if let (Some(wanted), Some(got)) = (&wanted.accounts, &got.accounts) {
+            let missing = wanted.iter().filter(|account| !got.contains(account));
+            let more = got.iter().filter(|account| !wanted.contains(account));
+            let lines = missing.map(|account| format!("  elements: {account}"));
+            let lines: Vec<_> = lines.chain(more.map(|account| format!("  this way: {account}"))).collect();
+            if !lines.is_empty() || wanted.len() != got.len() {
+                self.add(format!("accounts of flows\n{}", lines.join("\n")), stages, way);
+            }
+        }
+    }
+
+    /// What sFlow would tell of every frame that a worker saw.
+    fn compare_samples(&mut self, frames: &[Frame], stages: &Stages, way: &str, wanted: &Round, got: &Round) {
+        for ((wanted, got), Frame { name, .. }) in wanted.samples.iter().zip(&got.samples).zip(frames) {
+            if got.is_some() && wanted != got {
+                let what = format!("{name}: sampled\n  elements: {wanted:02x?}\n  this way: {got:02x?}");
+                self.add(what, stages, way);
+            }
+        }
+    }
+}
+
+struct Trial {
+    frames: Vec<Frame>,
+    sources: Arc<Sources>,
+    findings: Findings,
+}
+
+impl Trial {
+    /// What becomes of all frames by these stages, by each kind of reverse path check; `None`: there
+    /// is no such lane.
+    fn rounds(&self, stages: Stages, front: &mut Front) -> Option<Vec<Round>> {
+        let mut router = Router::new(stages, front, &self.sources);
+        if !router.has_lane() {
+            return None;
+        }
+        Some(REVERSE_PATHS.iter().map(|(_, flags)| router.run(&self.frames, *flags)).collect())
+    }
+
+    /// Everything with one filter, translated or not.
+    fn all_of(&mut self, rules: Rules, nat: bool, front: &mut Front) {
+        let stages = |lane, hooks, sampling| Stages { rules, nat, hooks, sampling, lane };
+        let measure = self.rounds(stages(Lane::Elements, Hooked::Nothing, false), front).unwrap();
+        let sampled = self.rounds(stages(Lane::Elements, Hooked::Nothing, true), front).unwrap();
+        for hooks in [Hooked::Nothing, Hooked::Within, Hooked::Behind] {
+            for sampling in [false, true] {
+                for lane in [Lane::Elements, Lane::Short, Lane::Classified, Lane::Express, Lane::Carried] {
+                    // As `Policy::carries` and `Plane::carries` have it.
+                    if lane == Lane::Carried && (hooks != Hooked::Nothing || sampling) {
+                        continue;
+                    }
+                    // A driver shares one flow table.
+                    let mut own = (lane == Lane::Carried).then(Front::new);
+                    let stages = stages(lane, hooks, sampling);
+                    let Some(rounds) = self.rounds(stages, own.as_mut().unwrap_or(front)) else { continue };
+                    for (n, (way, _)) in REVERSE_PATHS.iter().enumerate() {
+                        let (frames, got) = (&self.frames, &rounds[n]);
+                        self.findings.compare(frames, &stages, way, &measure[n], got);
+                        if sampling {
+                            self.findings.compare_samples(frames, &stages, way, &sampled[n], got);
+                        }
+                        let short = matches!(lane, Lane::Short | Lane::Classified) && hooks != Hooked::Within;
+                        let takes = matches!(lane, Lane::Express | Lane::Carried) || short && *way == "off";
+                        assert_eq!(got.taken >= LEAST, takes, "{stages}, reverse path {way}: {}", got.taken);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_way_comes_to_the_same_under_all_stages() {
+    wire::set_flow_key("what all lanes know");
+    Pool::heap(512).install();
+    let mut front = Front::new();
+    let mut trial = Trial { frames: corpus::frames(), sources: sources(), findings: Findings::default() };
+    for rules in FILTERS {
+        for nat in [false, true] {
+            trial.all_of(rules, nat, &mut front);
+        }
+    }
+    let Findings { complaints, met } = trial.findings;
+    let each = |(what, ways): (&String, &Vec<String>)| {
+        format!("{what}\n  in {} combinations, first: {}", ways.len(), ways[0])
+    };
+    let some: Vec<_> = complaints.iter().take(SHOWN).map(each).collect();
+    assert!(some.is_empty(), "{} outcomes differ:\n{}", complaints.len(), some.join("\n"));
+    for (intended, met) in INTENDED.iter().zip(met) {
+        assert!(met, "it no longer differs: {}", intended.why);
+    }
+}

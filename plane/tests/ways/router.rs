@@ -1,0 +1,290 @@
+//! A worker's graph with the driver in front of it, or without.
+
+use std::sync::{Arc, Mutex};
+
+use elements::router::standard::{self, Hooks};
+use elements::router::{IcmpPolicy, IcmpSettings, Sampling, SharedSeat, Sources, Surroundings};
+use fib::{PortFlags, Tables};
+use flow::sample::Sampler;
+use flow::{Account, End, Settings};
+use graph::{Batch, Clock, Graph, Manner, NodeId, Sinks, steady_now};
+use plane::{Policy, PolicySettings};
+use port::Packet;
+use rules::{Filter, RuleId};
+use wire::{Class, Reason};
+
+use super::tables::{filled, open};
+use super::{Front, Hooked, Lane, Outcome, Round, Sample, Stages};
+use crate::corpus::{Frame, IN, OUT};
+
+const NAT: &str = r#"{ "rule": [
+    { "name": "four", "type": "one-to-one", "out": "outside", "inside": "10.1.0.0/24", "outside": "192.0.2.0/24" },
+    { "name": "six", "type": "one-to-one", "out": "outside", "inside": "2001:db8:1::/64", "outside": "2001:db8:ab::/64" },
+    { "name": "web", "type": "destination", "in": "outside", "protocol": "tcp", "ports": "8080",
+      "destination": "192.0.3.1", "to": "10.3.0.9:80" },
+    { "name": "web6", "type": "destination", "in": "outside", "protocol": "tcp", "ports": "8080",
+      "destination": "2001:db8:ac::1", "to": "[2001:db8:3::9]:80" }
+] }"#;
+
+/// What stands at a hook: an element that changes nothing.
+const NOTHING: &str = "input -> Counter -> output";
+
+type Lanes = Arc<Mutex<Vec<Arc<flow::sample::Lane>>>>;
+
+pub struct Router<'a> {
+    stages: Stages,
+    front: Option<&'a mut Front>,
+    tables: Option<Tables>,
+    graph: Graph,
+    entry: NodeId,
+    seat: SharedSeat,
+    sinks: Sinks,
+    policy: Policy,
+    lanes: Lanes,
+    /// What had been counted before.
+    dropped: Vec<u64>,
+    punted: Vec<u64>,
+    transmitted: u64,
+    rules: Vec<(u64, u64)>,
+}
+
+fn named(name: &str) -> Vec<u16> {
+    match name {
+        "inside" => vec![IN.0],
+        "outside" => vec![OUT.0],
+        _ => Vec::new(),
+    }
+}
+
+impl<'a> Router<'a> {
+    /// Behind a driver if the lane has one.
+    pub fn new(stages: Stages, front: &'a mut Front, sources: &Arc<Sources>) -> Router<'a> {
+        let lanes = Lanes::default();
+        let policy = Policy::new(settings(&stages, &lanes), 1, &mut front.driver, named).unwrap();
+        let front = (!matches!(stages.lane, Lane::Elements | Lane::Short)).then_some(front);
+        let own = front.is_none().then(|| filled(None));
+        let tables = own.as_ref().or(front.as_ref().map(|front| &front.tables)).unwrap();
+        let icmp = IcmpPolicy::of(IcmpSettings::unlimited());
+        let surroundings = Surroundings { view: tables.view(), sources: sources.clone(), icmp };
+        let mut environment = standard::environment(surroundings);
+        policy.share(&mut environment);
+        let port = |(port, name): (fib::PortId, &str)| nat::Port {
+            number: port.0,
+            name: name.to_owned(),
+            addresses: Vec::new(),
+        };
+        policy.translate(&[(IN, "inside"), (OUT, "outside")].map(port));
+        let seat = policy.seat(0).unwrap();
+        environment.share(seat.clone());
+        let nothing = NOTHING.to_owned();
+        let hooks = match stages.hooks {
+            Hooked::Nothing => Hooks::default(),
+            Hooked::Within => Hooks { prerouting: nothing.clone(), forward: nothing, ..Hooks::default() },
+            Hooked::Behind => Hooks { postrouting: nothing.clone(), punt: nothing, ..Hooks::default() },
+        };
+        let wanted = standard::Stages { fast: stages.lane != Lane::Elements, ..policy.stages() };
+        let program = standard::program(&hooks, &wanted, &elements::registry(), &environment).unwrap();
+        // What waits for a timer waits for nobody here.
+        let manner = Manner { clock: Clock::simulated(0), ..Manner::default() };
+        let graph = program.instantiate(&environment, manner).unwrap();
+        let description = graph.description();
+        let first = ["sample", "fast", "classify"].into_iter().find_map(|name| description.find(name));
+        let entry = first.unwrap().id;
+        let mut sinks = Sinks::new();
+        [IN, OUT].into_iter().for_each(|port| sinks.open(port));
+        let (dropped, punted) = (vec![0; Reason::COUNT], vec![0; Class::COUNT]);
+        let mut router = Router {
+            stages,
+            front,
+            tables: own,
+            graph,
+            entry,
+            seat,
+            sinks,
+            policy,
+            lanes,
+            dropped,
+            punted,
+            transmitted: 0,
+            rules: Vec::new(),
+        };
+        router.rules = router.counted();
+        router
+    }
+
+    /// Whether plain packets go by the driver here, as the plane has it.
+    pub fn has_lane(&self) -> bool {
+        let Stages { hooks, lane, .. } = self.stages;
+        let hooked = hooks != Hooked::Nothing || self.policy.stages().see_transit();
+        match lane {
+            Lane::Elements | Lane::Short | Lane::Classified => true,
+            Lane::Express => !hooked,
+            Lane::Carried => hooks == Hooked::Nothing && self.policy.carries(),
+        }
+    }
+
+    /// Sends all frames, then ends all flows.
+    pub fn run(&mut self, frames: &[Frame], reverse_path: PortFlags) -> Round {
+        match (&mut self.front, &mut self.tables) {
+            (Some(front), _) => {
+                let mut flags = reverse_path;
+                flags.set(PortFlags::TRACKED, self.policy.depends_on_flows());
+                front.open(self.stages.lane, flags);
+            }
+            (None, tables) => tables.iter_mut().for_each(|tables| open(tables, reverse_path)),
+        }
+        let mut round = Round { outcomes: Vec::new(), samples: Vec::new(), accounts: None, taken: 0 };
+        let short = self.short();
+        for frame in frames {
+            let driven = self.front.as_mut().and_then(|front| front.pass(frame));
+            let by_driver = driven.is_some();
+            round.taken += u64::from(driven.as_ref().is_some_and(|outcome| !outcome.sent.is_empty()));
+            let mut outcome = driven.unwrap_or_else(|| self.work(frame));
+            let now = self.counted();
+            let counted = now.iter().zip(&self.rules).map(|(now, then)| (now.0 - then.0, now.1 - then.1));
+            let some = counted.enumerate().filter(|(_, count)| *count != (0, 0));
+            outcome.rules = some.map(|(rule, (packets, bytes))| (rule, packets, bytes)).collect();
+            self.rules = now;
+            outcome.linux.iter_mut().for_each(|(.., bytes)| cut(bytes));
+            outcome.sent.sort();
+            round.outcomes.push(outcome);
+            let samples = self.samples();
+            round.samples.push((!by_driver).then_some(samples));
+        }
+        round.taken += self.short() - short;
+        round.accounts = self.policy.table().is_some().then(|| self.end_flows());
+        round
+    }
+
+    /// What becomes of a frame in the graph.
+    fn work(&mut self, frame: &Frame) -> Outcome {
+        let now = self.graph.now().max(steady_now());
+        self.graph.jump(now);
+        let mut batch = Batch::new();
+        let mut packet = Packet::new(&frame.bytes).unwrap();
+        packet.input = frame.input;
+        batch.push(packet).unwrap();
+        self.graph.run(self.entry, &mut batch, &mut self.sinks);
+        while self.graph.work(&mut self.sinks) {}
+        while let Some(next) = self.graph.next_event() {
+            self.graph.jump(next);
+            self.graph.work(&mut self.sinks);
+        }
+        let mut outcome = Outcome::default();
+        let sent = &mut outcome.sent;
+        self.sinks.transmit(|port, packets| {
+            sent.extend(packets.drain(..).map(|packet| (port, packet.to_vec())));
+        });
+        let punts = self.sinks.punts();
+        outcome.linux = punts.map(|(packet, class, hand)| (class, hand, packet.to_vec())).collect();
+        self.count(&mut outcome, &frame.name);
+        self.seat.maintain(self.graph.now());
+        outcome
+    }
+
+    /// Compares what the graph has counted with what has left it.
+    fn count(&mut self, outcome: &mut Outcome, name: &str) {
+        let counters = self.graph.counters();
+        for (reason, before) in Reason::ALL.into_iter().zip(&mut self.dropped) {
+            let count = counters.dropped(reason);
+            if count != *before {
+                outcome.dropped.push((reason, count - *before));
+            }
+            *before = count;
+        }
+        for (class, before) in Class::ALL.into_iter().zip(&mut self.punted) {
+            let count: u64 = counters.nodes().map(|(_, node)| node.punted(class)).sum();
+            let seen = outcome.linux.iter().filter(|(of, ..)| *of == class).count() as u64;
+            assert_eq!(count - *before, seen, "{name}: counted as {class:?} by {}", self.stages);
+            *before = count;
+        }
+        let transmitted: u64 = counters.nodes().map(|(_, node)| node.transmitted()).sum();
+        let seen = outcome.sent.len() as u64;
+        assert_eq!(transmitted - self.transmitted, seen, "{name}: counted as sent by {}", self.stages);
+        self.transmitted = transmitted;
+    }
+
+    /// Packets and bytes of every rule.
+    fn counted(&self) -> Vec<(u64, u64)> {
+        let book = self.policy.book();
+        book.fold();
+        let (compiled, _) = book.current();
+        let counter = |rule| compiled.accounts().counter(RuleId(rule));
+        let all = (0..compiled.accounts().len() as u32).map(counter);
+        all.map(|counter| (counter.packets, counter.bytes)).collect()
+    }
+
+    fn short(&self) -> u64 {
+        let fast = self.graph.description().find("fast").map(|node| node.id);
+        fast.map_or(0, |node| self.graph.counters().node(node).unwrap().output(1))
+    }
+
+    fn samples(&self) -> Vec<Sample> {
+        let lanes = self.lanes.lock().unwrap();
+        let all = lanes.iter().flat_map(|lane| std::iter::from_fn(|| lane.samples.pop()));
+        all.map(|sample| (sample.header().to_vec(), sample.length, format!("{:?}", sample.fate))).collect()
+    }
+
+    /// Ends all flows; the accounts of these, and of those that have ended by themselves.
+    fn end_flows(&mut self) -> Vec<String> {
+        let mut hits = Vec::new();
+        let mut worker = self.policy.table().unwrap().worker().unwrap();
+        worker.flows(0, u32::MAX, self.graph.now(), &mut |hit, _| hits.push(*hit));
+        for hit in &hits {
+            worker.end(hit, End::Flushed);
+        }
+        drop(worker);
+        let (mut accounts, mut idle) = (Vec::new(), 0);
+        while idle < 100 {
+            self.seat.maintain(self.graph.now());
+            idle += 1;
+            while let Some(account) = self.policy.ended().unwrap().accounts.pop() {
+                accounts.push(told(&account));
+                idle = 0;
+            }
+        }
+        accounts.sort();
+        accounts
+    }
+}
+
+/// An account without its times and its number, which no two tables share.
+fn told(account: &Account) -> String {
+    let Account { original, reply, packets, bytes, tcp_flags, phase, ports, mark, .. } = account;
+    format!("{original:?} {reply:?} {packets:?} {bytes:?} {tcp_flags:?} {phase:?} {ports:?} {mark}")
+}
+
+/// Cuts off what stands behind a packet: Linux does so as well.
+fn cut(frame: &mut Vec<u8>) {
+    let length = match frame.get(12..20) {
+        Some([8, 0, _, _, high, low, ..]) => usize::from(u16::from_be_bytes([*high, *low])),
+        Some([0x86, 0xdd, _, _, _, _, high, low]) => 40 + usize::from(u16::from_be_bytes([*high, *low])),
+        _ => return,
+    };
+    if length >= 20 {
+        frame.truncate(14 + length);
+    }
+}
+
+fn settings(stages: &Stages, lanes: &Lanes) -> PolicySettings {
+    let Stages { rules, nat, sampling, lane, .. } = *stages;
+    let filter = Filter::read("test", rules.text, &mut |_| Err(std::io::ErrorKind::NotFound.into())).unwrap();
+    let states = filter.rules().any(|(_, rule)| rule.matches.states.is_some());
+    let small = Settings { memory: 8 << 20, ..Settings::default() };
+    let lanes = lanes.clone();
+    let sampling = sampling.then(|| {
+        Sampling::new(move |ifindex| {
+            let (sampler, lane) = Sampler::new(ifindex, 1, 128, 1);
+            lanes.lock().unwrap().push(lane);
+            sampler
+        })
+    });
+    PolicySettings {
+        filter,
+        flows: (rules.known || states || nat).then_some(small),
+        nat: nat.then(|| serde_json::from_str::<nat::Text>(NAT).unwrap().check().unwrap()),
+        sampling,
+        carry: lane == Lane::Carried,
+        ..PolicySettings::default()
+    }
+}

@@ -1,0 +1,63 @@
+//! The tables of the test's router: a route of every kind.
+
+use fib::{Adjacency, Capacity, DriverMemory, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
+
+use crate::corpus::{HOST, IN, MACS, OTHER, OUT, OWN};
+
+pub const CAPACITY: Capacity = Capacity { ipv4: 200, ipv6: 200, next_hops: 64 };
+
+/// A port that is down.
+const DOWN: PortId = PortId(3);
+
+/// Sets both ports' flags, besides those that they always have.
+pub fn open(tables: &mut Tables, more: PortFlags) {
+    let usual =
+        PortFlags::UP | PortFlags::TARGET | PortFlags::QUEUE | PortFlags::FORWARD4 | PortFlags::FORWARD6;
+    for (port, mac, mtu) in [(IN, MACS[0], 1500), (OUT, MACS[1], 1400)] {
+        let entry = PortEntry { ifindex: u32::from(port.0), mtu, mac: mac.0, flags: usual | more };
+        tables.set_port(port, Some(entry)).unwrap();
+    }
+    let entry = PortEntry { ifindex: 3, mtu: 1500, mac: [2, 0, 0, 0, 1, 3], flags: PortFlags::empty() };
+    tables.set_port(DOWN, Some(entry)).unwrap();
+}
+
+/// With routes of every kind, in the driver's memory or without.
+pub fn filled(memory: Option<DriverMemory>) -> Tables {
+    let mut tables = Tables::new(CAPACITY, memory).unwrap();
+    open(&mut tables, PortFlags::empty());
+    let mut to = |port, mtu, macs: &[Option<[u8; 6]>]| {
+        let mut path = |mac: &Option<[u8; 6]>| {
+            let adjacency = tables.add_adjacency(&Adjacency { port, mtu, mac: *mac }).unwrap();
+            Path { adjacency, weight: 1 }
+        };
+        NextHop::Forward(macs.iter().map(&mut path).collect())
+    };
+    let (host, other) = (Some(HOST.0), Some(OTHER.0));
+    let hops = [
+        (to(IN, 1500, &[host]), &["10.1.0.0/24", "10.3.0.0/24", "2001:db8:1::/64", "2001:db8:3::/64"][..]),
+        (to(OUT, 1400, &[host, other]), &["198.18.0.0/15", "2001:db8:f::/48"]),
+        (to(OUT, 1400, &[None]), &["198.18.9.0/24", "2001:db8:f:9::/64"]),
+        (to(DOWN, 1500, &[host]), &["198.18.15.0/24", "2001:db8:f:15::/64"]),
+        (to(OUT, 1000, &[host]), &["198.18.16.0/24", "2001:db8:f:16::/64"]),
+        (to(IN, 1500, &[other]), &["198.18.17.0/24", "2001:db8:f:17::/64"]),
+        (NextHop::Local, &[]),
+        (NextHop::Glean(OUT), &["198.18.10.0/24", "2001:db8:f:10::/64"]),
+        (NextHop::Blackhole, &["198.18.11.0/24", "2001:db8:f:11::/64"]),
+        (NextHop::Unreachable, &["198.18.12.0/24", "2001:db8:f:12::/64"]),
+        (NextHop::Prohibit, &["198.18.13.0/24", "2001:db8:f:13::/64"]),
+        (NextHop::Punt, &["198.18.14.0/24", "2001:db8:f:14::/64"]),
+    ];
+    for (hop, prefixes) in hops {
+        let id = tables.add_next_hop(&hop).unwrap();
+        let own =
+            OWN.iter().flatten().map(|own| format!("{own}/{}", if own.contains(':') { 128 } else { 32 }));
+        let own = own.filter(|_| hop == NextHop::Local);
+        for prefix in own.chain(prefixes.iter().map(|prefix| (*prefix).to_owned())) {
+            match prefix.parse() {
+                Ok(prefix) => tables.insert4(prefix, id).unwrap(),
+                Err(_) => tables.insert6(prefix.parse().unwrap(), id).unwrap(),
+            };
+        }
+    }
+    tables
+}

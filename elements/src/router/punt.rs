@@ -84,7 +84,7 @@ impl Punt {
                 }
             }
             // What has options comes here before its route has been asked.
-            HopKind::Local => Police::of_frame(packet.data(), None),
+            HopKind::Local => class_of_frame(packet.data(), None),
             _ => Police::Transit,
         }
     }

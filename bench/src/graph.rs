@@ -11,8 +11,8 @@ use crate::frames::{FRAME, Frames, udp4};
 use crate::ruler::{Ruler, TICK, ticks};
 use elements::router::standard::{self, Hooks, Stages, Standard};
 use elements::router::{
-    CheckIpHeader4, Classify, DecrementTtl4, Lookup4, Mtu4, Redirect, ReversePath4, Rewrite, Sources,
-    Surroundings, Transmit, V4,
+    CheckIpHeader4, Classify, DecrementTtl4, Lookup4, Mtu4, Redirect, ReversePath4, Rewrite, RouterContext,
+    Sources, Transmit, V4,
 };
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use graph::arguments::Refused;
@@ -271,7 +271,7 @@ fn tables() -> Tables {
 fn standard_router(ruler: &mut Ruler) {
     let tables = tables();
     let sources = Sources::new();
-    let environment = standard::environment(Surroundings::new(tables.view(), sources.clone(), 1));
+    let environment = standard::environment(RouterContext::new(tables.view(), sources.clone(), 1));
     // Invariant: the router without hooks is right.
     let program =
         standard::program(&Hooks::default(), &Stages::default(), &elements::registry(), &environment)

@@ -11,7 +11,7 @@ use crate::frames::udp4;
 use crate::ruler::{Ruler, TICK, ticks};
 use ::plane::{Policy, PolicySettings};
 use elements::router::standard::{self, Hooks, Standard};
-use elements::router::{SharedSeat, Sources, Surroundings};
+use elements::router::{RouterContext, SharedContext, Sources};
 use fib::{Adjacency, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables};
 use graph::{BATCH, Batch, Graph, NodeId, Sinks};
 use lab::prefixes::{Random, inside4, inside6, ipv4, ipv6};
@@ -139,7 +139,7 @@ fn udp6(destination: u128) -> Frame {
 pub struct Rig {
     graph: Graph,
     entry: NodeId,
-    seat: SharedSeat,
+    context: SharedContext,
     sinks: Sinks,
     batch: Batch,
     /// The clock, and how often a batch has passed since it was looked at.
@@ -243,7 +243,7 @@ impl Rig {
 
     fn new(case: &Case) -> Rig {
         let (tables, frames) = tables(case, &mut Random(SEED));
-        let mut environment = standard::environment(Surroundings::new(tables.view(), Sources::new(), 1));
+        let mut environment = standard::environment(RouterContext::new(tables.view(), Sources::new(), 1));
         // It carries nothing here, so it needs no room.
         let few = Capacity { ipv4: 1, ipv6: 1, next_hops: 1 };
         let mut driver = Driver::new(&few.sizes()).expect("the driver's programs");
@@ -253,8 +253,8 @@ impl Rig {
         policy.translate(&[(IN, "in", [10, 99, 1, 1]), (OUT, "out", OUTSIDE)].map(|(id, name, address)| {
             nat::Port { number: id.0, name: name.to_owned(), addresses: vec![address.into()] }
         }));
-        let seat = policy.seat(0).unwrap_or_else(|error| panic!("{error}"));
-        environment.share(seat.clone());
+        let context = policy.context(0).unwrap_or_else(|error| panic!("{error}"));
+        environment.share(context.clone());
         let registry = elements::registry();
         let program = standard::program(&Hooks::default(), &policy.stages(), &registry, &environment);
         // Invariant: the router without hooks is right.
@@ -267,7 +267,7 @@ impl Rig {
         Rig {
             graph,
             entry,
-            seat,
+            context,
             sinks,
             batch: Batch::new(),
             clock: (graph::steady_now(), 0),
@@ -291,7 +291,7 @@ impl Rig {
         if *rounds == ::plane::CLOCK_EVERY {
             (*now, *rounds) = (graph::steady_now(), 0);
         }
-        self.seat.maintain(*now);
+        self.context.maintain(*now);
         self.reader.quiescent();
     }
 
@@ -309,7 +309,7 @@ impl Rig {
             self.sinks.transmit(|port, packets| {
                 left.extend(packets.drain(..).map(|packet| (port, packet.to_vec())));
             });
-            self.seat.maintain(graph::steady_now());
+            self.context.maintain(graph::steady_now());
             self.reader.quiescent();
         }
         left

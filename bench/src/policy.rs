@@ -15,7 +15,7 @@ use crate::frames::{FRAME, udp4};
 use crate::ruler::{Ruler, TICK, run_on, ticks};
 use ::plane::{Policy, PolicySettings};
 use elements::router::standard::{self, Hooks, Standard};
-use elements::router::{Ended, SharedSeat, Sources, Surroundings};
+use elements::router::{Ended, RouterContext, SharedContext, Sources};
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use flowlog::settings::{Collector, Files, Plan, Protocol, Times, Transport};
 use flowlog::{Accounts, FlowLog};
@@ -50,7 +50,7 @@ pub fn run(ruler: &mut Ruler) {
 struct Rig {
     graph: Graph,
     entry: NodeId,
-    seat: SharedSeat,
+    context: SharedContext,
     sinks: Sinks,
     batch: Batch,
     reader: fib::Reader,
@@ -76,10 +76,10 @@ impl Rig {
         let mut driver = Driver::new(&few.sizes()).expect("the driver's programs");
         let policy = Policy::new(policy(), 1, &mut driver, |_| Vec::new());
         let policy = policy.unwrap_or_else(|error| panic!("{error}"));
-        let mut environment = standard::environment(Surroundings::new(tables.view(), Sources::new(), 1));
+        let mut environment = standard::environment(RouterContext::new(tables.view(), Sources::new(), 1));
         policy.share(&mut environment);
-        let seat = policy.seat(0).unwrap_or_else(|error| panic!("{error}"));
-        environment.share(seat.clone());
+        let context = policy.context(0).unwrap_or_else(|error| panic!("{error}"));
+        environment.share(context.clone());
         let registry = elements::registry();
         let program = standard::program(&Hooks::default(), &policy.stages(), &registry, &environment);
         let program = Arc::new(program.unwrap_or_else(|refusal| panic!("{refusal}")));
@@ -88,7 +88,7 @@ impl Rig {
         let mut sinks = Sinks::new();
         [IN, OUT].into_iter().for_each(|port| sinks.open(port));
         let reader = tables.view().reader();
-        Rig { graph, entry, seat, sinks, batch: Batch::new(), reader, policy, _tables: tables }
+        Rig { graph, entry, context, sinks, batch: Batch::new(), reader, policy, _tables: tables }
     }
 
     fn pass(&mut self, from: &mut dyn Queue, out: &mut Sink) {
@@ -97,7 +97,7 @@ impl Rig {
         self.sinks.transmit(|_, packets| {
             out.transmit(packets);
         });
-        self.seat.maintain(graph::steady_now());
+        self.context.maintain(graph::steady_now());
         self.reader.quiescent();
     }
 }

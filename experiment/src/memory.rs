@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use elements::router::standard::{self, Hooks, Stages, Standard};
-use elements::router::{SharedSeat, Sources, Surroundings};
+use elements::router::{RouterContext, SharedContext, Sources};
 use fib::{
     Adjacency, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Reader, Tables, View,
 };
@@ -77,7 +77,7 @@ pub fn frames(flows: Vec<Flow>, sizes: &[u32]) -> Frames {
 pub struct Router {
     graph: Graph,
     entry: NodeId,
-    seat: Option<SharedSeat>,
+    context: Option<SharedContext>,
     sinks: Sinks,
     batch: Batch,
     reader: Reader,
@@ -88,17 +88,17 @@ pub struct Router {
 impl Router {
     /// A router on these tables that judges packets. What judges needs the driver's programs, and with them root.
     pub fn new(view: &View, judge: Judge) -> Result<Router, ExperimentError> {
-        let mut environment = standard::environment(Surroundings::new(view.clone(), Sources::new(), 1));
-        let (mut policy, mut seat) = (None, None);
+        let mut environment = standard::environment(RouterContext::new(view.clone(), Sources::new(), 1));
+        let (mut policy, mut context) = (None, None);
         if judge != Judge::Nothing {
             // The driver carries nothing here, so it needs no room.
             let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes())?;
             let settings = PolicySettings { filter: judge.filter()?, ..PolicySettings::default() };
             let judging = Policy::new(settings, 1, &mut driver, |_| Vec::new())?;
             judging.share(&mut environment);
-            let given = judging.seat(0)?;
+            let given = judging.context(0)?;
             environment.share(given.clone());
-            (policy, seat) = (Some(judging), Some(given));
+            (policy, context) = (Some(judging), Some(given));
         }
         let stages =
             policy.as_ref().map_or_else(|| Stages { fast: true, ..Stages::default() }, Policy::stages);
@@ -107,7 +107,7 @@ impl Router {
         let mut sinks = Sinks::new();
         [IN, OUT].into_iter().for_each(|port| sinks.open(port));
         let reader = view.reader();
-        Ok(Router { graph, entry, seat, sinks, batch: Batch::new(), reader, _policy: policy })
+        Ok(Router { graph, entry, context, sinks, batch: Batch::new(), reader, _policy: policy })
     }
 
     /// One batch from a queue, through the graph, to where it goes.
@@ -120,8 +120,8 @@ impl Router {
                 out.transmit(packets);
             }
         });
-        if let Some(seat) = &self.seat {
-            seat.maintain(graph::steady_now());
+        if let Some(context) = &self.context {
+            context.maintain(graph::steady_now());
         }
         self.reader.quiescent();
     }

@@ -42,5 +42,5 @@ pub use fpm::{FpmError, FpmOptions};
 pub use mirror::{Mirror, MirrorError, Options, Plane};
 pub use model::Model;
 pub use policy::{Beyond, Reach, survey};
-pub use programmer::Recipe;
+pub use programmer::NextHopKey;
 pub use status::{AuditStatus, FpmStatus, MirrorStatus, OriginCount};

@@ -5,7 +5,7 @@
 
 use crate::mirror::Mirror;
 use crate::model::{Neighbour, Path, Route, Source, Table, Target, Ways, host};
-use crate::programmer::{self, Recipe};
+use crate::programmer::{self, NextHopKey};
 use fib::Tables;
 use ipnet::IpNet;
 use serde::Serialize;
@@ -152,7 +152,7 @@ impl Mirror {
         let list = self.model.routes.at(&prefix);
         let own = host(address);
         let host = match self.programmer.desired(own, &self.model) {
-            Some(Recipe::Host { ifindex, .. }) => self
+            Some(NextHopKey::Host { ifindex, .. }) => self
                 .model
                 .neighbours
                 .find(ifindex, address)

@@ -129,7 +129,7 @@ impl Ruleset {
     }
 
     /// The same with counters of its own.
-    pub fn imagined(&self) -> Ruleset {
+    pub fn for_dry_run(&self) -> Ruleset {
         let mut set = self.clone();
         set.rules.iter_mut().for_each(|compiled| compiled.counters = Arc::default());
         set

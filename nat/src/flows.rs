@@ -324,7 +324,7 @@ fn what_is_only_thought_of_meets_the_mappings_that_live() {
     let nat = nat(EVERYTHING);
     let host = tcp(("172.16.0.5", 4000), ("8.8.8.8", 80));
     let out = lead(&nat, &host, LAN, WAN).unwrap();
-    let think = |tuple: &Tuple, input, output| lead(&nat.imagined(tuple), tuple, input, output);
+    let think = |tuple: &Tuple, input, output| lead(&nat.for_dry_run(tuple), tuple, input, output);
     // Everybody may call a mapping of this rule.
     let call = Tuple { destination: out.source, ..tcp(("9.9.9.9", 5), ("203.0.113.1", out.source_port)) };
     let led = think(&call, WAN, LAN).unwrap();
@@ -343,9 +343,9 @@ fn what_is_only_thought_of_meets_the_mappings_that_live() {
     let to = |port| tcp(("10.0.0.1", port), ("8.8.8.8", 80));
     let nat = self::nat(&EVERYTHING.replace("mappings = 1000", ""));
     (0..1000).for_each(|port| assert!(lead(&nat, &to(port), LAN, PPP).is_ok()));
-    let thought = nat.imagined(&to(1000));
+    let thought = nat.for_dry_run(&to(1000));
     assert_eq!(lead(&thought, &to(1000), LAN, PPP), Err(Refusal::HostLimit));
-    assert!(lead(&nat.imagined(&to(7)), &Tuple { destination_port: 81, ..to(7) }, LAN, PPP).is_ok());
+    assert!(lead(&nat.for_dry_run(&to(7)), &Tuple { destination_port: 81, ..to(7) }, LAN, PPP).is_ok());
 }
 
 #[test]

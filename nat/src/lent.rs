@@ -30,7 +30,7 @@ impl Ruleset {
 }
 
 impl Nat {
-    /// Whether a flow was lent the address that it leaves with, and that is the address of no port any more, or not of the one that it leaves
+    /// Whether a flow was leased the address that it leaves with, and that is the address of no port any more, or not of the one that it leaves
     /// by now. `output`: the port that it left by when it began, and now.
     pub fn has_lost(&self, original: &Tuple, leaving: &Tuple, input: u16, output: [u16; 2]) -> bool {
         let set = self.ruleset();

@@ -48,7 +48,7 @@ pub(crate) struct Inside {
 }
 
 /// What mappings are made by. Another scope, another mapping: one is not found again when its rule says something else,
-/// or when the port that lent its address has another.
+/// or when the port that leased its address has another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Scope {
     /// Stands for a rule, as long as it says the same.
@@ -163,7 +163,7 @@ impl Mappings {
     }
 
     /// None, but a host that is new would get the same address of a pool from them.
-    pub fn imagined(&self) -> Mappings {
+    pub fn for_dry_run(&self) -> Mappings {
         Mappings { hasher: self.hasher.clone(), ..Mappings::new(0) }
     }
 

@@ -87,10 +87,10 @@ impl Nat {
 
     /// The same rules with nothing counted, for a packet that is only thought of: with the mappings of its source and those that it may
     /// call, and no others.
-    pub fn imagined(&self, packet: &Tuple) -> Nat {
-        let set = self.ruleset().imagined();
-        let imagined = Nat { mappings: self.mappings.imagined(), ..Nat::new() };
-        imagined.mappings.reserve(set.reserved());
+    pub fn for_dry_run(&self, packet: &Tuple) -> Nat {
+        let set = self.ruleset().for_dry_run();
+        let for_dry_run = Nat { mappings: self.mappings.for_dry_run(), ..Nat::new() };
+        for_dry_run.mappings.reserve(set.reserved());
         let called = self.prefixes64().into_iter().filter_map(|prefix| prefix.extract(&packet.destination));
         let called = called.map(mapped).chain([packet.destination]);
         let behind = |address| {
@@ -98,10 +98,10 @@ impl Nat {
             self.mappings.behind(&outside, Class::of(packet.protocol)?)
         };
         let live = [self.mappings.of_host(&packet.source), called.filter_map(behind).collect()].concat();
-        imagined.mappings.set_capacity(live.len() + IMAGINED);
-        live.iter().for_each(|mapping| imagined.mappings.adopt(mapping));
-        *imagined.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
-        imagined
+        for_dry_run.mappings.set_capacity(live.len() + IMAGINED);
+        live.iter().for_each(|mapping| for_dry_run.mappings.adopt(mapping));
+        *for_dry_run.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
+        for_dry_run
     }
 
     /// Sets the rules, for these ports: at the start, and whenever rules, ports or addresses of ports have changed.

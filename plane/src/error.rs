@@ -38,7 +38,7 @@ pub enum PlaneError {
     Silent(usize),
     /// A worker's bell.
     #[error("cannot make an eventfd for a worker: {0}")]
-    Letterbox(nix::Error),
+    HandoffQueue(nix::Error),
     /// A worker's thread.
     #[error("cannot start a worker's thread: {0}")]
     Thread(std::io::Error),

@@ -1,6 +1,6 @@
 //! The plane: ports being taken and given back, and the workers behind them. Owned by the control thread.
 //!
-//! Here is what the control thread can ask; how a port is taken is in `taking.rs`, and what its counters add up to in
+//! Here is what the control thread can ask; how a port is taken is in `attach.rs`, and what its counters add up to in
 //! `totals.rs`.
 
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use elements::router::{IcmpPolicy, IcmpSettings, Surroundings};
+use elements::router::{IcmpPolicy, IcmpSettings, RouterContext};
 use fib::{PortId, Tables, View};
 use graph::{Program, Registry};
 use ipnet::IpNet;
@@ -18,14 +18,14 @@ use port::{Driver, HugePages, Injector, Memory, Packet};
 use tracing::{info, warn};
 use wire::Class;
 
-use crate::crew::{Blueprint, Crew, Fallen};
+use crate::packet_tracer;
 use crate::police::Limits;
 use crate::policy::{Policy, PolicySettings, Prepared};
 use crate::port::{Interface, Port, PortSettings};
-use crate::rehearsal;
 use crate::shared::SharedPort;
 use crate::worker::{Linux, Order};
-use crate::{Known, PlaneError};
+use crate::worker_pool::{Blueprint, Fallen, WorkerPool};
+use crate::{FlowSnapshot, PlaneError};
 use elements::router::standard::{self, Hooks, Stages};
 
 /// The device by which workers hand packets to Linux.
@@ -56,7 +56,7 @@ pub struct PlaneSettings {
 pub struct Plane {
     pub(crate) driver: Driver,
     pub(crate) memory: Memory,
-    pub(crate) crew: Crew,
+    pub(crate) worker_pool: WorkerPool,
     pub(crate) sources: Arc<elements::router::Sources>,
     icmp: Arc<IcmpPolicy>,
     pub(crate) hooks: Hooks,
@@ -117,16 +117,16 @@ impl Plane {
             (0..settings.cores.len()).map(|worker| memory.pool(worker)).collect::<Result<Vec<_>, _>>()?;
         let limits = Arc::<Limits>::default();
         let workers = settings.cores.len();
-        let surroundings = Surroundings::new(view.clone(), sources.clone(), workers);
-        let icmp = surroundings.icmp.clone();
-        let mut environment = standard::environment(surroundings);
+        let router_context = RouterContext::new(view.clone(), sources.clone(), workers);
+        let icmp = router_context.icmp.clone();
+        let mut environment = standard::environment(router_context);
         let policy = Policy::new(settings.policy.clone(), workers, &mut driver, |_| Vec::new())?;
         policy.share(&mut environment);
         let program = standard::program(&settings.hooks, &policy.stages(), &settings.registry, &environment)?;
         let program = Arc::new(program);
         let pulse = driver.pulse().clone();
         let blueprint = Blueprint { view, program, environment, linux, limits: limits.clone(), pulse };
-        let crew = Crew::start(blueprint, &policy, &settings.cores, pools)?;
+        let worker_pool = WorkerPool::start(blueprint, &policy, &settings.cores, pools)?;
         let now = Instant::now();
         let features = FeatureWatch::new()
             .inspect_err(|error| info!("redirect targets are looked at once a second: {error}"))
@@ -134,7 +134,7 @@ impl Plane {
         Ok(Plane {
             driver,
             memory,
-            crew,
+            worker_pool,
             sources,
             icmp,
             hooks: settings.hooks.clone(),
@@ -168,8 +168,8 @@ impl Plane {
     }
 
     /// The workers.
-    pub fn crew(&self) -> &Crew {
-        &self.crew
+    pub fn worker_pool(&self) -> &WorkerPool {
+        &self.worker_pool
     }
 
     /// The programs in the driver.
@@ -195,7 +195,7 @@ impl Plane {
     /// Limits what is handed to Linux in a class: `rate` packets a second, `burst` at once; rate 0 = no limit.
     pub fn police(&mut self, class: Class, rate: u32, burst: u32) {
         self.driver.police(class, rate, burst);
-        self.limits.set(class, rate, burst, self.crew.len());
+        self.limits.set(class, rate, burst, self.worker_pool.len());
     }
 
     /// Makes a port known that may not be there yet; one that is known goes by these settings from now on.
@@ -302,17 +302,17 @@ impl Plane {
 
     /// What a worker would do with a frame that came in by `input`; with the bindings `nat`, if it may be translated, and the flow that
     /// it belongs to, if it belongs to one.
-    pub fn rehearse(
+    pub fn trace_packet(
         &self,
         input: PortId,
         frame: &[u8],
         nat: Option<&Arc<nat::Nat>>,
-        known: Option<&Known>,
-    ) -> Result<Vec<rehearsal::Event>, PlaneError> {
+        known: Option<&FlowSnapshot>,
+    ) -> Result<Vec<packet_tracer::Event>, PlaneError> {
         let ports: Vec<PortId> =
             self.ports.iter().filter(|port| port.taken.is_some()).map(|port| port.id).collect();
-        let environment = self.policy.imagine(self.crew.environment(), nat, known);
-        rehearsal::rehearse(self.crew.program(), &environment, input, frame, &ports)
+        let environment = self.policy.for_dry_run(self.worker_pool.environment(), nat, known);
+        packet_tracer::trace_packet(self.worker_pool.program(), &environment, input, frame, &ports)
     }
 
     /// What happens by the clock: failed workers are started again, redirect targets looked at, refused ports tried
@@ -323,7 +323,7 @@ impl Plane {
             false => memory.pool(worker).ok(),
             true => memory.renew(worker).inspect_err(|error| warn!("worker {worker}: {error}")).ok(),
         };
-        for fallen in self.crew.raise_fallen(&self.policy, pool) {
+        for fallen in self.worker_pool.raise_fallen(&self.policy, pool) {
             match fallen {
                 Fallen::Hangs(worker) => self.take_queues(worker, tables),
                 Fallen::Raised(worker) => self.forget_queues(worker),
@@ -443,7 +443,7 @@ impl Plane {
         let policy = self.policy.prepare(settings, &mut self.driver, numbers)?;
         let stages = self.policy.stages_with(&policy);
         let other = stages != self.policy.stages() || hooks != self.hooks;
-        let before = other.then(|| self.crew.program().clone());
+        let before = other.then(|| self.worker_pool.program().clone());
         if let Err(refused) = self.change_graph(&hooks, &stages, &policy, other) {
             self.policy.abandon(policy);
             return Err(refused);
@@ -457,7 +457,7 @@ impl Plane {
     pub fn adopt(&mut self, change: Change, tables: &mut Tables) {
         let tracked = self.policy.depends_on_flows();
         self.policy.adopt(change.policy);
-        self.crew.sample(&self.policy);
+        self.worker_pool.sample(&self.policy);
         // What depends on flows now may not bear queues without workers.
         self.look_soon();
         self.hooks = change.hooks;
@@ -470,7 +470,7 @@ impl Plane {
     pub fn abandon(&mut self, change: Change) {
         self.policy.abandon(change.policy);
         if let Some(before) = change.before
-            && let Err(error) = self.crew.change(before)
+            && let Err(error) = self.worker_pool.change(before)
         {
             // They ran it a moment ago.
             warn!("workers do not go back to the graph that they had: {error}");
@@ -489,10 +489,10 @@ impl Plane {
         other: bool,
     ) -> Result<(), PlaneError> {
         let program = other
-            .then(|| standard::program(hooks, stages, &self.registry, self.crew.environment()))
+            .then(|| standard::program(hooks, stages, &self.registry, self.worker_pool.environment()))
             .transpose()?;
-        self.crew.track(prepared)?;
-        program.map_or(Ok(()), |program| self.crew.change(Arc::new(program)))
+        self.worker_pool.track(prepared)?;
+        program.map_or(Ok(()), |program| self.worker_pool.change(Arc::new(program)))
     }
 
     /// Changes the members of an address set of the filter in place, on every worker between two batches; how many it has then, `None` when
@@ -503,7 +503,7 @@ impl Plane {
 
     /// Makes a worker panic, to see that only it goes down.
     pub fn fail_worker(&self, worker: usize) {
-        self.crew.order(worker, Order::Fail);
+        self.worker_pool.order(worker, Order::Fail);
     }
 
     /// Gives every port back and ends the workers.
@@ -511,6 +511,6 @@ impl Plane {
         for index in 0..self.ports.len() {
             self.give_back(PortId(index as u16), tables);
         }
-        self.crew.stop();
+        self.worker_pool.stop();
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use elements::router::standard::Stages;
-use elements::router::{ControlConnections, Ended, Rulebook, Sampling, SharedSeat};
+use elements::router::{ControlConnections, Ended, Rulebook, Sampling, SharedContext};
 use flow::{Settings, Table, Tuple};
 use graph::Environment;
 use ipnet::IpNet;
@@ -15,13 +15,13 @@ use nat::Nat;
 use port::Driver;
 use rules::{Compiled, Filter, FlowState, Hook, Ledger};
 
-use crate::{Known, PlaneError, carriage};
+use crate::{FlowSnapshot, PlaneError, offload};
 
 /// Accounts of flows that may wait for the control thread.
 const ACCOUNTS: usize = 1 << 16;
 
 /// Bytes of the flow table of packets that are only thought of: for more flows than one packet begins.
-const IMAGINED: usize = 4 << 20;
+const DRY_RUN_MEMORY: usize = 4 << 20;
 
 /// What is wanted.
 #[derive(Clone, Debug, Default)]
@@ -59,9 +59,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Gives a seat access to the flows, if they are tracked only now.
-    pub fn track(&self, seat: &SharedSeat) -> Result<(), PlaneError> {
-        self.flows.as_ref().map_or(Ok(()), |flows| flows.give(seat))
+    /// Gives a context access to the flows, if they are tracked only now.
+    pub fn track(&self, context: &SharedContext) -> Result<(), PlaneError> {
+        self.flows.as_ref().map_or(Ok(()), |flows| flows.give(context))
     }
 }
 
@@ -89,7 +89,7 @@ impl Flows {
         workers: usize,
     ) -> Result<Option<Flows>, PlaneError> {
         let Some(wanted) = wanted(settings) else { return Ok(None) };
-        let table = carriage::table(&wanted, settings.carry.then_some(driver), book, workers)?;
+        let table = offload::table(&wanted, settings.carry.then_some(driver), book, workers)?;
         table.set_needed(is_needed(settings));
         Ok(Some(Flows {
             table,
@@ -99,19 +99,24 @@ impl Flows {
         }))
     }
 
-    fn give(&self, seat: &SharedSeat) -> Result<(), PlaneError> {
-        seat.give(self.table.worker()?, self.ended.clone(), self.nat.clone(), self.ftp.clone());
+    fn give(&self, context: &SharedContext) -> Result<(), PlaneError> {
+        context.give(self.table.worker()?, self.ended.clone(), self.nat.clone(), self.ftp.clone());
         Ok(())
     }
 }
 
 impl Flows {
-    /// Gives a seat a table of its own, with one flow at most, and these bindings.
-    fn imagine(&self, seat: &SharedSeat, nat: Arc<Nat>, known: Option<&Known>) -> Result<(), PlaneError> {
-        let table = Table::new(&Settings { memory: IMAGINED, fragments: 1, ..Settings::default() })?;
+    /// Gives a context a table of its own, with one flow at most, and these bindings.
+    fn for_dry_run(
+        &self,
+        context: &SharedContext,
+        nat: Arc<Nat>,
+        known: Option<&FlowSnapshot>,
+    ) -> Result<(), PlaneError> {
+        let table = Table::new(&Settings { memory: DRY_RUN_MEMORY, fragments: 1, ..Settings::default() })?;
         let mut worker = table.worker()?;
         known.iter().for_each(|known| known.put_into(&mut worker, &nat));
-        seat.give(worker, Ended::new(1), nat, None);
+        context.give(worker, Ended::new(1), nat, None);
         Ok(())
     }
 }
@@ -169,60 +174,60 @@ impl Policy {
         }
     }
 
-    /// The seat of a worker.
-    pub fn seat(&self, worker: usize) -> Result<SharedSeat, PlaneError> {
-        let seat = SharedSeat::new(worker);
-        self.track(&seat)?;
-        self.sample(&seat);
-        Ok(seat)
+    /// The context of a worker.
+    pub fn context(&self, worker: usize) -> Result<SharedContext, PlaneError> {
+        let context = SharedContext::new(worker);
+        self.track(&context)?;
+        self.sample(&context);
+        Ok(context)
     }
 
-    /// Tells a seat whether packets are chosen for sFlow, and by what.
-    pub fn sample(&self, seat: &SharedSeat) {
-        seat.sample(self.settings.sampling.clone());
+    /// Tells a context whether packets are chosen for sFlow, and by what.
+    pub fn sample(&self, context: &SharedContext) {
+        context.sample(self.settings.sampling.clone());
     }
 
-    /// Gives a seat access to the flows, if they are tracked.
-    pub fn track(&self, seat: &SharedSeat) -> Result<(), PlaneError> {
-        self.flows.as_ref().map_or(Ok(()), |flows| flows.give(seat))
+    /// Gives a context access to the flows, if they are tracked.
+    pub fn track(&self, context: &SharedContext) -> Result<(), PlaneError> {
+        self.flows.as_ref().map_or(Ok(()), |flows| flows.give(context))
     }
 
     /// Shares what the elements of every worker need.
     pub fn share(&self, environment: &mut Environment) {
         environment.share(self.book.clone());
         // For the checks of a program; each worker has its own.
-        environment.share(SharedSeat::imagined(FlowState::Untracked));
+        environment.share(SharedContext::for_dry_run(FlowState::Untracked));
     }
 
     /// The flow that lives and that a packet would belong to.
-    pub fn known(&self, packet: &Tuple) -> Option<Known> {
-        Known::of(self.table()?, packet)
+    pub fn known(&self, packet: &Tuple) -> Option<FlowSnapshot> {
+        FlowSnapshot::of(self.table()?, packet)
     }
 
     /// What the elements need to judge a packet that is only thought of, of a flow that is known or of none: nothing is counted, no flow
-    /// begins, and what is translated is by the bindings `nat` ([`Nat::imagined`]).
-    pub fn imagine(
+    /// begins, and what is translated is by the bindings `nat` ([`Nat::for_dry_run`]).
+    pub fn for_dry_run(
         &self,
         environment: &Environment,
         nat: Option<&Arc<Nat>>,
-        known: Option<&Known>,
+        known: Option<&FlowSnapshot>,
     ) -> Environment {
-        let mut imagined = environment.clone();
+        let mut dry_run = environment.clone();
         let (compiled, _) = self.book.current();
         let filter = compiled.filter().clone();
         let accounts = Ledger::new(1).open(&filter);
         // It was compiled before.
         if let Ok(compiled) = Compiled::new(filter, accounts) {
-            imagined.share(Rulebook::new(compiled));
+            dry_run.share(Rulebook::new(compiled));
         }
         let state = if self.flows.is_some() { FlowState::New } else { FlowState::Untracked };
-        let seat = SharedSeat::imagined(state);
+        let context = SharedContext::for_dry_run(state);
         if let Some(flows) = self.flows.as_ref().filter(|_| nat.is_some() || known.is_some()) {
             // Where there is no memory for it, nothing is translated.
-            let _ = flows.imagine(&seat, nat.cloned().unwrap_or_default(), known);
+            let _ = flows.for_dry_run(&context, nat.cloned().unwrap_or_default(), known);
         }
-        imagined.share(seat);
-        imagined
+        dry_run.share(context);
+        dry_run
     }
 
     /// Makes what other settings come to, or the same with other ports, beside what is in force.
@@ -345,7 +350,7 @@ fn wanted(settings: &PolicySettings) -> Option<Settings> {
     let helps = || settings.carry && settings.filter.rules().next().is_some();
     let wanted = settings.flows.or_else(|| match is_needed(settings) {
         true => Some(Settings::default()),
-        false => helps().then(carriage::modest),
+        false => helps().then(offload::modest),
     });
     wanted.map(|wanted| Settings { translation, ..wanted })
 }

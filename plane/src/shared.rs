@@ -21,7 +21,7 @@ use port::{MemifQueue, Packet, Pool, Tap, TapKind};
 use tracing::{info, warn};
 
 use crate::PlaneError;
-use crate::relay::Letterbox;
+use crate::handoff::HandoffQueue;
 
 /// Packets on their way from Linux at most.
 const UNDER_WAY: usize = 512;
@@ -68,11 +68,11 @@ impl SharedPort {
         Ok(self.interface.queue(queue, port)?)
     }
 
-    /// Leaves what Linux sends to the owner of this letterbox from now on.
-    pub(crate) fn pump(&mut self, port: PortId, letterbox: Arc<Letterbox>) -> Result<(), PlaneError> {
+    /// Leaves what Linux sends to the owner of this handoff queue from now on.
+    pub(crate) fn pump(&mut self, port: PortId, handoff_queue: Arc<HandoffQueue>) -> Result<(), PlaneError> {
         self.pump = None;
         let failed = |source: io::Error| PlaneError::Tap { name: self.name.clone(), source };
-        self.pump = Some(Pump::start(self.tap.clone(), port, letterbox).map_err(failed)?);
+        self.pump = Some(Pump::start(self.tap.clone(), port, handoff_queue).map_err(failed)?);
         Ok(())
     }
 
@@ -118,13 +118,13 @@ struct Pump {
 }
 
 impl Pump {
-    fn start(tap: Arc<Tap>, port: PortId, letterbox: Arc<Letterbox>) -> io::Result<Pump> {
+    fn start(tap: Arc<Tap>, port: PortId, handoff_queue: Arc<HandoffQueue>) -> io::Result<Pump> {
         let stop = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
         let ended = stop.clone();
         let name = format!("tap-{}", port.0);
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             Pool::heap(UNDER_WAY).install();
-            run(&tap, port, &letterbox, &ended);
+            run(&tap, port, &handoff_queue, &ended);
         })?;
         Ok(Pump { stop, thread: Some(thread) })
     }
@@ -139,7 +139,7 @@ impl Drop for Pump {
     }
 }
 
-fn run(tap: &Tap, port: PortId, letterbox: &Letterbox, stop: &EventFd) {
+fn run(tap: &Tap, port: PortId, handoff_queue: &HandoffQueue, stop: &EventFd) {
     let mut buffer = vec![0; LARGEST];
     loop {
         let mut fds =
@@ -154,7 +154,7 @@ fn run(tap: &Tap, port: PortId, letterbox: &Letterbox, stop: &EventFd) {
                     // Without room it is lost, as on a link that is full.
                     if let Some(mut packet) = Packet::new(&buffer[..length]) {
                         packet.output = port;
-                        let _ = letterbox.leave(packet);
+                        let _ = handoff_queue.leave(packet);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -165,6 +165,6 @@ fn run(tap: &Tap, port: PortId, letterbox: &Letterbox, stop: &EventFd) {
                 }
             }
         }
-        letterbox.ring();
+        handoff_queue.ring();
     }
 }

@@ -17,16 +17,16 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 
-use elements::router::SharedSeat;
+use elements::router::SharedContext;
 use fib::{PortId, Reader, View};
 use graph::{Batch, Graph, Hand, HandlerError, NodeId, Observer, Sinks};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use port::driver::pulse::{self, Pulse};
 use port::{Packet, Queue};
 
+use crate::handoff::HandoffQueue;
 use crate::meter::{QueueMeter, State, WorkerMeter};
 use crate::police::{Limits, Police};
-use crate::relay::Letterbox;
 
 /// Most packets taken from a port in a round, NAPI's weight.
 pub const QUOTA: usize = 64;
@@ -51,7 +51,7 @@ pub enum Order {
     /// Close the queues of this port, then tell by the sender.
     Leave(PortId, SyncSender<()>),
     /// Send what leaves by this port through a colleague, or not at all.
-    Relay(PortId, Option<Arc<Letterbox>>),
+    Handoff(PortId, Option<Arc<HandoffQueue>>),
     /// Change to this graph, whose frames enter at the node, and say what its elements object to.
     Change(Box<Graph>, NodeId, SyncSender<Result<(), Vec<(NodeId, String)>>>),
     /// Read or write a handler of the graph.
@@ -84,7 +84,7 @@ pub trait Linux: Send + Sync {
 }
 
 /// What a worker works with.
-pub struct Desk {
+pub struct WorkerParts {
     /// The tables.
     pub view: View,
     /// Its registration as a reader of them.
@@ -96,9 +96,9 @@ pub struct Desk {
     /// Orders from the control thread.
     pub orders: Receiver<Order>,
     /// What its elements know together.
-    pub seat: SharedSeat,
+    pub context: SharedContext,
     /// Packets from colleagues, and the bell.
-    pub letterbox: Arc<Letterbox>,
+    pub handoff_queue: Arc<HandoffQueue>,
     /// What it says of itself.
     pub meter: Arc<WorkerMeter>,
     /// Where the packets go that Linux is to complete.
@@ -120,12 +120,12 @@ struct Served {
 enum Exit {
     Closed,
     Queue(usize),
-    Colleague(Arc<Letterbox>),
+    Colleague(Arc<HandoffQueue>),
 }
 
 /// A worker at work. Made and run on its own thread, with the packet memory's pool installed there.
 pub struct Worker {
-    desk: Desk,
+    parts: WorkerParts,
     queues: Vec<Served>,
     exits: Vec<Exit>,
     sinks: Sinks,
@@ -144,9 +144,9 @@ pub struct Worker {
 
 impl Worker {
     /// A worker without queues.
-    pub fn new(desk: Desk) -> Worker {
+    pub fn new(parts: WorkerParts) -> Worker {
         Worker {
-            desk,
+            parts,
             queues: Vec::new(),
             exits: Vec::new(),
             sinks: Sinks::new(),
@@ -170,15 +170,15 @@ impl Worker {
                 Obeyed::Nothing => {}
             }
             let packets = self.round();
-            self.desk.meter.rounds.add(1);
-            self.desk.reader.quiescent();
+            self.parts.meter.rounds.add(1);
+            self.parts.reader.quiescent();
             self.busy += usize::from(packets > 0);
             if packets == 0 || self.busy == CLOCK_EVERY {
                 self.look_at_clock();
             }
-            let more = self.desk.seat.maintain(self.now);
+            let more = self.parts.context.maintain(self.now);
             if packets > 0 {
-                self.desk.meter.packets.add(packets as u64);
+                self.parts.meter.packets.add(packets as u64);
                 idle = 0;
             } else if !more {
                 idle += 1;
@@ -196,11 +196,11 @@ impl Worker {
     fn look_at_clock(&mut self) {
         let before = std::mem::replace(&mut self.now, graph::steady_now());
         if std::mem::take(&mut self.busy) > 0 {
-            self.desk.meter.busy_ns.add(self.now.saturating_sub(before));
+            self.parts.meter.busy_ns.add(self.now.saturating_sub(before));
         }
     }
 
-    /// One round over all queues and the letterbox; the number of packets moved.
+    /// One round over all queues and the handoff queue; the number of packets moved.
     fn round(&mut self) -> usize {
         let mut packets = 0;
         let count = self.queues.len();
@@ -213,9 +213,9 @@ impl Worker {
                 let received = self.batch.receive(served.queue.as_mut(), room);
                 packets += received;
                 quota -= received;
-                self.desk.meter.batches.add(u64::from(received > 0));
+                self.parts.meter.batches.add(u64::from(received > 0));
                 if self.batch.room() == 0 {
-                    self.desk.graph.run(self.desk.entry, &mut self.batch, &mut self.sinks);
+                    self.parts.graph.run(self.parts.entry, &mut self.batch, &mut self.sinks);
                 }
                 if received < room {
                     break;
@@ -224,11 +224,11 @@ impl Worker {
         }
         self.first = (self.first + 1) % count.max(1);
         if !self.batch.is_empty() {
-            self.desk.graph.run(self.desk.entry, &mut self.batch, &mut self.sinks);
+            self.parts.graph.run(self.parts.entry, &mut self.batch, &mut self.sinks);
         }
         packets += self.relayed();
-        if self.desk.graph.wants_turns() {
-            packets += usize::from(self.desk.graph.work(&mut self.sinks));
+        if self.parts.graph.wants_turns() {
+            packets += usize::from(self.parts.graph.work(&mut self.sinks));
         }
         if !self.sinks.is_empty() {
             self.punt(self.now);
@@ -244,14 +244,14 @@ impl Worker {
     fn relayed(&mut self) -> usize {
         let mut packets = 0;
         while packets < QUOTA
-            && let Some(packet) = self.desk.letterbox.take()
+            && let Some(packet) = self.parts.handoff_queue.take()
         {
             packets += 1;
             let Exit::Queue(index) = self.exit(packet.output) else { continue };
             // Sockets send only from their own worker's memory.
             self.passing.extend(packet.duplicate());
             self.queues[index].queue.transmit(&mut self.passing);
-            self.desk.meter.transmit_full.add(self.passing.len() as u64);
+            self.parts.meter.transmit_full.add(self.passing.len() as u64);
             self.passing.clear();
         }
         packets
@@ -262,7 +262,7 @@ impl Worker {
     }
 
     fn transmit(&mut self) {
-        let (queues, exits, meter) = (&mut self.queues, &self.exits, &self.desk.meter);
+        let (queues, exits, meter) = (&mut self.queues, &self.exits, &self.parts.meter);
         self.sinks.transmit(|port, packets| {
             match exits.get(usize::from(port.0)) {
                 Some(Exit::Queue(index)) => {
@@ -274,13 +274,13 @@ impl Worker {
                         queue.transmit(packets);
                     }
                 }
-                Some(Exit::Colleague(letterbox)) => {
+                Some(Exit::Colleague(handoff_queue)) => {
                     let mut refused = 0;
                     for packet in packets.drain(..) {
-                        refused += u64::from(letterbox.leave(packet).is_err());
+                        refused += u64::from(handoff_queue.leave(packet).is_err());
                     }
                     meter.transmit_full.add(refused);
-                    letterbox.ring();
+                    handoff_queue.ring();
                 }
                 _ => {}
             }
@@ -291,16 +291,16 @@ impl Worker {
 
     fn punt(&mut self, now: u64) {
         for (packet, class, hand) in self.sinks.punts() {
-            let meter = &self.desk.meter;
-            if !self.police.allows(&self.desk.limits, packet.input, class, now) {
+            let meter = &self.parts.meter;
+            if !self.police.allows(&self.parts.limits, packet.input, class, now) {
                 meter.policed[class as usize].add(1);
                 continue;
             }
-            let ifindex = self.desk.view.port(packet.input).ifindex();
-            let judged = self.desk.seat.has_judged(&packet);
+            let ifindex = self.parts.view.port(packet.input).ifindex();
+            let judged = self.parts.context.has_judged(&packet);
             let taken = match hand {
-                Hand::Receive => ifindex != 0 && self.desk.linux.hand(&packet, ifindex, judged),
-                Hand::Send => self.desk.linux.send(&packet),
+                Hand::Receive => ifindex != 0 && self.parts.linux.hand(&packet, ifindex, judged),
+                Hand::Send => self.parts.linux.send(&packet),
             };
             if !taken {
                 meter.punt_failed.add(1);
@@ -310,7 +310,7 @@ impl Worker {
 
     fn publish(&mut self) {
         self.published = self.now;
-        self.desk.pulse.workers(pulse::USUAL);
+        self.parts.pulse.workers(pulse::USUAL);
         for served in &self.queues {
             served.meter.publish(&served.queue.counters());
         }
@@ -318,36 +318,36 @@ impl Worker {
 
     fn sleep(&mut self) {
         self.publish();
-        self.desk.reader.offline();
-        self.desk.seat.offline();
-        self.desk.letterbox.lie_down();
-        self.desk.meter.set_state(State::Asleep);
-        if self.desk.letterbox.is_empty() {
-            let mut fds = vec![PollFd::new(self.desk.letterbox.bell().as_fd(), PollFlags::POLLIN)];
+        self.parts.reader.offline();
+        self.parts.context.offline();
+        self.parts.handoff_queue.lie_down();
+        self.parts.meter.set_state(State::Asleep);
+        if self.parts.handoff_queue.is_empty() {
+            let mut fds = vec![PollFd::new(self.parts.handoff_queue.bell().as_fd(), PollFlags::POLLIN)];
             for served in &self.queues {
                 if let Some(fd) = served.queue.fd() {
                     fds.push(PollFd::new(fd, PollFlags::POLLIN));
                 }
             }
-            let next = self.desk.graph.next_event();
+            let next = self.parts.graph.next_event();
             let patience = next.map_or(u64::from(SLEEP_MS), |at| {
-                at.saturating_sub(self.desk.graph.now()).div_ceil(1_000_000)
+                at.saturating_sub(self.parts.graph.now()).div_ceil(1_000_000)
             });
             // An error is an interrupted sleep.
             let _ = poll(&mut fds, PollTimeout::from(patience.min(u64::from(SLEEP_MS)) as u16));
         }
-        self.desk.letterbox.get_up();
-        self.desk.meter.set_state(State::Polling);
-        self.desk.meter.wakeups.add(1);
+        self.parts.handoff_queue.get_up();
+        self.parts.meter.set_state(State::Polling);
+        self.parts.meter.wakeups.add(1);
         self.now = graph::steady_now();
-        self.desk.seat.online();
-        self.desk.reader.online();
+        self.parts.context.online();
+        self.parts.reader.online();
     }
 
     fn obey(&mut self) -> Obeyed {
         let mut obeyed = Obeyed::Nothing;
         loop {
-            let order = match self.desk.orders.try_recv() {
+            let order = match self.parts.orders.try_recv() {
                 Ok(order) => order,
                 Err(TryRecvError::Empty) => return obeyed,
                 Err(TryRecvError::Disconnected) => return Obeyed::Stop,
@@ -366,7 +366,7 @@ impl Worker {
                     // The control thread may have stopped waiting.
                     let _ = done.send(());
                 }
-                Order::Relay(port, colleague) => {
+                Order::Handoff(port, colleague) => {
                     let exit = colleague.map_or(Exit::Closed, Exit::Colleague);
                     match &exit {
                         Exit::Closed => drop(self.sinks.close(port)),
@@ -375,15 +375,15 @@ impl Worker {
                     *self.exit_mut(port) = exit;
                 }
                 Order::Change(graph, entry, done) => {
-                    let changed = self.desk.graph.change_to(*graph, &mut self.sinks);
+                    let changed = self.parts.graph.change_to(*graph, &mut self.sinks);
                     if changed.is_ok() {
-                        self.desk.entry = entry;
+                        self.parts.entry = entry;
                     }
                     // The control thread may have stopped waiting.
                     let _ = done.send(changed);
                 }
                 Order::Handle(request, answer) => {
-                    let (graph, sinks) = (&mut self.desk.graph, &mut self.sinks);
+                    let (graph, sinks) = (&mut self.parts.graph, &mut self.sinks);
                     let result = match &request.value {
                         None => graph.read_handler(&request.handler, "", sinks),
                         Some(value) => {
@@ -394,7 +394,7 @@ impl Worker {
                     let _ = answer.send(result);
                 }
                 Order::Observe(observer, done) => {
-                    drop(self.desk.graph.observe(observer));
+                    drop(self.parts.graph.observe(observer));
                     // The control thread may have stopped waiting.
                     let _ = done.send(());
                 }

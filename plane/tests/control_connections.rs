@@ -5,7 +5,7 @@ mod instance;
 
 use std::net::Ipv4Addr;
 
-use elements::router::SharedSeat;
+use elements::router::SharedContext;
 use fib::Tables;
 use instance::{IN, Instance, NEIGHBOUR, OUT, segment, tables};
 use plane::{Policy, PolicySettings};
@@ -22,7 +22,7 @@ const GROWN: u32 = 6;
 /// The router, and another worker beside this one.
 struct Trial {
     instance: Instance,
-    beside: SharedSeat,
+    beside: SharedContext,
     _tables: Tables,
     _policy: Policy,
 }
@@ -38,7 +38,7 @@ impl Trial {
         let nat = Some(rules.check().unwrap());
         let settings = PolicySettings { nat, ftp: true, ..PolicySettings::default() };
         let (instance, policy) = Instance::start(&tables, settings, 2);
-        let beside = policy.seat(1).unwrap();
+        let beside = policy.context(1).unwrap();
         Trial { instance, beside, _tables: tables, _policy: policy }
     }
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Thousands of generated frames, each through all three: the driver's program by BPF_PROG_TEST_RUN, the worker's graph
-//! by a rehearsal, and Linux, on the same addresses and routes, by real frames on real interfaces. What must
+//! by a packet tracer, and Linux, on the same addresses and routes, by real frames on real interfaces. What must
 //! agree is the verdict, the out port and the bytes. A marker sent behind each frame tells when Linux is through with it.
 //! Linux limits unreachables by the address that they go to (redirects use up the same allowance), so two thousand hosts
 //! send, and redirects are off.
@@ -21,9 +21,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use chance::Random;
 use elements::router::standard::{self, Hooks, Stages};
-use elements::router::{Sources, Surroundings};
+use elements::router::{RouterContext, Sources};
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
-use plane::rehearsal::{What, rehearse};
+use plane::packet_tracer::{What, trace_packet};
 use port::{Driver, Lane};
 use rig::{HOST_MAC, ROUTER_MAC, Rig, Wire, checksum, frame};
 use wire::{Class, Reason};
@@ -318,7 +318,7 @@ fn express_worker_and_linux_agree_on_every_packet() {
         let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
         let sources = Sources::new();
         bifrost(&mut driver, &mut tables, &sources);
-        let environment = standard::environment(Surroundings::new(tables.view(), sources.clone(), 1));
+        let environment = standard::environment(RouterContext::new(tables.view(), sources.clone(), 1));
         let program = standard::program(&Hooks::default(), &Stages::default(), &elements::registry(), &environment).unwrap();
 
         let mut random = Random(0x2026_1121_b1f0_5701);
@@ -326,7 +326,7 @@ fn express_worker_and_linux_agree_on_every_packet() {
         let mut disagreements = Vec::new();
         for number in 0..CASES as u32 {
             let frame = generate(&mut random, number as usize);
-            let events = rehearse(&program, &environment, IN, &frame, &[IN, OUT]).unwrap();
+            let events = trace_packet(&program, &environment, IN, &frame, &[IN, OUT]).unwrap();
             let mut sent = Sent::new();
             let (mut dropped, mut left) = (None, None);
             for event in events {

@@ -9,7 +9,7 @@ mod instance;
 use std::net::{IpAddr, Ipv4Addr};
 
 use elements::router::standard::{self, Stages};
-use elements::router::{IcmpPolicy, IcmpSettings, SharedSeat, Sources, Surroundings};
+use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, SharedContext, Sources};
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use graph::{Batch, Graph, NodeId, Sinks};
 use instance::{IN, Instance, OUT};
@@ -71,7 +71,7 @@ const CHUNKS: usize = 256;
 struct Router {
     graph: Graph,
     entry: NodeId,
-    seat: SharedSeat,
+    context: SharedContext,
     sinks: Sinks,
     policy: Policy,
 }
@@ -111,9 +111,9 @@ impl Router {
     fn new(tables: &Tables, rules: &str, nat: bool, fast: bool) -> Router {
         let sources = Sources::new();
         sources.set_local4([OWN]);
-        let surroundings =
-            Surroundings { view: tables.view(), sources, icmp: IcmpPolicy::of(IcmpSettings::unlimited()) };
-        let environment = standard::environment(surroundings);
+        let router_context =
+            RouterContext { view: tables.view(), sources, icmp: IcmpPolicy::of(IcmpSettings::unlimited()) };
+        let environment = standard::environment(router_context);
         let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
         let nat = nat.then(|| {
             let text = r#"{ "rule": [{ "name": "one", "type": "one-to-one", "out": "outside", "inside": "10.1.0.0/24", "outside": "192.0.2.0/24" }] }"#;
@@ -123,8 +123,8 @@ impl Router {
         let settings = PolicySettings { filter, nat, ..PolicySettings::default() };
         let policy = Policy::new(settings, 1, &mut driver, named).unwrap();
         let stages = Stages { fast, ..policy.stages() };
-        let Instance { graph, entry, seat, sinks } = Instance::new(environment, &policy, stages);
-        Router { graph, entry, seat, sinks, policy }
+        let Instance { graph, entry, context, sinks } = Instance::new(environment, &policy, stages);
+        Router { graph, entry, context, sinks, policy }
     }
 
     fn pass(&mut self, frames: &[(PortId, Vec<u8>)]) -> Outcome {
@@ -142,7 +142,7 @@ impl Router {
         // What takes the short way leaves behind what does not.
         sent.sort();
         let punted = self.sinks.punts().count();
-        self.seat.maintain(graph::steady_now());
+        self.context.maintain(graph::steady_now());
         Outcome { sent, punted }
     }
 

@@ -97,7 +97,7 @@ fn waited(thread: Pid) -> Duration {
 /// Has the worker take an observer and let it go again, which is where it stays.
 fn absorb(plane: &Plane, observer: Box<dyn Observer>) {
     for observer in [Some(observer), None] {
-        plane.crew().order(0, Order::Observe(observer, sync_channel(1).0));
+        plane.worker_pool().order(0, Order::Observe(observer, sync_channel(1).0));
     }
 }
 
@@ -155,7 +155,7 @@ fn a_worker_that_hangs_is_found_within_a_second_and_started_again() {
                 std::thread::sleep(Duration::from_millis(80));
                 plane.supervise(tables);
                 stood += std::mem::replace(&mut looked, Instant::now()).elapsed().min(LOOK);
-                plane.crew().members()[0].restarts == restarts as u64 + 1
+                plane.worker_pool().handles()[0].restarts == restarts as u64 + 1
             });
             let stood = stood.saturating_sub(waited(thread) - waits);
             assert!(stood <= Duration::from_secs(1) + LOOK, "it stood still for {stood:?}");
@@ -184,14 +184,14 @@ fn linux_forwards_while_a_worker_is_down_and_the_worker_comes_back() {
         assert_eq!(lanes(plane).0, 1);
 
         plane.fail_worker(0);
-        wait("the worker to be down", || plane.crew().members()[0].meter.state() == State::Failed);
+        wait("the worker to be down", || plane.worker_pool().handles()[0].meter.state() == State::Failed);
         let (_, before) = lanes(plane);
         cross(2);
         assert_eq!(lanes(plane), (1, before + 1), "Linux forwarded it");
 
         wait("the worker to be back with its queues", || {
             plane.supervise(tables);
-            plane.crew().members()[0].restarts == 1
+            plane.worker_pool().handles()[0].restarts == 1
                 && plane
                     .ports()
                     .iter()

@@ -87,7 +87,7 @@ impl Router {
 
     /// Chunks in the pool and in the kernel; what is missing has leaked.
     fn accounted(&self) -> usize {
-        port::pool::available() + self.queues.iter().map(Xsk::lent).sum::<usize>()
+        port::pool::available() + self.queues.iter().map(Xsk::leased).sum::<usize>()
     }
 }
 

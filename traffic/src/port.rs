@@ -32,7 +32,7 @@ use wire::Mac;
 
 use crate::TrafficError;
 use crate::pipe::Pipe;
-use crate::shelf::Shelf;
+use crate::program_cache::ProgramCache;
 use crate::size::FCS;
 
 /// Threads that may have packet memory of a port at a time, and the frames of each.
@@ -117,8 +117,8 @@ pub(crate) struct Interface {
     pub(crate) ifindex: u32,
     pub(crate) queues: u32,
     /// Programs that send, and that judge what arrives.
-    pub(crate) senders: Arc<Shelf<Streams>>,
-    pub(crate) judges: Arc<Shelf<Judge>>,
+    pub(crate) senders: Arc<ProgramCache<Streams>>,
+    pub(crate) judges: Arc<ProgramCache<Judge>>,
 }
 
 impl Port {

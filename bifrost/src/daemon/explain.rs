@@ -11,8 +11,8 @@ use crate::control::Question;
 use crate::control::status::Step;
 use fib::{AdjacencyId, HopKind, NextHopId, PortId};
 use flow::Tuple;
-use plane::Known;
-use plane::rehearsal::{Event, What};
+use plane::FlowSnapshot;
+use plane::packet_tracer::{Event, What};
 use port::{DriverCounters, Lane};
 use wire::checksum::{self, Sum};
 use wire::{Class, Headers, Mac, Reason, ethernet, ipv4, ipv6, protocol, tcp, udp};
@@ -57,7 +57,7 @@ impl Forwarding {
             explain_flow(known, &mut steps);
         }
         // The same for both, so that they say the same of what is chosen at random.
-        let nat = self.plane.policy().nat().map(|nat| Arc::new(nat.imagined(&tuple)));
+        let nat = self.plane.policy().nat().map(|nat| Arc::new(nat.for_dry_run(&tuple)));
         let translation = Translation::of(nat.as_ref(), input, tuple, known);
         let aim = translation.explain_destination(self.nat_rules(), &mut steps);
         let destination = aim.map_or(question.destination, |(address, _)| nat::address(&address));
@@ -68,7 +68,7 @@ impl Forwarding {
             step(&mut steps, "shared memory", "to a worker", "no program in a driver sees what comes by it");
             return self.explain_worker(input, asked, &translation, steps);
         }
-        let run = self.plane.driver_mut().rehearse(input, &frame).map_err(|error| error.to_string())?;
+        let run = self.plane.driver_mut().trace_packet(input, &frame).map_err(|error| error.to_string())?;
         let counted = &run.counted;
         if let Some(reason) = Reason::ALL.into_iter().find(|reason| counted.reason(*reason) > 0) {
             return Ok(end(steps, "driver", &format!("dropped: {}", reason.name()), reason.description()));
@@ -224,7 +224,7 @@ impl Forwarding {
         let (frame, of_linux) = (asked.frame, self.is_of_linux(asked.destination));
         let events = self
             .plane
-            .rehearse(input, frame, translation.nat, translation.known.as_ref())
+            .trace_packet(input, frame, translation.nat, translation.known.as_ref())
             .map_err(|error| error.to_string())?;
         let mut told = AdjacencyId(0);
         let mut events = events.into_iter().peekable();
@@ -281,14 +281,14 @@ fn step(steps: &mut Vec<Step>, name: &str, decision: &str, detail: &str) {
 }
 
 /// Tells of the flow that the packet belongs to.
-fn explain_flow(known: &Known, steps: &mut Vec<Step>) {
+fn explain_flow(known: &FlowSnapshot, steps: &mut Vec<Step>) {
     let Tuple { source, source_port, destination, destination_port, .. } = known.original();
     let ends = [endpoint(source, source_port), endpoint(destination, destination_port)].join(" > ");
     step(steps, "flow", &format!("of one that lives: {ends}"), known.phase().name());
 }
 
 /// Makes the first segment of a connection one that comes next.
-fn go_on(frame: &mut [u8], known: &Known) {
+fn go_on(frame: &mut [u8], known: &FlowSnapshot) {
     let Some(numbers) = known.numbers() else { return };
     let at = frame.get(ethernet::HEADER..).and_then(|ip| Headers::parse(ip).ok());
     let at = at.map_or(frame.len(), |headers| ethernet::HEADER + usize::from(headers.transport));

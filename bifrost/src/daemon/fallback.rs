@@ -43,7 +43,7 @@ const EMPTY: &str = "add table inet bifrost\ndelete table inet bifrost\n";
 /// Who loads tables into Linux.
 #[derive(Default)]
 pub(crate) struct Fallback {
-    desk: Arc<Desk>,
+    queue: Arc<LoadQueue>,
     thread: Option<JoinHandle<()>>,
     /// The last one that was asked for.
     told: Option<Arc<str>>,
@@ -52,7 +52,7 @@ pub(crate) struct Fallback {
 }
 
 #[derive(Default)]
-struct Desk {
+struct LoadQueue {
     work: Mutex<Work>,
     changed: Condvar,
 }
@@ -76,7 +76,7 @@ impl Work {
     }
 }
 
-impl Desk {
+impl LoadQueue {
     fn open(&self) -> MutexGuard<'_, Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,14 +147,14 @@ impl Keeper {
         }
     }
 
-    fn load(&mut self, desk: &Desk) {
+    fn load(&mut self, queue: &LoadQueue) {
         let Some(text) = &self.text else { return };
-        self.refused = (!desk.load(text, &mut self.copy)).then(|| Instant::now() + AGAIN);
+        self.refused = (!queue.load(text, &mut self.copy)).then(|| Instant::now() + AGAIN);
     }
 
-    fn look(&mut self, desk: &Desk) {
+    fn look(&mut self, queue: &LoadQueue) {
         if self.refused.is_some() {
-            return self.load(desk);
+            return self.load(queue);
         }
         if self.text.as_deref().is_none_or(|text| text == EMPTY) {
             return;
@@ -162,12 +162,12 @@ impl Keeper {
         match self.copy.state() {
             Ok(CopyState::Whole) => self.unsure = 0,
             Ok(CopyState::Changed) => {
-                self.load(desk);
-                desk.open().restored += 1;
+                self.load(queue);
+                queue.open().restored += 1;
                 self.tell();
             }
             Ok(CopyState::Unknown) => {
-                self.load(desk);
+                self.load(queue);
                 self.unsure = (self.unsure + 1).min(UNSURE);
             }
             Err(error) => tracing::debug!(%error, "cannot ask whether Linux has the filter still"),
@@ -196,30 +196,31 @@ impl Fallback {
     fn tell(&mut self, text: Arc<str>) {
         self.told = Some(text.clone());
         if self.thread.is_none() {
-            let desk = self.desk.clone();
+            let queue = self.queue.clone();
             let thread = std::thread::Builder::new().name("nftables".to_owned());
-            self.thread = thread.spawn(move || desk.serve()).ok();
+            self.thread = thread.spawn(move || queue.serve()).ok();
         }
         if self.thread.is_none() {
-            self.desk.load(&text, &mut FilterCopy::default());
+            self.queue.load(&text, &mut FilterCopy::default());
             return;
         }
-        self.desk.open().next = Some(text);
+        self.queue.open().next = Some(text);
         self.wait();
     }
 
     /// Makes sure that Linux has what it was told.
     fn look(&self) {
         if self.thread.is_some() {
-            self.desk.open().look = true;
+            self.queue.open().look = true;
             self.wait();
         }
     }
 
     /// Waits for what is quickly done.
     fn wait(&self) {
-        self.desk.changed.notify_all();
-        let waited = self.desk.changed.wait_timeout_while(self.desk.open(), PATIENCE, |work| work.is_left());
+        self.queue.changed.notify_all();
+        let waited =
+            self.queue.changed.wait_timeout_while(self.queue.open(), PATIENCE, |work| work.is_left());
         let (work, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         drop(work);
         if waited.timed_out() {
@@ -228,30 +229,31 @@ impl Fallback {
     }
 
     fn is_loading(&self) -> bool {
-        self.desk.open().is_left()
+        self.queue.open().is_left()
     }
 
     /// Why Linux does not have what it was told last; `None` while it has.
     pub(crate) fn refused(&self) -> Option<String> {
-        self.desk.open().refused.clone()
+        self.queue.open().refused.clone()
     }
 
     /// How often Linux was given it again because it had changed.
     pub(crate) fn restored(&self) -> u64 {
-        self.desk.open().restored
+        self.queue.open().restored
     }
 
     /// Waits until all is loaded, or for so long; whether it is.
     pub(super) fn settles(&self, patience: Duration) -> bool {
-        let waited = self.desk.changed.wait_timeout_while(self.desk.open(), patience, |work| work.is_left());
+        let waited =
+            self.queue.changed.wait_timeout_while(self.queue.open(), patience, |work| work.is_left());
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 }
 
 impl Drop for Fallback {
     fn drop(&mut self) {
-        self.desk.open().over = true;
-        self.desk.changed.notify_all();
+        self.queue.open().over = true;
+        self.queue.changed.notify_all();
         // It does not panic.
         let _ = self.thread.take().map(JoinHandle::join);
     }

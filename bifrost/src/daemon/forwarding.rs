@@ -76,14 +76,14 @@ impl Forwarding {
         self.watches.sweep(&mut self.plane);
         if self.measured_until.is_some_and(|until| until <= Instant::now()) {
             self.measured_until = None;
-            self.plane.crew().measure(false);
+            self.plane.worker_pool().measure(false);
         }
     }
 
     /// Times the graph's elements for a while.
     pub(crate) fn measure(&mut self, time: Duration) {
         self.measured_until = Some(Instant::now() + time);
-        self.plane.crew().measure(true);
+        self.plane.worker_pool().measure(true);
     }
 
     /// Lets routes lead to a port that was taken.
@@ -128,9 +128,9 @@ impl Forwarding {
     /// Reads, or with a value writes, a handler of every worker's graph.
     pub(crate) fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String> {
         let request = Request { handler: handler.to_owned(), value: value.map(str::to_owned) };
-        let crew = self.plane.crew();
-        (0..crew.len())
-            .map(|worker| crew.handle(worker, request.clone()).map_err(|error| error.to_string()))
+        let worker_pool = self.plane.worker_pool();
+        (0..worker_pool.len())
+            .map(|worker| worker_pool.handle(worker, request.clone()).map_err(|error| error.to_string()))
             .collect()
     }
 
@@ -140,7 +140,7 @@ impl Forwarding {
         format!(
             "{taken} of {} port(s), {} worker(s), {} IPv4 and {} IPv6 prefixes",
             self.known_ports().count(),
-            self.plane.crew().len(),
+            self.plane.worker_pool().len(),
             self.tables.len4(),
             self.tables.len6()
         )

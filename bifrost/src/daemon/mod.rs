@@ -13,7 +13,7 @@
 //! | `rules.rs` | `[graph]`, `[filter]`, `[nat]` |
 //! | `flow_table.rs` | `[flow]` |
 //! | `sflow.rs` | `[sflow]` |
-//! | `desk.rs` | answers for the control socket, asked of the control thread |
+//! | `questions.rs` | answers for the control socket, asked of the control thread |
 //! | `routes.rs` | those of routes and neighbours; what can be shown as a whole is in `subject/` |
 //! | `fallback.rs` | the same filter and translation in Linux |
 //! | `nft.rs` | the program that loads them |
@@ -36,7 +36,6 @@
 mod absent;
 mod control;
 mod copies;
-mod desk;
 pub(crate) mod explain;
 mod fallback;
 pub(crate) mod flow_file;
@@ -53,6 +52,7 @@ mod nat_shortage;
 mod nft;
 mod peers;
 mod ports;
+mod questions;
 mod reload;
 mod routes;
 mod rules;
@@ -79,8 +79,8 @@ use port::Driver;
 use tracing::{info, warn};
 
 pub(crate) use control::Control;
-use desk::Desk;
 pub(crate) use forwarding::Forwarding;
+use questions::Questions;
 use reload::Reloading;
 pub use verdict::examine;
 
@@ -169,7 +169,7 @@ fn serve(start: Start) -> Result<(), DaemonError> {
     let reloading = Reloading { file, registry, turn: Arc::default() };
     let forwarding = Forwarding::new(router, plane, mirror, tables, signals.stop());
     let mut control = Control::new(forwarding, reloading.clone(), sflow)?;
-    let desk = Arc::new(Desk::new(control.door(), reloading));
+    let questions = Arc::new(Questions::new(control.door(), reloading));
 
     // Before anything is taken: a second daemon, or an address that is not to be had, ends here. Questions wait.
     let access = {
@@ -181,7 +181,7 @@ fn serve(start: Start) -> Result<(), DaemonError> {
             read_group: socket.read_group.clone(),
         }
     };
-    let answer: Arc<dyn Answer> = desk;
+    let answer: Arc<dyn Answer> = questions;
     let server = Server::start(&access, answer.clone())?;
     let metrics = match &control.forwarding.router.metrics {
         Some(metrics) => Some(

@@ -103,9 +103,9 @@ impl Watches {
         let names: Arc<HashMap<PortId, String>> =
             Arc::new(plane.ports().iter().map(|port| (port.id, port.name.clone())).collect());
         let wanted = !self.watchers.is_empty() || !self.copies.wanted().is_empty();
-        plane.crew().observe(|worker| {
+        plane.worker_pool().observe(|worker| {
             wanted.then(|| {
-                let description = plane.crew().description().clone();
+                let description = plane.worker_pool().description().clone();
                 let watchers = self.watchers.clone();
                 let place = |watcher: &Watcher| match &watcher.what {
                     What::Capture { at, .. } => description.find(at).map(|node| node.id),
@@ -144,7 +144,7 @@ impl Forwarding {
     }
 
     pub(super) fn capture(&mut self, request: &CaptureRequest) -> Result<Feed<CapturedPacket>, String> {
-        let description = self.plane.crew().description();
+        let description = self.plane.worker_pool().description();
         let at = match &request.at {
             None => description.nodes.first().map(|node| node.name.clone()).unwrap_or_default(),
             Some(name) => description.find(name).map(|node| node.name.clone()).ok_or_else(|| {

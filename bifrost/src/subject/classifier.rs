@@ -58,7 +58,7 @@ impl Subject for ClassifierStatus {
 fn status(forwarding: &Forwarding) -> ClassifierStatus {
     let ports: Vec<_> =
         forwarding.plane.ports().iter().map(|port| forwarding.plane.driver_counters(port)).collect();
-    let members = forwarding.plane.crew().members();
+    let members = forwarding.plane.worker_pool().handles();
     let punted = |class: Class| -> u64 {
         let nodes = members.iter().flat_map(|member| member.counters.nodes());
         nodes.map(|(_, node)| node.punted(class)).sum()

@@ -93,8 +93,8 @@ fn counts(forwarding: &Forwarding) -> Vec<DropCount> {
         note(name, Lane::Worker, Some("ring"), Reason::NoBuffer, sockets.rx_no_frame);
         note(name, Lane::Worker, Some("ring"), Reason::CorruptRing, sockets.corrupt);
     }
-    let members = forwarding.plane.crew().members();
-    for (index, node) in forwarding.plane.crew().description().nodes.iter().enumerate() {
+    let members = forwarding.plane.worker_pool().handles();
+    for (index, node) in forwarding.plane.worker_pool().description().nodes.iter().enumerate() {
         for reason in Reason::ALL {
             let of = |counters: &graph::GraphCounters| {
                 counters.node(graph::NodeId(index)).map_or(0, |node| node.dropped(reason))

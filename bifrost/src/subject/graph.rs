@@ -88,8 +88,8 @@ impl Subject for Vec<GraphNode> {
 /// The express lane first: packets meet it first. Elements are timed while somebody asks.
 fn nodes(forwarding: &mut Forwarding) -> Vec<GraphNode> {
     forwarding.measure(MEASURED);
-    let crew = forwarding.plane.crew();
-    let description = crew.description();
+    let worker_pool = forwarding.plane.worker_pool();
+    let description = worker_pool.description();
     let totals = forwarding.plane.ports().iter().map(|port| forwarding.plane.driver_counters(port)).fold(
         (0, 0, 0),
         |(packets, drops, workers), counters| {
@@ -120,7 +120,7 @@ fn nodes(forwarding: &mut Forwarding) -> Vec<GraphNode> {
     }];
     for node in &description.nodes {
         let counters: Vec<_> =
-            crew.members().iter().filter_map(|member| member.counters.node(node.id)).collect();
+            worker_pool.handles().iter().filter_map(|member| member.counters.node(node.id)).collect();
         let measured: u64 = counters.iter().map(|node| node.measured_packets()).sum();
         let cycles: u64 = counters.iter().map(|node| node.cycles()).sum();
         let edges = description.edges.iter().filter(|edge| edge.from == node.id);

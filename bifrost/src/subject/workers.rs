@@ -102,7 +102,7 @@ impl Subject for Vec<WorkerStatus> {
 }
 
 fn statuses(plane: &Plane) -> Vec<WorkerStatus> {
-    let members = plane.crew().members().iter().enumerate();
+    let members = plane.worker_pool().handles().iter().enumerate();
     members
         .map(|(index, member)| {
             let queues = plane.ports().iter().flat_map(|port| {

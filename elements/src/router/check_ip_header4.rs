@@ -17,7 +17,7 @@
 
 use std::sync::Arc;
 
-use super::surroundings::on_tables;
+use super::router_context::on_tables;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, checksum};

@@ -13,7 +13,7 @@
 //! - 1: transit with hop-by-hop options, which Linux forwards
 //! - 2: multicast, link-local: for Linux itself
 
-use super::surroundings::on_tables;
+use super::router_context::on_tables;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, protocol};

@@ -20,8 +20,8 @@ use port::Packet;
 use wire::headers::unmapped;
 use wire::{protocol, tcp};
 
-use super::seat::{Seat, SharedSeat};
-use super::{Surroundings, way_mtu};
+use super::context::{SharedContext, WorkerContext};
+use super::{RouterContext, way_mtu};
 
 /// The class `ClampMss`.
 pub const CLASS: Class = Class {
@@ -31,28 +31,29 @@ pub const CLASS: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("clamp_mss.rs"),
     make: |arguments, setup| {
-        let (seat, tables) = (setup.environment.get::<SharedSeat>(), setup.environment.get::<Surroundings>());
-        if seat.is_none() || tables.is_none() {
+        let (context, tables) =
+            (setup.environment.get::<SharedContext>(), setup.environment.get::<RouterContext>());
+        if context.is_none() || tables.is_none() {
             let message = "this element reads the packets of a running router, which is not here";
             arguments.wrong(Blame::Element, message);
         }
         arguments.finish()?;
         let view = tables.ok_or(Refused)?.view.clone();
-        Ok(Box::new(ClampMss { seat: (*seat.ok_or(Refused)?).clone(), view }))
+        Ok(Box::new(ClampMss { context: (*context.ok_or(Refused)?).clone(), view }))
     },
 };
 
 /// Lowers the option of SYN and SYN/ACK.
 pub struct ClampMss {
-    seat: SharedSeat,
+    context: SharedContext,
     view: View,
 }
 
 impl ClampMss {
     #[cold]
-    fn clamp(&self, seat: &mut Seat, packet: &mut Packet) {
-        let Some(clamp) = seat.nat.as_ref().and_then(|nat| nat.clamp(packet.output.0)) else { return };
-        let Some((headers, towards)) = seat.note(packet).map(|note| (note.headers, note.towards)) else {
+    fn clamp(&self, context: &mut WorkerContext, packet: &mut Packet) {
+        let Some(clamp) = context.nat.as_ref().and_then(|nat| nat.clamp(packet.output.0)) else { return };
+        let Some((headers, towards)) = context.note(packet).map(|note| (note.headers, note.towards)) else {
             return;
         };
         // It may leave in the other family than it came in, and each has headers of its own.
@@ -74,13 +75,13 @@ impl Element for ClampMss {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let mut seat = self.seat.lock();
+        let mut context = self.context.lock();
         for packet in batch.packets_mut() {
-            let opens = seat.note(packet).is_some_and(|note| {
+            let opens = context.note(packet).is_some_and(|note| {
                 note.headers.protocol == protocol::TCP && note.headers.tcp_flags & tcp::flag::SYN != 0
             });
             if opens {
-                self.clamp(&mut seat, packet);
+                self.clamp(&mut context, packet);
             }
         }
         cx.emit_batch(0, batch);

@@ -13,7 +13,7 @@
 //! - 1: IPv6
 //! - 2: everything else
 
-use super::surroundings::on_tables;
+use super::router_context::on_tables;
 use fib::{PortId, View};
 use graph::{Batch, Class, Context, Element};
 use wire::{Reason, ethernet};

@@ -24,7 +24,7 @@
 //! - 0: one hop less to live
 //! - 1: expired, unchanged
 
-use super::surroundings::on_tables;
+use super::router_context::on_tables;
 use graph::{Batch, Class, Context, Element};
 use wire::ipv4;
 

@@ -30,7 +30,7 @@ use graph::{Batch, Class, Context, Element};
 use super::Sources;
 use super::family::{V4, V6};
 use super::plain::Chosen;
-use super::surroundings::on_tables;
+use super::router_context::on_tables;
 
 /// The class `FastPath`.
 pub const CLASS: Class = Class {

@@ -40,10 +40,10 @@ use port::Packet;
 use rules::{Compiled, Decision, FlowState, Hook, Now, Outcome, Reject, RuleId};
 use wire::{Fragment, Headers, Reason, protocol, tcp};
 
-use super::Surroundings;
+use super::RouterContext;
+use super::context::{Metadata, SharedContext, WorkerContext};
 use super::family::{Family, V4};
 use super::rulebook::{Logged, Reader, Rulebook, Verdict};
-use super::seat::{Note, Seat, SharedSeat};
 use super::track::{called, headers};
 
 /// The class `Filter`.
@@ -63,9 +63,10 @@ pub const CLASS: Class = Class {
         if hook.is_some() && transit.is_none() {
             arguments.wrong("HOOK", "expected INPUT or TRANSIT");
         }
-        let (seat, book) = (setup.environment.get::<SharedSeat>(), setup.environment.get::<Arc<Rulebook>>());
-        let tables = setup.environment.get::<Surroundings>();
-        if seat.is_none() || book.is_none() || tables.is_none() {
+        let (context, book) =
+            (setup.environment.get::<SharedContext>(), setup.environment.get::<Arc<Rulebook>>());
+        let tables = setup.environment.get::<RouterContext>();
+        if context.is_none() || book.is_none() || tables.is_none() {
             arguments.wrong(
                 Blame::Element,
                 "this element applies the filter of a running router, which is not here",
@@ -75,7 +76,7 @@ pub const CLASS: Class = Class {
         Ok(Box::new(Filter {
             transit: transit.ok_or(Refused)?,
             view: tables.ok_or(Refused)?.view.clone(),
-            seat: (*seat.ok_or(Refused)?).clone(),
+            context: (*context.ok_or(Refused)?).clone(),
             reader: Reader::new((*book.ok_or(Refused)?).clone()),
             undecided: None,
         }))
@@ -91,7 +92,7 @@ const OTHER_PORTS: u32 = 8;
 pub struct Filter {
     transit: bool,
     view: View,
-    seat: SharedSeat,
+    context: SharedContext,
     reader: Reader,
     /// Here between two batches.
     undecided: Option<Box<Undecided>>,
@@ -176,9 +177,9 @@ impl Judged {
 impl Filter {
     /// What all packets of this one's flow and direction come to, if that is known, and how long it is.
     #[inline(always)]
-    fn known(&mut self, seat: &mut Seat, packet: &Packet) -> Option<(&Verdict, u16)> {
+    fn known(&mut self, context: &mut WorkerContext, packet: &Packet) -> Option<(&Verdict, u16)> {
         let transit = self.transit;
-        let (Some(note), Some(flows)) = seat.open(packet) else { return None };
+        let (Some(note), Some(flows)) = context.open(packet) else { return None };
         let hit = note.hit.filter(|_| note.state != FlowState::Related)?;
         let verdict =
             self.reader.verdict(flows.decision(&hit)).filter(|verdict| verdict.state == note.state)?;
@@ -190,11 +191,11 @@ impl Filter {
     }
 
     /// Whether a packet is of what Linux alone sees both ways of. What was translated here has its flow here.
-    fn is_of_linux(&self, seat: &mut Seat, packet: &Packet) -> bool {
-        if seat.flows.is_none() {
+    fn is_of_linux(&self, context: &mut WorkerContext, packet: &Packet) -> bool {
+        if context.flows.is_none() {
             return false;
         }
-        let Some(note) = seat.note(packet) else { return false };
+        let Some(note) = context.note(packet) else { return false };
         if self.transit {
             return packet.output == PortId::NONE && !note.hit.is_some_and(|hit| hit.translated);
         }
@@ -225,9 +226,15 @@ impl Filter {
     }
 
     /// Lets the flow of a packet that passes begin, unless there is one, and keeps what it came to for the packets behind it.
-    fn keep(&mut self, seat: &mut Seat, packet: &Packet, judged: &Judged, now: u64) -> Result<(), Reason> {
-        let (nat, ended) = (seat.nat.clone(), seat.ended.clone());
-        let (Some(note), Some(flows)) = seat.open(packet) else { return Ok(()) };
+    fn keep(
+        &mut self,
+        context: &mut WorkerContext,
+        packet: &Packet,
+        judged: &Judged,
+        now: u64,
+    ) -> Result<(), Reason> {
+        let (nat, ended) = (context.nat.clone(), context.ended.clone());
+        let (Some(note), Some(flows)) = context.open(packet) else { return Ok(()) };
         (note.mark, note.varies) = (judged.mark, judged.varies);
         note.input = judged.rules[Hook::Input as usize];
         if !self.transit {
@@ -354,7 +361,7 @@ impl Filter {
 
 /// Whether a flow whose packet leaves from one of these ports by the other cannot stay as it is. One that only Linux could send on, as
 /// long as its port was not taken yet, met no rule of that port, and would show what is inside for as long as it lives. One that has lost
-/// the address it was lent would not be answered for as long as it lives.
+/// the address it was leased would not be answered for as long as it lives.
 #[cold]
 fn begins_anew(flows: &flow::Worker, nat: &nat::Nat, hit: &Hit, original: &Tuple, ports: [u16; 2]) -> bool {
     let ([_, began], _) = flows.route(hit);
@@ -379,7 +386,7 @@ fn gives_way(flows: &mut flow::Worker, taken: &Tuple) -> bool {
 /// What the rules for transit are shown of a packet: as it came, bound for where it really goes. What will be of the other family they
 /// know as it came.
 #[inline(always)]
-fn bound(note: &Note, flows: Option<&flow::Worker>) -> Headers {
+fn bound(note: &Metadata, flows: Option<&flow::Worker>) -> Headers {
     match note.towards.filter(|to| V4::address(*to).is_some() == (note.headers.version == 4)) {
         Some(to) => redirected(note, flows, to),
         None => note.headers,
@@ -387,7 +394,7 @@ fn bound(note: &Note, flows: Option<&flow::Worker>) -> Headers {
 }
 
 #[cold]
-fn redirected(note: &Note, flows: Option<&flow::Worker>, to: [u8; 16]) -> Headers {
+fn redirected(note: &Metadata, flows: Option<&flow::Worker>, to: [u8; 16]) -> Headers {
     let mut headers = Headers { destination: to, ..note.headers };
     let hit = note.hit.filter(|hit| hit.translated && note.state != FlowState::Related);
     let port = match (&note.aim, hit, flows) {
@@ -455,16 +462,16 @@ impl Element for Filter {
         let steady = cx.now();
         let wall = cx.wall().div_euclid(1_000_000_000);
         let now = Now { monotonic: steady, utc: wall, local_offset: self.reader.book().local_offset() };
-        let shared = self.seat.clone();
-        let mut seat = shared.lock();
-        let seat = &mut *seat;
-        let (number, transit) = (seat.number, self.transit);
+        let shared = self.context.clone();
+        let mut context = shared.lock();
+        let context = &mut *context;
+        let (number, transit) = (context.number, self.transit);
         let mut undecided = self.undecided.take().unwrap_or_default();
         undecided.count = 0;
         let mut run = Run::<Deciders>::default();
         let (mut wrong, mut why) = (0u64, [(PASS, Reason::None); BATCH]);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            if let Some((verdict, length)) = self.known(seat, packet) {
+            if let Some((verdict, length)) = self.known(context, packet) {
                 // What is decided at the input is counted where it is applied.
                 if transit {
                     let (rules, dscp) = (verdict.rules, verdict.dscp);
@@ -475,16 +482,16 @@ impl Element for Filter {
                 }
                 continue;
             }
-            if self.is_of_linux(seat, packet) {
+            if self.is_of_linux(context, packet) {
                 continue;
             }
             // Without a note (an element before this one kept the packet) it is of no flow.
             let unnoted;
-            let (note, flows) = match seat.open(packet) {
+            let (note, flows) = match context.open(packet) {
                 (Some(note), flows) => (&*note, flows.map(|flows| &*flows)),
                 (None, _) => match headers(packet) {
                     Ok(headers) => {
-                        unnoted = Note { headers, ..Note::default() };
+                        unnoted = Metadata { headers, ..Metadata::default() };
                         (&unnoted, None)
                     }
                     Err(reason) => {
@@ -521,7 +528,7 @@ impl Element for Filter {
                 self.log(rule, &undecided.headers[at], packet);
             }
             let refused = match judged.outcome {
-                Outcome::Accept => match self.keep(seat, packet, &judged, steady) {
+                Outcome::Accept => match self.keep(context, packet, &judged, steady) {
                     Ok(()) => None,
                     Err(Reason::PortsExhausted) => Some((NO_PORT_LEFT, Reason::PortsExhausted)),
                     Err(reason) => Some((PASS, reason)),

@@ -25,15 +25,15 @@ use port::Packet;
 use wire::which::{numbers, sum, which};
 use wire::{Headers, protocol};
 
+use super::context::{SharedContext, WorkerContext};
 use super::family::{Family, V4, V6};
 use super::filter::Run;
 use super::leave::Leave;
 use super::plain::{Chosen, Upper};
+use super::router_context::on_policy;
 use super::rulebook::Reader;
-use super::seat::{Seat, SharedSeat};
-use super::surroundings::on_policy;
 use super::wide::wide;
-use super::{ETHERNET, Sources, Surroundings};
+use super::{ETHERNET, RouterContext, Sources};
 
 /// The class `FlowPath`.
 pub const CLASS: Class = Class {
@@ -52,7 +52,7 @@ const OUT: usize = 1;
 pub struct FlowPath {
     view: View,
     sources: Arc<Sources>,
-    seat: SharedSeat,
+    context: SharedContext,
     reader: Reader,
     four: Chosen<V4>,
     six: Chosen<V6>,
@@ -60,9 +60,13 @@ pub struct FlowPath {
 }
 
 impl FlowPath {
-    fn new(Surroundings { view, sources, .. }: Surroundings, seat: SharedSeat, reader: Reader) -> FlowPath {
+    fn new(
+        RouterContext { view, sources, .. }: RouterContext,
+        context: SharedContext,
+        reader: Reader,
+    ) -> FlowPath {
         let (four, six) = (Chosen::new(), Chosen::new());
-        FlowPath { view, sources, seat, reader, four, six, followed: Box::default() }
+        FlowPath { view, sources, context, reader, four, six, followed: Box::default() }
     }
 }
 
@@ -328,10 +332,10 @@ impl Work<'_> {
         chosen: &mut Chosen<F>,
         followed: &mut Followed,
         packets: &mut [Packet],
-        seat: &mut Seat,
+        context: &mut WorkerContext,
     ) -> u64 {
-        let (worker, controls) = (seat.number, seat.ftp.is_some());
-        let Some(flows) = &mut seat.flows else { return 0 };
+        let (worker, controls) = (context.number, context.ftp.is_some());
+        let Some(flows) = &mut context.flows else { return 0 };
         ask(followed, chosen, flows);
         // While memory looks for those.
         let mut aimed = chosen.aim(chosen.upper.whole, self.view, packets);
@@ -384,21 +388,21 @@ impl Element for FlowPath {
         if cx.is_observed() {
             return cx.emit_batch(REST, batch);
         }
-        let FlowPath { view, sources, seat, reader, four, six, followed } = self;
+        let FlowPath { view, sources, context, reader, four, six, followed } = self;
         reader.refresh();
-        let mut seat = seat.lock();
+        let mut context = context.lock();
         let mut work = Work { view, reader, now: cx.now() };
         let mut sent = 0;
         let others = four.choose_upper(view, sources, batch.packets());
         if four.upper.whole != 0 {
-            sent = work.send(four, followed, batch.packets_mut(), &mut seat);
+            sent = work.send(four, followed, batch.packets_mut(), &mut context);
         }
         if others != 0 {
             six.choose(view, batch.packets_mut(), others, true);
-            sent |= work.send(six, followed, batch.packets_mut(), &mut seat);
+            sent |= work.send(six, followed, batch.packets_mut(), &mut context);
         }
-        seat.flows.iter().for_each(|flows| flows.passed(u64::from(sent.count_ones())));
-        drop(seat);
+        context.flows.iter().for_each(|flows| flows.passed(u64::from(sent.count_ones())));
+        drop(context);
         cx.emit_some(REST, batch, batch.mask() & !sent);
         cx.emit_batch(OUT, batch);
     }

@@ -9,7 +9,7 @@
 //! every fragment is one run of bytes. As in Linux, options that are not to be copied become no-operations in
 //! the later fragments, so that all headers have the same length.
 
-use super::surroundings::on_tables;
+use super::router_context::on_tables;
 use super::way_mtu;
 use fib::View;
 use graph::{Batch, Class, Context, Element};

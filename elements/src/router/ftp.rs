@@ -22,8 +22,8 @@ use nat::ftp::{GROWTH, PORT};
 use port::Packet;
 use wire::{Headers, Reason, protocol, tcp};
 
-use super::seat::{Seat, SharedSeat};
-use super::surroundings::on_flows;
+use super::context::{SharedContext, WorkerContext};
+use super::router_context::on_flows;
 use super::translate::rewriting;
 
 /// The class `Ftp`.
@@ -33,7 +33,7 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("ftp.rs"),
-    make: |arguments, setup| on_flows(arguments, setup, |seat| Ftp { seat }),
+    make: |arguments, setup| on_flows(arguments, setup, |context| Ftp { context }),
 };
 
 /// Control connections that are remembered at most.
@@ -93,15 +93,16 @@ pub(super) fn may_be_control(headers: &Headers) -> bool {
 
 /// Reads and changes announcements. Drops (`ports_exhausted`, `untranslatable`) a segment whose announcement cannot be translated.
 pub struct Ftp {
-    seat: SharedSeat,
+    context: SharedContext,
 }
 
 /// Passes on a segment, if it is of a control connection.
 #[cold]
-fn pass(seat: &mut Seat, packet: &mut Packet, now: u64) -> Result<(), Reason> {
-    let (Some(connections), Some(nat)) = (seat.ftp.clone(), seat.nat.clone()) else { return Ok(()) };
-    let translated = rewriting(seat, packet).filter(|found| !found.error).map(|found| (found.seen, found.to));
-    let (Some(note), Some(flows)) = seat.open(packet) else { return Ok(()) };
+fn pass(context: &mut WorkerContext, packet: &mut Packet, now: u64) -> Result<(), Reason> {
+    let (Some(connections), Some(nat)) = (context.ftp.clone(), context.nat.clone()) else { return Ok(()) };
+    let translated =
+        rewriting(context, packet).filter(|found| !found.error).map(|found| (found.seen, found.to));
+    let (Some(note), Some(flows)) = context.open(packet) else { return Ok(()) };
     let Some(hit) = note.hit else { return Ok(()) };
     let original = flows.original(&hit);
     if !nat::Ftp::is_control(&original) || packet.segment_count() != 1 {
@@ -139,12 +140,12 @@ impl Element for Ftp {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let mut seat = self.seat.lock();
-        if seat.controls > 0 {
+        let mut context = self.context.lock();
+        if context.controls > 0 {
             let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
             for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-                if seat.note(packet).is_some_and(|note| may_be_control(&note.headers))
-                    && let Err(reason) = pass(&mut seat, packet, cx.now())
+                if context.note(packet).is_some_and(|note| may_be_control(&note.headers))
+                    && let Err(reason) = pass(&mut context, packet, cx.now())
                 {
                     (wrong, reasons[index]) = (wrong | 1 << index, reason);
                 }

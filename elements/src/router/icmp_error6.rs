@@ -26,7 +26,7 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use super::surroundings::on_tables;
+use super::router_context::on_tables;
 use super::{is_crossing, told_mtu};
 use fib::View;
 use graph::{Batch, Class, Context, Element};

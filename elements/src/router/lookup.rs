@@ -39,8 +39,8 @@
 
 use std::marker::PhantomData;
 
-use super::seat::SharedSeat;
-use super::surroundings::on_tables;
+use super::context::SharedContext;
+use super::router_context::on_tables;
 use fib::{AdjacencyId, HopKind, Hops, NextHopId, PortId, View};
 use graph::arguments::Arguments;
 use graph::{BATCH, Batch, Class, Context, Element, Setup};
@@ -58,8 +58,8 @@ pub const LOOKUP4: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("lookup.rs"),
     make: |arguments, setup| {
-        let seat = seat(arguments, setup);
-        on_tables(arguments, setup, |s| Lookup4 { seat, ..Lookup4::new(s.view.clone()) })
+        let context = context(arguments, setup);
+        on_tables(arguments, setup, |s| Lookup4 { context, ..Lookup4::new(s.view.clone()) })
     },
 };
 
@@ -71,16 +71,16 @@ pub const LOOKUP6: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("lookup.rs"),
     make: |arguments, setup| {
-        let seat = seat(arguments, setup);
-        on_tables(arguments, setup, |s| Lookup6 { seat, ..Lookup6::new(s.view.clone()) })
+        let context = context(arguments, setup);
+        on_tables(arguments, setup, |s| Lookup6 { context, ..Lookup6::new(s.view.clone()) })
     },
 };
 
-/// The seat, if destinations are translated.
-fn seat(arguments: &mut Arguments<'_>, setup: &Setup<'_>) -> Option<SharedSeat> {
+/// The context, if destinations are translated.
+fn context(arguments: &mut Arguments<'_>, setup: &Setup<'_>) -> Option<SharedContext> {
     let translated = arguments.optional("TRANSLATED").unwrap_or(false);
-    let seat = setup.environment.get::<SharedSeat>().filter(|_| translated);
-    seat.map(|seat| (*seat).clone())
+    let context = setup.environment.get::<SharedContext>().filter(|_| translated);
+    context.map(|context| (*context).clone())
 }
 
 const FORWARD: usize = 0;
@@ -95,7 +95,7 @@ const PROHIBIT: u8 = 5;
 pub struct Lookup<F: Family> {
     view: View,
     /// Where the destinations of translated flows stand.
-    seat: Option<SharedSeat>,
+    context: Option<SharedContext>,
     addresses: [F::Address; BATCH],
     ids: [NextHopId; BATCH],
     /// Destinations of the other family.
@@ -120,7 +120,7 @@ impl<F: Family> Lookup<F> {
     pub fn new(view: View) -> Lookup<F> {
         Lookup {
             view,
-            seat: None,
+            context: None,
             addresses: [F::Address::default(); BATCH],
             ids: [NextHopId::NONE; BATCH],
             others: [[0; 16]; BATCH],
@@ -185,10 +185,10 @@ impl<F: Family> Element for Lookup<F> {
         }
         // Packets that will be of the other family.
         let mut crossing = 0u64;
-        if let Some(seat) = &self.seat {
-            let mut seat = seat.lock();
+        if let Some(context) = &self.context {
+            let mut context = context.lock();
             for (index, packet) in batch.packets().iter().enumerate() {
-                let Some(towards) = seat.towards(packet) else { continue };
+                let Some(towards) = context.towards(packet) else { continue };
                 match F::address(towards) {
                     Some(address) => self.addresses[index] = address,
                     None => {

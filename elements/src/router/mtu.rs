@@ -24,7 +24,7 @@
 //! - 0: fits
 //! - 1: too big
 
-use super::surroundings::on_tables;
+use super::router_context::on_tables;
 use fib::View;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;

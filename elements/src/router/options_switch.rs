@@ -19,8 +19,8 @@
 use graph::{Batch, Class, Context, Element};
 use wire::{Reason, ipv4, ipv6, protocol};
 
-use super::seat::SharedSeat;
-use super::surroundings::on_flows;
+use super::context::SharedContext;
+use super::router_context::on_flows;
 
 /// The class `OptionsSwitch`.
 pub const CLASS: Class = Class {
@@ -29,14 +29,14 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("options_switch.rs"),
-    make: |arguments, setup| on_flows(arguments, setup, |seat| OptionsSwitch { seat }),
+    make: |arguments, setup| on_flows(arguments, setup, |context| OptionsSwitch { context }),
 };
 
 const OPTIONS: usize = 1;
 
 /// Parts packets with options from the rest. Drops (`untranslatable`) those of translated flows that Linux would not have let pass.
 pub struct OptionsSwitch {
-    seat: SharedSeat,
+    context: SharedContext,
 }
 
 /// Whether an IP packet has options that stand in the way of a router.
@@ -78,9 +78,9 @@ impl Element for OptionsSwitch {
             options |= u64::from(has_options(packet.network())) << index;
         }
         if options != 0 {
-            let mut seat = self.seat.lock();
+            let mut context = self.context.lock();
             batch.take(options, |_, packet| {
-                let hit = seat.note(&packet).and_then(|note| note.hit);
+                let hit = context.note(&packet).and_then(|note| note.hit);
                 if hit.is_some_and(|hit| hit.translated) && are_to_be_looked_at(packet.network()) {
                     cx.drop(packet, Reason::Untranslatable);
                 } else {

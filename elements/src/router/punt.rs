@@ -20,7 +20,7 @@ use graph::{Batch, Class, Context, Element, Hand};
 use port::Packet;
 use wire::{Class as Police, class_of_frame, flow_hash};
 
-use super::surroundings::on_tables;
+use super::router_context::on_tables;
 
 /// The class `Punt`.
 pub const CLASS: Class = Class {

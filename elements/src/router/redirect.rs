@@ -28,8 +28,8 @@
 
 use std::marker::PhantomData;
 
-use super::seat::SharedSeat;
-use super::surroundings::on_tables;
+use super::context::SharedContext;
+use super::router_context::on_tables;
 use flow::Tuple;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
@@ -45,8 +45,8 @@ pub const REDIRECT4: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("redirect.rs"),
     make: |arguments, setup| {
-        let seat = setup.environment.get::<SharedSeat>().map(|seat| (*seat).clone());
-        on_tables(arguments, setup, |_| Redirect::<super::V4>::at(seat))
+        let context = setup.environment.get::<SharedContext>().map(|context| (*context).clone());
+        on_tables(arguments, setup, |_| Redirect::<super::V4>::at(context))
     },
 };
 
@@ -58,8 +58,8 @@ pub const REDIRECT6: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("redirect.rs"),
     make: |arguments, setup| {
-        let seat = setup.environment.get::<SharedSeat>().map(|seat| (*seat).clone());
-        on_tables(arguments, setup, |_| Redirect::<super::V6>::at(seat))
+        let context = setup.environment.get::<SharedContext>().map(|context| (*context).clone());
+        on_tables(arguments, setup, |_| Redirect::<super::V6>::at(context))
     },
 };
 
@@ -73,7 +73,7 @@ const LIMITS: IcmpLimits = IcmpLimits { rate: 20, burst: 20, interval: 5_000_000
 pub struct Redirect<F: Family> {
     total: Total,
     senders: Destinations,
-    seat: Option<SharedSeat>,
+    context: Option<SharedContext>,
     _family: PhantomData<F>,
 }
 
@@ -83,22 +83,23 @@ impl<F: Family> Redirect<F> {
         Redirect {
             total: Total::new(),
             senders: Destinations::with_burst(1),
-            seat: None,
+            context: None,
             _family: PhantomData,
         }
     }
 
-    /// At the seat where it is noted what is translated.
-    fn at(seat: Option<SharedSeat>) -> Redirect<F> {
-        Redirect { seat, ..Redirect::new() }
+    /// At the context where it is noted what is translated.
+    fn at(context: Option<SharedContext>) -> Redirect<F> {
+        Redirect { context, ..Redirect::new() }
     }
 
     /// Whether a packet goes elsewhere than it says, or will seem to come from elsewhere.
     fn is_translated(&self, packet: &Packet) -> bool {
-        let Some(mut seat) = self.seat.as_ref().map(SharedSeat::lock) else { return false };
-        let Some(nat) = seat.nat.clone() else { return false };
+        let Some(mut context) = self.context.as_ref().map(SharedContext::lock) else { return false };
+        let Some(nat) = context.nat.clone() else { return false };
         let ports = [packet.input.0, packet.output.0];
-        seat.note(packet)
+        context
+            .note(packet)
             .is_some_and(|note| note.towards.is_some() || nat.concerns(&Tuple::of(&note.headers, 0), ports))
     }
 }

@@ -18,7 +18,7 @@
 
 use std::marker::PhantomData;
 
-use super::surroundings::on_tables;
+use super::router_context::on_tables;
 use fib::{HopKind, NextHopId, PortFlags, PortId, View};
 use graph::{BATCH, Batch, Class, Context, Element};
 use wire::Reason;

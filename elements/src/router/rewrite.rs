@@ -7,7 +7,7 @@
 //! Writes the 14 bytes in front of the network header, from the neighbour's address, the output port's own, and the
 //! version of the packet; a longer header that was there (a tag) is gone.
 
-use super::surroundings::on_tables;
+use super::router_context::on_tables;
 use fib::{AdjacencyWord, Hops, PortWord, View};
 use graph::{Batch, Class, Context, Element};
 use port::Packet;

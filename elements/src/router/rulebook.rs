@@ -17,7 +17,7 @@ use port::driver::Verdicts;
 use rules::{Compiled, FlowState, RuleId};
 use wire::Headers;
 
-use super::carriage::Carriage;
+use super::offload::Offload;
 use super::track::called;
 
 /// Verdicts of one generation that are remembered; the flows of others are judged packet by packet.
@@ -59,7 +59,7 @@ pub struct Rulebook {
     generation: AtomicU32,
     page: Mutex<Page>,
     /// The way to the driver, where it carries flows.
-    carriage: OnceLock<Carriage>,
+    offload: OnceLock<Offload>,
     /// Seconds that the machine's time zone is ahead of universal time.
     local_offset: AtomicI32,
     /// Packets to be told of in the log.
@@ -80,7 +80,7 @@ impl Rulebook {
         Arc::new(Rulebook {
             generation: AtomicU32::new(1),
             page: Mutex::new(Page { compiled, verdicts: Vec::new(), numbers: HashMap::new() }),
-            carriage: OnceLock::new(),
+            offload: OnceLock::new(),
             local_offset: AtomicI32::new(0),
             log: ArrayQueue::new(LINES),
             unlogged: AtomicU64::new(0),
@@ -97,8 +97,8 @@ impl Rulebook {
         let before = self.generation.load(Ordering::Relaxed);
         let next = before.wrapping_add(1);
         let next = if next & GENERATION == 0 { next + 1 } else { next };
-        if let Some(carriage) = self.carriage.get() {
-            carriage.begin(next & GENERATION, Some((old.compiled, old.verdicts)));
+        if let Some(offload) = self.offload.get() {
+            offload.begin(next & GENERATION, Some((old.compiled, old.verdicts)));
         }
         self.generation.store(next, Ordering::Release);
     }
@@ -112,24 +112,24 @@ impl Rulebook {
     /// Lets the driver carry the flows that this filter decides; what it counts goes into this column of the rules' accounts.
     pub fn carry(&self, verdicts: Arc<Verdicts>, column: usize) {
         let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
-        let carriage = self.carriage.get_or_init(|| Carriage::new(verdicts, column));
-        carriage.begin(self.generation.load(Ordering::Relaxed) & GENERATION, None);
-        page.verdicts.iter().zip(0..).for_each(|(verdict, number)| carriage.add(number, verdict));
+        let offload = self.offload.get_or_init(|| Offload::new(verdicts, column));
+        offload.begin(self.generation.load(Ordering::Relaxed) & GENERATION, None);
+        page.verdicts.iter().zip(0..).for_each(|(verdict, number)| offload.add(number, verdict));
     }
 
     /// Whether flows are translated now: else the driver leaves to workers those that were.
     pub fn translate(&self, on: bool) {
-        self.carriage.get().into_iter().for_each(|carriage| carriage.translate(on));
+        self.offload.get().into_iter().for_each(|offload| offload.translate(on));
     }
 
     /// Counts with the rules what the driver has carried since the last time.
     pub fn fold(&self) {
-        let Some(carriage) = self.carriage.get() else { return };
+        let Some(offload) = self.offload.get() else { return };
         let (compiled, verdicts) = {
             let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
             (page.compiled.clone(), page.verdicts.clone())
         };
-        carriage.fold(&compiled, &verdicts);
+        offload.fold(&compiled, &verdicts);
     }
 
     /// Seconds that the machine's time zone is ahead of universal time now.
@@ -260,8 +260,8 @@ impl Reader {
                 let number = page.verdicts.len() as u32;
                 page.verdicts.push(*verdict);
                 page.numbers.insert(*verdict, number);
-                if let Some(carriage) = self.book.carriage.get() {
-                    carriage.add(number, verdict);
+                if let Some(offload) = self.book.offload.get() {
+                    offload.add(number, verdict);
                 }
                 number
             }

@@ -26,14 +26,14 @@ use port::Packet;
 use rules::{Compiled, FlowState, Foreseen, Hook, Plain4, Plain6, Shown};
 use wire::Headers;
 
+use super::context::SharedContext;
 use super::family::{V4, V6};
 use super::leave::Leave;
 use super::plain::{Chosen, Upper};
+use super::router_context::on_policy;
 use super::rulebook::Reader;
-use super::seat::SharedSeat;
-use super::surroundings::on_policy;
 use super::wide::wide;
-use super::{ETHERNET, Sources, Surroundings};
+use super::{ETHERNET, RouterContext, Sources};
 
 /// The class `RulesPath`.
 pub const CLASS: Class = Class {
@@ -43,9 +43,9 @@ pub const CLASS: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("rules_path.rs"),
     make: |arguments, setup| {
-        on_policy(arguments, setup, |Surroundings { view, sources, .. }, seat, reader| {
+        on_policy(arguments, setup, |RouterContext { view, sources, .. }, context, reader| {
             let (four, six) = (Way::default(), Way::default());
-            RulesPath { view, sources, seat, reader, four, six }
+            RulesPath { view, sources, context, reader, four, six }
         })
     },
 };
@@ -57,7 +57,7 @@ const OUT: usize = 1;
 pub struct RulesPath {
     view: View,
     sources: Arc<Sources>,
-    seat: SharedSeat,
+    context: SharedContext,
     reader: Reader,
     four: Way<V4>,
     six: Way<V6>,
@@ -186,11 +186,11 @@ impl Element for RulesPath {
         if cx.is_observed() {
             return cx.emit_batch(REST, batch);
         }
-        let RulesPath { view, sources, seat, reader, four, six } = self;
+        let RulesPath { view, sources, context, reader, four, six } = self;
         reader.refresh();
         let (worker, state) = {
-            let seat = seat.lock();
-            (seat.number, seat.otherwise)
+            let context = context.lock();
+            (context.number, context.otherwise)
         };
         let compiled = reader.compiled();
         let work = Work { view, compiled, worker, state, now: cx.now() };

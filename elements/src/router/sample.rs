@@ -24,8 +24,8 @@ use graph::arguments::{Arguments, Blame, Refused};
 use graph::{Batch, Class, Context, Element, Setup};
 use port::Packet;
 
-use super::Surroundings;
-use super::seat::SharedSeat;
+use super::RouterContext;
+use super::context::SharedContext;
 
 /// The class `Sample`.
 pub const SAMPLE: Class = Class {
@@ -35,8 +35,8 @@ pub const SAMPLE: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("sample.rs"),
     make: |arguments, setup| {
-        let (seat, view) = desk(arguments, setup)?;
-        Ok(Box::new(SampleIn { seat, view }))
+        let (context, view) = desk(arguments, setup)?;
+        Ok(Box::new(SampleIn { context, view }))
     },
 };
 
@@ -48,19 +48,20 @@ pub const SAMPLED: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("sample.rs"),
     make: |arguments, setup| {
-        let (seat, view) = desk(arguments, setup)?;
-        Ok(Box::new(SampleOut { seat, view }))
+        let (context, view) = desk(arguments, setup)?;
+        Ok(Box::new(SampleOut { context, view }))
     },
 };
 
-fn desk(arguments: &mut Arguments<'_>, setup: &Setup<'_>) -> Result<(SharedSeat, View), Refused> {
-    let (seat, tables) = (setup.environment.get::<SharedSeat>(), setup.environment.get::<Surroundings>());
-    if seat.is_none() || tables.is_none() {
+fn desk(arguments: &mut Arguments<'_>, setup: &Setup<'_>) -> Result<(SharedContext, View), Refused> {
+    let (context, tables) =
+        (setup.environment.get::<SharedContext>(), setup.environment.get::<RouterContext>());
+    if context.is_none() || tables.is_none() {
         let message = "this element samples the packets of a running router, which is not here";
         arguments.wrong(Blame::Element, message);
     }
     arguments.finish()?;
-    Ok(((*seat.ok_or(Refused)?).clone(), tables.ok_or(Refused)?.view.clone()))
+    Ok(((*context.ok_or(Refused)?).clone(), tables.ok_or(Refused)?.view.clone()))
 }
 
 /// Makes the sampler of a port, given its ifindex.
@@ -141,13 +142,13 @@ fn place(packet: &Packet) -> usize {
 
 /// Chooses packets.
 pub struct SampleIn {
-    seat: SharedSeat,
+    context: SharedContext,
     view: View,
 }
 
 /// Says where they left.
 pub struct SampleOut {
-    seat: SharedSeat,
+    context: SharedContext,
     view: View,
 }
 
@@ -157,7 +158,7 @@ impl Element for SampleIn {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        if let Some(samplers) = &mut self.seat.lock().samplers {
+        if let Some(samplers) = &mut self.context.lock().samplers {
             batch.packets().iter().for_each(|packet| samplers.pick(&self.view, packet));
         }
         cx.emit_batch(0, batch);
@@ -170,11 +171,11 @@ impl Element for SampleOut {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let mut seat = self.seat.lock();
-        if let Some(samplers) = seat.samplers.as_mut().filter(|samplers| !samplers.waiting.is_empty()) {
+        let mut context = self.context.lock();
+        if let Some(samplers) = context.samplers.as_mut().filter(|samplers| !samplers.waiting.is_empty()) {
             batch.packets().iter().for_each(|packet| samplers.left(&self.view, packet));
         }
-        drop(seat);
+        drop(context);
         cx.emit_batch(0, batch);
     }
 }

@@ -16,7 +16,7 @@ use std::fmt::Write;
 use graph::language::Texts;
 use graph::{Environment, Graph, Manner, NodeId, Program, Refusal, Registry};
 
-use super::{Sources, Surroundings};
+use super::{RouterContext, Sources};
 
 /// The names of the elements at which received frames enter: the first of them that there is.
 const ENTRIES: [&str; 3] = ["sample", "fast", "classify"];
@@ -329,9 +329,9 @@ pub fn program(
 }
 
 /// What the elements of the router share.
-pub fn environment(surroundings: Surroundings) -> Environment {
+pub fn environment(router_context: RouterContext) -> Environment {
     let mut environment = Environment::new();
-    environment.share(surroundings);
+    environment.share(router_context);
     environment
 }
 
@@ -339,8 +339,8 @@ pub fn environment(surroundings: Surroundings) -> Environment {
 pub fn check(hooks: &Hooks, registry: &Registry) -> Result<String, Refusal> {
     let tables = fib::Tables::new(fib::Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }, None);
     let tables = tables.map_err(|error| Refusal::new(&error.to_string()))?;
-    let surroundings = Surroundings::new(tables.view(), Sources::new(), 1);
-    Ok(program(hooks, &Stages::default(), registry, &environment(surroundings))?.warnings())
+    let router_context = RouterContext::new(tables.view(), Sources::new(), 1);
+    Ok(program(hooks, &Stages::default(), registry, &environment(router_context))?.warnings())
 }
 
 /// An instance of the router.
@@ -365,14 +365,14 @@ mod tests {
     use super::*;
     use crate::registry;
 
-    fn surroundings() -> Environment {
+    fn router_context() -> Environment {
         let tables = fib::Tables::new(fib::Capacity { ipv4: 100, ipv6: 100, next_hops: 100 }, None).unwrap();
-        environment(Surroundings::new(tables.view(), Sources::new(), 1))
+        environment(RouterContext::new(tables.view(), Sources::new(), 1))
     }
 
     #[test]
     fn hooks_without_elements_leave_no_trace() {
-        let environment = surroundings();
+        let environment = router_context();
         let program = program(&Hooks::default(), &Stages::default(), &registry(), &environment).unwrap();
         let Standard { graph, entry } = instance(&program, &environment).unwrap();
         let description = graph.description();
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn what_stands_at_a_hook_is_in_the_graph_for_each_family() {
-        let (environment, hooks) = (surroundings(), "input -> c :: Punt(LOCAL); Idle -> output");
+        let (environment, hooks) = (router_context(), "input -> c :: Punt(LOCAL); Idle -> output");
         let hooks = Hooks { forward: hooks.to_owned(), ..Hooks::default() };
         let program = program(&hooks, &Stages::default(), &registry(), &environment).unwrap();
         let description = instance(&program, &environment).unwrap().graph.description();
@@ -394,7 +394,7 @@ mod tests {
     fn a_mistake_at_a_hook_is_told_with_its_place_there() {
         let hooks = Hooks { postrouting: "input\n  -> Conter -> output".to_owned(), ..Hooks::default() };
         let refusal =
-            program(&hooks, &Stages::default(), &registry(), &surroundings()).err().unwrap().to_string();
+            program(&hooks, &Stages::default(), &registry(), &router_context()).err().unwrap().to_string();
         assert!(refusal.contains("[graph] postrouting:2:6") && refusal.contains("Counter"), "{refusal}");
     }
 }

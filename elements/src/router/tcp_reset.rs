@@ -12,7 +12,7 @@
 //! - 0: answers, with their next hop
 //! - 1: segments that Linux is to answer, since the way back is not at hand
 
-use super::surroundings::on_tables;
+use super::router_context::on_tables;
 use fib::View;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;

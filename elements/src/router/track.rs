@@ -24,10 +24,10 @@ use port::Packet;
 use rules::FlowState;
 use wire::{Fragment, Headers, Reason, icmp4};
 
+use super::context::{SharedContext, WorkerContext};
 use super::ftp::may_be_control;
 use super::intact::is_intact;
-use super::seat::{Seat, SharedSeat};
-use super::surroundings::on_flows;
+use super::router_context::on_flows;
 
 /// The class `Track`.
 pub const CLASS: Class = Class {
@@ -37,11 +37,11 @@ pub const CLASS: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("track.rs"),
     make: |arguments, setup| {
-        on_flows(arguments, setup, |seat| {
+        on_flows(arguments, setup, |context| {
             let blank = Key::of(&Tuple::default());
             let waiting = [Batch::new(), Batch::new()];
             let aims = Vec::with_capacity(BATCH);
-            Track { seat, blank, keys: [blank; BATCH], hits: [None; BATCH], aims, waiting }
+            Track { context, blank, keys: [blank; BATCH], hits: [None; BATCH], aims, waiting }
         })
     },
 };
@@ -54,7 +54,7 @@ const OLD: usize = 1;
 
 /// Notes what each packet is. Drops what no rule can be applied to.
 pub struct Track {
-    seat: SharedSeat,
+    context: SharedContext,
     /// What no packet has.
     blank: Key,
     /// Of the batch in work.
@@ -144,10 +144,10 @@ impl Track {
     /// Notes what the packets of a batch are, and passes them on; later fragments may wait for their first, among those of an age.
     fn follow(&mut self, batch: &mut Batch, age: Option<usize>, cx: &mut Context<'_>) {
         let now = cx.now();
-        let mut seat = self.seat.lock();
-        let seat = &mut *seat;
-        let (count, first) = (batch.len(), seat.reserve(batch.len()));
-        let Seat { flows, nat, ftp, controls, otherwise, notes, .. } = seat;
+        let mut context = self.context.lock();
+        let context = &mut *context;
+        let (count, first) = (batch.len(), context.reserve(batch.len()));
+        let WorkerContext { flows, nat, ftp, controls, otherwise, notes, .. } = context;
         let notes = &mut notes[first..first + count];
         let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
         // First fragments, later ones that came before them, and all later ones that have to wait.

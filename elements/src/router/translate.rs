@@ -16,8 +16,8 @@ use port::Packet;
 use rules::FlowState;
 use wire::{Headers, Reason};
 
-use super::seat::{Seat, SharedSeat};
-use super::surroundings::on_flows;
+use super::context::{SharedContext, WorkerContext};
+use super::router_context::on_flows;
 use super::track::headers;
 
 /// The class `Translate`.
@@ -27,12 +27,12 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("translate.rs"),
-    make: |arguments, setup| on_flows(arguments, setup, |seat| Translate { seat }),
+    make: |arguments, setup| on_flows(arguments, setup, |context| Translate { context }),
 };
 
 /// Rewrites packets of translated flows. Drops what cannot be (`untranslatable`, or what is wrong with it).
 pub struct Translate {
-    seat: SharedSeat,
+    context: SharedContext,
 }
 
 /// How a packet is to be rewritten.
@@ -46,8 +46,8 @@ pub(super) struct Rewriting {
 
 /// What is to be done to a packet; `None`: nothing.
 #[inline]
-pub(super) fn rewriting(seat: &mut Seat, packet: &Packet) -> Option<Rewriting> {
-    match seat.open(packet) {
+pub(super) fn rewriting(context: &mut WorkerContext, packet: &Packet) -> Option<Rewriting> {
+    match context.open(packet) {
         (Some(note), Some(flows)) => {
             let hit = note.hit.filter(|hit| hit.translated)?;
             let error = note.state == FlowState::Related;
@@ -76,16 +76,16 @@ fn found_again(flows: &mut flow::Worker, packet: &Packet) -> Option<Rewriting> {
 
 /// Rewrites a packet, if it is to be.
 #[inline(always)]
-fn translate(seat: &mut Seat, packet: &mut Packet) -> Result<(), Reason> {
+fn translate(context: &mut WorkerContext, packet: &mut Packet) -> Result<(), Reason> {
     // The usual: no error, and what is known of it is where it was noted.
-    if let (Some(note), Some(flows)) = seat.open(packet)
+    if let (Some(note), Some(flows)) = context.open(packet)
         && note.state != FlowState::Related
     {
         let Some(hit) = note.hit.filter(|hit| hit.translated) else { return Ok(()) };
         let to = flows.leaving(&hit, hit.direction);
         return nat::rewrite(packet.network_mut(), &note.headers, &to);
     }
-    rewriting(seat, packet).map_or(Ok(()), |rewriting| apply(packet, &rewriting))
+    rewriting(context, packet).map_or(Ok(()), |rewriting| apply(packet, &rewriting))
 }
 
 #[cold]
@@ -104,10 +104,10 @@ impl Element for Translate {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let mut seat = self.seat.lock();
+        let mut context = self.context.lock();
         let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            if let Err(reason) = translate(&mut seat, packet) {
+            if let Err(reason) = translate(&mut context, packet) {
                 (wrong, reasons[index]) = (wrong | 1 << index, reason);
             }
         }

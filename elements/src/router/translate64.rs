@@ -25,9 +25,9 @@ use nat::{GROWTH, Mtus, Translator};
 use port::Packet;
 use wire::{Fragment, Reason, ipv4, ipv6};
 
-use super::seat::SharedSeat;
+use super::context::SharedContext;
 use super::translate::{Rewriting, rewriting};
-use super::{Surroundings, network, note_mtu, u16_at, way_mtu};
+use super::{RouterContext, network, note_mtu, u16_at, way_mtu};
 
 /// The class `Translate64`.
 pub const CLASS: Class = Class {
@@ -37,18 +37,19 @@ pub const CLASS: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("translate64.rs"),
     make: |arguments, setup| {
-        let (seat, tables) = (setup.environment.get::<SharedSeat>(), setup.environment.get::<Surroundings>());
-        if seat.is_none() || tables.is_none() {
+        let (context, tables) =
+            (setup.environment.get::<SharedContext>(), setup.environment.get::<RouterContext>());
+        if context.is_none() || tables.is_none() {
             let message = "this element translates the flows of a running router, which are not here";
             arguments.wrong(Blame::Element, message);
         }
         arguments.finish()?;
-        let (seat, view) = ((*seat.ok_or(Refused)?).clone(), tables.ok_or(Refused)?.view.clone());
-        // Different from worker to worker, whose seats are at different addresses.
-        let id = (&*seat.lock() as *const _ as usize >> 6) as u16;
+        let (context, view) = ((*context.ok_or(Refused)?).clone(), tables.ok_or(Refused)?.view.clone());
+        // Different from worker to worker, whose contexts are at different addresses.
+        let id = (&*context.lock() as *const _ as usize >> 6) as u16;
         let mtus = Mtus { ipv4: 0, ipv6: 0 };
         Ok(Box::new(Translate64 {
-            seat,
+            context,
             view,
             translator: Translator::new(Vec::new(), mtus, id),
             id: u32::from(id),
@@ -68,7 +69,7 @@ const FRAGMENT_HEADER: usize = 8;
 
 /// Translates between families. Drops (`untranslatable`, or what is wrong with it) what has no counterpart there.
 pub struct Translate64 {
-    seat: SharedSeat,
+    context: SharedContext,
     view: View,
     translator: Translator,
     /// Of the next IPv6 packet that is fragmented here.
@@ -232,24 +233,24 @@ impl Element for Translate64 {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let seat = self.seat.clone();
-        let mut seat = seat.lock();
+        let context = self.context.clone();
+        let mut context = context.lock();
         let mut crossing = 0u64;
         let mut found = [const { None }; BATCH];
         for (index, packet) in batch.packets().iter().enumerate() {
             let crosses = |rewriting: &Rewriting| (rewriting.headers.version == 4) != rewriting.to.is_ipv4();
-            if seat.note(packet).is_some_and(|note| note.towards.is_some())
-                && let Some(rewriting) = rewriting(&mut seat, packet).filter(crosses)
+            if context.note(packet).is_some_and(|note| note.towards.is_some())
+                && let Some(rewriting) = rewriting(&mut context, packet).filter(crosses)
             {
                 crossing |= 1 << index;
                 found[index] = Some(rewriting);
             }
         }
-        let lowest = seat.nat.as_ref().filter(|_| crossing != 0).map_or(0, |nat| nat.lowest_ipv6_mtu());
+        let lowest = context.nat.as_ref().filter(|_| crossing != 0).map_or(0, |nat| nat.lowest_ipv6_mtu());
         let lowest = usize::from(lowest.max(nat::Rules::LOWEST_IPV6_MTU));
         batch.take(crossing, |index, mut packet| {
             let Some(rewriting) = found[index].take() else { return };
-            let wanted = seat.nat.as_ref().filter(|_| rewriting.error);
+            let wanted = context.nat.as_ref().filter(|_| rewriting.error);
             let prefixes = wanted.map(|nat| nat.prefixes64()).unwrap_or_default();
             match self.translate(&mut packet, &rewriting, prefixes, lowest) {
                 Fate::Goes => cx.emit(TRANSLATED, packet),

@@ -15,8 +15,8 @@
 
 use graph::{Batch, Class, Context, Element};
 
-use super::seat::SharedSeat;
-use super::surroundings::on_flows;
+use super::context::SharedContext;
+use super::router_context::on_flows;
 
 /// The class `TranslatedSwitch`.
 pub const CLASS: Class = Class {
@@ -25,12 +25,12 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("translated_switch.rs"),
-    make: |arguments, setup| on_flows(arguments, setup, |seat| TranslatedSwitch { seat }),
+    make: |arguments, setup| on_flows(arguments, setup, |context| TranslatedSwitch { context }),
 };
 
 /// Parts what is translated from the rest.
 pub struct TranslatedSwitch {
-    seat: SharedSeat,
+    context: SharedContext,
 }
 
 impl Element for TranslatedSwitch {
@@ -43,10 +43,10 @@ impl Element for TranslatedSwitch {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let mut seat = self.seat.lock();
+        let mut context = self.context.lock();
         let mut translated = 0u64;
         for (index, packet) in batch.packets().iter().enumerate() {
-            let note = seat.note(packet);
+            let note = context.note(packet);
             translated |=
                 u64::from(note.is_some_and(|note| note.hit.is_some_and(|hit| hit.translated))) << index;
         }

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use elements::router::standard::{self, Hooks, Stages, Standard};
-use elements::router::{IcmpPolicy, IcmpSettings, Sources, Surroundings};
+use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, Sources};
 use fib::{
     Adjacency, AdjacencyId, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables, View,
 };
@@ -219,7 +219,7 @@ fn run(graph: &mut Graph, entry: NodeId, sinks: &mut Sinks, packets: Vec<Packet>
 /// The standard router over these tables.
 pub fn router(view: &View, sources: &Arc<Sources>, icmp: IcmpSettings, stages: Stages) -> (Graph, NodeId) {
     let (view, sources) = (view.clone(), sources.clone());
-    let environment = standard::environment(Surroundings { view, sources, icmp: IcmpPolicy::of(icmp) });
+    let environment = standard::environment(RouterContext { view, sources, icmp: IcmpPolicy::of(icmp) });
     let program = standard::program(&Hooks::default(), &stages, &elements::registry(), &environment).unwrap();
     let Standard { graph, entry } = standard::instance(&program, &environment).unwrap();
     (graph, entry)

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 
 use config::{Cores, Machine, Router};
 use elements::router::standard::{self, Hooks, Stages, Standard};
-use elements::router::{IcmpPolicy, IcmpSettings, SharedSeat, Sources, Surroundings};
+use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, SharedContext, Sources};
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use graph::{Batch, Environment, Graph, NodeId, Sinks};
 use plane::{Policy, PolicySettings};
@@ -119,13 +119,13 @@ impl Instance {
     }
 }
 
-fn surroundings(tables: &Tables) -> Surroundings {
+fn router_context(tables: &Tables) -> RouterContext {
     let icmp = IcmpPolicy::of(IcmpSettings::unlimited());
-    Surroundings { view: tables.view(), sources: Sources::new(), icmp }
+    RouterContext { view: tables.view(), sources: Sources::new(), icmp }
 }
 
 /// With filter, flow table and translation.
-fn with_policy(tables: &Tables) -> (Instance, SharedSeat, Policy) {
+fn with_policy(tables: &Tables) -> (Instance, SharedContext, Policy) {
     thread_local! {
         // The driver is only asked where it is to carry flows.
         static DRIVER: RefCell<Option<Driver>> = const { RefCell::new(None) };
@@ -150,7 +150,7 @@ fn with_policy(tables: &Tables) -> (Instance, SharedSeat, Policy) {
             driver.get_or_insert_with(|| Driver::new(&few.sizes()).expect("the driver's maps: as root"));
         Policy::new(settings, 1, driver, named).unwrap_or_else(|error| panic!("{error}"))
     });
-    let mut environment = standard::environment(surroundings(tables));
+    let mut environment = standard::environment(router_context(tables));
     policy.share(&mut environment);
     policy.translate(&[(IN, "inside", "10.0.0.1"), (OUT, "outside", "192.0.2.1")].map(
         |(id, name, address)| nat::Port {
@@ -159,9 +159,9 @@ fn with_policy(tables: &Tables) -> (Instance, SharedSeat, Policy) {
             addresses: address.parse().into_iter().collect(),
         },
     ));
-    let seat = policy.seat(0).unwrap_or_else(|error| panic!("{error}"));
-    environment.share(seat.clone());
-    (Instance::new(&environment, &policy.stages()), seat, policy)
+    let context = policy.context(0).unwrap_or_else(|error| panic!("{error}"));
+    environment.share(context.clone());
+    (Instance::new(&environment, &policy.stages()), context, policy)
 }
 
 /// Two without a policy, which remember nothing: the long way and the short one.
@@ -174,7 +174,7 @@ struct Plain {
 impl Plain {
     fn new() -> Plain {
         let tables = tables();
-        let environment = standard::environment(surroundings(&tables));
+        let environment = standard::environment(router_context(&tables));
         let long = Instance::new(&environment, &Stages::default());
         let short = Instance::new(&environment, &Stages { fast: true, ..Stages::default() });
         Plain { long, short, _tables: tables }
@@ -196,7 +196,7 @@ pub fn packets(bytes: &[u8]) {
 fn pass_all(plain: &mut Plain, bytes: &[u8]) {
     let tables = tables();
     // What it remembers of one input must not decide on the next.
-    let (mut judged, seat, _policy) = with_policy(&tables);
+    let (mut judged, context, _policy) = with_policy(&tables);
     let Plain { long, short, .. } = plain;
     let mut rest = bytes;
     for _ in 0..MOST {
@@ -206,7 +206,7 @@ fn pass_all(plain: &mut Plain, bytes: &[u8]) {
         rest = behind;
         let input = if how & 1 == 0 { IN } else { OUT };
         if how & 2 != 0 {
-            seat.maintain(graph::steady_now());
+            context.maintain(graph::steady_now());
         }
         judged.pass(input, frame);
         assert_eq!(long.pass(input, frame), short.pass(input, frame), "the long way and the short one");

@@ -14,7 +14,7 @@
 //! destination first, and only there at the rest. Longer prefixes without such routes are not concerned.
 
 use super::Programmer;
-use super::recipe::{self, Recipe};
+use super::next_hop_key::{self, NextHopKey};
 use crate::model::{Kind, Model, Neighbour, Route, Source, Table, host};
 use crate::origin;
 use ipnet::IpNet;
@@ -22,21 +22,21 @@ use std::net::IpAddr;
 
 impl Programmer {
     /// What must be written for the prefix, shields included.
-    pub fn recipe_of(&self, prefix: IpNet, model: &Model) -> Option<Recipe> {
+    pub fn recipe_of(&self, prefix: IpNet, model: &Model) -> Option<NextHopKey> {
         if self.shields.contains(&prefix) {
-            return Some(Recipe::Linux);
+            return Some(NextHopKey::Linux);
         }
         self.desired(prefix, model)
     }
 
     /// What the tables must hold for `prefix`; `None` = nothing.
-    pub fn desired(&self, prefix: IpNet, model: &Model) -> Option<Recipe> {
+    pub fn desired(&self, prefix: IpNet, model: &Model) -> Option<NextHopKey> {
         if is_restricted(model.routes.at(&prefix)) {
-            return Some(Recipe::Linux);
+            return Some(NextHopKey::Linux);
         }
         if let Some(route) = self.best(&prefix, model.routes.at(&prefix), model) {
             let covered = self.covered(prefix, model);
-            return Some(covered.unwrap_or_else(|| recipe::recipe(&prefix, route, model)));
+            return Some(covered.unwrap_or_else(|| next_hop_key::next_hop_key(&prefix, route, model)));
         }
         if prefix.prefix_len() < prefix.max_prefix_len() {
             return None;
@@ -45,14 +45,14 @@ impl Programmer {
     }
 
     /// What table `local` makes of a prefix with routes, where that is not what its best route says.
-    fn covered(&self, prefix: IpNet, model: &Model) -> Option<Recipe> {
+    fn covered(&self, prefix: IpNet, model: &Model) -> Option<NextHopKey> {
         let throws = |(cover, route): &(IpNet, &Route)| *cover == prefix && route.kind == Kind::Throw;
         match self.local_cover(prefix, model) {
             // Where main leads instead may be said by a shorter prefix.
-            Some(cover) if throws(&cover) && self.leaves_main_open(prefix, model) => Some(Recipe::Linux),
+            Some(cover) if throws(&cover) && self.leaves_main_open(prefix, model) => Some(NextHopKey::Linux),
             Some((cover, route)) if cover != prefix && route.kind != Kind::Throw => {
                 let ipv6 = prefix.addr().is_ipv6();
-                Some(if ipv6 { recipe::recipe(&prefix, route, model) } else { Recipe::Linux })
+                Some(if ipv6 { next_hop_key::next_hop_key(&prefix, route, model) } else { NextHopKey::Linux })
             }
             _ => None,
         }
@@ -91,9 +91,9 @@ impl Programmer {
     }
 
     /// What table `local` says at exactly this prefix.
-    pub fn says_local(&self, prefix: IpNet, model: &Model) -> Option<Recipe> {
+    pub fn says_local(&self, prefix: IpNet, model: &Model) -> Option<NextHopKey> {
         let route = self.best_of(Table::Local, &prefix, model.routes.at(&prefix), model)?;
-        Some(recipe::recipe(&prefix, route, model))
+        Some(next_hop_key::next_hop_key(&prefix, route, model))
     }
 
     /// What table `local` says of all of `prefix`, itself or by a shorter one.
@@ -111,11 +111,11 @@ impl Programmer {
         };
         told_by
             && !route.is_restricted()
-            && (route.kind != Kind::Unicast || recipe::alive(model, route.target, ipv6))
+            && (route.kind != Kind::Unicast || next_hop_key::alive(model, route.target, ipv6))
     }
 
     /// The way to a known host on a connected network.
-    fn host(&self, address: IpAddr, model: &Model) -> Option<Recipe> {
+    fn host(&self, address: IpAddr, model: &Model) -> Option<NextHopKey> {
         if address.is_multicast() || matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
         {
             return None;
@@ -136,10 +136,10 @@ impl Programmer {
         if address.is_ipv4() && route.table == Table::Main && self.covered(prefix, model).is_some() {
             return None;
         }
-        let ifindex = recipe::on_link(model, route)?;
+        let ifindex = next_hop_key::on_link(model, route)?;
         let neighbour = model.neighbours.find(ifindex, address)?;
         let usable = neighbour.usable().is_some() && self.ports.contains_key(&ifindex);
-        usable.then_some(Recipe::Host { ifindex, address, mtu: route.mtu, sourced: route.sourced })
+        usable.then_some(NextHopKey::Host { ifindex, address, mtu: route.mtu, sourced: route.sourced })
     }
 
     /// The route that Linux would use for `address`.

@@ -1,14 +1,14 @@
-//! Next hops: one for each recipe in use, counted by the prefixes that use it.
+//! Next hops: one for each key in use, counted by the prefixes that use it.
 
 use super::adjacency::{Adjacencies, Key};
-use super::recipe::{self, Outcome, Ports, Recipe};
+use super::next_hop_key::{self, NextHopKey, Outcome, Ports};
 use crate::model::{Model, TargetId};
 use fib::{FibError, NextHop, NextHopId, Path, Tables};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
 struct Hop {
-    recipe: Recipe,
+    next_hop_key: NextHopKey,
     prefixes: usize,
     adjacencies: SmallVec<[Key; 1]>,
     content: NextHop,
@@ -17,22 +17,22 @@ struct Hop {
 /// All next hops.
 #[derive(Default)]
 pub(crate) struct Hops {
-    by_recipe: HashMap<Recipe, NextHopId>,
+    by_recipe: HashMap<NextHopKey, NextHopId>,
     by_target: HashMap<TargetId, SmallVec<[NextHopId; 1]>>,
     hops: HashMap<NextHopId, Hop>,
     pub adjacencies: Adjacencies,
 }
 
 impl Hops {
-    /// The recipe's next hop, made if there is none; one prefix more uses it.
+    /// The key's next hop, made if there is none; one prefix more uses it.
     pub fn acquire(
         &mut self,
-        recipe: Recipe,
+        next_hop_key: NextHopKey,
         model: &mut Model,
         ports: &Ports,
         tables: &mut Tables,
     ) -> Result<NextHopId, FibError> {
-        if let Some(id) = self.by_recipe.get(&recipe)
+        if let Some(id) = self.by_recipe.get(&next_hop_key)
             && let Some(hop) = self.hops.get_mut(id)
         {
             hop.prefixes += 1;
@@ -40,12 +40,12 @@ impl Hops {
         }
         // Linux takes what is not yet resolved.
         let id = tables.add_next_hop(&NextHop::Punt)?;
-        self.by_recipe.insert(recipe, id);
-        if let Recipe::Target { target, .. } = recipe {
+        self.by_recipe.insert(next_hop_key, id);
+        if let NextHopKey::Target { target, .. } = next_hop_key {
             model.routes.targets.retain(target);
             self.by_target.entry(target).or_default().push(id);
         }
-        let hop = Hop { recipe, prefixes: 1, adjacencies: SmallVec::new(), content: NextHop::Punt };
+        let hop = Hop { next_hop_key, prefixes: 1, adjacencies: SmallVec::new(), content: NextHop::Punt };
         self.hops.insert(id, hop);
         self.refresh(id, model, ports, tables)?;
         Ok(id)
@@ -67,8 +67,8 @@ impl Hops {
         for key in &hop.adjacencies {
             self.adjacencies.release(key, id, tables);
         }
-        self.by_recipe.remove(&hop.recipe);
-        if let Recipe::Target { target, .. } = hop.recipe {
+        self.by_recipe.remove(&hop.next_hop_key);
+        if let NextHopKey::Target { target, .. } = hop.next_hop_key {
             if let Some(ids) = self.by_target.get_mut(&target) {
                 ids.retain(|other| *other != id);
                 if ids.is_empty() {
@@ -91,7 +91,7 @@ impl Hops {
             return Ok(());
         };
         let mut keys = SmallVec::new();
-        let result = content(hop.recipe, id, &mut keys, &mut self.adjacencies, model, ports, tables);
+        let result = content(hop.next_hop_key, id, &mut keys, &mut self.adjacencies, model, ports, tables);
         let (new, error) = match result {
             Ok(content) => (content, None),
             Err(error) => (NextHop::Punt, Some(error)),
@@ -116,7 +116,7 @@ impl Hops {
 
     /// The next hops that this interface is a part of.
     pub fn using_link(&self, model: &Model, ifindex: u32) -> Vec<NextHopId> {
-        let using = self.hops.iter().filter(|(_, hop)| recipe::uses(&hop.recipe, model, ifindex));
+        let using = self.hops.iter().filter(|(_, hop)| next_hop_key::uses(&hop.next_hop_key, model, ifindex));
         using.map(|(id, _)| *id).collect()
     }
 
@@ -125,14 +125,14 @@ impl Hops {
         self.by_target.get(&target).map(|ids| ids.to_vec()).unwrap_or_default()
     }
 
-    /// The next hop of a recipe in use.
-    pub fn find(&self, recipe: &Recipe) -> Option<NextHopId> {
-        self.by_recipe.get(recipe).copied()
+    /// The next hop of a key in use.
+    pub fn find(&self, next_hop_key: &NextHopKey) -> Option<NextHopId> {
+        self.by_recipe.get(next_hop_key).copied()
     }
 
-    /// The recipe of a next hop in use, and how many prefixes use it.
-    pub fn recipe(&self, id: NextHopId) -> Option<(Recipe, usize)> {
-        self.hops.get(&id).map(|hop| (hop.recipe, hop.prefixes))
+    /// The key of a next hop in use, and how many prefixes use it.
+    pub fn next_hop_key(&self, id: NextHopId) -> Option<(NextHopKey, usize)> {
+        self.hops.get(&id).map(|hop| (hop.next_hop_key, hop.prefixes))
     }
 
     /// All in use.
@@ -158,9 +158,9 @@ impl Hops {
     }
 }
 
-/// What the recipe comes to, its adjacencies acquired and named in `keys`, also those that take no part.
+/// What the key comes to, its adjacencies acquired and named in `keys`, also those that take no part.
 fn content(
-    recipe: Recipe,
+    next_hop_key: NextHopKey,
     id: NextHopId,
     keys: &mut SmallVec<[Key; 1]>,
     adjacencies: &mut Adjacencies,
@@ -168,7 +168,7 @@ fn content(
     ports: &Ports,
     tables: &mut Tables,
 ) -> Result<NextHop, FibError> {
-    let ways = match recipe::resolve(&recipe, model, ports) {
+    let ways = match next_hop_key::resolve(&next_hop_key, model, ports) {
         Outcome::Fixed(next_hop) => return Ok(next_hop),
         Outcome::Ways(ways) => ways,
     };
@@ -188,5 +188,5 @@ fn content(
     if let [only] = paths.as_mut_slice() {
         only.weight = 1;
     }
-    Ok(if recipe.is_sourced() { NextHop::Sourced(paths) } else { NextHop::Forward(paths) })
+    Ok(if next_hop_key.is_sourced() { NextHop::Sourced(paths) } else { NextHop::Forward(paths) })
 }

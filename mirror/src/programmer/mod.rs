@@ -1,7 +1,7 @@
 //! From the model to the plane's tables.
 //!
 //! For each prefix, what the tables hold is a function of the model ([`Programmer::desired`]): the best route's
-//! recipe, or, inside a connected network, the way to one known host. A change marks the prefixes it may affect;
+//! key, or, inside a connected network, the way to one known host. A change marks the prefixes it may affect;
 //! programming a prefix means computing that function and writing the result, so it does not matter how often or in
 //! which order prefixes are marked, and the audit is the same function once more.
 //!
@@ -12,19 +12,19 @@
 mod adjacency;
 mod decision;
 mod hops;
-mod recipe;
+mod next_hop_key;
 mod room;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use adjacency::Key as AdjacencyKey;
-pub use recipe::Recipe;
+pub use next_hop_key::NextHopKey;
 
 use crate::model::{Changes, Model, Target, TargetId, host};
 use fib::{AdjacencyId, FibError, NextHop, NextHopId, PortId, Tables};
 use hops::Hops;
 use ipnet::IpNet;
-use recipe::Ports;
+use next_hop_key::Ports;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Instant;
@@ -40,9 +40,9 @@ pub(crate) struct Programmer {
     pending: VecDeque<IpNet>,
     rescan: Rescan,
     /// What table `local` says at prefixes that may cover others.
-    covers: HashMap<IpNet, Recipe>,
+    covers: HashMap<IpNet, NextHopKey>,
     liveness: HashMap<u32, (bool, bool, bool, bool)>,
-    objects: HashMap<TargetId, recipe::Nature>,
+    objects: HashMap<TargetId, next_hop_key::Nature>,
     /// Whether zebra's routes count, instead of what Linux says of FRR's protocols.
     fpm: bool,
     missing: BTreeSet<IpNet>,
@@ -150,7 +150,7 @@ impl Programmer {
             };
             self.hops.of_target(target).into_iter().for_each(|id| self.refresh(id, model, tables));
             // Only a change of nature concerns the prefixes; else the next hop's one store was all.
-            let nature = recipe::nature(model, target);
+            let nature = next_hop_key::nature(model, target);
             if self.objects.insert(target, nature) != Some(nature) {
                 self.rescan_all();
             }
@@ -247,7 +247,7 @@ impl Programmer {
     pub fn is_programmed(&self, prefix: IpNet, model: &Model, tables: &Tables) -> bool {
         let has = at(tables, prefix);
         match self.recipe_of(prefix, model) {
-            Some(recipe) => has.is_some() && has == self.hops.find(&recipe),
+            Some(next_hop_key) => has.is_some() && has == self.hops.find(&next_hop_key),
             None => has.is_none(),
         }
     }
@@ -264,18 +264,18 @@ impl Programmer {
                 }
             }
         }
-        let Some(recipe) = self.recipe_of(prefix, model) else {
+        let Some(next_hop_key) = self.recipe_of(prefix, model) else {
             if let Some(old) = remove(tables, prefix) {
                 self.written[usize::from(prefix.addr().is_ipv6())] -= 1;
                 self.hops.release(old, model, tables);
             }
             return;
         };
-        let id = match self.hops.acquire(recipe, model, &self.ports, tables) {
+        let id = match self.hops.acquire(next_hop_key, model, &self.ports, tables) {
             Ok(id) => id,
             Err(error) => {
                 self.note(&error);
-                match self.hops.find(&recipe) {
+                match self.hops.find(&next_hop_key) {
                     // Made, but it says Punt for now.
                     Some(id) => id,
                     None => return self.leave_to_linux(prefix, model, tables),
@@ -294,7 +294,7 @@ impl Programmer {
         }
         let says = self.says_local(prefix, model);
         let said = match says {
-            Some(recipe) => self.covers.insert(prefix, recipe),
+            Some(next_hop_key) => self.covers.insert(prefix, next_hop_key),
             None => self.covers.remove(&prefix),
         };
         if said != says {
@@ -317,7 +317,7 @@ impl Programmer {
     /// Prepares what must work when nothing else fits.
     pub fn prepare(&mut self, model: &mut Model, tables: &mut Tables) -> Result<(), FibError> {
         if self.linux.is_none() {
-            self.linux = Some(self.hops.acquire(Recipe::Linux, model, &self.ports, tables)?);
+            self.linux = Some(self.hops.acquire(NextHopKey::Linux, model, &self.ports, tables)?);
         }
         Ok(())
     }
@@ -339,7 +339,7 @@ impl Programmer {
 
     /// Compares a next hop's words with what was written, and that with the model; repairs. Tells what differed.
     pub fn audit_hop(&mut self, id: NextHopId, model: &Model, tables: &mut Tables) -> Option<String> {
-        let (recipe, _) = self.hops.recipe(id)?;
+        let (next_hop_key, _) = self.hops.next_hop_key(id)?;
         let is = tables.next_hop(id);
         let wrote = self.hops.content(id)?.clone();
         let mangled = is != wrote;
@@ -349,7 +349,7 @@ impl Programmer {
         self.refresh(id, model, tables);
         let now = self.hops.content(id)?;
         (mangled || *now != wrote).then(|| {
-            let of = recipe.in_words(model);
+            let of = next_hop_key.in_words(model);
             format!("packets {of} were treated otherwise ({}) than must be ({})", says(&is), says(now))
         })
     }

@@ -1,7 +1,7 @@
 //! A table without room: the missing prefix must not fall to a shorter one, which may lead elsewhere. The longest prefix
 //! that covers it becomes Linux's (a *shield*) until there is room.
 
-use super::recipe::Recipe;
+use super::next_hop_key::NextHopKey;
 use super::{Programmer, at};
 use crate::model::Model;
 use fib::Tables;
@@ -16,7 +16,7 @@ impl Programmer {
     /// No next hop to be had: the prefix shares the one that says Punt, which was made when there was room.
     pub(super) fn leave_to_linux(&mut self, prefix: IpNet, model: &mut Model, tables: &mut Tables) {
         self.missing.insert(prefix);
-        if let Ok(id) = self.hops.acquire(Recipe::Linux, model, &self.ports, tables) {
+        if let Ok(id) = self.hops.acquire(NextHopKey::Linux, model, &self.ports, tables) {
             self.store(prefix, id, model, tables);
         }
     }

@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use elements::router::standard::{self, Hooks, Stages, Standard};
-use elements::router::{IcmpPolicy, SharedSeat, Sources, Surroundings};
+use elements::router::{IcmpPolicy, RouterContext, SharedContext, Sources};
 use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
 use graph::{Batch, Environment, Graph, NodeId, Sinks};
 use plane::{Policy, PolicySettings};
@@ -54,15 +54,15 @@ pub fn segment([from, to]: [(Ipv4Addr, u16); 2], numbers: [u32; 2], flags: u8, t
 pub struct Instance {
     pub graph: Graph,
     pub entry: NodeId,
-    pub seat: SharedSeat,
+    pub context: SharedContext,
     pub sinks: Sinks,
 }
 
 impl Instance {
     /// By these tables, for one of so many workers.
     pub fn start(tables: &Tables, settings: PolicySettings, workers: usize) -> (Instance, Policy) {
-        let surroundings =
-            Surroundings { view: tables.view(), sources: Sources::new(), icmp: IcmpPolicy::new(1) };
+        let router_context =
+            RouterContext { view: tables.view(), sources: Sources::new(), icmp: IcmpPolicy::new(1) };
         let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
         let named = |name: &str| match name {
             "inside" => vec![IN.0],
@@ -70,7 +70,7 @@ impl Instance {
             _ => Vec::new(),
         };
         let policy = Policy::new(settings, workers, &mut driver, named).unwrap();
-        (Instance::new(standard::environment(surroundings), &policy, policy.stages()), policy)
+        (Instance::new(standard::environment(router_context), &policy, policy.stages()), policy)
     }
 
     /// What becomes of frames that come by a port in one batch: where they leave, and how.
@@ -90,7 +90,7 @@ impl Instance {
     }
 
     pub fn maintain(&self) {
-        self.seat.maintain(graph::steady_now());
+        self.context.maintain(graph::steady_now());
     }
 
     /// With the policy's stages, or others.
@@ -101,13 +101,13 @@ impl Instance {
             name: name.to_owned(),
             addresses: Vec::new(),
         }));
-        let seat = policy.seat(0).unwrap();
-        environment.share(seat.clone());
+        let context = policy.context(0).unwrap();
+        environment.share(context.clone());
         let registry = elements::registry();
         let program = standard::program(&Hooks::default(), &stages, &registry, &environment).unwrap();
         let Standard { graph, entry } = standard::instance(&program, &environment).unwrap();
         let mut sinks = Sinks::new();
         [IN, OUT].into_iter().for_each(|port| sinks.open(port));
-        Instance { graph, entry, seat, sinks }
+        Instance { graph, entry, context, sinks }
     }
 }

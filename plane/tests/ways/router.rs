@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use elements::router::standard::{self, Hooks};
-use elements::router::{IcmpPolicy, IcmpSettings, Sampling, SharedSeat, Sources, Surroundings};
+use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, Sampling, SharedContext, Sources};
 use fib::{PortFlags, Tables};
 use flow::sample::Sampler;
 use flow::{Account, End, Settings};
@@ -37,7 +37,7 @@ pub struct Router<'a> {
     tables: Option<Tables>,
     graph: Graph,
     entry: NodeId,
-    seat: SharedSeat,
+    context: SharedContext,
     sinks: Sinks,
     policy: Policy,
     lanes: Lanes,
@@ -65,8 +65,8 @@ impl<'a> Router<'a> {
         let own = front.is_none().then(|| filled(None));
         let tables = own.as_ref().or(front.as_ref().map(|front| &front.tables)).unwrap();
         let icmp = IcmpPolicy::of(IcmpSettings::unlimited());
-        let surroundings = Surroundings { view: tables.view(), sources: sources.clone(), icmp };
-        let mut environment = standard::environment(surroundings);
+        let router_context = RouterContext { view: tables.view(), sources: sources.clone(), icmp };
+        let mut environment = standard::environment(router_context);
         policy.share(&mut environment);
         let port = |(port, name): (fib::PortId, &str)| nat::Port {
             number: port.0,
@@ -74,8 +74,8 @@ impl<'a> Router<'a> {
             addresses: Vec::new(),
         };
         policy.translate(&[(IN, "inside"), (OUT, "outside")].map(port));
-        let seat = policy.seat(0).unwrap();
-        environment.share(seat.clone());
+        let context = policy.context(0).unwrap();
+        environment.share(context.clone());
         let nothing = NOTHING.to_owned();
         let hooks = match stages.hooks {
             Hooked::Nothing => Hooks::default(),
@@ -99,7 +99,7 @@ impl<'a> Router<'a> {
             tables: own,
             graph,
             entry,
-            seat,
+            context,
             sinks,
             policy,
             lanes,
@@ -178,7 +178,7 @@ impl<'a> Router<'a> {
         let punts = self.sinks.punts();
         outcome.linux = punts.map(|(packet, class, hand)| (class, hand, packet.to_vec())).collect();
         self.count(&mut outcome, &frame.name);
-        self.seat.maintain(self.graph.now());
+        self.context.maintain(self.graph.now());
         outcome
     }
 
@@ -236,7 +236,7 @@ impl<'a> Router<'a> {
         drop(worker);
         let (mut accounts, mut idle) = (Vec::new(), 0);
         while idle < 100 {
-            self.seat.maintain(self.graph.now());
+            self.context.maintain(self.graph.now());
             idle += 1;
             while let Some(account) = self.policy.ended().unwrap().accounts.pop() {
                 accounts.push(told(&account));

@@ -88,7 +88,7 @@ pub struct Driver {
     shared: HashMap<String, OwnedFd>,
     programs: Programs,
     /// The entry once more, and the maps of its own.
-    rehearsal: Option<(OwnedFd, HashMap<String, OwnedFd>)>,
+    packet_tracer: Option<(OwnedFd, HashMap<String, OwnedFd>)>,
     ports: HashMap<PortId, Port>,
     /// The interfaces in the map `targets`.
     targets: HashMap<PortId, u32>,
@@ -153,7 +153,7 @@ impl Driver {
             object,
             shared,
             programs: Programs::default(),
-            rehearsal: None,
+            packet_tracer: None,
             ports: HashMap::new(),
             targets: HashMap::new(),
             copies: None,
@@ -204,7 +204,7 @@ impl Driver {
         });
         self.put_behind("gate", 0, "to_worker")?;
         self.programs = Programs { native: Some(native?), generic: Some(generic?) };
-        self.rehearsal = Some(copy?);
+        self.packet_tracer = Some(copy?);
         Ok(())
     }
 
@@ -429,11 +429,11 @@ impl Driver {
 
     /// As [`Driver::test_run`], by a copy of the program: nothing is counted, and there is no socket, so that what is for
     /// the worker passes (and belongs to no class). The copy is kept, as the kernel takes its time to verify one.
-    pub fn rehearse(&mut self, port: PortId, frame: &[u8]) -> Result<TestRun, DriverError> {
+    pub fn trace_packet(&mut self, port: PortId, frame: &[u8]) -> Result<TestRun, DriverError> {
         let ifindex = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?.ifindex;
-        let (program, maps) = match self.rehearsal.take() {
-            Some(copy) => self.rehearsal.insert(copy),
-            None => self.rehearsal.insert(self.copy()?),
+        let (program, maps) = match self.packet_tracer.take() {
+            Some(copy) => self.packet_tracer.insert(copy),
+            None => self.packet_tracer.insert(self.copy()?),
         };
         let own = |name: &str| {
             let map = maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;

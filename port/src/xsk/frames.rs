@@ -15,7 +15,7 @@ use crate::pool::{self, Span};
 pub(super) struct Frames {
     span: Span,
     /// A bit for each chunk: the kernel has it.
-    lent: Vec<u64>,
+    leased: Vec<u64>,
     /// The packet whose last segment is not here yet, and whether it is beyond repair.
     partial: Option<Packet>,
     broken: bool,
@@ -26,7 +26,7 @@ pub(super) struct Frames {
 impl Frames {
     pub(super) fn new(span: Span) -> Frames {
         let words = (span.bytes() / CHUNK).div_ceil(64);
-        Frames { lent: vec![0; words], span, partial: None, broken: false, corrupt: 0 }
+        Frames { leased: vec![0; words], span, partial: None, broken: false, corrupt: 0 }
     }
 
     #[inline]
@@ -34,7 +34,7 @@ impl Frames {
         (at as usize).wrapping_sub(self.span.base().as_ptr() as usize)
     }
 
-    /// Marks a chunk as lent; its offset, or `None` if it is not of this memory. The caller owned it, and no more does.
+    /// Marks a chunk as leased; its offset, or `None` if it is not of this memory. The caller owned it, and no more does.
     #[inline]
     pub(super) fn lend(&mut self, chunk: NonNull<u8>) -> Option<u64> {
         let offset = self.offset(chunk.as_ptr());
@@ -42,16 +42,16 @@ impl Frames {
             return None;
         }
         let index = offset / CHUNK;
-        self.lent[index / 64] |= 1 << (index % 64);
+        self.leased[index / 64] |= 1 << (index % 64);
         Some(offset as u64)
     }
 
-    /// The chunk around `address` and the place in it, if it was lent; it is not any more, and the caller's.
+    /// The chunk around `address` and the place in it, if it was leased; it is not any more, and the caller's.
     #[inline]
     fn take_back(&mut self, address: u64) -> Option<(NonNull<u8>, usize)> {
         let chunk = self.span.chunk_at(address)?;
         let index = address as usize / CHUNK;
-        let (word, bit) = (&mut self.lent[index / 64], 1 << (index % 64));
+        let (word, bit) = (&mut self.leased[index / 64], 1 << (index % 64));
         if *word & bit == 0 {
             return None;
         }
@@ -63,7 +63,7 @@ impl Frames {
     #[inline]
     pub(super) fn sent(&mut self, address: u64) {
         match self.take_back(address) {
-            // SAFETY: it was lent, so it is ours again, and nobody else's.
+            // SAFETY: it was leased, so it is ours again, and nobody else's.
             Some((chunk, _)) => unsafe { pool::give(chunk) },
             None => self.corrupt += 1,
         }
@@ -86,7 +86,7 @@ impl Frames {
         let (chunk, head) = self.take_back(descriptor.addr)?;
         let len = descriptor.len as usize;
         if head < HEADER || len > CHUNK - head {
-            // SAFETY: it was lent, so it is ours again.
+            // SAFETY: it was leased, so it is ours again.
             unsafe { pool::give(chunk) };
             return None;
         }
@@ -125,7 +125,7 @@ impl Frames {
 
     /// Chunks that the kernel has.
     pub(super) fn count(&self) -> usize {
-        self.lent.iter().map(|word| word.count_ones() as usize).sum()
+        self.leased.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Asks for the first bytes of a frame that will be looked at soon.
@@ -147,7 +147,7 @@ impl Drop for Frames {
     fn drop(&mut self) {
         for offset in (0..self.span.bytes()).step_by(CHUNK) {
             if let Some((chunk, _)) = self.take_back(offset as u64) {
-                // SAFETY: it was lent to a socket that is closed.
+                // SAFETY: it was leased to a socket that is closed.
                 unsafe { pool::give(chunk) };
             }
         }

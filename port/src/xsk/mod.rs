@@ -131,7 +131,7 @@ impl Xsk {
     }
 
     /// Chunks that the kernel has.
-    pub fn lent(&self) -> usize {
+    pub fn leased(&self) -> usize {
         self.frames.count()
     }
 
@@ -151,7 +151,7 @@ impl Xsk {
             let Some(chunk) = pool::take() else { break };
             let Some(offset) = self.frames.lend(chunk) else {
                 // Of other memory: this thread installed another pool than the socket was opened with.
-                // SAFETY: just taken from the pool, and not lent.
+                // SAFETY: just taken from the pool, and not leased.
                 unsafe { pool::give(chunk) };
                 break;
             };

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use fib::PortId;
 use flow::Tuple;
 use nat::{Destination, Nat, Refusal, Rule};
-use plane::Known;
+use plane::FlowSnapshot;
 
 use super::{Step, endpoint, step};
 
 /// What translation there is or would be.
 pub(super) struct Translation<'n> {
     pub nat: Option<&'n Arc<Nat>>,
-    pub known: Option<Known>,
+    pub known: Option<FlowSnapshot>,
     input: PortId,
     original: Tuple,
     aim: Result<Option<Destination>, Refusal>,
@@ -25,7 +25,7 @@ impl Translation<'_> {
         nat: Option<&Arc<Nat>>,
         input: PortId,
         original: Tuple,
-        known: Option<Known>,
+        known: Option<FlowSnapshot>,
     ) -> Translation<'_> {
         let opens = nat.filter(|_| known.is_none());
         let aim = opens.map_or(Ok(None), |nat| nat.destination(&original, input.0));

@@ -2,7 +2,7 @@
 //!
 //! A worker that panics takes only itself down. Its thread unwinds, which closes its sockets; from then on the
 //! program in the driver finds no socket for those queues and Linux gets their packets. The crew notices at its next
-//! look ([`Crew::raise_fallen`]), and whoever owns the ports gives the new worker fresh queues.
+//! look ([`WorkerPool::raise_fallen`]), and whoever owns the ports gives the new worker fresh queues.
 //!
 //! A worker that hangs (`watch.rs`) is stopped for ever where it stands ([`port::Leash`]), its sockets are closed, and it is
 //! started again like one that panicked, with new packet memory: the old one, and its thread, are lost until the process
@@ -23,13 +23,13 @@ use port::{Leash, Pool, Queue};
 use tracing::{error, info, warn};
 
 use crate::PlaneError;
+use crate::handoff::HandoffQueue;
 use crate::meter::{QueueMeter, State, WorkerMeter};
 use crate::police::Limits;
 use crate::policy::{Policy, Prepared};
-use crate::relay::Letterbox;
 use crate::watch::{STILL, Seen, Watch};
-use crate::worker::{Desk, Linux, Order, Request, Worker};
-use elements::router::SharedSeat;
+use crate::worker::{Linux, Order, Request, Worker, WorkerParts};
+use elements::router::SharedContext;
 use elements::router::standard::{Standard, instance};
 
 /// How long a worker may take to obey before the control thread goes on without it.
@@ -58,7 +58,7 @@ pub struct Blueprint {
 }
 
 /// One worker, seen from outside.
-pub struct Member {
+pub struct WorkerHandle {
     /// The core that it is pinned to.
     pub core: usize,
     /// Times that it was started again.
@@ -68,8 +68,8 @@ pub struct Member {
     /// What its graph counted, in this life and in those before it.
     pub counters: Arc<GraphCounters>,
     orders: Sender<Order>,
-    seat: SharedSeat,
-    letterbox: Arc<Letterbox>,
+    context: SharedContext,
+    handoff_queue: Arc<HandoffQueue>,
     thread: Option<JoinHandle<()>>,
     leash: Arc<Leash>,
     presence: Presence,
@@ -91,7 +91,7 @@ pub enum Fallen {
     Raised(usize),
 }
 
-impl Member {
+impl WorkerHandle {
     /// How long to wait for it: not again for one that has not moved since it was waited for in vain.
     fn patience(&self, patience: Duration) -> Duration {
         if self.mute.get() == Some(self.meter.rounds.value()) { Duration::ZERO } else { patience }
@@ -114,51 +114,51 @@ impl Member {
             return false;
         }
         self.presence.end();
-        self.seat.end();
+        self.context.end();
         // What colleagues left for it goes home.
-        while self.letterbox.take().is_some() {}
+        while self.handoff_queue.take().is_some() {}
         (self.thread, self.lost) = (None, true);
         true
     }
 }
 
 /// All workers.
-pub struct Crew {
+pub struct WorkerPool {
     blueprint: Blueprint,
-    members: Vec<Member>,
+    handles: Vec<WorkerHandle>,
     description: Arc<Description>,
     /// Threads that hung.
     lost: u64,
 }
 
-impl Crew {
+impl WorkerPool {
     /// Starts a worker on each core, with a pool each.
     pub fn start(
         blueprint: Blueprint,
         policy: &Policy,
         cores: &[usize],
         pools: Vec<Pool>,
-    ) -> Result<Crew, PlaneError> {
+    ) -> Result<WorkerPool, PlaneError> {
         let description = instance(&blueprint.program, &blueprint.environment)?.graph.description();
-        let mut crew = Crew { blueprint, members: Vec::new(), description, lost: 0 };
+        let mut worker_pool = WorkerPool { blueprint, handles: Vec::new(), description, lost: 0 };
         for (core, pool) in cores.iter().zip(pools) {
-            let index = crew.members.len();
-            let member = crew.hire(index, *core, pool, policy.seat(index)?, None)?;
-            crew.members.push(member);
+            let index = worker_pool.handles.len();
+            let handle = worker_pool.spawn(index, *core, pool, policy.context(index)?, None)?;
+            worker_pool.handles.push(handle);
         }
-        Ok(crew)
+        Ok(worker_pool)
     }
 
-    fn hire(
+    fn spawn(
         &self,
         index: usize,
         core: usize,
         pool: Pool,
-        seat: SharedSeat,
-        fallen: Option<&Member>,
-    ) -> Result<Member, PlaneError> {
+        context: SharedContext,
+        fallen: Option<&WorkerHandle>,
+    ) -> Result<WorkerHandle, PlaneError> {
         let program = &self.blueprint.program;
-        let Standard { mut graph, entry } = instance(program, &self.environment_at(&seat))?;
+        let Standard { mut graph, entry } = instance(program, &self.environment_at(&context))?;
         program.begin(&mut graph, &mut Sinks::new())?;
         let counters = graph.counters();
         if let Some(fallen) = fallen {
@@ -166,18 +166,18 @@ impl Crew {
         }
         let restarts = fallen.map_or(0, |fallen| fallen.restarts + 1);
         let meter = fallen.map_or_else(Arc::default, |fallen| fallen.meter.clone());
-        let letterbox = Letterbox::new().map_err(PlaneError::Letterbox)?;
+        let handoff_queue = HandoffQueue::new().map_err(PlaneError::HandoffQueue)?;
         let (orders, inbox) = channel();
         let reader = self.blueprint.view.reader();
         let presence = reader.presence();
-        let desk = Desk {
+        let parts = WorkerParts {
             view: self.blueprint.view.clone(),
             reader,
             graph,
             entry,
             orders: inbox,
-            seat: seat.clone(),
-            letterbox: letterbox.clone(),
+            context: context.clone(),
+            handoff_queue: handoff_queue.clone(),
             meter: meter.clone(),
             linux: self.blueprint.linux.clone(),
             limits: self.blueprint.limits.clone(),
@@ -193,7 +193,7 @@ impl Crew {
                 let _leash = worn.put_on();
                 pin(index, core);
                 pool.install();
-                let work = std::panic::AssertUnwindSafe(|| Worker::new(desk).run());
+                let work = std::panic::AssertUnwindSafe(|| Worker::new(parts).run());
                 if std::panic::catch_unwind(work).is_err() {
                     failing.set_state(State::Failed);
                 }
@@ -201,14 +201,14 @@ impl Crew {
             .map_err(PlaneError::Thread)?;
         let (thread, watch) = (Some(thread), Watch::new(Instant::now()));
         let (hangs, lost, mute) = (false, false, Cell::default());
-        Ok(Member {
+        Ok(WorkerHandle {
             core,
             restarts,
             meter,
             counters,
             orders,
-            seat,
-            letterbox,
+            context,
+            handoff_queue,
             thread,
             leash,
             presence,
@@ -219,44 +219,44 @@ impl Crew {
         })
     }
 
-    /// What the elements of the worker at a seat share.
-    fn environment_at(&self, seat: &SharedSeat) -> Environment {
+    /// What the elements of the worker at a context share.
+    fn environment_at(&self, context: &SharedContext) -> Environment {
         let mut environment = self.blueprint.environment.clone();
-        environment.share(seat.clone());
+        environment.share(context.clone());
         environment
     }
 
     /// Gives every worker access to the flows that are tracked from now on.
     pub fn track(&self, prepared: &Prepared) -> Result<(), PlaneError> {
-        for member in &self.members {
-            prepared.track(&member.seat)?;
+        for handle in &self.handles {
+            prepared.track(&handle.context)?;
         }
         Ok(())
     }
 
     /// Tells every worker whether packets are chosen for sFlow, and by what.
     pub fn sample(&self, policy: &Policy) {
-        self.members.iter().for_each(|member| policy.sample(&member.seat));
+        self.handles.iter().for_each(|handle| policy.sample(&handle.context));
     }
 
     /// How many workers there are.
     pub fn len(&self) -> usize {
-        self.members.len()
+        self.handles.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.handles.is_empty()
     }
 
     /// Every worker, by index.
-    pub fn members(&self) -> &[Member] {
-        &self.members
+    pub fn handles(&self) -> &[WorkerHandle] {
+        &self.handles
     }
 
     /// Times the elements of every worker's graph, or stops to.
     pub fn measure(&self, on: bool) {
-        self.members.iter().for_each(|member| member.counters.measure(on));
+        self.handles.iter().for_each(|handle| handle.counters.measure(on));
     }
 
     /// The graph that each worker runs an instance of.
@@ -279,7 +279,7 @@ impl Crew {
     pub fn change(&mut self, program: Arc<Program>) -> Result<(), PlaneError> {
         let description = instance(&program, &self.blueprint.environment)?.graph.description();
         let before = std::mem::replace(&mut self.blueprint.program, program.clone());
-        for worker in 0..self.members.len() {
+        for worker in 0..self.handles.len() {
             if let Err(error) = self.change_one(worker, &program) {
                 for changed in 0..worker {
                     // It ran this program before, so it can.
@@ -294,8 +294,10 @@ impl Crew {
     }
 
     fn change_one(&mut self, worker: usize, program: &Program) -> Result<(), PlaneError> {
-        let Some(seat) = self.members.get(worker).map(|member| member.seat.clone()) else { return Ok(()) };
-        let Standard { graph, entry } = instance(program, &self.environment_at(&seat))?;
+        let Some(context) = self.handles.get(worker).map(|handle| handle.context.clone()) else {
+            return Ok(());
+        };
+        let Standard { graph, entry } = instance(program, &self.environment_at(&context))?;
         let (counters, description) = (graph.counters(), graph.description());
         let (done, changed) = sync_channel(1);
         self.order(worker, Order::Change(Box::new(graph), entry, done));
@@ -309,12 +311,12 @@ impl Crew {
             }
             // It has failed, and is started again with the program that counts then.
             Err(_) => {
-                self.members.iter().skip(worker).take(1).for_each(Member::set_mute);
+                self.handles.iter().skip(worker).take(1).for_each(WorkerHandle::set_mute);
                 return Ok(());
             }
         }
-        if let Some(member) = self.members.get_mut(worker) {
-            member.counters = counters;
+        if let Some(handle) = self.handles.get_mut(worker) {
+            handle.counters = counters;
         }
         Ok(())
     }
@@ -329,30 +331,30 @@ impl Crew {
     }
 
     fn patience(&self, worker: usize, patience: Duration) -> Duration {
-        self.members.get(worker).map_or(Duration::ZERO, |member| member.patience(patience))
+        self.handles.get(worker).map_or(Duration::ZERO, |handle| handle.patience(patience))
     }
 
     fn silent(&self, worker: usize) -> PlaneError {
-        self.members.get(worker).into_iter().for_each(Member::set_mute);
+        self.handles.get(worker).into_iter().for_each(WorkerHandle::set_mute);
         PlaneError::Silent(worker)
     }
 
     /// Gives a worker an order; one that has failed does not get it.
     pub fn order(&self, worker: usize, order: Order) {
-        let Some(member) = self.members.get(worker) else { return };
-        if member.orders.send(order).is_ok() {
-            member.letterbox.summon();
+        let Some(handle) = self.handles.get(worker) else { return };
+        if handle.orders.send(order).is_ok() {
+            handle.handoff_queue.summon();
         }
     }
 
     /// Gives a worker a queue, and waits until it is ready to receive; false when the worker has failed or is held up. Then it
     /// closes the queue, should it come to it later: kept open, the queue could never be opened again.
     pub fn serve(&self, worker: usize, queue: Box<dyn Queue>, meter: Arc<QueueMeter>) -> bool {
-        let Some(member) = self.members.get(worker).filter(|member| member.thread.is_some()) else {
+        let Some(handle) = self.handles.get(worker).filter(|handle| handle.thread.is_some()) else {
             return false;
         };
         if let Some(recall) = queue.recall() {
-            member.leash.bind(recall);
+            handle.leash.bind(recall);
         }
         // Without room: what is sent has been received.
         let (ready, served) = sync_channel(0);
@@ -361,14 +363,14 @@ impl Crew {
     }
 
     /// Where things are left for a worker.
-    pub(crate) fn letterbox(&self, worker: usize) -> Option<Arc<Letterbox>> {
-        self.members.get(worker).map(|member| member.letterbox.clone())
+    pub(crate) fn handoff_queue(&self, worker: usize) -> Option<Arc<HandoffQueue>> {
+        self.handles.get(worker).map(|handle| handle.handoff_queue.clone())
     }
 
     /// Lets a worker send what leaves by `port` through its colleague `by`, or closes that way.
-    pub fn relay(&self, worker: usize, port: PortId, by: Option<usize>) {
-        let letterbox = by.and_then(|by| self.members.get(by)).map(|member| member.letterbox.clone());
-        self.order(worker, Order::Relay(port, letterbox));
+    pub fn handoff(&self, worker: usize, port: PortId, by: Option<usize>) {
+        let handoff_queue = by.and_then(|by| self.handles.get(by)).map(|handle| handle.handoff_queue.clone());
+        self.order(worker, Order::Handoff(port, handoff_queue));
     }
 
     /// Makes every worker close its queues of a port, and waits until they have (a failed worker has anyway).
@@ -383,7 +385,7 @@ impl Crew {
 
     /// Gives every worker an order, and waits until all have obeyed or stopped.
     fn order_all(&self, mut order: impl FnMut(usize, SyncSender<()>) -> Order) {
-        let waiting = (0..self.members.len()).map(|worker| {
+        let waiting = (0..self.handles.len()).map(|worker| {
             let (done, obeyed) = sync_channel(1);
             self.order(worker, order(worker, done));
             (worker, obeyed)
@@ -404,14 +406,14 @@ impl Crew {
     ) -> Vec<Fallen> {
         let mut fallen = Vec::new();
         let now = Instant::now();
-        for index in 0..self.members.len() {
-            let member = &mut self.members[index];
-            if member.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
-                if !member.is_still(now) {
+        for index in 0..self.handles.len() {
+            let handle = &mut self.handles[index];
+            if handle.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+                if !handle.is_still(now) {
                     continue;
                 }
-                let halted = member.halt();
-                if !std::mem::replace(&mut member.hangs, true) {
+                let halted = handle.halt();
+                if !std::mem::replace(&mut handle.hangs, true) {
                     self.lost += 1;
                     error!(
                         "worker {index} hangs: no round in {} ms; Linux forwards for its queues until it is started again",
@@ -428,25 +430,25 @@ impl Crew {
                     );
                 }
             }
-            let member = &mut self.members[index];
-            if member.lost && self.lost > LOST {
+            let handle = &mut self.handles[index];
+            if handle.lost && self.lost > LOST {
                 continue;
             }
-            if let Some(thread) = member.thread.take() {
+            if let Some(thread) = handle.thread.take() {
                 error!("worker {index} failed; Linux forwards for its queues until it is started again");
                 // The panic's message was logged when it happened.
                 let _ = thread.join();
             }
-            let (core, lost) = (member.core, member.lost);
+            let (core, lost) = (handle.core, handle.lost);
             // No pool: somebody still holds it. The next look tries again.
             let Some(pool) = pool(index, lost) else { continue };
             let hired = policy
-                .seat(index)
-                .and_then(|seat| self.hire(index, core, pool, seat, self.members.get(index)));
+                .context(index)
+                .and_then(|context| self.spawn(index, core, pool, context, self.handles.get(index)));
             match hired {
                 Ok(hired) => {
                     warn!("worker {index} was started again (restart {})", hired.restarts);
-                    self.members[index] = hired;
+                    self.handles[index] = hired;
                     fallen.push(Fallen::Raised(index));
                 }
                 Err(error) => error!("worker {index} cannot be started again yet: {error}"),
@@ -457,12 +459,12 @@ impl Crew {
 
     /// Ends all workers and waits for them. Their sockets are closed afterwards; those of one that hangs end with the process.
     pub fn stop(&mut self) {
-        for index in 0..self.members.len() {
+        for index in 0..self.handles.len() {
             self.order(index, Order::Stop);
         }
-        for (index, member) in self.members.iter_mut().enumerate() {
-            let Some(thread) = member.thread.take() else { continue };
-            let deadline = Instant::now() + member.patience(LEAVING);
+        for (index, handle) in self.handles.iter_mut().enumerate() {
+            let Some(thread) = handle.thread.take() else { continue };
+            let deadline = Instant::now() + handle.patience(LEAVING);
             while !thread.is_finished() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -476,7 +478,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         self.stop();
     }

@@ -17,14 +17,14 @@ use super::reload::Reloading;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where clients' threads ask.
-pub(super) struct Desk {
+pub(super) struct Questions {
     door: Door,
     reloading: Reloading,
 }
 
-impl Desk {
-    pub(super) fn new(door: Door, reloading: Reloading) -> Desk {
-        Desk { door, reloading }
+impl Questions {
+    pub(super) fn new(door: Door, reloading: Reloading) -> Questions {
+        Questions { door, reloading }
     }
 
     /// Has `question` answered on the control thread.
@@ -46,7 +46,7 @@ impl Desk {
     }
 }
 
-impl Answer for Desk {
+impl Answer for Questions {
     fn subject(&self, subject: &'static Entry) -> Result<Answered, String> {
         self.ask(|control| (subject.answer)(control))
     }

@@ -17,16 +17,16 @@ use port::Packet;
 const ROOM: usize = 1024;
 
 /// Where a worker's colleagues and the control thread leave things for it.
-pub struct Letterbox {
+pub struct HandoffQueue {
     packets: ArrayQueue<Packet>,
     asleep: AtomicBool,
     bell: EventFd,
 }
 
-impl Letterbox {
+impl HandoffQueue {
     /// An empty one.
-    pub fn new() -> nix::Result<Arc<Letterbox>> {
-        Ok(Arc::new(Letterbox {
+    pub fn new() -> nix::Result<Arc<HandoffQueue>> {
+        Ok(Arc::new(HandoffQueue {
             packets: ArrayQueue::new(ROOM),
             asleep: AtomicBool::new(false),
             bell: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
@@ -89,32 +89,32 @@ mod tests {
 
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-    fn rings(letterbox: &Letterbox) -> bool {
-        let mut fds = [PollFd::new(letterbox.bell().as_fd(), PollFlags::POLLIN)];
+    fn rings(handoff_queue: &HandoffQueue) -> bool {
+        let mut fds = [PollFd::new(handoff_queue.bell().as_fd(), PollFlags::POLLIN)];
         poll(&mut fds, PollTimeout::ZERO).unwrap() == 1
     }
 
     #[test]
     fn only_a_sleeper_is_rung() {
-        let letterbox = Letterbox::new().unwrap();
-        letterbox.ring();
-        assert!(!rings(&letterbox));
-        letterbox.lie_down();
-        letterbox.ring();
-        assert!(rings(&letterbox));
-        letterbox.get_up();
-        assert!(!rings(&letterbox));
+        let handoff_queue = HandoffQueue::new().unwrap();
+        handoff_queue.ring();
+        assert!(!rings(&handoff_queue));
+        handoff_queue.lie_down();
+        handoff_queue.ring();
+        assert!(rings(&handoff_queue));
+        handoff_queue.get_up();
+        assert!(!rings(&handoff_queue));
     }
 
     #[test]
     fn packets_come_in_order_and_the_full_box_gives_back() {
         port::Pool::heap(ROOM + 1).install();
-        let letterbox = Letterbox::new().unwrap();
+        let handoff_queue = HandoffQueue::new().unwrap();
         for number in 0..ROOM {
-            letterbox.leave(Packet::new(&[number as u8]).unwrap()).unwrap();
+            handoff_queue.leave(Packet::new(&[number as u8]).unwrap()).unwrap();
         }
-        assert_eq!(letterbox.leave(Packet::new(&[7]).unwrap()).unwrap_err().data(), [7]);
-        assert_eq!(letterbox.take().unwrap().data(), [0]);
-        assert_eq!(letterbox.take().unwrap().data(), [1]);
+        assert_eq!(handoff_queue.leave(Packet::new(&[7]).unwrap()).unwrap_err().data(), [7]);
+        assert_eq!(handoff_queue.take().unwrap().data(), [0]);
+        assert_eq!(handoff_queue.take().unwrap().data(), [1]);
     }
 }

@@ -6,14 +6,14 @@ use fib::View;
 use graph::arguments::{Arguments, Blame, Refused};
 use graph::{Element, Setup};
 
+use super::context::SharedContext;
 use super::rulebook::{Reader, Rulebook};
-use super::seat::SharedSeat;
 use super::{IcmpPolicy, Sources};
 
 /// What a program that runs the standard router's elements shares with them, by its
 /// [`Environment`](graph::Environment).
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct RouterContext {
     /// The tables.
     pub view: View,
     /// The router's own addresses.
@@ -22,10 +22,10 @@ pub struct Surroundings {
     pub icmp: Arc<IcmpPolicy>,
 }
 
-impl Surroundings {
+impl RouterContext {
     /// Of `workers` workers, which send ICMP errors as Linux does by default.
-    pub fn new(view: View, sources: Arc<Sources>, workers: usize) -> Surroundings {
-        Surroundings { view, sources, icmp: IcmpPolicy::new(workers) }
+    pub fn new(view: View, sources: Arc<Sources>, workers: usize) -> RouterContext {
+        RouterContext { view, sources, icmp: IcmpPolicy::new(workers) }
     }
 }
 
@@ -33,48 +33,49 @@ impl Surroundings {
 pub(super) fn on_tables<E: Element>(
     arguments: &mut Arguments<'_>,
     setup: &Setup<'_>,
-    make: impl FnOnce(&Surroundings) -> E,
+    make: impl FnOnce(&RouterContext) -> E,
 ) -> Result<Box<dyn Element>, Refused> {
-    let surroundings = setup.environment.get::<Surroundings>();
-    if surroundings.is_none() {
+    let router_context = setup.environment.get::<RouterContext>();
+    if router_context.is_none() {
         let message =
             "this element works on the tables of a running router, which are not here; use it in router.toml";
         arguments.wrong(Blame::Element, message);
     }
     arguments.finish()?;
-    let surroundings = surroundings.ok_or(Refused)?;
-    Ok(Box::new(make(&surroundings)))
+    let router_context = router_context.ok_or(Refused)?;
+    Ok(Box::new(make(&router_context)))
 }
 
-/// An element without arguments that works on the flows of a worker's seat.
+/// An element without arguments that works on the flows of a worker's context.
 pub(super) fn on_flows<E: Element>(
     arguments: &mut Arguments<'_>,
     setup: &Setup<'_>,
-    make: impl FnOnce(SharedSeat) -> E,
+    make: impl FnOnce(SharedContext) -> E,
 ) -> Result<Box<dyn Element>, Refused> {
-    let seat = setup.environment.get::<SharedSeat>();
-    if seat.is_none() {
+    let context = setup.environment.get::<SharedContext>();
+    if context.is_none() {
         let message = "this element works on the flows of a running router, which are not here";
         arguments.wrong(Blame::Element, message);
     }
     arguments.finish()?;
-    Ok(Box::new(make((*seat.ok_or(Refused)?).clone())))
+    Ok(Box::new(make((*context.ok_or(Refused)?).clone())))
 }
 
-/// An element without arguments that forwards by the plane's tables and by its policy: at a worker's seat, by the rules in force.
+/// An element without arguments that forwards by the plane's tables and by its policy: at a worker's context, by the rules in force.
 pub(super) fn on_policy<E: Element>(
     arguments: &mut Arguments<'_>,
     setup: &Setup<'_>,
-    make: impl FnOnce(Surroundings, SharedSeat, Reader) -> E,
+    make: impl FnOnce(RouterContext, SharedContext, Reader) -> E,
 ) -> Result<Box<dyn Element>, Refused> {
-    let surroundings = setup.environment.get::<Surroundings>();
-    let (seat, book) = (setup.environment.get::<SharedSeat>(), setup.environment.get::<Arc<Rulebook>>());
-    if surroundings.is_none() || seat.is_none() || book.is_none() {
+    let router_context = setup.environment.get::<RouterContext>();
+    let (context, book) =
+        (setup.environment.get::<SharedContext>(), setup.environment.get::<Arc<Rulebook>>());
+    if router_context.is_none() || context.is_none() || book.is_none() {
         let message = "this element applies the rules of a running router, which are not here";
         arguments.wrong(Blame::Element, message);
     }
     arguments.finish()?;
-    let (surroundings, seat) = (surroundings.ok_or(Refused)?, seat.ok_or(Refused)?);
+    let (router_context, context) = (router_context.ok_or(Refused)?, context.ok_or(Refused)?);
     let reader = Reader::new((*book.ok_or(Refused)?).clone());
-    Ok(Box::new(make((*surroundings).clone(), (*seat).clone(), reader)))
+    Ok(Box::new(make((*router_context).clone(), (*context).clone(), reader)))
 }

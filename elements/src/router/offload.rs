@@ -2,7 +2,7 @@
 //! each rule let a packet of such a flow pass.
 //!
 //! The driver counts by verdict, for every processor apart. Rules are counted by the control thread, which
-//! reads the driver's figures from time to time and adds what has come since ([`Carriage::fold`]), in a column of the rules'
+//! reads the driver's figures from time to time and adds what has come since ([`Offload::fold`]), in a column of the rules'
 //! accounts that no worker writes. When the rules change, a packet or two may still be carried by the old ones: so old and new
 //! verdicts lie in different halves, and the old rules get what was theirs until the next change.
 
@@ -16,7 +16,7 @@ use rules::{Compiled, FlowState};
 use super::rulebook::Verdict;
 
 /// The way to the driver.
-pub(super) struct Carriage {
+pub(super) struct Offload {
     verdicts: Arc<Verdicts>,
     /// Whose counts the driver's are, beside the workers'.
     column: usize,
@@ -34,9 +34,9 @@ struct Tally {
     before: Option<(Compiled, Vec<Verdict>)>,
 }
 
-impl Carriage {
-    pub fn new(verdicts: Arc<Verdicts>, column: usize) -> Carriage {
-        Carriage { verdicts, column, second: AtomicBool::new(false), tally: Mutex::default() }
+impl Offload {
+    pub fn new(verdicts: Arc<Verdicts>, column: usize) -> Offload {
+        Offload { verdicts, column, second: AtomicBool::new(false), tally: Mutex::default() }
     }
 
     /// From now on, flows are carried by verdicts of this generation alone; these were the rules before.

@@ -77,7 +77,7 @@ impl Observer for Notes {
 }
 
 /// Runs a frame that came in by `input` through a worker's graph. Replaces the calling thread's packet pool.
-pub fn rehearse(
+pub fn trace_packet(
     program: &Program,
     environment: &Environment,
     input: PortId,

@@ -1,6 +1,6 @@
 //! What a route does to packets, as something that can be compared: the key under which next hops are shared.
 //!
-//! All routes with the same recipe share one next hop in the tables. A recipe says what is wanted ("as target 7
+//! All routes with the same key share one next hop in the tables. A key says what is wanted ("as target 7
 //! says"); [`resolve`] says what that comes to at the moment, given interfaces, neighbours and ports.
 
 use super::adjacency::Key;
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 /// See the module's description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Recipe {
+pub enum NextHopKey {
     /// To this machine.
     Local,
     /// Dropped silently.
@@ -49,16 +49,16 @@ pub enum Recipe {
     },
 }
 
-impl Recipe {
+impl NextHopKey {
     /// Whether its routes name a source of their own.
     pub(crate) fn is_sourced(self) -> bool {
-        matches!(self, Recipe::Target { sourced: true, .. } | Recipe::Host { sourced: true, .. })
+        matches!(self, NextHopKey::Target { sourced: true, .. } | NextHopKey::Host { sourced: true, .. })
     }
 
     /// Which packets it is for, for the log.
     pub(crate) fn in_words(self, model: &Model) -> String {
         match self {
-            Recipe::Target { target, .. } => {
+            NextHopKey::Target { target, .. } => {
                 let Ways::Paths(paths) = model.ways(target) else { return "of a blackhole".to_owned() };
                 let gateways =
                     paths.iter().filter_map(|path| path.gateway).map(|gateway| gateway.to_string());
@@ -67,13 +67,13 @@ impl Recipe {
                     gateways => format!("by way of {}", gateways.join(", ")),
                 }
             }
-            Recipe::Host { address, .. } => format!("to the neighbour {address}"),
+            NextHopKey::Host { address, .. } => format!("to the neighbour {address}"),
             other => format!("of routes of kind {other:?}").to_lowercase(),
         }
     }
 }
 
-/// What a recipe comes to.
+/// What a key comes to.
 pub(crate) enum Outcome {
     /// Nothing that needs adjacencies.
     Fixed(NextHop),
@@ -84,20 +84,20 @@ pub(crate) enum Outcome {
 /// Which interfaces are Bifrost's.
 pub(crate) type Ports = HashMap<u32, PortId>;
 
-/// The recipe of a usable route of `prefix`.
-pub(crate) fn recipe(prefix: &IpNet, route: &Route, model: &Model) -> Recipe {
+/// The key of a usable route of `prefix`.
+pub(crate) fn next_hop_key(prefix: &IpNet, route: &Route, model: &Model) -> NextHopKey {
     match route.kind {
-        Kind::Local | Kind::Broadcast | Kind::Anycast | Kind::Multicast => Recipe::Local,
-        Kind::Blackhole => Recipe::Blackhole,
-        Kind::Unreachable => Recipe::Unreachable,
-        Kind::Prohibit => Recipe::Prohibit,
-        Kind::Throw => Recipe::NoRoute,
-        Kind::Other => Recipe::Linux,
+        Kind::Local | Kind::Broadcast | Kind::Anycast | Kind::Multicast => NextHopKey::Local,
+        Kind::Blackhole => NextHopKey::Blackhole,
+        Kind::Unreachable => NextHopKey::Unreachable,
+        Kind::Prohibit => NextHopKey::Prohibit,
+        Kind::Throw => NextHopKey::NoRoute,
+        Kind::Other => NextHopKey::Linux,
         Kind::Unicast => match on_link(model, route) {
             Some(ifindex) if prefix.prefix_len() == prefix.max_prefix_len() => {
-                Recipe::Host { ifindex, address: prefix.addr(), mtu: route.mtu, sourced: route.sourced }
+                NextHopKey::Host { ifindex, address: prefix.addr(), mtu: route.mtu, sourced: route.sourced }
             }
-            _ => Recipe::Target {
+            _ => NextHopKey::Target {
                 target: route.target,
                 mtu: route.mtu,
                 ipv6: prefix.addr().is_ipv6(),
@@ -161,11 +161,11 @@ fn path_alive(model: &Model, path: &Path, ipv6: bool) -> bool {
     })
 }
 
-/// Whether what the recipe comes to depends on this interface.
-pub(crate) fn uses(recipe: &Recipe, model: &Model, ifindex: u32) -> bool {
-    match recipe {
-        Recipe::Host { ifindex: own, .. } => *own == ifindex,
-        Recipe::Target { target, .. } => match model.ways(*target) {
+/// Whether what the key comes to depends on this interface.
+pub(crate) fn uses(next_hop_key: &NextHopKey, model: &Model, ifindex: u32) -> bool {
+    match next_hop_key {
+        NextHopKey::Host { ifindex: own, .. } => *own == ifindex,
+        NextHopKey::Target { target, .. } => match model.ways(*target) {
             Ways::Paths(paths) => paths.iter().any(|path| path.ifindex == ifindex),
             Ways::Blackhole => false,
         },
@@ -173,23 +173,23 @@ pub(crate) fn uses(recipe: &Recipe, model: &Model, ifindex: u32) -> bool {
     }
 }
 
-/// What the recipe comes to now.
-pub(crate) fn resolve(recipe: &Recipe, model: &Model, ports: &Ports) -> Outcome {
-    let fixed = match recipe {
-        Recipe::Local => NextHop::Local,
-        Recipe::Blackhole => NextHop::Blackhole,
-        Recipe::Unreachable => NextHop::Unreachable,
-        Recipe::Prohibit => NextHop::Prohibit,
-        Recipe::NoRoute => NextHop::None,
-        Recipe::Linux => NextHop::Punt,
-        Recipe::Host { ifindex, address, mtu, .. } => match ports.get(ifindex) {
+/// What the key comes to now.
+pub(crate) fn resolve(next_hop_key: &NextHopKey, model: &Model, ports: &Ports) -> Outcome {
+    let fixed = match next_hop_key {
+        NextHopKey::Local => NextHop::Local,
+        NextHopKey::Blackhole => NextHop::Blackhole,
+        NextHopKey::Unreachable => NextHop::Unreachable,
+        NextHopKey::Prohibit => NextHop::Prohibit,
+        NextHopKey::NoRoute => NextHop::None,
+        NextHopKey::Linux => NextHop::Punt,
+        NextHopKey::Host { ifindex, address, mtu, .. } => match ports.get(ifindex) {
             Some(&port) if path_alive(model, &bare(*ifindex), address.is_ipv6()) => {
                 let key = Key { ifindex: *ifindex, gateway: Some(*address), mtu: *mtu, port };
                 return Outcome::Ways(vec![(key, 1, true)]);
             }
             _ => foreign(&[&bare(*ifindex)], *mtu, model),
         },
-        Recipe::Target { target, mtu, ipv6, .. } => match model.ways(*target) {
+        NextHopKey::Target { target, mtu, ipv6, .. } => match model.ways(*target) {
             Ways::Blackhole => NextHop::Blackhole,
             Ways::Paths(paths) => return ways(&paths, *mtu, *ipv6, model, ports),
         },

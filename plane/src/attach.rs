@@ -6,7 +6,7 @@
 //! forwards.
 //!
 //! Queue *i* belongs to worker *i* modulo the number of workers, so that all are served, however many the device has. A
-//! worker without a queue on a port sends through a colleague that has one (`relay.rs`); one with several, by the first.
+//! worker without a queue on a port sends through a colleague that has one (`handoff.rs`); one with several, by the first.
 //!
 //! What arrives by a queue that nobody serves (the operator wanted fewer, another program has it) is Linux's. RSS keeps
 //! packets off it where the device can. Where it cannot, and packets are judged or translated by their flow, half of a
@@ -147,14 +147,14 @@ impl Plane {
 
     /// One of them.
     fn open_ring(&mut self, id: PortId, queue: u32) -> Result<OpenQueue, PlaneError> {
-        let worker = queue as usize % self.crew.len();
+        let worker = queue as usize % self.worker_pool.len();
         let Some(shared) = &mut self.ports[usize::from(id.0)].shared else { return Err(PlaneError::Absent) };
         let (ring, meter) = (shared.queue(queue as u16, id)?, Arc::default());
-        if !self.crew.serve(worker, Box::new(ring), Arc::clone(&meter)) {
+        if !self.worker_pool.serve(worker, Box::new(ring), Arc::clone(&meter)) {
             return Err(PlaneError::Silent(worker));
         }
-        if let (0, Some(letterbox)) = (queue, self.crew.letterbox(worker)) {
-            shared.pump(id, letterbox)?;
+        if let (0, Some(handoff_queue)) = (queue, self.worker_pool.handoff_queue(worker)) {
+            shared.pump(id, handoff_queue)?;
         }
         // Bytes are copied once, as frames of a driver are where it fills Bifrost's memory: by whoever wrote them.
         Ok(OpenQueue { queue, worker, zero_copy: true, busy_poll: false, meter })
@@ -171,7 +171,7 @@ impl Plane {
         if self.ports[usize::from(id.0)].shared.is_some() {
             return self.open_ring(id, queue);
         }
-        let worker = queue as usize % self.crew.len();
+        let worker = queue as usize % self.worker_pool.len();
         let options = XskOptions {
             zero_copy: match settings.zero_copy {
                 // Behind a generic program the device's rings are not in use, so nothing would ever be sent.
@@ -195,7 +195,7 @@ impl Plane {
         let handle = socket.handle().map_err(PlaneError::Handle)?;
         let meter = Arc::default();
         // The worker first: a socket without frames to receive into drops what the program sends it.
-        if !self.crew.serve(worker, Box::new(socket), Arc::clone(&meter)) {
+        if !self.worker_pool.serve(worker, Box::new(socket), Arc::clone(&meter)) {
             return Err(PlaneError::Silent(worker));
         }
         self.driver.set_socket(id, queue, &handle)?;
@@ -204,8 +204,8 @@ impl Plane {
 
     /// Lets the workers without a queue on this port send through those that have one.
     pub(crate) fn connect(&self, id: PortId, serving: &[usize]) {
-        for worker in (0..self.crew.len()).filter(|worker| !serving.contains(worker)) {
-            self.crew.relay(worker, id, serving.get(worker % serving.len().max(1)).copied());
+        for worker in (0..self.worker_pool.len()).filter(|worker| !serving.contains(worker)) {
+            self.worker_pool.handoff(worker, id, serving.get(worker % serving.len().max(1)).copied());
         }
     }
 
@@ -215,7 +215,7 @@ impl Plane {
         let wanted = self.ports[usize::from(id.0)].taken.as_ref().map_or(1, |taken| taken.wanted as usize);
         let of_port = self.memory.frames() * 3 / 4 / self.ports.len().max(1);
         let of_port = of_port.min(XskOptions::default().ring as usize);
-        (of_port / wanted.div_ceil(self.crew.len().max(1))).max(FRAMES_AT_LEAST) as u32
+        (of_port / wanted.div_ceil(self.worker_pool.len().max(1))).max(FRAMES_AT_LEAST) as u32
     }
 
     /// Spreads what arrives over the queues that have sockets, where the device can.
@@ -288,7 +288,7 @@ impl Plane {
             self.ports[index].before = plus(&self.ports[index].before, &counters);
         }
         self.driver.detach(id);
-        self.crew.leave(id);
+        self.worker_pool.leave(id);
         let port = &mut self.ports[index];
         port.target = false;
         port.shared.iter_mut().for_each(SharedPort::stop);

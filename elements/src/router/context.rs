@@ -28,7 +28,7 @@ const MADE: usize = 16_384;
 
 /// What is known about a packet.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Note {
+pub(super) struct Metadata {
     /// Where its IP header is.
     pub at: usize,
     pub headers: Headers,
@@ -51,7 +51,7 @@ pub(super) struct Note {
 }
 
 /// One worker's place.
-pub struct Seat {
+pub struct WorkerContext {
     /// The worker's number.
     pub(super) number: usize,
     /// Its access to the flow table, if there is one.
@@ -66,7 +66,7 @@ pub struct Seat {
     pub(super) otherwise: FlowState,
     /// What chooses packets for sFlow, if something does.
     pub(super) samplers: Option<Samplers>,
-    pub(super) notes: Vec<Note>,
+    pub(super) notes: Vec<Metadata>,
     next: usize,
     pub(super) ended: Option<Arc<Ended>>,
 }
@@ -92,7 +92,7 @@ impl Ended {
     }
 }
 
-impl Note {
+impl Metadata {
     /// Makes this, at `place`, the note of a packet of which nothing is known yet; its headers are to be read. It is written where
     /// it stays, and only as far as need be: a note is three cache lines.
     #[inline(always)]
@@ -105,21 +105,21 @@ impl Note {
     }
 }
 
-impl Seat {
+impl WorkerContext {
     /// Notes for the packets of a batch, one beside the other; where the first of them is.
     #[inline]
     pub(super) fn reserve(&mut self, count: usize) -> usize {
         let first = if self.next + count > NOTES { 0 } else { self.next };
         self.next = first + count;
         if self.notes.len() < self.next {
-            self.notes.resize(NOTES, Note::default());
+            self.notes.resize(NOTES, Metadata::default());
         }
         first
     }
 
     /// What is noted about a packet.
     #[inline]
-    pub(super) fn note(&mut self, packet: &Packet) -> Option<&mut Note> {
+    pub(super) fn note(&mut self, packet: &Packet) -> Option<&mut Metadata> {
         let place = (u32::from_ne_bytes(packet.destination) as usize).wrapping_sub(1);
         self.notes.get_mut(place).filter(|note| note.at == packet.network().as_ptr() as usize)
     }
@@ -132,31 +132,31 @@ impl Seat {
 
     /// The note of a packet with the access to the flow table.
     #[inline]
-    pub(super) fn open(&mut self, packet: &Packet) -> (Option<&mut Note>, Option<&mut flow::Worker>) {
+    pub(super) fn open(&mut self, packet: &Packet) -> (Option<&mut Metadata>, Option<&mut flow::Worker>) {
         let place = (u32::from_ne_bytes(packet.destination) as usize).wrapping_sub(1);
         let note = self.notes.get_mut(place).filter(|note| note.at == packet.network().as_ptr() as usize);
         (note, self.flows.as_mut())
     }
 }
 
-/// A worker's seat, as its elements and its loop share it by the [`Environment`](graph::Environment).
+/// A worker's context, as its elements and its loop share it by the [`Environment`](graph::Environment).
 #[derive(Clone)]
-pub struct SharedSeat(Arc<Shared>);
+pub struct SharedContext(Arc<Shared>);
 
 struct Shared {
-    seat: Mutex<Seat>,
+    context: Mutex<WorkerContext>,
     /// The access to the flow table as others see it, who cannot wait for the lock.
     presence: Mutex<Option<flow::Presence>>,
-    /// Somebody was here since the last [`SharedSeat::maintain`], or flows or samples are kept here; changed under the lock. Where packets are
+    /// Somebody was here since the last [`SharedContext::maintain`], or flows or samples are kept here; changed under the lock. Where packets are
     /// only forwarded it is false, and a round takes no lock, which would wait for all that the round has written.
     taken: AtomicBool,
 }
 
-impl SharedSeat {
-    /// The seat of worker `number`.
-    pub fn new(number: usize) -> SharedSeat {
+impl SharedContext {
+    /// The context of worker `number`.
+    pub fn new(number: usize) -> SharedContext {
         let otherwise = FlowState::Untracked;
-        let seat = Mutex::new(Seat {
+        let context = Mutex::new(WorkerContext {
             number,
             flows: None,
             nat: None,
@@ -168,14 +168,14 @@ impl SharedSeat {
             next: 0,
             ended: None,
         });
-        SharedSeat(Arc::new(Shared { seat, presence: Mutex::default(), taken: AtomicBool::new(false) }))
+        SharedContext(Arc::new(Shared { context, presence: Mutex::default(), taken: AtomicBool::new(false) }))
     }
 
-    /// A seat at which every packet is in this state: for packets that are only thought of.
-    pub fn imagined(state: FlowState) -> SharedSeat {
-        let seat = SharedSeat::new(0);
-        seat.lock().otherwise = state;
-        seat
+    /// A context at which every packet is in this state: for packets that are only thought of.
+    pub fn for_dry_run(state: FlowState) -> SharedContext {
+        let context = SharedContext::new(0);
+        context.lock().otherwise = state;
+        context
     }
 
     /// Gives access to these flows from now on, and to their bindings. Accounts of those that end are left at `ended`; announcements in
@@ -188,8 +188,8 @@ impl SharedSeat {
         ftp: Option<Arc<ControlConnections>>,
     ) {
         *self.0.presence.lock().unwrap_or_else(PoisonError::into_inner) = Some(flows.presence());
-        let mut seat = self.lock();
-        (seat.flows, seat.ended, seat.nat, seat.ftp) = (Some(flows), Some(ended), Some(nat), ftp);
+        let mut context = self.lock();
+        (context.flows, context.ended, context.nat, context.ftp) = (Some(flows), Some(ended), Some(nat), ftp);
     }
 
     /// Lets packets be chosen for sFlow from now on, or none.
@@ -198,10 +198,10 @@ impl SharedSeat {
     }
 
     #[inline]
-    pub(super) fn lock(&self) -> MutexGuard<'_, Seat> {
-        let seat = self.0.seat.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn lock(&self) -> MutexGuard<'_, WorkerContext> {
+        let context = self.0.context.lock().unwrap_or_else(PoisonError::into_inner);
         self.0.taken.store(true, Ordering::Relaxed);
-        seat
+        context
     }
 
     /// Between two rounds: forgets the notes, and lets the flow table look after itself for a moment. Whether it has more to
@@ -210,9 +210,9 @@ impl SharedSeat {
         if !self.0.taken.load(Ordering::Relaxed) {
             return false;
         }
-        let mut seat = self.lock();
-        self.0.taken.store(seat.flows.is_some() || seat.samplers.is_some(), Ordering::Relaxed);
-        let Seat { flows, next, ended, ftp, controls, samplers, .. } = &mut *seat;
+        let mut context = self.lock();
+        self.0.taken.store(context.flows.is_some() || context.samplers.is_some(), Ordering::Relaxed);
+        let WorkerContext { flows, next, ended, ftp, controls, samplers, .. } = &mut *context;
         (*next, *controls) = (0, 0);
         samplers.iter_mut().for_each(Samplers::settle);
         let Some(flows) = flows else { return false };

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::TrafficError;
 
 /// Those of one kind and port. One that only the shelf holds is free.
-pub(crate) struct Shelf<T>(Mutex<Vec<Arc<T>>>);
+pub(crate) struct ProgramCache<T>(Mutex<Vec<Arc<T>>>);
 
-impl<T> Default for Shelf<T> {
-    fn default() -> Shelf<T> {
-        Shelf(Mutex::default())
+impl<T> Default for ProgramCache<T> {
+    fn default() -> ProgramCache<T> {
+        ProgramCache(Mutex::default())
     }
 }
 
-impl<T> Shelf<T> {
+impl<T> ProgramCache<T> {
     /// A free one that takes on the work, else a new one in the place of a free one: so there are never more than were at work at a time.
     pub(crate) fn take(
         &self,
@@ -44,9 +44,9 @@ mod tests {
 
     #[test]
     fn what_is_free_and_fits_is_taken_and_what_does_not_fit_makes_room() {
-        let shelf = Shelf::default();
-        let take = |wanted: u32| shelf.take(|held| *held == wanted, || Ok(wanted)).unwrap();
-        let held = || shelf.0.lock().unwrap().iter().map(|one| **one).collect::<Vec<_>>();
+        let program_cache = ProgramCache::default();
+        let take = |wanted: u32| program_cache.take(|held| *held == wanted, || Ok(wanted)).unwrap();
+        let held = || program_cache.0.lock().unwrap().iter().map(|one| **one).collect::<Vec<_>>();
         let (first, second) = (take(1), take(1));
         assert!(!Arc::ptr_eq(&first, &second), "at work");
         let at = Arc::as_ptr(&first);

@@ -9,14 +9,14 @@ use wire::protocol;
 
 /// A flow, and which way a packet of it goes.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub struct FlowSnapshot {
     snapshot: Snapshot,
     direction: Direction,
 }
 
-impl Known {
+impl FlowSnapshot {
     /// The flow that a packet would belong to: not one of TCP that is over, or that it would open once more.
-    pub(crate) fn of(table: &Arc<Table>, packet: &Tuple) -> Option<Known> {
+    pub(crate) fn of(table: &Arc<Table>, packet: &Tuple) -> Option<FlowSnapshot> {
         let mut worker = table.worker().ok()?;
         let hit = worker.find(&Key::of(packet))?;
         let snapshot = worker.snapshot(&hit, graph::steady_now());
@@ -24,7 +24,7 @@ impl Known {
             Phase::Opening => hit.direction == Direction::Original,
             phase => matches!(phase, Phase::Finished | Phase::Reset),
         };
-        (!begins).then_some(Known { snapshot, direction: hit.direction })
+        (!begins).then_some(FlowSnapshot { snapshot, direction: hit.direction })
     }
 
     /// As its first packet went.

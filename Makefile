@@ -41,7 +41,7 @@ lint: cargo ## Formatting and warnings: rustfmt, clippy, clang-format
 	@lab/setup.sh build lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
-	clang-format --dry-run -Werror $(wildcard bpf/*.c bpf/*.h)
+	clang-format --dry-run -Werror $(wildcard forwarding/bpf/*.c forwarding/bpf/*.h)
 
 deny: cargo ## Dependencies: licences, second versions, sources, and known faults where their list can be fetched
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
@@ -56,7 +56,7 @@ fuzz: root cargo ## Hostile bytes for every parser, for hours (ONLY=fpm: one tar
 
 bench: root cargo ## Every figure, as a table and target/bench.json (ONLY=fib: those whose name starts so; KEEP=1: as the baseline)
 	@lab/setup.sh build lab
-	$(CARGO) run --release -p bench -- $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep bench/baseline.json)
+	$(CARGO) run --release -p bench -- $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep measure/bench/baseline.json)
 
 docs: cargo ## The pages of docs/ as a site, their links and commands checked (target/book)
 	@$(MDBOOK) --version >/dev/null 2>&1 || $(CARGO) install --locked mdbook

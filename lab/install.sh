@@ -10,7 +10,7 @@ unit=$destination$prefix/lib/systemd/system
 
 install -D -m 0755 "$program" "$destination$prefix/sbin/bifrost"
 install -d "$unit" "$share/man/man1" "$share/doc/bifrost"
-sed "s|/usr/local/|$prefix/|" bifrost/systemd/bifrost.service >"$unit/bifrost.service"
+sed "s|/usr/local/|$prefix/|" program/bifrost/systemd/bifrost.service >"$unit/bifrost.service"
 install -m 0644 docs/* "$share/doc/bifrost/"
 "$program" man "$share/man/man1" >/dev/null
 install -d "$share/man/man5"

@@ -1,5 +1,0 @@
-//! The door to the kernel's bpf(2): its calls, mapped arrays, and the compiled programs of `bpf/`.
-
-pub(crate) mod map;
-pub(crate) mod object;
-pub(crate) mod sys;

@@ -1,0 +1,242 @@
+//! The words of the tables, and what they mean. `forwarding/bpf/` reads them as well.
+
+pub use abi::HopKind;
+pub(crate) use abi::fib::{ID, POINTER};
+
+use crate::{AdjacencyId, NextHopId, PortEntry, PortFlags, PortId};
+
+/// Next hops that a route word can name (22 bits).
+pub(crate) const MAX_NEXT_HOPS: usize = ID as usize + 1;
+
+/// A route word: the next hop, and the length of the prefix that put it there. The length is for the writer alone: it
+/// tells which words a longer or shorter prefix may overwrite, so no shadow table is needed. 0 = no route.
+pub(crate) fn route(length: u8, id: NextHopId) -> u32 {
+    u32::from(length) << 22 | id.0
+}
+
+/// The prefix length of a route word, 0..=128.
+pub(crate) fn length(word: u32) -> u8 {
+    (word >> 22) as u8
+}
+
+/// Which route words a change overwrites: those of prefix length `from..=to` become `word`.
+///
+/// Any two prefixes that cover one address are nested, so inside the prefix that changes these are exactly the words
+/// that it decides: on insertion, words of its own length or shorter; on removal, words of its own length.
+#[derive(Clone, Copy)]
+pub(crate) struct Change {
+    from: u8,
+    to: u8,
+    word: u32,
+}
+
+impl Change {
+    pub(crate) fn insert(length: u8, id: NextHopId) -> Change {
+        Change { from: 0, to: length, word: route(length, id) }
+    }
+
+    /// `below` is the route word of the longest remaining prefix that covers the removed one (0 when none does).
+    pub(crate) fn remove(length: u8, below: u32) -> Change {
+        Change { from: length, to: length, word: below }
+    }
+
+    pub(crate) fn apply(&self, word: u32) -> u32 {
+        let length = length(word);
+        if self.from <= length && length <= self.to { self.word } else { word }
+    }
+}
+
+/// A next-hop word: kind (bits 56..63), log2 of the bucket count (48..55), sourced (32), base (0..31).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop(pub u64);
+
+impl Hop {
+    pub(crate) const NONE: Hop = Hop(0);
+
+    pub(crate) fn new(kind: HopKind, log2: u8, base: u32) -> Hop {
+        Hop((kind as u64) << 56 | u64::from(log2) << 48 | u64::from(base))
+    }
+
+    pub(crate) fn with_source(self) -> Hop {
+        Hop(self.0 | 1 << 32)
+    }
+
+    /// Forward: its routes name the source of what this machine itself sends by them, which only Linux knows.
+    #[inline(always)]
+    pub fn sourced(self) -> bool {
+        self.0 >> 32 & 1 != 0
+    }
+
+    /// What to do with the packet.
+    #[inline(always)]
+    pub fn kind(self) -> HopKind {
+        HopKind::from_number((self.0 >> 56) as usize).unwrap_or(HopKind::None)
+    }
+
+    /// Forward with a single path: its adjacency.
+    #[inline(always)]
+    pub fn only_path(self) -> Option<AdjacencyId> {
+        let only = (HopKind::Forward as u32) << 8;
+        // As 32 bits: else two constants of 64 are compared.
+        ((self.0 >> 48) as u32 == only).then_some(AdjacencyId(self.0 as u32))
+    }
+
+    /// Forward: log2 of the number of buckets; 0 means that `base` is the adjacency itself.
+    #[inline(always)]
+    pub fn log2(self) -> u8 {
+        (self.0 >> 48) as u8
+    }
+
+    /// Forward: the adjacency or the first bucket. Glean: the port. Punt: the MTU, 0 where it is not known.
+    #[inline(always)]
+    pub fn base(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Glean: the port whose network the destination is on.
+    #[inline(always)]
+    pub fn glean_port(self) -> PortId {
+        PortId(self.0 as u16)
+    }
+
+    /// Punt: the MTU of the way, where that is by interfaces that are no ports.
+    #[inline(always)]
+    pub fn foreign_mtu(self) -> Option<u32> {
+        (self.kind() == HopKind::Punt && self.base() != 0).then(|| self.base())
+    }
+}
+
+/// An adjacency as readers see it: where to send the frame, and with which destination MAC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdjacencyWord(pub [u64; 2]);
+
+impl AdjacencyWord {
+    pub(crate) fn new(port: PortId, mtu: u32, mac: Option<[u8; 6]>) -> AdjacencyWord {
+        AdjacencyWord([mac.map_or(0, |mac| mac_bits(mac) | 1), u64::from(mtu) << 32 | u64::from(port.0)])
+    }
+
+    /// False while the neighbour's MAC is not known.
+    #[inline(always)]
+    pub fn resolved(self) -> bool {
+        self.0[0] & 1 != 0
+    }
+
+    /// The neighbour's MAC; zero when unresolved.
+    #[inline(always)]
+    pub fn mac(self) -> [u8; 6] {
+        bits_mac(self.0[0])
+    }
+
+    /// Largest IP packet in bytes on this path.
+    #[inline(always)]
+    pub fn mtu(self) -> u32 {
+        (self.0[1] >> 32) as u32
+    }
+
+    /// The port that reaches the neighbour.
+    #[inline(always)]
+    pub fn port(self) -> PortId {
+        PortId(self.0[1] as u16)
+    }
+}
+
+/// A port as readers see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortWord(pub [u64; 2]);
+
+impl PortWord {
+    pub(crate) const NONE: PortWord = PortWord([0; 2]);
+
+    pub(crate) fn new(entry: &PortEntry) -> PortWord {
+        PortWord([
+            mac_bits(entry.mac) | u64::from(entry.flags.bits()),
+            u64::from(entry.mtu) << 32 | u64::from(entry.ifindex),
+        ])
+    }
+
+    /// The port's own MAC.
+    #[inline(always)]
+    pub fn mac(self) -> [u8; 6] {
+        bits_mac(self.0[0])
+    }
+
+    /// What the port may do.
+    #[inline(always)]
+    pub fn flags(self) -> PortFlags {
+        PortFlags::from_bits_retain(self.0[0] as u16)
+    }
+
+    /// Largest IP packet in bytes.
+    #[inline(always)]
+    pub fn mtu(self) -> u32 {
+        (self.0[1] >> 32) as u32
+    }
+
+    /// Linux's interface index; 0 when the port does not exist.
+    #[inline(always)]
+    pub fn ifindex(self) -> u32 {
+        self.0[1] as u32
+    }
+
+    /// The entry it was made from; `None` when the port does not exist.
+    pub fn entry(self) -> Option<PortEntry> {
+        (self.ifindex() != 0).then(|| PortEntry {
+            ifindex: self.ifindex(),
+            mtu: self.mtu(),
+            mac: self.mac(),
+            flags: self.flags(),
+        })
+    }
+}
+
+impl From<AdjacencyId> for Hop {
+    /// A next hop with this one path.
+    fn from(id: AdjacencyId) -> Hop {
+        Hop::new(HopKind::Forward, 0, id.0)
+    }
+}
+
+#[inline(always)]
+fn mac_bits(mac: [u8; 6]) -> u64 {
+    let [a, b, c, d, e, f] = mac;
+    u64::from_be_bytes([a, b, c, d, e, f, 0, 0])
+}
+
+#[inline(always)]
+fn bits_mac(bits: u64) -> [u8; 6] {
+    let [a, b, c, d, e, f, ..] = bits.to_be_bytes();
+    [a, b, c, d, e, f]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_keep_what_they_are_made_of() {
+        let hop = Hop::new(HopKind::Glean, 0, 0xffff);
+        assert_eq!((hop.kind(), hop.glean_port()), (HopKind::Glean, PortId::NONE));
+        let only = Hop::from(AdjacencyId(u32::MAX));
+        assert!(!only.sourced() && only.with_source().sourced());
+        assert_eq!(only.with_source().only_path(), only.only_path());
+        let mac = [2, 0, 0x5e, 1, 2, 0xff];
+        let adjacency = AdjacencyWord::new(PortId(7), 9000, Some(mac));
+        assert_eq!((adjacency.mac(), adjacency.mtu(), adjacency.port()), (mac, 9000, PortId(7)));
+        assert!(adjacency.resolved() && !AdjacencyWord::new(PortId(7), 9000, None).resolved());
+        let entry = PortEntry { ifindex: 12, mtu: 1500, mac, flags: PortFlags::UP | PortFlags::EXPRESS };
+        assert_eq!(PortWord::new(&entry).entry(), Some(entry));
+        assert_eq!(PortWord::NONE.entry(), None);
+    }
+
+    #[test]
+    fn a_change_overwrites_only_the_lengths_it_decides() {
+        let (short, same, long) = (route(8, NextHopId(1)), route(16, NextHopId(2)), route(24, NextHopId(3)));
+        let insert = Change::insert(16, NextHopId(9));
+        assert_eq!([0, short, same, long].map(|w| insert.apply(w)), {
+            let new = route(16, NextHopId(9));
+            [new, new, new, long]
+        });
+        let remove = Change::remove(16, short);
+        assert_eq!([0, short, same, long].map(|w| remove.apply(w)), [0, short, short, long]);
+    }
+}

@@ -119,8 +119,7 @@ fn knows_flows_for_the_driver(stages: &Stages) -> bool {
     stages.lane == Lane::Carried && !stages.nat && stages.rules.text == STATELESS
 }
 
-/// The router's own addresses, of which every router here knows by the same memory: answers are
-/// numbered by its place.
+/// The router's own addresses.
 fn sources() -> Arc<Sources> {
     let sources = Sources::new();
     sources.set_local4(OWN.map(|own| own[0].parse().unwrap()));
@@ -225,7 +224,9 @@ impl Trial {
                         }
                         let short = matches!(lane, Lane::Short | Lane::Classified) && hooks != Hooked::Within;
                         let takes = matches!(lane, Lane::Express | Lane::Carried) || short && *way == "off";
-                        assert_eq!(got.taken >= LEAST, takes, "{stages}, reverse path {way}: {}", got.taken);
+                        if takes != (got.taken >= LEAST) {
+                            self.findings.add(format!("the lane took {} frames", got.taken), &stages, way);
+                        }
                     }
                 }
             }

@@ -6,7 +6,7 @@ use elements::router::standard::{self, Hooks};
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, Sampling, SharedContext, Sources};
 use fib::{PortFlags, Tables};
 use flow::sample::Sampler;
-use flow::{Account, End, Settings};
+use flow::{Account, End, Settings, Tuple};
 use graph::{Batch, Clock, Graph, Manner, NodeId, Sinks, steady_now};
 use plane::{Policy, PolicySettings};
 use port::Packet;
@@ -15,7 +15,7 @@ use wire::{Class, Reason};
 
 use super::tables::{filled, open};
 use super::{Front, Hooked, Lane, Outcome, Round, Sample, Stages};
-use crate::corpus::{Frame, IN, OUT};
+use crate::corpus::{Frame, IN, OUT, OWN};
 
 const NAT: &str = r#"{ "rule": [
     { "name": "four", "type": "one-to-one", "out": "outside", "inside": "10.1.0.0/24", "outside": "192.0.2.0/24" },
@@ -146,6 +146,7 @@ impl<'a> Router<'a> {
             outcome.rules = some.map(|(rule, (packets, bytes))| (rule, packets, bytes)).collect();
             self.rules = now;
             outcome.linux.iter_mut().for_each(|(.., bytes)| cut(bytes));
+            outcome.sent.iter_mut().for_each(|(_, bytes)| unnumber(bytes));
             outcome.sent.sort();
             round.outcomes.push(outcome);
             let samples = self.samples();
@@ -251,7 +252,24 @@ impl<'a> Router<'a> {
 /// An account without its times and its number, which no two tables share.
 fn told(account: &Account) -> String {
     let Account { original, reply, packets, bytes, tcp_flags, phase, ports, mark, .. } = account;
-    format!("{original:?} {reply:?} {packets:?} {bytes:?} {tcp_flags:?} {phase:?} {ports:?} {mark}")
+    let ends = |tuple: &Tuple| {
+        let (from, to) = (tuple.source_address(), tuple.destination_address());
+        format!("[{from}]:{} > [{to}]:{}", tuple.source_port, tuple.destination_port)
+    };
+    let tuples = format!("{} {}, answered {}", original.protocol, ends(original), ends(reply));
+    format!("{tuples}, packets {packets:?}, bytes {bytes:?}, {phase:?}, {tcp_flags:?}, {ports:?}, {mark}")
+}
+
+/// Takes the number out of an answer of the router's own over IPv4, once its checksum has been
+/// looked at: answers are numbered as they come.
+fn unnumber(frame: &mut [u8]) {
+    let Some(ip) = frame.get_mut(14..34).filter(|ip| ip[0] == 0x45) else { return };
+    let source = std::net::Ipv4Addr::new(ip[12], ip[13], ip[14], ip[15]);
+    if OWN.iter().any(|own| own[0] == source.to_string()) {
+        assert!(wire::checksum::verify(ip), "{ip:02x?}");
+        ip[4..6].fill(0);
+        ip[10..12].fill(0);
+    }
 }
 
 /// Cuts off what stands behind a packet: Linux does so as well.

@@ -37,7 +37,7 @@ impl Page {
     }
 
     fn folder(&self) -> &Path {
-        Path::new(&self.name).ancestors().nth(2).unwrap()
+        Path::new(&self.name).parent().unwrap()
     }
 
     /// Lines of prose, or of code between fences.

@@ -88,7 +88,7 @@ fn every_test_that_is_named_is_one() {
 
 #[test]
 fn every_figure_is_one_of_the_benches() {
-    let kept: HashMap<String, f64> = serde_json::from_str(&read("bench/baseline.json")).unwrap();
+    let kept: HashMap<String, f64> = serde_json::from_str(&read("measure/bench/baseline.json")).unwrap();
     let mut named = 0;
     for one in sentences().iter().filter(|one| one.contains_key("bench")) {
         for name in texts(&one["bench"]) {
@@ -118,7 +118,7 @@ fn licences_are_those_that_it_names() {
     assert!(read("Cargo.toml").contains("license = \"MIT OR Apache-2.0\""));
     assert!(read("LICENSE-MIT").contains("Permission is hereby granted"));
     assert!(read("LICENSE-APACHE").contains("Apache License"));
-    let programs = fs::read_dir(root().join("bpf")).unwrap().map(|file| file.unwrap().path());
+    let programs = fs::read_dir(root().join("forwarding/bpf")).unwrap().map(|file| file.unwrap().path());
     let programs: Vec<_> = programs.filter(|file| file.extension().is_some_and(|kind| kind == "c")).collect();
     assert!(programs.len() >= 6);
     for program in programs {

@@ -66,4 +66,10 @@ mod tests {
             assert!(text.lines().any(|known| known == line), "{line}");
         }
     }
+
+    /// What the documents promise.
+    #[test]
+    fn a_router_has_256_ports_with_128_queues_each() {
+        assert_eq!((super::driver::MAX_PORTS, super::driver::MAX_QUEUES), (256, 128));
+    }
 }

@@ -25,27 +25,30 @@ fn ok(rig: &Rig, args: &[&str]) -> String {
     text(&output.stdout).to_owned()
 }
 
+/// What is shown, as text and as JSON.
+const SUBJECTS: [&str; 15] = [
+    "ports",
+    "neighbours",
+    "drops",
+    "workers",
+    "graph",
+    "flows",
+    "filter",
+    "nat",
+    "classifier",
+    "config",
+    "mirror",
+    "mirror-port",
+    "flowlog",
+    "version",
+    "routes",
+];
+
 #[test]
 fn every_subject_is_shown_as_a_table() {
     let rig = Rig::start("show", Fake { routes: 3, ..Fake::default() });
     // Rates need two samples of the same counters, and are then zero.
-    for subject in [
-        "ports",
-        "neighbours",
-        "drops",
-        "workers",
-        "graph",
-        "flows",
-        "filter",
-        "nat",
-        "classifier",
-        "config",
-        "mirror",
-        "mirror-port",
-        "flowlog",
-        "version",
-        "routes",
-    ] {
+    for subject in SUBJECTS {
         expect(&format!("show-{subject}.txt"), &ok(&rig, &["show", subject]));
     }
 }
@@ -102,23 +105,7 @@ fn the_graph_is_drawn() {
 fn every_subject_is_shown_as_json_with_stable_names() {
     let rig = Rig::start("json", Fake { routes: 3, ..Fake::default() });
     let document = include_str!("../../../docs/json.md");
-    for subject in [
-        "ports",
-        "neighbours",
-        "drops",
-        "workers",
-        "graph",
-        "flows",
-        "filter",
-        "nat",
-        "classifier",
-        "config",
-        "mirror",
-        "mirror-port",
-        "flowlog",
-        "version",
-        "routes",
-    ] {
+    for subject in SUBJECTS {
         let said = ok(&rig, &["show", subject, "--json"]);
         let value: serde_json::Value = serde_json::from_str(&said).unwrap();
         document_names(subject, &value, document);

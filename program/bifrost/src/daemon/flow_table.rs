@@ -20,9 +20,9 @@ impl Section for FlowTable {
         }
     }
 
-    fn prepare(&mut self, change: &mut Change, _: &mut Forwarding) -> Result<(), String> {
-        let timeouts = change.after.flow.unwrap_or_default().timeouts;
-        timeouts.check().map_err(|error| error.to_string())
+    /// Timeouts were judged with the file.
+    fn prepare(&mut self, _: &mut Change, _: &mut Forwarding) -> Result<(), String> {
+        Ok(())
     }
 
     fn apply(&mut self, change: &Change, forwarding: &mut Forwarding) {
@@ -30,7 +30,6 @@ impl Section for FlowTable {
         if let Some(table) = forwarding.plane.policy().table()
             && let Err(error) = table.configure(&timeouts, pickup)
         {
-            // They were checked.
             error!("flows keep the timeouts that they had: {error}");
         }
     }

@@ -34,9 +34,9 @@ enum carrier { FLOWS4, FLOWS6, SEND6 };
  * seen it.
  */
 static __always_inline verdict unfinished(struct frame *frame, int hides) {
-    if (!(frame->flags & PORT_PARTIAL))
+    if (!(frame->flags & IF_PARTIAL))
         return UNDECIDED;
-    if (frame->flags & PORT_EXPRESS && frame->joined)
+    if (frame->flags & IF_EXPRESS && frame->joined)
         return VERDICT(LANE_PASS, TRANSIT);
     return hides || frame->joined || frame->end - frame->data > FINISHED ? WORKER : UNDECIDED;
 }
@@ -53,20 +53,20 @@ static __always_inline verdict classify4(struct frame *frame) {
     __u32 source = bpf_ntohl(ip->source), destination = bpf_ntohl(ip->destination);
     if (is_linux4(source, destination))
         return OURS;
-    verdict other = unfinished(frame, frame->flags & PORT_PARTIAL && hides4(ip, frame->end));
-    int express = frame->flags & PORT_EXPRESS && other == UNDECIDED;
+    verdict other = unfinished(frame, frame->flags & IF_PARTIAL && hides4(ip, frame->end));
+    int express = frame->flags & IF_EXPRESS && other == UNDECIDED;
     int options = ip->version_ihl != 0x45;
     if ((options || !express) && is_local4(destination))
         return OURS;
     if (express)
         return options ? PASS(CLASS_TRANSIT) : express4(frame, ip);
-    if (!(frame->flags & PORT_FORWARD4))
+    if (!(frame->flags & IF_FORWARD4))
         return PASS(CLASS_TRANSIT);
     if (other != UNDECIDED)
         return other;
     /* Options are Linux's, but where flows are tracked the worker knows which one it is and what it becomes.
      */
-    return frame->flags & PORT_FLOWS && !options ? VERDICT(LANE_WORKER, CARRY4) : WORKER;
+    return frame->flags & IF_FLOWS && !options ? VERDICT(LANE_WORKER, CARRY4) : WORKER;
 }
 
 static __always_inline verdict classify6(struct frame *frame) {
@@ -77,19 +77,19 @@ static __always_inline verdict classify6(struct frame *frame) {
         return DROP(REASON_BAD_VERSION);
     if (is_linux6(ip))
         return OURS;
-    verdict other = unfinished(frame, frame->flags & PORT_PARTIAL && hides6(ip, frame->end));
-    int express = frame->flags & PORT_EXPRESS && other == UNDECIDED;
+    verdict other = unfinished(frame, frame->flags & IF_PARTIAL && hides6(ip, frame->end));
+    int express = frame->flags & IF_EXPRESS && other == UNDECIDED;
     int options = ip->next_header == 0;
     if ((options || !express) && is_local6(&ip->destination))
         return OURS;
     if (express)
         return options ? PASS(CLASS_TRANSIT) : express6(frame, ip);
-    if (!(frame->flags & PORT_FORWARD6))
+    if (!(frame->flags & IF_FORWARD6))
         return PASS(CLASS_TRANSIT);
     if (other != UNDECIDED)
         return other;
     /* Hop-by-hop options: as those of IPv4. */
-    return frame->flags & PORT_FLOWS && !options ? VERDICT(LANE_WORKER, CARRY6) : WORKER;
+    return frame->flags & IF_FLOWS && !options ? VERDICT(LANE_WORKER, CARRY6) : WORKER;
 }
 
 static __always_inline verdict classify(struct frame *frame) {
@@ -97,12 +97,12 @@ static __always_inline verdict classify(struct frame *frame) {
         return DROP(REASON_TRUNCATED);
     __u16 type = load16(frame->data + 12);
     struct pair port;
-    if (!find_pair(&ports, frame->port, &port))
+    if (!find_pair(&interfaces, 2 * frame->port, &port))
         return VERDICT(LANE_PASS, TRANSIT);
     frame->flags = (__u16)port.first;
-    if (!(frame->flags & PORT_TRACKED) && is_broken(TABLES))
-        frame->flags &= ~(PORT_EXPRESS | PORT_FORWARD4 | PORT_FORWARD6);
-    if (frame->flags & PORT_PARTIAL)
+    if (!(frame->flags & IF_TRACKED) && is_broken(TABLES))
+        frame->flags &= ~(IF_EXPRESS | IF_FORWARD4 | IF_FORWARD6);
+    if (frame->flags & IF_PARTIAL)
         frame->joined = bpf_xdp_get_buff_len(frame->ctx) > ETHERNET + mtu_of(port);
     if (load64(frame->data) >> 16 != mac_of(port))
         return FOREIGN;
@@ -248,7 +248,7 @@ static __always_inline int carry(struct xdp_md *ctx, enum carrier carrier) {
     void *ip = frame.data + ETHERNET;
     verdict verdict = WORKER;
     if (ip + (carrier == FLOWS4 ? sizeof(struct ipv4) : sizeof(struct ipv6)) <= frame.end) {
-        frame.flags = (__u16)pair64(&ports, port).first;
+        frame.flags = (__u16)pair64(&interfaces, 2 * port).first;
         verdict = carrier == FLOWS4   ? carry4(&frame, ip)
                   : carrier == FLOWS6 ? carry6(&frame, ip)
                                       : send6(&frame, ip);

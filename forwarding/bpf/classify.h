@@ -11,12 +11,6 @@
 #include <bpf/bpf_endian.h>
 
 #define ETHERNET 14
-#define ETHERTYPE_IPV4 0x0800
-#define ETHERTYPE_ARP 0x0806
-#define ETHERTYPE_IPV6 0x86dd
-#define ETHERTYPE_VLAN 0x8100
-#define ETHERTYPE_QINQ 0x88a8
-
 #define load16(at) bpf_ntohs(*(__be16 *)(at))
 #define load32(at) bpf_ntohl(*(__be32 *)(at))
 #define load64(at) bpf_be64_to_cpu(*(__be64 *)(at))

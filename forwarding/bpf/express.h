@@ -28,9 +28,9 @@ struct frame {
     struct xdp_md *ctx;
     void *data, *end;
     __u32 port;   /* the one that it came in by */
-    __u32 flags;  /* enum port_flag of it */
+    __u32 flags;  /* enum interface_flag of it */
     __u32 length; /* bytes, including those in further buffers */
-    __u32 joined; /* longer than its port's MTU allows; known of ports with PORT_PARTIAL */
+    __u32 joined; /* longer than its port's MTU allows; known of ports with IF_PARTIAL */
     __u32 out;    /* the port that it leaves by, once decided */
 };
 
@@ -105,8 +105,8 @@ static __always_inline verdict resolve(struct frame *frame, __u64 hop, __u32 has
     frame->out = (__u16)adjacency->second;
     if (!differ(frame->out, frame->port))
         return WORKER; /* out where it came in: the worker tells the sender */
-    *out = pair64(&ports, frame->out);
-    if ((out->first & (PORT_UP | PORT_TARGET)) != (PORT_UP | PORT_TARGET))
+    *out = pair64(&interfaces, 2 * frame->out);
+    if ((out->first & (IF_UP | IF_TARGET)) != (IF_UP | IF_TARGET))
         return WORKER;
     if (length > mtu_of(*adjacency) || length > mtu_of(*out))
         return WORKER;
@@ -145,7 +145,7 @@ static __always_inline int matches(struct frame *frame, struct divert *rule, voi
     if (rule->version && rule->version != version)
         return 0;
     if ((rule->protocol && rule->protocol != protocol) ||
-        (rule->in_port != NO_PORT && differ(rule->in_port, frame->port)) ||
+        (rule->interface != NO_PORT && differ(rule->interface, frame->port)) ||
         (rule->source_port && rule->source_port != ports >> 16) ||
         (rule->destination_port && rule->destination_port != (ports & 0xffff)))
         return 0;
@@ -234,16 +234,16 @@ static __always_inline verdict express4(struct frame *frame, struct ipv4 *ip) {
     __u8 kind = kind_of(hop);
     if (kind == KIND_LOCAL)
         return OURS;
-    if (!(frame->flags & PORT_FORWARD4))
+    if (!(frame->flags & IF_FORWARD4))
         return PASS(CLASS_TRANSIT);
     reason = martian4(source, destination);
     if (reason)
         return DROP(reason);
     if (kind != KIND_FORWARD)
         return without_forwarding(kind);
-    if (frame->flags & (PORT_RPF4_STRICT | PORT_RPF4_LOOSE)) {
+    if (frame->flags & (IF_RPF4_STRICT | IF_RPF4_LOOSE)) {
         __u64 back = word64(&nexthops, lookup4(source));
-        verdict answer = reverse_path(frame, back, frame->flags & PORT_RPF4_STRICT);
+        verdict answer = reverse_path(frame, back, frame->flags & IF_RPF4_STRICT);
         if (answer != UNDECIDED)
             return answer;
     }
@@ -283,16 +283,16 @@ static __always_inline verdict express6(struct frame *frame, struct ipv6 *ip) {
     __u8 kind = kind_of(hop);
     if (kind == KIND_LOCAL)
         return OURS;
-    if (!(frame->flags & PORT_FORWARD6))
+    if (!(frame->flags & IF_FORWARD6))
         return PASS(CLASS_TRANSIT);
     enum reason reason = martian6(ip);
     if (reason)
         return DROP(reason);
     if (kind != KIND_FORWARD)
         return without_forwarding(kind);
-    if (frame->flags & (PORT_RPF6_STRICT | PORT_RPF6_LOOSE)) {
+    if (frame->flags & (IF_RPF6_STRICT | IF_RPF6_LOOSE)) {
         __u64 back = word64(&nexthops, lookup6(s1, s2));
-        verdict answer = reverse_path(frame, back, frame->flags & PORT_RPF6_STRICT);
+        verdict answer = reverse_path(frame, back, frame->flags & IF_RPF6_STRICT);
         if (answer != UNDECIDED)
             return answer;
     }

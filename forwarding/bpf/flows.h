@@ -504,9 +504,9 @@ static __always_inline verdict carry4(struct frame *frame, struct ipv4 *ip) {
     __u64 hop = word64(&nexthops, lookup4(to));
     if (kind_of(hop) != KIND_FORWARD || ip->ttl <= 1)
         return WORKER;
-    if (frame->flags & (PORT_RPF4_STRICT | PORT_RPF4_LOOSE)) {
+    if (frame->flags & (IF_RPF4_STRICT | IF_RPF4_LOOSE)) {
         __u64 back = word64(&nexthops, lookup4(source));
-        if (reverse_path(frame, back, frame->flags & PORT_RPF4_STRICT) != UNDECIDED)
+        if (reverse_path(frame, back, frame->flags & IF_RPF4_STRICT) != UNDECIDED)
             return WORKER;
     }
     struct pair adjacency, out;
@@ -605,9 +605,9 @@ static __always_inline verdict send6(struct frame *frame, struct ipv6 *ip) {
     __u64 hop = word64(&nexthops, lookup6(to1, to2));
     if (kind_of(hop) != KIND_FORWARD || ip->hop_limit <= 1)
         return WORKER;
-    if (frame->flags & (PORT_RPF6_STRICT | PORT_RPF6_LOOSE)) {
+    if (frame->flags & (IF_RPF6_STRICT | IF_RPF6_LOOSE)) {
         __u64 back = word64(&nexthops, lookup6(s1, s2));
-        if (reverse_path(frame, back, frame->flags & PORT_RPF6_STRICT) != UNDECIDED)
+        if (reverse_path(frame, back, frame->flags & IF_RPF6_STRICT) != UNDECIDED)
             return WORKER;
     }
     struct pair adjacency, out;

@@ -40,7 +40,7 @@ TABLE(nexthops, block64);    /* 1 word each */
 TABLE(buckets, block32);     /* adjacencies of next hops with several paths */
 TABLE(adjacencies, block64); /* 2 words each */
 TABLE(used, block32);        /* 1 per adjacency: set when a packet used it */
-TABLE(ports, block64);       /* 2 words each */
+TABLE(interfaces, block64);  /* 4 words each; a port's own has its number */
 TABLE(local_filter, block32);
 TABLE(settings, settings);
 TABLE(pulse, pulse);

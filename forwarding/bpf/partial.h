@@ -141,7 +141,7 @@ static __noinline int finish(struct xdp_md *ctx, __u32 port) {
     __u32 length;
     __u64 sum;
     __u8 protocol;
-    if (!(pair64(&ports, port).first & PORT_PARTIAL) || (void *)(ip + 1) > end)
+    if (!(pair64(&interfaces, 2 * port).first & IF_PARTIAL) || (void *)(ip + 1) > end)
         return 0;
     if (ip->version_ihl == 0x45) {
         if (ip->fragment & bpf_htons(0x3fff))

@@ -6,7 +6,7 @@ use crate::mirror::{Counters, take_in};
 use crate::model::{Changes, Source};
 use crate::netlink::{self, netfilter, rule};
 use crate::programmer::Programmer;
-use fib::{Capacity, PortEntry, PortFlags, PortId, Tables};
+use fib::{Capacity, InterfaceEntry, InterfaceFlags, InterfaceId, Tables};
 use std::time::{Duration, Instant};
 
 /// Interfaces that are ports, by their indices.
@@ -27,10 +27,16 @@ impl World {
         let (mut model, mut programmer) = (Model::default(), Programmer::new());
         programmer.prepare(&mut model, &mut tables).expect("an empty table");
         for ifindex in PORTS {
-            let port = PortId(ifindex as u16);
-            let entry =
-                PortEntry { ifindex, mtu: 1500, mac: [2, 0, 0, 0, 0, ifindex as u8], flags: PortFlags::UP };
-            tables.set_port(port, Some(entry)).expect("few ports");
+            let port = InterfaceId(ifindex as u16);
+            let entry = InterfaceEntry {
+                ifindex,
+                mtu: 1500,
+                mac: [2, 0, 0, 0, 0, ifindex as u8],
+                flags: InterfaceFlags::UP,
+                port: fib::PortId(port.0),
+                tags: fib::Tags::None,
+            };
+            tables.set_interface(port, Some(entry)).expect("few ports");
             programmer.bind(ifindex, Some(port), &model, &mut tables);
         }
         World { tables, model, changes: Changes::default(), programmer }

@@ -2,7 +2,7 @@
 
 mod world;
 
-use fib::{NextHop, PortId};
+use fib::{InterfaceId, NextHop};
 use world::{World, batch, ip, quiet};
 
 #[test]
@@ -29,7 +29,7 @@ fn a_link_switched_off_hands_its_routes_to_the_next_best() {
     ip("link set p0 up");
     world.settle();
     world.assert_equal_to_linux();
-    assert_eq!(world.decision("10.0.0.9"), NextHop::Glean(PortId(0)));
+    assert_eq!(world.decision("10.0.0.9"), NextHop::Glean(InterfaceId(0)));
 }
 
 #[test]

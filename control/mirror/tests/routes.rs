@@ -2,7 +2,7 @@
 
 mod world;
 
-use fib::{NextHop, PortId};
+use fib::{InterfaceId, NextHop};
 use world::{World, batch, ip, quiet};
 
 const MAC: &str = "02:00:00:00:00:02";
@@ -11,8 +11,8 @@ const MAC_BYTES: [u8; 6] = [2, 0, 0, 0, 0, 2];
 #[test]
 fn connected_networks_glean_and_own_addresses_are_local() {
     let mut world = World::small(quiet());
-    assert_eq!(world.decision("10.0.0.77"), NextHop::Glean(PortId(0)));
-    assert_eq!(world.decision("2001:db8:1::77"), NextHop::Glean(PortId(1)));
+    assert_eq!(world.decision("10.0.0.77"), NextHop::Glean(InterfaceId(0)));
+    assert_eq!(world.decision("2001:db8:1::77"), NextHop::Glean(InterfaceId(1)));
     assert_eq!(world.decision("10.0.0.1"), NextHop::Local);
     assert_eq!(world.decision("10.0.0.255"), NextHop::Local);
     assert_eq!(world.decision("2001:db8::1"), NextHop::Local);
@@ -37,8 +37,8 @@ fn a_known_neighbour_has_its_own_entry_until_it_is_lost() {
     ip("neigh del 10.0.0.2 dev p0");
     ip("neigh del 2001:db8::2 dev p0");
     world.settle();
-    assert_eq!(world.decision("10.0.0.2"), NextHop::Glean(PortId(0)));
-    assert_eq!(world.decision("2001:db8::2"), NextHop::Glean(PortId(0)));
+    assert_eq!(world.decision("10.0.0.2"), NextHop::Glean(InterfaceId(0)));
+    assert_eq!(world.decision("2001:db8::2"), NextHop::Glean(InterfaceId(0)));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_neighbour_on_the_wrong_link_gets_no_entry() {
     ip(&format!("neigh add 10.0.1.5 lladdr {MAC} dev p0"));
     ip(&format!("neigh add 10.0.0.6 lladdr {MAC} dev p0"));
     world.settle();
-    assert_eq!(world.decision("10.0.1.5"), NextHop::Glean(PortId(1)));
+    assert_eq!(world.decision("10.0.1.5"), NextHop::Glean(InterfaceId(1)));
     assert_eq!(world.ways("10.0.0.6").len(), 1);
     // A route between the network and the host takes the host away, and gives it back.
     ip("route add 10.0.0.4/30 via 10.0.1.9");

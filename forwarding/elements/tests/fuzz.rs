@@ -4,7 +4,7 @@
 mod rig;
 
 use chance::Random;
-use fib::{NextHop, Path, PortFlags};
+use fib::{InterfaceFlags, NextHop, Path};
 use rig::{Rig, frame, to4, to6, udp4, udp6};
 use wire::{ipv4, ipv6};
 
@@ -86,8 +86,8 @@ fn the_short_way_and_the_long_come_to_the_same() {
     let mut random = Random(0x0f0f_1234_5678_9abc);
     for round in 0..4000 {
         match round {
-            2000 => rig.set_flags(1, PortFlags::RPF4_STRICT),
-            3000 => rig.set_flags(1, PortFlags::RPF6_LOOSE),
+            2000 => rig.set_flags(1, InterfaceFlags::RPF4_STRICT),
+            3000 => rig.set_flags(1, InterfaceFlags::RPF6_LOOSE),
             _ => {}
         }
         let mut frames: Vec<_> = (0..1 + random.below(64)).map(|_| some_frame(&mut random)).collect();
@@ -114,8 +114,8 @@ fn every_packet_is_sent_dropped_or_left_to_linux() {
     let mut answers = 0;
     for round in 0..5000 {
         match round {
-            2000 => rig.set_flags(1, PortFlags::RPF4_STRICT | PortFlags::RPF6_LOOSE),
-            3000 => rig.set_flags(1, PortFlags::RPF4_LOOSE | PortFlags::RPF6_STRICT),
+            2000 => rig.set_flags(1, InterfaceFlags::RPF4_STRICT | InterfaceFlags::RPF6_LOOSE),
+            3000 => rig.set_flags(1, InterfaceFlags::RPF4_LOOSE | InterfaceFlags::RPF6_STRICT),
             _ => {}
         }
         let frames: Vec<_> = (0..1 + random.below(64)).map(|_| some_frame(&mut random)).collect();

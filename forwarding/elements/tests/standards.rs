@@ -2,7 +2,7 @@
 
 mod rig;
 
-use fib::{Adjacency, NextHop, Path, PortFlags, PortId};
+use fib::{Adjacency, InterfaceFlags, NextHop, Path, PortId};
 use port::{Packet, Pool};
 use proptest::prelude::*;
 use rig::{HOST_A, Rig, frame, to4, to6, udp4, udp6};
@@ -94,9 +94,9 @@ fn answers_are_limited_but_path_mtu_discovery_is_not() {
 #[test]
 fn forwarding_off_drops_transit_and_nothing_else() {
     let mut rig = Rig::new();
-    let mut entry = rig.tables.port(PortId(1)).unwrap();
-    entry.flags = PortFlags::UP | PortFlags::QUEUE;
-    rig.tables.set_port(PortId(1), Some(entry)).unwrap();
+    let mut entry = rig.tables.interface(PortId(1).interface()).unwrap();
+    entry.flags = InterfaceFlags::UP | InterfaceFlags::QUEUE;
+    rig.tables.set_interface(PortId(1).interface(), Some(entry)).unwrap();
     let frames = [
         udp4(to4("198.18.0.1"), 8),
         udp4(to4("172.16.0.1"), 8),
@@ -111,11 +111,11 @@ fn forwarding_off_drops_transit_and_nothing_else() {
 #[test]
 fn a_port_that_is_down_leaves_its_packets_to_linux() {
     let mut rig = Rig::new();
-    let mut entry = rig.tables.port(PortId(2)).unwrap();
-    entry.flags -= PortFlags::UP;
-    rig.tables.set_port(PortId(2), Some(entry)).unwrap();
+    let mut entry = rig.tables.interface(PortId(2).interface()).unwrap();
+    entry.flags -= InterfaceFlags::UP;
+    rig.tables.set_interface(PortId(2).interface(), Some(entry)).unwrap();
     assert_eq!(run(&mut rig, udp4(to4("198.18.0.1"), 8)).punted.len(), 1);
-    rig.set_flags(2, PortFlags::empty());
+    rig.set_flags(2, InterfaceFlags::empty());
     drop(rig.sinks.close(PortId(2)));
     assert_eq!(run(&mut rig, udp4(to4("198.18.0.1"), 8)), rig::Outcome::default());
     assert_eq!(rig.reasons(), [(Reason::PortDown, 1)]);
@@ -137,9 +137,9 @@ fn strict_and_loose_reverse_path() {
         "2001:db8:dead:3::1",
     ];
     let cases = [
-        (PortFlags::empty(), [true; 6]),
-        (PortFlags::RPF4_STRICT | PortFlags::RPF6_STRICT, [true, true, false, false, false, false]),
-        (PortFlags::RPF4_LOOSE | PortFlags::RPF6_LOOSE, [true, true, true, false, false, false]),
+        (InterfaceFlags::empty(), [true; 6]),
+        (InterfaceFlags::RPF4_STRICT | InterfaceFlags::RPF6_STRICT, [true, true, false, false, false, false]),
+        (InterfaceFlags::RPF4_LOOSE | InterfaceFlags::RPF6_LOOSE, [true, true, true, false, false, false]),
     ];
     for (flags, expected) in cases {
         let mut rig = Rig::new();
@@ -157,7 +157,7 @@ fn strict_and_loose_reverse_path() {
 #[test]
 fn strict_reverse_path_accepts_any_of_several_paths() {
     let mut rig = Rig::new();
-    rig.set_flags(1, PortFlags::RPF4_STRICT);
+    rig.set_flags(1, InterfaceFlags::RPF4_STRICT);
     let paths = [rig.a, rig.b].map(|adjacency| Path { adjacency, weight: 1 }).to_vec();
     let both = rig.next_hop(&NextHop::Forward(paths));
     rig.tables.insert4("172.16.0.0/12".parse().unwrap(), both).unwrap();
@@ -168,7 +168,7 @@ fn strict_reverse_path_accepts_any_of_several_paths() {
 #[test]
 fn equal_paths_share_the_flows_and_a_flow_keeps_its_path() {
     let mut rig = Rig::new();
-    let second = Adjacency { port: PortId(2), mtu: 1400, mac: Some([2, 0, 0, 0, 0, 0xcc]) };
+    let second = Adjacency { interface: PortId(2).interface(), mtu: 1400, mac: Some([2, 0, 0, 0, 0, 0xcc]) };
     let second = rig.tables.add_adjacency(&second).unwrap();
     let paths = vec![Path { adjacency: rig.b, weight: 3 }, Path { adjacency: second, weight: 1 }];
     let both = rig.next_hop(&NextHop::Forward(paths));
@@ -216,7 +216,10 @@ fn chain(bytes: &[u8], sizes: &[usize]) -> Packet {
 fn jumbo_packets_in_several_segments_are_packets_like_others() {
     let mut rig = Rig::new();
     rig.tables
-        .set_adjacency(rig.b, &Adjacency { port: PortId(2), mtu: 9000, mac: Some(rig::HOST_B.0) })
+        .set_adjacency(
+            rig.b,
+            &Adjacency { interface: PortId(2).interface(), mtu: 9000, mac: Some(rig::HOST_B.0) },
+        )
         .unwrap();
     let jumbo = frame(&udp4(to4("198.18.0.1"), 8000));
     let padded = [&jumbo[..], &[0; 3000]].concat();
@@ -260,7 +263,7 @@ fn fragments_reassemble_to_the_packet() {
     )| {
         let mut rig = rig.borrow_mut();
         let b = rig.b;
-        rig.tables.set_adjacency(b, &Adjacency { port: PortId(2), mtu, mac: Some(rig::HOST_B.0) }).unwrap();
+        rig.tables.set_adjacency(b, &Adjacency { interface: PortId(2).interface(), mtu, mac: Some(rig::HOST_B.0) }).unwrap();
         let flags = if more { ipv4::MORE_FRAGMENTS } else { 0 } | offset;
         let length = if more { length & !7 } else { length };
         let packet = udp4(ipv4::Repr { id: 77, fragment: flags, tos: 0x28, ..to4("198.18.0.1") }, length);
@@ -286,7 +289,10 @@ fn fragments_reassemble_to_the_packet() {
 fn without_memory_for_all_fragments_none_is_sent() {
     let mut rig = Rig::new();
     rig.tables
-        .set_adjacency(rig.b, &Adjacency { port: PortId(2), mtu: 68, mac: Some(rig::HOST_B.0) })
+        .set_adjacency(
+            rig.b,
+            &Adjacency { interface: PortId(2).interface(), mtu: 68, mac: Some(rig::HOST_B.0) },
+        )
         .unwrap();
     Pool::heap(20).install();
     let packet = frame(&udp4(to4("198.18.0.1"), 1400));

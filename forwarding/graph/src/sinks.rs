@@ -1,6 +1,7 @@
 //! Where packets end up that leave the graph: per port what is to be transmitted, and what is handed to Linux.
 //!
-//! Owned by the worker, which empties them after each run. A port that the worker has no queue of is closed; what is
+//! What is to be transmitted has the own interface of its port as output: tags, if it has any, are in the frame. Owned by the worker,
+//! which empties them after each run. A port that the worker has no queue of is closed; what is
 //! to leave by it is dropped as `port_down`.
 
 use fib::PortId;
@@ -73,7 +74,7 @@ impl Sinks {
 
     #[inline]
     pub(crate) fn push(&mut self, packet: Packet) -> Result<(), Packet> {
-        let port = packet.output;
+        let port = PortId(packet.output.0);
         match self.ports.get_mut(usize::from(port.0)) {
             Some(Some(packets)) => {
                 if packets.is_empty() {
@@ -90,9 +91,9 @@ impl Sinks {
     #[inline]
     pub(crate) fn push_batch(&mut self, batch: &mut Batch) {
         let Some(first) = batch.packets().first() else { return };
-        let port = first.output;
+        let port = PortId(first.output.0);
         let Some(Some(packets)) = self.ports.get_mut(usize::from(port.0)) else { return };
-        if batch.packets().iter().all(|packet| packet.output == port) {
+        if batch.packets().iter().all(|packet| packet.output == port.interface()) {
             if packets.is_empty() {
                 self.waiting.push(port);
             }
@@ -113,7 +114,7 @@ mod tests {
 
     fn packet(port: u16) -> Packet {
         let mut packet = Packet::new(&[port as u8]).unwrap();
-        packet.output = PortId(port);
+        packet.output = PortId(port).interface();
         packet
     }
 

@@ -50,6 +50,14 @@ pub enum PlaneError {
         /// The limit.
         most: u16,
     },
+    /// More interfaces than there is room for.
+    #[error("{name}: no room for another interface on a port; {most} are the most")]
+    TooManyInterfaces {
+        /// The interface.
+        name: String,
+        /// The limit.
+        most: usize,
+    },
     /// A port without an interface.
     #[error("there is no such interface")]
     Absent,

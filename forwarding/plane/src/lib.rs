@@ -7,6 +7,7 @@
 //! | [`shared`] | a port in shared memory, and Linux's side of it |
 //! | `totals` | what a port counted in all its lives |
 //! | [`port`] | one port: what is wanted, what is there, what came of it |
+//! | `interfaces` | interfaces with tags on a port |
 //! | [`worker_pool`] | the workers: started, pinned, given orders, started again when they fail |
 //! | `watch` | whether a worker stands still |
 //! | [`worker`] | the loop that forwards |
@@ -22,6 +23,7 @@ mod attach;
 mod error;
 mod flow_snapshot;
 pub mod handoff;
+mod interfaces;
 pub mod meter;
 mod offload;
 pub mod packet_tracer;
@@ -38,6 +40,7 @@ pub mod worker_pool;
 pub use elements::router::standard::Hooks;
 pub use error::PlaneError;
 pub use flow_snapshot::FlowSnapshot;
+pub use interfaces::Logical;
 pub use plane::{Change, Plane, PlaneSettings};
 pub use policy::{Policy, PolicySettings};
 pub use port::{Choice, Interface, LaneChoice, PortSettings, ReversePath};

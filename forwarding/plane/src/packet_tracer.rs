@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fib::{AdjacencyId, NextHopId, PortId};
+use fib::{AdjacencyId, InterfaceId, NextHopId, PortId};
 use graph::{Batch, Environment, NodeId, Observer, Program, Sinks};
 use port::{Packet, Pool};
 use wire::{Class, Reason};
@@ -27,8 +27,8 @@ pub struct Event {
     pub next_hop: NextHopId,
     /// Its adjacency by then.
     pub adjacency: AdjacencyId,
-    /// Its port of departure by then.
-    pub output: PortId,
+    /// The interface that it leaves by, as far as known by then.
+    pub output: InterfaceId,
 }
 
 /// What can happen at an element.
@@ -80,7 +80,7 @@ impl Observer for Notes {
 pub fn trace_packet(
     program: &Program,
     environment: &Environment,
-    input: PortId,
+    input: InterfaceId,
     frame: &[u8],
     ports: &[PortId],
 ) -> Result<Vec<Event>, PlaneError> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext};
-use fib::{PortId, Tables, View};
+use fib::{InterfaceId, PortId, Tables, View};
 use graph::{Program, Registry};
 use ipnet::IpNet;
 use port::device::FeatureWatch;
@@ -18,6 +18,7 @@ use port::{Driver, HugePages, Injector, Memory, Packet};
 use tracing::{info, warn};
 use wire::Class;
 
+use crate::interfaces::Interfaces;
 use crate::packet_tracer;
 use crate::police::Limits;
 use crate::policy::{Policy, PolicySettings, Prepared};
@@ -61,12 +62,13 @@ pub struct Plane {
     icmp: Arc<IcmpPolicy>,
     pub(crate) hooks: Hooks,
     pub(crate) policy: Policy,
-    /// Ports have come since the filter was compiled.
-    stale: bool,
+    /// Ports or interfaces have come since the filter was compiled.
+    pub(crate) stale: bool,
     registry: Registry,
     pub(crate) limits: Arc<Limits>,
     pub(crate) tap: u32,
     pub(crate) ports: Vec<Port>,
+    pub(crate) interfaces: Interfaces,
     /// Tells when an interface can or cannot be a redirect target any more.
     pub(crate) features: Option<FeatureWatch>,
     pub(crate) looked: Instant,
@@ -144,6 +146,7 @@ impl Plane {
             limits,
             tap,
             ports: Vec::new(),
+            interfaces: Interfaces::default(),
             features,
             looked: now,
             retry: now,
@@ -280,9 +283,10 @@ impl Plane {
     pub(crate) fn publish(&mut self, id: PortId, tables: &mut Tables) {
         let entry = self.ports[usize::from(id.0)].entry();
         // Numbers of ports are in range, as the plane gave them out.
-        if let Err(error) = tables.set_port(id, entry) {
+        if let Err(error) = tables.set_interface(id.interface(), entry) {
             warn!("{}: not in the tables: {error}", self.ports[usize::from(id.0)].name);
         }
+        self.publish_logical(id, tables);
     }
 
     /// Gives the interface of a port back to Linux, for it is gone or was asked for.
@@ -304,7 +308,7 @@ impl Plane {
     /// it belongs to, if it belongs to one.
     pub fn trace_packet(
         &self,
-        input: PortId,
+        input: InterfaceId,
         frame: &[u8],
         nat: Option<&Arc<nat::Nat>>,
         known: Option<&FlowSnapshot>,
@@ -399,17 +403,17 @@ impl Plane {
     }
 
     /// Puts the rules of address translation in force for ports with these addresses.
-    pub fn translate(&mut self, addresses: impl Fn(PortId) -> Vec<IpAddr>) {
+    pub fn translate(&mut self, addresses: impl Fn(InterfaceId) -> Vec<IpAddr>) {
         self.policy.translate(&self.nat_ports(addresses));
     }
 
-    fn nat_ports(&self, addresses: impl Fn(PortId) -> Vec<IpAddr>) -> Vec<nat::Port> {
-        let port = |port: &Port| nat::Port {
-            number: port.id.0,
-            name: port.name.clone(),
-            addresses: addresses(port.id),
+    fn nat_ports(&self, addresses: impl Fn(InterfaceId) -> Vec<IpAddr>) -> Vec<nat::Port> {
+        let port = |(name, id): (&str, InterfaceId)| nat::Port {
+            number: id.0,
+            name: name.to_owned(),
+            addresses: addresses(id),
         };
-        self.ports.iter().map(port).collect()
+        self.interface_names().map(port).collect()
     }
 
     /// Chains of nftables that translate as these rules do.
@@ -434,7 +438,7 @@ impl Plane {
     /// know, rules of the filter what they have counted.
     pub fn prepare(&mut self, hooks: Hooks, settings: PolicySettings) -> Result<Change, PlaneError> {
         let ports: Vec<(String, u16)> =
-            self.ports.iter().map(|port| (port.name.clone(), port.id.0)).collect();
+            self.interface_names().map(|(name, id)| (name.to_owned(), id.0)).collect();
         let numbers = |pattern: &str| {
             let known = ports.iter().filter(|(name, _)| is_named(pattern, name));
             known.map(|(_, number)| *number).collect()

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use fib::{PortEntry, PortFlags, PortId};
+use fib::{InterfaceEntry, InterfaceFlags, PortId, Tags};
 use port::device::Offloads;
 use port::{Attachment, DriverCounters, Mode, QueueCounters};
 
@@ -235,32 +235,39 @@ impl Port {
         Some(LaneDecision { express, flows, why })
     }
 
-    /// What both lanes read of this port.
-    pub(crate) fn entry(&self) -> Option<PortEntry> {
-        let (interface, taken) = (self.interface.as_ref()?, self.taken.as_ref()?);
-        let mut flags = PortFlags::empty();
-        let strict = PortFlags::RPF4_STRICT;
-        let loose = PortFlags::RPF4_LOOSE;
+    /// What both lanes read of this port's own interface.
+    pub(crate) fn entry(&self) -> Option<InterfaceEntry> {
+        self.entry_of(self.interface.as_ref()?, Tags::None)
+    }
+
+    /// What they read of an interface on this port, with these tags; `None` while the port is not taken.
+    pub(crate) fn entry_of(&self, interface: &Interface, tags: Tags) -> Option<InterfaceEntry> {
+        let taken = self.taken.as_ref()?;
+        let mut flags = InterfaceFlags::empty();
+        let strict = InterfaceFlags::RPF4_STRICT;
+        let loose = InterfaceFlags::RPF4_LOOSE;
         flags.insert(match (self.settings.reverse_path, interface.rp_filter) {
-            (ReversePath::Strict, _) => strict | PortFlags::RPF6_STRICT,
-            (ReversePath::Loose, _) => loose | PortFlags::RPF6_LOOSE,
+            (ReversePath::Strict, _) => strict | InterfaceFlags::RPF6_STRICT,
+            (ReversePath::Loose, _) => loose | InterfaceFlags::RPF6_LOOSE,
             (ReversePath::Linux, 1) => strict,
             (ReversePath::Linux, 2) => loose,
-            (ReversePath::Off | ReversePath::Linux, _) => PortFlags::empty(),
+            (ReversePath::Off | ReversePath::Linux, _) => InterfaceFlags::empty(),
         });
-        flags.set(PortFlags::UP, interface.up);
-        flags.set(PortFlags::TARGET, self.target);
+        flags.set(InterfaceFlags::UP, interface.up);
+        // The driver puts no tags in front of what it sends: a worker does.
+        flags.set(InterfaceFlags::TARGET, self.target && tags == Tags::None);
         let [left4, left6] = interface.left_to_linux;
-        flags.set(PortFlags::FORWARD4, interface.forwarding4 && !left4);
-        flags.set(PortFlags::FORWARD6, interface.forwarding6 && !left6);
-        flags.set(PortFlags::LINUX4, left4);
-        flags.set(PortFlags::LINUX6, left6);
-        flags.set(PortFlags::EXPRESS, self.lane().is_some_and(|lane| lane.express));
-        flags.set(PortFlags::FLOWS, self.lane().is_some_and(|lane| lane.flows));
-        flags.set(PortFlags::PARTIAL, self.partial);
-        flags.set(PortFlags::TRACKED, self.tracked);
-        flags.set(PortFlags::QUEUE, !taken.queues.is_empty());
-        Some(PortEntry { ifindex: interface.ifindex, mtu: interface.mtu, mac: interface.mac, flags })
+        flags.set(InterfaceFlags::FORWARD4, interface.forwarding4 && !left4);
+        flags.set(InterfaceFlags::FORWARD6, interface.forwarding6 && !left6);
+        flags.set(InterfaceFlags::LINUX4, left4);
+        flags.set(InterfaceFlags::LINUX6, left6);
+        flags.set(InterfaceFlags::EXPRESS, self.lane().is_some_and(|lane| lane.express));
+        flags.set(InterfaceFlags::FLOWS, self.lane().is_some_and(|lane| lane.flows));
+        flags.set(InterfaceFlags::PARTIAL, self.partial);
+        flags.set(InterfaceFlags::TRACKED, self.tracked);
+        flags.set(InterfaceFlags::QUEUE, !taken.queues.is_empty());
+        let Interface { ifindex, mtu, mac, .. } = *interface;
+        Some(InterfaceEntry { ifindex, mtu, mac, flags, port: self.id, tags })
     }
 }
 
@@ -333,10 +340,14 @@ mod tests {
         let flags = |reverse_path| {
             port(PortSettings { reverse_path, ..PortSettings::default() }, &[]).entry().unwrap().flags
         };
-        assert!(flags(ReversePath::Linux).contains(PortFlags::RPF4_LOOSE));
-        assert!(!flags(ReversePath::Linux).contains(PortFlags::RPF6_LOOSE));
-        assert!(flags(ReversePath::Strict).contains(PortFlags::RPF4_STRICT | PortFlags::RPF6_STRICT));
-        assert!(!flags(ReversePath::Off).intersects(PortFlags::RPF4_LOOSE | PortFlags::RPF4_STRICT));
+        assert!(flags(ReversePath::Linux).contains(InterfaceFlags::RPF4_LOOSE));
+        assert!(!flags(ReversePath::Linux).contains(InterfaceFlags::RPF6_LOOSE));
+        assert!(
+            flags(ReversePath::Strict).contains(InterfaceFlags::RPF4_STRICT | InterfaceFlags::RPF6_STRICT)
+        );
+        assert!(
+            !flags(ReversePath::Off).intersects(InterfaceFlags::RPF4_LOOSE | InterfaceFlags::RPF4_STRICT)
+        );
     }
 
     #[test]
@@ -345,7 +356,7 @@ mod tests {
             let mut port = port(PortSettings { lane, ..PortSettings::default() }, zero_copy);
             (port.hooked, port.carried) = (true, carried);
             let (lane, flags) = (port.lane().unwrap(), port.entry().unwrap().flags);
-            assert!(!lane.express && lane.flows == flags.contains(PortFlags::FLOWS));
+            assert!(!lane.express && lane.flows == flags.contains(InterfaceFlags::FLOWS));
             lane.flows
         };
         assert!(carries(LaneChoice::Auto, &[false], true));
@@ -360,7 +371,13 @@ mod tests {
         assert_eq!(Port::new(PortId(0), "eth0", PortSettings::default()).entry(), None);
         let entry = port(PortSettings::default(), &[]).entry().unwrap();
         assert_eq!((entry.ifindex, entry.mtu), (7, 1500));
-        assert!(entry.flags.contains(PortFlags::UP | PortFlags::FORWARD4 | PortFlags::EXPRESS));
-        assert!(!entry.flags.intersects(PortFlags::FORWARD6 | PortFlags::QUEUE | PortFlags::TARGET));
+        assert!(
+            entry.flags.contains(InterfaceFlags::UP | InterfaceFlags::FORWARD4 | InterfaceFlags::EXPRESS)
+        );
+        assert!(
+            !entry
+                .flags
+                .intersects(InterfaceFlags::FORWARD6 | InterfaceFlags::QUEUE | InterfaceFlags::TARGET)
+        );
     }
 }

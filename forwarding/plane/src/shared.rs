@@ -153,7 +153,7 @@ fn run(tap: &Tap, port: PortId, handoff_queue: &HandoffQueue, stop: &EventFd) {
                 Ok(length) => {
                     // Without room it is lost, as on a link that is full.
                     if let Some(mut packet) = Packet::new(&buffer[..length]) {
-                        packet.output = port;
+                        packet.output = port.interface();
                         let _ = handoff_queue.leave(packet);
                     }
                 }

@@ -247,7 +247,7 @@ impl Worker {
             && let Some(packet) = self.parts.handoff_queue.take()
         {
             packets += 1;
-            let Exit::Queue(index) = self.exit(packet.output) else { continue };
+            let Exit::Queue(index) = self.exit(PortId(packet.output.0)) else { continue };
             // Sockets send only from their own worker's memory.
             self.passing.extend(packet.duplicate());
             self.queues[index].queue.transmit(&mut self.passing);
@@ -292,11 +292,13 @@ impl Worker {
     fn punt(&mut self, now: u64) {
         for (packet, class, hand) in self.sinks.punts() {
             let meter = &self.parts.meter;
-            if !self.police.allows(&self.parts.limits, packet.input, class, now) {
+            // By port: what comes in by many VLANs of one is one flood.
+            let port = self.parts.view.hops().link(packet.input).port();
+            if !self.police.allows(&self.parts.limits, port, class, now) {
                 meter.policed[class as usize].add(1);
                 continue;
             }
-            let ifindex = self.parts.view.port(packet.input).ifindex();
+            let ifindex = self.parts.view.interface(packet.input).ifindex();
             let judged = self.parts.context.has_judged(&packet);
             let taken = match hand {
                 Hand::Receive => ifindex != 0 && self.parts.linux.hand(&packet, ifindex, judged),

@@ -180,7 +180,9 @@ impl Net<'_> {
             };
             assert!(plane.take(id, interface, &mut tables));
             let mac = Some(HOST_MAC[usize::from(i)]);
-            let adjacency = tables.add_adjacency(&Adjacency { port: PortId(i), mtu: 1500, mac }).unwrap();
+            let adjacency = tables
+                .add_adjacency(&Adjacency { interface: PortId(i).interface(), mtu: 1500, mac })
+                .unwrap();
             let hop = tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }])).unwrap();
             let (net4, net6) =
                 [("10.0.0.0/24", "2001:db8:1::/64"), ("198.18.0.0/15", "2001:db8:f::/48")][usize::from(i)];
@@ -188,7 +190,7 @@ impl Net<'_> {
             tables.insert6(net6.parse().unwrap(), hop).unwrap();
         }
         let outside: Vec<IpAddr> = ["203.0.113.1", "2001:db8:2::1"].map(|a| a.parse().unwrap()).to_vec();
-        plane.translate(|port| if port == PortId(1) { outside.clone() } else { Vec::new() });
+        plane.translate(|port| if port == PortId(1).interface() { outside.clone() } else { Vec::new() });
         let mut net = Net { plane, tables, wires, sent: Default::default() };
         wait("both ports to be targets of the express lane", || {
             net.plane.supervise(&mut net.tables);

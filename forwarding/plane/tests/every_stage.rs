@@ -125,7 +125,7 @@ fn sources() -> Arc<Sources> {
     sources.set_local4(OWN.map(|own| own[0].parse().unwrap()));
     for (port, [four, six]) in [IN, OUT].into_iter().zip(OWN) {
         let (four, six) = (format!("{four}/24"), format!("{six}/64"));
-        sources.set_port(port, vec![four.parse().unwrap()], vec![six.parse().unwrap()]);
+        sources.set_interface(port.interface(), vec![four.parse().unwrap()], vec![six.parse().unwrap()]);
     }
     sources
 }

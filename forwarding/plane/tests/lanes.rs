@@ -22,7 +22,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use chance::Random;
 use elements::router::standard::{self, Hooks, Stages};
 use elements::router::{RouterContext, Sources};
-use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
+use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
 use plane::packet_tracer::{What, trace_packet};
 use port::{Driver, Lane};
 use rig::{HOST_MAC, ROUTER_MAC, Rig, Wire, checksum, frame};
@@ -83,19 +83,26 @@ fn linux(rig: &Rig) {
 
 /// The same, as Bifrost has it.
 fn bifrost(driver: &mut Driver, tables: &mut Tables, sources: &Sources) {
-    let flags = PortFlags::UP
-        | PortFlags::TARGET
-        | PortFlags::QUEUE
-        | PortFlags::FORWARD4
-        | PortFlags::FORWARD6
-        | PortFlags::EXPRESS;
+    let flags = InterfaceFlags::UP
+        | InterfaceFlags::TARGET
+        | InterfaceFlags::QUEUE
+        | InterfaceFlags::FORWARD4
+        | InterfaceFlags::FORWARD6
+        | InterfaceFlags::EXPRESS;
     for (port, mtu) in [(0, 1500), (1, 1400)] {
-        let entry = PortEntry { ifindex: 1, mtu, mac: ROUTER_MAC[port as usize], flags };
-        tables.set_port(PortId(port), Some(entry)).unwrap();
+        let entry = InterfaceEntry {
+            ifindex: 1,
+            mtu,
+            mac: ROUTER_MAC[port as usize],
+            flags,
+            port: PortId(port),
+            tags: fib::Tags::None,
+        };
+        tables.set_interface(PortId(port).interface(), Some(entry)).unwrap();
         driver.set_target(PortId(port), 1).unwrap();
         let ipv4 = ["10.96.0.1/16", "10.99.2.1/24"][port as usize].parse().unwrap();
         let ipv6 = format!("2001:db8:{}::1/64", port + 1).parse().unwrap();
-        sources.set_port(PortId(port), vec![ipv4], vec![ipv6]);
+        sources.set_interface(PortId(port).interface(), vec![ipv4], vec![ipv6]);
     }
     driver.load(IN).unwrap();
     sources.set_local4(["10.96.0.1".parse().unwrap(), "10.99.2.1".parse().unwrap()]);
@@ -104,15 +111,15 @@ fn bifrost(driver: &mut Driver, tables: &mut Tables, sources: &Sources) {
     }
     let [a, b] = [(IN, 1500), (OUT, 1400)].map(|(port, mtu)| {
         let mac = Some(HOST_MAC[port.0 as usize]);
-        let adjacency = tables.add_adjacency(&Adjacency { port, mtu, mac }).unwrap();
+        let adjacency = tables.add_adjacency(&Adjacency { interface: port.interface(), mtu, mac }).unwrap();
         NextHop::Forward(vec![Path { adjacency, weight: 1 }])
     });
     for (hop, prefixes) in [
         (&a, &["10.96.1.0/24", "10.96.2.0/23", "10.96.4.0/22", "10.96.8.0/24", "2001:db8:1::2/128"][..]),
         (&b, &["10.99.2.2/32", "2001:db8:2::2/128", "198.18.0.0/15", "240.0.0.0/8", "2001:db8:f::/48"]),
         (&NextHop::Local, &["10.96.0.1/32", "10.99.2.1/32", "2001:db8:1::1/128", "2001:db8:2::1/128"]),
-        (&NextHop::Glean(IN), &["10.96.0.0/16", "2001:db8:1::/64"]),
-        (&NextHop::Glean(OUT), &["10.99.2.0/24", "2001:db8:2::/64"]),
+        (&NextHop::Glean(IN.interface()), &["10.96.0.0/16", "2001:db8:1::/64"]),
+        (&NextHop::Glean(OUT.interface()), &["10.99.2.0/24", "2001:db8:2::/64"]),
         (&NextHop::Unreachable, &["198.51.100.0/25", "2001:db8:dead:1::/64"]),
         (&NextHop::Prohibit, &["198.51.100.128/25", "2001:db8:dead:2::/64"]),
         (&NextHop::Blackhole, &["192.0.2.0/25", "2001:db8:dead:3::/64"]),
@@ -326,7 +333,7 @@ fn express_worker_and_linux_agree_on_every_packet() {
         let mut disagreements = Vec::new();
         for number in 0..CASES as u32 {
             let frame = generate(&mut random, number as usize);
-            let events = trace_packet(&program, &environment, IN, &frame, &[IN, OUT]).unwrap();
+            let events = trace_packet(&program, &environment, IN.interface(), &frame, &[IN, OUT]).unwrap();
             let mut sent = Sent::new();
             let (mut dropped, mut left) = (None, None);
             for event in events {

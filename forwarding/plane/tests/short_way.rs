@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use elements::router::standard::{self, Stages};
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, SharedContext, Sources};
-use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
+use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
 use graph::{Batch, Graph, NodeId, Sinks};
 use instance::{IN, Instance, OUT};
 use lab::prefixes::Random;
@@ -85,10 +85,18 @@ struct Outcome {
 
 fn tables() -> Tables {
     let mut tables = Tables::new(Capacity { ipv4: 100, ipv6: 100, next_hops: 16 }, None).unwrap();
-    let flags = PortFlags::UP | PortFlags::QUEUE | PortFlags::FORWARD4 | PortFlags::FORWARD6;
+    let flags =
+        InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
     for (port, mac) in [IN, OUT].into_iter().zip(MACS) {
-        let entry = PortEntry { ifindex: u32::from(port.0), mtu: 1500, mac: mac.0, flags };
-        tables.set_port(port, Some(entry)).unwrap();
+        let entry = InterfaceEntry {
+            ifindex: u32::from(port.0),
+            mtu: 1500,
+            mac: mac.0,
+            flags,
+            port: port,
+            tags: fib::Tags::None,
+        };
+        tables.set_interface(port.interface(), Some(entry)).unwrap();
     }
     let routes = [
         ("10.1.0.0/24", "2001:db8:1::/64", IN, &[HOST][..]),
@@ -96,7 +104,9 @@ fn tables() -> Tables {
     ];
     for (four, six, port, by) in routes {
         let mut path = |mac: &Mac| {
-            let adjacency = tables.add_adjacency(&Adjacency { port, mtu: 1500, mac: Some(mac.0) }).unwrap();
+            let adjacency = tables
+                .add_adjacency(&Adjacency { interface: port.interface(), mtu: 1500, mac: Some(mac.0) })
+                .unwrap();
             Path { adjacency, weight: 1 }
         };
         let paths = by.iter().map(&mut path).collect();
@@ -131,7 +141,7 @@ impl Router {
         let mut batch = Batch::new();
         for (input, frame) in frames {
             let mut packet = Packet::new(frame).unwrap();
-            packet.input = *input;
+            packet.input = input.interface();
             batch.push(packet).unwrap();
         }
         self.graph.run(self.entry, &mut batch, &mut self.sinks);
@@ -462,7 +472,7 @@ fn what_leaves_by_another_port_is_judged_anew() {
         if round == 2000 {
             let before = trial.routers[0].short();
             assert!(before > 1000, "{before}");
-            let adjacency = Adjacency { port: IN, mtu: 1500, mac: Some(HOST.0) };
+            let adjacency = Adjacency { interface: IN.interface(), mtu: 1500, mac: Some(HOST.0) };
             let path = Path { adjacency: tables.add_adjacency(&adjacency).unwrap(), weight: 1 };
             let hop = tables.add_next_hop(&NextHop::Forward(vec![path])).unwrap();
             tables.insert4("198.18.0.0/15".parse().unwrap(), hop).unwrap();

@@ -221,7 +221,8 @@ fn forwarding(test: impl Send + FnOnce(&mut Plane, &mut Tables, &dyn Fn(u8), &dy
             assert!(plane.take(id, interface(&rig, i), &mut tables));
         }
         let mac = Some(HOST_MAC[1]);
-        let adjacency = tables.add_adjacency(&Adjacency { port: PortId(1), mtu: 1500, mac }).unwrap();
+        let adjacency =
+            tables.add_adjacency(&Adjacency { interface: PortId(1).interface(), mtu: 1500, mac }).unwrap();
         let hop = tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }])).unwrap();
         tables.insert4("198.18.0.0/15".parse().unwrap(), hop).unwrap();
 

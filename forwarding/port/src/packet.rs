@@ -29,7 +29,7 @@ use std::marker::PhantomData;
 use std::mem::size_of;
 use std::ptr::NonNull;
 
-use fib::{AdjacencyId, NextHopId, PortId};
+use fib::{AdjacencyId, InterfaceId, NextHopId};
 
 use crate::Annotations;
 use crate::pool::{self, Slice};
@@ -76,10 +76,10 @@ pub struct Packet {
     base: NonNull<u8>,
     head: u16,
     len: u16,
-    /// The port that it came in by.
-    pub input: PortId,
-    /// The port that it is to leave by.
-    pub output: PortId,
+    /// The interface that it came in by: the port's own until its tags have been looked at.
+    pub input: InterfaceId,
+    /// The interface that it is to leave by; once its link header is written, the own one of the port that sends it.
+    pub output: InterfaceId,
     /// What the lookup found.
     pub next_hop: NextHopId,
     /// The path chosen among those of the next hop.
@@ -169,8 +169,8 @@ impl Packet {
             base,
             head,
             len,
-            input: PortId(u16::MAX),
-            output: PortId(u16::MAX),
+            input: InterfaceId::NONE,
+            output: InterfaceId::NONE,
             next_hop: NextHopId(0),
             adjacency: AdjacencyId(0),
             destination: [0; 4],
@@ -428,10 +428,10 @@ mod tests {
     fn a_duplicate_is_equal_and_separate() {
         Pool::heap(4).install();
         let mut packet = Packet::new(b"same").unwrap();
-        packet.input = PortId(3);
+        packet.input = InterfaceId(3);
         packet.paint = 7;
         let mut copy = packet.duplicate().unwrap();
-        assert_eq!((copy.input, copy.paint), (PortId(3), 7));
+        assert_eq!((copy.input, copy.paint), (InterfaceId(3), 7));
         copy.data_mut()[0] = b'S';
         assert_eq!(packet.data(), b"same");
     }

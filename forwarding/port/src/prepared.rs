@@ -117,7 +117,7 @@ impl<F: FnMut(u64, &mut Packet) + Send> Queue for Prepared<F> {
                 (self.write)(self.number, packet);
                 self.number += 1;
             }
-            packet.input = self.sink.port;
+            packet.input = self.sink.port.interface();
             self.rx_bytes += packet.len() as u64;
         }
         // In a second turn: a handle that is moved in the moment when its parts were written costs the processor a dozen cycles.
@@ -257,7 +257,7 @@ mod tests {
         let mut next = 0;
         sink.check(move |packet| {
             next += 1;
-            packet.input == PortId(1) && packet.len() == FRAME && number(packet) == next - 1
+            packet.input == PortId(1).interface() && packet.len() == FRAME && number(packet) == next - 1
         });
         let (mut packets, mut places) = (Vec::new(), Vec::new());
         for round in 0..1000 {

@@ -5,7 +5,7 @@ mod rig;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
+use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
 use port::driver::TestRun;
 use port::{Driver, FlowMatch, Lane, RoutingPeer};
 use rig::{HOST_MAC, ROUTER_MAC, checksum, frame, ipv4, ipv6};
@@ -16,8 +16,12 @@ const OUT: PortId = PortId(1);
 const MAC: [u8; 6] = HOST_MAC[1];
 const SOURCE: [u8; 4] = [10, 0, 0, 5];
 
-fn flags() -> PortFlags {
-    PortFlags::UP | PortFlags::TARGET | PortFlags::FORWARD4 | PortFlags::FORWARD6 | PortFlags::EXPRESS
+fn flags() -> InterfaceFlags {
+    InterfaceFlags::UP
+        | InterfaceFlags::TARGET
+        | InterfaceFlags::FORWARD4
+        | InterfaceFlags::FORWARD6
+        | InterfaceFlags::EXPRESS
 }
 
 /// Port 0 with the program, port 1 to send by; routes for each kind.
@@ -43,18 +47,20 @@ impl Bench {
             (OUT, 1000, Some(MAC)),
             (PortId(2), 1500, Some(MAC)),
         ] {
-            let adjacency = tables.add_adjacency(&Adjacency { port, mtu, mac }).unwrap();
+            let adjacency =
+                tables.add_adjacency(&Adjacency { interface: port.interface(), mtu, mac }).unwrap();
             hops.push(NextHop::Forward(vec![Path { adjacency, weight: 1 }]));
         }
         let both = [OUT, PortId(3)].map(|port| {
             let mac = Some([2, 0, 0, 0, 9, port.0 as u8]);
-            let adjacency = tables.add_adjacency(&Adjacency { port, mtu: 1500, mac }).unwrap();
+            let adjacency =
+                tables.add_adjacency(&Adjacency { interface: port.interface(), mtu: 1500, mac }).unwrap();
             Path { adjacency, weight: 1 }
         });
         driver.set_target(PortId(3), port::device::Device::named("lo").unwrap().ifindex).unwrap();
         hops.extend([
             NextHop::Local,
-            NextHop::Glean(OUT),
+            NextHop::Glean(OUT.interface()),
             NextHop::Blackhole,
             NextHop::Unreachable,
             NextHop::Prohibit,
@@ -75,15 +81,20 @@ impl Bench {
         let mut bench = Bench { driver, tables };
         bench.port(IN, flags());
         bench.port(OUT, flags());
-        bench.port(PortId(2), flags() - PortFlags::TARGET);
+        bench.port(PortId(2), flags() - InterfaceFlags::TARGET);
         bench.port(PortId(3), flags());
         bench
     }
 
-    fn port(&mut self, port: PortId, flags: PortFlags) {
+    fn port(&mut self, port: PortId, flags: InterfaceFlags) {
         let mut mac = ROUTER_MAC[0];
         mac[5] = port.0 as u8;
-        self.tables.set_port(port, Some(PortEntry { ifindex: 1, mtu: 1500, mac, flags })).unwrap();
+        self.tables
+            .set_interface(
+                port.interface(),
+                Some(InterfaceEntry { ifindex: 1, mtu: 1500, mac, flags, port: port, tags: fib::Tags::None }),
+            )
+            .unwrap();
     }
 
     fn run(&self, frame: &[u8]) -> TestRun {
@@ -195,9 +206,9 @@ fn transit_is_linuxs_once_nobody_keeps_the_tables_unless_it_depends_on_flows() {
     // The clock of the last tick has come by.
     std::thread::sleep(Duration::from_millis(50));
     packets.iter().for_each(|packet| assert_linux(&bench.run(packet), packet, Class::Transit));
-    bench.port(IN, flags() - PortFlags::EXPRESS);
+    bench.port(IN, flags() - InterfaceFlags::EXPRESS);
     packets.iter().for_each(|packet| assert_linux(&bench.run(packet), packet, Class::Transit));
-    bench.port(IN, flags() | PortFlags::TRACKED);
+    bench.port(IN, flags() | InterfaceFlags::TRACKED);
     packets.iter().for_each(|packet| assert_express(&bench.run(packet), packet));
     assert!(bench.driver.pulse().tables(Duration::from_secs(100)).unwrap() >= Duration::from_millis(50));
     bench.port(IN, flags());
@@ -247,7 +258,7 @@ fn partial_checksums_are_finished_on_the_way_out() {
             let [whole, partial] = finished_and_partial(destination, protocol, data);
             assert_express(&bench.run(&whole), &whole);
             assert_express(&bench.run(&partial), &partial);
-            bench.port(IN, flags() | PortFlags::PARTIAL);
+            bench.port(IN, flags() | InterfaceFlags::PARTIAL);
             assert_express(&bench.run(&whole), &whole);
             assert_express(&bench.run(&partial), &whole);
             // What Ethernet's least length asks for is no part of it.
@@ -263,7 +274,7 @@ fn partial_checksums_are_finished_on_the_way_out() {
             bench.port(IN, flags());
         }
     }
-    bench.port(IN, flags() | PortFlags::PARTIAL);
+    bench.port(IN, flags() | InterfaceFlags::PARTIAL);
     for destination in ["198.18.5.9", "2001:db8:5::9"] {
         let [_, partial] = finished_and_partial(destination, 6, 100);
         assert_linux(&bench.run(&partial), &partial, Class::Rest);
@@ -435,7 +446,7 @@ fn control_and_what_is_ours_goes_to_linux_in_its_class() {
         assert_linux(&bench.run(packet), packet, *class);
     }
     // On the worker lane the same, but for addresses: there it is the list of local addresses that counts.
-    bench.port(IN, flags() - PortFlags::EXPRESS);
+    bench.port(IN, flags() - InterfaceFlags::EXPRESS);
     bench.driver.add_local("198.18.5.1".parse().unwrap()).unwrap();
     bench.driver.add_local("2001:db8:5::1".parse().unwrap()).unwrap();
     let known = [with_options, hop_by_hop];
@@ -539,11 +550,11 @@ fn odd_frames_have_the_same_class_in_both_lanes() {
 #[test]
 fn where_linux_does_not_forward_neither_do_we() {
     let mut bench = Bench::new();
-    for express in [PortFlags::EXPRESS, PortFlags::empty()] {
-        bench.port(IN, PortFlags::UP | PortFlags::FORWARD6 | express);
+    for express in [InterfaceFlags::EXPRESS, InterfaceFlags::empty()] {
+        bench.port(IN, InterfaceFlags::UP | InterfaceFlags::FORWARD6 | express);
         let packet = v4([198, 18, 0, 9]);
         assert_linux(&bench.run(&packet), &packet, Class::Transit);
-        bench.port(IN, PortFlags::UP | PortFlags::FORWARD4 | express);
+        bench.port(IN, InterfaceFlags::UP | InterfaceFlags::FORWARD4 | express);
         let packet = v6("2001:db8:0::9");
         assert_linux(&bench.run(&packet), &packet, Class::Transit);
     }
@@ -556,14 +567,14 @@ fn reverse_path_checks_are_strict_or_loose() {
     let from6 = |source: &str| frame(0x86dd, &ipv6(source, "2001:db8:0::9", 64, b""));
     let (back, elsewhere, nowhere, hole) =
         ([10, 0, 0, 5], [198, 18, 0, 77], [172, 16, 0, 1], [198, 18, 7, 1]);
-    bench.port(IN, flags() | PortFlags::RPF4_LOOSE | PortFlags::RPF6_LOOSE);
+    bench.port(IN, flags() | InterfaceFlags::RPF4_LOOSE | InterfaceFlags::RPF6_LOOSE);
     for packet in [from(back), from(elsewhere), from6("2001:db8:aaaa::1"), from6("2001:db8:0::77")] {
         assert_express(&bench.run(&packet), &packet);
     }
     for packet in [from(nowhere), from(hole), from6("2001:db9::1"), from6("2001:db8:7::1")] {
         assert_dropped(&bench.run(&packet), &packet, Reason::ReversePath);
     }
-    bench.port(IN, flags() | PortFlags::RPF4_STRICT | PortFlags::RPF6_STRICT);
+    bench.port(IN, flags() | InterfaceFlags::RPF4_STRICT | InterfaceFlags::RPF6_STRICT);
     for packet in [from(back), from6("2001:db8:aaaa::1")] {
         assert_express(&bench.run(&packet), &packet);
     }
@@ -585,7 +596,7 @@ fn equal_paths_are_chosen_by_the_flow_hash_that_workers_use() {
         let hop6 = view.hop(view.lookup6("2001:db8:11::9".parse::<std::net::Ipv6Addr>().unwrap().to_bits()));
         for (packet, hop) in [(four, hop4), (six, hop6)] {
             let adjacency = view.select(hop, wire::flow_hash(&packet[14..]));
-            let out = bench.tables.adjacency(adjacency).unwrap().port.0 as u8;
+            let out = bench.tables.adjacency(adjacency).unwrap().interface.0 as u8;
             let run = bench.run(&packet);
             assert_eq!(run.bytes, forwarded(&packet, out, [2, 0, 0, 0, 9, out]));
             ports[out as usize] += 1;
@@ -602,7 +613,7 @@ fn diverted_flows_leave_the_express_lane() {
         source: Some(source.parse().unwrap()),
         protocol: Some(17),
         destination_port: Some(port),
-        input: Some(IN),
+        input: Some(IN.interface()),
         ..Default::default()
     };
     bench.driver.divert(&[rule("192.0.2.0/24", 0x303a), rule("10.0.0.0/8", 0x303a)]).unwrap();

@@ -4,7 +4,7 @@ mod rig;
 
 use std::process::{Command, Stdio};
 
-use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
+use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
 use port::device::{
     FeatureWatch, XdpFeatures, clear_offloads, offloads, restore_offloads, set_gro, xdp_features,
 };
@@ -20,12 +20,21 @@ fn express(rig: &Rig, mode: Mode) -> (Driver, Tables) {
         let (port, ifindex) = (PortId(i), rig.ifindex(i.into()));
         driver.attach(port, ifindex, mode).unwrap();
         driver.set_target(port, ifindex).unwrap();
-        let flags = PortFlags::UP | PortFlags::TARGET | PortFlags::FORWARD4 | PortFlags::EXPRESS;
-        let entry = PortEntry { ifindex, mtu: 1500, mac: ROUTER_MAC[i as usize], flags };
-        tables.set_port(port, Some(entry)).unwrap();
+        let flags =
+            InterfaceFlags::UP | InterfaceFlags::TARGET | InterfaceFlags::FORWARD4 | InterfaceFlags::EXPRESS;
+        let entry = InterfaceEntry {
+            ifindex,
+            mtu: 1500,
+            mac: ROUTER_MAC[i as usize],
+            flags,
+            port: port,
+            tags: fib::Tags::None,
+        };
+        tables.set_interface(port.interface(), Some(entry)).unwrap();
     }
     let mac = Some(HOST_MAC[1]);
-    let adjacency = tables.add_adjacency(&Adjacency { port: PortId(1), mtu: 1500, mac }).unwrap();
+    let adjacency =
+        tables.add_adjacency(&Adjacency { interface: PortId(1).interface(), mtu: 1500, mac }).unwrap();
     let hop = tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }])).unwrap();
     tables.insert4("198.18.0.0/15".parse().unwrap(), hop).unwrap();
     (driver, tables)

@@ -58,7 +58,7 @@ fn carry(from: &mut MemifQueue, to: &mut MemifQueue, lengths: &[usize]) {
         to.kick();
         for packet in received.drain(..) {
             assert!(packet.to_vec() == frame(arrived, lengths[arrived]), "frame {arrived}");
-            assert_eq!(packet.input, to.port());
+            assert_eq!(packet.input, to.port().interface());
             arrived += 1;
         }
         arrived == lengths.len()

@@ -51,7 +51,7 @@ fn frame(number: usize) -> Vec<u8> {
 fn all(queue: &mut PcapQueue) -> Vec<Vec<u8>> {
     let (mut frames, mut packets) = (Vec::new(), Vec::new());
     while queue.receive(&mut packets, 32) > 0 {
-        assert!(packets.iter().all(|packet| packet.input == queue.port()));
+        assert!(packets.iter().all(|packet| packet.input == queue.port().interface()));
         frames.extend(packets.drain(..).map(|packet| packet.to_vec()));
     }
     frames

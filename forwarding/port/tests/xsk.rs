@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fib::{Capacity, PortEntry, PortFlags, PortId, Tables};
+use fib::{Capacity, InterfaceEntry, InterfaceFlags, PortId, Tables};
 use port::device::Device;
 use port::traffic::Source;
 use port::{Driver, HugePages, Memory, Mode, Packet, Pool, Queue, Xsk, XskOptions, ZeroCopy};
@@ -35,9 +35,16 @@ impl Router {
 
     fn open(&mut self, rig: &Rig, i: u16, queues: u32) {
         let (port, ifindex) = (PortId(i), rig.ifindex(i.into()));
-        let flags = PortFlags::UP | PortFlags::FORWARD4 | PortFlags::FORWARD6;
-        let entry = PortEntry { ifindex, mtu: 1500, mac: ROUTER_MAC[i as usize], flags };
-        self.tables.set_port(port, Some(entry)).unwrap();
+        let flags = InterfaceFlags::UP | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
+        let entry = InterfaceEntry {
+            ifindex,
+            mtu: 1500,
+            mac: ROUTER_MAC[i as usize],
+            flags,
+            port: port,
+            tags: fib::Tags::None,
+        };
+        self.tables.set_interface(port.interface(), Some(entry)).unwrap();
         let attachment = self.driver.attach(port, ifindex, Mode::Native).unwrap();
         assert!(attachment.native);
         let pool = self.pool.as_ref().expect("opened before the pool is installed");

@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use config::{Cores, Machine, Router};
 use elements::router::standard::{self, Hooks, Stages, Standard};
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, SharedContext, Sources};
-use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
+use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
 use graph::{Batch, Environment, Graph, NodeId, Sinks};
 use plane::{Policy, PolicySettings};
 use port::{Driver, Packet, Pool, pool};
@@ -54,14 +54,23 @@ mss = "path"
 fn tables() -> Tables {
     // Invariants of all `expect`s here: what is so small there is room for.
     let mut tables = Tables::new(Capacity { ipv4: 100, ipv6: 100, next_hops: 16 }, None).expect("tables");
-    let flags = PortFlags::UP | PortFlags::QUEUE | PortFlags::FORWARD4 | PortFlags::FORWARD6;
+    let flags =
+        InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
     let mut to = [NextHop::None, NextHop::None];
     for (port, to) in [IN, OUT].into_iter().zip(&mut to) {
         let mtu = 1500 - 100 * u32::from(port.0 - 1);
-        let entry = PortEntry { ifindex: port.0.into(), mtu, mac: [2, 0, 0, 0, 1, 1], flags };
-        tables.set_port(port, Some(entry)).expect("a port");
+        let entry = InterfaceEntry {
+            ifindex: port.0.into(),
+            mtu,
+            mac: [2, 0, 0, 0, 1, 1],
+            flags,
+            port: port,
+            tags: fib::Tags::None,
+        };
+        tables.set_interface(port.interface(), Some(entry)).expect("a port");
         let mac = Some([2, 0, 0, 0, 0, port.0 as u8]);
-        let adjacency = tables.add_adjacency(&Adjacency { port, mtu, mac }).expect("room");
+        let adjacency =
+            tables.add_adjacency(&Adjacency { interface: port.interface(), mtu, mac }).expect("room");
         *to = NextHop::Forward(vec![Path { adjacency, weight: 1 }]);
     }
     let [inside, outside] = &to;
@@ -107,7 +116,7 @@ impl Instance {
 
     fn pass(&mut self, input: PortId, frame: &[u8]) -> Fate {
         let Some(mut packet) = Packet::new(frame) else { return Fate::default() };
-        packet.input = input;
+        packet.input = input.interface();
         let mut batch = Batch::new();
         batch.fill([packet].into_iter());
         self.graph.run(self.entry, &mut batch, &mut self.sinks);

@@ -17,7 +17,7 @@
 mod judged;
 
 use crate::ruler::{Ruler, run_on};
-use fib::{Adjacency, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables};
+use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, NextHopId, Path, PortId, Tables};
 use ipnet::IpNet;
 use judged::List;
 use lab::prefixes::{Random, inside4, inside6, ipv4, ipv6};
@@ -307,20 +307,30 @@ impl Rig {
         let mut tables = Tables::new(capacity, Some(driver.table_memory()?))?;
         for (number, name) in ["dvr0", "dvr1"].into_iter().enumerate() {
             let (port, ifindex) = (PortId(number as u16), index(name)?);
-            let flags = PortFlags::UP
-                | PortFlags::TARGET
-                | PortFlags::FORWARD4
-                | PortFlags::FORWARD6
-                | PortFlags::EXPRESS;
-            let entry = PortEntry { ifindex, mtu: 1500, mac: ROUTER_MAC[number], flags };
-            tables.set_port(port, Some(entry))?;
+            let flags = InterfaceFlags::UP
+                | InterfaceFlags::TARGET
+                | InterfaceFlags::FORWARD4
+                | InterfaceFlags::FORWARD6
+                | InterfaceFlags::EXPRESS;
+            let entry = InterfaceEntry {
+                ifindex,
+                mtu: 1500,
+                mac: ROUTER_MAC[number],
+                flags,
+                port: port,
+                tags: fib::Tags::None,
+            };
+            tables.set_interface(port.interface(), Some(entry))?;
             driver.set_target(port, ifindex)?;
             driver.attach(port, ifindex, Mode::Native)?;
         }
         let hops: Vec<NextHopId> = (0..GATEWAYS)
             .map(|_| {
-                let adjacency =
-                    tables.add_adjacency(&Adjacency { port: PortId(1), mtu: 1500, mac: Some(SINK_MAC) })?;
+                let adjacency = tables.add_adjacency(&Adjacency {
+                    interface: PortId(1).interface(),
+                    mtu: 1500,
+                    mac: Some(SINK_MAC),
+                })?;
                 tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }]))
             })
             .collect::<Result<_, _>>()?;

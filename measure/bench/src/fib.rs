@@ -81,7 +81,8 @@ impl Loaded {
     ) -> Result<Loaded, FibError> {
         let start = Instant::now();
         let mut tables = Tables::new(Capacity::default(), driver)?;
-        let adjacency = Adjacency { port: PortId(0), mtu: 1500, mac: Some([2, 0, 0, 0, 0, 1]) };
+        let adjacency =
+            Adjacency { interface: PortId(0).interface(), mtu: 1500, mac: Some([2, 0, 0, 0, 0, 1]) };
         let adjacencies = (0..NEXT_HOPS)
             .map(|_| tables.add_adjacency(&adjacency))
             .collect::<Result<Vec<AdjacencyId>, _>>()?;
@@ -255,7 +256,8 @@ fn driver_memory() -> DriverMemory {
         // SAFETY: aligned, zeroed, `bytes` long, and owned by the `DriverMemory`, whose owner nobody looks into.
         unsafe { Region::new(base, bytes) }
     };
-    let Sizes { fib4, fib6, nexthops, buckets, adjacencies, used, ports, .. } = Capacity::default().sizes();
+    let Sizes { fib4, fib6, nexthops, buckets, adjacencies, used, interfaces, .. } =
+        Capacity::default().sizes();
     DriverMemory {
         fib4: region(fib4),
         fib6: region(fib6),
@@ -263,7 +265,7 @@ fn driver_memory() -> DriverMemory {
         buckets: region(buckets),
         adjacencies: region(adjacencies),
         used: region(used),
-        ports: region(ports),
+        interfaces: region(interfaces),
         owner: Box::new(owned),
     }
 }

@@ -40,7 +40,7 @@ impl Frames {
             let frame = &self.frames[self.next];
             self.next = (self.next + 1) % self.frames.len();
             packet.reset(FRAME);
-            packet.input = input;
+            packet.input = input.interface();
             if let Some(bytes) = packet.data_mut().first_chunk_mut() {
                 *bytes = *frame;
             }

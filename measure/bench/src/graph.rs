@@ -14,7 +14,7 @@ use elements::router::{
     CheckIpHeader4, Classify, DecrementTtl4, Lookup4, Mtu4, Redirect, ReversePath4, Rewrite, RouterContext,
     Sources, Transmit, V4,
 };
-use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
+use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
 use graph::arguments::Refused;
 use graph::language::Texts;
 use graph::{BATCH, Batch, Class, Context, Direct, Element, Environment, Manner, Program, Sinks, null_chain};
@@ -250,12 +250,20 @@ fn verify(packet: &Packet, to: Mac, from: Mac) {
 fn tables() -> Tables {
     // Invariant of all `expect`s here: a bench that cannot make its tables has nothing to measure.
     let mut tables = Tables::new(Capacity { ipv4: 1000, ipv6: 10, next_hops: 64 }, None).expect("tables");
-    let flags = PortFlags::UP | PortFlags::QUEUE | PortFlags::FORWARD4 | PortFlags::FORWARD6;
+    let flags =
+        InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
     for (port, mac) in [(1, ROUTER_1), (2, ROUTER_2)] {
-        let entry = PortEntry { ifindex: u32::from(port), mtu: 1500, mac: mac.0, flags };
-        tables.set_port(PortId(port), Some(entry)).expect("a port");
+        let entry = InterfaceEntry {
+            ifindex: u32::from(port),
+            mtu: 1500,
+            mac: mac.0,
+            flags,
+            port: PortId(port),
+            tags: fib::Tags::None,
+        };
+        tables.set_interface(PortId(port).interface(), Some(entry)).expect("a port");
     }
-    let adjacency = Adjacency { port: PortId(2), mtu: 1500, mac: Some(HOST_2.0) };
+    let adjacency = Adjacency { interface: PortId(2).interface(), mtu: 1500, mac: Some(HOST_2.0) };
     let adjacency = tables.add_adjacency(&adjacency).expect("an adjacency");
     let hop = NextHop::Forward(vec![Path { adjacency, weight: 1 }]);
     let hop = tables.add_next_hop(&hop).expect("a next hop");
@@ -289,7 +297,7 @@ fn standard_router(ruler: &mut Ruler) {
         Mtu4::new(view.clone()),
         DecrementTtl4::new(),
         Rewrite::new(view.clone()),
-        Transmit::new(),
+        Transmit::new(view.clone()),
     );
     let mut direct = Direct::new();
     let mut sinks = Sinks::new();

@@ -12,7 +12,7 @@ use crate::ruler::{Ruler, TICK, ticks};
 use ::plane::{Policy, PolicySettings};
 use elements::router::standard::{self, Hooks, Standard};
 use elements::router::{RouterContext, SharedContext, Sources};
-use fib::{Adjacency, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables};
+use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, NextHopId, Path, PortId, Tables};
 use graph::{BATCH, Batch, Graph, NodeId, Sinks};
 use lab::prefixes::{Random, inside4, inside6, ipv4, ipv6};
 use port::prepared::{Fresh, Prepared, Sink};
@@ -157,13 +157,22 @@ fn gateway(index: usize) -> Mac {
 fn tables(case: &Case, random: &mut Random) -> (Tables, Vec<Frame>) {
     // Invariant of all `expect`s here: a bench that cannot make its tables has nothing to measure.
     let mut tables = Tables::new(Capacity::default(), None).expect("tables");
-    let flags = PortFlags::UP | PortFlags::QUEUE | PortFlags::FORWARD4 | PortFlags::FORWARD6;
+    let flags =
+        InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
     for (port, mac) in [IN, OUT].into_iter().zip(ROUTER) {
-        let entry = PortEntry { ifindex: u32::from(port.0), mtu: 1500, mac: mac.0, flags };
-        tables.set_port(port, Some(entry)).expect("a port");
+        let entry = InterfaceEntry {
+            ifindex: u32::from(port.0),
+            mtu: 1500,
+            mac: mac.0,
+            flags,
+            port: port,
+            tags: fib::Tags::None,
+        };
+        tables.set_interface(port.interface(), Some(entry)).expect("a port");
     }
-    let mut hop = |port, mac: Mac| -> NextHopId {
-        let adjacency = tables.add_adjacency(&Adjacency { port, mtu: 1500, mac: Some(mac.0) });
+    let mut hop = |port: PortId, mac: Mac| -> NextHopId {
+        let adjacency =
+            tables.add_adjacency(&Adjacency { interface: port.interface(), mtu: 1500, mac: Some(mac.0) });
         let path = Path { adjacency: adjacency.expect("an adjacency"), weight: 1 };
         tables.add_next_hop(&NextHop::Forward(vec![path])).expect("a next hop")
     };

@@ -16,7 +16,7 @@ use crate::ruler::{Ruler, TICK, run_on, ticks};
 use ::plane::{Policy, PolicySettings};
 use elements::router::standard::{self, Hooks, Standard};
 use elements::router::{Ended, RouterContext, SharedContext, Sources};
-use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
+use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
 use flowlog::settings::{Collector, Files, Plan, Protocol, Times, Transport};
 use flowlog::{Accounts, FlowLog};
 use graph::{BATCH, Batch, Graph, NodeId, Sinks};
@@ -62,13 +62,22 @@ impl Rig {
     fn new() -> Rig {
         // Invariant of all `expect`s here: a bench that cannot make its tables has nothing to measure.
         let mut tables = Tables::new(Capacity { ipv4: 1000, ipv6: 10, next_hops: 10 }, None).expect("tables");
-        let flags = PortFlags::UP | PortFlags::QUEUE | PortFlags::FORWARD4 | PortFlags::FORWARD6;
+        let flags =
+            InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
         for port in [IN, OUT] {
             let mac = [2, 0, 0, 0, 1, port.0 as u8];
-            let entry = PortEntry { ifindex: u32::from(port.0), mtu: 1500, mac, flags };
-            tables.set_port(port, Some(entry)).expect("a port");
+            let entry = InterfaceEntry {
+                ifindex: u32::from(port.0),
+                mtu: 1500,
+                mac,
+                flags,
+                port: port,
+                tags: fib::Tags::None,
+            };
+            tables.set_interface(port.interface(), Some(entry)).expect("a port");
         }
-        let adjacency = tables.add_adjacency(&Adjacency { port: OUT, mtu: 1500, mac: Some([2; 6]) });
+        let adjacency =
+            tables.add_adjacency(&Adjacency { interface: OUT.interface(), mtu: 1500, mac: Some([2; 6]) });
         let path = Path { adjacency: adjacency.expect("an adjacency"), weight: 1 };
         let hop = tables.add_next_hop(&NextHop::Forward(vec![path])).expect("a next hop");
         tables.insert4("10.0.0.0/8".parse().expect("a prefix"), hop).expect("room");

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use elements::router::standard::{self, Hooks, Stages, Standard};
 use elements::router::{RouterContext, SharedContext, Sources};
 use fib::{
-    Adjacency, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Reader, Tables, View,
+    Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, NextHopId, Path, PortId, Reader, Tables,
+    View,
 };
 use graph::{BATCH, Batch, Graph, NodeId, Sinks};
 use ipnet::Ipv4Net;
@@ -47,13 +48,22 @@ fn gateway(number: usize) -> Mac {
 pub fn tables(routes: &[Ipv4Net]) -> Result<Tables, ExperimentError> {
     let capacity = Capacity { ipv4: routes.len() * 5 / 4 + 1000, ipv6: 1000, next_hops: 1000 };
     let mut tables = Tables::new(capacity, None)?;
-    let flags = PortFlags::UP | PortFlags::QUEUE | PortFlags::FORWARD4 | PortFlags::FORWARD6;
+    let flags =
+        InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
     for (port, mac) in [IN, OUT].into_iter().zip(ROUTER) {
-        let entry = PortEntry { ifindex: u32::from(port.0), mtu: 1500, mac: mac.0, flags };
-        tables.set_port(port, Some(entry))?;
+        let entry = InterfaceEntry {
+            ifindex: u32::from(port.0),
+            mtu: 1500,
+            mac: mac.0,
+            flags,
+            port: port,
+            tags: fib::Tags::None,
+        };
+        tables.set_interface(port.interface(), Some(entry))?;
     }
-    let mut hop = |port, mac: Mac| -> Result<NextHopId, ExperimentError> {
-        let adjacency = tables.add_adjacency(&Adjacency { port, mtu: 1500, mac: Some(mac.0) })?;
+    let mut hop = |port: PortId, mac: Mac| -> Result<NextHopId, ExperimentError> {
+        let adjacency =
+            tables.add_adjacency(&Adjacency { interface: port.interface(), mtu: 1500, mac: Some(mac.0) })?;
         Ok(tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }]))?)
     };
     let back = hop(IN, HOST)?;

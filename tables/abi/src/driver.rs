@@ -81,8 +81,8 @@ layouts! {
         source_port: u16,
         /// Host order; 0 = any.
         destination_port: u16,
-        /// NO_PORT = any.
-        in_port: u16,
+        /// The interface that they come in by; NO_PORT = any.
+        interface: u16,
         /// 0 = any.
         protocol: u8,
         /// 4, 6; 0 = either, then without addresses.

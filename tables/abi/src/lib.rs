@@ -12,9 +12,10 @@ mod c;
 mod macros;
 mod class;
 pub mod driver;
+pub mod ethernet;
 pub mod fib;
 pub mod flow;
-mod port;
+mod interface;
 pub mod protocol;
 mod reason;
 pub mod traffic;
@@ -22,7 +23,7 @@ pub mod traffic;
 pub use class::{Class, is_management, is_routing};
 pub use driver::{Count, DriverCounters, Lane};
 pub use fib::HopKind;
-pub use port::PortFlags;
+pub use interface::InterfaceFlags;
 pub use reason::Reason;
 
 /// The header `facts.h`, which `forwarding/bpf/abi.h` includes.
@@ -32,9 +33,10 @@ pub fn facts() -> String {
         class::c(),
         class::ports(),
         protocol::c(),
+        ethernet::types(),
         driver::lanes(),
         driver::numbers(),
-        port::c(),
+        interface::c(),
         fib::kinds(),
         fib::words(),
         driver::layouts(),
@@ -58,7 +60,7 @@ mod tests {
             "#define NO_PORT 65535",
             "#define FLOW_V6 256u",
             "#define VERDICT_KNOWN 9223372036854775808ull",
-            "    PORT_FORWARD6 = 8,",
+            "    IF_FORWARD6 = 8,",
             "    struct limit limit[7];",
             "_Static_assert(__builtin_offsetof(struct flow_cold, volume) == 16, \"flow_cold.volume\");",
             "    volatile __u64 paced;",

@@ -20,12 +20,24 @@ pub enum FibError {
     /// A next hop or a change names an adjacency that does not exist.
     #[error("adjacency {} does not exist: add it before the next hops that use it", .0.0)]
     NoSuchAdjacency(AdjacencyId),
-    /// A change would move an adjacency to another port, which no reader could be shown in one step.
-    #[error("adjacency {} cannot move to another port: add a new one and redirect its next hops", .0.0)]
+    /// A change would move an adjacency to another interface, which no reader could be shown in one step.
+    #[error("adjacency {} cannot move to another interface: add a new one and redirect its next hops", .0.0)]
     AdjacencyMoved(AdjacencyId),
-    /// A port index beyond the table.
-    #[error("port index {0} is out of range: at most {limit} ports", limit = crate::memory::PORTS)]
-    NoSuchPort(u16),
+    /// An interface, or the port that it is on, beyond the table.
+    #[error("interface {0} is out of range: at most {limit}", limit = crate::InterfaceId::COUNT)]
+    NoSuchInterface(u16),
+    /// Two interfaces with the same tags on one port.
+    #[error("another interface on port {port} has the same tags")]
+    TagsTaken {
+        /// The port.
+        port: u16,
+    },
+    /// No room for the tags of another port, or inside another outer tag.
+    #[error("at most {limit} ports and outer tags can have tags of their own")]
+    TooManyTags {
+        /// How many there is room for.
+        limit: usize,
+    },
     /// `NextHop::Forward` without paths, or with nothing but weights of zero.
     #[error("a forwarding next hop needs at least one path of weight 1 or more")]
     NoPaths,

@@ -1,4 +1,4 @@
-//! What happens to a packet once its route is known: next hops, adjacencies and ports.
+//! What happens to a packet once its route is known: next hops, adjacencies and interfaces.
 //!
 //! A [`NextHopId`] is what routes name; its word says what to do. A next hop with one path holds the adjacency in its
 //! word; one with several holds a range of *buckets*, of which the flow hash picks one. Redirecting 500,000 routes is one
@@ -9,7 +9,7 @@ pub(crate) mod table;
 
 pub(crate) use buckets::MAX_BUCKETS;
 
-use abi::PortFlags;
+use crate::InterfaceId;
 
 /// What the longest-prefix match answers: an index into the next hops, 1..4,194,304. 0 = no route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,7 +26,7 @@ impl NextHopId {
 #[repr(transparent)]
 pub struct AdjacencyId(pub u32);
 
-/// An index into the ports, 0..256.
+/// A port: what has queues, 0..256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct PortId(pub u16);
@@ -34,6 +34,11 @@ pub struct PortId(pub u16);
 impl PortId {
     /// No port.
     pub const NONE: PortId = PortId(abi::driver::NO_PORT);
+
+    /// The port's own interface: what comes by it without a tag.
+    pub const fn interface(self) -> InterfaceId {
+        InterfaceId(self.0)
+    }
 }
 
 /// What to do with the packets of the routes that share this next hop.
@@ -47,8 +52,8 @@ pub enum NextHop {
     Sourced(Vec<Path>),
     /// To this machine.
     Local,
-    /// To a host on the network connected to this port, whose own entry is not known yet.
-    Glean(PortId),
+    /// To a host on the network connected to this interface, whose own entry is not known yet.
+    Glean(InterfaceId),
     /// Drop silently.
     Blackhole,
     /// Drop, and answer address unreachable.
@@ -70,26 +75,13 @@ pub struct Path {
     pub weight: u16,
 }
 
-/// A neighbour on a port.
+/// A neighbour on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adjacency {
     /// Where it is. Fixed for the adjacency's life.
-    pub port: PortId,
+    pub interface: InterfaceId,
     /// Largest IP packet on the way to it, in bytes.
     pub mtu: u32,
     /// Its MAC; `None` while unresolved.
     pub mac: Option<[u8; 6]>,
-}
-
-/// A port as the data path sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortEntry {
-    /// Linux's interface index, not 0.
-    pub ifindex: u32,
-    /// Largest IP packet, in bytes.
-    pub mtu: u32,
-    /// Its own MAC.
-    pub mac: [u8; 6],
-    /// What it may do.
-    pub flags: PortFlags,
 }

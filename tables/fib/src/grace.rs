@@ -28,6 +28,7 @@ pub(crate) enum Retired {
     Buckets { base: u32, log2: u8 },
     NextHop(u32),
     Adjacency(u32),
+    Tags(u32),
 }
 
 /// The part that readers touch.

@@ -1,10 +1,12 @@
-//! Longest-prefix match, next hops and adjacencies, read by both lanes.
+//! Longest-prefix match, next hops, adjacencies and interfaces, read by both lanes.
 //!
 //! The way of a destination address through the tables, one array each:
 //!
 //! ```text
-//! address --fib4 / fib6--> NextHopId --nexthops--> Hop --(buckets)--> AdjacencyId --adjacencies--> MAC, MTU, PortId --ports--> ...
+//! address --fib4 / fib6--> NextHopId --nexthops--> Hop --(buckets)--> AdjacencyId --adjacencies--> MAC, MTU, InterfaceId
 //! ```
+//!
+//! and the way of a frame to the interface that it came in by, and from there to the one that it leaves by: `interface.rs`.
 //!
 //! Everything is flat: arrays of 32- or 64-bit words, indices instead of pointers, so that Rust workers and the eBPF
 //! program in the driver walk the same tables. There is one writer, [`Tables`], and any number of readers, each with a
@@ -26,6 +28,7 @@
 mod error;
 mod forward;
 mod grace;
+mod interface;
 mod ipv4;
 mod ipv6;
 mod lpm;
@@ -36,13 +39,14 @@ mod tables;
 mod view;
 mod word;
 
-pub use abi::PortFlags;
+pub use abi::InterfaceFlags;
 pub use error::FibError;
-pub use forward::{Adjacency, AdjacencyId, NextHop, NextHopId, Path, PortEntry, PortId};
+pub use forward::{Adjacency, AdjacencyId, NextHop, NextHopId, Path, PortId};
 pub use grace::{Presence, Reader, wait_for_driver};
+pub use interface::{InterfaceEntry, InterfaceId, Tag, Tags};
 pub use lpm::{Lpm, Lpm6, Trie};
 pub use mapping::Mapping;
 pub use memory::{Capacity, DriverMemory, Memory, Region, Sizes};
 pub use tables::Tables;
 pub use view::{Hops, View};
-pub use word::{AdjacencyWord, Hop, HopKind, PortWord};
+pub use word::{AdjacencyWord, Hop, HopKind, InterfaceWord, LinkWord};

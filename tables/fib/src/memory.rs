@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A bpf array's value: a bpf array rounds each value up to 8 bytes, so words come in blocks.
 pub(crate) const BLOCK_BYTES: usize = 4096;
+/// Bytes of all blocks of tags.
+const TAG_BYTES: usize = (abi::fib::TAG_BLOCKS * abi::fib::TAGS * 4) as usize;
 /// Ports at most.
 pub(crate) const PORTS: usize = 256;
 
@@ -45,7 +47,7 @@ impl Capacity {
             buckets: blocks(self.bucket_words() * 4),
             adjacencies: blocks(self.next_hop_words() * 16),
             used: blocks(self.next_hop_words() * 4),
-            ports: blocks(PORTS * 16),
+            interfaces: blocks(crate::InterfaceId::COUNT * 32),
         }
     }
 
@@ -74,12 +76,12 @@ pub struct Sizes {
     pub buckets: usize,
     pub adjacencies: usize,
     pub used: usize,
-    pub ports: usize,
+    pub interfaces: usize,
 }
 
 impl Sizes {
     fn total(&self) -> usize {
-        self.fib4 + self.fib6 + self.nexthops + self.buckets + self.adjacencies + self.used + self.ports
+        self.fib4 + self.fib6 + self.nexthops + self.buckets + self.adjacencies + self.used + self.interfaces
     }
 }
 
@@ -126,18 +128,17 @@ pub struct DriverMemory {
     pub adjacencies: Region,
     /// Marks of adjacencies in use.
     pub used: Region,
-    /// Ports.
-    pub ports: Region,
+    /// Interfaces.
+    pub interfaces: Region,
     /// Keeps the mappings alive; dropped with the tables.
     pub owner: Box<dyn Any + Send>,
 }
 
 impl DriverMemory {
     pub(crate) fn bytes(&self) -> usize {
-        [self.fib4, self.fib6, self.nexthops, self.buckets, self.adjacencies, self.used, self.ports]
-            .iter()
-            .map(|region| region.bytes)
-            .sum()
+        let forward = [self.nexthops, self.buckets, self.adjacencies, self.used];
+        let rest = [self.fib4, self.fib6, self.interfaces];
+        forward.iter().chain(&rest).map(|region| region.bytes).sum()
     }
 }
 
@@ -246,7 +247,7 @@ pub(crate) struct Arrays {
     pub(crate) buckets: Array<AtomicU32>,
     pub(crate) adjacencies: Array<AtomicU64>,
     pub(crate) used: Array<AtomicU32>,
-    pub(crate) ports: Array<AtomicU64>,
+    pub(crate) interfaces: Array<AtomicU64>,
 }
 
 impl Arrays {
@@ -265,7 +266,7 @@ impl Arrays {
             buckets: checked("buckets", &memory.buckets, sizes.buckets)?,
             adjacencies: checked("adjacencies", &memory.adjacencies, sizes.adjacencies)?,
             used: checked("used", &memory.used, sizes.used)?,
-            ports: checked("ports", &memory.ports, sizes.ports)?,
+            interfaces: checked("interfaces", &memory.interfaces, sizes.interfaces)?,
         })
     }
 }
@@ -274,6 +275,8 @@ impl Arrays {
 pub(crate) struct WorkerMemory {
     pub(crate) arrays: Arrays,
     /// See [`crate::ipv4::rest`].
+    /// Blocks of tags, by which workers find a frame's interface.
+    pub(crate) tags: Array<AtomicU32>,
     pub(crate) rest4: u32,
     mapping: Mapping,
 }
@@ -284,7 +287,7 @@ impl WorkerMemory {
             return Err(FibError::TooManyNextHops(capacity.next_hops));
         }
         let sizes = capacity.sizes();
-        let bytes = sizes.total();
+        let bytes = sizes.total() + TAG_BYTES;
         let mapping = Mapping::new(bytes).map_err(|source| FibError::NoMemory { bytes, source })?;
         fn array<T>(next: &mut NonNull<u8>, bytes: usize) -> Array<T> {
             let at = *next;
@@ -300,9 +303,10 @@ impl WorkerMemory {
             buckets: array(next, sizes.buckets),
             adjacencies: array(next, sizes.adjacencies),
             used: array(next, sizes.used),
-            ports: array(next, sizes.ports),
+            interfaces: array(next, sizes.interfaces),
         };
-        Ok(WorkerMemory { arrays, rest4: crate::ipv4::rest(capacity), mapping })
+        let tags = array(next, TAG_BYTES);
+        Ok(WorkerMemory { arrays, tags, rest4: crate::ipv4::rest(capacity), mapping })
     }
 
     /// Bytes that are in memory now.

@@ -1,7 +1,8 @@
 use crate::grace::{Epochs, Grace, Retired};
 use crate::memory::{Arrays, Capacity, DriverMemory, Memory, Pair, WorkerMemory};
 use crate::view::{Shared, View};
-use crate::{Adjacency, AdjacencyId, FibError, NextHop, NextHopId, PortEntry, PortId, forward, ipv4, ipv6};
+use crate::{Adjacency, AdjacencyId, FibError, InterfaceEntry, InterfaceId, NextHop, NextHopId};
+use crate::{forward, interface, ipv4, ipv6};
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ pub struct Tables {
     ipv4: ipv4::Table,
     ipv6: ipv6::Table,
     forward: forward::table::Table,
+    interfaces: interface::Table,
     grace: Grace,
 }
 
@@ -38,6 +40,7 @@ impl Tables {
             ipv4: ipv4::Table::new(fib4, &capacity),
             ipv6: ipv6::Table::new(fib6, &capacity),
             forward: forward::table::Table::new(&worker, copy.as_ref(), &capacity),
+            interfaces: interface::Table::new(&memory, copy.as_ref()),
             grace: Grace::new(epochs.clone(), driver.is_some()),
             shared: Arc::new(Shared { memory, epochs }),
             driver,
@@ -172,14 +175,19 @@ impl Tables {
         self.forward.adjacency(id)
     }
 
-    /// Sets what a port is, or that it is not (`None`).
-    pub fn set_port(&mut self, id: PortId, entry: Option<PortEntry>) -> Result<(), FibError> {
-        self.forward.set_port(id, entry)
+    /// Writes an interface, or that there is none of this number: what its packets may do, and by which port and tags they
+    /// come and go. Interfaces below [`InterfaceId::FIRST_LOGICAL`] are the ports' own.
+    ///
+    /// # Errors
+    /// Where the number is out of range, the tags are another interface's on that port, or there is no room for
+    /// them. Nothing has changed then.
+    pub fn set_interface(&mut self, id: InterfaceId, entry: Option<InterfaceEntry>) -> Result<(), FibError> {
+        self.interfaces.set(id, entry, &mut self.grace)
     }
 
-    /// A port; `None` when there is no such one.
-    pub fn port(&self, id: PortId) -> Option<PortEntry> {
-        self.forward.port(id)
+    /// What was written for an interface.
+    pub fn interface(&self, id: InterfaceId) -> Option<InterfaceEntry> {
+        self.interfaces.get(id)
     }
 
     /// The adjacencies that either lane has used since the last call.
@@ -235,6 +243,7 @@ impl Tables {
                 Retired::Buckets { base, log2 } => self.forward.free_buckets(base, log2),
                 Retired::NextHop(id) => self.forward.free_next_hop(id),
                 Retired::Adjacency(id) => self.forward.free_adjacency(id),
+                Retired::Tags(block) => self.interfaces.free_block(block),
             }
         }
     }

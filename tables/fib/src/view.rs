@@ -1,7 +1,10 @@
 use crate::grace::{Epochs, Reader};
+use crate::interface::{in_block, root_at};
 use crate::memory::{WorkerMemory, prefetch};
-use crate::word::{AdjacencyWord, Hop, PortWord};
-use crate::{AdjacencyId, NextHopId, PortId, ipv4, ipv6};
+use crate::word::{AdjacencyWord, Hop, InterfaceWord, LinkWord};
+use crate::{AdjacencyId, InterfaceId, NextHopId, PortId, ipv4, ipv6};
+use abi::ethernet::{QINQ, VLAN};
+use abi::fib::INNER;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -65,7 +68,8 @@ impl View {
             buckets: &arrays.buckets,
             adjacencies: arrays.adjacencies.as_chunks().0,
             used: &arrays.used,
-            ports: arrays.ports.as_chunks().0,
+            interfaces: arrays.interfaces.as_chunks().0,
+            tags: &self.shared.memory.tags,
         }
     }
 
@@ -87,10 +91,10 @@ impl View {
         self.hops().adjacency(id)
     }
 
-    /// See [`Hops::port`].
+    /// See [`Hops::interface`].
     #[inline]
-    pub fn port(&self, id: PortId) -> PortWord {
-        self.hops().port(id)
+    pub fn interface(&self, id: InterfaceId) -> InterfaceWord {
+        self.hops().interface(id)
     }
 
     /// See [`Hops::mark_used`].
@@ -105,7 +109,7 @@ impl View {
     }
 }
 
-/// What a lookup leads to: next hops, adjacencies, ports.
+/// What a lookup leads to: next hops, adjacencies, interfaces.
 #[derive(Clone, Copy)]
 pub struct Hops<'a> {
     fib4: &'a [AtomicU32],
@@ -114,7 +118,8 @@ pub struct Hops<'a> {
     buckets: &'a [AtomicU32],
     adjacencies: &'a [[AtomicU64; 2]],
     used: &'a [AtomicU32],
-    ports: &'a [[AtomicU64; 2]],
+    interfaces: &'a [[AtomicU64; 4]],
+    tags: &'a [AtomicU32],
 }
 
 impl Hops<'_> {
@@ -147,12 +152,52 @@ impl Hops<'_> {
         AdjacencyWord([mac.load(Ordering::Acquire), link.load(Ordering::Relaxed)])
     }
 
-    /// A port; `PortId::NONE` and ports that do not exist have no flags.
+    /// An interface; `InterfaceId::NONE` and those that do not exist have no flags.
     #[inline(always)]
-    pub fn port(&self, id: PortId) -> PortWord {
-        match self.ports.get(usize::from(id.0)) {
-            Some([mac, link]) => PortWord([mac.load(Ordering::Acquire), link.load(Ordering::Relaxed)]),
-            _ => PortWord::NONE,
+    pub fn interface(&self, id: InterfaceId) -> InterfaceWord {
+        match self.interfaces.get(usize::from(id.0)) {
+            Some([mac, mtu, ..]) => InterfaceWord([mac.load(Ordering::Acquire), mtu.load(Ordering::Relaxed)]),
+            _ => InterfaceWord::NONE,
+        }
+    }
+
+    /// How frames leave by an interface.
+    #[inline(always)]
+    pub fn link(&self, id: InterfaceId) -> LinkWord {
+        match self.interfaces.get(usize::from(id.0)) {
+            Some([_, _, tags, port]) => {
+                LinkWord([tags.load(Ordering::Relaxed), port.load(Ordering::Relaxed)])
+            }
+            _ => LinkWord::NONE,
+        }
+    }
+
+    /// The interface of a frame with tags, and how many bytes these are, 4 or 8: by the port that it came in by, and by its bytes from
+    /// the 12th on, where the first tag's type stands. `None`: no interface of the plane's has such tags, or there are none.
+    ///
+    /// Inside an outer tag, one with the identifier 0 says only a priority (IEEE 802.1Q, 9.6).
+    #[inline]
+    pub fn enter(&self, port: PortId, bytes: &[u8; 10]) -> Option<(InterfaceId, usize)> {
+        let [a, b, c, d, e, f, g, h, ..] = *bytes;
+        let service = match u16::from_be_bytes([a, b]) {
+            VLAN => false,
+            QINQ => true,
+            _ => return None,
+        };
+        let [outer, inner] = [[c, d], [g, h]].map(|tag| u16::from_be_bytes(tag) & 0xfff);
+        let word = |at: usize| self.tags.get(at).map_or(0, |word| word.load(Ordering::Acquire));
+        let mut found = match word(root_at(port, service)) {
+            0 => 0,
+            root => word(in_block(root, outer)),
+        };
+        let (tagged, inside) = (u16::from_be_bytes([e, f]) == VLAN, found & INNER != 0);
+        if inside {
+            found = word(in_block(found & !INNER, if tagged { inner } else { 0 }));
+        }
+        let length = if tagged && (inside || inner == 0) { 8 } else { 4 };
+        match found {
+            0 => None,
+            id => Some((InterfaceId(id as u16 - 1), length)),
         }
     }
 

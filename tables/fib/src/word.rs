@@ -3,7 +3,7 @@
 pub use abi::HopKind;
 pub(crate) use abi::fib::{ID, POINTER};
 
-use crate::{AdjacencyId, NextHopId, PortEntry, PortFlags, PortId};
+use crate::{AdjacencyId, InterfaceEntry, InterfaceFlags, InterfaceId, NextHopId, PortId};
 
 /// Next hops that a route word can name (22 bits).
 pub(crate) const MAX_NEXT_HOPS: usize = ID as usize + 1;
@@ -87,19 +87,19 @@ impl Hop {
         (self.0 >> 48) as u8
     }
 
-    /// Forward: the adjacency or the first bucket. Glean: the port. Punt: the MTU, 0 where it is not known.
+    /// Forward: the adjacency or the first bucket. Glean: the interface. Punt: the MTU, 0 where it is not known.
     #[inline(always)]
     pub fn base(self) -> u32 {
         self.0 as u32
     }
 
-    /// Glean: the port whose network the destination is on.
+    /// Glean: the interface whose network the destination is on.
     #[inline(always)]
-    pub fn glean_port(self) -> PortId {
-        PortId(self.0 as u16)
+    pub fn glean_interface(self) -> InterfaceId {
+        InterfaceId(self.0 as u16)
     }
 
-    /// Punt: the MTU of the way, where that is by interfaces that are no ports.
+    /// Punt: the MTU of the way, where that is by interfaces that are not the plane's.
     #[inline(always)]
     pub fn foreign_mtu(self) -> Option<u32> {
         (self.kind() == HopKind::Punt && self.base() != 0).then(|| self.base())
@@ -111,8 +111,8 @@ impl Hop {
 pub struct AdjacencyWord(pub [u64; 2]);
 
 impl AdjacencyWord {
-    pub(crate) fn new(port: PortId, mtu: u32, mac: Option<[u8; 6]>) -> AdjacencyWord {
-        AdjacencyWord([mac.map_or(0, |mac| mac_bits(mac) | 1), u64::from(mtu) << 32 | u64::from(port.0)])
+    pub(crate) fn new(interface: InterfaceId, mtu: u32, mac: Option<[u8; 6]>) -> AdjacencyWord {
+        AdjacencyWord([mac.map_or(0, |mac| mac_bits(mac) | 1), u64::from(mtu) << 32 | u64::from(interface.0)])
     }
 
     /// False while the neighbour's MAC is not known.
@@ -133,37 +133,37 @@ impl AdjacencyWord {
         (self.0[1] >> 32) as u32
     }
 
-    /// The port that reaches the neighbour.
+    /// The interface that reaches the neighbour.
     #[inline(always)]
-    pub fn port(self) -> PortId {
-        PortId(self.0[1] as u16)
+    pub fn interface(self) -> InterfaceId {
+        InterfaceId(self.0[1] as u16)
     }
 }
 
-/// A port as readers see it.
+/// An interface as readers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortWord(pub [u64; 2]);
+pub struct InterfaceWord(pub [u64; 2]);
 
-impl PortWord {
-    pub(crate) const NONE: PortWord = PortWord([0; 2]);
+impl InterfaceWord {
+    pub(crate) const NONE: InterfaceWord = InterfaceWord([0; 2]);
 
-    pub(crate) fn new(entry: &PortEntry) -> PortWord {
-        PortWord([
+    pub(crate) fn new(entry: &InterfaceEntry) -> InterfaceWord {
+        InterfaceWord([
             mac_bits(entry.mac) | u64::from(entry.flags.bits()),
             u64::from(entry.mtu) << 32 | u64::from(entry.ifindex),
         ])
     }
 
-    /// The port's own MAC.
+    /// The interface's own MAC.
     #[inline(always)]
     pub fn mac(self) -> [u8; 6] {
         bits_mac(self.0[0])
     }
 
-    /// What the port may do.
+    /// What it may do.
     #[inline(always)]
-    pub fn flags(self) -> PortFlags {
-        PortFlags::from_bits_retain(self.0[0] as u16)
+    pub fn flags(self) -> InterfaceFlags {
+        InterfaceFlags::from_bits_retain(self.0[0] as u16)
     }
 
     /// Largest IP packet in bytes.
@@ -172,20 +172,41 @@ impl PortWord {
         (self.0[1] >> 32) as u32
     }
 
-    /// Linux's interface index; 0 when the port does not exist.
+    /// Linux's interface index; 0 when there is none.
     #[inline(always)]
     pub fn ifindex(self) -> u32 {
         self.0[1] as u32
     }
+}
 
-    /// The entry it was made from; `None` when the port does not exist.
-    pub fn entry(self) -> Option<PortEntry> {
-        (self.ifindex() != 0).then(|| PortEntry {
-            ifindex: self.ifindex(),
-            mtu: self.mtu(),
-            mac: self.mac(),
-            flags: self.flags(),
-        })
+/// How frames leave by an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkWord(pub [u64; 2]);
+
+impl LinkWord {
+    pub(crate) const NONE: LinkWord = LinkWord([0, PortId::NONE.0 as u64]);
+
+    pub(crate) fn new(entry: &InterfaceEntry) -> LinkWord {
+        let (length, tags) = entry.tags.header();
+        LinkWord([tags, u64::from(length) << 16 | u64::from(entry.port.0)])
+    }
+
+    /// The port.
+    #[inline(always)]
+    pub fn port(self) -> PortId {
+        PortId(self.0[1] as u16)
+    }
+
+    /// Bytes of tags: 0, 4 or 8.
+    #[inline(always)]
+    pub fn length(self) -> usize {
+        usize::from((self.0[1] >> 16) as u8)
+    }
+
+    /// The tags, of which the first [`length`](Self::length) bytes count.
+    #[inline(always)]
+    pub fn tags(self) -> [u8; 8] {
+        self.0[0].to_be_bytes()
     }
 }
 
@@ -211,21 +232,27 @@ fn bits_mac(bits: u64) -> [u8; 6] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Tag, Tags};
 
     #[test]
     fn words_keep_what_they_are_made_of() {
         let hop = Hop::new(HopKind::Glean, 0, 0xffff);
-        assert_eq!((hop.kind(), hop.glean_port()), (HopKind::Glean, PortId::NONE));
+        assert_eq!((hop.kind(), hop.glean_interface()), (HopKind::Glean, InterfaceId::NONE));
         let only = Hop::from(AdjacencyId(u32::MAX));
         assert!(!only.sourced() && only.with_source().sourced());
         assert_eq!(only.with_source().only_path(), only.only_path());
         let mac = [2, 0, 0x5e, 1, 2, 0xff];
-        let adjacency = AdjacencyWord::new(PortId(7), 9000, Some(mac));
-        assert_eq!((adjacency.mac(), adjacency.mtu(), adjacency.port()), (mac, 9000, PortId(7)));
-        assert!(adjacency.resolved() && !AdjacencyWord::new(PortId(7), 9000, None).resolved());
-        let entry = PortEntry { ifindex: 12, mtu: 1500, mac, flags: PortFlags::UP | PortFlags::EXPRESS };
-        assert_eq!(PortWord::new(&entry).entry(), Some(entry));
-        assert_eq!(PortWord::NONE.entry(), None);
+        let adjacency = AdjacencyWord::new(InterfaceId(7), 9000, Some(mac));
+        assert_eq!((adjacency.mac(), adjacency.mtu(), adjacency.interface()), (mac, 9000, InterfaceId(7)));
+        assert!(adjacency.resolved() && !AdjacencyWord::new(InterfaceId(7), 9000, None).resolved());
+        let flags = InterfaceFlags::UP | InterfaceFlags::EXPRESS;
+        let tags = Tags::Two(Tag { service: true, id: 0x123 }, 0x456);
+        let entry = InterfaceEntry { ifindex: 12, mtu: 1500, mac, flags, port: PortId(3), tags };
+        let (word, link) = (InterfaceWord::new(&entry), LinkWord::new(&entry));
+        assert_eq!((word.ifindex(), word.mtu(), word.mac(), word.flags()), (12, 1500, mac, flags));
+        assert_eq!((link.port(), link.length()), (PortId(3), 8));
+        assert_eq!(link.tags(), [0x88, 0xa8, 0x01, 0x23, 0x81, 0, 0x04, 0x56]);
+        assert_eq!((LinkWord::NONE.port(), LinkWord::NONE.length()), (PortId::NONE, 0));
     }
 
     #[test]

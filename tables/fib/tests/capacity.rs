@@ -1,7 +1,7 @@
 //! What happens at the edges of the tables' room: many hosts, full tables, ids that come back.
 
 use chance::Random;
-use fib::{Adjacency, Capacity, FibError, NextHop, NextHopId, PortId, Tables};
+use fib::{Adjacency, Capacity, FibError, InterfaceId, NextHop, NextHopId, Tables};
 use ipnet::{Ipv4Net, Ipv6Net};
 
 #[test]
@@ -152,10 +152,10 @@ fn what_does_not_fit_a_word_is_refused() {
     let many = Capacity { ipv4: 1, ipv6: 1, next_hops: 1 << 22 };
     assert!(matches!(Tables::new(many, None), Err(FibError::TooManyNextHops(_))));
     let mut tables = Tables::new(Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }, None).unwrap();
-    let adjacency = Adjacency { port: PortId(0), mtu: 1500, mac: None };
+    let adjacency = Adjacency { interface: InterfaceId(0), mtu: 1500, mac: None };
     tables.add_adjacency(&adjacency).unwrap();
     assert!(matches!(tables.add_adjacency(&adjacency), Err(FibError::Full { table: "adjacency", .. })));
-    assert!(matches!(tables.set_port(PortId(256), None), Err(FibError::NoSuchPort(256))));
+    assert!(matches!(tables.set_interface(InterfaceId(4095), None), Err(FibError::NoSuchInterface(4095))));
 }
 
 #[test]

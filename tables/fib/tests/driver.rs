@@ -80,7 +80,7 @@ fn memory(capacity: &Capacity) -> (DriverMemory, Map, Map) {
         buckets: region(sizes.buckets),
         adjacencies: region(sizes.adjacencies),
         used: region(sizes.used),
-        ports: region(sizes.ports),
+        interfaces: region(sizes.interfaces),
         owner: Box::new(()),
     };
     let map = |region: &Region| Map {

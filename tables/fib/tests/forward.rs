@@ -1,14 +1,13 @@
-//! Next hops, adjacencies and ports as readers see them.
+//! Next hops and adjacencies as readers see them.
 
-use fib::{
-    Adjacency, AdjacencyId, Capacity, FibError, HopKind, NextHop, Path, PortEntry, PortFlags, PortId, Tables,
-};
+use fib::{Adjacency, AdjacencyId, Capacity, FibError, HopKind, InterfaceId, NextHop, Path, Tables};
 use std::collections::BTreeMap;
 
 const CAPACITY: Capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 1000 };
 
-fn neighbour(tables: &mut Tables, port: u16, last: u8) -> AdjacencyId {
-    let adjacency = Adjacency { port: PortId(port), mtu: 1500, mac: Some([2, 0, 0, 0, 0, last]) };
+fn neighbour(tables: &mut Tables, interface: u16, last: u8) -> AdjacencyId {
+    let adjacency =
+        Adjacency { interface: InterfaceId(interface), mtu: 1500, mac: Some([2, 0, 0, 0, 0, last]) };
     tables.add_adjacency(&adjacency).unwrap()
 }
 
@@ -27,11 +26,11 @@ fn one_store_redirects_all_routes_of_a_next_hop() {
     let view = tables.view();
     let by = |address: u32| {
         let hop = view.hop(view.lookup4(address));
-        (hop.kind(), view.adjacency(view.select(hop, 12345)).port())
+        (hop.kind(), view.adjacency(view.select(hop, 12345)).interface())
     };
-    assert!((0..=255).all(|third| by(0xc612_0001 | third << 8) == (HopKind::Forward, PortId(1))));
+    assert!((0..=255).all(|third| by(0xc612_0001 | third << 8) == (HopKind::Forward, InterfaceId(1))));
     tables.set_next_hop(id, &paths(&[two])).unwrap();
-    assert!((0..=255).all(|third| by(0xc612_0001 | third << 8) == (HopKind::Forward, PortId(2))));
+    assert!((0..=255).all(|third| by(0xc612_0001 | third << 8) == (HopKind::Forward, InterfaceId(2))));
     tables.set_next_hop(id, &NextHop::Unreachable).unwrap();
     assert_eq!(view.hop(view.lookup4(0xc612_0001)).kind(), HopKind::Unreachable);
     assert_eq!(tables.next_hop(id), NextHop::Unreachable);
@@ -46,7 +45,7 @@ fn every_kind_of_next_hop_reads_back() {
         paths(&adjacencies[..1]),
         paths(&adjacencies),
         NextHop::Local,
-        NextHop::Glean(PortId(3)),
+        NextHop::Glean(InterfaceId(3)),
         NextHop::Blackhole,
         NextHop::Unreachable,
         NextHop::Prohibit,
@@ -108,11 +107,11 @@ fn mistakes_change_nothing() {
     assert!(matches!(tables.set_next_hop(id, &paths(&many)), Err(FibError::TooManyPaths(257))));
     tables.set_next_hop(id, &paths(&many[..256])).unwrap();
     tables.set_next_hop(id, &paths(&[one])).unwrap();
-    let moved = Adjacency { port: PortId(2), mtu: 1500, mac: None };
+    let moved = Adjacency { interface: InterfaceId(2), mtu: 1500, mac: None };
     assert!(matches!(tables.set_adjacency(one, &moved), Err(FibError::AdjacencyMoved(_))));
     assert!(matches!(tables.set_adjacency(missing, &moved), Err(FibError::NoSuchAdjacency(_))));
     assert_eq!(tables.next_hop(id), paths(&[one]));
-    assert_eq!(tables.adjacency(one).unwrap().port, PortId(1));
+    assert_eq!(tables.adjacency(one).unwrap().interface, InterfaceId(1));
 }
 
 #[test]
@@ -124,32 +123,12 @@ fn a_changed_neighbour_and_a_used_one_are_seen_at_once() {
     view.mark_used(two);
     assert_eq!(tables.take_used(), [two]);
     assert!(tables.take_used().is_empty());
-    tables.set_adjacency(one, &Adjacency { port: PortId(1), mtu: 9000, mac: None }).unwrap();
+    tables.set_adjacency(one, &Adjacency { interface: InterfaceId(1), mtu: 9000, mac: None }).unwrap();
     assert!(!view.adjacency(one).resolved());
     let mac = [2, 0, 0, 0, 0, 99];
-    tables.set_adjacency(one, &Adjacency { port: PortId(1), mtu: 9000, mac: Some(mac) }).unwrap();
+    tables.set_adjacency(one, &Adjacency { interface: InterfaceId(1), mtu: 9000, mac: Some(mac) }).unwrap();
     assert_eq!((view.adjacency(one).mac(), view.adjacency(one).mtu()), (mac, 9000));
     tables.remove_adjacency(one);
     assert!(!view.adjacency(one).resolved());
     assert_eq!(tables.adjacency(one), None);
-}
-
-#[test]
-fn ports_come_and_go() {
-    let mut tables = Tables::new(CAPACITY, None).unwrap();
-    let view = tables.view();
-    let entry = PortEntry {
-        ifindex: 5,
-        mtu: 1500,
-        mac: [2, 0, 0, 0, 0, 5],
-        flags: PortFlags::UP | PortFlags::TARGET,
-    };
-    tables.set_port(PortId(3), Some(entry)).unwrap();
-    assert_eq!(view.port(PortId(3)).entry(), Some(entry));
-    assert_eq!(tables.port(PortId(3)), Some(entry));
-    tables.set_port(PortId(3), None).unwrap();
-    for id in [PortId(3), PortId(255), PortId::NONE] {
-        assert_eq!(view.port(id).entry(), None);
-        assert!(view.port(id).flags().is_empty());
-    }
 }

@@ -2,18 +2,10 @@
 
 use crate::{Mac, ParseError, require, u16_at};
 
+pub use abi::ethernet::{ARP, IPV4, IPV6, QINQ, VLAN};
+
 /// Bytes of the header without tags.
 pub const HEADER: usize = 14;
-/// EtherType of IPv4.
-pub const IPV4: u16 = 0x0800;
-/// EtherType of ARP.
-pub const ARP: u16 = 0x0806;
-/// EtherType of an 802.1Q tag.
-pub const VLAN: u16 = 0x8100;
-/// EtherType of an 802.1ad tag.
-pub const QINQ: u16 = 0x88a8;
-/// EtherType of IPv6.
-pub const IPV6: u16 = 0x86dd;
 
 /// A frame with a whole header.
 #[derive(Clone, Copy, Debug)]

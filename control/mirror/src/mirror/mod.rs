@@ -17,7 +17,7 @@ use crate::policy::{Beyond, Policy};
 use crate::programmer::Programmer;
 use crate::reading::Reading;
 use crate::resolver::Resolver;
-use fib::{FibError, PortId, Tables};
+use fib::{FibError, InterfaceId, Tables};
 use load::Unsure;
 pub(crate) use notification::take_in;
 use std::collections::BTreeSet;
@@ -209,7 +209,7 @@ impl Mirror {
     }
 
     /// Makes an interface Bifrost's: routes by it are forwarded from now on. Give the port to the tables first.
-    pub fn bind(&mut self, ifindex: u32, port: PortId, tables: &mut Tables) {
+    pub fn bind(&mut self, ifindex: u32, port: InterfaceId, tables: &mut Tables) {
         self.programmer.bind(ifindex, Some(port), &self.model, tables);
     }
 

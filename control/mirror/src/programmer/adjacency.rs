@@ -5,12 +5,12 @@
 //! that lead there.
 
 use crate::model::Model;
-use fib::{Adjacency, AdjacencyId, FibError, NextHopId, PortId, Tables};
+use fib::{Adjacency, AdjacencyId, FibError, InterfaceId, NextHopId, Tables};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 /// No port: packets go to Linux.
-pub(crate) const FOREIGN: PortId = PortId(0xffff);
+pub(crate) const FOREIGN: InterfaceId = InterfaceId(0xffff);
 
 /// What identifies an adjacency. The default one is for ways that are not Bifrost's: never resolved, so that Linux
 /// gets the packets.
@@ -19,7 +19,7 @@ pub(crate) struct Key {
     pub ifindex: u32,
     pub gateway: Option<IpAddr>,
     pub mtu: u32,
-    pub port: PortId,
+    pub interface: InterfaceId,
 }
 
 /// For the log.
@@ -33,7 +33,7 @@ impl std::fmt::Display for Key {
 }
 
 impl Key {
-    pub const FOREIGN: Key = Key { ifindex: 0, gateway: None, mtu: 0, port: FOREIGN };
+    pub const FOREIGN: Key = Key { ifindex: 0, gateway: None, mtu: 0, interface: FOREIGN };
 }
 
 struct Slot {
@@ -108,7 +108,7 @@ impl Adjacencies {
 
     /// Brings what is written for all neighbours behind an interface up to date.
     pub fn refresh_link(&mut self, ifindex: u32, model: &Model, tables: &mut Tables) -> Result<(), FibError> {
-        let from = Key { ifindex, gateway: None, mtu: 0, port: PortId(0) };
+        let from = Key { ifindex, gateway: None, mtu: 0, interface: InterfaceId(0) };
         let keys: Vec<Key> =
             self.slots.range(from..).map(|(key, _)| *key).take_while(|key| key.ifindex == ifindex).collect();
         self.refresh(&keys, model, tables).map(drop)
@@ -178,8 +178,8 @@ impl Adjacencies {
     }
 
     fn of_neighbour(&self, ifindex: u32, address: IpAddr) -> impl Iterator<Item = &Key> {
-        let from = Key { ifindex, gateway: Some(address), mtu: 0, port: PortId(0) };
-        let to = Key { mtu: u32::MAX, port: PortId(u16::MAX), ..from };
+        let from = Key { ifindex, gateway: Some(address), mtu: 0, interface: InterfaceId(0) };
+        let to = Key { mtu: u32::MAX, interface: InterfaceId(u16::MAX), ..from };
         self.slots.range(from..=to).map(|(key, _)| key)
     }
 
@@ -201,5 +201,5 @@ fn wanted(key: &Key, model: &Model) -> Adjacency {
     let mtu = if key.mtu == 0 { link_mtu } else { key.mtu.min(link_mtu) };
     let neighbour = key.gateway.and_then(|gateway| model.neighbours.find(key.ifindex, gateway));
     let mac = neighbour.and_then(|neighbour| neighbour.usable()).map(|mac| mac.0);
-    Adjacency { port: key.port, mtu, mac }
+    Adjacency { interface: key.interface, mtu, mac }
 }

@@ -21,7 +21,7 @@ pub(crate) use adjacency::Key as AdjacencyKey;
 pub use next_hop_key::NextHopKey;
 
 use crate::model::{Changes, Model, Target, TargetId, host};
-use fib::{AdjacencyId, FibError, NextHop, NextHopId, PortId, Tables};
+use fib::{AdjacencyId, FibError, InterfaceId, NextHop, NextHopId, Tables};
 use hops::Hops;
 use ipnet::IpNet;
 use next_hop_key::Ports;
@@ -79,7 +79,7 @@ impl Programmer {
     }
 
     /// Which port an interface is.
-    pub fn port(&self, ifindex: u32) -> Option<PortId> {
+    pub fn port(&self, ifindex: u32) -> Option<InterfaceId> {
         self.ports.get(&ifindex).copied()
     }
 
@@ -94,7 +94,7 @@ impl Programmer {
     }
 
     /// Makes an interface Bifrost's (`Some`), or no longer (`None`).
-    pub fn bind(&mut self, ifindex: u32, port: Option<PortId>, model: &Model, tables: &mut Tables) {
+    pub fn bind(&mut self, ifindex: u32, port: Option<InterfaceId>, model: &Model, tables: &mut Tables) {
         let before = match port {
             Some(port) => self.ports.insert(ifindex, port),
             None => self.ports.remove(&ifindex),

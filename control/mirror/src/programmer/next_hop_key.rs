@@ -5,7 +5,7 @@
 
 use super::adjacency::Key;
 use crate::model::{Kind, Model, Path, Route, TargetId, Ways};
-use fib::{NextHop, PortId};
+use fib::{InterfaceId, NextHop};
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -82,7 +82,7 @@ pub(crate) enum Outcome {
 }
 
 /// Which interfaces are Bifrost's.
-pub(crate) type Ports = HashMap<u32, PortId>;
+pub(crate) type Ports = HashMap<u32, InterfaceId>;
 
 /// The key of a usable route of `prefix`.
 pub(crate) fn next_hop_key(prefix: &IpNet, route: &Route, model: &Model) -> NextHopKey {
@@ -184,7 +184,7 @@ pub(crate) fn resolve(next_hop_key: &NextHopKey, model: &Model, ports: &Ports) -
         NextHopKey::Linux => NextHop::Punt,
         NextHopKey::Host { ifindex, address, mtu, .. } => match ports.get(ifindex) {
             Some(&port) if path_alive(model, &bare(*ifindex), address.is_ipv6()) => {
-                let key = Key { ifindex: *ifindex, gateway: Some(*address), mtu: *mtu, port };
+                let key = Key { ifindex: *ifindex, gateway: Some(*address), mtu: *mtu, interface: port };
                 return Outcome::Ways(vec![(key, 1, true)]);
             }
             _ => foreign(&[&bare(*ifindex)], *mtu, model),
@@ -222,7 +222,7 @@ fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> O
         let weight = u16::try_from(path.weight).unwrap_or(u16::MAX);
         match (path.gateway, path.encap, ports.get(&path.ifindex)) {
             (Some(gateway), false, Some(&port)) => {
-                let key = Key { ifindex: path.ifindex, gateway: Some(gateway), mtu, port };
+                let key = Key { ifindex: path.ifindex, gateway: Some(gateway), mtu, interface: port };
                 let failed = model.neighbours.find(path.ifindex, gateway).is_some_and(|n| n.failed());
                 ways.push((key, weight, !failed));
             }

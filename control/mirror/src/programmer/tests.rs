@@ -288,7 +288,7 @@ fn decision(tables: &Tables, to: IpAddr) -> Decision {
         NextHop::Glean(port) => Decision::Glean(port.0),
         NextHop::Forward(paths) => {
             let adjacency = tables.adjacency(paths[0].adjacency).unwrap();
-            Decision::Send(adjacency.port.0, adjacency.mac)
+            Decision::Send(adjacency.interface.0, adjacency.mac)
         }
         other => panic!("{other:?}"),
     }
@@ -310,7 +310,7 @@ proptest! {
             let operation = if ipv6 { operation.in_ipv6() } else { operation };
             if let Operation::Bind { ifindex, bound } = operation {
                 lists.bound[ifindex as usize] = bound;
-                let port = bound.then_some(PortId(ifindex as u16));
+                let port = bound.then_some(InterfaceId(ifindex as u16));
                 programmer.bind(ifindex, port, &model, &mut tables);
             }
             apply(operation, &mut lists, &mut model, &mut changes);

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use fib::{Capacity, NextHop, NextHopId, PortEntry, PortFlags, PortId, Tables};
+use fib::{Capacity, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, NextHopId, Tables};
 use ipnet::IpNet;
 use mirror::model::{Link, Model};
 use mirror::{Mirror, Options, Plane};
@@ -162,9 +162,16 @@ impl World {
     pub fn bind(&mut self, name: &str, port: u16) {
         let link = self.mirror.model().links.by_name(name).unwrap();
         let (ifindex, mtu, mac) = (link.ifindex, link.mtu, link.mac.unwrap().0);
-        let entry = PortEntry { ifindex, mtu, mac, flags: PortFlags::UP };
-        self.tables.set_port(PortId(port), Some(entry)).unwrap();
-        self.mirror.bind(ifindex, PortId(port), &mut self.tables);
+        let entry = InterfaceEntry {
+            ifindex,
+            mtu,
+            mac,
+            flags: InterfaceFlags::UP,
+            port: fib::PortId(port),
+            tags: fib::Tags::None,
+        };
+        self.tables.set_interface(InterfaceId(port), Some(entry)).unwrap();
+        self.mirror.bind(ifindex, InterfaceId(port), &mut self.tables);
     }
 
     /// Lets the mirror work until nothing has come for a while.
@@ -229,7 +236,7 @@ impl World {
             return Vec::new();
         };
         let of = |path: &fib::Path| self.tables.adjacency(path.adjacency).unwrap();
-        paths.iter().map(|path| (of(path).port.0, of(path).mac)).collect()
+        paths.iter().map(|path| (of(path).interface.0, of(path).mac)).collect()
     }
 
     /// Reads Linux anew, and compares with what notifications led to; then what a mirror that starts now would
@@ -257,7 +264,7 @@ impl World {
         for (name, port) in [("p0", 0), ("p1", 1)] {
             if let Some(link) = fresh.model().links.by_name(name) {
                 let ifindex = link.ifindex;
-                fresh.bind(ifindex, PortId(port), &mut tables);
+                fresh.bind(ifindex, InterfaceId(port), &mut tables);
             }
         }
         while fresh.sync(&mut tables, &mut told).unwrap() || !fresh.ready() {}

@@ -59,7 +59,7 @@ impl ClampMss {
         // It may leave in the other family than it came in, and each has headers of its own.
         let leaves =
             towards.map_or(headers.version, |towards| if unmapped(&towards).is_some() { 4 } else { 6 });
-        let back = Some(self.view.port(packet.input).mtu()).filter(|mtu| *mtu > 0);
+        let back = Some(self.view.interface(packet.input).mtu()).filter(|mtu| *mtu > 0);
         let ways = [(leaves, way_mtu(&self.view.hops(), packet)), (headers.version, back)];
         let limits = ways.map(|(version, mtu)| {
             let mtu = mtu.and_then(|mtu| u16::try_from(mtu).ok());

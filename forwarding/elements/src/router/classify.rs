@@ -4,8 +4,8 @@
 //! Usage: `Classify`
 //! Ports: 1 input, 3 outputs; push
 //!
-//! The Ethernet header stays where it is; the network header's place is noted in the packet (`l3`). A frame that is not
-//! addressed to the port (a group address, or a virtual one such as VRRP's) is `other`, whatever it carries: what to make
+//! The Ethernet header stays where it is; the network header's place is noted in the packet (`l3`). The tags of a VLAN whose interface
+//! is the plane's are taken off, and the packet has come in by that interface. A frame that is not addressed to its interface (a group address, or a virtual one such as VRRP's) is `other`, whatever it carries: what to make
 //! of it is Linux's decision.
 //!
 //! Outputs:
@@ -14,10 +14,11 @@
 //! - 2: everything else
 
 use super::router_context::on_tables;
-use fib::{PortId, View};
+use fib::{InterfaceId, View};
 use graph::{Batch, Class, Context, Element};
 use wire::{Reason, ethernet};
 
+use super::enter::{enter, is_tag};
 use super::{ETHERNET, prefetch};
 
 /// The class `Classify`.
@@ -59,8 +60,9 @@ impl Element for Classify {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let (mut port, mut mac) = (PortId::NONE, 0);
+        let (mut port, mut mac) = (InterfaceId::NONE, 0);
         let (mut ipv6, mut rest) = (0u64, 0u64);
+        let hops = self.view.hops();
         let packets = batch.packets_mut();
         packets.iter().take(AHEAD).for_each(prefetch);
         for index in 0..packets.len() {
@@ -68,9 +70,13 @@ impl Element for Classify {
                 prefetch(packet);
             }
             let packet = &mut packets[index];
+            if packet.data().first_chunk::<ETHERNET>().is_some_and(|header| is_tag(super::u16_at(header, 12)))
+            {
+                enter(&hops, packet);
+            }
             if packet.input != port {
                 port = packet.input;
-                mac = wire::Mac(self.view.port(port).mac()).to_u64();
+                mac = wire::Mac(self.view.interface(port).mac()).to_u64();
             }
             let Some(header) = packet.split_link::<ETHERNET>() else {
                 rest |= 1 << index;

@@ -1,6 +1,6 @@
 //! What the elements that work alike for IPv4 and IPv6 need to know of each.
 
-use fib::{NextHopId, PortFlags, View};
+use fib::{InterfaceFlags, NextHopId, View};
 use port::Packet;
 
 use super::{u32_at, u64_at};
@@ -12,13 +12,13 @@ pub trait Family: Send + 'static {
     /// The class names of its elements: lookup, reverse path, redirect.
     const CLASSES: [&'static str; 3];
     /// The port flag without which nothing is forwarded.
-    const FORWARD: PortFlags;
+    const FORWARD: InterfaceFlags;
     /// Transit that arrives here is Linux's.
-    const LINUX: PortFlags;
+    const LINUX: InterfaceFlags;
     /// The port flag of the strict reverse-path check.
-    const STRICT: PortFlags;
+    const STRICT: InterfaceFlags;
     /// The port flag of the loose reverse-path check.
-    const LOOSE: PortFlags;
+    const LOOSE: InterfaceFlags;
 
     /// Destination address, of a packet whose header has been checked.
     fn destination(packet: &Packet) -> Self::Address;
@@ -41,10 +41,10 @@ pub struct V6;
 impl Family for V4 {
     type Address = u32;
     const CLASSES: [&'static str; 3] = ["Lookup4", "ReversePath4", "Redirect4"];
-    const FORWARD: PortFlags = PortFlags::FORWARD4;
-    const LINUX: PortFlags = PortFlags::LINUX4;
-    const STRICT: PortFlags = PortFlags::RPF4_STRICT;
-    const LOOSE: PortFlags = PortFlags::RPF4_LOOSE;
+    const FORWARD: InterfaceFlags = InterfaceFlags::FORWARD4;
+    const LINUX: InterfaceFlags = InterfaceFlags::LINUX4;
+    const STRICT: InterfaceFlags = InterfaceFlags::RPF4_STRICT;
+    const LOOSE: InterfaceFlags = InterfaceFlags::RPF4_LOOSE;
 
     #[inline(always)]
     fn destination(packet: &Packet) -> u32 {
@@ -75,10 +75,10 @@ impl Family for V4 {
 impl Family for V6 {
     type Address = u128;
     const CLASSES: [&'static str; 3] = ["Lookup6", "ReversePath6", "Redirect6"];
-    const FORWARD: PortFlags = PortFlags::FORWARD6;
-    const LINUX: PortFlags = PortFlags::LINUX6;
-    const STRICT: PortFlags = PortFlags::RPF6_STRICT;
-    const LOOSE: PortFlags = PortFlags::RPF6_LOOSE;
+    const FORWARD: InterfaceFlags = InterfaceFlags::FORWARD6;
+    const LINUX: InterfaceFlags = InterfaceFlags::LINUX6;
+    const STRICT: InterfaceFlags = InterfaceFlags::RPF6_STRICT;
+    const LOOSE: InterfaceFlags = InterfaceFlags::RPF6_LOOSE;
 
     #[inline(always)]
     fn destination(packet: &Packet) -> u128 {

@@ -32,7 +32,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fib::{HopKind, PortId, View};
+use fib::{HopKind, InterfaceId, View};
 use flow::{Direction, End, Hit, Inserted, Key, Opening, Tuple};
 use graph::arguments::{Blame, Refused, Word};
 use graph::{BATCH, Batch, Class, Context, Element};
@@ -197,7 +197,7 @@ impl Filter {
         }
         let Some(note) = context.note(packet) else { return false };
         if self.transit {
-            return packet.output == PortId::NONE && !note.hit.is_some_and(|hit| hit.translated);
+            return packet.output == InterfaceId::NONE && !note.hit.is_some_and(|hit| hit.translated);
         }
         let to = note.towards.unwrap_or(note.headers.destination);
         let id = match V4::address(to) {

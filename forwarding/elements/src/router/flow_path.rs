@@ -393,7 +393,7 @@ impl Element for FlowPath {
         let mut context = context.lock();
         let mut work = Work { view, reader, now: cx.now() };
         let mut sent = 0;
-        let others = four.choose_upper(view, sources, batch.packets());
+        let others = four.choose_upper(view, sources, batch.packets_mut());
         if four.upper.whole != 0 {
             sent = work.send(four, followed, batch.packets_mut(), &mut context);
         }

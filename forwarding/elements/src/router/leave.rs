@@ -3,7 +3,7 @@
 //! Where nothing else is asked of them, they are looked up and sent at once. Else they are first aimed: their paths are put down,
 //! so that it can be asked where they would go; those of them that may then depart.
 
-use fib::{AdjacencyId, AdjacencyWord, Hop, HopKind, Hops, NextHopId, PortId, View};
+use fib::{AdjacencyId, AdjacencyWord, Hop, HopKind, Hops, InterfaceId, NextHopId, View};
 use graph::BATCH;
 use port::Packet;
 use wire::which::{bits, lowest, numbers, which};
@@ -114,7 +114,7 @@ wide! {
             several[n] = u8::from(only.is_none());
             paths[n] = only.unwrap_or_default();
             neighbours[n] = hops.adjacency(paths[n]);
-            outputs[n] = neighbours[n].port().0;
+            outputs[n] = neighbours[n].interface().0;
         }
         let several = bits(&several);
         let mut aimed = these & lowest(count) & !several;
@@ -122,15 +122,15 @@ wide! {
             let Some(packet) = packets.get(usize::from(chosen.places[n])) else { continue };
             let Some(path) = one_of(&hops, hops.hop(ids[n]), packet, upper.lengths[n] as usize) else { continue };
             (paths[n], neighbours[n]) = (path, hops.adjacency(path));
-            outputs[n] = neighbours[n].port().0;
+            outputs[n] = neighbours[n].interface().0;
             aimed |= 1 << n;
         }
         aimed &= which(|n| {
             let fits = upper.lengths[n] <= neighbours[n].mtu().max(F::MINIMUM_MTU as u32);
             fits & neighbours[n].resolved() & (upper.inputs[n] != outputs[n])
         });
-        for (port, group) in by_output(outputs, aimed) {
-            if !hops.port(port).flags().contains(SENDS) {
+        for (interface, group) in by_output(outputs, aimed) {
+            if !hops.interface(interface).flags().contains(SENDS) {
                 aimed &= !group;
             }
         }
@@ -141,9 +141,9 @@ wide! {
 wide! {
     fn depart[F: Leave](chosen: &Chosen<F>, these: u64, view: &View, packets: &mut [Packet]) -> u64 {
         let (hops, mut kept) = (view.hops(), 0);
-        for (port, group) in by_output(&chosen.ways.outputs, these) {
+        for (interface, group) in by_output(&chosen.ways.outputs, these) {
             // It did send when they were aimed. By now they are counted, so they go.
-            let gate = Gate { hops, port, source: Source::of(hops.port(port)) };
+            let gate = Gate { hops, interface, source: Source::of(&hops, interface) };
             kept |= depart_by(&gate, chosen, group, packets);
         }
         chosen.in_batch(these & !kept)
@@ -151,7 +151,7 @@ wide! {
 }
 
 wide! {
-    /// Sends these packets, all of them by the port of the gate; those that stay after all.
+    /// Sends these packets, all of them by the interface of the gate; those that stay after all.
     fn depart_by[F: Leave](gate: &Gate<'_>, chosen: &Chosen<F>, these: u64, packets: &mut [Packet]) -> u64 {
         let (gate, mut kept) = (*gate, 0);
         for n in numbers(these) {
@@ -172,45 +172,44 @@ fn keep(kept: &mut u64, n: usize) {
     *kept |= 1 << n;
 }
 
-/// Packets (bits) by the port that they leave by.
+/// Packets (bits) by the interface that they leave by.
 #[inline(always)]
-fn by_output(outputs: &[u16; BATCH], mut rest: u64) -> impl Iterator<Item = (PortId, u64)> {
+fn by_output(outputs: &[u16; BATCH], mut rest: u64) -> impl Iterator<Item = (InterfaceId, u64)> {
     std::iter::from_fn(move || {
         let output = *outputs.get(rest.trailing_zeros() as usize)?;
         let group = rest & which(|n| outputs[n] == output);
         rest &= !group;
-        Some((PortId(output), group))
+        Some((InterfaceId(output), group))
     })
 }
 
-/// Where packets leave: the tables, and the port of the last one, which sends.
+/// Where packets leave: the tables, and the interface of the last one, which sends.
 #[derive(Clone, Copy)]
 struct Gate<'a> {
     hops: Hops<'a>,
-    port: PortId,
+    interface: InterfaceId,
     source: Source,
 }
 
 impl Gate<'_> {
     fn new(view: &View) -> Gate<'_> {
         let hops = view.hops();
-        Gate { hops, port: PortId::NONE, source: Source::of(hops.port(PortId::NONE)) }
+        Gate { hops, interface: InterfaceId::NONE, source: Source::of(&hops, InterfaceId::NONE) }
     }
 
-    /// Whether a port sends, which then is that of the gate.
+    /// Whether an interface sends, which then is that of the gate.
     #[inline(always)]
-    fn turn_to(&mut self, port: PortId) -> bool {
-        if port != self.port {
-            let word = self.hops.port(port);
-            if !word.flags().contains(SENDS) {
+    fn turn_to(&mut self, interface: InterfaceId) -> bool {
+        if interface != self.interface {
+            if !self.hops.interface(interface).flags().contains(SENDS) {
                 return false;
             }
-            (self.port, self.source) = (port, Source::of(word));
+            (self.interface, self.source) = (interface, Source::of(&self.hops, interface));
         }
         true
     }
 
-    /// The path by this next hop, if it is as simple as that; the port is that of the gate.
+    /// The path by this next hop, if it is as simple as that; the interface is that of the gate.
     #[inline(always)]
     fn way<F: Leave>(&mut self, packet: &Packet, id: NextHopId) -> Option<(AdjacencyId, AdjacencyWord)> {
         let hop = self.hops.hop(id);
@@ -220,8 +219,8 @@ impl Gate<'_> {
         };
         let adjacency = self.hops.adjacency(path);
         let fits = packet.len() - ETHERNET <= (adjacency.mtu() as usize).max(F::MINIMUM_MTU);
-        let way = self.turn_to(adjacency.port())
-            && fits & adjacency.resolved() & (packet.input != adjacency.port());
+        let way = self.turn_to(adjacency.interface())
+            && fits & adjacency.resolved() & (packet.input != adjacency.interface());
         if way { Some((path, adjacency)) } else { None }
     }
 
@@ -233,13 +232,13 @@ impl Gate<'_> {
         id: NextHopId,
         (path, adjacency): (AdjacencyId, AdjacencyWord),
     ) -> bool {
-        if !F::leave(packet, self.source, adjacency) {
+        if !self.source.has_room(packet) || !F::leave(packet, self.source, adjacency) {
             return false;
         }
         self.hops.mark_used(path);
         let _ = packet.split_link::<ETHERNET>();
-        (packet.next_hop, packet.adjacency, packet.output) = (id, path, self.port);
-        true
+        (packet.next_hop, packet.adjacency, packet.output) = (id, path, self.interface);
+        self.source.tag(packet)
     }
 }
 

@@ -41,7 +41,7 @@ use std::marker::PhantomData;
 
 use super::context::SharedContext;
 use super::router_context::on_tables;
-use fib::{AdjacencyId, HopKind, Hops, NextHopId, PortId, View};
+use fib::{AdjacencyId, HopKind, Hops, InterfaceId, NextHopId, View};
 use graph::arguments::Arguments;
 use graph::{BATCH, Batch, Class, Context, Element, Setup};
 use port::Packet;
@@ -142,16 +142,16 @@ fn resolve<F: Family>(
     if hop.kind() != HopKind::Forward || !forwarding {
         // Where Linux will send it, as far as that is known.
         packet.adjacency = AdjacencyId::default();
-        packet.output = if hop.kind() == HopKind::Glean { hop.glean_port() } else { PortId::NONE };
-        let left = !forwarding && hops.port(packet.input).flags().contains(F::LINUX);
+        packet.output = if hop.kind() == HopKind::Glean { hop.glean_interface() } else { InterfaceId::NONE };
+        let left = !forwarding && hops.interface(packet.input).flags().contains(F::LINUX);
         return Err(not_forwarded(hop.kind(), forwarding, left));
     }
     let hash = if hop.log2() != 0 { flow_hash(packet.network()) } else { 0 };
     let path = hops.select(hop, hash);
     hops.mark_used(path);
     let adjacency = hops.adjacency(path);
-    (packet.adjacency, packet.output) = (path, adjacency.port());
-    let sends = hops.port(adjacency.port()).flags().contains(SENDS);
+    (packet.adjacency, packet.output) = (path, adjacency.interface());
+    let sends = hops.interface(adjacency.interface()).flags().contains(SENDS);
     if adjacency.resolved() && sends { Ok(()) } else { Err(Other::Emit(LINUX)) }
 }
 
@@ -206,14 +206,14 @@ impl<F: Family> Element for Lookup<F> {
             }
         }
 
-        let (mut port, mut forwarding) = (PortId::NONE, false);
+        let (mut port, mut forwarding) = (InterfaceId::NONE, false);
         let mut rest = 0u64;
         let mut others = [Other::Emit(LINUX); BATCH];
         let hops = self.view.hops();
         for (index, (packet, &id)) in batch.packets_mut().iter_mut().zip(&self.ids).enumerate() {
             if packet.input != port {
                 port = packet.input;
-                forwarding = hops.port(port).flags().contains(F::FORWARD);
+                forwarding = hops.interface(port).flags().contains(F::FORWARD);
             }
             if let Err(other) = resolve::<F>(&hops, packet, id, forwarding) {
                 rest |= 1 << index;

@@ -41,6 +41,7 @@ mod classify;
 mod columns;
 mod context;
 mod decrement_ttl;
+mod enter;
 mod family;
 mod fast_path;
 mod filter;
@@ -112,7 +113,7 @@ pub use translate::Translate;
 pub use translate64::Translate64;
 pub use transmit::Transmit;
 
-use fib::PortFlags;
+use fib::InterfaceFlags;
 use graph::Class;
 use port::Packet;
 
@@ -157,7 +158,7 @@ pub const CLASSES: &[&Class] = &[
 pub(super) const ETHERNET: usize = wire::ethernet::HEADER;
 
 /// What a port needs to send.
-pub(super) const SENDS: PortFlags = PortFlags::UP.union(PortFlags::QUEUE);
+pub(super) const SENDS: InterfaceFlags = InterfaceFlags::UP.union(InterfaceFlags::QUEUE);
 
 /// Asks for the line of a frame's headers.
 #[inline(always)]
@@ -254,7 +255,7 @@ pub(super) fn told_mtu(view: &fib::View, packet: &Packet) -> u32 {
 pub(super) fn way_mtu(hops: &fib::Hops<'_>, packet: &Packet) -> Option<u32> {
     let known = |mtu: &u32| *mtu > 0;
     let path = Some(hops.adjacency(packet.adjacency).mtu()).filter(known);
-    let port = || Some(hops.port(packet.output).mtu()).filter(known);
+    let port = || Some(hops.interface(packet.output).mtu()).filter(known);
     path.or_else(port).or_else(|| hops.hop(packet.next_hop).foreign_mtu())
 }
 

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use fib::{AdjacencyId, AdjacencyWord, Hops, NextHopId, PortId};
+use fib::{AdjacencyId, AdjacencyWord, Hops, InterfaceId, NextHopId};
 use graph::BATCH;
 use port::Packet;
 use wire::which::numbers;
@@ -88,13 +88,13 @@ impl<F: Plain> Chosen<F> {
                 protocols: [0; BATCH],
                 ports: [0; BATCH],
                 lengths: [0; BATCH],
-                inputs: [PortId::NONE.0; BATCH],
+                inputs: [InterfaceId::NONE.0; BATCH],
                 columns: F::Columns::default(),
             },
             ways: Ways {
                 paths: [AdjacencyId::default(); BATCH],
                 neighbours: [AdjacencyWord([0; 2]); BATCH],
-                outputs: [PortId::NONE.0; BATCH],
+                outputs: [InterfaceId::NONE.0; BATCH],
             },
         }
     }
@@ -126,7 +126,7 @@ impl<F: Plain> Chosen<F> {
 /// What is to be known of the port that packets come in by.
 #[derive(Clone, Copy)]
 pub(super) struct Input {
-    id: PortId,
+    id: InterfaceId,
     /// Its address, as the first bytes of a frame.
     mac: u64,
     /// 0 if it forwards, and asks nothing of sources.
@@ -134,10 +134,10 @@ pub(super) struct Input {
 }
 
 impl Input {
-    pub(super) const NONE: Input = Input { id: PortId::NONE, mac: 0, closed: 1 };
+    pub(super) const NONE: Input = Input { id: InterfaceId::NONE, mac: 0, closed: 1 };
 
     #[inline(always)]
-    pub(super) fn turn_to<F: Family>(&mut self, hops: &Hops<'_>, id: PortId) {
+    pub(super) fn turn_to<F: Family>(&mut self, hops: &Hops<'_>, id: InterfaceId) {
         if self.id != id {
             *self = Input::of::<F>(hops, id);
         }
@@ -145,8 +145,8 @@ impl Input {
 
     #[cold]
     #[inline(never)]
-    fn of<F: Family>(hops: &Hops<'_>, id: PortId) -> Input {
-        let word = hops.port(id);
+    fn of<F: Family>(hops: &Hops<'_>, id: InterfaceId) -> Input {
+        let word = hops.interface(id);
         let flags = word.flags();
         let open = flags.contains(F::FORWARD) && !flags.intersects(F::STRICT | F::LOOSE);
         let [a, b, c, d, e, f] = word.mac();

@@ -13,6 +13,7 @@ use wire::{ethernet, protocol};
 
 use super::check_ip_header4::{are_usual, is_plain, is_usual};
 use super::columns::Columns;
+use super::enter::{enter, is_tag};
 use super::family::V4;
 use super::plain::{AHEAD, Chosen, Input};
 use super::wide::wide;
@@ -53,7 +54,7 @@ impl Chosen<V4> {
 
     /// The same, and puts down what is in their upper headers. All packets are noted, plain or not, while most of them are; none is cut.
     #[inline(always)]
-    pub(super) fn choose_upper(&mut self, view: &View, sources: &Sources, packets: &[Packet]) -> u64 {
+    pub(super) fn choose_upper(&mut self, view: &View, sources: &Sources, packets: &mut [Packet]) -> u64 {
         let ours = gather(self, view, packets);
         self.upper.columns.turn(self.count);
         let others = judge(self, sources, ours);
@@ -76,6 +77,9 @@ wide! {
                 prefetch(packet);
             }
             let packet = &mut packets[place];
+            if packet.data().first_chunk::<FRAME>().is_some_and(|frame| is_tag(u16_at(frame, 12))) {
+                enter(&hops, packet);
+            }
             input.turn_to::<V4>(&hops, packet.input);
             let frame = packet.data().first_chunk::<FRAME>();
             let frame = frame.filter(|frame| u16_at(frame, 12) == ethernet::IPV4);
@@ -101,12 +105,17 @@ wide! {
 
 wide! {
     /// Copies the headers of all. Those that came in as packets should that are to be forwarded, as bits.
-    fn gather(chosen: &mut Chosen<V4>, view: &View, packets: &[Packet]) -> u64 {
-        let packets = &packets[..packets.len().min(BATCH)];
+    fn gather(chosen: &mut Chosen<V4>, view: &View, packets: &mut [Packet]) -> u64 {
+        let count = packets.len().min(BATCH);
+        let packets = &mut packets[..count];
         let (hops, mut input, mut ours) = (view.hops(), Input::NONE, [0; BATCH]);
         packets.iter().take(AHEAD).for_each(prefetch);
-        for (n, packet) in packets.iter().enumerate() {
-            prefetch(packets.get(n + AHEAD).unwrap_or(packet));
+        for n in 0..count {
+            prefetch(packets.get(n + AHEAD).unwrap_or(&packets[n]));
+            let packet = &mut packets[n];
+            if packet.front::<FRONT>().is_some_and(|front| is_tag(u16_at(front, 12))) {
+                enter(&hops, packet);
+            }
             input.turn_to::<V4>(&hops, packet.input);
             let front = packet.front::<FRONT>().unwrap_or(&NOTHING);
             hops.prefetch4(u32_at(front, ETHERNET + 16));
@@ -115,7 +124,7 @@ wide! {
             upper.columns.set(n, front.last_chunk().unwrap_or(&[0; Columns::BYTES]));
             (upper.inputs[n], upper.lengths[n]) = (packet.input.0, packet.len() as u32);
         }
-        (chosen.count, chosen.places, chosen.group) = (packets.len(), IN_ORDER, 0..packets.len());
+        (chosen.count, chosen.places, chosen.group) = (count, IN_ORDER, 0..count);
         bits(&ours)
     }
 }

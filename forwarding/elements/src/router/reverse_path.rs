@@ -19,7 +19,7 @@
 use std::marker::PhantomData;
 
 use super::router_context::on_tables;
-use fib::{HopKind, NextHopId, PortFlags, PortId, View};
+use fib::{HopKind, InterfaceFlags, InterfaceId, NextHopId, View};
 use graph::{BATCH, Batch, Class, Context, Element};
 use wire::Reason;
 
@@ -69,11 +69,11 @@ impl<F: Family> ReversePath<F> {
         }
     }
 
-    fn flags(&self, port: PortId) -> PortFlags {
-        self.view.port(port).flags() & (F::STRICT | F::LOOSE)
+    fn flags(&self, port: InterfaceId) -> InterfaceFlags {
+        self.view.interface(port).flags() & (F::STRICT | F::LOOSE)
     }
 
-    fn is_right(&self, id: NextHopId, port: PortId) -> bool {
+    fn is_right(&self, id: NextHopId, port: InterfaceId) -> bool {
         let hop = self.view.hop(id);
         let flags = self.flags(port);
         if flags.is_empty() {
@@ -82,10 +82,10 @@ impl<F: Family> ReversePath<F> {
         let strict = flags.contains(F::STRICT);
         match hop.kind() {
             HopKind::Forward => {
-                let back = |path| self.view.adjacency(self.view.select(hop, path)).port() == port;
+                let back = |path| self.view.adjacency(self.view.select(hop, path)).interface() == port;
                 !strict || (0..1u32 << hop.log2()).any(back)
             }
-            HopKind::Glean => !strict || hop.glean_port() == port,
+            HopKind::Glean => !strict || hop.glean_interface() == port,
             HopKind::Punt => !strict,
             _ => false,
         }
@@ -102,7 +102,7 @@ impl<F: Family> Element for ReversePath<F> {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let (mut port, mut any) = (PortId::NONE, false);
+        let (mut port, mut any) = (InterfaceId::NONE, false);
         for packet in batch.packets() {
             if packet.input != port {
                 port = packet.input;

@@ -4,16 +4,17 @@
 //! Usage: `Rewrite`
 //! Ports: 1 input, 1 output; push
 //!
-//! Writes the 14 bytes in front of the network header, from the neighbour's address, the output port's own, and the
-//! version of the packet; a longer header that was there (a tag) is gone.
+//! Writes the link header in front of the network header: the neighbour's address, the output interface's own and its tags, and the
+//! type by the version of the packet.
 
 use super::router_context::on_tables;
-use fib::{AdjacencyWord, Hops, PortWord, View};
+use fib::{AdjacencyWord, Hops, InterfaceId, InterfaceWord, View};
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, ethernet};
 
 use super::ETHERNET;
+use super::enter::ADDRESSES;
 
 /// The class `Rewrite`.
 pub const CLASS: Class = Class {
@@ -48,26 +49,57 @@ fn rewrite(hops: &Hops<'_>, packet: &mut Packet) -> bool {
     if l3 != ETHERNET && !place_header(packet, l3) {
         return false;
     }
-    let source = Source::of(hops.port(packet.output));
+    let source = Source::of(hops, packet.output);
     let Some(bytes) = packet.data_mut().first_chunk_mut::<{ ETHERNET + 1 }>() else { return false };
     let ether_type = if bytes[ETHERNET] >> 4 == 6 { ethernet::IPV6 } else { ethernet::IPV4 };
-    source.write(bytes, adjacency, ether_type)
+    source.write(bytes, adjacency, ether_type) && source.tag(packet)
 }
 
-/// A port's address in the two parts in which it is written.
+/// What an interface puts in front of a packet: its address in the two parts in which it is written, and its tags.
 #[derive(Clone, Copy)]
 pub(super) struct Source {
     high: u64,
     low: [u8; 4],
+    tags: [u8; 8],
+    /// Bytes of tags, 0, 4 or 8.
+    length: usize,
 }
 
 impl Source {
-    /// That of a port.
+    /// That of an interface.
     #[inline(always)]
-    pub(super) fn of(port: PortWord) -> Source {
-        // The first word of a port, as that of an adjacency, holds the address in its upper 48 bits.
-        let word = port.0[0];
-        Source { high: word >> 48, low: ((word >> 16) as u32).to_be_bytes() }
+    pub(super) fn of(hops: &Hops<'_>, interface: InterfaceId) -> Source {
+        let (InterfaceWord([word, _]), link) = (hops.interface(interface), hops.link(interface));
+        // It holds the address in its upper 48 bits, as the first word of an adjacency does.
+        Source {
+            high: word >> 48,
+            low: ((word >> 16) as u32).to_be_bytes(),
+            tags: link.tags(),
+            length: link.length(),
+        }
+    }
+
+    /// Whether there is room in front of a packet for the tags.
+    #[inline(always)]
+    pub(super) fn has_room(self, packet: &Packet) -> bool {
+        self.length <= packet.headroom()
+    }
+
+    /// Puts the tags into a header that has been written. False, and nothing done, where there is no room.
+    #[inline(always)]
+    pub(super) fn tag(self, packet: &mut Packet) -> bool {
+        self.length == 0 || self.insert(packet)
+    }
+
+    #[inline(never)]
+    fn insert(self, packet: &mut Packet) -> bool {
+        if packet.push(self.length).is_none() {
+            return false;
+        }
+        let frame = packet.data_mut();
+        frame.copy_within(self.length..self.length + ADDRESSES, 0);
+        frame[ADDRESSES..ADDRESSES + self.length].copy_from_slice(&self.tags[..self.length]);
+        true
     }
 
     /// Writes the header of a frame to this adjacency: as three stores, without a detour. False, and nothing done, where `N` is too

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use abi::flow::decision::NUMBER;
 use crossbeam_queue::ArrayQueue;
-use fib::PortId;
+use fib::InterfaceId;
 use flow::State;
 use port::driver::Verdicts;
 use rules::{Compiled, FlowState, RuleId};
@@ -31,7 +31,7 @@ const LINES: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Verdict {
     pub state: FlowState,
-    pub output: PortId,
+    pub output: InterfaceId,
     /// The rules that decided, at the hooks input, forward and output.
     pub rules: [Option<RuleId>; 3],
     pub mark: u32,
@@ -48,9 +48,9 @@ pub struct Logged {
     /// The packet.
     pub headers: Headers,
     /// Where it came in.
-    pub input: PortId,
+    pub input: InterfaceId,
     /// Where it would leave.
-    pub output: Option<PortId>,
+    pub output: Option<InterfaceId>,
 }
 
 /// The filter that workers apply.
@@ -165,7 +165,7 @@ pub(super) struct Reader {
 #[derive(Clone, Copy)]
 pub(super) struct Brief {
     /// Where it lets the packet out.
-    pub output: PortId,
+    pub output: InterfaceId,
     /// What the packet must be to its flow; `None` where more is to be done to it than to let it out.
     pub state: Option<State>,
 }

@@ -195,7 +195,7 @@ impl Element for RulesPath {
         let compiled = reader.compiled();
         let work = Work { view, compiled, worker, state, now: cx.now() };
         let mut sent = 0;
-        let others = four.chosen.choose_upper(view, sources, batch.packets());
+        let others = four.chosen.choose_upper(view, sources, batch.packets_mut());
         if four.chosen.upper.whole != 0 {
             sent = four.send(batch.packets_mut(), &work);
         }

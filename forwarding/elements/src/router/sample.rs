@@ -18,7 +18,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fib::{PortId, View};
+use fib::{InterfaceId, View};
 use flow::sample::{Fate, Sample, Sampler};
 use graph::arguments::{Arguments, Blame, Refused};
 use graph::{Batch, Class, Context, Element, Setup};
@@ -86,7 +86,7 @@ pub(super) struct Samplers {
     sampling: Sampling,
     /// By port, with the ifindex that it is for.
     ports: Vec<Option<(u32, Sampler)>>,
-    waiting: Vec<(usize, PortId, Sample)>,
+    waiting: Vec<(usize, InterfaceId, Sample)>,
 }
 
 impl Samplers {
@@ -95,8 +95,8 @@ impl Samplers {
     }
 
     /// The sampler of a port.
-    fn of(&mut self, view: &View, port: PortId) -> &mut Sampler {
-        let (at, ifindex) = (usize::from(port.0), view.port(port).ifindex());
+    fn of(&mut self, view: &View, port: InterfaceId) -> &mut Sampler {
+        let (at, ifindex) = (usize::from(port.0), view.interface(port).ifindex());
         if self.ports.len() <= at {
             self.ports.resize_with(at + 1, || None);
         }
@@ -120,7 +120,7 @@ impl Samplers {
     fn left(&mut self, view: &View, packet: &Packet) {
         let found = self.waiting.iter().position(|(at, ..)| *at == place(packet));
         if let Some((_, input, mut sample)) = found.map(|at| self.waiting.swap_remove(at)) {
-            sample.fate = Fate::Forwarded(view.port(packet.output).ifindex());
+            sample.fate = Fate::Forwarded(view.interface(packet.output).ifindex());
             self.of(view, input).push(sample);
         }
     }

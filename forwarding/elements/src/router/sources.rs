@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use fib::PortId;
+use fib::InterfaceId;
 use ipnet::{Ipv4Net, Ipv6Net};
 
 const FILTER_BITS: u32 = 12;
@@ -25,7 +25,7 @@ pub struct Sources {
 #[derive(Debug, Default)]
 struct Addresses {
     local4: HashSet<u32>,
-    ports: HashMap<PortId, Port>,
+    ports: HashMap<InterfaceId, Port>,
 }
 
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl Sources {
 
     /// Sets the addresses of a port, with their networks, in Linux's order: primary IPv4 addresses, and global IPv6 addresses
     /// that are neither tentative nor deprecated. Empty lists remove the port.
-    pub fn set_port(&self, port: PortId, ipv4: Vec<Ipv4Net>, ipv6: Vec<Ipv6Net>) {
+    pub fn set_interface(&self, port: InterfaceId, ipv4: Vec<Ipv4Net>, ipv6: Vec<Ipv6Net>) {
         let mut addresses = self.addresses.write().unwrap_or_else(PoisonError::into_inner);
         if ipv4.is_empty() && ipv6.is_empty() {
             addresses.ports.remove(&port);
@@ -100,7 +100,7 @@ impl Sources {
     /// The source of an answer that leaves by `port` towards `to`, as Linux chooses it: the port's address on the same
     /// network, else its first. `None` when there is no address, or when only Linux knows (with several networks
     /// on the port and `to` on none of them, it depends on the gateway).
-    pub fn source4(&self, port: PortId, to: Ipv4Addr) -> Option<Ipv4Addr> {
+    pub fn source4(&self, port: InterfaceId, to: Ipv4Addr) -> Option<Ipv4Addr> {
         let addresses = self.addresses.read().unwrap_or_else(PoisonError::into_inner);
         let nets = &addresses.ports.get(&port)?.ipv4;
         match nets.as_slice() {
@@ -112,7 +112,7 @@ impl Sources {
     /// The source of an answer to `to` about a packet that came in by `port`. Linux takes an address of that interface, wherever the answer
     /// leaves: the one that shares the longest prefix with `to` (RFC 6724, rule 8). `None` when the port has no global address, or
     /// several that are as good: of them Linux takes the newest.
-    pub fn source6(&self, port: PortId, to: Ipv6Addr) -> Option<Ipv6Addr> {
+    pub fn source6(&self, port: InterfaceId, to: Ipv6Addr) -> Option<Ipv6Addr> {
         let addresses = self.addresses.read().unwrap_or_else(PoisonError::into_inner);
         let nets = &addresses.ports.get(&port)?.ipv6;
         // Linux compares no more bits than the address's own prefix has.
@@ -179,10 +179,10 @@ mod tests {
     #[test]
     fn sources_are_those_that_linux_chooses() {
         let sources = Sources::new();
-        let (one, two) = (PortId(1), PortId(2));
+        let (one, two) = (InterfaceId(1), InterfaceId(2));
         let (first, second) = ("192.0.2.1/24".parse().unwrap(), "198.51.100.1/24".parse().unwrap());
-        sources.set_port(one, vec![first], vec![]);
-        sources.set_port(
+        sources.set_interface(one, vec![first], vec![]);
+        sources.set_interface(
             two,
             vec![first, second],
             vec!["2001:db8:1::1/64".parse().unwrap(), "2001:db8:2::1/64".parse().unwrap()],
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(source4(one, "203.0.113.9").as_deref(), Some("192.0.2.1"));
         assert_eq!(source4(two, "198.51.100.9").as_deref(), Some("198.51.100.1"));
         assert_eq!(source4(two, "203.0.113.9"), None);
-        assert_eq!(source4(PortId(3), "203.0.113.9"), None);
+        assert_eq!(source4(InterfaceId(3), "203.0.113.9"), None);
         let source6 = |port, to: &str| sources.source6(port, to.parse().unwrap()).map(|a| a.to_string());
         assert_eq!(source6(two, "2001:db8:2::9").as_deref(), Some("2001:db8:2::1"));
         assert_eq!(source6(two, "2001:db8:1::9").as_deref(), Some("2001:db8:1::1"));

@@ -18,7 +18,7 @@
 //!
 //! See also: [Translate], [Lookup4], [Lookup6]
 
-use fib::{AdjacencyId, NextHopId, PortId, View};
+use fib::{AdjacencyId, InterfaceId, NextHopId, View};
 use graph::arguments::{Blame, Refused};
 use graph::{BATCH, Batch, Class, Context, Element};
 use nat::{GROWTH, Mtus, Translator};
@@ -90,7 +90,7 @@ enum Fate {
 impl Translate64 {
     /// The MTU of the way out, and of the way in.
     fn mtus(&self, packet: &Packet) -> [usize; 2] {
-        let back = Some(self.view.port(packet.input).mtu()).filter(|mtu| *mtu > 0);
+        let back = Some(self.view.interface(packet.input).mtu()).filter(|mtu| *mtu > 0);
         [way_mtu(&self.view.hops(), packet), back].map(|mtu| mtu.unwrap_or(1500) as usize)
     }
 
@@ -201,7 +201,7 @@ fn pieces(way: Way, bytes: &[u8], mtu: usize, id: u32) -> Fate {
 /// Where a packet comes from and goes.
 #[derive(Clone, Copy)]
 struct Way {
-    ports: [PortId; 2],
+    ports: [InterfaceId; 2],
     next_hop: NextHopId,
     adjacency: AdjacencyId,
     paint: u8,

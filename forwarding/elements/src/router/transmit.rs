@@ -4,12 +4,15 @@
 //! Usage: `Transmit`
 //! Ports: 1 input, no outputs; push
 //!
-//! Expects whole frames whose output port is set, as [Rewrite] leaves them. Packets for a port that this worker cannot
-//! transmit by are dropped, and counted as `port_down`.
+//! Expects whole frames whose output interface is set, as [Rewrite] leaves them. They go to the port that it is on; packets for one
+//! that this worker cannot transmit by are dropped, and counted as `port_down`.
 //!
 //! See also: [Rewrite], [Punt]
 
+use fib::{InterfaceId, View};
 use graph::{Batch, Class, Context, Element};
+
+use super::router_context::on_tables;
 
 /// The class `Transmit`.
 pub const CLASS: Class = Class {
@@ -18,20 +21,18 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("transmit.rs"),
-    make: |arguments, _| {
-        arguments.finish()?;
-        Ok(Box::new(Transmit::new()))
-    },
+    make: |arguments, setup| on_tables(arguments, setup, |s| Transmit::new(s.view.clone())),
 };
 
-/// Sends packets by their output port. No outputs. Drops `port_down` where this worker cannot transmit.
-#[derive(Default)]
-pub struct Transmit;
+/// Sends packets by the port of their output interface. No outputs. Drops `port_down` where this worker cannot transmit.
+pub struct Transmit {
+    view: View,
+}
 
 impl Transmit {
-    /// The element.
-    pub fn new() -> Transmit {
-        Transmit
+    /// Reads from the tables which ports interfaces are on.
+    pub fn new(view: View) -> Transmit {
+        Transmit { view }
     }
 }
 
@@ -45,6 +46,12 @@ impl Element for Transmit {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
+        let hops = self.view.hops();
+        for packet in batch.packets_mut() {
+            if packet.output >= InterfaceId::FIRST_LOGICAL {
+                packet.output = hops.link(packet.output).port().interface();
+            }
+        }
         cx.transmit_batch(batch);
     }
 }

@@ -1,6 +1,6 @@
 //! The way back to a packet's sender, for the router's own answers.
 
-use fib::{AdjacencyId, HopKind, NextHopId, PortFlags, PortId, View};
+use fib::{AdjacencyId, HopKind, InterfaceFlags, InterfaceId, NextHopId, View};
 use port::Packet;
 
 /// Where an answer leaves.
@@ -9,7 +9,7 @@ pub(super) struct Way {
     hop: NextHopId,
     path: AdjacencyId,
     /// The port that it leaves by.
-    pub port: PortId,
+    pub port: InterfaceId,
     /// Bytes of the largest IP packet there.
     pub mtu: usize,
     /// The route names a source for what this machine sends, which only Linux knows.
@@ -37,8 +37,9 @@ pub(super) fn back(view: &View, id: NextHopId, hash: u32) -> Back {
     }
     let path = view.select(hop, hash);
     let adjacency = view.adjacency(path);
-    let (port, mtu) = (adjacency.port(), adjacency.mtu() as usize);
-    let ready = adjacency.resolved() && view.port(port).flags().contains(PortFlags::UP | PortFlags::QUEUE);
+    let (port, mtu) = (adjacency.interface(), adjacency.mtu() as usize);
+    let ready = adjacency.resolved()
+        && view.interface(port).flags().contains(InterfaceFlags::UP | InterfaceFlags::QUEUE);
     if ready { Back::Way(Way { hop: id, path, port, mtu, sourced: hop.sourced() }) } else { Back::Linux }
 }
 

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use elements::router::standard::{self, Hooks, Stages, Standard};
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, Sources};
 use fib::{
-    Adjacency, AdjacencyId, Capacity, NextHop, NextHopId, Path, PortEntry, PortFlags, PortId, Tables, View,
+    Adjacency, AdjacencyId, Capacity, InterfaceEntry, InterfaceFlags, NextHop, NextHopId, Path, PortId,
+    Tables, View,
 };
 use graph::{BATCH, Batch, Graph, GraphCounters, NodeId, Sinks};
 use port::{Packet, Pool};
@@ -26,8 +27,10 @@ pub const HOST_B: Mac = Mac([2, 0, 0, 0, 0, 0x0b]);
 pub const PORT_1: Mac = Mac([2, 0, 0, 0, 1, 1]);
 pub const PORT_2: Mac = Mac([2, 0, 0, 0, 1, 2]);
 pub const CHUNKS: usize = 4096;
-const FORWARDS: PortFlags =
-    PortFlags::UP.union(PortFlags::QUEUE).union(PortFlags::FORWARD4).union(PortFlags::FORWARD6);
+const FORWARDS: InterfaceFlags = InterfaceFlags::UP
+    .union(InterfaceFlags::QUEUE)
+    .union(InterfaceFlags::FORWARD4)
+    .union(InterfaceFlags::FORWARD6);
 
 pub struct Rig {
     pub tables: Tables,
@@ -61,19 +64,34 @@ impl Rig {
         let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 256 };
         let mut tables = Tables::new(capacity, None).unwrap();
         for (port, mac, mtu) in [(1, PORT_1, 1500), (2, PORT_2, 1400)] {
-            let entry = PortEntry { ifindex: port, mtu, mac: mac.0, flags: FORWARDS };
-            tables.set_port(PortId(port as u16), Some(entry)).unwrap();
+            let entry = InterfaceEntry {
+                ifindex: port,
+                mtu,
+                mac: mac.0,
+                flags: FORWARDS,
+                port: PortId(port as u16),
+                tags: fib::Tags::None,
+            };
+            tables.set_interface(PortId(port as u16).interface(), Some(entry)).unwrap();
         }
-        let kept = PortEntry { ifindex: 3, mtu: 1500, mac: [2, 0, 0, 0, 1, 3], flags: PortFlags::UP };
-        tables.set_port(PortId(3), Some(kept)).unwrap();
-        let mut adjacency =
-            |port, mtu, mac| tables.add_adjacency(&Adjacency { port: PortId(port), mtu, mac }).unwrap();
+        let kept = InterfaceEntry {
+            ifindex: 3,
+            mtu: 1500,
+            mac: [2, 0, 0, 0, 1, 3],
+            flags: InterfaceFlags::UP,
+            port: PortId(3),
+            tags: fib::Tags::None,
+        };
+        tables.set_interface(PortId(3).interface(), Some(kept)).unwrap();
+        let mut adjacency = |port, mtu, mac| {
+            tables.add_adjacency(&Adjacency { interface: PortId(port).interface(), mtu, mac }).unwrap()
+        };
         let a = adjacency(1, 1500, Some(HOST_A.0));
         let b = adjacency(2, 1400, Some(HOST_B.0));
         let unresolved = adjacency(2, 1400, None);
         let kept = adjacency(3, 1500, Some(HOST_B.0));
         let to = |adjacency| NextHop::Forward(vec![Path { adjacency, weight: 1 }]);
-        let (glean1, glean2) = (NextHop::Glean(PortId(1)), NextHop::Glean(PortId(2)));
+        let (glean1, glean2) = (NextHop::Glean(PortId(1).interface()), NextHop::Glean(PortId(2).interface()));
         let routes4 = [
             ("10.99.1.0/24", &glean1),
             ("10.99.1.1/32", &NextHop::Local),
@@ -116,7 +134,7 @@ impl Rig {
         for port in [1, 2] {
             let ipv4 = format!("10.99.{port}.1/24").parse().unwrap();
             let ipv6 = format!("2001:db8:{port}::1/64").parse().unwrap();
-            sources.set_port(PortId(port), vec![ipv4], vec![ipv6]);
+            sources.set_interface(PortId(port).interface(), vec![ipv4], vec![ipv6]);
         }
         let (graph, entry) = router(&tables.view(), &sources, icmp, Stages::default());
         let twin = router(&tables.view(), &sources, icmp, Stages { fast: true, ..Stages::default() });
@@ -127,10 +145,10 @@ impl Rig {
     }
 
     /// Sets the flags of a port in addition to those it has.
-    pub fn set_flags(&mut self, port: u16, flags: PortFlags) {
-        let mut entry = self.tables.port(PortId(port)).unwrap();
+    pub fn set_flags(&mut self, port: u16, flags: InterfaceFlags) {
+        let mut entry = self.tables.interface(PortId(port).interface()).unwrap();
         entry.flags = FORWARDS | flags;
-        self.tables.set_port(PortId(port), Some(entry)).unwrap();
+        self.tables.set_interface(PortId(port).interface(), Some(entry)).unwrap();
     }
 
     /// Runs frames that came in by a port through the graph.
@@ -141,7 +159,7 @@ impl Rig {
 
     /// Runs packets through the graph, and copies of them through its twin: the same must become of them.
     pub fn run_packets(&mut self, input: u16, mut packets: Vec<Packet>) -> Outcome {
-        packets.iter_mut().for_each(|packet| packet.input = PortId(input));
+        packets.iter_mut().for_each(|packet| packet.input = PortId(input).interface());
         let (mut outcome, mut other) = (Outcome::default(), Outcome::default());
         while !packets.is_empty() {
             let some: Vec<Packet> = packets.drain(..packets.len().min(BATCH)).collect();

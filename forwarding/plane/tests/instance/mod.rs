@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use elements::router::standard::{self, Hooks, Stages, Standard};
 use elements::router::{IcmpPolicy, RouterContext, SharedContext, Sources};
-use fib::{Adjacency, Capacity, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
+use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
 use graph::{Batch, Environment, Graph, NodeId, Sinks};
 use plane::{Policy, PolicySettings};
 use port::{Driver, Packet};
@@ -20,13 +20,23 @@ pub const NEIGHBOUR: Mac = Mac([2, 0, 0, 0, 0, 9]);
 /// The port by which each prefix is reached, and the neighbour.
 pub fn tables(routes: &[(PortId, Mac, &str)]) -> Tables {
     let mut tables = Tables::new(Capacity { ipv4: 100, ipv6: 100, next_hops: 16 }, None).unwrap();
-    let flags = PortFlags::UP | PortFlags::QUEUE | PortFlags::FORWARD4 | PortFlags::FORWARD6;
+    let flags =
+        InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
     for port in [IN, OUT] {
-        let entry = PortEntry { ifindex: u32::from(port.0), mtu: 1500, mac: OUR.0, flags };
-        tables.set_port(port, Some(entry)).unwrap();
+        let entry = InterfaceEntry {
+            ifindex: u32::from(port.0),
+            mtu: 1500,
+            mac: OUR.0,
+            flags,
+            port: port,
+            tags: fib::Tags::None,
+        };
+        tables.set_interface(port.interface(), Some(entry)).unwrap();
     }
     for &(port, mac, prefix) in routes {
-        let adjacency = tables.add_adjacency(&Adjacency { port, mtu: 1500, mac: Some(mac.0) }).unwrap();
+        let adjacency = tables
+            .add_adjacency(&Adjacency { interface: port.interface(), mtu: 1500, mac: Some(mac.0) })
+            .unwrap();
         let hop = tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }])).unwrap();
         if prefix.contains(':') {
             tables.insert6(prefix.parse().unwrap(), hop).unwrap();
@@ -78,7 +88,7 @@ impl Instance {
         let mut batch = Batch::new();
         for frame in frames {
             let mut packet = Packet::new(frame.as_ref()).unwrap();
-            packet.input = input;
+            packet.input = input.interface();
             batch.push(packet).unwrap();
         }
         self.graph.run(self.entry, &mut batch, &mut self.sinks);

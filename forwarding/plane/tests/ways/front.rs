@@ -1,6 +1,6 @@
 //! The driver, as it stands in front of workers: its program runs on one frame after the other.
 
-use fib::{PortFlags, PortId, Tables};
+use fib::{InterfaceFlags, PortId, Tables};
 use graph::Hand;
 use port::{Driver, Lane as Took};
 use wire::{Class, Reason};
@@ -38,11 +38,11 @@ impl Front {
     }
 
     /// Opens both ports for a lane.
-    pub fn open(&mut self, lane: Lane, more: PortFlags) {
+    pub fn open(&mut self, lane: Lane, more: InterfaceFlags) {
         let of_lane = match lane {
-            Lane::Express => PortFlags::EXPRESS,
-            Lane::Carried => PortFlags::FLOWS,
-            _ => PortFlags::empty(),
+            Lane::Express => InterfaceFlags::EXPRESS,
+            Lane::Carried => InterfaceFlags::FLOWS,
+            _ => InterfaceFlags::empty(),
         };
         open(&mut self.tables, of_lane | more);
     }

@@ -9,7 +9,7 @@ mod tables;
 pub use front::Front;
 pub use router::Router;
 
-use fib::{PortFlags, PortId};
+use fib::{InterfaceFlags, PortId};
 use graph::Hand;
 use wire::{Class, Reason};
 
@@ -39,10 +39,10 @@ pub enum Hooked {
 }
 
 /// How sources are checked.
-pub const REVERSE_PATHS: [(&str, PortFlags); 3] = [
-    ("off", PortFlags::empty()),
-    ("strict", PortFlags::RPF4_STRICT.union(PortFlags::RPF6_STRICT)),
-    ("loose", PortFlags::RPF4_LOOSE.union(PortFlags::RPF6_LOOSE)),
+pub const REVERSE_PATHS: [(&str, InterfaceFlags); 3] = [
+    ("off", InterfaceFlags::empty()),
+    ("strict", InterfaceFlags::RPF4_STRICT.union(InterfaceFlags::RPF6_STRICT)),
+    ("loose", InterfaceFlags::RPF4_LOOSE.union(InterfaceFlags::RPF6_LOOSE)),
 ];
 
 /// The filter.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use elements::router::standard::{self, Hooks};
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, Sampling, SharedContext, Sources};
-use fib::{PortFlags, Tables};
+use fib::{InterfaceFlags, Tables};
 use flow::sample::Sampler;
 use flow::{Account, End, Settings, Tuple};
 use graph::{Batch, Clock, Graph, Manner, NodeId, Sinks, steady_now};
@@ -124,11 +124,11 @@ impl<'a> Router<'a> {
     }
 
     /// Sends all frames, then ends all flows.
-    pub fn run(&mut self, frames: &[Frame], reverse_path: PortFlags) -> Round {
+    pub fn run(&mut self, frames: &[Frame], reverse_path: InterfaceFlags) -> Round {
         match (&mut self.front, &mut self.tables) {
             (Some(front), _) => {
                 let mut flags = reverse_path;
-                flags.set(PortFlags::TRACKED, self.policy.depends_on_flows());
+                flags.set(InterfaceFlags::TRACKED, self.policy.depends_on_flows());
                 front.open(self.stages.lane, flags);
             }
             (None, tables) => tables.iter_mut().for_each(|tables| open(tables, reverse_path)),
@@ -163,7 +163,7 @@ impl<'a> Router<'a> {
         self.graph.jump(now);
         let mut batch = Batch::new();
         let mut packet = Packet::new(&frame.bytes).unwrap();
-        packet.input = frame.input;
+        packet.input = frame.input.interface();
         batch.push(packet).unwrap();
         self.graph.run(self.entry, &mut batch, &mut self.sinks);
         while self.graph.work(&mut self.sinks) {}

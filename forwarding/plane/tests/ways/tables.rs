@@ -1,6 +1,6 @@
 //! The tables of the test's router: a route of every kind.
 
-use fib::{Adjacency, Capacity, DriverMemory, NextHop, Path, PortEntry, PortFlags, PortId, Tables};
+use fib::{Adjacency, Capacity, DriverMemory, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
 
 use crate::corpus::{HOST, IN, MACS, OTHER, OUT, OWN};
 
@@ -10,24 +10,42 @@ pub const CAPACITY: Capacity = Capacity { ipv4: 200, ipv6: 200, next_hops: 64 };
 const DOWN: PortId = PortId(3);
 
 /// Sets both ports' flags, besides those that they always have.
-pub fn open(tables: &mut Tables, more: PortFlags) {
-    let usual =
-        PortFlags::UP | PortFlags::TARGET | PortFlags::QUEUE | PortFlags::FORWARD4 | PortFlags::FORWARD6;
+pub fn open(tables: &mut Tables, more: InterfaceFlags) {
+    let usual = InterfaceFlags::UP
+        | InterfaceFlags::TARGET
+        | InterfaceFlags::QUEUE
+        | InterfaceFlags::FORWARD4
+        | InterfaceFlags::FORWARD6;
     for (port, mac, mtu) in [(IN, MACS[0], 1500), (OUT, MACS[1], 1400)] {
-        let entry = PortEntry { ifindex: u32::from(port.0), mtu, mac: mac.0, flags: usual | more };
-        tables.set_port(port, Some(entry)).unwrap();
+        let entry = InterfaceEntry {
+            ifindex: u32::from(port.0),
+            mtu,
+            mac: mac.0,
+            flags: usual | more,
+            port: port,
+            tags: fib::Tags::None,
+        };
+        tables.set_interface(port.interface(), Some(entry)).unwrap();
     }
-    let entry = PortEntry { ifindex: 3, mtu: 1500, mac: [2, 0, 0, 0, 1, 3], flags: PortFlags::empty() };
-    tables.set_port(DOWN, Some(entry)).unwrap();
+    let entry = InterfaceEntry {
+        ifindex: 3,
+        mtu: 1500,
+        mac: [2, 0, 0, 0, 1, 3],
+        flags: InterfaceFlags::empty(),
+        port: DOWN,
+        tags: fib::Tags::None,
+    };
+    tables.set_interface(DOWN.interface(), Some(entry)).unwrap();
 }
 
 /// With routes of every kind, in the driver's memory or without.
 pub fn filled(memory: Option<DriverMemory>) -> Tables {
     let mut tables = Tables::new(CAPACITY, memory).unwrap();
-    open(&mut tables, PortFlags::empty());
-    let mut to = |port, mtu, macs: &[Option<[u8; 6]>]| {
+    open(&mut tables, InterfaceFlags::empty());
+    let mut to = |port: PortId, mtu, macs: &[Option<[u8; 6]>]| {
         let mut path = |mac: &Option<[u8; 6]>| {
-            let adjacency = tables.add_adjacency(&Adjacency { port, mtu, mac: *mac }).unwrap();
+            let adjacency =
+                tables.add_adjacency(&Adjacency { interface: port.interface(), mtu, mac: *mac }).unwrap();
             Path { adjacency, weight: 1 }
         };
         NextHop::Forward(macs.iter().map(&mut path).collect())
@@ -41,7 +59,7 @@ pub fn filled(memory: Option<DriverMemory>) -> Tables {
         (to(OUT, 1000, &[host]), &["198.18.16.0/24", "2001:db8:f:16::/64"]),
         (to(IN, 1500, &[other]), &["198.18.17.0/24", "2001:db8:f:17::/64"]),
         (NextHop::Local, &[]),
-        (NextHop::Glean(OUT), &["198.18.10.0/24", "2001:db8:f:10::/64"]),
+        (NextHop::Glean(OUT.interface()), &["198.18.10.0/24", "2001:db8:f:10::/64"]),
         (NextHop::Blackhole, &["198.18.11.0/24", "2001:db8:f:11::/64"]),
         (NextHop::Unreachable, &["198.18.12.0/24", "2001:db8:f:12::/64"]),
         (NextHop::Prohibit, &["198.18.13.0/24", "2001:db8:f:13::/64"]),

@@ -1,7 +1,7 @@
 //! Which packets leave the express lane so that somebody can watch them.
 
 use abi::driver::Divert;
-use fib::PortId;
+use fib::InterfaceId;
 use ipnet::IpNet;
 
 use crate::DriverError;
@@ -20,7 +20,7 @@ pub struct FlowMatch {
     /// As [`FlowMatch::source_port`].
     pub destination_port: Option<u16>,
     /// The port that it came in by.
-    pub input: Option<PortId>,
+    pub input: Option<InterfaceId>,
 }
 
 impl FlowMatch {
@@ -28,7 +28,7 @@ impl FlowMatch {
         let mut rule = Divert {
             source_port: self.source_port.unwrap_or(0),
             destination_port: self.destination_port.unwrap_or(0),
-            in_port: self.input.unwrap_or(PortId::NONE).0,
+            interface: self.input.unwrap_or(InterfaceId::NONE).0,
             protocol: self.protocol.unwrap_or(0),
             ..Divert::default()
         };

@@ -17,7 +17,7 @@ use std::time::Duration;
 pub use abi::driver::VerdictCount as Counted;
 use abi::driver::{BLOCK, SECOND_HALF};
 use abi::flow::verdict::{DSCP, KNOWN, NEW};
-use fib::{PortId, Region};
+use fib::{InterfaceId, Region};
 
 use super::{CARRIERS, Driver, counters, map_array};
 use crate::bpf::map::Mapping;
@@ -36,7 +36,7 @@ const FIRST: usize = offset_of!(abi::driver::Verdicts, word) / 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carried {
     /// The port that they leave by.
-    pub output: PortId,
+    pub output: InterfaceId,
     /// The flow has not been answered yet; else it has.
     pub unanswered: bool,
     /// The code point that they get.
@@ -125,7 +125,7 @@ fn place(half: Half, number: usize) -> usize {
 
 impl Driver {
     /// Memory for a flow table that the program reads and writes as well, which it does for ports with
-    /// [`fib::PortFlags::FLOWS`]; and the verdicts, of which it knows none. `now` is what the table's clock says.
+    /// [`fib::InterfaceFlags::FLOWS`]; and the verdicts, of which it knows none. `now` is what the table's clock says.
     pub fn share_flows(
         &mut self,
         sizes: flow::Sizes,
@@ -179,9 +179,9 @@ mod tests {
 
     #[test]
     fn words_say_what_verdicts_are() {
-        let verdict = Carried { output: PortId(259), unanswered: true, dscp: Some(46) };
+        let verdict = Carried { output: InterfaceId(259), unanswered: true, dscp: Some(46) };
         assert_eq!(verdict.word(), 1 << 63 | 1 << 25 | 1 << 24 | 46 << 16 | 259);
-        let verdict = Carried { output: PortId(1), unanswered: false, dscp: None };
+        let verdict = Carried { output: InterfaceId(1), unanswered: false, dscp: None };
         assert_eq!(verdict.word(), 1 << 63 | 1);
     }
 }

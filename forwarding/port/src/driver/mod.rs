@@ -139,7 +139,7 @@ impl Driver {
                 "buckets" => blocks(sizes.buckets),
                 "adjacencies" => blocks(sizes.adjacencies),
                 "used" => blocks(sizes.used),
-                "ports" => blocks(sizes.ports),
+                "interfaces" => blocks(sizes.interfaces),
                 _ => None,
             };
             let fd = object::create(name, map, entries)?;
@@ -187,7 +187,7 @@ impl Driver {
             buckets: region("buckets", sizes.buckets)?,
             adjacencies: region("adjacencies", sizes.adjacencies)?,
             used: region("used", sizes.used)?,
-            ports: region("ports", sizes.ports)?,
+            interfaces: region("interfaces", sizes.interfaces)?,
             owner: Box::new(mappings),
         })
     }

@@ -129,7 +129,7 @@ impl<B: Buffers> Incoming<B> {
                 // SAFETY: chunk and place are those that were just given, and room for `most` packets was made.
                 unsafe {
                     let mut packet = Packet::from_raw(base, place, length as u16);
-                    packet.input = port;
+                    packet.input = port.interface();
                     into.as_mut_ptr().add(into.len()).write(packet);
                     into.set_len(into.len() + 1);
                 }
@@ -144,7 +144,7 @@ impl<B: Buffers> Incoming<B> {
             self.next = next;
             let used = match self.chain(until.wrapping_sub(next)) {
                 Chain::Packet(mut packet, used) => {
-                    packet.input = port;
+                    packet.input = port.interface();
                     bytes += packet.total_len() as u64;
                     received += 1;
                     into.push(packet);

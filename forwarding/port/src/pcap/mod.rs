@@ -94,7 +94,7 @@ impl Queue for PcapQueue {
             replay.give(into, quota);
         }
         for packet in &mut into[before..] {
-            packet.input = self.port;
+            packet.input = self.port.interface();
             self.counters.rx_bytes += packet.total_len() as u64;
         }
         let received = into.len() - before;

@@ -92,7 +92,7 @@ impl Frames {
         }
         // SAFETY: as above; the bounds were just checked.
         let mut packet = unsafe { Packet::from_raw(chunk, head as u16, len as u16) };
-        packet.input = port;
+        packet.input = port.interface();
         Some(packet)
     }
 
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(frames.corrupt, 1);
         assert!(frames.received(&descriptor(parts[3] + 256, 3840, true), PORT).is_none());
         let packet = frames.received(&descriptor(parts[4] + 256, 10, false), PORT).unwrap();
-        assert_eq!((packet.total_len(), packet.input), (3850, PORT));
+        assert_eq!((packet.total_len(), packet.input), (3850, PORT.interface()));
         drop(packet);
         assert_eq!(pool::available(), CHUNKS);
     }

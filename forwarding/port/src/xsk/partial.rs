@@ -191,7 +191,7 @@ mod tests {
         let bytes = frame(protocol::TCP, 20, 16..18, 9000);
         let mut partial = Partial::new(1500);
         let mut first = packet(&bytes, 3000);
-        first.input = fib::PortId(7);
+        first.input = fib::InterfaceId(7);
         partial.take(first);
         partial.take(packet(&frame(protocol::UDP, 8, 6..8, 9), 100));
         let mut given = Vec::new();
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(lengths, [1514, 1514, 1514, 1514, 1514, 1514, 294, 51]);
         let data: Vec<u8> = given[..7].iter().flat_map(|piece| piece.to_vec().split_off(54)).collect();
         assert_eq!(data, bytes[54..]);
-        assert!(given[..7].iter().all(|piece| piece.input == fib::PortId(7)));
+        assert!(given[..7].iter().all(|piece| piece.input == fib::InterfaceId(7)));
     }
 
     #[test]

@@ -177,7 +177,11 @@ fn attach(rig: &Rig, filter: Filter, routes: &[(IpNet, usize)]) -> Outcome<(Plan
     };
     let mut plane = Plane::start(&settings, driver, tables.view())?;
     let mut add = |port: u16, mac| -> Outcome<NextHopId> {
-        let adjacency = tables.add_adjacency(&Adjacency { port: PortId(port), mtu: 1500, mac: Some(mac) })?;
+        let adjacency = tables.add_adjacency(&Adjacency {
+            interface: PortId(port).interface(),
+            mtu: 1500,
+            mac: Some(mac),
+        })?;
         Ok(tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }]))?)
     };
     let back = add(0, SOURCE_MAC)?;

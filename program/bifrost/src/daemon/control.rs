@@ -256,7 +256,7 @@ impl Control {
     pub(crate) fn stop(&mut self) {
         let Control { forwarding, parts, saving, .. } = self;
         let interfaces = interfaces(&forwarding.plane);
-        let names = forwarding.port_names();
+        let names = forwarding.interface_names();
         let ports: Vec<_> = forwarding.plane.ports().iter().map(|port| port.id).collect();
         ports.into_iter().for_each(|id| forwarding.release(id));
         forwarding.plane.stop(&mut forwarding.tables);

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use config::Pattern;
-use fib::PortId;
+use fib::{InterfaceId, PortId};
 use plane::Plane;
 use port::Packet;
 use port::copies::{MOST, Rings, SLOTS, Want};
@@ -241,17 +241,18 @@ impl InWorkers {
         }
     }
 
-    pub(super) fn comes(&self, packet: &Packet, name: impl Fn(PortId) -> String) {
-        if self.shared.contains(&packet.input) {
-            self.seen(packet, packet.input, false, name);
+    pub(super) fn comes(&self, packet: &Packet, name: impl Fn(InterfaceId) -> String) {
+        let port = PortId(packet.input.0);
+        if self.shared.contains(&port) {
+            self.seen(packet, port, false, name);
         }
     }
 
-    pub(super) fn leaves(&self, packet: &Packet, name: impl Fn(PortId) -> String) {
-        self.seen(packet, packet.output, true, name);
+    pub(super) fn leaves(&self, packet: &Packet, name: impl Fn(InterfaceId) -> String) {
+        self.seen(packet, PortId(packet.output.0), true, name);
     }
 
-    fn seen(&self, packet: &Packet, port: PortId, outgoing: bool, name: impl Fn(PortId) -> String) {
+    fn seen(&self, packet: &Packet, port: PortId, outgoing: bool, name: impl Fn(InterfaceId) -> String) {
         let length = packet.total_len() as u32;
         let matches =
             |want: &&Want| want.includes(port, outgoing) && want.filter.matches(packet.data(), length);
@@ -259,8 +260,13 @@ impl InWorkers {
         if slots != 0
             && let Some(to) = &self.to
         {
-            let seen =
-                SeenPacket { time_ns: now(), port: name(port), outgoing, length, frame: packet.to_vec() };
+            let seen = SeenPacket {
+                time_ns: now(),
+                port: name(port.interface()),
+                outgoing,
+                length,
+                frame: packet.to_vec(),
+            };
             to.send((slots, seen));
         }
     }

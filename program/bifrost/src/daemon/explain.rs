@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::control::Question;
 use crate::control::status::Step;
-use fib::{AdjacencyId, HopKind, NextHopId, PortId};
+use fib::{AdjacencyId, HopKind, InterfaceId, NextHopId, Tags};
 use flow::Tuple;
 use plane::FlowSnapshot;
 use plane::packet_tracer::{Event, What};
@@ -43,10 +43,13 @@ impl Forwarding {
             self.explain_linux(entry, asked, &mut steps);
             return Ok(steps);
         };
-        let port = &self.plane.ports()[usize::from(input.0)];
-        let (Some(interface), Some(lane)) = (&port.interface, port.lane()) else {
+        let place = self.plane.place(input);
+        let Some((port, interface, tags, lane)) =
+            place.and_then(|(port, interface, tags)| Some((port, interface, tags, port.lane()?)))
+        else {
             return Ok(end(steps, "port", "Linux has it", "the port is not taken: see `bifrost show ports`"));
         };
+        let port_id = port.id;
         let shared = port.shared.is_some();
         let mut frame = frame(question, Mac(interface.mac))?;
         let tuple = frame.get(ethernet::HEADER..).and_then(|ip| Headers::parse(ip).ok());
@@ -68,7 +71,9 @@ impl Forwarding {
             step(&mut steps, "shared memory", "to a worker", "no program in a driver sees what comes by it");
             return self.explain_worker(input, asked, &translation, steps);
         }
-        let run = self.plane.driver_mut().trace_packet(input, &frame).map_err(|error| error.to_string())?;
+        let on_wire = tagged(&frame, tags);
+        let run =
+            self.plane.driver_mut().trace_packet(port_id, &on_wire).map_err(|error| error.to_string())?;
         let counted = &run.counted;
         if let Some(reason) = Reason::ALL.into_iter().find(|reason| counted.reason(*reason) > 0) {
             return Ok(end(steps, "driver", &format!("dropped: {}", reason.name()), reason.description()));
@@ -76,9 +81,9 @@ impl Forwarding {
         if counted.lane(Lane::Express).packets > 0 {
             let (hop, adjacency) = self.chosen(question, &frame);
             self.explain_adjacency(hop, adjacency, &mut steps);
-            let out = self.view().adjacency(adjacency).port();
+            let out = self.view().adjacency(adjacency).interface();
             let decision = format!("sent by {}", self.port_name(out));
-            return Ok(end(steps, "express lane", &decision, &difference(&frame, &run.bytes)));
+            return Ok(end(steps, "express lane", &decision, &difference(&on_wire, &run.bytes)));
         }
         if let Some(class) = passed(counted) {
             let (decision, detail) = match class {
@@ -102,9 +107,13 @@ impl Forwarding {
     /// What the packet comes in by: as asked, or where Linux has the way back.
     fn entry<'q>(&self, question: &'q Question, steps: &mut Vec<Step>) -> Result<Entry<'q>, String> {
         let ports = self.plane.ports();
-        let by_name = |name: &str| ports.iter().find(|port| port.name == name);
+        let by_name = |name: &str| {
+            let id = self.plane.interface_named(name)?;
+            let place = self.plane.place(id).map(|(port, ..)| port);
+            place.or_else(|| ports.get(usize::from(id.0))).map(|port| (id, port))
+        };
         let back = || self.mirror.explain(&self.tables, question.source);
-        let port = match &question.input {
+        let (id, port) = match &question.input {
             Some(name) if by_name(name).is_none() && self.mirror.model().links.by_name(name).is_some() => {
                 step(
                     steps,
@@ -129,19 +138,24 @@ impl Forwarding {
             }
             None => back()
                 .and_then(|back| back.route.ways.iter().find_map(|way| by_name(&way.device)))
-                .or_else(|| ports.iter().find(|port| port.taken.is_some()))
+                .or_else(|| {
+                    ports.iter().find(|port| port.taken.is_some()).map(|port| (port.id.interface(), port))
+                })
                 .ok_or("no port is taken, so nothing can come in; say `in PORT`")?,
         };
         let detail = match port.lane() {
             Some(lane) => format!("{} lane: {}", if lane.express { "express" } else { "worker" }, lane.why),
             None => "not taken".to_owned(),
         };
-        let decision = match question.input {
-            Some(_) => format!("in by {}", port.name),
-            None => format!("in by {}, where the way back to {} leads", port.name, question.source),
+        let decision = match &question.input {
+            Some(name) => format!("in by {name}"),
+            None => {
+                let name = self.port_name(id);
+                format!("in by {name}, where the way back to {} leads", question.source)
+            }
         };
         step(steps, "port", &decision, &detail);
-        Ok(Entry::Port(port.id))
+        Ok(Entry::Port(id))
     }
 
     fn explain_route(&self, destination: IpAddr, steps: &mut Vec<Step>) {
@@ -209,14 +223,14 @@ impl Forwarding {
         step(
             steps,
             "adjacency",
-            &format!("{mac} on {}", self.port_name(adjacency.port())),
+            &format!("{mac} on {}", self.port_name(adjacency.interface())),
             &format!("next hop {}, adjacency {}, mtu {}; {paths}", hop.0, id.0, adjacency.mtu()),
         );
     }
 
     fn explain_worker(
         &self,
-        input: PortId,
+        input: InterfaceId,
         asked: Asked<'_>,
         translation: &Translation<'_>,
         mut steps: Vec<Step>,
@@ -270,10 +284,15 @@ impl Forwarding {
         Ok(steps)
     }
 
-    fn port_name(&self, id: PortId) -> String {
-        let port = self.plane.ports().get(usize::from(id.0));
-        port.map_or_else(|| "an interface of Linux's".to_owned(), |port| port.name.clone())
+    fn port_name(&self, id: InterfaceId) -> String {
+        self.interface_name(id).unwrap_or_else(|| "an interface of Linux's".to_owned())
     }
+}
+
+/// A frame with these tags, as it is on the wire.
+fn tagged(frame: &[u8], tags: Tags) -> Vec<u8> {
+    let (addresses, rest) = frame.split_at(frame.len().min(12));
+    [addresses, &tags.bytes(), rest].concat()
 }
 
 fn step(steps: &mut Vec<Step>, name: &str, decision: &str, detail: &str) {

@@ -87,13 +87,16 @@ pub(super) fn output(count: flowlog::tally::Count) -> FlowLogOutput {
     }
 }
 
-/// The interfaces of the ports, by the ports' numbers.
+/// The interfaces, by their numbers.
 pub(super) fn interfaces(plane: &Plane) -> Vec<Interface> {
-    let interface = |port: &plane::port::Port| {
-        let index = port.interface.as_ref().map_or(0, |interface| interface.ifindex);
-        Interface { index, name: Name::new(&port.name) }
-    };
-    plane.ports().iter().map(interface).collect()
+    let mut interfaces = Vec::new();
+    for (name, id) in plane.interface_names() {
+        let index = plane.place(id).map_or(0, |(_, interface, _)| interface.ifindex);
+        let at = usize::from(id.0);
+        interfaces.resize(interfaces.len().max(at + 1), Interface::default());
+        interfaces[at] = Interface { index, name: Name::new(name) };
+    }
+    interfaces
 }
 
 /// Puts interfaces in the place of their ports' numbers (plus one, for 0 is none).

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use fib::PortId;
+use fib::InterfaceId;
 use flow::{Inserted, Key, Table, Timeouts, Worker};
 use tracing::{info, warn};
 
@@ -96,7 +96,7 @@ impl Saving {
     /// Has what is new written down beside the control thread.
     pub(super) fn save_new(&mut self, forwarding: &Forwarding) {
         let Some(table) = forwarding.plane.policy().table().cloned() else { return self.finish() };
-        self.ask(Order { table, names: forwarding.port_names() }, state_file(forwarding));
+        self.ask(Order { table, names: forwarding.interface_names() }, state_file(forwarding));
     }
 }
 
@@ -129,12 +129,12 @@ impl Forwarding {
 
     /// Lets the rules of address translation know the ports that will be taken.
     fn prepare_translation(&mut self) {
-        let mut addresses: HashMap<PortId, Vec<IpAddr>> = HashMap::new();
+        let mut addresses: HashMap<InterfaceId, Vec<IpAddr>> = HashMap::new();
         for link in self.mirror.model().links.iter() {
             let Some(rule) = self.router.port(&link.name) else { continue };
             if let Ok(id) = self.plane.expect(&link.name, settings::port(rule, &self.router)) {
                 let here = self.mirror.model().addresses().filter(|address| address.ifindex == link.ifindex);
-                addresses.insert(id, here.map(|address| address.net.addr()).collect());
+                addresses.insert(id.interface(), here.map(|address| address.net.addr()).collect());
             }
         }
         self.plane.translate(|port| addresses.get(&port).cloned().unwrap_or_default());
@@ -213,7 +213,6 @@ impl Forwarding {
     }
 
     fn number_of(&self, name: &str) -> u16 {
-        let port = self.plane.ports().iter().find(|port| port.name == name);
-        port.map_or(flow::NO_PORT, |port| port.id.0)
+        self.plane.interface_named(name).map_or(flow::NO_PORT, |id| id.0)
     }
 }

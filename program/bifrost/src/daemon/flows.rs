@@ -25,7 +25,7 @@ pub(super) struct FlowViewer {
 
 impl Forwarding {
     pub(super) fn flow_viewer(&self) -> FlowViewer {
-        FlowViewer { table: self.plane.policy().table().cloned(), ports: self.port_names() }
+        FlowViewer { table: self.plane.policy().table().cloned(), ports: self.interface_names() }
     }
 
     pub(super) fn flow_table(&self) -> Option<FlowTable> {
@@ -44,9 +44,7 @@ impl Forwarding {
                 |(_, rule)| rule.name.clone().unwrap_or_else(|| rule.to_string()),
             );
             let tuple = flow::Tuple::of(&logged.headers, 0);
-            let port = |id: fib::PortId| {
-                self.plane.ports().get(usize::from(id.0)).map_or("-".to_owned(), |port| port.name.clone())
-            };
+            let port = |id: fib::InterfaceId| self.interface_name(id).unwrap_or_else(|| "-".to_owned());
             let output = logged.output.map_or("-".to_owned(), port);
             tracing::info!(target: "filter", "{name}: {tuple}, {} bytes, {} to {output}", logged.headers.length, port(logged.input));
         }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use config::Router;
-use fib::Tables;
+use fib::{InterfaceId, Tables};
 use mirror::{Mirror, Plane as Listener};
 use plane::{Plane, Request};
 use tracing::warn;
@@ -90,8 +90,24 @@ impl Forwarding {
     pub(crate) fn bind(&mut self, id: fib::PortId) {
         let interface = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.interface.as_ref());
         if let Some(ifindex) = interface.map(|interface| interface.ifindex) {
+            self.mirror.bind(ifindex, id.interface(), &mut self.tables);
+        }
+        for ifindex in self.on_port(id) {
+            self.bind_logical(ifindex);
+        }
+    }
+
+    /// Lets routes lead to an interface on a port that is taken.
+    pub(crate) fn bind_logical(&mut self, ifindex: u32) {
+        if let Some(id) = self.plane.interface_of(ifindex) {
             self.mirror.bind(ifindex, id, &mut self.tables);
         }
+    }
+
+    /// Linux's indexes of the interfaces with tags on a port.
+    fn on_port(&self, id: fib::PortId) -> Vec<u32> {
+        let on = self.plane.logical().filter(|logical| logical.port == id);
+        on.filter_map(|logical| Some(logical.interface.as_ref()?.ifindex)).collect()
     }
 
     /// Gives a port's interface back, if there is one. No route leads to it any more before that, or what the other ports
@@ -99,7 +115,9 @@ impl Forwarding {
     pub(crate) fn release(&mut self, id: fib::PortId) {
         let interface = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.interface.as_ref());
         if let Some(ifindex) = interface.map(|interface| interface.ifindex) {
-            self.mirror.unbind(ifindex, &mut self.tables);
+            for ifindex in self.on_port(id).into_iter().chain([ifindex]) {
+                self.mirror.unbind(ifindex, &mut self.tables);
+            }
             self.plane.give_back(id, &mut self.tables);
         }
     }
@@ -112,9 +130,20 @@ impl Forwarding {
         self.plane.ports().iter().filter(known)
     }
 
-    /// Names of the ports, by number.
-    pub(crate) fn port_names(&self) -> Vec<String> {
-        self.plane.ports().iter().map(|port| port.name.clone()).collect()
+    /// The name of an interface, `None` where it is Linux's.
+    pub(crate) fn interface_name(&self, id: InterfaceId) -> Option<String> {
+        self.plane.interface_names().find(|(_, known)| *known == id).map(|(name, _)| name.to_owned())
+    }
+
+    /// Names of the interfaces, by number; empty where no interface has that number.
+    pub(crate) fn interface_names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for (name, id) in self.plane.interface_names() {
+            let at = usize::from(id.0);
+            names.resize(names.len().max(at + 1), String::new());
+            names[at] = name.to_owned();
+        }
+        names
     }
 
     /// Puts the limits of the classes in force.

@@ -256,8 +256,10 @@ fn tell_sources(forwarding: &mut Forwarding) {
         IpAddr::V4(address) => Some(address),
         IpAddr::V6(_) => None,
     }));
-    for port in forwarding.plane.ports() {
-        let Some(interface) = &port.interface else { continue };
+    let ports = forwarding.plane.ports().iter().map(|port| (port.id.interface(), &port.interface));
+    let logical = forwarding.plane.logical().map(|logical| (logical.id, &logical.interface));
+    for (id, interface) in ports.chain(logical) {
+        let Some(interface) = interface else { continue };
         let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
         for address in addresses().filter(|address| address.ifindex == interface.ifindex) {
             match address.net {
@@ -266,7 +268,7 @@ fn tell_sources(forwarding: &mut Forwarding) {
                 _ => {}
             }
         }
-        sources.set_port(port.id, ipv4, ipv6);
+        sources.set_interface(id, ipv4, ipv6);
     }
     forwarding.translate();
 }

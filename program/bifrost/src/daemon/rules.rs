@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use elements::router::Sampling;
-use fib::PortId;
+use fib::InterfaceId;
 use tracing::{debug, info};
 
 use super::forwarding::Forwarding;
@@ -85,12 +85,15 @@ impl Forwarding {
 
     /// Puts the rules of address translation in force for the ports and addresses that there are.
     pub(super) fn translate(&mut self) {
-        let mut addresses: HashMap<PortId, Vec<IpAddr>> = HashMap::new();
-        for port in self.plane.ports() {
-            let Some(interface) = &port.interface else { continue };
+        let mut addresses: HashMap<InterfaceId, Vec<IpAddr>> = HashMap::new();
+        let ports = self.plane.ports().iter().map(|port| (port.id.interface(), &port.interface));
+        for (id, interface) in
+            ports.chain(self.plane.logical().map(|logical| (logical.id, &logical.interface)))
+        {
+            let Some(interface) = interface else { continue };
             let of_port =
                 self.mirror.model().addresses().filter(|address| address.ifindex == interface.ifindex);
-            addresses.insert(port.id, of_port.map(|address| address.net.addr()).collect());
+            addresses.insert(id, of_port.map(|address| address.net.addr()).collect());
         }
         self.plane.translate(|port| addresses.get(&port).cloned().unwrap_or_default());
         self.log_blocks();

@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::control::status::{CapturedPacket, TraceStep};
 use crate::control::{CaptureRequest, Facts, Feed, FeedSender, Filter, TraceRequest, feed};
-use fib::PortId;
+use fib::InterfaceId;
 use graph::{Batch, Description, NodeId, Observer};
 use plane::Plane;
 use port::{CHUNK, FlowMatch, Packet};
@@ -41,7 +41,7 @@ pub(crate) struct Watches {
 #[derive(Clone)]
 struct Watcher {
     filter: Filter,
-    input: Option<PortId>,
+    input: Option<InterfaceId>,
     what: What,
 }
 
@@ -100,8 +100,8 @@ impl Watches {
         let rules: Vec<FlowMatch> = self.watchers.iter().map(diverted).collect();
         plane.driver_mut().divert(&rules).map_err(|error| error.to_string())?;
         self.copies.install(plane)?;
-        let names: Arc<HashMap<PortId, String>> =
-            Arc::new(plane.ports().iter().map(|port| (port.id, port.name.clone())).collect());
+        let names: Arc<HashMap<InterfaceId, String>> =
+            Arc::new(plane.interface_names().map(|(name, id)| (id, name.to_owned())).collect());
         let wanted = !self.watchers.is_empty() || !self.copies.wanted().is_empty();
         plane.worker_pool().observe(|worker| {
             wanted.then(|| {
@@ -161,8 +161,8 @@ impl Forwarding {
         let input = match &filter.input {
             None => None,
             Some(name) => {
-                let port = self.plane.ports().iter().find(|port| port.name == *name);
-                Some(port.ok_or_else(|| format!("no port is named \"{name}\""))?.id)
+                let interface = self.plane.interface_named(name);
+                Some(interface.ok_or_else(|| format!("no port is named \"{name}\""))?)
             }
         };
         self.watches.add(Watcher { filter: filter.clone(), input, what }, &mut self.plane)
@@ -173,7 +173,7 @@ impl Forwarding {
 struct Eyes {
     worker: usize,
     description: Arc<Description>,
-    names: Arc<HashMap<PortId, String>>,
+    names: Arc<HashMap<InterfaceId, String>>,
     watchers: Vec<Watcher>,
     /// Where each capture copies packets.
     places: Vec<Option<NodeId>>,
@@ -197,7 +197,7 @@ pub(super) fn now() -> u64 {
 }
 
 impl Eyes {
-    fn name(&self, port: PortId) -> String {
+    fn name(&self, port: InterfaceId) -> String {
         self.names.get(&port).cloned().unwrap_or_else(|| format!("port {}", port.0))
     }
 

@@ -1,11 +1,11 @@
-//! The writer of next hops, buckets, adjacencies and ports.
+//! The writer of next hops, buckets and adjacencies.
 
 use super::buckets::{MAX_BUCKETS, Ranges, assign};
-use super::{Adjacency, AdjacencyId, NextHop, NextHopId, Path, PortEntry, PortId};
+use super::{Adjacency, AdjacencyId, NextHop, NextHopId, Path};
 use crate::FibError;
 use crate::grace::{Grace, Retired};
-use crate::memory::{Arrays, Capacity, PORTS, Pair};
-use crate::word::{AdjacencyWord, Hop, HopKind, PortWord};
+use crate::memory::{Arrays, Capacity, Pair};
+use crate::word::{AdjacencyWord, Hop, HopKind};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -56,7 +56,6 @@ pub(crate) struct Table {
     buckets: Pair<AtomicU32>,
     adjacencies: Pair<AtomicU64>,
     used: Pair<AtomicU32>,
-    ports: Pair<AtomicU64>,
     next_hop_ids: Ids,
     adjacency_ids: Ids,
     ranges: Ranges,
@@ -80,7 +79,6 @@ impl Table {
             buckets: pair32(|arrays| arrays.buckets),
             adjacencies: pair64(|arrays| arrays.adjacencies),
             used: pair32(|arrays| arrays.used),
-            ports: pair64(|arrays| arrays.ports),
             next_hop_ids: Ids::new(capacity.next_hops, "next-hop"),
             adjacency_ids: Ids::new(capacity.next_hops, "adjacency"),
             ranges: Ranges::new(capacity.bucket_words()),
@@ -117,7 +115,7 @@ impl Table {
                 (hop.with_source(), group)
             }
             NextHop::Local => (Hop::new(HopKind::Local, 0, 0), None),
-            NextHop::Glean(port) => (Hop::new(HopKind::Glean, 0, port.0.into()), None),
+            NextHop::Glean(interface) => (Hop::new(HopKind::Glean, 0, interface.0.into()), None),
             NextHop::Blackhole => (Hop::new(HopKind::Blackhole, 0, 0), None),
             NextHop::Unreachable => (Hop::new(HopKind::Unreachable, 0, 0), None),
             NextHop::Prohibit => (Hop::new(HopKind::Prohibit, 0, 0), None),
@@ -161,7 +159,7 @@ impl Table {
                 if hop.sourced() { NextHop::Sourced(paths) } else { NextHop::Forward(paths) }
             }
             HopKind::Local => NextHop::Local,
-            HopKind::Glean => NextHop::Glean(hop.glean_port()),
+            HopKind::Glean => NextHop::Glean(hop.glean_interface()),
             HopKind::Blackhole => NextHop::Blackhole,
             HopKind::Unreachable => NextHop::Unreachable,
             HopKind::Prohibit => NextHop::Prohibit,
@@ -196,7 +194,7 @@ impl Table {
     pub(crate) fn set_adjacency(&mut self, id: AdjacencyId, adjacency: &Adjacency) -> Result<(), FibError> {
         match self.adjacency(id) {
             None => Err(FibError::NoSuchAdjacency(id)),
-            Some(old) if old.port != adjacency.port => Err(FibError::AdjacencyMoved(id)),
+            Some(old) if old.interface != adjacency.interface => Err(FibError::AdjacencyMoved(id)),
             Some(_) => {
                 self.store_adjacency(id.0, adjacency);
                 Ok(())
@@ -217,29 +215,12 @@ impl Table {
         let load = |i: u32| self.adjacencies.worker[i as usize].load(Ordering::Relaxed);
         self.adjacency_ids.has(id.0).then(|| {
             let word = AdjacencyWord([load(id.0 * 2), load(id.0 * 2 + 1)]);
-            Adjacency { port: word.port(), mtu: word.mtu(), mac: word.resolved().then(|| word.mac()) }
+            Adjacency {
+                interface: word.interface(),
+                mtu: word.mtu(),
+                mac: word.resolved().then(|| word.mac()),
+            }
         })
-    }
-
-    pub(crate) fn set_port(&mut self, id: PortId, entry: Option<PortEntry>) -> Result<(), FibError> {
-        let at = usize::from(id.0);
-        if at >= PORTS {
-            return Err(FibError::NoSuchPort(id.0));
-        }
-        let PortWord([flags, link]) = entry.as_ref().map_or(PortWord::NONE, PortWord::new);
-        // Two words cannot change at once: when the second does, the port is down meanwhile.
-        if self.ports.worker[at * 2 + 1].load(Ordering::Relaxed) != link {
-            self.ports.store(at * 2, 0);
-            self.ports.store(at * 2 + 1, link);
-        }
-        self.ports.store(at * 2, flags);
-        Ok(())
-    }
-
-    pub(crate) fn port(&self, id: PortId) -> Option<PortEntry> {
-        let at = usize::from(id.0);
-        let load = |i: usize| self.ports.worker[i].load(Ordering::Relaxed);
-        if at < PORTS { PortWord([load(at * 2), load(at * 2 + 1)]).entry() } else { None }
     }
 
     pub(crate) fn take_used(&mut self) -> Vec<AdjacencyId> {
@@ -312,7 +293,8 @@ impl Table {
     }
 
     fn store_adjacency(&self, id: u32, adjacency: &Adjacency) {
-        let AdjacencyWord([mac, path]) = AdjacencyWord::new(adjacency.port, adjacency.mtu, adjacency.mac);
+        let AdjacencyWord([mac, path]) =
+            AdjacencyWord::new(adjacency.interface, adjacency.mtu, adjacency.mac);
         // A new adjacency becomes resolved last.
         self.adjacencies.store(id as usize * 2 + 1, path);
         self.adjacencies.store(id as usize * 2, mac);

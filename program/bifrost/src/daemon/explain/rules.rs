@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ::rules::{Context, Filter, FlowState, Hook, Now, Outcome};
-use fib::{HopKind, PortId};
+use fib::{HopKind, InterfaceId};
 use wire::{Headers, ethernet, protocol};
 
 use super::{Step, step};
@@ -24,9 +24,9 @@ pub(super) struct Asked<'f> {
 /// How a packet enters.
 #[derive(Clone, Copy)]
 pub(super) enum Entry<'q> {
-    /// By a port.
-    Port(PortId),
-    /// By an interface that is no port.
+    /// By an interface of the plane's.
+    Port(InterfaceId),
+    /// By another of Linux's.
     Interface(&'q str),
     /// It is the router's own.
     Router,
@@ -37,7 +37,7 @@ impl Forwarding {
     pub(super) fn explain_filter(
         &self,
         element: &str,
-        ports: (PortId, PortId),
+        ports: (InterfaceId, InterfaceId),
         state: Option<FlowState>,
         asked: Asked<'_>,
         steps: &mut Vec<Step>,
@@ -75,9 +75,9 @@ impl Forwarding {
         (view.hop(id).kind() == HopKind::Local, way.map(|way| way.device))
     }
 
-    /// The port that is called so.
-    pub(super) fn port_of(&self, name: &str) -> Option<PortId> {
-        self.plane.ports().iter().find(|port| port.name == name).map(|port| port.id)
+    /// The interface of the plane's that is called so.
+    pub(super) fn port_of(&self, name: &str) -> Option<InterfaceId> {
+        self.plane.interface_named(name)
     }
 
     /// The rules by which Linux decides about a packet of its own: its table has the same, in chains for packets by Bifrost's ports.
@@ -113,18 +113,18 @@ impl Forwarding {
         // An interface that is no port has a name as well, by which rules may ask for it.
         let (input, foreign) = match entry {
             Entry::Port(id) => (id, output),
-            Entry::Interface(name) => (PortId::NONE, Some(name)),
-            Entry::Router => (PortId::NONE, None),
+            Entry::Interface(name) => (InterfaceId::NONE, Some(name)),
+            Entry::Router => (InterfaceId::NONE, None),
         };
         let foreign = foreign.filter(|name| self.port_of(name).is_none());
         let mut filter = Filter::clone(compiled.filter());
         filter.resolve(|word| {
             let means =
                 |name: &str| word.strip_suffix('*').map_or(word == name, |start| name.starts_with(start));
-            let ports = self.plane.ports().iter().filter(|port| means(&port.name)).map(|port| port.id.0);
-            ports.chain(foreign.filter(|name| means(name)).map(|_| PortId::NONE.0)).collect()
+            let ports = self.plane.interface_names().filter(|(name, _)| means(name)).map(|(_, id)| id.0);
+            ports.chain(foreign.filter(|name| means(name)).map(|_| InterfaceId::NONE.0)).collect()
         });
-        let out_port = output.map(|name| self.port_of(name).unwrap_or(PortId::NONE).0);
+        let out_port = output.map(|name| self.port_of(name).unwrap_or(InterfaceId::NONE).0);
         let context = Context { in_port: input.0, out_port, state: FlowState::New, mark: 0 };
         self.explain_chains(&filter, &hooks, context, asked, steps);
     }

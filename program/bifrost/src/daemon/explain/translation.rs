@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fib::PortId;
+use fib::InterfaceId;
 use flow::Tuple;
 use nat::{Destination, Nat, Refusal, Rule};
 use plane::FlowSnapshot;
@@ -14,7 +14,7 @@ use super::{Step, endpoint, step};
 pub(super) struct Translation<'n> {
     pub nat: Option<&'n Arc<Nat>>,
     pub known: Option<FlowSnapshot>,
-    input: PortId,
+    input: InterfaceId,
     original: Tuple,
     aim: Result<Option<Destination>, Refusal>,
 }
@@ -23,7 +23,7 @@ impl Translation<'_> {
     /// For a packet that came in by `input`, of a flow that is known or of none.
     pub fn of(
         nat: Option<&Arc<Nat>>,
-        input: PortId,
+        input: InterfaceId,
         original: Tuple,
         known: Option<FlowSnapshot>,
     ) -> Translation<'_> {
@@ -57,7 +57,7 @@ impl Translation<'_> {
     }
 
     /// Tells where it seems to come from when it leaves by `output`, if that is not where it does.
-    pub fn explain_source(&self, rules: &[Rule], output: PortId, steps: &mut Vec<Step>) {
+    pub fn explain_source(&self, rules: &[Rule], output: InterfaceId, steps: &mut Vec<Step>) {
         let was = (self.original.source, self.original.source_port);
         let (from, why) = match (&self.known, self.nat, &self.aim) {
             (Some(known), ..) => {

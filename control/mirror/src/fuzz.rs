@@ -28,14 +28,13 @@ impl World {
         programmer.prepare(&mut model, &mut tables).expect("an empty table");
         for ifindex in PORTS {
             let port = InterfaceId(ifindex as u16);
-            let entry = InterfaceEntry {
+            let entry = InterfaceEntry::of_port(
+                fib::PortId(port.0),
                 ifindex,
-                mtu: 1500,
-                mac: [2, 0, 0, 0, 0, ifindex as u8],
-                flags: InterfaceFlags::UP,
-                port: fib::PortId(port.0),
-                tags: fib::Tags::None,
-            };
+                1500,
+                [2, 0, 0, 0, 0, ifindex as u8],
+                InterfaceFlags::UP,
+            );
             tables.set_interface(port, Some(entry)).expect("few ports");
             programmer.bind(ifindex, Some(port), &model, &mut tables);
         }

@@ -187,7 +187,7 @@ impl Mirror {
         address: IpAddr,
         neighbour: &Neighbour,
     ) -> NeighbourLine {
-        let bound = self.programmer.port(ifindex).is_some();
+        let bound = self.programmer.interface(ifindex).is_some();
         NeighbourLine {
             address,
             device: self.device(ifindex),
@@ -242,7 +242,7 @@ impl Mirror {
             weight: path.weight,
             neighbour: neighbour.map(|neighbour| neighbour.state_name()),
             mac: neighbour.and_then(|neighbour| neighbour.mac),
-            bound: self.programmer.port(path.ifindex).is_some(),
+            bound: self.programmer.interface(path.ifindex).is_some(),
         }
     }
 

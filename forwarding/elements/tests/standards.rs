@@ -94,9 +94,9 @@ fn answers_are_limited_but_path_mtu_discovery_is_not() {
 #[test]
 fn forwarding_off_drops_transit_and_nothing_else() {
     let mut rig = Rig::new();
-    let mut entry = rig.tables.interface(PortId(1).interface()).unwrap();
+    let mut entry = rig.tables.interface(fib::InterfaceId(1)).unwrap();
     entry.flags = InterfaceFlags::UP | InterfaceFlags::QUEUE;
-    rig.tables.set_interface(PortId(1).interface(), Some(entry)).unwrap();
+    rig.tables.set_interface(fib::InterfaceId(1), Some(entry)).unwrap();
     let frames = [
         udp4(to4("198.18.0.1"), 8),
         udp4(to4("172.16.0.1"), 8),
@@ -111,9 +111,9 @@ fn forwarding_off_drops_transit_and_nothing_else() {
 #[test]
 fn a_port_that_is_down_leaves_its_packets_to_linux() {
     let mut rig = Rig::new();
-    let mut entry = rig.tables.interface(PortId(2).interface()).unwrap();
+    let mut entry = rig.tables.interface(fib::InterfaceId(2)).unwrap();
     entry.flags -= InterfaceFlags::UP;
-    rig.tables.set_interface(PortId(2).interface(), Some(entry)).unwrap();
+    rig.tables.set_interface(fib::InterfaceId(2), Some(entry)).unwrap();
     assert_eq!(run(&mut rig, udp4(to4("198.18.0.1"), 8)).punted.len(), 1);
     rig.set_flags(2, InterfaceFlags::empty());
     drop(rig.sinks.close(PortId(2)));
@@ -168,7 +168,7 @@ fn strict_reverse_path_accepts_any_of_several_paths() {
 #[test]
 fn equal_paths_share_the_flows_and_a_flow_keeps_its_path() {
     let mut rig = Rig::new();
-    let second = Adjacency { interface: PortId(2).interface(), mtu: 1400, mac: Some([2, 0, 0, 0, 0, 0xcc]) };
+    let second = Adjacency { interface: fib::InterfaceId(2), mtu: 1400, mac: Some([2, 0, 0, 0, 0, 0xcc]) };
     let second = rig.tables.add_adjacency(&second).unwrap();
     let paths = vec![Path { adjacency: rig.b, weight: 3 }, Path { adjacency: second, weight: 1 }];
     let both = rig.next_hop(&NextHop::Forward(paths));
@@ -218,7 +218,7 @@ fn jumbo_packets_in_several_segments_are_packets_like_others() {
     rig.tables
         .set_adjacency(
             rig.b,
-            &Adjacency { interface: PortId(2).interface(), mtu: 9000, mac: Some(rig::HOST_B.0) },
+            &Adjacency { interface: fib::InterfaceId(2), mtu: 9000, mac: Some(rig::HOST_B.0) },
         )
         .unwrap();
     let jumbo = frame(&udp4(to4("198.18.0.1"), 8000));
@@ -263,7 +263,7 @@ fn fragments_reassemble_to_the_packet() {
     )| {
         let mut rig = rig.borrow_mut();
         let b = rig.b;
-        rig.tables.set_adjacency(b, &Adjacency { interface: PortId(2).interface(), mtu, mac: Some(rig::HOST_B.0) }).unwrap();
+        rig.tables.set_adjacency(b, &Adjacency { interface: fib::InterfaceId(2), mtu, mac: Some(rig::HOST_B.0) }).unwrap();
         let flags = if more { ipv4::MORE_FRAGMENTS } else { 0 } | offset;
         let length = if more { length & !7 } else { length };
         let packet = udp4(ipv4::Repr { id: 77, fragment: flags, tos: 0x28, ..to4("198.18.0.1") }, length);
@@ -291,7 +291,7 @@ fn without_memory_for_all_fragments_none_is_sent() {
     rig.tables
         .set_adjacency(
             rig.b,
-            &Adjacency { interface: PortId(2).interface(), mtu: 68, mac: Some(rig::HOST_B.0) },
+            &Adjacency { interface: fib::InterfaceId(2), mtu: 68, mac: Some(rig::HOST_B.0) },
         )
         .unwrap();
     Pool::heap(20).install();

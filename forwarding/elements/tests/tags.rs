@@ -1,5 +1,5 @@
-//! Interfaces with tags: a frame enters by the one that has its tags, and leaves with those of another, the short way and
-//! element by element.
+//! Interfaces with tags: a frame enters by the one that has its tags, and leaves with those of another,
+//! the short way and element by element.
 
 mod rig;
 
@@ -7,6 +7,8 @@ use fib::{Adjacency, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, Path,
 use rig::{HOST_A, HOST_B, PORT_1, PORT_2, Rig};
 use wire::{Class, ethernet, ipv4, protocol};
 
+/// The VLAN's own address: that of its port is another.
+const VLAN: [u8; 6] = [2, 0, 0, 0, 1, 0xa];
 const IN: InterfaceId = InterfaceId(300);
 const OUT: InterfaceId = InterfaceId(301);
 
@@ -20,10 +22,9 @@ fn rig() -> Rig {
     let flags =
         InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
     for (id, port, mac, tags) in
-        [(IN, 1, PORT_1, Tags::One(tag(false, 10))), (OUT, 2, PORT_2, Tags::Two(tag(true, 300), 7))]
+        [(IN, 1, VLAN, Tags::One(tag(false, 10))), (OUT, 2, PORT_2.0, Tags::Two(tag(true, 300), 7))]
     {
-        let entry =
-            InterfaceEntry { ifindex: id.0.into(), mtu: 1500, mac: mac.0, flags, port: PortId(port), tags };
+        let entry = InterfaceEntry { ifindex: id.0.into(), mtu: 1500, mac, flags, port: PortId(port), tags };
         rig.tables.set_interface(id, Some(entry)).unwrap();
     }
     let adjacency = Adjacency { interface: OUT, mtu: 1500, mac: Some(HOST_B.0) };
@@ -34,7 +35,12 @@ fn rig() -> Rig {
 }
 
 fn frame(tags: Tags, ether_type: u16, packet: &[u8]) -> Vec<u8> {
-    [&PORT_1.0[..], &HOST_A.0, &tags.bytes(), &ether_type.to_be_bytes(), packet].concat()
+    let to = if tags == Tags::None { PORT_1.0 } else { VLAN };
+    framed(to, tags, ether_type, packet)
+}
+
+fn framed(to: [u8; 6], tags: Tags, ether_type: u16, packet: &[u8]) -> Vec<u8> {
+    [&to[..], &HOST_A.0, &tags.bytes(), &ether_type.to_be_bytes(), packet].concat()
 }
 
 fn packet4(ttl: u8) -> Vec<u8> {
@@ -73,7 +79,7 @@ fn what_linux_is_handed_of_a_vlan_has_no_tag() {
     let mut rig = rig();
     let arp = [&[0, 1, 8, 0, 6, 4, 0, 1][..], &[0; 20]].concat();
     let outcome = rig.run(1, &[frame(Tags::One(tag(false, 10)), ethernet::ARP, &arp)]);
-    let expected = frame(Tags::None, ethernet::ARP, &arp);
+    let expected = framed(VLAN, Tags::None, ethernet::ARP, &arp);
     assert_eq!(outcome.punted, [(expected, Class::Neighbour)]);
 }
 
@@ -91,4 +97,18 @@ fn an_answer_goes_back_by_the_vlan() {
     let (port, bytes) = &sent[0];
     assert_eq!((*port, &bytes[..6], &bytes[12..18]), (1, &HOST_A.0[..], &[0x81, 0, 0, 10, 8, 0][..]));
     assert_eq!(bytes[18 + 20..18 + 22], [11, 0], "time exceeded");
+}
+
+#[test]
+fn what_a_vlan_may_do_is_its_own() {
+    let mut rig = rig();
+    let tags = Tags::One(tag(false, 10));
+    let to_port = framed(PORT_1.0, tags, ethernet::IPV4, &packet4(64));
+    assert_eq!(rig.run(1, &[to_port]).sent, [], "the port's address is not the VLAN's");
+    let mut entry = rig.tables.interface(IN).unwrap();
+    entry.flags -= InterfaceFlags::FORWARD4;
+    rig.tables.set_interface(IN, Some(entry)).unwrap();
+    let before = rig.dropped();
+    assert_eq!(rig.run(1, &[frame(tags, ethernet::IPV4, &packet4(64))]).sent, []);
+    assert_eq!(rig.dropped(), before + 1, "it does not forward, though its port does");
 }

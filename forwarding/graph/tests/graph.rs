@@ -30,7 +30,7 @@ impl Element for ByFirstByte {
                 b'd' => cx.drop(packet, Reason::NoRoute),
                 b'p' => cx.punt(packet, Class::Unresolved, Hand::Receive),
                 b't' => {
-                    packet.output = PortId(1).interface();
+                    packet.output = fib::InterfaceId(1);
                     cx.transmit(packet);
                 }
                 b'c' => cx.emit(0, packet),

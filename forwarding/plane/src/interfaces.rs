@@ -1,7 +1,7 @@
-//! Logical interfaces: what lies on a port with tags of its own, as the VLANs that Linux has there do.
+//! Logical interfaces: what lies on a port with tags of its own, as a VLAN does.
 //!
-//! A port's own interface has the port's number; those here have the numbers behind. An interface keeps its number for as long as there
-//! is room, as ports do: rules and flows name it by that.
+//! A port's own interface has the port's number. Those here have the numbers behind. An interface
+//! keeps its number while there is room, as a port does: rules and flows name it by that.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::port::{Interface, Port};
 use crate::{Plane, PlaneError};
 
 /// A logical interface.
-pub struct Logical {
+pub struct LogicalInterface {
     /// Its number.
     pub id: InterfaceId,
     /// What Linux says of it; `None` while it is gone.
@@ -26,12 +26,14 @@ pub struct Logical {
 /// All of them, by name.
 #[derive(Default)]
 pub(crate) struct Interfaces {
-    by_name: HashMap<String, Logical>,
+    by_name: HashMap<String, LogicalInterface>,
 }
 
 impl Interfaces {
-    fn of(&self, ifindex: u32) -> Option<&Logical> {
-        let is = |logical: &&Logical| logical.interface.as_ref().is_some_and(|has| has.ifindex == ifindex);
+    fn of(&self, ifindex: u32) -> Option<&LogicalInterface> {
+        let is = |logical: &&LogicalInterface| {
+            logical.interface.as_ref().is_some_and(|has| has.ifindex == ifindex)
+        };
         self.by_name.values().find(is)
     }
 
@@ -59,7 +61,7 @@ impl Interfaces {
 
 impl Plane {
     /// The interfaces that are no port's own, also those that are gone.
-    pub fn logical(&self) -> impl Iterator<Item = &Logical> {
+    pub fn logical(&self) -> impl Iterator<Item = &LogicalInterface> {
         self.interfaces.by_name.values()
     }
 
@@ -91,8 +93,8 @@ impl Plane {
         Some((port, logical.interface.as_ref()?, logical.tags))
     }
 
-    /// Takes an interface with these tags on a port, or takes note of what changed about it. Says whether packets enter and leave by it
-    /// now: they do while its port is taken.
+    /// Takes an interface with these tags on a port, or takes note of what changed about it. Says
+    /// whether packets enter and leave by it now: they do while its port is taken.
     ///
     /// # Errors
     /// Where there is no room for it, or another one has the same tags. Linux has it then, as before.
@@ -107,13 +109,13 @@ impl Plane {
         let known = self.interfaces.by_name.contains_key(&name);
         let id = self.interfaces.number(&name)?;
         self.stale |= !known;
-        let logical = Logical { id, interface: Some(interface), port, tags };
+        let logical = LogicalInterface { id, interface: Some(interface), port, tags };
         let entry = self.ports.get(usize::from(port.0)).and_then(|port| logical.entry(port));
         let there = entry.is_some();
         if let Err(error) = tables.set_interface(id, entry) {
             // What was there is no more what Linux has.
             let _ = tables.set_interface(id, None);
-            self.interfaces.by_name.insert(name, Logical { interface: None, ..logical });
+            self.interfaces.by_name.insert(name, LogicalInterface { interface: None, ..logical });
             return Err(PlaneError::Tables(error));
         }
         self.interfaces.by_name.insert(name, logical);
@@ -142,7 +144,7 @@ impl Plane {
     }
 }
 
-impl Logical {
+impl LogicalInterface {
     /// What both lanes read of it.
     fn entry(&self, port: &Port) -> Option<InterfaceEntry> {
         let interface = self.interface.as_ref()?;

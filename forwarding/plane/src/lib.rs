@@ -40,7 +40,7 @@ pub mod worker_pool;
 pub use elements::router::standard::Hooks;
 pub use error::PlaneError;
 pub use flow_snapshot::FlowSnapshot;
-pub use interfaces::Logical;
+pub use interfaces::LogicalInterface;
 pub use plane::{Change, Plane, PlaneSettings};
 pub use policy::{Policy, PolicySettings};
 pub use port::{Choice, Interface, LaneChoice, PortSettings, ReversePath};

@@ -90,14 +90,7 @@ fn bifrost(driver: &mut Driver, tables: &mut Tables, sources: &Sources) {
         | InterfaceFlags::FORWARD6
         | InterfaceFlags::EXPRESS;
     for (port, mtu) in [(0, 1500), (1, 1400)] {
-        let entry = InterfaceEntry {
-            ifindex: 1,
-            mtu,
-            mac: ROUTER_MAC[port as usize],
-            flags,
-            port: PortId(port),
-            tags: fib::Tags::None,
-        };
+        let entry = InterfaceEntry::of_port(PortId(port), 1, mtu, ROUTER_MAC[port as usize], flags);
         tables.set_interface(PortId(port).interface(), Some(entry)).unwrap();
         driver.set_target(PortId(port), 1).unwrap();
         let ipv4 = ["10.96.0.1/16", "10.99.2.1/24"][port as usize].parse().unwrap();

@@ -88,14 +88,7 @@ fn tables() -> Tables {
     let flags =
         InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
     for (port, mac) in [IN, OUT].into_iter().zip(MACS) {
-        let entry = InterfaceEntry {
-            ifindex: u32::from(port.0),
-            mtu: 1500,
-            mac: mac.0,
-            flags,
-            port: port,
-            tags: fib::Tags::None,
-        };
+        let entry = InterfaceEntry::of_port(port, u32::from(port.0), 1500, mac.0, flags);
         tables.set_interface(port.interface(), Some(entry)).unwrap();
     }
     let routes = [

@@ -7,7 +7,7 @@ mod rig;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use fib::{Adjacency, Capacity, NextHop, Path, PortId, Tables};
+use fib::{Adjacency, Capacity, NextHop, Path, Tables};
 use graph::{Batch, NodeId, Observer};
 use nix::unistd::{Pid, gettid};
 use plane::meter::State;
@@ -222,7 +222,7 @@ fn forwarding(test: impl Send + FnOnce(&mut Plane, &mut Tables, &dyn Fn(u8), &dy
         }
         let mac = Some(HOST_MAC[1]);
         let adjacency =
-            tables.add_adjacency(&Adjacency { interface: PortId(1).interface(), mtu: 1500, mac }).unwrap();
+            tables.add_adjacency(&Adjacency { interface: fib::InterfaceId(1), mtu: 1500, mac }).unwrap();
         let hop = tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }])).unwrap();
         tables.insert4("198.18.0.0/15".parse().unwrap(), hop).unwrap();
 

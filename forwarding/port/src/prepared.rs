@@ -257,7 +257,7 @@ mod tests {
         let mut next = 0;
         sink.check(move |packet| {
             next += 1;
-            packet.input == PortId(1).interface() && packet.len() == FRAME && number(packet) == next - 1
+            packet.input == fib::InterfaceId(1) && packet.len() == FRAME && number(packet) == next - 1
         });
         let (mut packets, mut places) = (Vec::new(), Vec::new());
         for round in 0..1000 {

@@ -90,10 +90,7 @@ impl Bench {
         let mut mac = ROUTER_MAC[0];
         mac[5] = port.0 as u8;
         self.tables
-            .set_interface(
-                port.interface(),
-                Some(InterfaceEntry { ifindex: 1, mtu: 1500, mac, flags, port: port, tags: fib::Tags::None }),
-            )
+            .set_interface(port.interface(), Some(InterfaceEntry::of_port(port, 1, 1500, mac, flags)))
             .unwrap();
     }
 

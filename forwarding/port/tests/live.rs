@@ -22,19 +22,12 @@ fn express(rig: &Rig, mode: Mode) -> (Driver, Tables) {
         driver.set_target(port, ifindex).unwrap();
         let flags =
             InterfaceFlags::UP | InterfaceFlags::TARGET | InterfaceFlags::FORWARD4 | InterfaceFlags::EXPRESS;
-        let entry = InterfaceEntry {
-            ifindex,
-            mtu: 1500,
-            mac: ROUTER_MAC[i as usize],
-            flags,
-            port: port,
-            tags: fib::Tags::None,
-        };
+        let entry = InterfaceEntry::of_port(port, ifindex, 1500, ROUTER_MAC[i as usize], flags);
         tables.set_interface(port.interface(), Some(entry)).unwrap();
     }
     let mac = Some(HOST_MAC[1]);
     let adjacency =
-        tables.add_adjacency(&Adjacency { interface: PortId(1).interface(), mtu: 1500, mac }).unwrap();
+        tables.add_adjacency(&Adjacency { interface: fib::InterfaceId(1), mtu: 1500, mac }).unwrap();
     let hop = tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }])).unwrap();
     tables.insert4("198.18.0.0/15".parse().unwrap(), hop).unwrap();
     (driver, tables)

@@ -36,14 +36,7 @@ impl Router {
     fn open(&mut self, rig: &Rig, i: u16, queues: u32) {
         let (port, ifindex) = (PortId(i), rig.ifindex(i.into()));
         let flags = InterfaceFlags::UP | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
-        let entry = InterfaceEntry {
-            ifindex,
-            mtu: 1500,
-            mac: ROUTER_MAC[i as usize],
-            flags,
-            port: port,
-            tags: fib::Tags::None,
-        };
+        let entry = InterfaceEntry::of_port(port, ifindex, 1500, ROUTER_MAC[i as usize], flags);
         self.tables.set_interface(port.interface(), Some(entry)).unwrap();
         let attachment = self.driver.attach(port, ifindex, Mode::Native).unwrap();
         assert!(attachment.native);

@@ -59,14 +59,7 @@ fn tables() -> Tables {
     let mut to = [NextHop::None, NextHop::None];
     for (port, to) in [IN, OUT].into_iter().zip(&mut to) {
         let mtu = 1500 - 100 * u32::from(port.0 - 1);
-        let entry = InterfaceEntry {
-            ifindex: port.0.into(),
-            mtu,
-            mac: [2, 0, 0, 0, 1, 1],
-            flags,
-            port: port,
-            tags: fib::Tags::None,
-        };
+        let entry = InterfaceEntry::of_port(port, port.0.into(), mtu, [2, 0, 0, 0, 1, 1], flags);
         tables.set_interface(port.interface(), Some(entry)).expect("a port");
         let mac = Some([2, 0, 0, 0, 0, port.0 as u8]);
         let adjacency =

@@ -312,14 +312,7 @@ impl Rig {
                 | InterfaceFlags::FORWARD4
                 | InterfaceFlags::FORWARD6
                 | InterfaceFlags::EXPRESS;
-            let entry = InterfaceEntry {
-                ifindex,
-                mtu: 1500,
-                mac: ROUTER_MAC[number],
-                flags,
-                port: port,
-                tags: fib::Tags::None,
-            };
+            let entry = InterfaceEntry::of_port(port, ifindex, 1500, ROUTER_MAC[number], flags);
             tables.set_interface(port.interface(), Some(entry))?;
             driver.set_target(port, ifindex)?;
             driver.attach(port, ifindex, Mode::Native)?;
@@ -327,7 +320,7 @@ impl Rig {
         let hops: Vec<NextHopId> = (0..GATEWAYS)
             .map(|_| {
                 let adjacency = tables.add_adjacency(&Adjacency {
-                    interface: PortId(1).interface(),
+                    interface: fib::InterfaceId(1),
                     mtu: 1500,
                     mac: Some(SINK_MAC),
                 })?;

@@ -3,8 +3,7 @@
 
 use crate::ruler::{Ruler, TICK, ticks};
 use fib::{
-    Adjacency, AdjacencyId, Capacity, DriverMemory, FibError, NextHop, NextHopId, Path, PortId, Region,
-    Sizes, Tables,
+    Adjacency, AdjacencyId, Capacity, DriverMemory, FibError, NextHop, NextHopId, Path, Region, Sizes, Tables,
 };
 use ipnet::{Ipv4Net, Ipv6Net};
 use lab::prefixes::{Random, inside4, inside6, ipv4, ipv6};
@@ -82,7 +81,7 @@ impl Loaded {
         let start = Instant::now();
         let mut tables = Tables::new(Capacity::default(), driver)?;
         let adjacency =
-            Adjacency { interface: PortId(0).interface(), mtu: 1500, mac: Some([2, 0, 0, 0, 0, 1]) };
+            Adjacency { interface: fib::InterfaceId(0), mtu: 1500, mac: Some([2, 0, 0, 0, 0, 1]) };
         let adjacencies = (0..NEXT_HOPS)
             .map(|_| tables.add_adjacency(&adjacency))
             .collect::<Result<Vec<AdjacencyId>, _>>()?;

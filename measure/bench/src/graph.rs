@@ -253,17 +253,10 @@ fn tables() -> Tables {
     let flags =
         InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
     for (port, mac) in [(1, ROUTER_1), (2, ROUTER_2)] {
-        let entry = InterfaceEntry {
-            ifindex: u32::from(port),
-            mtu: 1500,
-            mac: mac.0,
-            flags,
-            port: PortId(port),
-            tags: fib::Tags::None,
-        };
+        let entry = InterfaceEntry::of_port(PortId(port), u32::from(port), 1500, mac.0, flags);
         tables.set_interface(PortId(port).interface(), Some(entry)).expect("a port");
     }
-    let adjacency = Adjacency { interface: PortId(2).interface(), mtu: 1500, mac: Some(HOST_2.0) };
+    let adjacency = Adjacency { interface: fib::InterfaceId(2), mtu: 1500, mac: Some(HOST_2.0) };
     let adjacency = tables.add_adjacency(&adjacency).expect("an adjacency");
     let hop = NextHop::Forward(vec![Path { adjacency, weight: 1 }]);
     let hop = tables.add_next_hop(&hop).expect("a next hop");

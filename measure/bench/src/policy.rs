@@ -66,14 +66,7 @@ impl Rig {
             InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
         for port in [IN, OUT] {
             let mac = [2, 0, 0, 0, 1, port.0 as u8];
-            let entry = InterfaceEntry {
-                ifindex: u32::from(port.0),
-                mtu: 1500,
-                mac,
-                flags,
-                port: port,
-                tags: fib::Tags::None,
-            };
+            let entry = InterfaceEntry::of_port(port, u32::from(port.0), 1500, mac, flags);
             tables.set_interface(port.interface(), Some(entry)).expect("a port");
         }
         let adjacency =

@@ -26,13 +26,6 @@ constants! {
     LINE: u32 = NEXT - 1;
     /// The bits of a route word that are the next hop's.
     ID: u32 = (1 << 22) - 1;
-    /// Interfaces at most. The first of them, as many as there are ports, are the ports' own.
-    INTERFACES: u32 = 4095;
-    /// Words of a block of tags, one for each VLAN identifier.
-    TAGS: u32 = 4096;
-    /// Blocks of tags at most. The first holds the roots: two words a port, one for each kind of tag.
-    TAG_BLOCKS: u32 = 512;
-    /// Set in a word of tags that names the block of the tags that follow; clear in one that is an interface's
-    /// number + 1.
-    INNER: u32 = 1 << 31;
+    /// Interfaces at most, the ports' own among them: a flow's entry has 12 bits for a number, and one says none.
+    INTERFACES: u16 = 0xfff;
 }

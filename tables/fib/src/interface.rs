@@ -19,9 +19,18 @@ use crate::grace::{Grace, Retired};
 use crate::memory::{Array, Arrays, PORTS, Pair, Word, WorkerMemory};
 use crate::word::{InterfaceWord, LinkWord};
 use crate::{InterfaceFlags, PortId};
-use abi::fib::{INNER, INTERFACES, TAG_BLOCKS, TAGS};
+use abi::fib::INTERFACES;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Words of a block of tags, one for each VLAN identifier.
+const BLOCK: usize = 4096;
+/// Blocks of tags at most. The first holds the roots: two words a port, one for each kind of tag.
+const TAG_BLOCKS: u32 = 512;
+/// Bytes of all of them.
+pub(crate) const TAG_BYTES: usize = TAG_BLOCKS as usize * BLOCK * 4;
+/// Set in a word of tags that names the block of the tags that follow; clear in one that is an interface's number + 1.
+pub(crate) const INNER: u32 = 1 << 31;
 
 /// An index into the interfaces, 0..4,095. Those below 256 are the ports' own, by the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,12 +44,6 @@ impl InterfaceId {
     pub const FIRST_LOGICAL: InterfaceId = InterfaceId(abi::driver::MAX_PORTS);
     /// How many there are at most, the ports' own among them.
     pub const COUNT: usize = INTERFACES as usize;
-}
-
-impl From<PortId> for InterfaceId {
-    fn from(port: PortId) -> InterfaceId {
-        port.interface()
-    }
 }
 
 /// A tag of IEEE 802.1Q: the identifier of a VLAN, and of which kind it is.
@@ -117,6 +120,19 @@ pub struct InterfaceEntry {
     pub tags: Tags,
 }
 
+impl InterfaceEntry {
+    /// A port's own interface, which has no tags.
+    pub fn of_port(
+        port: PortId,
+        ifindex: u32,
+        mtu: u32,
+        mac: [u8; 6],
+        flags: InterfaceFlags,
+    ) -> InterfaceEntry {
+        InterfaceEntry { ifindex, mtu, mac, flags, port, tags: Tags::None }
+    }
+}
+
 /// The writer.
 pub(crate) struct Table {
     interfaces: Pair<AtomicU64>,
@@ -132,12 +148,10 @@ pub(crate) struct Table {
 /// A block of tags.
 struct Block {
     /// Where the word is that names it.
-    hangs_at: usize,
+    named_at: usize,
     /// Words in it that are not 0.
     words: usize,
 }
-
-const BLOCK: usize = TAGS as usize;
 
 impl Table {
     pub(crate) fn new(worker: &WorkerMemory, driver: Option<&Arrays>) -> Table {
@@ -171,11 +185,11 @@ impl Table {
         let before = self.entries.get(&id).copied();
         let moves = before.as_ref().map(place) != entry.as_ref().map(place);
         if moves && let Some(entry) = &entry {
-            self.hang(id, entry)?;
+            self.add_tags(id, entry)?;
         }
         self.write(id, entry);
         if moves && let Some(before) = &before {
-            self.take_off(before, grace);
+            self.remove_tags(before, grace);
         }
         match entry {
             Some(entry) => self.entries.insert(id, entry),
@@ -207,7 +221,7 @@ impl Table {
     }
 
     /// Frames with these tags enter by this interface from now on.
-    fn hang(&mut self, id: InterfaceId, entry: &InterfaceEntry) -> Result<(), FibError> {
+    fn add_tags(&mut self, id: InterfaceId, entry: &InterfaceEntry) -> Result<(), FibError> {
         let Some((outer, inner)) = entry.tags.parts() else { return Ok(()) };
         let root = self.block(root_at(entry.port, outer.service))?;
         let outer_at = in_block(root, outer.id);
@@ -253,7 +267,7 @@ impl Table {
         }
     }
 
-    fn new_block(&mut self, hangs_at: usize) -> Result<u32, FibError> {
+    fn new_block(&mut self, named_at: usize) -> Result<u32, FibError> {
         let limit = TAG_BLOCKS as usize;
         let number = match self.free.pop() {
             Some(number) => number,
@@ -263,12 +277,12 @@ impl Table {
             }
             None => return Err(FibError::TooManyTags { limit }),
         };
-        self.blocks.insert(number, Block { hangs_at, words: 0 });
+        self.blocks.insert(number, Block { named_at, words: 0 });
         Ok(number)
     }
 
     /// No frame enters by these tags any more.
-    fn take_off(&mut self, entry: &InterfaceEntry, grace: &mut Grace) {
+    fn remove_tags(&mut self, entry: &InterfaceEntry, grace: &mut Grace) {
         let Some((outer, inner)) = entry.tags.parts() else { return };
         let root = self.tag(root_at(entry.port, outer.service));
         let outer_at = in_block(root, outer.id);
@@ -279,7 +293,7 @@ impl Table {
         self.clear(at, grace);
     }
 
-    /// A block whose last word goes is taken off as well.
+    /// A block whose last word goes is removed as well.
     fn clear(&mut self, at: usize, grace: &mut Grace) {
         self.store(at, 0);
         self.count(at, -1);
@@ -287,7 +301,7 @@ impl Table {
         if self.blocks.get(&number).is_some_and(|block| block.words == 0)
             && let Some(block) = self.blocks.remove(&number)
         {
-            match block.hangs_at {
+            match block.named_at {
                 root if root < BLOCK => self.store(root, 0),
                 outer => self.clear(outer, grace),
             }

@@ -6,7 +6,7 @@
 //! address --fib4 / fib6--> NextHopId --nexthops--> Hop --(buckets)--> AdjacencyId --adjacencies--> MAC, MTU, InterfaceId
 //! ```
 //!
-//! and the way of a frame to the interface that it came in by, and from there to the one that it leaves by: `interface.rs`.
+//! The way of a frame to the interface that it came in by is in `interface.rs`.
 //!
 //! Everything is flat: arrays of 32- or 64-bit words, indices instead of pointers, so that Rust workers and the eBPF
 //! program in the driver walk the same tables. There is one writer, [`Tables`], and any number of readers, each with a

@@ -3,6 +3,7 @@
 //! The worker's copy is one [`Mapping`] in huge pages.
 //! The driver's arrays belong to `port`, which creates the bpf maps with [`Sizes`] and hands over their mappings.
 
+use crate::interface::TAG_BYTES;
 use crate::word::MAX_NEXT_HOPS;
 use crate::{FibError, Mapping};
 use std::any::Any;
@@ -12,8 +13,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A bpf array's value: a bpf array rounds each value up to 8 bytes, so words come in blocks.
 pub(crate) const BLOCK_BYTES: usize = 4096;
-/// Bytes of all blocks of tags.
-const TAG_BYTES: usize = (abi::fib::TAG_BLOCKS * abi::fib::TAGS * 4) as usize;
 /// Ports at most.
 pub(crate) const PORTS: usize = 256;
 

@@ -175,8 +175,8 @@ impl Tables {
         self.forward.adjacency(id)
     }
 
-    /// Writes an interface, or that there is none of this number: what its packets may do, and by which port and tags they
-    /// come and go. Interfaces below [`InterfaceId::FIRST_LOGICAL`] are the ports' own.
+    /// Writes an interface, or that there is none of this number: what its packets may do, and by which
+    /// port and tags they come and go. Interfaces below [`InterfaceId::FIRST_LOGICAL`] are the ports' own.
     ///
     /// # Errors
     /// Where the number is out of range, the tags are another interface's on that port, or there is no room for

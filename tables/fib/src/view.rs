@@ -1,10 +1,9 @@
 use crate::grace::{Epochs, Reader};
-use crate::interface::{in_block, root_at};
+use crate::interface::{INNER, in_block, root_at};
 use crate::memory::{WorkerMemory, prefetch};
 use crate::word::{AdjacencyWord, Hop, InterfaceWord, LinkWord};
 use crate::{AdjacencyId, InterfaceId, NextHopId, PortId, ipv4, ipv6};
 use abi::ethernet::{QINQ, VLAN};
-use abi::fib::INNER;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -172,8 +171,9 @@ impl Hops<'_> {
         }
     }
 
-    /// The interface of a frame with tags, and how many bytes these are, 4 or 8: by the port that it came in by, and by its bytes from
-    /// the 12th on, where the first tag's type stands. `None`: no interface of the plane's has such tags, or there are none.
+    /// The interface of a frame with tags, and how many bytes of tags are its, 4 or 8. `bytes` are those
+    /// of the frame from the 12th on, where the first tag's type stands. `None`: the frame has no tags,
+    /// or no interface of the plane's has them.
     ///
     /// Inside an outer tag, one with the identifier 0 says only a priority (IEEE 802.1Q, 9.6).
     #[inline]

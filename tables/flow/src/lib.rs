@@ -86,4 +86,4 @@ pub use tuple::{Direction, Tuple};
 pub use worker::{BATCH, Hit, Inserted, Opening, Presence, Worker};
 
 /// Stands for a port that is not known.
-pub const NO_PORT: u16 = 0xfff;
+pub const NO_PORT: u16 = abi::fib::INTERFACES;

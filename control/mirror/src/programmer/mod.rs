@@ -78,8 +78,8 @@ impl Programmer {
         }
     }
 
-    /// Which port an interface is.
-    pub fn port(&self, ifindex: u32) -> Option<InterfaceId> {
+    /// Which interface of the plane's one of Linux's is.
+    pub fn interface(&self, ifindex: u32) -> Option<InterfaceId> {
         self.ports.get(&ifindex).copied()
     }
 

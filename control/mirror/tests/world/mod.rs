@@ -162,14 +162,7 @@ impl World {
     pub fn bind(&mut self, name: &str, port: u16) {
         let link = self.mirror.model().links.by_name(name).unwrap();
         let (ifindex, mtu, mac) = (link.ifindex, link.mtu, link.mac.unwrap().0);
-        let entry = InterfaceEntry {
-            ifindex,
-            mtu,
-            mac,
-            flags: InterfaceFlags::UP,
-            port: fib::PortId(port),
-            tags: fib::Tags::None,
-        };
+        let entry = InterfaceEntry::of_port(fib::PortId(port), ifindex, mtu, mac, InterfaceFlags::UP);
         self.tables.set_interface(InterfaceId(port), Some(entry)).unwrap();
         self.mirror.bind(ifindex, InterfaceId(port), &mut self.tables);
     }

@@ -4,9 +4,10 @@
 //! Usage: `Classify`
 //! Ports: 1 input, 3 outputs; push
 //!
-//! The Ethernet header stays where it is; the network header's place is noted in the packet (`l3`). The tags of a VLAN whose interface
-//! is the plane's are taken off, and the packet has come in by that interface. A frame that is not addressed to its interface (a group address, or a virtual one such as VRRP's) is `other`, whatever it carries: what to make
-//! of it is Linux's decision.
+//! The Ethernet header stays where it is; the network header's place is noted in the packet (`l3`).
+//! Where a frame has the tags of an interface of the plane's, they are taken off, and the packet has
+//! come in by that interface. A frame that is not addressed to its interface (a group address, or a
+//! virtual one such as VRRP's) is `other`, whatever it carries: Linux decides what to make of it.
 //!
 //! Outputs:
 //! - 0: IPv4

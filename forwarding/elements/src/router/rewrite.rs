@@ -4,8 +4,8 @@
 //! Usage: `Rewrite`
 //! Ports: 1 input, 1 output; push
 //!
-//! Writes the link header in front of the network header: the neighbour's address, the output interface's own and its tags, and the
-//! type by the version of the packet.
+//! Writes the link header in front of the network header: the neighbour's address, the output
+//! interface's address and tags, and the type by the version of the packet.
 
 use super::router_context::on_tables;
 use fib::{AdjacencyWord, Hops, InterfaceId, InterfaceWord, View};

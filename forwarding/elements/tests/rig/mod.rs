@@ -64,25 +64,11 @@ impl Rig {
         let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 256 };
         let mut tables = Tables::new(capacity, None).unwrap();
         for (port, mac, mtu) in [(1, PORT_1, 1500), (2, PORT_2, 1400)] {
-            let entry = InterfaceEntry {
-                ifindex: port,
-                mtu,
-                mac: mac.0,
-                flags: FORWARDS,
-                port: PortId(port as u16),
-                tags: fib::Tags::None,
-            };
+            let entry = InterfaceEntry::of_port(PortId(port as u16), port, mtu, mac.0, FORWARDS);
             tables.set_interface(PortId(port as u16).interface(), Some(entry)).unwrap();
         }
-        let kept = InterfaceEntry {
-            ifindex: 3,
-            mtu: 1500,
-            mac: [2, 0, 0, 0, 1, 3],
-            flags: InterfaceFlags::UP,
-            port: PortId(3),
-            tags: fib::Tags::None,
-        };
-        tables.set_interface(PortId(3).interface(), Some(kept)).unwrap();
+        let kept = InterfaceEntry::of_port(PortId(3), 3, 1500, [2, 0, 0, 0, 1, 3], InterfaceFlags::UP);
+        tables.set_interface(fib::InterfaceId(3), Some(kept)).unwrap();
         let mut adjacency = |port, mtu, mac| {
             tables.add_adjacency(&Adjacency { interface: PortId(port).interface(), mtu, mac }).unwrap()
         };
@@ -91,7 +77,7 @@ impl Rig {
         let unresolved = adjacency(2, 1400, None);
         let kept = adjacency(3, 1500, Some(HOST_B.0));
         let to = |adjacency| NextHop::Forward(vec![Path { adjacency, weight: 1 }]);
-        let (glean1, glean2) = (NextHop::Glean(PortId(1).interface()), NextHop::Glean(PortId(2).interface()));
+        let (glean1, glean2) = (NextHop::Glean(fib::InterfaceId(1)), NextHop::Glean(fib::InterfaceId(2)));
         let routes4 = [
             ("10.99.1.0/24", &glean1),
             ("10.99.1.1/32", &NextHop::Local),

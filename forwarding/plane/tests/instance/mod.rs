@@ -23,14 +23,7 @@ pub fn tables(routes: &[(PortId, Mac, &str)]) -> Tables {
     let flags =
         InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
     for port in [IN, OUT] {
-        let entry = InterfaceEntry {
-            ifindex: u32::from(port.0),
-            mtu: 1500,
-            mac: OUR.0,
-            flags,
-            port: port,
-            tags: fib::Tags::None,
-        };
+        let entry = InterfaceEntry::of_port(port, u32::from(port.0), 1500, OUR.0, flags);
         tables.set_interface(port.interface(), Some(entry)).unwrap();
     }
     for &(port, mac, prefix) in routes {

@@ -17,24 +17,10 @@ pub fn open(tables: &mut Tables, more: InterfaceFlags) {
         | InterfaceFlags::FORWARD4
         | InterfaceFlags::FORWARD6;
     for (port, mac, mtu) in [(IN, MACS[0], 1500), (OUT, MACS[1], 1400)] {
-        let entry = InterfaceEntry {
-            ifindex: u32::from(port.0),
-            mtu,
-            mac: mac.0,
-            flags: usual | more,
-            port: port,
-            tags: fib::Tags::None,
-        };
+        let entry = InterfaceEntry::of_port(port, u32::from(port.0), mtu, mac.0, usual | more);
         tables.set_interface(port.interface(), Some(entry)).unwrap();
     }
-    let entry = InterfaceEntry {
-        ifindex: 3,
-        mtu: 1500,
-        mac: [2, 0, 0, 0, 1, 3],
-        flags: InterfaceFlags::empty(),
-        port: DOWN,
-        tags: fib::Tags::None,
-    };
+    let entry = InterfaceEntry::of_port(DOWN, 3, 1500, [2, 0, 0, 0, 1, 3], InterfaceFlags::empty());
     tables.set_interface(DOWN.interface(), Some(entry)).unwrap();
 }
 

@@ -93,14 +93,9 @@ impl Forwarding {
             self.mirror.bind(ifindex, id.interface(), &mut self.tables);
         }
         for ifindex in self.on_port(id) {
-            self.bind_logical(ifindex);
-        }
-    }
-
-    /// Lets routes lead to an interface on a port that is taken.
-    pub(crate) fn bind_logical(&mut self, ifindex: u32) {
-        if let Some(id) = self.plane.interface_of(ifindex) {
-            self.mirror.bind(ifindex, id, &mut self.tables);
+            if let Some(id) = self.plane.interface_of(ifindex) {
+                self.mirror.bind(ifindex, id, &mut self.tables);
+            }
         }
     }
 

@@ -20,18 +20,32 @@ source = "10.1.0.0/24"
 
 #[test]
 fn in_the_driver() {
-    by("auto");
+    by("auto", 0);
 }
 
 #[test]
 fn by_workers() {
-    by("worker");
+    by("worker", 0);
 }
 
-fn by(lane: &str) {
-    let mut net = Line::stopped("stop-nat", &(ports(lane, &["left", "right"]) + MASQUERADE));
+/// Ports that carry the flow are there long before the last one is taken.
+#[test]
+fn while_many_other_ports_are_taken() {
+    by("worker", 48);
+}
+
+fn by(lane: &str, others: usize) {
+    let more = if others == 0 { "" } else { "[[port]]\nname = \"more*\"\n" };
+    let mut net = Line::stopped("stop-nat", &(ports(lane, &["left", "right"]) + more + MASQUERADE));
     if !net.router.is_bifrost() {
         return;
+    }
+    let host = net.router.host();
+    for n in 0..others {
+        host.run(&format!(
+            "ip link add more{n} type veth peer name far{n}; ip link set more{n} up; ip link set far{n} up"
+        ))
+        .unwrap();
     }
     net.server.run("ip route del default; ip route add 10.2.0.0/24 dev eth0 2>/dev/null || true").unwrap();
     net.router.restart().unwrap();

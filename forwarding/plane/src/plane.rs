@@ -402,16 +402,16 @@ impl Plane {
         &self.policy
     }
 
-    /// Puts the rules of address translation in force for ports with these addresses.
-    pub fn translate(&mut self, addresses: impl Fn(InterfaceId) -> Vec<IpAddr>) {
+    /// Puts the rules of address translation in force for interfaces of these names with these addresses.
+    pub fn translate(&mut self, addresses: impl Fn(&str) -> Vec<IpAddr>) {
         self.policy.translate(&self.nat_ports(addresses));
     }
 
-    fn nat_ports(&self, addresses: impl Fn(InterfaceId) -> Vec<IpAddr>) -> Vec<nat::Port> {
+    fn nat_ports(&self, addresses: impl Fn(&str) -> Vec<IpAddr>) -> Vec<nat::Port> {
         let port = |(name, id): (&str, InterfaceId)| nat::Port {
             number: id.0,
             name: name.to_owned(),
-            addresses: addresses(id),
+            addresses: addresses(name),
         };
         self.interface_names().map(port).collect()
     }

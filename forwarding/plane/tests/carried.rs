@@ -190,7 +190,7 @@ impl Net<'_> {
             tables.insert6(net6.parse().unwrap(), hop).unwrap();
         }
         let outside: Vec<IpAddr> = ["203.0.113.1", "2001:db8:2::1"].map(|a| a.parse().unwrap()).to_vec();
-        plane.translate(|port| if port == fib::InterfaceId(1) { outside.clone() } else { Vec::new() });
+        plane.translate(|name| if name == "r1" { outside.clone() } else { Vec::new() });
         let mut net = Net { plane, tables, wires, sent: Default::default() };
         wait("both ports to be targets of the express lane", || {
             net.plane.supervise(&mut net.tables);

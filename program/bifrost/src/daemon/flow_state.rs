@@ -6,15 +6,12 @@
 //!
 //! A kill is not announced, so a thread keeps the [file](super::flow_file) up to date ten times a second.
 
-use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use fib::InterfaceId;
 use flow::{Inserted, Key, Table, Timeouts, Worker};
 use tracing::{info, warn};
 
@@ -129,15 +126,13 @@ impl Forwarding {
 
     /// Lets the rules of address translation know the ports that will be taken.
     fn prepare_translation(&mut self) {
-        let mut addresses: HashMap<InterfaceId, Vec<IpAddr>> = HashMap::new();
         for link in self.mirror.model().links.iter() {
             let Some(rule) = self.router.port(&link.name) else { continue };
-            if let Ok(id) = self.plane.expect(&link.name, settings::port(rule, &self.router)) {
-                let here = self.mirror.model().addresses().filter(|address| address.ifindex == link.ifindex);
-                addresses.insert(id.interface(), here.map(|address| address.net.addr()).collect());
+            if let Err(error) = self.plane.expect(&link.name, settings::port(rule, &self.router)) {
+                warn!("{error}");
             }
         }
-        self.plane.translate(|port| addresses.get(&port).cloned().unwrap_or_default());
+        self.translate();
     }
 
     /// How many flows go on, of how many.

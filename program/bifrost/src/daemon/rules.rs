@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use elements::router::Sampling;
-use fib::InterfaceId;
 use tracing::{debug, info};
 
 use super::forwarding::Forwarding;
@@ -83,19 +82,16 @@ impl Forwarding {
         }
     }
 
-    /// Puts the rules of address translation in force for the ports and addresses that there are.
+    /// Puts the rules of address translation in force for the addresses that Linux has on their interfaces, whether those are
+    /// taken yet or not: a flow that lives must not lose its address while ports are being taken.
     pub(super) fn translate(&mut self) {
-        let mut addresses: HashMap<InterfaceId, Vec<IpAddr>> = HashMap::new();
-        let ports = self.plane.ports().iter().map(|port| (port.id.interface(), &port.interface));
-        for (id, interface) in
-            ports.chain(self.plane.logical().map(|logical| (logical.id, &logical.interface)))
-        {
-            let Some(interface) = interface else { continue };
-            let of_port =
-                self.mirror.model().addresses().filter(|address| address.ifindex == interface.ifindex);
-            addresses.insert(id, of_port.map(|address| address.net.addr()).collect());
+        let model = self.mirror.model();
+        let mut addresses: HashMap<&str, Vec<IpAddr>> = HashMap::new();
+        for address in model.addresses() {
+            let Some(link) = model.links.by_index(address.ifindex) else { continue };
+            addresses.entry(&link.name).or_default().push(address.net.addr());
         }
-        self.plane.translate(|port| addresses.get(&port).cloned().unwrap_or_default());
+        self.plane.translate(|name| addresses.get(name).cloned().unwrap_or_default());
         self.log_blocks();
         self.copy_is_due |= self.router.nat.is_some();
     }

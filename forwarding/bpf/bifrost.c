@@ -2,7 +2,8 @@
 /*
  * What stands at the door of every port: the classifier, and behind it the express lane and the flows.
  *
- *   frame -> not ours, control, for this machine? -> Linux, policed by class
+ *   frame -> with tags? -> the program for those, which takes them off and does the same
+ *         -> not ours, control, for this machine? -> Linux, policed by class
  *         -> express lane, if the port has it     -> out by redirect, or dropped with a reason, or ...
  *         -> of a flow that is decided            -> out by redirect, or ...
  *         -> the worker's ring; no worker there   -> Linux, which is what makes it the safety net
@@ -11,17 +12,19 @@
  * knows nothing, and they go on by what is known of them.
  */
 #include "flows.h"
-#include "police.h"
 #include "peers.h"
+#include "police.h"
+#include "tags.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* Which of the carriers. */
-enum carrier { FLOWS4, FLOWS6, SEND6 };
+enum carrier { FLOWS4, FLOWS6, SEND6, TAGS };
 
 /* Details of LANE_WORKER: perhaps it need not go there. */
 #define CARRY4 1
 #define CARRY6 2
+#define TAGGED 3
 
 /* A detail of LANE_PASS that is no class: transit that Linux forwards in the express lane's place. */
 #define TRANSIT 0xff
@@ -92,25 +95,45 @@ static __always_inline verdict classify6(struct frame *frame) {
     return frame->flags & IF_FLOWS && !options ? VERDICT(LANE_WORKER, CARRY6) : WORKER;
 }
 
+/* A frame whose header has no tags, or none any more. */
 static __always_inline verdict classify(struct frame *frame) {
     if (frame->data + ETHERNET > frame->end)
         return DROP(REASON_TRUNCATED);
     __u16 type = load16(frame->data + 12);
-    struct pair port;
-    if (!find_pair(&interfaces, 2 * frame->port, &port))
+    struct pair entered;
+    if (!find_pair(&interfaces, 2 * frame->interface, &entered))
         return VERDICT(LANE_PASS, TRANSIT);
-    frame->flags = (__u16)port.first;
+    frame->flags = (__u16)entered.first;
     if (!(frame->flags & IF_TRACKED) && is_broken(TABLES))
         frame->flags &= ~(IF_EXPRESS | IF_FORWARD4 | IF_FORWARD6);
     if (frame->flags & IF_PARTIAL)
-        frame->joined = bpf_xdp_get_buff_len(frame->ctx) > ETHERNET + mtu_of(port);
-    if (load64(frame->data) >> 16 != mac_of(port))
+        frame->joined = bpf_xdp_get_buff_len(frame->ctx) > ETHERNET + mtu_of(entered);
+    if (load64(frame->data) >> 16 != mac_of(entered))
         return FOREIGN;
     if (type == ETHERTYPE_IPV4)
         return classify4(frame);
     if (type == ETHERTYPE_IPV6)
         return classify6(frame);
     return FOREIGN;
+}
+
+/*
+ * Takes off the tags of an interface of ours. UNDECIDED: it entered by that; else `header` has no tags, and
+ * the frame is as it came.
+ */
+static __always_inline verdict enter(struct frame *frame, struct link_header *header) {
+    void *tags = frame->data + 12;
+    if (frame->data + ETHERNET + 8 > frame->end)
+        return FOREIGN;
+    __u32 interface = interface_of(frame->port, load32(tags), load32(tags + 4), &header->length);
+    header->tags = *(__u64 *)tags;
+    if (interface == NO_PORT) {
+        header->length = 0;
+        return FOREIGN;
+    }
+    frame->interface = interface;
+    frame->tags = header->length;
+    return take_tags(frame, header) ? UNDECIDED : DROP(REASON_TRUNCATED);
 }
 
 /*
@@ -156,12 +179,20 @@ static __always_inline int drop(struct counters *count, __u32 reason, __u32 byte
     return XDP_DROP;
 }
 
-/* Out by the port that was decided. */
-static __always_inline int redirect(struct counters *count, __u32 out, __u32 bytes) {
-    if (bpf_redirect_map(&targets, out, XDP_DROP) != XDP_REDIRECT)
+/* Out by the interface that was decided, with its tags. */
+static __always_inline int redirect(struct frame *frame, struct counters *count, __u32 bytes) {
+    __u32 port = frame->out, length = 0;
+    if (port >= MAX_PORTS) {
+        struct pair link = pair64(&interfaces, 2 * port + 1);
+        port = (__u16)link.second;
+        length = link.second >> 16 & 8 ? 8 : 4;
+        if (!put_tags(frame->ctx, bpf_cpu_to_be64(link.first), length))
+            return drop(count, REASON_REDIRECT_FAILED, bytes);
+    }
+    if (bpf_redirect_map(&targets, port, XDP_DROP) != XDP_REDIRECT)
         return drop(count, REASON_REDIRECT_FAILED, bytes);
     tally(count, LANE_EXPRESS, bytes);
-    tally_sent(out, bytes);
+    tally_sent(port, bytes - frame->tags + length);
     return XDP_REDIRECT;
 }
 
@@ -171,48 +202,85 @@ static __always_inline int pass(struct counters *count, __u32 bytes) {
     return XDP_PASS;
 }
 
-SEC("xdp.frags")
-int bifrost(struct xdp_md *ctx) {
+/* Leaves word of how a frame entered, for the programs that carry flows. */
+static __always_inline int note(struct frame *frame, struct link_header *header) {
+    struct entered *entered = find_entered();
+    if (!entered)
+        return 0;
+    entered->header.tags = header->tags;
+    entered->header.length = header->length;
+    entered->interface = frame->interface;
+    return 1;
+}
+
+/* The whole of it, for frames that came with tags and for those that came without. */
+static __always_inline int decide(struct xdp_md *ctx, int with_tags) {
     __u32 port = port_at(ctx);
     struct counters *count = bpf_map_lookup_elem(&counters, &port);
     if (!count)
         return XDP_PASS;
-    struct frame frame = {
-        .ctx = ctx, .port = port, .data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end};
-    if (MARK && is_injected(&frame)) {
+    struct frame frame = {.ctx = ctx,
+                          .port = port,
+                          .interface = port,
+                          .data = (void *)(long)ctx->data,
+                          .end = (void *)(long)ctx->data_end};
+    if (!with_tags && MARK && is_injected(&frame)) {
         bpf_xdp_adjust_tail(ctx, -(int)sizeof(MARK));
         return XDP_PASS;
     }
     __u32 bytes = frame.end - frame.data;
-    verdict verdict = classify(&frame);
+    struct link_header header = {};
+    verdict verdict = with_tags ? enter(&frame, &header) : UNDECIDED;
+    if (verdict == UNDECIDED && !with_tags && frame.data + ETHERNET <= frame.end &&
+        is_tag(load16(frame.data + 12)))
+        verdict = VERDICT(LANE_WORKER, TAGGED);
+    if (verdict == UNDECIDED)
+        verdict = classify(&frame);
     __u32 detail = verdict & 0xff;
 
     switch (verdict >> 8) {
     case LANE_EXPRESS:
         finish(ctx, port);
-        return redirect(count, frame.out, bytes);
+        return redirect(&frame, count, bytes);
     case LANE_WORKER:
-        if (detail == CARRY4)
-            bpf_tail_call(ctx, &carriers, FLOWS4);
-        if (detail == CARRY6)
-            bpf_tail_call(ctx, &carriers, FLOWS6);
+        if (detail == TAGGED)
+            bpf_tail_call(ctx, &carriers, TAGS);
+        if ((detail == CARRY4 || detail == CARRY6) && note(&frame, &header)) {
+            if (detail == CARRY4)
+                bpf_tail_call(ctx, &carriers, FLOWS4);
+            else
+                bpf_tail_call(ctx, &carriers, FLOWS6);
+        }
+        if (with_tags && !restore(ctx, &header))
+            return drop(count, REASON_REDIRECT_FAILED, bytes);
         bpf_tail_call(ctx, &gate, 0);
         return pass(count, bytes);
     case LANE_PASS:
-        if (detail == TRANSIT)
-            return pass(count, bytes);
-        if (detail >= CLASSES)
+        if (detail >= CLASSES && detail != TRANSIT)
             detail = class_of_frame(frame.data, frame.end, verdict == OURS);
-        if (!within_limit(port, detail, bucket_of(frame.data, frame.end, detail))) {
+        if (detail != TRANSIT && !within_limit(port, detail, bucket_of(frame.data, frame.end, detail))) {
             count->policed[detail]++;
             return drop(count, REASON_POLICED_ROUTING + detail, bytes);
         }
-        count->passed[detail]++;
-        tally(count, LANE_PASS, bytes);
-        return XDP_PASS;
+        if (with_tags && !restore(ctx, &header))
+            return drop(count, REASON_REDIRECT_FAILED, bytes);
+        if (detail < CLASSES)
+            count->passed[detail]++;
+        return pass(count, bytes);
     default:
         return drop(count, detail, bytes);
     }
+}
+
+SEC("xdp.frags")
+int bifrost(struct xdp_md *ctx) {
+    return decide(ctx, 0);
+}
+
+/* A program of its own, for the same reason as those below. */
+SEC("xdp.frags")
+int tagged(struct xdp_md *ctx) {
+    return decide(ctx, 1);
 }
 
 /* The last step to a worker, behind the gate. */
@@ -240,15 +308,20 @@ int to_worker(struct xdp_md *ctx) {
 static __always_inline int carry(struct xdp_md *ctx, enum carrier carrier) {
     __u32 port = port_at(ctx);
     struct counters *count = bpf_map_lookup_elem(&counters, &port);
-    if (!count)
+    struct entered *entered = find_entered();
+    if (!count || !entered)
         return XDP_PASS;
-    struct frame frame = {
-        .ctx = ctx, .port = port, .data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end};
-    __u32 bytes = frame.end - frame.data;
+    struct frame frame = {.ctx = ctx,
+                          .port = port,
+                          .tags = entered->header.length,
+                          .interface = entered->interface,
+                          .data = (void *)(long)ctx->data,
+                          .end = (void *)(long)ctx->data_end};
+    __u32 bytes = frame.end - frame.data + frame.tags;
     void *ip = frame.data + ETHERNET;
     verdict verdict = WORKER;
     if (ip + (carrier == FLOWS4 ? sizeof(struct ipv4) : sizeof(struct ipv6)) <= frame.end) {
-        frame.flags = (__u16)pair64(&interfaces, 2 * port).first;
+        frame.flags = (__u16)pair64(&interfaces, 2 * frame.interface).first;
         verdict = carrier == FLOWS4   ? carry4(&frame, ip)
                   : carrier == FLOWS6 ? carry6(&frame, ip)
                                       : send6(&frame, ip);
@@ -256,9 +329,11 @@ static __always_inline int carry(struct xdp_md *ctx, enum carrier carrier) {
     if (verdict == UNDECIDED)
         bpf_tail_call(ctx, &carriers, SEND6);
     if (verdict >> 8 == LANE_EXPRESS)
-        return redirect(count, frame.out, bytes);
+        return redirect(&frame, count, bytes);
     if (verdict >> 8 == LANE_DROP)
         return drop(count, verdict & 0xff, bytes);
+    if (!restore(ctx, &entered->header))
+        return drop(count, REASON_REDIRECT_FAILED, bytes);
     bpf_tail_call(ctx, &gate, 0);
     return pass(count, bytes);
 }

@@ -27,11 +27,13 @@ typedef __u32 verdict;
 struct frame {
     struct xdp_md *ctx;
     void *data, *end;
-    __u32 port;   /* the one that it came in by */
-    __u32 flags;  /* enum interface_flag of it */
-    __u32 length; /* bytes, including those in further buffers */
-    __u32 joined; /* longer than its port's MTU allows; known of ports with IF_PARTIAL */
-    __u32 out;    /* the port that it leaves by, once decided */
+    __u32 port;      /* the one that it came in by */
+    __u32 tags;      /* bytes of tags that it came with and has no more */
+    __u32 interface; /* the one that it entered by: the port's own, or that of its tags */
+    __u32 flags;     /* enum interface_flag of that */
+    __u32 length;    /* bytes, including those in further buffers */
+    __u32 joined;    /* longer than its port's MTU allows; known of ports with IF_PARTIAL */
+    __u32 out;       /* the interface that it leaves by, once decided */
 };
 
 static __always_inline __u8 kind_of(__u64 hop) {
@@ -48,7 +50,7 @@ static __always_inline __u64 mac_of(struct pair entry) {
     return entry.first >> 16;
 }
 
-/* Adjacencies and ports: mtu in the high half, port or ifindex in the low. */
+/* Adjacencies and interfaces: mtu in the high half, interface or ifindex in the low. */
 static __always_inline __u32 mtu_of(struct pair entry) {
     return entry.second >> 32;
 }
@@ -56,8 +58,8 @@ static __always_inline __u32 mtu_of(struct pair entry) {
 #define PATHS_LOOKED_AT 16
 
 /*
- * RFC 3704: is the source reached by the port it came from (strict), or at all (loose)? UNDECIDED means yes.
- * A source with very many paths is left to the worker.
+ * RFC 3704: is the source reached by the interface it came from (strict), or at all (loose)? UNDECIDED means
+ * yes. A source with very many paths is left to the worker.
  */
 static __always_inline verdict reverse_path(struct frame *frame, __u64 hop, int strict) {
     __u8 kind = kind_of(hop);
@@ -68,11 +70,11 @@ static __always_inline verdict reverse_path(struct frame *frame, __u64 hop, int 
     if (kind == KIND_PUNT)
         return DROP(REASON_REVERSE_PATH);
     if (kind == KIND_GLEAN)
-        return !differ(hop, frame->port) ? UNDECIDED : DROP(REASON_REVERSE_PATH);
+        return !differ(hop, frame->interface) ? UNDECIDED : DROP(REASON_REVERSE_PATH);
     __u32 paths = 1u << (hop >> 48 & 31);
     for (__u32 i = 0; i < PATHS_LOOKED_AT && i < paths; i++) {
-        __u16 port = pair64(&adjacencies, select_path(hop, i)).second;
-        if (!differ(port, frame->port))
+        __u16 interface = pair64(&adjacencies, select_path(hop, i)).second;
+        if (!differ(interface, frame->interface))
             return UNDECIDED;
     }
     return paths > PATHS_LOOKED_AT ? WORKER : DROP(REASON_REVERSE_PATH);
@@ -103,7 +105,7 @@ static __always_inline verdict resolve(struct frame *frame, __u64 hop, __u32 has
     if (!(adjacency->first & 1))
         return PASS(CLASS_UNRESOLVED);
     frame->out = (__u16)adjacency->second;
-    if (!differ(frame->out, frame->port))
+    if (!differ(frame->out, frame->interface))
         return WORKER; /* out where it came in: the worker tells the sender */
     *out = pair64(&interfaces, 2 * frame->out);
     if ((out->first & (IF_UP | IF_TARGET)) != (IF_UP | IF_TARGET))
@@ -145,7 +147,7 @@ static __always_inline int matches(struct frame *frame, struct divert *rule, voi
     if (rule->version && rule->version != version)
         return 0;
     if ((rule->protocol && rule->protocol != protocol) ||
-        (rule->interface != NO_PORT && differ(rule->interface, frame->port)) ||
+        (rule->interface != NO_PORT && differ(rule->interface, frame->interface)) ||
         (rule->source_port && rule->source_port != ports >> 16) ||
         (rule->destination_port && rule->destination_port != (ports & 0xffff)))
         return 0;

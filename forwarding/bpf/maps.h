@@ -41,6 +41,7 @@ TABLE(buckets, block32);     /* adjacencies of next hops with several paths */
 TABLE(adjacencies, block64); /* 2 words each */
 TABLE(used, block32);        /* 1 per adjacency: set when a packet used it */
 TABLE(interfaces, block64);  /* 4 words each; a port's own has its number */
+TABLE(tags, block32);        /* blocks of FIB_TAGS words, the roots of ports first */
 TABLE(local_filter, block32);
 TABLE(settings, settings);
 TABLE(pulse, pulse);
@@ -100,10 +101,10 @@ struct {
     __uint(value_size, 4);
 } gate SEC(".maps");
 
-/* The ways to those that carry flows, by kind (enum carrier). They end as the gate does. */
+/* The ways to programs behind the first, by what they do (enum carrier). They end as the gate does. */
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-    __uint(max_entries, 3);
+    __uint(max_entries, 4);
     __uint(key_size, 4);
     __uint(value_size, 4);
 } carriers SEC(".maps");

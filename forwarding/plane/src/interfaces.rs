@@ -93,6 +93,18 @@ impl Plane {
         Some((port, logical.interface.as_ref()?, logical.tags))
     }
 
+    /// The number of an interface that may not be there yet, which it has from now on.
+    ///
+    /// # Errors
+    /// Where there is no room for it.
+    pub fn reserve_interface(&mut self, name: &str) -> Result<InterfaceId, PlaneError> {
+        let id = self.interfaces.number(name)?;
+        self.stale |= !self.interfaces.by_name.contains_key(name);
+        let unknown = || LogicalInterface { id, interface: None, port: PortId::NONE, tags: Tags::None };
+        self.interfaces.by_name.entry(name.to_owned()).or_insert_with(unknown);
+        Ok(id)
+    }
+
     /// Takes an interface with these tags on a port, or takes note of what changed about it. Says
     /// whether packets enter and leave by it now: they do while its port is taken.
     ///
@@ -106,9 +118,7 @@ impl Plane {
         tables: &mut Tables,
     ) -> Result<bool, PlaneError> {
         let name = interface.name.clone();
-        let known = self.interfaces.by_name.contains_key(&name);
-        let id = self.interfaces.number(&name)?;
-        self.stale |= !known;
+        let id = self.reserve_interface(&name)?;
         let logical = LogicalInterface { id, interface: Some(interface), port, tags };
         let entry = self.ports.get(usize::from(port.0)).and_then(|port| logical.entry(port));
         let there = entry.is_some();

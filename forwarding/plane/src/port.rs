@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use fib::{InterfaceEntry, InterfaceFlags, PortId, Tags};
+use fib::{InterfaceEntry, InterfaceFlags, PortId, Tag, Tags};
 use port::device::Offloads;
 use port::{Attachment, DriverCounters, Mode, QueueCounters};
 
@@ -240,6 +240,13 @@ impl Port {
         self.entry_of(self.interface.as_ref()?, Tags::None)
     }
 
+    /// Whether the kernel lets the driver send the longest packets of an interface with these tags: it leaves room for
+    /// one tag beside the port's MTU (`xdp_ok_fwd_dev`).
+    fn has_room_for(&self, interface: &Interface, tags: Tags) -> bool {
+        let more = tags.bytes().len().saturating_sub(Tag::BYTES) as u32;
+        self.interface.as_ref().is_some_and(|port| interface.mtu + more <= port.mtu)
+    }
+
     /// What they read of an interface on this port, with these tags; `None` while the port is not taken.
     pub(crate) fn entry_of(&self, interface: &Interface, tags: Tags) -> Option<InterfaceEntry> {
         let taken = self.taken.as_ref()?;
@@ -254,8 +261,7 @@ impl Port {
             (ReversePath::Off | ReversePath::Linux, _) => InterfaceFlags::empty(),
         });
         flags.set(InterfaceFlags::UP, interface.up);
-        // The driver puts no tags in front of what it sends: a worker does.
-        flags.set(InterfaceFlags::TARGET, self.target && tags == Tags::None);
+        flags.set(InterfaceFlags::TARGET, self.target && self.has_room_for(interface, tags));
         let [left4, left6] = interface.left_to_linux;
         flags.set(InterfaceFlags::FORWARD4, interface.forwarding4 && !left4);
         flags.set(InterfaceFlags::FORWARD6, interface.forwarding6 && !left6);

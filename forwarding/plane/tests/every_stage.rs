@@ -6,7 +6,7 @@
 //! without translation, hooks, sampling and reverse path checks. What the elements make of it
 //! without hooks and samples is the measure for all others. Compared are the port and the bytes, the
 //! class for Linux, the reason, the rules' counts, what is sampled, and at last the account of every
-//! flow.
+//! flow. Then once more with a VLAN on each port, which the frames come and go by: nothing else changes.
 //!
 //! Linux is not asked here: `lanes.rs` asks it about packets of no flow, and the system tests about
 //! the odd ones.
@@ -17,7 +17,7 @@ mod ways;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use corpus::{Frame, IN, OUT, OWN};
+use corpus::{Frame, IN, OUT, OWN, interface, tags};
 use elements::router::Sources;
 use graph::Hand;
 use port::Pool;
@@ -111,6 +111,26 @@ const INTENDED: &[Intended] = &[
         holds: |wanted, got| wanted.linux == got.linux && got.rules.is_empty(),
         why: "what leaves by no port is Linux's to judge where flows are known, for it sees both their directions",
     },
+    Intended {
+        frames: &["14 bytes of IPv", "15 bytes of IPv", "with nothing"],
+        ways: |stages| stages.tagged,
+        holds: |wanted, got| {
+            wanted.dropped == [(Reason::Truncated, 1)]
+                && matches!(got.linux[..], [(Class::Rest, Hand::Receive, _)])
+        },
+        why: "where two tags could not stand, nobody looks for one",
+    },
+    Intended {
+        frames: &["type 0x8100 with ", "type 0x88a8 with "],
+        ways: |stages| stages.tagged || !matches!(stages.lane, Lane::Elements | Lane::Short),
+        holds: |wanted, got| match (&wanted.linux[..], &got.linux[..]) {
+            ([(class, _, without)], [(same, _, with)]) => {
+                class == same && [&with[..12], &with[16..]].concat() == *without
+            }
+            _ => false,
+        },
+        why: "a tag that says only a priority is taken off by workers, or by Linux",
+    },
 ];
 
 /// Whether flows are known that no rule asks for, so that the driver can carry them: unlike with the
@@ -120,12 +140,16 @@ fn knows_flows_for_the_driver(stages: &Stages) -> bool {
 }
 
 /// The router's own addresses.
-fn sources() -> Arc<Sources> {
+fn sources(tagged: bool) -> Arc<Sources> {
     let sources = Sources::new();
     sources.set_local4(OWN.map(|own| own[0].parse().unwrap()));
     for (port, [four, six]) in [IN, OUT].into_iter().zip(OWN) {
         let (four, six) = (format!("{four}/24"), format!("{six}/64"));
-        sources.set_interface(port.interface(), vec![four.parse().unwrap()], vec![six.parse().unwrap()]);
+        sources.set_interface(
+            interface(port, tagged),
+            vec![four.parse().unwrap()],
+            vec![six.parse().unwrap()],
+        );
     }
     sources
 }
@@ -185,7 +209,8 @@ impl Findings {
 
 struct Trial {
     frames: Vec<Frame>,
-    sources: Arc<Sources>,
+    /// The same with tags.
+    tagged: Vec<Frame>,
     findings: Findings,
 }
 
@@ -193,16 +218,17 @@ impl Trial {
     /// What becomes of all frames by these stages, by each kind of reverse path check; `None`: there
     /// is no such lane.
     fn rounds(&self, stages: Stages, front: &mut Front) -> Option<Vec<Round>> {
-        let mut router = Router::new(stages, front, &self.sources);
+        let frames = if stages.tagged { &self.tagged } else { &self.frames };
+        let mut router = Router::new(stages, front, &sources(stages.tagged));
         if !router.has_lane() {
             return None;
         }
-        Some(REVERSE_PATHS.iter().map(|(_, flags)| router.run(&self.frames, *flags)).collect())
+        Some(REVERSE_PATHS.iter().map(|(_, flags)| router.run(frames, *flags)).collect())
     }
 
     /// Everything with one filter, translated or not.
     fn all_of(&mut self, rules: Rules, nat: bool, front: &mut Front) {
-        let stages = |lane, hooks, sampling| Stages { rules, nat, hooks, sampling, lane };
+        let stages = |lane, hooks, sampling| Stages { rules, nat, hooks, sampling, tagged: false, lane };
         let measure = self.rounds(stages(Lane::Elements, Hooked::Nothing, false), front).unwrap();
         let sampled = self.rounds(stages(Lane::Elements, Hooked::Nothing, true), front).unwrap();
         for hooks in [Hooked::Nothing, Hooked::Within, Hooked::Behind] {
@@ -213,7 +239,7 @@ impl Trial {
                         continue;
                     }
                     // A driver shares one flow table.
-                    let mut own = (lane == Lane::Carried).then(Front::new);
+                    let mut own = (lane == Lane::Carried).then(|| Front::new(false));
                     let stages = stages(lane, hooks, sampling);
                     let Some(rounds) = self.rounds(stages, own.as_mut().unwrap_or(front)) else { continue };
                     for (n, (way, _)) in REVERSE_PATHS.iter().enumerate() {
@@ -232,17 +258,46 @@ impl Trial {
             }
         }
     }
+
+    /// The same with tags, by every lane.
+    fn with_tags(&mut self, rules: Rules, nat: bool) {
+        let stages =
+            |lane, tagged| Stages { rules, nat, hooks: Hooked::Nothing, sampling: false, tagged, lane };
+        let measure = self.rounds(stages(Lane::Elements, false), &mut Front::new(false)).unwrap();
+        for lane in [Lane::Elements, Lane::Short, Lane::Classified, Lane::Express, Lane::Carried] {
+            let stages = stages(lane, true);
+            let Some(rounds) = self.rounds(stages, &mut Front::new(true)) else { continue };
+            for ((way, _), (wanted, got)) in REVERSE_PATHS.iter().zip(measure.iter().zip(&rounds)) {
+                self.findings.compare(&self.frames, &stages, way, wanted, got);
+                if matches!(lane, Lane::Express | Lane::Carried) && got.taken < LEAST {
+                    self.findings.add(format!("the lane took {} frames", got.taken), &stages, way);
+                }
+            }
+        }
+    }
+}
+
+/// A frame as it comes by the VLAN on its port, if it has a whole link header.
+fn tagged(frame: &Frame) -> Frame {
+    let mut bytes = frame.bytes.clone();
+    if bytes.len() >= 14 {
+        bytes.splice(12..12, tags(frame.input, true).bytes());
+    }
+    Frame { name: frame.name.clone(), bytes, ..*frame }
 }
 
 #[test]
 fn every_way_comes_to_the_same_under_all_stages() {
     wire::set_flow_key("what all lanes know");
     Pool::heap(512).install();
-    let mut front = Front::new();
-    let mut trial = Trial { frames: corpus::frames(), sources: sources(), findings: Findings::default() };
+    let mut front = Front::new(false);
+    let frames = corpus::frames();
+    let with_tags = frames.iter().map(tagged).collect();
+    let mut trial = Trial { frames, tagged: with_tags, findings: Findings::default() };
     for rules in FILTERS {
         for nat in [false, true] {
             trial.all_of(rules, nat, &mut front);
+            trial.with_tags(rules, nat);
         }
     }
     let Findings { complaints, met } = trial.findings;

@@ -255,7 +255,7 @@ fn driver_memory() -> DriverMemory {
         // SAFETY: aligned, zeroed, `bytes` long, and owned by the `DriverMemory`, whose owner nobody looks into.
         unsafe { Region::new(base, bytes) }
     };
-    let Sizes { fib4, fib6, nexthops, buckets, adjacencies, used, interfaces, .. } =
+    let Sizes { fib4, fib6, nexthops, buckets, adjacencies, used, interfaces, tags, .. } =
         Capacity::default().sizes();
     DriverMemory {
         fib4: region(fib4),
@@ -265,6 +265,7 @@ fn driver_memory() -> DriverMemory {
         adjacencies: region(adjacencies),
         used: region(used),
         interfaces: region(interfaces),
+        tags: region(tags),
         owner: Box::new(owned),
     }
 }

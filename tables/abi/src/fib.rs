@@ -26,6 +26,8 @@ constants! {
     LINE: u32 = NEXT - 1;
     /// The bits of a route word that are the next hop's.
     ID: u32 = (1 << 22) - 1;
+    /// Words of a block of tags, one for each VLAN identifier.
+    TAGS: u32 = 4096;
     /// Interfaces at most, the ports' own among them: a flow's entry has 12 bits for a number, and one says none.
     INTERFACES: u16 = 0xfff;
 }

@@ -1,8 +1,7 @@
 //! Interfaces: what has addresses, an MTU and a MAC, beside ports, which have queues.
 //!
-//! Each port has an interface of its own, with the port's number. A VLAN on a port is another one. The
-//! driver's programs know the ports' own: frames with tags they leave to Linux, and what leaves with tags to a
-//! worker. Workers ask two things of this table:
+//! Each port has an interface of its own, with the port's number. A VLAN on a port is another one. Both
+//! lanes ask two things of this table:
 //!
 //! ```text
 //! in:   port, tags of the frame --tags--> InterfaceId --interfaces--> MAC, MTU, what it may do
@@ -16,21 +15,21 @@
 
 use crate::FibError;
 use crate::grace::{Grace, Retired};
-use crate::memory::{Array, Arrays, PORTS, Pair, Word, WorkerMemory};
+use crate::memory::{Arrays, PORTS, Pair, WorkerMemory};
 use crate::word::{InterfaceWord, LinkWord};
 use crate::{InterfaceFlags, PortId};
-use abi::fib::INTERFACES;
+use abi::fib::{INTERFACES, POINTER, TAGS};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Words of a block of tags, one for each VLAN identifier.
-const BLOCK: usize = 4096;
+const BLOCK: usize = TAGS as usize;
 /// Blocks of tags at most. The first holds the roots: two words a port, one for each kind of tag.
 const TAG_BLOCKS: u32 = 512;
 /// Bytes of all of them.
 pub(crate) const TAG_BYTES: usize = TAG_BLOCKS as usize * BLOCK * 4;
 /// Set in a word of tags that names the block of the tags that follow; clear in one that is an interface's number + 1.
-pub(crate) const INNER: u32 = 1 << 31;
+pub(crate) const INNER: u32 = POINTER;
 
 /// An index into the interfaces, 0..4,095. Those below 256 are the ports' own, by the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,6 +55,9 @@ pub struct Tag {
 }
 
 impl Tag {
+    /// Bytes of a tag.
+    pub const BYTES: usize = 4;
+
     /// As it stands in a frame, behind the addresses: type, then identifier, with priority 0.
     fn bytes(self) -> [u8; 4] {
         let kind = if self.service { abi::ethernet::QINQ } else { abi::ethernet::VLAN };
@@ -136,8 +138,7 @@ impl InterfaceEntry {
 /// The writer.
 pub(crate) struct Table {
     interfaces: Pair<AtomicU64>,
-    /// Workers alone ask for them: what comes with tags, the driver leaves to Linux.
-    tags: Array<AtomicU32>,
+    tags: Pair<AtomicU32>,
     /// What is written, by number.
     entries: HashMap<InterfaceId, InterfaceEntry>,
     blocks: HashMap<u32, Block>,
@@ -160,7 +161,7 @@ impl Table {
                 worker: worker.arrays.interfaces,
                 driver: driver.map(|arrays| arrays.interfaces),
             },
-            tags: worker.tags,
+            tags: Pair { worker: worker.arrays.tags, driver: driver.map(|arrays| arrays.tags) },
             entries: HashMap::new(),
             blocks: HashMap::new(),
             free: Vec::new(),
@@ -321,11 +322,11 @@ impl Table {
     }
 
     fn store(&self, at: usize, word: u32) {
-        self.tags[at].store_release(word);
+        self.tags.store(at, word);
     }
 
     fn tag(&self, at: usize) -> u32 {
-        self.tags[at].load(Ordering::Relaxed)
+        self.tags.worker[at].load(Ordering::Relaxed)
     }
 }
 

@@ -47,6 +47,7 @@ impl Capacity {
             adjacencies: blocks(self.next_hop_words() * 16),
             used: blocks(self.next_hop_words() * 4),
             interfaces: blocks(crate::InterfaceId::COUNT * 32),
+            tags: TAG_BYTES,
         }
     }
 
@@ -76,11 +77,13 @@ pub struct Sizes {
     pub adjacencies: usize,
     pub used: usize,
     pub interfaces: usize,
+    pub tags: usize,
 }
 
 impl Sizes {
     fn total(&self) -> usize {
-        self.fib4 + self.fib6 + self.nexthops + self.buckets + self.adjacencies + self.used + self.interfaces
+        let forward = self.nexthops + self.buckets + self.adjacencies + self.used;
+        self.fib4 + self.fib6 + forward + self.interfaces + self.tags
     }
 }
 
@@ -129,6 +132,8 @@ pub struct DriverMemory {
     pub used: Region,
     /// Interfaces.
     pub interfaces: Region,
+    /// Blocks of tags.
+    pub tags: Region,
     /// Keeps the mappings alive; dropped with the tables.
     pub owner: Box<dyn Any + Send>,
 }
@@ -136,7 +141,7 @@ pub struct DriverMemory {
 impl DriverMemory {
     pub(crate) fn bytes(&self) -> usize {
         let forward = [self.nexthops, self.buckets, self.adjacencies, self.used];
-        let rest = [self.fib4, self.fib6, self.interfaces];
+        let rest = [self.fib4, self.fib6, self.interfaces, self.tags];
         forward.iter().chain(&rest).map(|region| region.bytes).sum()
     }
 }
@@ -247,6 +252,7 @@ pub(crate) struct Arrays {
     pub(crate) adjacencies: Array<AtomicU64>,
     pub(crate) used: Array<AtomicU32>,
     pub(crate) interfaces: Array<AtomicU64>,
+    pub(crate) tags: Array<AtomicU32>,
 }
 
 impl Arrays {
@@ -266,6 +272,7 @@ impl Arrays {
             adjacencies: checked("adjacencies", &memory.adjacencies, sizes.adjacencies)?,
             used: checked("used", &memory.used, sizes.used)?,
             interfaces: checked("interfaces", &memory.interfaces, sizes.interfaces)?,
+            tags: checked("tags", &memory.tags, sizes.tags)?,
         })
     }
 }
@@ -274,8 +281,6 @@ impl Arrays {
 pub(crate) struct WorkerMemory {
     pub(crate) arrays: Arrays,
     /// See [`crate::ipv4::rest`].
-    /// Blocks of tags, by which workers find a frame's interface.
-    pub(crate) tags: Array<AtomicU32>,
     pub(crate) rest4: u32,
     mapping: Mapping,
 }
@@ -286,7 +291,7 @@ impl WorkerMemory {
             return Err(FibError::TooManyNextHops(capacity.next_hops));
         }
         let sizes = capacity.sizes();
-        let bytes = sizes.total() + TAG_BYTES;
+        let bytes = sizes.total();
         let mapping = Mapping::new(bytes).map_err(|source| FibError::NoMemory { bytes, source })?;
         fn array<T>(next: &mut NonNull<u8>, bytes: usize) -> Array<T> {
             let at = *next;
@@ -303,9 +308,9 @@ impl WorkerMemory {
             adjacencies: array(next, sizes.adjacencies),
             used: array(next, sizes.used),
             interfaces: array(next, sizes.interfaces),
+            tags: array(next, sizes.tags),
         };
-        let tags = array(next, TAG_BYTES);
-        Ok(WorkerMemory { arrays, tags, rest4: crate::ipv4::rest(capacity), mapping })
+        Ok(WorkerMemory { arrays, rest4: crate::ipv4::rest(capacity), mapping })
     }
 
     /// Bytes that are in memory now.

@@ -68,7 +68,7 @@ impl View {
             adjacencies: arrays.adjacencies.as_chunks().0,
             used: &arrays.used,
             interfaces: arrays.interfaces.as_chunks().0,
-            tags: &self.shared.memory.tags,
+            tags: &arrays.tags,
         }
     }
 
@@ -175,7 +175,7 @@ impl Hops<'_> {
     /// of the frame from the 12th on, where the first tag's type stands. `None`: the frame has no tags,
     /// or no interface of the plane's has them.
     ///
-    /// Inside an outer tag, one with the identifier 0 says only a priority (IEEE 802.1Q, 9.6).
+    /// A tag with the identifier 0 says only a priority (IEEE 802.1Q, 9.6): alone, the frame is the port's own.
     #[inline]
     pub fn enter(&self, port: PortId, bytes: &[u8; 10]) -> Option<(InterfaceId, usize)> {
         let [a, b, c, d, e, f, g, h, ..] = *bytes;
@@ -196,6 +196,7 @@ impl Hops<'_> {
         }
         let length = if tagged && (inside || inner == 0) { 8 } else { 4 };
         match found {
+            0 if outer == 0 && !tagged => Some((port.interface(), 4)),
             0 => None,
             id => Some((InterfaceId(id as u16 - 1), length)),
         }

@@ -81,6 +81,7 @@ fn memory(capacity: &Capacity) -> (DriverMemory, Map, Map) {
         adjacencies: region(sizes.adjacencies),
         used: region(sizes.used),
         interfaces: region(sizes.interfaces),
+        tags: region(sizes.tags),
         owner: Box::new(()),
     };
     let map = |region: &Region| Map {

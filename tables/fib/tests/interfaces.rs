@@ -59,7 +59,8 @@ fn tags_lead_to_the_interface_that_has_them() {
     assert_eq!(of(&[(0x8100, 20)]), None);
     assert_eq!(of(&[(0x8100, 20), (0x8100, 7)]), Some((InterfaceId(301), 8)));
     assert_eq!(of(&[(0x88a8, 10)]), Some((InterfaceId(303), 4)));
-    assert_eq!(of(&[(0x8100, 0)]), None, "a priority alone");
+    assert_eq!(of(&[(0x8100, 0)]), Some((InterfaceId(1), 4)), "a priority alone");
+    assert_eq!(of(&[(0x8100, 0), (0x8100, 10)]), None, "a priority in front of a tag");
     assert_eq!(of(&[]), None);
     assert_eq!(enter(&view, 2, &[(0x8100, 10)]), None, "another port");
     assert!(matches!(
@@ -143,4 +144,17 @@ fn blocks_of_tags_are_used_again() {
     let last =
         (1..=600).map(|outer| tables.set_interface(InterfaceId(256 + outer), Some(entry(0, two(outer, 5)))));
     assert!(matches!(last.last(), Some(Err(FibError::TooManyTags { .. }))));
+}
+
+#[test]
+fn there_is_room_for_3839_beside_those_of_ports() {
+    let mut tables = Tables::new(CAPACITY, None).unwrap();
+    let view = tables.view();
+    let first = InterfaceId::FIRST_LOGICAL.0;
+    for n in 0..3839 {
+        tables.set_interface(InterfaceId(first + n), Some(entry(1, one(1 + n)))).unwrap();
+    }
+    assert_eq!(enter(&view, 1, &[(0x8100, 3839)]), Some((InterfaceId(first + 3838), 4)));
+    let more = tables.set_interface(InterfaceId(first + 3839), Some(entry(1, one(3840))));
+    assert!(matches!(more, Err(FibError::NoSuchInterface(_))));
 }

@@ -1,12 +1,13 @@
 //! Interfaces, and the settings of each that decide forwarding.
 
 use crate::netlink::link::LinkMessage;
+pub use crate::netlink::link::Vlan;
 use crate::netlink::netconf::{ALL, NetconfMessage};
 use std::collections::{BTreeMap, HashMap};
 use wire::Mac;
 
 /// An interface of Linux.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
     /// Its index: its identity until it is deleted. Recreated under the same name, it has another.
     pub ifindex: u32,
@@ -26,6 +27,8 @@ pub struct Link {
     pub kind: Option<String>,
     /// Index of the bond, bridge or VRF that it belongs to.
     pub master: Option<u32>,
+    /// What it is as a VLAN, if it is one.
+    pub vlan: Option<Vlan>,
     /// Linux forwards IPv4 packets that arrive here.
     pub forwarding4: bool,
     /// Linux forwards IPv6 packets (one setting for all interfaces).
@@ -50,6 +53,13 @@ struct Settings {
     forwarding: bool,
     rp_filter: u8,
     ignore_linkdown: bool,
+}
+
+impl FromIterator<Link> for Links {
+    fn from_iter<I: IntoIterator<Item = Link>>(links: I) -> Links {
+        let links = links.into_iter().map(|link| (link.ifindex, link)).collect();
+        Links { links, settings: HashMap::new() }
+    }
 }
 
 impl Links {
@@ -122,11 +132,8 @@ impl Links {
             loopback: flag(libc::IFF_LOOPBACK),
             kind: message.kind.clone(),
             master: message.master,
-            forwarding4: false,
-            forwarding6: false,
-            rp_filter: 0,
-            ignore_linkdown4: false,
-            ignore_linkdown6: false,
+            vlan: message.vlan,
+            ..Link::default()
         };
         self.apply_settings(&mut link);
         link

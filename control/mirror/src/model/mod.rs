@@ -9,7 +9,7 @@ mod route;
 mod routes;
 mod target;
 
-pub use link::{Link, Links};
+pub use link::{Link, Links, Vlan};
 pub use neighbour::{Neighbour, Neighbours};
 pub use route::{Kind, Route, Table};
 pub(crate) use routes::host;

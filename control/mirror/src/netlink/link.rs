@@ -1,14 +1,22 @@
 //! `RTM_NEWLINK` and `RTM_DELLINK`.
 
-use super::{attributes, attributes_after, mac, string, u32_at, u32_value};
+use super::{attributes, attributes_after, mac, string, u16_at, u32_at, u32_value};
+use wire::ethernet;
 
 const FIXED: usize = 16;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
+const IFLA_LINK: u16 = 5;
 const IFLA_MASTER: u16 = 10;
 const IFLA_LINKINFO: u16 = 18;
+const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const IFLA_VLAN_ID: u16 = 1;
+const IFLA_VLAN_EGRESS_QOS: u16 = 3;
+const IFLA_VLAN_INGRESS_QOS: u16 = 4;
+const IFLA_VLAN_PROTOCOL: u16 = 5;
 
 /// What a link message says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +35,36 @@ pub struct LinkMessage {
     pub kind: Option<String>,
     /// The bond, bridge or VRF that it belongs to.
     pub master: Option<u32>,
+    /// What it is as a VLAN, if it is one.
+    pub vlan: Option<Vlan>,
+}
+
+/// What is said of a VLAN (`ip link add link eth0 name eth0.10 type vlan id 10`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Vlan {
+    /// Index of the interface that it is on; `None` where that is in another network namespace.
+    pub on: Option<u32>,
+    /// Its identifier, 0..=4,095.
+    pub id: u16,
+    /// Its tags are 802.1ad's, else 802.1Q's.
+    pub service: bool,
+    /// Priorities of tags and packets are made into each other.
+    pub maps_priorities: bool,
+}
+
+impl Vlan {
+    fn read(data: &[u8]) -> Vlan {
+        let mut vlan = Vlan::default();
+        for (kind, value) in attributes(data) {
+            match kind {
+                IFLA_VLAN_ID => vlan.id = u16_at(value, 0).unwrap_or_default(),
+                IFLA_VLAN_PROTOCOL => vlan.service = value == ethernet::QINQ.to_be_bytes(),
+                IFLA_VLAN_EGRESS_QOS | IFLA_VLAN_INGRESS_QOS => vlan.maps_priorities |= !value.is_empty(),
+                _ => {}
+            }
+        }
+        vlan
+    }
 }
 
 /// Parses the body; `None` when it is no link message, or one of a bridge's port (family `AF_BRIDGE`).
@@ -36,20 +74,36 @@ pub fn parse(body: &[u8]) -> Option<LinkMessage> {
     }
     let ifindex = u32_at(body, 4)?;
     let flags = u32_at(body, 8)?;
-    let mut link =
-        LinkMessage { ifindex, name: String::new(), mac: None, mtu: 0, flags, kind: None, master: None };
+    let mut link = LinkMessage {
+        ifindex,
+        name: String::new(),
+        mac: None,
+        mtu: 0,
+        flags,
+        kind: None,
+        master: None,
+        vlan: None,
+    };
+    let (mut below, mut elsewhere, mut data) = (None, false, None);
     for (kind, value) in attributes_after(body, FIXED)? {
         match kind {
             IFLA_ADDRESS => link.mac = mac(value),
             IFLA_IFNAME => link.name = string(value),
             IFLA_MTU => link.mtu = u32_value(value)?,
             IFLA_MASTER => link.master = Some(u32_value(value)?),
+            IFLA_LINK => below = u32_value(value),
+            IFLA_LINK_NETNSID => elsewhere = true,
             IFLA_LINKINFO => {
-                link.kind =
-                    attributes(value).find(|(kind, _)| *kind == IFLA_INFO_KIND).map(|(_, name)| string(name))
+                let part = |wanted| attributes(value).find(|(kind, _)| *kind == wanted).map(|(_, part)| part);
+                link.kind = part(IFLA_INFO_KIND).map(string);
+                data = part(IFLA_INFO_DATA);
             }
             _ => {}
         }
+    }
+    if link.kind.as_deref() == Some("vlan") {
+        let on = below.filter(|_| !elsewhere);
+        link.vlan = data.map(|data| Vlan { on, ..Vlan::read(data) });
     }
     (ifindex != 0).then_some(link)
 }

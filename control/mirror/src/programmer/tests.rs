@@ -201,6 +201,7 @@ fn link(ifindex: u32, up: bool) -> LinkMessage {
         flags,
         kind: None,
         master: None,
+        vlan: None,
     }
 }
 

@@ -318,7 +318,8 @@ wide! {
     ) {
         for n in numbers(these) {
             let Some(packet) = packets.get_mut(chosen.place(n)) else { continue };
-            let ip = packet.data_mut().get_mut(ETHERNET..).unwrap_or_default();
+            // Behind the tags, if it has some by now.
+            let ip = packet.network_mut();
             F::translate(ip, followed.tcp >> n & 1 != 0, chosen.upper.lengths[n], flows, followed, n);
         }
     }

@@ -14,13 +14,28 @@ mod build;
 mod flows;
 mod odd;
 
-use fib::PortId;
+use fib::{InterfaceId, PortId, Tag, Tags};
 
 pub use build::{HOST, MACS, OTHER};
 
 /// Where the hosts are, and where the world is.
 pub const IN: PortId = PortId(1);
 pub const OUT: PortId = PortId(2);
+
+/// How the hosts and the world are connected: by the ports themselves, or by a VLAN on each, the
+/// world by one inside another.
+pub fn interface(port: PortId, tagged: bool) -> InterfaceId {
+    if tagged { InterfaceId(InterfaceId::FIRST_LOGICAL.0 + port.0) } else { port.interface() }
+}
+
+/// The tags of these VLANs.
+pub fn tags(port: PortId, tagged: bool) -> Tags {
+    match (tagged, port) {
+        (false, _) => Tags::None,
+        (true, IN) => Tags::One(Tag { service: false, id: 10 }),
+        (true, _) => Tags::Two(Tag { service: true, id: 300 }, 7),
+    }
+}
 
 /// The router's own addresses, inside and outside.
 pub const OWN: [[&str; 2]; 2] = [["10.1.0.1", "2001:db8:1::1"], ["10.2.0.1", "2001:db8:2::1"]];

@@ -22,19 +22,20 @@ pub struct Front {
     input: Option<PortId>,
     /// What has been sent by each port.
     sent: [u64; 2],
+    tagged: bool,
 }
 
 impl Front {
-    pub fn new() -> Front {
+    pub fn new(tagged: bool) -> Front {
         let mut driver = Driver::new(&CAPACITY.sizes()).unwrap();
-        let tables = filled(Some(driver.table_memory().unwrap()));
+        let tables = filled(Some(driver.table_memory().unwrap()), tagged);
         let loopback = port::device::Device::named("lo").unwrap().ifindex;
         for port in [IN, OUT] {
             // Nothing is sent in a test run.
             driver.set_target(port, loopback).unwrap();
         }
         OWN.iter().flatten().for_each(|own| driver.add_local(own.parse().unwrap()).unwrap());
-        Front { driver, tables, input: None, sent: [0; 2] }
+        Front { driver, tables, input: None, sent: [0; 2], tagged }
     }
 
     /// Opens both ports for a lane.
@@ -44,7 +45,7 @@ impl Front {
             Lane::Carried => InterfaceFlags::FLOWS,
             _ => InterfaceFlags::empty(),
         };
-        open(&mut self.tables, of_lane | more);
+        open(&mut self.tables, of_lane | more, self.tagged);
     }
 
     /// What becomes of a frame; `None`: it is for a worker.

@@ -61,13 +61,16 @@ pub struct Stages {
     pub nat: bool,
     pub hooks: Hooked,
     pub sampling: bool,
+    /// Whether frames come and go with tags.
+    pub tagged: bool,
     pub lane: Lane,
 }
 
 impl std::fmt::Display for Stages {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Stages { rules, nat, hooks, sampling, lane } = self;
-        write!(f, "{lane:?}, filter {}, NAT {nat}, hooks {hooks:?}, sampling {sampling}", rules.name)
+        let Stages { rules, nat, hooks, sampling, tagged, lane } = self;
+        write!(f, "{lane:?}, filter {}, NAT {nat}, hooks {hooks:?}, ", rules.name)?;
+        write!(f, "sampling {sampling}, tagged {tagged}")
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use elements::router::standard::{self, Hooks};
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, Sampling, SharedContext, Sources};
-use fib::{InterfaceFlags, Tables};
+use fib::{InterfaceFlags, PortId, Tables};
 use flow::sample::Sampler;
 use flow::{Account, End, Settings, Tuple};
 use graph::{Batch, Clock, Graph, Manner, NodeId, Sinks, steady_now};
@@ -15,7 +15,7 @@ use wire::{Class, Reason};
 
 use super::tables::{filled, open};
 use super::{Front, Hooked, Lane, Outcome, Round, Sample, Stages};
-use crate::corpus::{Frame, IN, OUT, OWN};
+use crate::corpus::{Frame, IN, OUT, OWN, interface, tags};
 
 const NAT: &str = r#"{ "rule": [
     { "name": "four", "type": "one-to-one", "out": "outside", "inside": "10.1.0.0/24", "outside": "192.0.2.0/24" },
@@ -48,10 +48,10 @@ pub struct Router<'a> {
     rules: Vec<(u64, u64)>,
 }
 
-fn named(name: &str) -> Vec<u16> {
+fn named(name: &str, tagged: bool) -> Vec<u16> {
     match name {
-        "inside" => vec![IN.0],
-        "outside" => vec![OUT.0],
+        "inside" => vec![interface(IN, tagged).0],
+        "outside" => vec![interface(OUT, tagged).0],
         _ => Vec::new(),
     }
 }
@@ -60,16 +60,18 @@ impl<'a> Router<'a> {
     /// Behind a driver if the lane has one.
     pub fn new(stages: Stages, front: &'a mut Front, sources: &Arc<Sources>) -> Router<'a> {
         let lanes = Lanes::default();
+        let tagged = stages.tagged;
+        let named = |name: &str| named(name, tagged);
         let policy = Policy::new(settings(&stages, &lanes), 1, &mut front.driver, named).unwrap();
         let front = (!matches!(stages.lane, Lane::Elements | Lane::Short)).then_some(front);
-        let own = front.is_none().then(|| filled(None));
+        let own = front.is_none().then(|| filled(None, tagged));
         let tables = own.as_ref().or(front.as_ref().map(|front| &front.tables)).unwrap();
         let icmp = IcmpPolicy::of(IcmpSettings::unlimited());
         let router_context = RouterContext { view: tables.view(), sources: sources.clone(), icmp };
         let mut environment = standard::environment(router_context);
         policy.share(&mut environment);
         let port = |(port, name): (fib::PortId, &str)| nat::Port {
-            number: port.0,
+            number: interface(port, tagged).0,
             name: name.to_owned(),
             addresses: Vec::new(),
         };
@@ -131,7 +133,9 @@ impl<'a> Router<'a> {
                 flags.set(InterfaceFlags::TRACKED, self.policy.depends_on_flows());
                 front.open(self.stages.lane, flags);
             }
-            (None, tables) => tables.iter_mut().for_each(|tables| open(tables, reverse_path)),
+            (None, tables) => {
+                tables.iter_mut().for_each(|tables| open(tables, reverse_path, self.stages.tagged))
+            }
         }
         let mut round = Round { outcomes: Vec::new(), samples: Vec::new(), accounts: None, taken: 0 };
         let short = self.short();
@@ -140,6 +144,9 @@ impl<'a> Router<'a> {
             let by_driver = driven.is_some();
             round.taken += u64::from(driven.as_ref().is_some_and(|outcome| !outcome.sent.is_empty()));
             let mut outcome = driven.unwrap_or_else(|| self.work(frame));
+            if self.stages.tagged {
+                untag(&mut outcome, frame.input);
+            }
             let now = self.counted();
             let counted = now.iter().zip(&self.rules).map(|(now, then)| (now.0 - then.0, now.1 - then.1));
             let some = counted.enumerate().filter(|(_, count)| *count != (0, 0));
@@ -240,7 +247,7 @@ impl<'a> Router<'a> {
             self.context.maintain(self.graph.now());
             idle += 1;
             while let Some(account) = self.policy.ended().unwrap().accounts.pop() {
-                accounts.push(told(&account));
+                accounts.push(told(&account, self.stages.tagged));
                 idle = 0;
             }
         }
@@ -249,15 +256,30 @@ impl<'a> Router<'a> {
     }
 }
 
-/// An account without its times and its number, which no two tables share.
-fn told(account: &Account) -> String {
+/// An account without its times and its number, which no two tables share; with the ports' numbers for those of their
+/// interfaces.
+fn told(account: &Account, tagged: bool) -> String {
     let Account { original, reply, packets, bytes, tcp_flags, phase, ports, mark, .. } = account;
+    let first = interface(PortId(0), tagged).0;
+    let ports = ports.map(|id| if id == flow::NO_PORT { id } else { id - first });
     let ends = |tuple: &Tuple| {
         let (from, to) = (tuple.source_address(), tuple.destination_address());
         format!("[{from}]:{} > [{to}]:{}", tuple.source_port, tuple.destination_port)
     };
     let tuples = format!("{} {}, answered {}", original.protocol, ends(original), ends(reply));
     format!("{tuples}, packets {packets:?}, bytes {bytes:?}, {phase:?}, {tcp_flags:?}, {ports:?}, {mark}")
+}
+
+/// Takes the tags off what left with those of its interface, and off what Linux got as it came.
+fn untag(outcome: &mut Outcome, input: PortId) {
+    let off = |port: PortId, bytes: &mut Vec<u8>| {
+        let tags = tags(port, true).bytes();
+        if bytes.get(12..12 + tags.len()) == Some(&tags[..]) {
+            bytes.drain(12..12 + tags.len());
+        }
+    };
+    outcome.sent.iter_mut().for_each(|(port, bytes)| off(*port, bytes));
+    outcome.linux.iter_mut().for_each(|(.., bytes)| off(input, bytes));
 }
 
 /// Takes the number out of an answer of the router's own over IPv4, once its checksum has been

@@ -2,15 +2,15 @@
 
 use fib::{Adjacency, Capacity, DriverMemory, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
 
-use crate::corpus::{HOST, IN, MACS, OTHER, OUT, OWN};
+use crate::corpus::{HOST, IN, MACS, OTHER, OUT, OWN, interface, tags};
 
 pub const CAPACITY: Capacity = Capacity { ipv4: 200, ipv6: 200, next_hops: 64 };
 
 /// A port that is down.
 const DOWN: PortId = PortId(3);
 
-/// Sets both ports' flags, besides those that they always have.
-pub fn open(tables: &mut Tables, more: InterfaceFlags) {
+/// Sets the flags of both interfaces, besides those that they always have.
+pub fn open(tables: &mut Tables, more: InterfaceFlags, tagged: bool) {
     let usual = InterfaceFlags::UP
         | InterfaceFlags::TARGET
         | InterfaceFlags::QUEUE
@@ -18,20 +18,21 @@ pub fn open(tables: &mut Tables, more: InterfaceFlags) {
         | InterfaceFlags::FORWARD6;
     for (port, mac, mtu) in [(IN, MACS[0], 1500), (OUT, MACS[1], 1400)] {
         let entry = InterfaceEntry::of_port(port, u32::from(port.0), mtu, mac.0, usual | more);
-        tables.set_interface(port.interface(), Some(entry)).unwrap();
+        let entry = InterfaceEntry { tags: tags(port, tagged), ..entry };
+        tables.set_interface(interface(port, tagged), Some(entry)).unwrap();
     }
     let entry = InterfaceEntry::of_port(DOWN, 3, 1500, [2, 0, 0, 0, 1, 3], InterfaceFlags::empty());
     tables.set_interface(DOWN.interface(), Some(entry)).unwrap();
 }
 
 /// With routes of every kind, in the driver's memory or without.
-pub fn filled(memory: Option<DriverMemory>) -> Tables {
+pub fn filled(memory: Option<DriverMemory>, tagged: bool) -> Tables {
     let mut tables = Tables::new(CAPACITY, memory).unwrap();
-    open(&mut tables, InterfaceFlags::empty());
+    open(&mut tables, InterfaceFlags::empty(), tagged);
     let mut to = |port: PortId, mtu, macs: &[Option<[u8; 6]>]| {
         let mut path = |mac: &Option<[u8; 6]>| {
-            let adjacency =
-                tables.add_adjacency(&Adjacency { interface: port.interface(), mtu, mac: *mac }).unwrap();
+            let adjacency = Adjacency { interface: interface(port, tagged), mtu, mac: *mac };
+            let adjacency = tables.add_adjacency(&adjacency).unwrap();
             Path { adjacency, weight: 1 }
         };
         NextHop::Forward(macs.iter().map(&mut path).collect())
@@ -45,7 +46,7 @@ pub fn filled(memory: Option<DriverMemory>) -> Tables {
         (to(OUT, 1000, &[host]), &["198.18.16.0/24", "2001:db8:f:16::/64"]),
         (to(IN, 1500, &[other]), &["198.18.17.0/24", "2001:db8:f:17::/64"]),
         (NextHop::Local, &[]),
-        (NextHop::Glean(OUT.interface()), &["198.18.10.0/24", "2001:db8:f:10::/64"]),
+        (NextHop::Glean(interface(OUT, tagged)), &["198.18.10.0/24", "2001:db8:f:10::/64"]),
         (NextHop::Blackhole, &["198.18.11.0/24", "2001:db8:f:11::/64"]),
         (NextHop::Unreachable, &["198.18.12.0/24", "2001:db8:f:12::/64"]),
         (NextHop::Prohibit, &["198.18.13.0/24", "2001:db8:f:13::/64"]),

@@ -294,6 +294,9 @@ pub(crate) struct Run<'a> {
     pub batch: u32,
 }
 
+/// Bytes that our programs make a frame longer by, at most: two tags.
+const GROWS: usize = 8;
+
 /// Runs an XDP program; its return code, and in `out` the frame that it left (not for live runs).
 pub(crate) fn prog_run(program: BorrowedFd, run: &Run, out: &mut Vec<u8>) -> io::Result<u32> {
     #[repr(C)]
@@ -319,7 +322,7 @@ pub(crate) fn prog_run(program: BorrowedFd, run: &Run, out: &mut Vec<u8>) -> io:
     let context = [0u32, run.data.len() as u32, 0, run.ifindex, run.queue, 0];
     let with_context = run.ifindex != 0;
     if !run.live {
-        out.resize(run.data.len().max(64), 0);
+        out.resize(run.data.len().max(64) + GROWS, 0);
     }
     let mut attributes = Attributes {
         program: program.as_raw_fd() as u32,

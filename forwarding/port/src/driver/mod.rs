@@ -43,7 +43,8 @@ use pulse::Pulse;
 
 /// Descriptors that a router with all its ports and queues stays below.
 const HIGH: u64 = 65_536;
-/// The programs that carry flows, in the order of `enum carrier` in `forwarding/bpf/bifrost.c`.
+/// The programs that carry flows, in the order of `enum carrier` in `forwarding/bpf/bifrost.c`. Behind them in the map is the one
+/// for frames with tags.
 const CARRIERS: [&str; 3] = ["carry_ipv4", "carry_ipv6", "send_ipv6"];
 /// Rehearsals have their own of these, so that they neither count nor use up anything.
 const OF_REHEARSALS: [&str; 7] = ["places", "sockets", "counters", "gate", "carriers", "sent", "arrivals"];
@@ -140,6 +141,7 @@ impl Driver {
                 "adjacencies" => blocks(sizes.adjacencies),
                 "used" => blocks(sizes.used),
                 "interfaces" => blocks(sizes.interfaces),
+                "tags" => blocks(sizes.tags),
                 _ => None,
             };
             let fd = object::create(name, map, entries)?;
@@ -188,6 +190,7 @@ impl Driver {
             adjacencies: region("adjacencies", sizes.adjacencies)?,
             used: region("used", sizes.used)?,
             interfaces: region("interfaces", sizes.interfaces)?,
+            tags: region("tags", sizes.tags)?,
             owner: Box::new(mappings),
         })
     }
@@ -196,13 +199,14 @@ impl Driver {
     /// each takes the kernel a while.
     pub fn prepare(&mut self) -> Result<(), DriverError> {
         let this = &*self;
-        let (native, generic, copy) = std::thread::scope(|scope| {
+        let (native, generic, behind, copy) = std::thread::scope(|scope| {
             let native = scope.spawn(|| this.loaded("bifrost", 0, &this.shared));
             let generic = scope.spawn(|| this.loaded("bifrost", this.mark, &this.shared));
+            let behind = scope.spawn(|| this.open_ways());
             let copy = this.copy();
-            (joined(native), joined(generic), copy)
+            (joined(native), joined(generic), joined(behind), copy)
         });
-        self.put_behind("gate", 0, "to_worker")?;
+        behind?;
         self.programs = Programs { native: Some(native?), generic: Some(generic?) };
         self.packet_tracer = Some(copy?);
         Ok(())
@@ -218,7 +222,7 @@ impl Driver {
     /// The program to attach; loaded at its first use.
     fn entry(&mut self, native: bool) -> Result<BorrowedFd<'_>, DriverError> {
         if self.programs.native.is_none() && self.programs.generic.is_none() {
-            self.put_behind("gate", 0, "to_worker")?;
+            self.open_ways()?;
         }
         let known = if native { &self.programs.native } else { &self.programs.generic };
         if known.is_none() {
@@ -239,6 +243,12 @@ impl Driver {
             ("FLOW_KEY", (&key[..], true)),
         ]);
         object::load(self.object.clone(), name, constants, maps)
+    }
+
+    /// Opens the ways that lead from the entry to other programs, whatever the configuration.
+    fn open_ways(&self) -> Result<(), DriverError> {
+        self.put_behind("gate", 0, "to_worker")?;
+        self.put_behind("carriers", CARRIERS.len() as u32, "tagged")
     }
 
     /// Puts a program where the others go on by a tail call.

@@ -19,6 +19,7 @@ use super::flow_file::{self, FlowFile, Head};
 use super::flow_log::Log;
 use super::forwarding::Forwarding;
 use super::settings;
+use super::vlans::base;
 
 /// What is to be kept up to date.
 struct Order {
@@ -124,11 +125,18 @@ impl Forwarding {
         }
     }
 
-    /// Lets the rules of address translation know the ports that will be taken.
+    /// Lets the rules of address translation know the ports that will be taken, and the VLANs on them.
     fn prepare_translation(&mut self) {
-        for link in self.mirror.model().links.iter() {
-            let Some(rule) = self.router.port(&link.name) else { continue };
-            if let Err(error) = self.plane.expect(&link.name, settings::port(rule, &self.router)) {
+        let links = &self.mirror.model().links;
+        for link in links.iter() {
+            let base = base(link, links);
+            let Some(rule) = self.router.port(&base.name) else { continue };
+            let reserved = if base.ifindex == link.ifindex {
+                self.plane.expect(&link.name, settings::port(rule, &self.router)).map(drop)
+            } else {
+                self.plane.reserve_interface(&link.name).map(drop)
+            };
+            if let Err(error) = reserved {
                 warn!("{error}");
             }
         }

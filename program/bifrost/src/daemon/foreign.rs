@@ -13,6 +13,7 @@ use mirror::{Beyond, Reach};
 use tracing::{info, warn};
 
 use super::forwarding::Forwarding;
+use super::vlans::{base, is_ours};
 
 /// Pause between two looks for programs, of which nobody tells.
 const LOOK: Duration = Duration::from_millis(500);
@@ -34,7 +35,8 @@ impl Foreign {
     pub(super) fn look(&mut self, forwarding: &Forwarding) -> bool {
         self.look_for_programs(forwarding);
         let router = &forwarding.router;
-        let mut beyond = forwarding.mirror.beyond().of_ports(|name| router.port(name).is_some());
+        let links = &forwarding.mirror.model().links;
+        let mut beyond = forwarding.mirror.beyond().of_ports(|name| is_ours(name, links, router));
         self.programs.iter().for_each(|(port, egress)| beyond.add_program(port, *egress));
         let wishes = [router.linux_filter, router.linux_rules];
         if beyond == self.beyond && wishes == self.wishes {
@@ -63,12 +65,8 @@ impl Foreign {
                     && forwarding.plane.driver().copies_stack(port.id)
             })
         };
-        let ports = forwarding
-            .mirror
-            .model()
-            .links
-            .iter()
-            .filter(|link| forwarding.router.port(&link.name).is_some());
+        let links = &forwarding.mirror.model().links;
+        let ports = links.iter().filter(|link| forwarding.router.port(&base(link, links).name).is_some());
         let hooks = ports.flat_map(|link| [false, true].map(|egress| (link, egress)));
         let foreign = hooks.filter(|(link, egress)| {
             port::tcx::programs(link.ifindex, *egress) > usize::from(*egress && ours(link.ifindex))

@@ -10,6 +10,7 @@
 //! | `section.rs` | how a change of several sections becomes one step |
 //! | `reload.rs` | another configuration for the router that runs |
 //! | `ports.rs` | `[[port]]`: which interfaces to take, and keeping the plane told about them |
+//! | `vlans.rs` | which of Linux's VLANs are interfaces of the plane's |
 //! | `rules.rs` | `[graph]`, `[filter]`, `[nat]` |
 //! | `flow_table.rs` | `[flow]` |
 //! | `sflow.rs` | `[sflow]` |
@@ -60,6 +61,7 @@ mod section;
 pub(crate) mod settings;
 mod sflow;
 mod verdict;
+pub(crate) mod vlans;
 mod watch;
 
 use sflow::Sflow;

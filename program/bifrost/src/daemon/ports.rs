@@ -16,6 +16,7 @@ use super::foreign::Foreign;
 use super::forwarding::Forwarding;
 use super::section::{Change, Section};
 use super::settings;
+use super::vlans::base;
 
 /// How long the control thread takes ports that came, or tells of others what changed, before it looks for other work.
 const SLICE: Duration = Duration::from_millis(2);
@@ -98,6 +99,7 @@ impl Ports {
             if let Some(id) = forwarding.plane.port_of(ifindex).map(|port| port.id) {
                 forwarding.plane.give_back(id, &mut forwarding.tables);
             }
+            forwarding.plane.forget_interface(ifindex, &mut forwarding.tables);
         }
         // Not while Linux's tables are still being read: see `Control::load`.
         if forwarding.mirror.ready() || forwarding.plane.ports().iter().any(|port| port.taken.is_some()) {
@@ -120,20 +122,39 @@ impl Ports {
         more
     }
 
-    /// Takes an interface if the configuration says so, or tells its port what changed.
+    /// Takes an interface if the configuration says so, or adopts it if it is a VLAN on one that is taken; or tells the plane
+    /// what changed. Then looks at the VLANs on it.
     fn look_at(&self, ifindex: u32, forwarding: &mut Forwarding) {
+        let links = &forwarding.mirror.model().links;
+        let Some(link) = links.by_index(ifindex).cloned() else { return };
+        let base = base(&link, links);
+        if base.ifindex != ifindex && forwarding.router.port(&base.name).is_some() {
+            let [own, below] = [&link.name, &base.name].map(|name| self.foreign.reach.of(name));
+            let left = [own[0] || below[0], own[1] || below[1]];
+            forwarding.look_at_vlan(&link, interface(&link, None, left));
+        } else {
+            self.look_at_port(&link, forwarding);
+        }
+        let links = forwarding.mirror.model().links.iter();
+        let above = links.filter(|above| above.vlan.is_some_and(|vlan| vlan.on == Some(ifindex)));
+        for above in above.map(|above| above.ifindex).filter(|above| *above != ifindex).collect::<Vec<_>>() {
+            self.look_at(above, forwarding);
+        }
+    }
+
+    fn look_at_port(&self, link: &Link, forwarding: &mut Forwarding) {
         let Forwarding { router, plane, mirror, tables, .. } = forwarding;
-        let Some(link) = mirror.model().links.by_index(ifindex).cloned() else { return };
+        let ifindex = link.ifindex;
         let named_otherwise = |port: &&plane::port::Port| port.name != link.name;
         let renamed = plane.port_of(ifindex).filter(named_otherwise).map(|port| port.id);
         if let Some(renamed) = renamed {
             forwarding.release(renamed);
-            return self.look_at(ifindex, forwarding);
+            return self.look_at_port(link, forwarding);
         }
         let ours = !link.loopback && !plane.is_own(ifindex);
         let Some(rule) = router.port(&link.name).filter(|_| ours) else { return };
         let master = link.master.and_then(|master| mirror.model().links.by_index(master));
-        let Some(interface) = interface(&link, master, self.foreign.reach.of(&link.name)) else {
+        let Some(interface) = interface(link, master, self.foreign.reach.of(&link.name)) else {
             debug!("{}: not an Ethernet interface: it stays with Linux", link.name);
             return;
         };

@@ -13,6 +13,7 @@ mod drops;
 mod filter;
 mod flow_log;
 mod graph;
+mod interfaces;
 mod mirror;
 mod mirror_port;
 mod nat;
@@ -29,6 +30,7 @@ pub use drops::*;
 pub use filter::*;
 pub use flow_log::*;
 pub use graph::*;
+pub use interfaces::*;
 pub use mirror::*;
 pub use mirror_port::*;
 pub use nat::*;
@@ -49,8 +51,9 @@ use crate::control::Rates;
 use crate::daemon::Control;
 
 /// Every subject, in the order of the help.
-pub const ALL: [Entry; 14] = [
+pub const ALL: [Entry; 15] = [
     Entry::of::<Vec<PortStatus>>(),
+    Entry::of::<Vec<InterfaceStatus>>(),
     Entry::of::<Vec<Neighbour>>(),
     Entry::of::<Vec<DropCount>>(),
     Entry::of::<Vec<WorkerStatus>>(),

@@ -1,0 +1,171 @@
+//! VLANs of Linux's. Each becomes an interface of the plane's as soon as the port that it is on is one: nothing configures it here.
+//!
+//! A VLAN on a port has one tag, and one on such a VLAN has two. What the plane cannot do for a VLAN as Linux does it leaves that
+//! one to Linux, with the reason.
+
+use config::Router;
+use fib::{Tag, Tags};
+use mirror::model::{Link, Links};
+use plane::Interface;
+use tracing::{info, warn};
+
+use super::forwarding::Forwarding;
+
+/// Identifiers of VLANs: 0 is no VLAN, and 4,095 is reserved (IEEE 802.1Q, 9.6).
+const IDENTIFIERS: std::ops::RangeInclusive<u16> = 1..=4094;
+
+/// Where a VLAN is.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// The interface without tags that it is on.
+    pub(crate) base: &'a Link,
+    pub(crate) tags: Tags,
+}
+
+/// Why a VLAN stays with Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotOurs {
+    #[error("the interface that it is on is in another network namespace")]
+    Elsewhere,
+    #[error("its identifier is not one of 1 to 4094")]
+    Identifier,
+    #[error("it has a map of priorities (ingress-qos-map, egress-qos-map)")]
+    Priorities,
+    #[error("its tag is of 802.1ad and inside another one")]
+    ServiceInside,
+    #[error("it has more than two tags")]
+    Deep,
+    #[error("it belongs to a bond, bridge or VRF, or the interface that it is on does")]
+    Enslaved,
+}
+
+/// Where a link is, if it is a VLAN: `None` if it is none.
+pub(crate) fn place<'a>(link: &'a Link, links: &'a Links) -> Option<Result<Place<'a>, NotOurs>> {
+    link.vlan.map(|_| descend(link, links))
+}
+
+fn descend<'a>(link: &'a Link, links: &'a Links) -> Result<Place<'a>, NotOurs> {
+    // The inner one first.
+    let (mut base, mut tags) = (link, [None; 2]);
+    for tag in &mut tags {
+        let Some(vlan) = base.vlan else { break };
+        if !IDENTIFIERS.contains(&vlan.id) {
+            return Err(NotOurs::Identifier);
+        }
+        if vlan.maps_priorities {
+            return Err(NotOurs::Priorities);
+        }
+        if base.master.is_some() {
+            return Err(NotOurs::Enslaved);
+        }
+        *tag = Some(Tag { service: vlan.service, id: vlan.id });
+        base = vlan.on.and_then(|on| links.by_index(on)).ok_or(NotOurs::Elsewhere)?;
+    }
+    if base.vlan.is_some() {
+        return Err(NotOurs::Deep);
+    }
+    if base.master.is_some() {
+        return Err(NotOurs::Enslaved);
+    }
+    let tags = match tags {
+        [Some(inner), Some(_)] if inner.service => return Err(NotOurs::ServiceInside),
+        [Some(inner), Some(outer)] => Tags::Two(outer, inner.id),
+        [Some(tag), None] => Tags::One(tag),
+        [None, _] => Tags::None,
+    };
+    Ok(Place { base, tags })
+}
+
+/// The interface without tags that packets of this one come by: itself, unless it is a VLAN.
+pub(super) fn base<'a>(link: &'a Link, links: &'a Links) -> &'a Link {
+    place(link, links).and_then(Result::ok).map_or(link, |place| place.base)
+}
+
+/// Whether packets that come in or leave by an interface are the plane's: a port by the configuration, or a VLAN on one.
+pub(super) fn is_ours(name: &str, links: &Links, router: &Router) -> bool {
+    router.port(name).is_some()
+        || links.by_name(name).is_some_and(|link| router.port(&base(link, links).name).is_some())
+}
+
+impl Forwarding {
+    /// Adopts a VLAN, tells the plane what changed about it, or leaves it to Linux again.
+    pub(super) fn look_at_vlan(&mut self, link: &Link, interface: Option<Interface>) {
+        let Forwarding { plane, mirror, tables, .. } = self;
+        let place = place(link, &mirror.model().links).and_then(Result::ok);
+        let on = place.and_then(|place| Some((plane.port_of(place.base.ifindex)?.id, place.tags)));
+        let known = plane.logical().find_map(|logical| {
+            let interface = logical.interface.as_ref().filter(|known| known.ifindex == link.ifindex)?;
+            Some((logical.id, interface.name == link.name))
+        });
+        let stays = on.is_some() && interface.is_some();
+        if known.is_some_and(|(_, same)| !stays || !same) {
+            mirror.unbind(link.ifindex, tables);
+            plane.forget_interface(link.ifindex, tables);
+            info!("{}: is Linux's again", link.name);
+        }
+        let (Some((port, tags)), Some(interface)) = (on, interface) else { return };
+        let was = known.is_some_and(|(id, same)| same && tables.interface(id).is_some());
+        match plane.adopt_interface(interface, port, tags, tables) {
+            Ok(true) if !was => {
+                if let Some(id) = plane.interface_of(link.ifindex) {
+                    mirror.bind(link.ifindex, id, tables);
+                }
+                info!("{}: adopted", link.name);
+            }
+            Ok(true) => {}
+            Ok(false) => mirror.unbind(link.ifindex, tables),
+            Err(error) => {
+                mirror.unbind(link.ifindex, tables);
+                warn!("{}: stays with Linux: {error}", link.name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mirror::model::Vlan;
+
+    fn link(ifindex: u32, on: Option<(u32, u16, bool)>) -> Link {
+        let vlan = on.map(|(on, id, service)| Vlan { on: Some(on), id, service, maps_priorities: false });
+        Link { ifindex, name: format!("e{ifindex}"), vlan, ..Link::default() }
+    }
+
+    fn tags(links: &[Link]) -> Result<(u32, Tags), NotOurs> {
+        let known: Links = links.iter().cloned().collect();
+        let place = place(links.last().unwrap(), &known).expect("it is a VLAN")?;
+        Ok((place.base.ifindex, place.tags))
+    }
+
+    #[test]
+    fn tags_are_those_on_the_way_down() {
+        let outer = Tag { service: true, id: 300 };
+        assert_eq!(tags(&[link(1, None), link(2, Some((1, 300, true)))]), Ok((1, Tags::One(outer))));
+        let two = [link(1, None), link(2, Some((1, 300, true))), link(3, Some((2, 7, false)))];
+        assert_eq!(tags(&two), Ok((1, Tags::Two(outer, 7))));
+        let known: Links = two.iter().cloned().collect();
+        assert_eq!(base(&two[2], &known).ifindex, 1);
+        assert!(place(&two[0], &known).is_none());
+    }
+
+    #[test]
+    fn what_the_plane_cannot_do_is_linuxs() {
+        let on = |below: u32, id| link(below + 1, Some((below, id, false)));
+        assert_eq!(tags(&[link(1, None), on(1, 0)]), Err(NotOurs::Identifier));
+        assert_eq!(tags(&[on(1, 10)]), Err(NotOurs::Elsewhere));
+        assert_eq!(tags(&[link(1, None), on(1, 1), on(2, 2), on(3, 3)]), Err(NotOurs::Deep));
+        let inside = link(3, Some((2, 2, true)));
+        assert_eq!(tags(&[link(1, None), on(1, 1), inside]), Err(NotOurs::ServiceInside));
+        let member = Link { master: Some(9), ..link(1, None) };
+        assert_eq!(tags(&[member, on(1, 1)]), Err(NotOurs::Enslaved));
+        let mut maps = on(1, 1);
+        maps.vlan.iter_mut().for_each(|vlan| vlan.maps_priorities = true);
+        assert_eq!(tags(&[link(1, None), maps]), Err(NotOurs::Priorities));
+    }
+
+    #[test]
+    fn a_link_that_is_on_itself_has_no_place() {
+        assert_eq!(tags(&[link(1, Some((1, 5, false)))]), Err(NotOurs::Deep));
+    }
+}

@@ -4,6 +4,7 @@
 #   lab/setup.sh lint    what checking the style needs
 #   lab/setup.sh package  what packages are made with
 #   lab/setup.sh lab     what the demo and the system tests need: routing daemons and measuring tools
+#   lab/setup.sh machines  what tests in virtual machines need: QEMU, and Debian's kernels (lab/machines.sh)
 set -eu
 
 declare -A packages=(
@@ -11,6 +12,7 @@ declare -A packages=(
   [lint]="clang-format"
   [package]="binutils dpkg-dev rpm"
   [lab]="iproute2 ethtool iputils-ping traceroute iperf3 nfdump nfdump-sflow tcpdump tshark python3-scapy bird2 frr nftables procps python3-pyftpdlib curl dpdk-dev"
+  [machines]="qemu-system-x86 kmod"
 )
 
 wanted=""
@@ -20,7 +22,8 @@ missing=""
 for package in $wanted; do
   dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=" $package"
 done
-[ -n "$missing" ] || exit 0
+case " $* " in *" machines "*) fetch_kernels=$(dirname "$0")/machines.sh ;; *) fetch_kernels=true ;; esac
+[ -n "$missing" ] || exec "$fetch_kernels"
 
 echo "Installing what is missing:$missing"
 as_root=""
@@ -38,3 +41,5 @@ for service in bird2:bird frr:frr; do
     *" ${service%%:*} "*) [ ! -d /run/systemd/system ] || $as_root systemctl disable --now --quiet "${service##*:}" ;;
   esac
 done
+
+"$fetch_kernels"

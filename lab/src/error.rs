@@ -46,6 +46,16 @@ pub enum LabError {
         /// What came.
         got: String,
     },
+    /// A virtual machine could not be made, or is gone.
+    #[error("the machine with kernel {kernel} {what}{}", if .console.is_empty() { String::new() } else { format!("; its console:\n{console}") })]
+    Machine {
+        /// The kernel it was to have.
+        kernel: String,
+        /// What is wrong with it.
+        what: String,
+        /// The end of what its console said.
+        console: String,
+    },
     /// The operating system refused.
     #[error("{what}: {source}")]
     Io {

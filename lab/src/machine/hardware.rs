@@ -1,0 +1,127 @@
+//! What a machine is made of, as QEMU is told it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::Duration,
+};
+
+use nix::unistd::geteuid;
+
+use super::{BOOT, CACHE, FOLDERS, KERNELS, Machine, initrd::initrd, start};
+use crate::{LabError, Result};
+
+const QEMU: &str = "qemu-system-x86_64";
+
+/// Whether guests start with KVM here, found out once: `kvm` or `tcg` (emulated).
+const ACCELERATOR: &str = "/run/bifrost-machines/accelerator";
+/// Where a guest starts with KVM at all, it needs a second or two.
+const KVM_BOOT: Duration = Duration::from_secs(15);
+
+/// A machine to be booted.
+#[derive(Clone, Debug)]
+pub struct Hardware {
+    kernel: String,
+    cores: u32,
+    megabytes: u32,
+}
+
+impl Hardware {
+    /// Two cores, 2 GB of memory, and one of [`KERNELS`].
+    pub fn new(kernel: &str) -> Hardware {
+        Hardware { kernel: kernel.to_owned(), cores: 2, megabytes: 2048 }
+    }
+
+    /// Another number of cores.
+    pub fn cores(mut self, cores: u32) -> Hardware {
+        self.cores = cores;
+        self
+    }
+
+    /// Another size of memory.
+    pub fn megabytes(mut self, megabytes: u32) -> Hardware {
+        self.megabytes = megabytes;
+        self
+    }
+
+    /// Boots it.
+    ///
+    /// # Errors
+    /// As [`Machine::boot`].
+    pub fn boot(self) -> Result<Machine> {
+        if !geteuid().is_root() {
+            return Err(LabError::NotRoot);
+        }
+        let known = fs::read_to_string(ACCELERATOR).unwrap_or_default();
+        if known == "kvm" || known.is_empty() && Path::new("/dev/kvm").exists() {
+            let limit = if known.is_empty() { KVM_BOOT } else { BOOT };
+            let booted = self.boot_with("kvm", limit);
+            if booted.is_ok() || !known.is_empty() {
+                remember("kvm");
+                return booted;
+            }
+        }
+        let booted = self.boot_with("tcg", BOOT);
+        if booted.is_ok() {
+            remember("tcg");
+        }
+        booted
+    }
+
+    fn boot_with(&self, accelerator: &str, limit: Duration) -> Result<Machine> {
+        let kernel = self.fetched()?;
+        let folder = self.folder()?;
+        let modules = kernel.join("modules");
+        let made = initrd(&Path::new(CACHE).join("busybox"), &modules)
+            .and_then(|archive| fs::write(folder.join("initrd"), archive))
+            .and_then(|()| fs::write(folder.join("agent"), include_str!("agent.sh")));
+        made.map_err(LabError::io(folder.display().to_string()))?;
+
+        let within = |file: &str| folder.join(file).display().to_string();
+        let mut qemu: Vec<String> = vec![QEMU.into()];
+        let mut says = |words: &str| qemu.extend(words.split(' ').map(str::to_owned));
+        says("-nodefaults -no-user-config -display none -no-reboot -M q35 -cpu max");
+        says(&format!("-accel {accelerator} -smp {} -m {}", self.cores, self.megabytes));
+        says(&format!("-kernel {}/vmlinuz -initrd {}", kernel.display(), within("initrd")));
+        says(&format!("-serial file:{}", within("console")));
+        says("-virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap");
+        says(&format!("-virtfs local,path={},mount_tag=share,security_model=none", folder.display()));
+        says("-device virtio-serial-pci -device virtserialport,chardev=agent,name=agent");
+        says(&format!("-chardev socket,id=agent,server=on,wait=off,path={}", within("agent.sock")));
+        says("-append");
+        qemu.push("console=ttyS0 quiet panic=-1 mitigations=off".into());
+        start(&self.kernel, &folder, &qemu, limit)
+    }
+
+    /// Where its kernel is.
+    fn fetched(&self) -> Result<PathBuf> {
+        let kernel = Path::new(CACHE).join(&self.kernel);
+        let fails = |what: String| {
+            Err(LabError::Machine { kernel: self.kernel.clone(), what, console: String::new() })
+        };
+        if !KERNELS.contains(&self.kernel.as_str()) {
+            return fails(format!("is none of those there are: {}", KERNELS.join(", ")));
+        }
+        if !kernel.join("release").exists() {
+            return fails(format!("has no kernel in {}: lab/setup.sh machines fetches it", kernel.display()));
+        }
+        if !Path::new("/usr/bin").join(QEMU).exists() {
+            return fails(format!("needs {QEMU}: lab/setup.sh machines installs it"));
+        }
+        Ok(kernel)
+    }
+
+    /// A folder for it, which the leash removes.
+    fn folder(&self) -> Result<PathBuf> {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let number = NUMBER.fetch_add(1, Relaxed);
+        let folder = Path::new(FOLDERS).join(format!("{}-{number}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(LabError::io(folder.display().to_string()))?;
+        Ok(folder)
+    }
+}
+
+fn remember(accelerator: &str) {
+    let _it_is_found_out_again = fs::write(ACCELERATOR, accelerator);
+}

@@ -2,6 +2,9 @@
 # A script, and what it prints, are files of the share. What it leaves running in the background stays.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 
+# Where udev runs, /dev/net/tun is there before its module is; here it comes with it.
+modprobe tun
+
 port=$(grep -lx agent /sys/class/virtio-ports/*/name)
 port=${port%/name}
 exec 3<>"/dev/${port##*/}"

@@ -11,6 +11,7 @@
 
 mod hardware;
 mod initrd;
+mod inside;
 
 use std::{
     collections::HashMap,
@@ -27,6 +28,7 @@ use std::{
 };
 
 pub use hardware::Hardware;
+pub use inside::inside;
 
 use crate::{LabError, Result};
 

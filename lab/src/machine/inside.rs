@@ -1,0 +1,50 @@
+//! A test that runs in a virtual machine.
+//!
+//! The guest has this machine's files, the test program among them. So the test is begun here, and the same test of the
+//! same program is begun once more in the guest, where it is carried out: there a [`Lab`](crate::Lab) and everything
+//! else of this crate work as they do here.
+
+use std::{
+    env,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use super::Machine;
+
+/// Says, in a guest, which kernel it has.
+const INSIDE: &str = "BIFROST_MACHINE";
+/// For one test; emulated, loading Bifrost's programs into the kernel takes 5 to 20 seconds each time.
+const TEST: Duration = Duration::from_secs(240);
+
+/// Runs a test's body in the shared machine with this kernel: `inside!("6.12", || { ... })`, in the test's own function.
+#[macro_export]
+macro_rules! inside {
+    ($kernel:expr, $body:expr) => {{
+        fn here() {}
+        $crate::inside($kernel, std::any::type_name_of_val(&here), $body)
+    }};
+}
+
+/// What [`inside!`](crate::inside!) stands for. `place` is the path of something within the test: `program::module::test::here`.
+///
+/// # Panics
+/// When the test fails in the guest, with all that it said there; or when there is no such machine.
+pub fn inside(kernel: &str, place: &str, body: impl FnOnce()) {
+    if env::var_os(INSIDE).is_some() {
+        return body();
+    }
+    // One guest at a time has the cores.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (_program, test) = place.split_once("::").expect("a path begins with its program");
+    let test = test.trim_end_matches("::here");
+    let program = env::current_exe().expect("this program has a path");
+    let machine = Machine::shared(kernel).unwrap_or_else(|error| panic!("{error}"));
+    let script = format!(
+        "{INSIDE}={kernel} '{}' --exact '{test}' --nocapture --test-threads=1 2>&1",
+        program.display()
+    );
+    let said = machine.run(&script, TEST).unwrap_or_else(|error| panic!("{error}"));
+    assert!(said.contains("1 passed"), "there is no test '{test}' in {machine}: {said}");
+}

@@ -1,0 +1,16 @@
+//! System tests in virtual machines: with Debian's kernels, and what this machine's kernel may lack (VLANs, VRFs).
+//!
+//! They are written as the others are, with hosts in network namespaces, but carried out in a guest (`lab::inside!`). A
+//! machine boots once for each kernel, and serves all tests of this program. `lab/setup.sh machines` fetches what they need.
+
+// Every test's name begins with `machines`, so that `make test ONLY=machines` finds them.
+#[path = "."]
+mod machines {
+    mod bifrost_forwards_on_debians_kernels;
+    mod linux_carries_vlans_and_vrfs_beside_the_plane;
+    mod tagged;
+}
+
+#[path = "../network.rs"]
+#[allow(dead_code, reason = "shared with the tests of this machine's own kernel")]
+mod network;

@@ -7,8 +7,8 @@
 #[path = "."]
 mod machines {
     mod bifrost_forwards_on_debians_kernels;
-    mod linux_carries_vlans_and_vrfs_beside_the_plane;
     mod tagged;
+    mod vlans_are_forwarded;
 }
 
 #[path = "../network.rs"]

@@ -44,16 +44,22 @@ impl Tagged {
             address(&host, &format!("left.{tag}"), *tag, 1, 1);
             address(&host, &format!("right.{tag}"), *tag, 2, 1);
             address(&right, &format!("eth0.{tag}"), *tag, 2, 2);
-            for (host, own, other) in [(&left, 1, 2), (&right, 2, 1)] {
-                host.run(&format!(
-                    "ip route add 10.{tag}.{other}.0/24 via 10.{tag}.{own}.1
-                     ip route add 2001:db8:{tag}:{other}::/64 via 2001:db8:{tag}:{own}::1"
-                ))
-                .unwrap();
-            }
         }
         let router = Router::stopped(&host, config).unwrap();
-        Tagged { router, left, right, lab, _turn: turn }
+        let net = Tagged { router, left, right, lab, _turn: turn };
+        tags.iter().for_each(|tag| net.add_routes(*tag));
+        net
+    }
+
+    /// Lets the hosts reach each other in a VLAN by the router's address there.
+    pub fn add_routes(&self, tag: u16) {
+        for (host, own, other) in [(&self.left, 1, 2), (&self.right, 2, 1)] {
+            host.run(&format!(
+                "ip route add 10.{tag}.{other}.0/24 via 10.{tag}.{own}.1
+                 ip route add 2001:db8:{tag}:{other}::/64 via 2001:db8:{tag}:{own}::1"
+            ))
+            .unwrap();
+        }
     }
 
     /// The right host's addresses in a VLAN.
@@ -104,7 +110,8 @@ pub fn vlan(host: &Host, port: &str, tag: u16) {
         .unwrap();
 }
 
-fn address(host: &Host, interface: &str, tag: u16, side: u16, last: u16) {
+/// Gives an interface its addresses in a VLAN.
+pub fn address(host: &Host, interface: &str, tag: u16, side: u16, last: u16) {
     host.run(&format!(
         "ip address add 10.{tag}.{side}.{last}/24 dev {interface}
          ip address add 2001:db8:{tag}:{side}::{last}/64 dev {interface} nodad"

@@ -301,7 +301,6 @@ pub enum Show {
 #[derive(Debug, Subcommand)]
 pub enum ShowWith {
     /// Ports: state, mode, lane and why, packets by lane
-    #[command(visible_alias = "interfaces")]
     Ports {
         /// Only these: names or patterns
         #[arg(value_name = "PORT", add = ArgValueCandidates::new(interfaces::candidates))]

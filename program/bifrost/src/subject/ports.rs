@@ -112,7 +112,6 @@ pub struct QueueStatus {
 impl Subject for Vec<PortStatus> {
     const NAME: &'static str = "ports";
     const ABOUT: &'static str = "Ports: state, mode, lane and why, packets by lane";
-    const ALIASES: &'static [&'static str] = &["interfaces"];
 
     fn answer(control: &mut Control) -> Result<Self, String> {
         Ok(statuses(&control.forwarding))

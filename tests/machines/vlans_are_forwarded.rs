@@ -1,0 +1,186 @@
+//! VLANs of Linux on Bifrost's ports are forwarded by the plane: what comes in by one port in the driver, what comes in by the other
+//! by a worker; whether they are there before it starts, come while it runs, or go. What the plane cannot do for a VLAN as Linux does
+//! it, Linux does. (The network of `tagged.rs`.)
+
+use std::time::Duration;
+
+use lab::{Host, inside, wait_for};
+
+use super::tagged::{Tagged, address, vlan};
+use crate::network::ports;
+
+const TAGS: [u16; 2] = [10, 20];
+/// A tag of 802.1ad, and the one inside it.
+const OUTER: u16 = 300;
+const INNER: u16 = 7;
+/// The number in addresses of what has both.
+const BOTH: u16 = 37;
+/// Requests to each address.
+const REQUESTS: u64 = 50;
+
+/// Asks for all addresses on the right in these VLANs; how many packets the plane took, and how many Linux forwarded.
+fn ask(net: &Tagged, tags: &[u16]) -> (u64, u64) {
+    let (taken, forwarded) = (net.received(), net.router.host().linux_forwarded().unwrap());
+    for address in tags.iter().flat_map(|tag| Tagged::on_the_right(*tag)) {
+        let said = net.left.run(&format!("ping -q -c {REQUESTS} -i 0.02 -W 5 {address}")).unwrap();
+        assert!(said.contains(" 0% packet loss"), "{address}: {said}");
+    }
+    (net.received() - taken, net.router.host().linux_forwarded().unwrap() - forwarded)
+}
+
+/// Packets that requests and answers in both families come to.
+fn packets(tags: &[u16]) -> u64 {
+    2 * 2 * REQUESTS * tags.len() as u64
+}
+
+/// The plane forwards what goes between hosts in these VLANs.
+fn plane_forwards(net: &Tagged, tags: &[u16]) {
+    let (taken, forwarded) = ask(net, tags);
+    // Linux resolves neighbours, and forwards what it was handed for that.
+    assert!(taken >= packets(tags) && forwarded < packets(tags) / 10, "{taken} taken, {forwarded} by Linux");
+}
+
+fn linux_forwards(net: &Tagged, tags: &[u16]) {
+    let (_, forwarded) = ask(net, tags);
+    assert!(forwarded >= packets(tags), "Linux forwarded {forwarded}");
+}
+
+/// Why Linux has an interface to itself, as `show interfaces` says; none where the plane forwards by it.
+fn why(net: &Tagged, name: &str) -> Option<String> {
+    let shown = net.router.show("interfaces").unwrap();
+    let is = |interface: &&serde_json::Value| interface["name"] == name;
+    let interface = shown.as_array().unwrap().iter().find(is).unwrap_or_else(|| panic!("no {name}: {shown}"));
+    let why = interface["why"].as_str().unwrap().to_owned();
+    assert_eq!(interface["adopted"], why.is_empty(), "{interface}");
+    Some(why).filter(|why| !why.is_empty())
+}
+
+fn becomes_ours(net: &Tagged, names: &[&str]) {
+    wait_for("interfaces are adopted", Duration::from_secs(10), || {
+        match names.iter().find_map(|name| why(net, name)) {
+            None => Ok(()),
+            Some(why) => Err(why),
+        }
+    })
+    .unwrap();
+}
+
+/// Makes the same VLAN on each host, inside another one of 802.1ad.
+fn add_inner(net: &Tagged) {
+    for (host, port, side, last) in ends(net) {
+        host.run(&format!(
+            "ip link add link {port} name {port}.{OUTER} type vlan protocol 802.1ad id {OUTER} && ip link set {port}.{OUTER} up
+             ip link add link {port}.{OUTER} name {port}.{BOTH} type vlan id {INNER} && ip link set {port}.{BOTH} up"
+        ))
+        .unwrap();
+        address(host, &format!("{port}.{BOTH}"), BOTH, side, last);
+    }
+    net.add_routes(BOTH);
+}
+
+/// Hosts with their port, and the last parts of their addresses.
+fn ends(net: &Tagged) -> [(&Host, &'static str, u16, u16); 4] {
+    let router = net.router.host();
+    [(&net.left, "eth0", 1, 2), (router, "left", 1, 1), (router, "right", 2, 1), (&net.right, "eth0", 2, 2)]
+}
+
+fn forwarded() {
+    let config = ports("express", &["left"]) + "[[port]]\nname = \"right\"\nlane = \"worker\"\n";
+    let mut net = Tagged::stopped("tagged", &config, &TAGS);
+    net.router.restart().unwrap();
+    becomes_ours(&net, &["left.10", "right.10", "left.20", "right.20"]);
+    TAGS.iter().for_each(|tag| net.reachable(*tag));
+    plane_forwards(&net, &TAGS);
+
+    // One inside another, while it runs.
+    add_inner(&net);
+    becomes_ours(&net, &["left.37", "right.37"]);
+    net.reachable(BOTH);
+    plane_forwards(&net, &[BOTH]);
+
+    // As long as the MTU allows, and longer: the router's answer comes back by the VLAN.
+    net.left.run("ping -q -c 3 -W 5 -M do -s 1472 10.10.2.2").unwrap();
+    net.router.host().run("ip link set right.10 mtu 1400").unwrap();
+    wait_for("a path MTU", Duration::from_secs(10), || {
+        match net.left.run("ping -q -c 1 -W 2 -M do -s 1472 10.10.2.2 2>&1; ip route get 10.10.2.2").unwrap()
+        {
+            said if said.contains("mtu 1400") => Ok(()),
+            said => Err(said),
+        }
+    })
+    .unwrap();
+    net.router.host().run("ip link set right.10 mtu 1500").unwrap();
+    let way = net.left.run("traceroute -n -q 1 -w 5 10.20.2.2").unwrap();
+    assert!(way.contains("10.20.1.1") && way.contains("10.20.2.2"), "{way}");
+
+    // From one VLAN into another.
+    let [other, _] = Tagged::on_the_right(20);
+    net.left.run(&format!("ip route add {other}/32 via 10.10.1.1 && ping -q -c 3 -W 5 {other}")).unwrap();
+    net.left.run(&format!("ip route del {other}/32")).unwrap();
+
+    // Gone, and back: the other ones do not notice.
+    net.router.host().run("ip link del left.10").unwrap();
+    plane_forwards(&net, &[20, BOTH]);
+    vlan(net.router.host(), "left", 10);
+    address(net.router.host(), "left.10", 10, 1, 1);
+    becomes_ours(&net, &["left.10"]);
+    net.reachable(10);
+    plane_forwards(&net, &[10]);
+    net.router
+        .host()
+        .run("ip link set left.20 down; ip link set left.20 name uplink; ip link set uplink up")
+        .unwrap();
+    address(net.router.host(), "uplink", 20, 1, 1);
+    becomes_ours(&net, &["uplink"]);
+    net.reachable(20);
+    plane_forwards(&net, &[20]);
+}
+
+fn left_to_linux() {
+    let mut net = Tagged::stopped("tagged", &ports("auto", &["left", "right"]), &TAGS);
+    net.router.restart().unwrap();
+    TAGS.iter().for_each(|tag| net.reachable(*tag));
+
+    // What is in a VRF stays apart from the rest.
+    let [other, _] = Tagged::on_the_right(20);
+    let by_the_other = format!("ip route add {other}/32 via 10.10.1.1 && ping -q -c 2 -W 5 {other}");
+    net.into_vrf(20, "blue", 1020);
+    wait_for("a VLAN is Linux's", Duration::from_secs(10), || {
+        why(&net, "left.20").map(drop).ok_or("it is adopted".to_owned())
+    })
+    .unwrap();
+    net.reachable(20);
+    linux_forwards(&net, &[20]);
+    plane_forwards(&net, &[10]);
+    assert!(net.left.run(&by_the_other).is_err(), "a VRF is reached from outside of it");
+
+    let host = net.router.host();
+    host.run("ip link set left.10 type vlan egress-qos-map 0:5").unwrap();
+    wait_for("priorities are Linux's", Duration::from_secs(10), || match why(&net, "left.10") {
+        Some(why) if why.contains("priorities") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .unwrap();
+    linux_forwards(&net, &[10]);
+    assert_eq!(why(&net, "blue").as_deref(), Some("a vrf is Linux's"));
+    assert_eq!(why(&net, "left"), None);
+}
+
+mod with_one_tag_and_two {
+    use super::*;
+
+    #[test]
+    fn on_6_12() {
+        inside!("6.12", forwarded);
+    }
+
+    #[test]
+    fn on_the_newest() {
+        inside!("newest", forwarded);
+    }
+}
+
+#[test]
+fn and_what_the_plane_cannot_do_is_linuxs() {
+    inside!("6.12", left_to_linux);
+}

@@ -42,7 +42,7 @@ pub use host::Host;
 pub use iperf::Iperf;
 pub use lab::{Lab, on_interrupt};
 pub use link::{End, run_on_core};
-pub use machine::{Hardware, KERNELS, Machine, inside};
+pub use machine::{Hardware, KERNELS, Machine, Nic, inside};
 pub use monitor::Removals;
 pub use nix::sys::signal::Signal;
 pub use ping::{Ping, PingStatistics};

@@ -7,6 +7,8 @@
 #[path = "."]
 mod machines {
     mod bifrost_forwards_on_debians_kernels;
+    mod guests_have_network_cards;
+    mod guests_have_what_this_kernel_may_lack;
     mod tagged;
     mod vlans_are_forwarded;
 }

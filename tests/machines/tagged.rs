@@ -21,7 +21,7 @@ pub struct Tagged {
     pub router: Router,
     pub left: Host,
     pub right: Host,
-    pub lab: Lab,
+    _lab: Lab,
     _turn: Turn,
 }
 
@@ -46,7 +46,7 @@ impl Tagged {
             address(&right, &format!("eth0.{tag}"), *tag, 2, 2);
         }
         let router = Router::stopped(&host, config).unwrap();
-        let net = Tagged { router, left, right, lab, _turn: turn };
+        let net = Tagged { router, left, right, _lab: lab, _turn: turn };
         tags.iter().for_each(|tag| net.add_routes(*tag));
         net
     }

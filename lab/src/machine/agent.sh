@@ -2,7 +2,19 @@
 # A script, and what it prints, are files of the share. What it leaves running in the background stays.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 
-# Where udev runs, /dev/net/tun is there before its module is; here it comes with it.
+# There is no udev: the drivers of network cards are loaded here, and /dev/net/tun comes with its module. The cards are
+# named by their slots.
+nic=0
+for device in /sys/bus/pci/devices/*; do
+  case $(<"$device/class") in
+    0x02*)
+      for alias in "$device"/{,virtio*/}modalias; do [ ! -e "$alias" ] || modprobe "$(<"$alias")"; done
+      for interface in "$device"/{,virtio*/}net/*; do
+        [ ! -e "$interface" ] || ip link set "${interface##*/}" name "nic$nic"
+      done
+      nic=$((nic + 1)) ;;
+  esac
+done
 modprobe tun
 
 port=$(grep -lx agent /sys/class/virtio-ports/*/name)

@@ -9,8 +9,13 @@ use std::{
 
 use nix::unistd::geteuid;
 
-use super::{BOOT, CACHE, FOLDERS, KERNELS, Machine, initrd::initrd, start};
-use crate::{LabError, Result};
+use super::{
+    BOOT, CACHE, FOLDERS, KERNELS, Machine,
+    initrd::initrd,
+    nic::{Nic, Wire, tap},
+    start,
+};
+use crate::{Host, LabError, Result};
 
 const QEMU: &str = "qemu-system-x86_64";
 
@@ -22,15 +27,16 @@ const KVM_BOOT: Duration = Duration::from_secs(15);
 /// A machine to be booted.
 #[derive(Clone, Debug)]
 pub struct Hardware {
-    kernel: String,
+    pub(super) kernel: String,
     cores: u32,
     megabytes: u32,
+    pub(super) nics: Vec<Nic>,
 }
 
 impl Hardware {
     /// Two cores, 2 GB of memory, and one of [`KERNELS`].
     pub fn new(kernel: &str) -> Hardware {
-        Hardware { kernel: kernel.to_owned(), cores: 2, megabytes: 2048 }
+        Hardware { kernel: kernel.to_owned(), cores: 2, megabytes: 2048, nics: Vec::new() }
     }
 
     /// Another number of cores.
@@ -42,6 +48,12 @@ impl Hardware {
     /// Another size of memory.
     pub fn megabytes(mut self, megabytes: u32) -> Hardware {
         self.megabytes = megabytes;
+        self
+    }
+
+    /// One more network card.
+    pub fn nic(mut self, nic: Nic) -> Hardware {
+        self.nics.push(nic);
         self
     }
 
@@ -79,7 +91,8 @@ impl Hardware {
         made.map_err(LabError::io(folder.display().to_string()))?;
 
         let within = |file: &str| folder.join(file).display().to_string();
-        let mut qemu: Vec<String> = vec![QEMU.into()];
+        let mut qemu: Vec<String> = self.namespace();
+        qemu.push(QEMU.into());
         let mut says = |words: &str| qemu.extend(words.split(' ').map(str::to_owned));
         says("-nodefaults -no-user-config -display none -no-reboot -M q35 -cpu max");
         says(&format!("-accel {accelerator} -smp {} -m {}", self.cores, self.megabytes));
@@ -89,9 +102,40 @@ impl Hardware {
         says(&format!("-virtfs local,path={},mount_tag=share,security_model=none", folder.display()));
         says("-device virtio-serial-pci -device virtserialport,chardev=agent,name=agent");
         says(&format!("-chardev socket,id=agent,server=on,wait=off,path={}", within("agent.sock")));
+        says(&format!("-qmp unix:{},server=on,wait=off", within("qmp.sock")));
+        for (number, nic) in self.nics.iter().enumerate() {
+            says(&format!("-netdev {} -device {}", nic.netdev(number), Nic::slot(number)));
+            says(&format!("-device {}", nic.device(number)));
+        }
         says("-append");
         qemu.push("console=ttyS0 quiet panic=-1 mitigations=off".into());
-        start(&self.kernel, &folder, &qemu, limit)
+        start(self, &folder, &qemu, limit)
+    }
+
+    /// The words that start QEMU where its TAPs may be made: in a namespace of the lab, never in this machine's own.
+    fn namespace(&self) -> Vec<String> {
+        match self.taps().next() {
+            Some((_, host, _)) => ["ip", "netns", "exec", host.namespace()].map(str::to_owned).into(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Moves each TAP, which QEMU has made, to the host it is for.
+    pub(super) fn connect(&self) -> Result<()> {
+        let Some((_, first, _)) = self.taps().next() else { return Ok(()) };
+        for (number, host, interface) in self.taps() {
+            let (tap, namespace) = (tap(number), host.namespace());
+            first.run(&format!("ip link set {tap} netns {namespace} name {interface}"))?;
+            host.run(&format!("ip link set {interface} up"))?;
+        }
+        Ok(())
+    }
+
+    fn taps(&self) -> impl Iterator<Item = (usize, &Host, &str)> {
+        self.nics.iter().enumerate().filter_map(|(number, nic)| match &nic.wire {
+            Wire::Tap(host, interface) => Some((number, host, interface.as_str())),
+            Wire::Cable(_) => None,
+        })
     }
 
     /// Where its kernel is.

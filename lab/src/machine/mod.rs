@@ -12,6 +12,8 @@
 mod hardware;
 mod initrd;
 mod inside;
+mod monitor;
+mod nic;
 
 use std::{
     collections::HashMap,
@@ -29,6 +31,7 @@ use std::{
 
 pub use hardware::Hardware;
 pub use inside::inside;
+pub use nic::Nic;
 
 use crate::{LabError, Result};
 
@@ -52,6 +55,7 @@ pub struct Machine {
     leash: Mutex<Child>,
     agent: Mutex<BufReader<UnixStream>>,
     jobs: AtomicU32,
+    nics: Vec<Nic>,
 }
 
 impl Machine {
@@ -185,9 +189,9 @@ impl Drop for Machine {
 }
 
 /// Starts QEMU on a leash and waits for the agent.
-fn start(kernel: &str, folder: &Path, qemu: &[String], limit: Duration) -> Result<Machine> {
+fn start(hardware: &Hardware, folder: &Path, qemu: &[String], limit: Duration) -> Result<Machine> {
     let failed = |what: String| LabError::Machine {
-        kernel: kernel.to_owned(),
+        kernel: hardware.kernel.clone(),
         what,
         console: [said_by_qemu(folder), tail(&console(folder)).to_owned()].concat(),
     };
@@ -216,15 +220,17 @@ fn start(kernel: &str, folder: &Path, qemu: &[String], limit: Duration) -> Resul
         }
     };
     let machine = Machine {
-        kernel: kernel.to_owned(),
+        kernel: hardware.kernel.clone(),
         folder: folder.to_owned(),
         leash: Mutex::new(leash),
         agent: Mutex::new(BufReader::new(socket)),
         jobs: AtomicU32::new(1),
+        nics: hardware.nics.clone(),
     };
     let mut agent = machine.agent.lock().unwrap_or_else(PoisonError::into_inner);
     machine.line(&mut agent, end.saturating_duration_since(Instant::now()))?;
     drop(agent);
+    hardware.connect()?;
     Ok(machine)
 }
 

@@ -6,6 +6,7 @@
 // Every test's name begins with `machines`, so that `make test ONLY=machines` finds them.
 #[path = "."]
 mod machines {
+    mod a_machine_ends_with_its_process;
     mod bifrost_forwards_on_debians_kernels;
     mod guests_have_network_cards;
     mod guests_have_what_this_kernel_may_lack;

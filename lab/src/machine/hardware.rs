@@ -65,20 +65,14 @@ impl Hardware {
         if !geteuid().is_root() {
             return Err(LabError::NotRoot);
         }
-        let known = fs::read_to_string(ACCELERATOR).unwrap_or_default();
-        if known == "kvm" || known.is_empty() && Path::new("/dev/kvm").exists() {
-            let limit = if known.is_empty() { KVM_BOOT } else { BOOT };
-            let booted = self.boot_with("kvm", limit);
-            if booted.is_ok() || !known.is_empty() {
-                remember("kvm");
-                return booted;
-            }
+        match fs::read_to_string(ACCELERATOR).unwrap_or_default().as_str() {
+            "" if Path::new("/dev/kvm").exists() => match self.boot_with("kvm", KVM_BOOT) {
+                Ok(machine) => remember("kvm", machine),
+                Err(_) => remember("tcg", self.boot_with("tcg", BOOT)?),
+            },
+            "kvm" => self.boot_with("kvm", BOOT),
+            _ => self.boot_with("tcg", BOOT),
         }
-        let booted = self.boot_with("tcg", BOOT);
-        if booted.is_ok() {
-            remember("tcg");
-        }
-        booted
     }
 
     fn boot_with(&self, accelerator: &str, limit: Duration) -> Result<Machine> {
@@ -166,6 +160,8 @@ impl Hardware {
     }
 }
 
-fn remember(accelerator: &str) {
+/// For the next machine, once one has booted.
+fn remember(accelerator: &str, machine: Machine) -> Result<Machine> {
     let _it_is_found_out_again = fs::write(ACCELERATOR, accelerator);
+    Ok(machine)
 }

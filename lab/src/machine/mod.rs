@@ -96,6 +96,7 @@ impl Machine {
         let failed = |error: io::Error| self.error(format!("does not take a script: {error}"));
         fs::create_dir(&folder).map_err(failed)?;
         fs::write(folder.join("script"), script).map_err(failed)?;
+        let began = Instant::now();
         writeln!(agent.get_mut(), "{job} {}", limit.as_secs().max(1)).map_err(failed)?;
         let code = loop {
             // An answer to an earlier script, which was given up, may be under way.
@@ -109,7 +110,7 @@ impl Machine {
         let (stdout, stderr) = (said("out")?, said("err")?);
         let _it_goes_with_the_machine = fs::remove_dir_all(&folder);
         // What timeout(1) ends with when it had to end a script, or to kill it.
-        if matches!(code, 124 | 137) {
+        if matches!(code, 124 | 137) && began.elapsed() >= limit {
             let last = [stdout, stderr].concat();
             let last = tail(&String::from_utf8_lossy(&last)).to_owned();
             return Err(LabError::Timeout { what: self.to_string(), after: limit, last });
@@ -208,7 +209,7 @@ fn start(hardware: &Hardware, folder: &Path, qemu: &[String], limit: Duration) -
     let socket = loop {
         match UnixStream::connect(folder.join("agent.sock")) {
             Ok(socket) => break socket,
-            Err(_) if Instant::now() < end && !said_by_qemu(folder).contains("qemu-system") => {
+            Err(_) if Instant::now() < end && !said_by_qemu(folder).contains("ended: ") => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             Err(error) => {

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use crate::network::{LANES, Line, SERVER, all_arrive};
+use lab::{Lab, Router, wait_for};
+
+use crate::network::{LANES, Line, SERVER, all_arrive, turn};
 
 #[test]
 fn in_each_lane() {
@@ -69,10 +71,48 @@ fn an_interface_that_is_renamed_or_becomes_part_of_a_bridge_is_linuxs_until_it_i
     }
 }
 
+/// A link that goes down takes routes along without a word, so Linux's tables are read again.
+#[test]
+fn interfaces_that_come_while_routes_are_read_again_are_taken() {
+    let _turn = turn();
+    let lab = Lab::new("while").unwrap();
+    let host = lab.router("router").unwrap();
+    host.run(
+        "ip link add other type veth peer name beyond; ip link set other up; ip link set beyond up; \
+         ip address add 10.9.0.1/24 dev other",
+    )
+    .unwrap();
+    let router = Router::start(&host, "[[port]]\nname = \"port*\"\n[workers]\ncores = [0]\n").unwrap();
+    if !router.is_bifrost() {
+        return;
+    }
+    for round in 0..5 {
+        // They stay down, so that Linux tells of each but once.
+        host.ip_batch(&format!(
+            "route replace 10.10.0.0/16 via 10.9.0.2\nlink set other down\n\
+             link add port{round} type veth peer name far{round}\n"
+        ))
+        .unwrap();
+        wait_for("the interface to be taken", Duration::from_secs(5), || {
+            let shown = router.show("ports").map_err(|error| error.to_string())?;
+            let taken =
+                shown.as_array().is_some_and(|ports| ports.iter().any(|port| port["lane"] == "express"));
+            taken.then_some(()).ok_or(shown.to_string())
+        })
+        .unwrap();
+        host.run(&format!("ip link del port{round}; ip link set other up")).unwrap();
+        wait_for("the interface to be forgotten", Duration::from_secs(5), || {
+            let shown = router.show("ports").map_err(|error| error.to_string())?;
+            shown.as_array().is_some_and(Vec::is_empty).then_some(()).ok_or(shown.to_string())
+        })
+        .unwrap();
+    }
+}
+
 /// Waits until it is the plane, and no longer Linux, that forwards through the new interface.
 fn taken_again(net: &Line) {
     let host = net.router.host();
-    lab::wait_for("the plane to take the new interface", Duration::from_secs(5), || {
+    wait_for("the plane to take the new interface", Duration::from_secs(5), || {
         let before = host.linux_forwarded().unwrap();
         net.customer.reaches(SERVER[0], Duration::from_secs(1)).map_err(|e| e.to_string())?;
         let by_linux = host.linux_forwarded().unwrap() - before;

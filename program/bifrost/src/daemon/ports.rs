@@ -1,5 +1,6 @@
 //! Which interfaces to take, and keeping the plane told about them.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,8 @@ const SLICE: Duration = Duration::from_millis(2);
 /// What the mirror heard that concerns the plane, until the control thread has time for it.
 #[derive(Default)]
 pub(crate) struct News {
-    changed: Vec<u32>,
+    /// Interfaces that came or changed, and are to be looked at.
+    changed: BTreeSet<u32>,
     gone: Vec<u32>,
     local_added: Vec<IpAddr>,
     local_removed: Vec<IpAddr>,
@@ -32,7 +34,7 @@ pub(crate) struct News {
 
 impl Listener for News {
     fn link(&mut self, link: &Link) {
-        self.changed.push(link.ifindex);
+        self.changed.insert(link.ifindex);
     }
 
     fn link_gone(&mut self, ifindex: u32) {
@@ -101,17 +103,16 @@ impl Ports {
             }
             forwarding.plane.forget_interface(ifindex, &mut forwarding.tables);
         }
-        // Not while Linux's tables are still being read: see `Control::load`.
-        if forwarding.mirror.ready() || forwarding.plane.ports().iter().any(|port| port.taken.is_some()) {
-            let begun = Instant::now();
-            let mut left = changed.into_iter();
-            while begun.elapsed() < SLICE && !forwarding.stop.is_asked() {
-                let Some(ifindex) = left.next() else { break };
-                self.look_at(ifindex, forwarding);
-            }
-            self.news.changed.extend(left);
+        self.news.changed = changed;
+        // While Linux's tables are still being read they wait: see `Control::load`.
+        let may =
+            forwarding.mirror.ready() || forwarding.plane.ports().iter().any(|port| port.taken.is_some());
+        let begun = Instant::now();
+        while may && begun.elapsed() < SLICE && !forwarding.stop.is_asked() {
+            let Some(ifindex) = self.news.changed.pop_first() else { break };
+            self.look_at(ifindex, forwarding);
         }
-        let more = !self.news.changed.is_empty();
+        let more = may && !self.news.changed.is_empty();
         if local_added.is_empty() && local_removed.is_empty() {
             return more;
         }

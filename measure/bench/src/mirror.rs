@@ -3,7 +3,7 @@
 //! A daemon runs in a namespace of its own, and a client asks it a small question again and again, which only the
 //! control thread can answer. The longest answer is a pause: so long did routes, neighbours and operators wait. It is
 //! taken while nothing happens (what the machine itself does to such a figure), and while 128 interfaces come at once.
-//! Interfaces are made in steps of eight, for making them holds the kernel's network lock, which is not what is measured.
+//! Then it is stopped, and started again, with 256 ports. Interfaces are made in steps of eight, for making them holds the kernel's network lock, which is not what is measured.
 
 use crate::ruler::Ruler;
 use lab::{Host, Lab, Router, wait_for};
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 const PAUSE: &str = "mirror/pause";
 const IDLE: &str = "mirror/pause/idle";
 const START: &str = "mirror/ports-256";
+const STOP: &str = "mirror/stop-256";
 
 const SAMPLES: usize = 5;
 const PAIRS: usize = 64;
@@ -26,7 +27,7 @@ const IDLE_FOR: Duration = Duration::from_secs(2);
 
 /// All benches of the family.
 pub fn run(ruler: &mut Ruler) {
-    if ![PAUSE, IDLE, START].iter().any(|name| ruler.wants(name)) {
+    if ![PAUSE, IDLE, START, STOP].iter().any(|name| ruler.wants(name)) {
         return;
     }
     match measure() {
@@ -34,6 +35,7 @@ pub fn run(ruler: &mut Ruler) {
             ruler.record(IDLE, "ms", measured.idle);
             ruler.record(PAUSE, "ms", measured.pause);
             ruler.record(START, "s", measured.start);
+            ruler.record(STOP, "s", measured.stop);
         }
         Err(error) => eprintln!("{PAUSE}: not measured: {error}"),
     }
@@ -43,32 +45,36 @@ struct Measured {
     idle: Vec<f64>,
     pause: Vec<f64>,
     start: Vec<f64>,
+    stop: Vec<f64>,
 }
 
 fn measure() -> Result<Measured, Box<dyn Error>> {
     let lab = Lab::new("bench-mirror")?;
     let host = lab.router("router")?;
     let mut router = Router::start(&host, "[[port]]\nname = \"port*\"\n[workers]\ncores = [1]\n")?;
-    let (mut idle, mut pause, mut start) = (Vec::new(), Vec::new(), Vec::new());
+    let mut measured = Measured { idle: Vec::new(), pause: Vec::new(), start: Vec::new(), stop: Vec::new() };
     for _ in 0..SAMPLES {
-        idle.push(longest_answer(router.socket(), || {
+        measured.idle.push(longest_answer(router.socket(), || {
             std::thread::sleep(IDLE_FOR);
             Ok(())
         })?);
-        pause.push(longest_answer(router.socket(), || {
+        measured.pause.push(longest_answer(router.socket(), || {
             (0..PAIRS).step_by(STEP).try_for_each(|first| add(&host, first, STEP))?;
             all_taken(&router, 2 * PAIRS)
         })?);
         add(&host, PAIRS, PAIRS)?;
+        all_taken(&router, 4 * PAIRS)?;
+        let begun = Instant::now();
         router.stop()?;
+        measured.stop.push(begun.elapsed().as_secs_f64());
         let begun = Instant::now();
         router.restart()?;
         all_taken(&router, 4 * PAIRS)?;
-        start.push(begun.elapsed().as_secs_f64());
+        measured.start.push(begun.elapsed().as_secs_f64());
         remove(&host, 2 * PAIRS)?;
         all_taken(&router, 0)?;
     }
-    Ok(Measured { idle, pause, start })
+    Ok(measured)
 }
 
 /// The longest that an answer took while `work` went on, milliseconds.

@@ -282,14 +282,34 @@ impl Plane {
 
     pub(crate) fn close(&mut self, id: PortId) {
         self.takes_long();
+        self.detach(id);
+        self.worker_pool.leave(id);
+        self.put_back(id);
+    }
+
+    /// Gives all ports back at once. The kernel waits for packets under way whenever a socket is
+    /// closed, so workers close theirs side by side. The programs go before the sockets, as a
+    /// single port's does, and before the programs all that one port does for another.
+    pub(crate) fn close_all(&mut self) {
+        self.driver.retire();
+        let ids: Vec<PortId> = self.ports.iter().map(|port| port.id).collect();
+        ids.iter().for_each(|id| self.detach(*id));
+        self.worker_pool.stop();
+        ids.iter().for_each(|id| self.put_back(*id));
+    }
+
+    /// Takes the program away: from then on Linux gets every packet.
+    fn detach(&mut self, id: PortId) {
         let index = usize::from(id.0);
-        // The program first: from then on Linux gets every packet.
         if let Ok(counters) = self.driver.counters(id) {
             self.ports[index].before = plus(&self.ports[index].before, &counters);
         }
         self.driver.detach(id);
-        self.worker_pool.leave(id);
-        let port = &mut self.ports[index];
+    }
+
+    /// Puts back what was changed for a port whose sockets are closed.
+    fn put_back(&mut self, id: PortId) {
+        let port = &mut self.ports[usize::from(id.0)];
         port.target = false;
         port.shared.iter_mut().for_each(SharedPort::stop);
         let Some(taken) = port.taken.take() else { return };

@@ -293,13 +293,17 @@ impl Plane {
     pub fn give_back(&mut self, id: PortId, tables: &mut Tables) {
         let Some(port) = self.ports.get_mut(usize::from(id.0)) else { return };
         let was_taken = port.taken.is_some();
-        let name = port.name.clone();
         self.close(id);
+        self.forget(id, was_taken, tables);
+    }
+
+    /// Takes note that a port is closed and its interface Linux's.
+    fn forget(&mut self, id: PortId, was_taken: bool, tables: &mut Tables) {
         let port = &mut self.ports[usize::from(id.0)];
         port.interface = None;
         port.refused = None;
         if was_taken {
-            info!("{name}: given back to Linux");
+            info!("{}: given back to Linux", port.name);
         }
         self.publish(id, tables);
     }
@@ -510,11 +514,11 @@ impl Plane {
         self.worker_pool.order(worker, Order::Fail);
     }
 
-    /// Gives every port back and ends the workers.
+    /// Gives every port back and ends the workers. Transit is Linux's from the beginning on, so
+    /// that no route need be taken from the ports before.
     pub fn stop(&mut self, tables: &mut Tables) {
-        for index in 0..self.ports.len() {
-            self.give_back(PortId(index as u16), tables);
-        }
-        self.worker_pool.stop();
+        let taken: Vec<_> = self.ports.iter().map(|port| (port.id, port.taken.is_some())).collect();
+        self.close_all();
+        taken.into_iter().for_each(|(id, was_taken)| self.forget(id, was_taken, tables));
     }
 }

@@ -40,6 +40,11 @@ const SLEEP_MS: u16 = 300;
 /// Rounds after which a busy worker looks at the clock: a look takes as long as to forward a packet or two, and a round some
 /// microseconds.
 pub const CLOCK_EVERY: usize = 8;
+/// Rounds that empty the fullest ring.
+const DRAIN: usize = 64;
+/// Threads that close a worker's queues at its end, at most, and bytes of the stack of each.
+const CLOSERS: usize = 64;
+const STACK: usize = 128 << 10;
 /// How often a busy worker publishes its queues' counters, in nanoseconds.
 const PUBLISH: u64 = 100_000_000;
 
@@ -50,6 +55,8 @@ pub enum Order {
     Serve(Box<dyn Queue>, Arc<QueueMeter>, SyncSender<()>),
     /// Close the queues of this port, then tell by the sender.
     Leave(PortId, SyncSender<()>),
+    /// Empty the queues, then tell by the sender.
+    Drain(SyncSender<()>),
     /// Send what leaves by this port through a colleague, or not at all.
     Handoff(PortId, Option<Arc<HandoffQueue>>),
     /// Change to this graph, whose frames enter at the node, and say what its elements object to.
@@ -60,7 +67,7 @@ pub enum Order {
     Observe(Option<Box<dyn Observer>>, SyncSender<()>),
     /// Panic: to see that a worker that does takes only itself down.
     Fail,
-    /// End.
+    /// Empty the queues, close them, and end.
     Stop,
 }
 
@@ -165,7 +172,7 @@ impl Worker {
         let mut idle = 0;
         loop {
             match self.obey() {
-                Obeyed::Stop => return,
+                Obeyed::Stop => return self.end(),
                 Obeyed::Something => idle = 0,
                 Obeyed::Nothing => {}
             }
@@ -368,6 +375,11 @@ impl Worker {
                     // The control thread may have stopped waiting.
                     let _ = done.send(());
                 }
+                Order::Drain(done) => {
+                    self.drain();
+                    // The control thread may have stopped waiting.
+                    let _ = done.send(());
+                }
                 Order::Handoff(port, colleague) => {
                     let exit = colleague.map_or(Exit::Closed, Exit::Colleague);
                     match &exit {
@@ -445,6 +457,30 @@ impl Worker {
         let count = self.queues.iter_mut().filter(of_port).count().max(1);
         let quota = (QUOTA / count).max(LEAST);
         self.queues.iter_mut().filter(of_port).for_each(|served| served.quota = quota);
+    }
+
+    /// Goes on until the queues are empty, unless somebody fills them all the time.
+    fn drain(&mut self) {
+        let _ = (0..DRAIN).find(|_| self.round() == 0);
+    }
+
+    /// Closes all queues. The kernel waits at each until no packet is under way to it: many wait at the same time.
+    fn end(mut self) {
+        self.drain();
+        self.publish();
+        let mut shares: Vec<Vec<Served>> = Vec::new();
+        shares.resize_with(self.queues.len().min(CLOSERS), Vec::new);
+        for (index, served) in self.queues.drain(..).enumerate() {
+            let share = index % shares.len();
+            shares[share].push(served);
+        }
+        std::thread::scope(|scope| {
+            for share in shares {
+                let closer = std::thread::Builder::new().name("closer".to_owned()).stack_size(STACK);
+                // Without a thread they are closed here, as what was to run there is dropped.
+                let _ = closer.spawn_scoped(scope, move || drop(share));
+            }
+        });
     }
 
     fn leave(&mut self, port: PortId) {

@@ -459,12 +459,14 @@ impl WorkerPool {
 
     /// Ends all workers and waits for them. Their sockets are closed afterwards; those of one that hangs end with the process.
     pub fn stop(&mut self) {
+        // What one still has may be for another to send, so none ends before all have looked.
+        self.order_all(|_, done| Order::Drain(done));
         for index in 0..self.handles.len() {
             self.order(index, Order::Stop);
         }
         for (index, handle) in self.handles.iter_mut().enumerate() {
             let Some(thread) = handle.thread.take() else { continue };
-            let deadline = Instant::now() + handle.patience(LEAVING);
+            let deadline = Instant::now() + handle.patience(PATIENCE);
             while !thread.is_finished() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }

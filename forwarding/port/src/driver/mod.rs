@@ -121,6 +121,8 @@ struct Port {
     ifindex: u32,
     native: bool,
     link: Option<OwnedFd>,
+    /// Those that were given a socket.
+    queues: HashSet<u32>,
 }
 
 impl Driver {
@@ -265,7 +267,7 @@ impl Driver {
         }
         counters::clear(self.shared("counters")?, port).map_err(failed("counters", "write"))?;
         let (at, place) = self.places.put(ifindex, port).ok_or(DriverError::NoPlace { ifindex })?;
-        self.ports.insert(port, Port { ifindex, native: false, link: None });
+        self.ports.insert(port, Port { ifindex, native: false, link: None, queues: HashSet::new() });
         self.write_place(at, place)
     }
 
@@ -319,7 +321,7 @@ impl Driver {
 
     /// Detaches the program from the port's interface and forgets its sockets: Linux has the interface to itself.
     pub fn detach(&mut self, port: PortId) {
-        let Some(Port { ifindex, link, .. }) = self.ports.remove(&port) else { return };
+        let Some(Port { ifindex, link, queues, .. }) = self.ports.remove(&port) else { return };
         // First of all: from then on no packet is this port's.
         drop(link);
         self.uncopy(port);
@@ -329,7 +331,19 @@ impl Driver {
         }
         // These only fail when the slots are empty already.
         let _ = self.clear_target(port);
-        (0..MAX_QUEUES).for_each(|queue| drop(self.clear_socket(port, queue)));
+        queues.iter().for_each(|queue| drop(self.clear_socket(port, *queue)));
+    }
+
+    /// Leaves transit to Linux, by whichever port it comes and whatever flow it is of, as when
+    /// nobody keeps the tables and no worker is there. For good: before all ports are detached, so
+    /// that none sends by another that is no port any more.
+    pub fn retire(&mut self) {
+        let ways = (0..CARRIERS.len() as u32).map(|at| ("carriers", at)).chain([("gate", 0)]);
+        for (map, at) in ways {
+            // It fails where nothing was.
+            let _ = self.shared(map).map(|map| sys::map_delete(map, &at.to_ne_bytes()));
+        }
+        self.pulse.tables_end();
     }
 
     /// Lets packets of this receive queue that are for the worker go to an AF_XDP socket.
@@ -339,7 +353,12 @@ impl Driver {
         }
         let key = socket_key(port, queue);
         let socket = socket.as_fd().as_raw_fd().to_ne_bytes();
-        sys::map_update(self.attached(port, "sockets")?, &key, &socket).map_err(failed("sockets", "write"))
+        sys::map_update(self.attached(port, "sockets")?, &key, &socket)
+            .map_err(failed("sockets", "write"))?;
+        if let Some(entry) = self.ports.get_mut(&port) {
+            entry.queues.insert(queue);
+        }
+        Ok(())
     }
 
     /// No socket for this queue any more: its packets go to Linux.

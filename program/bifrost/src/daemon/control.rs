@@ -257,8 +257,6 @@ impl Control {
         let Control { forwarding, parts, saving, .. } = self;
         let interfaces = interfaces(&forwarding.plane);
         let names = forwarding.interface_names();
-        let ports: Vec<_> = forwarding.plane.ports().iter().map(|port| port.id).collect();
-        ports.into_iter().for_each(|id| forwarding.release(id));
         forwarding.plane.stop(&mut forwarding.tables);
         saving.save(forwarding, parts.logging.log().is_some(), names);
         parts.fallback.follow_the_rest(forwarding, true);

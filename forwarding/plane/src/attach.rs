@@ -121,7 +121,7 @@ impl Plane {
             (taken.queues, taken.why) = (queues, why);
         }
         self.spread(id)?;
-        self.target(id);
+        self.target(id, None);
         Ok(())
     }
 
@@ -258,13 +258,14 @@ impl Plane {
         self.spread(id).inspect_err(|error| self.refuse(id, error)).is_err()
     }
 
-    /// Looks whether the express lane can send by the port; whether that changed.
-    pub(crate) fn target(&mut self, id: PortId) -> bool {
+    /// Looks whether the express lane can send by the port, whose features are `known` or asked for;
+    /// whether that changed.
+    pub(crate) fn target(&mut self, id: PortId, known: Option<XdpFeatures>) -> bool {
         let port = &mut self.ports[usize::from(id.0)];
         // What the driver sent into a TAP would be for Linux.
         let Some(interface) = port.interface.as_ref().filter(|_| port.shared.is_none()) else { return false };
-        let can = device::xdp_features(interface.ifindex)
-            .is_ok_and(|features| features.contains(XdpFeatures::REDIRECT_TARGET));
+        let features = known.or_else(|| device::xdp_features(interface.ifindex).ok());
+        let can = features.is_some_and(|features| features.contains(XdpFeatures::REDIRECT_TARGET));
         let before = std::mem::replace(&mut port.target, can);
         if can != before {
             let changed = if can {

@@ -12,7 +12,7 @@ use elements::router::{IcmpPolicy, IcmpSettings, RouterContext};
 use fib::{InterfaceId, PortId, Tables, View};
 use graph::{Program, Registry};
 use ipnet::IpNet;
-use port::device::FeatureWatch;
+use port::device::{FeatureWatch, XdpFeatures};
 use port::driver::{MAX_PORTS, pulse};
 use port::{Driver, HugePages, Injector, Memory, Packet};
 use tracing::{info, warn};
@@ -31,7 +31,7 @@ use elements::router::standard::{self, Hooks, Stages};
 
 /// The device by which workers hand packets to Linux.
 const TAP: &str = "bifrost0";
-/// How often the redirect targets and missing sockets are looked at, unless the kernel tells of a change.
+/// How often missing sockets are looked at, and redirect targets where the kernel tells of no change.
 pub(crate) const TARGETS: Duration = Duration::from_secs(1);
 /// How long to wait before trying again to take a port that was refused.
 pub(crate) const RETRY: Duration = Duration::from_secs(5);
@@ -270,14 +270,11 @@ impl Plane {
         self.features.as_ref().map(FeatureWatch::fd)
     }
 
-    /// Whether the kernel told of an interface whose XDP features changed.
-    fn features_changed(&self) -> bool {
-        let Some(features) = &self.features else { return false };
-        let mut changed = false;
-        while let Ok(Some(_)) = features.next() {
-            changed = true;
-        }
-        changed
+    /// The interfaces whose XDP features have changed, and what they are now, as the kernel told;
+    /// `None`: of some it could not tell.
+    fn features_changed(&self) -> Option<Vec<(u32, XdpFeatures)>> {
+        let Some(features) = &self.features else { return Some(Vec::new()) };
+        std::iter::from_fn(|| features.next().transpose()).collect::<Result<_, _>>().ok()
     }
 
     pub(crate) fn publish(&mut self, id: PortId, tables: &mut Tables) {
@@ -346,7 +343,19 @@ impl Plane {
         }
         self.ports.iter_mut().filter_map(|port| port.shared.as_mut()).for_each(SharedPort::follow);
         let now = Instant::now();
-        if self.features_changed() || now.duration_since(self.looked) >= TARGETS {
+        let changed = self.features_changed();
+        // Where the kernel tells, it need not be asked.
+        let lost = changed.is_none();
+        let ask = lost || self.features.is_none();
+        for (ifindex, features) in changed.into_iter().flatten() {
+            let port = self.port_of(ifindex).filter(|port| port.taken.is_some());
+            if let Some(id) = port.map(|port| port.id)
+                && self.target(id, Some(features))
+            {
+                self.publish(id, tables);
+            }
+        }
+        if lost || now.duration_since(self.looked) >= TARGETS {
             self.looked = now;
             self.policy.book().fold();
             for index in 0..self.ports.len() {
@@ -354,7 +363,7 @@ impl Plane {
                 if self.ports[index].taken.is_none() {
                     continue;
                 }
-                let changed = self.target(id) | self.complete(id);
+                let changed = (ask && self.target(id, None)) | self.complete(id);
                 if changed | self.keep_off_unserved(id) {
                     self.publish(id, tables);
                 }
@@ -466,8 +475,10 @@ impl Plane {
         let tracked = self.policy.depends_on_flows();
         self.policy.adopt(change.policy);
         self.worker_pool.sample(&self.policy);
-        // What depends on flows now may not bear queues without workers.
-        self.look_soon();
+        if tracked != self.policy.depends_on_flows() {
+            // What depends on flows now may not bear queues without workers.
+            self.look_soon();
+        }
         self.hooks = change.hooks;
         if change.before.is_some() || tracked != self.policy.depends_on_flows() {
             self.publish_hooked(tables);

@@ -94,6 +94,12 @@ impl Model {
         self.addresses.values()
     }
 
+    /// Those of one interface.
+    pub fn addresses_of(&self, ifindex: u32) -> impl Iterator<Item = &Address> {
+        let from_there_on = self.addresses.range((ifindex, least())..);
+        from_there_on.take_while(move |(key, _)| key.0 == ifindex).map(|(_, address)| address)
+    }
+
     /// Whether `address` is this machine's.
     pub fn is_local(&self, address: IpAddr) -> bool {
         self.addresses.values().any(|own| own.net.addr() == address)

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::OnceLock;
 
 use super::netlink::{HEADER, Socket, attributes, number};
 
@@ -46,10 +47,18 @@ impl XdpFeatures {
 }
 
 pub(super) fn features(ifindex: u32) -> io::Result<XdpFeatures> {
+    /// The kernel gives a family its number once.
+    static FAMILY: OnceLock<u16> = OnceLock::new();
     let socket = Socket::open(libc::NETLINK_GENERIC)?;
-    let family = socket.family()?;
+    let family = match FAMILY.get() {
+        Some(family) => *family,
+        None => {
+            let id = socket.family()?.id;
+            *FAMILY.get_or_init(|| id)
+        }
+    };
     let reply = socket.request(
-        family.id,
+        family,
         &[NETDEV_CMD_DEV_GET, 1, 0, 0],
         NETDEV_A_DEV_IFINDEX,
         &ifindex.to_ne_bytes(),

@@ -273,8 +273,8 @@ fn is_shared(plane: &Plane, id: PortId) -> bool {
 /// Tells the elements which addresses are this machine's, and which are on which port.
 fn tell_sources(forwarding: &mut Forwarding) {
     let sources = forwarding.plane.sources();
-    let addresses = || forwarding.mirror.model().addresses();
-    sources.set_local4(addresses().filter_map(|address| match address.net.addr() {
+    let model = forwarding.mirror.model();
+    sources.set_local4(model.addresses().filter_map(|address| match address.net.addr() {
         IpAddr::V4(address) => Some(address),
         IpAddr::V6(_) => None,
     }));
@@ -283,7 +283,7 @@ fn tell_sources(forwarding: &mut Forwarding) {
     for (id, interface) in ports.chain(logical) {
         let Some(interface) = interface else { continue };
         let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
-        for address in addresses().filter(|address| address.ifindex == interface.ifindex) {
+        for address in model.addresses_of(interface.ifindex) {
             match address.net {
                 IpNet::V4(net) if address.is_primary() => ipv4.push(net),
                 IpNet::V6(net) if address.is_global_source() => ipv6.push(net),

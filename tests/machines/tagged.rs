@@ -88,7 +88,7 @@ impl Tagged {
     }
 
     /// Puts the router's two interfaces of a VLAN into a VRF, with their addresses.
-    pub fn into_vrf(&self, tag: u16, name: &str, table: u32) {
+    pub fn put_into_vrf(&self, tag: u16, name: &str, table: u32) {
         let host = self.router.host();
         host.run(&format!("ip link add {name} type vrf table {table} && ip link set {name} up")).unwrap();
         for interface in [format!("left.{tag}"), format!("right.{tag}")] {

@@ -1,9 +1,12 @@
 //! Taking an interface and giving it back.
 //!
-//! To take a port is, in this order: attach the program (which sends Linux everything, as there is no socket yet), open
-//! the sockets, give them to their workers, make them known to the program, and only then publish the port to the tables,
-//! which lets routes lead to it. To give it back is the same backwards. At no step is there a packet that nobody
+//! To take a port is, in this order: attach the program (which leaves Linux everything), open the sockets, give them to
+//! their workers, make them and the port known to the program, and only then publish the port to the tables, which lets routes lead to it. To give it back is the same backwards. At no step is there a packet that nobody
 //! forwards.
+//!
+//! The first of these, and those after it, are two steps between which the control thread may do
+//! other work, as each takes the kernel some milliseconds. A port that has *begun* has the program,
+//! which does not know it yet and leaves every packet to Linux. It is given back as one that is taken.
 //!
 //! Queue *i* belongs to worker *i* modulo the number of workers, so that all are served, however many the device has. A
 //! worker without a queue on a port sends through a colleague that has one (`handoff.rs`); one with several, by the first.
@@ -23,7 +26,7 @@ use tracing::{debug, info, warn};
 use crate::PlaneError;
 use crate::error::without_worker;
 use crate::plane::{Plane, RETRY, TARGETS};
-use crate::port::{Choice, Interface, OpenQueue, Port, PortSettings, Taken};
+use crate::port::{Begun, Choice, Interface, OpenQueue, Port, PortSettings, Taken};
 use crate::shared::SharedPort;
 use crate::totals::{plus, sum};
 
@@ -31,33 +34,48 @@ use crate::totals::{plus, sum};
 const FRAMES_AT_LEAST: usize = 32;
 
 impl Plane {
+    /// Takes a port, or what is left of it to do.
     pub(crate) fn attach(&mut self, id: PortId) {
+        self.attach_step(id);
+        if self.ports[usize::from(id.0)].is_begun() {
+            self.attach_step(id);
+        }
+    }
+
+    /// Attaches the program; where that has been done, opens the sockets.
+    pub(crate) fn attach_step(&mut self, id: PortId) {
         self.takes_long();
-        let index = usize::from(id.0);
-        match self.open(id) {
-            Ok(()) => {
-                let port = &mut self.ports[index];
-                port.refused = None;
-                let lane = port.lane().map_or("", |lane| if lane.express { "express" } else { "worker" });
-                let Some(taken) = &port.taken else { return };
-                let mode = match taken.attachment.native {
-                    _ if port.shared.is_some() => "memif",
-                    true => "native XDP",
-                    false => "generic XDP",
-                };
-                let copy = match taken.queues.iter().filter(|queue| queue.zero_copy).count() {
-                    0 => "copying",
-                    _ => "zero-copy",
-                };
-                let (name, count) = (&port.name, taken.queues.len());
-                let reasons = taken.why.join("; ");
-                info!(
-                    "{name}: {mode}, {count} queue(s) {copy}, {lane} lane{}{reasons}",
-                    if reasons.is_empty() { "" } else { "; " }
-                );
-            }
+        let done = match self.ports[usize::from(id.0)].begun.take() {
+            None => self.begin(id),
+            Some(begun) => self.open(id, begun),
+        };
+        match done {
+            Ok(()) => self.tell(id),
             Err(error) => self.refuse(id, &error),
         }
+    }
+
+    /// Says how a port was taken, if it is now.
+    fn tell(&mut self, id: PortId) {
+        let port = &mut self.ports[usize::from(id.0)];
+        port.refused = None;
+        let lane = port.lane().map_or("", |lane| if lane.express { "express" } else { "worker" });
+        let Some(taken) = &port.taken else { return };
+        let mode = match taken.attachment.native {
+            _ if port.shared.is_some() => "memif",
+            true => "native XDP",
+            false => "generic XDP",
+        };
+        let copy = match taken.queues.iter().filter(|queue| queue.zero_copy).count() {
+            0 => "copying",
+            _ => "zero-copy",
+        };
+        let (name, count) = (&port.name, taken.queues.len());
+        let reasons = taken.why.join("; ");
+        info!(
+            "{name}: {mode}, {count} queue(s) {copy}, {lane} lane{}{reasons}",
+            if reasons.is_empty() { "" } else { "; " }
+        );
     }
 
     /// Leaves a port to Linux.
@@ -70,11 +88,10 @@ impl Plane {
         self.close(id);
     }
 
-    /// Whoever gets an error closes the port: what was changed by then is put back.
-    fn open(&mut self, id: PortId) -> Result<(), PlaneError> {
+    /// The first step. Whoever gets an error closes the port: what was changed by then is put back.
+    fn begin(&mut self, id: PortId) -> Result<(), PlaneError> {
         let port = &self.ports[usize::from(id.0)];
-        let settings = port.settings;
-        let Some(interface) = port.interface.clone() else {
+        let Some(interface) = &port.interface else {
             return Err(PlaneError::Absent);
         };
         if let Some(master) = &interface.master {
@@ -84,8 +101,7 @@ impl Plane {
             return self.open_shared(id);
         }
         let device = Device::named(&interface.name)?;
-        let attachment = self.driver.attach(id, interface.ifindex, settings.mode)?;
-        self.ports[usize::from(id.0)].partial = device.passes_partial(attachment.native);
+        let attachment = self.driver.stand_by(id, interface.ifindex, port.settings.mode)?;
         let mut why: Vec<String> = attachment.why.iter().cloned().collect();
         let offloads = match device::clear_offloads(&interface.name) {
             Ok(before) => Some(before),
@@ -95,9 +111,19 @@ impl Plane {
                 None
             }
         };
+        self.ports[usize::from(id.0)].begun = Some(Begun { attachment, device, offloads, why });
+        Ok(())
+    }
+
+    /// The second step, as the first.
+    fn open(&mut self, id: PortId, begun: Begun) -> Result<(), PlaneError> {
+        let Begun { attachment, device, offloads, mut why } = begun;
+        let port = &mut self.ports[usize::from(id.0)];
+        let settings = port.settings;
+        port.partial = device.passes_partial(attachment.native);
         let most = device.queues.min(MAX_QUEUES);
         let wanted = settings.queues.map_or(most, u32::from).clamp(1, most);
-        self.ports[usize::from(id.0)].taken = Some(Taken {
+        port.taken = Some(Taken {
             attachment,
             queues: Vec::new(),
             wanted,
@@ -108,6 +134,9 @@ impl Plane {
             offloads,
             why: Vec::new(),
         });
+        let Some(interface) = port.interface.clone() else {
+            return Err(PlaneError::Absent);
+        };
         let mut queues = Vec::new();
         for queue in 0..wanted {
             match self.open_queue(id, &interface, &settings, queue, &mut why) {
@@ -122,6 +151,7 @@ impl Plane {
         }
         self.spread(id)?;
         self.target(id, None);
+        self.driver.admit(id)?;
         Ok(())
     }
 
@@ -313,13 +343,16 @@ impl Plane {
         let port = &mut self.ports[usize::from(id.0)];
         port.target = false;
         port.shared.iter_mut().for_each(SharedPort::stop);
-        let Some(taken) = port.taken.take() else { return };
-        for queue in taken.queues {
-            port.queues_before = sum(&port.queues_before, &queue.meter.read());
+        let (mut rss, mut offloads) = (None, port.begun.take().and_then(|begun| begun.offloads));
+        if let Some(taken) = port.taken.take() {
+            for queue in taken.queues {
+                port.queues_before = sum(&port.queues_before, &queue.meter.read());
+            }
+            (rss, offloads) = (taken.rss, taken.offloads);
         }
         // Fails when the interface is gone, and then there is nothing to restore.
-        let rss = taken.rss.map(|table| device::set_rss(&port.name, &table));
-        let offloads = taken.offloads.map(|before| device::restore_offloads(&port.name, &before));
+        let rss = rss.map(|table| device::set_rss(&port.name, &table));
+        let offloads = offloads.map(|before| device::restore_offloads(&port.name, &before));
         for error in [rss, offloads].into_iter().flatten().filter_map(Result::err) {
             debug!("{}: some settings stay as they are: {error}", port.name);
         }

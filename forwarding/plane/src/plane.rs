@@ -239,6 +239,15 @@ impl Plane {
 
     /// Takes the interface of an expected port, or takes note of what changed about it. Whether the port is taken now.
     pub fn take(&mut self, id: PortId, interface: Interface, tables: &mut Tables) -> bool {
+        let taken = self.take_step(id, interface.clone(), tables);
+        taken
+            || self.ports.get(usize::from(id.0)).is_some_and(Port::is_begun)
+                && self.take_step(id, interface, tables)
+    }
+
+    /// As [`Plane::take`], but one step of it, for each takes the kernel a while. The port may only
+    /// have [begun](Port::is_begun) then: the next call takes it.
+    pub fn take_step(&mut self, id: PortId, interface: Interface, tables: &mut Tables) -> bool {
         let Some(port) = self.ports.get_mut(usize::from(id.0)) else { return false };
         let identity = |interface: &Interface| (interface.ifindex, interface.master.clone());
         let same = port.interface.as_ref().is_some_and(|before| identity(before) == identity(&interface));
@@ -248,7 +257,7 @@ impl Plane {
         let port = &mut self.ports[usize::from(id.0)];
         port.interface = Some(interface);
         if port.taken.is_none() && (!same || port.refused.is_none()) {
-            self.attach(id);
+            self.attach_step(id);
         }
         self.publish(id, tables);
         self.ports[usize::from(id.0)].taken.is_some()

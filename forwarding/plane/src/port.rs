@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use fib::{InterfaceEntry, InterfaceFlags, PortId, Tag, Tags};
-use port::device::Offloads;
+use port::device::{Device, Offloads};
 use port::{Attachment, DriverCounters, Mode, QueueCounters};
 
 use crate::meter::QueueMeter;
@@ -137,6 +137,15 @@ pub struct Taken {
     pub why: Vec<String>,
 }
 
+/// An interface that has the program, but no socket yet: Linux has every packet.
+pub(crate) struct Begun {
+    pub attachment: Attachment,
+    pub device: Device,
+    /// As [`Taken::offloads`] and [`Taken::why`].
+    pub offloads: Option<Offloads>,
+    pub why: Vec<String>,
+}
+
 /// A port.
 pub struct Port {
     /// Its number, for good.
@@ -149,6 +158,8 @@ pub struct Port {
     pub interface: Option<Interface>,
     /// What taking it led to; `None` while it is absent or could not be taken.
     pub taken: Option<Taken>,
+    /// The first step towards that.
+    pub(crate) begun: Option<Begun>,
     /// Why it could not be taken.
     pub refused: Option<String>,
     /// What is behind the interface, when it is shared memory.
@@ -188,6 +199,7 @@ impl Port {
             settings,
             interface: None,
             taken: None,
+            begun: None,
             refused: None,
             shared: None,
             target: false,
@@ -198,6 +210,11 @@ impl Port {
             before: DriverCounters::default(),
             queues_before: QueueCounters::default(),
         }
+    }
+
+    /// Whether it is being taken, and will be when it is asked for once more.
+    pub fn is_begun(&self) -> bool {
+        self.begun.is_some()
     }
 
     /// The lane that plain transit arriving here takes; `None` while Linux has the interface to itself.

@@ -218,7 +218,8 @@ impl Driver {
     /// start empty.
     pub fn load(&mut self, port: PortId) -> Result<(), DriverError> {
         self.entry(true)?;
-        self.begin(port, LOOPBACK)
+        self.begin(port, LOOPBACK)?;
+        self.admit(port)
     }
 
     /// The program to attach; loaded at its first use.
@@ -260,14 +261,20 @@ impl Driver {
             .map_err(failed(map, "write"))
     }
 
-    /// From now on this interface is that port, whose counters are empty.
+    /// A port's counters are empty, and it has no sockets.
     fn begin(&mut self, port: PortId, ifindex: u32) -> Result<(), DriverError> {
         if port.0 >= MAX_PORTS {
             return Err(DriverError::PortRange(port));
         }
         counters::clear(self.shared("counters")?, port).map_err(failed("counters", "write"))?;
-        let (at, place) = self.places.put(ifindex, port).ok_or(DriverError::NoPlace { ifindex })?;
         self.ports.insert(port, Port { ifindex, native: false, link: None, queues: HashSet::new() });
+        Ok(())
+    }
+
+    /// From now on what comes in by the interface of an attached port is the port's.
+    pub fn admit(&mut self, port: PortId) -> Result<(), DriverError> {
+        let ifindex = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?.ifindex;
+        let (at, place) = self.places.put(ifindex, port).ok_or(DriverError::NoPlace { ifindex })?;
         self.write_place(at, place)
     }
 
@@ -278,6 +285,13 @@ impl Driver {
 
     /// Attaches the program to an interface, for a port. The port's sockets and counters start empty.
     pub fn attach(&mut self, port: PortId, ifindex: u32, mode: Mode) -> Result<Attachment, DriverError> {
+        let attached = self.stand_by(port, ifindex, mode)?;
+        self.admit(port).inspect_err(|_| self.detach(port))?;
+        Ok(attached)
+    }
+
+    /// As [`Driver::attach`], but the program leaves every packet to Linux before [`Driver::admit`].
+    pub fn stand_by(&mut self, port: PortId, ifindex: u32, mode: Mode) -> Result<Attachment, DriverError> {
         self.detach(port);
         self.begin(port, ifindex)?;
         let attached = self.attach_begun(port, ifindex, mode).inspect_err(|_| self.detach(port))?;

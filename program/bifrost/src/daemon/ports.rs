@@ -81,6 +81,9 @@ impl Ports {
             }
             before(forwarding);
             self.look_at(ifindex, forwarding);
+            if has_begun(ifindex, forwarding) {
+                self.look_at(ifindex, forwarding);
+            }
         }
         tell_sources(forwarding);
     }
@@ -111,6 +114,9 @@ impl Ports {
         while may && begun.elapsed() < SLICE && !forwarding.stop.is_asked() {
             let Some(ifindex) = self.news.changed.pop_first() else { break };
             self.look_at(ifindex, forwarding);
+            if has_begun(ifindex, forwarding) {
+                self.news.changed.insert(ifindex);
+            }
         }
         let more = may && !self.news.changed.is_empty();
         if local_added.is_empty() && local_removed.is_empty() {
@@ -123,8 +129,8 @@ impl Ports {
         more
     }
 
-    /// Takes an interface if the configuration says so, or adopts it if it is a VLAN on one that is taken; or tells the plane
-    /// what changed. Then looks at the VLANs on it.
+    /// Takes an interface if the configuration says so, a step of that, or adopts it if it is a VLAN on one that is taken; or
+    /// tells the plane what changed. Then looks at the VLANs on it.
     fn look_at(&self, ifindex: u32, forwarding: &mut Forwarding) {
         let links = &forwarding.mirror.model().links;
         let Some(link) = links.by_index(ifindex).cloned() else { return };
@@ -164,7 +170,7 @@ impl Ports {
             Ok(id) if settings::memif(rule).is_some() && !is_shared(plane, id) => {}
             Ok(id) => {
                 let bound = plane.port_of(ifindex).is_some_and(|port| port.taken.is_some());
-                match plane.take(id, interface, tables) {
+                match plane.take_step(id, interface, tables) {
                     true if !bound => forwarding.bind(id),
                     false if bound => mirror.unbind(ifindex, tables),
                     _ => {}
@@ -264,6 +270,11 @@ fn share(forwarding: &mut Forwarding, id: PortId, rule: &PortRule) {
     if let Err(error) = forwarding.plane.share(id, wanted) {
         warn!("{}: {error}", rule.name.as_str());
     }
+}
+
+/// Whether an interface is taken when it is looked at once more.
+fn has_begun(ifindex: u32, forwarding: &Forwarding) -> bool {
+    forwarding.plane.port_of(ifindex).is_some_and(plane::port::Port::is_begun)
 }
 
 fn is_shared(plane: &Plane, id: PortId) -> bool {

@@ -25,6 +25,8 @@ pub(crate) struct Forwarding {
     measured_until: Option<Instant>,
     /// What Linux's copy of the rules is made from may have changed since it was made.
     pub(crate) copy_is_due: bool,
+    /// An interface came whose addresses elements and translation were not told.
+    pub(crate) sources_are_due: bool,
     /// What was last logged of deterministic blocks.
     pub(crate) blocks: Vec<String>,
     /// Whether to stop, for what takes long.
@@ -47,6 +49,7 @@ impl Forwarding {
             watches: Watches::default(),
             measured_until: None,
             copy_is_due: false,
+            sources_are_due: false,
             blocks: Vec::new(),
             stop,
         }
@@ -91,6 +94,7 @@ impl Forwarding {
         let interface = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.interface.as_ref());
         if let Some(ifindex) = interface.map(|interface| interface.ifindex) {
             self.mirror.bind(ifindex, id.interface(), &mut self.tables);
+            self.sources_are_due = true;
         }
         for ifindex in self.on_port(id) {
             if let Some(id) = self.plane.interface_of(ifindex) {

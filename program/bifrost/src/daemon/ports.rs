@@ -119,7 +119,8 @@ impl Ports {
             }
         }
         let more = may && !self.news.changed.is_empty();
-        if local_added.is_empty() && local_removed.is_empty() {
+        let due = !more && std::mem::take(&mut forwarding.sources_are_due);
+        if local_added.is_empty() && local_removed.is_empty() && !due {
             return more;
         }
         forwarding.tell_local(local_removed, false);

@@ -109,6 +109,7 @@ impl Forwarding {
             Ok(true) if !was => {
                 if let Some(id) = plane.interface_of(link.ifindex) {
                     mirror.bind(link.ifindex, id, tables);
+                    self.sources_are_due = true;
                 }
                 info!("{}: adopted", link.name);
             }

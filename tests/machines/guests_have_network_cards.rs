@@ -25,6 +25,8 @@ ip link set nic1 up
 ip address add 10.8.0.1/24 dev nic1
 ip -n far link set nic2 up
 ip -n far address add 10.8.0.2/24 dev nic2
+# The carrier takes some seconds to come.
+for turn in $(seq 30); do ping -q -c 1 -W 1 10.8.0.2 >/dev/null && break; sleep 0.2; done
 ping -q -c 3 -W 10 10.8.0.2 >/dev/null
 ";
 

@@ -144,7 +144,7 @@ fn left_to_linux() {
     // What is in a VRF stays apart from the rest.
     let [other, _] = Tagged::on_the_right(20);
     let by_the_other = format!("ip route add {other}/32 via 10.10.1.1 && ping -q -c 2 -W 5 {other}");
-    net.into_vrf(20, "blue", 1020);
+    net.put_into_vrf(20, "blue", 1020);
     wait_for("a VLAN is Linux's", Duration::from_secs(10), || {
         why(&net, "left.20").map(drop).ok_or("it is adopted".to_owned())
     })

@@ -10,7 +10,7 @@ use super::tagged::{Tagged, address, vlan};
 use crate::network::ports;
 
 const TAGS: [u16; 2] = [10, 20];
-/// A tag of 802.1ad, and the one inside it.
+/// A tag, and the one inside it.
 const OUTER: u16 = 300;
 const INNER: u16 = 7;
 /// The number in addresses of what has both.
@@ -65,11 +65,11 @@ fn becomes_ours(net: &Tagged, names: &[&str]) {
     .unwrap();
 }
 
-/// Makes the same VLAN on each host, inside another one of 802.1ad.
+/// Makes the same VLAN on each host, inside another one.
 fn add_inner(net: &Tagged) {
     for (host, port, side, last) in ends(net) {
         host.run(&format!(
-            "ip link add link {port} name {port}.{OUTER} type vlan protocol 802.1ad id {OUTER} && ip link set {port}.{OUTER} up
+            "ip link add link {port} name {port}.{OUTER} type vlan id {OUTER} && ip link set {port}.{OUTER} up
              ip link add link {port}.{OUTER} name {port}.{BOTH} type vlan id {INNER} && ip link set {port}.{BOTH} up"
         ))
         .unwrap();

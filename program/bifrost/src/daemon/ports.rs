@@ -136,7 +136,9 @@ impl Ports {
         let links = &forwarding.mirror.model().links;
         let Some(link) = links.by_index(ifindex).cloned() else { return };
         let base = base(&link, links);
-        if base.ifindex != ifindex && forwarding.router.port(&base.name).is_some() {
+        let on_port = base.ifindex != ifindex && forwarding.router.port(&base.name).is_some();
+        // One that was adopted may have become what the plane cannot do.
+        if on_port || forwarding.is_adopted(ifindex) {
             let [own, below] = [&link.name, &base.name].map(|name| self.foreign.reach.of(name));
             let left = [own[0] || below[0], own[1] || below[1]];
             forwarding.look_at_vlan(&link, interface(&link, None, left));

@@ -88,6 +88,12 @@ pub(super) fn is_ours(name: &str, links: &Links, router: &Router) -> bool {
 }
 
 impl Forwarding {
+    /// Whether an interface is an adopted VLAN.
+    pub(super) fn is_adopted(&self, ifindex: u32) -> bool {
+        let mut interfaces = self.plane.logical().filter_map(|logical| logical.interface.as_ref());
+        interfaces.any(|interface| interface.ifindex == ifindex)
+    }
+
     /// Adopts a VLAN, tells the plane what changed about it, or leaves it to Linux again.
     pub(super) fn look_at_vlan(&mut self, link: &Link, interface: Option<Interface>) {
         let Forwarding { plane, mirror, tables, .. } = self;

@@ -133,7 +133,7 @@ fn forwarded() {
         .host()
         .run("ip link set left.20 down; ip link set left.20 name uplink; ip link set uplink up")
         .unwrap();
-    address(net.router.host(), "uplink", 20, 1, 1);
+    net.router.host().run("ip address add 2001:db8:20:1::1/64 dev uplink nodad").unwrap();
     becomes_ours(&net, &["uplink"]);
     net.reachable(20);
     plane_forwards(&net, &[20]);

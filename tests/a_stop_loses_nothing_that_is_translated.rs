@@ -20,23 +20,29 @@ source = "10.1.0.0/24"
 
 #[test]
 fn in_the_driver() {
-    by("auto", 0);
+    by("auto", ["left", "right"], 0);
+}
+
+/// Answers come home although the port that they come to is the first.
+#[test]
+fn in_the_driver_whichever_port_is_first() {
+    by("auto", ["right", "left"], 0);
 }
 
 #[test]
 fn by_workers() {
-    by("worker", 0);
+    by("worker", ["left", "right"], 0);
 }
 
 /// Ports that carry the flow are there long before the last one is taken.
 #[test]
 fn while_many_other_ports_are_taken() {
-    by("worker", 48);
+    by("worker", ["left", "right"], 48);
 }
 
-fn by(lane: &str, others: usize) {
+fn by(lane: &str, names: [&str; 2], others: usize) {
     let more = if others == 0 { "" } else { "[[port]]\nname = \"more*\"\n" };
-    let mut net = Line::stopped("stop-nat", &(ports(lane, &["left", "right"]) + more + MASQUERADE));
+    let mut net = Line::stopped("stop-nat", &(ports(lane, &names) + more + MASQUERADE));
     if !net.router.is_bifrost() {
         return;
     }

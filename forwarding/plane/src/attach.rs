@@ -16,6 +16,7 @@
 //! connection would be Linux's and half a worker's: such a port is refused, and stays with Linux whole.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fib::{PortId, Tables};
 use port::device::{self, Device, XdpFeatures};
@@ -25,13 +26,16 @@ use tracing::{debug, info, warn};
 
 use crate::PlaneError;
 use crate::error::without_worker;
-use crate::plane::{Plane, RETRY, TARGETS};
+use crate::plane::{Plane, RETRY, TARGETS, is_named};
 use crate::port::{Begun, Choice, Interface, OpenQueue, Port, PortSettings, Taken};
 use crate::shared::SharedPort;
 use crate::totals::{plus, sum};
 
 /// Frames that a queue needs to receive anything to speak of, where there are very many.
 const FRAMES_AT_LEAST: usize = 32;
+/// How long the ports that translated flows leave by are kept when all are given back. Requests are
+/// Linux's by then, which knows their answers, but not those of requests that were translated here.
+const ANSWERS: Duration = Duration::from_millis(30);
 
 impl Plane {
     /// Takes a port, or what is left of it to do.
@@ -320,13 +324,30 @@ impl Plane {
 
     /// Gives all ports back at once. The kernel waits for packets under way whenever a socket is
     /// closed, so workers close theirs side by side. The programs go before the sockets, as a
-    /// single port's does, and before the programs all that one port does for another.
+    /// single port's does, and workers go on until all have gone: only they know translated flows.
     pub(crate) fn close_all(&mut self) {
-        self.driver.retire();
-        let ids: Vec<PortId> = self.ports.iter().map(|port| port.id).collect();
-        ids.iter().for_each(|id| self.detach(*id));
+        // What depends on no flow is Linux's in both lanes from here on.
+        let _ = self.driver.pulse().tables(Duration::ZERO);
+        let ids = self.ports.iter().map(|port| port.id);
+        let (outside, inside): (Vec<PortId>, Vec<PortId>) = ids.partition(|id| self.is_outside(*id));
+        inside.iter().for_each(|id| self.detach(*id));
+        if !outside.is_empty() && !inside.is_empty() {
+            std::thread::sleep(ANSWERS);
+        }
+        outside.iter().for_each(|id| self.detach(*id));
         self.worker_pool.stop();
-        ids.iter().for_each(|id| self.put_back(*id));
+        inside.into_iter().chain(outside).for_each(|id| self.put_back(id));
+    }
+
+    /// Whether flows leave by the port with a source that was made for it: their answers come to it.
+    fn is_outside(&self, id: PortId) -> bool {
+        let rules = self.policy.settings().nat.iter().flat_map(|nat| &nat.rules);
+        let mut patterns = rules.flat_map(|rule| &rule.matches.output);
+        let own = self.ports.get(usize::from(id.0)).map(|port| &port.name);
+        let on_it = self.logical().filter(|logical| logical.port == id);
+        let on_it = on_it.filter_map(|logical| Some(&logical.interface.as_ref()?.name));
+        let names: Vec<&String> = own.into_iter().chain(on_it).collect();
+        patterns.any(|pattern| names.iter().any(|name| is_named(pattern, name)))
     }
 
     /// Takes the program away: from then on Linux gets every packet.

@@ -534,8 +534,7 @@ impl Plane {
         self.worker_pool.order(worker, Order::Fail);
     }
 
-    /// Gives every port back and ends the workers. Transit is Linux's from the beginning on, so
-    /// that no route need be taken from the ports before.
+    /// Gives every port back and ends the workers.
     pub fn stop(&mut self, tables: &mut Tables) {
         let taken: Vec<_> = self.ports.iter().map(|port| (port.id, port.taken.is_some())).collect();
         self.close_all();

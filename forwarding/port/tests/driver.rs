@@ -192,18 +192,6 @@ fn plain_packets_are_forwarded() {
 }
 
 #[test]
-fn nothing_is_forwarded_any_more_by_a_driver_that_retired() {
-    let mut bench = Bench::new();
-    let packets = [v4([198, 18, 0, 9]), v6("2001:db8:0::9")];
-    bench.driver.pulse().tables(Duration::from_secs(100));
-    packets.iter().for_each(|packet| assert_express(&bench.run(packet), packet));
-    bench.driver.retire();
-    packets.iter().for_each(|packet| assert_linux(&bench.run(packet), packet, Class::Transit));
-    bench.port(IN, (flags() | InterfaceFlags::TRACKED | InterfaceFlags::FLOWS) - InterfaceFlags::EXPRESS);
-    packets.iter().for_each(|packet| assert_worker(&bench.run(packet), packet));
-}
-
-#[test]
 fn transit_is_linuxs_once_nobody_keeps_the_tables_unless_it_depends_on_flows() {
     let mut bench = Bench::new();
     let packets = [v4([198, 18, 0, 9]), v6("2001:db8:0::9")];

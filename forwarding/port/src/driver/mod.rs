@@ -348,18 +348,6 @@ impl Driver {
         queues.iter().for_each(|queue| drop(self.clear_socket(port, *queue)));
     }
 
-    /// Leaves transit to Linux, by whichever port it comes and whatever flow it is of, as when
-    /// nobody keeps the tables and no worker is there. For good: before all ports are detached, so
-    /// that none sends by another that is no port any more.
-    pub fn retire(&mut self) {
-        let ways = (0..CARRIERS.len() as u32).map(|at| ("carriers", at)).chain([("gate", 0)]);
-        for (map, at) in ways {
-            // It fails where nothing was.
-            let _ = self.shared(map).map(|map| sys::map_delete(map, &at.to_ne_bytes()));
-        }
-        self.pulse.tables_end();
-    }
-
     /// Lets packets of this receive queue that are for the worker go to an AF_XDP socket.
     pub fn set_socket(&mut self, port: PortId, queue: u32, socket: &impl AsFd) -> Result<(), DriverError> {
         if queue >= MAX_QUEUES {

@@ -49,11 +49,6 @@ impl Pulse {
         }
     }
 
-    /// The tables are not kept up to date any more.
-    pub fn tables_end(&self) {
-        self.word(CONTROL).store(0, Ordering::Relaxed);
-    }
-
     /// Workers empty the rings, and one of them will say so again within this time.
     pub fn workers(&self, within: Duration) {
         self.word(WORKERS).store(clock::now() + within.as_nanos() as u64, Ordering::Relaxed);

@@ -257,7 +257,7 @@ impl Control {
         let Control { forwarding, parts, saving, .. } = self;
         let interfaces = interfaces(&forwarding.plane);
         let names = forwarding.interface_names();
-        forwarding.plane.stop(&mut forwarding.tables);
+        forwarding.release_all();
         saving.save(forwarding, parts.logging.log().is_some(), names);
         parts.fallback.follow_the_rest(forwarding, true);
         parts.logging.close(forwarding, &interfaces);

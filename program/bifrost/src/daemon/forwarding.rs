@@ -8,6 +8,7 @@ use fib::{InterfaceId, Tables};
 use mirror::{Mirror, Plane as Listener};
 use plane::{Plane, Request};
 use tracing::warn;
+use wire::Class;
 
 use super::watch::Watches;
 use super::{DaemonError, settings};
@@ -112,13 +113,30 @@ impl Forwarding {
     /// Gives a port's interface back, if there is one. No route leads to it any more before that, or what the other ports
     /// send there meanwhile would be lost.
     pub(crate) fn release(&mut self, id: fib::PortId) {
-        let interface = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.interface.as_ref());
-        if let Some(ifindex) = interface.map(|interface| interface.ifindex) {
-            for ifindex in self.on_port(id).into_iter().chain([ifindex]) {
-                self.mirror.unbind(ifindex, &mut self.tables);
-            }
+        if self.unbind(id) {
             self.plane.give_back(id, &mut self.tables);
         }
+    }
+
+    /// Gives all back, at once.
+    pub(crate) fn release_all(&mut self) {
+        // What leads there is Linux's meanwhile, at its own rate.
+        self.plane.police(Class::Unresolved, 0, 0);
+        let ports: Vec<_> = self.plane.ports().iter().map(|port| port.id).collect();
+        for id in ports {
+            self.unbind(id);
+        }
+        self.plane.stop(&mut self.tables);
+    }
+
+    /// Lets no route lead to a port any more; whether there is an interface.
+    fn unbind(&mut self, id: fib::PortId) -> bool {
+        let interface = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.interface.as_ref());
+        let Some(ifindex) = interface.map(|interface| interface.ifindex) else { return false };
+        for ifindex in self.on_port(id).into_iter().chain([ifindex]) {
+            self.mirror.unbind(ifindex, &mut self.tables);
+        }
+        true
     }
 
     /// The ports that are there, or that the configuration names and waits for. The plane knows others as well, for a port keeps its

@@ -25,6 +25,7 @@ enum carrier { FLOWS4, FLOWS6, SEND6, TAGS };
 #define CARRY4 1
 #define CARRY6 2
 #define TAGGED 3
+#define WITH_TAGS VERDICT(LANE_WORKER, TAGGED)
 
 /* A detail of LANE_PASS that is no class: transit that Linux forwards in the express lane's place. */
 #define TRANSIT 0xff
@@ -118,22 +119,20 @@ static __always_inline verdict classify(struct frame *frame) {
 }
 
 /*
- * Takes off the tags of an interface of ours. UNDECIDED: it entered by that; else `header` has no tags, and
- * the frame is as it came.
+ * Takes off the tags of an interface of ours. UNDECIDED: it entered by that; else the frame is as it came.
  */
-static __always_inline verdict enter(struct frame *frame, struct link_header *header) {
+static __always_inline verdict enter(struct frame *frame, struct entered *entered) {
     void *tags = frame->data + 12;
+    __u32 length;
     if (frame->data + ETHERNET + 8 > frame->end)
         return FOREIGN;
-    __u32 interface = interface_of(frame->port, load32(tags), load32(tags + 4), &header->length);
-    header->tags = *(__u64 *)tags;
-    if (interface == NO_PORT) {
-        header->length = 0;
+    __u32 interface = interface_of(frame->port, load32(tags), load32(tags + 4), &length);
+    if (interface == NO_PORT)
         return FOREIGN;
-    }
+    *entered = (struct entered){.tags = *(__u64 *)tags, .length = length, .interface = interface};
     frame->interface = interface;
-    frame->tags = header->length;
-    return take_tags(frame, header) ? UNDECIDED : DROP(REASON_TRUNCATED);
+    frame->tags = length;
+    return take_tags(frame, length) ? UNDECIDED : DROP(REASON_TRUNCATED);
 }
 
 /*
@@ -203,14 +202,11 @@ static __always_inline int pass(struct counters *count, __u32 bytes) {
 }
 
 /* Leaves word of how a frame entered, for the programs that carry flows. */
-static __always_inline int note(struct frame *frame, struct link_header *header) {
-    struct entered *entered = find_entered();
-    if (!entered)
-        return 0;
-    entered->header.tags = header->tags;
-    entered->header.length = header->length;
-    entered->interface = frame->interface;
-    return 1;
+static __always_inline int note(struct entered *entered) {
+    struct entered *last = find_entered();
+    if (last)
+        *last = *entered;
+    return last != 0;
 }
 
 /* The whole of it, for frames that came with tags and for those that came without. */
@@ -229,11 +225,8 @@ static __always_inline int decide(struct xdp_md *ctx, int with_tags) {
         return XDP_PASS;
     }
     __u32 bytes = frame.end - frame.data;
-    struct link_header header = {};
-    verdict verdict = with_tags ? enter(&frame, &header) : UNDECIDED;
-    if (verdict == UNDECIDED && !with_tags && frame.data + ETHERNET <= frame.end &&
-        is_tag(load16(frame.data + 12)))
-        verdict = VERDICT(LANE_WORKER, TAGGED);
+    struct entered entered = {.interface = port};
+    verdict verdict = with_tags ? enter(&frame, &entered) : has_tags(&frame) ? WITH_TAGS : UNDECIDED;
     if (verdict == UNDECIDED)
         verdict = classify(&frame);
     __u32 detail = verdict & 0xff;
@@ -245,13 +238,13 @@ static __always_inline int decide(struct xdp_md *ctx, int with_tags) {
     case LANE_WORKER:
         if (detail == TAGGED)
             bpf_tail_call(ctx, &carriers, TAGS);
-        if ((detail == CARRY4 || detail == CARRY6) && note(&frame, &header)) {
+        if ((detail == CARRY4 || detail == CARRY6) && note(&entered)) {
             if (detail == CARRY4)
                 bpf_tail_call(ctx, &carriers, FLOWS4);
             else
                 bpf_tail_call(ctx, &carriers, FLOWS6);
         }
-        if (with_tags && !restore(ctx, &header))
+        if (!restore(ctx, &entered))
             return drop(count, REASON_REDIRECT_FAILED, bytes);
         bpf_tail_call(ctx, &gate, 0);
         return pass(count, bytes);
@@ -262,7 +255,7 @@ static __always_inline int decide(struct xdp_md *ctx, int with_tags) {
             count->policed[detail]++;
             return drop(count, REASON_POLICED_ROUTING + detail, bytes);
         }
-        if (with_tags && !restore(ctx, &header))
+        if (!restore(ctx, &entered))
             return drop(count, REASON_REDIRECT_FAILED, bytes);
         if (detail < CLASSES)
             count->passed[detail]++;
@@ -313,7 +306,7 @@ static __always_inline int carry(struct xdp_md *ctx, enum carrier carrier) {
         return XDP_PASS;
     struct frame frame = {.ctx = ctx,
                           .port = port,
-                          .tags = entered->header.length,
+                          .tags = entered->length,
                           .interface = entered->interface,
                           .data = (void *)(long)ctx->data,
                           .end = (void *)(long)ctx->data_end};
@@ -332,7 +325,7 @@ static __always_inline int carry(struct xdp_md *ctx, enum carrier carrier) {
         return redirect(&frame, count, bytes);
     if (verdict >> 8 == LANE_DROP)
         return drop(count, verdict & 0xff, bytes);
-    if (!restore(ctx, &entered->header))
+    if (!restore(ctx, entered))
         return drop(count, REASON_REDIRECT_FAILED, bytes);
     bpf_tail_call(ctx, &gate, 0);
     return pass(count, bytes);

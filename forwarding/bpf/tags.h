@@ -7,26 +7,20 @@
  * frame looks as any other, so that no program looks for a header at two places, which the kernel's verifier
  * would have to follow each on its own. Who gets the frame otherwise than by the express lane gets it as it
  * came. They go on last, when the way out is decided.
+ *
+ * A veth whose other end has txvlan on hands a tag over beside the frame: no program sees that one.
  */
 #pragma once
 #include "express.h"
 
-/* The addresses of a frame, and the tags behind them as they lie there. */
-struct link_header {
-    __u64 addresses, tags;
-    __u32 source; /* the rest of the addresses */
-    __u32 length; /* bytes of tags: 0, 4 or 8 */
-};
-
-/*
- * How the frame entered that this processor is at: for the programs that carry flows, which one behind
- * another ask.
- */
+/* How a frame entered. */
 struct entered {
-    struct link_header header;
+    __u64 tags;   /* as they lay in it */
+    __u32 length; /* bytes of these: 0, 4 or 8 */
     __u32 interface;
 };
 
+/* That of the frame that this processor is at: the programs that carry flows, one behind another, ask. */
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
@@ -39,8 +33,10 @@ static __always_inline struct entered *find_entered(void) {
     return bpf_map_lookup_elem(&entered, &zero);
 }
 
-/* Whether a tag follows. */
-static __always_inline int is_tag(__u16 type) {
+static __always_inline int has_tags(struct frame *frame) {
+    if (frame->data + ETHERNET > frame->end)
+        return 0;
+    __u16 type = load16(frame->data + 12);
     return type == ETHERTYPE_VLAN || type == ETHERTYPE_QINQ;
 }
 
@@ -60,43 +56,47 @@ static __always_inline __u32 interface_of(__u32 port, __u32 outer, __u32 inner, 
     return (outer & 0xfff) || again ? NO_PORT : port;
 }
 
-static __always_inline void read_addresses(void *data, struct link_header *header) {
-    header->addresses = *(__u64 *)data;
-    header->source = *(__u32 *)(data + 8);
+/* Both addresses of a frame. */
+struct addresses {
+    __u64 first;
+    __u32 rest;
+};
+
+static __always_inline struct addresses read_addresses(void *data) {
+    return (struct addresses){*(__u64 *)data, *(__u32 *)(data + 8)};
 }
 
-static __always_inline void write_addresses(void *data, struct link_header *header) {
-    *(__u64 *)data = header->addresses;
-    *(__u32 *)(data + 8) = header->source;
+static __always_inline void write_addresses(void *data, struct addresses addresses) {
+    *(__u64 *)data = addresses.first;
+    *(__u32 *)(data + 8) = addresses.rest;
 }
 
 /* Takes the tags off, and has the frame begin behind them; false: it is too short. */
-static __always_inline int take_tags(struct frame *frame, struct link_header *header) {
-    read_addresses(frame->data, header);
-    if (bpf_xdp_adjust_head(frame->ctx, header->length))
+static __always_inline int take_tags(struct frame *frame, __u32 length) {
+    struct addresses addresses = read_addresses(frame->data);
+    if (bpf_xdp_adjust_head(frame->ctx, length))
         return 0;
     frame->data = (void *)(long)frame->ctx->data;
     frame->end = (void *)(long)frame->ctx->data_end;
     if (frame->data + ETHERNET > frame->end)
         return 0;
-    write_addresses(frame->data, header);
+    write_addresses(frame->data, addresses);
     return 1;
 }
 
 /* Puts tags into a frame that has none of these; false: there is no room. */
 static __noinline int put_tags(struct xdp_md *ctx, __u64 tags, __u32 length) {
     void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-    struct link_header header;
     if (data + ETHERNET > end)
         return 0;
-    read_addresses(data, &header);
+    struct addresses addresses = read_addresses(data);
     if (bpf_xdp_adjust_head(ctx, -(int)length))
         return 0;
     data = (void *)(long)ctx->data;
     end = (void *)(long)ctx->data_end;
     if (data + ETHERNET + 8 > end)
         return 0;
-    write_addresses(data, &header);
+    write_addresses(data, addresses);
     *(__u32 *)(data + 12) = (__u32)tags;
     if (length == 8)
         *(__u32 *)(data + 16) = tags >> 32;
@@ -104,6 +104,6 @@ static __noinline int put_tags(struct xdp_md *ctx, __u64 tags, __u32 length) {
 }
 
 /* The frame as it came; false: it cannot be. */
-static __always_inline int restore(struct xdp_md *ctx, struct link_header *header) {
-    return !header->length || put_tags(ctx, header->tags, header->length);
+static __always_inline int restore(struct xdp_md *ctx, struct entered *entered) {
+    return !entered->length || put_tags(ctx, entered->tags, entered->length);
 }

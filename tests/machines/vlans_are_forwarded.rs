@@ -91,6 +91,13 @@ fn forwarded() {
     becomes_ours(&net, &["left.10", "right.10", "left.20", "right.20"]);
     TAGS.iter().for_each(|tag| net.reachable(*tag));
     plane_forwards(&net, &TAGS);
+    let neighbours = net.router.show("neighbours").unwrap().to_string();
+    assert!(neighbours.contains("10.10.2.2") && neighbours.contains("2001:db8:20:1::2"), "{neighbours}");
+    for (from, port) in [("10.10.1.2", "left.10"), ("10.20.1.2", "left.20")] {
+        let to = from.replace(".1.2", ".2.2");
+        let explained = net.router.ask(&format!("explain '{from} > {to} udp 5:6 in {port}'")).unwrap();
+        assert!(explained.contains("ttl 64 to 63") && explained.contains("express"), "{explained}");
+    }
 
     // One inside another, while it runs.
     add_inner(&net);
@@ -156,6 +163,12 @@ fn left_to_linux() {
     linux_forwards(&net, &[20]);
     plane_forwards(&net, &[10]);
     assert!(net.left.run(&by_the_other).is_err(), "a VRF is reached from outside of it");
+    net.left.run(&format!("ip route del {other}/32")).unwrap();
+    net.router.host().run("ip link set left.20 nomaster; ip link set right.20 nomaster").unwrap();
+    becomes_ours(&net, &["left.20", "right.20"]);
+    // Linux tells no address anew, and errors have theirs all the same.
+    let way = net.left.run("traceroute -4 -n -q 1 -w 5 10.20.2.2").unwrap();
+    assert!(way.contains("10.20.1.1") && way.contains("10.20.2.2"), "{way}");
 
     let host = net.router.host();
     host.run("ip link set left.10 type vlan egress-qos-map 0:5").unwrap();

@@ -1,8 +1,9 @@
 //! Taking an interface and giving it back.
 //!
-//! To take a port is, in this order: attach the program (which leaves Linux everything), open the sockets, give them to
-//! their workers, make them and the port known to the program, and only then publish the port to the tables, which lets routes lead to it. To give it back is the same backwards. At no step is there a packet that nobody
-//! forwards.
+//! To take a port is, in this order: attach the program (which leaves Linux everything), open the
+//! sockets, give them to their workers, make them and the port known to the program, and only then
+//! publish the port to the tables, which lets routes lead to it. To give it back is the same
+//! backwards. At no step is there a packet that nobody forwards.
 //!
 //! The first of these, and those after it, are two steps between which the control thread may do
 //! other work, as each takes the kernel some milliseconds. A port that has *begun* has the program,

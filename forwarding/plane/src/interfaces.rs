@@ -71,6 +71,14 @@ impl Plane {
         port.or_else(|| self.interfaces.of(ifindex).map(|logical| logical.id))
     }
 
+    /// What Linux says of the interfaces that packets enter and leave by now.
+    pub fn in_use(&self) -> impl Iterator<Item = &Interface> {
+        let taken = |id: PortId| self.ports.get(usize::from(id.0)).is_some_and(|port| port.taken.is_some());
+        let ports = self.ports().iter().map(|port| (port.id, &port.interface));
+        let logical = self.logical().map(|logical| (logical.port, &logical.interface));
+        ports.chain(logical).filter(move |(port, _)| taken(*port)).filter_map(|(_, is)| is.as_ref())
+    }
+
     /// Names of the interfaces that have ever been there, with their numbers.
     pub fn interface_names(&self) -> impl Iterator<Item = (&str, InterfaceId)> {
         let ports = self.ports().iter().map(|port| (port.name.as_str(), port.id.interface()));

@@ -350,6 +350,19 @@ mod tests {
     }
 
     #[test]
+    fn the_driver_sends_with_tags_where_the_longest_packets_fit() {
+        let tag = Tag { service: false, id: 10 };
+        let target = |mtu, tags| {
+            let mut port = port(PortSettings::default(), &[]);
+            port.target = true;
+            let vlan = Interface { mtu, ..port.interface.clone().unwrap() };
+            port.entry_of(&vlan, tags).unwrap().flags.contains(InterfaceFlags::TARGET)
+        };
+        assert!(target(1500, Tags::None) && target(1500, Tags::One(tag)));
+        assert!(!target(1500, Tags::Two(tag, 7)) && target(1496, Tags::Two(tag, 7)));
+    }
+
+    #[test]
     fn no_transit_passes_hooks_by() {
         for lane in [LaneChoice::Auto, LaneChoice::Express, LaneChoice::Worker] {
             let mut port = port(PortSettings { lane, ..PortSettings::default() }, &[false]);

@@ -7,16 +7,18 @@
 //! A whole plane on a veth pair. Each packet of interest crosses twice: carried in the driver, and, while all packets
 //! are diverted, by way of the worker. The two must be equal byte for byte.
 
+mod one_worker;
 #[path = "../../port/tests/rig/mod.rs"]
 mod rig;
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use fib::{Adjacency, Capacity, NextHop, Path, PortId, Tables};
+use fib::{Adjacency, NextHop, Path, PortId, Tables};
 use flow::{Account, End as Ended, Phase, Settings, Timeouts};
-use plane::{Hooks, Interface, Plane, PlaneSettings, PolicySettings, PortSettings};
-use port::{Driver, FlowMatch, HugePages, Lane};
+use one_worker::interface;
+use plane::{Interface, Plane, PolicySettings, PortSettings};
+use port::{FlowMatch, Lane};
 use rig::{HOST_MAC, ROUTER_MAC, Rig, Wire, checksum, wait};
 use rules::{Filter, RuleId};
 
@@ -152,32 +154,10 @@ struct Net<'a> {
 
 impl Net<'_> {
     fn start<'a>(rig: &Rig, wires: &'a [Wire; 2], policy: PolicySettings) -> Net<'a> {
-        let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 1000 };
-        let driver = Driver::new(&capacity.sizes()).unwrap();
-        let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
-        let settings = PlaneSettings {
-            cores: vec![0],
-            frames: 4096,
-            huge_pages: HugePages::Off,
-            hooks: Hooks::default(),
-            policy: PolicySettings { carry: true, ..policy },
-            registry: elements::registry(),
-        };
-        let mut plane = Plane::start(&settings, driver, tables.view()).unwrap();
+        let (mut plane, mut tables) = one_worker::start(PolicySettings { carry: true, ..policy });
         for i in 0..2u16 {
             let id = plane.expect(&format!("r{i}"), PortSettings::default()).unwrap();
-            let interface = Interface {
-                master: None,
-                name: format!("r{i}"),
-                ifindex: rig.ifindex(i.into()),
-                mac: ROUTER_MAC[usize::from(i)],
-                mtu: 1500,
-                up: true,
-                forwarding4: true,
-                forwarding6: true,
-                rp_filter: 1,
-                left_to_linux: [false; 2],
-            };
+            let interface = Interface { rp_filter: 1, ..interface(rig, i.into()) };
             assert!(plane.take(id, interface, &mut tables));
             let mac = Some(HOST_MAC[usize::from(i)]);
             let adjacency = tables

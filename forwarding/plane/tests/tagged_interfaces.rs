@@ -1,31 +1,18 @@
 //! An interface with tags on a port: packets leave by it with its tags, whatever lane they came by. It
 //! is gone from the tables once it is forgotten, or its port given back.
 
+mod one_worker;
 #[path = "../../port/tests/rig/mod.rs"]
 mod rig;
 
-use fib::{Adjacency, Capacity, NextHop, Path, PortId, Tables, Tag, Tags};
-use plane::{Hooks, Interface, LaneChoice, Plane, PlaneSettings, PortSettings};
-use port::{Driver, HugePages, PacketSocket, SocketOptions};
+use fib::{Adjacency, NextHop, Path, PortId, Tag, Tags};
+use one_worker::interface;
+use plane::{Interface, LaneChoice, PolicySettings, PortSettings};
+use port::{PacketSocket, SocketOptions};
 use rig::{HOST_MAC, ROUTER_MAC, Rig, frame, ipv4, wait};
 
 /// Linux's index of the VLAN, if it had one.
 const VLAN: u32 = 9_999;
-
-fn interface(name: &str, ifindex: u32, i: u16) -> Interface {
-    Interface {
-        master: None,
-        name: name.to_owned(),
-        ifindex,
-        mac: ROUTER_MAC[usize::from(i)],
-        mtu: 1500,
-        up: true,
-        forwarding4: true,
-        forwarding6: true,
-        rp_filter: 0,
-        left_to_linux: [false; 2],
-    }
-}
 
 #[test]
 fn packets_leave_with_the_tags_of_their_interface() {
@@ -43,30 +30,20 @@ fn leave(lane: LaneChoice) {
         PacketSocket::open(ifindex, SocketOptions::default()).unwrap()
     });
     rig.router.inside(|| {
-        let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 1000 };
-        let driver = Driver::new(&capacity.sizes()).unwrap();
-        let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
-        let settings = PlaneSettings {
-            cores: vec![0],
-            frames: 4096,
-            huge_pages: HugePages::Off,
-            hooks: Hooks::default(),
-            policy: plane::PolicySettings::default(),
-            registry: elements::registry(),
-        };
-        let mut plane = Plane::start(&settings, driver, tables.view()).unwrap();
+        let (mut plane, mut tables) = one_worker::start(PolicySettings::default());
         for i in 0..2 {
             let settings = PortSettings { lane, ..PortSettings::default() };
             let name = format!("r{i}");
             let id = plane.expect(&name, settings).unwrap();
-            assert!(plane.take(id, interface(&name, rig.ifindex(i.into()), i), &mut tables));
+            assert!(plane.take(id, interface(&rig, i), &mut tables));
         }
         let tags = Tags::Two(Tag { service: true, id: 300 }, 7);
-        let vlan = interface("vlan", VLAN, 1);
+        let vlan = Interface { name: "vlan".to_owned(), ifindex: VLAN, ..interface(&rig, 1) };
         assert!(plane.adopt_interface(vlan.clone(), PortId(1), tags, &mut tables).unwrap());
         let id = plane.interface_of(VLAN).unwrap();
         assert_eq!(plane.interface_named("vlan"), Some(id));
-        let taken = plane.adopt_interface(interface("twin", VLAN + 1, 1), PortId(1), tags, &mut tables);
+        let twin = Interface { name: "twin".to_owned(), ifindex: VLAN + 1, ..interface(&rig, 1) };
+        let taken = plane.adopt_interface(twin, PortId(1), tags, &mut tables);
         assert!(taken.is_err() && plane.interface_of(VLAN + 1).is_none(), "its tags are another's");
 
         let adjacency = Adjacency { interface: id, mtu: 1500, mac: Some(HOST_MAC[1]) };

@@ -1,29 +1,19 @@
 //! A port is taken in two steps, and no step leaves a packet to nobody; what the kernel tells of one
 //! port is not asked of the others.
 
+mod one_worker;
 #[path = "../../port/tests/rig/mod.rs"]
 mod rig;
 
-use fib::{Capacity, PortId, Tables};
-use plane::{Hooks, Interface, Plane, PlaneSettings, PortSettings};
-use port::{Driver, HugePages};
-use rig::{ROUTER_MAC, Rig, frame, ipv4, wait};
+use fib::{PortId, Tables};
+use one_worker::interface;
+use plane::{Interface, Plane, PolicySettings, PortSettings};
+use rig::{Rig, frame, ipv4, wait};
 
 fn with_plane(work: impl FnOnce(&Rig, &mut Plane, &mut Tables) + Send) {
     let rig = Rig::new(1);
     rig.router.inside(|| {
-        let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 1000 };
-        let driver = Driver::new(&capacity.sizes()).unwrap();
-        let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
-        let settings = PlaneSettings {
-            cores: vec![0],
-            frames: 4096,
-            huge_pages: HugePages::Off,
-            hooks: Hooks::default(),
-            policy: plane::PolicySettings::default(),
-            registry: elements::registry(),
-        };
-        let mut plane = Plane::start(&settings, driver, tables.view()).unwrap();
+        let (mut plane, mut tables) = one_worker::start(PolicySettings::default());
         for i in 0..2 {
             let id = plane.expect(&format!("r{i}"), PortSettings::default()).unwrap();
             assert_eq!(id, PortId(i));
@@ -31,21 +21,6 @@ fn with_plane(work: impl FnOnce(&Rig, &mut Plane, &mut Tables) + Send) {
         work(&rig, &mut plane, &mut tables);
         plane.stop(&mut tables);
     });
-}
-
-fn interface(rig: &Rig, i: usize) -> Interface {
-    Interface {
-        master: None,
-        name: format!("r{i}"),
-        ifindex: rig.ifindex(i),
-        mac: ROUTER_MAC[i],
-        mtu: 1500,
-        up: true,
-        forwarding4: true,
-        forwarding6: true,
-        rp_filter: 0,
-        left_to_linux: [false; 2],
-    }
 }
 
 /// How the device of port 0 stands: whether there is a program, and what it does to tags.

@@ -1,20 +1,22 @@
 //! A worker that panics or hangs takes only itself down: Linux has its queues until it is started again. One that is held up when a
 //! port is taken serves it as soon as it can.
 
+mod one_worker;
 #[path = "../../port/tests/rig/mod.rs"]
 mod rig;
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use fib::{Adjacency, Capacity, NextHop, Path, Tables};
+use fib::{Adjacency, NextHop, Path, Tables};
 use graph::{Batch, NodeId, Observer};
 use nix::unistd::{Pid, gettid};
+use one_worker::interface;
 use plane::meter::State;
 use plane::worker::Order;
-use plane::{Hooks, Interface, LaneChoice, Plane, PlaneSettings, PortSettings};
-use port::{Driver, HugePages, Lane};
-use rig::{HOST_MAC, ROUTER_MAC, Rig, frame, ipv4, wait};
+use plane::{LaneChoice, Plane, PolicySettings, PortSettings};
+use port::Lane;
+use rig::{HOST_MAC, Rig, frame, ipv4, wait};
 
 /// Between two looks not more is counted.
 const LOOK: Duration = Duration::from_millis(250);
@@ -26,21 +28,6 @@ fn linux_forwards(rig: &Rig) {
         rig.router.ip(&format!("neigh replace {host} lladdr 02:00:00:00:02:0{i} dev r{i}"));
     }
     rig.router.ip("route add 198.18.0.0/15 via 10.0.1.2");
-}
-
-fn interface(rig: &Rig, i: u16) -> Interface {
-    Interface {
-        master: None,
-        name: format!("r{i}"),
-        ifindex: rig.ifindex(i.into()),
-        mac: ROUTER_MAC[usize::from(i)],
-        mtu: 1500,
-        up: true,
-        forwarding4: true,
-        forwarding6: true,
-        rp_filter: 0,
-        left_to_linux: [false; 2],
-    }
 }
 
 /// Holds a worker up when it is to look away.
@@ -101,28 +88,14 @@ fn absorb(plane: &Plane, observer: Box<dyn Observer>) {
     }
 }
 
-fn one_worker() -> PlaneSettings {
-    PlaneSettings {
-        cores: vec![0],
-        frames: 4096,
-        huge_pages: HugePages::Off,
-        hooks: Hooks::default(),
-        policy: plane::PolicySettings::default(),
-        registry: elements::registry(),
-    }
-}
-
 #[test]
 fn a_port_is_served_although_its_worker_was_held_up_when_it_was_taken() {
     let rig = Rig::new(1);
     linux_forwards(&rig);
     rig.router.inside(|| {
-        let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 1000 };
-        let mut driver = Driver::new(&capacity.sizes()).unwrap();
-        // Not while the worker is held up.
-        driver.prepare().unwrap();
-        let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
-        let mut plane = Plane::start(&one_worker(), driver, tables.view()).unwrap();
+        // The programs are not loaded while the worker is held up.
+        let (mut plane, mut tables) =
+            one_worker::start_with(PolicySettings::default(), |driver| driver.prepare().unwrap());
         absorb(&plane, Box::new(Absorbing(Duration::from_millis(2500))));
         let settings = PortSettings { lane: LaneChoice::Worker, ..PortSettings::default() };
         let id = plane.expect("r0", settings).unwrap();
@@ -211,10 +184,7 @@ fn forwarding(test: impl Send + FnOnce(&mut Plane, &mut Tables, &dyn Fn(u8), &dy
     linux_forwards(&rig);
     let wires = [rig.wire(0), rig.wire(1)];
     rig.router.inside(|| {
-        let capacity = Capacity { ipv4: 1000, ipv6: 1000, next_hops: 1000 };
-        let driver = Driver::new(&capacity.sizes()).unwrap();
-        let mut tables = Tables::new(capacity, Some(driver.table_memory().unwrap())).unwrap();
-        let mut plane = Plane::start(&one_worker(), driver, tables.view()).unwrap();
+        let (mut plane, mut tables) = one_worker::start(PolicySettings::default());
         for i in 0..2 {
             let settings = PortSettings { lane: LaneChoice::Worker, ..PortSettings::default() };
             let id = plane.expect(&format!("r{i}"), settings).unwrap();

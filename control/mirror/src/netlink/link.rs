@@ -107,3 +107,43 @@ pub fn parse(body: &[u8]) -> Option<LinkMessage> {
     }
     (ifindex != 0).then_some(link)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = [(value.len() as u16 + 4).to_ne_bytes(), kind.to_ne_bytes()].concat();
+        bytes.extend_from_slice(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    /// Interface 7 on interface 3, with this data of a VLAN's and these attributes more.
+    fn vlan(data: &[Vec<u8>], more: &[Vec<u8>]) -> Option<Vlan> {
+        let mut body = vec![0; FIXED];
+        body[4..8].copy_from_slice(&7u32.to_ne_bytes());
+        let info = [attribute(IFLA_INFO_KIND, b"vlan\0"), attribute(IFLA_INFO_DATA, &data.concat())].concat();
+        body.extend(attribute(IFLA_LINK, &3u32.to_ne_bytes()));
+        body.extend(attribute(IFLA_LINKINFO, &info));
+        body.extend(more.concat());
+        parse(&body).unwrap().vlan
+    }
+
+    #[test]
+    fn a_vlan_says_its_tag_and_what_it_is_on() {
+        let id = attribute(IFLA_VLAN_ID, &300u16.to_ne_bytes());
+        let plain = Vlan { on: Some(3), id: 300, service: false, maps_priorities: false };
+        assert_eq!(vlan(&[id.clone(), attribute(IFLA_VLAN_PROTOCOL, &[0x81, 0])], &[]), Some(plain));
+        let service = attribute(IFLA_VLAN_PROTOCOL, &[0x88, 0xa8]);
+        assert_eq!(vlan(&[id.clone(), service], &[]), Some(Vlan { service: true, ..plain }));
+        // struct ifla_vlan_qos_mapping: from, to.
+        let mapping = attribute(1, &[0; 8]);
+        for kind in [IFLA_VLAN_EGRESS_QOS, IFLA_VLAN_INGRESS_QOS] {
+            let maps = attribute(kind, &mapping);
+            assert_eq!(vlan(&[id.clone(), maps], &[]), Some(Vlan { maps_priorities: true, ..plain }));
+        }
+        let elsewhere = attribute(IFLA_LINK_NETNSID, &0u32.to_ne_bytes());
+        assert_eq!(vlan(&[id], &[elsewhere]), Some(Vlan { on: None, ..plain }));
+    }
+}

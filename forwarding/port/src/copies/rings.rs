@@ -70,7 +70,13 @@ impl Rings {
         let bytes = if online.len() > MANY { FEW_BYTES } else { BYTES };
         let mut rings = Vec::new();
         for cpu in online {
-            let event = open(cpu, bytes as u32 / 2).map_err(failed("open a perf event"))?;
+            let event = open(cpu, bytes as u32 / 2).map_err(|error| match error.raw_os_error() {
+                // Debian's kernels know a level that no capability of ours lifts.
+                Some(libc::EACCES) => failed(
+                    "open a perf event (`sysctl -w kernel.perf_event_paranoid=2` lets the daemon)",
+                )(error),
+                _ => failed("open a perf event")(error),
+            })?;
             let memory = Mapping::new(event.as_fd(), PAGE + bytes).map_err(failed("map a perf ring"))?;
             sys::map_update(map.as_fd(), &cpu.to_ne_bytes(), &event.as_raw_fd().to_ne_bytes())
                 .map_err(failed("write a map"))?;

@@ -165,8 +165,8 @@ impl Driver {
             .map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
         let origin = clock::now().saturating_sub(now.as_nanos() as u64);
         let owner = Box::new(mappings);
-        for (name, kind) in CARRIERS.into_iter().zip(0..) {
-            self.put_behind("carriers", kind, name)?;
+        for carrier in (0..).zip(CARRIERS) {
+            self.put_behind("carriers", carrier, &self.shared)?;
         }
         let memory = flow::DriverMemory { hot, cold, buckets, door, origin, owner };
         Ok((memory, Arc::new(Verdicts { words, counts })))

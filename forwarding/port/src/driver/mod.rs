@@ -43,11 +43,13 @@ use pulse::Pulse;
 
 /// Descriptors that a router with all its ports and queues stays below.
 const HIGH: u64 = 65_536;
-/// The programs that carry flows, in the order of `enum carrier` in `forwarding/bpf/bifrost.c`. Behind them in the map is the one
-/// for frames with tags.
+/// The programs that carry flows, in the order of `enum carrier` in `forwarding/bpf/bifrost.c`.
 const CARRIERS: [&str; 3] = ["carry_ipv4", "carry_ipv6", "send_ipv6"];
+/// Behind them in the map: the program for frames with tags, and its place.
+const TAGGED: (u32, &str) = (CARRIERS.len() as u32, "tagged");
 /// Rehearsals have their own of these, so that they neither count nor use up anything.
-const OF_REHEARSALS: [&str; 7] = ["places", "sockets", "counters", "gate", "carriers", "sent", "arrivals"];
+const OF_REHEARSALS: [&str; 8] =
+    ["places", "sockets", "counters", "gate", "carriers", "entered", "sent", "arrivals"];
 /// The interface that a program runs for when it is tried without one.
 const LOOPBACK: u32 = 1;
 
@@ -250,14 +252,20 @@ impl Driver {
 
     /// Opens the ways that lead from the entry to other programs, whatever the configuration.
     fn open_ways(&self) -> Result<(), DriverError> {
-        self.put_behind("gate", 0, "to_worker")?;
-        self.put_behind("carriers", CARRIERS.len() as u32, "tagged")
+        self.put_behind("gate", (0, "to_worker"), &self.shared)?;
+        self.put_behind("carriers", TAGGED, &self.shared)
     }
 
     /// Puts a program where the others go on by a tail call.
-    fn put_behind(&self, map: &'static str, at: u32, name: &str) -> Result<(), DriverError> {
-        let program = self.loaded(name, 0, &self.shared)?;
-        sys::map_update(self.shared(map)?, &at.to_ne_bytes(), &program.as_raw_fd().to_ne_bytes())
+    fn put_behind(
+        &self,
+        map: &'static str,
+        (at, name): (u32, &str),
+        maps: &HashMap<String, OwnedFd>,
+    ) -> Result<(), DriverError> {
+        let program = self.loaded(name, 0, maps)?;
+        let ways = maps.get(map).ok_or_else(|| DriverError::NoMap { name: map.into() })?;
+        sys::map_update(ways.as_fd(), &at.to_ne_bytes(), &program.as_raw_fd().to_ne_bytes())
             .map_err(failed(map, "write"))
     }
 
@@ -494,6 +502,7 @@ impl Driver {
             maps.insert(name.to_owned(), object::create(name, map, None)?);
         }
         let program = self.loaded("bifrost", 0, &maps)?;
+        self.put_behind("carriers", TAGGED, &maps)?;
         maps.retain(|name, _| OF_REHEARSALS.contains(&name.as_str()));
         Ok((program, maps))
     }

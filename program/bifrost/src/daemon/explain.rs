@@ -83,7 +83,7 @@ impl Forwarding {
             self.explain_adjacency(hop, adjacency, &mut steps);
             let out = self.view().adjacency(adjacency).interface();
             let decision = format!("sent by {}", self.port_name(out));
-            return Ok(end(steps, "express lane", &decision, &difference(&on_wire, &run.bytes)));
+            return Ok(end(steps, "express lane", &decision, &difference(&frame, &run.bytes)));
         }
         if let Some(class) = passed(counted) {
             let (decision, detail) = match class {
@@ -331,8 +331,22 @@ fn passed(counted: &DriverCounters) -> Option<Class> {
     Class::ALL.into_iter().find(|class| counted.passed[*class as usize] > 0)
 }
 
-/// What was done to the frame, for people.
+/// A frame without its tags.
+fn untagged(frame: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    let is_tag = |frame: &[u8]| {
+        let ether_type = frame.get(12..14).and_then(|bytes| bytes.first_chunk());
+        ether_type.is_some_and(|bytes| matches!(u16::from_be_bytes(*bytes), ethernet::VLAN | ethernet::QINQ))
+    };
+    while frame.len() >= 16 && is_tag(&frame) {
+        frame.drain(12..16);
+    }
+    frame
+}
+
+/// What was done to the frame, for people: as it was without tags, and as it is on the wire.
 fn difference(before: &[u8], after: &[u8]) -> String {
+    let (sent, after) = (after.len(), &untagged(after)[..]);
     let mac = |frame: &[u8], at: usize| {
         let bytes = frame.get(at..at + 6).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
         bytes.map_or_else(|| "?".to_owned(), |bytes| Mac(bytes).to_string())
@@ -347,7 +361,7 @@ fn difference(before: &[u8], after: &[u8]) -> String {
     };
     let lengths = match (before.len(), after.len()) {
         (before, after) if before == after => String::new(),
-        (_, after) => format!(", {after} bytes"),
+        _ => format!(", {sent} bytes"),
     };
     let headers = |frame: &[u8]| Headers::parse(frame.get(ethernet::HEADER..)?).ok();
     let addresses = match (headers(before), headers(after)) {

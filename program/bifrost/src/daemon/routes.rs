@@ -1,5 +1,7 @@
 //! What the control thread says of routes, neighbours and the mirror.
 
+use std::collections::HashSet;
+
 use crate::control::RouteQuery;
 use crate::control::status::*;
 use mirror::model::Table;
@@ -44,19 +46,12 @@ impl Forwarding {
     }
 
     pub(crate) fn neighbours(&self) -> Vec<Neighbour> {
-        let ours: Vec<&str> = self
-            .plane
-            .ports()
-            .iter()
-            .filter(|port| port.taken.is_some())
-            .map(|port| port.name.as_str())
-            .collect();
+        let ours: HashSet<&str> = self.plane.in_use().map(|interface| interface.name.as_str()).collect();
         let mut neighbours = Vec::new();
         let mut after = None;
         loop {
             let (lines, next) = self.mirror.neighbours_page(&self.tables, after, NEIGHBOURS);
-            neighbours
-                .extend(lines.iter().filter(|line| ours.contains(&line.device.as_str())).map(neighbour));
+            neighbours.extend(lines.iter().filter(|line| ours.contains(line.device.as_str())).map(neighbour));
             match next {
                 Some(_) => after = next,
                 None => return neighbours,

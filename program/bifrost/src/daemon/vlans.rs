@@ -117,14 +117,16 @@ impl Forwarding {
                     mirror.bind(link.ifindex, id, tables);
                     self.sources_are_due = true;
                 }
-                info!("{}: adopted", link.name);
             }
             Ok(true) => {}
             Ok(false) => mirror.unbind(link.ifindex, tables),
             Err(error) => {
                 mirror.unbind(link.ifindex, tables);
-                warn!("{}: stays with Linux: {error}", link.name);
+                return warn!("{}: stays with Linux: {error}", link.name);
             }
+        }
+        if !known.is_some_and(|(_, same)| same) {
+            info!("{}: adopted", link.name);
         }
     }
 }

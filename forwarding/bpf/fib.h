@@ -17,6 +17,9 @@
  * with FIB_POINTER is a line: eight range ends, ascending, then eight words; the key belongs to the first
  * range whose end is not below it. With FIB_NEXT the line belongs to the next window.
  *
+ * A table beside the main one (tables/fib/src/beside.rs) is two words at FIB_ROOTS, one for each family, with
+ * which a walk of windows begins.
+ *
  * The writer stores single words, and shows a line only when it is complete; no line is used again before an
  * RCU grace period, and the program runs inside an RCU read section. So a walk never sees a half-made state.
  */
@@ -50,14 +53,8 @@ static __always_inline __u32 fib_step(__u32 line, __u32 key) {
     return words[8 + range];
 }
 
-/* The address as two numbers, host order. */
-static __always_inline __u32 lookup6(__u64 high, __u64 low) {
-    __u32 word = word32(&fib6, high >> 48);
-    if (!(word & FIB_POINTER))
-        return word & FIB_ID;
-    word = word32(&fib6, (word & FIB_LINE) * 16 + (high >> 36 & 4095));
-    high = high << 28 | low >> 36;
-    low <<= 28;
+/* From the word of a window on, with which the address begins. */
+static __always_inline __u32 fib_walk(__u32 word, __u64 high, __u64 low) {
     for (int i = 0; i < FIB_LINES; i++) {
         if (!(word & FIB_POINTER))
             return word & FIB_ID;
@@ -68,4 +65,22 @@ static __always_inline __u32 lookup6(__u64 high, __u64 low) {
         word = fib_step(word & FIB_LINE, high >> 32);
     }
     return 0;
+}
+
+/* The address as two numbers, host order. */
+static __always_inline __u32 lookup6(__u64 high, __u64 low) {
+    __u32 word = word32(&fib6, high >> 48);
+    if (!(word & FIB_POINTER))
+        return word & FIB_ID;
+    word = word32(&fib6, (word & FIB_LINE) * 16 + (high >> 36 & 4095));
+    return fib_walk(word, high << 28 | low >> 36, low << 28);
+}
+
+/* The same in a table beside the main one. Where the next hop is of KIND_NONE, the main one decides. */
+static __always_inline __u32 lookup_beside4(__u32 table, __u32 address) {
+    return fib_walk(word32(&fib6, FIB_ROOTS + table * 2), (__u64)address << 32, 0);
+}
+
+static __always_inline __u32 lookup_beside6(__u32 table, __u64 high, __u64 low) {
+    return fib_walk(word32(&fib6, FIB_ROOTS + table * 2 + 1), high, low);
 }

@@ -3,7 +3,7 @@
 
 mod rig;
 
-use fib::{Adjacency, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, Path, PortId, Tag, Tags};
+use fib::{Adjacency, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, Path, PortId, TableId, Tag, Tags};
 use rig::{HOST_A, HOST_B, PORT_1, PORT_2, Rig};
 use wire::{Class, ethernet, ipv4, protocol};
 
@@ -24,7 +24,7 @@ fn rig() -> Rig {
     for (id, port, mac, tags) in
         [(IN, 1, VLAN, Tags::One(tag(false, 10))), (OUT, 2, PORT_2.0, Tags::Two(tag(true, 300), 7))]
     {
-        let entry = InterfaceEntry { ifindex: id.0.into(), mtu: 1500, mac, flags, port: PortId(port), tags };
+        let entry = InterfaceEntry { ifindex: id.0.into(), mtu: 1500, mac, flags, port: PortId(port), tags, table: TableId::MAIN };
         rig.tables.set_interface(id, Some(entry)).unwrap();
     }
     let adjacency = Adjacency { interface: OUT, mtu: 1500, mac: Some(HOST_B.0) };

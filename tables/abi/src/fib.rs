@@ -26,6 +26,10 @@ constants! {
     LINE: u32 = NEXT - 1;
     /// The bits of a route word that are the next hop's.
     ID: u32 = (1 << 22) - 1;
+    /// Tables of routes at most, the main one among them.
+    TABLES: u16 = 4096;
+    /// Where the roots of the tables beside the main one stand among the words of IPv6's: two for each table, IPv4's first.
+    ROOTS: u32 = 1 << 16;
     /// Words of a block of tags, one for each VLAN identifier.
     TAGS: u32 = 4096;
     /// Interfaces at most, the ports' own among them: a flow's entry has 12 bits for a number, and one says none.

@@ -36,6 +36,8 @@ bitflags::bitflags! {
         const LINUX6 = 8192;
         /// Transit depends on flows, which Linux does not know.
         const TRACKED = 16384;
+        /// Its packets are routed by a table beside the main one: it belongs to a VRF.
+        const VRF = 32768;
     }
 }
 

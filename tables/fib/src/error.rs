@@ -26,6 +26,9 @@ pub enum FibError {
     /// An interface, or the port that it is on, beyond the table.
     #[error("interface {0} is out of range: at most {limit}", limit = crate::InterfaceId::COUNT)]
     NoSuchInterface(u16),
+    /// A table of routes beyond those that there can be.
+    #[error("table {0} is out of range: at most {limit}", limit = crate::TableId::COUNT)]
+    NoSuchTable(u16),
     /// Two interfaces with the same tags on one port.
     #[error("another interface on port {port} has the same tags")]
     TagsTaken {

@@ -17,7 +17,7 @@ use crate::FibError;
 use crate::grace::{Grace, Retired};
 use crate::memory::{Arrays, PORTS, Pair, WorkerMemory};
 use crate::word::{InterfaceWord, LinkWord};
-use crate::{InterfaceFlags, PortId};
+use crate::{InterfaceFlags, PortId, TableId};
 use abi::fib::{INTERFACES, POINTER, TAGS};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -120,10 +120,12 @@ pub struct InterfaceEntry {
     pub port: PortId,
     /// The tags of its frames on that port.
     pub tags: Tags,
+    /// The table that routes what comes in by it.
+    pub table: TableId,
 }
 
 impl InterfaceEntry {
-    /// A port's own interface, which has no tags.
+    /// A port's own interface, which has no tags, routed by the main table.
     pub fn of_port(
         port: PortId,
         ifindex: u32,
@@ -131,7 +133,7 @@ impl InterfaceEntry {
         mac: [u8; 6],
         flags: InterfaceFlags,
     ) -> InterfaceEntry {
-        InterfaceEntry { ifindex, mtu, mac, flags, port, tags: Tags::None }
+        InterfaceEntry { ifindex, mtu, mac, flags, port, tags: Tags::None, table: TableId::MAIN }
     }
 }
 

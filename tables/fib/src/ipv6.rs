@@ -29,15 +29,15 @@
 //! A lookup here reads 1.7 lines on average. Fewer direct bits mean more lines, more of them push the lines out of the
 //! second cache.
 //!
-//! Layout of `fib6`, in words: the root at 0, then direct nodes, then lines. A pointer counts lines of 16 words from
-//! the start of the array.
+//! Layout of `fib6`, in words: the root at 0, then the roots of the tables beside this one (`beside.rs`), then direct
+//! nodes, then lines. A pointer counts lines of 16 words from the start of the array.
 
 pub(crate) mod lookup;
 
 use crate::grace::{Grace, Retired};
 use crate::memory::{Capacity, Pair};
 use crate::routes::Routes;
-use abi::fib::{LINE as INDEX, NEXT};
+use abi::fib::{LINE as INDEX, NEXT, ROOTS, TABLES};
 
 use crate::word::{Change, POINTER, length};
 use crate::{FibError, NextHopId};
@@ -48,6 +48,8 @@ const ROOT_BITS: u32 = 16;
 const DIRECT_BITS: u32 = 12;
 const TOP_BITS: u32 = ROOT_BITS + DIRECT_BITS;
 const DIRECT: usize = 1 << DIRECT_BITS;
+/// Where direct nodes begin: behind the root, and the roots of the tables beside this one.
+const DIRECTS_AT: usize = ROOTS as usize + 2 * TABLES as usize;
 const LINE: usize = 16;
 const RANGES: usize = 8;
 /// Lines that one update may need: both edges of a range, in four windows, each split once a level.
@@ -68,7 +70,7 @@ fn directs(capacity: &Capacity) -> usize {
 }
 
 fn lines_at(capacity: &Capacity) -> usize {
-    (1 << ROOT_BITS) + directs(capacity) * DIRECT
+    DIRECTS_AT + directs(capacity) * DIRECT
 }
 
 /// A full table takes a line for each two or three routes; hosts' own routes take more.
@@ -178,7 +180,7 @@ impl Table {
             routes: Routes::new(),
             limit: capacity.ipv6,
             lines: Pool::new(lines_at(capacity) / LINE, lines(capacity), 1),
-            directs: Pool::new((1 << ROOT_BITS) / LINE, directs, DIRECT / LINE),
+            directs: Pool::new(DIRECTS_AT / LINE, directs, DIRECT / LINE),
             members: vec![0; directs],
         }
     }
@@ -198,9 +200,7 @@ impl Table {
         if old.is_none() && self.routes.len() >= self.limit {
             return Err(FibError::Full { table: "IPv6", limit: self.limit, unit: "routes" });
         }
-        if self.lines.left() < 2 * RESERVE {
-            return Err(FibError::Full { table: "IPv6", limit: self.lines.count(), unit: "lines" });
-        }
+        self.has_room()?;
         let change = Change::insert(length, id);
         if u32::from(length) > ROOT_BITS {
             let at = (prefix >> (128 - ROOT_BITS)) as usize;
@@ -234,6 +234,29 @@ impl Table {
             }
         }
         Some(old)
+    }
+
+    /// Whether an insertion is sure to find the lines that it needs.
+    pub(crate) fn has_room(&self) -> Result<(), FibError> {
+        if self.lines.left() < 2 * RESERVE {
+            return Err(FibError::Full { table: "IPv6", limit: self.lines.count(), unit: "lines" });
+        }
+        Ok(())
+    }
+
+    /// Applies a change to a table beside this one, which is windows from the first bit on; `root` is the word that
+    /// stands for it.
+    pub(crate) fn change_beside(
+        &mut self,
+        root: usize,
+        prefix: u128,
+        length: u8,
+        change: Change,
+        grace: &mut Grace,
+    ) {
+        let word = self.load(root);
+        let new = self.edit_window(word, Target { rest: prefix, length, start: 0, change }, grace);
+        self.store_changed(root, word, new);
     }
 
     /// Gives back what was retired.
@@ -597,8 +620,8 @@ mod tests {
             collect(&mut table, &mut grace);
             for i in 0..1 << 17 {
                 let words = &memory.arrays.fib6;
-                assert_eq!(lookup::one(words, prefix(i) | 99), NextHopId(1));
-                assert_eq!(lookup::one(words, prefix(i) + (1 << 72)), NextHopId::NONE);
+                assert_eq!(lookup::one(words, lookup::Main(&[prefix(i) | 99])), NextHopId(1));
+                assert_eq!(lookup::one(words, lookup::Main(&[prefix(i) + (1 << 72)])), NextHopId::NONE);
             }
             for i in 0..1 << 17 {
                 table.remove(prefix(i), 56, &mut grace);

@@ -6,6 +6,7 @@
 //! address --fib4 / fib6--> NextHopId --nexthops--> Hop --(buckets)--> AdjacencyId --adjacencies--> MAC, MTU, InterfaceId
 //! ```
 //!
+//! Tables of routes beside the main one, VRFs', are in `beside.rs`.
 //! The way of a frame to the interface that it came in by is in `interface.rs`.
 //!
 //! Everything is flat: arrays of 32- or 64-bit words, indices instead of pointers, so that Rust workers and the eBPF
@@ -25,6 +26,7 @@
 //! Routes name a [`NextHopId`]; what the id means is one word in `nexthops`. Redirecting or withdrawing a next hop that
 //! 500,000 routes share is therefore one store.
 
+mod beside;
 mod error;
 mod forward;
 mod grace;
@@ -40,6 +42,7 @@ mod view;
 mod word;
 
 pub use abi::InterfaceFlags;
+pub use beside::{TableId, Walk};
 pub use error::FibError;
 pub use forward::{Adjacency, AdjacencyId, NextHop, NextHopId, Path, PortId};
 pub use grace::{Presence, Reader, wait_for_driver};

@@ -84,7 +84,12 @@ pub(crate) struct Routes<A: Address> {
 
 impl<A: Address> Routes<A> {
     pub(crate) fn new() -> Self {
-        Routes { slots: vec![Slot::default(); 1024], len: 0, of_length: [0; 129] }
+        Routes { slots: vec![Slot::default(); 1024], ..Routes::few() }
+    }
+
+    /// For a table of which there may be many: it begins small.
+    pub(crate) fn few() -> Self {
+        Routes { slots: vec![Slot::default(); 16], len: 0, of_length: [0; 129] }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -1,9 +1,10 @@
+use crate::beside::{Beside, TableId};
 use crate::grace::{Epochs, Grace, Retired};
 use crate::memory::{Arrays, Capacity, DriverMemory, Memory, Pair, WorkerMemory};
 use crate::view::{Shared, View};
 use crate::{Adjacency, AdjacencyId, FibError, InterfaceEntry, InterfaceId, NextHop, NextHopId};
 use crate::{forward, interface, ipv4, ipv6};
-use ipnet::{Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ pub struct Tables {
     driver: Option<DriverMemory>,
     ipv4: ipv4::Table,
     ipv6: ipv6::Table,
+    beside: Beside,
     forward: forward::table::Table,
     interfaces: interface::Table,
     grace: Grace,
@@ -39,6 +41,7 @@ impl Tables {
         Ok(Tables {
             ipv4: ipv4::Table::new(fib4, &capacity),
             ipv6: ipv6::Table::new(fib6, &capacity),
+            beside: Beside::default(),
             forward: forward::table::Table::new(&worker, copy.as_ref(), &capacity),
             interfaces: interface::Table::new(&memory, copy.as_ref()),
             grace: Grace::new(epochs.clone(), driver.is_some()),
@@ -101,13 +104,7 @@ impl Tables {
 
     /// Removes a route; says what it had, `None` when there was none.
     pub fn remove6(&mut self, prefix: Ipv6Net) -> Option<NextHopId> {
-        if !self.ipv6.can_remove() {
-            self.wait_for_readers();
-            if !self.ipv6.can_remove() {
-                let items = self.grace.collect_anyway();
-                self.free(items);
-            }
-        }
+        self.make_room_to_remove();
         let old = self.ipv6.remove(prefix.network().to_bits(), prefix.prefix_len(), &mut self.grace)?;
         self.forward.count_route(Some(old), None, &mut self.grace);
         self.collect_some();
@@ -131,6 +128,70 @@ impl Tables {
             .routes
             .iter()
             .filter_map(|(prefix, length, id)| Some((Ipv6Net::new(prefix.into(), length).ok()?, id)))
+    }
+
+    /// Inserts a route into any table, as [`insert4`](Self::insert4) does into the main one.
+    pub fn insert(
+        &mut self,
+        table: TableId,
+        prefix: IpNet,
+        id: NextHopId,
+    ) -> Result<Option<NextHopId>, FibError> {
+        if table == TableId::MAIN {
+            return match prefix {
+                IpNet::V4(prefix) => self.insert4(prefix, id),
+                IpNet::V6(prefix) => self.insert6(prefix, id),
+            };
+        }
+        self.forward.check(id)?;
+        let old = self.with_room(|tables| {
+            tables.beside.insert(table, prefix, id, &mut tables.ipv6, &mut tables.grace)
+        })?;
+        self.forward.count_route(old, Some(id), &mut self.grace);
+        self.collect_some();
+        Ok(old)
+    }
+
+    /// Removes a route of any table; says what it had, `None` when there was none.
+    pub fn remove(&mut self, table: TableId, prefix: IpNet) -> Option<NextHopId> {
+        if table == TableId::MAIN {
+            return match prefix {
+                IpNet::V4(prefix) => self.remove4(prefix),
+                IpNet::V6(prefix) => self.remove6(prefix),
+            };
+        }
+        self.make_room_to_remove();
+        let old = self.beside.remove(table, prefix, &mut self.ipv6, &mut self.grace)?;
+        self.forward.count_route(Some(old), None, &mut self.grace);
+        self.collect_some();
+        Some(old)
+    }
+
+    /// The next hop of exactly this prefix in any table.
+    pub fn get(&self, table: TableId, prefix: IpNet) -> Option<NextHopId> {
+        match prefix {
+            _ if table != TableId::MAIN => self.beside.get(table, prefix),
+            IpNet::V4(prefix) => self.get4(prefix),
+            IpNet::V6(prefix) => self.get6(prefix),
+        }
+    }
+
+    /// IPv4 and IPv6 routes of all tables.
+    pub fn len(&self) -> [usize; 2] {
+        let [four, six] = self.beside.len();
+        [self.len4() + four, self.len6() + six]
+    }
+
+    /// Whether no table has a route.
+    pub fn is_empty(&self) -> bool {
+        self.len() == [0; 2]
+    }
+
+    /// All routes of all tables, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (TableId, IpNet, NextHopId)> + '_ {
+        let four = self.iter4().map(|(prefix, id)| (TableId::MAIN, IpNet::V4(prefix), id));
+        let six = self.iter6().map(|(prefix, id)| (TableId::MAIN, IpNet::V6(prefix), id));
+        four.chain(six).chain(self.beside.iter())
     }
 
     /// A new next hop, for routes to name.
@@ -207,13 +268,28 @@ impl Tables {
         Memory {
             worker_bytes: self.shared.memory.resident_bytes(),
             driver_bytes: self.driver.as_ref().map_or(0, DriverMemory::bytes),
-            writer_bytes: self.ipv4.bytes() + self.ipv6.bytes() + self.forward.bytes() + self.grace.bytes(),
+            writer_bytes: self.ipv4.bytes()
+                + self.ipv6.bytes()
+                + self.beside.bytes()
+                + self.forward.bytes()
+                + self.grace.bytes(),
         }
     }
 
     fn collect_some(&mut self) {
         if self.grace.waiting() >= COLLECT_EVERY {
             self.reclaim();
+        }
+    }
+
+    /// A removal must find the lines that it needs before it gives back others.
+    fn make_room_to_remove(&mut self) {
+        if !self.ipv6.can_remove() {
+            self.wait_for_readers();
+            if !self.ipv6.can_remove() {
+                let items = self.grace.collect_anyway();
+                self.free(items);
+            }
         }
     }
 

@@ -1,9 +1,12 @@
+use crate::beside::{TableId, Walk};
 use crate::grace::{Epochs, Reader};
 use crate::interface::{INNER, in_block, root_at};
+use crate::ipv6::lookup::{Beside, Main};
 use crate::memory::{WorkerMemory, prefetch};
 use crate::word::{AdjacencyWord, Hop, InterfaceWord, LinkWord};
-use crate::{AdjacencyId, InterfaceId, NextHopId, PortId, ipv4, ipv6};
+use crate::{AdjacencyId, HopKind, InterfaceId, NextHopId, PortId, ipv4, ipv6};
 use abi::ethernet::{QINQ, VLAN};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -45,14 +48,39 @@ impl View {
     /// The next hop of an IPv6 address (the big-endian number).
     #[inline]
     pub fn lookup6(&self, address: u128) -> NextHopId {
-        ipv6::lookup::one(&self.shared.memory.arrays.fib6, address)
+        ipv6::lookup::one(&self.shared.memory.arrays.fib6, Main(&[address]))
     }
 
     /// The next hops of many IPv6 addresses. Both slices have the same length.
     #[inline]
     pub fn lookup6_batch(&self, addresses: &[u128], ids: &mut [NextHopId]) {
         assert_eq!(addresses.len(), ids.len(), "an answer for each address");
-        ipv6::lookup::batch(&self.shared.memory.arrays.fib6, addresses, ids);
+        ipv6::lookup::batch(&self.shared.memory.arrays.fib6, Main(addresses), ids);
+    }
+
+    /// The next hop of an address in any table, the main one's where that one has none. See [`View::lookup_beside`].
+    pub fn lookup(&self, table: TableId, address: IpAddr) -> NextHopId {
+        let main = || match address {
+            IpAddr::V4(address) => self.lookup4(address.to_bits()),
+            IpAddr::V6(address) => self.lookup6(address.to_bits()),
+        };
+        if table == TableId::MAIN {
+            return main();
+        }
+        let walk = match address {
+            IpAddr::V4(address) => Walk::ipv4(table, address.to_bits()),
+            IpAddr::V6(address) => Walk::ipv6(table, address.to_bits()),
+        };
+        let mut id = [NextHopId::NONE];
+        self.lookup_beside(&[walk], &mut id);
+        if self.hop(id[0]).kind() == HopKind::None { main() } else { id[0] }
+    }
+
+    /// The next hops of addresses in tables beside the main one. Where the hop is [`HopKind::None`], the main table
+    /// decides, as Linux's rules say of a VRF's. Both slices have the same length.
+    pub fn lookup_beside(&self, walks: &[Walk], ids: &mut [NextHopId]) {
+        assert_eq!(walks.len(), ids.len(), "an answer for each address");
+        ipv6::lookup::batch(&self.shared.memory.arrays.fib6, Beside(walks), ids);
     }
 
     /// The tables behind the lookup, for a loop over packets: one that writes to packets would else ask again for each where they

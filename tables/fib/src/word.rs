@@ -3,7 +3,7 @@
 pub use abi::HopKind;
 pub(crate) use abi::fib::{ID, POINTER};
 
-use crate::{AdjacencyId, InterfaceEntry, InterfaceFlags, InterfaceId, NextHopId, PortId};
+use crate::{AdjacencyId, InterfaceEntry, InterfaceFlags, InterfaceId, NextHopId, PortId, TableId};
 
 /// Next hops that a route word can name (22 bits).
 pub(crate) const MAX_NEXT_HOPS: usize = ID as usize + 1;
@@ -148,8 +148,10 @@ impl InterfaceWord {
     pub(crate) const NONE: InterfaceWord = InterfaceWord([0; 2]);
 
     pub(crate) fn new(entry: &InterfaceEntry) -> InterfaceWord {
+        let mut flags = entry.flags;
+        flags.set(InterfaceFlags::VRF, entry.table != TableId::MAIN);
         InterfaceWord([
-            mac_bits(entry.mac) | u64::from(entry.flags.bits()),
+            mac_bits(entry.mac) | u64::from(flags.bits()),
             u64::from(entry.mtu) << 32 | u64::from(entry.ifindex),
         ])
     }
@@ -179,7 +181,7 @@ impl InterfaceWord {
     }
 }
 
-/// How frames leave by an interface.
+/// How frames leave by an interface, and the table that routes those that came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkWord(pub [u64; 2]);
 
@@ -188,7 +190,7 @@ impl LinkWord {
 
     pub(crate) fn new(entry: &InterfaceEntry) -> LinkWord {
         let (length, tags) = entry.tags.header();
-        LinkWord([tags, u64::from(length) << 16 | u64::from(entry.port.0)])
+        LinkWord([tags, u64::from(entry.table.0) << 32 | u64::from(length) << 16 | u64::from(entry.port.0)])
     }
 
     /// The port.
@@ -201,6 +203,12 @@ impl LinkWord {
     #[inline(always)]
     pub fn length(self) -> usize {
         usize::from((self.0[1] >> 16) as u8)
+    }
+
+    /// The table that routes its packets.
+    #[inline(always)]
+    pub fn table(self) -> TableId {
+        TableId((self.0[1] >> 32) as u16)
     }
 
     /// The tags, of which the first [`length`](Self::length) bytes count.
@@ -247,10 +255,19 @@ mod tests {
         assert!(adjacency.resolved() && !AdjacencyWord::new(InterfaceId(7), 9000, None).resolved());
         let flags = InterfaceFlags::UP | InterfaceFlags::EXPRESS;
         let tags = Tags::Two(Tag { service: true, id: 0x123 }, 0x456);
-        let entry = InterfaceEntry { ifindex: 12, mtu: 1500, mac, flags, port: PortId(3), tags };
+        let entry = InterfaceEntry {
+            ifindex: 12,
+            mtu: 1500,
+            mac,
+            flags,
+            port: PortId(3),
+            tags,
+            table: TableId(4095),
+        };
         let (word, link) = (InterfaceWord::new(&entry), LinkWord::new(&entry));
-        assert_eq!((word.ifindex(), word.mtu(), word.mac(), word.flags()), (12, 1500, mac, flags));
-        assert_eq!((link.port(), link.length()), (PortId(3), 8));
+        assert_eq!((word.ifindex(), word.mtu(), word.mac()), (12, 1500, mac));
+        assert_eq!(word.flags(), flags | InterfaceFlags::VRF);
+        assert_eq!((link.port(), link.length(), link.table()), (PortId(3), 8, TableId(4095)));
         assert_eq!(link.tags(), [0x88, 0xa8, 0x01, 0x23, 0x81, 0, 0x04, 0x56]);
         assert_eq!((LinkWord::NONE.port(), LinkWord::NONE.length()), (PortId::NONE, 0));
     }

@@ -1,6 +1,6 @@
 //! The driver's walk (forwarding/bpf/fib.h, compiled for user space) against the workers', over the driver's own copy.
 
-use fib::{Capacity, DriverMemory, NextHop, NextHopId, Region, Tables};
+use fib::{Capacity, DriverMemory, NextHop, NextHopId, Region, TableId, Tables};
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::ffi::{CString, c_int, c_void};
 use std::path::Path;
@@ -13,6 +13,9 @@ const CAPACITIES: [Capacity; 2] = [
     Capacity { ipv4: 32_768, ipv6: 400_000, next_hops: 1000 },
 ];
 
+/// A table beside the main one, with the same routes.
+const BESIDE: TableId = TableId(TableId::COUNT as u16 - 1);
+
 #[repr(C)]
 struct Map {
     blocks: *const c_void,
@@ -24,6 +27,8 @@ struct Walk {
     maps: extern "C" fn(Map, Map, u32),
     four: extern "C" fn(u32) -> u32,
     six: extern "C" fn(u64, u64) -> u32,
+    beside4: extern "C" fn(u32, u32) -> u32,
+    beside6: extern "C" fn(u32, u64, u64) -> u32,
 }
 
 impl Walk {
@@ -56,6 +61,12 @@ impl Walk {
                 maps: std::mem::transmute::<*mut c_void, extern "C" fn(Map, Map, u32)>(symbol(c"walk_maps")),
                 four: std::mem::transmute::<*mut c_void, extern "C" fn(u32) -> u32>(symbol(c"walk4")),
                 six: std::mem::transmute::<*mut c_void, extern "C" fn(u64, u64) -> u32>(symbol(c"walk6")),
+                beside4: std::mem::transmute::<*mut c_void, extern "C" fn(u32, u32) -> u32>(symbol(
+                    c"walk_beside4",
+                )),
+                beside6: std::mem::transmute::<*mut c_void, extern "C" fn(u32, u64, u64) -> u32>(symbol(
+                    c"walk_beside6",
+                )),
             }
         }
     }
@@ -124,6 +135,7 @@ fn answers_equal(walk: &Walk, capacity: Capacity, changes: usize) {
             };
             let net = net.unwrap().trunc();
             tables.insert4(net, id).unwrap();
+            tables.insert(BESIDE, net.into(), id).unwrap();
             nets4.push(net);
             let bits = u128::from(random.next()) << 64 | u128::from(random.next());
             let net = if near {
@@ -135,19 +147,26 @@ fn answers_equal(walk: &Walk, capacity: Capacity, changes: usize) {
             };
             let net = net.unwrap().trunc();
             tables.insert6(net, id).unwrap();
+            tables.insert(BESIDE, net.into(), id).unwrap();
             nets6.push(net);
         }
         if round % 4 == 3 {
             for _ in 0..changes * 8 / 5 {
-                tables.remove4(nets4.swap_remove(random.next() as usize % nets4.len()));
-                tables.remove6(nets6.swap_remove(random.next() as usize % nets6.len()));
+                let four = nets4.swap_remove(random.next() as usize % nets4.len());
+                tables.remove4(four);
+                tables.remove(BESIDE, four.into());
+                let six = nets6.swap_remove(random.next() as usize % nets6.len());
+                tables.remove6(six);
+                tables.remove(BESIDE, six.into());
             }
         }
         for _ in 0..20_000 {
             let bits = random.next() as u32;
             let net = nets4[random.next() as usize % nets4.len()];
             for address in [bits, net.network().to_bits() | bits & net.hostmask().to_bits()] {
-                assert_eq!((walk.four)(address), view.lookup4(address).0, "{address:#x}");
+                let answer = view.lookup4(address).0;
+                assert_eq!((walk.four)(address), answer, "{address:#x}");
+                assert_eq!((walk.beside4)(BESIDE.0.into(), address), answer, "{address:#x}");
             }
             let bits = u128::from(random.next()) << 64 | u128::from(random.next());
             let net = nets6[random.next() as usize % nets6.len()];
@@ -159,8 +178,10 @@ fn answers_equal(walk: &Walk, capacity: Capacity, changes: usize) {
             for address in
                 [bits, net.network().to_bits() | bits & net.hostmask().to_bits()].into_iter().chain(edges)
             {
-                let answer = (walk.six)((address >> 64) as u64, address as u64);
-                assert_eq!(answer, view.lookup6(address).0, "{address:#x}");
+                let (high, low) = ((address >> 64) as u64, address as u64);
+                let answer = view.lookup6(address).0;
+                assert_eq!((walk.six)(high, low), answer, "{address:#x}");
+                assert_eq!((walk.beside6)(BESIDE.0.into(), high, low), answer, "{address:#x}");
             }
         }
     }

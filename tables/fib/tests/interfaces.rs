@@ -1,14 +1,24 @@
 //! Interfaces and their tags as readers see them, beside a naive model.
 
 use chance::Random;
-use fib::{Capacity, FibError, InterfaceEntry, InterfaceFlags, InterfaceId, PortId, Tables, Tag, Tags, View};
+use fib::{
+    Capacity, FibError, InterfaceEntry, InterfaceFlags, InterfaceId, PortId, TableId, Tables, Tag, Tags, View,
+};
 use std::collections::BTreeMap;
 
 const CAPACITY: Capacity = Capacity { ipv4: 100, ipv6: 100, next_hops: 100 };
 
 fn entry(port: u16, tags: Tags) -> InterfaceEntry {
     let flags = InterfaceFlags::UP | InterfaceFlags::TARGET;
-    InterfaceEntry { ifindex: 5, mtu: 1500, mac: [2, 0, 0, 0, 0, 5], flags, port: PortId(port), tags }
+    InterfaceEntry {
+        ifindex: 5,
+        mtu: 1500,
+        mac: [2, 0, 0, 0, 0, 5],
+        flags,
+        port: PortId(port),
+        tags,
+        table: TableId::MAIN,
+    }
 }
 
 fn one(id: u16) -> Tags {

@@ -4,9 +4,10 @@
 //! notes the log's length before and after its lookup: whatever it was told must be one of the answers between.
 
 use chance::Random;
-use fib::{Capacity, NextHop, NextHopId, Tables, View};
-use ipnet::{Ipv4Net, Ipv6Net};
+use fib::{Capacity, NextHop, NextHopId, TableId, Tables, View, Walk};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -115,6 +116,98 @@ impl Family for V6 {
         assert_eq!(tables.iter6().count(), tables.len6());
         tables.iter6().collect()
     }
+}
+
+/// IPv4 in tables beside the main one, of which none must answer for another.
+struct V4Beside;
+
+impl Family for V4Beside {
+    type Net = (TableId, Ipv4Net);
+    type Address = (TableId, u32);
+    fn prefix(random: &mut Random) -> Self::Net {
+        let net = V4::prefix(random);
+        // Every length, also those that take the whole table.
+        let length = if random.below(500) == 0 { random.below(12) as u8 } else { net.prefix_len() };
+        (beside(random), Ipv4Net::new(net.addr(), length).unwrap().trunc())
+    }
+    fn within((table, net): Self::Net, random: &mut Random) -> Self::Address {
+        (table, V4::within(net, random))
+    }
+    fn covers((table, net): Self::Net, (of, address): Self::Address) -> bool {
+        table == of && V4::covers(net, address)
+    }
+    fn length((_, net): Self::Net) -> u8 {
+        net.prefix_len()
+    }
+    fn insert(tables: &mut Tables, (table, net): Self::Net, id: NextHopId) -> Option<NextHopId> {
+        tables.insert(table, net.into(), id).unwrap()
+    }
+    fn remove(tables: &mut Tables, (table, net): Self::Net) -> Option<NextHopId> {
+        tables.remove(table, net.into())
+    }
+    fn lookup(view: &View, addresses: &[Self::Address], ids: &mut [NextHopId]) {
+        let walks: Vec<Walk> =
+            addresses.iter().map(|(table, address)| Walk::ipv4(*table, *address)).collect();
+        view.lookup_beside(&walks, ids);
+    }
+    fn lookup_one(view: &View, (table, address): Self::Address) -> NextHopId {
+        view.lookup(table, IpAddr::V4(address.into()))
+    }
+    fn all(tables: &Tables) -> HashMap<Self::Net, NextHopId> {
+        assert_eq!(tables.iter().count(), tables.len()[0]);
+        let four = |(table, net, id)| match net {
+            IpNet::V4(net) => ((table, net), id),
+            IpNet::V6(net) => panic!("{net} is of the other family"),
+        };
+        tables.iter().map(four).collect()
+    }
+}
+
+/// IPv6 in such tables.
+struct V6Beside;
+
+impl Family for V6Beside {
+    type Net = (TableId, Ipv6Net);
+    type Address = (TableId, u128);
+    fn prefix(random: &mut Random) -> Self::Net {
+        (beside(random), V6::prefix(random))
+    }
+    fn within((table, net): Self::Net, random: &mut Random) -> Self::Address {
+        (table, V6::within(net, random))
+    }
+    fn covers((table, net): Self::Net, (of, address): Self::Address) -> bool {
+        table == of && V6::covers(net, address)
+    }
+    fn length((_, net): Self::Net) -> u8 {
+        net.prefix_len()
+    }
+    fn insert(tables: &mut Tables, (table, net): Self::Net, id: NextHopId) -> Option<NextHopId> {
+        tables.insert(table, net.into(), id).unwrap()
+    }
+    fn remove(tables: &mut Tables, (table, net): Self::Net) -> Option<NextHopId> {
+        tables.remove(table, net.into())
+    }
+    fn lookup(view: &View, addresses: &[Self::Address], ids: &mut [NextHopId]) {
+        let walks: Vec<Walk> =
+            addresses.iter().map(|(table, address)| Walk::ipv6(*table, *address)).collect();
+        view.lookup_beside(&walks, ids);
+    }
+    fn lookup_one(view: &View, (table, address): Self::Address) -> NextHopId {
+        view.lookup(table, IpAddr::V6(address.into()))
+    }
+    fn all(tables: &Tables) -> HashMap<Self::Net, NextHopId> {
+        assert_eq!(tables.iter().count(), tables.len()[1]);
+        let six = |(table, net, id)| match net {
+            IpNet::V6(net) => ((table, net), id),
+            IpNet::V4(net) => panic!("{net} is of the other family"),
+        };
+        tables.iter().map(six).collect()
+    }
+}
+
+/// One of three tables, the last that there can be among them.
+fn beside(random: &mut Random) -> TableId {
+    TableId([1, 2, TableId::COUNT as u16 - 1][random.below(3)])
 }
 
 /// An address that readers look up all the time, and what it was told to answer.
@@ -234,6 +327,51 @@ fn ipv4_answers_as_a_list_and_a_loop_would_while_readers_run() {
 #[test]
 fn so_does_a_table_for_few_routes() {
     against_the_naive_table::<V4>(10_000, 1_000_000, 3000, 3);
+}
+
+#[test]
+fn tables_beside_the_main_one_answer_so_each_for_itself() {
+    against_the_naive_table::<V4Beside>(100_000, 500_000, 6000, 4);
+    against_the_naive_table::<V6Beside>(100_000, 500_000, 12_000, 5);
+}
+
+#[test]
+fn what_a_table_beside_does_not_say_the_main_one_does() {
+    let mut tables = Tables::new(Capacity { ipv4: 100, ipv6: 100, next_hops: 10 }, None).unwrap();
+    let [main, own, throw] = [NextHop::Local, NextHop::Blackhole, NextHop::None]
+        .map(|next_hop| tables.add_next_hop(&next_hop).unwrap());
+    let table = TableId(9);
+    for (of, net, id) in [
+        (TableId::MAIN, "0.0.0.0/0", main),
+        (table, "10.0.0.0/8", own),
+        (table, "10.1.0.0/16", throw),
+        (TableId::MAIN, "::/0", main),
+        (table, "2001:db8::/32", own),
+    ] {
+        tables.insert(of, net.parse().unwrap(), id).unwrap();
+    }
+    let view = tables.view();
+    let says = |address: &str| view.lookup(table, address.parse().unwrap());
+    assert_eq!(["10.2.0.1", "10.1.0.1", "11.0.0.1"].map(says), [own, main, main]);
+    assert_eq!(["2001:db8::1", "2001:db9::1"].map(says), [own, main]);
+    assert!(tables.insert(TableId(TableId::COUNT as u16), "10.0.0.0/8".parse().unwrap(), own).is_err());
+}
+
+#[test]
+fn a_thousand_tables_of_a_hundred_routes_take_little() {
+    let mut tables = Tables::new(Capacity::default(), None).unwrap();
+    let id = tables.add_next_hop(&NextHop::Blackhole).unwrap();
+    let before = tables.memory();
+    let mut random = Random(6);
+    for table in 1..=1000 {
+        for _ in 0..100 {
+            let net = Ipv4Net::new((random.next() as u32).into(), 16 + random.below(17) as u8).unwrap();
+            tables.insert(TableId(table), net.trunc().into(), id).unwrap();
+        }
+    }
+    let after = tables.memory();
+    let took = after.worker_bytes + after.writer_bytes - before.worker_bytes - before.writer_bytes;
+    assert!(took < 20 << 20, "{took} bytes");
 }
 
 #[test]

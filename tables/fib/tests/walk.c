@@ -36,6 +36,14 @@ __u32 walk4(__u32 address) {
     return lookup4(address);
 }
 
+__u32 walk_beside4(__u32 table, __u32 address) {
+    return lookup_beside4(table, address);
+}
+
+__u32 walk_beside6(__u32 table, __u64 high, __u64 low) {
+    return lookup_beside6(table, high, low);
+}
+
 __u32 walk6(__u64 high, __u64 low) {
     return lookup6(high, low);
 }

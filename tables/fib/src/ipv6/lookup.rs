@@ -6,6 +6,7 @@
 
 use super::{DIRECT_BITS, INDEX, LINE, NEXT, RANGES, ROOT_BITS, TOP_BITS};
 use crate::NextHopId;
+use crate::beside::Walk;
 use crate::memory::Array;
 use crate::word::{ID, POINTER};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,9 +16,61 @@ const MAX_LINES: usize = 64;
 /// Addresses that walk in step.
 const STEP: usize = 64;
 
-/// The next hop of one address.
-pub(crate) fn one(words: &Array<AtomicU32>, address: u128) -> NextHopId {
-    let mut word = direct(words, (address >> 64) as u64);
+/// Where walks begin, and what they look for: each is an address, by its number.
+pub(crate) trait Walks: Copy {
+    /// `count` of these, from `first` on.
+    fn part(self, first: usize, count: usize) -> Self;
+    /// The word that the walk begins with.
+    fn start(self, words: &[AtomicU32], walk: usize) -> u32;
+    /// The 32 bits of the address that a window is about; beyond its end, zeros.
+    fn key(self, walk: usize, window: u8) -> u32;
+}
+
+/// Addresses in the main table.
+#[derive(Clone, Copy)]
+pub(crate) struct Main<'a>(pub &'a [u128]);
+
+impl Walks for Main<'_> {
+    #[inline(always)]
+    fn part(self, first: usize, count: usize) -> Self {
+        Main(&self.0[first..first + count])
+    }
+
+    #[inline(always)]
+    fn start(self, words: &[AtomicU32], walk: usize) -> u32 {
+        direct(words, (self.0[walk] >> 64) as u64)
+    }
+
+    #[inline(always)]
+    fn key(self, walk: usize, window: u8) -> u32 {
+        key(self.0[walk].wrapping_shl(TOP_BITS), window)
+    }
+}
+
+/// Addresses in tables beside the main one.
+#[derive(Clone, Copy)]
+pub(crate) struct Beside<'a>(pub &'a [Walk]);
+
+impl Walks for Beside<'_> {
+    #[inline(always)]
+    fn part(self, first: usize, count: usize) -> Self {
+        Beside(&self.0[first..first + count])
+    }
+
+    #[inline(always)]
+    fn start(self, words: &[AtomicU32], walk: usize) -> u32 {
+        words[self.0[walk].root as usize].load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn key(self, walk: usize, window: u8) -> u32 {
+        key(self.0[walk].bits, window)
+    }
+}
+
+/// The next hop of the first of these.
+pub(crate) fn one(words: &Array<AtomicU32>, walks: impl Walks) -> NextHopId {
+    let mut word = walks.start(words, 0);
     let mut window = 0;
     for _ in 0..MAX_LINES {
         if word & POINTER == 0 {
@@ -25,28 +78,28 @@ pub(crate) fn one(words: &Array<AtomicU32>, address: u128) -> NextHopId {
         }
         window += u8::from(word & NEXT != 0);
         let line = (word & INDEX) as usize * LINE;
-        word = words[line + RANGES + range_of(words, line, key(address, window))].load(Ordering::Acquire);
+        word = words[line + RANGES + range_of(words, line, walks.key(0, window))].load(Ordering::Acquire);
     }
     NextHopId::NONE
 }
 
-/// The next hops of many addresses.
-pub(crate) fn batch(words: &Array<AtomicU32>, addresses: &[u128], ids: &mut [NextHopId]) {
+/// The next hops of them all, as many as there are ids.
+pub(crate) fn batch(words: &Array<AtomicU32>, walks: impl Walks, ids: &mut [NextHopId]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
     {
         // SAFETY: the features are there.
-        return unsafe { avx2(words, addresses, ids) };
+        return unsafe { avx2(words, walks, ids) };
     }
-    scalar(words, addresses, ids);
+    scalar(words, walks, ids);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-fn avx2(words: &Array<AtomicU32>, addresses: &[u128], ids: &mut [NextHopId]) {
-    walk(words, addresses, ids, |words, line, key| {
+fn avx2(words: &Array<AtomicU32>, walks: impl Walks, ids: &mut [NextHopId]) {
+    walk(words, walks, ids, |words, line, key| {
         use std::arch::x86_64::*;
         // SAFETY: pointers only ever name lines: 16 aligned words inside the array. The ends of a line do not change
         // while a registered reader can reach it; another reader's answer may be stale.
@@ -60,8 +113,8 @@ fn avx2(words: &Array<AtomicU32>, addresses: &[u128], ids: &mut [NextHopId]) {
     });
 }
 
-fn scalar(words: &Array<AtomicU32>, addresses: &[u128], ids: &mut [NextHopId]) {
-    walk(words, addresses, ids, range_of);
+fn scalar(words: &Array<AtomicU32>, walks: impl Walks, ids: &mut [NextHopId]) {
+    walk(words, walks, ids, range_of);
 }
 
 /// Which of a line's ranges the key belongs to.
@@ -76,22 +129,23 @@ fn range_of(words: &Array<AtomicU32>, line: usize, key: u32) -> usize {
 #[inline(always)]
 fn walk(
     words: &Array<AtomicU32>,
-    addresses: &[u128],
+    walks: impl Walks,
     ids: &mut [NextHopId],
     range: impl Fn(&Array<AtomicU32>, usize, u32) -> usize,
 ) {
-    for (addresses, ids) in addresses.chunks(STEP).zip(ids.chunks_mut(STEP)) {
+    for (chunk, ids) in ids.chunks_mut(STEP).enumerate() {
+        let walks = walks.part(chunk * STEP, ids.len());
         // Each address's latest word, and the key for the line it may point to; and who is still on the way.
         let (mut latest, mut keys, mut windows) = ([0u32; STEP], [0u32; STEP], [0u8; STEP]);
         let (mut going, mut still) = ([0u8; STEP], 0);
         // The direct levels are small enough for the second cache: here the processor's own overlap is enough.
-        for (i, &address) in addresses.iter().enumerate() {
-            latest[i] = direct(words, (address >> 64) as u64);
-            keys[i] = key(address, 0);
+        for i in 0..ids.len() {
+            latest[i] = walks.start(words, i);
+            keys[i] = walks.key(i, 0);
             prefetch_line(words, latest[i]);
         }
         // Most addresses need a line, so all take this step, needed or not: a loop of known length is never mispredicted.
-        for i in 0..addresses.len() {
+        for i in 0..ids.len() {
             let line = line_of(latest[i]);
             let next = words[line + RANGES + range(words, line, keys[i])].load(Ordering::Acquire);
             let word = if latest[i] & POINTER == 0 { latest[i] } else { next };
@@ -109,7 +163,7 @@ fn walk(
                 let i = usize::from(going[n]) % STEP;
                 if latest[i] & NEXT != 0 {
                     windows[i] += 1;
-                    keys[i] = key(addresses[i], windows[i]);
+                    keys[i] = walks.key(i, windows[i]);
                 }
                 let line = line_of(latest[i]);
                 let word = words[line + RANGES + range(words, line, keys[i])].load(Ordering::Acquire);
@@ -136,10 +190,10 @@ fn direct(words: &[AtomicU32], top: u64) -> u32 {
     words[(word & INDEX) as usize * LINE + slot].load(Ordering::Acquire)
 }
 
-/// The 32 bits of an address that a window is about; beyond its end, zeros.
+/// The 32 bits that a window is about of what the first of them begins with.
 #[inline(always)]
-fn key(address: u128, window: u8) -> u32 {
-    (address.wrapping_shl(TOP_BITS + 32 * u32::from(window)) >> 96) as u32
+fn key(from_the_first: u128, window: u8) -> u32 {
+    (from_the_first.wrapping_shl(32 * u32::from(window)) >> 96) as u32
 }
 
 /// Where the line begins that a word points to. For a route it is the array's first line: asking for that costs nothing,
@@ -178,10 +232,11 @@ mod tests {
             let words = &tables.words6();
             let addresses: Vec<u128> =
                 (0..i).map(|_| 0x2001 << 112 | next() >> 8 & 0xff3f_ffff_f0ff << 64 | next() & 3).collect();
-            let each: Vec<NextHopId> = addresses.iter().map(|&address| one(words, address)).collect();
+            let each: Vec<NextHopId> =
+                addresses.iter().map(|&address| one(words, Main(&[address]))).collect();
             for lookup in [batch, scalar] {
                 let mut ids = vec![NextHopId::NONE; addresses.len()];
-                lookup(words, &addresses, &mut ids);
+                lookup(words, Main(&addresses), &mut ids);
                 assert_eq!(ids, each);
             }
         }

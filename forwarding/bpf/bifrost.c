@@ -3,6 +3,7 @@
  * What stands at the door of every port: the classifier, and behind it the express lane and the flows.
  *
  *   frame -> with tags? -> the program for those, which takes them off and does the same
+ *         -> routed by a table beside the main one? -> the program for those, which does the same
  *         -> not ours, control, for this machine? -> Linux, policed by class
  *         -> express lane, if the port has it     -> out by redirect, or dropped with a reason, or ...
  *         -> of a flow that is decided            -> out by redirect, or ...
@@ -11,21 +12,26 @@
  * When nobody keeps the tables any more, transit is Linux's, but for what depends on flows: of those Linux
  * knows nothing, and they go on by what is known of them.
  */
+#include "beside.h"
 #include "flows.h"
 #include "peers.h"
 #include "police.h"
-#include "tags.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* Which of the carriers. */
-enum carrier { FLOWS4, FLOWS6, SEND6, TAGS };
+enum carrier { FLOWS4, FLOWS6, SEND6, TAGS, VRFS, ROUTED };
 
 /* Details of LANE_WORKER: perhaps it need not go there. */
 #define CARRY4 1
 #define CARRY6 2
 #define TAGGED 3
+#define BESIDE 4
 #define WITH_TAGS VERDICT(LANE_WORKER, TAGGED)
+#define BY_ANOTHER_TABLE VERDICT(LANE_WORKER, BESIDE)
+
+/* Which frames a program is for. */
+enum door { ANY, OF_TAGS, OF_ROUTED };
 
 /* A detail of LANE_PASS that is no class: transit that Linux forwards in the express lane's place. */
 #define TRANSIT 0xff
@@ -57,10 +63,12 @@ static __always_inline verdict classify4(struct frame *frame) {
     __u32 source = bpf_ntohl(ip->source), destination = bpf_ntohl(ip->destination);
     if (is_linux4(source, destination))
         return OURS;
+    if (frame->beside && kind_of(frame->hop) == KIND_LOCAL)
+        return OURS;
     verdict other = unfinished(frame, frame->flags & IF_PARTIAL && hides4(ip, frame->end));
     int express = frame->flags & IF_EXPRESS && other == UNDECIDED;
     int options = ip->version_ihl != 0x45;
-    if ((options || !express) && is_local4(destination))
+    if ((options || !express) && !frame->beside && is_local4(destination))
         return OURS;
     if (express)
         return options ? PASS(CLASS_TRANSIT) : express4(frame, ip);
@@ -70,7 +78,7 @@ static __always_inline verdict classify4(struct frame *frame) {
         return other;
     /* Options are Linux's, but where flows are tracked the worker knows which one it is and what it becomes.
      */
-    return frame->flags & IF_FLOWS && !options ? VERDICT(LANE_WORKER, CARRY4) : WORKER;
+    return frame->flags & IF_FLOWS && !options && !frame->beside ? VERDICT(LANE_WORKER, CARRY4) : WORKER;
 }
 
 static __always_inline verdict classify6(struct frame *frame) {
@@ -81,10 +89,12 @@ static __always_inline verdict classify6(struct frame *frame) {
         return DROP(REASON_BAD_VERSION);
     if (is_linux6(ip))
         return OURS;
+    if (frame->beside && kind_of(frame->hop) == KIND_LOCAL)
+        return OURS;
     verdict other = unfinished(frame, frame->flags & IF_PARTIAL && hides6(ip, frame->end));
     int express = frame->flags & IF_EXPRESS && other == UNDECIDED;
     int options = ip->next_header == 0;
-    if ((options || !express) && is_local6(&ip->destination))
+    if ((options || !express) && !frame->beside && is_local6(&ip->destination))
         return OURS;
     if (express)
         return options ? PASS(CLASS_TRANSIT) : express6(frame, ip);
@@ -93,7 +103,7 @@ static __always_inline verdict classify6(struct frame *frame) {
     if (other != UNDECIDED)
         return other;
     /* Hop-by-hop options: as those of IPv4. */
-    return frame->flags & IF_FLOWS && !options ? VERDICT(LANE_WORKER, CARRY6) : WORKER;
+    return frame->flags & IF_FLOWS && !options && !frame->beside ? VERDICT(LANE_WORKER, CARRY6) : WORKER;
 }
 
 /* A frame whose header has no tags, or none any more. */
@@ -105,6 +115,8 @@ static __always_inline verdict classify(struct frame *frame) {
     if (!find_pair(&interfaces, 2 * frame->interface, &entered))
         return VERDICT(LANE_PASS, TRANSIT);
     frame->flags = (__u16)entered.first;
+    if (frame->flags & IF_VRF && !frame->beside)
+        return BY_ANOTHER_TABLE;
     if (!(frame->flags & IF_TRACKED) && is_broken(TABLES))
         frame->flags &= ~(IF_EXPRESS | IF_FORWARD4 | IF_FORWARD6);
     if (frame->flags & IF_PARTIAL)
@@ -133,6 +145,21 @@ static __always_inline verdict enter(struct frame *frame, struct entered *entere
     frame->interface = interface;
     frame->tags = length;
     return take_tags(frame, length) ? UNDECIDED : DROP(REASON_TRUNCATED);
+}
+
+/* Goes on with a frame of which another program left word: how it entered, and where it leads. */
+static __always_inline verdict go_on(struct frame *frame, struct entered *entered) {
+    struct entered *last = find_entered();
+    struct routed *routed = find_routed();
+    if (!last || !routed)
+        return WORKER;
+    *entered = *last;
+    frame->interface = entered->interface;
+    frame->tags = entered->length;
+    frame->beside = 1;
+    frame->hop = routed->hop;
+    frame->back = routed->back;
+    return UNDECIDED;
 }
 
 /*
@@ -209,8 +236,8 @@ static __always_inline int note(struct entered *entered) {
     return last != 0;
 }
 
-/* The whole of it, for frames that came with tags and for those that came without. */
-static __always_inline int decide(struct xdp_md *ctx, int with_tags) {
+/* The whole of it, behind each of the doors. */
+static __always_inline int decide(struct xdp_md *ctx, enum door door) {
     __u32 port = port_at(ctx);
     struct counters *count = bpf_map_lookup_elem(&counters, &port);
     if (!count)
@@ -220,13 +247,20 @@ static __always_inline int decide(struct xdp_md *ctx, int with_tags) {
                           .interface = port,
                           .data = (void *)(long)ctx->data,
                           .end = (void *)(long)ctx->data_end};
-    if (!with_tags && MARK && is_injected(&frame)) {
+    if (door == ANY && MARK && is_injected(&frame)) {
         bpf_xdp_adjust_tail(ctx, -(int)sizeof(MARK));
         return XDP_PASS;
     }
     __u32 bytes = frame.end - frame.data;
     struct entered entered = {.interface = port};
-    verdict verdict = with_tags ? enter(&frame, &entered) : has_tags(&frame) ? WITH_TAGS : UNDECIDED;
+    verdict verdict = UNDECIDED;
+    if (door == OF_TAGS)
+        verdict = enter(&frame, &entered);
+    else if (door == OF_ROUTED)
+        verdict = go_on(&frame, &entered);
+    else if (has_tags(&frame))
+        verdict = WITH_TAGS;
+    bytes += door == OF_ROUTED ? frame.tags : 0;
     if (verdict == UNDECIDED)
         verdict = classify(&frame);
     __u32 detail = verdict & 0xff;
@@ -238,6 +272,8 @@ static __always_inline int decide(struct xdp_md *ctx, int with_tags) {
     case LANE_WORKER:
         if (detail == TAGGED)
             bpf_tail_call(ctx, &carriers, TAGS);
+        if (detail == BESIDE && note(&entered))
+            bpf_tail_call(ctx, &carriers, VRFS);
         if ((detail == CARRY4 || detail == CARRY6) && note(&entered)) {
             if (detail == CARRY4)
                 bpf_tail_call(ctx, &carriers, FLOWS4);
@@ -267,13 +303,33 @@ static __always_inline int decide(struct xdp_md *ctx, int with_tags) {
 
 SEC("xdp.frags")
 int bifrost(struct xdp_md *ctx) {
-    return decide(ctx, 0);
+    return decide(ctx, ANY);
 }
 
-/* A program of its own, for the same reason as those below. */
+/* Programs of their own, for the same reason as those below. */
 SEC("xdp.frags")
 int tagged(struct xdp_md *ctx) {
-    return decide(ctx, 1);
+    return decide(ctx, OF_TAGS);
+}
+
+SEC("xdp.frags")
+int routed(struct xdp_md *ctx) {
+    return decide(ctx, OF_ROUTED);
+}
+
+/* In front of `routed`: where the frame leads. */
+SEC("xdp.frags")
+int beside(struct xdp_md *ctx) {
+    struct entered *entered = find_entered();
+    struct routed *routed = find_routed();
+    if (!entered || !routed)
+        return XDP_PASS;
+    struct frame frame = {.data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end};
+    frame.flags = (__u16)pair64(&interfaces, 2 * entered->interface).first;
+    __u32 table = (__u16)(pair64(&interfaces, 2 * entered->interface + 1).second >> 32);
+    route_beside(&frame, table, routed);
+    bpf_tail_call(ctx, &carriers, ROUTED);
+    return restore(ctx, entered) ? XDP_PASS : XDP_DROP;
 }
 
 /* The last step to a worker, behind the gate. */

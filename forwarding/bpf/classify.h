@@ -112,13 +112,29 @@ static __always_inline int may_be_local(__u64 key) {
     return word32(&local_filter, bit / 32) >> (bit % 32) & 1;
 }
 
-static __always_inline int is_local4(__u32 address) {
+/* Whether this is an address of this machine, of one of these kinds (LOCAL_*). */
+static __always_inline int is_local4_of(__u32 address, __u8 kinds) {
+    if (!may_be_local(address))
+        return 0;
     __be32 key = bpf_htonl(address);
-    return may_be_local(address) && bpf_map_lookup_elem(&local4, &key) != 0;
+    __u8 *found = bpf_map_lookup_elem(&local4, &key);
+    return found && *found & kinds;
+}
+
+static __always_inline int is_local6_of(struct in6 *address, __u8 kinds) {
+    if (!may_be_local(address->half[0] ^ address->half[1]))
+        return 0;
+    __u8 *found = bpf_map_lookup_elem(&local6, address);
+    return found && *found & kinds;
+}
+
+/* The same where the main table routes. */
+static __always_inline int is_local4(__u32 address) {
+    return is_local4_of(address, LOCAL_MAIN);
 }
 
 static __always_inline int is_local6(struct in6 *address) {
-    return may_be_local(address->half[0] ^ address->half[1]) && bpf_map_lookup_elem(&local6, address) != 0;
+    return is_local6_of(address, LOCAL_MAIN);
 }
 
 /* Link-local, multicast or limited broadcast: never transit for us. */
@@ -169,7 +185,7 @@ static __always_inline enum police_class class_of_frame(void *data, void *end, i
             return CLASS_REST;
         __u32 source = bpf_ntohl(ip->source), destination = bpf_ntohl(ip->destination);
         if (is_routed_group4(destination, ip->protocol) ||
-            (!ours && !is_linux4(source, destination) && !is_local4(destination)))
+            (!ours && !is_linux4(source, destination) && !is_local4_of(destination, LOCAL_ANY)))
             return CLASS_TRANSIT;
         return class_of_ipv4(ip, end);
     }
@@ -177,7 +193,7 @@ static __always_inline enum police_class class_of_frame(void *data, void *end, i
         struct ipv6 *ip = network;
         if ((void *)(ip + 1) > end)
             return CLASS_REST;
-        if (is_routed_group6(ip) || (!ours && !is_linux6(ip) && !is_local6(&ip->destination)))
+        if (is_routed_group6(ip) || (!ours && !is_linux6(ip) && !is_local6_of(&ip->destination, LOCAL_ANY)))
             return CLASS_TRANSIT;
         return class_of_ipv6(ip, end);
     }

@@ -34,6 +34,8 @@ struct frame {
     __u32 length;    /* bytes, including those in further buffers */
     __u32 joined;    /* longer than its port's MTU allows; known of ports with IF_PARTIAL */
     __u32 out;       /* the interface that it leaves by, once decided */
+    __u32 beside;    /* a table beside the main one has routed it: */
+    __u64 hop, back; /* where its destination and its source lead */
 };
 
 static __always_inline __u8 kind_of(__u64 hop) {
@@ -53,6 +55,22 @@ static __always_inline __u64 mac_of(struct pair entry) {
 /* Adjacencies and interfaces: mtu in the high half, interface or ifindex in the low. */
 static __always_inline __u32 mtu_of(struct pair entry) {
     return entry.second >> 32;
+}
+
+/* The next hops of a frame's destination, and of its source. */
+static __always_inline __u64 hop4(struct frame *frame, __u32 destination) {
+    return frame->beside ? frame->hop : word64(&nexthops, lookup4(destination));
+}
+
+static __always_inline __u64 back4(struct frame *frame, __u32 source) {
+    return frame->beside ? frame->back : word64(&nexthops, lookup4(source));
+}
+
+/* Whether the source is this machine's. With tables beside the main one it takes its table to say. */
+static __always_inline int is_own4(struct frame *frame, __u32 source) {
+    if (!frame->beside)
+        return is_local4(source);
+    return is_local4_of(source, LOCAL_BESIDE) && kind_of(frame->back) == KIND_LOCAL;
 }
 
 #define PATHS_LOOKED_AT 16
@@ -214,8 +232,8 @@ static __always_inline enum reason invalid4(struct frame *frame, struct ipv4 *ip
  * RFC 1812, 5.3.7 and 4.2.2.11; multicast destinations are not asked about. Of 0.0.0.0/8 Linux forwards
  * all but the unspecified address.
  */
-static __always_inline enum reason martian4(__u32 source, __u32 destination) {
-    if (source >> 28 == 14 || source == 0xffffffff || source >> 24 == 127 || source == 0 || is_local4(source))
+static __always_inline enum reason martian4(__u32 source, __u32 destination, int own) {
+    if (source >> 28 == 14 || source == 0xffffffff || source >> 24 == 127 || source == 0 || own)
         return REASON_MARTIAN_SOURCE;
     if (destination >> 24 == 127 || destination == 0)
         return REASON_MARTIAN_DESTINATION;
@@ -232,19 +250,19 @@ static __always_inline verdict express4(struct frame *frame, struct ipv4 *ip) {
         ports = ports_of(ip->protocol, ip + 1, frame->end, length - sizeof(*ip));
     if (is_diverted(frame, &ip->source, &ip->destination, 1, 4, ip->protocol, ports))
         return WORKER;
-    __u64 hop = word64(&nexthops, lookup4(destination));
+    __u64 hop = hop4(frame, destination);
     __u8 kind = kind_of(hop);
     if (kind == KIND_LOCAL)
         return OURS;
     if (!(frame->flags & IF_FORWARD4))
         return PASS(CLASS_TRANSIT);
-    reason = martian4(source, destination);
+    reason = martian4(source, destination, is_own4(frame, source));
     if (reason)
         return DROP(reason);
     if (kind != KIND_FORWARD)
         return without_forwarding(kind);
     if (frame->flags & (IF_RPF4_STRICT | IF_RPF4_LOOSE)) {
-        __u64 back = word64(&nexthops, lookup4(source));
+        __u64 back = back4(frame, source);
         verdict answer = reverse_path(frame, back, frame->flags & IF_RPF4_STRICT);
         if (answer != UNDECIDED)
             return answer;
@@ -281,7 +299,7 @@ static __always_inline verdict express6(struct frame *frame, struct ipv6 *ip) {
     __u32 ports = ports_of(ip->next_header, ip + 1, frame->end, length - sizeof(*ip));
     if (is_diverted(frame, &ip->source, &ip->destination, 4, 6, ip->next_header, ports))
         return WORKER;
-    __u64 hop = word64(&nexthops, lookup6(d1, d2));
+    __u64 hop = frame->beside ? frame->hop : word64(&nexthops, lookup6(d1, d2));
     __u8 kind = kind_of(hop);
     if (kind == KIND_LOCAL)
         return OURS;
@@ -293,7 +311,7 @@ static __always_inline verdict express6(struct frame *frame, struct ipv6 *ip) {
     if (kind != KIND_FORWARD)
         return without_forwarding(kind);
     if (frame->flags & (IF_RPF6_STRICT | IF_RPF6_LOOSE)) {
-        __u64 back = word64(&nexthops, lookup6(s1, s2));
+        __u64 back = frame->beside ? frame->back : word64(&nexthops, lookup6(s1, s2));
         verdict answer = reverse_path(frame, back, frame->flags & IF_RPF6_STRICT);
         if (answer != UNDECIDED)
             return answer;

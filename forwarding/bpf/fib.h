@@ -76,11 +76,8 @@ static __always_inline __u32 lookup6(__u64 high, __u64 low) {
     return fib_walk(word, high << 28 | low >> 36, low << 28);
 }
 
-/* The same in a table beside the main one. Where the next hop is of KIND_NONE, the main one decides. */
-static __always_inline __u32 lookup_beside4(__u32 table, __u32 address) {
-    return fib_walk(word32(&fib6, FIB_ROOTS + table * 2), (__u64)address << 32, 0);
-}
-
-static __always_inline __u32 lookup_beside6(__u32 table, __u64 high, __u64 low) {
-    return fib_walk(word32(&fib6, FIB_ROOTS + table * 2 + 1), high, low);
+/* The same in a table beside the main one; an address of IPv4 is the first half of `high`. Where the next hop
+ * is of KIND_NONE, the main one decides. */
+static __always_inline __u32 lookup_beside(__u32 table, int ipv6, __u64 high, __u64 low) {
+    return fib_walk(word32(&fib6, FIB_ROOTS + table * 2 + ipv6), high, low);
 }

@@ -104,7 +104,7 @@ struct {
 /* The ways to programs behind the first, by what they do (enum carrier). They end as the gate does. */
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-    __uint(max_entries, 4);
+    __uint(max_entries, 6);
     __uint(key_size, 4);
     __uint(value_size, 4);
 } carriers SEC(".maps");

@@ -3,7 +3,9 @@
 
 mod rig;
 
-use fib::{Adjacency, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, Path, PortId, TableId, Tag, Tags};
+use fib::{
+    Adjacency, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, Path, PortId, TableId, Tag, Tags,
+};
 use rig::{HOST_A, HOST_B, PORT_1, PORT_2, Rig};
 use wire::{Class, ethernet, ipv4, protocol};
 
@@ -24,7 +26,15 @@ fn rig() -> Rig {
     for (id, port, mac, tags) in
         [(IN, 1, VLAN, Tags::One(tag(false, 10))), (OUT, 2, PORT_2.0, Tags::Two(tag(true, 300), 7))]
     {
-        let entry = InterfaceEntry { ifindex: id.0.into(), mtu: 1500, mac, flags, port: PortId(port), tags, table: TableId::MAIN };
+        let entry = InterfaceEntry {
+            ifindex: id.0.into(),
+            mtu: 1500,
+            mac,
+            flags,
+            port: PortId(port),
+            tags,
+            table: TableId::MAIN,
+        };
         rig.tables.set_interface(id, Some(entry)).unwrap();
     }
     let adjacency = Adjacency { interface: OUT, mtu: 1500, mac: Some(HOST_B.0) };
@@ -91,7 +101,7 @@ fn an_answer_goes_back_by_the_vlan() {
     let adjacency = rig.tables.add_adjacency(&adjacency).unwrap();
     let id = rig.tables.add_next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }])).unwrap();
     rig.tables.insert4("10.99.1.2/32".parse().unwrap(), id).unwrap();
-    rig.sources.set_interface(IN, vec!["10.99.1.1/24".parse().unwrap()], vec![]);
+    rig.sources.set_interface(IN, TableId::MAIN, vec!["10.99.1.1/24".parse().unwrap()], vec![]);
     let sent = rig.run(1, &[frame(Tags::One(tag(false, 10)), ethernet::IPV4, &packet4(1))]).sent;
     assert_eq!(sent.len(), 1);
     let (port, bytes) = &sent[0];

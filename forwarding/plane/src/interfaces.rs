@@ -130,6 +130,7 @@ impl Plane {
         let logical = LogicalInterface { id, interface: Some(interface), port, tags };
         let entry = self.ports.get(usize::from(port.0)).and_then(|port| logical.entry(port));
         let there = entry.is_some();
+        self.open_vrfs(entry.as_ref());
         if let Err(error) = tables.set_interface(id, entry) {
             // What was there is no more what Linux has.
             let _ = tables.set_interface(id, None);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext};
-use fib::{InterfaceId, PortId, Tables, View};
+use fib::{InterfaceEntry, InterfaceId, PortId, TableId, Tables, View};
 use graph::{Program, Registry};
 use ipnet::IpNet;
 use port::device::{FeatureWatch, XdpFeatures};
@@ -288,11 +288,21 @@ impl Plane {
 
     pub(crate) fn publish(&mut self, id: PortId, tables: &mut Tables) {
         let entry = self.ports[usize::from(id.0)].entry();
+        self.open_vrfs(entry.as_ref());
         // Numbers of ports are in range, as the plane gave them out.
         if let Err(error) = tables.set_interface(id.interface(), entry) {
             warn!("{}: not in the tables: {error}", self.ports[usize::from(id.0)].name);
         }
         self.publish_logical(id, tables);
+    }
+
+    /// Sees to it that the driver forwards for interfaces in a VRF, if this is one.
+    pub(crate) fn open_vrfs(&mut self, entry: Option<&InterfaceEntry>) {
+        if entry.is_some_and(|entry| entry.table != TableId::MAIN)
+            && let Err(error) = self.driver.open_vrfs()
+        {
+            warn!("what comes in by a VRF's interfaces is forwarded by workers only: {error}");
+        }
     }
 
     /// Gives the interface of a port back to Linux, for it is gone or was asked for.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use fib::{InterfaceEntry, InterfaceFlags, PortId, Tag, Tags};
+use fib::{InterfaceEntry, InterfaceFlags, PortId, TableId, Tag, Tags};
 use port::device::{Device, Offloads};
 use port::{Attachment, DriverCounters, Mode, QueueCounters};
 
@@ -19,7 +19,7 @@ pub struct Interface {
     pub name: String,
     /// Its number, another each time it is made.
     pub ifindex: u32,
-    /// The bond, bridge or VRF that it belongs to, which then decides where its packets go.
+    /// The bond or bridge that it belongs to, which then decides where its packets go.
     pub master: Option<String>,
     /// Its Ethernet address.
     pub mac: [u8; 6],
@@ -33,6 +33,8 @@ pub struct Interface {
     pub forwarding6: bool,
     /// `rp_filter` in force: 0 off, 1 strict, 2 loose.
     pub rp_filter: u8,
+    /// The table that routes what arrives here: a VRF's, if it belongs to one.
+    pub table: TableId,
     /// Transit that arrives here, of IPv4, of IPv6, is Linux's, as Linux does something to it that the plane does not.
     pub left_to_linux: [bool; 2],
 }
@@ -289,8 +291,8 @@ impl Port {
         flags.set(InterfaceFlags::PARTIAL, self.partial);
         flags.set(InterfaceFlags::TRACKED, self.tracked);
         flags.set(InterfaceFlags::QUEUE, !taken.queues.is_empty());
-        let Interface { ifindex, mtu, mac, .. } = *interface;
-        Some(InterfaceEntry { ifindex, mtu, mac, flags, port: self.id, tags })
+        let Interface { ifindex, mtu, mac, table, .. } = *interface;
+        Some(InterfaceEntry { ifindex, mtu, mac, flags, port: self.id, tags, table })
     }
 }
 
@@ -304,6 +306,7 @@ mod tests {
             name: "eth0".into(),
             ifindex: 7,
             master: None,
+            table: TableId::MAIN,
             mac: [2, 0, 0, 0, 0, 1],
             mtu: 1500,
             up: true,

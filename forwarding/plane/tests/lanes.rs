@@ -22,9 +22,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use chance::Random;
 use elements::router::standard::{self, Hooks, Stages};
 use elements::router::{RouterContext, Sources};
-use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
+use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, TableId, Tables};
 use plane::packet_tracer::{What, trace_packet};
-use port::{Driver, Lane};
+use port::{Driver, Lane, Locality};
 use rig::{HOST_MAC, ROUTER_MAC, Rig, Wire, checksum, frame};
 use wire::{Class, Reason};
 
@@ -95,12 +95,12 @@ fn bifrost(driver: &mut Driver, tables: &mut Tables, sources: &Sources) {
         driver.set_target(PortId(port), 1).unwrap();
         let ipv4 = ["10.96.0.1/16", "10.99.2.1/24"][port as usize].parse().unwrap();
         let ipv6 = format!("2001:db8:{}::1/64", port + 1).parse().unwrap();
-        sources.set_interface(PortId(port).interface(), vec![ipv4], vec![ipv6]);
+        sources.set_interface(PortId(port).interface(), TableId::MAIN, vec![ipv4], vec![ipv6]);
     }
     driver.load(IN).unwrap();
-    sources.set_local4(["10.96.0.1".parse().unwrap(), "10.99.2.1".parse().unwrap()]);
+    sources.set_local4(["10.96.0.1", "10.99.2.1"].map(|own| (TableId::MAIN, own.parse().unwrap())));
     for local in ["10.96.0.1", "10.99.2.1", "2001:db8:1::1", "2001:db8:2::1"] {
-        driver.add_local(local.parse().unwrap()).unwrap();
+        driver.add_local(local.parse().unwrap(), Locality::MAIN).unwrap();
     }
     let [a, b] = [(IN, 1500), (OUT, 1400)].map(|(port, mtu)| {
         let mac = Some(HOST_MAC[port.0 as usize]);

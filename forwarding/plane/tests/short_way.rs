@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use elements::router::standard::{self, Stages};
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, SharedContext, Sources};
-use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
+use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, TableId, Tables};
 use graph::{Batch, Graph, NodeId, Sinks};
 use instance::{IN, Instance, OUT};
 use lab::prefixes::Random;
@@ -113,7 +113,7 @@ fn tables() -> Tables {
 impl Router {
     fn new(tables: &Tables, rules: &str, nat: bool, fast: bool) -> Router {
         let sources = Sources::new();
-        sources.set_local4([OWN]);
+        sources.set_local4([(TableId::MAIN, OWN)]);
         let router_context =
             RouterContext { view: tables.view(), sources, icmp: IcmpPolicy::of(IcmpSettings::unlimited()) };
         let environment = standard::environment(router_context);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
 use port::driver::TestRun;
-use port::{Driver, FlowMatch, Lane, RoutingPeer};
+use port::{Driver, FlowMatch, Lane, Locality, RoutingPeer};
 use rig::{HOST_MAC, ROUTER_MAC, checksum, frame, ipv4, ipv6};
 use wire::{Class, Reason};
 
@@ -359,7 +359,7 @@ fn what_is_malformed_is_dropped_with_its_reason() {
 #[test]
 fn martians_are_dropped() {
     let mut bench = Bench::new();
-    bench.driver.add_local("10.9.9.9".parse().unwrap()).unwrap();
+    bench.driver.add_local("10.9.9.9".parse().unwrap(), Locality::MAIN).unwrap();
     for source in [[127, 0, 0, 1], [0; 4], [224, 0, 0, 1], [255; 4], [10, 9, 9, 9]] {
         let packet = frame(0x0800, &ipv4(source, [198, 18, 0, 9], 64, b""));
         assert_dropped(&bench.run(&packet), &packet, Reason::MartianSource);
@@ -444,8 +444,8 @@ fn control_and_what_is_ours_goes_to_linux_in_its_class() {
     }
     // On the worker lane the same, but for addresses: there it is the list of local addresses that counts.
     bench.port(IN, flags() - InterfaceFlags::EXPRESS);
-    bench.driver.add_local("198.18.5.1".parse().unwrap()).unwrap();
-    bench.driver.add_local("2001:db8:5::1".parse().unwrap()).unwrap();
+    bench.driver.add_local("198.18.5.1".parse().unwrap(), Locality::MAIN).unwrap();
+    bench.driver.add_local("2001:db8:5::1".parse().unwrap(), Locality::MAIN).unwrap();
     let known = [with_options, hop_by_hop];
     for (packet, class) in cases.iter().filter(|(packet, _)| !known.contains(packet)) {
         assert_linux(&bench.run(packet), packet, *class);
@@ -528,7 +528,7 @@ fn odd_frame(number: u64) -> Vec<u8> {
 fn odd_frames_have_the_same_class_in_both_lanes() {
     let mut bench = Bench::new();
     let local: [IpAddr; 2] = ["198.18.5.1".parse().unwrap(), "2001:db8:5::1".parse().unwrap()];
-    local.iter().for_each(|address| bench.driver.add_local(*address).unwrap());
+    local.iter().for_each(|address| bench.driver.add_local(*address, Locality::MAIN).unwrap());
     let mut seen = [0; Class::COUNT];
     for number in 0..40_000 {
         let frame = odd_frame(number);

@@ -46,6 +46,12 @@ constants! {
     VERDICTS: usize = 4096;
     /// In the word of the rules in force: theirs is the second half.
     SECOND_HALF: u64 = 1 << 32;
+    /// A local address is one of an interface that the main table routes ...
+    LOCAL_MAIN: u8 = 1;
+    /// ... of one in a VRF ...
+    LOCAL_BESIDE: u8 = 2;
+    /// ... of either or both.
+    LOCAL_ANY: u8 = LOCAL_MAIN | LOCAL_BESIDE;
     /// An address's key times this, shifted, is its bit in the filter of local ones.
     LOCAL_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     /// So far: 15 bits are left.

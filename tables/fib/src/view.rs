@@ -76,6 +76,13 @@ impl View {
         if self.hop(id[0]).kind() == HopKind::None { main() } else { id[0] }
     }
 
+    /// The next hop of an address for what came in by an interface.
+    #[inline]
+    pub fn lookup_from(&self, input: InterfaceId, address: IpAddr) -> NextHopId {
+        let link = self.hops().link(input);
+        self.lookup(if link == LinkWord::NONE { TableId::MAIN } else { link.table() }, address)
+    }
+
     /// The next hops of addresses in tables beside the main one. Where the hop is [`HopKind::None`], the main table
     /// decides, as Linux's rules say of a VRF's. Both slices have the same length.
     pub fn lookup_beside(&self, walks: &[Walk], ids: &mut [NextHopId]) {

@@ -37,11 +37,11 @@ __u32 walk4(__u32 address) {
 }
 
 __u32 walk_beside4(__u32 table, __u32 address) {
-    return lookup_beside4(table, address);
+    return lookup_beside(table, 0, (__u64)address << 32, 0);
 }
 
 __u32 walk_beside6(__u32 table, __u64 high, __u64 low) {
-    return lookup_beside6(table, high, low);
+    return lookup_beside(table, 1, high, low);
 }
 
 __u32 walk6(__u64 high, __u64 low) {

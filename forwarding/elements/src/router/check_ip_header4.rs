@@ -89,7 +89,7 @@ impl CheckIpHeader4 {
         if is_local(source) || is_local(destination) {
             return check_local(source);
         }
-        if is_martian(source) || source >> 28 == 14 || self.sources.is_local4(source) {
+        if is_martian(source) || source >> 28 == 14 || self.sources.is_local4(packet.input, source) {
             return Err(Other::Drop(Reason::MartianSource));
         }
         if is_martian(destination) {

@@ -1,6 +1,6 @@
 //! What the elements that work alike for IPv4 and IPv6 need to know of each.
 
-use fib::{InterfaceFlags, NextHopId, View};
+use fib::{InterfaceFlags, NextHopId, TableId, View, Walk};
 use port::Packet;
 
 use super::{u32_at, u64_at};
@@ -28,6 +28,8 @@ pub trait Family: Send + 'static {
     fn address(bytes: [u8; 16]) -> Option<Self::Address>;
     /// The next hop of an address of the other family, in the form of [`Family::address`]; `None` for this one.
     fn lookup_other(view: &View, bytes: [u8; 16]) -> Option<NextHopId>;
+    /// An address, to be looked up in a table beside the main one.
+    fn walk(table: TableId, address: Self::Address) -> Walk;
     /// The next hops of many addresses.
     fn lookup(view: &View, addresses: &[Self::Address], ids: &mut [NextHopId]);
 }
@@ -67,6 +69,11 @@ impl Family for V4 {
     }
 
     #[inline(always)]
+    fn walk(table: TableId, address: u32) -> Walk {
+        Walk::ipv4(table, address)
+    }
+
+    #[inline(always)]
     fn lookup(view: &View, addresses: &[u32], ids: &mut [NextHopId]) {
         view.lookup4_batch(addresses, ids);
     }
@@ -99,6 +106,11 @@ impl Family for V6 {
     #[inline]
     fn lookup_other(view: &View, bytes: [u8; 16]) -> Option<NextHopId> {
         V4::address(bytes).map(|address| view.lookup4(address))
+    }
+
+    #[inline(always)]
+    fn walk(table: TableId, address: u128) -> Walk {
+        Walk::ipv6(table, address)
     }
 
     #[inline(always)]

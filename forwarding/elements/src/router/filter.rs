@@ -29,6 +29,7 @@
 //!
 //! See also: [Track], [TcpReset], [IcmpError4], [IcmpError6]
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -201,8 +202,8 @@ impl Filter {
         }
         let to = note.towards.unwrap_or(note.headers.destination);
         let id = match V4::address(to) {
-            Some(address) => self.view.lookup4(address),
-            None => self.view.lookup6(u128::from_be_bytes(to)),
+            Some(address) => self.view.lookup_from(packet.input, IpAddr::V4(address.into())),
+            None => self.view.lookup_from(packet.input, IpAddr::V6(to.into())),
         };
         note.hit.is_none() && matches!(self.view.hop(id).kind(), HopKind::Local | HopKind::Punt)
     }

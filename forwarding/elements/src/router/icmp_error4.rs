@@ -29,7 +29,7 @@
 //! - 0: answers, with their next hop
 //! - 1: packets that Linux is to answer
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use super::router_context::on_tables;
@@ -141,7 +141,7 @@ impl IcmpError4 {
             return Answer::Suppressed;
         }
         let to = u32_at(header, 12);
-        let id = self.view.lookup4(to);
+        let id = self.view.lookup_from(packet.input, IpAddr::V4(to.into()));
         let way = match back(&self.view, id, flow_hash4(0, to, protocol::ICMP, 0)) {
             Back::Way(way) => way,
             Back::Linux => return Answer::Linux,

@@ -23,7 +23,7 @@
 //! - 0: answers, with their next hop
 //! - 1: packets that Linux is to answer
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use super::router_context::on_tables;
@@ -129,7 +129,7 @@ impl IcmpError6 {
             return Answer::Suppressed;
         }
         let to = V6::source(packet);
-        let id = self.view.lookup6(to);
+        let id = self.view.lookup_from(packet.input, IpAddr::V6(to.into()));
         let way = match back(&self.view, id, flow_hash6(0, to, protocol::ICMP6, 0)) {
             Back::Way(way) => way,
             Back::Linux => return Answer::Linux,

@@ -7,7 +7,8 @@
 //! The longest-prefix matches of a batch are made together, so that their cache misses overlap. Packets for this machine, and
 //! those whose next hop only Linux can complete (an unresolved neighbour, a port that this program cannot transmit by), are
 //! still as they came and go there. What has no way forward leaves by the output of the error it is answered with. The packets of
-//! flows whose destination is translated go where they will be sent, though they still say otherwise.
+//! flows whose destination is translated go where they will be sent, though they still say otherwise. What came in by an interface
+//! of a VRF is looked up in the VRF's table, and where that says nothing in the main one.
 //!
 //! - `TRANSLATED` (boolean): whether there are such flows; default false
 //!
@@ -48,6 +49,7 @@ use port::Packet;
 use wire::{Reason, flow_hash};
 
 use super::SENDS;
+use super::beside;
 use super::family::{Family, V4, V6};
 
 /// The class `Lookup4`.
@@ -199,6 +201,8 @@ impl<F: Family> Element for Lookup<F> {
             }
         }
         F::lookup(&self.view, &self.addresses[..count], &mut self.ids[..count]);
+        let ids = &mut self.ids[..count];
+        beside::correct::<F>(&self.view, batch.packets(), &self.addresses[..count], ids);
         if crossing != 0 {
             for (index, id) in self.ids.iter_mut().enumerate().filter(|(index, _)| crossing >> index & 1 != 0)
             {

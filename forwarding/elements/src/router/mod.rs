@@ -34,6 +34,7 @@
 //!
 //! Elements read the tables through [`fib::View`], and the router's own addresses from [`Sources`].
 
+mod beside;
 mod check_ip_header4;
 mod check_ip_header6;
 mod clamp_mss;

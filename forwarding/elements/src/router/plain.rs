@@ -129,7 +129,7 @@ pub(super) struct Input {
     id: InterfaceId,
     /// Its address, as the first bytes of a frame.
     mac: u64,
-    /// 0 if it forwards, and asks nothing of sources.
+    /// 0 if it forwards by the main table, and asks nothing of sources.
     closed: u64,
 }
 
@@ -148,7 +148,8 @@ impl Input {
     fn of<F: Family>(hops: &Hops<'_>, id: InterfaceId) -> Input {
         let word = hops.interface(id);
         let flags = word.flags();
-        let open = flags.contains(F::FORWARD) && !flags.intersects(F::STRICT | F::LOOSE);
+        let open =
+            flags.contains(F::FORWARD) && !flags.intersects(F::STRICT | F::LOOSE | fib::InterfaceFlags::VRF);
         let [a, b, c, d, e, f] = word.mac();
         let first = [a, b, c, d, e, f, 0, 0];
         Input { id, mac: u64::from_le_bytes(first), closed: u64::from(!open) }

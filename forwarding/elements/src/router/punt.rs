@@ -14,7 +14,7 @@
 
 use std::net::IpAddr;
 
-use fib::{Hop, HopKind, View};
+use fib::{Hop, HopKind, InterfaceId, View};
 use graph::arguments::Word;
 use graph::{Batch, Class, Context, Element, Hand};
 use port::Packet;
@@ -62,18 +62,15 @@ pub struct Punt {
 }
 
 impl Punt {
-    /// Where packets to a destination go.
-    fn hop(&self, destination: IpAddr) -> Hop {
-        self.view.hop(match destination {
-            IpAddr::V4(address) => self.view.lookup4(address.into()),
-            IpAddr::V6(address) => self.view.lookup6(address.into()),
-        })
+    /// Where packets to a destination go that came in by this interface.
+    fn hop(&self, input: InterfaceId, destination: IpAddr) -> Hop {
+        self.view.hop(self.view.lookup_from(input, destination))
     }
 
     /// The class of what Linux is to forward, by where it goes.
     fn of_transit(&self, packet: &Packet) -> Police {
         let Some(destination) = destination(packet.network()) else { return Police::Transit };
-        let hop = self.hop(destination);
+        let hop = self.hop(packet.input, destination);
         match hop.kind() {
             HopKind::Glean => Police::Unresolved,
             HopKind::Forward => {
@@ -92,7 +89,9 @@ impl Punt {
     fn class(&self, packet: &Packet) -> Police {
         match self.what {
             What::Local => class_of_frame(packet.data(), None),
-            What::Foreign => class_of_frame(packet.data(), Some(&|to| self.hop(to).kind() == HopKind::Local)),
+            What::Foreign => {
+                class_of_frame(packet.data(), Some(&|to| self.hop(packet.input, to).kind() == HopKind::Local))
+            }
             What::Unresolved => Police::Unresolved,
             What::Transit | What::Send => self.of_transit(packet),
         }

@@ -23,6 +23,7 @@ use fib::{HopKind, InterfaceFlags, InterfaceId, NextHopId, View};
 use graph::{BATCH, Batch, Class, Context, Element};
 use wire::Reason;
 
+use super::beside;
 use super::family::{Family, V4, V6};
 
 /// The class `ReversePath4`.
@@ -115,6 +116,8 @@ impl<F: Family> Element for ReversePath<F> {
                 *address = F::source(packet);
             }
             F::lookup(&self.view, &self.addresses[..count], &mut self.ids[..count]);
+            let ids = &mut self.ids[..count];
+            beside::correct::<F>(&self.view, batch.packets(), &self.addresses[..count], ids);
             let mut wrong = 0u64;
             for (index, packet) in batch.packets().iter().enumerate() {
                 wrong |= u64::from(!self.is_right(self.ids[index], packet.input)) << index;

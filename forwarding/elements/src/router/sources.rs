@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use fib::InterfaceId;
+use fib::{InterfaceId, TableId};
 use ipnet::{Ipv4Net, Ipv6Net};
 
 const FILTER_BITS: u32 = 12;
@@ -24,12 +24,13 @@ pub struct Sources {
 
 #[derive(Debug, Default)]
 struct Addresses {
-    local4: HashSet<u32>,
+    local4: HashSet<(TableId, u32)>,
     ports: HashMap<InterfaceId, Port>,
 }
 
 #[derive(Debug, Default)]
 struct Port {
+    table: TableId,
     ipv4: Vec<Ipv4Net>,
     ipv6: Vec<Ipv6Net>,
 }
@@ -42,21 +43,23 @@ impl Sources {
     }
 
     /// Sets the addresses of a port, with their networks, in Linux's order: primary IPv4 addresses, and global IPv6 addresses
-    /// that are neither tentative nor deprecated. Empty lists remove the port.
-    pub fn set_interface(&self, port: InterfaceId, ipv4: Vec<Ipv4Net>, ipv6: Vec<Ipv6Net>) {
+    /// that are neither tentative nor deprecated; and the table that routes what comes in by it. Empty lists and the main
+    /// table remove the port.
+    pub fn set_interface(&self, port: InterfaceId, table: TableId, ipv4: Vec<Ipv4Net>, ipv6: Vec<Ipv6Net>) {
         let mut addresses = self.addresses.write().unwrap_or_else(PoisonError::into_inner);
-        if ipv4.is_empty() && ipv6.is_empty() {
+        if ipv4.is_empty() && ipv6.is_empty() && table == TableId::MAIN {
             addresses.ports.remove(&port);
         } else {
-            addresses.ports.insert(port, Port { ipv4, ipv6 });
+            addresses.ports.insert(port, Port { table, ipv4, ipv6 });
         }
     }
 
-    /// Sets all IPv4 addresses of this machine, of whatever interface.
-    pub fn set_local4(&self, local: impl IntoIterator<Item = Ipv4Addr>) {
-        let local4: HashSet<u32> = local.into_iter().map(u32::from).collect();
+    /// Sets all IPv4 addresses of this machine, of whatever interface, each with the table that routes what comes in by that.
+    pub fn set_local4(&self, local: impl IntoIterator<Item = (TableId, Ipv4Addr)>) {
+        let local4: HashSet<(TableId, u32)> =
+            local.into_iter().map(|(table, address)| (table, u32::from(address))).collect();
         let (mut words, mut near) = ([0u64; 1 << FILTER_BITS >> 6], [0u32; 2]);
-        for address in &local4 {
+        for (_, address) in &local4 {
             let (word, bit) = place(address.to_be_bytes());
             words[word] |= bit;
             for (near, bit) in near.iter_mut().zip(near_bits(address.to_be_bytes())) {
@@ -73,10 +76,10 @@ impl Sources {
         addresses.local4 = local4;
     }
 
-    /// Whether this is an IPv4 address of this machine.
+    /// Whether this is an IPv4 address of this machine for what came in by an interface: one of the same table.
     #[inline]
-    pub fn is_local4(&self, address: u32) -> bool {
-        self.may_be_local4(address.to_be_bytes()) && self.is_local4_surely(address)
+    pub fn is_local4(&self, input: InterfaceId, address: u32) -> bool {
+        self.may_be_local4(address.to_be_bytes()) && self.is_local4_surely(input, address)
     }
 
     /// Whether this may be an IPv4 address of this machine; false for nearly all that are not.
@@ -93,8 +96,10 @@ impl Sources {
     }
 
     #[cold]
-    fn is_local4_surely(&self, address: u32) -> bool {
-        self.addresses.read().unwrap_or_else(PoisonError::into_inner).local4.contains(&address)
+    fn is_local4_surely(&self, input: InterfaceId, address: u32) -> bool {
+        let addresses = self.addresses.read().unwrap_or_else(PoisonError::into_inner);
+        let table = addresses.ports.get(&input).map_or(TableId::MAIN, |port| port.table);
+        addresses.local4.contains(&(table, address))
     }
 
     /// The source of an answer that leaves by `port` towards `to`, as Linux chooses it: the port's address on the same
@@ -161,18 +166,27 @@ mod tests {
     #[test]
     fn local_addresses_are_known_exactly() {
         let sources = Sources::new();
-        sources.set_local4((0..2000).map(|i| Ipv4Addr::from(0x0a00_0000 + i * 3)));
-        let wrong =
-            (0..9000).filter(|i| sources.is_local4(0x0a00_0000 + i) != (i % 3 == 0 && *i < 6000)).count();
+        let port = InterfaceId(1);
+        let main = |i: u32| (TableId::MAIN, Ipv4Addr::from(0x0a00_0000 + i * 3));
+        sources.set_local4((0..2000).map(main));
+        let wrong = (0..9000)
+            .filter(|i| sources.is_local4(port, 0x0a00_0000 + i) != (i % 3 == 0 && *i < 6000))
+            .count();
         assert_eq!(wrong, 0);
         let near = sources.near_local4();
         assert!((0..2000u32).all(|i| near.may_be((0x0a00_0000 + i * 3).to_be_bytes())));
-        sources.set_local4((0..4).map(|i| Ipv4Addr::from(0x0a00_0000 + i * 3)));
+        sources.set_local4((0..4).map(main));
         let near = sources.near_local4();
         let found = (0..9000u32).filter(|i| near.may_be((0x0a00_0000 + i).to_be_bytes())).count();
         assert!((4..1000).contains(&found), "{found} of 9,000");
         sources.set_local4([]);
-        assert!(!sources.is_local4(0x0a00_0000));
+        assert!(!sources.is_local4(port, 0x0a00_0000));
+
+        // An address says nothing without its table.
+        let (red, own) = (InterfaceId(2), 0x0a00_0001);
+        sources.set_interface(red, TableId(5), vec![], vec![]);
+        sources.set_local4([(TableId(5), Ipv4Addr::from(own))]);
+        assert!(sources.is_local4(red, own) && !sources.is_local4(port, own));
         assert!(!sources.near_local4().may_be([10, 0, 0, 0]));
     }
 
@@ -181,9 +195,10 @@ mod tests {
         let sources = Sources::new();
         let (one, two) = (InterfaceId(1), InterfaceId(2));
         let (first, second) = ("192.0.2.1/24".parse().unwrap(), "198.51.100.1/24".parse().unwrap());
-        sources.set_interface(one, vec![first], vec![]);
+        sources.set_interface(one, TableId::MAIN, vec![first], vec![]);
         sources.set_interface(
             two,
+            TableId::MAIN,
             vec![first, second],
             vec!["2001:db8:1::1/64".parse().unwrap(), "2001:db8:2::1/64".parse().unwrap()],
         );

@@ -12,6 +12,8 @@
 //! - 0: answers, with their next hop
 //! - 1: segments that Linux is to answer, since the way back is not at hand
 
+use std::net::IpAddr;
+
 use super::router_context::on_tables;
 use fib::View;
 use graph::{Batch, Class, Context, Element};
@@ -44,10 +46,18 @@ impl TcpReset {
     fn way(&self, packet: &Packet, version: u8) -> Back {
         if version == 4 {
             let to = V4::source(packet);
-            back(&self.view, self.view.lookup4(to), flow_hash4(0, to, protocol::TCP, 0))
+            back(
+                &self.view,
+                self.view.lookup_from(packet.input, IpAddr::V4(to.into())),
+                flow_hash4(0, to, protocol::TCP, 0),
+            )
         } else {
             let to = V6::source(packet);
-            back(&self.view, self.view.lookup6(to), flow_hash6(0, to, protocol::TCP, 0))
+            back(
+                &self.view,
+                self.view.lookup_from(packet.input, IpAddr::V6(to.into())),
+                flow_hash6(0, to, protocol::TCP, 0),
+            )
         }
     }
 }

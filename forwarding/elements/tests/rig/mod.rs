@@ -116,11 +116,11 @@ impl Rig {
             tables.insert6(prefix.parse().unwrap(), id).unwrap();
         }
         let sources = Sources::new();
-        sources.set_local4(["10.99.1.1".parse().unwrap(), "10.99.2.1".parse().unwrap()]);
+        sources.set_local4(["10.99.1.1", "10.99.2.1"].map(|own| (fib::TableId::MAIN, own.parse().unwrap())));
         for port in [1, 2] {
             let ipv4 = format!("10.99.{port}.1/24").parse().unwrap();
             let ipv6 = format!("2001:db8:{port}::1/64").parse().unwrap();
-            sources.set_interface(PortId(port).interface(), vec![ipv4], vec![ipv6]);
+            sources.set_interface(PortId(port).interface(), fib::TableId::MAIN, vec![ipv4], vec![ipv6]);
         }
         let (graph, entry) = router(&tables.view(), &sources, icmp, Stages::default());
         let twin = router(&tables.view(), &sources, icmp, Stages { fast: true, ..Stages::default() });

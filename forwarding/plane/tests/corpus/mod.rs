@@ -14,7 +14,7 @@ mod build;
 mod flows;
 mod odd;
 
-use fib::{InterfaceId, PortId, Tag, Tags};
+use fib::{InterfaceId, PortId, TableId, Tag, Tags};
 
 pub use build::{HOST, MACS, OTHER};
 
@@ -22,15 +22,30 @@ pub use build::{HOST, MACS, OTHER};
 pub const IN: PortId = PortId(1);
 pub const OUT: PortId = PortId(2);
 
-/// How the hosts and the world are connected: by the ports themselves, or by a VLAN on each, the
-/// world by one inside another.
-pub fn interface(port: PortId, tagged: bool) -> InterfaceId {
-    if tagged { InterfaceId(InterfaceId::FIRST_LOGICAL.0 + port.0) } else { port.interface() }
+/// How the hosts and the world are connected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kind {
+    /// By a VLAN on each port, the world by one inside another; else by the ports themselves.
+    pub tagged: bool,
+    /// Both interfaces belong to a VRF.
+    pub vrf: bool,
+}
+
+impl Kind {
+    /// The table that routes between them.
+    pub fn table(self) -> TableId {
+        if self.vrf { TableId(7) } else { TableId::MAIN }
+    }
+}
+
+/// The interface on a port.
+pub fn interface(port: PortId, kind: Kind) -> InterfaceId {
+    if kind.tagged { InterfaceId(InterfaceId::FIRST_LOGICAL.0 + port.0) } else { port.interface() }
 }
 
 /// The tags of these VLANs.
-pub fn tags(port: PortId, tagged: bool) -> Tags {
-    match (tagged, port) {
+pub fn tags(port: PortId, kind: Kind) -> Tags {
+    match (kind.tagged, port) {
         (false, _) => Tags::None,
         (true, IN) => Tags::One(Tag { service: false, id: 10 }),
         (true, _) => Tags::Two(Tag { service: true, id: 300 }, 7),

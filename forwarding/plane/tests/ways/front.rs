@@ -2,12 +2,12 @@
 
 use fib::{InterfaceFlags, PortId, Tables};
 use graph::Hand;
-use port::{Driver, Lane as Took};
+use port::{Driver, Lane as Took, Locality};
 use wire::{Class, Reason};
 
 use super::tables::{CAPACITY, filled, open};
 use super::{Lane, Outcome};
-use crate::corpus::{Frame, IN, OUT, OWN};
+use crate::corpus::{Frame, IN, Kind, OUT, OWN};
 
 /// `enum xdp_action`.
 const DROP: u32 = 1;
@@ -22,20 +22,24 @@ pub struct Front {
     input: Option<PortId>,
     /// What has been sent by each port.
     sent: [u64; 2],
-    tagged: bool,
+    kind: Kind,
 }
 
 impl Front {
-    pub fn new(tagged: bool) -> Front {
+    pub fn new(kind: Kind) -> Front {
         let mut driver = Driver::new(&CAPACITY.sizes()).unwrap();
-        let tables = filled(Some(driver.table_memory().unwrap()), tagged);
+        let tables = filled(Some(driver.table_memory().unwrap()), kind);
         let loopback = port::device::Device::named("lo").unwrap().ifindex;
         for port in [IN, OUT] {
             // Nothing is sent in a test run.
             driver.set_target(port, loopback).unwrap();
         }
-        OWN.iter().flatten().for_each(|own| driver.add_local(own.parse().unwrap()).unwrap());
-        Front { driver, tables, input: None, sent: [0; 2], tagged }
+        if kind.vrf {
+            driver.open_vrfs().unwrap();
+        }
+        let of = Locality { main: !kind.vrf, vrf: kind.vrf };
+        OWN.iter().flatten().for_each(|own| driver.add_local(own.parse().unwrap(), of).unwrap());
+        Front { driver, tables, input: None, sent: [0; 2], kind }
     }
 
     /// Opens both ports for a lane.
@@ -45,7 +49,7 @@ impl Front {
             Lane::Carried => InterfaceFlags::FLOWS,
             _ => InterfaceFlags::empty(),
         };
-        open(&mut self.tables, of_lane | more, self.tagged);
+        open(&mut self.tables, of_lane | more, self.kind);
     }
 
     /// What becomes of a frame; `None`: it is for a worker.

@@ -13,6 +13,8 @@ use fib::{InterfaceFlags, PortId};
 use graph::Hand;
 use wire::{Class, Reason};
 
+use crate::corpus::Kind;
+
 /// By which code packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
@@ -61,16 +63,16 @@ pub struct Stages {
     pub nat: bool,
     pub hooks: Hooked,
     pub sampling: bool,
-    /// Whether frames come and go with tags.
-    pub tagged: bool,
+    /// By what interfaces frames come and go.
+    pub kind: Kind,
     pub lane: Lane,
 }
 
 impl std::fmt::Display for Stages {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Stages { rules, nat, hooks, sampling, tagged, lane } = self;
+        let Stages { rules, nat, hooks, sampling, kind, lane } = self;
         write!(f, "{lane:?}, filter {}, NAT {nat}, hooks {hooks:?}, ", rules.name)?;
-        write!(f, "sampling {sampling}, tagged {tagged}")
+        write!(f, "sampling {sampling}, {kind:?}")
     }
 }
 

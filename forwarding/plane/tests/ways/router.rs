@@ -15,7 +15,7 @@ use wire::{Class, Reason};
 
 use super::tables::{filled, open};
 use super::{Front, Hooked, Lane, Outcome, Round, Sample, Stages};
-use crate::corpus::{Frame, IN, OUT, OWN, interface, tags};
+use crate::corpus::{Frame, IN, Kind, OUT, OWN, interface, tags};
 
 const NAT: &str = r#"{ "rule": [
     { "name": "four", "type": "one-to-one", "out": "outside", "inside": "10.1.0.0/24", "outside": "192.0.2.0/24" },
@@ -48,10 +48,10 @@ pub struct Router<'a> {
     rules: Vec<(u64, u64)>,
 }
 
-fn named(name: &str, tagged: bool) -> Vec<u16> {
+fn named(name: &str, kind: Kind) -> Vec<u16> {
     match name {
-        "inside" => vec![interface(IN, tagged).0],
-        "outside" => vec![interface(OUT, tagged).0],
+        "inside" => vec![interface(IN, kind).0],
+        "outside" => vec![interface(OUT, kind).0],
         _ => Vec::new(),
     }
 }
@@ -60,18 +60,18 @@ impl<'a> Router<'a> {
     /// Behind a driver if the lane has one.
     pub fn new(stages: Stages, front: &'a mut Front, sources: &Arc<Sources>) -> Router<'a> {
         let lanes = Lanes::default();
-        let tagged = stages.tagged;
-        let named = |name: &str| named(name, tagged);
+        let kind = stages.kind;
+        let named = |name: &str| named(name, kind);
         let policy = Policy::new(settings(&stages, &lanes), 1, &mut front.driver, named).unwrap();
         let front = (!matches!(stages.lane, Lane::Elements | Lane::Short)).then_some(front);
-        let own = front.is_none().then(|| filled(None, tagged));
+        let own = front.is_none().then(|| filled(None, kind));
         let tables = own.as_ref().or(front.as_ref().map(|front| &front.tables)).unwrap();
         let icmp = IcmpPolicy::of(IcmpSettings::unlimited());
         let router_context = RouterContext { view: tables.view(), sources: sources.clone(), icmp };
         let mut environment = standard::environment(router_context);
         policy.share(&mut environment);
         let port = |(port, name): (fib::PortId, &str)| nat::Port {
-            number: interface(port, tagged).0,
+            number: interface(port, kind).0,
             name: name.to_owned(),
             addresses: Vec::new(),
         };
@@ -134,7 +134,7 @@ impl<'a> Router<'a> {
                 front.open(self.stages.lane, flags);
             }
             (None, tables) => {
-                tables.iter_mut().for_each(|tables| open(tables, reverse_path, self.stages.tagged))
+                tables.iter_mut().for_each(|tables| open(tables, reverse_path, self.stages.kind))
             }
         }
         let mut round = Round { outcomes: Vec::new(), samples: Vec::new(), accounts: None, taken: 0 };
@@ -144,7 +144,7 @@ impl<'a> Router<'a> {
             let by_driver = driven.is_some();
             round.taken += u64::from(driven.as_ref().is_some_and(|outcome| !outcome.sent.is_empty()));
             let mut outcome = driven.unwrap_or_else(|| self.work(frame));
-            if self.stages.tagged {
+            if self.stages.kind.tagged {
                 untag(&mut outcome, frame.input);
             }
             let now = self.counted();
@@ -247,7 +247,7 @@ impl<'a> Router<'a> {
             self.context.maintain(self.graph.now());
             idle += 1;
             while let Some(account) = self.policy.ended().unwrap().accounts.pop() {
-                accounts.push(told(&account, self.stages.tagged));
+                accounts.push(told(&account, self.stages.kind));
                 idle = 0;
             }
         }
@@ -258,9 +258,9 @@ impl<'a> Router<'a> {
 
 /// An account without its times and its number, which no two tables share; with the ports' numbers for those of their
 /// interfaces.
-fn told(account: &Account, tagged: bool) -> String {
+fn told(account: &Account, kind: Kind) -> String {
     let Account { original, reply, packets, bytes, tcp_flags, phase, ports, mark, .. } = account;
-    let first = interface(PortId(0), tagged).0;
+    let first = interface(PortId(0), kind).0;
     let ports = ports.map(|id| if id == flow::NO_PORT { id } else { id - first });
     let ends = |tuple: &Tuple| {
         let (from, to) = (tuple.source_address(), tuple.destination_address());
@@ -273,7 +273,7 @@ fn told(account: &Account, tagged: bool) -> String {
 /// Takes the tags off what left with those of its interface, and off what Linux got as it came.
 fn untag(outcome: &mut Outcome, input: PortId) {
     let off = |port: PortId, bytes: &mut Vec<u8>| {
-        let tags = tags(port, true).bytes();
+        let tags = tags(port, Kind { tagged: true, vrf: false }).bytes();
         if bytes.get(12..12 + tags.len()) == Some(&tags[..]) {
             bytes.drain(12..12 + tags.len());
         }

@@ -1,16 +1,20 @@
 //! The tables of the test's router: a route of every kind.
 
-use fib::{Adjacency, Capacity, DriverMemory, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
+use fib::{
+    Adjacency, Capacity, DriverMemory, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, TableId, Tables,
+};
 
-use crate::corpus::{HOST, IN, MACS, OTHER, OUT, OWN, interface, tags};
+use crate::corpus::{HOST, IN, Kind, MACS, OTHER, OUT, OWN, interface, tags};
 
 pub const CAPACITY: Capacity = Capacity { ipv4: 200, ipv6: 200, next_hops: 64 };
 
 /// A port that is down.
+/// Prefixes that are in the main table whatever table routes.
+const MAINS: [&str; 2] = ["10.3.0.0/24", "2001:db8:3::/64"];
 const DOWN: PortId = PortId(3);
 
 /// Sets the flags of both interfaces, besides those that they always have.
-pub fn open(tables: &mut Tables, more: InterfaceFlags, tagged: bool) {
+pub fn open(tables: &mut Tables, more: InterfaceFlags, kind: Kind) {
     let usual = InterfaceFlags::UP
         | InterfaceFlags::TARGET
         | InterfaceFlags::QUEUE
@@ -18,20 +22,20 @@ pub fn open(tables: &mut Tables, more: InterfaceFlags, tagged: bool) {
         | InterfaceFlags::FORWARD6;
     for (port, mac, mtu) in [(IN, MACS[0], 1500), (OUT, MACS[1], 1400)] {
         let entry = InterfaceEntry::of_port(port, u32::from(port.0), mtu, mac.0, usual | more);
-        let entry = InterfaceEntry { tags: tags(port, tagged), ..entry };
-        tables.set_interface(interface(port, tagged), Some(entry)).unwrap();
+        let entry = InterfaceEntry { tags: tags(port, kind), table: kind.table(), ..entry };
+        tables.set_interface(interface(port, kind), Some(entry)).unwrap();
     }
     let entry = InterfaceEntry::of_port(DOWN, 3, 1500, [2, 0, 0, 0, 1, 3], InterfaceFlags::empty());
     tables.set_interface(DOWN.interface(), Some(entry)).unwrap();
 }
 
 /// With routes of every kind, in the driver's memory or without.
-pub fn filled(memory: Option<DriverMemory>, tagged: bool) -> Tables {
+pub fn filled(memory: Option<DriverMemory>, kind: Kind) -> Tables {
     let mut tables = Tables::new(CAPACITY, memory).unwrap();
-    open(&mut tables, InterfaceFlags::empty(), tagged);
+    open(&mut tables, InterfaceFlags::empty(), kind);
     let mut to = |port: PortId, mtu, macs: &[Option<[u8; 6]>]| {
         let mut path = |mac: &Option<[u8; 6]>| {
-            let adjacency = Adjacency { interface: interface(port, tagged), mtu, mac: *mac };
+            let adjacency = Adjacency { interface: interface(port, kind), mtu, mac: *mac };
             let adjacency = tables.add_adjacency(&adjacency).unwrap();
             Path { adjacency, weight: 1 }
         };
@@ -46,22 +50,26 @@ pub fn filled(memory: Option<DriverMemory>, tagged: bool) -> Tables {
         (to(OUT, 1000, &[host]), &["198.18.16.0/24", "2001:db8:f:16::/64"]),
         (to(IN, 1500, &[other]), &["198.18.17.0/24", "2001:db8:f:17::/64"]),
         (NextHop::Local, &[]),
-        (NextHop::Glean(interface(OUT, tagged)), &["198.18.10.0/24", "2001:db8:f:10::/64"]),
+        (NextHop::Glean(interface(OUT, kind)), &["198.18.10.0/24", "2001:db8:f:10::/64"]),
         (NextHop::Blackhole, &["198.18.11.0/24", "2001:db8:f:11::/64"]),
         (NextHop::Unreachable, &["198.18.12.0/24", "2001:db8:f:12::/64"]),
         (NextHop::Prohibit, &["198.18.13.0/24", "2001:db8:f:13::/64"]),
         (NextHop::Punt, &["198.18.14.0/24", "2001:db8:f:14::/64"]),
     ];
+    let wrong = tables.add_next_hop(&NextHop::Blackhole).unwrap();
     for (hop, prefixes) in hops {
         let id = tables.add_next_hop(&hop).unwrap();
         let own =
             OWN.iter().flatten().map(|own| format!("{own}/{}", if own.contains(':') { 128 } else { 32 }));
         let own = own.filter(|_| hop == NextHop::Local);
         for prefix in own.chain(prefixes.iter().map(|prefix| (*prefix).to_owned())) {
-            match prefix.parse() {
-                Ok(prefix) => tables.insert4(prefix, id).unwrap(),
-                Err(_) => tables.insert6(prefix.parse().unwrap(), id).unwrap(),
-            };
+            let net = prefix.parse().unwrap();
+            // What the VRF's table does not say, the main one does; what it says, nobody asks the main one.
+            let table = if MAINS.contains(&prefix.as_str()) { TableId::MAIN } else { kind.table() };
+            tables.insert(table, net, id).unwrap();
+            if table != TableId::MAIN {
+                tables.insert(TableId::MAIN, net, wrong).unwrap();
+            }
         }
     }
     tables

@@ -37,6 +37,7 @@ pub(crate) use counters::sum_per_cpu;
 pub use divert::FlowMatch;
 pub use flows::{Carried, Counted, Half, VERDICTS, Verdicts};
 use local::LocalAddresses;
+pub use local::Locality;
 pub use peers::Peer as RoutingPeer;
 use places::Places;
 use pulse::Pulse;
@@ -47,9 +48,11 @@ const HIGH: u64 = 65_536;
 const CARRIERS: [&str; 3] = ["carry_ipv4", "carry_ipv6", "send_ipv6"];
 /// Behind them in the map: the program for frames with tags, and its place.
 const TAGGED: (u32, &str) = (CARRIERS.len() as u32, "tagged");
+/// And those for frames of interfaces in a VRF.
+const BESIDE: [(u32, &str); 2] = [(TAGGED.0 + 1, "beside"), (TAGGED.0 + 2, "routed")];
 /// Rehearsals have their own of these, so that they neither count nor use up anything.
-const OF_REHEARSALS: [&str; 8] =
-    ["places", "sockets", "counters", "gate", "carriers", "entered", "sent", "arrivals"];
+const OF_REHEARSALS: [&str; 9] =
+    ["places", "sockets", "counters", "gate", "carriers", "entered", "routes", "sent", "arrivals"];
 /// The interface that a program runs for when it is tried without one.
 const LOOPBACK: u32 = 1;
 
@@ -99,6 +102,8 @@ pub struct Driver {
     copies: Option<copies::Copies>,
     places: Places,
     locals: LocalAddresses,
+    /// Frames of interfaces in a VRF have their program.
+    vrfs: bool,
     peers: HashSet<RoutingPeer>,
     settings: Mapping,
     pulse: Pulse,
@@ -165,6 +170,7 @@ impl Driver {
             copies: None,
             places: Places::new(),
             locals: LocalAddresses::new(filter),
+            vrfs: false,
             peers: HashSet::new(),
             settings,
             pulse,
@@ -254,6 +260,20 @@ impl Driver {
     fn open_ways(&self) -> Result<(), DriverError> {
         self.put_behind("gate", (0, "to_worker"), &self.shared)?;
         self.put_behind("carriers", TAGGED, &self.shared)
+    }
+
+    /// From now on frames of interfaces in a VRF have the express lane too: a router without VRFs need not load the program.
+    pub fn open_vrfs(&mut self) -> Result<(), DriverError> {
+        if !self.vrfs {
+            self.open_beside(&self.shared)?;
+            self.vrfs = true;
+            self.packet_tracer = None;
+        }
+        Ok(())
+    }
+
+    fn open_beside(&self, maps: &HashMap<String, OwnedFd>) -> Result<(), DriverError> {
+        BESIDE.into_iter().try_for_each(|program| self.put_behind("carriers", program, maps))
     }
 
     /// Puts a program where the others go on by a tail call.
@@ -400,11 +420,12 @@ impl Driver {
         sys::map_delete(map, &u32::from(port.0).to_ne_bytes()).map_err(failed("targets", "write"))
     }
 
-    /// Packets to this address go to Linux.
-    pub fn add_local(&mut self, address: IpAddr) -> Result<(), DriverError> {
+    /// Packets to this address go to Linux, where they come in by an interface that the main table routes, that one of a VRF
+    /// does, or both.
+    pub fn add_local(&mut self, address: IpAddr, of: Locality) -> Result<(), DriverError> {
         let (name, key) = local::key(address);
         let map = self.shared(name)?;
-        sys::map_update(map, &key, &[1]).map_err(failed(name, "write"))?;
+        sys::map_update(map, &key, &[of.kinds()]).map_err(failed(name, "write"))?;
         self.locals.add(address);
         Ok(())
     }
@@ -503,6 +524,9 @@ impl Driver {
         }
         let program = self.loaded("bifrost", 0, &maps)?;
         self.put_behind("carriers", TAGGED, &maps)?;
+        if self.vrfs {
+            self.open_beside(&maps)?;
+        }
         maps.retain(|name, _| OF_REHEARSALS.contains(&name.as_str()));
         Ok((program, maps))
     }

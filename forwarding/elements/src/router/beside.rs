@@ -1,0 +1,60 @@
+//! The next hops of packets that a table beside the main one routes, for their interface belongs to a VRF.
+//!
+//! A batch is looked up in the main table first, whole: few routers have VRFs, and what a VRF's table does not say, the
+//! main one does. Then those that came in by a VRF's interface are looked up together in theirs.
+
+use fib::{HopKind, Hops, InterfaceFlags, InterfaceId, NextHopId, TableId, View, Walk};
+use graph::BATCH;
+use port::Packet;
+
+use super::family::Family;
+
+/// Puts right the next hops of a batch's addresses, found in the main table, where another one routes the packet.
+#[inline(always)]
+pub(super) fn correct<F: Family>(
+    view: &View,
+    packets: &[Packet],
+    addresses: &[F::Address],
+    ids: &mut [NextHopId],
+) {
+    let hops = view.hops();
+    let (mut input, mut any) = (InterfaceId::NONE, false);
+    for packet in packets {
+        if packet.input != input {
+            input = packet.input;
+            any |= hops.interface(input).flags().contains(InterfaceFlags::VRF);
+        }
+    }
+    if any {
+        look_up::<F>(view, &hops, packets, addresses, ids);
+    }
+}
+
+#[inline(never)]
+fn look_up<F: Family>(
+    view: &View,
+    hops: &Hops<'_>,
+    packets: &[Packet],
+    addresses: &[F::Address],
+    ids: &mut [NextHopId],
+) {
+    let (mut walks, mut of) = ([Walk::default(); BATCH], [0u8; BATCH]);
+    let mut count = 0;
+    let (mut input, mut table) = (InterfaceId::NONE, TableId::MAIN);
+    for (index, (packet, address)) in packets.iter().zip(addresses).enumerate().take(BATCH) {
+        if packet.input != input {
+            (input, table) = (packet.input, hops.link(packet.input).table());
+        }
+        if table != TableId::MAIN {
+            (walks[count], of[count]) = (F::walk(table, *address), index as u8);
+            count += 1;
+        }
+    }
+    let mut found = [NextHopId::NONE; BATCH];
+    view.lookup_beside(&walks[..count], &mut found[..count]);
+    for (id, index) in found[..count].iter().zip(of) {
+        if hops.hop(*id).kind() != HopKind::None {
+            ids[usize::from(index)] = *id;
+        }
+    }
+}

@@ -6,7 +6,7 @@
 //! is repaired, counted, and told in the log with what it was.
 
 use crate::model::Model;
-use crate::programmer::{self, Programmer};
+use crate::programmer::{self, Place, Programmer};
 use crate::reading::Subject;
 use fib::{NextHopId, Tables};
 use ipnet::IpNet;
@@ -124,32 +124,33 @@ impl Audit {
         model: &mut Model,
         tables: &mut Tables,
     ) -> Option<Cursor> {
-        let next: Vec<IpNet> = model.routes.after(after).map(|(prefix, _)| prefix).take(STEP).collect();
-        for prefix in &next {
-            self.compare_prefix(*prefix, programmer, model, tables);
+        let (next, last) = programmer.places_after(after, STEP, model);
+        for place in next {
+            self.compare_place(place, programmer, model, tables);
         }
-        match next.last() {
-            Some(last) => Some(Cursor::Prefixes(Some(*last))),
+        match last {
+            Some(last) => Some(Cursor::Prefixes(Some(last))),
             None => Some(Cursor::Hops(programmer.hops.ids())),
         }
     }
 
-    fn compare_prefix(
+    fn compare_place(
         &mut self,
-        prefix: IpNet,
+        place: Place,
         programmer: &mut Programmer,
         model: &mut Model,
         tables: &mut Tables,
     ) {
-        if programmer.is_missing(&prefix) || programmer.is_programmed(prefix, model, tables) {
+        if programmer.is_missing(&place) || programmer.is_programmed(place, model, tables) {
             return;
         }
         let says = |tables: &Tables| {
-            programmer::at(tables, prefix).map_or("nothing", |id| programmer::says(&tables.next_hop(id)))
+            programmer::at(tables, place).map_or("nothing", |id| programmer::says(&tables.next_hop(id)))
         };
         let had = says(tables);
-        programmer.program(prefix, model, tables);
+        programmer.program(place, model, tables);
         let now = says(tables);
+        let prefix = place.prefix;
         let why = model.in_words(model.routes.at(&prefix));
         let what =
             format!("packets to {prefix} were treated otherwise ({had}) than the routes say ({now}): {why}");
@@ -174,15 +175,16 @@ impl Audit {
     /// Every prefix that must be there is; so only when there are more than the programmer wrote is the whole table
     /// walked for those that must not be there.
     fn find_extra(&mut self, programmer: &mut Programmer, model: &mut Model, tables: &mut Tables) {
-        if programmer.written() == [tables.len4(), tables.len6()] {
+        if programmer.written() == tables.len() {
             return;
         }
-        let all = tables.iter4().map(|(p, _)| IpNet::V4(p)).chain(tables.iter6().map(|(p, _)| IpNet::V6(p)));
-        let extra: Vec<IpNet> = all.filter(|prefix| programmer.recipe_of(*prefix, model).is_none()).collect();
-        for prefix in extra {
-            programmer::remove(tables, prefix);
+        let all = tables.iter().map(|(table, prefix, _)| Place { table, prefix });
+        let extra: Vec<Place> = all.filter(|place| programmer.recipe_of(*place, model).is_none()).collect();
+        for place in extra {
+            programmer::remove(tables, place);
+            let prefix = place.prefix;
             self.difference("tables", &format!("the tables had {prefix}, of which Linux has no route"));
         }
-        programmer.set_written([tables.len4(), tables.len6()]);
+        programmer.set_written(tables.len());
     }
 }

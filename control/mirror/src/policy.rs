@@ -23,6 +23,8 @@ use traffic::{Filters, Hook, Traffic};
 
 /// Rules of a family that are told with their text; the others are counted.
 const LISTED: usize = 16;
+/// The number of table `local`.
+const LOCAL: u32 = 255;
 /// Pause between two questions for nftables' generation.
 const LOOK: Duration = Duration::from_millis(500);
 /// The same where there is no nftables, or it may not be asked.
@@ -154,6 +156,10 @@ pub(crate) struct Rules {
     pub first: Vec<String>,
     /// What they could touch.
     pub reach: Reach,
+    /// The place of the rule that leads to table `local`.
+    local: Option<u32>,
+    /// That of the rule that leads to VRFs' tables.
+    vrfs: Option<u32>,
 }
 
 /// What a dump told so far.
@@ -222,6 +228,20 @@ impl Policy {
     /// Policy rules that are not mirrored, IPv4 and IPv6.
     pub fn rules(&self) -> &[Rules; 2] {
         &self.rules
+    }
+
+    /// Whether Linux looks into table `local` before that of a VRF, for IPv4 and IPv6.
+    pub fn local_first(&self) -> [bool; 2] {
+        [0, 1].map(|family| match (self.rules[family].local, self.rules[family].vrfs) {
+            (Some(local), Some(vrfs)) => local < vrfs,
+            _ => true,
+        })
+    }
+
+    /// Whether Linux's rules lead to VRFs' tables, for each family that has rules.
+    pub fn leads_to_vrfs(&self) -> bool {
+        let leads = |rules: &Rules| rules.vrfs.is_some() || rules.local.is_none();
+        self.rules[0].vrfs.is_some() && self.rules.iter().all(leads)
     }
 
     /// Whether all has been read once.
@@ -390,12 +410,15 @@ impl Found {
             }
             xfrm::XFRM_MSG_NEWPOLICY => xfrm::parse(body).into_iter().for_each(|one| self.ipsec.add(one)),
             request::RTM_NEWRULE => match rule::parse(body) {
-                Some(rule) if rule.is_default() => self.tables.extend(rule.table),
-                Some(rule) if !rule.own_packets => {
-                    // No port belongs to a VRF.
-                    if !rule.vrf {
-                        self.rules.reach.add([!rule.ipv6, rule.ipv6], rule.input.as_slice());
+                Some(rule) if rule.is_default() => {
+                    if rule.table == Some(LOCAL) {
+                        self.rules.local = Some(rule.priority);
                     }
+                    self.tables.extend(rule.table);
+                }
+                Some(rule) if rule.leads_to_vrfs() => self.rules.vrfs = Some(rule.priority),
+                Some(rule) if !rule.own_packets => {
+                    self.rules.reach.add([!rule.ipv6, rule.ipv6], rule.input.as_slice());
                     self.add(rule.to_string());
                 }
                 _ => {}
@@ -414,7 +437,7 @@ impl Found {
     /// The rules found; a default one that is not there is as notable as one more.
     fn rules(mut self, ipv6: bool) -> Rules {
         let family = if ipv6 { "ipv6" } else { "ipv4" };
-        for (priority, table, name) in [(0, 255, "local"), (32766, 254, "main")] {
+        for (priority, table, name) in [(0, LOCAL, "local"), (32766, 254, "main")] {
             if !self.tables.contains(&table) {
                 self.rules.reach.add([!ipv6, ipv6], &[]);
                 self.add(format!("{family} {priority}: from all lookup {name} (missing)"));

@@ -5,8 +5,8 @@
 
 use crate::mirror::Mirror;
 use crate::model::{Neighbour, Path, Route, Source, Table, Target, Ways, host};
-use crate::programmer::{self, NextHopKey};
-use fib::Tables;
+use crate::programmer::{self, NextHopKey, Place};
+use fib::{TableId, Tables};
 use ipnet::IpNet;
 use serde::Serialize;
 use std::net::IpAddr;
@@ -26,6 +26,8 @@ pub struct RouteFilter {
     pub origin: Option<u8>,
     /// Table `local` too.
     pub local: bool,
+    /// Instead, the table of a VRF, by its number.
+    pub vrf: Option<u32>,
 }
 
 /// A route, and what the plane does with it.
@@ -33,8 +35,10 @@ pub struct RouteFilter {
 pub struct RouteLine {
     /// Destination.
     pub prefix: IpNet,
-    /// `main` or `local`.
-    pub table: &'static str,
+    /// `main` or `local`, or the number of a VRF's.
+    pub table: String,
+    /// The VRF whose table that is.
+    pub vrf: Option<String>,
     /// Who made it.
     pub origin: String,
     /// Who told it: `netlink` or `fpm`.
@@ -125,7 +129,10 @@ impl Mirror {
             if filter.ipv6.is_none_or(|ipv6| ipv6 == prefix.addr().is_ipv6()) {
                 let passes = |line: &&Route| {
                     filter.origin.is_none_or(|origin| origin == line.origin)
-                        && (filter.local || line.table == Table::Main)
+                        && match filter.vrf {
+                            Some(number) => line.table == Table::Vrf(number),
+                            None => line.table == Table::Main || filter.local && line.table == Table::Local,
+                        }
                 };
                 lines.extend(list.iter().filter(passes).map(|route| self.line(tables, prefix, list, route)));
             }
@@ -146,11 +153,11 @@ impl Mirror {
         })
     }
 
-    /// What decides about packets for `address`; `None` = no route.
-    pub fn explain(&self, tables: &Tables, address: IpAddr) -> Option<Explanation> {
-        let (prefix, route) = self.programmer.covering(address, &self.model)?;
+    /// What decides about packets for `address` that a table routes; `None` = no route.
+    pub fn explain(&self, tables: &Tables, table: TableId, address: IpAddr) -> Option<Explanation> {
+        let (prefix, route) = self.programmer.covering_in(table, address, &self.model)?;
         let list = self.model.routes.at(&prefix);
-        let own = host(address);
+        let own = Place { table, prefix: host(address) };
         let host = match self.programmer.desired(own, &self.model) {
             Some(NextHopKey::Host { ifindex, .. }) => self
                 .model
@@ -194,14 +201,19 @@ impl Mirror {
             mac: neighbour.mac,
             state: neighbour.state_name(),
             usable: bound && neighbour.usable().is_some(),
-            programmed: programmer::at(tables, host(address)).is_some(),
+            programmed: self.programmer.table_of(ifindex, &self.model).is_some_and(|table| {
+                programmer::at(tables, Place { table, prefix: host(address) }).is_some()
+            }),
         }
     }
 
     fn line(&self, tables: &Tables, prefix: IpNet, list: &[Route], route: &Route) -> RouteLine {
-        let best =
-            self.programmer.best(&prefix, list, &self.model).is_some_and(|best| std::ptr::eq(best, route));
-        let next_hop = programmer::at(tables, prefix).filter(|_| best);
+        let best = self
+            .programmer
+            .best_like(route.table, &prefix, list, &self.model)
+            .is_some_and(|best| std::ptr::eq(best, route));
+        let place = self.programmer.place(prefix, route.table);
+        let next_hop = place.and_then(|place| programmer::at(tables, place)).filter(|_| best);
         let target = self.model.routes.targets().at(route.target);
         let ways = match self.model.ways(route.target) {
             Ways::Paths(paths) => paths.iter().map(|path| self.way(path)).collect(),
@@ -209,7 +221,8 @@ impl Mirror {
         };
         RouteLine {
             prefix,
-            table: route.table.name(),
+            table: route.table.name().into_owned(),
+            vrf: self.vrf_named(route.table),
             origin: self.origins.name(route.origin),
             source: match route.source {
                 Source::Netlink => "netlink",
@@ -244,6 +257,12 @@ impl Mirror {
             mac: neighbour.and_then(|neighbour| neighbour.mac),
             bound: self.programmer.interface(path.ifindex).is_some(),
         }
+    }
+
+    /// The name of the VRF that has a table.
+    fn vrf_named(&self, table: Table) -> Option<String> {
+        let Table::Vrf(number) = table else { return None };
+        self.model.links.iter().find(|link| link.vrf == Some(number)).map(|link| link.name.clone())
     }
 
     fn device(&self, ifindex: u32) -> String {

@@ -5,9 +5,9 @@ mod rig;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
+use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, Locality, NextHop, Path, PortId, Tables};
 use port::driver::TestRun;
-use port::{Driver, FlowMatch, Lane, Locality, RoutingPeer};
+use port::{Driver, FlowMatch, Lane, RoutingPeer};
 use rig::{HOST_MAC, ROUTER_MAC, checksum, frame, ipv4, ipv6};
 use wire::{Class, Reason};
 

@@ -27,6 +27,25 @@ impl TableId {
     pub const COUNT: usize = TABLES as usize;
 }
 
+/// Whose address one of this machine's is. In a VRF it says nothing of the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Locality {
+    /// An interface's that the main table routes.
+    pub main: bool,
+    /// An interface's in a VRF.
+    pub vrf: bool,
+}
+
+impl Locality {
+    /// Of the main table alone.
+    pub const MAIN: Locality = Locality { main: true, vrf: false };
+
+    /// Whether it is this machine's at all.
+    pub fn any(self) -> bool {
+        self.main || self.vrf
+    }
+}
+
 /// An address, to be looked up in a table beside the main one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Walk {

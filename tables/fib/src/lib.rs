@@ -42,7 +42,7 @@ mod view;
 mod word;
 
 pub use abi::InterfaceFlags;
-pub use beside::{TableId, Walk};
+pub use beside::{Locality, TableId, Walk};
 pub use error::FibError;
 pub use forward::{Adjacency, AdjacencyId, NextHop, NextHopId, Path, PortId};
 pub use grace::{Presence, Reader, wait_for_driver};

@@ -17,7 +17,7 @@ use crate::policy::{Beyond, Policy};
 use crate::programmer::Programmer;
 use crate::reading::Reading;
 use crate::resolver::Resolver;
-use fib::{FibError, InterfaceId, Tables};
+use fib::{FibError, InterfaceId, Locality, TableId, Tables};
 use load::Unsure;
 pub(crate) use notification::take_in;
 use std::collections::BTreeSet;
@@ -89,10 +89,8 @@ pub trait Plane {
     fn link(&mut self, link: &Link);
     /// An interface is gone; its binding is undone.
     fn link_gone(&mut self, ifindex: u32);
-    /// This machine has a new address.
-    fn local_added(&mut self, address: IpAddr);
-    /// This machine no longer has an address.
-    fn local_removed(&mut self, address: IpAddr);
+    /// Whose an address of this machine's is now, if it is its at all. May be told when nothing changed.
+    fn local(&mut self, address: IpAddr, of: Locality);
 }
 
 /// Counters of what the mirror did.
@@ -123,6 +121,7 @@ pub struct Mirror {
     pub(crate) fpm: Option<Fpm>,
     fpm_sweep: Option<FpmSweep>,
     pub(crate) policy: Policy,
+    leads_to_vrfs: bool,
     pub(crate) origins: Origins,
     pub(crate) counters: Counters,
     pub(crate) loaded: bool,
@@ -156,6 +155,7 @@ impl Mirror {
             fpm,
             fpm_sweep: None,
             policy: Policy::new(now),
+            leads_to_vrfs: false,
             origins: Origins::of_machine(),
             counters: Counters::default(),
             loaded: false,
@@ -208,6 +208,13 @@ impl Mirror {
         self.unsure.as_ref().map_or(0, |unsure| unsure.subjects.len())
     }
 
+    /// The table that routes what comes in by an interface: that of the VRF which it belongs to, else the main one. `None` where
+    /// only Linux can: there are too many VRFs, or its rules do not lead to their tables.
+    pub fn table_of(&self, ifindex: u32) -> Option<TableId> {
+        let table = self.programmer.table_of(ifindex, &self.model)?;
+        (table == TableId::MAIN || self.policy.leads_to_vrfs()).then_some(table)
+    }
+
     /// Makes an interface Bifrost's: routes by it are forwarded from now on. Give the port to the tables first.
     pub fn bind(&mut self, ifindex: u32, port: InterfaceId, tables: &mut Tables) {
         self.programmer.bind(ifindex, Some(port), &self.model, tables);
@@ -253,6 +260,14 @@ impl Mirror {
                 now + self.options.slice / 2,
             );
             self.policy.tick(now, now + self.options.slice / 2);
+            self.programmer.look_into_local_first(self.policy.local_first());
+            if std::mem::replace(&mut self.leads_to_vrfs, self.policy.leads_to_vrfs())
+                != self.policy.leads_to_vrfs()
+            {
+                let members =
+                    self.model.links.iter().filter(|link| self.model.vrf_of(link.ifindex).is_some());
+                self.changes.links.extend(members.map(|link| link.ifindex));
+            }
             self.programmer.retry(&mut self.model, tables);
             self.time_zebra(now);
             if self.expiry.is_some_and(|expiry| expiry <= now) {
@@ -327,8 +342,8 @@ impl Mirror {
         for link in self.changes.links.iter().filter_map(|ifindex| self.model.links.by_index(*ifindex)) {
             plane.link(link);
         }
-        self.changes.locals_added.drain(..).for_each(|address| plane.local_added(address));
-        self.changes.locals_removed.drain(..).for_each(|address| plane.local_removed(address));
+        let locals: BTreeSet<IpAddr> = self.changes.locals.drain(..).collect();
+        locals.into_iter().for_each(|address| plane.local(address, self.model.locality(address)));
         self.programmer.take(&mut self.changes, &self.model, tables);
     }
 }

@@ -23,10 +23,11 @@ pub(crate) fn take_in(
             } else {
                 model.routes.withdraw(&route)
             };
+            let of = model.routes.table(route.table, Source::Netlink).map(|table| (route.prefix, table));
             match effect {
-                Effect::Changed => changes.prefixes.push(route.prefix),
+                Effect::Changed => changes.prefixes.extend(of),
                 Effect::Doubtful => {
-                    changes.prefixes.push(route.prefix);
+                    changes.prefixes.extend(of);
                     changes.suspect.routes6 = true;
                 }
                 Effect::Unknown => counters.unknown_withdrawals += 1,

@@ -2,7 +2,7 @@
 
 use super::{HEARD_AT_ONCE, Mirror, Plane};
 use crate::fpm::{Talk, Told};
-use crate::model::{Effect, Source};
+use crate::model::{Effect, Source, Table};
 use fib::Tables;
 use ipnet::IpNet;
 use std::time::Instant;
@@ -41,14 +41,14 @@ impl Mirror {
     }
 
     fn told(&mut self, told: Told) {
-        let (prefix, effect) = match told {
-            Told::Route(route) => (route.prefix, self.model.routes.announce_fpm(&route)),
-            Told::RouteGone(route) => (route.prefix, self.model.routes.withdraw_fpm(&route)),
+        let (of, effect) = match told {
+            Told::Route(route) => ((route.prefix, route.table), self.model.routes.announce_fpm(&route)),
+            Told::RouteGone(route) => ((route.prefix, route.table), self.model.routes.withdraw_fpm(&route)),
             Told::Object(object) => return self.model.set_object(Source::Fpm, &object, &mut self.changes),
             Told::ObjectGone(id) => return self.model.remove_object(Source::Fpm, id, &mut self.changes),
         };
         if effect == Effect::Changed {
-            self.changes.prefixes.push(prefix);
+            self.changes.prefixes.extend(Table::from_number(of.1).map(|table| (of.0, table)));
         }
     }
 
@@ -86,7 +86,7 @@ impl Mirror {
         let (gone, last) = self.model.routes.unseen(sweep.ipv6, Source::Fpm, sweep.after, SWEEP);
         for (prefix, table) in gone {
             self.model.routes.sweep(prefix, table, Source::Fpm);
-            self.changes.prefixes.push(prefix);
+            self.changes.prefixes.push((prefix, table));
         }
         match (last, sweep.ipv6) {
             (Some(last), _) => sweep.after = Some(last),

@@ -29,6 +29,8 @@ pub struct Link {
     pub master: Option<u32>,
     /// What it is as a VLAN, if it is one.
     pub vlan: Option<Vlan>,
+    /// The number of its table, if it is a VRF.
+    pub vrf: Option<u32>,
     /// Linux forwards IPv4 packets that arrive here.
     pub forwarding4: bool,
     /// Linux forwards IPv6 packets (one setting for all interfaces).
@@ -133,6 +135,7 @@ impl Links {
             kind: message.kind.clone(),
             master: message.master,
             vlan: message.vlan,
+            vrf: message.vrf,
             ..Link::default()
         };
         self.apply_settings(&mut link);

@@ -22,8 +22,9 @@ use crate::netlink::neighbour::NeighbourMessage;
 use crate::netlink::netconf::NetconfMessage;
 use crate::netlink::nexthop::Object;
 use crate::netlink::request::What;
+use fib::Locality;
 use ipnet::IpNet;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// See the module's description.
@@ -43,8 +44,8 @@ pub struct Model {
 /// What messages changed, for the programmer.
 #[derive(Default)]
 pub struct Changes {
-    /// Prefixes whose routes changed.
-    pub prefixes: Vec<IpNet>,
+    /// Prefixes whose routes changed, each with the table.
+    pub prefixes: Vec<(IpNet, Table)>,
     /// Interfaces that are new or changed.
     pub links: Vec<u32>,
     /// Interfaces that are gone.
@@ -55,10 +56,10 @@ pub struct Changes {
     pub objects: Vec<(Source, u32)>,
     /// Targets that were retired.
     pub retired: Vec<TargetId>,
-    /// Addresses that this machine got.
-    pub locals_added: Vec<IpAddr>,
-    /// Addresses that it no longer has.
-    pub locals_removed: Vec<IpAddr>,
+    /// Addresses of which this machine has one more, or one less.
+    pub locals: Vec<IpAddr>,
+    /// VRFs came or went, or have other tables.
+    pub vrfs: bool,
     /// Linux deletes routes on such an event without telling: read again what it has.
     pub suspect: Suspect,
 }
@@ -100,9 +101,20 @@ impl Model {
         from_there_on.take_while(move |(key, _)| key.0 == ifindex).map(|(_, address)| address)
     }
 
-    /// Whether `address` is this machine's.
-    pub fn is_local(&self, address: IpAddr) -> bool {
-        self.addresses.values().any(|own| own.net.addr() == address)
+    /// Whose `address` is, of this machine's interfaces.
+    pub fn locality(&self, address: IpAddr) -> Locality {
+        let mut of = Locality::default();
+        for own in self.addresses.values().filter(|own| own.net.addr() == address) {
+            let vrf = self.vrf_of(own.ifindex).is_some();
+            (of.main, of.vrf) = (of.main || !vrf, of.vrf || vrf);
+        }
+        of
+    }
+
+    /// The number of the table of the VRF that an interface belongs to, or is.
+    pub fn vrf_of(&self, ifindex: u32) -> Option<u32> {
+        let link = self.links.by_index(ifindex)?;
+        link.vrf.or_else(|| self.links.by_index(link.master?)?.vrf)
     }
 
     /// The ways out of a target; none when it is retired, or its object not known.
@@ -140,13 +152,34 @@ impl Model {
 
     pub(crate) fn set_link(&mut self, message: &LinkMessage, changes: &mut Changes) {
         let before = self.links.by_index(message.ifindex).map(|link| (link.up, link.running));
+        let vrf = self.vrf_of(message.ifindex);
+        let was = self.links.by_index(message.ifindex).and_then(|link| link.vrf);
         if !self.links.set(message) {
             return;
         }
         changes.links.push(message.ifindex);
+        if was != message.vrf {
+            self.follow_vrfs(message.ifindex, changes);
+        }
+        if vrf != self.vrf_of(message.ifindex) {
+            changes.locals.extend(self.addresses_of(message.ifindex).map(|own| own.net.addr()));
+        }
         let after = self.links.by_index(message.ifindex).map(|link| (link.up, link.running));
         if let (Some((up, running)), Some((now_up, now_running))) = (before, after) {
             self.forget_ways((up && !now_up, running && !now_running), message.ifindex, changes);
+        }
+    }
+
+    /// A VRF came, went, or changed its table: what Linux has in that is read.
+    fn follow_vrfs(&mut self, vrf: u32, changes: &mut Changes) {
+        let numbers: BTreeSet<u32> = self.links.iter().filter_map(|link| link.vrf).collect();
+        changes.prefixes.extend(self.routes.follow_vrfs(&numbers));
+        changes.vrfs = true;
+        (changes.suspect.routes4, changes.suspect.routes6) = (true, true);
+        // The interfaces in it, of which nothing is told anew.
+        for link in self.links.iter().filter(|link| link.master == Some(vrf)) {
+            changes.links.push(link.ifindex);
+            changes.locals.extend(self.addresses_of(link.ifindex).map(|own| own.net.addr()));
         }
     }
 
@@ -167,10 +200,14 @@ impl Model {
     }
 
     pub(crate) fn remove_link(&mut self, ifindex: u32, changes: &mut Changes) {
+        let vrf = self.links.by_index(ifindex).is_some_and(|link| link.vrf.is_some());
         if !self.links.remove(ifindex) {
             return;
         }
         changes.links_gone.push(ifindex);
+        if vrf {
+            self.follow_vrfs(ifindex, changes);
+        }
         changes.suspect.routes4 = true;
         changes.suspect.routes6 = true;
         changes.suspect.objects = true;
@@ -190,12 +227,8 @@ impl Model {
     }
 
     pub(crate) fn set_address(&mut self, message: &Address, changes: &mut Changes) {
-        let address = message.net.addr();
-        let new = !self.is_local(address);
         self.addresses.insert((message.ifindex, message.net), message.clone());
-        if new {
-            changes.locals_added.push(address);
-        }
+        changes.locals.push(message.net.addr());
     }
 
     pub(crate) fn address_agrees(&self, message: &Address) -> bool {
@@ -210,9 +243,7 @@ impl Model {
         changes.suspect.routes4 |= key.1.addr().is_ipv4();
         // Those of IPv6 stay, and prefer it no more (rt6_remove_prefsrc).
         changes.suspect.routes6 |= key.1.addr().is_ipv6() && self.routes.counts().sourced6 > 0;
-        if !self.is_local(key.1.addr()) {
-            changes.locals_removed.push(key.1.addr());
-        }
+        changes.locals.push(key.1.addr());
     }
 
     pub(crate) fn set_neighbour(&mut self, message: &NeighbourMessage, changes: &mut Changes) {

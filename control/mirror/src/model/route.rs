@@ -1,18 +1,21 @@
 //! One route of a prefix.
 
 use super::target::{Source, TargetId};
+use std::borrow::Cow;
 
-/// Which of the two tables that Bifrost uses. Linux looks into `local` first.
+/// Which of the tables that Bifrost uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
     /// Table 255: the machine's own addresses.
     Local,
     /// Table 254.
     Main,
+    /// That of a VRF, by its number.
+    Vrf(u32),
 }
 
 impl Table {
-    /// The table with this number, if it is one of the two.
+    /// The table with this number, if it is one of the two that every Linux has.
     pub fn from_number(number: u32) -> Option<Table> {
         match number {
             254 => Some(Table::Main),
@@ -21,11 +24,12 @@ impl Table {
         }
     }
 
-    /// Its name.
-    pub fn name(self) -> &'static str {
+    /// Its name, or its number.
+    pub fn name(self) -> Cow<'static, str> {
         match self {
-            Table::Local => "local",
-            Table::Main => "main",
+            Table::Local => "local".into(),
+            Table::Main => "main".into(),
+            Table::Vrf(number) => number.to_string().into(),
         }
     }
 }

@@ -13,6 +13,7 @@ const IFLA_LINKINFO: u16 = 18;
 const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
+const IFLA_VRF_TABLE: u16 = 1;
 const IFLA_VLAN_ID: u16 = 1;
 const IFLA_VLAN_EGRESS_QOS: u16 = 3;
 const IFLA_VLAN_INGRESS_QOS: u16 = 4;
@@ -37,6 +38,8 @@ pub struct LinkMessage {
     pub master: Option<u32>,
     /// What it is as a VLAN, if it is one.
     pub vlan: Option<Vlan>,
+    /// The number of its table, if it is a VRF.
+    pub vrf: Option<u32>,
 }
 
 /// What is said of a VLAN (`ip link add link eth0 name eth0.10 type vlan id 10`).
@@ -83,6 +86,7 @@ pub fn parse(body: &[u8]) -> Option<LinkMessage> {
         kind: None,
         master: None,
         vlan: None,
+        vrf: None,
     };
     let (mut below, mut elsewhere, mut data) = (None, false, None);
     for (kind, value) in attributes_after(body, FIXED)? {
@@ -104,6 +108,10 @@ pub fn parse(body: &[u8]) -> Option<LinkMessage> {
     if link.kind.as_deref() == Some("vlan") {
         let on = below.filter(|_| !elsewhere);
         link.vlan = data.map(|data| Vlan { on, ..Vlan::read(data) });
+    }
+    if link.kind.as_deref() == Some("vrf") {
+        let mut data = data.into_iter().flat_map(attributes);
+        link.vrf = data.find(|(kind, _)| *kind == IFLA_VRF_TABLE).and_then(|(_, table)| u32_value(table));
     }
     (ifindex != 0).then_some(link)
 }
@@ -128,6 +136,16 @@ mod tests {
         body.extend(attribute(IFLA_LINKINFO, &info));
         body.extend(more.concat());
         parse(&body).unwrap().vlan
+    }
+
+    #[test]
+    fn a_vrf_says_its_table() {
+        let mut body = vec![0; FIXED];
+        body[4..8].copy_from_slice(&9u32.to_ne_bytes());
+        let table = attribute(IFLA_VRF_TABLE, &1001u32.to_ne_bytes());
+        let info = [attribute(IFLA_INFO_KIND, b"vrf\0"), attribute(IFLA_INFO_DATA, &table)].concat();
+        body.extend(attribute(IFLA_LINKINFO, &info));
+        assert_eq!(parse(&body).unwrap().vrf, Some(1001));
     }
 
     #[test]

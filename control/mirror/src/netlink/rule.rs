@@ -33,6 +33,7 @@ const UNSET: u32 = u32::MAX;
 const LOCAL: u32 = 255;
 const MAIN: u32 = 254;
 const DEFAULT: u32 = 253;
+const VRF_TABLES: &str = "lookup [l3mdev-table]";
 
 /// What a rule message says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,8 +59,19 @@ pub struct RuleMessage {
 impl RuleMessage {
     /// Whether it is one of the rules that Linux starts with, which Bifrost does as well.
     pub fn is_default(&self) -> bool {
-        let known = [(0, LOCAL), (32766, MAIN), (32767, DEFAULT)];
-        self.selector == "from all" && self.table.is_some_and(|table| known.contains(&(self.priority, table)))
+        let known = |table| match table {
+            // Whoever has VRFs is told to move it behind their rule, which changes nothing else.
+            LOCAL => self.priority < 32766,
+            MAIN => self.priority == 32766,
+            DEFAULT => self.priority == 32767,
+            _ => false,
+        };
+        self.selector == "from all" && self.table.is_some_and(known)
+    }
+
+    /// Whether it is the rule that Linux makes with the first VRF: what comes in by a VRF's interfaces is routed by its table.
+    pub fn leads_to_vrfs(&self) -> bool {
+        self.vrf && self.selector == "from all" && self.action == VRF_TABLES
     }
 }
 
@@ -131,7 +143,7 @@ pub fn parse(body: &[u8]) -> Option<RuleMessage> {
         priority,
         selector: selector + &words,
         action: match action {
-            TO_TABLE if l3mdev => format!("lookup [l3mdev-table]{suppress}"),
+            TO_TABLE if l3mdev => format!("{VRF_TABLES}{suppress}"),
             TO_TABLE => format!("lookup {}{suppress}", table_name(table)),
             GOTO => format!("goto {goto}"),
             3 => "nop".to_string(),

@@ -10,28 +10,74 @@
 //!   namespace; from then on it is as in IPv6 (`fib_unmerge`). Nothing that can be read tells which holds, so where it
 //!   matters, Linux decides, packet by packet.
 //!
+//! A VRF's table says what its routes say; where Linux's rules look into `local` first, as they do unless somebody has changed
+//! that, what `local` says counts before. What neither says, the plane's readers ask the main table.
+//!
 //! A prefix with a route for some packets only, by their type of service or source, is Linux's as a whole: it looks for the longest
 //! destination first, and only there at the rest. Longer prefixes without such routes are not concerned.
 
-use super::Programmer;
 use super::next_hop_key::{self, NextHopKey};
+use super::{Place, Programmer};
 use crate::model::{Kind, Model, Neighbour, Route, Source, Table, host};
 use crate::origin;
+use fib::TableId;
 use ipnet::IpNet;
 use std::net::IpAddr;
 
 impl Programmer {
-    /// What must be written for the prefix, shields included.
-    pub fn recipe_of(&self, prefix: IpNet, model: &Model) -> Option<NextHopKey> {
-        if self.shields.contains(&prefix) {
+    /// What must be written at the place, shields included.
+    pub fn recipe_of(&self, place: Place, model: &Model) -> Option<NextHopKey> {
+        if self.shields.contains(&place) {
             return Some(NextHopKey::Linux);
         }
-        self.desired(prefix, model)
+        self.desired(place, model)
     }
 
-    /// What the tables must hold for `prefix`; `None` = nothing.
-    pub fn desired(&self, prefix: IpNet, model: &Model) -> Option<NextHopKey> {
-        if is_restricted(model.routes.at(&prefix)) {
+    /// What the tables must hold at a place; `None` = nothing.
+    pub fn desired(&self, Place { table, prefix }: Place, model: &Model) -> Option<NextHopKey> {
+        match self.vrfs.number(table) {
+            _ if table == TableId::MAIN => self.desired_in_main(prefix, model),
+            Some(number) => self.desired_in_vrf(prefix, number, model),
+            None => None,
+        }
+    }
+
+    fn desired_in_vrf(&self, prefix: IpNet, number: u32, model: &Model) -> Option<NextHopKey> {
+        let routes = model.routes.at(&prefix);
+        let table = Table::Vrf(number);
+        let best = self.best_of(table, &prefix, routes, model);
+        if let Some(route) = self.local_before_vrfs(prefix, model) {
+            let placed = best.or_else(|| self.best_of(Table::Local, &prefix, routes, model)).is_some();
+            return placed.then(|| next_hop_key::next_hop_key(&prefix, route, model));
+        }
+        if is_restricted(routes, |of| of == table) {
+            return Some(NextHopKey::Linux);
+        }
+        if let Some(route) = best {
+            return Some(next_hop_key::next_hop_key(&prefix, route, model));
+        }
+        let whole = prefix.prefix_len() == prefix.max_prefix_len();
+        let host = whole.then(|| self.host_in_vrf(prefix.addr(), number, model)).flatten();
+        host.or_else(|| self.throws_in_local(prefix, model).then_some(NextHopKey::Linux))
+    }
+
+    /// Whether a `throw` of table `local` leads from exactly this prefix to what shorter ones of a VRF's say, which only Linux
+    /// looks for.
+    fn throws_in_local(&self, prefix: IpNet, model: &Model) -> bool {
+        let routes = model.routes.at(&prefix);
+        self.local_first[usize::from(prefix.addr().is_ipv6())]
+            && self.best_of(Table::Local, &prefix, routes, model).is_some_and(|best| best.kind == Kind::Throw)
+    }
+
+    /// What table `local` says of all of a prefix, where Linux looks into that before a VRF's.
+    fn local_before_vrfs<'a>(&self, prefix: IpNet, model: &'a Model) -> Option<&'a Route> {
+        let first = self.local_first[usize::from(prefix.addr().is_ipv6())];
+        let cover = first.then(|| self.local_cover(prefix, model)).flatten();
+        cover.map(|(_, route)| route).filter(|route| route.kind != Kind::Throw)
+    }
+
+    fn desired_in_main(&self, prefix: IpNet, model: &Model) -> Option<NextHopKey> {
+        if is_restricted(model.routes.at(&prefix), in_main) {
             return Some(NextHopKey::Linux);
         }
         if let Some(route) = self.best(&prefix, model.routes.at(&prefix), model) {
@@ -74,6 +120,21 @@ impl Programmer {
         }
     }
 
+    /// The one that Linux would use of those that are in the same of the plane's tables as one of this table.
+    pub fn best_like<'a>(
+        &self,
+        table: Table,
+        prefix: &IpNet,
+        routes: &'a [Route],
+        model: &Model,
+    ) -> Option<&'a Route> {
+        if in_main(table) {
+            self.best(prefix, routes, model)
+        } else {
+            self.best_of(table, prefix, routes, model)
+        }
+    }
+
     fn best_of<'a>(
         &self,
         table: Table,
@@ -107,17 +168,42 @@ impl Programmer {
     fn usable(&self, route: &Route, ipv6: bool, model: &Model) -> bool {
         let told_by = match route.source {
             Source::Fpm => self.fpm,
-            Source::Netlink => !(self.fpm && origin::is_frr(route.origin)),
+            // What zebra tells of VRFs' tables is not followed.
+            Source::Netlink => !(self.fpm && in_main(route.table) && origin::is_frr(route.origin)),
         };
         told_by
             && !route.is_restricted()
             && (route.kind != Kind::Unicast || next_hop_key::alive(model, route.target, ipv6))
     }
 
+    /// The same of a VRF.
+    fn host_in_vrf(&self, address: IpAddr, number: u32, model: &Model) -> Option<NextHopKey> {
+        if never_a_host(address) {
+            return None;
+        }
+        let table = Table::Vrf(number);
+        let (prefix, route) = self.covering_in_vrf(number, address, model)?;
+        let mut longer = model.routes.covering(address).take_while(|(cover, _)| *cover != prefix);
+        let of_it = |of| of == table;
+        if longer.any(|(_, routes)| is_restricted(routes, of_it))
+            || is_restricted(model.routes.at(&prefix), of_it)
+        {
+            return None;
+        }
+        // A route to the network of another VRF's interface leaves its hosts to Linux.
+        let ifindex = next_hop_key::on_link(model, route).filter(|on| model.vrf_of(*on) == Some(number))?;
+        self.host_on(ifindex, address, route, model)
+    }
+
+    fn host_on(&self, ifindex: u32, address: IpAddr, route: &Route, model: &Model) -> Option<NextHopKey> {
+        let neighbour = model.neighbours.find(ifindex, address)?;
+        let usable = neighbour.usable().is_some() && self.ports.contains_key(&ifindex);
+        usable.then_some(NextHopKey::Host { ifindex, address, mtu: route.mtu, sourced: route.sourced })
+    }
+
     /// The way to a known host on a connected network.
     fn host(&self, address: IpAddr, model: &Model) -> Option<NextHopKey> {
-        if address.is_multicast() || matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
-        {
+        if never_a_host(address) {
             return None;
         }
         let mut found = model.neighbours.within(address, address);
@@ -130,16 +216,46 @@ impl Programmer {
         let (prefix, route) = self.covering(address, model)?;
         // Which way packets to the host take is Linux's to say.
         let mut longer = model.routes.covering(address).take_while(|(cover, _)| *cover != prefix);
-        if longer.any(|(_, routes)| is_restricted(routes)) || is_restricted(model.routes.at(&prefix)) {
+        if longer.any(|(_, routes)| is_restricted(routes, in_main))
+            || is_restricted(model.routes.at(&prefix), in_main)
+        {
             return None;
         }
         if address.is_ipv4() && route.table == Table::Main && self.covered(prefix, model).is_some() {
             return None;
         }
-        let ifindex = next_hop_key::on_link(model, route)?;
-        let neighbour = model.neighbours.find(ifindex, address)?;
-        let usable = neighbour.usable().is_some() && self.ports.contains_key(&ifindex);
-        usable.then_some(NextHopKey::Host { ifindex, address, mtu: route.mtu, sourced: route.sourced })
+        let ifindex = next_hop_key::on_link(model, route).filter(|on| model.vrf_of(*on).is_none())?;
+        self.host_on(ifindex, address, route, model)
+    }
+
+    /// The route of a VRF's own table for `address`.
+    fn covering_in_vrf<'a>(
+        &self,
+        number: u32,
+        address: IpAddr,
+        model: &'a Model,
+    ) -> Option<(IpNet, &'a Route)> {
+        let mut covering = model.routes.covering(address);
+        covering.find_map(|(prefix, routes)| {
+            let route = self.best_of(Table::Vrf(number), &prefix, routes, model)?;
+            Some((prefix, route))
+        })
+    }
+
+    /// The route that Linux would use for `address` where this table routes.
+    pub fn covering_in<'a>(
+        &self,
+        table: TableId,
+        address: IpAddr,
+        model: &'a Model,
+    ) -> Option<(IpNet, &'a Route)> {
+        let Some(number) = self.vrfs.number(table) else { return self.covering(address, model) };
+        let local =
+            self.local_first[usize::from(address.is_ipv6())].then(|| self.local_cover(host(address), model));
+        let local = local.flatten().filter(|(_, route)| route.kind != Kind::Throw);
+        let own =
+            || self.covering_in_vrf(number, address, model).filter(|(_, route)| route.kind != Kind::Throw);
+        local.or_else(own).or_else(|| self.covering(address, model))
     }
 
     /// The route that Linux would use for `address`.
@@ -158,7 +274,16 @@ impl Programmer {
     }
 }
 
-/// Whether some routes of a prefix are for some packets only.
-fn is_restricted(routes: &[Route]) -> bool {
-    routes.iter().any(Route::is_restricted)
+/// Whether some routes of a prefix, in these tables, are for some packets only.
+fn is_restricted(routes: &[Route], tables: impl Fn(Table) -> bool) -> bool {
+    routes.iter().any(|route| route.is_restricted() && tables(route.table))
+}
+
+fn in_main(table: Table) -> bool {
+    matches!(table, Table::Local | Table::Main)
+}
+
+/// Whether an address is of those that have no entry of their own.
+fn never_a_host(address: IpAddr) -> bool {
+    address.is_multicast() || matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }

@@ -13,18 +13,21 @@ mod adjacency;
 mod decision;
 mod hops;
 mod next_hop_key;
+mod place;
 mod room;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use adjacency::Key as AdjacencyKey;
 pub use next_hop_key::NextHopKey;
+pub(crate) use place::Place;
 
-use crate::model::{Changes, Model, Target, TargetId, host};
-use fib::{AdjacencyId, FibError, InterfaceId, NextHop, NextHopId, Tables};
+use crate::model::{Changes, Model, Table, Target, TargetId, host};
+use fib::{AdjacencyId, FibError, InterfaceId, NextHop, NextHopId, TableId, Tables};
 use hops::Hops;
 use ipnet::IpNet;
 use next_hop_key::Ports;
+use place::Vrfs;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Instant;
@@ -37,7 +40,12 @@ pub(crate) struct Programmer {
     ports: Ports,
     pub hops: Hops,
     linux: Option<NextHopId>,
-    pending: VecDeque<IpNet>,
+    pending: VecDeque<Place>,
+    vrfs: Vrfs,
+    /// Linux looks into table `local` before that of a VRF; for IPv4 and IPv6.
+    local_first: [bool; 2],
+    /// The table that routes what comes in by each interface.
+    table_of: HashMap<u32, Option<TableId>>,
     rescan: Rescan,
     /// What table `local` says at prefixes that may cover others.
     covers: HashMap<IpNet, NextHopKey>,
@@ -45,8 +53,8 @@ pub(crate) struct Programmer {
     objects: HashMap<TargetId, next_hop_key::Nature>,
     /// Whether zebra's routes count, instead of what Linux says of FRR's protocols.
     fpm: bool,
-    missing: BTreeSet<IpNet>,
-    shields: BTreeSet<IpNet>,
+    missing: BTreeSet<Place>,
+    shields: BTreeSet<Place>,
     written: [usize; 2],
     overflows: u64,
     failures: u64,
@@ -65,6 +73,9 @@ impl Programmer {
             hops: Hops::default(),
             linux: None,
             pending: VecDeque::new(),
+            vrfs: Vrfs::default(),
+            local_first: [true; 2],
+            table_of: HashMap::new(),
             rescan: Rescan::Idle,
             covers: HashMap::new(),
             liveness: HashMap::new(),
@@ -105,8 +116,32 @@ impl Programmer {
         for id in self.hops.using_link(model, ifindex) {
             self.refresh(id, model, tables);
         }
+        self.hosts_on(ifindex, self.vrfs.of_link(ifindex, model), model);
+    }
+
+    /// Marks the hosts known on an interface, in the table that routes what comes in by it.
+    fn hosts_on(&mut self, ifindex: u32, table: Option<TableId>, model: &Model) {
+        let Some(table) = table else { return };
         let hosts = model.neighbours.iter().filter(|(index, ..)| *index == ifindex);
-        self.pending.extend(hosts.map(|(_, address, _)| host(address)));
+        self.pending.extend(hosts.map(|(_, address, _)| Place { table, prefix: host(address) }));
+    }
+
+    /// The table that routes what comes in by an interface; `None` where there is no room for that of its VRF.
+    pub fn table_of(&self, ifindex: u32, model: &Model) -> Option<TableId> {
+        self.vrfs.of_link(ifindex, model)
+    }
+
+    /// Where a route of one of Linux's tables is decided.
+    pub fn place(&self, prefix: IpNet, table: Table) -> Option<Place> {
+        Some(Place { table: self.vrfs.of(table)?, prefix })
+    }
+
+    /// Whether Linux looks into table `local` before that of a VRF, for IPv4 and IPv6: its rules say so.
+    pub fn look_into_local_first(&mut self, first: [bool; 2]) {
+        if self.local_first != first {
+            self.local_first = first;
+            self.rescan_all();
+        }
     }
 
     /// Chooses whether zebra's routes count.
@@ -130,9 +165,13 @@ impl Programmer {
     /// Takes over what changed. Next hops and adjacencies are written at once, prefixes when [`Programmer::work`] is
     /// called.
     pub fn take(&mut self, changes: &mut Changes, model: &Model, tables: &mut Tables) {
+        if std::mem::take(&mut changes.vrfs) {
+            self.follow_vrfs(model, tables);
+        }
         for ifindex in changes.links_gone.drain(..) {
             self.bind(ifindex, None, model, tables);
             self.liveness.remove(&ifindex);
+            self.table_of.remove(&ifindex);
             self.refresh_link(ifindex, model, tables);
             self.rescan_all();
         }
@@ -160,16 +199,44 @@ impl Programmer {
                 Ok(users) => users.into_iter().for_each(|id| self.refresh(id, model, tables)),
                 Err(error) => self.note(&error),
             }
-            if self.ports.contains_key(&ifindex) {
-                self.pending.push_back(host(address));
+            if self.ports.contains_key(&ifindex)
+                && let Some(table) = self.vrfs.of_link(ifindex, model)
+            {
+                self.pending.push_back(Place { table, prefix: host(address) });
             }
         }
-        for prefix in changes.prefixes.drain(..) {
-            self.pending.push_back(prefix);
-            if prefix.prefix_len() < prefix.max_prefix_len() {
-                let hosts = model.neighbours.within(prefix.network(), prefix.broadcast());
-                self.pending.extend(hosts.map(|(_, address, _)| host(address)));
+        for (prefix, table) in changes.prefixes.drain(..) {
+            // Linux may look into it for VRFs as well.
+            if table == Table::Local {
+                self.pending.extend(self.vrfs.ids().map(|table| Place { table, prefix }));
             }
+            if let Some(table) = self.vrfs.of(table) {
+                self.pending.push_back(Place { table, prefix });
+                self.hosts_within(Place { table, prefix }, model);
+            }
+        }
+    }
+
+    /// Marks the hosts known inside a prefix.
+    fn hosts_within(&mut self, Place { table, prefix }: Place, model: &Model) {
+        if prefix.prefix_len() < prefix.max_prefix_len() {
+            let hosts = model.neighbours.within(prefix.network(), prefix.broadcast());
+            let own = hosts.filter(|(ifindex, ..)| self.vrfs.of_link(*ifindex, model) == Some(table));
+            self.pending.extend(own.map(|(_, address, _)| Place { table, prefix: host(address) }));
+        }
+    }
+
+    /// VRFs came or went: each has a table, and those of others are empty.
+    fn follow_vrfs(&mut self, model: &Model, tables: &mut Tables) {
+        let numbers = model.links.iter().filter_map(|link| link.vrf).collect();
+        let (new, gone) = self.vrfs.follow(&numbers);
+        for (_, table) in gone {
+            let left: Vec<_> =
+                tables.iter().filter(|(of, ..)| *of == table).map(|(.., prefix, _)| prefix).collect();
+            self.pending.extend(left.into_iter().map(|prefix| Place { table, prefix }));
+        }
+        if !new.is_empty() {
+            self.rescan_all();
         }
     }
 
@@ -184,6 +251,12 @@ impl Programmer {
         if self.liveness.insert(ifindex, liveness) != Some(liveness) {
             self.refresh_link(ifindex, model, tables);
             self.rescan_all();
+        }
+        let table = self.vrfs.of_link(ifindex, model);
+        let before = self.table_of.insert(ifindex, table);
+        if let Some(before) = before.filter(|before| *before != table) {
+            self.hosts_on(ifindex, before, model);
+            self.hosts_on(ifindex, table, model);
         }
     }
 
@@ -203,10 +276,10 @@ impl Programmer {
     pub fn work(&mut self, model: &mut Model, tables: &mut Tables, deadline: Instant) -> bool {
         loop {
             for _ in 0..BETWEEN_CLOCKS {
-                let Some(prefix) = self.pending.pop_front() else {
+                let Some(place) = self.pending.pop_front() else {
                     break;
                 };
-                self.program(prefix, model, tables);
+                self.program(place, model, tables);
             }
             if Instant::now() >= deadline {
                 return !self.idle();
@@ -222,50 +295,82 @@ impl Programmer {
         let Rescan::After(after) = self.rescan else {
             return false;
         };
-        let next: Vec<IpNet> =
-            model.routes.after(after).map(|(prefix, _)| prefix).take(BETWEEN_CLOCKS).collect();
-        for prefix in &next {
+        let (next, last) = self.places_after(after, BETWEEN_CLOCKS, model);
+        for place in next {
             // What it covers comes behind it in the walk.
-            self.note_cover(*prefix, model);
-            if !self.is_programmed(*prefix, model, tables) {
-                self.program(*prefix, model, tables);
-                let hosts = model.neighbours.within(prefix.network(), prefix.broadcast());
-                self.pending.extend(hosts.map(|(_, address, _)| host(address)));
+            self.note_cover(place, model);
+            if !self.is_programmed(place, model, tables) {
+                self.program(place, model, tables);
+                self.hosts_within(place, model);
             }
         }
-        self.rescan = match next.last() {
-            Some(last) => Rescan::After(Some(*last)),
+        self.rescan = match last {
+            Some(last) => Rescan::After(Some(last)),
             None => {
-                self.pending.extend(model.neighbours.iter().map(|(_, address, _)| host(address)));
+                let hosts = model.neighbours.iter().filter_map(|(ifindex, address, _)| {
+                    Some(Place { table: self.vrfs.of_link(ifindex, model)?, prefix: host(address) })
+                });
+                self.pending.extend(hosts);
                 Rescan::Idle
             }
         };
         true
     }
 
-    /// Whether the tables hold for `prefix` what the model says.
-    pub fn is_programmed(&self, prefix: IpNet, model: &Model, tables: &Tables) -> bool {
-        let has = at(tables, prefix);
-        match self.recipe_of(prefix, model) {
+    /// The places of the prefixes behind `after` about which the model says something, at least `some`, if there are so
+    /// many; and the last of these prefixes.
+    pub fn places_after(
+        &self,
+        after: Option<IpNet>,
+        some: usize,
+        model: &Model,
+    ) -> (Vec<Place>, Option<IpNet>) {
+        let (mut places, mut last) = (Vec::new(), None);
+        for (prefix, routes) in model.routes.after(after) {
+            let of = routes.iter().filter_map(|route| self.vrfs.of(route.table));
+            let own = places.len();
+            // Routes of one table stand side by side.
+            of.for_each(|table| {
+                if places[own..].last() != Some(&Place { table, prefix }) {
+                    places.push(Place { table, prefix });
+                }
+            });
+            if model.routes.is_in_local(&prefix) {
+                places.extend(self.vrfs.ids().map(|table| Place { table, prefix }));
+            }
+            last = Some(prefix);
+            if places.len() >= some {
+                break;
+            }
+        }
+        (places, last)
+    }
+
+    /// Whether the tables hold at a place what the model says.
+    pub fn is_programmed(&self, place: Place, model: &Model, tables: &Tables) -> bool {
+        let has = at(tables, place);
+        match self.recipe_of(place, model) {
             Some(next_hop_key) => has.is_some() && has == self.hops.find(&next_hop_key),
             None => has.is_none(),
         }
     }
 
-    /// Writes what the model says of `prefix`.
-    pub fn program(&mut self, prefix: IpNet, model: &mut Model, tables: &mut Tables) {
-        self.note_cover(prefix, model);
+    /// Writes what the model says of a place.
+    pub fn program(&mut self, place: Place, model: &mut Model, tables: &mut Tables) {
+        self.note_cover(place, model);
+        let prefix = place.prefix;
         if !self.missing.is_empty() {
-            self.missing.remove(&prefix);
+            self.missing.remove(&place);
             if prefix.prefix_len() < prefix.max_prefix_len() {
-                let inside = self.missing.range(prefix..=host(prefix.broadcast())).next().is_some();
-                if inside && at(tables, prefix).is_none() {
-                    self.shields.insert(prefix);
+                let to = Place { prefix: host(prefix.broadcast()), ..place };
+                let inside = self.missing.range(place..=to).next().is_some();
+                if inside && at(tables, place).is_none() {
+                    self.shields.insert(place);
                 }
             }
         }
-        let Some(next_hop_key) = self.recipe_of(prefix, model) else {
-            if let Some(old) = remove(tables, prefix) {
+        let Some(next_hop_key) = self.recipe_of(place, model) else {
+            if let Some(old) = remove(tables, place) {
                 self.written[usize::from(prefix.addr().is_ipv6())] -= 1;
                 self.hops.release(old, model, tables);
             }
@@ -278,15 +383,18 @@ impl Programmer {
                 match self.hops.find(&next_hop_key) {
                     // Made, but it says Punt for now.
                     Some(id) => id,
-                    None => return self.leave_to_linux(prefix, model, tables),
+                    None => return self.leave_to_linux(place, model, tables),
                 }
             }
         };
-        self.store(prefix, id, model, tables);
+        self.store(place, id, model, tables);
     }
 
     /// What a prefix of table `local` says counts for all prefixes inside it: when that changes, so may they.
-    fn note_cover(&mut self, prefix: IpNet, model: &Model) {
+    fn note_cover(&mut self, Place { table, prefix }: Place, model: &Model) {
+        if table != TableId::MAIN {
+            return;
+        }
         let in_local = model.routes.is_in_local(&prefix);
         if prefix.prefix_len() == prefix.max_prefix_len() || !(in_local || self.covers.contains_key(&prefix))
         {
@@ -302,14 +410,14 @@ impl Programmer {
         }
     }
 
-    fn store(&mut self, prefix: IpNet, id: NextHopId, model: &mut Model, tables: &mut Tables) {
-        match insert(tables, prefix, id) {
+    fn store(&mut self, place: Place, id: NextHopId, model: &mut Model, tables: &mut Tables) {
+        match tables.insert(place.table, place.prefix, id) {
             Ok(Some(old)) => self.hops.release(old, model, tables),
-            Ok(None) => self.written[usize::from(prefix.addr().is_ipv6())] += 1,
+            Ok(None) => self.written[usize::from(place.prefix.addr().is_ipv6())] += 1,
             Err(error) => {
                 self.hops.release(id, model, tables);
                 self.note(&error);
-                self.shield(prefix, model, tables);
+                self.shield(place, model, tables);
             }
         }
     }
@@ -367,26 +475,13 @@ impl Programmer {
     }
 }
 
-/// The next hop stored for exactly this prefix.
-pub(crate) fn at(tables: &Tables, prefix: IpNet) -> Option<NextHopId> {
-    match prefix {
-        IpNet::V4(prefix) => tables.get4(prefix),
-        IpNet::V6(prefix) => tables.get6(prefix),
-    }
+/// The next hop stored at exactly this place.
+pub(crate) fn at(tables: &Tables, place: Place) -> Option<NextHopId> {
+    tables.get(place.table, place.prefix)
 }
 
-fn insert(tables: &mut Tables, prefix: IpNet, id: NextHopId) -> Result<Option<NextHopId>, FibError> {
-    match prefix {
-        IpNet::V4(prefix) => tables.insert4(prefix, id),
-        IpNet::V6(prefix) => tables.insert6(prefix, id),
-    }
-}
-
-pub(crate) fn remove(tables: &mut Tables, prefix: IpNet) -> Option<NextHopId> {
-    match prefix {
-        IpNet::V4(prefix) => tables.remove4(prefix),
-        IpNet::V6(prefix) => tables.remove6(prefix),
-    }
+pub(crate) fn remove(tables: &mut Tables, place: Place) -> Option<NextHopId> {
+    tables.remove(place.table, place.prefix)
 }
 
 /// What a next hop does, in words that `show routes` prints.

@@ -2,10 +2,9 @@
 //! that covers it becomes Linux's (a *shield*) until there is room.
 
 use super::next_hop_key::NextHopKey;
-use super::{Programmer, at};
+use super::{Place, Programmer, at};
 use crate::model::Model;
 use fib::Tables;
-use ipnet::IpNet;
 
 impl Programmer {
     /// Prefixes that found no room in the tables, and how often that happened.
@@ -14,24 +13,24 @@ impl Programmer {
     }
 
     /// No next hop to be had: the prefix shares the one that says Punt, which was made when there was room.
-    pub(super) fn leave_to_linux(&mut self, prefix: IpNet, model: &mut Model, tables: &mut Tables) {
-        self.missing.insert(prefix);
+    pub(super) fn leave_to_linux(&mut self, place: Place, model: &mut Model, tables: &mut Tables) {
+        self.missing.insert(place);
         if let Ok(id) = self.hops.acquire(NextHopKey::Linux, model, &self.ports, tables) {
-            self.store(prefix, id, model, tables);
+            self.store(place, id, model, tables);
         }
     }
 
     /// No room for the prefix: makes the longest one that covers it Linux's.
-    pub(super) fn shield(&mut self, prefix: IpNet, model: &mut Model, tables: &mut Tables) {
-        self.missing.insert(prefix);
-        let mut cover = prefix;
-        while let Some(shorter) = cover.supernet() {
-            cover = shorter;
+    pub(super) fn shield(&mut self, place: Place, model: &mut Model, tables: &mut Tables) {
+        self.missing.insert(place);
+        let mut cover = place;
+        while let Some(shorter) = cover.prefix.supernet() {
+            cover.prefix = shorter;
             if at(tables, cover).is_some() {
                 break;
             }
         }
-        if cover != prefix && self.shields.insert(cover) {
+        if cover != place && self.shields.insert(cover) {
             self.program(cover, model, tables);
         }
     }
@@ -42,10 +41,10 @@ impl Programmer {
         if self.missing.is_empty() {
             return;
         }
-        let some: Vec<IpNet> = self.missing.iter().copied().take(AT_ONCE).collect();
-        for prefix in some {
-            self.program(prefix, model, tables);
-            if self.missing.contains(&prefix) {
+        let some: Vec<Place> = self.missing.iter().copied().take(AT_ONCE).collect();
+        for place in some {
+            self.program(place, model, tables);
+            if self.missing.contains(&place) {
                 return;
             }
         }
@@ -54,8 +53,8 @@ impl Programmer {
         }
     }
 
-    /// Whether there is no room for the prefix.
-    pub fn is_missing(&self, prefix: &IpNet) -> bool {
-        self.missing.contains(prefix)
+    /// Whether there is no room at the place.
+    pub fn is_missing(&self, place: &Place) -> bool {
+        self.missing.contains(place)
     }
 }

@@ -22,9 +22,14 @@ enum Operation {
     Link { ifindex: u32, up: bool },
     Neighbour { ifindex: u32, address: IpAddr, state: Option<u16> },
     Bind { ifindex: u32, bound: bool },
+    Enslave { ifindex: u32, in_vrf: bool },
 }
 
-/// Table (255 local, 254 main), prefix, metric.
+/// The interface that is a VRF, and its table.
+const VRF: u32 = 9;
+const RED: u32 = 1001;
+
+/// Table (255 local, 254 main, that of the VRF), prefix, metric.
 type Key = (u32, IpNet, u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +87,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         Just(Naive::Local),
         Just(Naive::Throw),
     ];
-    let table = prop_oneof![1 => Just(255u32), 3 => Just(254)];
+    let table = prop_oneof![1 => Just(255u32), 3 => Just(254), 3 => Just(RED)];
     let key = (table, prefix(), 0u32..3).boxed();
     let state = prop_oneof![Just(None), Just(Some(STALE)), Just(Some(STALE)), Just(Some(FAILED))];
     prop_oneof![
@@ -92,6 +97,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => (1u32..4, address(), state)
             .prop_map(|(ifindex, address, state)| Operation::Neighbour { ifindex, address, state }),
         1 => (1u32..4, any::<bool>()).prop_map(|(ifindex, bound)| Operation::Bind { ifindex, bound }),
+        1 => (1u32..4, any::<bool>()).prop_map(|(ifindex, in_vrf)| Operation::Enslave { ifindex, in_vrf }),
     ]
 }
 
@@ -102,6 +108,8 @@ struct Lists {
     gone: Vec<(Key, Naive)>,
     up: [bool; 4],
     bound: [bool; 4],
+    in_vrf: [bool; 4],
+    local_first: bool,
     neighbours: Vec<(u32, IpAddr, u16)>,
 }
 
@@ -116,6 +124,11 @@ enum Decision {
 }
 
 impl Lists {
+    fn link(&self, ifindex: u32) -> LinkMessage {
+        let master = self.in_vrf[ifindex as usize].then_some(VRF);
+        LinkMessage { master, ..link(ifindex, self.up[ifindex as usize]) }
+    }
+
     fn decide(&self, to: IpAddr) -> Decision {
         let ipv6 = to.is_ipv6();
         let (local, main) = (self.best(255, to), self.best(254, to));
@@ -129,7 +142,7 @@ impl Lists {
                 Ordering::Equal if ipv6 => main,
                 // Known hosts have entries of their own.
                 Ordering::Less if ipv6 && thrown.prefix_len() < 128 => {
-                    return self.known_host(main.1, to).unwrap_or(Decision::Linux);
+                    return self.known_host(main.1, to, false).unwrap_or(Decision::Linux);
                 }
                 _ => return Decision::Linux,
             },
@@ -138,6 +151,33 @@ impl Lists {
             }
             (Some(local), _) => local,
         };
+        self.by(way, to, &[255, 254], Some(false))
+    }
+
+    /// What a VRF's table comes to, and behind it the main one.
+    fn decide_in_vrf(&self, to: IpAddr) -> Decision {
+        let says = |table| self.best(table, to).map(|(_, way)| way).filter(|way| **way != Naive::Throw);
+        let local = says(255).filter(|_| self.local_first);
+        let thrown = self.best(255, to).filter(|(_, way)| self.local_first && **way == Naive::Throw);
+        if let Some((thrown, _)) = thrown {
+            match self.best(RED, to) {
+                Some((own, way)) if own.prefix_len() < thrown.prefix_len() => {
+                    return self.known_host(way, to, true).unwrap_or(Decision::Linux);
+                }
+                None => return Decision::Linux,
+                Some(_) => {}
+            }
+        }
+        match local.or_else(|| says(RED)) {
+            Some(way) if local.is_some() => self.by(way, to, &[255, RED], None),
+            Some(way) => self.by(way, to, &[RED], Some(true)),
+            None => self.decide(to),
+        }
+    }
+
+    /// What a way comes to where routes of these tables may be a host's, and hosts of a VRF's interfaces or of others have
+    /// entries of their own.
+    fn by(&self, way: &Naive, to: IpAddr, tables: &[u32], hosts: Option<bool>) -> Decision {
         match way {
             Naive::Throw => Decision::None,
             Naive::Local => Decision::Local,
@@ -147,21 +187,26 @@ impl Lists {
             }
             Naive::Gateway(ifindex, gateway) => Decision::Send(*ifindex as u16, self.mac(*ifindex, *gateway)),
             Naive::Link(ifindex) => match self.mac(*ifindex, to) {
-                None if !self.has_host_route(to) => Decision::Glean(*ifindex as u16),
-                mac => Decision::Send(*ifindex as u16, mac),
+                mac if self.has_host_route(to, tables) => Decision::Send(*ifindex as u16, mac),
+                // The hosts of another table's interface are Linux's to know.
+                Some(mac) if hosts == Some(self.in_vrf[*ifindex as usize]) => {
+                    Decision::Send(*ifindex as u16, Some(mac))
+                }
+                _ => Decision::Glean(*ifindex as u16),
             },
         }
     }
 
-    fn known_host(&self, way: &Naive, to: IpAddr) -> Option<Decision> {
+    fn known_host(&self, way: &Naive, to: IpAddr, in_vrf: bool) -> Option<Decision> {
         let Naive::Link(ifindex) = way else { return None };
-        let mac = self.mac(*ifindex, to).filter(|_| self.bound[*ifindex as usize]);
+        let known = self.bound[*ifindex as usize] && self.in_vrf[*ifindex as usize] == in_vrf;
+        let mac = self.mac(*ifindex, to).filter(|_| known);
         mac.map(|mac| Decision::Send(*ifindex as u16, Some(mac)))
     }
 
     /// A host with a route of its own has an adjacency of its own, resolved or not.
-    fn has_host_route(&self, to: IpAddr) -> bool {
-        [255, 254].iter().any(|table| {
+    fn has_host_route(&self, to: IpAddr, tables: &[u32]) -> bool {
+        tables.iter().any(|table| {
             self.best(*table, to).is_some_and(|(prefix, _)| prefix.prefix_len() == prefix.max_prefix_len())
         })
     }
@@ -202,6 +247,7 @@ fn link(ifindex: u32, up: bool) -> LinkMessage {
         kind: None,
         master: None,
         vlan: None,
+        vrf: None,
     }
 }
 
@@ -232,6 +278,11 @@ fn message((table, prefix, metric): Key, way: Naive) -> RouteMessage {
     }
 }
 
+/// Where a key's routes are.
+fn place_of((table, prefix, _): Key) -> (IpNet, Table) {
+    (prefix, Table::from_number(table).unwrap_or(Table::Vrf(table)))
+}
+
 fn apply(operation: Operation, lists: &mut Lists, model: &mut Model, changes: &mut Changes) {
     match operation {
         Operation::Announce { key, way } => {
@@ -239,7 +290,7 @@ fn apply(operation: Operation, lists: &mut Lists, model: &mut Model, changes: &m
             lists.routes.retain(|(known, _)| *known != key);
             lists.routes.push((key, way));
             model.routes.announce(&message(key, way), if had { REPLACE } else { EXCLUSIVE });
-            changes.prefixes.push(key.1);
+            changes.prefixes.push(place_of(key));
         }
         Operation::Withdraw { key } => {
             let Some(at) = lists.routes.iter().position(|(known, _)| *known == key) else {
@@ -247,12 +298,12 @@ fn apply(operation: Operation, lists: &mut Lists, model: &mut Model, changes: &m
             };
             let (_, way) = lists.routes.remove(at);
             model.routes.withdraw(&message(key, way));
-            changes.prefixes.push(key.1);
+            changes.prefixes.push(place_of(key));
         }
         Operation::Link { ifindex, up } => {
             let goes = lists.up[ifindex as usize] && !up;
             lists.up[ifindex as usize] = up;
-            model.set_link(&link(ifindex, up), changes);
+            model.set_link(&lists.link(ifindex), changes);
             // Routes go with it, of which a read tells the model later: perhaps when it is up again.
             let by = |way: &Naive| matches!(way, Naive::Gateway(by, _) | Naive::Link(by) if *by == ifindex);
             let (gone, stay) =
@@ -273,15 +324,15 @@ fn apply(operation: Operation, lists: &mut Lists, model: &mut Model, changes: &m
             }
         }
         Operation::Bind { .. } => {}
+        Operation::Enslave { ifindex, in_vrf } => {
+            lists.in_vrf[ifindex as usize] = in_vrf;
+            model.set_link(&lists.link(ifindex), changes);
+        }
     }
 }
 
-fn decision(tables: &Tables, to: IpAddr) -> Decision {
-    let id = match to {
-        IpAddr::V4(to) => tables.view().lookup4(to.into()),
-        IpAddr::V6(to) => tables.view().lookup6(to.into()),
-    };
-    match tables.next_hop(id) {
+fn decision(tables: &Tables, table: TableId, to: IpAddr) -> Decision {
+    match tables.next_hop(tables.view().lookup(table, to)) {
         NextHop::None => Decision::None,
         NextHop::Local => Decision::Local,
         NextHop::Blackhole => Decision::Blackhole,
@@ -299,11 +350,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_address_is_decided_as_the_lists_say(operations in prop::collection::vec(operation(), 1..80), ipv6: bool) {
+    fn every_address_is_decided_as_the_lists_say(operations in prop::collection::vec(operation(), 1..80), ipv6: bool, local_first: bool) {
         let mut tables = Tables::new(Capacity { ipv4: 1000, ipv6: 100, next_hops: 500 }, None).unwrap();
         let (mut model, mut changes) = (Model::default(), Changes::default());
         let (mut programmer, mut lists) = (Programmer::new(), Lists::default());
         programmer.prepare(&mut model, &mut tables).unwrap();
+        lists.local_first = local_first;
+        programmer.look_into_local_first([local_first; 2]);
+        let vrf = LinkMessage { kind: Some("vrf".to_owned()), vrf: Some(RED), ..link(VRF, true) };
+        model.set_link(&vrf, &mut changes);
         for ifindex in 1..4 {
             apply(Operation::Link { ifindex, up: true }, &mut lists, &mut model, &mut changes);
         }
@@ -321,21 +376,23 @@ proptest! {
             for (c, d) in (0..4).flat_map(|c| (0..4).map(move |d| (c, d))) {
                 let to = Ipv4Addr::new(10, 0, c, d).into();
                 let to = if ipv6 { six(to) } else { to };
-                prop_assert_eq!(decision(&tables, to), lists.decide(to), "{}", to);
+                prop_assert_eq!(decision(&tables, TableId::MAIN, to), lists.decide(to), "{}", to);
+                let red = programmer.vrfs.id(RED).unwrap();
+                prop_assert_eq!(decision(&tables, red, to), lists.decide_in_vrf(to), "{} in the VRF", to);
             }
-            prop_assert_eq!(programmer.written(), [tables.len4(), tables.len6()]);
+            prop_assert_eq!(programmer.written(), tables.len());
         }
         // With the last route and neighbour, the last next hop and adjacency go.
         for (key, way) in std::mem::take(&mut lists.gone) {
             model.routes.withdraw(&message(key, way));
-            changes.prefixes.push(key.1);
+            changes.prefixes.push(place_of(key));
         }
         for (key, _) in lists.routes.clone() {
             apply(Operation::Withdraw { key }, &mut lists, &mut model, &mut changes);
         }
         programmer.take(&mut changes, &model, &mut tables);
         while programmer.work(&mut model, &mut tables, Instant::now() + Duration::from_secs(1)) {}
-        prop_assert_eq!((tables.len4() + tables.len6(), programmer.hops.len(), programmer.hops.adjacencies.len()), (0, 1, 0));
+        prop_assert_eq!((tables.len().iter().sum::<usize>(), programmer.hops.len(), programmer.hops.adjacencies.len()), (0, 1, 0));
         prop_assert!(model.routes.targets().is_empty());
         prop_assert_eq!(programmer.hops.adjacencies.unresolved().count(), 0);
     }

@@ -52,7 +52,7 @@ impl Reading {
         }
         step.news = true;
         if repair {
-            changes.prefixes.push(prefix);
+            changes.prefixes.push((prefix, table));
         }
         let now = model.in_words(model.routes.at(&prefix));
         self.found(subject, || {
@@ -80,7 +80,7 @@ impl Reading {
                 || format!("{prefix} in table {}: Linux has no route, Bifrost had {}", table.name(), had());
             if self.found(subject, says) {
                 model.routes.sweep(prefix, table, Source::Netlink);
-                changes.prefixes.push(prefix);
+                changes.prefixes.push((prefix, table));
             }
         }
         match last {

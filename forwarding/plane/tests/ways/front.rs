@@ -1,8 +1,8 @@
 //! The driver, as it stands in front of workers: its program runs on one frame after the other.
 
-use fib::{InterfaceFlags, PortId, Tables};
+use fib::{InterfaceFlags, Locality, PortId, Tables};
 use graph::Hand;
-use port::{Driver, Lane as Took, Locality};
+use port::{Driver, Lane as Took};
 use wire::{Class, Reason};
 
 use super::tables::{CAPACITY, filled, open};

@@ -7,30 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use abi::driver::{LOCAL_BESIDE, LOCAL_FACTOR, LOCAL_MAIN, LOCAL_SHIFT};
 
+use fib::Locality;
+
 use crate::bpf::map::Mapping;
-
-/// Whose address one of this machine's is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Locality {
-    /// An interface's that the main table routes.
-    pub main: bool,
-    /// An interface's in a VRF.
-    pub vrf: bool,
-}
-
-impl Locality {
-    /// Of the main table alone.
-    pub const MAIN: Locality = Locality { main: true, vrf: false };
-
-    /// Whether it is this machine's at all.
-    pub fn any(self) -> bool {
-        self.main || self.vrf
-    }
-
-    pub(super) fn kinds(self) -> u8 {
-        u8::from(self.main) * LOCAL_MAIN | u8::from(self.vrf) * LOCAL_BESIDE
-    }
-}
 
 /// The filter's bits, and which addresses set them.
 pub(super) struct LocalAddresses {
@@ -75,6 +54,11 @@ fn bit_of(address: IpAddr) -> u32 {
         }
     };
     (key.wrapping_mul(LOCAL_FACTOR) >> LOCAL_SHIFT) as u32
+}
+
+/// What the maps say of an address.
+pub(super) fn kinds(of: Locality) -> u8 {
+    u8::from(of.main) * LOCAL_MAIN | u8::from(of.vrf) * LOCAL_BESIDE
 }
 
 /// The map that holds an address, and its key there.

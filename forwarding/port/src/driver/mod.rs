@@ -37,7 +37,6 @@ pub(crate) use counters::sum_per_cpu;
 pub use divert::FlowMatch;
 pub use flows::{Carried, Counted, Half, VERDICTS, Verdicts};
 use local::LocalAddresses;
-pub use local::Locality;
 pub use peers::Peer as RoutingPeer;
 use places::Places;
 use pulse::Pulse;
@@ -425,7 +424,7 @@ impl Driver {
     pub fn add_local(&mut self, address: IpAddr, of: Locality) -> Result<(), DriverError> {
         let (name, key) = local::key(address);
         let map = self.shared(name)?;
-        sys::map_update(map, &key, &[of.kinds()]).map_err(failed(name, "write"))?;
+        sys::map_update(map, &key, &[local::kinds(of)]).map_err(failed(name, "write"))?;
         self.locals.add(address);
         Ok(())
     }

@@ -27,7 +27,7 @@ impl Routes {
             *tables.entry(message.table).or_default() += usize::from(fresh);
             return Effect::Known;
         };
-        let rid = self.rid(message.prefix);
+        let rid = self.rid(message.prefix, route.table);
         let effect = if message.prefix.addr().is_ipv4() {
             self.announce4(message.prefix, route, flags)
         } else {
@@ -36,13 +36,13 @@ impl Routes {
         if rid && effect == Effect::Known { Effect::Changed } else { effect }
     }
 
-    /// Takes out the routes of a prefix that went with what they point at: Linux has them no more. Whether there were any.
-    fn rid(&mut self, prefix: IpNet) -> bool {
+    /// Takes out the routes of a prefix in one table that went with what they point at: Linux has them no more. Whether there were any.
+    fn rid(&mut self, prefix: IpNet, table: Table) -> bool {
         let mut found = false;
         while let Some(at) = self
             .at(&prefix)
             .iter()
-            .position(|route| route.kind == Kind::Unicast && self.targets.is_retired(route.target))
+            .position(|r| r.table == table && r.kind == Kind::Unicast && self.targets.is_retired(r.target))
         {
             self.remove(prefix, at);
             found = true;

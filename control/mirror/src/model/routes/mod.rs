@@ -1,4 +1,4 @@
-//! All routes of the tables `local` and `main`, of both families, by prefix.
+//! All routes of the tables `local` and `main` and of VRFs, of both families, by prefix.
 //!
 //! One ordered map: a full table's walk can stop anywhere and go on from its last prefix, which is how the audit, the
 //! sweep and `show routes` work in slices while routes change. Each prefix has its routes in the order in which Linux
@@ -13,7 +13,7 @@ use super::target::{Source, Target, Targets};
 use crate::netlink::route::RouteMessage;
 use ipnet::IpNet;
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::ops::Bound;
 
@@ -27,6 +27,8 @@ pub struct Routes {
     map: BTreeMap<IpNet, RouteList>,
     lengths: [[u32; 129]; 2],
     local: LocalPrefixes,
+    /// The tables of VRFs, and how many routes each has.
+    vrfs: BTreeMap<u32, usize>,
     pub(crate) targets: Targets,
     counts: Counts,
     generations: [u8; 2],
@@ -67,6 +69,7 @@ impl Default for Routes {
             map: BTreeMap::new(),
             lengths: [[0; 129]; 2],
             local: LocalPrefixes::default(),
+            vrfs: BTreeMap::new(),
             targets: Targets::default(),
             counts: Counts::default(),
             generations: [0; 2],
@@ -160,7 +163,7 @@ impl Routes {
 
     /// The message as a route, holding a reference to its target; `None` when its table is not used.
     pub(crate) fn route(&mut self, message: &RouteMessage, source: Source) -> Option<Route> {
-        let table = Table::from_number(message.table)?;
+        let table = self.table(message.table, source)?;
         let kind = Kind::from_number(message.kind);
         let mut target = match message.object {
             _ if kind.rejects() => Target::Paths(SmallVec::new()),
@@ -191,6 +194,38 @@ impl Routes {
             from: message.from.map_or(0, |from| self.number_of(from)),
             seen: self.generation(source),
         })
+    }
+
+    /// The table with this number, if it is used. Of VRFs' tables only what Linux says counts.
+    pub(crate) fn table(&self, number: u32, source: Source) -> Option<Table> {
+        let vrf =
+            || (source == Source::Netlink && self.vrfs.contains_key(&number)).then_some(Table::Vrf(number));
+        Table::from_number(number).or_else(vrf)
+    }
+
+    /// These are the tables of VRFs from now on. What was there of others goes: the prefixes that it was of.
+    pub(crate) fn follow_vrfs(&mut self, numbers: &BTreeSet<u32>) -> Vec<(IpNet, Table)> {
+        let gone: BTreeMap<u32, usize> =
+            self.vrfs.iter().filter(|(number, _)| !numbers.contains(number)).map(|(n, c)| (*n, *c)).collect();
+        let is_gone = |table: Table| matches!(table, Table::Vrf(number) if gone.contains_key(&number));
+        let mut forgotten = Vec::new();
+        if gone.values().any(|count| *count > 0) {
+            for (prefix, list) in &self.map {
+                let of = list.iter().map(|route| route.table).filter(|table| is_gone(*table));
+                forgotten.extend(of.map(|table| (*prefix, table)));
+            }
+        }
+        for (prefix, table) in &forgotten {
+            if let Some(at) = self.at(prefix).iter().position(|route| route.table == *table) {
+                self.remove(*prefix, at);
+            }
+        }
+        self.vrfs.retain(|number, _| numbers.contains(number));
+        for number in numbers {
+            self.vrfs.entry(*number).or_default();
+        }
+        forgotten.dedup();
+        forgotten
     }
 
     fn number_of(&mut self, source: IpNet) -> u16 {
@@ -271,8 +306,10 @@ impl Routes {
         if route.sourced && prefix.addr().is_ipv6() {
             step(&mut self.counts.sourced6);
         }
-        if route.table == Table::Local {
-            self.local.count(prefix, added);
+        match route.table {
+            Table::Local => self.local.count(prefix, added),
+            Table::Vrf(number) => self.vrfs.get_mut(&number).into_iter().for_each(step),
+            Table::Main => {}
         }
     }
 }

@@ -59,9 +59,10 @@ impl Routes {
         let start = after.map_or(Bound::Included(first), Bound::Excluded);
         for (prefix, list) in self.map.range((start, Bound::Included(host(first.broadcast())))).take(limit) {
             let stale = |route: &&Route| route.source == source && route.seen != self.generation(source);
-            for table in [Table::Local, Table::Main] {
-                if list.iter().filter(stale).any(|route| route.table == table) {
-                    found.push((*prefix, table));
+            // Routes of one table stand side by side.
+            for route in list.iter().filter(stale) {
+                if found.last() != Some(&(*prefix, route.table)) {
+                    found.push((*prefix, route.table));
                 }
             }
             last = Some(*prefix);

@@ -35,10 +35,8 @@ pub struct RouteFilter {
 pub struct RouteLine {
     /// Destination.
     pub prefix: IpNet,
-    /// `main` or `local`, or the number of a VRF's.
-    pub table: String,
-    /// The VRF whose table that is.
-    pub vrf: Option<String>,
+    /// Linux's number of its table: 254 is `main`, 255 `local`, others are VRFs'.
+    pub table: u32,
     /// Who made it.
     pub origin: String,
     /// Who told it: `netlink` or `fpm`.
@@ -109,6 +107,14 @@ pub struct Explanation {
     pub host: Option<NeighbourLine>,
 }
 
+/// Whether a table is that of a VRF by its number, or without one `main` or `local`.
+fn is_of(vrf: Option<u32>, table: Table) -> bool {
+    match table {
+        Table::Vrf(number) => vrf == Some(number),
+        Table::Local | Table::Main => vrf.is_none(),
+    }
+}
+
 impl Mirror {
     /// The next page of routes behind `after`; and where the page after it starts, `None` at the end. A page may be
     /// empty and not the last.
@@ -129,10 +135,8 @@ impl Mirror {
             if filter.ipv6.is_none_or(|ipv6| ipv6 == prefix.addr().is_ipv6()) {
                 let passes = |line: &&Route| {
                     filter.origin.is_none_or(|origin| origin == line.origin)
-                        && match filter.vrf {
-                            Some(number) => line.table == Table::Vrf(number),
-                            None => line.table == Table::Main || filter.local && line.table == Table::Local,
-                        }
+                        && (filter.local || line.table != Table::Local)
+                        && is_of(filter.vrf, line.table)
                 };
                 lines.extend(list.iter().filter(passes).map(|route| self.line(tables, prefix, list, route)));
             }
@@ -144,13 +148,16 @@ impl Mirror {
     }
 
     /// The routes of the longest prefix that covers all of `prefix` (itself, if it has routes), best first.
-    pub fn routes_for(&self, tables: &Tables, prefix: IpNet) -> Vec<RouteLine> {
+    /// Of a VRF's table by its number, or without one of `main` and `local`.
+    pub fn routes_for(&self, tables: &Tables, vrf: Option<u32>, prefix: IpNet) -> Vec<RouteLine> {
         let routes = &self.model.routes;
-        let mut covering =
+        let covering =
             routes.covering(prefix.addr()).filter(|(cover, _)| cover.prefix_len() <= prefix.prefix_len());
-        covering.next().map_or(Vec::new(), |(cover, list)| {
-            list.iter().map(|route| self.line(tables, cover, list, route)).collect()
-        })
+        let mut lines = covering.map(|(cover, list)| {
+            let own = list.iter().filter(|route| is_of(vrf, route.table));
+            own.map(|route| self.line(tables, cover, list, route)).collect::<Vec<_>>()
+        });
+        lines.find(|lines| !lines.is_empty()).unwrap_or_default()
     }
 
     /// What decides about packets for `address` that a table routes; `None` = no route.
@@ -221,8 +228,7 @@ impl Mirror {
         };
         RouteLine {
             prefix,
-            table: route.table.name().into_owned(),
-            vrf: self.vrf_named(route.table),
+            table: route.table.number(),
             origin: self.origins.name(route.origin),
             source: match route.source {
                 Source::Netlink => "netlink",
@@ -257,12 +263,6 @@ impl Mirror {
             mac: neighbour.and_then(|neighbour| neighbour.mac),
             bound: self.programmer.interface(path.ifindex).is_some(),
         }
-    }
-
-    /// The name of the VRF that has a table.
-    fn vrf_named(&self, table: Table) -> Option<String> {
-        let Table::Vrf(number) = table else { return None };
-        self.model.links.iter().find(|link| link.vrf == Some(number)).map(|link| link.name.clone())
     }
 
     fn device(&self, ifindex: u32) -> String {

@@ -187,8 +187,9 @@ fn in_ipv6_table_local_is_looked_up_first_whole() {
     world.settle();
     assert_eq!(forwarded(&world), [false, false, false, true, true, false, true]);
     world.assert_equal_to_linux();
-    let explanation = world.mirror.explain(&world.tables, "2001:db8:f:1::9".parse().unwrap()).unwrap();
-    assert_eq!(explanation.route.table, "local");
+    let explanation =
+        world.mirror.explain(&world.tables, fib::TableId::MAIN, "2001:db8:f:1::9".parse().unwrap()).unwrap();
+    assert_eq!(explanation.route.table, 255);
     // Within it, the search in table local ends.
     ip("-6 route add throw 2001:db8:f:1::8/125 table local");
     ip("-6 route add blackhole 2001:db8::/64 table local");

@@ -13,7 +13,7 @@ fn a_route_is_shown_with_what_is_done_with_it() {
     ip("route add 198.51.100.0/24 via 10.0.1.2 metric 20 proto static");
     ip("neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev p0");
     world.settle();
-    let lines = world.mirror.routes_for(&world.tables, "198.51.100.7/32".parse().unwrap());
+    let lines = world.mirror.routes_for(&world.tables, None, "198.51.100.7/32".parse().unwrap());
     assert_eq!(lines.len(), 2);
     assert_eq!(
         (lines[0].origin.as_str(), lines[0].best, lines[0].programmed),
@@ -22,10 +22,11 @@ fn a_route_is_shown_with_what_is_done_with_it() {
     assert_eq!((lines[1].origin.as_str(), lines[1].best, lines[1].programmed), ("static", false, None));
     let way = &lines[0].ways[0];
     assert_eq!((way.device.as_str(), way.neighbour, way.bound), ("p0", Some("permanent"), true));
-    let explanation = world.mirror.explain(&world.tables, "10.0.0.2".parse().unwrap()).unwrap();
+    let explanation =
+        world.mirror.explain(&world.tables, fib::TableId::MAIN, "10.0.0.2".parse().unwrap()).unwrap();
     assert_eq!(explanation.route.programmed, Some("resolve"));
     assert!(explanation.host.is_some_and(|host| host.usable && host.programmed));
-    assert!(world.mirror.explain(&world.tables, "8.8.8.8".parse().unwrap()).is_none());
+    assert!(world.mirror.explain(&world.tables, fib::TableId::MAIN, "8.8.8.8".parse().unwrap()).is_none());
     let (neighbours, _) = world.mirror.neighbours_page(&world.tables, None, 1000);
     assert!(neighbours.iter().any(|line| line.address.to_string() == "10.0.0.2" && line.programmed));
 }

@@ -22,7 +22,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use chance::Random;
 use elements::router::standard::{self, Hooks, Stages};
 use elements::router::{RouterContext, Sources};
-use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, Locality, NextHop, Path, PortId, TableId, Tables};
+use fib::{
+    Adjacency, Capacity, InterfaceEntry, InterfaceFlags, Locality, NextHop, Path, PortId, TableId, Tables,
+};
 use plane::packet_tracer::{What, trace_packet};
 use port::{Driver, Lane};
 use rig::{HOST_MAC, ROUTER_MAC, Rig, Wire, checksum, frame};

@@ -24,6 +24,15 @@ impl Table {
         }
     }
 
+    /// Its number.
+    pub fn number(self) -> u32 {
+        match self {
+            Table::Local => 255,
+            Table::Main => 254,
+            Table::Vrf(number) => number,
+        }
+    }
+
     /// Its name, or its number.
     pub fn name(self) -> Cow<'static, str> {
         match self {

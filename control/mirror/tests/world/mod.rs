@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use fib::{Capacity, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, NextHopId, Tables};
+use fib::{Capacity, InterfaceEntry, InterfaceFlags, InterfaceId, Locality, NextHop, NextHopId, Tables};
 use ipnet::IpNet;
 use mirror::model::{Link, Model};
 use mirror::{Mirror, Options, Plane};
@@ -97,13 +97,11 @@ impl Plane for Told {
     fn link_gone(&mut self, ifindex: u32) {
         self.gone.push(ifindex);
     }
-    fn local_added(&mut self, address: IpAddr) {
-        assert!(!self.locals.contains(&address));
-        self.locals.push(address);
-    }
-    fn local_removed(&mut self, address: IpAddr) {
-        assert!(self.locals.contains(&address));
+    fn local(&mut self, address: IpAddr, of: Locality) {
         self.locals.retain(|known| *known != address);
+        if of.any() {
+            self.locals.push(address);
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use abi::driver::{BLOCK, Divert, Limit, Place, Settings};
 pub use abi::driver::{DIVERTS as MAX_DIVERTS, MAX_PORTS, MAX_QUEUES};
 use aya_obj::Object;
-use fib::{PortId, Sizes};
+use fib::{Locality, PortId, Sizes};
 use wire::Class;
 
 use crate::DriverError;

@@ -204,6 +204,7 @@ fn attach(rig: &Rig, filter: Filter, routes: &[(IpNet, usize)]) -> Outcome<(Plan
             forwarding4: true,
             forwarding6: true,
             rp_filter: 0,
+            table: fib::TableId::MAIN,
             left_to_linux: [false; 2],
         };
         if !plane.take(id, interface, &mut tables) {

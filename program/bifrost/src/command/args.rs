@@ -317,6 +317,9 @@ pub enum ShowWith {
         /// Show at most so many
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         limit: Option<u64>,
+        /// Those of a VRF
+        #[arg(long, value_name = "VRF")]
+        vrf: Option<String>,
         /// How
         #[command(flatten)]
         output: Output,

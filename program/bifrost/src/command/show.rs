@@ -18,7 +18,10 @@ pub fn show(what: Show, client: Client) -> Result<(), Failure> {
     match what {
         Show::Subject(entry, output) => subject(client, entry, output),
         Show::With(ShowWith::Ports { names, output }) => some_ports(client, &names, output),
-        Show::With(ShowWith::Routes { place, limit, output }) => routes(client, place, limit, output),
+        Show::With(ShowWith::Routes { place, limit, vrf, output }) => {
+            let query = RouteQuery { limit, vrf, ..RouteQuery::default() };
+            routes(client, place, query, output)
+        }
         Show::With(ShowWith::Graph { dot: true, .. }) => picture::print(client, drawing::dot),
         Show::With(ShowWith::Graph { svg: true, .. }) => picture::print(client, drawing::svg),
         Show::With(ShowWith::Graph { output, .. }) => {
@@ -78,15 +81,14 @@ pub fn print_json(value: &RawValue) -> Result<(), Failure> {
 fn routes(
     mut client: Client,
     place: Option<Place>,
-    limit: Option<u64>,
+    query: RouteQuery,
     output: Output,
 ) -> Result<(), Failure> {
+    let in_vrf = query.vrf.is_some();
     let query = match place {
-        None => RouteQuery { limit, ..RouteQuery::default() },
-        Some(Place::Prefix(net)) => RouteQuery { within: Some(net), limit, ..RouteQuery::default() },
-        Some(Place::Address(address)) => {
-            RouteQuery { address: Some(address), limit, ..RouteQuery::default() }
-        }
+        None => query,
+        Some(Place::Prefix(net)) => RouteQuery { within: Some(net), ..query },
+        Some(Place::Address(address)) => RouteQuery { address: Some(address), ..query },
     };
     let request = Request::Routes(query);
     let mut out = BufWriter::new(stdout().lock());
@@ -103,7 +105,7 @@ fn routes(
     let mut found = false;
     for entry in client.stream::<RouteEntry>(&request, Some(super::PATIENCE))? {
         found = true;
-        writeln!(out, "{}", route(&entry?)).map_err(Failure::output)?;
+        writeln!(out, "{}", route(&entry?, in_vrf)).map_err(Failure::output)?;
     }
     out.flush().map_err(Failure::output)?;
     match place {
@@ -113,7 +115,7 @@ fn routes(
 }
 
 /// One route in a line, as `ip route` would say it.
-fn route(route: &RouteEntry) -> String {
+fn route(route: &RouteEntry, in_vrf: bool) -> String {
     let mut text = format!("{:<20} ", route.prefix.to_string());
     text += &route.from.map_or(String::new(), |from| format!("from {from} "));
     text += &route.tos.as_ref().map_or(String::new(), |tos| format!("tos {tos} "));
@@ -132,7 +134,8 @@ fn route(route: &RouteEntry) -> String {
             _ => "",
         };
     }
-    if route.table != 254 {
+    // Whoever asks for a VRF's knows the table.
+    if route.table != 254 && !in_vrf {
         text += &format!(" table {}", route.table);
     }
     if route.metric != 0 {

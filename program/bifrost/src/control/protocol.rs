@@ -101,7 +101,7 @@ impl Request {
 }
 
 /// Which routes: every one, unless a part says otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RouteQuery {
     /// Only routes to this prefix and to those inside it.
@@ -113,6 +113,9 @@ pub struct RouteQuery {
     /// Stop after so many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
+    /// Of the table of the VRF with this name; absent: of `main` and `local`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vrf: Option<String>,
 }
 
 /// Most routes that [`Answer::routes`](super::Answer::routes) is asked for at once.

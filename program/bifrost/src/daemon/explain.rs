@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::control::Question;
 use crate::control::status::Step;
-use fib::{AdjacencyId, HopKind, InterfaceId, NextHopId, Tags};
+use fib::{AdjacencyId, HopKind, InterfaceId, NextHopId, TableId, Tags};
 use flow::Tuple;
 use plane::FlowSnapshot;
 use plane::packet_tracer::{Event, What};
@@ -38,8 +38,9 @@ impl Forwarding {
         let Entry::Port(input) = entry else {
             // The address that it would be sent to is nobody's.
             let frame = frame(question, Mac::default())?;
-            self.explain_route(question.destination, &mut steps);
-            let asked = Asked { frame: &frame, destination: question.destination, aim: None };
+            let destination = question.destination;
+            let asked = Asked { frame: &frame, table: self.table_of_entry(entry), destination, aim: None };
+            self.explain_route(asked, &mut steps);
             self.explain_linux(entry, asked, &mut steps);
             return Ok(steps);
         };
@@ -64,8 +65,8 @@ impl Forwarding {
         let translation = Translation::of(nat.as_ref(), input, tuple, known);
         let aim = translation.explain_destination(self.nat_rules(), &mut steps);
         let destination = aim.map_or(question.destination, |(address, _)| nat::address(&address));
-        self.explain_route(destination, &mut steps);
-        let asked = Asked { frame: &frame, destination, aim };
+        let asked = Asked { frame: &frame, table: self.table_of_entry(entry), destination, aim };
+        self.explain_route(asked, &mut steps);
 
         if shared {
             step(&mut steps, "shared memory", "to a worker", "no program in a driver sees what comes by it");
@@ -79,7 +80,7 @@ impl Forwarding {
             return Ok(end(steps, "driver", &format!("dropped: {}", reason.name()), reason.description()));
         }
         if counted.lane(Lane::Express).packets > 0 {
-            let (hop, adjacency) = self.chosen(question, &frame);
+            let (hop, adjacency) = self.chosen(asked);
             self.explain_adjacency(hop, adjacency, &mut steps);
             let out = self.view().adjacency(adjacency).interface();
             let decision = format!("sent by {}", self.port_name(out));
@@ -112,7 +113,7 @@ impl Forwarding {
             let place = self.plane.place(id).map(|(port, ..)| port);
             place.or_else(|| ports.get(usize::from(id.0))).map(|port| (id, port))
         };
-        let back = || self.mirror.explain(&self.tables, question.source);
+        let back = || self.mirror.explain(&self.tables, TableId::MAIN, question.source);
         let (id, port) = match &question.input {
             Some(name) if by_name(name).is_none() && self.mirror.model().links.by_name(name).is_some() => {
                 step(
@@ -158,8 +159,18 @@ impl Forwarding {
         Ok(Entry::Port(id))
     }
 
-    fn explain_route(&self, destination: IpAddr, steps: &mut Vec<Step>) {
-        let Some(found) = self.mirror.explain(&self.tables, destination) else {
+    /// The table that routes what enters so.
+    fn table_of_entry(&self, entry: Entry<'_>) -> TableId {
+        let ifindex = match entry {
+            Entry::Port(id) => self.plane.place(id).map(|(_, interface, _)| interface.ifindex),
+            Entry::Interface(name) => self.mirror.model().links.by_name(name).map(|link| link.ifindex),
+            Entry::Router => None,
+        };
+        ifindex.and_then(|ifindex| self.mirror.table_of(ifindex)).unwrap_or(TableId::MAIN)
+    }
+
+    fn explain_route(&self, asked: Asked<'_>, steps: &mut Vec<Step>) {
+        let Some(found) = self.mirror.explain(&self.tables, asked.table, asked.destination) else {
             return step(steps, "route", "no route", "");
         };
         let route = routes::route(&found.route);
@@ -197,13 +208,10 @@ impl Forwarding {
     }
 
     /// The next hop and adjacency that both lanes choose for the frame.
-    fn chosen(&self, question: &Question, frame: &[u8]) -> (NextHopId, AdjacencyId) {
+    fn chosen(&self, asked: Asked<'_>) -> (NextHopId, AdjacencyId) {
         let view = self.view();
-        let id = match question.destination {
-            IpAddr::V4(address) => view.lookup4(address.to_bits()),
-            IpAddr::V6(address) => view.lookup6(address.to_bits()),
-        };
-        let hash = frame.get(ethernet::HEADER..).map_or(0, wire::flow_hash);
+        let id = view.lookup(asked.table, asked.destination);
+        let hash = asked.frame.get(ethernet::HEADER..).map_or(0, wire::flow_hash);
         (id, view.select(view.hop(id), hash))
     }
 
@@ -235,7 +243,7 @@ impl Forwarding {
         translation: &Translation<'_>,
         mut steps: Vec<Step>,
     ) -> Result<Vec<Step>, String> {
-        let (frame, of_linux) = (asked.frame, self.is_of_linux(asked.destination));
+        let (frame, of_linux) = (asked.frame, self.is_of_linux(asked));
         let events = self
             .plane
             .trace_packet(input, frame, translation.nat, translation.known.as_ref())

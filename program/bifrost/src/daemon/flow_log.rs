@@ -223,17 +223,15 @@ impl Ways<'_> {
         }
         let (mirror, tables) = (self.mirror, self.tables);
         let look = || {
-            let routes = mirror.routes_for(tables, to.into());
+            let routes = mirror.routes_for(tables, mirror.model().vrf_of(record.input.index), to.into());
             let best = routes.iter().find(|route| route.best)?;
             let mut ways = best.ways.iter().filter(|way| way.device == output.name.as_str());
             let way = ways.next()?;
             way.gateway.filter(|_| ways.next().is_none())
         };
         let Some(view) = &self.view else { return look() };
-        let id = match to {
-            IpAddr::V4(address) => view.lookup4(address.to_bits()),
-            IpAddr::V6(address) => view.lookup6(address.to_bits()),
-        };
+        let table = mirror.table_of(record.input.index).unwrap_or_default();
+        let id = view.lookup(table, to);
         match view.hop(id).kind() {
             HopKind::Forward => *self.known.entry((id, output.index)).or_insert_with(look),
             // Shared by routes that have nothing else in common.

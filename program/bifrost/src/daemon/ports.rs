@@ -1,14 +1,14 @@
 //! Which interfaces to take, and keeping the plane told about them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use config::{PortRule, Router};
-use fib::PortId;
+use fib::{Locality, PortId, TableId};
 use ipnet::IpNet;
 use mirror::Plane as Listener;
-use mirror::model::Link;
+use mirror::model::{Link, Links};
 use plane::{Interface, Plane};
 use tracing::{debug, warn};
 use wire::Class;
@@ -28,8 +28,7 @@ pub(crate) struct News {
     /// Interfaces that came or changed, and are to be looked at.
     changed: BTreeSet<u32>,
     gone: Vec<u32>,
-    local_added: Vec<IpAddr>,
-    local_removed: Vec<IpAddr>,
+    locals: BTreeMap<IpAddr, Locality>,
 }
 
 impl Listener for News {
@@ -41,12 +40,8 @@ impl Listener for News {
         self.gone.push(ifindex);
     }
 
-    fn local_added(&mut self, address: IpAddr) {
-        self.local_added.push(address);
-    }
-
-    fn local_removed(&mut self, address: IpAddr) {
-        self.local_removed.push(address);
+    fn local(&mut self, address: IpAddr, of: Locality) {
+        self.locals.insert(address, of);
     }
 }
 
@@ -99,7 +94,7 @@ impl Ports {
 
     /// Tells the plane what the mirror heard. True: there is more, for a slice of time is over.
     pub(super) fn apply_news(&mut self, forwarding: &mut Forwarding) -> bool {
-        let News { changed, gone, local_added, local_removed } = std::mem::take(&mut self.news);
+        let News { changed, gone, locals } = std::mem::take(&mut self.news);
         for ifindex in gone {
             if let Some(id) = forwarding.plane.port_of(ifindex).map(|port| port.id) {
                 forwarding.plane.give_back(id, &mut forwarding.tables);
@@ -120,12 +115,10 @@ impl Ports {
         }
         let more = may && !self.news.changed.is_empty();
         let due = !more && std::mem::take(&mut forwarding.sources_are_due);
-        if local_added.is_empty() && local_removed.is_empty() && !due {
+        if locals.is_empty() && !due {
             return more;
         }
-        forwarding.tell_local(local_removed, false);
-        let translated = forwarding.plane.policy().translates();
-        forwarding.tell_local(if translated { Vec::new() } else { local_added }, true);
+        forwarding.tell_local(locals);
         tell_sources(forwarding);
         more
     }
@@ -139,9 +132,10 @@ impl Ports {
         let on_port = base.ifindex != ifindex && forwarding.router.port(&base.name).is_some();
         // One that was adopted may have become what the plane cannot do.
         if on_port || forwarding.is_adopted(ifindex) {
-            let [own, below] = [&link.name, &base.name].map(|name| self.foreign.reach.of(name));
-            let left = [own[0] || below[0], own[1] || below[1]];
-            forwarding.look_at_vlan(&link, interface(&link, None, left));
+            let table = forwarding.mirror.table_of(ifindex);
+            let names = [Some(&link.name), Some(&base.name), vrf(&link, links)];
+            let interface = interface(&link, table, self.reach(&names));
+            forwarding.look_at_vlan(&link, interface);
         } else {
             self.look_at_port(&link, forwarding);
         }
@@ -150,6 +144,12 @@ impl Ports {
         for above in above.map(|above| above.ifindex).filter(|above| *above != ifindex).collect::<Vec<_>>() {
             self.look_at(above, forwarding);
         }
+    }
+
+    /// Which transit, of IPv4 and IPv6, is Linux's where packets come in by interfaces of these names.
+    fn reach(&self, names: &[Option<&String>]) -> [bool; 2] {
+        let each = names.iter().flatten().map(|name| self.foreign.reach.of(name));
+        each.fold([false; 2], |[four, six], [also4, also6]| [four || also4, six || also6])
     }
 
     fn look_at_port(&self, link: &Link, forwarding: &mut Forwarding) {
@@ -163,11 +163,16 @@ impl Ports {
         }
         let ours = !link.loopback && !plane.is_own(ifindex);
         let Some(rule) = router.port(&link.name).filter(|_| ours) else { return };
-        let master = link.master.and_then(|master| mirror.model().links.by_index(master));
-        let Some(interface) = interface(link, master, self.foreign.reach.of(&link.name)) else {
+        let links = &mirror.model().links;
+        let vrf = vrf(link, links);
+        let master = link.master.and_then(|master| links.by_index(master)).filter(|_| vrf.is_none());
+        let reach = self.reach(&[Some(&link.name), vrf]);
+        let Some(interface) = interface(link, mirror.table_of(ifindex), reach) else {
             debug!("{}: not an Ethernet interface: it stays with Linux", link.name);
             return;
         };
+        let master = master.map(|master| master.name.clone());
+        let interface = Interface { master, ..interface };
         match plane.expect(&interface.name, settings::port(rule, router)) {
             // Its shared memory could not be opened, which has been said: the interface alone leads nowhere.
             Ok(id) if settings::memif(rule).is_some() && !is_shared(plane, id) => {}
@@ -288,8 +293,9 @@ fn is_shared(plane: &Plane, id: PortId) -> bool {
 fn tell_sources(forwarding: &mut Forwarding) {
     let sources = forwarding.plane.sources();
     let model = forwarding.mirror.model();
+    let mirror = &forwarding.mirror;
     sources.set_local4(model.addresses().filter_map(|address| match address.net.addr() {
-        IpAddr::V4(address) => Some(address),
+        IpAddr::V4(own) => Some((mirror.table_of(address.ifindex)?, own)),
         IpAddr::V6(_) => None,
     }));
     let ports = forwarding.plane.ports().iter().map(|port| (port.id.interface(), &port.interface));
@@ -304,23 +310,31 @@ fn tell_sources(forwarding: &mut Forwarding) {
                 _ => {}
             }
         }
-        sources.set_interface(id, ipv4, ipv6);
+        sources.set_interface(id, interface.table, ipv4, ipv6);
     }
     forwarding.translate();
 }
 
-/// What the plane must know of an interface; `None` when it has no Ethernet address.
-fn interface(link: &Link, master: Option<&Link>, left_to_linux: [bool; 2]) -> Option<Interface> {
+/// The name of the VRF that an interface belongs to.
+fn vrf<'a>(link: &Link, links: &'a Links) -> Option<&'a String> {
+    links.by_index(link.master?).filter(|master| master.vrf.is_some()).map(|master| &master.name)
+}
+
+/// What the plane must know of an interface that this table routes; `None` when it has no Ethernet address. Where only Linux
+/// knows the table, all of its transit is Linux's.
+fn interface(link: &Link, table: Option<TableId>, left_to_linux: [bool; 2]) -> Option<Interface> {
+    let [left4, left6] = left_to_linux;
     Some(Interface {
         name: link.name.clone(),
         ifindex: link.ifindex,
-        master: master.map(|master| master.name.clone()),
+        master: None,
+        table: table.unwrap_or(TableId::MAIN),
         mac: link.mac?.0,
         mtu: link.mtu,
         up: link.up && link.running,
         forwarding4: link.forwarding4,
         forwarding6: link.forwarding6,
         rp_filter: link.rp_filter,
-        left_to_linux,
+        left_to_linux: [left4 || table.is_none(), left6 || table.is_none()],
     })
 }

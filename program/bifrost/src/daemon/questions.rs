@@ -57,8 +57,8 @@ impl Answer for Questions {
         after: Option<&RouteEntry>,
         limit: usize,
     ) -> Result<Vec<RouteEntry>, String> {
-        let (query, after) = (*query, after.cloned());
-        self.ask(move |control| Ok(control.forwarding.routes(&query, after.as_ref(), limit)))
+        let (query, after) = (query.clone(), after.cloned());
+        self.ask(move |control| control.forwarding.routes(&query, after.as_ref(), limit))
     }
 
     fn reload(&self, dry_run: bool) -> Result<String, String> {

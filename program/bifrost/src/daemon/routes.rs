@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use crate::control::RouteQuery;
 use crate::control::status::*;
-use mirror::model::Table;
 use mirror::show::{NeighbourLine, RouteFilter, RouteLine, Way};
 
 use super::forwarding::Forwarding;
@@ -19,17 +18,22 @@ impl Forwarding {
         query: &RouteQuery,
         after: Option<&RouteEntry>,
         limit: usize,
-    ) -> Vec<RouteEntry> {
+    ) -> Result<Vec<RouteEntry>, String> {
+        let vrf = query.vrf.as_ref().map(|name| {
+            let link = self.mirror.model().links.by_name(name);
+            link.and_then(|link| link.vrf).ok_or_else(|| format!("no VRF is named \"{name}\""))
+        });
+        let vrf = vrf.transpose()?;
         if let Some(address) = query.address {
             // All of them at once: they are the routes of one prefix.
             let lines = if after.is_some() {
                 Vec::new()
             } else {
-                self.mirror.routes_for(&self.tables, address.into())
+                self.mirror.routes_for(&self.tables, vrf, address.into())
             };
-            return lines.iter().map(route).collect();
+            return Ok(lines.iter().map(route).collect());
         }
-        let filter = RouteFilter { within: query.within, local: true, ..RouteFilter::default() };
+        let filter = RouteFilter { within: query.within, local: true, vrf, ..RouteFilter::default() };
         let mut next = Some(after.map(|entry| entry.prefix));
         let mut entries: Vec<RouteEntry> = Vec::new();
         while let Some(from) = next {
@@ -42,7 +46,7 @@ impl Forwarding {
             next = go_on.map(Some);
         }
         keep_whole_prefixes(&mut entries, limit);
-        entries
+        Ok(entries)
     }
 
     pub(crate) fn neighbours(&self) -> Vec<Neighbour> {
@@ -88,7 +92,7 @@ pub(super) fn route(line: &RouteLine) -> RouteEntry {
     RouteEntry {
         prefix: line.prefix,
         origin: line.origin.clone(),
-        table: if line.table == Table::Local.name() { 255 } else { 254 },
+        table: line.table,
         metric: line.metric,
         from: line.from,
         tos: (line.tos != 0).then(|| format!("{:#04x}", line.tos)),

@@ -1,10 +1,11 @@
 //! `[graph]`, `[filter]` and `[nat]`: the graph that workers run, and what it judges and translates by. What samples for sFlow
 //! is in that graph as well.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use elements::router::Sampling;
+use fib::Locality;
 use tracing::{debug, info};
 
 use super::forwarding::Forwarding;
@@ -51,9 +52,11 @@ impl Section for Rules {
             forwarding.plane.adopt(prepared, &mut forwarding.tables);
         }
         forwarding.watches.follow(&mut forwarding.plane);
-        if forwarding.plane.policy().translates() && !translated {
-            let local = forwarding.mirror.model().addresses().map(|address| address.net.addr()).collect();
-            forwarding.tell_local(local, false);
+        if forwarding.plane.policy().translates() != translated {
+            let model = forwarding.mirror.model();
+            let own = model.addresses().map(|own| own.net.addr());
+            let locals = own.map(|address| (address, model.locality(address))).collect();
+            forwarding.tell_local(locals);
         }
         forwarding.translate();
     }
@@ -72,10 +75,14 @@ fn wanted(change: &Change, sampling: Option<Sampling>) -> (plane::Hooks, plane::
 impl Forwarding {
     /// Tells the driver which of the router's own addresses are for Linux at once. While addresses are translated none is: answers to
     /// translated flows come to them, and workers look whether they do.
-    pub(super) fn tell_local(&mut self, addresses: Vec<IpAddr>, added: bool) {
+    pub(super) fn tell_local(&mut self, addresses: BTreeMap<IpAddr, Locality>) {
+        let translated = self.plane.policy().translates();
         let driver = self.plane.driver_mut();
-        for address in addresses {
-            let told = if added { driver.add_local(address) } else { driver.remove_local(address) };
+        for (address, of) in addresses {
+            let told = match of.any() && !translated {
+                true => driver.add_local(address, of),
+                false => driver.remove_local(address),
+            };
             if let Err(error) = told {
                 debug!("{address}: {error}");
             }

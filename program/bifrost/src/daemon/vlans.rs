@@ -35,13 +35,19 @@ pub(crate) enum NotOurs {
     ServiceInside,
     #[error("it has more than two tags")]
     Deep,
-    #[error("it belongs to a bond, bridge or VRF, or the interface that it is on does")]
+    #[error("it belongs to a bond or bridge, or the interface that it is on does")]
     Enslaved,
 }
 
 /// Where a link is, if it is a VLAN: `None` if it is none.
 pub(crate) fn place<'a>(link: &'a Link, links: &'a Links) -> Option<Result<Place<'a>, NotOurs>> {
     link.vlan.map(|_| descend(link, links))
+}
+
+/// Whether something else than a VRF has an interface: a VRF says only which table routes what comes in by it.
+fn is_enslaved(link: &Link, links: &Links) -> bool {
+    let master = link.master.and_then(|master| links.by_index(master));
+    link.master.is_some() && master.is_none_or(|master| master.vrf.is_none())
 }
 
 fn descend<'a>(link: &'a Link, links: &'a Links) -> Result<Place<'a>, NotOurs> {
@@ -55,7 +61,7 @@ fn descend<'a>(link: &'a Link, links: &'a Links) -> Result<Place<'a>, NotOurs> {
         if vlan.maps_priorities {
             return Err(NotOurs::Priorities);
         }
-        if base.master.is_some() {
+        if is_enslaved(base, links) {
             return Err(NotOurs::Enslaved);
         }
         *tag = Some(Tag { service: vlan.service, id: vlan.id });
@@ -64,7 +70,7 @@ fn descend<'a>(link: &'a Link, links: &'a Links) -> Result<Place<'a>, NotOurs> {
     if base.vlan.is_some() {
         return Err(NotOurs::Deep);
     }
-    if base.master.is_some() {
+    if is_enslaved(base, links) {
         return Err(NotOurs::Enslaved);
     }
     let tags = match tags {
@@ -168,6 +174,9 @@ mod tests {
         assert_eq!(tags(&[link(1, None), on(1, 1), inside]), Err(NotOurs::ServiceInside));
         let member = Link { master: Some(9), ..link(1, None) };
         assert_eq!(tags(&[member, on(1, 1)]), Err(NotOurs::Enslaved));
+        let vrf = Link { vrf: Some(1001), ..link(9, None) };
+        let known: Links = [link(1, None), vrf, Link { master: Some(9), ..on(1, 1) }].into_iter().collect();
+        assert!(place(known.by_index(2).unwrap(), &known).is_some_and(|place| place.is_ok()));
         let mut maps = on(1, 1);
         maps.vlan.iter_mut().for_each(|vlan| vlan.maps_priorities = true);
         assert_eq!(tags(&[link(1, None), maps]), Err(NotOurs::Priorities));

@@ -23,6 +23,8 @@ pub struct InterfaceStatus {
     pub vlans: Vec<u16>,
     /// Its outer tag is 802.1ad's.
     pub service: bool,
+    /// The VRF that it belongs to; empty: none.
+    pub vrf: String,
     /// Ethernet address.
     pub mac: String,
     /// Largest IP packet, bytes.
@@ -51,6 +53,7 @@ impl InterfaceStatus {
             name: link.name.clone(),
             ifindex: link.ifindex,
             kind: link.kind.clone().unwrap_or_default(),
+            vrf: vrf(link, control).unwrap_or_default(),
             mac: link.mac.map(|mac| mac.to_string()).unwrap_or_default(),
             mtu: link.mtu,
             up: link.up && link.running,
@@ -72,6 +75,12 @@ impl InterfaceStatus {
         }
         status
     }
+}
+
+/// The name of the VRF that an interface belongs to.
+fn vrf(link: &Link, control: &Control) -> Option<String> {
+    let master = control.forwarding.mirror.model().links.by_index(link.master?)?;
+    master.vrf.map(|_| master.name.clone())
 }
 
 /// Why Linux has an interface to itself.
@@ -107,7 +116,7 @@ impl Subject for Vec<InterfaceStatus> {
 
     fn table(&self) -> String {
         let mut table =
-            Table::new(&["interface", "port", "vlan", "state", ">mtu", "addresses", "forwarded by"]);
+            Table::new(&["interface", "port", "vlan", "vrf", "state", ">mtu", "addresses", "forwarded by"]);
         for interface in self {
             let vlans: Vec<_> = interface.vlans.iter().map(ToString::to_string).collect();
             let by =
@@ -116,6 +125,7 @@ impl Subject for Vec<InterfaceStatus> {
                 interface.name.clone(),
                 interface.port.clone(),
                 vlans.join(".") + if interface.service { " (802.1ad)" } else { "" },
+                interface.vrf.clone(),
                 if interface.up { "up" } else { "down" }.to_owned(),
                 interface.mtu.to_string(),
                 interface.addresses.join(" "),

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ::rules::{Context, Filter, FlowState, Hook, Now, Outcome};
-use fib::{HopKind, InterfaceId};
+use fib::{HopKind, InterfaceId, TableId};
 use wire::{Headers, ethernet, protocol};
 
 use super::{Step, step};
@@ -15,6 +15,8 @@ use crate::daemon::forwarding::Forwarding;
 pub(super) struct Asked<'f> {
     /// As it comes in.
     pub frame: &'f [u8],
+    /// The table that routes it.
+    pub table: TableId,
     /// Where it really goes.
     pub destination: IpAddr,
     /// That with the port, if its destination is translated.
@@ -57,20 +59,17 @@ impl Forwarding {
     }
 
     /// Whether workers leave what goes there to Linux, rules and all, as they see one direction of it only.
-    pub(super) fn is_of_linux(&self, destination: IpAddr) -> bool {
-        let (local, output) = self.leads(destination);
+    pub(super) fn is_of_linux(&self, asked: Asked<'_>) -> bool {
+        let (local, output) = self.leads(asked);
         self.plane.policy().table().is_some()
             && (local || output.is_some_and(|name| self.port_of(&name).is_none()))
     }
 
     /// Whether an address is this machine's, and the interface by which Linux sends what is not.
-    fn leads(&self, destination: IpAddr) -> (bool, Option<String>) {
+    fn leads(&self, asked: Asked<'_>) -> (bool, Option<String>) {
         let view = self.view();
-        let id = match destination {
-            IpAddr::V4(address) => view.lookup4(address.to_bits()),
-            IpAddr::V6(address) => view.lookup6(address.to_bits()),
-        };
-        let found = self.mirror.explain(&self.tables, destination);
+        let id = view.lookup(asked.table, asked.destination);
+        let found = self.mirror.explain(&self.tables, asked.table, asked.destination);
         let way = found.and_then(|found| found.route.ways.into_iter().next());
         (view.hop(id).kind() == HopKind::Local, way.map(|way| way.device))
     }
@@ -87,7 +86,7 @@ impl Forwarding {
         if policy.nat().is_none() && Hook::ALL.into_iter().all(|hook| compiled.passes_all(hook)) {
             return;
         }
-        let (local, device) = self.leads(asked.destination);
+        let (local, device) = self.leads(asked);
         let output = device.as_deref().filter(|_| !local);
         let mut hooks = Vec::new();
         if let Entry::Port(_) = entry {

@@ -12,6 +12,7 @@ mod machines {
     mod guests_have_what_this_kernel_may_lack;
     mod tagged;
     mod vlans_are_forwarded;
+    mod vrfs_are_forwarded;
 }
 
 #[path = "../network.rs"]

@@ -148,23 +148,9 @@ fn forwarded() {
 
 fn left_to_linux() {
     let mut net = Tagged::stopped("tagged", &ports("auto", &["left", "right"]), &TAGS);
-    net.put_into_vrf(20, "blue", 1020);
     net.router.restart().unwrap();
     net.reachable(10);
-
-    // What is in a VRF stays apart from the rest.
-    let [other, _] = Tagged::on_the_right(20);
-    let by_the_other = format!("ip route add {other}/32 via 10.10.1.1 && ping -q -c 2 -W 5 {other}");
-    assert!(why(&net, "left.20").is_some_and(|why| why.contains("VRF")));
-    net.reachable(20);
-    linux_forwards(&net, &[20]);
     plane_forwards(&net, &[10]);
-    assert!(net.left.run(&by_the_other).is_err(), "a VRF is reached from outside of it");
-    net.left.run(&format!("ip route del {other}/32")).unwrap();
-    net.router.host().run("ip link set left.20 nomaster; ip link set right.20 nomaster").unwrap();
-    becomes_ours(&net, &["left.20", "right.20"]);
-    let way = net.left.run("traceroute -4 -n -q 1 -w 5 10.20.2.2").unwrap();
-    assert!(way.contains("10.20.1.1") && way.contains("10.20.2.2"), "{way}");
 
     let host = net.router.host();
     host.run("ip link set left.10 type vlan egress-qos-map 0:5").unwrap();
@@ -174,8 +160,29 @@ fn left_to_linux() {
     })
     .unwrap();
     linux_forwards(&net, &[10]);
-    assert_eq!(why(&net, "blue").as_deref(), Some("a vrf is Linux's"));
     assert_eq!(why(&net, "left"), None);
+}
+
+/// A VLAN joins a VRF, and leaves it again.
+fn in_a_vrf() {
+    let mut net = Tagged::stopped("tagged", &ports("express", &["left", "right"]), &TAGS);
+    net.put_into_vrf(20, "blue", 1020);
+    net.router.restart().unwrap();
+    TAGS.iter().for_each(|tag| net.reachable(*tag));
+    becomes_ours(&net, &["left.20", "right.20"]);
+    plane_forwards(&net, &TAGS);
+
+    // What is in a VRF stays apart from the rest.
+    let [other, _] = Tagged::on_the_right(20);
+    let by_the_other = format!("ip route add {other}/32 via 10.10.1.1 && ping -q -c 2 -W 5 {other}");
+    assert!(net.left.run(&by_the_other).is_err(), "a VRF is reached from outside of it");
+    net.left.run(&format!("ip route del {other}/32")).unwrap();
+    net.router.host().run("ip link set left.20 nomaster; ip link set right.20 nomaster").unwrap();
+    let six = |side, last| format!("ip address replace 2001:db8:20:{side}::1/64 dev {last}.20 nodad");
+    net.router.host().run(&format!("{}; {}", six(1, "left"), six(2, "right"))).unwrap();
+    TAGS.iter().for_each(|tag| net.reachable(*tag));
+    plane_forwards(&net, &TAGS);
+    net.left.run(&by_the_other).unwrap();
 }
 
 mod with_one_tag_and_two {
@@ -190,6 +197,11 @@ mod with_one_tag_and_two {
     fn on_the_newest() {
         inside!("newest", forwarded);
     }
+}
+
+#[test]
+fn by_the_table_of_their_vrf() {
+    inside!("6.12", in_a_vrf);
 }
 
 #[test]

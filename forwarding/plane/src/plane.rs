@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext};
@@ -14,7 +15,7 @@ use graph::{Program, Registry};
 use ipnet::IpNet;
 use port::device::{FeatureWatch, XdpFeatures};
 use port::driver::{MAX_PORTS, pulse};
-use port::{Driver, HugePages, Injector, Memory, Packet};
+use port::{Driver, DriverError, HugePages, Injector, Memory, Packet};
 use tracing::{info, warn};
 use wire::Class;
 
@@ -30,6 +31,7 @@ use crate::{FlowSnapshot, PlaneError};
 use elements::router::standard::{self, Hooks, Stages};
 
 /// The device by which workers hand packets to Linux.
+const BY_WORKERS: &str = "what comes in by interfaces of VRFs is forwarded by workers only";
 const TAP: &str = "bifrost0";
 /// How often missing sockets are looked at, and redirect targets where the kernel tells of no change.
 pub(crate) const TARGETS: Duration = Duration::from_secs(1);
@@ -71,6 +73,8 @@ pub struct Plane {
     pub(crate) interfaces: Interfaces,
     /// Tells when an interface can or cannot be a redirect target any more.
     pub(crate) features: Option<FeatureWatch>,
+    /// Who has the programs for VRFs checked by the kernel.
+    opening: Option<JoinHandle<Result<(), DriverError>>>,
     pub(crate) looked: Instant,
     pub(crate) retry: Instant,
 }
@@ -142,6 +146,7 @@ impl Plane {
             hooks: settings.hooks.clone(),
             policy,
             stale: false,
+            opening: None,
             registry: settings.registry.clone(),
             limits,
             tap,
@@ -298,10 +303,20 @@ impl Plane {
 
     /// Sees to it that the driver forwards for interfaces in a VRF, if this is one.
     pub(crate) fn open_vrfs(&mut self, entry: Option<&InterfaceEntry>) {
-        if entry.is_some_and(|entry| entry.table != TableId::MAIN)
-            && let Err(error) = self.driver.open_vrfs()
+        if entry.is_some_and(|entry| entry.table != TableId::MAIN) {
+            match self.driver.open_vrfs() {
+                Ok(opening) => self.opening = opening.or(self.opening.take()),
+                Err(error) => warn!("{BY_WORKERS}: {error}"),
+            }
+        }
+    }
+
+    /// Whether that could be done, once it is known.
+    fn see_vrfs_open(&mut self) {
+        if let Some(opening) = self.opening.take_if(|opening| opening.is_finished())
+            && let Ok(Err(error)) = opening.join()
         {
-            warn!("what comes in by a VRF's interfaces is forwarded by workers only: {error}");
+            warn!("{BY_WORKERS}: {error}");
         }
     }
 
@@ -342,6 +357,7 @@ impl Plane {
     /// What happens by the clock: failed workers are started again, redirect targets looked at, refused ports tried
     /// anew. Call it about ten times a second. Returns the ports that were taken only now.
     pub fn supervise(&mut self, tables: &mut Tables) -> Vec<PortId> {
+        self.see_vrfs_open();
         let memory = &mut self.memory;
         let pool = |worker, lost| match lost {
             false => memory.pool(worker).ok(),

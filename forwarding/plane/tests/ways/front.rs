@@ -35,7 +35,8 @@ impl Front {
             driver.set_target(port, loopback).unwrap();
         }
         if kind.vrf {
-            driver.open_vrfs().unwrap();
+            let opening = driver.open_vrfs().unwrap();
+            opening.unwrap().join().unwrap().unwrap();
         }
         let of = Locality { main: !kind.vrf, vrf: kind.vrf };
         OWN.iter().flatten().for_each(|own| driver.add_local(own.parse().unwrap(), of).unwrap());

@@ -139,7 +139,8 @@ impl Driver {
             ("verdict_counts", 2 * VERDICTS, size_of::<Counted>()),
         ];
         for (name, entries, bytes) in parts {
-            let map = self.object.maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
+            let map =
+                self.loader.object.maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
             // Both sides of `forwarding/bpf/flows.h` are compiled together.
             assert_eq!(map.value_size() as usize, bytes, "{name}: bpf/flows.h and its Rust side differ");
             let made = object::create(name, map, Some(entries as u32))?;
@@ -166,7 +167,7 @@ impl Driver {
         let origin = clock::now().saturating_sub(now.as_nanos() as u64);
         let owner = Box::new(mappings);
         for carrier in (0..).zip(CARRIERS) {
-            self.put_behind("carriers", carrier, &self.shared)?;
+            self.loader.put_behind("carriers", carrier, &self.shared)?;
         }
         let memory = flow::DriverMemory { hot, cold, buckets, door, origin, owner };
         Ok((memory, Arc::new(Verdicts { words, counts })))

@@ -9,6 +9,7 @@ mod copies;
 mod counters;
 mod divert;
 mod flows;
+mod loader;
 mod local;
 mod peers;
 mod places;
@@ -21,10 +22,10 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::JoinHandle;
 
 use abi::driver::{BLOCK, Divert, Limit, Place, Settings};
 pub use abi::driver::{DIVERTS as MAX_DIVERTS, MAX_PORTS, MAX_QUEUES};
-use aya_obj::Object;
 use fib::{Locality, PortId, Sizes};
 use wire::Class;
 
@@ -36,6 +37,7 @@ pub use abi::{Count, DriverCounters, Lane};
 pub(crate) use counters::sum_per_cpu;
 pub use divert::FlowMatch;
 pub use flows::{Carried, Counted, Half, VERDICTS, Verdicts};
+use loader::{Loader, copies_of};
 use local::LocalAddresses;
 pub use peers::Peer as RoutingPeer;
 use places::Places;
@@ -89,7 +91,7 @@ pub struct TestRun {
 
 /// The programs and their maps.
 pub struct Driver {
-    object: Object,
+    loader: Loader,
     shared: HashMap<String, OwnedFd>,
     programs: Programs,
     /// The entry once more, and the maps of its own.
@@ -160,7 +162,7 @@ impl Driver {
         let filter = map_array(&shared, "local_filter", BLOCK)?;
         let pulse = Pulse::new(map_array(&shared, "pulse", BLOCK)?);
         Ok(Driver {
-            object,
+            loader: Loader { object, rest4: sizes.rest4 },
             shared,
             programs: Programs::default(),
             packet_tracer: None,
@@ -209,8 +211,8 @@ impl Driver {
     pub fn prepare(&mut self) -> Result<(), DriverError> {
         let this = &*self;
         let (native, generic, behind, copy) = std::thread::scope(|scope| {
-            let native = scope.spawn(|| this.loaded("bifrost", 0, &this.shared));
-            let generic = scope.spawn(|| this.loaded("bifrost", this.mark, &this.shared));
+            let native = scope.spawn(|| this.loader.loaded("bifrost", 0, &this.shared));
+            let generic = scope.spawn(|| this.loader.loaded("bifrost", this.mark, &this.shared));
             let behind = scope.spawn(|| this.open_ways());
             let copy = this.copy();
             (joined(native), joined(generic), joined(behind), copy)
@@ -236,7 +238,8 @@ impl Driver {
         }
         let known = if native { &self.programs.native } else { &self.programs.generic };
         if known.is_none() {
-            let loaded = Some(self.loaded("bifrost", if native { 0 } else { self.mark }, &self.shared)?);
+            let loaded =
+                Some(self.loader.loaded("bifrost", if native { 0 } else { self.mark }, &self.shared)?);
             *(if native { &mut self.programs.native } else { &mut self.programs.generic }) = loaded;
         }
         let entry = if native { &self.programs.native } else { &self.programs.generic };
@@ -244,48 +247,24 @@ impl Driver {
         Ok(entry.as_fd())
     }
 
-    fn loaded(&self, name: &str, mark: u32, maps: &HashMap<String, OwnedFd>) -> Result<OwnedFd, DriverError> {
-        let (mark, rest, key) =
-            (mark.to_ne_bytes(), self.sizes.rest4.to_ne_bytes(), wire::flow_key().to_ne_bytes());
-        let constants = HashMap::from([
-            ("MARK", (&mark[..], true)),
-            ("FIB4_REST", (&rest[..], true)),
-            ("FLOW_KEY", (&key[..], true)),
-        ]);
-        object::load(self.object.clone(), name, constants, maps)
-    }
-
     /// Opens the ways that lead from the entry to other programs, whatever the configuration.
     fn open_ways(&self) -> Result<(), DriverError> {
-        self.put_behind("gate", (0, "to_worker"), &self.shared)?;
-        self.put_behind("carriers", TAGGED, &self.shared)
+        self.loader.put_behind("gate", (0, "to_worker"), &self.shared)?;
+        self.loader.put_behind("carriers", TAGGED, &self.shared)
     }
 
-    /// From now on frames of interfaces in a VRF have the express lane too: a router without VRFs need not load the program.
-    pub fn open_vrfs(&mut self) -> Result<(), DriverError> {
-        if !self.vrfs {
-            self.open_beside(&self.shared)?;
-            self.vrfs = true;
-            self.packet_tracer = None;
+    /// From now on frames of interfaces in a VRF have the express lane too: a router without VRFs need not load the programs. The
+    /// kernel takes its time to check them, so it is not waited for: until then workers forward. The first time, who does it is
+    /// told.
+    pub fn open_vrfs(&mut self) -> Result<Option<JoinHandle<Result<(), DriverError>>>, DriverError> {
+        if std::mem::replace(&mut self.vrfs, true) {
+            return Ok(None);
         }
-        Ok(())
-    }
-
-    fn open_beside(&self, maps: &HashMap<String, OwnedFd>) -> Result<(), DriverError> {
-        BESIDE.into_iter().try_for_each(|program| self.put_behind("carriers", program, maps))
-    }
-
-    /// Puts a program where the others go on by a tail call.
-    fn put_behind(
-        &self,
-        map: &'static str,
-        (at, name): (u32, &str),
-        maps: &HashMap<String, OwnedFd>,
-    ) -> Result<(), DriverError> {
-        let program = self.loaded(name, 0, maps)?;
-        let ways = maps.get(map).ok_or_else(|| DriverError::NoMap { name: map.into() })?;
-        sys::map_update(ways.as_fd(), &at.to_ne_bytes(), &program.as_raw_fd().to_ne_bytes())
-            .map_err(failed(map, "write"))
+        self.packet_tracer = None;
+        let (programs, maps) = (self.loader.clone(), copies_of(&self.shared)?);
+        let open = move || BESIDE.into_iter().try_for_each(|to| programs.put_behind("carriers", to, &maps));
+        let thread = std::thread::Builder::new().name("vrfs".into()).spawn(open);
+        thread.map(Some).map_err(DriverError::io("cannot start a thread"))
     }
 
     /// A port's counters are empty, and it has no sockets.
@@ -512,19 +491,16 @@ impl Driver {
 
     /// The entry with maps of its own.
     fn copy(&self) -> Result<(OwnedFd, HashMap<String, OwnedFd>), DriverError> {
-        let mut maps = HashMap::new();
-        for (name, fd) in &self.shared {
-            let copy = fd.try_clone().map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
-            maps.insert(name.clone(), copy);
-        }
+        let mut maps = copies_of(&self.shared)?;
         for name in OF_REHEARSALS {
-            let map = self.object.maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
+            let map =
+                self.loader.object.maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
             maps.insert(name.to_owned(), object::create(name, map, None)?);
         }
-        let program = self.loaded("bifrost", 0, &maps)?;
-        self.put_behind("carriers", TAGGED, &maps)?;
+        let program = self.loader.loaded("bifrost", 0, &maps)?;
+        self.loader.put_behind("carriers", TAGGED, &maps)?;
         if self.vrfs {
-            self.open_beside(&maps)?;
+            BESIDE.into_iter().try_for_each(|to| self.loader.put_behind("carriers", to, &maps))?;
         }
         maps.retain(|name, _| OF_REHEARSALS.contains(&name.as_str()));
         Ok((program, maps))

@@ -160,6 +160,8 @@ fn forwarded() {
         "ip route add 10.77.0.0/16 via 10.0.1.2 dev red-near onlink; ip route add 10.88.0.0/16 via 10.0.2.2",
     );
     net.answered(red, "10.88.0.2", "bytes from 10.88.0.2");
+    // (The way back to who asks is in the VRF then as well.)
+    net.run("ip route add 10.77.0.0/16 via 10.0.1.2 vrf red");
     net.run("ip route add vrf red unreachable default metric 4278198272");
     net.answered(red, "10.88.0.2", "Unreachable");
     net.run("ip route del vrf red unreachable default metric 4278198272");
@@ -192,7 +194,7 @@ fn changes() {
     net.plane_forwards();
 
     // Many more, which cost little and keep nobody waiting.
-    let many: String = (0..300)
+    let many: String = (0..100)
         .map(|n| {
             format!(
                 "link add vrf{n} type vrf table {}\nroute add 10.0.0.0/8 dev lo table {}\n",
@@ -203,7 +205,7 @@ fn changes() {
         .collect();
     net.run(&format!("ip -batch - <<'END'\n{many}END"));
     wait_for("many VRFs", Duration::from_secs(60), || {
-        let routes = net.router.ask("show routes --vrf vrf299");
+        let routes = net.router.ask("show routes --vrf vrf99");
         match routes {
             Ok(routes) if routes.contains("10.0.0.0/8") => Ok(()),
             other => Err(format!("{other:?}")),
@@ -214,6 +216,32 @@ fn changes() {
     blue.reaches(FAR[1], Duration::from_secs(5)).unwrap();
     let audit = net.router.show("mirror").unwrap()["audit"]["differences"].clone();
     assert_eq!(audit, 0, "{}", net.router.log());
+}
+
+/// Linux would not know the members by their names in a copy of the rules.
+fn with_rules() {
+    let mut net = Vrfs::new();
+    let plain = net.router.config().to_owned();
+    net.router
+        .reload(&(plain.clone() + "[filter]\nrules = \"\"\"\nforward: drop tcp to any port 99\n\"\"\"\n"))
+        .unwrap();
+    let why = |net: &Vrfs, name: &str| {
+        let shown = net.router.show("interfaces").unwrap();
+        let of = shown.as_array().unwrap().iter().find(|shown| shown["name"] == name).unwrap().clone();
+        of["why"].as_str().unwrap().to_owned()
+    };
+    assert!(why(&net, "red-near").contains("filter"), "{}", why(&net, "red-near"));
+    assert_eq!(why(&net, "plain-near"), "");
+    for near in &net.near {
+        near.reaches(FAR[0], Duration::from_secs(10)).unwrap();
+    }
+    net.router.reload(&plain).unwrap();
+    net.plane_forwards();
+}
+
+#[test]
+fn where_rules_are_they_are_linuxs() {
+    inside!("6.12", with_rules);
 }
 
 mod by_their_own_tables {

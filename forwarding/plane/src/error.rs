@@ -62,9 +62,9 @@ pub enum PlaneError {
     #[error("there is no such interface")]
     Absent,
     /// An interface that is part of another.
-    #[error("it belongs to {master}, which decides where its packets go")]
+    #[error("it belongs to {master}")]
     Enslaved {
-        /// The bond, bridge or VRF.
+        /// The bond, bridge or VRF, and what that means.
         master: String,
     },
     /// Queues that nobody serves, where that breaks flows.

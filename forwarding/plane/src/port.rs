@@ -19,7 +19,7 @@ pub struct Interface {
     pub name: String,
     /// Its number, another each time it is made.
     pub ifindex: u32,
-    /// The bond or bridge that it belongs to, which then decides where its packets go.
+    /// What it belongs to so that its packets are Linux's, as a bond or bridge, and why.
     pub master: Option<String>,
     /// Its Ethernet address.
     pub mac: [u8; 6],

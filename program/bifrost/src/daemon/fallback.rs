@@ -310,7 +310,8 @@ impl Section for Fallback {
     fn abort(&mut self, _: &mut Forwarding) {}
 }
 
-fn has_policy(router: &Router) -> bool {
+/// Whether there is something for Linux to judge or to translate where the plane is gone.
+pub(crate) fn has_policy(router: &Router) -> bool {
     let filter = &router.filter;
     let drops = filter.chains.iter().any(|chain| chain.policy == rules::Policy::Drop);
     drops || filter.rules().next().is_some() || router.nat.is_some()

@@ -13,6 +13,7 @@ use plane::{Interface, Plane};
 use tracing::{debug, warn};
 use wire::Class;
 
+use super::fallback;
 use super::foreign::Foreign;
 use super::forwarding::Forwarding;
 use super::section::{Change, Section};
@@ -21,6 +22,9 @@ use super::vlans::base;
 
 /// How long the control thread takes ports that came, or tells of others what changed, before it looks for other work.
 const SLICE: Duration = Duration::from_millis(2);
+
+/// Why a member of a VRF is Linux's where the router has rules.
+pub(crate) const NOT_IN_VRFS: &str = "a VRF: the router's filter and translation are not for VRFs";
 
 /// What the mirror heard that concerns the plane, until the control thread has time for it.
 #[derive(Default)]
@@ -133,9 +137,10 @@ impl Ports {
         // One that was adopted may have become what the plane cannot do.
         if on_port || forwarding.is_adopted(ifindex) {
             let table = forwarding.mirror.table_of(ifindex);
-            let names = [Some(&link.name), Some(&base.name), vrf(&link, links)];
-            let interface = interface(&link, table, self.reach(&names));
-            forwarding.look_at_vlan(&link, interface);
+            let vrf = vrf(&link, links);
+            let interface = interface(&link, table, self.reach(&[Some(&link.name), Some(&base.name), vrf]));
+            let unknown = vrf.is_some() && fallback::has_policy(&forwarding.router);
+            forwarding.look_at_vlan(&link, interface.filter(|_| !unknown));
         } else {
             self.look_at_port(&link, forwarding);
         }
@@ -165,13 +170,19 @@ impl Ports {
         let Some(rule) = router.port(&link.name).filter(|_| ours) else { return };
         let links = &mirror.model().links;
         let vrf = vrf(link, links);
-        let master = link.master.and_then(|master| links.by_index(master)).filter(|_| vrf.is_none());
+        let master = link.master.and_then(|master| links.by_index(master));
+        // Linux shows its chains a VRF's packets as the VRF's own: the copy of the rules would not know them.
+        let unknown = vrf.is_some() && fallback::has_policy(router);
+        let master = master.filter(|_| vrf.is_none() || unknown);
         let reach = self.reach(&[Some(&link.name), vrf]);
         let Some(interface) = interface(link, mirror.table_of(ifindex), reach) else {
             debug!("{}: not an Ethernet interface: it stays with Linux", link.name);
             return;
         };
-        let master = master.map(|master| master.name.clone());
+        let master = master.map(|master| match unknown {
+            true => format!("{}, {NOT_IN_VRFS}", master.name),
+            false => format!("{}, which decides where its packets go", master.name),
+        });
         let interface = Interface { master, ..interface };
         match plane.expect(&interface.name, settings::port(rule, router)) {
             // Its shared memory could not be opened, which has been said: the interface alone leads nowhere.

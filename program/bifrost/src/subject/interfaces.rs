@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Subject;
 use crate::command::table::Table;
+use crate::daemon::fallback::has_policy;
+use crate::daemon::ports::NOT_IN_VRFS;
 use crate::daemon::{Control, vlans};
 use fib::Tags;
 use mirror::model::Link;
@@ -92,6 +94,9 @@ fn why(link: &Link, control: &Control) -> String {
     }
     match vlans::place(link, &forwarding.mirror.model().links) {
         Some(Err(why)) => return why.to_string(),
+        Some(Ok(_)) if vrf(link, control).is_some() && has_policy(&forwarding.router) => {
+            return format!("it belongs to {NOT_IN_VRFS}");
+        }
         Some(Ok(place)) => return format!("{} is no port of Bifrost's", place.base.name),
         None => {}
     }

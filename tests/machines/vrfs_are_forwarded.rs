@@ -62,11 +62,7 @@ impl Vrfs {
                 .unwrap();
             }
         }
-        let port =
-            |name: &str, side, lane| format!("[[port]]\nname = \"{name}-{side}\"\nlane = \"{lane}\"\n");
-        let each =
-            NETWORKS.iter().map(|(name, _)| port(name, "near", "express") + &port(name, "far", "worker"));
-        let router = Router::start(&host, &each.collect::<String>()).unwrap();
+        let router = Router::start(&host, &configuration()).unwrap();
         let net = Vrfs { router, near, far, _lab: lab, _turn: turn };
         for (near, (name, _)) in net.near.iter().zip(NETWORKS) {
             for address in FAR {
@@ -117,6 +113,11 @@ impl Vrfs {
         })
         .unwrap();
     }
+}
+
+fn configuration() -> String {
+    let port = |name: &str, side, lane| format!("[[port]]\nname = \"{name}-{side}\"\nlane = \"{lane}\"\n");
+    NETWORKS.iter().map(|(name, _)| port(name, "near", "express") + &port(name, "far", "worker")).collect()
 }
 
 fn addresses(host: &Host, interface: &str, side: u16, last: u16) {
@@ -220,11 +221,12 @@ fn changes() {
 
 /// Linux would not know the members by their names in a copy of the rules.
 fn with_rules() {
-    let mut net = Vrfs::new();
-    let plain = net.router.config().to_owned();
-    net.router
-        .reload(&(plain.clone() + "[filter]\nrules = \"\"\"\nforward: drop tcp to any port 99\n\"\"\"\n"))
-        .unwrap();
+    let net = Vrfs::new();
+    let reload = |config: &str| {
+        net.router.configure(config).unwrap();
+        net.router.ask("reload").unwrap();
+    };
+    reload(&(configuration() + "[filter.forward]\nrules = \"drop proto tcp to any port 99\"\n"));
     let why = |net: &Vrfs, name: &str| {
         let shown = net.router.show("interfaces").unwrap();
         let of = shown.as_array().unwrap().iter().find(|shown| shown["name"] == name).unwrap().clone();
@@ -235,7 +237,7 @@ fn with_rules() {
     for near in &net.near {
         near.reaches(FAR[0], Duration::from_secs(10)).unwrap();
     }
-    net.router.reload(&plain).unwrap();
+    reload(&configuration());
     net.plane_forwards();
 }
 

@@ -10,6 +10,7 @@
 //! | `fpm`, `netlink` | zebra's, the kernel's: through the model into tables |
 //! | `memif` | a program's at a memif socket, and in the memory that both have |
 //! | `trial_control` | a generator's and a sink's, to each other |
+//! | `vrrp` | other routers' and hosts': advertisements, and questions for the virtual address |
 //! | `packets` | the network's: through the standard graph with filter and translation, the long way and the short one |
 //! | `capture`, `summary` | files of packets: pcap, pcapng, IP summary dumps |
 //! | `flow_journal`, `parquet`, `saved_flows` | files of flows |
@@ -28,12 +29,13 @@ pub use packets::packets;
 pub use port::memif::fuzz::client as memif;
 pub use texts::{click, router_toml, rules};
 pub use traffic::control::fuzz as trial_control;
+pub use vrrp::fuzz as vrrp;
 
 /// A target.
 pub type Target = fn(&[u8]);
 
 /// All of them by name, as their folders in `corpus/` are called.
-pub const TARGETS: [(&str, Target); 14] = [
+pub const TARGETS: [(&str, Target); 15] = [
     ("capture", capture),
     ("click", click),
     ("control", control),
@@ -48,4 +50,5 @@ pub const TARGETS: [(&str, Target); 14] = [
     ("saved_flows", saved_flows),
     ("summary", summary),
     ("trial_control", trial_control),
+    ("vrrp", vrrp),
 ];

@@ -10,7 +10,7 @@
 //!                                                       └────────────► mistakes ◄─────────────┘
 //! ```
 //!
-//! One file here for what the model is (`router`), one for how each section is read (`sections`, `flow_log`, `memif`, `mirror_port`), one
+//! One file here for what the model is (`router`), one for how each section is read (`sections`, `flow_log`, `memif`, `mirror_port`, `virtual_router`), one
 //! for reading keys of any section (`section`), one for how mistakes look (`mistake`), one for reading files (`source`), one
 //! for what of them is shown to nobody (`secrets`).
 
@@ -26,6 +26,7 @@ mod secrets;
 mod section;
 mod sections;
 mod source;
+mod virtual_router;
 
 pub use cores::Cores;
 pub use machine::Machine;
@@ -35,3 +36,4 @@ pub use mistake::{Mistake, Mistakes};
 pub use pattern::{Pattern, PatternError};
 pub use router::*;
 pub use sections::OpenError;
+pub use virtual_router::{Track, Tracked, VirtualRouter};

@@ -8,6 +8,7 @@ use crate::cores::Cores;
 use crate::memif::Memif;
 use crate::mirror_port::MirrorPort;
 use crate::pattern::Pattern;
+use crate::virtual_router::VirtualRouter;
 
 /// A checked configuration. Without a file it is [`Router::default`] with the ports named on the command line.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +45,8 @@ pub struct Router {
     pub sflow: Option<flowlog::settings::SflowPlan>,
     /// Where copies of packets are sent; absent: nowhere.
     pub mirror: Option<MirrorPort>,
+    /// Addresses that this router has together with others, by name.
+    pub vrrp: Vec<VirtualRouter>,
     /// FRR's FPM as a source of routes; absent: netlink only.
     pub fpm: Option<Fpm>,
     /// The comparison of the plane with Linux.

@@ -24,6 +24,7 @@ use crate::router::*;
 use crate::secrets;
 use crate::section::{Found, Section, kind, number_of};
 use crate::source;
+use crate::virtual_router::virtual_routers;
 
 const SWITCH: &[(&str, Switch)] = &[("auto", Switch::Auto), ("on", Switch::On), ("off", Switch::Off)];
 /// Longest path of a Unix socket that leaves room for the name it is made under (sun_path has 108 bytes).
@@ -132,6 +133,7 @@ fn root_of(
         flow_log: root.value("flow_log").and_then(|value| flow_log(page, value)),
         sflow: root.value("sflow").and_then(|value| sflow(page, value)),
         mirror: root.value("mirror").and_then(|value| mirror_port(page, value)),
+        vrrp: root.value("vrrp").map(|value| virtual_routers(page, value)).unwrap_or_default(),
         fpm: root.section(page, "fpm", "[fpm]").and_then(|s| fpm(page, s)),
         audit: root.section(page, "audit", "[audit]").map(|s| audit(page, s)).unwrap_or_default(),
         control: root

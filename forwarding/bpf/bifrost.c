@@ -16,6 +16,7 @@
 #include "flows.h"
 #include "peers.h"
 #include "police.h"
+#include "virtual.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -121,7 +122,10 @@ static __always_inline verdict classify(struct frame *frame) {
         frame->flags &= ~(IF_EXPRESS | IF_FORWARD4 | IF_FORWARD6);
     if (frame->flags & IF_PARTIAL)
         frame->joined = bpf_xdp_get_buff_len(frame->ctx) > ETHERNET + mtu_of(entered);
-    if (load64(frame->data) >> 16 != mac_of(entered))
+    if (type == ETHERTYPE_ARP)
+        keep_from_linux(frame->ctx, frame->interface);
+    if (load64(frame->data) >> 16 != mac_of(entered) &&
+        !enter_virtual(frame->ctx, frame->interface, mac_of(entered)))
         return FOREIGN;
     if (type == ETHERTYPE_IPV4)
         return classify4(frame);

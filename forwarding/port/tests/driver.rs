@@ -717,3 +717,58 @@ fn random_and_mutated_frames_are_always_accounted_for() {
         }
     }
 }
+
+#[test]
+fn frames_to_a_virtual_router_are_the_interfaces_while_its_lease_holds() {
+    let bench = Bench::new();
+    let virtual_routers = bench.driver.virtual_routers().unwrap();
+    let of_4 = [0, 0, 0x5e, 0, 1, 7];
+    let of_6 = [0, 0, 0x5e, 0, 2, 7];
+    let to = |mac: [u8; 6], frame: &[u8]| [&mac[..], &frame[6..]].concat();
+    let long = Duration::from_secs(60);
+    for (mac, other, frame) in [(of_4, of_6, v4([198, 18, 0, 1])), (of_6, of_4, v6("2001:db8::1"))] {
+        let elsewhere = to(mac, &frame);
+        assert_linux(&bench.run(&elsewhere), &elsewhere, Class::Transit);
+        virtual_routers.lease(IN.interface(), mac, long).unwrap();
+        assert_express(&bench.run(&elsewhere), &frame);
+        // To this machine, it looks as any other: Linux takes nothing that is for another link address.
+        let local = if mac == of_4 { v4([198, 18, 5, 1]) } else { v6("2001:db8:5::1") };
+        assert_linux(&bench.run(&to(mac, &local)), &local, Class::Rest);
+        // Another number, the other family's, or on another interface: nobody's.
+        for mac in [other, [0, 0, 0x5e, 0, mac[4], 8], [0, 0, 0x5e, 0, 3, 7]] {
+            let frame = to(mac, &frame);
+            assert_linux(&bench.run(&frame), &frame, Class::Transit);
+        }
+        virtual_routers.lease(IN.interface(), mac, Duration::ZERO).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        assert_linux(&bench.run(&elsewhere), &elsewhere, Class::Transit);
+        virtual_routers.lease(OUT.interface(), mac, long).unwrap();
+        assert_linux(&bench.run(&elsewhere), &elsewhere, Class::Transit);
+        virtual_routers.lease(IN.interface(), mac, long).unwrap();
+        virtual_routers.end(IN.interface(), mac).unwrap();
+        assert_linux(&bench.run(&elsewhere), &elsewhere, Class::Transit);
+        virtual_routers.end(IN.interface(), mac).unwrap();
+    }
+}
+
+#[test]
+fn linux_is_not_asked_for_the_address_of_a_virtual_router() {
+    let bench = Bench::new();
+    let virtual_routers = bench.driver.virtual_routers().unwrap();
+    let ask = |operation: u8, target: u8| {
+        let body =
+            [&[0, 1, 8, 0, 6, 4, 0, operation][..], &HOST_MAC[0], &SOURCE, &[0; 6], &[10, 0, 0, target]];
+        [&[0xff; 6][..], &HOST_MAC[0], &[8, 6], &body.concat()].concat()
+    };
+    let question = ask(1, 1);
+    assert_linux(&bench.run(&question), &question, Class::Neighbour);
+    virtual_routers.keep_from_linux(IN.interface(), [10, 0, 0, 1].into(), true).unwrap();
+    let run = bench.run(&question);
+    assert_lane(&run, Lane::Pass, "as a question to somebody else");
+    assert_eq!(run.bytes, [&[0, 0, 0x5e, 0, 1, 0][..], &question[6..]].concat());
+    for other in [ask(1, 2), ask(2, 1), question[..40].to_vec()] {
+        assert_linux(&bench.run(&other), &other, Class::Neighbour);
+    }
+    virtual_routers.keep_from_linux(IN.interface(), [10, 0, 0, 1].into(), false).unwrap();
+    assert_linux(&bench.run(&question), &question, Class::Neighbour);
+}

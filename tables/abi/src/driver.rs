@@ -42,6 +42,12 @@ constants! {
     BUCKETS: usize = Class::COUNT + 2;
     /// Routing protocols' peers that are told apart, at most; of more it does not matter which.
     MAX_PEERS: usize = 16_384;
+    /// Link addresses of virtual routers that are taken, and addresses that Linux does not answer for, at most.
+    MAX_VIRTUAL: u32 = 65_536;
+    /// What a key of those is: the last four bytes of a link address,
+    VIRTUAL_KIND_MAC: u16 = 0;
+    /// or an IPv4 address, in the host's order.
+    VIRTUAL_KIND_ADDRESS: u16 = 1;
     /// Verdicts about flows. Half of them are of the rules in force.
     VERDICTS: usize = 4096;
     /// In the word of the rules in force: theirs is the second half.
@@ -146,6 +152,17 @@ layouts! {
         theirs: u16,
         /// The port on this machine.
         ours: u16,
+    }
+
+    /// Something of a virtual router's on an interface.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct VirtualKey as "virtual_key" {
+        /// The interface.
+        interface: u16,
+        /// VIRTUAL_KIND_.
+        kind: u16,
+        /// See there.
+        what: u32,
     }
 
     /// What the rules came to for flows.

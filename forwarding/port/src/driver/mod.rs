@@ -14,6 +14,7 @@ mod local;
 mod peers;
 mod places;
 pub mod pulse;
+mod virtual_routers;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -42,6 +43,7 @@ use local::LocalAddresses;
 pub use peers::Peer as RoutingPeer;
 use places::Places;
 use pulse::Pulse;
+pub use virtual_routers::VirtualRouters;
 
 /// Descriptors that a router with all its ports and queues stays below.
 const HIGH: u64 = 65_536;
@@ -420,6 +422,12 @@ impl Driver {
     pub fn set_peers(&mut self, peers: HashSet<RoutingPeer>) -> Result<(), DriverError> {
         let map = self.shared.get("peers").ok_or_else(|| DriverError::NoMap { name: "peers".into() })?;
         peers::change(map.as_fd(), &mut self.peers, peers).map_err(failed("peers", "write"))
+    }
+
+    /// Where a thread of its own says which link addresses of virtual routers are taken.
+    pub fn virtual_routers(&self) -> Result<VirtualRouters, DriverError> {
+        let map = self.shared("virtual_routers")?.try_clone_to_owned();
+        map.map(VirtualRouters::new).map_err(failed("virtual_routers", "hand out"))
     }
 
     /// Limits what goes to Linux in this class: `rate` packets a second with bursts of `burst`. Rate 0 = no limit,

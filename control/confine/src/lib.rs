@@ -34,6 +34,9 @@ pub const NEEDED: [(Capability, &str); 6] = [
 /// `LimitMEMLOCK` has no effect either): the kernel locks packet memory.
 pub const LOCKING: Capability = Capability::CAP_IPC_LOCK;
 
+/// The real-time priority that a thread may have. The unit's `LimitRTPRIO` is the same.
+const URGENT: u64 = 1;
+
 /// Why the daemon could not be confined.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
@@ -65,6 +68,8 @@ pub fn process() -> Result<(), ConfineError> {
 }
 
 fn needed() -> CapsHashSet {
+    // So that a thread may become urgent without a capability. Where this fails, none does.
+    let _ = setrlimit(Resource::RLIMIT_RTPRIO, URGENT, URGENT);
     let mut needed: CapsHashSet = NEEDED.iter().map(|(capability, _)| *capability).collect();
     if setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY).is_err() {
         needed.insert(LOCKING);

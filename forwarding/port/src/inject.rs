@@ -168,7 +168,7 @@ fn raw(family: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
 const IPV6_HDRINCL: libc::c_int = 36;
 
 /// Drops whatever comes to a socket.
-fn hear_nothing(fd: libc::c_int) -> io::Result<()> {
+pub(crate) fn hear_nothing(fd: libc::c_int) -> io::Result<()> {
     let mut nothing = libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
     let program = libc::sock_fprog { len: 1, filter: &raw mut nothing };
     // SAFETY: the kernel copies the program, whose one instruction lives until the call is over.

@@ -12,6 +12,8 @@ const TAG: usize = 4;
 const TAG_AT: usize = 12;
 /// `PACKET_IGNORE_OUTGOING` of linux/if_packet.h.
 const IGNORE_OUTGOING: libc::c_int = 23;
+/// `PACKET_MR_UNICAST` of linux/if_packet.h.
+const UNICAST: u16 = 3;
 
 /// What is to be received.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +24,12 @@ pub struct SocketOptions {
     pub outgoing: bool,
     /// Nothing: the socket is for sending.
     pub send_only: bool,
+    /// Of what is received, only what a program says (classic BPF, 0: not this one), if there is one.
+    pub filter: &'static [Instruction],
 }
+
+/// An instruction of classic BPF: code, jumps if true and if false, operand.
+pub type Instruction = (u16, u8, u8, u32);
 
 /// A socket bound to an interface. Never blocks.
 #[derive(Debug)]
@@ -62,6 +69,12 @@ impl PacketSocket {
         if !options.send_only {
             socket.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)?;
             socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1i32)?;
+            if !options.filter.is_empty() {
+                let program = options.filter.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k });
+                let mut program: Vec<_> = program.collect();
+                let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+                socket.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
+            }
             if !options.outgoing {
                 // Kernels before 4.20 don't know it; then `receive` says of what it is.
                 let _ = socket.set(libc::SOL_PACKET, IGNORE_OUTGOING, &1i32);
@@ -85,6 +98,19 @@ impl PacketSocket {
             socket.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
         }
         Ok(socket)
+    }
+
+    /// Has the interface receive what is sent to a link address besides its own, by its filter or, where it has none,
+    /// by receiving everything; or not any more. It ends with the socket as well.
+    pub fn take_address(&self, ifindex: u32, mac: [u8; 6], take: bool) -> io::Result<()> {
+        // SAFETY: plain numbers, valid when zero.
+        let mut membership: libc::packet_mreq = unsafe { zeroed() };
+        membership.mr_ifindex = ifindex as i32;
+        membership.mr_type = UNICAST;
+        membership.mr_alen = 6;
+        membership.mr_address[..6].copy_from_slice(&mac);
+        let option = if take { libc::PACKET_ADD_MEMBERSHIP } else { libc::PACKET_DROP_MEMBERSHIP };
+        self.set(libc::SOL_PACKET, option, &membership)
     }
 
     fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {

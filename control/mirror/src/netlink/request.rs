@@ -4,6 +4,8 @@ use super::{IPV4, IPV6};
 use std::net::IpAddr;
 
 const RTM_GETLINK: u16 = 18;
+const RTM_NEWADDR: u16 = 20;
+const RTM_DELADDR: u16 = 21;
 const RTM_GETADDR: u16 = 22;
 const RTM_GETROUTE: u16 = 26;
 const RTM_NEWNEIGH: u16 = 28;
@@ -19,6 +21,8 @@ const IFLA_EXT_MASK: u16 = 29;
 const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
 const NDA_DST: u16 = 1;
 const NTF_USE: u8 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFA_F_NODAD: u8 = 2;
 
 /// A table of Linux that can be read whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,6 +98,21 @@ pub fn resolve(ifindex: u32, address: IpAddr) -> Vec<u8> {
         IpAddr::V6(address) => attribute(&mut body, NDA_DST, &address.octets()),
     }
     message(RTM_NEWNEIGH, libc::NLM_F_REQUEST | libc::NLM_F_CREATE, &body)
+}
+
+/// The request that an interface have an address, alone in its subnet, or have it no more. Nobody is asked whether it is
+/// another's already.
+pub fn address(ifindex: u32, address: IpAddr, have: bool) -> Vec<u8> {
+    let mut body = vec![0; 8];
+    let (family, bits) = if address.is_ipv4() { (IPV4, 32) } else { (IPV6, 128) };
+    (body[0], body[1], body[2]) = (family, bits, IFA_F_NODAD);
+    body[4..8].copy_from_slice(&ifindex.to_ne_bytes());
+    match address {
+        IpAddr::V4(address) => attribute(&mut body, IFA_LOCAL, &address.octets()),
+        IpAddr::V6(address) => attribute(&mut body, IFA_LOCAL, &address.octets()),
+    }
+    let (kind, flags) = if have { (RTM_NEWADDR, libc::NLM_F_CREATE) } else { (RTM_DELADDR, 0) };
+    message(kind, libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags, &body)
 }
 
 pub(super) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {

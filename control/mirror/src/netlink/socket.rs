@@ -181,6 +181,32 @@ impl Requests {
     }
 }
 
+/// Gives interfaces addresses, and takes them.
+pub struct Addresses {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+impl Addresses {
+    /// Opens it.
+    pub fn open() -> io::Result<Addresses> {
+        Ok(Addresses { socket: open(NETLINK_ROUTE)?, buffer: vec![0; DATAGRAM] })
+    }
+
+    /// An interface is to have an address, alone in its subnet, or not to have it.
+    pub fn set(&mut self, ifindex: u32, address: IpAddr, have: bool) -> io::Result<()> {
+        self.socket.send(&request::address(ifindex, address, have), 0)?;
+        let length = receive(&self.socket, &mut self.buffer)?;
+        match netlink::messages(&self.buffer[..length]).next() {
+            Some(message) if i32::from(message.kind) == libc::NLMSG_ERROR => match netlink::error(&message) {
+                error if error.raw_os_error() == Some(0) => Ok(()),
+                error => Err(error),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Hears that IPsec policies changed.
 pub struct IpsecChanges {
     socket: Socket,

@@ -70,7 +70,8 @@ impl PacketSocket {
             socket.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)?;
             socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1i32)?;
             if !options.filter.is_empty() {
-                let program = options.filter.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k });
+                let program =
+                    options.filter.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k });
                 let mut program: Vec<_> = program.collect();
                 let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
                 socket.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;

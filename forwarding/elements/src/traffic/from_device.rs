@@ -120,7 +120,7 @@ fn make(arguments: &mut Arguments<'_>, setup: &mut Setup<'_>) -> Result<Box<dyn 
     Ok(Box::new(FromDevice {
         device: device.ok_or(Refused)?,
         method,
-        options: SocketOptions { promiscuous, outgoing, send_only: false },
+        options: SocketOptions { promiscuous, outgoing, ..SocketOptions::default() },
         protocol,
         force_ip,
         burst: burst.unsigned_abs(),

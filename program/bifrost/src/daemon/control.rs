@@ -27,6 +27,7 @@ use super::nat_audit::NatAudit;
 use super::nat_shortage::Told;
 use super::peers::Peers;
 use super::ports::Ports;
+use super::redundancy::Redundancy;
 use super::reload::Reloading;
 use super::rules::Rules;
 use super::section::Section;
@@ -66,6 +67,7 @@ pub(crate) struct Parts {
     pub(crate) sampler: Sampler,
     pub(crate) logging: Logging,
     pub(crate) mirroring: Mirroring,
+    pub(crate) redundancy: Redundancy,
     flow_table: FlowTable,
     pub(crate) ports: Ports,
     pub(crate) fallback: Fallback,
@@ -74,9 +76,9 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// In the order in which they prepare: whether an element can begin is known only when it does, so rules come last.
-    pub(crate) fn sections(&mut self) -> [&mut dyn Section; 7] {
-        let Parts { sampler, logging, mirroring, flow_table, ports, fallback, rules } = self;
-        [sampler, logging, mirroring, flow_table, ports, fallback, rules]
+    pub(crate) fn sections(&mut self) -> [&mut dyn Section; 8] {
+        let Parts { sampler, logging, mirroring, redundancy, flow_table, ports, fallback, rules } = self;
+        [sampler, logging, mirroring, redundancy, flow_table, ports, fallback, rules]
     }
 }
 
@@ -112,6 +114,7 @@ impl Control {
                 sampler: Sampler::new(sflow),
                 logging: Logging::new(log),
                 mirroring: Mirroring::default(),
+                redundancy: Redundancy::default(),
                 flow_table: FlowTable,
                 ports: Ports::default(),
                 fallback: Fallback::default(),
@@ -190,6 +193,7 @@ impl Control {
             let mut more = self.sync()?;
             more |= self.parts.ports.apply_news(&mut self.forwarding);
             self.follow_copy();
+            self.parts.redundancy.follow(&self.forwarding);
             for job in self.jobs.try_iter().take(JOBS).collect::<Vec<_>>() {
                 if !self.forwarding.stop.is_asked() {
                     self.forwarding.plane.takes_long();
@@ -255,6 +259,8 @@ impl Control {
     /// Gives every port back to Linux and ends the workers, writes down what flows live, and ends the log.
     pub(crate) fn stop(&mut self) {
         let Control { forwarding, parts, saving, .. } = self;
+        // While all is still forwarded.
+        parts.redundancy.stop();
         let interfaces = interfaces(&forwarding.plane);
         let names = forwarding.interface_names();
         forwarding.release_all();

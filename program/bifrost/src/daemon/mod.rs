@@ -28,6 +28,7 @@
 //! | `explain.rs` | what would happen to a packet |
 //! | `copies.rs` | copies of what passes ports, for those who watch |
 //! | `mirror_port.rs` | `[mirror]`: such copies, sent out by an interface |
+//! | `redundancy/` | `[vrrp.NAME]`: addresses that this router has together with others |
 //! | `watch.rs` | trace and capture: observers in the workers' graphs |
 //!
 //! The order at the start matters: Linux's tables are read whole before the first port is taken, so that from the
@@ -54,6 +55,7 @@ mod nft;
 mod peers;
 pub(crate) mod ports;
 mod questions;
+mod redundancy;
 mod reload;
 mod routes;
 mod rules;

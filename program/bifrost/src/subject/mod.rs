@@ -19,6 +19,7 @@ mod mirror_port;
 mod nat;
 mod neighbours;
 mod ports;
+mod redundancy;
 mod sflow;
 mod version;
 mod words;
@@ -36,6 +37,7 @@ pub use mirror_port::*;
 pub use nat::*;
 pub use neighbours::*;
 pub use ports::*;
+pub use redundancy::*;
 pub use sflow::*;
 pub use version::*;
 pub use words::*;
@@ -51,7 +53,7 @@ use crate::control::Rates;
 use crate::daemon::Control;
 
 /// Every subject, in the order of the help.
-pub const ALL: [Entry; 15] = [
+pub const ALL: [Entry; 16] = [
     Entry::of::<Vec<PortStatus>>(),
     Entry::of::<Vec<InterfaceStatus>>(),
     Entry::of::<Vec<Neighbour>>(),
@@ -63,6 +65,7 @@ pub const ALL: [Entry; 15] = [
     Entry::of::<ClassifierStatus>(),
     Entry::of::<Config>(),
     Entry::of::<MirrorStatus>(),
+    Entry::of::<Vec<VirtualRouterStatus>>(),
     Entry::of::<Option<FlowLogStatus>>(),
     Entry::of::<Option<SflowStatus>>(),
     Entry::of::<Option<MirrorPortStatus>>(),

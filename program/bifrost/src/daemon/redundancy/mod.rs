@@ -1,0 +1,247 @@
+//! `[vrrp.NAME]`: addresses that this router has together with others.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `mod.rs` | the control thread's part: what it tells the thread that speaks, and asks of it |
+//! | `thread.rs` | the thread that speaks |
+//! | `group.rs` | a virtual router as that thread has it |
+//! | `link.rs` | the sockets of an interface |
+//! | `accepted.rs` | the addresses in Linux |
+//!
+//! The protocol is the crate `vrrp`, which decides; here are sockets, Linux and the driver. What a virtual router needs
+//! around it (its interface, an address to speak from, tables that are complete, what it tracks) the control thread knows,
+//! and tells when it changes. Who is active, the thread says to the driver itself: no takeover waits for the control thread.
+//!
+//! A killed process has resigned. Its leases end, its programs and its device with the addresses go; nothing that it told
+//! anybody stays.
+
+mod accepted;
+mod group;
+mod link;
+mod thread;
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread as threads;
+use std::time::Duration;
+
+use config::{Tracked, VirtualRouter};
+use mirror::netlink::address::Address;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use tracing::{error, warn};
+
+use super::forwarding::Forwarding;
+use super::section::{Change, Section};
+use crate::subject::VirtualRouterStatus;
+use accepted::Accepted;
+use group::Facts;
+use thread::{Order, Runner};
+
+/// How long the thread may take to answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a stop waits for others to take over.
+const HANDOVER: Duration = Duration::from_secs(3);
+/// `RT_SCOPE_LINK`, and `IFA_F_TENTATIVE`: nobody has said yet that it is not his.
+const LINK: u8 = 253;
+const TENTATIVE: u32 = 0x40;
+
+/// See the head of this file.
+#[derive(Default)]
+pub(crate) struct Redundancy {
+    running: Option<Running>,
+}
+
+struct Running {
+    orders: Sender<Order>,
+    bell: Arc<EventFd>,
+    plan: Vec<VirtualRouter>,
+    facts: Vec<Facts>,
+}
+
+/// The way to the thread, for those who wait for what it does.
+pub(crate) struct Handle(Option<(Sender<Order>, Arc<EventFd>)>);
+
+impl Handle {
+    /// Hands over to another router, or takes part again as before; says what came of it.
+    pub(crate) fn ask(&self, name: String, release: bool) -> Result<String, String> {
+        let (orders, bell) = self.0.as_ref().ok_or("nothing is redundant: there is no [vrrp.NAME]")?;
+        let (sender, answer) = channel();
+        let order = if release { Order::Release(name, sender) } else { Order::Resume(name, sender) };
+        let gone = "the thread that speaks VRRP is gone";
+        orders.send(order).map_err(|_| gone)?;
+        let _ = bell.write(1);
+        answer.recv().map_err(|_| gone)?
+    }
+}
+
+impl Redundancy {
+    /// Tells the thread what is configured, and what is known around it, where that has changed.
+    pub(super) fn follow(&mut self, forwarding: &Forwarding) {
+        if self.running.is_none() && !forwarding.router.vrrp.is_empty() {
+            match begin(forwarding) {
+                Ok(running) => self.running = Some(running),
+                Err(wrong) => return error!("no virtual router is taken part in: {wrong}"),
+            }
+        }
+        let Some(running) = &mut self.running else { return };
+        let plan = &forwarding.router.vrrp;
+        let facts: Vec<Facts> = plan.iter().map(|router| facts(router, forwarding)).collect();
+        let order = if running.plan != *plan {
+            Order::Plan(plan.iter().cloned().zip(facts.iter().cloned()).collect())
+        } else if running.facts != facts {
+            Order::Facts(facts.clone())
+        } else {
+            return;
+        };
+        running.plan.clone_from(plan);
+        running.facts = facts;
+        running.tell(order);
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        Handle(self.running.as_ref().map(|running| (running.orders.clone(), running.bell.clone())))
+    }
+
+    pub(crate) fn status(&self) -> Result<Vec<VirtualRouterStatus>, String> {
+        let Some(running) = &self.running else { return Ok(Vec::new()) };
+        let answer = running.ask(Order::Status);
+        answer.recv_timeout(PATIENCE).map_err(|_| "the thread that speaks VRRP does not answer".to_owned())
+    }
+
+    /// Hands everything over, if there is somebody, and ends the thread. Until then packets are forwarded as ever.
+    pub(super) fn stop(&mut self) {
+        let Some(running) = self.running.take() else { return };
+        if running.ask(Order::Stop).recv_timeout(HANDOVER).is_err() {
+            warn!("redundancy: not everything was handed over in time");
+        }
+    }
+}
+
+impl Running {
+    fn tell(&self, order: Order) {
+        // It ends only when it is told to.
+        let _ = self.orders.send(order);
+        let _ = self.bell.write(1);
+    }
+
+    fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Receiver<T> {
+        let (sender, answer) = channel();
+        self.tell(order(sender));
+        answer
+    }
+}
+
+fn begin(forwarding: &Forwarding) -> Result<Running, String> {
+    let driver = forwarding.plane.driver().virtual_routers().map_err(|error| error.to_string())?;
+    let system = |error: io::Error| error.to_string();
+    let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
+        .map_err(|error| system(error.into()))?;
+    let bell = Arc::new(bell);
+    let (orders, waiting) = channel();
+    let runner = Runner::new(waiting, bell.clone(), driver, Accepted::start().map_err(system)?);
+    threads::Builder::new().name("vrrp".to_owned()).spawn(move || runner.run()).map_err(system)?;
+    Ok(Running { orders, bell, plan: Vec::new(), facts: Vec::new() })
+}
+
+/// What is known around a virtual router.
+fn facts(router: &VirtualRouter, forwarding: &Forwarding) -> Facts {
+    let model = forwarding.mirror.model();
+    let link = model.links.by_name(&router.interface);
+    let interface = link.and_then(|link| forwarding.plane.interface_of(link.ifindex));
+    let taken = |id| forwarding.plane.place(id).is_some_and(|(port, _, _)| port.taken.is_some());
+    let interface = interface.filter(|id| taken(*id));
+    let here: Vec<&Address> = link.into_iter().flat_map(|link| model.addresses_of(link.ifindex)).collect();
+    let own = own(router, &here);
+    let name = &router.interface;
+    let unable = match link {
+        None => Some(format!("there is no interface {name}")),
+        Some(link) if !(link.up && link.running) => Some(format!("{name} is down")),
+        Some(_) if interface.is_none() => Some(format!("{name} is no port of Bifrost's, nor a VLAN on one")),
+        Some(_) if !forwarding.mirror.ready() => Some("the routes are not all read yet".to_owned()),
+        Some(_) if own.is_none() => {
+            let kind = if router.is_ipv6() { "link-local" } else { "IPv4" };
+            Some(format!("{name} has no {kind} address of its own to speak from"))
+        }
+        Some(_) => misplaced(router, &here),
+    };
+    let lost = router.track.iter().filter(|track| !is_there(&track.what, forwarding));
+    let (mut priority, mut lacks) = (router.settings.priority, Vec::new());
+    for track in lost {
+        lacks.push(track.what.to_string());
+        priority = match track.lower {
+            Some(lower) if priority > 0 => priority.saturating_sub(lower).max(1),
+            _ => 0,
+        };
+    }
+    let ifindex = link.map_or(0, |link| link.ifindex);
+    Facts { ifindex, interface, own, unable, priority, lacks }
+}
+
+/// The address that a virtual router speaks from: the interface's own.
+fn own(router: &VirtualRouter, here: &[&Address]) -> Option<IpAddr> {
+    let owner = router.settings.priority == u8::MAX;
+    let own = here.iter().filter(|address| match address.net.addr() {
+        IpAddr::V4(_) => !router.is_ipv6() && address.is_primary(),
+        IpAddr::V6(_) => router.is_ipv6() && address.scope == LINK && address.flags & TENTATIVE == 0,
+    });
+    own.map(|address| address.net.addr()).find(|own| owner || !router.addresses.contains(own))
+}
+
+/// Who owns the addresses has them on the interface, and nobody else has: Linux would not give them up with its last breath.
+fn misplaced(router: &VirtualRouter, here: &[&Address]) -> Option<String> {
+    let is_here = |wanted: &&IpAddr| here.iter().any(|address| address.net.addr() == **wanted);
+    let name = &router.interface;
+    let mut addresses = router.addresses.iter();
+    if router.settings.priority == u8::MAX {
+        let missing = addresses.find(|address| !is_here(address))?;
+        Some(format!("its priority is 255, but {missing} is not an address of {name}"))
+    } else {
+        let there = addresses.find(is_here)?;
+        Some(format!(
+            "Linux has {there} on {name}: remove it there, or let this router own it (priority 255)"
+        ))
+    }
+}
+
+fn is_there(what: &Tracked, forwarding: &Forwarding) -> bool {
+    let model = forwarding.mirror.model();
+    match what {
+        Tracked::Interface(name) => model.links.by_name(name).is_some_and(|link| link.up && link.running),
+        Tracked::Route(prefix) => !model.routes.at(prefix).is_empty(),
+    }
+}
+
+impl Section for Redundancy {
+    fn effects(&self, change: &Change) -> Vec<String> {
+        let (before, after) = (&change.before.vrrp, &change.after.vrrp);
+        let named = |list: &[VirtualRouter], name: &str| list.iter().find(|one| one.name == name).cloned();
+        let mut effects = Vec::new();
+        for router in after {
+            let name = &router.name;
+            match named(before, name) {
+                None => effects.push(format!("[vrrp.{name}]: it is taken part in")),
+                Some(was) if was != *router => {
+                    effects.push(format!("[vrrp.{name}]: it is resigned from, and taken part in anew"));
+                }
+                Some(_) => {}
+            }
+        }
+        let gone = before.iter().filter(|router| named(after, &router.name).is_none());
+        effects.extend(gone.map(|router| format!("[vrrp.{}]: it is resigned from", router.name)));
+        effects
+    }
+
+    fn prepare(&mut self, change: &mut Change, forwarding: &mut Forwarding) -> Result<(), String> {
+        if self.running.is_none() && !change.after.vrrp.is_empty() {
+            self.running = Some(begin(forwarding).map_err(|wrong| format!("[vrrp]: {wrong}"))?);
+        }
+        Ok(())
+    }
+
+    /// The control thread tells the thread of it, as of all other changes.
+    fn apply(&mut self, _: &Change, _: &mut Forwarding) {}
+
+    fn abort(&mut self, _: &mut Forwarding) {}
+}

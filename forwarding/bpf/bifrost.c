@@ -124,9 +124,12 @@ static __always_inline verdict classify(struct frame *frame) {
         frame->joined = bpf_xdp_get_buff_len(frame->ctx) > ETHERNET + mtu_of(entered);
     if (type == ETHERTYPE_ARP)
         keep_from_linux(frame->ctx, frame->interface);
-    if (load64(frame->data) >> 16 != mac_of(entered) &&
-        !enter_virtual(frame->ctx, frame->interface, mac_of(entered)))
-        return FOREIGN;
+    if (load64(frame->data) >> 16 != mac_of(entered)) {
+        if (!enter_virtual(frame->ctx, frame->interface, mac_of(entered)))
+            return FOREIGN;
+        if (frame->flags & IF_PARTIAL && frame->interface == frame->port)
+            return WORKER; /* see virtual.h */
+    }
     if (type == ETHERTYPE_IPV4)
         return classify4(frame);
     if (type == ETHERTYPE_IPV6)

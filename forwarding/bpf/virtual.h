@@ -6,6 +6,10 @@
  * door and nowhere else: behind it no lane, no flow and not Linux either has to know of virtual routers. The
  * lease is renewed with every advertisement. So who dies has resigned, and so has who hangs.
  *
+ * A veth has noted for whom a frame is before it asks the program, and does not look again: Linux would take
+ * nothing of these. So there they are all a worker's, who hands over as new what Linux is to have. NICs look
+ * behind the program only, and VLANs look again.
+ *
  * Who asks by ARP for an address of a virtual router must not be answered by Linux, which has the address
  * while the router is active, but not its link address. The question goes to Linux as one for somebody else:
  * only packet sockets see it, and so the thread that answers.
@@ -41,8 +45,7 @@ static __noinline int enter_virtual(struct xdp_md *ctx, __u32 interface, __u64 m
     __u64 destination = load64(data) >> 16;
     if (destination >> 8 != VIRTUAL4 && destination >> 8 != VIRTUAL6)
         return 0;
-    struct virtual_key key = {
-        .interface = interface, .kind = VIRTUAL_KIND_MAC, .what = (__u32)destination};
+    struct virtual_key key = {.interface = interface, .kind = VIRTUAL_KIND_MAC, .what = (__u32)destination};
     __u64 *until = bpf_map_lookup_elem(&virtual_routers, &key);
     if (!until || bpf_ktime_get_coarse_ns() > *(volatile __u64 *)until)
         return 0;

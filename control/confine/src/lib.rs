@@ -34,6 +34,10 @@ pub const NEEDED: [(Capability, &str); 6] = [
 /// `LimitMEMLOCK` has no effect either): the kernel locks packet memory.
 pub const LOCKING: Capability = Capability::CAP_IPC_LOCK;
 
+/// What the daemon keeps besides, where threads may not become urgent and that limit cannot be lifted either: the one that speaks
+/// VRRP must not wait for others.
+pub const HURRYING: Capability = Capability::CAP_SYS_NICE;
+
 /// The real-time priority that a thread may have. The unit's `LimitRTPRIO` is the same.
 const URGENT: u64 = 1;
 
@@ -68,9 +72,10 @@ pub fn process() -> Result<(), ConfineError> {
 }
 
 fn needed() -> CapsHashSet {
-    // So that a thread may become urgent without a capability. Where this fails, none does.
-    let _ = setrlimit(Resource::RLIMIT_RTPRIO, URGENT, URGENT);
     let mut needed: CapsHashSet = NEEDED.iter().map(|(capability, _)| *capability).collect();
+    if setrlimit(Resource::RLIMIT_RTPRIO, URGENT, URGENT).is_err() {
+        needed.insert(HURRYING);
+    }
     if setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY).is_err() {
         needed.insert(LOCKING);
     }

@@ -65,6 +65,11 @@ pub enum Command {
     /// The change is in force with the next batch of packets, in Linux's copy of the filter as well, and lasts until the configuration
     /// is read again: to keep it, change the file too.
     Set(Set),
+    /// Hand a virtual router over to another router, or take part in it as before
+    ///
+    /// What is released goes on until another router has taken over: no packet is lost. Virtual routers of one `sync` go together.
+    #[command(subcommand, infer_subcommands = true)]
+    Redundancy(Redundancy),
     /// End flows that live: those of a host, a port or a protocol, or all
     ///
     /// Their next packets begin flows anew, judged and translated by the rules as they are now. Connections that Linux
@@ -207,6 +212,26 @@ pub struct Set {
     /// Prefixes that go, a line each: a file, or - for standard input
     #[arg(long, value_name = "FILE")]
     pub remove_from: Option<PathBuf>,
+    /// How
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `redundancy`.
+#[derive(Debug, Subcommand)]
+pub enum Redundancy {
+    /// Hand it over; then it takes over from nobody, unless the other one goes
+    Release(VirtualRouter),
+    /// Take part in it as before it was released
+    Resume(VirtualRouter),
+}
+
+/// Which virtual router.
+#[derive(Debug, Arguments)]
+pub struct VirtualRouter {
+    /// Its name in router.toml: NAME of `[vrrp.NAME]`
+    #[arg(value_name = "NAME")]
+    pub name: String,
     /// How
     #[command(flatten)]
     pub output: Output,

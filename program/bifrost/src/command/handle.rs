@@ -1,11 +1,11 @@
-//! `bifrost read`, `bifrost write`, `bifrost reload`: changing and asking a router that runs.
+//! `bifrost read`, `bifrost write`, `bifrost reload`, `bifrost redundancy`: changing and asking a router that runs.
 //!
 //! Every worker has elements of its own, so a handler has an answer for each: one that all agree on is printed once.
 
 use crate::control::{Client, Request};
 
 use super::Failure;
-use super::args::{Read, Reload, Write};
+use super::args::{Read, Redundancy, Reload, Write};
 use super::table::{print, print_value};
 
 pub fn read(args: &Read, mut client: Client) -> Result<(), Failure> {
@@ -29,6 +29,18 @@ pub fn reload(args: Reload, mut client: Client) -> Result<(), Failure> {
         return print_value(&serde_json::json!({ "effects": done.lines().collect::<Vec<_>>() }));
     }
     if output.json {
+        return print_value(&serde_json::json!({ "done": done }));
+    }
+    print(&format!("{done}\n"))
+}
+
+pub fn redundancy(args: Redundancy, mut client: Client) -> Result<(), Failure> {
+    let (release, of) = match args {
+        Redundancy::Release(of) => (true, of),
+        Redundancy::Resume(of) => (false, of),
+    };
+    let done: String = client.ask(&Request::Redundancy { name: of.name, release })?;
+    if of.output.json {
         return print_value(&serde_json::json!({ "done": done }));
     }
     print(&format!("{done}\n"))

@@ -92,6 +92,7 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
         Command::Check { file, output } => check::check(&file, &registry(extra), output),
         Command::Reload(args) => handle::reload(args, connect(socket)?),
         Command::Set(set) => set::set(&set, connect(socket)?),
+        Command::Redundancy(what) => handle::redundancy(what, connect(socket)?),
         Command::Clear(Clear { what: Clearable::Flows { which, output, .. } }) => {
             flows::clear(connect(socket)?, &which, output)
         }

@@ -39,6 +39,9 @@ pub trait Answer: Send + Sync {
     /// comes and goes at once is there afterwards.
     fn change_set(&self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String>;
 
+    /// Hands a virtual router over, and waits until another router has it; or takes part in it as before. Says what came of it.
+    fn redundancy(&self, name: &str, release: bool) -> Result<String, String>;
+
     /// Reads, or with a value writes, the handler `element.handler` of each worker's graph, by worker.
     fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String>;
 

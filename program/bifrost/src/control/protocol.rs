@@ -40,6 +40,13 @@ pub enum Request {
         #[serde(default)]
         remove: Vec<IpNet>,
     },
+    /// Hands a virtual router over to another router, if there is one; or takes part in it as before: what came of it, a text.
+    Redundancy {
+        /// The virtual router.
+        name: String,
+        /// Hands it over; else it takes part as before.
+        release: bool,
+    },
     /// Reads a handler of an element: a list of texts, one a worker.
     Read {
         /// `element.handler`.
@@ -90,6 +97,7 @@ impl Request {
             | Request::Watch { .. } => true,
             Request::Reload { .. }
             | Request::Set { .. }
+            | Request::Redundancy { .. }
             | Request::Read { .. }
             | Request::Write { .. }
             | Request::ClearFlows(_)

@@ -70,6 +70,11 @@ impl Answer for Questions {
         self.ask(move |control| control.change_set(&name, &come, &go))
     }
 
+    fn redundancy(&self, name: &str, release: bool) -> Result<String, String> {
+        // The control thread only says whom to ask.
+        self.ask(|control| Ok(control.parts.redundancy.handle()))?.ask(name.to_owned(), release)
+    }
+
     fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String> {
         let (handler, value) = (handler.to_owned(), value.map(str::to_owned));
         self.ask(move |control| control.forwarding.handle(&handler, value.as_deref()))

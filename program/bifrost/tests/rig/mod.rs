@@ -403,6 +403,14 @@ impl Answer for Fake {
         }
     }
 
+    fn redundancy(&self, name: &str, release: bool) -> Result<String, String> {
+        match name {
+            "lan" if release => Ok("router 192.0.2.3 has taken over".to_owned()),
+            "lan" => Ok("lan takes part as before".to_owned()),
+            _ => Err(format!("there is no [vrrp.{name}]; those there are: lan")),
+        }
+    }
+
     fn clear_flows(&self, query: &FlowQuery) -> Result<u64, String> {
         // As many as what was asked for has letters: that tells whether it came.
         Ok(serde_json::to_string(query).map_or(0, |asked| asked.len() as u64))

@@ -9,6 +9,7 @@
 mod against_linux;
 mod ethernets;
 mod network;
+mod redundant;
 mod upstream;
 
 mod a_changed_neighbour_takes_effect_at_once;
@@ -19,6 +20,7 @@ mod a_flooded_port_starves_no_other;
 mod a_flush_of_nftables_is_undone;
 mod a_killed_router_carries_nothing;
 mod a_live_screen_ends_with_its_terminal;
+mod a_lying_router_is_not_believed;
 mod a_refused_reload_changes_nothing;
 mod a_restart_keeps_flows_and_their_translation;
 mod a_stop_loses_nothing_that_is_translated;
@@ -28,6 +30,7 @@ mod a_withdrawn_route_stops_within_100_ms;
 mod a_worker_that_hangs_takes_only_itself_down;
 mod a_wrong_file_is_refused_and_nothing_changes;
 mod an_element_of_ones_own_runs_in_the_router;
+mod another_router_takes_over;
 mod bgp_learnt_routes_forward;
 mod check_and_reload_agree;
 mod clicks_ip_router_routes_between_real_hosts;

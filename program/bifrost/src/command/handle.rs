@@ -39,7 +39,7 @@ pub fn redundancy(args: Redundancy, mut client: Client) -> Result<(), Failure> {
         Redundancy::Release(of) => (true, of),
         Redundancy::Resume(of) => (false, of),
     };
-    let done: String = client.ask(&Request::Redundancy { name: of.name, release })?;
+    let done: String = client.ask(&Request::Handover { name: of.name, release })?;
     if of.output.json {
         return print_value(&serde_json::json!({ "done": done }));
     }

@@ -68,7 +68,7 @@ impl Conversation<'_, '_> {
         match request {
             Request::Reload { dry_run } => self.whole(answer.reload(*dry_run)),
             Request::Set { name, add, remove } => self.whole(answer.change_set(name, add, remove)),
-            Request::Redundancy { name, release } => self.whole(answer.redundancy(name, *release)),
+            Request::Handover { name, release } => self.whole(answer.redundancy(name, *release)),
             Request::Read { handler } => self.whole(answer.handle(handler, None)),
             Request::Write { handler, value } => self.whole(answer.handle(handler, Some(value))),
             Request::Flows(query) => self.whole(answer.flows(query)),

@@ -41,7 +41,7 @@ pub enum Request {
         remove: Vec<IpNet>,
     },
     /// Hands a virtual router over to another router, if there is one; or takes part in it as before: what came of it, a text.
-    Redundancy {
+    Handover {
         /// The virtual router.
         name: String,
         /// Hands it over; else it takes part as before.
@@ -97,7 +97,7 @@ impl Request {
             | Request::Watch { .. } => true,
             Request::Reload { .. }
             | Request::Set { .. }
-            | Request::Redundancy { .. }
+            | Request::Handover { .. }
             | Request::Read { .. }
             | Request::Write { .. }
             | Request::ClearFlows(_)

@@ -1,0 +1,180 @@
+//! Two Bifrosts have the addresses of gateways together. One dies in every way there is, and the other forwards within
+//! 50 ms; one hands over, and no packet is lost. (The network of `redundant.rs`, advertisements each 10 ms.)
+
+use std::{thread::sleep, time::Duration};
+
+use lab::{Router, wait_for};
+
+use crate::redundant::{Pair, RATE, becomes, config, lost, state};
+
+/// 50 ms of the stream.
+const MOST: u64 = RATE as u64 / 20;
+
+struct Two {
+    one: Router,
+    two: Router,
+    net: Pair,
+}
+
+/// Both run, and the first one is active.
+fn both(name: &str, more: &str) -> Option<Two> {
+    let net = Pair::new(name);
+    let lines = |priority| config(&format!("priority = {priority}\ninterval = \"10ms\"\n{more}"));
+    let one = Router::start(&net.one, &lines(200)).unwrap();
+    let two = Router::start(&net.two, &lines(100)).unwrap();
+    if !one.is_bifrost() {
+        return None;
+    }
+    for name in ["left", "right"] {
+        becomes(&one, name, "active");
+        becomes(&two, name, "backup");
+    }
+    Some(Two { one, two, net })
+}
+
+#[test]
+fn when_one_is_killed() {
+    let Some(Two { mut one, two, net }) = both("vr-kill", "") else { return };
+    let stream = net.stream();
+    one.kill_nine();
+    let lost = lost(stream);
+    println!("killed: {lost} datagrams of {RATE} a second lost");
+    assert!(lost <= MOST, "{lost} lost\n{}", two.log());
+    assert_eq!(state(&two, "right"), "active");
+    // What is left of it does not answer for the address.
+    let left = net.one.run("ip -brief address").unwrap();
+    assert!(!left.contains("10.1.0.1/"), "{left}");
+    // It comes back, and takes over without a loss, for it has the higher priority.
+    let stream = net.stream();
+    one.restart().unwrap();
+    becomes(&one, "left", "active");
+    becomes(&two, "left", "backup");
+    let lost = crate::redundant::lost(stream);
+    println!("came back: {lost} datagrams lost");
+    assert_eq!(lost, 0, "{}\n{}", one.log(), two.log());
+}
+
+#[test]
+fn when_the_link_of_one_is_pulled() {
+    let Some(Two { one, two, net }) = both("vr-link", "") else { return };
+    let stream = net.stream();
+    net.left.run("ip link set one down").unwrap();
+    let lost = lost(stream);
+    println!("link pulled: {lost} datagrams of {RATE} a second lost");
+    assert!(lost <= MOST, "{lost} lost\n{}\n{}", one.log(), two.log());
+    // Both of its virtual routers have gone, not only the one whose link is down.
+    for name in ["left", "right"] {
+        assert_eq!((state(&one, name), state(&two, name)), ("initialize".into(), "active".into()));
+    }
+    net.left.run("ip link set one up").unwrap();
+    becomes(&one, "right", "active");
+    becomes(&two, "right", "backup");
+}
+
+#[test]
+fn when_all_interfaces_of_one_are_gone() {
+    let Some(Two { one, two, net }) = both("vr-gone", "") else { return };
+    let stream = net.stream();
+    net.one.run("ip link del left; ip link del right").unwrap();
+    let lost = lost(stream);
+    println!("gone: {lost} datagrams of {RATE} a second lost");
+    assert!(lost <= MOST, "{lost} lost\n{}\n{}", one.log(), two.log());
+    assert_eq!(state(&two, "left"), "active");
+}
+
+#[test]
+fn without_loss_when_it_is_released_or_stopped() {
+    let Some(Two { mut one, two, net }) = both("vr-planned", "") else { return };
+    let stream = net.stream();
+    let said = one.ask("redundancy release left").unwrap();
+    assert_eq!(said.trim(), "router 10.1.0.3 has taken over");
+    let lost = lost(stream);
+    println!("released: {lost} datagrams lost");
+    assert_eq!(lost, 0, "{}\n{}", one.log(), two.log());
+    assert_eq!((state(&one, "right"), state(&two, "right")), ("backup".into(), "active".into()));
+
+    // It does not take over, until it is told that it may.
+    sleep(Duration::from_millis(500));
+    assert_eq!(state(&one, "left"), "backup");
+    let stream = net.stream();
+    one.ask("redundancy resume left").unwrap();
+    becomes(&one, "left", "active");
+    let lost = crate::redundant::lost(stream);
+    println!("resumed: {lost} datagrams lost");
+    assert_eq!(lost, 0, "{}\n{}", one.log(), two.log());
+
+    let stream = net.stream();
+    one.stop().unwrap();
+    let lost = crate::redundant::lost(stream);
+    println!("stopped: {lost} datagrams lost");
+    assert_eq!(lost, 0, "{}\n{}", one.log(), two.log());
+    // Alone, it stays active when it is released.
+    let said = two.client("redundancy release right");
+    assert!(said.contains("no other router took over"), "{said}");
+    becomes(&two, "right", "active");
+}
+
+#[test]
+fn when_what_it_tracks_is_lost() {
+    let lines = "track = [{ route = \"198.18.0.0/15\", lower = 150 }]";
+    let net = Pair::new("vr-track");
+    net.one.run("ip route add 198.18.0.0/15 via 10.2.0.9").unwrap();
+    let of = |priority, more| config(&format!("priority = {priority}\ninterval = \"10ms\"\n{more}"));
+    let one = Router::start(&net.one, &of(200, lines)).unwrap();
+    let two = Router::start(&net.two, &of(100, "")).unwrap();
+    if !one.is_bifrost() {
+        return;
+    }
+    becomes(&one, "left", "active");
+    becomes(&two, "left", "backup");
+    net.one.run("ip route del 198.18.0.0/15").unwrap();
+    becomes(&two, "left", "active");
+    becomes(&one, "right", "backup");
+    net.one.run("ip route add 198.18.0.0/15 via 10.2.0.9").unwrap();
+    becomes(&one, "left", "active");
+}
+
+/// Hosts learn the virtual link address and no other, by ARP and by neighbour discovery; the addresses can be pinged.
+#[test]
+fn hosts_see_one_router() {
+    let net = Pair::new("vr-hosts");
+    let config = |priority| {
+        let lines = format!("priority = {priority}\ninterval = \"10ms\"\n");
+        let six = "[vrrp.six]\ninterface = \"left\"\nid = 10\naddresses = [\"fe80::1\", \"2001:db8:1::1\"]\n";
+        format!("{}{six}{lines}", config(&lines))
+    };
+    for host in [&net.one, &net.two] {
+        let last = if host.name() == "one" { 2 } else { 3 };
+        host.run(&format!("ip address add 2001:db8:1::{last}/64 dev left nodad")).unwrap();
+        host.run(&format!("ip address add fe80::{last}/64 dev left nodad")).unwrap();
+    }
+    net.customer.run("ip address add 2001:db8:1::9/64 dev eth0 nodad").unwrap();
+    let mut one = Router::start(&net.one, &config(200)).unwrap();
+    let two = Router::start(&net.two, &config(100)).unwrap();
+    if !one.is_bifrost() {
+        return;
+    }
+    let virtual_ones = [("10.1.0.1", "00:00:5e:00:01:0a"), ("2001:db8:1::1", "00:00:5e:00:02:0a")];
+    let seen = || {
+        for (address, mac) in virtual_ones {
+            net.customer.reaches(address, Duration::from_secs(10)).unwrap();
+            let neighbour = net.customer.run(&format!("ip neighbour show {address}")).unwrap();
+            assert!(neighbour.contains(mac), "{neighbour}");
+        }
+    };
+    seen();
+    one.kill_nine();
+    becomes(&two, "left", "active");
+    becomes(&two, "six", "active");
+    seen();
+    // Nobody else answers: a second one would be seen by its link address.
+    net.customer.run("ip neighbour flush dev eth0").unwrap();
+    seen();
+    one.restart().unwrap();
+    let fdb = || -> Result<(), String> {
+        let wanted = "00:00:5e:00:01:0a";
+        let table = net.left.run("bridge fdb show br br").map_err(|error| error.to_string())?;
+        if table.lines().filter(|line| line.contains(wanted)).count() == 1 { Ok(()) } else { Err(table) }
+    };
+    wait_for("the switch to know where the router is", Duration::from_secs(5), fdb).unwrap();
+}

@@ -47,6 +47,7 @@ mod hosts_behind_a_masquerade_reach_the_world;
 mod icmp_errors_equal_those_of_linux;
 mod icmp_errors_follow_the_settings_of_linux;
 mod ipv6_hosts_reach_ipv4_servers;
+mod keepalived_and_frr_speak_vrrp_with_bifrost;
 mod kill_nine_leaves_linux_forwarding;
 mod links_flap_and_interfaces_come_back;
 mod linux_judges_what_it_carries_itself;

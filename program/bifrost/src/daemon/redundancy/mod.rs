@@ -77,7 +77,9 @@ impl Handle {
 }
 
 impl Redundancy {
-    /// Tells the thread what is configured, and what is known around it, where that has changed.
+    /// Tells the thread what is configured, and what is known around it, where that has changed. Not before all routes have
+    /// been read and the ports are taken: who takes over must be able to forward. That Linux is read anew later on is no
+    /// reason to resign.
     pub(super) fn follow(&mut self, forwarding: &Forwarding) {
         if self.running.is_none() && !forwarding.router.vrrp.is_empty() {
             match begin(forwarding) {
@@ -159,7 +161,6 @@ fn facts(router: &VirtualRouter, forwarding: &Forwarding) -> Facts {
         None => Some(format!("there is no interface {name}")),
         Some(link) if !(link.up && link.running) => Some(format!("{name} is down")),
         Some(_) if interface.is_none() => Some(format!("{name} is no port of Bifrost's, nor a VLAN on one")),
-        Some(_) if !forwarding.mirror.ready() => Some("the routes are not all read yet".to_owned()),
         Some(_) if own.is_none() => {
             let kind = if router.is_ipv6() { "link-local" } else { "IPv4" };
             Some(format!("{name} has no {kind} address of its own to speak from"))

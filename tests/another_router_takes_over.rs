@@ -87,7 +87,7 @@ fn without_loss_when_it_is_released_or_stopped() {
     let Some(Two { mut one, two, net }) = both("vr-planned", "") else { return };
     let stream = net.stream();
     let said = one.ask("redundancy release left").unwrap();
-    assert_eq!(said.trim(), "router 10.1.0.3 has taken over");
+    assert!(said.contains(".0.3 has taken over"), "{said}");
     let lost = lost(stream);
     println!("released: {lost} datagrams lost");
     assert_eq!(lost, 0, "{}\n{}", one.log(), two.log());
@@ -173,7 +173,7 @@ fn hosts_see_one_router() {
     one.restart().unwrap();
     let fdb = || -> Result<(), String> {
         let wanted = "00:00:5e:00:01:0a";
-        let table = net.left.run("bridge fdb show br br").map_err(|error| error.to_string())?;
+        let table = net.left.run("bridge fdb show br switch").map_err(|error| error.to_string())?;
         if table.lines().filter(|line| line.contains(wanted)).count() == 1 { Ok(()) } else { Err(table) }
     };
     wait_for("the switch to know where the router is", Duration::from_secs(5), fdb).unwrap();

@@ -42,13 +42,13 @@ impl Pair {
         let [one, two] = ["one", "two"].map(|name| lab.router(name).unwrap());
         let [left, right] = ["left", "right"].map(|name| lab.host(name).unwrap());
         for (switch, net, end) in [(&left, "10.1.0", &customer), (&right, "10.2.0", &server)] {
-            switch.run("ip link add br type bridge mcast_snooping 0; ip link set br up").unwrap();
+            switch.run("ip link add switch type bridge mcast_snooping 0; ip link set switch up").unwrap();
             let name = switch.name();
             for (host, interface, last) in [(&one, name, 2), (&two, name, 3), (end, "eth0", 9)] {
                 let port = host.name();
                 let there = host.end(interface).address(&format!("{net}.{last}/24"));
                 lab.link(there, switch.end(port)).unwrap();
-                switch.run(&format!("ip link set {port} master br")).unwrap();
+                switch.run(&format!("ip link set {port} master switch")).unwrap();
             }
             end.run(&format!("ip route add default via {net}.1")).unwrap();
         }

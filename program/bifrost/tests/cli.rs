@@ -39,6 +39,7 @@ const SUBJECTS: [&str; 15] = [
     "config",
     "mirror",
     "mirror-port",
+    "redundancy",
     "flowlog",
     "version",
     "routes",

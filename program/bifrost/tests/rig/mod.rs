@@ -346,6 +346,36 @@ impl Fake {
     }
 }
 
+/// One virtual router is active here, the other elsewhere.
+fn virtual_routers() -> Vec<VirtualRouterStatus> {
+    let of = |name: &str, state, own: [u8; 4], priority| VirtualRouterStatus {
+        name: name.to_owned(),
+        interface: "eth1".to_owned(),
+        id: 10,
+        state,
+        since: 187,
+        why: "nothing was heard of an active router".to_owned(),
+        priority,
+        lacks: Vec::new(),
+        addresses: vec![[192, 0, 2, 1].into()],
+        mac: wire::Mac([0, 0, 0x5e, 0, 1, 10]),
+        active: Some(own.into()),
+        active_priority: Some(200),
+        sync: None,
+        released: false,
+        changes: 2,
+        sent: 187,
+        received: 0,
+        refused: [("checksum".to_owned(), 3)].into(),
+    };
+    let backup = VirtualRouterStatus {
+        lacks: vec!["route 0.0.0.0/0".to_owned()],
+        released: true,
+        ..of("wan", RedundancyState::Backup, [192, 0, 2, 3], 50)
+    };
+    vec![of("lan", RedundancyState::Active, [192, 0, 2, 2], 200), backup]
+}
+
 /// An answer of a type that only its subject knows.
 fn boxed<T: Send + 'static>(answer: Result<T, String>) -> Result<Answered, String> {
     Ok(Box::new(answer?))
@@ -368,6 +398,7 @@ impl Answer for Fake {
             "flow_log" => boxed(self.flow_log()),
             "sflow" => boxed(self.sflow()),
             "mirror_port" => boxed(self.mirror_port()),
+            "redundancy" => boxed(Ok(virtual_routers())),
             other => Err(format!("no {other} here")),
         }
     }

@@ -259,7 +259,8 @@ impl Control {
     /// Gives every port back to Linux and ends the workers, writes down what flows live, and ends the log.
     pub(crate) fn stop(&mut self) {
         let Control { forwarding, parts, saving, .. } = self;
-        // While all is still forwarded.
+        // While all is still forwarded; it may take its time.
+        forwarding.plane.takes_long();
         parts.redundancy.stop();
         let interfaces = interfaces(&forwarding.plane);
         let names = forwarding.interface_names();

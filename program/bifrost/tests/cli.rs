@@ -26,7 +26,7 @@ fn ok(rig: &Rig, args: &[&str]) -> String {
 }
 
 /// What is shown, as text and as JSON.
-const SUBJECTS: [&str; 15] = [
+const SUBJECTS: [&str; 16] = [
     "ports",
     "neighbours",
     "drops",

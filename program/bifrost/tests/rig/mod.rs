@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bifrost::control::status::*;
 use bifrost::control::*;
-use bifrost::subject::{Answered, Entry};
+use bifrost::subject::{Answered, Entry, RedundancyState, VirtualRouterStatus};
 use flowlog::Record;
 use flowlog::record::{Counts, Key};
 use ipnet::{IpNet, Ipv4Net};

@@ -36,7 +36,7 @@ impl World {
                 InterfaceFlags::UP,
             );
             tables.set_interface(port, Some(entry)).expect("few ports");
-            programmer.bind(ifindex, Some(port), &model, &mut tables);
+            programmer.bind(ifindex, Some(port.into()), &model, &mut tables);
         }
         World { tables, model, changes: Changes::default(), programmer }
     }

@@ -14,7 +14,7 @@ use crate::netlink::socket::{Notifications, Received, Requests};
 use crate::netlink::tc::{RTM_DELQDISC, RTM_DELTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER};
 use crate::origin::Origins;
 use crate::policy::{Beyond, Policy};
-use crate::programmer::Programmer;
+use crate::programmer::{Legs, Programmer};
 use crate::reading::Reading;
 use crate::resolver::Resolver;
 use fib::{FibError, InterfaceId, Locality, TableId, Tables};
@@ -217,7 +217,20 @@ impl Mirror {
 
     /// Makes an interface Bifrost's: routes by it are forwarded from now on. Give the port to the tables first.
     pub fn bind(&mut self, ifindex: u32, port: InterfaceId, tables: &mut Tables) {
-        self.programmer.bind(ifindex, Some(port), &self.model, tables);
+        self.programmer.bind(ifindex, Some(port.into()), &self.model, tables);
+    }
+
+    /// As [`bind`](Self::bind), for an interface that is the bond `below` or lies on it: packets leave by
+    /// those of these interfaces whose member, which is named beside it, transmits.
+    pub fn bind_bond(
+        &mut self,
+        ifindex: u32,
+        below: u32,
+        members: impl IntoIterator<Item = (InterfaceId, u32)>,
+        tables: &mut Tables,
+    ) {
+        let legs = Legs::of_bond(below, members);
+        self.programmer.bind(ifindex, Some(legs), &self.model, tables);
     }
 
     /// Gives an interface back: Linux forwards what leaves by it.

@@ -1,7 +1,7 @@
 //! Interfaces, and the settings of each that decide forwarding.
 
 use crate::netlink::link::LinkMessage;
-pub use crate::netlink::link::Vlan;
+pub use crate::netlink::link::{Bond, Member, Vlan};
 use crate::netlink::netconf::{ALL, NetconfMessage};
 use std::collections::{BTreeMap, HashMap};
 use wire::Mac;
@@ -31,6 +31,10 @@ pub struct Link {
     pub vlan: Option<Vlan>,
     /// The number of its table, if it is a VRF.
     pub vrf: Option<u32>,
+    /// What it is as a bond, if it is one.
+    pub bond: Option<Bond>,
+    /// What it is as a member of the bond that is its master, if it is one.
+    pub member: Option<Member>,
     /// Linux forwards IPv4 packets that arrive here.
     pub forwarding4: bool,
     /// Linux forwards IPv6 packets (one setting for all interfaces).
@@ -41,6 +45,13 @@ pub struct Link {
     pub ignore_linkdown4: bool,
     /// The same for IPv6.
     pub ignore_linkdown6: bool,
+}
+
+impl Link {
+    /// Whether the bond that it is a member of sends by it now (`bond_slave_can_tx` in Linux).
+    pub fn transmits(&self) -> bool {
+        self.up && self.running && self.member.is_some_and(|member| member.active && member.link)
+    }
 }
 
 /// All interfaces.
@@ -78,6 +89,11 @@ impl Links {
     /// All, by index.
     pub fn iter(&self) -> impl Iterator<Item = &Link> {
         self.links.values()
+    }
+
+    /// Those that have this one as their master.
+    pub fn members(&self, master: u32) -> impl Iterator<Item = &Link> {
+        self.links.values().filter(move |link| link.master == Some(master))
     }
 
     /// Takes in what a message says; whether anything changed.
@@ -136,6 +152,8 @@ impl Links {
             master: message.master,
             vlan: message.vlan,
             vrf: message.vrf,
+            bond: message.bond,
+            member: message.member,
             ..Link::default()
         };
         self.apply_settings(&mut link);

@@ -9,7 +9,7 @@ mod route;
 mod routes;
 mod target;
 
-pub use link::{Link, Links, Vlan};
+pub use link::{Bond, Link, Links, Member, Vlan};
 pub use neighbour::{Neighbour, Neighbours};
 pub use route::{Kind, Route, Table};
 pub(crate) use routes::host;

@@ -14,10 +14,16 @@ const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const IFLA_VRF_TABLE: u16 = 1;
+const IFLA_INFO_SLAVE_KIND: u16 = 4;
+const IFLA_INFO_SLAVE_DATA: u16 = 5;
 const IFLA_VLAN_ID: u16 = 1;
 const IFLA_VLAN_EGRESS_QOS: u16 = 3;
 const IFLA_VLAN_INGRESS_QOS: u16 = 4;
 const IFLA_VLAN_PROTOCOL: u16 = 5;
+const IFLA_BOND_MODE: u16 = 1;
+const IFLA_BOND_XMIT_HASH_POLICY: u16 = 14;
+const IFLA_BOND_SLAVE_STATE: u16 = 1;
+const IFLA_BOND_SLAVE_MII_STATUS: u16 = 2;
 
 /// What a link message says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +46,60 @@ pub struct LinkMessage {
     pub vlan: Option<Vlan>,
     /// The number of its table, if it is a VRF.
     pub vrf: Option<u32>,
+    /// What it is as a bond, if it is one.
+    pub bond: Option<Bond>,
+    /// What it is as a member of a bond, if it is one.
+    pub member: Option<Member>,
+}
+
+/// What is said of a bond (`ip link add bond0 type bond mode 802.3ad`), by the kernel's numbers
+/// (`linux/if_bonding.h`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bond {
+    /// `BOND_MODE_*`.
+    pub mode: u8,
+    /// `BOND_XMIT_POLICY_*`.
+    pub policy: u8,
+}
+
+impl Bond {
+    fn read(data: &[u8]) -> Bond {
+        let byte = |value: &[u8]| value.first().copied().unwrap_or_default();
+        let mut bond = Bond::default();
+        for (kind, value) in attributes(data) {
+            match kind {
+                IFLA_BOND_MODE => bond.mode = byte(value),
+                IFLA_BOND_XMIT_HASH_POLICY => bond.policy = byte(value),
+                _ => {}
+            }
+        }
+        bond
+    }
+}
+
+/// What is said of a member of a bond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its state is `ACTIVE`, not `BACKUP`: the bond takes what comes by it. LACP has it collect and
+    /// distribute; of an active-backup bond it is the active one.
+    pub active: bool,
+    /// Its link is up, as the bond sees it (`miimon`, `arp_interval`).
+    pub link: bool,
+}
+
+impl Member {
+    /// What is not said counts as good, as in a kernel that says less.
+    fn read(data: &[u8]) -> Member {
+        let mut member = Member { active: true, link: true };
+        for (kind, value) in attributes(data) {
+            match kind {
+                IFLA_BOND_SLAVE_STATE => member.active = value == [0],
+                IFLA_BOND_SLAVE_MII_STATUS => member.link = value == [0],
+                _ => {}
+            }
+        }
+        member
+    }
 }
 
 /// What is said of a VLAN (`ip link add link eth0 name eth0.10 type vlan id 10`).
@@ -87,6 +147,8 @@ pub fn parse(body: &[u8]) -> Option<LinkMessage> {
         master: None,
         vlan: None,
         vrf: None,
+        bond: None,
+        member: None,
     };
     let (mut below, mut elsewhere, mut data) = (None, false, None);
     for (kind, value) in attributes_after(body, FIXED)? {
@@ -101,17 +163,23 @@ pub fn parse(body: &[u8]) -> Option<LinkMessage> {
                 let part = |wanted| attributes(value).find(|(kind, _)| *kind == wanted).map(|(_, part)| part);
                 link.kind = part(IFLA_INFO_KIND).map(string);
                 data = part(IFLA_INFO_DATA);
+                let of_bond = part(IFLA_INFO_SLAVE_KIND).map(string).as_deref() == Some("bond");
+                link.member = part(IFLA_INFO_SLAVE_DATA).filter(|_| of_bond).map(Member::read);
             }
             _ => {}
         }
     }
-    if link.kind.as_deref() == Some("vlan") {
-        let on = below.filter(|_| !elsewhere);
-        link.vlan = data.map(|data| Vlan { on, ..Vlan::read(data) });
-    }
-    if link.kind.as_deref() == Some("vrf") {
-        let mut data = data.into_iter().flat_map(attributes);
-        link.vrf = data.find(|(kind, _)| *kind == IFLA_VRF_TABLE).and_then(|(_, table)| u32_value(table));
+    match link.kind.as_deref() {
+        Some("vlan") => {
+            let on = below.filter(|_| !elsewhere);
+            link.vlan = data.map(|data| Vlan { on, ..Vlan::read(data) });
+        }
+        Some("bond") => link.bond = data.map(Bond::read),
+        Some("vrf") => {
+            let mut data = data.into_iter().flat_map(attributes);
+            link.vrf = data.find(|(kind, _)| *kind == IFLA_VRF_TABLE).and_then(|(_, table)| u32_value(table));
+        }
+        _ => {}
     }
     (ifindex != 0).then_some(link)
 }
@@ -163,5 +231,46 @@ mod tests {
         }
         let elsewhere = attribute(IFLA_LINK_NETNSID, &0u32.to_ne_bytes());
         assert_eq!(vlan(&[id], &[elsewhere]), Some(Vlan { on: None, ..plain }));
+    }
+    /// Interface 7 with this information about what it is.
+    fn told(info: &[Vec<u8>]) -> LinkMessage {
+        let mut body = vec![0; FIXED];
+        body[4..8].copy_from_slice(&7u32.to_ne_bytes());
+        body.extend(attribute(IFLA_MASTER, &9u32.to_ne_bytes()));
+        body.extend(attribute(IFLA_LINKINFO, &info.concat()));
+        parse(&body).unwrap()
+    }
+
+    #[test]
+    fn a_bond_says_its_mode_and_by_what_it_hashes() {
+        let of = |kind: &[u8], data: &[Vec<u8>]| {
+            told(&[attribute(IFLA_INFO_KIND, kind), attribute(IFLA_INFO_DATA, &data.concat())]).bond
+        };
+        let data = [attribute(IFLA_BOND_MODE, &[4]), attribute(IFLA_BOND_XMIT_HASH_POLICY, &[1])];
+        assert_eq!(of(b"bond\0", &data), Some(Bond { mode: 4, policy: 1 }));
+        assert_eq!(of(b"bond\0", &[attribute(IFLA_BOND_MODE, &[])]), Some(Bond::default()));
+        assert_eq!(of(b"team\0", &data), None);
+    }
+
+    #[test]
+    fn a_member_says_whether_it_is_active_and_its_link_up() {
+        let of = |kind: &[u8], data: &[Vec<u8>]| {
+            let data = attribute(IFLA_INFO_SLAVE_DATA, &data.concat());
+            // What it is itself may be said as well.
+            let own = attribute(IFLA_INFO_KIND, b"veth\0");
+            let link = told(&[own, attribute(IFLA_INFO_SLAVE_KIND, kind), data]);
+            assert_eq!(link.master, Some(9));
+            link.member
+        };
+        let state = |state| attribute(IFLA_BOND_SLAVE_STATE, &[state]);
+        let mii = |status| attribute(IFLA_BOND_SLAVE_MII_STATUS, &[status]);
+        let member = |active, link| Some(Member { active, link });
+        assert_eq!(of(b"bond\0", &[state(0), mii(0)]), member(true, true));
+        assert_eq!(of(b"bond\0", &[state(1), mii(0)]), member(false, true));
+        // BOND_LINK_FAIL, DOWN and BACK.
+        for status in 1..=3 {
+            assert_eq!(of(b"bond\0", &[state(0), mii(status)]), member(true, false));
+        }
+        assert_eq!(of(b"bridge\0", &[state(1)]), None);
     }
 }

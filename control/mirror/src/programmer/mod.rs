@@ -12,6 +12,7 @@
 mod adjacency;
 mod decision;
 mod hops;
+mod legs;
 mod next_hop_key;
 mod place;
 mod room;
@@ -19,10 +20,11 @@ mod room;
 mod tests;
 
 pub(crate) use adjacency::Key as AdjacencyKey;
+pub(crate) use legs::Legs;
 pub use next_hop_key::NextHopKey;
 pub(crate) use place::Place;
 
-use crate::model::{Changes, Model, Table, Target, TargetId, host};
+use crate::model::{Bond, Changes, Model, Table, Target, TargetId, host};
 use fib::{AdjacencyId, FibError, InterfaceId, NextHop, NextHopId, TableId, Tables};
 use hops::Hops;
 use ipnet::IpNet;
@@ -50,6 +52,8 @@ pub(crate) struct Programmer {
     /// What table `local` says at prefixes that may cover others.
     covers: HashMap<IpNet, NextHopKey>,
     liveness: HashMap<u32, (bool, bool, bool, bool)>,
+    /// What interfaces are as bonds and as members of bonds.
+    bonding: HashMap<u32, (Option<Bond>, Option<u32>, bool)>,
     objects: HashMap<TargetId, next_hop_key::Nature>,
     /// Whether zebra's routes count, instead of what Linux says of FRR's protocols.
     fpm: bool,
@@ -79,6 +83,7 @@ impl Programmer {
             rescan: Rescan::Idle,
             covers: HashMap::new(),
             liveness: HashMap::new(),
+            bonding: HashMap::new(),
             objects: HashMap::new(),
             fpm: false,
             missing: BTreeSet::new(),
@@ -91,7 +96,7 @@ impl Programmer {
 
     /// Which interface of the plane's one of Linux's is.
     pub fn interface(&self, ifindex: u32) -> Option<InterfaceId> {
-        self.ports.get(&ifindex).copied()
+        self.ports.get(&ifindex)?.first()
     }
 
     /// Writes that the tables refused for other reasons than room.
@@ -105,12 +110,12 @@ impl Programmer {
     }
 
     /// Makes an interface Bifrost's (`Some`), or no longer (`None`).
-    pub fn bind(&mut self, ifindex: u32, port: Option<InterfaceId>, model: &Model, tables: &mut Tables) {
-        let before = match port {
-            Some(port) => self.ports.insert(ifindex, port),
+    pub fn bind(&mut self, ifindex: u32, legs: Option<Legs>, model: &Model, tables: &mut Tables) {
+        let before = match legs.clone() {
+            Some(legs) => self.ports.insert(ifindex, legs),
             None => self.ports.remove(&ifindex),
         };
-        if before == port {
+        if before == legs {
             return;
         }
         for id in self.hops.using_link(model, ifindex) {
@@ -172,6 +177,8 @@ impl Programmer {
             self.bind(ifindex, None, model, tables);
             self.liveness.remove(&ifindex);
             self.table_of.remove(&ifindex);
+            self.bonding.remove(&ifindex);
+            self.refresh_bonds(ifindex, model, tables);
             self.refresh_link(ifindex, model, tables);
             self.rescan_all();
         }
@@ -257,6 +264,18 @@ impl Programmer {
         if let Some(before) = before.filter(|before| *before != table) {
             self.hosts_on(ifindex, before, model);
             self.hosts_on(ifindex, table, model);
+        }
+        let bonding = (link.bond, link.master, link.transmits());
+        if self.bonding.insert(ifindex, bonding) != Some(bonding) {
+            self.refresh_bonds(ifindex, model, tables);
+        }
+    }
+
+    /// The ways over bonds that have this interface as a member, or are it.
+    fn refresh_bonds(&mut self, ifindex: u32, model: &Model, tables: &mut Tables) {
+        let concerned = self.ports.iter().filter(|(_, legs)| legs.depend_on(ifindex));
+        for above in concerned.map(|(above, _)| *above).collect::<Vec<_>>() {
+            self.refresh_link(above, model, tables);
         }
     }
 

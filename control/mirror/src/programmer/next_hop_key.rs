@@ -4,8 +4,9 @@
 //! says"); [`resolve`] says what that comes to at the moment, given interfaces, neighbours and ports.
 
 use super::adjacency::Key;
+use super::legs::Legs;
 use crate::model::{Kind, Model, Path, Route, TargetId, Ways};
-use fib::{InterfaceId, NextHop};
+use fib::NextHop;
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -82,7 +83,7 @@ pub(crate) enum Outcome {
 }
 
 /// Which interfaces are Bifrost's.
-pub(crate) type Ports = HashMap<u32, InterfaceId>;
+pub(crate) type Ports = HashMap<u32, Legs>;
 
 /// The key of a usable route of `prefix`.
 pub(crate) fn next_hop_key(prefix: &IpNet, route: &Route, model: &Model) -> NextHopKey {
@@ -183,9 +184,11 @@ pub(crate) fn resolve(next_hop_key: &NextHopKey, model: &Model, ports: &Ports) -
         NextHopKey::NoRoute => NextHop::None,
         NextHopKey::Linux => NextHop::Punt,
         NextHopKey::Host { ifindex, address, mtu, .. } => match ports.get(ifindex) {
-            Some(&port) if path_alive(model, &bare(*ifindex), address.is_ipv6()) => {
-                let key = Key { ifindex: *ifindex, gateway: Some(*address), mtu: *mtu, interface: port };
-                return Outcome::Ways(vec![(key, 1, true)]);
+            Some(legs) if path_alive(model, &bare(*ifindex), address.is_ipv6()) => {
+                match keys(legs, *ifindex, *address, *mtu, model) {
+                    none if none.is_empty() => foreign(&[&bare(*ifindex)], *mtu, model),
+                    keys => return Outcome::Ways(keys.into_iter().map(|key| (key, 1, true)).collect()),
+                }
             }
             _ => foreign(&[&bare(*ifindex)], *mtu, model),
         },
@@ -213,28 +216,69 @@ fn foreign(paths: &[&Path], mtu: u32, model: &Model) -> NextHop {
 fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> Outcome {
     let alive: Vec<&Path> = paths.iter().filter(|path| path_alive(model, path, ipv6)).collect();
     if let [path] = alive.as_slice()
-        && let (None, false, Some(&port)) = (path.gateway, path.encap, ports.get(&path.ifindex))
+        && let (None, false, Some(legs)) = (path.gateway, path.encap, ports.get(&path.ifindex))
+        && let Some(interface) = legs.first()
     {
-        return Outcome::Fixed(NextHop::Glean(port));
+        return Outcome::Fixed(NextHop::Glean(interface));
     }
-    let mut ways: Vec<(Key, u16, bool)> = Vec::with_capacity(alive.len());
-    for path in &alive {
-        let weight = u16::try_from(path.weight).unwrap_or(u16::MAX);
-        match (path.gateway, path.encap, ports.get(&path.ifindex)) {
-            (Some(gateway), false, Some(&port)) => {
-                let key = Key { ifindex: path.ifindex, gateway: Some(gateway), mtu, interface: port };
-                let failed = model.neighbours.find(path.ifindex, gateway).is_some_and(|n| n.failed());
-                ways.push((key, weight, !failed));
-            }
-            _ => ways.push((Key::FOREIGN, weight, true)),
-        }
-    }
-    if ways.iter().all(|(key, ..)| *key == Key::FOREIGN) {
+    let ways: Vec<Way> = alive.iter().map(|path| Way::of(path, mtu, model, ports)).collect();
+    if ways.iter().all(|way| way.keys.is_empty()) {
         return Outcome::Fixed(foreign(&alive, mtu, model));
     }
     // Where no neighbour answers, all stay: Linux gets the packets, asks again, and tells the senders.
-    if ways.iter().all(|(.., takes_part)| !takes_part) {
-        ways.iter_mut().for_each(|way| way.2 = true);
+    let all = ways.iter().all(|way| way.failed);
+    // Each way keeps its share, however many members it is spread over.
+    let fold = ways.iter().map(|way| way.spread()).fold(1, lcm);
+    let weights = ways.iter().map(|way| way.weight * fold / way.spread());
+    let most = weights.clone().max().unwrap_or(1);
+    let scaled = weights.map(|weight| match most > u128::from(u16::MAX) {
+        true => (weight * u128::from(u16::MAX) / most).max(1) as u16,
+        false => weight as u16,
+    });
+    let spread = ways.iter().zip(scaled).flat_map(|(way, weight)| {
+        let keys = if way.keys.is_empty() { &[Key::FOREIGN][..] } else { &way.keys };
+        keys.iter().map(move |key| (*key, weight, all || !way.failed))
+    });
+    Outcome::Ways(spread.collect())
+}
+
+/// One of the ways of a target.
+struct Way {
+    /// The adjacencies that it is spread over; none where it is Linux's.
+    keys: Vec<Key>,
+    weight: u128,
+    /// The neighbour does not answer.
+    failed: bool,
+}
+
+impl Way {
+    fn of(path: &Path, mtu: u32, model: &Model, ports: &Ports) -> Way {
+        let weight = u128::from(path.weight).max(1);
+        let (Some(gateway), false, Some(legs)) = (path.gateway, path.encap, ports.get(&path.ifindex)) else {
+            return Way { keys: Vec::new(), weight, failed: false };
+        };
+        let keys = keys(legs, path.ifindex, gateway, mtu, model);
+        let known = model.neighbours.find(path.ifindex, gateway);
+        let failed = !keys.is_empty() && known.is_some_and(|neighbour| neighbour.failed());
+        Way { keys, weight, failed }
     }
-    Outcome::Ways(ways)
+
+    /// Over how many adjacencies it is spread.
+    fn spread(&self) -> u128 {
+        self.keys.len().max(1) as u128
+    }
+}
+
+/// The adjacencies to a neighbour on an interface of the plane's.
+fn keys(legs: &Legs, ifindex: u32, gateway: IpAddr, mtu: u32, model: &Model) -> Vec<Key> {
+    let key = |interface| Key { ifindex, gateway: Some(gateway), mtu, interface };
+    legs.towards(gateway, model).into_iter().map(key).collect()
+}
+
+fn lcm(a: u128, b: u128) -> u128 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    a / x * b
 }

@@ -248,6 +248,8 @@ fn link(ifindex: u32, up: bool) -> LinkMessage {
         master: None,
         vlan: None,
         vrf: None,
+        bond: None,
+        member: None,
     }
 }
 
@@ -366,7 +368,7 @@ proptest! {
             let operation = if ipv6 { operation.in_ipv6() } else { operation };
             if let Operation::Bind { ifindex, bound } = operation {
                 lists.bound[ifindex as usize] = bound;
-                let port = bound.then_some(InterfaceId(ifindex as u16));
+                let port = bound.then(|| InterfaceId(ifindex as u16).into());
                 programmer.bind(ifindex, port, &model, &mut tables);
             }
             apply(operation, &mut lists, &mut model, &mut changes);

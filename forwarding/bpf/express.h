@@ -75,6 +75,11 @@ static __always_inline int is_own4(struct frame *frame, __u32 source) {
 
 #define PATHS_LOOKED_AT 16
 
+/* Linux's interface: those of ours that are one of Linux's, a bond, have the same. */
+static __always_inline __u32 ifindex_of(__u32 interface) {
+    return pair64(&interfaces, 2 * interface).second;
+}
+
 /*
  * RFC 3704: is the source reached by the interface it came from (strict), or at all (loose)? UNDECIDED means
  * yes. A source with very many paths is left to the worker.
@@ -87,12 +92,13 @@ static __always_inline verdict reverse_path(struct frame *frame, __u64 hop, int 
         return UNDECIDED;
     if (kind == KIND_PUNT)
         return DROP(REASON_REVERSE_PATH);
+    __u32 own = ifindex_of(frame->interface);
     if (kind == KIND_GLEAN)
-        return !differ(hop, frame->interface) ? UNDECIDED : DROP(REASON_REVERSE_PATH);
+        return !differ(ifindex_of((__u16)hop), own) ? UNDECIDED : DROP(REASON_REVERSE_PATH);
     __u32 paths = 1u << (hop >> 48 & 31);
     for (__u32 i = 0; i < PATHS_LOOKED_AT && i < paths; i++) {
         __u16 interface = pair64(&adjacencies, select_path(hop, i)).second;
-        if (!differ(interface, frame->interface))
+        if (!differ(ifindex_of(interface), own))
             return UNDECIDED;
     }
     return paths > PATHS_LOOKED_AT ? WORKER : DROP(REASON_REVERSE_PATH);

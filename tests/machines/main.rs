@@ -8,6 +8,8 @@
 mod machines {
     mod a_machine_ends_with_its_process;
     mod bifrost_forwards_on_debians_kernels;
+    mod bonded;
+    mod bonds_are_forwarded;
     mod guests_have_network_cards;
     mod guests_have_what_this_kernel_may_lack;
     mod tagged;

@@ -5,12 +5,14 @@ use crate::fpm::{FpmCounters, Frames, Told, told};
 use crate::mirror::{Counters, take_in};
 use crate::model::{Changes, Source, Table};
 use crate::netlink::{self, netfilter, rule};
-use crate::programmer::Programmer;
+use crate::programmer::{Legs, Programmer};
 use fib::{Capacity, InterfaceEntry, InterfaceFlags, InterfaceId, Tables};
 use std::time::{Duration, Instant};
 
 /// Interfaces that are ports, by their indices.
 const PORTS: std::ops::Range<u32> = 1..4;
+/// A bond of the first two.
+const BOND: u32 = 4;
 
 struct World {
     tables: Tables,
@@ -38,6 +40,8 @@ impl World {
             tables.set_interface(port, Some(entry)).expect("few ports");
             programmer.bind(ifindex, Some(port.into()), &model, &mut tables);
         }
+        let members = [1, 2].map(|member| (InterfaceId(member as u16), member));
+        programmer.bind(BOND, Some(Legs::of_bond(BOND, members)), &model, &mut tables);
         World { tables, model, changes: Changes::default(), programmer }
     }
 

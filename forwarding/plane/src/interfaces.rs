@@ -2,6 +2,10 @@
 //!
 //! A port's own interface has the port's number. Those here have the numbers behind. An interface
 //! keeps its number while there is room, as a port does: rules and flows name it by that.
+//!
+//! What Linux has as one interface may be several here, which have its name and index: a bond is the own
+//! interface of each of its members' ports, and a VLAN on a bond is one on each. So both lanes know of ports,
+//! tags and interfaces only, and whoever asks by name or index is given all.
 
 use std::collections::HashMap;
 
@@ -23,38 +27,62 @@ pub struct LogicalInterface {
     pub tags: Tags,
 }
 
-/// All of them, by name.
+/// All of them, by name: one, or one for each port that it is on.
 #[derive(Default)]
 pub(crate) struct Interfaces {
-    by_name: HashMap<String, LogicalInterface>,
+    by_name: HashMap<String, Vec<LogicalInterface>>,
+    /// Numbers that are given out, each for as long as there is room for others.
+    given: usize,
 }
 
 impl Interfaces {
-    fn of(&self, ifindex: u32) -> Option<&LogicalInterface> {
-        let is = |logical: &&LogicalInterface| {
-            logical.interface.as_ref().is_some_and(|has| has.ifindex == ifindex)
-        };
-        self.by_name.values().find(is)
+    fn iter(&self) -> impl Iterator<Item = &LogicalInterface> {
+        self.by_name.values().flatten()
     }
 
-    /// The number of a name, which it has already or gets now.
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut LogicalInterface> {
+        self.by_name.values_mut().flatten()
+    }
+
+    /// That of a name on a port: the one that is there, else one of the name that is gone or was reserved, else
+    /// a new one.
+    fn on_port(&mut self, name: &str, port: PortId) -> Result<&mut LogicalInterface, PlaneError> {
+        let known = self.by_name.get(name).map_or(&[][..], |known| known);
+        let there = known.iter().position(|logical| logical.interface.is_some() && logical.port == port);
+        let same = || known.iter().position(|logical| logical.interface.is_none() && logical.port == port);
+        let free = || known.iter().position(|logical| logical.interface.is_none());
+        let at = match there.or_else(same).or_else(free) {
+            Some(at) => at,
+            None => {
+                let id = self.number(name)?;
+                let known = self.by_name.entry(name.to_owned()).or_default();
+                known.push(LogicalInterface { id, interface: None, port, tags: Tags::None });
+                known.len() - 1
+            }
+        };
+        // It has just been found or put there.
+        let known = self.by_name.entry(name.to_owned()).or_default();
+        known[at].port = port;
+        Ok(&mut known[at])
+    }
+
+    /// A number that is free.
     fn number(&mut self, name: &str) -> Result<InterfaceId, PlaneError> {
-        if let Some(logical) = self.by_name.get(name) {
-            return Ok(logical.id);
-        }
         let first = usize::from(InterfaceId::FIRST_LOGICAL.0);
-        let next = first + self.by_name.len();
-        if next < InterfaceId::COUNT {
-            return Ok(InterfaceId(next as u16));
+        if first + self.given < InterfaceId::COUNT {
+            self.given += 1;
+            return Ok(InterfaceId((first + self.given - 1) as u16));
         }
         // One that is gone makes room.
-        let gone = self.by_name.iter().find(|(_, logical)| logical.interface.is_none());
-        let gone = gone.map(|(name, logical)| (name.clone(), logical.id));
-        let (old, id) = gone.ok_or(PlaneError::TooManyInterfaces {
+        let gone = self.iter().find(|logical| logical.interface.is_none()).map(|logical| logical.id);
+        let id = gone.ok_or(PlaneError::TooManyInterfaces {
             name: name.to_owned(),
             most: InterfaceId::COUNT - first,
         })?;
-        self.by_name.remove(&old);
+        self.by_name.retain(|_, known| {
+            known.retain(|logical| logical.id != id);
+            !known.is_empty()
+        });
         Ok(id)
     }
 }
@@ -62,39 +90,61 @@ impl Interfaces {
 impl Plane {
     /// The interfaces that are no port's own, also those that are gone.
     pub fn logical(&self) -> impl Iterator<Item = &LogicalInterface> {
-        self.interfaces.by_name.values()
+        self.interfaces.iter()
     }
 
-    /// The number of an interface that is there, a port's own or another.
+    /// The numbers of an interface that is there, a port's own or another, with the ports that it is on.
+    pub fn interfaces_of(&self, ifindex: u32) -> impl Iterator<Item = (InterfaceId, &Port)> {
+        let is = move |has: Option<&Interface>| has.is_some_and(|has| has.ifindex == ifindex);
+        let own = self.ports.iter().filter(move |port| is(port.own()));
+        let logical = self.interfaces.iter().filter(move |logical| is(logical.interface.as_ref()));
+        let logical = logical.filter_map(|logical| {
+            let port = self.ports.get(usize::from(logical.port.0))?;
+            Some((logical.id, port))
+        });
+        own.map(|port| (port.id.interface(), port)).chain(logical)
+    }
+
+    /// The first of them.
     pub fn interface_of(&self, ifindex: u32) -> Option<InterfaceId> {
-        let port = self.port_of(ifindex).map(|port| port.id.interface());
-        port.or_else(|| self.interfaces.of(ifindex).map(|logical| logical.id))
+        self.interfaces_of(ifindex).next().map(|(id, _)| id)
     }
 
     /// What Linux says of the interfaces that packets enter and leave by now.
     pub fn in_use(&self) -> impl Iterator<Item = &Interface> {
         let taken = |id: PortId| self.ports.get(usize::from(id.0)).is_some_and(|port| port.taken.is_some());
-        let ports = self.ports().iter().map(|port| (port.id, &port.interface));
-        let logical = self.logical().map(|logical| (logical.port, &logical.interface));
-        ports.chain(logical).filter(move |(port, _)| taken(*port)).filter_map(|(_, is)| is.as_ref())
+        let ports = self.ports().iter().map(|port| (port.id, port.own()));
+        let logical = self.logical().map(|logical| (logical.port, logical.interface.as_ref()));
+        ports.chain(logical).filter(move |(port, _)| taken(*port)).filter_map(|(_, is)| is)
     }
 
     /// Names of the interfaces that have ever been there, with their numbers.
     pub fn interface_names(&self) -> impl Iterator<Item = (&str, InterfaceId)> {
-        let ports = self.ports().iter().map(|port| (port.name.as_str(), port.id.interface()));
-        ports.chain(self.interfaces.by_name.iter().map(|(name, logical)| (name.as_str(), logical.id)))
+        let ports = self.ports().iter().map(|port| (port.own_name(), port.id.interface()));
+        let logical = self.interfaces.by_name.iter();
+        let logical = logical.flat_map(|(name, all)| all.iter().map(move |one| (name.as_str(), one.id)));
+        ports.chain(logical)
     }
 
-    /// The interface that is there and called so.
+    /// The interface that is called so, rather one that is there; or the port, where it is a bond's.
     pub fn interface_named(&self, name: &str) -> Option<InterfaceId> {
-        self.interface_names().find(|(known, _)| *known == name).map(|(_, id)| id)
+        let named = || self.interface_names().filter(|(known, _)| *known == name).map(|(_, id)| id);
+        let port = || self.ports.iter().find(|port| port.name == name).map(|port| port.id.interface());
+        named().find(|id| self.place(*id).is_some()).or_else(|| named().next()).or_else(port)
+    }
+
+    /// All that are called so, as [`interface_named`](Self::interface_named) finds the first.
+    pub fn interfaces_named(&self, name: &str) -> Vec<InterfaceId> {
+        let named = self.interface_names().filter(|(known, _)| *known == name).map(|(_, id)| id);
+        let there: Vec<InterfaceId> = named.filter(|id| self.place(*id).is_some()).collect();
+        if there.is_empty() { self.interface_named(name).into_iter().collect() } else { there }
     }
 
     /// The port that an interface is on, and what Linux says of the interface, while it is there.
     pub fn place(&self, id: InterfaceId) -> Option<(&Port, &Interface, Tags)> {
         if id < InterfaceId::FIRST_LOGICAL {
             let port = self.ports.get(usize::from(id.0))?;
-            return Some((port, port.interface.as_ref()?, Tags::None));
+            return Some((port, port.own()?, Tags::None));
         }
         let logical = self.logical().find(|logical| logical.id == id)?;
         let port = self.ports.get(usize::from(logical.port.0))?;
@@ -106,15 +156,16 @@ impl Plane {
     /// # Errors
     /// Where there is no room for it.
     pub fn reserve_interface(&mut self, name: &str) -> Result<InterfaceId, PlaneError> {
-        let id = self.interfaces.number(name)?;
-        self.stale |= !self.interfaces.by_name.contains_key(name);
-        let unknown = || LogicalInterface { id, interface: None, port: PortId::NONE, tags: Tags::None };
-        self.interfaces.by_name.entry(name.to_owned()).or_insert_with(unknown);
-        Ok(id)
+        if let Some(known) = self.interfaces.by_name.get(name).and_then(|known| known.first()) {
+            return Ok(known.id);
+        }
+        self.stale = true;
+        self.interfaces.on_port(name, PortId::NONE).map(|logical| logical.id)
     }
 
     /// Takes an interface with these tags on a port, or takes note of what changed about it. Says
-    /// whether packets enter and leave by it now: they do while its port is taken.
+    /// whether packets enter and leave by it now: they do while its port is taken. One that is on several
+    /// ports is taken once for each.
     ///
     /// # Errors
     /// Where there is no room for it, or another one has the same tags. Linux has it then, as before.
@@ -125,38 +176,68 @@ impl Plane {
         tags: Tags,
         tables: &mut Tables,
     ) -> Result<bool, PlaneError> {
-        let name = interface.name.clone();
-        let id = self.reserve_interface(&name)?;
-        let logical = LogicalInterface { id, interface: Some(interface), port, tags };
-        let entry = self.ports.get(usize::from(port.0)).and_then(|port| logical.entry(port));
+        let known = self.interfaces.given;
+        let logical = self.interfaces.on_port(&interface.name, port)?;
+        (logical.interface, logical.tags) = (Some(interface), tags);
+        let (id, of) = (logical.id, self.ports.get(usize::from(port.0)));
+        let entry = of.and_then(|port| logical.entry(port));
         let there = entry.is_some();
         self.open_vrfs(entry.as_ref());
         if let Err(error) = tables.set_interface(id, entry) {
             // What was there is no more what Linux has.
             let _ = tables.set_interface(id, None);
-            self.interfaces.by_name.insert(name, LogicalInterface { interface: None, ..logical });
+            let refused = self.interfaces.iter_mut().filter(|logical| logical.id == id);
+            refused.for_each(|logical| logical.interface = None);
             return Err(PlaneError::Tables(error));
         }
-        self.interfaces.by_name.insert(name, logical);
+        self.stale |= known != self.interfaces.given;
         Ok(there)
     }
 
     /// Forgets an interface that is gone, or that Linux shall have again; whether it was known.
     pub fn forget_interface(&mut self, ifindex: u32, tables: &mut Tables) -> bool {
-        let Some(id) = self.interfaces.of(ifindex).map(|logical| logical.id) else { return false };
-        for logical in self.interfaces.by_name.values_mut().filter(|logical| logical.id == id) {
+        self.forget_interfaces(ifindex, |_| true, tables)
+    }
+
+    /// Forgets an interface on those of its ports that `which` says; whether there were any.
+    pub fn forget_interfaces(
+        &mut self,
+        ifindex: u32,
+        which: impl Fn(PortId) -> bool,
+        tables: &mut Tables,
+    ) -> bool {
+        let is = |logical: &&mut LogicalInterface| {
+            logical.interface.as_ref().is_some_and(|has| has.ifindex == ifindex) && which(logical.port)
+        };
+        let mut any = false;
+        for logical in self.interfaces.iter_mut().filter(is) {
             logical.interface = None;
+            any = true;
+            // To take one out is never refused.
+            let _ = tables.set_interface(logical.id, None);
         }
-        // To take one out is never refused.
-        let _ = tables.set_interface(id, None);
-        true
+        any
+    }
+
+    /// Says of which bond a port is a member, if it is of one: packets enter and leave by it as the bond's from
+    /// now on. What Linux says of the bond is as it is for this member.
+    pub fn join(&mut self, id: PortId, bond: Option<Interface>, tables: &mut Tables) {
+        let Some(port) = self.ports.get_mut(usize::from(id.0)) else { return };
+        if port.bond == bond {
+            return;
+        }
+        let renamed = port.own_name() != bond.as_ref().map_or(&port.name, |bond| &bond.name);
+        port.bond = bond;
+        self.stale |= renamed;
+        self.publish(id, tables);
     }
 
     /// Writes anew what the tables have of the interfaces on a port.
     pub(crate) fn publish_logical(&self, port: PortId, tables: &mut Tables) {
         let Some(of) = self.ports.get(usize::from(port.0)) else { return };
-        for (name, logical) in self.interfaces.by_name.iter().filter(|(_, logical)| logical.port == port) {
+        for logical in self.interfaces.iter().filter(|logical| logical.port == port) {
             if let Err(error) = tables.set_interface(logical.id, logical.entry(of)) {
+                let name = logical.interface.as_ref().map_or("an interface", |interface| &interface.name);
                 warn!("{name}: not in the tables: {error}");
             }
         }
@@ -167,7 +248,7 @@ impl LogicalInterface {
     /// What both lanes read of it.
     fn entry(&self, port: &Port) -> Option<InterfaceEntry> {
         let interface = self.interface.as_ref()?;
-        let below = port.interface.as_ref()?;
+        let below = port.own()?;
         let both = Interface { up: interface.up && below.up, ..interface.clone() };
         port.entry_of(&both, self.tags)
     }

@@ -158,6 +158,8 @@ pub struct Port {
     pub settings: PortSettings,
     /// The interface, while there is one.
     pub interface: Option<Interface>,
+    /// The bond that it is a member of, if it is: packets enter and leave by it as the bond's.
+    pub bond: Option<Interface>,
     /// What taking it led to; `None` while it is absent or could not be taken.
     pub taken: Option<Taken>,
     /// The first step towards that.
@@ -200,6 +202,7 @@ impl Port {
             name: name.to_owned(),
             settings,
             interface: None,
+            bond: None,
             taken: None,
             begun: None,
             refused: None,
@@ -254,9 +257,19 @@ impl Port {
         Some(LaneDecision { express, flows, why })
     }
 
+    /// What packets without tags enter and leave by: its interface, or the bond of that.
+    pub fn own(&self) -> Option<&Interface> {
+        self.bond.as_ref().or(self.interface.as_ref())
+    }
+
+    /// The name that rules and flows know it by.
+    pub fn own_name(&self) -> &str {
+        self.bond.as_ref().map_or(&self.name, |bond| &bond.name)
+    }
+
     /// What both lanes read of this port's own interface.
     pub(crate) fn entry(&self) -> Option<InterfaceEntry> {
-        self.entry_of(self.interface.as_ref()?, Tags::None)
+        self.entry_of(self.own()?, Tags::None)
     }
 
     /// Whether the kernel lets the driver send the longest packets of an interface with these tags: it leaves room for
@@ -363,6 +376,21 @@ mod tests {
         };
         assert!(target(1500, Tags::None) && target(1500, Tags::One(tag)));
         assert!(!target(1500, Tags::Two(tag, 7)) && target(1496, Tags::Two(tag, 7)));
+    }
+
+    #[test]
+    fn packets_enter_and_leave_by_a_member_as_the_bonds() {
+        let mut member = port(PortSettings::default(), &[false]);
+        let own = member.interface.clone().unwrap();
+        assert_eq!(member.own_name(), "eth0");
+        let left_to_linux = [true; 2];
+        let mac = [2, 0, 0, 0, 0, 9];
+        member.bond = Some(Interface { name: "bond0".into(), ifindex: 70, mac, left_to_linux, ..own });
+        let entry = member.entry().unwrap();
+        assert_eq!((entry.ifindex, entry.mac, entry.port), (70, mac, PortId(3)));
+        assert!(entry.flags.contains(InterfaceFlags::UP | InterfaceFlags::LINUX4));
+        assert!(!entry.flags.contains(InterfaceFlags::FORWARD4), "in reserve, it is Linux's");
+        assert_eq!(member.own_name(), "bond0");
     }
 
     #[test]

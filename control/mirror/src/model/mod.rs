@@ -151,9 +151,10 @@ impl Model {
     }
 
     pub(crate) fn set_link(&mut self, message: &LinkMessage, changes: &mut Changes) {
-        let before = self.links.by_index(message.ifindex).map(|link| (link.up, link.running));
+        let known = self.links.by_index(message.ifindex);
+        let before = known.map(|link| (link.up, link.running));
+        let (was, master) = (known.and_then(|link| link.vrf), known.and_then(|link| link.master));
         let vrf = self.vrf_of(message.ifindex);
-        let was = self.links.by_index(message.ifindex).and_then(|link| link.vrf);
         if !self.links.set(message) {
             return;
         }
@@ -164,6 +165,8 @@ impl Model {
         if vrf != self.vrf_of(message.ifindex) {
             changes.locals.extend(self.addresses_of(message.ifindex).map(|own| own.net.addr()));
         }
+        // A bond is another without its member, though Linux may say nothing new of it.
+        changes.links.extend(master.filter(|master| message.master != Some(*master)));
         let after = self.links.by_index(message.ifindex).map(|link| (link.up, link.running));
         if let (Some((up, running)), Some((now_up, now_running))) = (before, after) {
             self.forget_ways((up && !now_up, running && !now_running), message.ifindex, changes);
@@ -201,9 +204,11 @@ impl Model {
 
     pub(crate) fn remove_link(&mut self, ifindex: u32, changes: &mut Changes) {
         let vrf = self.links.by_index(ifindex).is_some_and(|link| link.vrf.is_some());
+        let master = self.links.by_index(ifindex).and_then(|link| link.master);
         if !self.links.remove(ifindex) {
             return;
         }
+        changes.links.extend(master);
         changes.links_gone.push(ifindex);
         if vrf {
             self.follow_vrfs(ifindex, changes);

@@ -4,7 +4,8 @@
 //! Usage: `ReversePath4`
 //! Ports: 1 input, 1 output; push
 //!
-//! Per input port, by its flags: strict, the source must be routed back by this port, by any of its paths; loose, it must be
+//! Per input port, by its flags: strict, the source must be routed back by this port (or, of a bond, by any
+//! member's), by any of its paths; loose, it must be
 //! routed at all. A source that routes to this machine, to nowhere or to an error is never right. Behind the lookup of the
 //! destination, as in Linux, so that only what would be forwarded pays for it; ports without the check pay a branch.
 //!
@@ -81,12 +82,15 @@ impl<F: Family> ReversePath<F> {
             return true;
         }
         let strict = flags.contains(F::STRICT);
+        // Interfaces of the plane's that are one of Linux's, a bond, have the same index.
+        let own = self.view.interface(port).ifindex();
+        let is_own = |interface| interface == port || self.view.interface(interface).ifindex() == own;
         match hop.kind() {
             HopKind::Forward => {
-                let back = |path| self.view.adjacency(self.view.select(hop, path)).interface() == port;
+                let back = |path| is_own(self.view.adjacency(self.view.select(hop, path)).interface());
                 !strict || (0..1u32 << hop.log2()).any(back)
             }
-            HopKind::Glean => !strict || hop.glean_interface() == port,
+            HopKind::Glean => !strict || is_own(hop.glean_interface()),
             HopKind::Punt => !strict,
             _ => false,
         }

@@ -4,6 +4,7 @@
 //! comes in slices: a million routes that arrive are taken in between questions and supervision, ten milliseconds at a
 //! time.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -301,23 +302,24 @@ impl Control {
     }
 
     fn warn_of_missing_ports(&self) {
-        for port in self.forwarding.plane.ports().iter().filter(|port| port.interface.is_none()) {
+        for port in self.forwarding.known_ports().filter(|port| port.interface.is_none()) {
             warn!("{}: there is no such interface; it will be taken when there is", port.name);
         }
     }
 
     fn warn_if_linux_does_not_forward(&self) {
+        let mut told = HashSet::new();
         for port in self.forwarding.plane.ports() {
-            let Some(interface) = &port.interface else { continue };
+            let Some(interface) = port.own().filter(|own| told.insert(own.ifindex)) else { continue };
             for (on, family, sysctl) in [
-                (interface.forwarding4, "IPv4", format!("net.ipv4.conf.{}.forwarding", port.name)),
+                (interface.forwarding4, "IPv4", format!("net.ipv4.conf.{}.forwarding", interface.name)),
                 (interface.forwarding6, "IPv6", "net.ipv6.conf.all.forwarding".to_owned()),
             ] {
                 if !on {
                     warn!(
                         "{}: Linux does not forward {family} that arrives here, so Bifrost does not either; \
                          `sysctl -w {sysctl}=1` changes that",
-                        port.name
+                        interface.name
                     );
                 }
             }

@@ -16,6 +16,7 @@
 //! The same thread looks whether Linux still has what it was given, and gives it again where somebody has removed or changed it: a
 //! `systemctl restart nftables` begins with `flush ruleset`. Until then, half a second at most, what Linux judges is not judged.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -323,7 +324,11 @@ fn nftables(forwarding: &Forwarding) -> String {
     if !has_policy(router) {
         return EMPTY.to_owned();
     }
-    let names: Vec<String> = router.ports.iter().map(|rule| rule.name.as_str().to_owned()).collect();
+    let mut names: Vec<String> = router.ports.iter().map(|rule| rule.name.as_str().to_owned()).collect();
+    // Linux has bonds and VLANs by names of their own.
+    let others = forwarding.plane.interface_names().map(|(name, _)| name.to_owned());
+    let others: BTreeSet<String> = others.filter(|name| router.port(name).is_none()).collect();
+    names.extend(others);
     // What cannot be expressed was refused when the file was read.
     let filter = router
         .filter

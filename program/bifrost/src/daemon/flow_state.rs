@@ -15,11 +15,11 @@ use std::thread::JoinHandle;
 use flow::{Inserted, Key, Table, Timeouts, Worker};
 use tracing::{info, warn};
 
+use super::bonds;
 use super::flow_file::{self, FlowFile, Head};
 use super::flow_log::Log;
 use super::forwarding::Forwarding;
-use super::settings;
-use super::vlans::base;
+use super::{ports, settings};
 
 /// What is to be kept up to date.
 struct Order {
@@ -125,16 +125,22 @@ impl Forwarding {
         }
     }
 
-    /// Lets the rules of address translation know the ports that will be taken, and the VLANs on them.
+    /// Lets the rules of address translation know the ports that will be taken, and the VLANs and bonds on them.
     fn prepare_translation(&mut self) {
-        let links = &self.mirror.model().links;
-        for link in links.iter() {
-            let base = base(link, links);
-            let Some(rule) = self.router.port(&base.name) else { continue };
-            let reserved = if base.ifindex == link.ifindex {
-                self.plane.expect(&link.name, settings::port(rule, &self.router)).map(drop)
+        let Forwarding { plane, mirror, tables, router, .. } = self;
+        let links = &mirror.model().links;
+        for link in links.iter().filter(|link| bonds::is_ours(&link.name, links, router)) {
+            let reserved = if link.vlan.is_some() {
+                plane.reserve_interface(&link.name).map(drop)
+            } else if let Some(rule) = bonds::rule(link, links, router) {
+                let bond = bonds::ours(link, links, router);
+                let bond =
+                    bond.and_then(|bond| ports::interface(bond, mirror.table_of(bond.ifindex), [true; 2]));
+                let expected = plane.expect(&link.name, settings::port(rule, router));
+                expected.map(|id| plane.join(id, bond, tables))
             } else {
-                self.plane.reserve_interface(&link.name).map(drop)
+                // A bond is named by its members.
+                continue;
             };
             if let Err(error) = reserved {
                 warn!("{error}");

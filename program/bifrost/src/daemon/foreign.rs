@@ -12,8 +12,8 @@ use config::Foreign as Wish;
 use mirror::{Beyond, Reach};
 use tracing::{info, warn};
 
+use super::bonds::is_ours;
 use super::forwarding::Forwarding;
-use super::vlans::{base, is_ours};
 
 /// Pause between two looks for programs, of which nobody tells.
 const LOOK: Duration = Duration::from_millis(500);
@@ -66,7 +66,7 @@ impl Foreign {
             })
         };
         let links = &forwarding.mirror.model().links;
-        let ports = links.iter().filter(|link| forwarding.router.port(&base(link, links).name).is_some());
+        let ports = links.iter().filter(|link| is_ours(&link.name, links, &forwarding.router));
         let hooks = ports.flat_map(|link| [false, true].map(|egress| (link, egress)));
         let foreign = hooks.filter(|(link, egress)| {
             port::tcx::programs(link.ifindex, *egress) > usize::from(*egress && ours(link.ifindex))

@@ -10,6 +10,7 @@ use plane::{Plane, Request};
 use tracing::warn;
 use wire::Class;
 
+use super::bonds::is_bond;
 use super::watch::Watches;
 use super::{DaemonError, settings};
 use crate::service::Stop;
@@ -92,22 +93,24 @@ impl Forwarding {
 
     /// Lets routes lead to a port that was taken.
     pub(crate) fn bind(&mut self, id: fib::PortId) {
-        let interface = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.interface.as_ref());
-        if let Some(ifindex) = interface.map(|interface| interface.ifindex) {
-            self.mirror.bind(ifindex, id.interface(), &mut self.tables);
-            self.sources_are_due = true;
-        }
         for ifindex in self.on_port(id) {
-            if let Some(id) = self.plane.interface_of(ifindex) {
-                self.mirror.bind(ifindex, id, &mut self.tables);
-            }
+            self.bind_interface(ifindex);
         }
+        self.is_new();
     }
 
-    /// Linux's indexes of the interfaces with tags on a port.
+    /// There is an interface that elements, translation and Linux's copy of the rules were not told of.
+    pub(super) fn is_new(&mut self) {
+        self.sources_are_due = true;
+        self.copy_is_due = true;
+    }
+
+    /// Linux's indexes of the interfaces on a port: its own, or its bond, and those with tags.
     fn on_port(&self, id: fib::PortId) -> Vec<u32> {
-        let on = self.plane.logical().filter(|logical| logical.port == id);
-        on.filter_map(|logical| Some(logical.interface.as_ref()?.ifindex)).collect()
+        let own = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.own());
+        let with_tags = self.plane.logical().filter(|logical| logical.port == id);
+        let with_tags = with_tags.filter_map(|logical| logical.interface.as_ref());
+        own.into_iter().chain(with_tags).map(|interface| interface.ifindex).collect()
     }
 
     /// Gives a port's interface back, if there is one. No route leads to it any more before that, or what the other ports
@@ -129,20 +132,22 @@ impl Forwarding {
         self.plane.stop(&mut self.tables);
     }
 
-    /// Lets no route lead to a port any more; whether there is an interface.
-    fn unbind(&mut self, id: fib::PortId) -> bool {
-        let interface = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.interface.as_ref());
-        let Some(ifindex) = interface.map(|interface| interface.ifindex) else { return false };
-        for ifindex in self.on_port(id).into_iter().chain([ifindex]) {
+    /// Lets no route lead to a port any more, nor to a bond that it is a member of; whether there is an interface.
+    pub(super) fn unbind(&mut self, id: fib::PortId) -> bool {
+        for ifindex in self.on_port(id) {
             self.mirror.unbind(ifindex, &mut self.tables);
         }
-        true
+        self.plane.ports().get(usize::from(id.0)).is_some_and(|port| port.interface.is_some())
     }
 
     /// The ports that are there, or that the configuration names and waits for. The plane knows others as well, for a port keeps its
     /// number when it is gone: of what a pattern matched (`ppp*`) nobody expects that it comes back.
     pub(crate) fn known_ports(&self) -> impl Iterator<Item = &plane::port::Port> {
-        let named = |name: &str| self.router.ports.iter().any(|rule| rule.name.literal() == Some(name));
+        // A bond is none: its members are.
+        let is_bond = |name: &str| self.mirror.model().links.by_name(name).is_some_and(is_bond);
+        let named = move |name: &str| {
+            self.router.ports.iter().any(|rule| rule.name.literal() == Some(name)) && !is_bond(name)
+        };
         let known = move |port: &&plane::port::Port| port.interface.is_some() || named(&port.name);
         self.plane.ports().iter().filter(known)
     }

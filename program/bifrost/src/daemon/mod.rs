@@ -36,6 +36,7 @@
 //! daemon stops or dies, Linux forwards.
 
 mod absent;
+pub(crate) mod bonds;
 mod control;
 mod copies;
 pub(crate) mod explain;

@@ -13,6 +13,7 @@ use plane::{Interface, Plane};
 use tracing::{debug, warn};
 use wire::Class;
 
+use super::bonds;
 use super::fallback;
 use super::foreign::Foreign;
 use super::forwarding::Forwarding;
@@ -127,20 +128,31 @@ impl Ports {
         more
     }
 
-    /// Takes an interface if the configuration says so, a step of that, or adopts it if it is a VLAN on one that is taken; or
-    /// tells the plane what changed. Then looks at the VLANs on it.
+    /// Takes an interface if the configuration says so, a step of that, or adopts it if it is a bond of such or a VLAN
+    /// on one that is taken; or tells the plane what changed. Then looks at the VLANs on it.
     fn look_at(&self, ifindex: u32, forwarding: &mut Forwarding) {
         let links = &forwarding.mirror.model().links;
         let Some(link) = links.by_index(ifindex).cloned() else { return };
+        if let Some(bond) = bonds::of_member(&link, links).map(|bond| bond.ifindex) {
+            return self.look_at(bond, forwarding);
+        }
         let base = base(&link, links);
-        let on_port = base.ifindex != ifindex && forwarding.router.port(&base.name).is_some();
+        let on_port = base.ifindex != ifindex && bonds::is_ours(&base.name, links, &forwarding.router);
         // One that was adopted may have become what the plane cannot do.
         if on_port || forwarding.is_adopted(ifindex) {
             let table = forwarding.mirror.table_of(ifindex);
-            let vrf = vrf(&link, links);
-            let interface = interface(&link, table, self.reach(&[Some(&link.name), Some(&base.name), vrf]));
-            let unknown = vrf.is_some() && fallback::has_policy(&forwarding.router);
+            let unknown = is_unknown(&link, links, &forwarding.router);
+            let interface = interface(&link, table, self.reach([&link, base], links));
             forwarding.look_at_vlan(&link, interface.filter(|_| !unknown));
+        } else if bonds::is_bond(&link) {
+            let members: Vec<Link> = links.members(ifindex).cloned().collect();
+            for member in &members {
+                self.look_at_port(member, forwarding);
+                if has_begun(member.ifindex, forwarding) {
+                    self.look_at_port(member, forwarding);
+                }
+            }
+            forwarding.bind_interface(ifindex);
         } else {
             self.look_at_port(&link, forwarding);
         }
@@ -151,31 +163,34 @@ impl Ports {
         }
     }
 
-    /// Which transit, of IPv4 and IPv6, is Linux's where packets come in by interfaces of these names.
-    fn reach(&self, names: &[Option<&String>]) -> [bool; 2] {
-        let each = names.iter().flatten().map(|name| self.foreign.reach.of(name));
+    /// Which transit, of IPv4 and IPv6, is Linux's where packets come in by these interfaces: what Linux's rules say
+    /// of them, of their VRF, and of the members of those that are bonds.
+    fn reach(&self, interfaces: [&Link; 2], links: &Links) -> [bool; 2] {
+        let members = interfaces.iter().flat_map(|link| links.members(link.ifindex));
+        let members = members.filter(|member| member.member.is_some()).map(|member| &member.name);
+        let own = interfaces.iter().map(|link| &link.name);
+        let vrfs = interfaces.iter().filter_map(|link| vrf(link, links));
+        let each = own.chain(vrfs).chain(members).map(|name| self.foreign.reach.of(name));
         each.fold([false; 2], |[four, six], [also4, also6]| [four || also4, six || also6])
     }
 
+    /// As [`Ports::look_at`], for what is neither a VLAN nor a bond.
     fn look_at_port(&self, link: &Link, forwarding: &mut Forwarding) {
-        let Forwarding { router, plane, mirror, tables, .. } = forwarding;
         let ifindex = link.ifindex;
-        let named_otherwise = |port: &&plane::port::Port| port.name != link.name;
-        let renamed = plane.port_of(ifindex).filter(named_otherwise).map(|port| port.id);
-        if let Some(renamed) = renamed {
-            forwarding.release(renamed);
+        let known = forwarding.plane.port_of(ifindex).map(|port| (port.id, port.name.clone()));
+        if let Some((renamed, _)) = known.as_ref().filter(|(_, name)| *name != link.name) {
+            forwarding.release(*renamed);
             return self.look_at_port(link, forwarding);
         }
-        let ours = !link.loopback && !plane.is_own(ifindex);
-        let Some(rule) = router.port(&link.name).filter(|_| ours) else { return };
+        let Forwarding { router, plane, mirror, .. } = &*forwarding;
         let links = &mirror.model().links;
-        let vrf = vrf(link, links);
-        let master = link.master.and_then(|master| links.by_index(master));
-        // Linux shows its chains a VRF's packets as the VRF's own: the copy of the rules would not know them.
-        let unknown = vrf.is_some() && fallback::has_policy(router);
-        let master = master.filter(|_| vrf.is_none() || unknown);
-        let reach = self.reach(&[Some(&link.name), vrf]);
-        let Some(interface) = interface(link, mirror.table_of(ifindex), reach) else {
+        let ours = !link.loopback && !plane.is_own(ifindex);
+        let Some(rule) = bonds::rule(link, links, router).filter(|_| ours) else { return };
+        let bond = bonds::ours(link, links, router);
+        let unknown = is_unknown(link, links, router);
+        let free = bond.is_some() || vrf(link, links).is_some() && !unknown;
+        let master = link.master.and_then(|master| links.by_index(master)).filter(|_| !free);
+        let Some(own) = interface(link, mirror.table_of(ifindex), self.reach([link, link], links)) else {
             debug!("{}: not an Ethernet interface: it stays with Linux", link.name);
             return;
         };
@@ -183,14 +198,33 @@ impl Ports {
             true => format!("{}, {NOT_IN_VRFS}", master.name),
             false => format!("{}, which decides where its packets go", master.name),
         });
-        let interface = Interface { master, ..interface };
-        match plane.expect(&interface.name, settings::port(rule, router)) {
+        let own = Interface { master, ..own };
+        let bond = bond.and_then(|bond| {
+            let left = !bonds::receives(link) || is_unknown(bond, links, router);
+            let left = self.reach([bond, link], links).map(|reached| reached || left);
+            let is = interface(bond, mirror.table_of(bond.ifindex), left)?;
+            Some(Interface { up: is.up && own.up, ..is })
+        });
+        let wanted = settings::port(rule, router);
+        let memif = settings::memif(rule).is_some();
+        let index = |bond: &Option<Interface>| bond.as_ref().map(|bond| bond.ifindex);
+        let before = plane.port_of(ifindex).and_then(|port| index(&port.bond));
+        let other = known.is_some() && before != index(&bond);
+        if let Some((id, _)) = known.filter(|_| other) {
+            forwarding.unbind(id);
+        }
+        let Forwarding { plane, mirror, tables, .. } = forwarding;
+        match plane.expect(&link.name, wanted) {
             // Its shared memory could not be opened, which has been said: the interface alone leads nowhere.
-            Ok(id) if settings::memif(rule).is_some() && !is_shared(plane, id) => {}
+            Ok(id) if memif && !is_shared(plane, id) => {}
             Ok(id) => {
                 let bound = plane.port_of(ifindex).is_some_and(|port| port.taken.is_some());
-                match plane.take_step(id, interface, tables) {
-                    true if !bound => forwarding.bind(id),
+                plane.join(id, bond.clone(), tables);
+                let taken = plane.take_step(id, own, tables);
+                // It may have been given back on the way.
+                plane.join(id, bond, tables);
+                match taken {
+                    true if !bound || other => forwarding.bind(id),
                     false if bound => mirror.unbind(ifindex, tables),
                     _ => {}
                 }
@@ -251,8 +285,12 @@ impl Section for Ports {
         let ports: Vec<_> =
             forwarding.plane.ports().iter().map(|port| (port.id, port.name.clone(), port.settings)).collect();
         for (id, name, before) in ports {
-            let router = &forwarding.router;
-            let wanted = router.port(&name).map(|rule| settings::port(rule, router));
+            let (router, links) = (&forwarding.router, &forwarding.mirror.model().links);
+            let rule = match links.by_name(&name) {
+                Some(link) => bonds::rule(link, links, router),
+                None => router.port(&name),
+            };
+            let wanted = rule.map(|rule| settings::port(rule, router));
             if wanted.is_none_or(|wanted| wanted.taken_otherwise(&before)) {
                 // What leads there is Linux's meanwhile, at its own rate.
                 forwarding.plane.police(Class::Unresolved, 0, 0);
@@ -309,8 +347,8 @@ fn tell_sources(forwarding: &mut Forwarding) {
         IpAddr::V4(own) => Some((mirror.table_of(address.ifindex)?, own)),
         IpAddr::V6(_) => None,
     }));
-    let ports = forwarding.plane.ports().iter().map(|port| (port.id.interface(), &port.interface));
-    let logical = forwarding.plane.logical().map(|logical| (logical.id, &logical.interface));
+    let ports = forwarding.plane.ports().iter().map(|port| (port.id.interface(), port.own()));
+    let logical = forwarding.plane.logical().map(|logical| (logical.id, logical.interface.as_ref()));
     for (id, interface) in ports.chain(logical) {
         let Some(interface) = interface else { continue };
         let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
@@ -331,9 +369,15 @@ fn vrf<'a>(link: &Link, links: &'a Links) -> Option<&'a String> {
     links.by_index(link.master?).filter(|master| master.vrf.is_some()).map(|master| &master.name)
 }
 
+/// Whether a member of a VRF is Linux's: Linux shows its chains a VRF's packets as the VRF's own, and its copy of the rules would not
+/// know them.
+fn is_unknown(link: &Link, links: &Links, router: &Router) -> bool {
+    vrf(link, links).is_some() && fallback::has_policy(router)
+}
+
 /// What the plane must know of an interface that this table routes; `None` when it has no Ethernet address. Where only Linux
 /// knows the table, all of its transit is Linux's.
-fn interface(link: &Link, table: Option<TableId>, left_to_linux: [bool; 2]) -> Option<Interface> {
+pub(super) fn interface(link: &Link, table: Option<TableId>, left_to_linux: [bool; 2]) -> Option<Interface> {
     let [left4, left6] = left_to_linux;
     Some(Interface {
         name: link.name.clone(),

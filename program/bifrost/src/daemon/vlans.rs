@@ -1,12 +1,12 @@
 //! VLANs of Linux's. Each becomes an interface of the plane's as soon as the port that it is on is one: nothing configures it here.
+//! On a bond it becomes one on each member's port.
 //!
 //! A VLAN on a port has one tag, and one on such a VLAN has two. What the plane cannot do for a VLAN as Linux does it leaves that
 //! one to Linux, with the reason.
 
-use config::Router;
-use fib::{Tag, Tags};
+use fib::{Tables, Tag, Tags};
 use mirror::model::{Link, Links};
-use plane::Interface;
+use plane::{Interface, Plane};
 use tracing::{info, warn};
 
 use super::forwarding::Forwarding;
@@ -45,7 +45,7 @@ pub(crate) fn place<'a>(link: &'a Link, links: &'a Links) -> Option<Result<Place
 }
 
 /// Whether something else than a VRF has an interface: a VRF says only which table routes what comes in by it.
-fn is_enslaved(link: &Link, links: &Links) -> bool {
+pub(super) fn is_enslaved(link: &Link, links: &Links) -> bool {
     let master = link.master.and_then(|master| links.by_index(master));
     link.master.is_some() && master.is_none_or(|master| master.vrf.is_none())
 }
@@ -87,12 +87,6 @@ pub(super) fn base<'a>(link: &'a Link, links: &'a Links) -> &'a Link {
     place(link, links).and_then(Result::ok).map_or(link, |place| place.base)
 }
 
-/// Whether packets that come in or leave by an interface are the plane's: a port by the configuration, or a VLAN on one.
-pub(super) fn is_ours(name: &str, links: &Links, router: &Router) -> bool {
-    router.port(name).is_some()
-        || links.by_name(name).is_some_and(|link| router.port(&base(link, links).name).is_some())
-}
-
 impl Forwarding {
     /// Whether an interface is an adopted VLAN.
     pub(super) fn is_adopted(&self, ifindex: u32) -> bool {
@@ -100,38 +94,43 @@ impl Forwarding {
         interfaces.any(|interface| interface.ifindex == ifindex)
     }
 
-    /// Adopts a VLAN, tells the plane what changed about it, or leaves it to Linux again.
+    /// Adopts a VLAN on each port that it is on, tells the plane what changed about it, or leaves it to Linux again.
     pub(super) fn look_at_vlan(&mut self, link: &Link, interface: Option<Interface>) {
+        let place = place(link, &self.mirror.model().links).and_then(Result::ok);
+        let ports = place.map(|place| self.ports_of(place.base)).unwrap_or_default();
+        let tags = place.map(|place| place.tags).unwrap_or_default();
         let Forwarding { plane, mirror, tables, .. } = self;
-        let place = place(link, &mirror.model().links).and_then(Result::ok);
-        let on = place.and_then(|place| Some((plane.port_of(place.base.ifindex)?.id, place.tags)));
-        let known = plane.logical().find_map(|logical| {
-            let interface = logical.interface.as_ref().filter(|known| known.ifindex == link.ifindex)?;
-            Some((logical.id, interface.name == link.name))
-        });
-        let stays = on.is_some() && interface.is_some();
-        if known.is_some_and(|(_, same)| !stays || !same) {
+        let is = |known: &&Interface| known.ifindex == link.ifindex;
+        let known = plane.logical().find_map(|logical| logical.interface.as_ref().filter(is));
+        let known = known.map(|known| known.name == link.name);
+        let stays = !ports.is_empty() && interface.is_some();
+        if known.is_some_and(|same| !stays || !same) {
             mirror.unbind(link.ifindex, tables);
             plane.forget_interface(link.ifindex, tables);
             info!("{}: is Linux's again", link.name);
         }
-        let (Some((port, tags)), Some(interface)) = (on, interface) else { return };
-        let was = known.is_some_and(|(id, same)| same && tables.interface(id).is_some());
-        match plane.adopt_interface(interface, port, tags, tables) {
-            Ok(true) if !was => {
-                if let Some(id) = plane.interface_of(link.ifindex) {
-                    mirror.bind(link.ifindex, id, tables);
-                    self.sources_are_due = true;
-                }
-            }
-            Ok(true) => {}
-            Ok(false) => mirror.unbind(link.ifindex, tables),
-            Err(error) => {
+        let Some(interface) = interface.filter(|_| stays) else { return };
+        let elsewhere = |port| ports.iter().all(|(on, _)| *on != port);
+        plane.forget_interfaces(link.ifindex, elsewhere, tables);
+        let there = |plane: &Plane, tables: &Tables| {
+            let all = plane.interfaces_of(link.ifindex).map(|(id, _)| id);
+            all.filter(|id| tables.interface(*id).is_some()).collect::<Vec<_>>()
+        };
+        let before = there(plane, tables);
+        for (port, receives) in ports {
+            let left_to_linux = interface.left_to_linux.map(|left| left || !receives);
+            let interface = Interface { left_to_linux, ..interface.clone() };
+            if let Err(error) = plane.adopt_interface(interface, port, tags, tables) {
                 mirror.unbind(link.ifindex, tables);
+                plane.forget_interface(link.ifindex, tables);
                 return warn!("{}: stays with Linux: {error}", link.name);
             }
         }
-        if !known.is_some_and(|(_, same)| same) {
+        if before != there(plane, tables) {
+            self.is_new();
+        }
+        self.bind_interface(link.ifindex);
+        if known != Some(true) {
             info!("{}: adopted", link.name);
         }
     }

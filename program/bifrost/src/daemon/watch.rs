@@ -158,14 +158,18 @@ impl Forwarding {
     }
 
     fn watch(&mut self, filter: &Filter, what: What) -> Result<(), String> {
-        let input = match &filter.input {
-            None => None,
-            Some(name) => {
-                let interface = self.plane.interface_named(name);
-                Some(interface.ok_or_else(|| format!("no port is named \"{name}\""))?)
-            }
+        let inputs = match &filter.input {
+            None => vec![None],
+            Some(name) => match self.plane.interfaces_named(name) {
+                none if none.is_empty() => return Err(format!("no port is named \"{name}\"")),
+                // A bond is one for each member.
+                all => all.into_iter().map(Some).collect(),
+            },
         };
-        self.watches.add(Watcher { filter: filter.clone(), input, what }, &mut self.plane)
+        inputs.into_iter().try_for_each(|input| {
+            let watcher = Watcher { filter: filter.clone(), input, what: what.clone() };
+            self.watches.add(watcher, &mut self.plane)
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use super::Subject;
 use crate::command::table::Table;
 use crate::daemon::fallback::has_policy;
 use crate::daemon::ports::NOT_IN_VRFS;
-use crate::daemon::{Control, vlans};
+use crate::daemon::{Control, bonds, vlans};
 use fib::Tags;
 use mirror::model::Link;
 
@@ -19,8 +19,11 @@ pub struct InterfaceStatus {
     pub ifindex: u32,
     /// What made it: `veth`, `vlan`, `bond`...; empty for hardware.
     pub kind: String,
-    /// The port that it is on, if it is one itself or is adopted; else empty.
+    /// The port that it is on, if it is one itself or is adopted; else empty. Of a bond and what lies on it, the
+    /// members' ports, separated by spaces.
     pub port: String,
+    /// Those of a bond's members by which it sends now; empty of other interfaces.
+    pub sending: Vec<String>,
     /// VLAN identifiers of its frames on that port, the outer first; empty without tags.
     pub vlans: Vec<u16>,
     /// Its outer tag is 802.1ad's.
@@ -62,18 +65,33 @@ impl InterfaceStatus {
             addresses: addresses.iter().map(ToString::to_string).collect(),
             ..InterfaceStatus::default()
         };
-        let id = forwarding.plane.interface_of(link.ifindex);
-        let placed = id.and_then(|id| forwarding.plane.place(id));
-        if let Some((port, _, tags)) = placed.filter(|(port, ..)| port.taken.is_some()) {
-            status.port.clone_from(&port.name);
+        let plane = &forwarding.plane;
+        let member = plane.port_of(link.ifindex).filter(|port| port.bond.is_some());
+        let member = member.map(|port| (port.id.interface(), port));
+        let places = plane.interfaces_of(link.ifindex).chain(member);
+        let places: Vec<_> = places.filter(|(_, port)| port.taken.is_some()).collect();
+        let missing = match bonds::members(link, &model.links, &forwarding.router) {
+            Some(Err(why)) => Some(why.to_string()),
+            Some(Ok(members)) => {
+                let sending = members.iter().filter(|member| member.transmits());
+                status.sending = sending.map(|member| member.name.clone()).collect();
+                let taken = |member: &&&Link| places.iter().any(|(_, port)| port.name == member.name);
+                let lacks = members.iter().find(|member| !taken(member));
+                lacks.map(|member| format!("its member {} is not taken", member.name))
+            }
+            None => None,
+        };
+        if let (Some((id, _)), None) = (places.first(), &missing) {
+            let ports: Vec<&str> = places.iter().map(|(_, port)| port.name.as_str()).collect();
+            status.port = ports.join(" ");
             status.adopted = true;
-            (status.service, status.vlans) = match tags {
-                Tags::None => (false, Vec::new()),
-                Tags::One(tag) => (tag.service, vec![tag.id]),
-                Tags::Two(outer, inner) => (outer.service, vec![outer.id, inner]),
+            (status.service, status.vlans) = match plane.place(*id).map(|(.., tags)| tags) {
+                Some(Tags::One(tag)) => (tag.service, vec![tag.id]),
+                Some(Tags::Two(outer, inner)) => (outer.service, vec![outer.id, inner]),
+                Some(Tags::None) | None => (false, Vec::new()),
             };
         } else {
-            status.why = why(link, control);
+            status.why = missing.unwrap_or_else(|| why(link, control));
         }
         status
     }
@@ -85,6 +103,18 @@ fn vrf(link: &Link, control: &Control) -> Option<String> {
     master.vrf.map(|_| master.name.clone())
 }
 
+impl InterfaceStatus {
+    /// For the table: a bond's members that it does not send by are in parentheses.
+    fn ports(&self) -> String {
+        let ports: Vec<_> = self.port.split(' ').collect();
+        let shown = ports.into_iter().map(|port| match self.sending.iter().any(|sending| sending == port) {
+            false if self.kind == "bond" && self.adopted => format!("({port})"),
+            _ => port.to_owned(),
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// Why Linux has an interface to itself.
 fn why(link: &Link, control: &Control) -> String {
     let forwarding = &control.forwarding;
@@ -92,16 +122,23 @@ fn why(link: &Link, control: &Control) -> String {
     if let Some(refused) = known.and_then(|port| port.refused.clone()) {
         return refused;
     }
-    match vlans::place(link, &forwarding.mirror.model().links) {
+    let links = &forwarding.mirror.model().links;
+    match vlans::place(link, links) {
         Some(Err(why)) => return why.to_string(),
         Some(Ok(_)) if vrf(link, control).is_some() && has_policy(&forwarding.router) => {
             return format!("it belongs to {NOT_IN_VRFS}");
         }
-        Some(Ok(place)) => return format!("{} is no port of Bifrost's", place.base.name),
+        Some(Ok(place)) => {
+            return match bonds::members(place.base, links, &forwarding.router) {
+                Some(Err(why)) => format!("{}: {why}", place.base.name),
+                Some(Ok(_)) => format!("a member of {} is not taken", place.base.name),
+                None => format!("{} is no port of Bifrost's", place.base.name),
+            };
+        }
         None => {}
     }
     match link.kind.as_deref() {
-        Some(kind @ ("bond" | "team" | "bridge" | "vrf")) => format!("a {kind} is Linux's"),
+        Some(kind @ ("bridge" | "vrf")) => format!("a {kind} is Linux's"),
         _ if link.mac.is_none() => "it has no Ethernet address".to_owned(),
         _ => "no [[port]] names it".to_owned(),
     }
@@ -128,7 +165,7 @@ impl Subject for Vec<InterfaceStatus> {
                 if interface.adopted { "Bifrost".to_owned() } else { format!("Linux: {}", interface.why) };
             table.row(vec![
                 interface.name.clone(),
-                interface.port.clone(),
+                interface.ports(),
                 vlans.join(".") + if interface.service { " (802.1ad)" } else { "" },
                 interface.vrf.clone(),
                 if interface.up { "up" } else { "down" }.to_owned(),
@@ -138,5 +175,24 @@ impl Subject for Vec<InterfaceStatus> {
             ]);
         }
         table.render()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_send_nothing_are_in_parentheses() {
+        let bond = InterfaceStatus {
+            kind: "bond".to_owned(),
+            port: "eth0 eth1".to_owned(),
+            sending: vec!["eth1".to_owned()],
+            adopted: true,
+            ..InterfaceStatus::default()
+        };
+        assert_eq!(bond.ports(), "(eth0) eth1");
+        let port = InterfaceStatus { kind: "veth".to_owned(), sending: Vec::new(), ..bond };
+        assert_eq!(port.ports(), "eth0 eth1");
     }
 }

@@ -213,11 +213,15 @@ fn status(plane: &Plane, port: &plane::port::Port) -> PortStatus {
             (false, None) => "; the driver takes no redirected frames, so workers send by it",
             (false, Some(_)) => "; only workers send into shared memory",
         };
-        let left = port.interface.as_ref().map_or([false; 2], |interface| interface.left_to_linux);
+        let left = port.own().map_or([false; 2], |interface| interface.left_to_linux);
         if left == [true; 2] {
             status.lane = Some(Lane::Linux);
         }
         status.lane_reason = Some(match left {
+            // The member itself has nothing of Linux's.
+            [true, true] if port.interface.as_ref().is_some_and(|own| own.left_to_linux != left) => {
+                format!("{} has it in reserve: Linux drops what comes by it", port.own_name())
+            }
             [false, false] => format!("{}{sends}", lane.why),
             [true, true] => LEFT_TO_LINUX.to_owned(),
             [true, false] => format!("IPv4: {LEFT_TO_LINUX}; IPv6: {}{sends}", lane.why),

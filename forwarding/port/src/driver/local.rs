@@ -58,7 +58,7 @@ fn bit_of(address: IpAddr) -> u32 {
 
 /// What the maps say of an address.
 pub(super) fn kinds(of: Locality) -> u8 {
-    u8::from(of.main) * LOCAL_MAIN | u8::from(of.vrf) * LOCAL_BESIDE
+    (u8::from(of.main) * LOCAL_MAIN) | (u8::from(of.vrf) * LOCAL_BESIDE)
 }
 
 /// The map that holds an address, and its key there.

@@ -203,11 +203,6 @@ mod by_lacp {
     fn on_6_12() {
         inside!("6.12", || lacp("worker"));
     }
-
-    #[test]
-    fn on_the_newest() {
-        inside!("newest", || lacp("express"));
-    }
 }
 
 mod by_a_hash {
@@ -217,11 +212,6 @@ mod by_a_hash {
     fn on_6_12() {
         inside!("6.12", || xor("express"));
     }
-
-    #[test]
-    fn on_the_newest() {
-        inside!("newest", || xor("worker"));
-    }
 }
 
 mod with_a_member_in_reserve {
@@ -230,11 +220,6 @@ mod with_a_member_in_reserve {
     #[test]
     fn on_6_12() {
         inside!("6.12", || reserve("worker"));
-    }
-
-    #[test]
-    fn on_the_newest() {
-        inside!("newest", || reserve("express"));
     }
 }
 

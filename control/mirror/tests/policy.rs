@@ -48,12 +48,18 @@ fn policy_rules_are_told_as_ip_rule_writes_them() {
 #[test]
 fn a_default_rule_that_is_not_there_is_told_and_many_are_counted() {
     let mut world = World::small(quiet());
-    ip("rule add pref 100 from all lookup local");
+    // Those who have VRFs move it behind their rule, which is no other order for the rest.
+    ip("rule add pref 32765 from all lookup local");
     ip("rule del pref 0");
-    let told = ["ipv4 100: from all lookup local", "ipv4 0: from all lookup local (missing)"];
+    ip("rule add pref 40000 from all lookup local");
+    ip("rule del pref 32765");
+    let told = ["ipv4 40000: from all lookup local", "ipv4 0: from all lookup local (missing)"];
     world.until("it is told", |world| rules(world) == told);
+    ip("rule add pref 32765 from all lookup local");
+    ip("rule del pref 40000");
+    world.until("all is as always, as good as", |world| rules(world).is_empty());
     ip("rule add pref 0 from all lookup local");
-    ip("rule del pref 100");
+    ip("rule del pref 32765");
     world.until("all is as always", |world| rules(world).is_empty());
     world::batch(&(0..3000).map(|n| format!("rule add pref {} lookup 77\n", n + 1)).collect::<String>());
     world.until("all are counted", |world| world.mirror.status().rules_ipv4 == 3000);

@@ -267,6 +267,11 @@ mod by_their_own_tables {
     fn on_6_12() {
         inside!("6.12", forwarded);
     }
+
+    #[test]
+    fn on_the_newest() {
+        inside!("newest", forwarded);
+    }
 }
 
 #[test]

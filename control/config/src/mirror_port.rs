@@ -6,6 +6,7 @@ use toml::de::DeValue;
 
 use crate::mistake::{Hint, Page};
 use crate::pattern::Pattern;
+use crate::pattern::is_interface_name;
 
 /// Where copies go, and of what.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,9 +44,6 @@ enum Direction {
     Both,
 }
 
-/// Longest name of an interface.
-const NAME: usize = 15;
-
 pub(crate) fn mirror_port(page: &mut Page, value: &Spanned<DeValue>) -> Option<MirrorPort> {
     let written = match Written::deserialize(toml::de::ValueDeserializer::from(value.clone())) {
         Ok(written) => written,
@@ -56,7 +54,7 @@ pub(crate) fn mirror_port(page: &mut Page, value: &Spanned<DeValue>) -> Option<M
         }
     };
     let to = written.to.get_ref();
-    if to.is_empty() || to.len() > NAME || to.contains(['/', ' ']) {
+    if !is_interface_name(to) {
         let hint = Hint::expected("the name of an interface, such as \"eth9\"");
         page.wrong(written.to.span(), format!("[mirror]: {to:?} is no interface's name"), hint);
         return None;

@@ -141,6 +141,12 @@ impl FromStr for Pattern {
     }
 }
 
+/// Whether an interface of Linux's can be called so (`dev_valid_name`).
+pub(crate) fn is_interface_name(name: &str) -> bool {
+    let refused = |c: char| matches!(c, '/' | ':') || c.is_whitespace();
+    !name.is_empty() && name.len() <= LONGEST_NAME && !matches!(name, "." | "..") && !name.contains(refused)
+}
+
 fn set_of(text: &str) -> Result<Part, PatternError> {
     let (negated, text) = match text.strip_prefix(['!', '^']) {
         Some(rest) => (true, rest),

@@ -1,9 +1,8 @@
 //! `[vrrp.NAME]`: addresses that this router has together with others.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::ops::Range;
-use std::time::Duration;
 
 use ipnet::IpNet;
 use notation::duration;
@@ -13,6 +12,7 @@ use toml::de::DeValue;
 use vrrp::{Settings, Version};
 
 use crate::mistake::{Hint, Page};
+use crate::pattern::is_interface_name;
 
 /// A virtual router that this one takes part in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,9 +100,6 @@ struct WrittenTrack {
 
 /// What it is without a word: RFC 9568, 6.1.
 const PRIORITY: u8 = 100;
-const INTERVAL: Duration = Duration::from_secs(1);
-/// Longest name of an interface.
-const NAME: usize = 15;
 /// Addresses at most: what an advertisement of IPv6 has room for in any frame.
 const ADDRESSES: usize = 32;
 
@@ -142,7 +139,7 @@ fn one(page: &mut Page, name: &str, section: &Spanned<DeValue>) -> Option<Virtua
         page.wrong(at, format!("{title}: {message}"), Hint::expected(expected));
     };
     let interface = written.interface.get_ref();
-    if interface.is_empty() || interface.len() > NAME || interface.contains(['/', ' ']) {
+    if !is_interface_name(interface) {
         let message = format!("{interface:?} is no interface's name");
         wrong(written.interface.span(), message, "the name of an interface, such as \"eth1\"");
     }
@@ -171,9 +168,10 @@ fn one(page: &mut Page, name: &str, section: &Spanned<DeValue>) -> Option<Virtua
         }
         read.unwrap_or(default)
     };
-    let interval = time(&written.interval, "interval", INTERVAL, "a time such as \"1s\" or \"10ms\"");
+    let usual = Settings::new(PRIORITY);
+    let interval = time(&written.interval, "interval", usual.interval, "a time such as \"1s\" or \"10ms\"");
     let preempt_delay =
-        time(&written.preempt_delay, "preempt_delay", Duration::ZERO, "a time such as \"30s\"");
+        time(&written.preempt_delay, "preempt_delay", usual.preempt_delay, "a time such as \"30s\"");
     let step = if version == Version::Two { 1000 } else { 10 };
     let steps = interval.as_nanos() / (step * 1_000_000);
     let whole = interval.as_nanos() == steps * step * 1_000_000;
@@ -211,7 +209,7 @@ fn one(page: &mut Page, name: &str, section: &Spanned<DeValue>) -> Option<Virtua
         version,
         priority: priority?,
         interval,
-        preempt: written.preempt.unwrap_or(true),
+        preempt: written.preempt.unwrap_or(usual.preempt),
         preempt_delay,
     };
     Some(VirtualRouter {
@@ -239,13 +237,12 @@ fn addresses(
     }
     let Some(first) = list.first() else { return Vec::new() };
     let ipv6 = first.get_ref().is_ipv6();
-    let link_local = |address: &Ipv6Addr| address.segments()[0] & 0xffc0 == 0xfe80;
     match first.get_ref() {
         IpAddr::V6(_) if version == Version::Two => {
             let message = "version 2 has no IPv6".to_owned();
             wrong(first.span(), message, "addresses of IPv4, or version = 3");
         }
-        IpAddr::V6(address) if !link_local(address) => {
+        IpAddr::V6(address) if !address.is_unicast_link_local() => {
             let message = format!("the first address {address} is not link-local");
             let expected = "a link-local address first, such as \"fe80::1\": hosts know routers by these";
             wrong(first.span(), message, expected);
@@ -271,6 +268,7 @@ fn addresses(
 mod tests {
     use super::*;
     use crate::{Machine, Router};
+    use std::time::Duration;
 
     fn read(sections: &str) -> Result<Vec<VirtualRouter>, String> {
         let text = format!("[[port]]\nname = \"eth0\"\n{sections}\n");

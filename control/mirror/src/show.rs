@@ -160,6 +160,13 @@ impl Mirror {
         lines.find(|lines| !lines.is_empty()).unwrap_or_default()
     }
 
+    /// Whether packets to a prefix have a way: it has a route of its own in `main` or `local`, and the one that Linux would use does
+    /// not reject.
+    pub fn leads(&self, prefix: &IpNet) -> bool {
+        let best = self.programmer.best(prefix, self.model.routes.at(prefix), &self.model);
+        best.is_some_and(|route| !route.kind.rejects())
+    }
+
     /// What decides about packets for `address` that a table routes; `None` = no route.
     pub fn explain(&self, tables: &Tables, table: TableId, address: IpAddr) -> Option<Explanation> {
         let (prefix, route) = self.programmer.covering_in(table, address, &self.model)?;

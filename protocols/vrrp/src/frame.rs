@@ -4,35 +4,14 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use wire::{Mac, arp, checksum, ethernet, ipv4, ipv6, protocol};
+use wire::neighbour::{self, ADVERTISEMENT, ALL_NODES, OVERRIDE, ROUTER, SOLICITATION, SOLICITED, group_mac};
+use wire::{Mac, arp, ethernet, ipv4, ipv6};
 
 use crate::packet::{self, Advertisement, HOPS};
-
-/// Neighbour solicitation and advertisement (RFC 4861).
-const SOLICITATION: u8 = 135;
-const ADVERTISEMENT: u8 = 136;
-/// Flags of an advertisement: from a router, in answer to a question, better than what you know.
-const ROUTER: u8 = 0x80;
-const SOLICITED: u8 = 0x40;
-const OVERRIDE: u8 = 0x20;
-/// All hosts on the link.
-const ALL: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// The link address of a virtual router (RFC 9568, 7.3).
 pub fn virtual_mac(id: u8, ipv6: bool) -> Mac {
     Mac([0, 0, 0x5e, 0, if ipv6 { 2 } else { 1 }, id])
-}
-
-/// The link address that a group of IPv6 is sent to (RFC 2464, 7).
-fn group_mac(group: Ipv6Addr) -> Mac {
-    let [.., a, b, c, d] = group.octets();
-    Mac([0x33, 0x33, a, b, c, d])
-}
-
-/// The group in which an address is asked for (RFC 4291, 2.7.1).
-pub fn solicited(address: Ipv6Addr) -> Ipv6Addr {
-    let low = address.to_bits() & 0xff_ffff;
-    Ipv6Addr::from_bits(0xff02_0000_0000_0000_0000_0001_ff00_0000 | low)
 }
 
 /// An advertisement to all routers of the family, from this address of the interface's.
@@ -93,10 +72,7 @@ pub fn announcement(id: u8, address: IpAddr) -> Vec<u8> {
             };
             in_arp(mac, Mac::BROADCAST, &it)
         }
-        IpAddr::V6(address) => {
-            let mac = virtual_mac(id, true);
-            neighbour(mac, address, group_mac(ALL), ALL, ROUTER | OVERRIDE)
-        }
+        IpAddr::V6(address) => is_at(virtual_mac(id, true), address, None),
     }
 }
 
@@ -105,16 +81,21 @@ fn in_arp(from: Mac, to: Mac, it: &arp::Repr) -> Vec<u8> {
     [&link.header()[..], &it.emit()].concat()
 }
 
-fn neighbour(mac: Mac, target: Ipv6Addr, to_mac: Mac, to: Ipv6Addr, flags: u8) -> Vec<u8> {
-    // Type, code, checksum, flags; the target; its link address as an option.
-    let mut message = vec![ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0];
-    message.extend(target.octets());
-    message.extend([2, 1]);
-    message.extend(mac.0);
-    let pseudo = checksum::pseudo6(target.into(), to.into(), protocol::ICMP6, message.len() as u32);
-    let sum = pseudo.with(&message).finish();
-    message[2..4].copy_from_slice(&sum.to_be_bytes());
-    in_ipv6(mac, to_mac, target, to, protocol::ICMP6, &message)
+/// Says that an address is at the virtual router's link address, to one host or to all.
+fn is_at(mac: Mac, target: Ipv6Addr, to: Option<(Mac, Ipv6Addr)>) -> Vec<u8> {
+    let (to_mac, to_address) = to.unwrap_or((group_mac(ALL_NODES), ALL_NODES));
+    let answers = if to.is_some() { SOLICITED } else { 0 };
+    neighbour::Message {
+        from_mac: mac,
+        to_mac,
+        from: target,
+        to: to_address,
+        kind: ADVERTISEMENT,
+        flags: ROUTER | OVERRIDE | answers,
+        target,
+        link: Some(mac),
+    }
+    .emit()
 }
 
 /// Who asks where an address is.
@@ -129,8 +110,8 @@ pub struct Question {
 }
 
 /// The question that a frame is, if it is one.
-pub fn question(frame: &[u8]) -> Option<Question> {
-    let frame = ethernet::Frame::parse(frame).ok()?;
+pub fn question(bytes: &[u8]) -> Option<Question> {
+    let frame = ethernet::Frame::parse(bytes).ok()?;
     match frame.ether_type() {
         ethernet::ARP => {
             let it = arp::Repr::parse(frame.payload()).ok()?;
@@ -138,17 +119,9 @@ pub fn question(frame: &[u8]) -> Option<Question> {
             (it.operation == arp::REQUEST).then_some(Question { target, asks, at: it.sender_mac })
         }
         ethernet::IPV6 => {
-            let packet = ipv6::Packet::parse(frame.payload()).ok()?;
-            if packet.next_header() != protocol::ICMP6 || packet.hop_limit() != HOPS {
-                return None;
-            }
-            let message = packet.payload();
-            let target: [u8; 16] = *message.get(8..)?.first_chunk()?;
-            let (source, to) = (packet.source(), packet.destination());
-            let pseudo = checksum::pseudo6(source.into(), to.into(), protocol::ICMP6, message.len() as u32);
-            let right = message[..2] == [SOLICITATION, 0] && pseudo.with(message).finish() == 0;
-            let target = Ipv6Addr::from(target);
-            right.then_some(Question { target: target.into(), asks: source.into(), at: frame.source() })
+            let it = neighbour::Message::parse(bytes)?;
+            let (target, asks) = (it.target.into(), it.from.into());
+            (it.kind == SOLICITATION).then_some(Question { target, asks, at: it.from_mac })
         }
         _ => None,
     }
@@ -169,12 +142,9 @@ pub fn answer(id: u8, question: &Question) -> Vec<u8> {
             in_arp(mac, question.at, &it)
         }
         (IpAddr::V6(target), IpAddr::V6(asks)) => {
-            let mac = virtual_mac(id, true);
             // Who is about to take the address for himself has none yet: everybody is told (RFC 4861, 7.2.4).
-            match asks.is_unspecified() {
-                true => neighbour(mac, target, group_mac(ALL), ALL, ROUTER | OVERRIDE),
-                false => neighbour(mac, target, question.at, asks, ROUTER | SOLICITED | OVERRIDE),
-            }
+            let to = (!asks.is_unspecified()).then_some((question.at, asks));
+            is_at(virtual_mac(id, true), target, to)
         }
         _ => Vec::new(),
     }
@@ -185,6 +155,7 @@ mod tests {
     use super::*;
     use crate::Version;
     use std::time::Duration;
+    use wire::neighbour::solicited_node;
 
     const HOST: Mac = Mac([2, 0, 0, 0, 0, 9]);
 
@@ -215,17 +186,13 @@ mod tests {
     fn a_solicitation_is_answered_to_who_asked_or_to_all() {
         let target: Ipv6Addr = "2001:db8::1".parse().unwrap();
         let ask = |source: Ipv6Addr| {
-            let to = solicited(target);
-            let mut message = vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
-            message.extend(target.octets());
-            let sum = checksum::pseudo6(source.into(), to.into(), protocol::ICMP6, message.len() as u32);
-            let sum = sum.with(&message).finish();
-            message[2..4].copy_from_slice(&sum.to_be_bytes());
-            in_ipv6(HOST, group_mac(to), source, to, protocol::ICMP6, &message)
+            let to = solicited_node(target);
+            let link = (!source.is_unspecified()).then_some(HOST);
+            let (kind, from, to_mac) = (SOLICITATION, source, group_mac(to));
+            neighbour::Message { from_mac: HOST, to_mac, from, to, kind, flags: 0, target, link }.emit()
         };
-        assert_eq!(solicited(target).to_string(), "ff02::1:ff00:1");
         let host: Ipv6Addr = "fe80::9".parse().unwrap();
-        for (source, to, flags) in [(host, host, 0xe0), (Ipv6Addr::UNSPECIFIED, ALL, 0xa0)] {
+        for (source, to, flags) in [(host, host, 0xe0), (Ipv6Addr::UNSPECIFIED, ALL_NODES, 0xa0)] {
             let answer = answer(5, &question(&ask(source)).unwrap());
             let packet = ipv6::Packet::parse(&answer[14..]).unwrap();
             assert_eq!((packet.source(), packet.destination(), packet.hop_limit()), (target, to, 255));
@@ -235,8 +202,7 @@ mod tests {
                 (ADVERTISEMENT, flags, &target.octets()[..])
             );
             assert_eq!(message[24..], [2, 1, 0, 0, 0x5e, 0, 2, 5]);
-            let sum = checksum::pseudo6(target.into(), to.into(), protocol::ICMP6, message.len() as u32);
-            assert_eq!(sum.with(message).finish(), 0);
+            assert!(neighbour::Message::parse(&answer).is_some(), "it is whole");
         }
         let mut broken = ask(host);
         *broken.last_mut().unwrap() ^= 1;

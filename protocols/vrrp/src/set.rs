@@ -167,9 +167,9 @@ impl Set {
             (State::Initialize, true) => self.begin(now, &mut actions),
             (State::Active, false) => {
                 self.stop_members(None, &mut actions);
-                self.become_(State::Initialize, Why::Unable, now, &mut actions);
+                self.enter(State::Initialize, Why::Unable, now, &mut actions);
             }
-            (State::Backup, false) => self.become_(State::Initialize, Why::Unable, now, &mut actions),
+            (State::Backup, false) => self.enter(State::Initialize, Why::Unable, now, &mut actions),
             _ => {}
         }
         actions
@@ -242,7 +242,7 @@ impl Set {
                 is.interval = it.interval;
             }
             self.stop_members(Some(member), actions);
-            self.become_(State::Backup, Why::Better(from, it.priority), now, actions);
+            self.enter(State::Backup, Why::Better(from, it.priority), now, actions);
         } else {
             // It is told at once, and not only when its turn comes, that it is not alone.
             is.advertise_at = now + is.settings.interval;
@@ -280,7 +280,7 @@ impl Set {
             return false;
         }
         self.stop_members(None, actions);
-        self.become_(State::Backup, Why::Released, now, actions);
+        self.enter(State::Backup, Why::Released, now, actions);
         // The next one waits for less than its interval, which was ours; then its first advertisement comes.
         let patience = self.members.iter().map(|member| 2 * member.interval.max(member.skew())).max();
         let until = now + patience.unwrap_or_default().max(Duration::from_millis(100));
@@ -319,7 +319,7 @@ impl Set {
         if self.members.iter().all(|member| member.priority == OWNER) && !self.released {
             return self.take_over(Why::Owner, now, actions);
         }
-        self.become_(State::Backup, Why::Able, now, actions);
+        self.enter(State::Backup, Why::Able, now, actions);
     }
 
     /// Why it takes over, now that it does.
@@ -340,7 +340,7 @@ impl Set {
 
     fn take_over(&mut self, why: Why, now: Time, actions: &mut Vec<Action>) {
         self.released = false;
-        self.become_(State::Active, why, now, actions);
+        self.enter(State::Active, why, now, actions);
         for (number, member) in self.members.iter_mut().enumerate() {
             member.advertise_at = now + member.settings.interval;
             member.interval = member.settings.interval;
@@ -355,7 +355,7 @@ impl Set {
         actions.extend(speak.map(|(member, _)| Action::Advertise { member, priority: 0 }));
     }
 
-    fn become_(&mut self, state: State, why: Why, now: Time, actions: &mut Vec<Action>) {
+    fn enter(&mut self, state: State, why: Why, now: Time, actions: &mut Vec<Action>) {
         (self.state, self.since, self.holds) = (state, now, None);
         if state == State::Backup {
             self.members.iter_mut().for_each(|member| member.refresh(now));

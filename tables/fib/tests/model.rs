@@ -7,6 +7,7 @@ use chance::Random;
 use fib::{Capacity, NextHop, NextHopId, TableId, Tables, View, Walk};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::HashMap;
+use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -118,90 +119,84 @@ impl Family for V6 {
     }
 }
 
-/// IPv4 in tables beside the main one, of which none must answer for another.
-struct V4Beside;
+/// What tables beside the main one need to know of a family.
+trait Plain: Family {
+    const IPV6: bool;
+    fn net(net: Self::Net) -> IpNet;
+    fn of(net: IpNet) -> Option<Self::Net>;
+    fn ip(address: Self::Address) -> IpAddr;
+    fn walk(table: TableId, address: Self::Address) -> Walk;
+}
 
-impl Family for V4Beside {
-    type Net = (TableId, Ipv4Net);
-    type Address = (TableId, u32);
-    fn prefix(random: &mut Random) -> Self::Net {
-        let net = V4::prefix(random);
-        // Every length, also those that take the whole table.
-        let length = if random.below(500) == 0 { random.below(12) as u8 } else { net.prefix_len() };
-        (beside(random), Ipv4Net::new(net.addr(), length).unwrap().trunc())
+impl Plain for V4 {
+    const IPV6: bool = false;
+    fn net(net: Ipv4Net) -> IpNet {
+        net.into()
     }
-    fn within((table, net): Self::Net, random: &mut Random) -> Self::Address {
-        (table, V4::within(net, random))
+    fn of(net: IpNet) -> Option<Ipv4Net> {
+        if let IpNet::V4(net) = net { Some(net) } else { None }
     }
-    fn covers((table, net): Self::Net, (of, address): Self::Address) -> bool {
-        table == of && V4::covers(net, address)
+    fn ip(address: u32) -> IpAddr {
+        IpAddr::V4(address.into())
     }
-    fn length((_, net): Self::Net) -> u8 {
-        net.prefix_len()
-    }
-    fn insert(tables: &mut Tables, (table, net): Self::Net, id: NextHopId) -> Option<NextHopId> {
-        tables.insert(table, net.into(), id).unwrap()
-    }
-    fn remove(tables: &mut Tables, (table, net): Self::Net) -> Option<NextHopId> {
-        tables.remove(table, net.into())
-    }
-    fn lookup(view: &View, addresses: &[Self::Address], ids: &mut [NextHopId]) {
-        let walks: Vec<Walk> =
-            addresses.iter().map(|(table, address)| Walk::ipv4(*table, *address)).collect();
-        view.lookup_beside(&walks, ids);
-    }
-    fn lookup_one(view: &View, (table, address): Self::Address) -> NextHopId {
-        view.lookup(table, IpAddr::V4(address.into()))
-    }
-    fn all(tables: &Tables) -> HashMap<Self::Net, NextHopId> {
-        assert_eq!(tables.iter().count(), tables.len()[0]);
-        let four = |(table, net, id)| match net {
-            IpNet::V4(net) => ((table, net), id),
-            IpNet::V6(net) => panic!("{net} is of the other family"),
-        };
-        tables.iter().map(four).collect()
+    fn walk(table: TableId, address: u32) -> Walk {
+        Walk::ipv4(table, address)
     }
 }
 
-/// IPv6 in such tables.
-struct V6Beside;
+impl Plain for V6 {
+    const IPV6: bool = true;
+    fn net(net: Ipv6Net) -> IpNet {
+        net.into()
+    }
+    fn of(net: IpNet) -> Option<Ipv6Net> {
+        if let IpNet::V6(net) = net { Some(net) } else { None }
+    }
+    fn ip(address: u128) -> IpAddr {
+        IpAddr::V6(address.into())
+    }
+    fn walk(table: TableId, address: u128) -> Walk {
+        Walk::ipv6(table, address)
+    }
+}
 
-impl Family for V6Beside {
-    type Net = (TableId, Ipv6Net);
-    type Address = (TableId, u128);
+/// A family in tables beside the main one, of which none must answer for another.
+struct Beside<F>(PhantomData<F>);
+
+impl<F: Plain> Family for Beside<F> {
+    type Net = (TableId, F::Net);
+    type Address = (TableId, F::Address);
     fn prefix(random: &mut Random) -> Self::Net {
-        (beside(random), V6::prefix(random))
+        let net = F::net(F::prefix(random));
+        // Every length, also those that take the whole table.
+        let length = if random.below(500) == 0 { random.below(12) as u8 } else { net.prefix_len() };
+        (beside(random), F::of(IpNet::new(net.addr(), length).unwrap().trunc()).unwrap())
     }
     fn within((table, net): Self::Net, random: &mut Random) -> Self::Address {
-        (table, V6::within(net, random))
+        (table, F::within(net, random))
     }
     fn covers((table, net): Self::Net, (of, address): Self::Address) -> bool {
-        table == of && V6::covers(net, address)
+        table == of && F::covers(net, address)
     }
     fn length((_, net): Self::Net) -> u8 {
-        net.prefix_len()
+        F::length(net)
     }
     fn insert(tables: &mut Tables, (table, net): Self::Net, id: NextHopId) -> Option<NextHopId> {
-        tables.insert(table, net.into(), id).unwrap()
+        tables.insert(table, F::net(net), id).unwrap()
     }
     fn remove(tables: &mut Tables, (table, net): Self::Net) -> Option<NextHopId> {
-        tables.remove(table, net.into())
+        tables.remove(table, F::net(net))
     }
     fn lookup(view: &View, addresses: &[Self::Address], ids: &mut [NextHopId]) {
-        let walks: Vec<Walk> =
-            addresses.iter().map(|(table, address)| Walk::ipv6(*table, *address)).collect();
+        let walks: Vec<Walk> = addresses.iter().map(|(table, address)| F::walk(*table, *address)).collect();
         view.lookup_beside(&walks, ids);
     }
     fn lookup_one(view: &View, (table, address): Self::Address) -> NextHopId {
-        view.lookup(table, IpAddr::V6(address.into()))
+        view.lookup(table, F::ip(address))
     }
     fn all(tables: &Tables) -> HashMap<Self::Net, NextHopId> {
-        assert_eq!(tables.iter().count(), tables.len()[1]);
-        let six = |(table, net, id)| match net {
-            IpNet::V6(net) => ((table, net), id),
-            IpNet::V4(net) => panic!("{net} is of the other family"),
-        };
-        tables.iter().map(six).collect()
+        assert_eq!(tables.iter().count(), tables.len()[usize::from(F::IPV6)]);
+        tables.iter().map(|(table, net, id)| ((table, F::of(net).unwrap()), id)).collect()
     }
 }
 
@@ -331,8 +326,8 @@ fn so_does_a_table_for_few_routes() {
 
 #[test]
 fn tables_beside_the_main_one_answer_so_each_for_itself() {
-    against_the_naive_table::<V4Beside>(100_000, 500_000, 6000, 4);
-    against_the_naive_table::<V6Beside>(100_000, 500_000, 12_000, 5);
+    against_the_naive_table::<Beside<V4>>(100_000, 500_000, 6000, 4);
+    against_the_naive_table::<Beside<V6>>(100_000, 500_000, 12_000, 5);
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod joined;
 mod mac;
+pub mod neighbour;
 pub mod partial;
 pub mod tcp;
 pub mod udp;

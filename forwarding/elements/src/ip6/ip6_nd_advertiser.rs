@@ -18,15 +18,14 @@
 //!
 //! See also: [IP6NDSolicitor], [ARPResponder]
 
-use std::net::Ipv6Addr;
-
 use graph::arguments::{AddressOrPrefix6, Argument, Arguments, Prefix6, Refused, Scope};
 use graph::language::split_words;
 use graph::{Batch, Class, Context, Element, Setup};
 use port::Packet;
 use wire::{Mac, Reason};
 
-use super::neighbour::{ADVERTISEMENT, Message, ROUTER, SOLICITATION, SOLICITED, group_mac};
+use super::neighbour;
+use wire::neighbour::{ADVERTISEMENT, ALL_NODES, Message, ROUTER, SOLICITATION, SOLICITED, group_mac};
 
 pub const CLASS: Class = Class {
     name: "IP6NDAdvertiser",
@@ -36,8 +35,6 @@ pub const CLASS: Class = Class {
     source: include_str!("ip6_nd_advertiser.rs"),
     make,
 };
-
-const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 struct Ip6NdAdvertiser {
     entries: Vec<(Prefix6, Mac)>,
@@ -82,7 +79,7 @@ impl Ip6NdAdvertiser {
         let covering = self.entries.iter().filter(|(prefix, _)| prefix.contains(asked.target));
         let (_, mac) = *covering.max_by_key(|(prefix, _)| prefix.length)?;
         let to_all = asked.from.is_unspecified();
-        let mut answer = Message {
+        let answer = Message {
             from_mac: mac,
             to_mac: if to_all { group_mac(ALL_NODES) } else { asked.from_mac },
             from: asked.target,
@@ -91,8 +88,8 @@ impl Ip6NdAdvertiser {
             flags: if to_all { ROUTER } else { ROUTER | SOLICITED },
             target: asked.target,
             link: Some(mac),
-        }
-        .emit()?;
+        };
+        let mut answer = neighbour::packet(&answer)?;
         answer.input = packet.input;
         Some(answer)
     }

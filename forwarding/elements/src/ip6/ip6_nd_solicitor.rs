@@ -40,9 +40,10 @@ use port::Packet;
 use wire::{Mac, Reason, ethernet};
 
 use super::destination;
-use super::neighbour::{ADVERTISEMENT, Message, SOLICITATION, group_mac, solicited_node};
+use super::neighbour;
 use crate::ethernet::encapsulate;
 use crate::ethernet::neighbours::{Limits, Neighbours, Waits, inherit, now};
+use wire::neighbour::{ADVERTISEMENT, Message, SOLICITATION, group_mac, solicited_node};
 
 pub const CLASS: Class = Class {
     name: "IP6NDSolicitor",
@@ -130,7 +131,7 @@ impl Ip6NdSolicitor {
             target,
             link: Some(self.mac),
         };
-        if let Some(packet) = solicitation.emit() {
+        if let Some(packet) = neighbour::packet(&solicitation) {
             self.solicitations += 1;
             cx.emit(cx.output_count().saturating_sub(1), packet);
         }

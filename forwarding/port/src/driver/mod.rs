@@ -51,8 +51,8 @@ const HIGH: u64 = 65_536;
 const CARRIERS: [&str; 3] = ["carry_ipv4", "carry_ipv6", "send_ipv6"];
 /// Behind them in the map: the program for frames with tags, and its place.
 const TAGGED: (u32, &str) = (CARRIERS.len() as u32, "tagged");
-/// And those for frames of interfaces in a VRF.
-const BESIDE: [(u32, &str); 2] = [(TAGGED.0 + 1, "beside"), (TAGGED.0 + 2, "routed")];
+/// And those for frames of interfaces in a VRF: the second leads to the first, so it comes when that is there.
+const BESIDE: [(u32, &str); 2] = [(TAGGED.0 + 2, "routed"), (TAGGED.0 + 1, "beside")];
 /// Rehearsals have their own of these, so that they neither count nor use up anything.
 const OF_REHEARSALS: [&str; 9] =
     ["places", "sockets", "counters", "gate", "carriers", "entered", "routes", "sent", "arrivals"];

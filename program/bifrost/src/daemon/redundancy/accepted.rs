@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
@@ -68,7 +68,7 @@ fn run(orders: &Receiver<Order>) {
     for order in orders {
         match order {
             // Of these each interface has its own, and only neighbours are asked for them: nobody connects to one.
-            Order::Address(IpAddr::V6(address), _) if is_link_local(&address) => {}
+            Order::Address(IpAddr::V6(address), _) if address.is_unicast_link_local() => {}
             Order::Address(address, have) => {
                 if let Err(error) = set(&mut device, address, have) {
                     let what =
@@ -124,8 +124,4 @@ fn own_addresses_only(interface: &str) -> Option<String> {
 
 fn announce(interface: &str) -> String {
     format!("/proc/sys/net/ipv4/conf/{interface}/arp_announce")
-}
-
-fn is_link_local(address: &Ipv6Addr) -> bool {
-    address.segments()[0] & 0xffc0 == 0xfe80
 }

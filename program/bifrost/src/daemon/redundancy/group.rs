@@ -18,8 +18,8 @@ use super::link::{Link, to_peers};
 pub(super) struct Facts {
     /// Linux's number of its interface; 0: there is none.
     pub(super) ifindex: u32,
-    /// The plane's.
-    pub(super) interface: Option<InterfaceId>,
+    /// The plane's: several, where it is a bond.
+    pub(super) interfaces: Vec<InterfaceId>,
     /// The address that it speaks from.
     pub(super) own: Option<IpAddr>,
     /// Why it cannot take part.
@@ -42,7 +42,7 @@ pub(super) struct Group {
     /// To single peers.
     peers: Option<RawSocket>,
     /// Where the driver was told of it.
-    told: Option<InterfaceId>,
+    told: Vec<InterfaceId>,
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) wrong: [u64; Wrong::ALL.len()],
@@ -53,20 +53,19 @@ impl Group {
     pub(super) fn new(plan: VirtualRouter, facts: Facts) -> Group {
         let mac = frame::virtual_mac(plan.id, plan.is_ipv6());
         let (wrong, complained) = Default::default();
-        Group { plan, facts, mac, peers: None, told: None, sent: 0, received: 0, wrong, complained }
+        Group { plan, facts, mac, peers: None, told: Vec::new(), sent: 0, received: 0, wrong, complained }
     }
 
     fn is_owner(&self) -> bool {
         self.plan.settings.priority == u8::MAX
     }
 
-    /// Tells the driver which addresses Linux does not answer for; on which interface, or on none.
-    pub(super) fn keep_from_linux(&mut self, interface: Option<InterfaceId>, driver: &VirtualRouters) {
-        if self.told == interface {
-            return;
-        }
-        for (interface, keep) in [(self.told, false), (interface, true)] {
-            let Some(interface) = interface else { continue };
+    /// Tells the driver which addresses Linux does not answer for; on which interfaces, or on none.
+    pub(super) fn keep_from_linux(&mut self, interfaces: &[InterfaceId], driver: &VirtualRouters) {
+        let told = std::mem::replace(&mut self.told, interfaces.to_vec());
+        let gone = told.iter().filter(|id| !interfaces.contains(id)).map(|id| (*id, false));
+        let new = interfaces.iter().filter(|id| !told.contains(id)).map(|id| (*id, true));
+        for (interface, keep) in gone.chain(new) {
             for address in &self.plan.addresses {
                 if let IpAddr::V4(address) = address {
                     self.note(driver.keep_from_linux(interface, *address, keep));
@@ -76,7 +75,6 @@ impl Group {
                 self.note(driver.end(interface, self.mac.0));
             }
         }
-        self.told = interface;
     }
 
     /// Opens what is needed to speak to single peers.
@@ -92,8 +90,8 @@ impl Group {
 
     /// Frames to the virtual link address are taken for so long.
     pub(super) fn take(&self, time: Duration, driver: &VirtualRouters) {
-        if let Some(interface) = self.told {
-            self.note(driver.lease(interface, self.mac.0, time));
+        for interface in &self.told {
+            self.note(driver.lease(*interface, self.mac.0, time));
         }
     }
 

@@ -15,7 +15,7 @@ use port::socket::Instruction;
 use port::{PacketSocket, PacketType, RawSocket, SocketOptions};
 use vrrp::packet::{GROUP4, GROUP6};
 use vrrp::{PROTOCOL, frame};
-use wire::{Mac, ethernet, ipv4, ipv6};
+use wire::{Mac, ethernet, ipv4, ipv6, neighbour};
 
 /// Advertisements, questions by ARP, and neighbour solicitations.
 const HEARD: &[Instruction] = {
@@ -34,7 +34,7 @@ const HEARD: &[Instruction] = {
         (EQUAL, 3, 0, PROTOCOL as u32),
         (EQUAL, 0, 3, wire::protocol::ICMP6 as u32),
         (BYTE, 0, 0, 14 + 40),
-        (EQUAL, 0, 1, 135),
+        (EQUAL, 0, 1, neighbour::SOLICITATION as u32),
         (RETURN, 0, 0, u32::MAX),
         (RETURN, 0, 0, 0),
     ]
@@ -76,7 +76,7 @@ impl Link {
             IpAddr::V6(_) => {
                 let socket = member(&mut self.groups[1], Ipv6Addr::UNSPECIFIED.into())?;
                 let asked = addresses.iter().filter_map(|address| match address {
-                    IpAddr::V6(address) => Some(frame::solicited(*address)),
+                    IpAddr::V6(address) => Some(neighbour::solicited_node(*address)),
                     IpAddr::V4(_) => None,
                 });
                 std::iter::once(GROUP6)

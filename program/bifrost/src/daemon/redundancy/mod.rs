@@ -151,16 +151,17 @@ fn begin(forwarding: &Forwarding) -> Result<Running, String> {
 fn facts(router: &VirtualRouter, forwarding: &Forwarding) -> Facts {
     let model = forwarding.mirror.model();
     let link = model.links.by_name(&router.interface);
-    let interface = link.and_then(|link| forwarding.plane.interface_of(link.ifindex));
-    let taken = |id| forwarding.plane.place(id).is_some_and(|(port, _, _)| port.taken.is_some());
-    let interface = interface.filter(|id| taken(*id));
+    let all = link.into_iter().flat_map(|link| forwarding.plane.interfaces_of(link.ifindex));
+    let interfaces: Vec<_> = all.filter(|(_, port)| port.taken.is_some()).map(|(id, _)| id).collect();
     let here: Vec<&Address> = link.into_iter().flat_map(|link| model.addresses_of(link.ifindex)).collect();
     let own = own(router, &here);
     let name = &router.interface;
     let unable = match link {
         None => Some(format!("there is no interface {name}")),
         Some(link) if !(link.up && link.running) => Some(format!("{name} is down")),
-        Some(_) if interface.is_none() => Some(format!("{name} is no port of Bifrost's, nor a VLAN on one")),
+        Some(_) if interfaces.is_empty() => {
+            Some(format!("{name} is no port of Bifrost's, nor a bond of ports or a VLAN on one"))
+        }
         Some(_) if own.is_none() => {
             let kind = if router.is_ipv6() { "link-local" } else { "IPv4" };
             Some(format!("{name} has no {kind} address of its own to speak from"))
@@ -177,7 +178,7 @@ fn facts(router: &VirtualRouter, forwarding: &Forwarding) -> Facts {
         };
     }
     let ifindex = link.map_or(0, |link| link.ifindex);
-    Facts { ifindex, interface, own, unable, priority, lacks }
+    Facts { ifindex, interfaces, own, unable, priority, lacks }
 }
 
 /// The address that a virtual router speaks from: the interface's own.
@@ -190,7 +191,7 @@ fn own(router: &VirtualRouter, here: &[&Address]) -> Option<IpAddr> {
     own.map(|address| address.net.addr()).find(|own| owner || !router.addresses.contains(own))
 }
 
-/// Who owns the addresses has them on the interface, and nobody else has: Linux would not give them up with its last breath.
+/// Who owns the addresses has them on the interface, and nobody else has: Linux would keep them when Bifrost ends.
 fn misplaced(router: &VirtualRouter, here: &[&Address]) -> Option<String> {
     let is_here = |wanted: &&IpAddr| here.iter().any(|address| address.net.addr() == **wanted);
     let name = &router.interface;
@@ -207,10 +208,10 @@ fn misplaced(router: &VirtualRouter, here: &[&Address]) -> Option<String> {
 }
 
 fn is_there(what: &Tracked, forwarding: &Forwarding) -> bool {
-    let model = forwarding.mirror.model();
+    let links = &forwarding.mirror.model().links;
     match what {
-        Tracked::Interface(name) => model.links.by_name(name).is_some_and(|link| link.up && link.running),
-        Tracked::Route(prefix) => !model.routes.at(prefix).is_empty(),
+        Tracked::Interface(name) => links.by_name(name).is_some_and(|link| link.up && link.running),
+        Tracked::Route(prefix) => forwarding.mirror.leads(prefix),
     }
 }
 

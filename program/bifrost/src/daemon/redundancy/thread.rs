@@ -320,7 +320,7 @@ impl Runner {
                 self.act(number, actions, now);
             }
             for group in &mut self.sets[number].groups {
-                group.keep_from_linux(None, &self.driver);
+                group.keep_from_linux(&[], &self.driver);
             }
         }
         let on = |sets: &[Together]| -> HashSet<String> {
@@ -361,7 +361,7 @@ impl Runner {
         let group = &mut self.sets[number].groups[member];
         let anew = group.facts.ifindex != facts.ifindex || group.facts.own != facts.own;
         group.facts = facts;
-        group.keep_from_linux(group.facts.interface, &self.driver);
+        group.keep_from_linux(&group.facts.interfaces.clone(), &self.driver);
         if anew {
             group.speak();
         }
@@ -430,7 +430,7 @@ impl Runner {
         let Runner { sets, driver, accepted, .. } = &mut self;
         for group in sets.iter_mut().flat_map(|together| &mut together.groups) {
             group.accept(false, accepted);
-            group.keep_from_linux(None, driver);
+            group.keep_from_linux(&[], driver);
         }
         let ends = self.ends.take();
         drop(self.accepted);
@@ -440,7 +440,7 @@ impl Runner {
 
 /// Facts of which nothing has been told yet.
 fn nothing(facts: Facts) -> Facts {
-    Facts { ifindex: 0, interface: None, own: None, ..facts }
+    Facts { ifindex: 0, interfaces: Vec::new(), own: None, ..facts }
 }
 
 /// Opens a group's link, if it is not, and has it take part; why it could not.

@@ -110,9 +110,35 @@ fn config(lane: &str, ports_of_bond: &[&str]) -> String {
     ports(lane, &[ports_of_bond, &["right"]].concat())
 }
 
+/// A virtual router on the bond, whose link address frames come to by either member.
+const VIRTUAL: &str = "[vrrp.lan]\ninterface = \"bond0\"\nid = 7\naddresses = [\"10.1.0.254\"]\n";
+
+fn by_a_virtual_router(net: &Bonded) {
+    wait_for("it is active", Duration::from_secs(20), || {
+        let shown = net.router.ask("show redundancy").unwrap();
+        if shown.contains(" active ") { Ok(()) } else { Err(shown) }
+    })
+    .unwrap();
+    net.left.run(&format!("ip route add {}/32 via 10.1.0.254", RIGHT[0])).unwrap();
+    net.left.reaches(RIGHT[0], Duration::from_secs(10)).unwrap();
+    let neighbour = net.left.run("ip neighbour show 10.1.0.254").unwrap();
+    assert!(neighbour.contains("00:00:5e:00:01:07"), "{neighbour}");
+    let sink = Sink::start(&net.right, 9000).unwrap();
+    let to = format!("{}:9000", RIGHT[0]).parse().unwrap();
+    let linux = net.router.host().linux_forwarded().unwrap();
+    let flows = Flows::start(&net.left, vec![to], FLOWS, 64, RATE).unwrap();
+    sink.has_received(u64::from(RATE), Duration::from_secs(20)).unwrap();
+    let sent = flows.stop();
+    sink.has_received(sent, Duration::from_secs(5)).unwrap();
+    let linux = net.router.host().linux_forwarded().unwrap() - linux;
+    assert!(linux < sent / 10, "Linux forwarded {linux} of {sent}");
+    drop(sink.stop());
+    net.left.run(&format!("ip route del {}/32", RIGHT[0])).unwrap();
+}
+
 /// Both ends by LACP; the bond is there before the plane.
 fn lacp(lane: &str) {
-    let mut net = Bonded::stopped("bonded", &config(lane, &["bond0"]));
+    let mut net = Bonded::stopped("bonded", &(config(lane, &["bond0"]) + VIRTUAL));
     net.bond(LACP);
     net.router.restart().unwrap();
     net.becomes_ours();
@@ -120,6 +146,7 @@ fn lacp(lane: &str) {
     plane_forwards(&net);
     let shown = net.router.ask("show ports").unwrap();
     assert!(!shown.contains("bond0"), "a bond is no port: {shown}");
+    by_a_virtual_router(&net);
     members_come_and_go(&net);
 }
 

@@ -7,6 +7,24 @@ use std::fmt::Write;
 use world::{World, batch, ip, quiet};
 
 #[test]
+fn a_route_that_rejects_or_is_not_there_leads_nowhere() {
+    let mut world = World::small(quiet());
+    let prefix = "0.0.0.0/0".parse().unwrap();
+    for (command, leads) in [
+        ("route add unreachable default metric 100", false),
+        ("route add default via 10.0.0.2 metric 10", true),
+        // One of a table that nothing here uses.
+        ("route add default via 10.0.1.2 table 77", true),
+        ("route del default metric 10", false),
+        ("route del unreachable default", false),
+    ] {
+        ip(command);
+        world.settle();
+        assert_eq!(world.mirror.leads(&prefix), leads, "{command}");
+    }
+}
+
+#[test]
 fn a_route_is_shown_with_what_is_done_with_it() {
     let mut world = World::small(quiet());
     ip("route add 198.51.100.0/24 via 10.0.0.2 metric 10 proto bgp");

@@ -87,11 +87,15 @@ impl Bench {
     }
 
     fn port(&mut self, port: PortId, flags: InterfaceFlags) {
+        self.port_of(1 + u32::from(port.0), port, flags);
+    }
+
+    /// A port that is, or is a member of, Linux's interface of this index.
+    fn port_of(&mut self, ifindex: u32, port: PortId, flags: InterfaceFlags) {
         let mut mac = ROUTER_MAC[0];
         mac[5] = port.0 as u8;
-        self.tables
-            .set_interface(port.interface(), Some(InterfaceEntry::of_port(port, 1, 1500, mac, flags)))
-            .unwrap();
+        let entry = InterfaceEntry::of_port(port, ifindex, 1500, mac, flags);
+        self.tables.set_interface(port.interface(), Some(entry)).unwrap();
     }
 
     fn run(&self, frame: &[u8]) -> TestRun {
@@ -575,9 +579,16 @@ fn reverse_path_checks_are_strict_or_loose() {
     for packet in [from(back), from6("2001:db8:aaaa::1")] {
         assert_express(&bench.run(&packet), &packet);
     }
-    for packet in [from(nowhere), from(elsewhere), from6("2001:db8:0::77"), from([198, 18, 11, 1])] {
-        assert_dropped(&bench.run(&packet), &packet, Reason::ReversePath);
+    let by_others = [from(elsewhere), from6("2001:db8:0::77"), from([198, 18, 11, 1])];
+    for packet in by_others.iter().chain([&from(nowhere)]) {
+        assert_dropped(&bench.run(packet), packet, Reason::ReversePath);
     }
+    // What leads back by another member of its bond is right, whether or not by one of several paths.
+    bench.port_of(1, OUT, flags());
+    for packet in &by_others {
+        assert_express(&bench.run(packet), packet);
+    }
+    assert_dropped(&bench.run(&from(nowhere)), &from(nowhere), Reason::ReversePath);
 }
 
 #[test]

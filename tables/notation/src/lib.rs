@@ -9,6 +9,6 @@ mod mistake;
 mod quantity;
 mod time;
 
-pub use mistake::{Hint, Mistake, Page, list, near};
+pub use mistake::{Hint, Mistake, Page, carets, list, near, printable};
 pub use quantity::{Quantity, scaled, size};
 pub use time::{duration, lasting, seconds};

@@ -37,12 +37,11 @@ impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.line.to_string();
         let gutter = " ".repeat(number.len());
-        // One column a character, so that the caret stands where it should.
-        let text: String = self.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let text = printable(&self.text);
         writeln!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)?;
         writeln!(f, "{gutter} |")?;
         writeln!(f, "{number} | {}", text.trim_end())?;
-        write!(f, "{gutter} | {}{}", " ".repeat(self.column.saturating_sub(1)), "^".repeat(self.width))?;
+        write!(f, "{gutter} | {}", carets(self.column.saturating_sub(1), self.width))?;
         if let Some(expected) = &self.expected {
             write!(f, "\n{gutter} = expected: {expected}")?;
         }
@@ -51,6 +50,16 @@ impl fmt::Display for Mistake {
         }
         Ok(())
     }
+}
+
+/// A line with one column a character, so that carets stand where they should.
+pub fn printable(line: &str) -> String {
+    line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The line below it, with carets behind so many characters.
+pub fn carets(behind: usize, width: usize) -> String {
+    " ".repeat(behind) + &"^".repeat(width.max(1))
 }
 
 /// Writes mistakes one below the other, and how many they are.

@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use ipnet::IpNet;
+use notation::{carets, printable};
 use serde::{Deserialize, Serialize};
 use wire::protocol;
 
@@ -55,7 +56,7 @@ impl fmt::Display for Protocol {
 
 /// A line that could not be understood; shows the line with a caret under the word.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}\n  {text}\n  {}{}", " ".repeat(self.column()), "^".repeat(self.width()))]
+#[error("{message}\n  {}\n  {}", printable(&self.text), self.carets())]
 pub struct WordError {
     message: String,
     text: String,
@@ -64,17 +65,12 @@ pub struct WordError {
 
 impl WordError {
     pub(super) fn new(text: &str, at: Range<usize>, message: impl Into<String>) -> WordError {
-        // One line of printable characters, so that the caret stands where it should.
-        let text = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        WordError { message: message.into(), text, at }
+        WordError { message: message.into(), text: text.to_owned(), at }
     }
 
-    fn column(&self) -> usize {
-        self.text.get(..self.at.start).map_or(0, |before| before.chars().count())
-    }
-
-    fn width(&self) -> usize {
-        self.text.get(self.at.clone()).map_or(1, |word| word.chars().count()).max(1)
+    fn carets(&self) -> String {
+        let characters = |part| self.text.get(part).map_or(0, |part: &str| part.chars().count());
+        carets(characters(0..self.at.start), characters(self.at.clone()))
     }
 }
 

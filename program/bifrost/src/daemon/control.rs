@@ -11,6 +11,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::service::{Notify, Signal, Signals, tell_hidden};
+use config::Router;
+use graph::Registry;
 use ipnet::IpNet;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -75,9 +77,26 @@ pub(crate) struct Parts {
     rules: Rules,
 }
 
+/// How a part judges a configuration: [`Section::check`].
+type Check = fn(&Router, &Registry) -> Result<Vec<String>, String>;
+
 impl Parts {
+    const COUNT: usize = 8;
+
+    /// What each says of a configuration, before any of them is there. What most is wrong in comes first.
+    pub(super) const CHECKS: [Check; Parts::COUNT] = [
+        Rules::check,
+        Mirroring::check,
+        FlowTable::check,
+        Ports::check,
+        Redundancy::check,
+        Fallback::check,
+        Logging::check,
+        Sampler::check,
+    ];
+
     /// In the order in which they prepare: whether an element can begin is known only when it does, so rules come last.
-    pub(crate) fn sections(&mut self) -> [&mut dyn Section; 8] {
+    pub(crate) fn sections(&mut self) -> [&mut dyn Section; Parts::COUNT] {
         let Parts { sampler, logging, mirroring, redundancy, flow_table, ports, fallback, rules } = self;
         [sampler, logging, mirroring, redundancy, flow_table, ports, fallback, rules]
     }

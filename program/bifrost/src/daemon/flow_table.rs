@@ -1,5 +1,7 @@
 //! `[flow]`: how long flows live, and which begin in mid-stream. Its memory and the rest wait for the next start.
 
+use config::Router;
+use graph::Registry;
 use tracing::error;
 
 use super::forwarding::Forwarding;
@@ -9,8 +11,13 @@ use super::section::{Change, Section};
 pub(crate) struct FlowTable;
 
 impl Section for FlowTable {
+    fn check(router: &Router, _: &Registry) -> Result<Vec<String>, String> {
+        let timeouts = router.flow.unwrap_or_default().timeouts;
+        timeouts.check().map(|()| Vec::new()).map_err(|error| error.to_string())
+    }
+
     fn effects(&self, change: &Change) -> Vec<String> {
-        let settings = |router: &config::Router| {
+        let settings = |router: &Router| {
             let flow = router.flow.unwrap_or_default();
             (flow.timeouts, flow.pickup)
         };

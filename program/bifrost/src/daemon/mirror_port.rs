@@ -11,7 +11,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use config::MirrorPort as Plan;
+use config::{MirrorPort as Plan, Router};
+use graph::Registry;
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use port::copies::{MOST, Want};
@@ -96,6 +97,13 @@ impl Mirroring {
 }
 
 impl Section for Mirroring {
+    fn check(router: &Router, _: &Registry) -> Result<Vec<String>, String> {
+        if let Some(plan) = &router.mirror {
+            tcpdump::compile(&plan.filter).map_err(|wrong| format!("[mirror] filter: {wrong}"))?;
+        }
+        Ok(Vec::new())
+    }
+
     fn effects(&self, change: &Change) -> Vec<String> {
         match (change.differs(|router| &router.mirror), &change.after.mirror) {
             (false, _) => Vec::new(),

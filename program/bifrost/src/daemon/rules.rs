@@ -4,10 +4,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
+use config::Router;
 use elements::router::Sampling;
 use fib::Locality;
+use graph::Registry;
 use tracing::{debug, info};
 
+use super::absent;
 use super::forwarding::Forwarding;
 use super::section::{Change, Section};
 use super::settings;
@@ -19,6 +22,16 @@ pub(crate) struct Rules {
 }
 
 impl Section for Rules {
+    fn check(router: &Router, registry: &Registry) -> Result<Vec<String>, String> {
+        let of_graph = elements::router::standard::check(&settings::hooks(&router.graph), registry)
+            .map_err(|refusal| refusal.to_string())?;
+        let mut warnings: Vec<_> = of_graph.lines().map(str::to_owned).collect();
+        let of_filter = router.filter.check().map_err(|error| error.to_string())?;
+        warnings.extend(of_filter.iter().map(ToString::to_string));
+        warnings.extend(absent::warnings(router));
+        Ok(warnings)
+    }
+
     fn effects(&self, change: &Change) -> Vec<String> {
         let mut effects = Vec::new();
         if change.differs(|router| &router.graph) {

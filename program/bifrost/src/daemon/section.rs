@@ -2,14 +2,15 @@
 //!
 //! A part of the daemon that a section is for implements [`Section`]. A change asks each part to prepare: that may fail, and
 //! touches nothing that anybody sees. When all have, each applies, which cannot fail; when one refuses, those before it
-//! abort, and the configuration is what it was. Whether a file can be put in force at all is judged before, without the
-//! daemon's parts, by [`examine`](super::verdict::examine).
+//! abort, and the configuration is what it was. Before all that each kind of part judges the file, without the daemon being
+//! there: [`examine`](super::verdict::examine).
 //!
 //! The order matters twice. Parts prepare in the order of the list, and whoever can be judged only by trying stands last.
 //! They apply in the opposite order: rules hold before ports are taken for which they are.
 
 use config::Router;
 use elements::router::Sampling;
+use graph::Registry;
 
 use super::forwarding::Forwarding;
 
@@ -34,6 +35,17 @@ impl Change {
 
 /// A part of the daemon that one or several sections of the configuration are for.
 pub(crate) trait Section {
+    /// Judges its sections of a configuration that was read, alone: no part of the daemon is there. Warnings, a line each.
+    ///
+    /// # Errors
+    /// What is wrong, for the operator.
+    fn check(_router: &Router, _registry: &Registry) -> Result<Vec<String>, String>
+    where
+        Self: Sized,
+    {
+        Ok(Vec::new())
+    }
+
     /// What the change will do here, for the operator: a line each, none where nothing changes.
     fn effects(&self, change: &Change) -> Vec<String>;
 

@@ -7,25 +7,16 @@
 use config::Router;
 use graph::Registry;
 
-use super::{absent, settings};
-use crate::service::tcpdump;
+use super::control::Parts;
 
 /// Warnings, a line each.
 ///
 /// # Errors
 /// What is wrong, as text for the operator.
 pub fn examine(router: &Router, registry: &Registry) -> Result<String, String> {
-    let mut warnings = elements::router::standard::check(&settings::hooks(&router.graph), registry)
-        .map_err(|refusal| refusal.to_string())?;
-    for warning in router.filter.check().map_err(|error| error.to_string())? {
-        warnings += &format!("{warning}\n");
+    let mut warnings = String::new();
+    for check in Parts::CHECKS {
+        check(router, registry)?.iter().for_each(|warning| warnings += &format!("{warning}\n"));
     }
-    for warning in absent::warnings(router) {
-        warnings += &format!("{warning}\n");
-    }
-    if let Some(mirror) = &router.mirror {
-        tcpdump::compile(&mirror.filter).map_err(|wrong| format!("[mirror] filter: {wrong}"))?;
-    }
-    router.flow.unwrap_or_default().timeouts.check().map_err(|error| error.to_string())?;
     Ok(warnings)
 }

@@ -351,13 +351,19 @@ pub struct Standard {
     pub entry: NodeId,
 }
 
+impl Standard {
+    /// A graph that the router's program made.
+    pub fn of(graph: Graph) -> Standard {
+        // The text has it.
+        let description = graph.description();
+        let entry = ENTRIES.iter().find_map(|name| description.find(name)).map_or(NodeId(0), |node| node.id);
+        Standard { graph, entry }
+    }
+}
+
 /// Makes an instance of the router.
 pub fn instance(program: &Program, environment: &Environment) -> Result<Standard, Refusal> {
-    let graph = program.instantiate(environment, Manner::default())?;
-    // The text has it.
-    let description = graph.description();
-    let entry = ENTRIES.iter().find_map(|name| description.find(name)).map_or(NodeId(0), |node| node.id);
-    Ok(Standard { graph, entry })
+    Ok(Standard::of(program.instantiate(environment, Manner::default())?))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use fib::{
     Adjacency, AdjacencyId, Capacity, InterfaceEntry, InterfaceFlags, NextHop, NextHopId, Path, PortId,
     Tables, View,
 };
-use graph::{BATCH, Batch, Graph, GraphCounters, NodeId, Sinks};
+use graph::{BATCH, Batch, Clock, Graph, GraphCounters, Manner, NodeId, Sinks};
 use port::{Packet, Pool};
 use wire::{Class, Mac, Reason};
 
@@ -225,7 +225,10 @@ pub fn router(view: &View, sources: &Arc<Sources>, icmp: IcmpSettings, stages: S
     let (view, sources) = (view.clone(), sources.clone());
     let environment = standard::environment(RouterContext { view, sources, icmp: IcmpPolicy::of(icmp) });
     let program = standard::program(&Hooks::default(), &stages, &elements::registry(), &environment).unwrap();
-    let Standard { graph, entry } = standard::instance(&program, &environment).unwrap();
+    // Where answers are not limited, nothing waits: in a time that stands still both ways let Linux see the same redirects.
+    let clock = if icmp.mask4 == 0 { Clock::simulated(0) } else { Clock::real() };
+    let graph = program.instantiate(&environment, Manner { clock, ..Manner::default() }).unwrap();
+    let Standard { graph, entry } = Standard::of(graph);
     (graph, entry)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use elements::router::standard::{self, Hooks};
+use elements::router::standard::{self, Hooks, Standard};
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, Sampling, SharedContext, Sources};
 use fib::{InterfaceFlags, PortId, Tables};
 use flow::sample::Sampler;
@@ -88,10 +88,7 @@ impl<'a> Router<'a> {
         let program = standard::program(&hooks, &wanted, &elements::registry(), &environment).unwrap();
         // What waits for a timer waits for nobody here.
         let manner = Manner { clock: Clock::simulated(0), ..Manner::default() };
-        let graph = program.instantiate(&environment, manner).unwrap();
-        let description = graph.description();
-        let first = ["sample", "fast", "classify"].into_iter().find_map(|name| description.find(name));
-        let entry = first.unwrap().id;
+        let Standard { graph, entry } = Standard::of(program.instantiate(&environment, manner).unwrap());
         let mut sinks = Sinks::new();
         [IN, OUT].into_iter().for_each(|port| sinks.open(port));
         let (dropped, punted) = (vec![0; Reason::COUNT], vec![0; Class::COUNT]);

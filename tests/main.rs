@@ -44,6 +44,7 @@ mod flows_that_are_not_carried_pass_all_the_same;
 mod fpm_is_a_source_too;
 mod ftp_passes_the_filter_and_translation;
 mod hosts_behind_a_masquerade_reach_the_world;
+mod hosts_find_their_routers;
 mod icmp_errors_equal_those_of_linux;
 mod icmp_errors_follow_the_settings_of_linux;
 mod ipv6_hosts_reach_ipv4_servers;

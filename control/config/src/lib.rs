@@ -10,11 +10,12 @@
 //!                                                       └────────────► mistakes ◄─────────────┘
 //! ```
 //!
-//! One file here for what the model is (`router`), one for how each section is read (`sections`, `flow_log`, `memif`, `mirror_port`, `virtual_router`), one
+//! One file here for what the model is (`router`), one for how each section is read (`sections`, `discovery`, `flow_log`, `memif`, `mirror_port`, `virtual_router`), one
 //! for reading keys of any section (`section`), one for how mistakes look (`mistake`), one for reading files (`source`), one
 //! for what of them is shown to nobody (`secrets`).
 
 mod cores;
+mod discovery;
 mod flow_log;
 mod machine;
 mod memif;
@@ -26,9 +27,11 @@ mod secrets;
 mod section;
 mod sections;
 mod source;
+mod track;
 mod virtual_router;
 
 pub use cores::Cores;
+pub use discovery::{Discovery, Discovery4, Discovery6, MOST, PREFIXES};
 pub use machine::Machine;
 pub use memif::Memif;
 pub use mirror_port::MirrorPort;
@@ -36,4 +39,5 @@ pub use mistake::{Mistake, Mistakes};
 pub use pattern::{Pattern, PatternError};
 pub use router::*;
 pub use sections::OpenError;
-pub use virtual_router::{Track, Tracked, VirtualRouter};
+pub use track::Tracked;
+pub use virtual_router::{Track, VirtualRouter};

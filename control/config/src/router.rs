@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cores::Cores;
+use crate::discovery::Discovery;
 use crate::memif::Memif;
 use crate::mirror_port::MirrorPort;
 use crate::pattern::Pattern;
@@ -47,6 +48,8 @@ pub struct Router {
     pub mirror: Option<MirrorPort>,
     /// Addresses that this router has together with others, by name.
     pub vrrp: Vec<VirtualRouter>,
+    /// Interfaces on which this router tells hosts of itself, by name.
+    pub discovery: Vec<Discovery>,
     /// FRR's FPM as a source of routes; absent: netlink only.
     pub fpm: Option<Fpm>,
     /// The comparison of the plane with Linux.

@@ -18,6 +18,7 @@ use crate::memif::memif;
 use crate::mirror_port::mirror_port;
 use notation::duration;
 
+use crate::discovery::discoveries;
 use crate::mistake::{Hint, Mistakes, Page};
 use crate::pattern::Pattern;
 use crate::router::*;
@@ -134,6 +135,7 @@ fn root_of(
         sflow: root.value("sflow").and_then(|value| sflow(page, value)),
         mirror: root.value("mirror").and_then(|value| mirror_port(page, value)),
         vrrp: root.value("vrrp").map(|value| virtual_routers(page, value)).unwrap_or_default(),
+        discovery: root.value("discovery").map(|value| discoveries(page, value)).unwrap_or_default(),
         fpm: root.section(page, "fpm", "[fpm]").and_then(|s| fpm(page, s)),
         audit: root.section(page, "audit", "[audit]").map(|s| audit(page, s)).unwrap_or_default(),
         control: root

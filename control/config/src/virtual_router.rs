@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use ipnet::IpNet;
 use notation::duration;
 use serde::Deserialize;
 use toml::Spanned;
@@ -13,6 +12,7 @@ use vrrp::{Settings, Version};
 
 use crate::mistake::{Hint, Page};
 use crate::pattern::is_interface_name;
+use crate::track::{self, Tracked};
 
 /// A virtual router that this one takes part in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,24 +53,6 @@ pub struct Track {
     pub lower: Option<u8>,
 }
 
-/// What can be tracked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tracked {
-    /// An interface that is up.
-    Interface(String),
-    /// A route to exactly this prefix.
-    Route(IpNet),
-}
-
-impl std::fmt::Display for Tracked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Tracked::Interface(name) => write!(f, "interface {name}"),
-            Tracked::Route(prefix) => write!(f, "route {prefix}"),
-        }
-    }
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -87,15 +69,7 @@ struct Written {
     peers: Vec<Spanned<IpAddr>>,
     sync: Option<String>,
     #[serde(default)]
-    track: Vec<Spanned<WrittenTrack>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenTrack {
-    interface: Option<String>,
-    route: Option<IpNet>,
-    lower: Option<u8>,
+    track: Vec<Spanned<track::Written<u8>>>,
 }
 
 /// What it is without a word: RFC 9568, 6.1.
@@ -191,19 +165,13 @@ fn one(page: &mut Page, name: &str, section: &Spanned<DeValue>) -> Option<Virtua
         let message = format!("the peer {} is of another family than the addresses", peer.get_ref());
         wrong(peer.span(), message, "addresses of one family");
     }
-    let mut track = Vec::new();
+    let mut lost = Vec::new();
     for one in &written.track {
-        let WrittenTrack { interface, route, lower } = one.get_ref();
-        let what = match (interface, route) {
-            (Some(name), None) => Tracked::Interface(name.clone()),
-            (None, Some(prefix)) => Tracked::Route(prefix.trunc()),
-            _ => {
-                let expected = "{ interface = \"wan0\" }, or { route = \"0.0.0.0/0\", lower = 50 }";
-                wrong(one.span(), "what is tracked is one thing".to_owned(), expected);
-                continue;
-            }
+        let Some(what) = one.get_ref().what() else {
+            wrong(one.span(), "what is tracked is one thing".to_owned(), track::EXPECTED);
+            continue;
         };
-        track.push(Track { what, lower: *lower });
+        lost.push(Track { what, lower: one.get_ref().lower });
     }
     let settings = Settings {
         version,
@@ -221,7 +189,7 @@ fn one(page: &mut Page, name: &str, section: &Spanned<DeValue>) -> Option<Virtua
         accept: written.accept.unwrap_or(true),
         peers: written.peers.iter().map(|peer| *peer.get_ref()).collect(),
         sync: written.sync,
-        track,
+        track: lost,
     })
 }
 

@@ -161,10 +161,11 @@ impl Mirror {
     }
 
     /// Whether packets to a prefix have a way: it has a route of its own in `main` or `local`, and the one that Linux would use does
-    /// not reject.
-    pub fn leads(&self, prefix: &IpNet) -> bool {
+    /// not reject, and is of that origin (as `ip route` names it), if one is asked for.
+    pub fn leads(&self, prefix: &IpNet, from: Option<&str>) -> bool {
         let best = self.programmer.best(prefix, self.model.routes.at(prefix), &self.model);
-        best.is_some_and(|route| !route.kind.rejects())
+        let of = |origin| from.is_none_or(|from| self.origins.name(origin) == from);
+        best.is_some_and(|route| !route.kind.rejects() && of(route.origin))
     }
 
     /// What decides about packets for `address` that a table routes; `None` = no route.

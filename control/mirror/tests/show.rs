@@ -20,8 +20,11 @@ fn a_route_that_rejects_or_is_not_there_leads_nowhere() {
     ] {
         ip(command);
         world.settle();
-        assert_eq!(world.mirror.leads(&prefix), leads, "{command}");
+        assert_eq!(world.mirror.leads(&prefix, None), leads, "{command}");
     }
+    ip("route add default via 10.0.0.2 proto bgp");
+    world.settle();
+    assert!(world.mirror.leads(&prefix, Some("bgp")) && !world.mirror.leads(&prefix, Some("ospf")));
 }
 
 #[test]

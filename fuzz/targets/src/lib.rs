@@ -10,6 +10,7 @@
 //! | `fpm`, `netlink` | zebra's, the kernel's: through the model into tables |
 //! | `memif` | a program's at a memif socket, and in the memory that both have |
 //! | `trial_control` | a generator's and a sink's, to each other |
+//! | `discovery` | hosts' and other routers': router discovery of both families |
 //! | `vrrp` | other routers' and hosts': advertisements, and questions for the virtual address |
 //! | `packets` | the network's: through the standard graph with filter and translation, the long way and the short one |
 //! | `capture`, `summary` | files of packets: pcap, pcapng, IP summary dumps |
@@ -23,6 +24,7 @@ mod packets;
 mod texts;
 
 pub use bifrost::fuzz::{control, saved_flows};
+pub use discovery::fuzz as discovery;
 pub use files::{capture, flow_journal, parquet, summary};
 pub use mirror::fuzz::{fpm, netlink};
 pub use packets::packets;
@@ -35,10 +37,11 @@ pub use vrrp::fuzz as vrrp;
 pub type Target = fn(&[u8]);
 
 /// All of them by name, as their folders in `corpus/` are called.
-pub const TARGETS: [(&str, Target); 15] = [
+pub const TARGETS: [(&str, Target); 16] = [
     ("capture", capture),
     ("click", click),
     ("control", control),
+    ("discovery", discovery),
     ("flow_journal", flow_journal),
     ("fpm", fpm),
     ("memif", memif),

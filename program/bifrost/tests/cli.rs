@@ -40,6 +40,7 @@ const SUBJECTS: [&str; 16] = [
     "mirror",
     "mirror-port",
     "redundancy",
+    "discovery",
     "flowlog",
     "version",
     "routes",

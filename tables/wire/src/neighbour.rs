@@ -23,7 +23,7 @@ const LENGTH: usize = 24;
 /// Hop limit of all messages: they came over no router.
 const HOP_LIMIT: u8 = 255;
 /// Option: the sender's link address; the target's is the next.
-const SOURCE_LINK: u8 = 1;
+pub const SOURCE_LINK: u8 = 1;
 const TARGET_LINK: u8 = 2;
 
 /// A message with all that is said of it.
@@ -50,44 +50,24 @@ pub struct Message {
 impl Message {
     /// Reads a frame; `None` when it is no such message or fails one of the tests of RFC 4861, 7.1.
     pub fn parse(bytes: &[u8]) -> Option<Message> {
-        let frame =
-            ethernet::Frame::parse(bytes).ok().filter(|frame| frame.ether_type() == ethernet::IPV6)?;
-        let ip = ipv6::Packet::parse(frame.payload()).ok()?;
-        let (message, from, to) = (ip.payload(), ip.source(), ip.destination());
-        let whole = message.len() == usize::from(ip.payload_len());
-        if !whole || ip.next_header() != protocol::ICMP6 || ip.hop_limit() != HOP_LIMIT {
-            return None;
-        }
-        let (head, mut options) = message.split_first_chunk::<LENGTH>()?;
+        let Carried { from_mac, to_mac, from, to, message } = Carried::parse(bytes)?;
+        let (head, more) = message.split_first_chunk::<LENGTH>()?;
         let &[kind @ (SOLICITATION | ADVERTISEMENT), 0, _, _, flags, _, _, _, ref target @ ..] = head else {
             return None;
         };
-        if sum(from, to, message).fold() != 0xffff {
-            return None;
-        }
         let target = Ipv6Addr::from(*target.first_chunk::<16>()?);
         let mut link = None;
-        while let [option, words, ..] = *options {
-            let length = usize::from(words) * 8;
-            let value = options.get(2..length).filter(|_| length > 0)?;
-            if option == link_option(kind) && words == 1 {
+        for option in options(more) {
+            let (option, value) = option?;
+            if option == link_option(kind) && value.len() == 6 {
                 link = value.first_chunk().copied().map(Mac);
             }
-            options = &options[length..];
         }
         let unspecified = from.is_unspecified();
         let wrong_for_all = unspecified && (kind == ADVERTISEMENT || link.is_some());
         let wrong_for_group = to.is_multicast() && kind == ADVERTISEMENT && flags & SOLICITED != 0;
-        (!wrong_for_all && !wrong_for_group && !target.is_multicast()).then_some(Message {
-            from_mac: frame.source(),
-            to_mac: frame.destination(),
-            from,
-            to,
-            kind,
-            flags,
-            target,
-            link,
-        })
+        let wrong = wrong_for_all || wrong_for_group || target.is_multicast();
+        (!wrong).then_some(Message { from_mac, to_mac, from, to, kind, flags, target, link })
     }
 
     /// The frame.
@@ -99,6 +79,43 @@ impl Message {
             message.extend([link_option(self.kind), 1]);
             message.extend(link.0);
         }
+        let Message { from_mac, to_mac, from, to, .. } = *self;
+        Carried { from_mac, to_mac, from, to, message: &message }.emit()
+    }
+}
+
+/// A message of neighbour or router discovery, and what it is carried by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried<'a> {
+    /// Who sends the frame.
+    pub from_mac: Mac,
+    /// To whom.
+    pub to_mac: Mac,
+    /// The packet's source.
+    pub from: Ipv6Addr,
+    /// Its destination.
+    pub to: Ipv6Addr,
+    /// From the ICMP type on.
+    pub message: &'a [u8],
+}
+
+impl<'a> Carried<'a> {
+    /// Reads a frame; `None` unless it is a whole ICMPv6 message with a right checksum, which came over no router.
+    pub fn parse(bytes: &'a [u8]) -> Option<Carried<'a>> {
+        let frame =
+            ethernet::Frame::parse(bytes).ok().filter(|frame| frame.ether_type() == ethernet::IPV6)?;
+        let ip = ipv6::Packet::parse(frame.payload()).ok()?;
+        let (message, from, to) = (ip.payload(), ip.source(), ip.destination());
+        let whole = message.len() == usize::from(ip.payload_len());
+        let known = whole && ip.next_header() == protocol::ICMP6 && ip.hop_limit() == HOP_LIMIT;
+        let right = known && sum(from, to, message).fold() == 0xffff;
+        right.then_some(Carried { from_mac: frame.source(), to_mac: frame.destination(), from, to, message })
+    }
+
+    /// The frame; the message's checksum is filled in.
+    pub fn emit(&self) -> Vec<u8> {
+        let mut message = self.message.to_vec();
+        message[2..4].fill(0);
         let sum = sum(self.from, self.to, &message).finish();
         message[2..4].copy_from_slice(&sum.to_be_bytes());
         let link =
@@ -110,6 +127,17 @@ impl Message {
         };
         [&link.header()[..], &header.header(message.len()), &message].concat()
     }
+}
+
+/// The options of a message: type, and what stands behind type and length. `None` for what is no option, and the last.
+pub fn options(mut bytes: &[u8]) -> impl Iterator<Item = Option<(u8, &[u8])>> {
+    std::iter::from_fn(move || {
+        let (&kind, &words) = (bytes.first()?, bytes.get(1).unwrap_or(&0));
+        let length = usize::from(words) * 8;
+        let value = bytes.get(2..length).filter(|_| length > 0);
+        bytes = value.map_or(&[], |_| &bytes[length..]);
+        Some(value.map(|value| (kind, value)))
+    })
 }
 
 fn link_option(kind: u8) -> u8 {

@@ -19,6 +19,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use tracing::warn;
 
 use super::DaemonError;
+use super::discovery::Discovery;
 use super::fallback::Fallback;
 use super::flow_log::{Log, Logging, interfaces};
 use super::flow_state::Saving;
@@ -71,6 +72,7 @@ pub(crate) struct Parts {
     pub(crate) logging: Logging,
     pub(crate) mirroring: Mirroring,
     pub(crate) redundancy: Redundancy,
+    pub(crate) discovery: Discovery,
     flow_table: FlowTable,
     pub(crate) ports: Ports,
     pub(crate) fallback: Fallback,
@@ -81,7 +83,7 @@ pub(crate) struct Parts {
 type Check = fn(&Router, &Registry) -> Result<Vec<String>, String>;
 
 impl Parts {
-    const COUNT: usize = 8;
+    const COUNT: usize = 9;
 
     /// What each says of a configuration, before any of them is there. What most is wrong in comes first.
     pub(super) const CHECKS: [Check; Parts::COUNT] = [
@@ -90,6 +92,7 @@ impl Parts {
         FlowTable::check,
         Ports::check,
         Redundancy::check,
+        Discovery::check,
         Fallback::check,
         Logging::check,
         Sampler::check,
@@ -97,8 +100,9 @@ impl Parts {
 
     /// In the order in which they prepare: whether an element can begin is known only when it does, so rules come last.
     pub(crate) fn sections(&mut self) -> [&mut dyn Section; Parts::COUNT] {
-        let Parts { sampler, logging, mirroring, redundancy, flow_table, ports, fallback, rules } = self;
-        [sampler, logging, mirroring, redundancy, flow_table, ports, fallback, rules]
+        let Parts { sampler, logging, mirroring, redundancy, discovery, flow_table, ports, fallback, rules } =
+            self;
+        [sampler, logging, mirroring, redundancy, discovery, flow_table, ports, fallback, rules]
     }
 }
 
@@ -135,6 +139,7 @@ impl Control {
                 logging: Logging::new(log),
                 mirroring: Mirroring::default(),
                 redundancy: Redundancy::default(),
+                discovery: Discovery::default(),
                 flow_table: FlowTable,
                 ports: Ports::default(),
                 fallback: Fallback::default(),
@@ -214,6 +219,7 @@ impl Control {
             more |= self.parts.ports.apply_news(&mut self.forwarding);
             self.follow_copy();
             self.parts.redundancy.follow(&self.forwarding);
+            self.parts.discovery.follow(&self.forwarding);
             for job in self.jobs.try_iter().take(JOBS).collect::<Vec<_>>() {
                 if !self.forwarding.stop.is_asked() {
                     self.forwarding.plane.takes_long();
@@ -281,6 +287,7 @@ impl Control {
         let Control { forwarding, parts, saving, .. } = self;
         // While all is still forwarded; it may take its time.
         forwarding.plane.takes_long();
+        parts.discovery.stop();
         parts.redundancy.stop();
         let interfaces = interfaces(&forwarding.plane);
         let names = forwarding.interface_names();

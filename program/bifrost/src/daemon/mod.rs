@@ -28,7 +28,9 @@
 //! | `explain.rs` | what would happen to a packet |
 //! | `copies.rs` | copies of what passes ports, for those who watch |
 //! | `mirror_port.rs` | `[mirror]`: such copies, sent out by an interface |
+//! | `discovery/` | `[discovery.NAME]`: hosts are told of this router |
 //! | `redundancy/` | `[vrrp.NAME]`: addresses that this router has together with others |
+//! | `groups.rs`, `tracked.rs` | what those two share: being in groups, what a section tracks |
 //! | `watch.rs` | trace and capture: observers in the workers' graphs |
 //!
 //! The order at the start matters: Linux's tables are read whole before the first port is taken, so that from the
@@ -39,6 +41,7 @@ mod absent;
 pub(crate) mod bonds;
 mod control;
 mod copies;
+mod discovery;
 pub(crate) mod explain;
 pub(crate) mod fallback;
 pub(crate) mod flow_file;
@@ -48,6 +51,7 @@ mod flow_table;
 mod flows;
 mod foreign;
 mod forwarding;
+mod groups;
 mod icmp;
 mod mirror_port;
 mod nat_audit;
@@ -63,6 +67,7 @@ mod rules;
 mod section;
 pub(crate) mod settings;
 mod sflow;
+mod tracked;
 mod verdict;
 pub(crate) mod vlans;
 mod watch;

@@ -9,6 +9,7 @@
 
 mod classifier;
 mod config;
+mod discovery;
 mod drops;
 mod filter;
 mod flow_log;
@@ -27,6 +28,7 @@ mod workers;
 
 pub use classifier::*;
 pub use config::*;
+pub use discovery::*;
 pub use drops::*;
 pub use filter::*;
 pub use flow_log::*;
@@ -53,7 +55,7 @@ use crate::control::Rates;
 use crate::daemon::Control;
 
 /// Every subject, in the order of the help.
-pub const ALL: [Entry; 16] = [
+pub const ALL: [Entry; 17] = [
     Entry::of::<Vec<PortStatus>>(),
     Entry::of::<Vec<InterfaceStatus>>(),
     Entry::of::<Vec<Neighbour>>(),
@@ -66,6 +68,7 @@ pub const ALL: [Entry; 16] = [
     Entry::of::<Config>(),
     Entry::of::<MirrorStatus>(),
     Entry::of::<Vec<VirtualRouterStatus>>(),
+    Entry::of::<Vec<DiscoveryStatus>>(),
     Entry::of::<Option<FlowLogStatus>>(),
     Entry::of::<Option<SflowStatus>>(),
     Entry::of::<Option<MirrorPortStatus>>(),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bifrost::control::status::*;
 use bifrost::control::*;
-use bifrost::subject::{Answered, Entry, RedundancyState, VirtualRouterStatus};
+use bifrost::subject::{Answered, DiscoveryStatus, Entry, OtherRouter, RedundancyState, VirtualRouterStatus};
 use flowlog::Record;
 use flowlog::record::{Counts, Key};
 use ipnet::{IpNet, Ipv4Net};
@@ -347,6 +347,33 @@ impl Fake {
 }
 
 /// One virtual router is active here, the other elsewhere.
+fn discovery() -> Vec<DiscoveryStatus> {
+    let of = |family: &str, from: IpAddr, preference: &str, others| DiscoveryStatus {
+        name: "lan".into(),
+        interface: "eth1".into(),
+        family: family.into(),
+        silent: None,
+        from: Some(from),
+        preference: preference.into(),
+        lifetime: 1800,
+        lacks: Vec::new(),
+        sent: 12,
+        asked: 3,
+        answered: 3,
+        refused: 1,
+        others,
+    };
+    let other = OtherRouter {
+        address: [192, 0, 2, 3].into(),
+        preference: "10".into(),
+        lifetime: 1700,
+        otherwise: None,
+    };
+    let mut six = of("ipv6", "fe80::2".parse().unwrap(), "none", Vec::new());
+    (six.lifetime, six.lacks) = (0, vec!["route ::/0 from bgp".into()]);
+    vec![of("ipv4", [192, 0, 2, 2].into(), "-40", vec![other]), six]
+}
+
 fn virtual_routers() -> Vec<VirtualRouterStatus> {
     let of = |name: &str, state, own: [u8; 4], priority| VirtualRouterStatus {
         name: name.to_owned(),
@@ -399,6 +426,7 @@ impl Answer for Fake {
             "sflow" => boxed(self.sflow()),
             "mirror_port" => boxed(self.mirror_port()),
             "redundancy" => boxed(Ok(virtual_routers())),
+            "discovery" => boxed(Ok(discovery())),
             other => Err(format!("no {other} here")),
         }
     }

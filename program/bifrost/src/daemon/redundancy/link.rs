@@ -8,7 +8,7 @@
 //! with other interfaces.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use port::socket::Instruction;
@@ -16,6 +16,8 @@ use port::{PacketSocket, PacketType, RawSocket, SocketOptions};
 use vrrp::packet::{GROUP4, GROUP6};
 use vrrp::{PROTOCOL, frame};
 use wire::{Mac, ethernet, ipv4, ipv6, neighbour};
+
+use crate::daemon::groups::Groups;
 
 /// Advertisements, questions by ARP, and neighbour solicitations.
 const HEARD: &[Instruction] = {
@@ -44,7 +46,7 @@ const HEARD: &[Instruction] = {
 pub(super) struct Link {
     pub(super) ifindex: u32,
     socket: PacketSocket,
-    groups: [Option<UdpSocket>; 2],
+    groups: Groups,
 }
 
 /// What was heard.
@@ -58,30 +60,21 @@ impl Link {
     pub(super) fn open(ifindex: u32) -> io::Result<Link> {
         let socket =
             PacketSocket::open(ifindex, SocketOptions { filter: HEARD, ..SocketOptions::default() })?;
-        Ok(Link { ifindex, socket, groups: [None, None] })
+        Ok(Link { ifindex, socket, groups: Groups::default() })
     }
 
     /// Takes part in a virtual router: hears what is for it, speaking from this address.
     pub(super) fn join(&mut self, mac: Mac, own: IpAddr, addresses: &[IpAddr]) -> io::Result<()> {
         self.socket.take_address(self.ifindex, mac.0, true)?;
-        let known = |joined: io::Result<()>| match joined {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(()),
-            joined => joined,
-        };
         match own {
-            IpAddr::V4(own) => {
-                let socket = member(&mut self.groups[0], Ipv4Addr::UNSPECIFIED.into())?;
-                known(socket.join_multicast_v4(&GROUP4, &own))
-            }
+            IpAddr::V4(own) => self.groups.join4(GROUP4, own),
             IpAddr::V6(_) => {
-                let socket = member(&mut self.groups[1], Ipv6Addr::UNSPECIFIED.into())?;
                 let asked = addresses.iter().filter_map(|address| match address {
                     IpAddr::V6(address) => Some(neighbour::solicited_node(*address)),
                     IpAddr::V4(_) => None,
                 });
-                std::iter::once(GROUP6)
-                    .chain(asked)
-                    .try_for_each(|group| known(socket.join_multicast_v6(&group, self.ifindex)))
+                let mut groups = std::iter::once(GROUP6).chain(asked);
+                groups.try_for_each(|group| self.groups.join6(group, self.ifindex))
             }
         }
     }
@@ -106,13 +99,6 @@ impl Link {
 impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-fn member(socket: &mut Option<UdpSocket>, any: IpAddr) -> io::Result<&UdpSocket> {
-    match socket {
-        Some(socket) => Ok(socket),
-        None => Ok(socket.insert(UdpSocket::bind((any, 0))?)),
     }
 }
 

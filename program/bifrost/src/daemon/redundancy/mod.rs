@@ -27,7 +27,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread as threads;
 use std::time::Duration;
 
-use config::{Tracked, VirtualRouter};
+use config::VirtualRouter;
 use mirror::netlink::address::Address;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tracing::{error, warn};
@@ -168,7 +168,7 @@ fn facts(router: &VirtualRouter, forwarding: &Forwarding) -> Facts {
         }
         Some(_) => misplaced(router, &here),
     };
-    let lost = router.track.iter().filter(|track| !is_there(&track.what, forwarding));
+    let lost = router.track.iter().filter(|track| !forwarding.is_there(&track.what));
     let (mut priority, mut lacks) = (router.settings.priority, Vec::new());
     for track in lost {
         lacks.push(track.what.to_string());
@@ -204,14 +204,6 @@ fn misplaced(router: &VirtualRouter, here: &[&Address]) -> Option<String> {
         Some(format!(
             "Linux has {there} on {name}: remove it there, or let this router own it (priority 255)"
         ))
-    }
-}
-
-fn is_there(what: &Tracked, forwarding: &Forwarding) -> bool {
-    let links = &forwarding.mirror.model().links;
-    match what {
-        Tracked::Interface(name) => links.by_name(name).is_some_and(|link| link.up && link.running),
-        Tracked::Route(prefix) => forwarding.mirror.leads(prefix),
     }
 }
 

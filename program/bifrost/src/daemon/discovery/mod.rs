@@ -1,0 +1,258 @@
+//! `[discovery.NAME]`: hosts are told of this router, by ICMP router discovery (IPv4) and router advertisements (IPv6).
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `mod.rs` | the control thread's part: what is to be said now, by the configuration and what is known |
+//! | `thread.rs` | the thread that says it |
+//! | `speaker.rs` | an interface as that thread has it |
+//! | `family.rs` | what differs between IPv4 and IPv6 |
+//!
+//! The protocols are the crate `discovery`. The control thread makes the whole of what is said, anew whenever something has
+//! changed; the thread compares, and tells hosts of changes at once. Nothing is said before all routes have been read: a
+//! router that does not know the way yet asks for no packets.
+
+mod family;
+mod speaker;
+mod thread;
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread as threads;
+use std::time::Duration;
+
+use ::discovery::{Preference, RaOption, irdp};
+use config::{Discovery as Plan, Discovery4, Discovery6, PREFIXES};
+use mirror::model::Link;
+use mirror::netlink::address::Address;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use tracing::{error, warn};
+
+use super::forwarding::Forwarding;
+use super::section::{Change, Section};
+use crate::subject::DiscoveryStatus;
+use family::{Four, Six};
+use speaker::Told;
+use thread::{Order, Runner};
+
+/// How long the thread may take to answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// `RT_SCOPE_LINK`, and `IFA_F_TENTATIVE`: nobody has said yet that it is not his.
+const LINK: u8 = 253;
+const TENTATIVE: u32 = 0x40;
+
+/// See the head of this file.
+#[derive(Default)]
+pub(crate) struct Discovery {
+    running: Option<Running>,
+}
+
+struct Running {
+    orders: Sender<Order>,
+    bell: Arc<EventFd>,
+    told: Vec<Told>,
+}
+
+impl Discovery {
+    /// Tells the thread what is to be said, where that has changed.
+    pub(super) fn follow(&mut self, forwarding: &Forwarding) {
+        let plan = &forwarding.router.discovery;
+        if self.running.is_none() && !plan.is_empty() {
+            match begin() {
+                Ok(running) => self.running = Some(running),
+                Err(wrong) => return error!("no host is told of this router: {wrong}"),
+            }
+        }
+        let Some(running) = &mut self.running else { return };
+        let told: Vec<Told> = plan.iter().map(|plan| told(plan, forwarding)).collect();
+        if running.told != told {
+            running.told.clone_from(&told);
+            running.tell(Order::Say(told));
+        }
+    }
+
+    pub(crate) fn status(&self) -> Result<Vec<DiscoveryStatus>, String> {
+        let Some(running) = &self.running else { return Ok(Vec::new()) };
+        let answer = running.ask(Order::Status);
+        answer.recv_timeout(PATIENCE).map_err(|_| "the thread that tells hosts does not answer".to_owned())
+    }
+
+    /// Tells hosts to look for another router, and ends the thread. Until then packets are forwarded as ever.
+    pub(super) fn stop(&mut self) {
+        let Some(running) = self.running.take() else { return };
+        if running.ask(Order::Stop).recv_timeout(PATIENCE).is_err() {
+            warn!("discovery: hosts may not have been told that this router stops");
+        }
+    }
+}
+
+impl Running {
+    fn tell(&self, order: Order) {
+        // It ends only when it is told to.
+        let _ = self.orders.send(order);
+        let _ = self.bell.write(1);
+    }
+
+    fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Receiver<T> {
+        let (sender, answer) = channel();
+        self.tell(order(sender));
+        answer
+    }
+}
+
+fn begin() -> Result<Running, String> {
+    let system = |error: io::Error| error.to_string();
+    let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
+        .map_err(|error| system(error.into()))?;
+    let bell = Arc::new(bell);
+    let (orders, waiting) = channel();
+    let runner = Runner::new(waiting, bell.clone());
+    threads::Builder::new().name("discovery".to_owned()).spawn(move || runner.run()).map_err(system)?;
+    Ok(Running { orders, bell, told: Vec::new() })
+}
+
+/// What is to be said on an interface, as things are.
+fn told(plan: &Plan, forwarding: &Forwarding) -> Told {
+    let model = forwarding.mirror.model();
+    let name = &plan.interface;
+    let link = model.links.by_name(name);
+    let here: Vec<&Address> = link.into_iter().flat_map(|link| model.addresses_of(link.ifindex)).collect();
+    let able = |forwards: fn(&Link) -> bool, family: &str| match link {
+        None => Err(format!("there is no interface {name}")),
+        Some(link) if !(link.up && link.running) => Err(format!("{name} is down")),
+        Some(link) if link.mac.is_none() => Err(format!("{name} has no link address")),
+        Some(link) if !forwards(link) => Err(format!("Linux does not forward {family} from {name}")),
+        Some(_) => Ok(()),
+    };
+    let four = plan.ipv4.as_ref().map(|plan| {
+        let four = able(|link| link.forwarding4, "IPv4").and_then(|()| four(plan, &here, forwarding));
+        four.map_err(|wrong| wrong.replace("{}", name))
+    });
+    let six = plan.ipv6.as_ref().map(|plan| {
+        let six = able(|link| link.forwarding6, "IPv6").and_then(|()| six(plan, &here, link, forwarding));
+        six.map_err(|wrong| wrong.replace("{}", name))
+    });
+    let mac = link.and_then(|link| link.mac).unwrap_or_default();
+    let ifindex = link.map_or(0, |link| link.ifindex);
+    Told { name: plan.name.clone(), interface: name.clone(), ifindex, mac, four, six }
+}
+
+fn four(plan: &Discovery4, here: &[&Address], forwarding: &Forwarding) -> Result<Four, String> {
+    let ours = |address: &&&Address| address.net.addr().is_ipv4();
+    let own: Vec<Ipv4Addr> = here
+        .iter()
+        .filter(ours)
+        .filter_map(|address| match address.net.addr() {
+            std::net::IpAddr::V4(own) => Some(own),
+            std::net::IpAddr::V6(_) => None,
+        })
+        .take(irdp::ADDRESSES)
+        .collect();
+    let from = *own.first().ok_or("{} has no IPv4 address")?;
+    let missing = plan.track.iter().filter(|(what, _)| !forwarding.is_there(what));
+    let (mut lacks, mut never, mut lower) = (Vec::new(), false, 0u32);
+    for (what, by) in missing {
+        lacks.push(what.to_string());
+        match by {
+            Some(by) => lower = lower.saturating_add(*by),
+            None => never = true,
+        }
+    }
+    let level = |own: &Ipv4Addr| match plan.addresses.get(own).copied().unwrap_or(plan.preference) {
+        irdp::NEVER => irdp::NEVER,
+        _ if never => irdp::NEVER,
+        level => level.saturating_sub_unsigned(lower).max(irdp::NEVER + 1),
+    };
+    let addresses = own.iter().map(|own| (*own, level(own))).collect();
+    let nets = here.iter().filter_map(|address| match address.net {
+        ipnet::IpNet::V4(net) => Some(net),
+        ipnet::IpNet::V6(_) => None,
+    });
+    Ok(Four {
+        times: plan.times,
+        from,
+        nets: nets.collect(),
+        to: if plan.broadcast { Ipv4Addr::BROADCAST } else { irdp::ALL_HOSTS },
+        says: irdp::Advertisement { lifetime: plan.lifetime, addresses },
+        lacks,
+    })
+}
+
+fn six(
+    plan: &Discovery6,
+    here: &[&Address],
+    link: Option<&Link>,
+    forwarding: &Forwarding,
+) -> Result<Six, String> {
+    let on_link = |address: &&&Address| address.scope == LINK && address.flags & TENTATIVE == 0;
+    let of = |address: &&Address| match address.net {
+        ipnet::IpNet::V6(net) => Some(net),
+        ipnet::IpNet::V4(_) => None,
+    };
+    let from: Ipv6Addr = here
+        .iter()
+        .filter(on_link)
+        .find_map(of)
+        .map(|net| net.addr())
+        .ok_or("{} has no link-local address of IPv6 yet")?;
+    let mut says = plan.says.clone();
+    let mut lacks = Vec::new();
+    for (what, lower) in plan.track.iter().filter(|(what, _)| !forwarding.is_there(what)) {
+        lacks.push(what.to_string());
+        match lower {
+            Some(lower) => says.preference = says.preference.min(*lower),
+            None => says.lifetime = 0,
+        }
+    }
+    if says.lifetime == 0 {
+        says.preference = Preference::default();
+    }
+    let mut options = Vec::from_iter(link.and_then(|link| link.mac).map(RaOption::SourceLink));
+    if let Some([valid, preferred]) = plan.own_prefixes {
+        let mut prefixes = Vec::new();
+        for net in here.iter().filter(|address| address.scope == 0).filter_map(of) {
+            let prefix = net.trunc();
+            if net.prefix_len() == 64 && !prefixes.contains(&prefix) {
+                prefixes.push(prefix);
+            }
+        }
+        options.extend(prefixes.into_iter().take(PREFIXES).map(|prefix| RaOption::Prefix {
+            prefix,
+            on_link: true,
+            autonomous: true,
+            valid,
+            preferred,
+        }));
+    }
+    options.append(&mut says.options);
+    says.options = options;
+    Ok(Six { times: plan.times, from, says, lacks })
+}
+
+impl Section for Discovery {
+    fn effects(&self, change: &Change) -> Vec<String> {
+        let (before, after) = (&change.before.discovery, &change.after.discovery);
+        let mut effects = Vec::new();
+        for plan in after.iter().filter(|plan| !before.contains(plan)) {
+            effects.push(format!("[discovery.{}]: hosts are told of it at once", plan.name));
+        }
+        let stays = |gone: &Plan| after.iter().any(|plan| plan.name == gone.name);
+        for plan in before.iter().filter(|plan| !stays(plan)) {
+            effects.push(format!("[discovery.{}]: hosts are told to look for another router", plan.name));
+        }
+        effects
+    }
+
+    fn prepare(&mut self, change: &mut Change, _: &mut Forwarding) -> Result<(), String> {
+        if self.running.is_none() && !change.after.discovery.is_empty() {
+            self.running = Some(begin().map_err(|wrong| format!("[discovery]: {wrong}"))?);
+        }
+        Ok(())
+    }
+
+    /// The control thread tells the thread of it, as of all other changes.
+    fn apply(&mut self, _: &Change, _: &mut Forwarding) {}
+
+    fn abort(&mut self, _: &mut Forwarding) {}
+}

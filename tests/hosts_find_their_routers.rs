@@ -32,8 +32,8 @@ struct Finder {
 impl Finder {
     fn start(host: &Host) -> Finder {
         let index = host.interface_number("eth0", "ifindex").unwrap() as u32;
-        let socket =
-            host.inside(move || PacketSocket::open(index, SocketOptions::default())).unwrap().unwrap();
+        let opened = host.inside(move || PacketSocket::open(index, SocketOptions::default())).unwrap();
+        let socket = opened.join().unwrap().unwrap();
         let mac = host.mac("eth0").unwrap().parse().unwrap();
         let namespace = host.namespace().to_owned();
         let over = Arc::new(AtomicBool::new(false));

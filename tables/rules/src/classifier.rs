@@ -370,7 +370,7 @@ impl Asked<'_> {
         let headers = &self.headers[n];
         let meter = self.compiled.accounts.meter(step.rule);
         let now = self.now.monotonic;
-        let holds = rule.matches.circumstances(decision.mark, decision.dscp_of(headers), self.now)
+        let holds = rule.matches.circumstances(&decision.circumstances(headers, self.now))
             && meter.is_none_or(|meter| meter.rate(rule, &headers.source, headers.length, now));
         if !holds {
             return Pass::Go(step.fail);

@@ -6,6 +6,7 @@
 use wire::Headers;
 
 use crate::ledger::Accounts;
+use crate::matches::Circumstances;
 use crate::matching::Context;
 use crate::meter::Meter;
 use crate::model::*;
@@ -42,9 +43,9 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// The code point that a packet has by now.
-    pub(crate) fn dscp_of(&self, headers: &Headers) -> u8 {
-        self.dscp.unwrap_or(headers.dscp)
+    /// What a packet is like by now.
+    pub(crate) fn circumstances<'a>(&self, headers: &Headers, now: &'a Now) -> Circumstances<'a> {
+        Circumstances { mark: self.mark, dscp: self.dscp.unwrap_or(headers.dscp), now }
     }
 }
 
@@ -131,11 +132,7 @@ impl Traveller<'_, '_> {
             self.decision.varies |= constant && rule.varies();
             let matches = constant
                 && rule.matches.momentary(self.headers)
-                && rule.matches.circumstances(
-                    self.decision.mark,
-                    self.decision.dscp_of(self.headers),
-                    self.now,
-                )
+                && rule.matches.circumstances(&self.decision.circumstances(self.headers, self.now))
                 && self.keeps_rate(rule, id);
             if !matches {
                 (self.see)(Step::Passed(id));

@@ -94,13 +94,9 @@ impl Teller<'_> {
             Step::Matched(id) => {
                 self.tell_passed();
                 let Some((_, rule)) = self.filter.rule(id) else { return };
-                let rate = match &rule.matches.rate {
-                    Some(rate) if rate.over => " (if the rate is exceeded)",
-                    Some(_) => " (while the rate is kept to)",
-                    None => "",
-                };
+                let remarks = rule.matches.remarks();
                 let name = rule.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
-                let text = format!("{} {name}{rule}{rate}", rule.place);
+                let text = format!("{} {name}{rule}{remarks}", rule.place);
                 self.line(&text);
                 match &rule.verdict {
                     Some(Verdict::Jump { chain, number }) => {

@@ -28,20 +28,7 @@
 //! | `count`, `mark N`, `set-dscp X` | and on to the next rule, unless a verdict stands there as well |
 //! | `police RATE [burst SIZE]` | what exceeds the rate is dropped, the rest goes on |
 //!
-//! | match | |
-//! |---|---|
-//! | `ip`, `ip6` | the family |
-//! | `tcp`, `udp`, `icmp`, ... `proto LIST` | protocols, by names or numbers |
-//! | `from LIST [port LIST]`, `to LIST [port LIST]` | `any`, addresses, prefixes, ranges `a-b`, sets `@name`; ports and ranges `1024-65535` |
-//! | `type LIST` | of `icmp` or `icmpv6`: names, numbers, ranges `a-b`, `type/code` |
-//! | `flags LIST` | of TCP: `syn`, `syn+ack`, `syn/syn+ack+fin+rst` (of those behind the stroke, exactly these) |
-//! | `dscp LIST`, `length LIST` | code points; bytes of the IP packet |
-//! | `fragment [LIST]` | `first`, `later`, `whole`; alone it means `first,later` |
-//! | `in LIST`, `out LIST` | ports by their interfaces' names, `eth*` for all of a kind |
-//! | `state LIST` | `new`, `established`, `related`, `invalid`, `untracked` |
-//! | `marked N[/MASK]` | the mark that an earlier rule set |
-//! | `time [HH:MM-HH:MM] [DAYS] utc\|local` | `time 22:00-06:00 mon-fri,sun utc` |
-//! | `rate over\|below RATE [burst SIZE] [per source [table N]]` | `100pps`, `5kpps`, `10Mbit` (a second); burst in packets, or bytes (`64kB`) |
+//! What matches there are, and what they mean, each says itself ([`crate::matches`]); `docs/filter.md` has their table.
 //!
 //! A `!` before a list turns it round (`from !10.0.0.0/8`, `in !eth0`). Three more words name a rule (`name web`), say what the
 //! kernel's filter shall do where it cannot express it (`kernel open`, `kernel closed`), and comment it (`# ...`).
@@ -50,13 +37,17 @@
 //! indented. A list goes on behind a comma even with a space. Printing a rule ([`crate::Rule`] displays as its line) and
 //! reading it again gives the same rule.
 
-mod address;
+pub(crate) mod address;
 mod item;
+mod line;
 mod list;
 mod print;
 mod rule;
 mod words;
 
 pub(crate) use address::nets;
+pub(crate) use item::{Item, bits_by_name, bits_of, named, named_or, number32, span};
+pub(crate) use line::{Line, Used};
 pub(crate) use list::{Draft, Reading};
-pub(crate) use print::{list_of, name_of_reject};
+pub(crate) use rule::name_of_reject;
+pub(crate) use words::Word;

@@ -29,6 +29,7 @@ mod evaluate;
 mod explain;
 mod language;
 mod ledger;
+mod matches;
 mod matching;
 mod meter;
 mod mistake;

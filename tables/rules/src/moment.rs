@@ -1,6 +1,6 @@
 //! What time it is, as rules ask for it.
 
-use crate::model::{Window, Zone};
+use crate::model::Zone;
 
 /// A moment: read once a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Now {
 
 impl Now {
     /// The minute of the day and the day of the week (0 is Monday).
-    fn of_day(&self, zone: Zone) -> (u16, u8) {
+    pub(crate) fn of_day(&self, zone: Zone) -> (u16, u8) {
         let seconds = match zone {
             Zone::Utc => self.utc,
             Zone::Local => self.utc.saturating_add(i64::from(self.local_offset)),
@@ -26,23 +26,10 @@ impl Now {
     }
 }
 
-impl Window {
-    /// All days.
-    pub const EVERY_DAY: u8 = 0x7f;
-
-    /// Whether a moment is in it.
-    pub fn contains(&self, now: &Now) -> bool {
-        let (minute, day) = now.of_day(self.zone);
-        let in_hours = self.minutes.is_none_or(|(first, end)| {
-            if first < end { first <= minute && minute < end } else { minute >= first || minute < end }
-        });
-        in_hours && self.days & 1 << day != 0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Window;
 
     #[test]
     fn windows_run_over_midnight_and_know_the_day() {

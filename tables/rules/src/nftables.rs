@@ -27,12 +27,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use ipnet::IpNet;
-use wire::protocol::TCP;
-
-use crate::language::list_of;
+use crate::matches::{asks_for_states, lines_of_states};
 use crate::model::*;
-use crate::names::STATES;
 use crate::set::Set;
 
 /// The name of the table, in family inet.
@@ -45,13 +41,8 @@ const ON_A_LINE: usize = 16;
 /// What a rate and its burst may come to: Linux reckons in billionths of them. That is 147 Gbit/s, and more than Linux forwards.
 const MOST_BYTES: u64 = u64::MAX / 1_000_000_000;
 
-/// Of [`STATES`].
-const NEW: u8 = STATES[0].1;
-const INVALID: u8 = STATES[3].1;
-/// All of them, which is to ask for none.
-const EVERY: u8 = 0x1f;
 /// SYN alone of these opens a connection of TCP.
-const FLAGS: &str = "tcp flags & (fin | syn | rst | ack)";
+pub(crate) const FLAGS: &str = "tcp flags & (fin | syn | rst | ack)";
 /// True of what shows its upper layer's header. Linux's short way of loading one, two or four bytes takes the data of a
 /// later fragment for that header; loading three goes the long way, which does not.
 const SHOWN: &str = "@th,0,24 >= 0";
@@ -90,7 +81,7 @@ impl Filter {
             filter: self,
             fallback,
             pickup,
-            in_pieces: self.rules().all(|(_, rule)| matches!(rule.matches.states, None | Some(EVERY))),
+            in_pieces: self.rules().all(|(_, rule)| !asks_for_states(&rule.matches)),
             first_rules: self.first_rules(),
             sets: BTreeMap::new(),
             rates: BTreeMap::new(),
@@ -161,14 +152,14 @@ fn elements(name: &str, set: &Written) -> String {
 }
 
 /// The ranges of one family.
-fn ranges(set: &Set, six: bool) -> Vec<String> {
+pub(crate) fn ranges(set: &Set, six: bool) -> Vec<String> {
     match six {
         false => set.ranges4().iter().map(|&(a, b)| range(Ipv4Addr::from(a), Ipv4Addr::from(b))).collect(),
         true => set.ranges6().iter().map(|&(a, b)| range(Ipv6Addr::from(a), Ipv6Addr::from(b))).collect(),
     }
 }
 
-fn range<A: PartialEq + std::fmt::Display>(first: A, last: A) -> String {
+pub(crate) fn range<A: PartialEq + std::fmt::Display>(first: A, last: A) -> String {
     if first == last { first.to_string() } else { format!("{first}-{last}") }
 }
 
@@ -178,7 +169,7 @@ enum Written {
     Six(Set),
 }
 
-struct Writer<'f> {
+pub(crate) struct Writer<'f> {
     filter: &'f Filter,
     fallback: Option<Fallback>,
     pickup: bool,
@@ -238,14 +229,14 @@ impl Writer<'_> {
         let mut text = format!("\tchain c_{} {{\n", chain.name);
         for (place, rule) in chain.rules.iter().enumerate() {
             let id = RuleId(self.first_rules[number] + place as u32);
-            let what = inexpressible(&rule.matches);
+            let what = rule.matches.inexpressible();
             let way = match what {
                 None => Way::Whole,
                 Some(what) => self.way(id, rule, what),
             };
             if !matches!(way, Way::LeftOut) {
                 for family in families(rule) {
-                    for states in self.states(&rule.matches) {
+                    for states in lines_of_states(&rule.matches, self.pickup) {
                         let line = self.rule(id, rule, family, &states);
                         text.extend(line.map(|line| format!("\t\t{line}\n")));
                     }
@@ -340,7 +331,7 @@ impl Writer<'_> {
         Some(words.join(" "))
     }
 
-    /// What a packet is asked for, in the order that leaves the rate to the end; `None` when nothing can match.
+    /// What a packet is asked for, with the rate at the end; `None` when nothing can match.
     fn conditions(
         &mut self,
         id: RuleId,
@@ -348,136 +339,15 @@ impl Writer<'_> {
         family: Option<Family>,
         states: &str,
     ) -> Option<Vec<String>> {
-        let Match { protocols, source, destination, source_ports, destination_ports, .. } = &rule.matches;
-        let Match { flags, icmp, dscp, length, fragment: _, in_ports, out_ports, mark, time, rate, .. } =
-            &rule.matches;
         let mut words = Vec::new();
         words.extend(
             family.map(|family| {
                 format!("meta nfproto {}", if family == Family::Ipv4 { "ipv4" } else { "ipv6" })
             }),
         );
-        if states.contains(FLAGS) {
-            // It says by itself that it is of TCP, which the rule takes; nft would find others beside it a contradiction.
-        } else if let Some(list) = protocols {
-            words.push(format!("meta l4proto {}", set_of(list, u8::to_string)));
-        } else if source_ports.is_some() || destination_ports.is_some() {
-            words.push("meta l4proto { 6, 17, 33, 132, 136 }".to_owned());
-        }
-        let asks_upper =
-            source_ports.is_some() || destination_ports.is_some() || flags.is_some() || icmp.is_some();
-        words.extend((self.in_pieces && asks_upper).then(|| SHOWN.to_owned()));
-        for (side, list) in [("saddr", source), ("daddr", destination)] {
-            if let (Some(list), Some(family)) = (list, family) {
-                words.push(self.addresses(id, side, list, family)?);
-            }
-        }
-        for (side, list) in [("sport", source_ports), ("dport", destination_ports)] {
-            let Some(list) = list else { continue };
-            words.push(format!("th {side} {}", spans(list)?));
-        }
-        if let Some(list) = flags {
-            // All values of the byte that match; a set compares exactly, where a single value would ask for its bits.
-            let matches = |value: &u8| list.items.iter().any(|flags| value & flags.mask == flags.set);
-            let values: Vec<String> = (0..=255).filter(matches).map(|value| value.to_string()).collect();
-            words.push(format!("tcp flags {}{{ {} }}", not(list.not), values.join(", ")));
-        }
-        if let Some(list) = icmp {
-            let name = if family == Some(Family::Ipv6) { "icmpv6" } else { "icmp" };
-            words.push(format!("{name} type . {name} code {}{}", not(list.not), boxes(&list.items)));
-        }
-        if let (Some(list), Some(family)) = (dscp, family) {
-            words.push(format!("{} dscp {}", word_of(family), set_of(list, u8::to_string)));
-        }
-        if let Some(list) = length {
-            words.push(format!("meta length {}", spans(list)?));
-        }
-        for (key, list) in [("iifname", in_ports), ("oifname", out_ports)] {
-            words.extend(list.as_ref().map(|list| format!("{key} {}", names(list))));
-        }
-        words.push(states.to_owned());
-        if let Some(Mark { not, value, mask }) = mark {
-            let is = if *not { "!=" } else { "==" };
-            words.push(format!("meta mark & {mask:#x} {is} {value:#x}"));
-        }
-        if let Some(window) = time.as_ref().filter(|window| window.zone == Zone::Utc) {
-            words.extend(times(window));
-        }
-        if let Some(RateMatch { over, rate, sources }) = rate {
-            words.push(match (sources, family) {
-                (Some(size), Some(family)) => self.meter(id, family, *size, rate, *over),
-                _ => self.limit(id, "rate", rate, *over),
-            });
-        }
-        Some(words)
-    }
-
-    /// What a rule's states come to: one line of the kernel's for each, at least one of which a packet that has the state matches. What is
-    /// met in mid-stream the kernel calls new, so if it is to be invalid, a rule that asks for one of the two is several lines.
-    fn states(&self, matches: &Match) -> Vec<String> {
-        let bits = match matches.states {
-            None | Some(EVERY) => return vec![String::new()],
-            Some(bits) => bits,
-        };
-        let is = |bits: u8| {
-            let names = STATES.iter().filter(|(_, bit)| bits & bit != 0).map(|(name, _)| *name);
-            format!("ct state {}", names.collect::<Vec<_>>().join(","))
-        };
-        let protocols = matches.protocols.as_ref();
-        let tcp = protocols.is_none_or(|list| list.items.contains(&TCP) != list.not);
-        let others = protocols.is_none_or(|list| list.not || list.items.iter().any(|item| *item != TCP));
-        let [new, invalid] = [NEW, INVALID].map(|bit| bits & bit != 0);
-        if self.pickup || !tcp || new == invalid {
-            return if bits == 0 { Vec::new() } else { vec![is(bits)] };
-        }
-        let mut lines = Vec::from_iter((bits & !NEW != 0).then(|| is(bits & !NEW)));
-        if invalid {
-            lines.push(format!("ct state new {FLAGS} != syn"));
-        } else {
-            lines.extend(others.then(|| format!("ct state new meta l4proto != {TCP}")));
-            lines.push(format!("ct state new {FLAGS} == syn"));
-        }
-        lines
-    }
-
-    /// An address list of one family as a comparison, with a set unless it is one range: thousands of sets take Linux a minute to
-    /// load. `None` when it is not about the family.
-    fn addresses(&mut self, id: RuleId, side: &str, list: &List<Address>, family: Family) -> Option<String> {
-        let six = family == Family::Ipv6;
-        let name = match list.items.as_slice() {
-            [Address::Set { name, number }] => {
-                let name = format!("s_{name}_{}", family.version());
-                self.write_set(&name, self.filter.sets[*number].1.clone(), six);
-                name
-            }
-            items => {
-                // Several items, and sets among them, melt into one set.
-                let nets = items.iter().flat_map(|item| -> Box<dyn Iterator<Item = IpNet> + '_> {
-                    match item {
-                        Address::Net(net) => Box::new(std::iter::once(*net)),
-                        Address::Set { number, .. } => Box::new(self.filter.sets[*number].1.members()),
-                    }
-                });
-                let set: Set = nets.collect();
-                let about = if six { set.ranges6().len() } else { set.ranges4().len() };
-                let named = items.iter().any(|item| matches!(item, Address::Set { .. }));
-                if about == 0 && !named {
-                    return None;
-                }
-                if let (false, [range]) = (named, &*ranges(&set, six)) {
-                    return Some(format!("{} {side} {}{range}", word_of(family), not(list.not)));
-                }
-                let name = format!("a{}_{side}_{}", id.0, family.version());
-                self.write_set(&name, set, six);
-                name
-            }
-        };
-        Some(format!("{} {side} {}@{name}", word_of(family), not(list.not)))
-    }
-
-    fn write_set(&mut self, name: &str, set: Set, six: bool) {
-        let written = if six { Written::Six(set) } else { Written::Four(set) };
-        self.sets.insert(name.to_owned(), written);
+        let mut sentence = Sentence { writer: self, words, id, matches: &rule.matches, family, states };
+        rule.matches.nftables(&mut sentence)?;
+        Some(sentence.words)
     }
 
     /// A rate of each source: a dynamic set that holds a limit for each.
@@ -502,20 +372,75 @@ impl Writer<'_> {
     }
 }
 
-/// What of a match the kernel cannot express.
-fn inexpressible(matches: &Match) -> Option<&'static str> {
-    if matches.fragment.is_some() {
-        return Some("fragments (it puts them together first)");
+/// One line: a rule for one family or for both, and for one of [`lines_of_states`]. Matches add what they ask for.
+pub(crate) struct Sentence<'w, 'f> {
+    writer: &'w mut Writer<'f>,
+    words: Vec<String>,
+    /// The rule.
+    pub id: RuleId,
+    /// All that it asks for.
+    pub matches: &'w Match,
+    /// The one family that the line is for.
+    pub family: Option<Family>,
+    /// What it asks of the flow's state.
+    pub states: &'w str,
+}
+
+impl Sentence<'_, '_> {
+    /// Adds words.
+    pub fn say(&mut self, words: String) {
+        self.words.push(words);
     }
-    matches.time.filter(|window| window.zone == Zone::Local).map(|_| "local time (it knows no summer time)")
+
+    /// Adds words that may stand there already.
+    pub fn say_once(&mut self, words: &str) {
+        if self.words.iter().all(|said| said != words) {
+            self.say(words.to_owned());
+        }
+    }
+
+    /// Asks that the packet shows its upper layer's header, before anything of it is asked for.
+    pub fn say_shown(&mut self) {
+        if self.writer.in_pieces {
+            self.say_once(SHOWN);
+        }
+    }
+
+    /// Whether what it asks of the state says by itself that the packet is of TCP.
+    pub fn says_tcp(&self) -> bool {
+        self.states.contains(FLAGS)
+    }
+
+    /// What fields of the family's header begin with.
+    pub fn ip(&self) -> &'static str {
+        self.family.map_or("ip", word_of)
+    }
+
+    /// The members of one of the filter's sets.
+    pub fn set(&self, number: usize) -> &Set {
+        &self.writer.filter.sets[number].1
+    }
+
+    /// Defines a set of the family's addresses.
+    pub fn write_set(&mut self, name: &str, set: Set) {
+        let written = if self.family == Some(Family::Ipv6) { Written::Six(set) } else { Written::Four(set) };
+        self.writer.sets.insert(name.to_owned(), written);
+    }
+
+    /// A rate of all packets that the rule matches, for `what`.
+    pub fn limit(&mut self, what: &str, rate: &Rate, over: bool) -> String {
+        self.writer.limit(self.id, what, rate, over)
+    }
+
+    /// A rate of each source.
+    pub fn limit_of_sources(&mut self, size: u32, rate: &Rate, over: bool) -> String {
+        self.writer.meter(self.id, self.family.unwrap_or(Family::Ipv4), size, rate, over)
+    }
 }
 
 /// The families for which a rule is written: both at once where nothing in it depends on the family.
 fn families(rule: &Rule) -> Vec<Option<Family>> {
-    let Match { family, source, destination, dscp, rate, icmp, .. } = &rule.matches;
-    let of_source = rate.is_some_and(|rate| rate.sources.is_some());
-    let depends = source.is_some() || destination.is_some() || dscp.is_some() || icmp.is_some() || of_source;
-    if family.is_none() && !depends && rule.effects.dscp.is_none() {
+    if !rule.matches.by_family() && rule.effects.dscp.is_none() {
         return vec![None];
     }
     Family::BOTH.into_iter().filter(|&family| rule.matches.possible_in(family)).map(Some).collect()
@@ -528,10 +453,6 @@ const fn word_of(family: Family) -> &'static str {
     }
 }
 
-const fn not(not: bool) -> &'static str {
-    if not { "!= " } else { "" }
-}
-
 fn reject(kind: Reject) -> &'static str {
     match kind {
         Reject::TcpReset => "reject with tcp reset",
@@ -540,55 +461,6 @@ fn reject(kind: Reject) -> &'static str {
         Reject::Prohibited => "reject with icmpx admin-prohibited",
         Reject::Auto | Reject::PortUnreachable => "reject with icmpx port-unreachable",
     }
-}
-
-/// A set of the items, without those that stand twice.
-fn set_of<T: PartialEq + Clone>(list: &List<T>, print: impl Fn(&T) -> String) -> String {
-    let mut items: Vec<T> = Vec::new();
-    list.items.iter().for_each(|item| {
-        if !items.contains(item) {
-            items.push(item.clone());
-        }
-    });
-    let items = list_of(&List { not: false, items }, print).replace(',', ", ");
-    format!("{}{{ {items} }}", not(list.not))
-}
-
-/// A set of the numbers that a list holds; `None` when it holds none. Intervals must not overlap.
-fn spans(list: &List<Span>) -> Option<String> {
-    let spans: Vec<String> = list.spans().iter().map(Span::to_string).collect();
-    (!spans.is_empty()).then(|| format!("{{ {} }}", spans.join(", ")))
-}
-
-/// A set of interfaces' names, without those that a pattern in it means as well.
-fn names(list: &List<Interface>) -> String {
-    let covers = |pattern: &Interface, name: &Interface| {
-        pattern
-            .name
-            .strip_suffix('*')
-            .is_some_and(|start| name.name.starts_with(start) && pattern.name != name.name)
-    };
-    let own = |name: &&Interface| !list.items.iter().any(|pattern| covers(pattern, name));
-    let items = list.items.iter().filter(own).cloned().collect();
-    set_of(&List { not: list.not, items }, |interface| format!("\"{}\"", interface.name))
-}
-
-/// A set of the types with their codes: types whose codes are alike together, for intervals must not overlap.
-fn boxes(items: &[Icmp]) -> String {
-    let mut boxes: Vec<(u8, u8, Vec<Span>)> = Vec::new();
-    for kind in 0..=u8::MAX {
-        let its = items.iter().filter(|icmp| icmp.kinds.0 <= kind && kind <= icmp.kinds.1);
-        let codes = its.map(|icmp| Span { first: icmp.codes.0.into(), last: icmp.codes.1.into() }).collect();
-        let codes = List { not: false, items: codes }.spans();
-        match boxes.last_mut() {
-            Some((_, last, alike)) if *alike == codes => *last = kind,
-            _ => boxes.push((kind, kind, codes)),
-        }
-    }
-    let pairs = boxes.iter().flat_map(|(first, last, codes)| {
-        codes.iter().map(move |codes| format!("{} . {codes}", range(first, last)))
-    });
-    format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
 }
 
 fn limit(rate: &Rate, over: bool) -> String {
@@ -603,27 +475,6 @@ fn limit(rate: &Rate, over: bool) -> String {
             format!("rate {over}{bytes} bytes/second burst {burst} bytes")
         }
     }
-}
-
-/// Conditions on the time; in seconds of the day in UTC, which nft takes as they are.
-fn times(window: &Window) -> Vec<String> {
-    let mut words = Vec::new();
-    if let Some((first, end)) = window.minutes {
-        let second = |minute: u16| u32::from(minute) * 60;
-        words.push(if first < end {
-            format!("meta hour {}-{}", second(first), second(end) - 1)
-        } else if end == 0 {
-            format!("meta hour {}-86399", second(first))
-        } else {
-            format!("meta hour != {}-{}", second(end), second(first) - 1)
-        });
-    }
-    if window.days != Window::EVERY_DAY {
-        // Linux counts from Sunday.
-        let days = (0..7).filter(|day| window.days & 1 << day != 0).map(|day| ((day + 1) % 7).to_string());
-        words.push(format!("meta day {{ {} }}", days.collect::<Vec<_>>().join(", ")));
-    }
-    words
 }
 
 /// Text that can stand between quotes.

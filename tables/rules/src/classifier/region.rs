@@ -19,6 +19,7 @@ use wire::Headers;
 
 use super::BATCH;
 use super::program::Step;
+use crate::matches::Side;
 use crate::matching::{Context, Sets, shows_ports};
 use crate::model::*;
 
@@ -27,9 +28,12 @@ const MOST_REGIONS: usize = 1024;
 /// The most sets, each for one side, whose membership is part of the key.
 pub(crate) const MOST_MEMBERSHIPS: usize = 16;
 
-const STATES: u32 = 8;
-const NO_PORTS: u32 = 1 << 13;
-const IN_PORT: u32 = 16;
+/// Where the state lies in [`Key::SMALL`].
+pub(crate) const STATES: u32 = 8;
+/// The bit of [`Key::SMALL`] that says that there are no ports.
+pub(crate) const NO_PORTS: u32 = 1 << 13;
+/// Where the input port lies in [`Key::SMALL`].
+pub(crate) const IN_PORT: u32 = 16;
 const SETS: u32 = 16;
 /// What stands for an output port that is not known: no port has this number.
 const NO_PORT: u16 = u16::MAX;
@@ -42,13 +46,6 @@ pub(crate) struct Key<const W: usize>(pub [u32; W]);
 pub(crate) const W4: usize = 5;
 /// Words of an IPv6 key.
 pub(crate) const W6: usize = 11;
-
-/// Which address a set is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    Source,
-    Destination,
-}
 
 /// The sets whose membership is in the key: by bit, the set and the side.
 pub(crate) type Memberships = Vec<(usize, Side)>;
@@ -189,10 +186,11 @@ pub(crate) struct Region<const W: usize> {
 const ALL_PORTS: Span = Span { first: 0, last: u16::MAX };
 
 impl<const W: usize> Region<W> {
-    const ALL: Region<W> = Region { value: [0; W], mask: [0; W], ports: [ALL_PORTS; 2] };
+    /// All of it.
+    pub const ALL: Region<W> = Region { value: [0; W], mask: [0; W], ports: [ALL_PORTS; 2] };
 
     /// Asks one word for a value under a mask.
-    fn with(mut self, word: usize, value: u32, mask: u32) -> Region<W> {
+    pub fn with(mut self, word: usize, value: u32, mask: u32) -> Region<W> {
         self.value[word] = value & mask;
         self.mask[word] = mask;
         self
@@ -293,13 +291,28 @@ pub(crate) fn regions<const W: usize>(
     let mut next = Some(step);
     while let Some(step) = next {
         let rule = &filter.chains[step.at.0 as usize].rules[step.at.1 as usize];
-        regions.narrow(&rule.matches, memberships);
+        regions.leave(&rule.matches, memberships);
         next = step.parent.map(|parent| &steps[parent as usize]);
     }
     regions
 }
 
 impl<const W: usize> Regions<W> {
+    /// Leaves what a match leaves.
+    fn leave(&mut self, matches: &Match, memberships: &mut Memberships) {
+        let family = if W == W4 { Family::Ipv4 } else { Family::Ipv6 };
+        if !matches.possible_in(family) {
+            self.list.clear();
+            return;
+        }
+        let mut narrowing = Narrowing { choices: Vec::new(), exact: true, memberships };
+        matches.narrow(&mut narrowing);
+        self.exact &= narrowing.exact;
+        // Where they come to too many, the longest list is left to the exact look.
+        narrowing.choices.sort_by_key(Vec::len);
+        narrowing.choices.iter().for_each(|options| self.with(options));
+    }
+
     /// Leaves what is also in one of these.
     fn with(&mut self, options: &[Region<W>]) {
         let mut list = Vec::with_capacity(self.list.len() * options.len());
@@ -313,65 +326,38 @@ impl<const W: usize> Regions<W> {
         }
         self.list = list;
     }
+}
 
-    fn narrow(&mut self, matches: &Match, memberships: &mut Memberships) {
-        let family = if W == W4 { Family::Ipv4 } else { Family::Ipv6 };
-        if !matches.possible_in(family) {
-            self.list.clear();
-            return;
-        }
-        let small = Key::<W>::SMALL;
-        if let Some(list) = &matches.protocols {
-            self.list_of(list, |number| Region::ALL.with(small, u32::from(*number), 0xff));
-        }
-        if let Some(states) = matches.states {
-            let refused = u32::from(!states & 0x1f) << STATES;
-            if refused == 0x1f << STATES {
-                self.list.clear();
-            }
-            self.with(&[Region::ALL.with(small, 0, refused)]);
-        }
-        for (n, list) in [&matches.source_ports, &matches.destination_ports].into_iter().enumerate() {
-            let Some(list) = list else { continue };
-            let option = |span: Span| {
-                let mut region = Region::ALL.with(small, 0, NO_PORTS);
-                region.ports[n] = span;
-                region
-            };
-            let options: Vec<Region<W>> = list.spans().into_iter().map(option).collect();
-            self.with(&options);
-        }
-        for (side, list) in [(Side::Source, &matches.source), (Side::Destination, &matches.destination)] {
-            if let Some(list) = list {
-                self.addresses(list, side, memberships);
-            }
-        }
-        let ports = [(&matches.in_ports, small, IN_PORT), (&matches.out_ports, Key::<W>::LAST, 0)];
-        for (list, word, shift) in ports {
-            let Some(list) = list else { continue };
-            let numbers =
-                List { not: list.not, items: list.items.iter().flat_map(|item| &item.numbers).collect() };
-            if list.not && word == Key::<W>::LAST {
-                // A port that is not known is not another one.
-                self.exact = false;
-            }
-            self.list_of(&numbers, |port| {
-                Region::ALL.with(word, u32::from(**port) << shift, 0xffff << shift)
-            });
-        }
+/// What the conditions of a match leave of all packets, each in turn.
+pub(crate) struct Narrowing<'m, const W: usize> {
+    /// One of each of these must hold.
+    choices: Vec<Vec<Region<W>>>,
+    exact: bool,
+    memberships: &'m mut Memberships,
+}
+
+impl<const W: usize> Narrowing<'_, W> {
+    /// Leaves what is in one of these.
+    pub fn one_of(&mut self, options: Vec<Region<W>>) {
+        self.choices.push(options);
+    }
+
+    /// Says that what is left is too much, and to be looked at exactly.
+    pub fn inexact(&mut self) {
+        self.exact = false;
     }
 
     /// One region for each item; a list turned round is left to the exact look.
-    fn list_of<T>(&mut self, list: &List<T>, region: impl FnMut(&T) -> Region<W>) {
+    pub fn list_of<T>(&mut self, list: &List<T>, region: impl FnMut(&T) -> Region<W>) {
         if list.not {
-            self.exact = false;
+            self.inexact();
         } else {
-            let options: Vec<Region<W>> = list.items.iter().map(region).collect();
-            self.with(&options);
+            self.one_of(list.items.iter().map(region).collect());
         }
     }
 
-    fn addresses(&mut self, list: &List<Address>, side: Side, memberships: &mut Memberships) {
+    /// Leaves those of which an address is in a list.
+    pub fn addresses(&mut self, list: &List<Address>, side: Side) {
         let first = if side == Side::Source { 0 } else { Key::<W>::A };
         let mut options = Vec::new();
         // What is in none of some sets is one region, with all of their bits asked to be clear.
@@ -393,14 +379,14 @@ impl<const W: usize> Regions<W> {
                 }
                 Address::Net(_) => {}
                 Address::Set { number, .. } => {
+                    let memberships = &mut *self.memberships;
                     let bit = memberships.iter().position(|known| *known == (*number, side)).or_else(|| {
                         let room = memberships.len() < MOST_MEMBERSHIPS;
                         room.then(|| memberships.push((*number, side)))?;
                         Some(memberships.len() - 1)
                     });
                     let Some(bit) = bit else {
-                        self.exact = false;
-                        return;
+                        return self.inexact();
                     };
                     let bit = 1 << (SETS + bit as u32);
                     options.push(Region::ALL.with(Key::<W>::LAST, bit, bit));
@@ -409,9 +395,9 @@ impl<const W: usize> Regions<W> {
             }
         }
         if !list.not {
-            self.with(&options);
+            self.one_of(options);
         } else {
-            self.with(&[none]);
+            self.one_of(vec![none]);
             self.exact &= list.items.iter().all(|item| matches!(item, Address::Set { .. }));
         }
     }

@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::address::{self, nets};
-use super::rule::{self, Uses};
+use super::line::Uses;
+use super::rule;
 use super::words::{Word, Words};
+use crate::matches::Unknown;
 use crate::mistake::{Hint, Mistake, Mistakes, Page};
 use crate::model::*;
 use crate::set::Set;
@@ -25,8 +27,8 @@ pub(crate) struct Draft {
     /// What is said where no set of a name turns up: chain, rule and the mistake.
     sets: Vec<(String, Mistake)>,
     chains: Vec<(String, Mistake)>,
-    /// Rules that ask for the port a packet leaves by: the chain, and what is said if packets come there before routing.
-    outs: Vec<(usize, Mistake)>,
+    /// Rules that ask for what is not known at some hooks: the chain, the hooks, and what is said if packets come there from them.
+    unknown: Vec<(usize, &'static [Hook], Mistake)>,
     /// Names of rules.
     names: HashMap<String, usize>,
 }
@@ -211,16 +213,8 @@ impl Draft {
             let mistake = page.at(used.at, message, Hint::none());
             self.chains.push((used.name, mistake));
         }
-        if let Some(at) = uses.out {
-            let message = "where packets come in, it is not known by which port they will leave";
-            self.outs.push((
-                chain,
-                page.at(
-                    at,
-                    message,
-                    Hint::expected("out in forward or output, or in a chain that input does not jump to"),
-                ),
-            ));
+        for (at, Unknown { hooks, why, instead }) in uses.unknown {
+            self.unknown.push((chain, hooks, page.at(at, why, Hint::expected(instead))));
         }
         if let Some(name) = &rule.name
             && let Some(line) = self.names.insert(name.clone(), rule.place.line)
@@ -256,10 +250,12 @@ impl Draft {
         self.number();
         if jumps_fit {
             self.circles();
-            let from_input = self.reached(Hook::Input as usize);
-            let outs = std::mem::take(&mut self.outs);
-            self.mistakes
-                .extend(outs.into_iter().filter(|(chain, _)| from_input[*chain]).map(|(_, mistake)| mistake));
+            let reached = Hook::ALL.map(|hook| self.reached(hook as usize));
+            for (chain, hooks, mistake) in std::mem::take(&mut self.unknown) {
+                if hooks.iter().any(|hook| reached[*hook as usize][chain]) {
+                    self.mistakes.push(mistake);
+                }
+            }
         }
         if self.mistakes.is_empty() { Ok(self.filter) } else { Err(Mistakes(self.mistakes)) }
     }

@@ -175,7 +175,7 @@ fn filter(random: &mut Random, hook: Hook, tracked: bool) -> String {
     let mut chain = |random: &mut Random, head: String, rules: usize, jumps: &[String]| {
         text += &head;
         for _ in 0..rules {
-            let rule = pools::rule(random, jumps, hook == Hook::Forward);
+            let rule = pools::rule(random, jumps, &[hook]);
             // What depends on the packets before, or errs.
             let apart = ["rate", "police", "fragment", "local"].iter().any(|word| rule.contains(word));
             if !apart && (tracked || !rule.contains("state")) {

@@ -3,6 +3,7 @@
 mod agree;
 mod kernel;
 mod language;
+mod manual;
 mod nftables;
 mod pools;
 mod samples;

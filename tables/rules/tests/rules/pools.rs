@@ -1,7 +1,7 @@
 //! Random filters and packets from small pools, so that rules overlap and packets hit.
 
 pub use chance::Random;
-use rules::{Context, FlowState};
+use rules::{Context, Examples, FlowState, Hook, Manual, Match};
 use wire::{Fragment, Headers};
 
 /// One to three of a pool, between commas, sometimes turned round.
@@ -44,8 +44,8 @@ const PORTS: &[&str] =
 pub const SETS: &str = "set few 10.1.2.3,192.0.2.64/26,2001:db8:1:2::3\n\
     set more 10.0.0.0/9,10.1.2.0/24,2001:db8::/33,255.255.255.255\n";
 
-/// A random rule for a chain; `jumps`: the chains it may jump to; `out`: whether it may ask for the output port.
-pub fn rule(random: &mut Random, jumps: &[String], out: bool) -> String {
+/// A random rule for a chain; `jumps`: the chains it may jump to; `hooks`: where packets come to it from.
+pub fn rule(random: &mut Random, jumps: &[String], hooks: &[Hook]) -> String {
     let mut words = Vec::new();
     for (percent, text) in [(8, "count"), (5, "mark 1"), (5, "mark 0x12"), (8, "set-dscp ef"), (3, "log")] {
         if random.chance(percent)
@@ -114,36 +114,17 @@ pub fn rule(random: &mut Random, jumps: &[String], out: bool) -> String {
             words.push(format!("port {}", list(random, PORTS, 15)));
         }
     }
-    let turned = 15;
-    let mut add = |random: &mut Random, percent, word: &str, pool: &[&str]| {
-        if random.chance(percent) {
-            words.push(format!("{word} {}", list(random, pool, turned)));
+    // Whatever else there is, each as its own file says.
+    for Manual { examples, unknown, .. } in Match::manual() {
+        let elsewhere = unknown.iter().any(|hook| hooks.contains(hook));
+        if elsewhere || !random.chance(8) {
+            continue;
         }
-    };
-    add(random, 12, "dscp", &["ef", "0", "af11", "cs6"]);
-    add(random, 6, "length", &["0-63", "64", "100-1500", "1400-65535"]);
-    add(random, 12, "in", &["eth0", "eth1", "wlan*", "none7"]);
-    if out {
-        add(random, 10, "out", &["eth0", "eth1", "wlan*"]);
-    }
-    add(random, 18, "state", &["new", "established", "related", "invalid", "untracked"]);
-    add(random, 4, "fragment", &["first", "later", "whole"]);
-    if random.chance(4) {
-        words.push(random.pick(&["marked 1", "marked !1", "marked 0x10/0xf0"]).into());
-    }
-    if random.chance(4) {
-        words.push(
-            random
-                .pick(&["time 00:00-12:00 utc", "time 22:00-06:00 mon-fri local", "time sat,sun utc"])
-                .into(),
-        );
-    }
-    if random.chance(4) {
-        words.push(
-            random
-                .pick(&["rate below 2pps burst 3", "rate over 5pps", "rate over 1pps burst 2 per source"])
-                .into(),
-        );
+        match examples {
+            Examples::Items(word, pool) => words.push(format!("{word} {}", list(random, pool, 15))),
+            Examples::Whole(pool) => words.push(random.pick(pool).into()),
+            Examples::BesideOthers => {}
+        }
     }
     words.join(" ")
 }
@@ -152,22 +133,17 @@ pub fn rule(random: &mut Random, jumps: &[String], out: bool) -> String {
 pub fn filter(random: &mut Random, most_rules: usize) -> String {
     let others: Vec<String> = (0..random.below(4)).map(|n| format!("c{n}")).collect();
     let mut text = SETS.to_owned();
-    for name in ["input", "forward", "output"] {
-        text += &format!("chain {name} policy {}\n", random.pick(&["accept", "drop"]));
+    for hook in Hook::ALL {
+        text += &format!("chain {} policy {}\n", hook.name(), random.pick(&["accept", "drop"]));
         for _ in 0..random.below(most_rules + 1) {
-            text += &format!("  {}\n", rule(random, &others, false));
+            text += &format!("  {}\n", rule(random, &others, &[hook]));
         }
     }
     for (n, name) in others.iter().enumerate() {
         text += &format!("chain {name}\n");
         for _ in 0..random.below(6) {
-            text += &format!("  {}\n", rule(random, &others[n + 1..], false));
+            text += &format!("  {}\n", rule(random, &others[n + 1..], &Hook::ALL));
         }
-    }
-    // Output ports where packets have them.
-    text += "chain outwards\n";
-    for _ in 0..random.below(4) {
-        text += &format!("  {}\n", rule(random, &[], true));
     }
     text
 }
@@ -241,7 +217,7 @@ pub fn packet(random: &mut Random, version: Option<u8>) -> (Headers, Context) {
         icmp_type: if is_icmp { random.pick(&[0, 1, 3, 8, 11, 128, 129]) } else { 0 },
         icmp_code: if is_icmp { random.pick(&[0, 1, 4]) } else { 0 },
         dscp: random.pick(&[0, 46, 10, 48, 1]),
-        ttl: 64,
+        ttl: random.pick(&[2, 5, 63, 64, 255]),
         length: random.pick(&[40, 64, 63, 100, 1399, 1400, 1500, 65_535]),
         fragment,
         fragment_id: 7,

@@ -28,6 +28,7 @@ const STATELESS: &str = "set hosts 10.1.0.2, 198.18.0.1, 2001:db8:1::2
 chain input
 drop udp to any port 25
 reject udp to any port 24
+drop ttl !2-254 from any to any port 9
 chain forward policy drop
 drop tcp to any port 25
 reject tcp to any port 23

@@ -22,6 +22,7 @@ mod protocol;
 mod rate;
 mod state;
 mod time;
+mod ttl;
 
 use std::fmt;
 
@@ -340,6 +341,8 @@ conditions! {
     dscp: List<u8> = dscp::ByDscp,
     /// Bytes of the IP packet.
     length: List<Span> = length::ByLength,
+    /// Time to live, or hop limit: 0 to 255.
+    ttl: List<Span> = ttl::ByTtl,
     /// Which fragments, as bits of [`fragment`].
     fragment: u8 = fragment::ByFragment,
     /// Ports that the packet came by.

@@ -16,7 +16,7 @@ fn the_table_of_matches_is_theirs() {
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(path, &expected).unwrap();
     } else {
-        assert_eq!(document, expected, "BLESS=1 writes the table of docs/filter.md anew");
+        assert!(document == expected, "BLESS=1 writes the table of docs/filter.md anew");
     }
 }
 

@@ -22,8 +22,11 @@
 mod peer;
 mod reader;
 
+use crate::MirrorError;
+use crate::model::SourceId;
 use crate::netlink::{self, Message, nexthop, route};
 use crate::origin;
+use crate::source::{self, Change, Counters, Said, Source, Telling};
 use reader::Zebra;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
@@ -76,18 +79,9 @@ pub enum FpmError {
     Io(#[from] io::Error),
 }
 
-/// What a message from zebra asks.
-#[derive(Debug)]
-pub(crate) enum Told {
-    Route(route::RouteMessage),
-    RouteGone(route::RouteMessage),
-    Object(nexthop::Object),
-    ObjectGone(u32),
-}
-
 /// How the talk with zebra stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Talk {
+enum Talk {
     /// No connection, since then.
     Away(Instant),
     /// Connected, telling everything; last heard then. Whether anything was told.
@@ -98,55 +92,37 @@ pub(crate) enum Talk {
 
 /// The server side of FPM.
 pub(crate) struct Fpm {
-    listener: TcpListener,
+    options: FpmOptions,
+    listener: Option<TcpListener>,
     zebra: Option<Zebra>,
-    pub options: FpmOptions,
-    pub talk: Talk,
-    pub connections: u64,
+    talk: Talk,
+    /// What zebra told is in force.
+    in_force: bool,
+    connections: u64,
     refused: u64,
-    pub counters: FpmCounters,
-}
-
-/// What came over FPM.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FpmCounters {
-    pub frames: u64,
-    pub messages: u64,
-    pub passed_over: u64,
-    pub malformed: u64,
+    counters: Counters,
 }
 
 impl Fpm {
-    pub fn listen(options: FpmOptions) -> io::Result<Fpm> {
-        let listener = TcpListener::bind(options.listen)?;
-        listener.set_nonblocking(true)?;
-        Ok(Fpm {
-            listener,
-            zebra: None,
+    pub fn new(options: FpmOptions) -> Fpm {
+        Fpm {
             options,
+            listener: None,
+            zebra: None,
             talk: Talk::Away(Instant::now()),
+            in_force: false,
             connections: 0,
             refused: 0,
-            counters: FpmCounters::default(),
-        })
-    }
-
-    /// Where it listens (the port that the system chose, when 0 was asked for).
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-
-    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        // Who comes while one is there waits.
-        std::iter::once(self.zebra.as_ref().map_or(self.listener.as_fd(), Zebra::fd))
+            counters: Counters::default(),
+        }
     }
 
     /// Takes a waiting connection, if there is none that lives. Whether one came.
-    pub fn accept(&mut self, now: Instant) -> bool {
+    fn accept(&mut self, now: Instant) -> bool {
         if self.zebra.is_some() {
             return false;
         }
-        let Ok((stream, from)) = self.listener.accept() else {
+        let Some(Ok((stream, from))) = self.listener.as_ref().map(TcpListener::accept) else {
             return false;
         };
         let taken = peer::check(&stream, from, &self.options.users)
@@ -166,7 +142,7 @@ impl Fpm {
     }
 
     /// The messages of the next complete frame, in order; `None` when none has arrived.
-    pub fn next_frame(&mut self, now: Instant) -> Option<Vec<Told>> {
+    fn next_frame(&mut self, now: Instant) -> Option<Vec<Change>> {
         match self.zebra.as_mut()?.next() {
             Ok(Some((all, counters))) => {
                 self.counters.add(&counters);
@@ -191,12 +167,74 @@ impl Fpm {
     }
 }
 
-impl FpmCounters {
-    fn add(&mut self, more: &FpmCounters) {
-        self.frames += more.frames;
-        self.messages += more.messages;
-        self.passed_over += more.passed_over;
-        self.malformed += more.malformed;
+impl Source for Fpm {
+    fn id(&self) -> SourceId {
+        SourceId::Fpm
+    }
+
+    fn start(&mut self) -> Result<Telling, MirrorError> {
+        let address = self.options.listen;
+        let listen = || {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        self.listener = Some(listen().map_err(|source| MirrorError::Listen { address, source })?);
+        Ok(Telling::ByItself)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        // Who comes while one is there waits.
+        let listener = || self.listener.as_ref().map(AsFd::as_fd);
+        self.zebra.as_ref().map(Zebra::fd).or_else(listener)
+    }
+
+    fn next(&mut self, now: Instant, change: &mut dyn FnMut(Change)) -> Result<Said, MirrorError> {
+        if self.accept(now) {
+            return Ok(Said::Begins);
+        }
+        let Some(frame) = self.next_frame(now) else {
+            return Ok(Said::Nothing);
+        };
+        frame.into_iter().for_each(change);
+        Ok(Said::Changes)
+    }
+
+    /// The end of zebra's telling, and the end of the patience with its absence.
+    fn tick(&mut self, now: Instant) -> Option<Said> {
+        match self.talk {
+            Talk::Telling(last, true) if now.duration_since(last) >= self.options.quiet => {
+                (self.talk, self.in_force) = (Talk::Steady, true);
+                tracing::info!("zebra has told its routes; they are in force");
+                Some(Said::All)
+            }
+            // Who is there and says nothing is no better than nobody.
+            Talk::Away(since) | Talk::Telling(since, false)
+                if self.in_force && now.duration_since(since) >= self.options.hold =>
+            {
+                self.in_force = false;
+                tracing::warn!("zebra has stayed away; Linux's routes are in force again");
+                Some(Said::Gone)
+            }
+            _ => None,
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn talk(&self) -> Option<source::Talk> {
+        Some(source::Talk {
+            // The port is one that the system chose, when 0 was asked for.
+            address: self.listener.as_ref().and_then(|listener| listener.local_addr().ok()),
+            state: match self.talk {
+                Talk::Away(_) => "away",
+                Talk::Telling(..) => "telling",
+                Talk::Steady => "steady",
+            },
+            connections: self.connections,
+        })
     }
 }
 
@@ -244,13 +282,13 @@ impl Frames {
 }
 
 /// The messages of a frame that concern routes.
-pub(crate) fn told(frame: &[u8], counters: &mut FpmCounters) -> Vec<Told> {
+pub(crate) fn told(frame: &[u8], counters: &mut Counters) -> Vec<Change> {
     let mut messages = netlink::messages(frame);
     let mut all = Vec::new();
     for message in messages.by_ref() {
         counters.messages += 1;
         match parse(message) {
-            Some(Some(told)) => all.push(told),
+            Some(Some(change)) => all.push(change),
             Some(None) => counters.passed_over += 1,
             None => counters.malformed += 1,
         }
@@ -260,17 +298,18 @@ pub(crate) fn told(frame: &[u8], counters: &mut FpmCounters) -> Vec<Told> {
 }
 
 /// `Some(None)` = nothing for us (MPLS labels, MAC addresses, routes that Linux tells).
-fn parse(message: Message<'_>) -> Option<Option<Told>> {
+fn parse(message: Message<'_>) -> Option<Option<Change>> {
     let ip = matches!(message.body.first(), Some(&(netlink::IPV4 | netlink::IPV6)));
     Some(match message.kind {
         RTM_NEWROUTE | RTM_DELROUTE if !ip => None,
         RTM_NEWROUTE => {
-            Some(route::parse(message.body)?).filter(|route| origin::is_frr(route.protocol)).map(Told::Route)
+            let route = Some(route::parse(message.body)?).filter(|route| origin::is_frr(route.protocol));
+            route.map(|route| Change::Route(route, message.flags))
         }
         // Some versions leave the protocol out of a withdrawal; what was not told by FPM is not found, and so stays.
-        RTM_DELROUTE => Some(Told::RouteGone(route::parse(message.body)?)),
-        RTM_NEWNEXTHOP => Some(Told::Object(nexthop::parse(message.body)?)),
-        RTM_DELNEXTHOP => Some(Told::ObjectGone(nexthop::parse(message.body)?.id)),
+        RTM_DELROUTE => Some(Change::RouteGone(route::parse(message.body)?)),
+        RTM_NEWNEXTHOP => Some(Change::Object(nexthop::parse(message.body)?)),
+        RTM_DELNEXTHOP => Some(Change::ObjectGone(nexthop::parse(message.body)?.id)),
         _ => None,
     })
 }
@@ -307,7 +346,7 @@ mod tests {
     fn hostile_bytes_are_refused_or_ignored() {
         let mut random = chance::Random(1u64);
         let mut random = move || random.next();
-        let mut counters = FpmCounters::default();
+        let mut counters = Counters::default();
         let mut refused = 0;
         for _ in 0..100_000 {
             let mut bytes = frame(&tests_route_message());

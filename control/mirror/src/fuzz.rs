@@ -1,11 +1,13 @@
 //! Where a fuzzer comes in: bytes of the kernel's or of zebra's, through the model into tables, and what must hold then.
 
 use crate::Model;
-use crate::fpm::{FpmCounters, Frames, Told, told};
+use crate::fpm::{Frames, told};
+use crate::linux;
 use crate::mirror::{Counters, take_in};
-use crate::model::{Changes, Source, Table};
+use crate::model::{Changes, SourceId};
 use crate::netlink::{self, netfilter, rule};
 use crate::programmer::{Legs, Programmer};
+use crate::source::{self, Change};
 use fib::{Capacity, InterfaceEntry, InterfaceFlags, InterfaceId, Tables};
 use std::time::{Duration, Instant};
 
@@ -45,6 +47,14 @@ impl World {
         World { tables, model, changes: Changes::default(), programmer }
     }
 
+    /// Takes in what a source said, and programs it.
+    fn take_in(&mut self, source: SourceId, said: impl IntoIterator<Item = Change>) {
+        for change in said {
+            take_in(source, change, &mut self.model, &mut self.changes, &mut Counters::default());
+        }
+        self.settle();
+    }
+
     /// Programs what changed. The tables then hold what the model says, but for what they have no room for.
     fn settle(&mut self) {
         let World { tables, model, changes, programmer } = self;
@@ -62,10 +72,9 @@ impl World {
 
 /// A datagram of the kernel's: notifications, and what dumps are made of.
 pub fn netlink(bytes: &[u8]) {
-    let (mut world, mut counters) = (World::new(), Counters::default());
+    let (mut world, mut counters) = (World::new(), source::Counters::default());
     for message in netlink::messages(bytes) {
-        take_in(message, &mut world.model, &mut world.changes, &mut counters);
-        world.settle();
+        world.take_in(SourceId::Netlink, linux::told(message, &mut counters));
         let body = message.body;
         let own = netfilter::parse_own_rule(message.kind, body).is_some();
         std::hint::black_box((
@@ -79,36 +88,16 @@ pub fn netlink(bytes: &[u8]) {
 
 /// What comes over zebra's connection.
 pub fn fpm(bytes: &[u8]) {
-    let (mut world, mut counters) = (World::new(), FpmCounters::default());
-    world.programmer.use_fpm(true);
+    let (mut world, mut counters) = (World::new(), source::Counters::default());
+    world.programmer.believe(SourceId::Fpm, true);
     let (mut frames, mut rest) = (Frames::default(), bytes);
     while frames.read(&mut rest).is_ok_and(|read| read > 0) {
         loop {
-            let all = match frames.next() {
-                Ok(Some(frame)) => told(frame, &mut counters),
+            match frames.next() {
+                Ok(Some(frame)) => world.take_in(SourceId::Fpm, told(frame, &mut counters)),
                 Ok(None) => break,
                 Err(_) => return,
-            };
-            for told in all {
-                let World { model, changes, .. } = &mut world;
-                match told {
-                    Told::Route(route) => {
-                        model.routes.announce_fpm(&route);
-                        changes
-                            .prefixes
-                            .extend(Table::from_number(route.table).map(|table| (route.prefix, table)));
-                    }
-                    Told::RouteGone(route) => {
-                        model.routes.withdraw_fpm(&route);
-                        changes
-                            .prefixes
-                            .extend(Table::from_number(route.table).map(|table| (route.prefix, table)));
-                    }
-                    Told::Object(object) => model.set_object(Source::Fpm, &object, changes),
-                    Told::ObjectGone(id) => model.remove_object(Source::Fpm, id, changes),
-                }
             }
-            world.settle();
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Keeps the plane's tables equal to Linux's.
 //!
 //! ```text
-//!  Linux --netlink--> notifications --.
-//!        --dumps----> reading --------+--> model --changes--> programmer --> fib::Tables
-//!  zebra --FPM------> fpm ------------'      ^                   ^   |
-//!                                            '----- audit -------'   '--> resolver --NTF_USE--> Linux
+//!  Linux --netlink--> linux ---.
+//!        --dumps----> reading -+--> model --changes--> programmer --> fib::Tables
+//!  zebra --FPM------> fpm -----'      ^                   ^   |
+//!                                     '----- audit -------'   '--> resolver --NTF_USE--> Linux
 //! ```
 //!
 //! - [`netlink`]: messages as checked types, and the sockets.
 //! - [`model`]: what Linux says, kept as Linux says it.
-//! - `reading`: whole tables, to load them or to compare.
-//! - `fpm`: the second source of routes.
+//! - `source`: what all who tell routes have in common. `linux` and `fpm` are such, and nobody above knows which one speaks.
+//! - `reading`: whole tables of Linux, to load them or to compare.
 //! - `programmer`: what the model means for packets, written into the tables.
 //! - `resolver`: keeps the neighbours resolved that the tables lead to.
 //! - `policy`: what Linux does beyond routes, which is not mirrored: what it could touch is left to Linux.
@@ -26,6 +26,7 @@ mod copy;
 mod fpm;
 #[doc(hidden)]
 pub mod fuzz;
+mod linux;
 mod mirror;
 pub mod model;
 pub mod netlink;
@@ -35,6 +36,7 @@ mod programmer;
 mod reading;
 mod resolver;
 pub mod show;
+mod source;
 mod status;
 
 pub use copy::{CopyState, FilterCopy};

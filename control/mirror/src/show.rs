@@ -4,7 +4,7 @@
 //! control thread can answer a slow reader between its other work.
 
 use crate::mirror::Mirror;
-use crate::model::{Neighbour, Path, Route, Source, Table, Target, Ways, host};
+use crate::model::{Neighbour, Path, Route, SourceId, Table, Target, Ways, host};
 use crate::programmer::{self, NextHopKey, Place};
 use fib::{TableId, Tables};
 use ipnet::IpNet;
@@ -239,8 +239,8 @@ impl Mirror {
             table: route.table.number(),
             origin: self.origins.name(route.origin),
             source: match route.source {
-                Source::Netlink => "netlink",
-                Source::Fpm => "fpm",
+                SourceId::Netlink => "netlink",
+                SourceId::Fpm => "fpm",
             },
             kind: route.kind.name(),
             metric: route.metric,

@@ -1,9 +1,9 @@
 //! `show mirror`: where routes come from, and how well the mirror keeps up. The names of the fields are stable.
 
 use crate::audit::Stage;
-use crate::fpm::Talk;
 use crate::mirror::Mirror;
-use crate::model::Source;
+use crate::model::SourceId;
+use crate::source::Source;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -119,6 +119,7 @@ impl Mirror {
     /// What `show mirror` prints.
     pub fn status(&self) -> MirrorStatus {
         let counts = self.model.routes.counts();
+        let linux = self.source(SourceId::Netlink).map(Source::counters).unwrap_or_default();
         let mut other_tables = BTreeMap::new();
         for (table, count) in counts.other_tables.iter().flatten().filter(|(_, count)| **count > 0) {
             *other_tables.entry(*table).or_default() += count;
@@ -138,15 +139,15 @@ impl Mirror {
             rules_ipv6: rules6.count,
             rules: rules4.first.iter().chain(&rules6.first).cloned().collect(),
             targets: self.model.routes.targets().len(),
-            next_hop_objects: self.model.objects.iter(Source::Netlink).count(),
+            next_hop_objects: self.model.objects.iter(SourceId::Netlink).count(),
             next_hops: self.programmer.hops.len(),
             adjacencies: self.programmer.hops.adjacencies.len(),
             neighbours: self.model.neighbours.len(),
             unresolved: self.programmer.hops.adjacencies.unresolved().count(),
-            messages: self.counters.messages,
-            malformed: self.counters.malformed,
+            messages: linux.messages,
+            malformed: linux.malformed,
             unknown_withdrawals: self.counters.unknown_withdrawals,
-            overflows: self.counters.overflows,
+            overflows: linux.lost,
             rereads: self.counters.rereads,
             unsure: self.unsure(),
             missing,
@@ -184,19 +185,17 @@ impl Mirror {
     }
 
     fn fpm_status(&self) -> Option<FpmStatus> {
-        self.fpm.as_ref().map(|fpm| FpmStatus {
-            state: match fpm.talk {
-                Talk::Away(_) => "away",
-                Talk::Telling(..) => "telling",
-                Talk::Steady => "steady",
-            },
+        let source = self.source(SourceId::Fpm)?;
+        let (talk, counters) = (source.talk()?, source.counters());
+        Some(FpmStatus {
+            state: talk.state,
             in_force: self.programmer.uses_fpm(),
-            connections: fpm.connections,
-            frames: fpm.counters.frames,
-            messages: fpm.counters.messages,
-            passed_over: fpm.counters.passed_over,
-            malformed: fpm.counters.malformed,
-            next_hop_objects: self.model.objects.iter(Source::Fpm).count(),
+            connections: talk.connections,
+            frames: counters.frames,
+            messages: counters.messages,
+            passed_over: counters.passed_over,
+            malformed: counters.malformed,
+            next_hop_objects: self.model.objects.iter(SourceId::Fpm).count(),
         })
     }
 }

@@ -11,13 +11,14 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::{FpmCounters, FpmError, Frames, Told, told};
+use super::{FpmError, Frames, told};
+use crate::source::{Change, Counters};
 
 /// Readings that may wait: each is what one `read` of the connection brought.
 const WAITING: usize = 16;
 
 /// A frame, and what it adds to the counters.
-pub(super) type Frame = (Vec<Told>, FpmCounters);
+pub(super) type Frame = (Vec<Change>, Counters);
 
 enum Heard {
     Frames(Vec<Frame>),
@@ -99,7 +100,7 @@ fn hear(stream: &mut TcpStream, frames: &mut Frames) -> Result<Vec<Frame>, FpmEr
     }
     let mut all = Vec::new();
     while let Some(frame) = frames.next()? {
-        let mut counters = FpmCounters { frames: 1, ..FpmCounters::default() };
+        let mut counters = Counters { frames: 1, ..Counters::default() };
         all.push((told(frame, &mut counters), counters));
     }
     Ok(all)

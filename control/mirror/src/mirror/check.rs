@@ -59,7 +59,7 @@ impl Mirror {
             match reading.step(drained, &mut self.model, &mut self.changes) {
                 Ok(Progress::More) => {}
                 Ok(Progress::Drain) if Instant::now() < deadline => {
-                    drained = self.hear()?;
+                    drained = self.hear_asked()?;
                     continue;
                 }
                 Ok(Progress::Drain) => return Ok(true),

@@ -1,31 +1,31 @@
-//! The control loop's view of the mirror: hear, read, program, check; a slice at a time.
+//! The control loop's view of the mirror: hear, read, program, check; a slice at a time. Who tells is known where sources are made.
 
+mod change;
 mod check;
+mod hearing;
 mod load;
-mod notification;
-mod zebra;
 
 use crate::audit::Audit;
 use crate::fpm::{Fpm, FpmOptions};
-use crate::model::{Changes, Link, Model};
-use crate::netlink;
-use crate::netlink::request::{RTM_DELRULE, RTM_NEWRULE, What};
-use crate::netlink::socket::{Notifications, Received, Requests};
-use crate::netlink::tc::{RTM_DELQDISC, RTM_DELTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER};
+use crate::linux::Linux;
+use crate::model::{Changes, Link, Model, SourceId};
+use crate::netlink::request::What;
+use crate::netlink::socket::Requests;
 use crate::origin::Origins;
 use crate::policy::{Beyond, Policy};
 use crate::programmer::{Legs, Programmer};
 use crate::reading::Reading;
 use crate::resolver::Resolver;
+use crate::source::Source;
+pub(crate) use change::take_in;
 use fib::{FibError, InterfaceId, Locality, TableId, Tables};
+use hearing::Heard;
 use load::Unsure;
-pub(crate) use notification::take_in;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
-use zebra::FpmSweep;
 
 /// Datagrams heard before what they changed is programmed: updates of one prefix that arrive together are one write.
 const HEARD_AT_ONCE: usize = 64;
@@ -96,17 +96,14 @@ pub trait Plane {
 /// Counters of what the mirror did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
-    pub messages: u64,
-    pub malformed: u64,
     pub unknown_withdrawals: u64,
-    pub overflows: u64,
     pub rereads: u64,
 }
 
 /// Keeps the tables equal to Linux's. One thread owns it and the tables.
 pub struct Mirror {
     pub(crate) options: Options,
-    notifications: Notifications,
+    sources: Vec<Heard>,
     requests: Requests,
     pub(crate) model: Model,
     pub(crate) programmer: Programmer,
@@ -118,8 +115,6 @@ pub struct Mirror {
     expiry: Option<Instant>,
     pub(crate) audit: Option<Audit>,
     pub(crate) resolver: Resolver,
-    pub(crate) fpm: Option<Fpm>,
-    fpm_sweep: Option<FpmSweep>,
     pub(crate) policy: Policy,
     leads_to_vrfs: bool,
     pub(crate) origins: Origins,
@@ -132,15 +127,10 @@ impl Mirror {
     /// Subscribes, in the calling thread's network namespace. Nothing is read before [`Mirror::sync`].
     pub fn new(options: Options) -> Result<Mirror, MirrorError> {
         let now = Instant::now();
-        let fpm = match options.fpm.clone() {
-            Some(fpm) => {
-                let address = fpm.listen;
-                Some(Fpm::listen(fpm).map_err(|source| MirrorError::Listen { address, source })?)
-            }
-            None => None,
-        };
+        let mut sources: Vec<Box<dyn Source>> = vec![Box::new(Linux::new(options.receive_buffer))];
+        sources.extend(options.fpm.clone().map(|fpm| Box::new(Fpm::new(fpm)) as Box<dyn Source>));
         Ok(Mirror {
-            notifications: Notifications::open(options.receive_buffer).map_err(MirrorError::Netlink)?,
+            sources: sources.into_iter().map(Heard::start).collect::<Result<_, _>>()?,
             requests: Requests::open().map_err(MirrorError::Netlink)?,
             model: Model::default(),
             programmer: Programmer::new(),
@@ -152,8 +142,6 @@ impl Mirror {
             expiry: None,
             audit: options.audit_interval.map(|interval| Audit::new(interval, now)),
             resolver: Resolver::new(options.resolve_rate, now),
-            fpm,
-            fpm_sweep: None,
             policy: Policy::new(now),
             leads_to_vrfs: false,
             origins: Origins::of_machine(),
@@ -166,14 +154,12 @@ impl Mirror {
 
     /// What to wait on for input. The list changes: ask before each wait.
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        let mut fds = vec![self.notifications.as_fd()];
-        fds.extend(self.fpm.iter().flat_map(Fpm::fds));
-        fds
+        self.sources.iter().filter_map(|heard| heard.source.fd()).collect()
     }
 
     /// Where zebra can connect.
     pub fn fpm_address(&self) -> Option<SocketAddr> {
-        self.fpm.as_ref().and_then(|fpm| fpm.address().ok())
+        self.source(SourceId::Fpm)?.talk()?.address
     }
 
     /// What Linux says.
@@ -244,13 +230,15 @@ impl Mirror {
         let deadline = Instant::now() + self.options.slice;
         self.programmer.prepare(&mut self.model, tables)?;
         loop {
-            let drained = self.hear()?;
-            self.flush(tables, plane);
-            let told = self.hear_zebra(tables, plane);
+            let mut waits = false;
+            for at in 0..self.sources.len() {
+                waits |= self.hear(at)?;
+                self.flush(tables, plane);
+            }
             let unprogrammed = self.programmer.work(&mut self.model, tables, deadline);
-            let reads = self.read(drained)?;
+            let reads = self.read(self.drained())?;
             self.flush(tables, plane);
-            let more = !drained || told || unprogrammed || reads || !self.programmer.idle();
+            let more = waits || unprogrammed || reads || !self.programmer.idle();
             if !more || Instant::now() >= deadline {
                 tables.reclaim();
                 return Ok(more);
@@ -282,7 +270,7 @@ impl Mirror {
                 self.changes.links.extend(members.map(|link| link.ifindex));
             }
             self.programmer.retry(&mut self.model, tables);
-            self.time_zebra(now);
+            self.hear_silence(now)?;
             if self.expiry.is_some_and(|expiry| expiry <= now) {
                 self.expiry = None;
                 self.want([What::Routes6]);
@@ -290,57 +278,6 @@ impl Mirror {
         }
         tables.reclaim();
         self.audit(now, now + self.options.slice, tables)
-    }
-
-    /// Takes in notifications; whether none waits any more.
-    fn hear(&mut self) -> Result<bool, MirrorError> {
-        if self.reading.as_ref().is_some_and(Reading::is_futile) {
-            self.abandon_comparison();
-        }
-        for _ in 0..HEARD_AT_ONCE {
-            match self.notifications.receive().map_err(MirrorError::Netlink)? {
-                Received::Nothing => return Ok(true),
-                Received::Lost => {
-                    self.overflowed()?;
-                    return Ok(false);
-                }
-                Received::Messages(bytes) => {
-                    for message in netlink::messages(bytes) {
-                        self.counters.messages += 1;
-                        if matches!(message.kind, RTM_NEWRULE | RTM_DELRULE) {
-                            self.policy.rules_changed();
-                        }
-                        if matches!(
-                            message.kind,
-                            RTM_NEWQDISC | RTM_DELQDISC | RTM_NEWTFILTER | RTM_DELTFILTER
-                        ) {
-                            self.policy.traffic_changed();
-                        }
-                        let subject =
-                            take_in(message, &mut self.model, &mut self.changes, &mut self.counters);
-                        if let (Some(reading), Some(subject)) = (&mut self.reading, subject) {
-                            reading.touch(subject);
-                        }
-                    }
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    /// Messages were lost: what still waits is older than what was lost, and would not fit together with it. A new
-    /// socket starts clean, and everything is read anew; meanwhile the tables stay as they are.
-    fn overflowed(&mut self) -> Result<(), MirrorError> {
-        self.counters.overflows += 1;
-        tracing::warn!(overflows = self.counters.overflows, "netlink overflowed; reading everything anew");
-        self.notifications =
-            Notifications::open(self.options.receive_buffer).map_err(MirrorError::Netlink)?;
-        self.reading = None;
-        self.unsure = None;
-        self.want(What::ALL);
-        self.policy.rules_changed();
-        self.policy.traffic_changed();
-        Ok(())
     }
 
     /// Tells the plane and the programmer what changed.

@@ -14,7 +14,7 @@ pub use neighbour::{Neighbour, Neighbours};
 pub use route::{Kind, Route, Table};
 pub(crate) use routes::host;
 pub use routes::{Counts, Effect, Routes};
-pub use target::{Objects, Path, Source, Target, TargetId, Targets, Ways};
+pub use target::{Objects, Path, SourceId, Target, TargetId, Targets, Ways};
 
 use crate::netlink::address::Address;
 use crate::netlink::link::LinkMessage;
@@ -53,7 +53,7 @@ pub struct Changes {
     /// Neighbours that are new, changed or gone.
     pub neighbours: Vec<(u32, IpAddr)>,
     /// Next-hop objects that are new, changed or gone.
-    pub objects: Vec<(Source, u32)>,
+    pub objects: Vec<(SourceId, u32)>,
     /// Targets that were retired.
     pub retired: Vec<TargetId>,
     /// Addresses of which this machine has one more, or one less.
@@ -190,8 +190,8 @@ impl Model {
     /// send no messages. What they take is taken here as well, at once; that it is so is read then.
     fn forget_ways(&mut self, (down, dark): (bool, bool), ifindex: u32, changes: &mut Changes) {
         if down || dark {
-            for id in self.objects.through(Source::Netlink, ifindex) {
-                self.remove_object(Source::Netlink, id, changes);
+            for id in self.objects.through(SourceId::Netlink, ifindex) {
+                self.remove_object(SourceId::Netlink, id, changes);
             }
             changes.suspect.objects = true;
         }
@@ -265,7 +265,7 @@ impl Model {
         }
     }
 
-    pub(crate) fn set_object(&mut self, source: Source, object: &Object, changes: &mut Changes) {
+    pub(crate) fn set_object(&mut self, source: SourceId, object: &Object, changes: &mut Changes) {
         if self.objects.set(source, object) {
             changes.objects.push((source, object.id));
             changes
@@ -274,18 +274,18 @@ impl Model {
         }
     }
 
-    pub(crate) fn remove_object(&mut self, source: Source, id: u32, changes: &mut Changes) {
+    pub(crate) fn remove_object(&mut self, source: SourceId, id: u32, changes: &mut Changes) {
         let groups = self.objects.groups_of(source, id);
         if self.objects.remove(source, id) {
             changes.objects.push((source, id));
             changes.objects.extend(groups.iter().map(|id| (source, *id)));
             changes.retired.extend(self.routes.targets.retire(&Target::Object(source, id)));
             // Linux deletes the routes that use it; those of IPv4 silently.
-            changes.suspect.routes4 |= source == Source::Netlink;
-            changes.suspect.routes6 |= source == Source::Netlink;
+            changes.suspect.routes4 |= source == SourceId::Netlink;
+            changes.suspect.routes6 |= source == SourceId::Netlink;
             // A group without members is no more.
             for group in groups {
-                if source == Source::Netlink && self.objects.is_empty_group(source, group) {
+                if source == SourceId::Netlink && self.objects.is_empty_group(source, group) {
                     self.remove_object(source, group, changes);
                 }
             }

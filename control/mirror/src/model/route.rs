@@ -1,6 +1,6 @@
 //! One route of a prefix.
 
-use super::target::{Source, TargetId};
+use super::target::{SourceId, TargetId};
 use std::borrow::Cow;
 
 /// Which of the tables that Bifrost uses.
@@ -119,7 +119,7 @@ pub struct Route {
     /// Its table.
     pub table: Table,
     /// Who told it.
-    pub source: Source,
+    pub source: SourceId,
     /// What it does.
     pub kind: Kind,
     /// Who made it (`RTPROT_*`); see [`crate::origin`].

@@ -29,14 +29,14 @@ pub struct Path {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// A next-hop object, by number.
-    Object(Source, u32),
+    Object(SourceId, u32),
     /// Ways out, sorted; empty for routes that lead nowhere (blackhole...).
     Paths(SmallVec<[Path; 2]>),
 }
 
 /// Who told it. Each numbers its next-hop objects for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Source {
+pub enum SourceId {
     /// Linux.
     Netlink,
     /// FRR's zebra.
@@ -146,9 +146,9 @@ impl Targets {
 /// Next-hop objects, by source and number.
 #[derive(Default)]
 pub struct Objects {
-    objects: BTreeMap<(Source, u32), Object>,
+    objects: BTreeMap<(SourceId, u32), Object>,
     /// Those of a source not told again since [`Objects::begin_read`].
-    unseen: BTreeSet<(Source, u32)>,
+    unseen: BTreeSet<(SourceId, u32)>,
 }
 
 /// What a target comes to when objects and groups are followed.
@@ -162,12 +162,12 @@ pub enum Ways {
 
 impl Objects {
     /// The object with this number.
-    pub fn find(&self, source: Source, id: u32) -> Option<&Object> {
+    pub fn find(&self, source: SourceId, id: u32) -> Option<&Object> {
         self.objects.get(&(source, id))
     }
 
     /// All of a source.
-    pub fn iter(&self, source: Source) -> impl Iterator<Item = &Object> {
+    pub fn iter(&self, source: SourceId) -> impl Iterator<Item = &Object> {
         self.objects.range((source, 0)..=(source, u32::MAX)).map(|(_, object)| object)
     }
 
@@ -179,7 +179,7 @@ impl Objects {
         }
     }
 
-    fn object_ways(&self, source: Source, id: u32) -> Ways {
+    fn object_ways(&self, source: SourceId, id: u32) -> Ways {
         let members = match self.find(source, id).map(|object| &object.content) {
             Some(ObjectContent::Path(path)) => return Ways::Paths(SmallVec::from_slice(&[*path])),
             Some(ObjectContent::Blackhole) => return Ways::Blackhole,
@@ -199,13 +199,13 @@ impl Objects {
     }
 
     /// Takes in an object; whether anything changed.
-    pub(crate) fn set(&mut self, source: Source, object: &Object) -> bool {
+    pub(crate) fn set(&mut self, source: SourceId, object: &Object) -> bool {
         self.unseen.remove(&(source, object.id));
         self.objects.insert((source, object.id), object.clone()).as_ref() != Some(object)
     }
 
     /// Forgets an object, and drops it from the groups that name it, as Linux does; whether it was known.
-    pub(crate) fn remove(&mut self, source: Source, id: u32) -> bool {
+    pub(crate) fn remove(&mut self, source: SourceId, id: u32) -> bool {
         for (_, object) in self.objects.range_mut((source, 0)..=(source, u32::MAX)) {
             if let ObjectContent::Group(members) = &mut object.content {
                 members.retain(|(member, _)| *member != id);
@@ -216,31 +216,31 @@ impl Objects {
     }
 
     /// Those that lead through an interface themselves, groups excepted.
-    pub(crate) fn through(&self, source: Source, ifindex: u32) -> Vec<u32> {
+    pub(crate) fn through(&self, source: SourceId, ifindex: u32) -> Vec<u32> {
         let leads =
             |object: &Object| matches!(&object.content, ObjectContent::Path(path) if path.ifindex == ifindex);
         self.iter(source).filter(|object| leads(object)).map(|object| object.id).collect()
     }
 
     /// Whether it is a group that has lost its last member.
-    pub(crate) fn is_empty_group(&self, source: Source, id: u32) -> bool {
+    pub(crate) fn is_empty_group(&self, source: SourceId, id: u32) -> bool {
         let content = self.find(source, id).map(|object| &object.content);
         matches!(content, Some(ObjectContent::Group(members)) if members.is_empty())
     }
 
     /// Starts to note which objects of a source are told again.
-    pub(crate) fn begin_read(&mut self, source: Source) {
+    pub(crate) fn begin_read(&mut self, source: SourceId) {
         self.unseen = self.iter(source).map(|object| (source, object.id)).collect();
     }
 
     /// Those that were not.
-    pub(crate) fn unseen(&mut self, source: Source) -> Vec<u32> {
+    pub(crate) fn unseen(&mut self, source: SourceId) -> Vec<u32> {
         let unseen = std::mem::take(&mut self.unseen);
         unseen.into_iter().filter(|(of, _)| *of == source).map(|(_, id)| id).collect()
     }
 
     /// The groups that have this object as a member.
-    pub(crate) fn groups_of(&self, source: Source, id: u32) -> Vec<u32> {
+    pub(crate) fn groups_of(&self, source: SourceId, id: u32) -> Vec<u32> {
         let of = |object: &Object| match &object.content {
             ObjectContent::Group(members) => members.iter().any(|(member, _)| *member == id),
             _ => false,

@@ -18,7 +18,7 @@
 
 use super::next_hop_key::{self, NextHopKey};
 use super::{Place, Programmer};
-use crate::model::{Kind, Model, Neighbour, Route, Source, Table, host};
+use crate::model::{Kind, Model, Neighbour, Route, SourceId, Table, host};
 use crate::origin;
 use fib::TableId;
 use ipnet::IpNet;
@@ -167,9 +167,9 @@ impl Programmer {
 
     fn usable(&self, route: &Route, ipv6: bool, model: &Model) -> bool {
         let told_by = match route.source {
-            Source::Fpm => self.fpm,
+            SourceId::Fpm => self.fpm,
             // What zebra tells of VRFs' tables is not followed.
-            Source::Netlink => !(self.fpm && in_main(route.table) && origin::is_frr(route.origin)),
+            SourceId::Netlink => !(self.fpm && in_main(route.table) && origin::is_frr(route.origin)),
         };
         told_by
             && !route.is_restricted()

@@ -92,7 +92,7 @@ fn rank(neighbour: IpAddr, member: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::{Bond, Changes, Member, Model, Path, Table};
+    use crate::model::{Bond, Changes, Member, Model, Path, SourceId, Table};
     use crate::netlink::EXCLUSIVE;
     use crate::netlink::link::LinkMessage;
     use crate::netlink::neighbour::NeighbourMessage;
@@ -198,7 +198,7 @@ mod tests {
                 object: None,
                 paths: ways.iter().map(path).collect(),
             };
-            self.model.routes.announce(&message, EXCLUSIVE);
+            self.model.routes.announce(SourceId::Netlink, &message, EXCLUSIVE);
             self.changes.prefixes.push((message.prefix, Table::Main));
             self.settle();
         }

@@ -24,7 +24,7 @@ pub(crate) use legs::Legs;
 pub use next_hop_key::NextHopKey;
 pub(crate) use place::Place;
 
-use crate::model::{Bond, Changes, Model, Table, Target, TargetId, host};
+use crate::model::{Bond, Changes, Model, SourceId, Table, Target, TargetId, host};
 use fib::{AdjacencyId, FibError, InterfaceId, NextHop, NextHopId, TableId, Tables};
 use hops::Hops;
 use ipnet::IpNet;
@@ -149,10 +149,10 @@ impl Programmer {
         }
     }
 
-    /// Chooses whether zebra's routes count.
-    pub fn use_fpm(&mut self, fpm: bool) {
-        if self.fpm != fpm {
-            self.fpm = fpm;
+    /// Chooses whether what a source has told counts. What Linux tells always does, where no other takes its place.
+    pub fn believe(&mut self, source: SourceId, believed: bool) {
+        if source == SourceId::Fpm && self.fpm != believed {
+            self.fpm = believed;
             self.rescan_all();
         }
     }

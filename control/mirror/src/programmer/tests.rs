@@ -291,7 +291,11 @@ fn apply(operation: Operation, lists: &mut Lists, model: &mut Model, changes: &m
             let had = lists.routes.iter().any(|(known, _)| *known == key);
             lists.routes.retain(|(known, _)| *known != key);
             lists.routes.push((key, way));
-            model.routes.announce(&message(key, way), if had { REPLACE } else { EXCLUSIVE });
+            model.routes.announce(
+                SourceId::Netlink,
+                &message(key, way),
+                if had { REPLACE } else { EXCLUSIVE },
+            );
             changes.prefixes.push(place_of(key));
         }
         Operation::Withdraw { key } => {
@@ -299,7 +303,7 @@ fn apply(operation: Operation, lists: &mut Lists, model: &mut Model, changes: &m
                 return;
             };
             let (_, way) = lists.routes.remove(at);
-            model.routes.withdraw(&message(key, way));
+            model.routes.withdraw(SourceId::Netlink, &message(key, way));
             changes.prefixes.push(place_of(key));
         }
         Operation::Link { ifindex, up } => {
@@ -386,7 +390,7 @@ proptest! {
         }
         // With the last route and neighbour, the last next hop and adjacency go.
         for (key, way) in std::mem::take(&mut lists.gone) {
-            model.routes.withdraw(&message(key, way));
+            model.routes.withdraw(SourceId::Netlink, &message(key, way));
             changes.prefixes.push(place_of(key));
         }
         for (key, _) in lists.routes.clone() {

@@ -19,7 +19,7 @@
 
 mod routes;
 
-use crate::model::{Changes, Model, Route, Source, Table};
+use crate::model::{Changes, Model, Route, SourceId, Table};
 use crate::netlink::request::What;
 use crate::netlink::socket::Dump;
 use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route};
@@ -213,7 +213,7 @@ impl Reading {
     fn begin(&mut self, what: What, model: &mut Model) -> io::Result<Step> {
         self.touched.clear();
         if matches!(what, What::Routes4 | What::Routes6) {
-            model.routes.begin_read(Source::Netlink);
+            model.routes.begin_read(SourceId::Netlink);
         }
         Ok(Step {
             what,
@@ -308,11 +308,11 @@ impl Reading {
             }
             What::Objects => {
                 let Some(object) = nexthop::parse(body) else { return };
-                let agrees = model.objects.find(Source::Netlink, object.id) == Some(&object);
+                let agrees = model.objects.find(SourceId::Netlink, object.id) == Some(&object);
                 if self.must_set(step, Subject::Object(object.id), agrees, || {
                     format!("the next-hop object {} otherwise", object.id)
                 }) {
-                    model.set_object(Source::Netlink, &object, changes);
+                    model.set_object(SourceId::Netlink, &object, changes);
                 }
             }
             What::Routes4 | What::Routes6 => {
@@ -382,7 +382,7 @@ impl Reading {
                 Subject::Link(ifindex) => model.remove_link(ifindex, changes),
                 Subject::Address(ifindex, net) => model.remove_address((ifindex, net), changes),
                 Subject::Neighbour(ifindex, address) => model.remove_neighbour(ifindex, address, changes),
-                Subject::Object(id) => model.remove_object(Source::Netlink, id, changes),
+                Subject::Object(id) => model.remove_object(SourceId::Netlink, id, changes),
                 Subject::Prefix(_) => {}
             }
         }
@@ -399,7 +399,7 @@ fn subjects(what: What, model: &Model) -> Vec<Subject> {
             model.neighbours.iter().map(|(i, address, _)| Subject::Neighbour(i, address)).collect()
         }
         What::Objects => {
-            model.objects.iter(Source::Netlink).map(|object| Subject::Object(object.id)).collect()
+            model.objects.iter(SourceId::Netlink).map(|object| Subject::Object(object.id)).collect()
         }
         What::Netconf4 | What::Netconf6 | What::Routes4 | What::Routes6 => Vec::new(),
     }

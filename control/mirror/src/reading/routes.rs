@@ -1,7 +1,7 @@
 //! Routes, of which there are a million: read by prefix, swept in pieces.
 
 use super::{PASSES, Phase, Progress, Purpose, Reading, Step, Subject};
-use crate::model::{Changes, Effect, Model, Source};
+use crate::model::{Changes, Effect, Model, SourceId};
 use crate::netlink::request::What;
 use crate::netlink::route;
 use ipnet::IpNet;
@@ -18,7 +18,7 @@ impl Reading {
         model: &mut Model,
         changes: &mut Changes,
     ) {
-        let Some(route) = model.routes.route(message, Source::Netlink) else {
+        let Some(route) = model.routes.route(message, SourceId::Netlink) else {
             *step.other_tables.entry(message.table).or_default() += 1;
             return;
         };
@@ -69,7 +69,7 @@ impl Reading {
         changes: &mut Changes,
     ) -> Progress {
         let ipv6 = step.what == What::Routes6;
-        let (gone, last) = model.routes.unseen(ipv6, Source::Netlink, after, SWEEP);
+        let (gone, last) = model.routes.unseen(ipv6, SourceId::Netlink, after, SWEEP);
         for (prefix, table) in gone {
             let subject = Subject::Prefix(prefix);
             if self.passes_over(&subject) {
@@ -79,7 +79,7 @@ impl Reading {
             let says =
                 || format!("{prefix} in table {}: Linux has no route, Bifrost had {}", table.name(), had());
             if self.found(subject, says) {
-                model.routes.sweep(prefix, table, Source::Netlink);
+                model.routes.sweep(prefix, table, SourceId::Netlink);
                 changes.prefixes.push((prefix, table));
             }
         }
@@ -107,7 +107,7 @@ impl Reading {
 
     /// Whether the model has IPv6 routes of which the read says nothing.
     fn leaves_out(&self, model: &Model) -> bool {
-        let (gone, _) = model.routes.unseen(true, Source::Netlink, None, usize::MAX);
+        let (gone, _) = model.routes.unseen(true, SourceId::Netlink, None, usize::MAX);
         gone.iter().any(|(prefix, _)| !self.passes_over(&Subject::Prefix(*prefix)))
     }
 }

@@ -304,7 +304,7 @@ pub fn model_text(model: &Model) -> Vec<String> {
         lines.extend(these);
     }
     lines.extend(model.links.iter().map(|link| format!("{link:?}")));
-    lines.extend(model.objects.iter(mirror::model::Source::Netlink).map(|object| format!("{object:?}")));
+    lines.extend(model.objects.iter(mirror::model::SourceId::Netlink).map(|object| format!("{object:?}")));
     lines
 }
 

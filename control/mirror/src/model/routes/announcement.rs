@@ -10,7 +10,7 @@
 //! nothing.
 
 use super::{Effect, Routes};
-use crate::model::{Kind, Path, Route, Source, Table, Target};
+use crate::model::{Kind, Path, Route, SourceId, Table, Target};
 use crate::netlink::route::RouteMessage;
 use crate::netlink::{APPEND, EXCLUSIVE, REPLACE};
 use ipnet::IpNet;
@@ -19,9 +19,25 @@ use smallvec::SmallVec;
 const RTPROT_RA: u8 = 9;
 
 impl Routes {
+    /// Takes in an announcement.
+    pub(crate) fn announce(&mut self, source: SourceId, message: &RouteMessage, flags: u16) -> Effect {
+        match source {
+            SourceId::Netlink => self.announce_linux(message, flags),
+            SourceId::Fpm => self.announce_fpm(message),
+        }
+    }
+
+    /// Takes in a withdrawal.
+    pub(crate) fn withdraw(&mut self, source: SourceId, message: &RouteMessage) -> Effect {
+        match source {
+            SourceId::Netlink => self.withdraw_linux(message),
+            SourceId::Fpm => self.withdraw_fpm(message),
+        }
+    }
+
     /// Takes in an announcement by Linux.
-    pub(crate) fn announce(&mut self, message: &RouteMessage, flags: u16) -> Effect {
-        let Some(route) = self.route(message, Source::Netlink) else {
+    fn announce_linux(&mut self, message: &RouteMessage, flags: u16) -> Effect {
+        let Some(route) = self.route(message, SourceId::Netlink) else {
             let fresh = flags & REPLACE == 0;
             let tables = &mut self.counts.other_tables[usize::from(message.prefix.addr().is_ipv6())];
             *tables.entry(message.table).or_default() += usize::from(fresh);
@@ -55,7 +71,7 @@ impl Routes {
         if let Some(at) = list.iter().position(|old| old.same(&route)) {
             return self.mark(prefix, at, route);
         }
-        let equal = |old: &Route| old.source == Source::Netlink && old.rank() == route.rank();
+        let equal = |old: &Route| old.source == SourceId::Netlink && old.rank() == route.rank();
         let first = list.iter().position(equal);
         let behind = list.iter().rposition(equal).map(|last| last + 1);
         match first {
@@ -70,7 +86,7 @@ impl Routes {
 
     fn announce6(&mut self, prefix: IpNet, route: Route, flags: u16) -> Effect {
         let list = self.at(&prefix);
-        let equal = |old: &Route| old.source == Source::Netlink && old.rank() == route.rank();
+        let equal = |old: &Route| old.source == SourceId::Netlink && old.rank() == route.rank();
         let joins = self.joins(&route);
         let alike = list.iter().position(|old| equal(old) && self.joins(old) == joins);
         let same_target = list.iter().position(|old| equal(old) && old.target == route.target);
@@ -115,8 +131,8 @@ impl Routes {
     }
 
     /// Takes in a withdrawal by Linux.
-    pub(crate) fn withdraw(&mut self, message: &RouteMessage) -> Effect {
-        let Some(gone) = self.route(message, Source::Netlink) else {
+    fn withdraw_linux(&mut self, message: &RouteMessage) -> Effect {
+        let Some(gone) = self.route(message, SourceId::Netlink) else {
             let tables = &mut self.counts.other_tables[usize::from(message.prefix.addr().is_ipv6())];
             if let Some(count) = tables.get_mut(&message.table) {
                 *count = count.saturating_sub(1);
@@ -172,12 +188,12 @@ impl Routes {
     }
 
     /// Takes in a route from zebra, which tells one for each prefix and table: the latest counts.
-    pub(crate) fn announce_fpm(&mut self, message: &RouteMessage) -> Effect {
-        let Some(route) = self.route(message, Source::Fpm) else {
+    fn announce_fpm(&mut self, message: &RouteMessage) -> Effect {
+        let Some(route) = self.route(message, SourceId::Fpm) else {
             return Effect::Known;
         };
         let list = self.at(&message.prefix);
-        match list.iter().position(|old| old.source == Source::Fpm && old.table == route.table) {
+        match list.iter().position(|old| old.source == SourceId::Fpm && old.table == route.table) {
             Some(at) if list[at].same(&route) => self.mark(message.prefix, at, route),
             Some(at) if list[at].rank() == route.rank() => self.replace(message.prefix, at, route),
             Some(at) => {
@@ -188,13 +204,13 @@ impl Routes {
         }
     }
 
-    /// Takes in a withdrawal by zebra.
-    pub(crate) fn withdraw_fpm(&mut self, message: &RouteMessage) -> Effect {
+    /// Takes in a withdrawal by zebra, also of what it never told.
+    fn withdraw_fpm(&mut self, message: &RouteMessage) -> Effect {
         let table = Table::from_number(message.table);
         let list = self.at(&message.prefix);
-        match list.iter().position(|old| old.source == Source::Fpm && Some(old.table) == table) {
+        match list.iter().position(|old| old.source == SourceId::Fpm && Some(old.table) == table) {
             Some(at) => self.remove(message.prefix, at),
-            None => Effect::Unknown,
+            None => Effect::Known,
         }
     }
 }

@@ -9,7 +9,7 @@ mod announcement;
 mod read;
 
 use super::route::{Kind, Route, Table};
-use super::target::{Source, Target, Targets};
+use super::target::{SourceId, Target, Targets};
 use crate::netlink::route::RouteMessage;
 use ipnet::IpNet;
 use smallvec::SmallVec;
@@ -157,12 +157,12 @@ impl Routes {
         &self.targets
     }
 
-    fn generation(&self, source: Source) -> u8 {
+    fn generation(&self, source: SourceId) -> u8 {
         self.generations[source as usize]
     }
 
     /// The message as a route, holding a reference to its target; `None` when its table is not used.
-    pub(crate) fn route(&mut self, message: &RouteMessage, source: Source) -> Option<Route> {
+    pub(crate) fn route(&mut self, message: &RouteMessage, source: SourceId) -> Option<Route> {
         let table = self.table(message.table, source)?;
         let kind = Kind::from_number(message.kind);
         let mut target = match message.object {
@@ -197,9 +197,9 @@ impl Routes {
     }
 
     /// The table with this number, if it is used. Of VRFs' tables only what Linux says counts.
-    pub(crate) fn table(&self, number: u32, source: Source) -> Option<Table> {
+    pub(crate) fn table(&self, number: u32, source: SourceId) -> Option<Table> {
         let vrf =
-            || (source == Source::Netlink && self.vrfs.contains_key(&number)).then_some(Table::Vrf(number));
+            || (source == SourceId::Netlink && self.vrfs.contains_key(&number)).then_some(Table::Vrf(number));
         Table::from_number(number).or_else(vrf)
     }
 
@@ -294,8 +294,8 @@ impl Routes {
 
     fn count(&mut self, prefix: IpNet, route: &Route, added: bool) {
         let origins = match route.source {
-            Source::Netlink => &mut self.counts.origins,
-            Source::Fpm => &mut self.counts.fpm_origins,
+            SourceId::Netlink => &mut self.counts.origins,
+            SourceId::Fpm => &mut self.counts.fpm_origins,
         };
         let count = &mut origins[usize::from(prefix.addr().is_ipv6())][usize::from(route.origin)];
         let step = |count: &mut usize| if added { *count += 1 } else { *count -= 1 };

@@ -2,7 +2,7 @@
 //! read is a generation; a route carries that of the read in which it was last told.
 
 use super::{Effect, RouteList, Routes, host};
-use crate::model::{Route, Source, Table};
+use crate::model::{Route, SourceId, Table};
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -17,7 +17,7 @@ impl Routes {
         group: &mut Vec<Route>,
         repair: bool,
     ) -> Effect {
-        let generation = self.generation(Source::Netlink);
+        let generation = self.generation(SourceId::Netlink);
         let differs = match self.map.get_mut(&prefix) {
             Some(list) if same_group(list, table, group, prefix) => {
                 list.iter_mut().filter(|old| told(old, table)).for_each(|old| old.seen = generation);
@@ -40,7 +40,7 @@ impl Routes {
     }
 
     /// Starts a new read: what is not marked or told again until its end is gone.
-    pub(crate) fn begin_read(&mut self, source: Source) {
+    pub(crate) fn begin_read(&mut self, source: SourceId) {
         self.generations[source as usize] = self.generation(source).wrapping_add(1);
     }
 
@@ -49,7 +49,7 @@ impl Routes {
     pub(crate) fn unseen(
         &self,
         ipv6: bool,
-        source: Source,
+        source: SourceId,
         after: Option<IpNet>,
         limit: usize,
     ) -> (Vec<(IpNet, Table)>, Option<IpNet>) {
@@ -71,7 +71,7 @@ impl Routes {
     }
 
     /// Removes a source's routes of a prefix and table that were not seen in this read.
-    pub(crate) fn sweep(&mut self, prefix: IpNet, table: Table, source: Source) -> Effect {
+    pub(crate) fn sweep(&mut self, prefix: IpNet, table: Table, source: SourceId) -> Effect {
         let mut effect = Effect::Known;
         let stale = |r: &Route, generation| r.source == source && r.table == table && r.seen != generation;
         while let Some(at) = self.at(&prefix).iter().position(|route| stale(route, self.generation(source))) {
@@ -88,7 +88,7 @@ impl Routes {
 
 /// Whether Linux told this route, in this table.
 fn told(route: &Route, table: Table) -> bool {
-    route.source == Source::Netlink && route.table == table
+    route.source == SourceId::Netlink && route.table == table
 }
 
 /// Whether the list has, in this table, the routes of `group`, which it sorts. IPv6 routes of equal rank have no order

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use wire::IcmpError;
+
 pub use crate::matches::{
     Address, Examples, Family, Flags, FlowState, Icmp, Interface, List, Manual, Mark, Match, RateMatch, Span,
     Window, Zone, fragment,
@@ -207,14 +209,8 @@ pub enum Reject {
     Auto,
     /// A TCP RST; the rule must be about TCP.
     TcpReset,
-    /// ICMP 3/3 (RFC 792), ICMPv6 1/4 (RFC 4443).
-    PortUnreachable,
-    /// ICMP 3/1, ICMPv6 1/3 (address unreachable).
-    HostUnreachable,
-    /// ICMP 3/0 (net unreachable), ICMPv6 1/0.
-    NoRoute,
-    /// ICMP 3/13 (RFC 1812, 5.2.7.1), ICMPv6 1/1.
-    Prohibited,
+    /// An ICMP error: one that rules can ask for ([`IcmpError::asked`]).
+    Icmp(IcmpError),
 }
 
 /// What the kernel's filter shall do where it cannot express a rule that the plane can.

@@ -27,6 +27,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use wire::IcmpError;
+
 use crate::matches::{asks_for_states, lines_of_states};
 use crate::model::*;
 use crate::set::Set;
@@ -300,11 +302,10 @@ impl Writer<'_> {
             Some(Verdict::Drop) => ("drop".to_owned(), vec![]),
             Some(Verdict::Return) => ("return".to_owned(), vec![]),
             Some(Verdict::Jump { chain, .. }) => (format!("jump c_{chain}"), vec![]),
-            Some(Verdict::Reject(Reject::Auto)) => (
-                "reject with icmpx port-unreachable".to_owned(),
-                vec!["meta l4proto tcp reject with tcp reset".to_owned()],
-            ),
-            Some(Verdict::Reject(kind)) => (reject(*kind).to_owned(), vec![]),
+            Some(Verdict::Reject(Reject::Auto)) => {
+                (reject(Reject::Auto), vec!["meta l4proto tcp reject with tcp reset".to_owned()])
+            }
+            Some(Verdict::Reject(kind)) => (reject(*kind), vec![]),
         };
         if own_chain {
             let name = format!(
@@ -453,14 +454,13 @@ const fn word_of(family: Family) -> &'static str {
     }
 }
 
-fn reject(kind: Reject) -> &'static str {
-    match kind {
-        Reject::TcpReset => "reject with tcp reset",
-        Reject::HostUnreachable => "reject with icmpx host-unreachable",
-        Reject::NoRoute => "reject with icmpx no-route",
-        Reject::Prohibited => "reject with icmpx admin-prohibited",
-        Reject::Auto | Reject::PortUnreachable => "reject with icmpx port-unreachable",
-    }
+fn reject(kind: Reject) -> String {
+    let error = match kind {
+        Reject::TcpReset => return "reject with tcp reset".to_owned(),
+        Reject::Auto => IcmpError::RefusedPort,
+        Reject::Icmp(error) => error,
+    };
+    format!("reject with icmpx {}", error.asked().unwrap_or_default().1)
 }
 
 fn limit(rate: &Rate, over: bool) -> String {

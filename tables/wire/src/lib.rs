@@ -18,6 +18,7 @@ mod flow_hash;
 pub mod headers;
 pub mod icmp4;
 pub mod icmp6;
+mod icmp_error;
 pub mod ipv4;
 pub mod ipv6;
 pub mod joined;
@@ -32,6 +33,7 @@ pub use abi::{Class, Reason, protocol};
 pub use class::class_of_frame;
 pub use flow_hash::{flow_hash, flow_hash4, flow_hash6, flow_key, set_flow_key};
 pub use headers::{Fragment, Headers};
+pub use icmp_error::IcmpError;
 pub use mac::{Mac, MacError};
 
 /// Why bytes are not the packet they were taken for.

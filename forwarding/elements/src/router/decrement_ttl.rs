@@ -26,7 +26,7 @@
 
 use super::router_context::on_tables;
 use graph::{Batch, Class, Context, Element};
-use wire::ipv4;
+use wire::{IcmpError, ipv4};
 
 /// The class `DecrementTtl4`.
 pub const DECREMENT_TTL4: Class = Class {
@@ -50,6 +50,8 @@ pub const DECREMENT_TTL6: Class = Class {
 
 const FORWARD: usize = 0;
 const EXPIRED: usize = 1;
+/// The outputs' names.
+pub(super) const OUTPUTS: [&str; 2] = ["forward", IcmpError::Expired.name()];
 
 /// Decrements the TTL of IPv4 packets. Outputs: `forward`, `expired` (TTL 0 or 1, unchanged).
 #[derive(Default)]
@@ -79,7 +81,7 @@ impl Element for DecrementTtl4 {
     }
 
     fn outputs(&self) -> &'static [&'static str] {
-        &["forward", "expired"]
+        &OUTPUTS
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
@@ -100,7 +102,7 @@ impl Element for DecrementTtl6 {
     }
 
     fn outputs(&self) -> &'static [&'static str] {
-        &["forward", "expired"]
+        &OUTPUTS
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {

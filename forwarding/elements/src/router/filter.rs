@@ -2,7 +2,7 @@
 //!
 //! Group: router
 //! Usage: `Filter(HOOK)`
-//! Ports: 1 input, 7 outputs; push
+//! Ports: 1 input, 2 outputs and one for each error that it refuses by; push
 //!
 //! `Filter(INPUT)` asks the chain `input`, before the route is known. `Filter(TRANSIT)` asks `forward` and `output`, when it is; what they let
 //! pass and what belongs to no flow yet begins one. The packets of a flow that has been judged are not judged again, as long as
@@ -21,11 +21,8 @@
 //! Outputs:
 //! - 0: what passes
 //! - 1: to be answered with a TCP reset
-//! - 2: to be answered with port unreachable
-//! - 3: to be answered with host unreachable
-//! - 4: to be answered with no route
-//! - 5: to be answered with prohibited
-//! - 6: new flows that address translation has no port for
+//! - 2 and on: to be answered with an ICMP error, one that rules can ask for each; the last: new flows that address translation
+//!   has no port for
 //!
 //! See also: [Track], [TcpReset], [IcmpError4], [IcmpError6]
 
@@ -39,7 +36,7 @@ use graph::arguments::{Blame, Refused, Word};
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
 use rules::{Compiled, Decision, FlowState, Hook, Now, Outcome, Reject, RuleId};
-use wire::{Fragment, Headers, Reason, protocol, tcp};
+use wire::{Fragment, Headers, IcmpError, Reason, protocol, tcp};
 
 use super::RouterContext;
 use super::context::{Metadata, SharedContext, WorkerContext};
@@ -50,7 +47,7 @@ use super::track::{called, headers};
 /// The class `Filter`.
 pub const CLASS: Class = Class {
     name: "Filter",
-    ports: "1/7",
+    ports: "1/2-",
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("filter.rs"),
@@ -85,7 +82,8 @@ pub const CLASS: Class = Class {
 };
 
 const PASS: usize = 0;
-const NO_PORT_LEFT: usize = 6;
+const RESET: usize = 1;
+const NO_PORT_LEFT: usize = output_of(IcmpError::NoPortLeft);
 /// Ports that are tried for a source whose own is taken.
 const OTHER_PORTS: u32 = 8;
 
@@ -409,15 +407,47 @@ fn redirected(note: &Metadata, flows: Option<&flow::Worker>, to: [u8; 16]) -> He
     headers
 }
 
+/// The errors by which packets are refused here.
+const REFUSALS: usize = {
+    let (mut count, mut n) = (0, 0);
+    while n < IcmpError::ALL.len() {
+        count += IcmpError::ALL[n].is_of_the_filter() as usize;
+        n += 1;
+    }
+    count
+};
+/// The outputs' names: those behind the second are errors'.
+pub(super) const OUTPUTS: [&str; 2 + REFUSALS] = {
+    let mut names = ["pass"; 2 + REFUSALS];
+    names[RESET] = "tcp_reset";
+    let (mut next, mut n) = (2, 0);
+    while n < IcmpError::ALL.len() {
+        if IcmpError::ALL[n].is_of_the_filter() {
+            names[next] = IcmpError::ALL[n].name();
+            next += 1;
+        }
+        n += 1;
+    }
+    names
+};
+
+/// The output that leads to an error.
+const fn output_of(error: IcmpError) -> usize {
+    let (mut output, mut n) = (2, 0);
+    while n < error as usize {
+        output += IcmpError::ALL[n].is_of_the_filter() as usize;
+        n += 1;
+    }
+    output
+}
+
 /// By which output the sender is told.
 fn told(reject: Reject, headers: &Headers) -> usize {
     match reject {
-        Reject::TcpReset => 1,
-        Reject::Auto if headers.protocol == protocol::TCP => 1,
-        Reject::Auto | Reject::PortUnreachable => 2,
-        Reject::HostUnreachable => 3,
-        Reject::NoRoute => 4,
-        Reject::Prohibited => 5,
+        Reject::TcpReset => RESET,
+        Reject::Auto if headers.protocol == protocol::TCP => RESET,
+        Reject::Auto => output_of(IcmpError::RefusedPort),
+        Reject::Icmp(error) => output_of(error),
     }
 }
 
@@ -447,15 +477,7 @@ impl Element for Filter {
     }
 
     fn outputs(&self) -> &'static [&'static str] {
-        &[
-            "pass",
-            "tcp_reset",
-            "port_unreachable",
-            "host_unreachable",
-            "no_route",
-            "prohibited",
-            "no_port_left",
-        ]
+        &OUTPUTS
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {

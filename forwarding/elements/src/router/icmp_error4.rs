@@ -2,7 +2,7 @@
 //!
 //! Group: router
 //! Usage: `IcmpError4`
-//! Ports: 5 to 10 inputs, 2 outputs; push
+//! Ports: any number of inputs, 2 outputs; push
 //!
 //! The answer is the one Linux would send. It leaves by the route to the sender, from the address that Linux would take there
 //! (`Sources`; of the interface that the packet came in by, where `icmp_errors_use_inbound_ifaddr` is set); it quotes as much of the packet as fits 576 bytes; TOS is the packet's with precedence
@@ -16,14 +16,9 @@
 //! (it would have gone into the other family, or there was no port left for it). If there is no way
 //! back at all, there is no answer.
 //!
-//! Inputs, by the error to be told:
-//! - 0: time exceeded
-//! - 1: no route
-//! - 2: unreachable
-//! - 3: prohibited
-//! - 4: too big
-//! - 5 to 8: refused by the filter, which wants it told as port unreachable, host unreachable, no route, or prohibited
-//! - 9: no port was left to translate its flow to: host unreachable (RFC 6888, REQ-11; that may pass, which "prohibited" of RFC 5508, REQ-8, would not say)
+//! Inputs:
+//! - one for each error to be told, in the order of `wire::IcmpError`: 0 is time exceeded. In the standard router the outputs of
+//!   that name lead there
 //!
 //! Outputs:
 //! - 0: answers, with their next hop
@@ -35,9 +30,10 @@ use std::sync::Arc;
 use super::router_context::on_tables;
 use super::{is_crossing, told_mtu};
 use fib::View;
+use graph::arguments::Blame;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
-use wire::{Reason, checksum, flow_hash4, icmp4, icmp4::unreachable, ipv4, protocol};
+use wire::{IcmpError, checksum, flow_hash4, icmp4, ipv4, protocol};
 
 use super::limit::{Destinations, Total};
 use super::way_back::{Back, back};
@@ -46,11 +42,14 @@ use super::{ETHERNET, IcmpPolicy, Sources, network, u16_at, u32_at};
 /// The class `IcmpError4`.
 pub const CLASS: Class = Class {
     name: "IcmpError4",
-    ports: "5-10/2",
+    ports: "-/2",
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("icmp_error4.rs"),
     make: |arguments, setup| {
+        if setup.inputs > IcmpError::ALL.len() {
+            arguments.wrong(Blame::Element, "there are not so many errors");
+        }
         on_tables(arguments, setup, |s| IcmpError4::new(s.view.clone(), s.sources.clone(), s.icmp.clone()))
     },
 };
@@ -62,9 +61,8 @@ const LINUX: usize = 1;
 const LARGEST: usize = 576;
 const HEADERS: usize = ipv4::HEADER + icmp4::HEADER;
 
-/// Answers IPv4 packets with ICMP errors. Inputs: [`TIME_EXCEEDED`](Self::TIME_EXCEEDED), [`NO_ROUTE`](Self::NO_ROUTE),
-/// [`UNREACHABLE`](Self::UNREACHABLE), [`PROHIBIT`](Self::PROHIBIT), [`TOO_BIG`](Self::TOO_BIG). Outputs: `reply`,
-/// with adjacency and output port set, for [`Rewrite`](super::Rewrite); `linux`. Drops the packets answered, by the
+/// Answers IPv4 packets with ICMP errors. Inputs: [`IcmpError`]s. Outputs: `reply`, with adjacency and output port set, for
+/// [`Rewrite`](super::Rewrite); `linux`. Drops the packets answered, by the
 /// reason that the input stands for; counts answers suppressed by limits as `icmp_limited`.
 pub struct IcmpError4 {
     view: View,
@@ -76,31 +74,6 @@ pub struct IcmpError4 {
     id: u16,
 }
 
-/// What an input stands for.
-struct Kind {
-    icmp_type: u8,
-    code: u8,
-    reason: Reason,
-}
-
-const KINDS: [Kind; 10] = [
-    Kind { icmp_type: icmp4::TIME_EXCEEDED, code: 0, reason: Reason::TtlExpired },
-    Kind { icmp_type: icmp4::UNREACHABLE, code: unreachable::NET, reason: Reason::NoRoute },
-    Kind { icmp_type: icmp4::UNREACHABLE, code: unreachable::HOST, reason: Reason::Unreachable },
-    Kind { icmp_type: icmp4::UNREACHABLE, code: unreachable::PROHIBITED, reason: Reason::Prohibit },
-    Kind { icmp_type: icmp4::UNREACHABLE, code: unreachable::FRAGMENTATION_NEEDED, reason: Reason::TooBig },
-    refused(unreachable::PORT),
-    refused(unreachable::HOST),
-    refused(unreachable::NET),
-    refused(unreachable::PROHIBITED),
-    Kind { reason: Reason::PortsExhausted, ..refused(unreachable::HOST) },
-];
-
-/// What the filter refused, and how that is told.
-const fn refused(code: u8) -> Kind {
-    Kind { icmp_type: icmp4::UNREACHABLE, code, reason: Reason::Filtered }
-}
-
 /// What becomes of a packet.
 enum Answer {
     Reply(Packet),
@@ -110,19 +83,6 @@ enum Answer {
 }
 
 impl IcmpError4 {
-    /// Input: time to live exceeded in transit.
-    pub const TIME_EXCEEDED: usize = 0;
-    /// Input: net unreachable.
-    pub const NO_ROUTE: usize = 1;
-    /// Input: host unreachable.
-    pub const UNREACHABLE: usize = 2;
-    /// Input: communication administratively prohibited.
-    pub const PROHIBIT: usize = 3;
-    /// Input: fragmentation needed; the MTU is the one noted, or that of the packet's adjacency.
-    pub const TOO_BIG: usize = 4;
-    /// Input: refused by the filter, told as port unreachable. Behind it host unreachable, no route, prohibited.
-    pub const REFUSED: usize = 5;
-
     /// Answers from these addresses, by these settings.
     pub fn new(view: View, sources: Arc<Sources>, policy: Arc<IcmpPolicy>) -> IcmpError4 {
         let (total, destinations) = (Total::new(), Destinations::new());
@@ -131,12 +91,12 @@ impl IcmpError4 {
         IcmpError4 { view, sources, policy, total, destinations, id }
     }
 
-    fn answer(&mut self, packet: &Packet, kind: &Kind, now: u64) -> Answer {
+    fn answer(&mut self, packet: &Packet, error: IcmpError, now: u64) -> Answer {
         let Some(header) = network::<20>(packet).filter(|_| may_be_answered(packet)) else {
             return Answer::None;
         };
-        let settings = self.policy.get();
-        let (limited, limits) = (settings.limits4(kind.icmp_type, kind.code), settings.limits[0]);
+        let (settings, kind) = (self.policy.get(), error.icmp4());
+        let (limited, limits) = (settings.limits4(kind.0, kind.1), settings.limits[0]);
         if limited && !self.total.allows(now, limits) {
             return Answer::Suppressed;
         }
@@ -147,7 +107,7 @@ impl IcmpError4 {
             Back::Linux => return Answer::Linux,
             Back::None => return Answer::None,
         };
-        let by_linux = kind.reason != Reason::PortsExhausted && !is_crossing(packet);
+        let by_linux = error.is_known_to_linux() && !is_crossing(packet);
         if way.sourced && !settings.inbound && by_linux {
             return Answer::Linux;
         }
@@ -157,8 +117,8 @@ impl IcmpError4 {
         if limited && !self.destinations.allows(now, u128::from(to), limits.interval) {
             return Answer::Suppressed;
         }
-        let word = match kind.reason {
-            Reason::TooBig => told_mtu(&self.view, packet),
+        let word = match error {
+            IcmpError::TooBig => told_mtu(&self.view, packet),
             _ => 0,
         };
         let header = ipv4::Repr {
@@ -167,7 +127,7 @@ impl IcmpError4 {
             protocol: protocol::ICMP,
             ..ipv4::Repr::new(source, Ipv4Addr::from(to))
         };
-        let Some(mut reply) = error(packet, &header, kind, word, way.mtu) else { return Answer::None };
+        let Some(mut reply) = message(packet, &header, kind, word, way.mtu) else { return Answer::None };
         self.id = self.id.wrapping_add(1);
         way.take(&self.view, &mut reply);
         Answer::Reply(reply)
@@ -185,7 +145,7 @@ fn may_be_answered(packet: &Packet) -> bool {
 
 /// The error about `packet`, without its link header. `None` when there is no packet memory, or the way back has no
 /// room for anything.
-fn error(packet: &Packet, header: &ipv4::Repr, kind: &Kind, word: u32, mtu: usize) -> Option<Packet> {
+fn message(packet: &Packet, header: &ipv4::Repr, kind: (u8, u8), word: u32, mtu: usize) -> Option<Packet> {
     let mut buffer = [0; ETHERNET + LARGEST];
     let room = LARGEST.min(mtu).checked_sub(HEADERS).filter(|room| *room > ipv4::HEADER)?;
     let (front, quote) = buffer.split_at_mut(ETHERNET + HEADERS);
@@ -193,7 +153,7 @@ fn error(packet: &Packet, header: &ipv4::Repr, kind: &Kind, word: u32, mtu: usiz
     let front = &mut front[ETHERNET..];
     front[..ipv4::HEADER].copy_from_slice(&header.header(icmp4::HEADER + quoted));
     let icmp = &mut front[ipv4::HEADER..];
-    (icmp[0], icmp[1]) = (kind.icmp_type, kind.code);
+    (icmp[0], icmp[1]) = kind;
     icmp[4..8].copy_from_slice(&word.to_be_bytes());
     let sum = checksum::of(&buffer[ETHERNET + ipv4::HEADER..ETHERNET + HEADERS + quoted]);
     buffer[ETHERNET + ipv4::HEADER + 2..][..2].copy_from_slice(&sum.to_be_bytes());
@@ -210,7 +170,7 @@ impl Element for IcmpError4 {
     }
 
     fn inputs(&self) -> usize {
-        KINDS.len()
+        IcmpError::ALL.len()
     }
 
     fn outputs(&self) -> &'static [&'static str] {
@@ -218,12 +178,11 @@ impl Element for IcmpError4 {
     }
 
     fn push(&mut self, input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let kind = &KINDS[input];
+        let error = IcmpError::ALL[input];
         let now = cx.now();
         for packet in batch.drain() {
-            match self.answer(&packet, kind, now) {
-                // Linux would let pass what there is no port for.
-                Answer::Linux if kind.reason != Reason::PortsExhausted => {
+            match self.answer(&packet, error, now) {
+                Answer::Linux if error.is_known_to_linux() => {
                     cx.emit(LINUX, packet);
                     continue;
                 }
@@ -231,7 +190,7 @@ impl Element for IcmpError4 {
                 Answer::Suppressed => cx.count_suppressed(),
                 Answer::None | Answer::Linux => {}
             }
-            cx.drop(packet, kind.reason);
+            cx.drop(packet, error.reason());
         }
     }
 }

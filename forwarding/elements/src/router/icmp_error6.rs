@@ -2,7 +2,7 @@
 //!
 //! Group: router
 //! Usage: `IcmpError6`
-//! Ports: 5 to 10 inputs, 2 outputs; push
+//! Ports: any number of inputs, 2 outputs; push
 //!
 //! As `IcmpError4`, with the rules of IPv6: the answer quotes as much as fits 1280 bytes (2.4 (c)); none is sent about
 //! ICMPv6 errors and redirects (2.4 (e)); "packet too big" is not limited, unless Linux's settings say so. The source is an address of the interface that the packet came in by
@@ -10,14 +10,9 @@
 //! is answered like no route at all, the traffic class is 0 and the hop limit 64, and the flow label is a hash
 //! of the flow (RFC 6437).
 //!
-//! Inputs, by the error to be told:
-//! - 0: time exceeded
-//! - 1: no route
-//! - 2: unreachable
-//! - 3: prohibited
-//! - 4: too big
-//! - 5 to 8: refused by the filter, which wants it told as port unreachable, host unreachable, no route, or prohibited
-//! - 9: no port was left to translate its flow to: address unreachable (RFC 6146, 3.5.1.1)
+//! Inputs:
+//! - one for each error to be told, in the order of `wire::IcmpError`: 0 is time exceeded. In the standard router the outputs of
+//!   that name lead there
 //!
 //! Outputs:
 //! - 0: answers, with their next hop
@@ -29,9 +24,10 @@ use std::sync::Arc;
 use super::router_context::on_tables;
 use super::{is_crossing, told_mtu};
 use fib::View;
+use graph::arguments::Blame;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
-use wire::{Reason, checksum, flow_hash6, icmp6, icmp6::unreachable, ipv6, protocol};
+use wire::{IcmpError, checksum, flow_hash6, icmp6, ipv6, protocol};
 
 use super::limit::{Destinations, Total};
 use super::way_back::{Back, back};
@@ -40,11 +36,14 @@ use super::{ETHERNET, Family, IcmpPolicy, Sources, V6};
 /// The class `IcmpError6`.
 pub const CLASS: Class = Class {
     name: "IcmpError6",
-    ports: "5-10/2",
+    ports: "-/2",
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("icmp_error6.rs"),
     make: |arguments, setup| {
+        if setup.inputs > IcmpError::ALL.len() {
+            arguments.wrong(Blame::Element, "there are not so many errors");
+        }
         on_tables(arguments, setup, |s| IcmpError6::new(s.view.clone(), s.sources.clone(), s.icmp.clone()))
     },
 };
@@ -54,9 +53,8 @@ const LINUX: usize = 1;
 
 const HEADERS: usize = ipv6::HEADER + icmp6::HEADER;
 
-/// Answers IPv6 packets with ICMPv6 errors. Inputs: [`TIME_EXCEEDED`](Self::TIME_EXCEEDED), [`NO_ROUTE`](Self::NO_ROUTE),
-/// [`UNREACHABLE`](Self::UNREACHABLE), [`PROHIBIT`](Self::PROHIBIT), [`TOO_BIG`](Self::TOO_BIG). Outputs: `reply`,
-/// with adjacency and output port set, for [`Rewrite`](super::Rewrite); `linux`. Drops the packets answered, by the
+/// Answers IPv6 packets with ICMPv6 errors. Inputs: [`IcmpError`]s. Outputs: `reply`, with adjacency and output port set, for
+/// [`Rewrite`](super::Rewrite); `linux`. Drops the packets answered, by the
 /// reason that the input stands for; counts answers suppressed by limits as `icmp_limited`.
 pub struct IcmpError6 {
     view: View,
@@ -64,31 +62,6 @@ pub struct IcmpError6 {
     policy: Arc<IcmpPolicy>,
     total: Total,
     destinations: Destinations,
-}
-
-/// What an input stands for.
-struct Kind {
-    icmp_type: u8,
-    code: u8,
-    reason: Reason,
-}
-
-const KINDS: [Kind; 10] = [
-    Kind { icmp_type: icmp6::TIME_EXCEEDED, code: 0, reason: Reason::TtlExpired },
-    Kind { icmp_type: icmp6::UNREACHABLE, code: unreachable::NO_ROUTE, reason: Reason::NoRoute },
-    Kind { icmp_type: icmp6::UNREACHABLE, code: unreachable::NO_ROUTE, reason: Reason::Unreachable },
-    Kind { icmp_type: icmp6::UNREACHABLE, code: unreachable::PROHIBITED, reason: Reason::Prohibit },
-    Kind { icmp_type: icmp6::PACKET_TOO_BIG, code: 0, reason: Reason::TooBig },
-    refused(unreachable::PORT),
-    refused(unreachable::ADDRESS),
-    refused(unreachable::NO_ROUTE),
-    refused(unreachable::PROHIBITED),
-    Kind { reason: Reason::PortsExhausted, ..refused(unreachable::ADDRESS) },
-];
-
-/// What the filter refused, and how that is told.
-const fn refused(code: u8) -> Kind {
-    Kind { icmp_type: icmp6::UNREACHABLE, code, reason: Reason::Filtered }
 }
 
 /// What becomes of a packet.
@@ -100,31 +73,18 @@ enum Answer {
 }
 
 impl IcmpError6 {
-    /// Input: hop limit exceeded in transit.
-    pub const TIME_EXCEEDED: usize = 0;
-    /// Input: no route to destination.
-    pub const NO_ROUTE: usize = 1;
-    /// Input: an unreachable route.
-    pub const UNREACHABLE: usize = 2;
-    /// Input: communication with destination administratively prohibited.
-    pub const PROHIBIT: usize = 3;
-    /// Input: packet too big; the MTU is the one noted, or that of the packet's adjacency.
-    pub const TOO_BIG: usize = 4;
-    /// Input: refused by the filter, told as port unreachable. Behind it host unreachable, no route, prohibited.
-    pub const REFUSED: usize = 5;
-
     /// Answers from these addresses, by these settings.
     pub fn new(view: View, sources: Arc<Sources>, policy: Arc<IcmpPolicy>) -> IcmpError6 {
         let (total, destinations) = (Total::new(), Destinations::new());
         IcmpError6 { view, sources, policy, total, destinations }
     }
 
-    fn answer(&mut self, packet: &Packet, kind: &Kind, now: u64) -> Answer {
+    fn answer(&mut self, packet: &Packet, error: IcmpError, now: u64) -> Answer {
         if !may_be_answered(packet) {
             return Answer::None;
         }
-        let settings = self.policy.get();
-        let (limited, limits) = (settings.limits6(kind.icmp_type), settings.limits[1]);
+        let (settings, kind) = (self.policy.get(), error.icmp6());
+        let (limited, limits) = (settings.limits6(kind.0), settings.limits[1]);
         if limited && !self.total.allows(now, limits) {
             return Answer::Suppressed;
         }
@@ -135,7 +95,7 @@ impl IcmpError6 {
             Back::Linux => return Answer::Linux,
             Back::None => return Answer::None,
         };
-        let by_linux = kind.reason != Reason::PortsExhausted && !is_crossing(packet);
+        let by_linux = error.is_known_to_linux() && !is_crossing(packet);
         if way.sourced && by_linux {
             return Answer::Linux;
         }
@@ -144,8 +104,8 @@ impl IcmpError6 {
         if limited && !self.destinations.allows(now, to, limits.interval) {
             return Answer::Suppressed;
         }
-        let word = match kind.reason {
-            Reason::TooBig => told_mtu(&self.view, packet).max(ipv6::MINIMUM_MTU as u32),
+        let word = match error {
+            IcmpError::TooBig => told_mtu(&self.view, packet).max(ipv6::MINIMUM_MTU as u32),
             _ => 0,
         };
         let header = ipv6::Repr {
@@ -153,7 +113,7 @@ impl IcmpError6 {
             flow_label: flow_hash6(source.to_bits(), to, protocol::ICMP6, 0) & 0xf_ffff,
             ..ipv6::Repr::new(source, Ipv6Addr::from(to))
         };
-        let Some(mut reply) = error(packet, &header, kind, word) else { return Answer::None };
+        let Some(mut reply) = message(packet, &header, kind, word) else { return Answer::None };
         way.take(&self.view, &mut reply);
         Answer::Reply(reply)
     }
@@ -173,14 +133,14 @@ fn may_be_answered(packet: &Packet) -> bool {
 }
 
 /// The error about `packet`, without its link header. `None` when there is no packet memory.
-fn error(packet: &Packet, header: &ipv6::Repr, kind: &Kind, word: u32) -> Option<Packet> {
+fn message(packet: &Packet, header: &ipv6::Repr, kind: (u8, u8), word: u32) -> Option<Packet> {
     let mut buffer = [0; ETHERNET + ipv6::MINIMUM_MTU];
     let (front, quote) = buffer.split_at_mut(ETHERNET + HEADERS);
     let length = icmp6::HEADER + super::quote(packet, quote);
     let front = &mut front[ETHERNET..];
     front[..ipv6::HEADER].copy_from_slice(&header.header(length));
     let icmp = &mut front[ipv6::HEADER..];
-    (icmp[0], icmp[1]) = (kind.icmp_type, kind.code);
+    (icmp[0], icmp[1]) = kind;
     icmp[4..8].copy_from_slice(&word.to_be_bytes());
     let (source, destination) = (header.source.to_bits(), header.destination.to_bits());
     let message = &mut buffer[ETHERNET + ipv6::HEADER..][..length];
@@ -198,7 +158,7 @@ impl Element for IcmpError6 {
     }
 
     fn inputs(&self) -> usize {
-        KINDS.len()
+        IcmpError::ALL.len()
     }
 
     fn outputs(&self) -> &'static [&'static str] {
@@ -206,12 +166,11 @@ impl Element for IcmpError6 {
     }
 
     fn push(&mut self, input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let kind = &KINDS[input];
+        let error = IcmpError::ALL[input];
         let now = cx.now();
         for packet in batch.drain() {
-            match self.answer(&packet, kind, now) {
-                // Linux would let pass what there is no port for.
-                Answer::Linux if kind.reason != Reason::PortsExhausted => {
+            match self.answer(&packet, error, now) {
+                Answer::Linux if error.is_known_to_linux() => {
                     cx.emit(LINUX, packet);
                     continue;
                 }
@@ -219,7 +178,7 @@ impl Element for IcmpError6 {
                 Answer::Suppressed => cx.count_suppressed(),
                 Answer::None | Answer::Linux => {}
             }
-            cx.drop(packet, kind.reason);
+            cx.drop(packet, error.reason());
         }
     }
 }

@@ -46,7 +46,7 @@ use fib::{AdjacencyId, HopKind, Hops, InterfaceId, NextHopId, View};
 use graph::arguments::Arguments;
 use graph::{BATCH, Batch, Class, Context, Element, Setup};
 use port::Packet;
-use wire::{Reason, flow_hash};
+use wire::{IcmpError, Reason, flow_hash};
 
 use super::SENDS;
 use super::beside;
@@ -91,6 +91,15 @@ const LINUX: u8 = 2;
 const NO_ROUTE: u8 = 3;
 const UNREACHABLE: u8 = 4;
 const PROHIBIT: u8 = 5;
+/// The outputs' names.
+pub(super) const OUTPUTS: [&str; 6] = [
+    "forward",
+    "local",
+    "linux",
+    IcmpError::NoRoute.name(),
+    IcmpError::Unreachable.name(),
+    IcmpError::Prohibit.name(),
+];
 
 /// Looks up the destination. Outputs: `forward` (with next hop, adjacency and output port set), `local`, `linux`,
 /// `no_route`, `unreachable`, `prohibit`. Drops `blackhole`, and `forwarding_off` by the input port's flag.
@@ -177,7 +186,7 @@ impl<F: Family> Element for Lookup<F> {
     }
 
     fn outputs(&self) -> &'static [&'static str] {
-        &["forward", "local", "linux", "no_route", "unreachable", "prohibit"]
+        &OUTPUTS
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {

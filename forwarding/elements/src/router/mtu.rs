@@ -28,7 +28,7 @@ use super::router_context::on_tables;
 use fib::View;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
-use wire::{ipv4, ipv6};
+use wire::{IcmpError, ipv4, ipv6};
 
 use super::{network, u16_at, way_mtu};
 
@@ -53,6 +53,10 @@ pub const MTU6: Class = Class {
 };
 
 const FITS: usize = 0;
+/// The outputs' names in IPv4.
+pub(super) const OUTPUTS4: [&str; 3] = ["fits", "fragment", IcmpError::TooBig.name()];
+/// The outputs' names in IPv6.
+pub(super) const OUTPUTS6: [&str; 2] = ["fits", IcmpError::TooBig.name()];
 
 /// Compares IPv4 packets with the MTU of their adjacency. Outputs: `fits`, `fragment`, `too_big` (and not to be fragmented).
 pub struct Mtu4 {
@@ -104,7 +108,7 @@ impl Element for Mtu4 {
     }
 
     fn outputs(&self) -> &'static [&'static str] {
-        &["fits", "fragment", "too_big"]
+        &OUTPUTS4
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
@@ -127,7 +131,7 @@ impl Element for Mtu6 {
     }
 
     fn outputs(&self) -> &'static [&'static str] {
-        &["fits", "too_big"]
+        &OUTPUTS6
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {

@@ -1,7 +1,8 @@
 //! The standard router: the graph that every worker runs an instance of, as a text in Click's language.
 //!
 //! What no element can complete leads to `linux`; what deserves an answer leads to `icmp4` or `icmp6`, whose replies find
-//! their own way and leave through the same `rewrite` as everything else.
+//! their own way and leave through the same `rewrite` as everything else. An output leads there that has the name of an error
+//! ([`IcmpError`]): that it does is not written, but follows.
 //!
 //! Where nothing stands between them but connections, plain packets do not go from element to element: `fast` does all of it at once,
 //! and the elements see the rest.
@@ -15,8 +16,9 @@ use std::fmt::Write;
 
 use graph::language::Texts;
 use graph::{Environment, Graph, Manner, NodeId, Program, Refusal, Registry};
+use wire::IcmpError;
 
-use super::{RouterContext, Sources};
+use super::{RouterContext, Sources, decrement_ttl, filter, lookup, mtu, translate64};
 
 /// The names of the elements at which received frames enter: the first of them that there is.
 const ENTRIES: [&str; 3] = ["sample", "fast", "classify"];
@@ -137,13 +139,8 @@ check4[2] -> to_local;
 lookup4[0] -> reverse4 -> redirect4 -> {transit4}forward4 :: forward -> {options4}{cross4}mtu4 -> ttl4 -> {leave4}rewrite;
 lookup4[1] -> to_local;
 lookup4[2] -> {linux4}to_linux;
-lookup4[3] -> [1]icmp4;
-lookup4[4] -> [2]icmp4;
-lookup4[5] -> [3]icmp4;
 redirect4[1] -> to_answered;
 {fragment}
-mtu4[2] -> [4]icmp4;
-ttl4[1] -> [0]icmp4;
 icmp4[0] -> rewrite;
 icmp4[1] -> to_answered;
 
@@ -154,23 +151,20 @@ check6[2] -> to_local;
 lookup6[0] -> reverse6 -> redirect6 -> {transit6}forward6 :: forward -> {options6}{cross6}mtu6 -> ttl6 -> {leave6}rewrite;
 lookup6[1] -> to_local;
 lookup6[2] -> {linux6}to_linux;
-lookup6[3] -> [1]icmp6;
-lookup6[4] -> [2]icmp6;
-lookup6[5] -> [3]icmp6;
 redirect6[1] -> to_answered;
-mtu6[1] -> [4]icmp6;
-ttl6[1] -> [0]icmp6;
 icmp6[0] -> rewrite;
 icmp6[1] -> to_answered;
 
 {refused}// out
 rewrite -> out :: postrouting -> {sampled}transmit;
-";
+
+// who refuses a packet has its sender told
+{told}";
 
 /// What the stages put into the router.
 fn staged(stages: &Stages) -> String {
     let mut router = ROUTER.to_owned();
-    let mut filters: Vec<(String, char)> = Vec::new();
+    let mut filters: Vec<String> = Vec::new();
     let mut sending = String::new();
     for family in ['4', '6'] {
         let mut before = String::new();
@@ -181,7 +175,7 @@ fn staged(stages: &Stages) -> String {
             if !wanted {
                 return String::new();
             }
-            filters.push((format!("{name}{family}"), family));
+            filters.push(format!("{name}{family}"));
             format!("{name}{family} :: Filter({hook}) -> ")
         };
         before += &filter(stages.input, "input", "INPUT");
@@ -212,23 +206,14 @@ fn staged(stages: &Stages) -> String {
             let last = stage(true, "sent_translate", "Translate");
             let _ = writeln!(
                 sending,
-                "plain{family}[1] -> sent_mtu{family} :: Mtu{family} -> sent_ttl{family} :: DecrementTtl{family} -> {last}send;\n\
-                 sent_ttl{family}[1] -> [0]icmp{family};"
+                "plain{family}[1] -> sent_mtu{family} :: Mtu{family} -> sent_ttl{family} :: DecrementTtl{family} -> {last}send;"
             );
-            sending += match family {
-                '4' => {
-                    "sent_mtu4[1] -> sent_long4 :: DecrementTtl4 -> sent_larger4 :: Translate -> sent_fragment4 :: Fragment4 -> send;\n\
-                     sent_long4[1] -> [0]icmp4;\nsent_mtu4[2] -> [4]icmp4;\n"
-                }
-                _ => "sent_mtu6[1] -> [4]icmp6;\n",
-            };
+            if family == '4' {
+                sending += "sent_mtu4[1] -> sent_long4 :: DecrementTtl4 -> sent_larger4 :: Translate -> sent_fragment4 :: Fragment4 -> send;\n";
+            }
         }
         if stages.families {
             let _ = writeln!(sending, "family{family}[1] -> rewrite;\nsent{family}[1] -> send;");
-            for name in ["family", "sent"] {
-                let _ = writeln!(sending, "{name}{family}[2] -> [0]icmp{family};");
-                let _ = writeln!(sending, "{name}{family}[3] -> [4]icmp{family};");
-            }
         }
         for (place, text) in [
             ("before", before),
@@ -244,9 +229,7 @@ fn staged(stages: &Stages) -> String {
     }
     // Of a packet in fragments only the first shows what the others need.
     let fragment = match stages.translation {
-        true => {
-            "mtu4[1] -> long4 :: DecrementTtl4 -> larger4 :: Translate -> fragment4 -> rewrite;\nlong4[1] -> [0]icmp4;"
-        }
+        true => "mtu4[1] -> long4 :: DecrementTtl4 -> larger4 :: Translate -> fragment4 -> rewrite;",
         false => "mtu4[1] -> fragment4 -> ttl4;",
     };
     router = router.replace("{fragment}", fragment);
@@ -273,18 +256,48 @@ fn staged(stages: &Stages) -> String {
     if !filters.is_empty() {
         refused += "// refused\nreset :: TcpReset;\nreset[0] -> rewrite;\nreset[1] -> to_answered;\n";
     }
-    for (filter, family) in filters {
+    for filter in filters {
         let _ = writeln!(refused, "{filter}[1] -> reset;");
-        for output in 2..7 {
-            let _ = writeln!(refused, "{filter}[{output}] -> [{}]icmp{family};", output + 3);
-        }
     }
     let sampled = if stages.sampling { "sampled :: Sampled -> " } else { "" };
     router = router.replace("{sampled}", sampled);
     if stages.sampling {
         router = router.replace("classify :: Classify;", "sample :: Sample;\nclassify :: Classify;");
     }
-    router.replace("{refused}", &if refused.is_empty() { refused } else { refused + "\n" })
+    router = router.replace("{refused}", &if refused.is_empty() { refused } else { refused + "\n" });
+    let told = told(&router);
+    router.replace("{told}", &told)
+}
+
+/// The names of the outputs of the elements that refuse packets. Those of some other class tell nobody.
+fn outputs(class: &str) -> &'static [&'static str] {
+    match class {
+        "Lookup4" | "Lookup6" => &lookup::OUTPUTS,
+        "Mtu4" => &mtu::OUTPUTS4,
+        "Mtu6" => &mtu::OUTPUTS6,
+        "DecrementTtl4" | "DecrementTtl6" => &decrement_ttl::OUTPUTS,
+        "Translate64" => &translate64::OUTPUTS,
+        "Filter" => &filter::OUTPUTS,
+        _ => &[],
+    }
+}
+
+/// Connects every output that has the name of an ICMP error with the error's input. The family is the last letter of an
+/// element's name.
+fn told(router: &str) -> String {
+    let mut text = String::new();
+    let words: Vec<&str> = router.split_whitespace().collect();
+    for declaration in words.windows(3) {
+        let [name, "::", class] = declaration else { continue };
+        let class = class.split(['(', ';']).next().unwrap_or_default();
+        let family = &name[name.len().saturating_sub(1)..];
+        for (output, error) in outputs(class).iter().enumerate() {
+            if let Some(error) = IcmpError::named(error) {
+                let _ = writeln!(text, "{name}[{output}] -> [{}]icmp{family};", error as usize);
+            }
+        }
+    }
+    text
 }
 
 /// The text of the router with these hooks and stages.

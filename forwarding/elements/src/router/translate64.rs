@@ -23,7 +23,7 @@ use graph::arguments::{Blame, Refused};
 use graph::{BATCH, Batch, Class, Context, Element};
 use nat::{GROWTH, Mtus, Translator};
 use port::Packet;
-use wire::{Fragment, Reason, ipv4, ipv6};
+use wire::{Fragment, IcmpError, Reason, ipv4, ipv6};
 
 use super::context::SharedContext;
 use super::translate::{Rewriting, rewriting};
@@ -62,6 +62,9 @@ const SAME: usize = 0;
 const TRANSLATED: usize = 1;
 const EXPIRED: usize = 2;
 const TOO_BIG: usize = 3;
+/// The outputs' names.
+pub(super) const OUTPUTS: [&str; 4] =
+    ["same", "translated", IcmpError::Expired.name(), IcmpError::TooBig.name()];
 /// What an IPv6 header has more than an IPv4 header.
 const WIDER: usize = ipv6::HEADER - ipv4::HEADER;
 /// An IPv6 fragment header.
@@ -229,7 +232,7 @@ impl Element for Translate64 {
     }
 
     fn outputs(&self) -> &'static [&'static str] {
-        &["same", "translated", "expired", "too_big"]
+        &OUTPUTS
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {

@@ -7,22 +7,19 @@ use super::words::{Word, Words};
 use crate::matches::{dscp, is_about};
 use crate::mistake::{Hint, Page};
 use crate::model::*;
-use crate::names::{self, Names};
-use wire::protocol;
+use wire::{IcmpError, protocol};
 
 const ACTIONS: &[&str] =
     &["accept", "drop", "reject", "jump", "return", "log", "count", "mark", "set-dscp", "police"];
-const REJECTS: &Names<Reject> = &[
-    ("tcp-reset", Reject::TcpReset),
-    ("port-unreachable", Reject::PortUnreachable),
-    ("host-unreachable", Reject::HostUnreachable),
-    ("no-route", Reject::NoRoute),
-    ("prohibited", Reject::Prohibited),
-];
+/// The ways of rejecting that have a word.
+fn rejects() -> impl Iterator<Item = (&'static str, Reject)> {
+    let errors = IcmpError::ALL.iter().filter_map(|error| Some((error.asked()?.0, Reject::Icmp(*error))));
+    [("tcp-reset", Reject::TcpReset)].into_iter().chain(errors)
+}
 
 /// The word for a way of rejecting.
 pub(crate) fn name_of_reject(reject: Reject) -> Option<&'static str> {
-    names::name(REJECTS, &reject)
+    rejects().find(|(_, known)| *known == reject).map(|(name, _)| name)
 }
 
 /// Reads a rule. `None` when something is wrong with it, which the page then knows.
@@ -109,11 +106,11 @@ impl Line<'_, '_, '_> {
                 if !self.words.take_if("with") {
                     return Some(Verdict::Reject(Reject::Auto));
                 }
-                let kinds = REJECTS.iter().map(|(name, _)| *name);
-                let expected = "tcp-reset, port-unreachable, host-unreachable, no-route or prohibited";
-                let word = self.need("the kind", expected)?;
-                match names::number(REJECTS, word.text) {
-                    Some(kind) => Verdict::Reject(kind),
+                let kinds: Vec<&str> = rejects().map(|(name, _)| name).collect();
+                let expected = kinds.join(", ");
+                let word = self.need("the kind", &expected)?;
+                match rejects().find(|(name, _)| *name == word.text) {
+                    Some((_, kind)) => Verdict::Reject(kind),
                     None => {
                         let hint = Hint::near(word.text, kinds).or_expected(expected);
                         self.wrong(&word, format!("nothing is rejected with {:?}", word.text), hint);

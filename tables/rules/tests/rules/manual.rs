@@ -50,3 +50,16 @@ fn every_example_is_read_as_it_is_printed() {
         }
     }
 }
+
+#[test]
+fn every_way_of_rejecting_is_named() {
+    let document = include_str!("../../../../docs/filter.md");
+    let row = document.lines().find(|line| line.starts_with("| `reject")).expect("a row");
+    for (word, _) in wire::IcmpError::ALL.iter().filter_map(|error| error.asked()) {
+        assert!(row.contains(&format!("`{word}`")), "docs/filter.md: {word}");
+        let rule = format!("chain forward\nreject with {word}\n");
+        let filter = Filter::read("f", &rule, &mut |_| Err(std::io::ErrorKind::NotFound.into()));
+        let filter = filter.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        assert_eq!(filter.rules().next().expect("one").1.to_string(), format!("reject with {word}"));
+    }
+}

@@ -137,6 +137,27 @@ static __always_inline verdict classify(struct frame *frame) {
     return FOREIGN;
 }
 
+static __always_inline void add(struct count *count, __u32 bytes) {
+    count->packets++;
+    count->bytes += bytes;
+}
+
+static __always_inline void tally(struct counters *count, enum lane lane, __u32 bytes) {
+    add(&count->lanes[lane], bytes);
+}
+
+static __always_inline void tally_sent(__u32 port, __u32 bytes) {
+    struct count *count = bpf_map_lookup_elem(&sent, &port);
+    if (count)
+        add(count, bytes);
+}
+
+/* What passed an interface that is no port's own; 0: it is one. */
+static __always_inline struct traffic *traffic_of(__u32 interface) {
+    __u32 at = interface - MAX_PORTS;
+    return bpf_map_lookup_elem(&logical, &at);
+}
+
 /*
  * Takes off the tags of an interface of ours. UNDECIDED: it entered by that; else the frame is as it came.
  */
@@ -148,6 +169,9 @@ static __always_inline verdict enter(struct frame *frame, struct entered *entere
     __u32 interface = interface_of(frame->port, load32(tags), load32(tags + 4), &length);
     if (interface == NO_PORT)
         return FOREIGN;
+    struct traffic *traffic = traffic_of(interface);
+    if (traffic)
+        add(&traffic->received, frame->end - frame->data);
     *entered = (struct entered){.tags = *(__u64 *)tags, .length = length, .interface = interface};
     frame->interface = interface;
     frame->tags = length;
@@ -192,19 +216,6 @@ static __always_inline int is_injected(struct frame *frame) {
     return mark == MARK;
 }
 
-static __always_inline void tally(struct counters *count, enum lane lane, __u32 bytes) {
-    count->lanes[lane].packets++;
-    count->lanes[lane].bytes += bytes;
-}
-
-static __always_inline void tally_sent(__u32 port, __u32 bytes) {
-    struct count *count = bpf_map_lookup_elem(&sent, &port);
-    if (count) {
-        count->packets++;
-        count->bytes += bytes;
-    }
-}
-
 static __always_inline int drop(struct counters *count, __u32 reason, __u32 bytes) {
     tally(count, LANE_DROP, bytes);
     if (reason < REASONS)
@@ -215,17 +226,22 @@ static __always_inline int drop(struct counters *count, __u32 reason, __u32 byte
 /* Out by the interface that was decided, with its tags. */
 static __always_inline int redirect(struct frame *frame, struct counters *count, __u32 bytes) {
     __u32 port = frame->out, length = 0;
+    struct traffic *traffic = 0;
     if (port >= MAX_PORTS) {
         struct pair link = pair64(&interfaces, 2 * port + 1);
         port = (__u16)link.second;
         length = link.second >> 16 & 8 ? 8 : 4;
         if (!put_tags(frame->ctx, bpf_cpu_to_be64(link.first), length))
             return drop(count, REASON_REDIRECT_FAILED, bytes);
+        traffic = traffic_of(frame->out);
     }
     if (bpf_redirect_map(&targets, port, XDP_DROP) != XDP_REDIRECT)
         return drop(count, REASON_REDIRECT_FAILED, bytes);
     tally(count, LANE_EXPRESS, bytes);
-    tally_sent(port, bytes - frame->tags + length);
+    __u32 leaves = bytes - frame->tags + length;
+    tally_sent(port, leaves);
+    if (traffic)
+        add(&traffic->sent, leaves);
     return XDP_REDIRECT;
 }
 

@@ -131,6 +131,14 @@ struct {
     __type(value, struct count);
 } sent SEC(".maps");
 
+/* What came in by interfaces that are no port's own, and what the express lane sent by them. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, FIB_INTERFACES - MAX_PORTS);
+    __type(key, __u32);
+    __type(value, struct traffic);
+} logical SEC(".maps");
+
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, PLACES);

@@ -55,6 +55,30 @@ fn why(net: &Tagged, name: &str) -> Option<String> {
     Some(why).filter(|why| !why.is_empty())
 }
 
+/// Packets that came in and left by interfaces, as `show interfaces` says.
+fn passed<const N: usize>(net: &Tagged, names: [&str; N]) -> [[u64; 2]; N] {
+    let shown = net.router.show("interfaces").unwrap();
+    names.map(|name| {
+        let interface = shown.as_array().unwrap().iter().find(|interface| interface["name"] == name).unwrap();
+        ["received", "sent"].map(|direction| interface[direction]["packets"].as_u64().unwrap())
+    })
+}
+
+/// What goes between hosts in the first of two VLANs is counted for its interfaces, and not for the other's.
+fn are_counted(net: &Tagged, tags: [u16; 2]) {
+    let [first, other] = tags.map(|tag| [format!("left.{tag}"), format!("right.{tag}")]);
+    let names = [&first[0], &first[1], &other[0], &other[1]].map(String::as_str);
+    let before = passed(net, names);
+    plane_forwards(net, &tags[..1]);
+    let after = passed(net, names);
+    let more: Vec<u64> = (0..4).flat_map(|n| (0..2).map(move |way| after[n][way] - before[n][way])).collect();
+    // Neighbours are resolved besides.
+    let half = packets(&tags[..1]) / 2;
+    let few = half / 5;
+    assert!(more[..4].iter().all(|more| (half - few..half + few).contains(more)), "{names:?} {more:?}");
+    assert!(more[4..].iter().all(|more| *more < few), "{names:?} {more:?}");
+}
+
 fn becomes_ours(net: &Tagged, names: &[&str]) {
     wait_for("interfaces are adopted", Duration::from_secs(10), || {
         match names.iter().find_map(|name| why(net, name)) {
@@ -91,6 +115,8 @@ fn forwarded() {
     becomes_ours(&net, &["left.10", "right.10", "left.20", "right.20"]);
     TAGS.iter().for_each(|tag| net.reachable(*tag));
     plane_forwards(&net, &TAGS);
+    are_counted(&net, [10, 20]);
+    are_counted(&net, [20, 10]);
     let neighbours = net.router.show("neighbours").unwrap().to_string();
     assert!(neighbours.contains("10.10.2.2") && neighbours.contains("2001:db8:20:1::2"), "{neighbours}");
     for (from, port) in [("10.10.1.2", "left.10"), ("10.20.1.2", "left.20")] {
@@ -134,8 +160,10 @@ fn forwarded() {
     vlan(net.router.host(), "left", 10);
     address(net.router.host(), "left.10", 10, 1, 1);
     becomes_ours(&net, &["left.10"]);
+    let [[received, sent]] = passed(&net, ["left.10"]);
+    assert!(received.max(sent) < REQUESTS, "one that was made anew has {received}, {sent}");
     net.reachable(10);
-    plane_forwards(&net, &[10]);
+    are_counted(&net, [10, 20]);
     net.router
         .host()
         .run("ip link set left.20 down; ip link set left.20 name uplink; ip link set uplink up")

@@ -4,7 +4,8 @@
 mod rig;
 
 use fib::{
-    Adjacency, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, Path, PortId, TableId, Tag, Tags,
+    Adjacency, Count, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, Path, PortId, TableId, Tag, Tags,
+    Traffic,
 };
 use rig::{HOST_A, HOST_B, PORT_1, PORT_2, Rig};
 use wire::{Class, ethernet, ipv4, protocol};
@@ -71,6 +72,28 @@ fn tags_are_changed_on_the_way() {
     assert_eq!(sent, [(2, [&addresses[..], &tags, &packet4(63)].concat())]);
     let untagged = rig.run(1, &[frame(Tags::None, ethernet::IPV4, &packet4(64))]).sent;
     assert_eq!(untagged, sent, "the way in does not matter for the way out");
+}
+
+#[test]
+fn packets_are_counted_for_the_interface_that_has_their_tags() {
+    let mut rig = rig();
+    let frames: Vec<_> =
+        (0..70).map(|_| frame(Tags::One(tag(false, 10)), ethernet::IPV4, &packet4(64))).collect();
+    // Of others: without tags, and with those of nobody.
+    let others =
+        [Tags::None, Tags::One(tag(false, 11))].map(|tags| frame(tags, ethernet::IPV4, &packet4(64)));
+    rig.run(1, &frames);
+    rig.run(1, &others);
+    let bytes = frames[0].len() as u64;
+    let count = |packets, bytes| Count { packets, bytes: packets * bytes };
+    for counts in &rig.counts {
+        let wanted = Traffic { received: count(70, bytes), sent: Count::default() };
+        assert_eq!(counts.read(IN), wanted);
+        // One without tags leaves there too.
+        let wanted = Traffic { received: Count::default(), sent: count(71, bytes + 4) };
+        assert_eq!(counts.read(OUT), wanted);
+        assert_eq!(counts.read(PortId(1).interface()), Traffic::default(), "its queues count a port's own");
+    }
 }
 
 #[test]

@@ -9,11 +9,11 @@
 
 use std::collections::HashMap;
 
-use fib::{InterfaceEntry, InterfaceId, PortId, Tables, Tags};
+use fib::{InterfaceEntry, InterfaceId, PortId, Tables, Tags, Traffic};
 use tracing::warn;
 
 use crate::port::{Interface, Port};
-use crate::{Plane, PlaneError};
+use crate::{Plane, PlaneError, totals};
 
 /// A logical interface.
 pub struct LogicalInterface {
@@ -25,6 +25,8 @@ pub struct LogicalInterface {
     pub port: PortId,
     /// Its tags there.
     pub tags: Tags,
+    /// Linux's index and the port of what was counted before it came to be there, by the same number.
+    before: (u32, PortId, Traffic),
 }
 
 /// All of them, by name: one, or one for each port that it is on.
@@ -56,7 +58,8 @@ impl Interfaces {
             None => {
                 let id = self.number(name)?;
                 let known = self.by_name.entry(name.to_owned()).or_default();
-                known.push(LogicalInterface { id, interface: None, port, tags: Tags::None });
+                let before = (0, PortId::NONE, Traffic::default());
+                known.push(LogicalInterface { id, interface: None, port, tags: Tags::None, before });
                 known.len() - 1
             }
         };
@@ -151,6 +154,22 @@ impl Plane {
         Some((port, logical.interface.as_ref()?, logical.tags))
     }
 
+    /// What passed an interface of Linux's: each port that it is on, or what it is on those. A port's own, and so a
+    /// bond's, has what lies on it among it.
+    pub fn traffic(&self, ifindex: u32) -> Traffic {
+        let own = self.ports.iter().filter(|port| port.own().is_some_and(|own| own.ifindex == ifindex));
+        let own = own.map(|port| self.port_traffic(port));
+        let there = |logical: &&LogicalInterface| {
+            logical.interface.as_ref().is_some_and(|has| has.ifindex == ifindex)
+        };
+        let logical = self.interfaces.iter().filter(there).filter_map(|logical| {
+            let port = self.ports.get(usize::from(logical.port.0))?;
+            let now = totals::passed(&self.driver, &self.worker_pool, logical.id, port);
+            Some(totals::since(&now, &logical.before.2))
+        });
+        own.chain(logical).fold(Traffic::default(), |total, more| totals::both(&total, &more))
+    }
+
     /// The number of an interface that may not be there yet, which it has from now on.
     ///
     /// # Errors
@@ -178,8 +197,12 @@ impl Plane {
     ) -> Result<bool, PlaneError> {
         let known = self.interfaces.given;
         let logical = self.interfaces.on_port(&interface.name, port)?;
+        let (id, is, of) = (logical.id, interface.ifindex, self.ports.get(usize::from(port.0)));
+        if (logical.before.0, logical.before.1) != (is, port) {
+            let counted = of.map(|port| totals::passed(&self.driver, &self.worker_pool, id, port));
+            logical.before = (is, port, counted.unwrap_or_default());
+        }
         (logical.interface, logical.tags) = (Some(interface), tags);
-        let (id, of) = (logical.id, self.ports.get(usize::from(port.0)));
         let entry = of.and_then(|port| logical.entry(port));
         let there = entry.is_some();
         self.open_vrfs(entry.as_ref());

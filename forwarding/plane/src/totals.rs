@@ -1,9 +1,11 @@
 //! What a port counted in all its lives: its program and its sockets start at nothing each time it is taken.
 
-use port::{DriverCounters, Lane, QueueCounters};
+use fib::{Count, InterfaceId, Traffic};
+use port::{Driver, DriverCounters, Lane, QueueCounters};
 
 use crate::plane::Plane;
 use crate::port::Port;
+use crate::worker_pool::WorkerPool;
 
 impl Plane {
     /// What the port's program counted, in all its lives.
@@ -18,10 +20,50 @@ impl Plane {
         open.fold(port.queues_before, |total, queue| sum(&total, &queue.meter.read()))
     }
 
+    /// What came in by the port, whoever had it then, and what workers and the express lane sent by it.
+    pub(crate) fn port_traffic(&self, port: &Port) -> Traffic {
+        let (driver, queues, express) =
+            (self.driver_counters(port), self.queue_counters(port), self.express_sent(port));
+        let all = Lane::ALL.map(|lane| driver.lane(lane));
+        let received = match &port.shared {
+            None => all.into_iter().fold(Count::default(), |total, lane| add(&total, &lane)),
+            // There is no driver.
+            Some(_) => Count { packets: queues.rx_packets, bytes: queues.rx_bytes },
+        };
+        let sent = Count { packets: queues.tx_packets, bytes: queues.tx_bytes };
+        Traffic { received, sent: add(&sent, &express) }
+    }
+
     /// What the express lane sent by the port.
     pub fn express_sent(&self, port: &Port) -> port::driver::Count {
         self.driver.sent(port.id).unwrap_or_default()
     }
+}
+
+/// What has ever passed a logical interface of this number on a port. The driver sees all that comes in; a port in
+/// shared memory has none.
+pub(crate) fn passed(driver: &Driver, workers: &WorkerPool, id: InterfaceId, port: &Port) -> Traffic {
+    let driver = driver.traffic(id).unwrap_or_default();
+    let counts = workers.handles().iter().map(|worker| worker.interfaces.read(id));
+    let workers = counts.fold(Traffic::default(), |total, more| both(&total, &more));
+    let received = if port.shared.is_some() { workers.received } else { driver.received };
+    Traffic { received, sent: add(&driver.sent, &workers.sent) }
+}
+
+pub(crate) fn both(a: &Traffic, b: &Traffic) -> Traffic {
+    Traffic { received: add(&a.received, &b.received), sent: add(&a.sent, &b.sent) }
+}
+
+pub(crate) fn since(now: &Traffic, before: &Traffic) -> Traffic {
+    let less = |now: &Count, before: &Count| Count {
+        packets: now.packets.saturating_sub(before.packets),
+        bytes: now.bytes.saturating_sub(before.bytes),
+    };
+    Traffic { received: less(&now.received, &before.received), sent: less(&now.sent, &before.sent) }
+}
+
+fn add(a: &Count, b: &Count) -> Count {
+    Count { packets: a.packets + b.packets, bytes: a.bytes + b.bytes }
 }
 
 pub(crate) fn plus(a: &DriverCounters, b: &DriverCounters) -> DriverCounters {

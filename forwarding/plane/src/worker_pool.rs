@@ -14,7 +14,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, SyncSender, channel, sync_channe
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fib::{PortId, Presence, View};
+use fib::{Counts, PortId, Presence, View};
 use graph::{Description, Environment, GraphCounters, NodeId, Observer, Program, Sinks};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -29,8 +29,8 @@ use crate::police::Limits;
 use crate::policy::{Policy, Prepared};
 use crate::watch::{STILL, Seen, Watch};
 use crate::worker::{Linux, Order, Request, Worker, WorkerParts};
-use elements::router::SharedContext;
 use elements::router::standard::{Standard, instance};
+use elements::router::{RouterContext, SharedContext};
 
 /// How long a worker may take to obey before the control thread goes on without it.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -67,6 +67,8 @@ pub struct WorkerHandle {
     pub meter: Arc<WorkerMeter>,
     /// What its graph counted, in this life and in those before it.
     pub counters: Arc<GraphCounters>,
+    /// What passed interfaces that are no port's own, in all its lives.
+    pub interfaces: Counts,
     orders: Sender<Order>,
     context: SharedContext,
     handoff_queue: Arc<HandoffQueue>,
@@ -158,7 +160,9 @@ impl WorkerPool {
         fallen: Option<&WorkerHandle>,
     ) -> Result<WorkerHandle, PlaneError> {
         let program = &self.blueprint.program;
-        let Standard { mut graph, entry } = instance(program, &self.environment_at(&context))?;
+        let interfaces = fallen.map_or_else(Counts::default, |fallen| fallen.interfaces.clone());
+        let environment = self.environment_at(&context, &interfaces);
+        let Standard { mut graph, entry } = instance(program, &environment)?;
         program.begin(&mut graph, &mut Sinks::new())?;
         let counters = graph.counters();
         if let Some(fallen) = fallen {
@@ -206,6 +210,7 @@ impl WorkerPool {
             restarts,
             meter,
             counters,
+            interfaces,
             orders,
             context,
             handoff_queue,
@@ -220,9 +225,13 @@ impl WorkerPool {
     }
 
     /// What the elements of the worker at a context share.
-    fn environment_at(&self, context: &SharedContext) -> Environment {
+    fn environment_at(&self, context: &SharedContext, counts: &Counts) -> Environment {
         let mut environment = self.blueprint.environment.clone();
         environment.share(context.clone());
+        if let Some(shared) = environment.get::<RouterContext>() {
+            let view = shared.view.counting(counts.clone());
+            environment.share(RouterContext { view, ..(*shared).clone() });
+        }
         environment
     }
 
@@ -294,10 +303,9 @@ impl WorkerPool {
     }
 
     fn change_one(&mut self, worker: usize, program: &Program) -> Result<(), PlaneError> {
-        let Some(context) = self.handles.get(worker).map(|handle| handle.context.clone()) else {
-            return Ok(());
-        };
-        let Standard { graph, entry } = instance(program, &self.environment_at(&context))?;
+        let Some(handle) = self.handles.get(worker) else { return Ok(()) };
+        let environment = self.environment_at(&handle.context, &handle.interfaces);
+        let Standard { graph, entry } = instance(program, &environment)?;
         let (counters, description) = (graph.counters(), graph.description());
         let (done, changed) = sync_channel(1);
         self.order(worker, Order::Change(Box::new(graph), entry, done));

@@ -28,6 +28,7 @@ fn ok(rig: &Rig, args: &[&str]) -> String {
 /// What is shown, as text and as JSON.
 const SUBJECTS: [&str; 17] = [
     "ports",
+    "interfaces",
     "neighbours",
     "drops",
     "workers",

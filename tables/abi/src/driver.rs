@@ -195,6 +195,15 @@ layouts! {
         bytes: u64,
     }
 
+    /// What passed an interface that is no port's own.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Traffic as "traffic" {
+        /// What came in by it, tags included.
+        received: Count,
+        /// What left by it, tags included.
+        sent: Count,
+    }
+
     /// Totals of one port since it was taken.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct DriverCounters as "counters" {

@@ -21,7 +21,7 @@ mod reason;
 pub mod traffic;
 
 pub use class::{Class, is_management, is_routing};
-pub use driver::{Count, DriverCounters, Lane};
+pub use driver::{Count, DriverCounters, Lane, Traffic};
 pub use fib::HopKind;
 pub use interface::InterfaceFlags;
 pub use reason::Reason;

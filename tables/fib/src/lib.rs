@@ -38,6 +38,7 @@ mod mapping;
 mod memory;
 mod routes;
 mod tables;
+mod traffic;
 mod view;
 mod word;
 
@@ -51,5 +52,6 @@ pub use lpm::{Lpm, Lpm6, Trie};
 pub use mapping::Mapping;
 pub use memory::{Capacity, DriverMemory, Memory, Region, Sizes};
 pub use tables::Tables;
+pub use traffic::{Count, Counts, Traffic};
 pub use view::{Hops, View};
 pub use word::{AdjacencyWord, Hop, HopKind, InterfaceWord, LinkWord};

@@ -3,6 +3,7 @@ use crate::grace::{Epochs, Reader};
 use crate::interface::{INNER, in_block, root_at};
 use crate::ipv6::lookup::{Beside, Main};
 use crate::memory::{WorkerMemory, prefetch};
+use crate::traffic::{self, Counts};
 use crate::word::{AdjacencyWord, Hop, InterfaceWord, LinkWord};
 use crate::{AdjacencyId, HopKind, InterfaceId, NextHopId, PortId, ipv4, ipv6};
 use abi::ethernet::{QINQ, VLAN};
@@ -23,11 +24,17 @@ pub(crate) struct Shared {
 #[derive(Clone)]
 pub struct View {
     shared: Arc<Shared>,
+    counts: Counts,
 }
 
 impl View {
     pub(crate) fn new(shared: Arc<Shared>) -> View {
-        View { shared }
+        View { shared, counts: Counts::none() }
+    }
+
+    /// The same for a worker, which counts here what passes logical interfaces. No other thread may count there.
+    pub fn counting(&self, counts: Counts) -> View {
+        View { counts, ..self.clone() }
     }
 
     /// The next hop of an IPv4 address (host order number).
@@ -104,6 +111,7 @@ impl View {
             used: &arrays.used,
             interfaces: arrays.interfaces.as_chunks().0,
             tags: &arrays.tags,
+            counts: self.counts.entries(),
         }
     }
 
@@ -154,6 +162,7 @@ pub struct Hops<'a> {
     used: &'a [AtomicU32],
     interfaces: &'a [[AtomicU64; 4]],
     tags: &'a [AtomicU32],
+    counts: &'a [traffic::Entry],
 }
 
 impl Hops<'_> {
@@ -235,6 +244,18 @@ impl Hops<'_> {
             0 => None,
             id => Some((InterfaceId(id as u16 - 1), length)),
         }
+    }
+
+    /// Counts a frame that entered by an interface with its tags.
+    #[inline(always)]
+    pub fn count_received(&self, id: InterfaceId, bytes: usize) {
+        traffic::add(self.counts, id, 0, bytes);
+    }
+
+    /// Counts a frame that leaves by an interface with its tags.
+    #[inline(always)]
+    pub fn count_sent(&self, id: InterfaceId, bytes: usize) {
+        traffic::add(self.counts, id, 2, bytes);
     }
 
     /// Tells the writer that packets go by this adjacency, so that its neighbour entry is kept fresh.

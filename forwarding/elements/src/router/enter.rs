@@ -28,6 +28,7 @@ pub(super) fn enter(hops: &Hops<'_>, packet: &mut Packet) -> bool {
     let Some((interface, length)) = tags.and_then(|tags| hops.enter(PortId(packet.input.0), tags)) else {
         return false;
     };
+    hops.count_received(interface, packet.len());
     packet.data_mut().copy_within(..ADDRESSES, length);
     packet.input = interface;
     packet.pull(length)

@@ -51,6 +51,7 @@ impl Element for Transmit {
         let hops = self.view.hops();
         for packet in batch.packets_mut() {
             if packet.output >= InterfaceId::FIRST_LOGICAL {
+                hops.count_sent(packet.output, packet.len());
                 packet.output = hops.link(packet.output).port().interface();
             }
         }

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use elements::router::standard::{self, Hooks, Stages, Standard};
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, Sources};
 use fib::{
-    Adjacency, AdjacencyId, Capacity, InterfaceEntry, InterfaceFlags, NextHop, NextHopId, Path, PortId,
-    Tables, View,
+    Adjacency, AdjacencyId, Capacity, Counts, InterfaceEntry, InterfaceFlags, NextHop, NextHopId, Path,
+    PortId, Tables, View,
 };
 use graph::{BATCH, Batch, Clock, Graph, GraphCounters, Manner, NodeId, Sinks};
 use port::{Packet, Pool};
@@ -40,6 +40,8 @@ pub struct Rig {
     pub sinks: Sinks,
     /// The same router, in which plain packets take the short way.
     twin: (Graph, NodeId),
+    /// What each counted of interfaces that are no port's own.
+    pub counts: [Counts; 2],
     /// Whether answers are limited, so that each gives its own.
     limited: bool,
     pub a: AdjacencyId,
@@ -122,12 +124,14 @@ impl Rig {
             let ipv6 = format!("2001:db8:{port}::1/64").parse().unwrap();
             sources.set_interface(PortId(port).interface(), fib::TableId::MAIN, vec![ipv4], vec![ipv6]);
         }
-        let (graph, entry) = router(&tables.view(), &sources, icmp, Stages::default());
-        let twin = router(&tables.view(), &sources, icmp, Stages { fast: true, ..Stages::default() });
+        let counts = [Counts::default(), Counts::default()];
+        let [view, twins] = counts.clone().map(|counts| tables.view().counting(counts));
+        let (graph, entry) = router(&view, &sources, icmp, Stages::default());
+        let twin = router(&twins, &sources, icmp, Stages { fast: true, ..Stages::default() });
         let mut sinks = Sinks::new();
         sinks.open(PortId(1));
         sinks.open(PortId(2));
-        Rig { tables, sources, graph, entry, sinks, twin, limited: icmp.mask4 != 0, a, b }
+        Rig { tables, sources, graph, entry, sinks, twin, counts, limited: icmp.mask4 != 0, a, b }
     }
 
     /// Sets the flags of a port in addition to those it has.

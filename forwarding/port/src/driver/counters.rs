@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 
-use abi::{Count, DriverCounters};
+use abi::{Count, DriverCounters, Traffic};
 use fib::PortId;
 
 use crate::bpf::sys;
@@ -27,6 +27,12 @@ pub(super) fn clear(map: BorrowedFd, port: PortId) -> io::Result<()> {
 pub(super) fn read_sent(map: BorrowedFd, port: PortId) -> io::Result<Count> {
     let [packets, bytes] = sum_entry(map, u32::from(port.0))?;
     Ok(Count { packets, bytes })
+}
+
+/// Sums what passed a logical interface over all CPUs (map `logical`).
+pub(super) fn read_traffic(map: BorrowedFd, at: u16) -> io::Result<Traffic> {
+    let [packets, bytes, sent, sent_bytes] = sum_entry(map, u32::from(at))?;
+    Ok(Traffic { received: Count { packets, bytes }, sent: Count { packets: sent, bytes: sent_bytes } })
 }
 
 /// Sums entry 0 of a per-CPU array of `N` words over all CPUs.

@@ -27,14 +27,14 @@ use std::thread::JoinHandle;
 
 use abi::driver::{BLOCK, Divert, Limit, Place, Settings};
 pub use abi::driver::{DIVERTS as MAX_DIVERTS, MAX_PORTS, MAX_QUEUES};
-use fib::{Locality, PortId, Sizes};
+use fib::{InterfaceId, Locality, PortId, Sizes};
 use wire::Class;
 
 use crate::DriverError;
 use crate::bpf::map::Mapping;
 use crate::bpf::{object, sys};
 
-pub use abi::{Count, DriverCounters, Lane};
+pub use abi::{Count, DriverCounters, Lane, Traffic};
 pub(crate) use counters::sum_per_cpu;
 pub use divert::FlowMatch;
 pub use flows::{Carried, Counted, Half, VERDICTS, Verdicts};
@@ -54,8 +54,8 @@ const TAGGED: (u32, &str) = (CARRIERS.len() as u32, "tagged");
 /// And those for frames of interfaces in a VRF: the second leads to the first, so it comes when that is there.
 const BESIDE: [(u32, &str); 2] = [(TAGGED.0 + 2, "routed"), (TAGGED.0 + 1, "beside")];
 /// Rehearsals have their own of these, so that they neither count nor use up anything.
-const OF_REHEARSALS: [&str; 9] =
-    ["places", "sockets", "counters", "gate", "carriers", "entered", "routes", "sent", "arrivals"];
+const OF_REHEARSALS: [&str; 10] =
+    ["places", "sockets", "counters", "gate", "carriers", "entered", "routes", "sent", "logical", "arrivals"];
 /// The interface that a program runs for when it is tried without one.
 const LOOPBACK: u32 = 1;
 
@@ -517,6 +517,13 @@ impl Driver {
     /// What the express lane sent by a port, since the driver's maps were made.
     pub fn sent(&self, port: PortId) -> Result<Count, DriverError> {
         counters::read_sent(self.shared("sent")?, port).map_err(failed("sent", "read"))
+    }
+
+    /// What came in by an interface that is no port's own, and what the express lane sent by it, since the driver's
+    /// maps were made.
+    pub fn traffic(&self, interface: InterfaceId) -> Result<Traffic, DriverError> {
+        let at = interface.0.wrapping_sub(InterfaceId::FIRST_LOGICAL.0);
+        counters::read_traffic(self.shared("logical")?, at).map_err(failed("logical", "read"))
     }
 
     pub(crate) fn marks(&self) -> &Marks {

@@ -11,10 +11,10 @@ pub use super::copies::SeenPacket;
 pub use super::flows::{FlowEnds, FlowEntry, FlowOrder, FlowQuery, FlowTable, Flows};
 pub use crate::subject::{
     AuditStatus, ClassStatus, ClassifierStatus, Config, DropCount, FilterChain, FilterRule, FlowLogOutput,
-    FlowLogStatus, FpmStatus, GraphEdge, GraphNode, GraphPort, Lane, Lanes, MirrorPortStatus, MirrorStatus,
-    NatMapping, NatPool, NatRule, NatTaken, Neighbour, OriginCount, PortRates, PortState, PortStatus,
-    QueueStatus, Rate, SflowStatus, Traffic, Translation, UnusedTable, Version, WorkerState, WorkerStatus,
-    XdpMode,
+    FlowLogStatus, FpmStatus, GraphEdge, GraphNode, GraphPort, InterfaceStatus, Lane, Lanes,
+    MirrorPortStatus, MirrorStatus, NatMapping, NatPool, NatRule, NatTaken, Neighbour, OriginCount,
+    PortRates, PortState, PortStatus, QueueStatus, Rate, SflowStatus, Traffic, Translation, UnusedTable,
+    Version, WorkerState, WorkerStatus, XdpMode,
 };
 
 use ipnet::IpNet;

@@ -15,6 +15,7 @@ pub fn render(answer: &dyn Answer, format: Format) -> Result<String, String> {
     let mut text = Text { text: String::with_capacity(16 * 1024), format };
     text.about(&answer.ask::<Version>()?);
     text.ports(&answer.ask::<Vec<PortStatus>>()?);
+    text.interfaces(&answer.ask::<Vec<InterfaceStatus>>()?);
     text.drops(&answer.ask::<Vec<DropCount>>()?);
     text.workers(&answer.ask::<Vec<WorkerStatus>>()?);
     text.graph(&answer.ask::<Vec<GraphNode>>()?);
@@ -170,6 +171,22 @@ impl Text {
             let number = queue.queue.to_string();
             let labels = [("port", port.name.as_str()), ("queue", &number)];
             self.sample("bifrost_queue_ring_full_total", &labels, queue.ring_full);
+        }
+    }
+
+    fn interfaces(&mut self, interfaces: &[InterfaceStatus]) {
+        let figures: [(&str, &str, fn(&Traffic) -> u64); 2] = [
+            ("bifrost_interface_packets", "Packets by interface and direction.", |traffic| traffic.packets),
+            ("bifrost_interface_bytes", "Frame bytes by interface and direction.", |traffic| traffic.bytes),
+        ];
+        for (family, help, figure) in figures {
+            self.family(family, "counter", help);
+            for interface in interfaces.iter().filter(|interface| interface.adopted) {
+                for (direction, traffic) in [("received", &interface.received), ("sent", &interface.sent)] {
+                    let labels = [("interface", interface.name.as_str()), ("direction", direction)];
+                    self.sample(&format!("{family}_total"), &labels, figure(traffic));
+                }
+            }
         }
     }
 

@@ -3,10 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::Subject;
+use super::words::Traffic;
 use crate::command::table::Table;
 use crate::daemon::fallback::has_policy;
 use crate::daemon::ports::NOT_IN_VRFS;
 use crate::daemon::{Control, bonds, vlans};
+use crate::screen::units::count;
 use fib::Tags;
 use mirror::model::Link;
 
@@ -42,6 +44,11 @@ pub struct InterfaceStatus {
     pub adopted: bool,
     /// Why not; empty where it does.
     pub why: String,
+    /// Packets that came in by it, whoever had them then, and frame bytes with tags. Of a port or bond: with those of
+    /// VLANs on it.
+    pub received: Traffic,
+    /// What Bifrost sent by it, counted so.
+    pub sent: Traffic,
 }
 
 impl InterfaceStatus {
@@ -85,6 +92,8 @@ impl InterfaceStatus {
             let ports: Vec<&str> = places.iter().map(|(_, port)| port.name.as_str()).collect();
             status.port = ports.join(" ");
             status.adopted = true;
+            let passed = plane.traffic(link.ifindex);
+            (status.received, status.sent) = (passed.received.into(), passed.sent.into());
             (status.service, status.vlans) = match plane.place(*id).map(|(.., tags)| tags) {
                 Some(Tags::One(tag)) => (tag.service, vec![tag.id]),
                 Some(Tags::Two(outer, inner)) => (outer.service, vec![outer.id, inner]),
@@ -157,10 +166,24 @@ impl Subject for Vec<InterfaceStatus> {
     }
 
     fn table(&self) -> String {
-        let mut table =
-            Table::new(&["interface", "port", "vlan", "vrf", "state", ">mtu", "addresses", "forwarded by"]);
+        let mut table = Table::new(&[
+            "interface",
+            "port",
+            "vlan",
+            "vrf",
+            "state",
+            ">mtu",
+            ">in",
+            ">out",
+            "addresses",
+            "forwarded by",
+        ]);
         for interface in self {
             let vlans: Vec<_> = interface.vlans.iter().map(ToString::to_string).collect();
+            let passed = |traffic: &Traffic| match interface.adopted {
+                true => count(traffic.packets),
+                false => String::new(),
+            };
             let by =
                 if interface.adopted { "Bifrost".to_owned() } else { format!("Linux: {}", interface.why) };
             table.row(vec![
@@ -170,6 +193,8 @@ impl Subject for Vec<InterfaceStatus> {
                 interface.vrf.clone(),
                 if interface.up { "up" } else { "down" }.to_owned(),
                 interface.mtu.to_string(),
+                passed(&interface.received),
+                passed(&interface.sent),
                 interface.addresses.join(" "),
                 by,
             ]);

@@ -1,7 +1,6 @@
 //! The ports: state, mode, lane and why, packets by lane.
 
 use plane::Plane;
-use port::driver::Count;
 use port::{DriverCounters, Lane as Taken};
 use serde::{Deserialize, Serialize};
 use wire::Mac;
@@ -182,7 +181,7 @@ fn status(plane: &Plane, port: &plane::port::Port) -> PortStatus {
             },
         },
         sent: Lanes {
-            express: traffic(plane.express_sent(port)),
+            express: plane.express_sent(port).into(),
             worker: Traffic { packets: sockets.tx_packets, bytes: sockets.tx_bytes },
             linux: Traffic::default(),
         },
@@ -253,15 +252,11 @@ fn status(plane: &Plane, port: &plane::port::Port) -> PortStatus {
 const LEFT_TO_LINUX: &str =
     "Linux forwards, as its own filter or policy rules could touch what arrives (show mirror)";
 
-fn traffic(count: Count) -> Traffic {
-    Traffic { packets: count.packets, bytes: count.bytes }
-}
-
 pub(crate) fn received(driver: &DriverCounters) -> Lanes {
     Lanes {
-        express: traffic(driver.lane(Taken::Express)),
-        worker: traffic(driver.lane(Taken::Worker)),
-        linux: traffic(driver.lane(Taken::Pass)),
+        express: driver.lane(Taken::Express).into(),
+        worker: driver.lane(Taken::Worker).into(),
+        linux: driver.lane(Taken::Pass).into(),
     }
 }
 

@@ -34,6 +34,12 @@ pub struct Traffic {
     pub bytes: u64,
 }
 
+impl From<fib::Count> for Traffic {
+    fn from(count: fib::Count) -> Traffic {
+        Traffic { packets: count.packets, bytes: count.bytes }
+    }
+}
+
 impl std::ops::Add for Traffic {
     type Output = Traffic;
     fn add(self, other: Traffic) -> Traffic {

@@ -125,6 +125,45 @@ impl Fake {
         Ok(vec![eth0, PortStatus { name: "eth1".into(), index: 1, ..PortStatus::default() }])
     }
 
+    fn interfaces(&self) -> Result<Vec<InterfaceStatus>, String> {
+        let traffic = |packets| Traffic { packets, bytes: packets * 68 };
+        let eth0 = InterfaceStatus {
+            name: "eth0".into(),
+            ifindex: 2,
+            kind: "veth".into(),
+            port: "eth0".into(),
+            mac: "02:00:00:00:00:10".into(),
+            mtu: 1500,
+            up: true,
+            addresses: vec!["192.0.2.1/24".into(), "2001:db8::1/64".into()],
+            adopted: true,
+            received: traffic(1_012_345),
+            sent: traffic(911_000),
+            ..InterfaceStatus::default()
+        };
+        let vlan = InterfaceStatus {
+            name: "eth0.300".into(),
+            ifindex: 7,
+            kind: "vlan".into(),
+            vlans: vec![300, 7],
+            service: true,
+            vrf: "blue".into(),
+            addresses: Vec::new(),
+            received: traffic(12_345),
+            sent: traffic(11_000),
+            ..eth0.clone()
+        };
+        let bridge = InterfaceStatus {
+            name: "br0".into(),
+            ifindex: 9,
+            kind: "bridge".into(),
+            mtu: 1500,
+            why: "a bridge is Linux's".into(),
+            ..InterfaceStatus::default()
+        };
+        Ok(vec![eth0, vlan, bridge])
+    }
+
     fn neighbours(&self) -> Result<Vec<Neighbour>, String> {
         Ok(vec![Neighbour {
             address: "198.18.0.1".parse().unwrap(),
@@ -413,6 +452,7 @@ impl Answer for Fake {
         match subject.ask().as_str() {
             "version" => boxed(self.version()),
             "ports" => boxed(self.ports()),
+            "interfaces" => boxed(self.interfaces()),
             "neighbours" => boxed(self.neighbours()),
             "drops" => boxed(self.drops()),
             "workers" => boxed(self.workers()),

@@ -10,6 +10,7 @@
 //! - [`netlink`]: messages as checked types, and the sockets.
 //! - [`model`]: what Linux says, kept as Linux says it.
 //! - `source`: what all who tell routes have in common. `linux` and `fpm` are such, and nobody above knows which one speaks.
+//! - [`kind`]: what an interface is, and where its frames pass ports.
 //! - `reading`: whole tables of Linux, to load them or to compare.
 //! - `programmer`: what the model means for packets, written into the tables.
 //! - `resolver`: keeps the neighbours resolved that the tables lead to.
@@ -26,6 +27,7 @@ mod copy;
 mod fpm;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod kind;
 mod linux;
 mod mirror;
 pub mod model;

@@ -1,7 +1,7 @@
 //! Interfaces, and the settings of each that decide forwarding.
 
+use crate::kind::{Is, Member};
 use crate::netlink::link::LinkMessage;
-pub use crate::netlink::link::{Bond, Member, Vlan};
 use crate::netlink::netconf::{ALL, NetconfMessage};
 use std::collections::{BTreeMap, HashMap};
 use wire::Mac;
@@ -27,12 +27,8 @@ pub struct Link {
     pub kind: Option<String>,
     /// Index of the bond, bridge or VRF that it belongs to.
     pub master: Option<u32>,
-    /// What it is as a VLAN, if it is one.
-    pub vlan: Option<Vlan>,
-    /// The number of its table, if it is a VRF.
-    pub vrf: Option<u32>,
-    /// What it is as a bond, if it is one.
-    pub bond: Option<Bond>,
+    /// What it is, of the kinds that the plane tells apart.
+    pub is: Is,
     /// What it is as a member of the bond that is its master, if it is one.
     pub member: Option<Member>,
     /// Linux forwards IPv4 packets that arrive here.
@@ -45,13 +41,6 @@ pub struct Link {
     pub ignore_linkdown4: bool,
     /// The same for IPv6.
     pub ignore_linkdown6: bool,
-}
-
-impl Link {
-    /// Whether the bond that it is a member of sends by it now (`bond_slave_can_tx` in Linux).
-    pub fn transmits(&self) -> bool {
-        self.up && self.running && self.member.is_some_and(|member| member.active && member.link)
-    }
 }
 
 /// All interfaces.
@@ -150,9 +139,7 @@ impl Links {
             loopback: flag(libc::IFF_LOOPBACK),
             kind: message.kind.clone(),
             master: message.master,
-            vlan: message.vlan,
-            vrf: message.vrf,
-            bond: message.bond,
+            is: message.is.clone(),
             member: message.member,
             ..Link::default()
         };

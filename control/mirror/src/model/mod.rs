@@ -9,7 +9,7 @@ mod route;
 mod routes;
 mod target;
 
-pub use link::{Bond, Link, Links, Member, Vlan};
+pub use link::{Link, Links};
 pub use neighbour::{Neighbour, Neighbours};
 pub use route::{Kind, Route, Table};
 pub(crate) use routes::host;
@@ -114,7 +114,7 @@ impl Model {
     /// The number of the table of the VRF that an interface belongs to, or is.
     pub fn vrf_of(&self, ifindex: u32) -> Option<u32> {
         let link = self.links.by_index(ifindex)?;
-        link.vrf.or_else(|| self.links.by_index(link.master?)?.vrf)
+        link.vrf().or_else(|| self.links.vrf_of(link)?.vrf())
     }
 
     /// The ways out of a target; none when it is retired, or its object not known.
@@ -153,13 +153,13 @@ impl Model {
     pub(crate) fn set_link(&mut self, message: &LinkMessage, changes: &mut Changes) {
         let known = self.links.by_index(message.ifindex);
         let before = known.map(|link| (link.up, link.running));
-        let (was, master) = (known.and_then(|link| link.vrf), known.and_then(|link| link.master));
+        let (was, master) = (known.and_then(|link| link.vrf()), known.and_then(|link| link.master));
         let vrf = self.vrf_of(message.ifindex);
         if !self.links.set(message) {
             return;
         }
         changes.links.push(message.ifindex);
-        if was != message.vrf {
+        if was != self.links.by_index(message.ifindex).and_then(|link| link.vrf()) {
             self.follow_vrfs(message.ifindex, changes);
         }
         if vrf != self.vrf_of(message.ifindex) {
@@ -175,7 +175,7 @@ impl Model {
 
     /// A VRF came, went, or changed its table: what Linux has in that is read.
     fn follow_vrfs(&mut self, vrf: u32, changes: &mut Changes) {
-        let numbers: BTreeSet<u32> = self.links.iter().filter_map(|link| link.vrf).collect();
+        let numbers: BTreeSet<u32> = self.links.iter().filter_map(|link| link.vrf()).collect();
         changes.prefixes.extend(self.routes.follow_vrfs(&numbers));
         changes.vrfs = true;
         (changes.suspect.routes4, changes.suspect.routes6) = (true, true);
@@ -203,7 +203,7 @@ impl Model {
     }
 
     pub(crate) fn remove_link(&mut self, ifindex: u32, changes: &mut Changes) {
-        let vrf = self.links.by_index(ifindex).is_some_and(|link| link.vrf.is_some());
+        let vrf = self.links.by_index(ifindex).is_some_and(|link| link.vrf().is_some());
         let master = self.links.by_index(ifindex).and_then(|link| link.master);
         if !self.links.remove(ifindex) {
             return;

@@ -135,7 +135,7 @@ const fn align(length: usize) -> usize {
 }
 
 #[inline]
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
@@ -146,7 +146,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// An attribute that holds one `u32`.
 #[inline]
-fn u32_value(value: &[u8]) -> Option<u32> {
+pub(crate) fn u32_value(value: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(value.try_into().ok()?))
 }
 

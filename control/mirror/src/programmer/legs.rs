@@ -14,7 +14,7 @@ use std::net::IpAddr;
 /// `BOND_XMIT_POLICY_LAYER2` and `BOND_XMIT_POLICY_VLAN_SRCMAC` in Linux.
 const BY_NEIGHBOUR: [u8; 2] = [0, 5];
 /// `BOND_MODE_ACTIVEBACKUP`: the policy is for no more than one member.
-const ACTIVE_BACKUP: u8 = 1;
+const ACTIVE_BACKUP: Option<u8> = Some(1);
 
 /// See the head of this file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Legs {
         let Some(bond) = self.bond else { return self.legs.iter().map(|leg| leg.interface).collect() };
         let transmits = |leg: &&Leg| model.links.is_sent_by(bond, leg.member);
         let sending = self.legs.iter().filter(transmits);
-        let says = model.links.by_index(bond).and_then(|link| link.bond).unwrap_or_default();
+        let says = model.links.by_index(bond).and_then(|link| link.bond()).unwrap_or_default();
         if says.mode != ACTIVE_BACKUP && BY_NEIGHBOUR.contains(&says.policy) {
             // All packets to one neighbour by one member, and to another perhaps by another.
             let chosen = sending.max_by_key(|leg| rank(neighbour, leg.member));
@@ -92,7 +92,8 @@ fn rank(neighbour: IpAddr, member: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::{Bond, Changes, Member, Model, Path, SourceId, Table};
+    use crate::kind::{Bond, Is, Member};
+    use crate::model::{Changes, Model, Path, SourceId, Table};
     use crate::netlink::EXCLUSIVE;
     use crate::netlink::link::LinkMessage;
     use crate::netlink::neighbour::NeighbourMessage;
@@ -124,8 +125,18 @@ mod tests {
 
     fn link(ifindex: u32) -> LinkMessage {
         let name = format!("e{ifindex}");
-        let (kind, master, vlan, vrf, bond, member) = (None, None, None, None, None, None);
-        LinkMessage { ifindex, name, mac: None, mtu: 1500, flags: UP, kind, master, vlan, vrf, bond, member }
+        let (kind, master, member) = (None, None, None);
+        LinkMessage {
+            ifindex,
+            name,
+            mac: None,
+            mtu: 1500,
+            flags: UP,
+            kind,
+            master,
+            is: Is::default(),
+            member,
+        }
     }
 
     fn gateway(ifindex: u32, last: u8) -> IpAddr {
@@ -138,8 +149,8 @@ mod tests {
             let (model, changes, programmer) = (Model::default(), Changes::default(), Programmer::new());
             let mut world = World { tables, model, changes, programmer, members };
             world.programmer.prepare(&mut world.model, &mut world.tables).unwrap();
-            let bond = Some(Bond { mode: XOR, policy });
-            world.tell(LinkMessage { bond, kind: Some("bond".into()), ..link(BOND) });
+            let is = Bond { mode: Some(XOR), policy }.into();
+            world.tell(LinkMessage { is, kind: Some("bond".into()), ..link(BOND) });
             world.tell(link(PLAIN));
             let legs: Vec<_> = world.members().map(|member| (InterfaceId(member as u16), member)).collect();
             legs.iter().for_each(|(_, member)| world.member(*member, Some(true)));
@@ -296,8 +307,8 @@ mod tests {
         world.route("10.9.0.0/24", &[(BOND, 1, 1)]);
         assert_eq!(shares(&world.flows()).len(), 1);
         // Another policy takes effect at once.
-        let bond = Some(Bond { mode: XOR, policy: LAYER34 });
-        world.tell(LinkMessage { bond, ..link(BOND) });
+        let is = Bond { mode: Some(XOR), policy: LAYER34 }.into();
+        world.tell(LinkMessage { is, ..link(BOND) });
         assert_eq!(shares(&world.flows()).len(), 2);
     }
 

@@ -24,7 +24,8 @@ pub(crate) use legs::Legs;
 pub use next_hop_key::NextHopKey;
 pub(crate) use place::Place;
 
-use crate::model::{Bond, Changes, Model, SourceId, Table, Target, TargetId, host};
+use crate::kind::Bond;
+use crate::model::{Changes, Model, SourceId, Table, Target, TargetId, host};
 use fib::{AdjacencyId, FibError, InterfaceId, NextHop, NextHopId, TableId, Tables};
 use hops::Hops;
 use ipnet::IpNet;
@@ -235,7 +236,7 @@ impl Programmer {
 
     /// VRFs came or went: each has a table, and those of others are empty.
     fn follow_vrfs(&mut self, model: &Model, tables: &mut Tables) {
-        let numbers = model.links.iter().filter_map(|link| link.vrf).collect();
+        let numbers = model.links.iter().filter_map(|link| link.vrf()).collect();
         let (new, gone) = self.vrfs.follow(&numbers);
         for (_, table) in gone {
             let left: Vec<_> =
@@ -265,7 +266,7 @@ impl Programmer {
             self.hosts_on(ifindex, before, model);
             self.hosts_on(ifindex, table, model);
         }
-        let bonding = (link.bond, link.master, link.transmits());
+        let bonding = (link.bond(), link.master, link.transmits());
         if self.bonding.insert(ifindex, bonding) != Some(bonding) {
             self.refresh_bonds(ifindex, model, tables);
         }

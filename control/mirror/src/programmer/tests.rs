@@ -246,9 +246,7 @@ fn link(ifindex: u32, up: bool) -> LinkMessage {
         flags,
         kind: None,
         master: None,
-        vlan: None,
-        vrf: None,
-        bond: None,
+        is: crate::kind::Is::default(),
         member: None,
     }
 }
@@ -363,7 +361,7 @@ proptest! {
         programmer.prepare(&mut model, &mut tables).unwrap();
         lists.local_first = local_first;
         programmer.look_into_local_first([local_first; 2]);
-        let vrf = LinkMessage { kind: Some("vrf".to_owned()), vrf: Some(RED), ..link(VRF, true) };
+        let vrf = LinkMessage { kind: Some("vrf".to_owned()), is: crate::kind::Vrf { table: RED }.into(), ..link(VRF, true) };
         model.set_link(&vrf, &mut changes);
         for ifindex in 1..4 {
             apply(Operation::Link { ifindex, up: true }, &mut lists, &mut model, &mut changes);

@@ -15,11 +15,10 @@ use std::thread::JoinHandle;
 use flow::{Inserted, Key, Table, Timeouts, Worker};
 use tracing::{info, warn};
 
-use super::bonds;
 use super::flow_file::{self, FlowFile, Head};
 use super::flow_log::Log;
 use super::forwarding::Forwarding;
-use super::{ports, settings};
+use super::{interfaces, ports, settings};
 
 /// What is to be kept up to date.
 struct Order {
@@ -129,11 +128,12 @@ impl Forwarding {
     fn prepare_translation(&mut self) {
         let Forwarding { plane, mirror, tables, router, .. } = self;
         let links = &mirror.model().links;
-        for link in links.iter().filter(|link| bonds::is_ours(&link.name, links, router)) {
-            let reserved = if link.vlan.is_some() {
+        for link in links.iter() {
+            let Ok(place) = interfaces::place(link, links, router) else { continue };
+            let reserved = if place.tags != fib::Tags::None {
                 plane.reserve_interface(&link.name).map(drop)
-            } else if let Some(rule) = bonds::rule(link, links, router) {
-                let bond = bonds::ours(link, links, router);
+            } else if let Some(rule) = interfaces::rule(link, links, router) {
+                let bond = interfaces::bond_of(link, links, router);
                 let bond =
                     bond.and_then(|bond| ports::interface(bond, mirror.table_of(bond.ifindex), [true; 2]));
                 let expected = plane.expect(&link.name, settings::port(rule, router));

@@ -12,8 +12,8 @@ use config::Foreign as Wish;
 use mirror::{Beyond, Reach};
 use tracing::{info, warn};
 
-use super::bonds::is_ours;
 use super::forwarding::Forwarding;
+use super::interfaces::is_ours;
 
 /// Pause between two looks for programs, of which nobody tells.
 const LOOK: Duration = Duration::from_millis(500);

@@ -10,7 +10,6 @@ use plane::{Plane, Request};
 use tracing::warn;
 use wire::Class;
 
-use super::bonds::is_bond;
 use super::watch::Watches;
 use super::{DaemonError, settings};
 use crate::service::Stop;
@@ -144,7 +143,8 @@ impl Forwarding {
     /// number when it is gone: of what a pattern matched (`ppp*`) nobody expects that it comes back.
     pub(crate) fn known_ports(&self) -> impl Iterator<Item = &plane::port::Port> {
         // A bond is none: its members are.
-        let is_bond = |name: &str| self.mirror.model().links.by_name(name).is_some_and(is_bond);
+        let is_bond =
+            |name: &str| self.mirror.model().links.by_name(name).is_some_and(|link| link.bond().is_some());
         let named = move |name: &str| {
             self.router.ports.iter().any(|rule| rule.name.literal() == Some(name)) && !is_bond(name)
         };

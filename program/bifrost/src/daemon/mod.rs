@@ -10,7 +10,7 @@
 //! | `section.rs` | how a change of several sections becomes one step |
 //! | `reload.rs` | another configuration for the router that runs |
 //! | `ports.rs` | `[[port]]`: which interfaces to take, and keeping the plane told about them |
-//! | `vlans.rs` | which of Linux's VLANs are interfaces of the plane's |
+//! | `interfaces.rs` | those of Linux's interfaces that lie on ports, or are made of them |
 //! | `rules.rs` | `[graph]`, `[filter]`, `[nat]` |
 //! | `flow_table.rs` | `[flow]` |
 //! | `sflow.rs` | `[sflow]` |
@@ -38,7 +38,6 @@
 //! daemon stops or dies, Linux forwards.
 
 mod absent;
-pub(crate) mod bonds;
 mod control;
 mod copies;
 mod discovery;
@@ -53,6 +52,7 @@ mod foreign;
 mod forwarding;
 mod groups;
 mod icmp;
+pub(crate) mod interfaces;
 mod mirror_port;
 mod nat_audit;
 mod nat_shortage;
@@ -69,7 +69,6 @@ pub(crate) mod settings;
 mod sflow;
 mod tracked;
 mod verdict;
-pub(crate) mod vlans;
 mod watch;
 
 use sflow::Sflow;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use config::{PortRule, Router};
-use fib::{Locality, PortId, TableId};
+use fib::{Locality, PortId, TableId, Tags};
 use ipnet::IpNet;
 use mirror::Plane as Listener;
 use mirror::model::{Link, Links};
@@ -13,13 +13,12 @@ use plane::{Interface, Plane};
 use tracing::{debug, warn};
 use wire::Class;
 
-use super::bonds;
 use super::fallback;
 use super::foreign::Foreign;
 use super::forwarding::Forwarding;
+use super::interfaces;
 use super::section::{Change, Section};
 use super::settings;
-use super::vlans::base;
 
 /// How long the control thread takes ports that came, or tells of others what changed, before it looks for other work.
 const SLICE: Duration = Duration::from_millis(2);
@@ -128,23 +127,25 @@ impl Ports {
         more
     }
 
-    /// Takes an interface if the configuration says so, a step of that, or adopts it if it is a bond of such or a VLAN
-    /// on one that is taken; or tells the plane what changed. Then looks at the VLANs on it.
+    /// Takes an interface if the configuration says so, a step of that, or adopts one that lies on ports, or is made of
+    /// such; or tells the plane what changed. Then looks at those that lie on it.
     fn look_at(&self, ifindex: u32, forwarding: &mut Forwarding) {
         let links = &forwarding.mirror.model().links;
         let Some(link) = links.by_index(ifindex).cloned() else { return };
-        if let Some(bond) = bonds::of_member(&link, links).map(|bond| bond.ifindex) {
+        if let Some(bond) = links.bond_of(&link).map(|bond| bond.ifindex) {
             return self.look_at(bond, forwarding);
         }
-        let base = base(&link, links);
-        let on_port = base.ifindex != ifindex && bonds::is_ours(&base.name, links, &forwarding.router);
+        let (tagged, base) = match interfaces::place(&link, links, &forwarding.router) {
+            Ok(place) => (place.tags != Tags::None, place.base),
+            Err(_) => (false, &link),
+        };
         // One that was adopted may have become what the plane cannot do.
-        if on_port || forwarding.is_adopted(ifindex) {
+        if tagged || forwarding.is_adopted(ifindex) {
             let table = forwarding.mirror.table_of(ifindex);
             let unknown = is_unknown(&link, links, &forwarding.router);
             let interface = interface(&link, table, self.reach([&link, base], links));
-            forwarding.look_at_vlan(&link, interface.filter(|_| !unknown));
-        } else if bonds::is_bond(&link) {
+            forwarding.look_at_logical(&link, interface.filter(|_| !unknown));
+        } else if link.bond().is_some() {
             let members: Vec<Link> = links.members(ifindex).cloned().collect();
             for member in &members {
                 self.look_at_port(member, forwarding);
@@ -157,7 +158,7 @@ impl Ports {
             self.look_at_port(&link, forwarding);
         }
         let links = forwarding.mirror.model().links.iter();
-        let above = links.filter(|above| above.vlan.is_some_and(|vlan| vlan.on == Some(ifindex)));
+        let above = links.filter(|above| above.is.kind().lies_on() == Some(ifindex));
         for above in above.map(|above| above.ifindex).filter(|above| *above != ifindex).collect::<Vec<_>>() {
             self.look_at(above, forwarding);
         }
@@ -169,12 +170,12 @@ impl Ports {
         let members = interfaces.iter().flat_map(|link| links.members(link.ifindex));
         let members = members.filter(|member| member.member.is_some()).map(|member| &member.name);
         let own = interfaces.iter().map(|link| &link.name);
-        let vrfs = interfaces.iter().filter_map(|link| vrf(link, links));
+        let vrfs = interfaces.iter().filter_map(|link| links.vrf_of(link)).map(|vrf| &vrf.name);
         let each = own.chain(vrfs).chain(members).map(|name| self.foreign.reach.of(name));
         each.fold([false; 2], |[four, six], [also4, also6]| [four || also4, six || also6])
     }
 
-    /// As [`Ports::look_at`], for what is neither a VLAN nor a bond.
+    /// As [`Ports::look_at`], for what may be a port.
     fn look_at_port(&self, link: &Link, forwarding: &mut Forwarding) {
         let ifindex = link.ifindex;
         let known = forwarding.plane.port_of(ifindex).map(|port| (port.id, port.name.clone()));
@@ -185,10 +186,10 @@ impl Ports {
         let Forwarding { router, plane, mirror, .. } = &*forwarding;
         let links = &mirror.model().links;
         let ours = !link.loopback && !plane.is_own(ifindex);
-        let Some(rule) = bonds::rule(link, links, router).filter(|_| ours) else { return };
-        let bond = bonds::ours(link, links, router);
+        let Some(rule) = interfaces::rule(link, links, router).filter(|_| ours) else { return };
+        let bond = interfaces::bond_of(link, links, router);
         let unknown = is_unknown(link, links, router);
-        let free = bond.is_some() || vrf(link, links).is_some() && !unknown;
+        let free = bond.is_some() || links.vrf_of(link).is_some() && !unknown;
         let master = link.master.and_then(|master| links.by_index(master)).filter(|_| !free);
         let Some(own) = interface(link, mirror.table_of(ifindex), self.reach([link, link], links)) else {
             debug!("{}: not an Ethernet interface: it stays with Linux", link.name);
@@ -200,7 +201,7 @@ impl Ports {
         });
         let own = Interface { master, ..own };
         let bond = bond.and_then(|bond| {
-            let left = !bonds::receives(link) || is_unknown(bond, links, router);
+            let left = !link.member.is_some_and(|member| member.active) || is_unknown(bond, links, router);
             let left = self.reach([bond, link], links).map(|reached| reached || left);
             let is = interface(bond, mirror.table_of(bond.ifindex), left)?;
             Some(Interface { up: is.up && own.up, ..is })
@@ -287,7 +288,7 @@ impl Section for Ports {
         for (id, name, before) in ports {
             let (router, links) = (&forwarding.router, &forwarding.mirror.model().links);
             let rule = match links.by_name(&name) {
-                Some(link) => bonds::rule(link, links, router),
+                Some(link) => interfaces::rule(link, links, router),
                 None => router.port(&name),
             };
             let wanted = rule.map(|rule| settings::port(rule, router));
@@ -364,15 +365,10 @@ fn tell_sources(forwarding: &mut Forwarding) {
     forwarding.translate();
 }
 
-/// The name of the VRF that an interface belongs to.
-fn vrf<'a>(link: &Link, links: &'a Links) -> Option<&'a String> {
-    links.by_index(link.master?).filter(|master| master.vrf.is_some()).map(|master| &master.name)
-}
-
 /// Whether a member of a VRF is Linux's: Linux shows its chains a VRF's packets as the VRF's own, and its copy of the rules would not
 /// know them.
-fn is_unknown(link: &Link, links: &Links, router: &Router) -> bool {
-    vrf(link, links).is_some() && fallback::has_policy(router)
+pub(crate) fn is_unknown(link: &Link, links: &Links, router: &Router) -> bool {
+    links.vrf_of(link).is_some() && fallback::has_policy(router)
 }
 
 /// What the plane must know of an interface that this table routes; `None` when it has no Ethernet address. Where only Linux

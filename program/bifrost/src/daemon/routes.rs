@@ -21,7 +21,7 @@ impl Forwarding {
     ) -> Result<Vec<RouteEntry>, String> {
         let vrf = query.vrf.as_ref().map(|name| {
             let link = self.mirror.model().links.by_name(name);
-            link.and_then(|link| link.vrf).ok_or_else(|| format!("no VRF is named \"{name}\""))
+            link.and_then(|link| link.vrf()).ok_or_else(|| format!("no VRF is named \"{name}\""))
         });
         let vrf = vrf.transpose()?;
         if let Some(address) = query.address {

@@ -175,7 +175,7 @@ impl Text {
     }
 
     fn interfaces(&mut self, interfaces: &[InterfaceStatus]) {
-        let figures: [(&str, &str, fn(&Traffic) -> u64); 2] = [
+        let figures: [Figure<Traffic>; 2] = [
             ("bifrost_interface_packets", "Packets by interface and direction.", |traffic| traffic.packets),
             ("bifrost_interface_bytes", "Frame bytes by interface and direction.", |traffic| traffic.bytes),
         ];

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::Subject;
 use super::words::Traffic;
 use crate::command::table::Table;
-use crate::daemon::fallback::has_policy;
-use crate::daemon::ports::NOT_IN_VRFS;
-use crate::daemon::{Control, bonds, vlans};
+use crate::daemon::ports::{NOT_IN_VRFS, is_unknown};
+use crate::daemon::{Control, interfaces};
 use crate::screen::units::count;
 use fib::Tags;
+use mirror::kind::{NotOurs, Place};
 use mirror::model::Link;
 
 /// An interface, as Linux has it and as the plane does.
@@ -65,7 +65,7 @@ impl InterfaceStatus {
             name: link.name.clone(),
             ifindex: link.ifindex,
             kind: link.kind.clone().unwrap_or_default(),
-            vrf: vrf(link, control).unwrap_or_default(),
+            vrf: model.links.vrf_of(link).map(|vrf| vrf.name.clone()).unwrap_or_default(),
             mac: link.mac.map(|mac| mac.to_string()).unwrap_or_default(),
             mtu: link.mtu,
             up: link.up && link.running,
@@ -77,18 +77,15 @@ impl InterfaceStatus {
         let member = member.map(|port| (port.id.interface(), port));
         let places = plane.interfaces_of(link.ifindex).chain(member);
         let places: Vec<_> = places.filter(|(_, port)| port.taken.is_some()).collect();
-        let missing = match bonds::members(link, &model.links, &forwarding.router) {
-            Some(Err(why)) => Some(why.to_string()),
-            Some(Ok(members)) => {
-                let sending = members.iter().filter(|member| member.transmits());
-                status.sending = sending.map(|member| member.name.clone()).collect();
-                let taken = |member: &&&Link| places.iter().any(|(_, port)| port.name == member.name);
-                let lacks = members.iter().find(|member| !taken(member));
-                lacks.map(|member| format!("its member {} is not taken", member.name))
-            }
-            None => None,
-        };
-        if let (Some((id, _)), None) = (places.first(), &missing) {
+        let place = interfaces::place(link, &model.links, &forwarding.router);
+        // Of what is made of others all are taken, or none counts.
+        let made_of = place.as_ref().ok().filter(|place| place.bond() == Some(link));
+        let legs = || made_of.into_iter().flat_map(|place| &place.legs);
+        status.sending = legs().filter(|leg| leg.sends).map(|leg| leg.port.name.clone()).collect();
+        let taken = |name: &str| places.iter().any(|(_, port)| port.name == name);
+        let missing = legs().map(|leg| &leg.port.name).find(|name| !taken(name));
+        let missing = missing.map(|name| format!("its member {name} is not taken"));
+        if let (Some((id, _)), None, Ok(_)) = (places.first(), &missing, &place) {
             let ports: Vec<&str> = places.iter().map(|(_, port)| port.name.as_str()).collect();
             status.port = ports.join(" ");
             status.adopted = true;
@@ -100,16 +97,10 @@ impl InterfaceStatus {
                 Some(Tags::None) | None => (false, Vec::new()),
             };
         } else {
-            status.why = missing.unwrap_or_else(|| why(link, control));
+            status.why = missing.unwrap_or_else(|| why(link, place, control));
         }
         status
     }
-}
-
-/// The name of the VRF that an interface belongs to.
-fn vrf(link: &Link, control: &Control) -> Option<String> {
-    let master = control.forwarding.mirror.model().links.by_index(link.master?)?;
-    master.vrf.map(|_| master.name.clone())
 }
 
 impl InterfaceStatus {
@@ -125,31 +116,21 @@ impl InterfaceStatus {
 }
 
 /// Why Linux has an interface to itself.
-fn why(link: &Link, control: &Control) -> String {
+fn why(link: &Link, place: Result<Place<'_>, NotOurs>, control: &Control) -> String {
     let forwarding = &control.forwarding;
     let known = forwarding.plane.ports().iter().find(|port| port.name == link.name);
     if let Some(refused) = known.and_then(|port| port.refused.clone()) {
         return refused;
     }
-    let links = &forwarding.mirror.model().links;
-    match vlans::place(link, links) {
-        Some(Err(why)) => return why.to_string(),
-        Some(Ok(_)) if vrf(link, control).is_some() && has_policy(&forwarding.router) => {
-            return format!("it belongs to {NOT_IN_VRFS}");
+    match place {
+        Err(why) => why.to_string(),
+        Ok(_) if is_unknown(link, &forwarding.mirror.model().links, &forwarding.router) => {
+            format!("it belongs to {NOT_IN_VRFS}")
         }
-        Some(Ok(place)) => {
-            return match bonds::members(place.base, links, &forwarding.router) {
-                Some(Err(why)) => format!("{}: {why}", place.base.name),
-                Some(Ok(_)) => format!("a member of {} is not taken", place.base.name),
-                None => format!("{} is no port of Bifrost's", place.base.name),
-            };
-        }
-        None => {}
-    }
-    match link.kind.as_deref() {
-        Some(kind @ ("bridge" | "vrf")) => format!("a {kind} is Linux's"),
-        _ if link.mac.is_none() => "it has no Ethernet address".to_owned(),
-        _ => "no [[port]] names it".to_owned(),
+        Ok(_) if link.mac.is_none() => "it has no Ethernet address".to_owned(),
+        Ok(place) if place.base == link => "it is not taken".to_owned(),
+        Ok(place) if place.bond().is_some() => format!("a member of {} is not taken", place.base.name),
+        Ok(place) => format!("{} is not taken", place.base.name),
     }
 }
 

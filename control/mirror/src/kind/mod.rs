@@ -1,0 +1,228 @@
+//! Kinds of interfaces: how one is recognised, where its frames enter and leave, and why it may stay Linux's.
+//!
+//! The plane knows ports, which have queues, and the bytes that stand in front of a packet on one: Linux's interfaces
+//! become those. A kind says how, in one file here, and has a line in `kinds!` below. Nothing above asks of which kind
+//! an interface is; it asks for the place, and adopts the interface there:
+//!
+//! ```text
+//! link message --read--> Is --place--> ports, and the header there --adopted--> tables of both lanes
+//!                              `-----> why it is Linux's, for show
+//! ```
+//!
+//! An interface may lie on others (a VLAN on a bond of two ports): its kind asks theirs.
+
+use crate::model::{Link, Links};
+use crate::netlink::attributes;
+use fib::Tags;
+
+/// Why an interface stays with Linux: a sentence for an operator, typed by each kind.
+pub type NotOurs = Box<dyn std::error::Error + Send + Sync>;
+
+/// One kind of interface.
+pub trait Kind {
+    /// Where frames of an interface of this kind enter and leave, or why Linux has it to itself.
+    ///
+    /// # Errors
+    /// What the plane cannot do as Linux does it.
+    fn place<'a>(&self, link: &'a Link, around: &Around<'a, '_>) -> Result<Place<'a>, NotOurs>;
+
+    /// Linux's index of the interface that one of this kind lies on: when that changes, this one is looked at again.
+    fn lies_on(&self) -> Option<u32> {
+        None
+    }
+
+    /// Whether an interface that has one of this kind for its master goes on as if it had none: frames enter and leave
+    /// by it as its own.
+    fn leaves_members_alone(&self) -> bool {
+        false
+    }
+}
+
+/// A kind that link messages tell.
+trait Told: Sized {
+    /// What Linux calls it (`IFLA_INFO_KIND`).
+    const NAMES: &'static [&'static str];
+
+    /// What a message says of one; `None` where it says too little: it is as any other interface then.
+    fn read(said: &Said<'_>) -> Option<Self>;
+}
+
+/// What a link message says of an interface besides its name and state.
+pub(crate) struct Said<'a> {
+    /// `IFLA_INFO_KIND`.
+    pub name: Option<&'a str>,
+    /// `IFLA_INFO_DATA`, if there is some.
+    pub data: Option<&'a [u8]>,
+    /// `IFLA_LINK`, the interface below; `None` also where that is in another network namespace.
+    pub below: Option<u32>,
+}
+
+macro_rules! kinds {
+    ($($module:ident::$Kind:ident),*) => {
+        $(mod $module;)*
+        $(pub use $module::$Kind;)*
+
+        /// What an interface is.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Is {
+            $(#[doc = concat!("See [`", stringify!($Kind), "`].")] $Kind($Kind),)*
+            /// See [`Port`]: whatever is none of the others.
+            Port(Port),
+        }
+
+        impl Is {
+            /// What a link message says of an interface.
+            pub(crate) fn read(said: &Said<'_>) -> Is {
+                let known = match said.name {
+                    $(Some(name) if $Kind::NAMES.contains(&name) => $Kind::read(said).map(Is::$Kind),)*
+                    _ => None,
+                };
+                known.unwrap_or_default()
+            }
+
+            /// Its kind.
+            pub fn kind(&self) -> &dyn Kind {
+                match self {
+                    $(Is::$Kind(kind) => kind,)*
+                    Is::Port(kind) => kind,
+                }
+            }
+        }
+
+        $(impl From<$Kind> for Is {
+            fn from(kind: $Kind) -> Is {
+                Is::$Kind(kind)
+            }
+        })*
+    };
+}
+
+kinds!(vlan::Vlan, bond::Bond, vrf::Vrf);
+mod port;
+
+pub use bond::Member;
+pub use port::{Port, port_names};
+
+impl Default for Is {
+    fn default() -> Is {
+        Is::Port(Port)
+    }
+}
+
+/// What a kind may ask of: the other interfaces, and what the configuration says.
+pub struct Around<'a, 'p> {
+    /// Linux's interfaces.
+    pub links: &'a Links,
+    /// What the configuration says of ports.
+    pub ports: &'p dyn Ports,
+}
+
+/// What the configuration says of ports.
+pub trait Ports {
+    /// What the port of this name is; `None`: there is none.
+    fn named(&self, name: &str) -> Option<Queues>;
+}
+
+/// What a port's queues are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queues {
+    /// Those of a network card or the like, with the program in its driver.
+    Driver,
+    /// Shared memory (memif), behind a TAP.
+    Shared,
+}
+
+/// Where frames of an interface enter and leave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place<'a> {
+    /// What has them without the header: the port, or the bond. It may be the interface itself.
+    pub base: &'a Link,
+    /// By which ports: one, or the members of a bond.
+    pub legs: Vec<Leg<'a>>,
+    /// What stands there between the addresses and the type.
+    pub tags: Tags,
+}
+
+/// A port that frames of an interface pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Leg<'a> {
+    /// Linux's interface that is the port.
+    pub port: &'a Link,
+    /// What comes in by it is the interface's; else it is Linux's, which drops it as bonds do.
+    pub receives: bool,
+    /// Frames leave by it now.
+    pub sends: bool,
+}
+
+impl<'a> Place<'a> {
+    /// The bond that its ports are members of, if they are of one.
+    pub fn bond(&self) -> Option<&'a Link> {
+        self.legs.iter().all(|leg| leg.port.ifindex != self.base.ifindex).then_some(self.base)
+    }
+}
+
+impl<'a> Around<'a, '_> {
+    /// Where frames of an interface enter and leave.
+    ///
+    /// # Errors
+    /// Why Linux has it to itself.
+    pub fn place(&self, link: &'a Link) -> Result<Place<'a>, NotOurs> {
+        link.is.kind().place(link, self)
+    }
+
+    /// What the configuration says of an interface as a port.
+    fn port(&self, link: &Link) -> Option<Queues> {
+        port_names(link, self.links).find_map(|name| self.ports.named(name))
+    }
+}
+
+/// Whether something else has what comes in by an interface: a bridge, or a bond.
+fn is_enslaved(link: &Link, links: &Links) -> bool {
+    let master = |index| links.by_index(index).is_some_and(|master| master.is.kind().leaves_members_alone());
+    link.master.is_some_and(|index| !master(index))
+}
+
+/// The first attribute of a type, in what a message says of a kind.
+fn attribute(data: Option<&[u8]>, wanted: u16) -> Option<&[u8]> {
+    attributes(data?).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Ports for &[&str] {
+        fn named(&self, name: &str) -> Option<Queues> {
+            let shared = name.starts_with("memif");
+            self.contains(&name).then_some(if shared { Queues::Shared } else { Queues::Driver })
+        }
+    }
+
+    /// Where the interface is that was given last, with these names of ports: its base, its ports, its tags.
+    pub(super) fn place(ports: &[&str], links: &[Link]) -> Result<(u32, Vec<u32>, Tags), String> {
+        let known: Links = links.iter().cloned().collect();
+        let around = Around { links: &known, ports: &ports };
+        let place = around.place(known.by_index(links.last().unwrap().ifindex).unwrap());
+        let shown = |place: Place<'_>| {
+            (place.base.ifindex, place.legs.iter().map(|leg| leg.port.ifindex).collect(), place.tags)
+        };
+        place.map(shown).map_err(|why| why.to_string())
+    }
+
+    /// What a message says of an interface of this kind, on interface 3, with these attributes.
+    pub(super) fn told(name: &str, data: &[(u16, &[u8])]) -> Is {
+        let data: Vec<u8> = data.iter().flat_map(|(kind, value)| attribute(*kind, value)).collect();
+        Is::read(&Said { name: Some(name), data: Some(&data), below: Some(3) })
+    }
+
+    pub(super) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = [(value.len() as u16 + 4).to_ne_bytes(), kind.to_ne_bytes()].concat();
+        bytes.extend_from_slice(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    pub(super) fn link(ifindex: u32) -> Link {
+        Link { ifindex, name: format!("e{ifindex}"), ..Link::default() }
+    }
+}

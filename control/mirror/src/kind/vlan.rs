@@ -1,0 +1,189 @@
+//! VLANs (`ip link add link eth0 name eth0.10 type vlan id 10`): a tag between the addresses and the type of frames of
+//! the interface that one lies on. Each is the plane's as soon as that interface is: nothing configures it.
+//!
+//! A VLAN on a port has one tag, and one on such a VLAN has two. On a bond it is on each member's port.
+
+use super::{Around, Is, Kind, NotOurs, Place, Said, Told, is_enslaved};
+use crate::model::Link;
+use crate::netlink::{attributes, u16_at};
+use fib::{Tag, Tags};
+use wire::ethernet;
+
+const IFLA_VLAN_ID: u16 = 1;
+const IFLA_VLAN_EGRESS_QOS: u16 = 3;
+const IFLA_VLAN_INGRESS_QOS: u16 = 4;
+const IFLA_VLAN_PROTOCOL: u16 = 5;
+
+/// Identifiers of VLANs: 0 is no VLAN, and 4,095 is reserved (IEEE 802.1Q, 9.6).
+const IDENTIFIERS: std::ops::RangeInclusive<u16> = 1..=4094;
+
+/// What is said of a VLAN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Vlan {
+    /// Index of the interface that it is on; `None` where that is in another network namespace.
+    pub on: Option<u32>,
+    /// Its identifier, 0..=4,095.
+    pub id: u16,
+    /// Its tags are 802.1ad's, else 802.1Q's.
+    pub service: bool,
+    /// Priorities of tags and packets are made into each other.
+    pub maps_priorities: bool,
+}
+
+/// Why a VLAN stays with Linux.
+#[derive(Debug, thiserror::Error)]
+enum Why {
+    #[error("the interface that it is on is in another network namespace")]
+    Elsewhere,
+    #[error("its identifier is not one of 1 to 4094")]
+    Identifier,
+    #[error("it has a map of priorities (ingress-qos-map, egress-qos-map)")]
+    Priorities,
+    #[error("its tag is of 802.1ad and inside another one")]
+    ServiceInside,
+    #[error("it has more than two tags")]
+    Deep,
+    #[error("it belongs to a bond or bridge, or the interface that it is on does")]
+    Enslaved,
+    #[error("{name}: {why}")]
+    Below { name: String, why: NotOurs },
+}
+
+impl Told for Vlan {
+    const NAMES: &'static [&'static str] = &["vlan"];
+
+    fn read(said: &Said<'_>) -> Option<Vlan> {
+        let mut vlan = Vlan { on: said.below, ..Vlan::default() };
+        for (kind, value) in attributes(said.data?) {
+            match kind {
+                IFLA_VLAN_ID => vlan.id = u16_at(value, 0).unwrap_or_default(),
+                IFLA_VLAN_PROTOCOL => vlan.service = value == ethernet::QINQ.to_be_bytes(),
+                IFLA_VLAN_EGRESS_QOS | IFLA_VLAN_INGRESS_QOS => vlan.maps_priorities |= !value.is_empty(),
+                _ => {}
+            }
+        }
+        Some(vlan)
+    }
+}
+
+impl Kind for Vlan {
+    fn place<'a>(&self, link: &'a Link, around: &Around<'a, '_>) -> Result<Place<'a>, NotOurs> {
+        let (base, tags) = descend(link, around)?;
+        let below = around.place(base);
+        let place = below.map_err(|why| Why::Below { name: base.name.clone(), why })?;
+        Ok(Place { tags, ..place })
+    }
+
+    fn lies_on(&self) -> Option<u32> {
+        self.on
+    }
+}
+
+/// The interface without tags below a VLAN, and the tags on the way down.
+fn descend<'a>(link: &'a Link, around: &Around<'a, '_>) -> Result<(&'a Link, Tags), Why> {
+    // The inner one first.
+    let (mut base, mut tags) = (link, [None; 2]);
+    for tag in &mut tags {
+        let Is::Vlan(vlan) = &base.is else { break };
+        if !IDENTIFIERS.contains(&vlan.id) {
+            return Err(Why::Identifier);
+        }
+        if vlan.maps_priorities {
+            return Err(Why::Priorities);
+        }
+        if is_enslaved(base, around.links) {
+            return Err(Why::Enslaved);
+        }
+        *tag = Some(Tag { service: vlan.service, id: vlan.id });
+        base = vlan.on.and_then(|on| around.links.by_index(on)).ok_or(Why::Elsewhere)?;
+    }
+    if matches!(base.is, Is::Vlan(_)) {
+        return Err(Why::Deep);
+    }
+    if is_enslaved(base, around.links) {
+        return Err(Why::Enslaved);
+    }
+    let tags = match tags {
+        [Some(inner), Some(_)] if inner.service => return Err(Why::ServiceInside),
+        [Some(inner), Some(outer)] => Tags::Two(outer, inner.id),
+        [Some(tag), None] => Tags::One(tag),
+        [None, _] => Tags::None,
+    };
+    Ok((base, tags))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::tests::{attribute, link, place, told};
+    use crate::kind::{Bond, Vrf};
+
+    fn vlan(ifindex: u32, on: u32, id: u16, service: bool) -> Link {
+        let is = Vlan { on: Some(on), id, service, maps_priorities: false }.into();
+        Link { is, ..link(ifindex) }
+    }
+
+    fn on(below: u32, id: u16) -> Link {
+        vlan(below + 1, below, id, false)
+    }
+
+    fn tags(links: &[Link]) -> Result<(u32, Tags), String> {
+        place(&["e1"], links).map(|(base, _, tags)| (base, tags))
+    }
+
+    #[test]
+    fn a_vlan_says_its_tag_and_what_it_is_on() {
+        let id = (IFLA_VLAN_ID, &300u16.to_ne_bytes()[..]);
+        let plain = Vlan { on: Some(3), id: 300, service: false, maps_priorities: false };
+        assert_eq!(told("vlan", &[id, (IFLA_VLAN_PROTOCOL, &[0x81, 0])]), plain.into());
+        let service = Vlan { service: true, ..plain };
+        assert_eq!(told("vlan", &[id, (IFLA_VLAN_PROTOCOL, &[0x88, 0xa8])]), service.into());
+        // struct ifla_vlan_qos_mapping: from, to.
+        let mapping = attribute(1, &[0; 8]);
+        for kind in [IFLA_VLAN_EGRESS_QOS, IFLA_VLAN_INGRESS_QOS] {
+            let maps = Vlan { maps_priorities: true, ..plain };
+            assert_eq!(told("vlan", &[id, (kind, &mapping)]), maps.into());
+        }
+    }
+
+    #[test]
+    fn tags_are_those_on_the_way_down() {
+        let outer = Tag { service: true, id: 300 };
+        assert_eq!(tags(&[link(1), vlan(2, 1, 300, true)]), Ok((1, Tags::One(outer))));
+        let two = [link(1), vlan(2, 1, 300, true), vlan(3, 2, 7, false)];
+        assert_eq!(tags(&two), Ok((1, Tags::Two(outer, 7))));
+    }
+
+    #[test]
+    fn what_the_plane_cannot_do_is_linuxs() {
+        let refused = |why: Why| Err(why.to_string());
+        assert_eq!(tags(&[link(1), on(1, 0)]), refused(Why::Identifier));
+        assert_eq!(tags(&[on(1, 10)]), refused(Why::Elsewhere));
+        assert_eq!(tags(&[link(1), on(1, 1), on(2, 2), on(3, 3)]), refused(Why::Deep));
+        assert_eq!(tags(&[link(1), on(1, 1), vlan(3, 2, 2, true)]), refused(Why::ServiceInside));
+        let member = Link { master: Some(9), ..link(1) };
+        assert_eq!(tags(&[member, on(1, 1)]), refused(Why::Enslaved));
+        let vrf = Link { is: Vrf { table: 1001 }.into(), ..link(9) };
+        assert!(tags(&[link(1), vrf, Link { master: Some(9), ..on(1, 1) }]).is_ok());
+        let maps = Vlan { on: Some(1), id: 1, service: false, maps_priorities: true };
+        assert_eq!(tags(&[link(1), Link { is: maps.into(), ..link(2) }]), refused(Why::Priorities));
+        // What it lies on says why.
+        assert_eq!(tags(&[link(5), on(5, 1)]), Err("e5: it has no Ethernet address".to_owned()));
+        let bond = Link { is: Bond { mode: Some(0), policy: 0 }.into(), ..link(1) };
+        assert!(tags(&[bond, on(1, 1)]).is_err_and(|why| why.starts_with("e1: a bond with mode balance-rr")));
+    }
+
+    #[test]
+    fn one_on_a_bond_is_on_each_member() {
+        let bond = Link { is: Bond { mode: Some(4), policy: 0 }.into(), ..link(1) };
+        let member = |ifindex| Link { master: Some(1), ..link(ifindex) };
+        let tag = Tags::One(Tag { service: false, id: 5 });
+        let links = [bond, member(7), member(8), vlan(9, 1, 5, false)];
+        assert_eq!(place(&["e1"], &links), Ok((1, vec![7, 8], tag)));
+    }
+
+    #[test]
+    fn a_link_that_is_on_itself_has_no_place() {
+        assert_eq!(tags(&[vlan(1, 1, 5, false)]), Err(Why::Deep.to_string()));
+    }
+}

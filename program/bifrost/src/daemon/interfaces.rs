@@ -1,0 +1,167 @@
+//! Interfaces that are no port's own: adopted where their kind says (`mirror::kind`), and given back to Linux. And the
+//! ports by which frames of any interface pass, to which routes are led.
+//!
+//! Of which kind an interface is does not matter here.
+
+use config::{PortRule, Router};
+use fib::{InterfaceId, PortId, Tables, Tags};
+use mirror::kind::{Around, NotOurs, Place, Ports, Queues, port_names};
+use mirror::model::{Link, Links};
+use plane::{Interface, Plane};
+use tracing::{info, warn};
+
+use super::forwarding::Forwarding;
+use super::settings;
+
+/// The configuration, as kinds ask it.
+struct Named<'a>(&'a Router);
+
+impl Ports for Named<'_> {
+    fn named(&self, name: &str) -> Option<Queues> {
+        let rule = self.0.port(name)?;
+        Some(if settings::memif(rule).is_some() { Queues::Shared } else { Queues::Driver })
+    }
+}
+
+/// Where frames of an interface enter and leave, or why Linux has it to itself.
+pub(crate) fn place<'a>(link: &'a Link, links: &'a Links, router: &Router) -> Result<Place<'a>, NotOurs> {
+    Around { links, ports: &Named(router) }.place(link)
+}
+
+/// Whether packets that come in or leave by an interface are the plane's.
+pub(super) fn is_ours(name: &str, links: &Links, router: &Router) -> bool {
+    match links.by_name(name) {
+        Some(link) => place(link, links, router).is_ok(),
+        None => router.port(name).is_some(),
+    }
+}
+
+/// What the configuration says of an interface as a port, by its own name or by that of its bond.
+pub(super) fn rule<'a>(link: &Link, links: &Links, router: &'a Router) -> Option<&'a PortRule> {
+    port_names(link, links).find_map(|name| router.port(name))
+}
+
+/// The bond of ours that an interface is a member of.
+pub(super) fn bond_of<'a>(link: &Link, links: &'a Links, router: &Router) -> Option<&'a Link> {
+    links.bond_of(link).filter(|bond| place(bond, links, router).is_ok())
+}
+
+impl Forwarding {
+    /// Whether an interface that is no port's own is adopted.
+    pub(super) fn is_adopted(&self, ifindex: u32) -> bool {
+        let mut interfaces = self.plane.logical().filter_map(|logical| logical.interface.as_ref());
+        interfaces.any(|interface| interface.ifindex == ifindex)
+    }
+
+    /// The ports by which frames of an interface pass, with what stands in front of them there, and whether what comes in
+    /// by each is the plane's.
+    fn ports_of(&self, link: &Link) -> (Vec<(PortId, bool)>, Tags) {
+        let links = &self.mirror.model().links;
+        let Ok(place) = place(link, links, &self.router) else { return Default::default() };
+        // A port that is still a bond's has no frames of its own.
+        let own = |port: &&plane::port::Port| place.bond().is_some() || port.bond.is_none();
+        let ports = place.legs.iter().filter_map(|leg| {
+            let port = self.plane.port_of(leg.port.ifindex).filter(own)?;
+            Some((port.id, leg.receives))
+        });
+        (ports.collect(), place.tags)
+    }
+
+    /// Adopts an interface on each port that it is on, tells the plane what changed about it, or leaves it to Linux again.
+    pub(super) fn look_at_logical(&mut self, link: &Link, interface: Option<Interface>) {
+        let (ports, tags) = self.ports_of(link);
+        let Forwarding { plane, mirror, tables, .. } = self;
+        let is = |known: &&Interface| known.ifindex == link.ifindex;
+        let known = plane.logical().find_map(|logical| logical.interface.as_ref().filter(is));
+        let known = known.map(|known| known.name == link.name);
+        let stays = !ports.is_empty() && interface.is_some();
+        if known.is_some_and(|same| !stays || !same) {
+            mirror.unbind(link.ifindex, tables);
+            plane.forget_interface(link.ifindex, tables);
+            info!("{}: is Linux's again", link.name);
+        }
+        let Some(interface) = interface.filter(|_| stays) else { return };
+        let elsewhere = |port| ports.iter().all(|(on, _)| *on != port);
+        plane.forget_interfaces(link.ifindex, elsewhere, tables);
+        let there = |plane: &Plane, tables: &Tables| {
+            let all = plane.interfaces_of(link.ifindex).map(|(id, _)| id);
+            all.filter(|id| tables.interface(*id).is_some()).collect::<Vec<_>>()
+        };
+        let before = there(plane, tables);
+        for (port, receives) in ports {
+            let left_to_linux = interface.left_to_linux.map(|left| left || !receives);
+            let interface = Interface { left_to_linux, ..interface.clone() };
+            if let Err(error) = plane.adopt_interface(interface, port, tags, tables) {
+                mirror.unbind(link.ifindex, tables);
+                plane.forget_interface(link.ifindex, tables);
+                return warn!("{}: stays with Linux: {error}", link.name);
+            }
+        }
+        if before != there(plane, tables) {
+            self.is_new();
+        }
+        self.bind_interface(link.ifindex);
+        if known != Some(true) {
+            info!("{}: adopted", link.name);
+        }
+    }
+
+    /// Lets routes lead to an interface once all of its ports are taken; to none before that.
+    pub(super) fn bind_interface(&mut self, ifindex: u32) {
+        let Forwarding { plane, mirror, tables, router, .. } = self;
+        let links = &mirror.model().links;
+        let Some(link) = links.by_index(ifindex) else { return };
+        let place = place(link, links, router);
+        let (bond, wanted) = place.map_or((None, 0), |place| (place.bond(), place.legs.len()));
+        let bond = bond.map(|bond| bond.ifindex);
+        let taken = plane.interfaces_of(ifindex).filter(|(id, port)| {
+            // A name leads elsewhere until what it was there has been forgotten.
+            port.taken.is_some() && tables.interface(*id).is_some_and(|entry| entry.ifindex == ifindex)
+        });
+        let below = |port: &plane::port::Port| port.interface.as_ref().map_or(0, |own| own.ifindex);
+        let legs: Vec<(InterfaceId, u32)> = taken.map(|(id, port)| (id, below(port))).collect();
+        match (bond, legs.as_slice()) {
+            (_, some) if some.is_empty() || some.len() != wanted => mirror.unbind(ifindex, tables),
+            (None, some) => mirror.bind(ifindex, some[0].0, tables),
+            (Some(bond), some) => mirror.bind_bond(ifindex, bond, some.iter().copied(), tables),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mirror::kind::{Bond, Member, Vlan};
+
+    fn router(ports: &[&str]) -> Router {
+        let text: String = ports.iter().map(|name| format!("[[port]]\nname = \"{name}\"\n")).collect();
+        Router::read("router.toml", &text, &config::Machine::this())
+            .unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    }
+
+    #[test]
+    fn what_the_configuration_names_by_a_pattern_or_its_bond_is_ours() {
+        let is = Bond { mode: Some(2), policy: 0 }.into();
+        let bond = Link { ifindex: 1, name: "bond0".to_owned(), is, ..Link::default() };
+        let member = |ifindex| {
+            let member = Some(Member { active: true, link: true });
+            Link { ifindex, name: format!("eth{ifindex}"), master: Some(1), member, ..Link::default() }
+        };
+        let is = Vlan { on: Some(1), id: 5, service: false, maps_priorities: false }.into();
+        let vlan = Link { ifindex: 9, name: "tagged".to_owned(), is, ..Link::default() };
+        let links: Links = [bond, member(2), member(3), vlan].into_iter().collect();
+        for ports in [&["bond0"][..], &["eth2", "eth3"], &["eth*"], &["eth2", "bond*"]] {
+            let router = router(ports);
+            for name in ["bond0", "eth2", "eth3", "tagged"] {
+                assert!(is_ours(name, &links, &router), "{name} {ports:?}");
+            }
+            let [bond, member] = [1, 2].map(|ifindex| links.by_index(ifindex).unwrap());
+            assert!(rule(bond, &links, &router).is_none(), "a bond has no queues");
+            assert!(rule(member, &links, &router).is_some());
+            assert_eq!(bond_of(member, &links, &router).map(|bond| bond.ifindex), Some(1));
+        }
+        let router = router(&["eth2", "absent"]);
+        assert!(is_ours("eth2", &links, &router) && is_ours("absent", &links, &router));
+        assert!(!is_ours("bond0", &links, &router) && !is_ours("tagged", &links, &router));
+    }
+}

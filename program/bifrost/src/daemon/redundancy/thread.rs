@@ -287,7 +287,8 @@ impl Runner {
 
     /// Puts another configuration in force; what is the same in it goes on as it is.
     fn change(&mut self, plan: Vec<(VirtualRouter, Facts)>) {
-        let mut wanted: Vec<(String, Vec<(usize, VirtualRouter, Facts)>)> = Vec::new();
+        type Numbered = (usize, VirtualRouter, Facts);
+        let mut wanted: Vec<(String, Vec<Numbered>)> = Vec::new();
         for (number, (router, facts)) in plan.into_iter().enumerate() {
             let key = match &router.sync {
                 Some(word) => format!("sync {word}"),

@@ -32,6 +32,6 @@ constants! {
     ROOTS: u32 = 1 << 16;
     /// Words of a block of tags, one for each VLAN identifier.
     TAGS: u32 = 4096;
-    /// Interfaces at most, the ports' own among them: a flow's entry has 12 bits for a number, and one says none.
-    INTERFACES: u16 = 0xfff;
+    /// Interfaces at most, the ports' own among them: a flow's entry has 14 bits for a number, and one says none.
+    INTERFACES: u16 = 0x3fff;
 }

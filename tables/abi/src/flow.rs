@@ -21,7 +21,7 @@ constants! {
     /// In `meta`: whose reply this is stands in `decisions[0]`.
     ALIAS: u32 = 1 << 13;
     /// The bits of `meta` that are the key's.
-    KEY_BITS: u32 = 0xffff_00ff | V6;
+    KEY_BITS: u32 = 0x0fff_00ff | V6;
     /// Either of the two ways to be translated.
     TRANSLATED: u32 = REPLY_HERE | REPLY_IN_ALIAS;
     /// The phase of an entry that is an alias.

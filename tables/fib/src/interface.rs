@@ -31,7 +31,7 @@ pub(crate) const TAG_BYTES: usize = TAG_BLOCKS as usize * BLOCK * 4;
 /// Set in a word of tags that names the block of the tags that follow; clear in one that is an interface's number + 1.
 pub(crate) const INNER: u32 = POINTER;
 
-/// An index into the interfaces, 0..4,095. Those below 256 are the ports' own, by the same number.
+/// An index into the interfaces, 0..16,383. Those below 256 are the ports' own, by the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct InterfaceId(pub u16);

@@ -155,7 +155,10 @@ fn what_does_not_fit_a_word_is_refused() {
     let adjacency = Adjacency { interface: InterfaceId(0), mtu: 1500, mac: None };
     tables.add_adjacency(&adjacency).unwrap();
     assert!(matches!(tables.add_adjacency(&adjacency), Err(FibError::Full { table: "adjacency", .. })));
-    assert!(matches!(tables.set_interface(InterfaceId(4095), None), Err(FibError::NoSuchInterface(4095))));
+    assert!(matches!(
+        tables.set_interface(InterfaceId(16_383), None),
+        Err(FibError::NoSuchInterface(16_383))
+    ));
 }
 
 #[test]

@@ -157,14 +157,18 @@ fn blocks_of_tags_are_used_again() {
 }
 
 #[test]
-fn there_is_room_for_3839_beside_those_of_ports() {
+fn there_is_room_for_16127_beside_those_of_ports() {
     let mut tables = Tables::new(CAPACITY, None).unwrap();
     let view = tables.view();
     let first = InterfaceId::FIRST_LOGICAL.0;
-    for n in 0..3839 {
-        tables.set_interface(InterfaceId(first + n), Some(entry(1, one(1 + n)))).unwrap();
+    let place = |n: u16| entry(1 + n / 4094, one(1 + n % 4094));
+    for n in 0..16_127 {
+        tables.set_interface(InterfaceId(first + n), Some(place(n))).unwrap();
     }
-    assert_eq!(enter(&view, 1, &[(0x8100, 3839)]), Some((InterfaceId(first + 3838), 4)));
-    let more = tables.set_interface(InterfaceId(first + 3839), Some(entry(1, one(3840))));
+    for n in [0, 4093, 4094, 16_126] {
+        let tag = (0x8100, 1 + n % 4094);
+        assert_eq!(enter(&view, 1 + n / 4094, &[tag]), Some((InterfaceId(first + n), 4)));
+    }
+    let more = tables.set_interface(InterfaceId(first + 16_127), Some(place(16_127)));
     assert!(matches!(more, Err(FibError::NoSuchInterface(_))));
 }

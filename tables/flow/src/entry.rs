@@ -13,6 +13,8 @@
 //!   `route` in its own.
 //! - `state` holds [`Phase`] or how it ended (4 bits), both window scales (4 + 4), both sides' TCP flags (8 + 8), and 4 more: of what
 //!   has ended the last phase, of TCP until then [`Connection::asked`]. It decides who wins: a flow ends when somebody swaps its phase for an end.
+//! - `route` is the flow's interfaces, 12 bits each, and its mark, 8; 2 more bits of each interface are in the flow's `meta`, above the
+//!   12 of the table. They stay as they were when it began.
 //! - `volume` is bytes (52 bits) and the packets' upper 12 bits: 4.5 PB and 17 T packets.
 //! - `numbers` is a TCP side's end and acknowledgement.
 //!
@@ -159,14 +161,14 @@ impl Hot {
         })
     }
 
-    /// Writes the key, and the reply where there is room for it; before the entry is live.
-    pub(crate) fn set_key(&self, key: &Key, kind: u32, reply: Option<&Key>) {
+    /// Writes the key, with what `meta` says more, and the reply where there is room for it; before the entry is live.
+    pub(crate) fn set_key(&self, key: &Key, more: u32, reply: Option<&Key>) {
         for (word, value) in self.addresses.iter().zip(key.addresses) {
             word.store(value, Relaxed);
         }
         self.ports.store(key.ports, Relaxed);
         let swapped = if key.swapped { SWAPPED } else { 0 };
-        let mut meta = key.meta | swapped | kind;
+        let mut meta = key.meta | swapped | more;
         if let Some(reply) = reply {
             self.addresses[1].store(reply.addresses[0], Relaxed);
             self.addresses[2].store(u64::from(reply.ports) << 32 | u64::from(reply.meta), Relaxed);
@@ -342,15 +344,30 @@ impl Cold {
     }
 }
 
-/// The word `route`: both ports (12 bits each) and the mark.
-pub(crate) fn route(ports: [u16; 2], mark: u8) -> u32 {
-    let [input, output] = ports.map(|port| u32::from(port.min(crate::NO_PORT)));
-    input << 20 | output << 8 | u32::from(mark)
+/// The interfaces of a flow, 14 bits each, and its mark, as they are kept from its begin on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    /// The word `route`: the lower 12 bits of both, and the mark.
+    pub(crate) word: u32,
+    /// In `meta`: the others.
+    pub(crate) upper: u32,
 }
 
-/// The ports and the mark in the word `route`.
-pub(crate) fn from_route(word: u32) -> ([u16; 2], u8) {
-    ([(word >> 20) as u16, (word >> 8 & 0xfff) as u16], word as u8)
+impl Route {
+    pub(crate) fn new(ports: [u16; 2], mark: u8) -> Route {
+        let [input, output] = ports.map(|port| u32::from(port.min(crate::NO_PORT)));
+        Route {
+            word: (input & 0xfff) << 20 | (output & 0xfff) << 8 | u32::from(mark),
+            upper: input >> 12 << 30 | output >> 12 << 28,
+        }
+    }
+
+    /// What a flow's `meta` and the word `route` say.
+    pub(crate) fn read(word: u32, meta: u32) -> ([u16; 2], u8) {
+        let input = meta >> 30 << 12 | word >> 20;
+        let output = (meta >> 28 & 3) << 12 | word >> 8 & 0xfff;
+        ([input as u16, output as u16], word as u8)
+    }
 }
 
 /// Coarse clocks, and the way back to ns with the help of a `now` that is not far off.
@@ -400,6 +417,17 @@ pub(crate) mod clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_route_keeps_interfaces_and_mark_and_no_bit_of_the_key() {
+        for ports in [[0, 0], [0x3ffe, 0x1001], [0xfff, 0x3ffe], [crate::NO_PORT, 0x2fff]] {
+            let Route { word, upper } = Route::new(ports, 0xa5);
+            let key = KEY_BITS | SWAPPED | REPLY_HERE | REPLY_IN_ALIAS | REPLY_SWAPPED | ALIAS;
+            assert_eq!((Route::read(word, upper | key), upper & key), ((ports, 0xa5), 0));
+        }
+        let unknown = Route::new([u16::MAX; 2], 0);
+        assert_eq!(Route::read(unknown.word, unknown.upper).0, [crate::NO_PORT; 2]);
+    }
 
     #[test]
     fn the_address_of_another_family_is_nobodys_reply() {

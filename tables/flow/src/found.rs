@@ -1,11 +1,10 @@
 //! From a key to its flow, and what an entry says.
 
-use crate::entry::{self, ALIAS, REPLY_IN_ALIAS, REPLY_SWAPPED, SWAPPED, TRANSLATED, clock};
+use crate::entry::{ALIAS, REPLY_IN_ALIAS, REPLY_SWAPPED, Route, SWAPPED, TRANSLATED, clock};
 use crate::hash::Spot;
 use crate::index::{Place, buckets_of};
 use crate::key::Key;
 use crate::{Account, Direction, End, Hit, Table, Tuple};
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Table {
@@ -60,18 +59,12 @@ impl Table {
         reply.map_or_else(|| hot.key().tuple().reversed(), |key| key.tuple())
     }
 
-    pub(crate) fn route_word(&self, entry: u32) -> &AtomicU32 {
+    pub(crate) fn route_of(&self, entry: u32) -> ([u16; 2], u8) {
         let memory = self.memory.hot();
         let hot = &memory[entry as usize];
-        if hot.meta.load(Relaxed) & REPLY_IN_ALIAS != 0 {
-            &memory[hot.route.load(Relaxed) as usize].route
-        } else {
-            &hot.route
-        }
-    }
-
-    pub(crate) fn route_of(&self, entry: u32) -> ([u16; 2], u8) {
-        entry::from_route(self.route_word(entry).load(Relaxed))
+        let (meta, word) = (hot.meta.load(Relaxed), hot.route.load(Relaxed));
+        let in_alias = meta & REPLY_IN_ALIAS != 0;
+        Route::read(if in_alias { memory[word as usize].route.load(Relaxed) } else { word }, meta)
     }
 
     /// What there is to say of a flow.

@@ -4,7 +4,7 @@
 //! gets a slot. Of two workers who insert the same flow, in whichever direction, one finds the other's. A translated flow gets
 //! its second slot after that: no answer can come before its first packet has gone out.
 
-use crate::entry::{ALIAS, ALIAS_PHASE, REPLY_IN_ALIAS, State as Word, clock};
+use crate::entry::{ALIAS, ALIAS_PHASE, REPLY_IN_ALIAS, Route, State as Word, clock};
 use crate::index::{Locked, Place};
 use crate::key::Key;
 use crate::own::Own;
@@ -19,7 +19,7 @@ pub(crate) struct Start {
     pub(crate) reply: Option<Tuple>,
     pub(crate) word: Word,
     pub(crate) connection: Option<Connection>,
-    pub(crate) route: u32,
+    pub(crate) route: Route,
     pub(crate) start: u64,
     pub(crate) last: u32,
     pub(crate) packets: [u64; 2],
@@ -77,7 +77,7 @@ pub(crate) fn begin(table: &Table, own: &mut Own, start: &Start, tick: u32) -> R
         let answer = match alias {
             None => Link { key, reopens: false, ..flow },
             Some(alias) => {
-                write_alias(table, alias, entry, key, start.route);
+                write_alias(table, alias, entry, key, start.route.word);
                 Link { entry: alias, key, word: ALIAS_PHASE, reopens: false, ..flow }
             }
         };
@@ -98,8 +98,9 @@ pub(crate) fn begin(table: &Table, own: &mut Own, start: &Start, tick: u32) -> R
 
 fn write(table: &Table, entry: u32, start: &Start, key: &Key, reply: Option<&Key>, alias: Option<u32>) {
     let (hot, cold) = (&table.memory.hot()[entry as usize], &table.memory.cold()[entry as usize]);
-    hot.set_key(key, if alias.is_some() { REPLY_IN_ALIAS } else { 0 }, reply);
-    hot.route.store(alias.unwrap_or(start.route), Relaxed);
+    let kind = if alias.is_some() { REPLY_IN_ALIAS } else { 0 };
+    hot.set_key(key, kind | start.route.upper, reply);
+    hot.route.store(alias.unwrap_or(start.route.word), Relaxed);
     hot.decisions.iter().for_each(|decision| decision.store(0, Relaxed));
     hot.start.store(start.start << 16, Relaxed);
     cold.last.store(start.last, Relaxed);

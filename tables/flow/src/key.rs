@@ -7,6 +7,7 @@
 pub(crate) use abi::flow::V6;
 
 use crate::Tuple;
+use abi::fib::TABLES;
 use std::hint::select_unpredictable;
 use wire::headers::{mapped, unmapped};
 use wire::protocol;
@@ -49,7 +50,7 @@ impl Key {
     /// The key of a tuple.
     #[inline(always)]
     pub fn of(tuple: &Tuple) -> Key {
-        let meta = u32::from(tuple.protocol) | u32::from(tuple.table) << 16;
+        let meta = u32::from(tuple.protocol) | u32::from(tuple.table % TABLES) << 16;
         let (from, to) = (u32::from(tuple.source_port), u32::from(tuple.destination_port));
         let common = has_common_key(tuple.protocol);
         let order = |port: u32| if common { 0 } else { port };
@@ -92,7 +93,7 @@ impl Key {
         let (source, destination) = if self.swapped { (high, low) } else { (low, high) };
         let turned = self.swapped && !has_common_key(protocol);
         let (source_port, destination_port) = if turned { (second, first) } else { (first, second) };
-        let table = (self.meta >> 16) as u16;
+        let table = (self.meta >> 16) as u16 % TABLES;
         Tuple { source, destination, source_port, destination_port, protocol, table }
     }
 

@@ -1,6 +1,6 @@
 //! Flows that outlive the program: written down as plain values, and put back.
 
-use crate::entry::{self, State as Word, clock};
+use crate::entry::{Route, State as Word, clock};
 use crate::insert::Start;
 use crate::tcp::{Connection, Side};
 use crate::{Account, Hit, Inserted, Refused, Worker};
@@ -36,7 +36,7 @@ impl Worker {
             reply: account.is_translated().then_some(account.reply),
             word: connection.as_ref().map_or(Word::of(account.phase), Word::of_connection),
             connection,
-            route: entry::route(account.ports, account.mark),
+            route: Route::new(account.ports, account.mark),
             start: clock::to_start(account.start),
             last: clock::tick(account.last),
             packets: account.packets,

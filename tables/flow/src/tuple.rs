@@ -18,7 +18,7 @@ pub struct Tuple {
     pub destination_port: u16,
     /// Of the upper layer.
     pub protocol: u8,
-    /// The routing table (VRF) that the packet came by; 0 is the main one.
+    /// The routing table (VRF) that the packet came by, below 4,096; 0 is the main one.
     pub table: u16,
 }
 

@@ -1,6 +1,6 @@
 //! What a thread does with the table: looks up batches, makes flows, ends them.
 
-use crate::entry::{self, clock};
+use crate::entry::{Route, clock};
 use crate::index::Place;
 use crate::insert::{Start, begin};
 use crate::key::Key;
@@ -129,7 +129,7 @@ impl Worker {
             reply: opening.reply,
             word,
             connection,
-            route: entry::route(opening.ports, opening.mark),
+            route: Route::new(opening.ports, opening.mark),
             start: clock::to_start(now),
             last: clock::tick(now),
             packets: [1, 0],
@@ -209,11 +209,6 @@ impl Worker {
     /// The ports of a flow, and its mark.
     pub fn route(&self, hit: &Hit) -> ([u16; 2], u8) {
         self.table.route_of(hit.entry)
-    }
-
-    /// Sets the ports of a flow, and its mark.
-    pub fn set_route(&self, hit: &Hit, ports: [u16; 2], mark: u8) {
-        self.table.route_word(hit.entry).store(entry::route(ports, mark), Relaxed);
     }
 
     /// Before sleeping: nobody need wait for this worker until [`online`](Self::online). Hits do not outlive it.

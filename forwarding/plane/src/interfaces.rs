@@ -33,6 +33,8 @@ pub struct LogicalInterface {
 #[derive(Default)]
 pub(crate) struct Interfaces {
     by_name: HashMap<String, Vec<LogicalInterface>>,
+    /// The name of what has this index of Linux's, if it is there.
+    names: HashMap<u32, String>,
     /// Numbers that are given out, each for as long as there is room for others.
     given: usize,
 }
@@ -40,6 +42,12 @@ pub(crate) struct Interfaces {
 impl Interfaces {
     fn iter(&self) -> impl Iterator<Item = &LogicalInterface> {
         self.by_name.values().flatten()
+    }
+
+    /// Those that are Linux's interface of this index.
+    fn of(&self, ifindex: u32) -> impl Iterator<Item = &LogicalInterface> {
+        let named = self.names.get(&ifindex).and_then(|name| self.by_name.get(name));
+        named.into_iter().flatten().filter(move |logical| logical.is(ifindex))
     }
 
     fn iter_mut(&mut self) -> impl Iterator<Item = &mut LogicalInterface> {
@@ -96,12 +104,16 @@ impl Plane {
         self.interfaces.iter()
     }
 
+    /// Those of them that are Linux's interface of this index, which is there.
+    pub fn logical_of(&self, ifindex: u32) -> impl Iterator<Item = &LogicalInterface> {
+        self.interfaces.of(ifindex)
+    }
+
     /// The numbers of an interface that is there, a port's own or another, with the ports that it is on.
     pub fn interfaces_of(&self, ifindex: u32) -> impl Iterator<Item = (InterfaceId, &Port)> {
         let is = move |has: Option<&Interface>| has.is_some_and(|has| has.ifindex == ifindex);
         let own = self.ports.iter().filter(move |port| is(port.own()));
-        let logical = self.interfaces.iter().filter(move |logical| is(logical.interface.as_ref()));
-        let logical = logical.filter_map(|logical| {
+        let logical = self.interfaces.of(ifindex).filter_map(|logical| {
             let port = self.ports.get(usize::from(logical.port.0))?;
             Some((logical.id, port))
         });
@@ -159,10 +171,7 @@ impl Plane {
     pub fn traffic(&self, ifindex: u32) -> Traffic {
         let own = self.ports.iter().filter(|port| port.own().is_some_and(|own| own.ifindex == ifindex));
         let own = own.map(|port| self.port_traffic(port));
-        let there = |logical: &&LogicalInterface| {
-            logical.interface.as_ref().is_some_and(|has| has.ifindex == ifindex)
-        };
-        let logical = self.interfaces.iter().filter(there).filter_map(|logical| {
+        let logical = self.interfaces.of(ifindex).filter_map(|logical| {
             let port = self.ports.get(usize::from(logical.port.0))?;
             let now = totals::passed(&self.driver, &self.worker_pool, logical.id, port);
             Some(totals::since(&now, &logical.before.2))
@@ -195,6 +204,9 @@ impl Plane {
         tags: Tags,
         tables: &mut Tables,
     ) -> Result<bool, PlaneError> {
+        if self.interfaces.names.get(&interface.ifindex).is_some_and(|name| *name != interface.name) {
+            self.forget_interface(interface.ifindex, tables);
+        }
         let known = self.interfaces.given;
         let logical = self.interfaces.on_port(&interface.name, port)?;
         let (id, is, of) = (logical.id, interface.ifindex, self.ports.get(usize::from(port.0)));
@@ -202,9 +214,11 @@ impl Plane {
             let counted = of.map(|port| totals::passed(&self.driver, &self.worker_pool, id, port));
             logical.before = (is, port, counted.unwrap_or_default());
         }
+        let name = interface.name.clone();
         (logical.interface, logical.tags) = (Some(interface), tags);
         let entry = of.and_then(|port| logical.entry(port));
         let there = entry.is_some();
+        self.interfaces.names.insert(is, name);
         self.open_vrfs(entry.as_ref());
         if let Err(error) = tables.set_interface(id, entry) {
             // What was there is no more what Linux has.
@@ -229,15 +243,23 @@ impl Plane {
         which: impl Fn(PortId) -> bool,
         tables: &mut Tables,
     ) -> bool {
-        let is = |logical: &&mut LogicalInterface| {
-            logical.interface.as_ref().is_some_and(|has| has.ifindex == ifindex) && which(logical.port)
-        };
-        let mut any = false;
-        for logical in self.interfaces.iter_mut().filter(is) {
+        let Some(name) = self.interfaces.names.get(&ifindex) else { return false };
+        let (mut any, mut left) = (false, false);
+        for logical in self.interfaces.by_name.get_mut(name).into_iter().flatten() {
+            if !logical.is(ifindex) {
+                continue;
+            }
+            if !which(logical.port) {
+                left = true;
+                continue;
+            }
             logical.interface = None;
             any = true;
             // To take one out is never refused.
             let _ = tables.set_interface(logical.id, None);
+        }
+        if !left {
+            self.interfaces.names.remove(&ifindex);
         }
         any
     }
@@ -268,6 +290,10 @@ impl Plane {
 }
 
 impl LogicalInterface {
+    fn is(&self, ifindex: u32) -> bool {
+        self.interface.as_ref().is_some_and(|has| has.ifindex == ifindex)
+    }
+
     /// What both lanes read of it.
     fn entry(&self, port: &Port) -> Option<InterfaceEntry> {
         let interface = self.interface.as_ref()?;

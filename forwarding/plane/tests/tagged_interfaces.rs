@@ -142,3 +142,29 @@ fn count(lane: LaneChoice) {
 fn tags(id: u16) -> Tags {
     Tags::One(Tag { service: false, id })
 }
+
+#[test]
+fn there_are_as_many_as_the_tables_have_room_for() {
+    let rig = Rig::new(1);
+    rig.router.inside(|| {
+        let (mut plane, mut tables) = one_worker::start(PolicySettings::default());
+        let id = plane.expect("r0", PortSettings::default()).unwrap();
+        assert!(plane.take(id, interface(&rig, 0), &mut tables));
+        // Of four ports, of which one is there.
+        let vlan = |n: u32| Interface { name: format!("v{n}"), ifindex: VLAN + n, ..interface(&rig, 0) };
+        let mut adopt = |n: u32, id: u16| {
+            let port = PortId((n / 4094) as u16);
+            plane.adopt_interface(vlan(n), port, tags(id), &mut tables).map(|there| (there, port))
+        };
+        for n in 0..16_127 {
+            let (there, port) = adopt(n, (n % 4094) as u16 + 1).unwrap();
+            assert_eq!(there, port == id);
+        }
+        assert!(adopt(16_127, 4094).is_err_and(|error| error.to_string().contains("16127")));
+        assert!(plane.forget_interface(VLAN + 7, &mut tables));
+        let known = plane.interface_of(VLAN + 4093).unwrap();
+        assert_eq!(plane.place(known).map(|(.., tags)| tags), Some(tags(4094)));
+        assert_eq!(plane.interface_of(VLAN + 7), None);
+        plane.stop(&mut tables);
+    });
+}

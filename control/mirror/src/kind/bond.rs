@@ -107,6 +107,10 @@ impl Kind for Bond {
         };
         Ok(Place { base: bond, legs: members.into_iter().map(leg).collect(), tags: Tags::None })
     }
+
+    fn stands_for_members(&self) -> bool {
+        true
+    }
 }
 
 impl Link {

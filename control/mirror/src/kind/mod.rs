@@ -31,6 +31,11 @@ pub trait Kind {
         None
     }
 
+    /// Whether what enters and leaves by the members of one of this kind does so as its own.
+    fn stands_for_members(&self) -> bool {
+        false
+    }
+
     /// Whether an interface that has one of this kind for its master goes on as if it had none: frames enter and leave
     /// by it as its own.
     fn leaves_members_alone(&self) -> bool {

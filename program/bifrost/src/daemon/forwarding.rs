@@ -143,8 +143,9 @@ impl Forwarding {
     /// number when it is gone: of what a pattern matched (`ppp*`) nobody expects that it comes back.
     pub(crate) fn known_ports(&self) -> impl Iterator<Item = &plane::port::Port> {
         // A bond is none: its members are.
+        let links = &self.mirror.model().links;
         let is_bond =
-            |name: &str| self.mirror.model().links.by_name(name).is_some_and(|link| link.bond().is_some());
+            |name: &str| links.by_name(name).is_some_and(|link| link.is.kind().stands_for_members());
         let named = move |name: &str| {
             self.router.ports.iter().any(|rule| rule.name.literal() == Some(name)) && !is_bond(name)
         };

@@ -49,8 +49,7 @@ pub(super) fn bond_of<'a>(link: &Link, links: &'a Links, router: &Router) -> Opt
 impl Forwarding {
     /// Whether an interface that is no port's own is adopted.
     pub(super) fn is_adopted(&self, ifindex: u32) -> bool {
-        let mut interfaces = self.plane.logical().filter_map(|logical| logical.interface.as_ref());
-        interfaces.any(|interface| interface.ifindex == ifindex)
+        self.plane.logical_of(ifindex).next().is_some()
     }
 
     /// The ports by which frames of an interface pass, with what stands in front of them there, and whether what comes in
@@ -71,8 +70,7 @@ impl Forwarding {
     pub(super) fn look_at_logical(&mut self, link: &Link, interface: Option<Interface>) {
         let (ports, tags) = self.ports_of(link);
         let Forwarding { plane, mirror, tables, .. } = self;
-        let is = |known: &&Interface| known.ifindex == link.ifindex;
-        let known = plane.logical().find_map(|logical| logical.interface.as_ref().filter(is));
+        let known = plane.logical_of(link.ifindex).find_map(|logical| logical.interface.as_ref());
         let known = known.map(|known| known.name == link.name);
         let stays = !ports.is_empty() && interface.is_some();
         if known.is_some_and(|same| !stays || !same) {

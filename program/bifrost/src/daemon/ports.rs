@@ -145,7 +145,7 @@ impl Ports {
             let unknown = is_unknown(&link, links, &forwarding.router);
             let interface = interface(&link, table, self.reach([&link, base], links));
             forwarding.look_at_logical(&link, interface.filter(|_| !unknown));
-        } else if link.bond().is_some() {
+        } else if link.is.kind().stands_for_members() {
             let members: Vec<Link> = links.members(ifindex).cloned().collect();
             for member in &members {
                 self.look_at_port(member, forwarding);

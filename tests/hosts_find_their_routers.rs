@@ -18,7 +18,7 @@ use discovery::irdp::{self, Heard, Message};
 use lab::{Host, Router, wait_for};
 use port::{PacketSocket, PacketType, SocketOptions};
 
-use crate::redundant::{Pair, RATE, lost};
+use crate::redundant::{Pair, RATE, becomes, lost};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -252,4 +252,55 @@ fn and_get_addresses_of_ipv6_and_more() {
     hosts(&format!("via {second} "), false, routes);
     hosts(&format!("via {first} "), true, routes);
     hosts("deprecated", true, addresses);
+}
+
+/// Hosts are told of a virtual router by whoever is active, and keep it when that one dies.
+#[test]
+fn and_keep_a_virtual_one_when_another_router_takes_over() {
+    let net = network("rd-vrrp");
+    let lines = |priority| {
+        config(&format!(
+            "[discovery.lan.ipv6]\ninterval = \"4s\"\nvrrp = \"lan6\"\n\
+             [discovery.lan.ipv4]\ninterval = \"4s\"\nvrrp = \"lan\"\npreference = 3\n\
+             [vrrp.lan]\ninterface = \"left\"\nid = 7\naddresses = [\"10.1.0.1\"]\ninterval = \"100ms\"\n\
+             priority = {priority}\n\
+             [vrrp.lan6]\ninterface = \"left\"\nid = 7\naddresses = [\"fe80::1\"]\ninterval = \"100ms\"\n\
+             priority = {priority}"
+        ))
+    };
+    let mut one = Router::start(&net.one, &lines(200)).unwrap();
+    let two = Router::start(&net.two, &lines(100)).unwrap();
+    if !one.is_bifrost() {
+        return;
+    }
+    for name in ["lan", "lan6"] {
+        becomes(&one, name, "active");
+    }
+    let _host = Finder::start(&net.customer);
+    let routes = || net.customer.run("ip route show default; ip -6 route show default").unwrap();
+    let both = || {
+        let shown = routes();
+        let right = shown.contains("via 10.1.0.1 ") && shown.contains("via fe80::1 ");
+        if right { Ok(()) } else { Err(shown) }
+    };
+    wait_for("routes by the virtual router", SOON, both).unwrap();
+    net.customer.run("ping -c 1 -W 2 fe80::1%eth0").unwrap();
+    let neighbour = net.customer.run("ip -6 neighbour show fe80::1").unwrap();
+    assert!(neighbour.contains("00:00:5e:00:02:07"), "{neighbour}");
+    let shown = two.ask("show discovery").unwrap();
+    assert!(shown.contains("[vrrp.lan6] is not active here"), "{shown}");
+    // Handed over, and taken over: no host is told to look for another router.
+    let log = net.customer.folder().join("routes.log");
+    let watch = net.customer.run(&format!("ip monitor route > {} 2>&1 & echo $!", log.display())).unwrap();
+    one.stop().unwrap();
+    becomes(&two, "lan6", "active");
+    wait_for("the other one to speak", SOON, || {
+        let all = two.show("discovery").unwrap();
+        let sent = all.as_array().map_or(0, |all| all.iter().filter_map(|one| one["sent"].as_u64()).sum());
+        if sent >= 2 { Ok(()) } else { Err(format!("{all}")) }
+    })
+    .unwrap();
+    both().unwrap();
+    let log = net.customer.run(&format!("kill {}; cat {}", watch.trim(), log.display())).unwrap();
+    assert!(!log.contains("Deleted default"), "{log}");
 }

@@ -15,6 +15,7 @@ use toml::de::DeValue;
 use crate::mistake::{Hint, Page};
 use crate::pattern::is_interface_name;
 use crate::track::{self, Tracked};
+use crate::virtual_router::VirtualRouter;
 
 /// Router discovery on an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct Discovery {
 /// What is said by ICMP router discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discovery4 {
+    /// The virtual router that says it, while it is active here; without: the interface itself.
+    pub vrrp: Option<String>,
     /// When.
     pub times: Times,
     /// Seconds for which hosts believe it.
@@ -49,6 +52,8 @@ pub struct Discovery4 {
 /// What is said by router advertisements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discovery6 {
+    /// The virtual router that says it, while it is active here; without: the interface itself.
+    pub vrrp: Option<String>,
     /// When.
     pub times: Times,
     /// All but the router's link address and the prefixes that its interface has.
@@ -77,6 +82,7 @@ struct Written {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written4 {
+    vrrp: Option<Spanned<String>>,
     interval: Option<Spanned<Time>>,
     least_interval: Option<Spanned<Time>>,
     lifetime: Option<Spanned<Time>>,
@@ -93,6 +99,7 @@ struct Written4 {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written6 {
+    vrrp: Option<Spanned<String>>,
     interval: Option<Spanned<Time>>,
     least_interval: Option<Spanned<Time>>,
     lifetime: Option<Spanned<Time>>,
@@ -221,7 +228,11 @@ impl TryFrom<String> for Name {
 }
 
 /// Every section of this kind.
-pub(crate) fn discoveries(page: &mut Page, value: &Spanned<DeValue>) -> Vec<Discovery> {
+pub(crate) fn discoveries(
+    page: &mut Page,
+    value: &Spanned<DeValue>,
+    routers: &[VirtualRouter],
+) -> Vec<Discovery> {
     let DeValue::Table(table) = value.get_ref() else {
         page.wrong(value.span(), "discovery is no section", Hint::expected("sections [discovery.NAME]"));
         return Vec::new();
@@ -255,6 +266,18 @@ pub(crate) fn discoveries(page: &mut Page, value: &Spanned<DeValue>) -> Vec<Disc
         }
         let ipv4 = written.ipv4.as_ref().map(|ipv4| said.ipv4(ipv4.get_ref()));
         let ipv6 = written.ipv6.as_ref().map(|ipv6| said.ipv6(ipv6));
+        let by4 = written.ipv4.as_ref().and_then(|ipv4| ipv4.get_ref().vrrp.as_ref()).map(|by| (by, false));
+        let by6 = written.ipv6.as_ref().and_then(|ipv6| ipv6.get_ref().vrrp.as_ref()).map(|by| (by, true));
+        for (by, ipv6) in by4.into_iter().chain(by6) {
+            let is = |router: &&VirtualRouter| {
+                router.name == *by.get_ref() && router.interface == *interface && router.is_ipv6() == ipv6
+            };
+            if !routers.iter().any(|router| is(&router)) {
+                let family = if ipv6 { "IPv6" } else { "IPv4" };
+                let message = format!("there is no [vrrp.{}] of {family} on {interface}", by.get_ref());
+                said.wrong(by.span(), message, "the name of a virtual router on the same interface");
+            }
+        }
         all.push(Discovery { name: name.to_string(), interface: interface.clone(), ipv4, ipv6 });
     }
     all.sort_by(|one, other| one.name.cmp(&other.name));
@@ -303,6 +326,7 @@ impl Said<'_, '_> {
             answer: ANSWER4,
         };
         Discovery4 {
+            vrrp: written.vrrp.as_ref().map(|by| by.get_ref().clone()),
             times,
             lifetime: lifetime.unwrap_or(most * 3) as u16,
             broadcast: written.broadcast,
@@ -408,7 +432,8 @@ impl Said<'_, '_> {
             );
         }
         let track = self.track(&written.track, |rank| Preference::from(*rank));
-        Discovery6 { times, says, own_prefixes, track }
+        let vrrp = written.vrrp.as_ref().map(|by| by.get_ref().clone());
+        Discovery6 { vrrp, times, says, own_prefixes, track }
     }
 
     fn prefix(&mut self, written: &Spanned<WrittenPrefix>, usual: [u32; 2]) -> RaOption {
@@ -555,6 +580,15 @@ mod tests {
             assert!(refused.contains(message) && refused.contains("router.toml:"), "{lines}: {refused}");
         }
         assert!(read(LAN).unwrap_err().contains("it says nothing"));
+        let by = format!("{LAN}ipv4 = {{ vrrp = \"gate\" }}\n");
+        let gate = "[vrrp.gate]\ninterface = \"eth1\"\nid = 7\naddresses = [\"192.0.2.1\"]\n";
+        let elsewhere = gate.replace("eth1", "eth2");
+        let six = gate.replace("192.0.2.1", "fe80::1");
+        assert!(read(&format!("{by}{gate}")).is_ok());
+        for wrong in ["", &elsewhere, &six] {
+            let refused = read(&format!("{by}{wrong}")).unwrap_err();
+            assert!(refused.contains("there is no [vrrp.gate] of IPv4 on eth1"), "{refused}");
+        }
         let twice = format!("{LAN}ipv4 = {{}}\n{}ipv6 = {{}}", LAN.replace("lan", "dmz"));
         assert!(read(&twice).unwrap_err().contains("is for eth1 already"));
     }

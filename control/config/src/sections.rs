@@ -110,6 +110,7 @@ fn root_of(
 ) -> Router {
     let default = Router::default();
     let mut ftp = true;
+    let virtual_ones;
     let router = Router {
         ports: root.value("port").map(|value| ports(page, value)).unwrap_or_default(),
         workers: root
@@ -134,8 +135,14 @@ fn root_of(
         flow_log: root.value("flow_log").and_then(|value| flow_log(page, value)),
         sflow: root.value("sflow").and_then(|value| sflow(page, value)),
         mirror: root.value("mirror").and_then(|value| mirror_port(page, value)),
-        vrrp: root.value("vrrp").map(|value| virtual_routers(page, value)).unwrap_or_default(),
-        discovery: root.value("discovery").map(|value| discoveries(page, value)).unwrap_or_default(),
+        vrrp: {
+            virtual_ones = root.value("vrrp").map(|value| virtual_routers(page, value)).unwrap_or_default();
+            virtual_ones.clone()
+        },
+        discovery: root
+            .value("discovery")
+            .map(|value| discoveries(page, value, &virtual_ones))
+            .unwrap_or_default(),
         fpm: root.section(page, "fpm", "[fpm]").and_then(|s| fpm(page, s)),
         audit: root.section(page, "audit", "[audit]").map(|s| audit(page, s)).unwrap_or_default(),
         control: root

@@ -26,7 +26,7 @@ fn ok(rig: &Rig, args: &[&str]) -> String {
 }
 
 /// What is shown, as text and as JSON.
-const SUBJECTS: [&str; 17] = [
+const SUBJECTS: [&str; 18] = [
     "ports",
     "interfaces",
     "neighbours",

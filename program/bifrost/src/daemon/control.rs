@@ -219,7 +219,7 @@ impl Control {
             more |= self.parts.ports.apply_news(&mut self.forwarding);
             self.follow_copy();
             self.parts.redundancy.follow(&self.forwarding);
-            self.parts.discovery.follow(&self.forwarding);
+            self.parts.discovery.follow(&self.forwarding, &self.parts.redundancy);
             for job in self.jobs.try_iter().take(JOBS).collect::<Vec<_>>() {
                 if !self.forwarding.stop.is_asked() {
                     self.forwarding.plane.takes_long();

@@ -22,7 +22,10 @@ pub(super) trait Family: Clone + Debug + PartialEq {
     fn all(&self) -> (Mac, IpAddr);
 
     /// The frame for a host, or for all.
-    fn frame(&self, own: Mac, to: (Mac, IpAddr)) -> Vec<u8>;
+    fn frame(&self, to: (Mac, IpAddr)) -> Vec<u8>;
+
+    /// Whether another router goes on to say the same from the same address: of this one no host need take leave.
+    fn is_shared(&self) -> bool;
 
     /// That this router is none any more.
     fn ended(&self) -> Self;
@@ -43,6 +46,8 @@ pub(super) trait Family: Clone + Debug + PartialEq {
 /// For IPv4.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Four {
+    pub(super) mac: Mac,
+    pub(super) shared: bool,
     pub(super) times: Times,
     pub(super) from: Ipv4Addr,
     /// The interface's: only hosts of these are answered.
@@ -67,9 +72,13 @@ impl Family for Four {
         (irdp::group_mac(self.to), self.to.into())
     }
 
-    fn frame(&self, own: Mac, (mac, to): (Mac, IpAddr)) -> Vec<u8> {
+    fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    fn frame(&self, (mac, to): (Mac, IpAddr)) -> Vec<u8> {
         let to = if let IpAddr::V4(to) = to { to } else { self.to };
-        irdp::frame(own, mac, self.from, to, &self.says.message())
+        irdp::frame(self.mac, mac, self.from, to, &self.says.message())
     }
 
     fn ended(&self) -> Four {
@@ -109,6 +118,8 @@ pub(super) fn level_in_words(level: i32) -> String {
 /// For IPv6.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Six {
+    pub(super) mac: Mac,
+    pub(super) shared: bool,
     pub(super) times: Times,
     pub(super) from: Ipv6Addr,
     pub(super) says: Advertisement,
@@ -130,10 +141,14 @@ impl Family for Six {
         (group_mac(ALL_NODES), ALL_NODES.into())
     }
 
-    fn frame(&self, own: Mac, (mac, to): (Mac, IpAddr)) -> Vec<u8> {
+    fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    fn frame(&self, (mac, to): (Mac, IpAddr)) -> Vec<u8> {
         let to = if let IpAddr::V6(to) = to { to } else { ALL_NODES };
         let message = self.says.message();
-        Carried { from_mac: own, to_mac: mac, from: self.from, to, message: &message }.emit()
+        Carried { from_mac: self.mac, to_mac: mac, from: self.from, to, message: &message }.emit()
     }
 
     /// No default router, and no way to what it said it has one. What it said of the link stays true.
@@ -264,7 +279,14 @@ mod tests {
 
     fn six(options: Vec<RaOption>) -> Six {
         let says = Advertisement { lifetime: 1800, options, ..Advertisement::default() };
-        Six { times: TIMES, from: "fe80::1".parse().unwrap(), says, lacks: Vec::new() }
+        Six {
+            mac: Mac::default(),
+            shared: false,
+            times: TIMES,
+            from: "fe80::1".parse().unwrap(),
+            says,
+            lacks: Vec::new(),
+        }
     }
 
     fn prefix(text: &str, valid: u32) -> RaOption {
@@ -298,6 +320,8 @@ mod tests {
     #[test]
     fn addresses_that_are_gone_are_never_used() {
         let four = |last: &[u8]| Four {
+            mac: Mac::default(),
+            shared: false,
             times: TIMES,
             from: Ipv4Addr::new(192, 0, 2, 1),
             nets: Vec::new(),

@@ -16,7 +16,7 @@ mod speaker;
 mod thread;
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread as threads;
@@ -28,8 +28,10 @@ use mirror::model::Link;
 use mirror::netlink::address::Address;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tracing::{error, warn};
+use wire::Mac;
 
 use super::forwarding::Forwarding;
+use super::redundancy::Redundancy;
 use super::section::{Change, Section};
 use crate::subject::DiscoveryStatus;
 use family::{Four, Six};
@@ -56,7 +58,7 @@ struct Running {
 
 impl Discovery {
     /// Tells the thread what is to be said, where that has changed.
-    pub(super) fn follow(&mut self, forwarding: &Forwarding) {
+    pub(super) fn follow(&mut self, forwarding: &Forwarding, redundancy: &Redundancy) {
         let plan = &forwarding.router.discovery;
         if self.running.is_none() && !plan.is_empty() {
             match begin() {
@@ -65,7 +67,7 @@ impl Discovery {
             }
         }
         let Some(running) = &mut self.running else { return };
-        let told: Vec<Told> = plan.iter().map(|plan| told(plan, forwarding)).collect();
+        let told: Vec<Told> = plan.iter().map(|plan| told(plan, forwarding, redundancy)).collect();
         if running.told != told {
             running.told.clone_from(&told);
             running.tell(Order::Say(told));
@@ -112,44 +114,60 @@ fn begin() -> Result<Running, String> {
     Ok(Running { orders, bell, told: Vec::new() })
 }
 
+/// Who speaks: the interface itself, or the virtual router that this router is active for.
+struct Speaking {
+    mac: Mac,
+    /// The addresses of a virtual router.
+    shared: Option<Vec<IpAddr>>,
+}
+
 /// What is to be said on an interface, as things are.
-fn told(plan: &Plan, forwarding: &Forwarding) -> Told {
+fn told(plan: &Plan, forwarding: &Forwarding, redundancy: &Redundancy) -> Told {
     let model = forwarding.mirror.model();
     let name = &plan.interface;
     let link = model.links.by_name(name);
     let here: Vec<&Address> = link.into_iter().flat_map(|link| model.addresses_of(link.ifindex)).collect();
-    let able = |forwards: fn(&Link) -> bool, family: &str| match link {
-        None => Err(format!("there is no interface {name}")),
-        Some(link) if !(link.up && link.running) => Err(format!("{name} is down")),
-        Some(link) if link.mac.is_none() => Err(format!("{name} has no link address")),
-        Some(link) if !forwards(link) => Err(format!("Linux does not forward {family} from {name}")),
-        Some(_) => Ok(()),
+    let speaking = |forwards: fn(&Link) -> bool, family: &str, vrrp: &Option<String>| {
+        let Some(link) = link else { return Err(format!("there is no interface {name}")) };
+        if !(link.up && link.running) {
+            return Err(format!("{name} is down"));
+        }
+        let mac = link.mac.ok_or_else(|| format!("{name} has no link address"))?;
+        if !forwards(link) {
+            return Err(format!("Linux does not forward {family} from {name}"));
+        }
+        let Some(vrrp) = vrrp else { return Ok(Speaking { mac, shared: None }) };
+        let router = forwarding.router.vrrp.iter().find(|router| router.name == *vrrp);
+        let active = router.filter(|router| redundancy.is_active(&router.name));
+        let router = active.ok_or_else(|| format!("[vrrp.{vrrp}] is not active here"))?;
+        let mac = vrrp::frame::virtual_mac(router.id, router.is_ipv6());
+        Ok(Speaking { mac, shared: Some(router.addresses.clone()) })
     };
     let four = plan.ipv4.as_ref().map(|plan| {
-        let four = able(|link| link.forwarding4, "IPv4").and_then(|()| four(plan, &here, forwarding));
-        four.map_err(|wrong| wrong.replace("{}", name))
+        let speaking = speaking(|link| link.forwarding4, "IPv4", &plan.vrrp)?;
+        four(plan, speaking, &here, forwarding).map_err(|wrong| format!("{name} {wrong}"))
     });
     let six = plan.ipv6.as_ref().map(|plan| {
-        let six = able(|link| link.forwarding6, "IPv6").and_then(|()| six(plan, &here, link, forwarding));
-        six.map_err(|wrong| wrong.replace("{}", name))
+        let speaking = speaking(|link| link.forwarding6, "IPv6", &plan.vrrp)?;
+        six(plan, speaking, &here, forwarding).map_err(|wrong| format!("{name} {wrong}"))
     });
-    let mac = link.and_then(|link| link.mac).unwrap_or_default();
     let ifindex = link.map_or(0, |link| link.ifindex);
-    Told { name: plan.name.clone(), interface: name.clone(), ifindex, mac, four, six }
+    Told { name: plan.name.clone(), interface: name.clone(), ifindex, four, six }
 }
 
-fn four(plan: &Discovery4, here: &[&Address], forwarding: &Forwarding) -> Result<Four, String> {
-    let ours = |address: &&&Address| address.net.addr().is_ipv4();
-    let own: Vec<Ipv4Addr> = here
-        .iter()
-        .filter(ours)
-        .filter_map(|address| match address.net.addr() {
-            std::net::IpAddr::V4(own) => Some(own),
-            std::net::IpAddr::V6(_) => None,
-        })
-        .take(irdp::ADDRESSES)
-        .collect();
-    let from = *own.first().ok_or("{} has no IPv4 address")?;
+fn four(
+    plan: &Discovery4,
+    speaking: Speaking,
+    here: &[&Address],
+    forwarding: &Forwarding,
+) -> Result<Four, String> {
+    let addresses: Vec<IpAddr> = match &speaking.shared {
+        Some(shared) => shared.clone(),
+        None => here.iter().map(|address| address.net.addr()).collect(),
+    };
+    let of_ipv4 = |address: IpAddr| if let IpAddr::V4(own) = address { Some(own) } else { None };
+    let own: Vec<Ipv4Addr> = addresses.into_iter().filter_map(of_ipv4).take(irdp::ADDRESSES).collect();
+    let from = *own.first().ok_or("has no IPv4 address")?;
     let missing = plan.track.iter().filter(|(what, _)| !forwarding.is_there(what));
     let (mut lacks, mut never, mut lower) = (Vec::new(), false, 0u32);
     for (what, by) in missing {
@@ -170,6 +188,8 @@ fn four(plan: &Discovery4, here: &[&Address], forwarding: &Forwarding) -> Result
         ipnet::IpNet::V6(_) => None,
     });
     Ok(Four {
+        mac: speaking.mac,
+        shared: speaking.shared.is_some(),
         times: plan.times,
         from,
         nets: nets.collect(),
@@ -181,8 +201,8 @@ fn four(plan: &Discovery4, here: &[&Address], forwarding: &Forwarding) -> Result
 
 fn six(
     plan: &Discovery6,
+    speaking: Speaking,
     here: &[&Address],
-    link: Option<&Link>,
     forwarding: &Forwarding,
 ) -> Result<Six, String> {
     let on_link = |address: &&&Address| address.scope == LINK && address.flags & TENTATIVE == 0;
@@ -190,12 +210,12 @@ fn six(
         ipnet::IpNet::V6(net) => Some(net),
         ipnet::IpNet::V4(_) => None,
     };
-    let from: Ipv6Addr = here
-        .iter()
-        .filter(on_link)
-        .find_map(of)
-        .map(|net| net.addr())
-        .ok_or("{} has no link-local address of IPv6 yet")?;
+    let own = || here.iter().filter(on_link).find_map(of).map(|net| net.addr());
+    let from: Option<Ipv6Addr> = match speaking.shared.as_ref().map(|shared| shared.first()) {
+        Some(Some(IpAddr::V6(shared))) => Some(*shared),
+        _ => own(),
+    };
+    let from = from.ok_or("has no link-local address of IPv6 yet")?;
     let mut says = plan.says.clone();
     let mut lacks = Vec::new();
     for (what, lower) in plan.track.iter().filter(|(what, _)| !forwarding.is_there(what)) {
@@ -208,7 +228,7 @@ fn six(
     if says.lifetime == 0 {
         says.preference = Preference::default();
     }
-    let mut options = Vec::from_iter(link.and_then(|link| link.mac).map(RaOption::SourceLink));
+    let mut options = vec![RaOption::SourceLink(speaking.mac)];
     if let Some([valid, preferred]) = plan.own_prefixes {
         let mut prefixes = Vec::new();
         for net in here.iter().filter(|address| address.scope == 0).filter_map(of) {
@@ -227,7 +247,8 @@ fn six(
     }
     options.append(&mut says.options);
     says.options = options;
-    Ok(Six { times: plan.times, from, says, lacks })
+    let shared = speaking.shared.is_some();
+    Ok(Six { mac: speaking.mac, shared, times: plan.times, from, says, lacks })
 }
 
 impl Section for Discovery {

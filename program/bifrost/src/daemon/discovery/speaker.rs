@@ -24,7 +24,6 @@ pub(super) struct Told {
     pub(super) interface: String,
     /// 0: it is not there.
     pub(super) ifindex: u32,
-    pub(super) mac: Mac,
     pub(super) four: Option<Result<Four, String>>,
     pub(super) six: Option<Result<Six, String>>,
 }
@@ -122,7 +121,7 @@ impl Speaker {
 
     /// Begins to say what is told, or says it instead of what was.
     pub(super) fn follow(&mut self, told: Told, now: Time, random: &mut Random) {
-        let moved = (self.told.ifindex, self.told.mac) != (told.ifindex, told.mac);
+        let moved = self.told.ifindex != told.ifindex;
         self.told = told;
         let (four, six) =
             (self.told.four.clone().and_then(Result::ok), self.told.six.clone().and_then(Result::ok));
@@ -165,11 +164,11 @@ impl Speaker {
 
     /// Says what is due.
     pub(super) fn speak(&mut self, now: Time) {
-        let Speaker { told, link, four, six, .. } = self;
+        let Speaker { link, four, six, .. } = self;
         // A frame that is not sent, for the interface is down or full, is said again sooner or later.
         let mut send = |frame: Vec<u8>| link.as_ref().is_some_and(|link| link.socket.send(&frame).is_ok());
-        four.speak(told.mac, now, &mut send);
-        six.speak(told.mac, now, &mut send);
+        four.speak(now, &mut send);
+        six.speak(now, &mut send);
     }
 
     /// The next frame that was heard; false: none waits.
@@ -281,8 +280,8 @@ impl<F: Family> Voice<F> {
         match (&mut self.speaks, told) {
             (None, None) => {}
             (Some(_), None) => {
-                let said = self.speaks.take().map(|speaks| (speaks.now.ended(), FAREWELLS, now));
-                self.parting = said;
+                let ends = self.speaks.take().filter(|speaks| !speaks.now.is_shared());
+                self.parting = ends.map(|speaks| (speaks.now.ended(), FAREWELLS, now));
             }
             (Some(speaks), Some(told)) if speaks.now.times() == told.times() => {
                 if moved || speaks.now != told {
@@ -308,11 +307,11 @@ impl<F: Family> Voice<F> {
         parting.or(speaks)
     }
 
-    fn speak(&mut self, own: Mac, now: Time, send: &mut dyn FnMut(Vec<u8>) -> bool) {
+    fn speak(&mut self, now: Time, send: &mut dyn FnMut(Vec<u8>) -> bool) {
         if let Some((said, left, at)) = &mut self.parting
             && *at <= now
         {
-            self.sent += u64::from(send(said.frame(own, said.all())));
+            self.sent += u64::from(send(said.frame(said.all())));
             (*left, *at) = (*left - 1, now + BETWEEN);
             if *left == 0 {
                 self.parting = None;
@@ -324,14 +323,14 @@ impl<F: Family> Voice<F> {
         }
         let (hosts, all) = speaks.schedule.due(now);
         if all {
-            self.sent += u64::from(send(speaks.with.frame(own, speaks.with.all())));
+            self.sent += u64::from(send(speaks.with.frame(speaks.with.all())));
             speaks.repeats = speaks.repeats.saturating_sub(1);
             if speaks.repeats == 0 {
                 speaks.with = speaks.now.clone();
             }
         }
         for host in hosts {
-            self.answered += u64::from(send(speaks.with.frame(own, host)));
+            self.answered += u64::from(send(speaks.with.frame(host)));
         }
     }
 

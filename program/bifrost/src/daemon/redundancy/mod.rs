@@ -22,8 +22,8 @@ mod thread;
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, PoisonError};
 use std::thread as threads;
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ use super::section::{Change, Section};
 use crate::subject::VirtualRouterStatus;
 use accepted::Accepted;
 use group::Facts;
-use thread::{Order, Runner};
+use thread::{ActiveNames, Order, Runner};
 
 /// How long the thread may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -58,6 +58,7 @@ struct Running {
     bell: Arc<EventFd>,
     plan: Vec<VirtualRouter>,
     facts: Vec<Facts>,
+    active: ActiveNames,
 }
 
 /// The way to the thread, for those who wait for what it does.
@@ -102,6 +103,14 @@ impl Redundancy {
         running.tell(order);
     }
 
+    /// Whether the virtual router of a name is active here.
+    pub(super) fn is_active(&self, name: &str) -> bool {
+        self.running.as_ref().is_some_and(|running| {
+            let active = running.active.lock().unwrap_or_else(PoisonError::into_inner);
+            active.iter().any(|active| active == name)
+        })
+    }
+
     pub(crate) fn handle(&self) -> Handle {
         Handle(self.running.as_ref().map(|running| (running.orders.clone(), running.bell.clone())))
     }
@@ -142,9 +151,11 @@ fn begin(forwarding: &Forwarding) -> Result<Running, String> {
         .map_err(|error| system(error.into()))?;
     let bell = Arc::new(bell);
     let (orders, waiting) = channel();
-    let runner = Runner::new(waiting, bell.clone(), driver, Accepted::start().map_err(system)?);
+    let active = ActiveNames::default();
+    let accepted = Accepted::start().map_err(system)?;
+    let runner = Runner::new(waiting, bell.clone(), driver, accepted, active.clone());
     threads::Builder::new().name("vrrp".to_owned()).spawn(move || runner.run()).map_err(system)?;
-    Ok(Running { orders, bell, plan: Vec::new(), facts: Vec::new() })
+    Ok(Running { orders, bell, plan: Vec::new(), facts: Vec::new(), active })
 }
 
 /// What is known around a virtual router.

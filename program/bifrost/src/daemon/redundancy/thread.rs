@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use config::VirtualRouter;
@@ -61,7 +61,11 @@ pub(super) struct Runner {
     places: Vec<(usize, usize)>,
     begun: Instant,
     ends: Option<Sender<()>>,
+    active: ActiveNames,
 }
+
+/// Names of the virtual routers that are active here now, for others to look at.
+pub(super) type ActiveNames = Arc<Mutex<Vec<String>>>;
 
 /// Frames heard in a row by one interface before something else has its turn.
 const FRAMES: usize = 64;
@@ -74,10 +78,12 @@ impl Runner {
         bell: Arc<EventFd>,
         driver: VirtualRouters,
         accepted: Accepted,
+        active: ActiveNames,
     ) -> Runner {
         let begun = Instant::now();
         let (sets, places) = (Vec::new(), Vec::new());
-        Runner { orders, bell, driver, accepted, sets, links: HashMap::new(), places, begun, ends: None }
+        let links = HashMap::new();
+        Runner { orders, bell, driver, accepted, sets, links, places, begun, ends: None, active }
     }
 
     pub(super) fn run(mut self) {
@@ -102,8 +108,18 @@ impl Runner {
             if self.ends.is_some() && !self.sets.iter().any(|together| together.set.answers()) {
                 return self.end();
             }
+            self.publish();
             self.sleep();
             self.hear(&mut buffer);
+        }
+    }
+
+    fn publish(&self) {
+        let sets = self.sets.iter().filter(|together| together.set.state() == State::Active);
+        let names = sets.flat_map(|together| &together.groups).map(|group| &group.plan.name);
+        let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        if !active.iter().eq(names.clone()) {
+            *active = names.cloned().collect();
         }
     }
 

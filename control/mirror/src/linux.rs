@@ -29,7 +29,8 @@ impl Source for Linux {
         SourceId::Netlink
     }
 
-    /// After a loss, what still waits is older than what was lost, and would not fit together with it: a new socket starts clean.
+    /// After a loss, what still waits is older than what was lost, and would not fit together with
+    /// it: a new socket starts clean.
     fn start(&mut self) -> Result<Telling, MirrorError> {
         let notifications = Notifications::open(self.receive_buffer).map_err(MirrorError::Netlink)?;
         self.notifications = Some(notifications);

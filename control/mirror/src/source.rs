@@ -1,13 +1,16 @@
 //! Where routes come from, and what is said the same way by all who tell them.
 //!
-//! A source says in order what changed; when it begins to tell all that it has, and when all is told; when something was lost, and
-//! when nothing counts any more that it told. The mirror takes that in without knowing who says it (`mirror/hearing.rs`): what a
-//! source did not tell again until its end is gone, and what was lost is asked for anew.
+//! A source says in order what changed; when it begins to tell all that it has, and when all is
+//! told; when something was lost, and when nothing counts any more that it told. The mirror takes
+//! that in without knowing who says it (`mirror/hearing.rs`): what a source did not tell again
+//! until its end is gone, and what was lost is asked for anew.
 //!
-//! There are two ways to get to know all that a source has. One that tells *by itself* does so whenever the talk begins. Another
-//! is *asked*, table by table, while it goes on to tell what changes: how both are made to agree is `reading`'s to know.
+//! There are two ways to get to know all that a source has. One that tells *by itself* does so
+//! whenever the talk begins. Another is *asked*, table by table, while it goes on to tell what
+//! changes: how both are made to agree is `reading`'s to know.
 //!
-//! [`Change`]s are checked: bytes end where a source reads them. Between the sources that tell a route the programmer decides.
+//! [`Change`]s are checked: bytes end where a source reads them. Between the sources that tell a
+//! route the programmer decides.
 
 use crate::MirrorError;
 use crate::model::SourceId;

@@ -1,17 +1,20 @@
 //! The ICMP errors that a router sends, each one a row.
 //!
-//! An element that refuses a packet has an output with an error's name, the router's graph connects it with the input of the
-//! elements that tell the sender, and rules of the filter may ask for some of them (`reject with`). All of these read this
-//! table, so that a new error is a row here, and an output of the element that refuses.
+//! An element that refuses a packet has an output with an error's name, the router's graph connects
+//! it with the input of the elements that tell the sender, and rules of the filter may ask for some
+//! of them (`reject with`). All of these read this table, so that a new error is a row here, and an
+//! output of the element that refuses.
 
 use crate::{Reason, icmp4, icmp6};
 
-/// Makes [`IcmpError`] of rows: variant and name; what its packets are dropped for; type and code of ICMP, and of ICMPv6; and
-/// where rules can ask for it, their word and that of nftables (`reject with icmpx`).
+/// Makes [`IcmpError`] of rows: variant and name; what its packets are dropped for; type and code
+/// of ICMP, and of ICMPv6; and where rules can ask for it, their word and that of nftables (`reject
+/// with icmpx`).
 macro_rules! errors {
     ($($(#[$about:meta])* $error:ident $name:literal, $reason:ident, $four:expr, $six:expr
         $(, asked $word:literal $nft:literal)?;)*) => {
-        /// An ICMP error that a router sends. The number is that of the input of `IcmpError4` and `IcmpError6`.
+        /// An ICMP error that a router sends. The number is that of the input of `IcmpError4` and
+        /// `IcmpError6`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum IcmpError {
@@ -88,8 +91,9 @@ errors! {
     /// Refused by a rule, which is told.
     Refused "refused", Filtered, (icmp4::UNREACHABLE, icmp4::unreachable::PROHIBITED),
         (icmp6::UNREACHABLE, icmp6::unreachable::PROHIBITED), asked "prohibited" "admin-prohibited";
-    /// No port was left to translate its flow to: host unreachable (RFC 6888, REQ-11; that may pass, which "prohibited" of RFC
-    /// 5508, REQ-8, would not say), address unreachable (RFC 6146, 3.5.1.1).
+    /// No port was left to translate its flow to: host unreachable (RFC 6888, REQ-11; that may
+    /// pass, which "prohibited" of RFC 5508, REQ-8, would not say), address unreachable (RFC 6146,
+    /// 3.5.1.1).
     NoPortLeft "no_port_left", PortsExhausted, (icmp4::UNREACHABLE, icmp4::unreachable::HOST),
         (icmp6::UNREACHABLE, icmp6::unreachable::ADDRESS);
 }

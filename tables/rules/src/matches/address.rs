@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::{Condition, Family, List, Match, Side, Test};
+use super::{Condition, Family, List, Match, Row, Side, Test};
 use crate::classifier::region::Narrowing;
 use crate::language::{Line, Used, Word, address, nets};
 use crate::matching::{Sets, number_of};
@@ -95,7 +95,7 @@ impl Condition for BySource {
     const WORDS: &'static [&'static str] = &["from"];
     const TEST: Test<List<Address>> =
         Test::Constant(|list, headers, _, sets| list.holds_address(&headers.source, headers.version, sets));
-    const MANUAL: Option<(&'static str, &'static str)> = Some((
+    const MANUAL: Row = Some((
         "`from LIST [port LIST]`, `to LIST [port LIST]`",
         "`any`, addresses, prefixes, ranges `a-b`, sets `@name`; ports and ranges",
     ));
@@ -135,7 +135,7 @@ impl Condition for ByDestination {
     const TEST: Test<List<Address>> = Test::Constant(|list, headers, _, sets| {
         list.holds_address(&headers.destination, headers.version, sets)
     });
-    const MANUAL: Option<(&'static str, &'static str)> = None;
+    const MANUAL: Row = None;
 
     fn read(line: &mut Line, _: &Word) -> Option<List<Address>> {
         line.side = Some(Side::Destination);
@@ -187,8 +187,8 @@ fn addresses(line: &mut Line) -> Option<List<Address>> {
     (!items.is_empty()).then_some(List { not, items })
 }
 
-/// An address list of one family as a comparison, with a set unless it is one range: thousands of sets take Linux a minute to
-/// load. `None` when it is not about the family.
+/// An address list of one family as a comparison, with a set unless it is one range: thousands of
+/// sets take Linux a minute to load. `None` when it is not about the family.
 fn compare(sentence: &mut Sentence, side: &str, list: &List<Address>) -> Option<()> {
     let Some(family) = sentence.family else { return Some(()) };
     let six = family == Family::Ipv6;

@@ -1,6 +1,6 @@
 //! `dscp LIST`: the code point, which an earlier rule may have set.
 
-use super::{Condition, Examples, List, Match, Test, set_of};
+use super::{Condition, Examples, List, Match, Row, Test, set_of};
 use crate::language::{Item, Line, Word};
 use crate::mistake::Hint;
 use crate::names::{self, Names};
@@ -43,8 +43,7 @@ impl Condition for ByDscp {
     const WORDS: &'static [&'static str] = &["dscp"];
     const TEST: Test<List<u8>> =
         Test::Circumstance(|list, circumstances| list.holds(|number| *number == circumstances.dscp));
-    const MANUAL: Option<(&'static str, &'static str)> =
-        Some(("`dscp LIST`", "code points: `ef`, `af11`, `cs1`, 0 to 63"));
+    const MANUAL: Row = Some(("`dscp LIST`", "code points: `ef`, `af11`, `cs1`, 0 to 63"));
     const EXAMPLES: Examples = Examples::Items("dscp", &["ef", "0", "af11", "cs6"]);
 
     fn read(line: &mut Line, _: &Word) -> Option<List<u8>> {

@@ -1,6 +1,6 @@
 //! `ip`, `ip6`: the family.
 
-use super::{Condition, Match, Test};
+use super::{Condition, Match, Row, Test};
 use crate::classifier::region::Narrowing;
 use crate::language::{Line, Word};
 use crate::mistake::Hint;
@@ -35,7 +35,7 @@ impl Condition for ByFamily {
 
     const WORDS: &'static [&'static str] = &["ip", "ip6"];
     const TEST: Test<Family> = Test::Constant(|family, headers, _, _| family.version() == headers.version);
-    const MANUAL: Option<(&'static str, &'static str)> = Some(("`ip`, `ip6`", "the family"));
+    const MANUAL: Row = Some(("`ip`, `ip6`", "the family"));
 
     fn read(line: &mut Line, word: &Word) -> Option<Family> {
         let family = if word.text == "ip" { Family::Ipv4 } else { Family::Ipv6 };

@@ -3,7 +3,7 @@
 use wire::tcp::flag;
 use wire::{Fragment, protocol};
 
-use super::{Complain, Condition, List, Match, Test};
+use super::{Complain, Condition, List, Match, Row, Test};
 use crate::language::{Item, Line, Word, bits_by_name, named};
 use crate::mistake::Hint;
 use crate::names::Names;
@@ -39,7 +39,7 @@ impl Condition for ByFlags {
     const TEST: Test<List<Flags>> = Test::Moment(|list, headers| {
         headers.fragment != Fragment::Later && list.holds(|flags| headers.tcp_flags & flags.mask == flags.set)
     });
-    const MANUAL: Option<(&'static str, &'static str)> = Some((
+    const MANUAL: Row = Some((
         "`flags LIST`",
         "of TCP: `syn`, `syn+ack`, `syn/syn+ack+fin+rst` (of those behind the stroke, exactly these)",
     ));
@@ -54,7 +54,8 @@ impl Condition for ByFlags {
 
     fn nftables(list: &List<Flags>, sentence: &mut Sentence) -> Option<()> {
         sentence.say_shown();
-        // All values of the byte that match; a set compares exactly, where a single value would ask for its bits.
+        // All values of the byte that match; a set compares exactly, where a single value would ask
+        // for its bits.
         let matches = |value: &u8| list.items.iter().any(|flags| value & flags.mask == flags.set);
         let values: Vec<String> = (0..=255).filter(matches).map(|value| value.to_string()).collect();
         let not = if list.not { "!= " } else { "" };

@@ -2,7 +2,7 @@
 
 use wire::{Fragment, Headers};
 
-use super::{Condition, Examples, Match, Test};
+use super::{Condition, Examples, Match, Row, Test};
 use crate::language::{Line, Word, bits_by_name, bits_of, named};
 use crate::names::{self, Names};
 use crate::nftables::Sentence;
@@ -23,7 +23,7 @@ impl Condition for ByFragment {
 
     const WORDS: &'static [&'static str] = &["fragment"];
     const TEST: Test<u8> = Test::Moment(|parts, headers| parts & part_of(headers) != 0);
-    const MANUAL: Option<(&'static str, &'static str)> =
+    const MANUAL: Row =
         Some(("`fragment [LIST]`", "`first`, `later`, `whole`; alone it means `first,later`"));
     const EXAMPLES: Examples = Examples::Items("fragment", &["first", "later", "whole"]);
 

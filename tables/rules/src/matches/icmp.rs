@@ -3,7 +3,7 @@
 use wire::{Fragment, icmp4, icmp6, protocol};
 
 use super::protocol::is;
-use super::{Complain, Condition, Family, List, Match, Span, Test};
+use super::{Complain, Condition, Family, List, Match, Row, Span, Test};
 use crate::language::{Item, Line, Word};
 use crate::mistake::Hint;
 use crate::names::{self, Names};
@@ -79,7 +79,7 @@ impl Condition for ByType {
         headers.fragment != Fragment::Later
             && list.holds(|icmp| icmp.holds(headers.icmp_type, headers.icmp_code))
     });
-    const MANUAL: Option<(&'static str, &'static str)> =
+    const MANUAL: Row =
         Some(("`type LIST`", "of `icmp` or `icmpv6`: names, numbers, ranges `a-b`, `type/code`"));
 
     fn read(line: &mut Line, word: &Word) -> Option<List<Icmp>> {
@@ -156,7 +156,8 @@ fn print(icmp: &Icmp, names: &Names<(u8, Option<u8>)>) -> String {
     }
 }
 
-/// A set of the types with their codes: types whose codes are alike together, for intervals must not overlap.
+/// A set of the types with their codes: types whose codes are alike together, for intervals must
+/// not overlap.
 fn boxes(items: &[Icmp]) -> String {
     let mut boxes: Vec<(u8, u8, Vec<Span>)> = Vec::new();
     for kind in 0..=u8::MAX {

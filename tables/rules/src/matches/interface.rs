@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use super::{Condition, Examples, List, Match, Test, Unknown, set_of};
+use super::{Condition, Examples, List, Match, Row, Test, Unknown, set_of};
 use crate::classifier::region::{IN_PORT, Key, Narrowing, Region};
 use crate::language::{Item, Line, Word};
 use crate::mistake::Hint;
@@ -34,7 +34,7 @@ impl Condition for ByInput {
     const TEST: Test<List<Interface>> = Test::Constant(|list, _, context, _| {
         list.holds(|interface| interface.numbers.contains(&context.in_port))
     });
-    const MANUAL: Option<(&'static str, &'static str)> =
+    const MANUAL: Row =
         Some(("`in LIST`", "the port that it came by: interfaces' names, `eth*` for all of a kind"));
     const EXAMPLES: Examples = Examples::Items("in", &["eth0", "eth1", "wlan*", "none7"]);
 
@@ -65,8 +65,7 @@ impl Condition for ByOutput {
     const TEST: Test<List<Interface>> = Test::Constant(|list, _, context, _| {
         context.out_port.is_some_and(|port| list.holds(|interface| interface.numbers.contains(&port)))
     });
-    const MANUAL: Option<(&'static str, &'static str)> =
-        Some(("`out LIST`", "the port that it will leave by; not where packets come in"));
+    const MANUAL: Row = Some(("`out LIST`", "the port that it will leave by; not where packets come in"));
     const EXAMPLES: Examples = Examples::Items("out", &["eth0", "eth1", "wlan*"]);
     const UNKNOWN: Option<Unknown> = Some(Unknown {
         hooks: &[Hook::Input],

@@ -1,6 +1,6 @@
 //! `length LIST`: how long the IP packet is.
 
-use super::{Condition, Examples, List, Match, Span, Test, ranges_of};
+use super::{Condition, Examples, List, Match, Row, Span, Test, ranges_of};
 use crate::language::{Line, Word, span};
 use crate::nftables::Sentence;
 
@@ -12,8 +12,7 @@ impl Condition for ByLength {
     const WORDS: &'static [&'static str] = &["length"];
     const TEST: Test<List<Span>> =
         Test::Moment(|list, headers| list.holds(|span| span.contains(headers.length)));
-    const MANUAL: Option<(&'static str, &'static str)> =
-        Some(("`length LIST`", "bytes of the IP packet: `1500`, `0-128`"));
+    const MANUAL: Row = Some(("`length LIST`", "bytes of the IP packet: `1500`, `0-128`"));
     const EXAMPLES: Examples = Examples::Items("length", &["0-63", "64", "100-1500", "1400-65535"]);
 
     fn read(line: &mut Line, _: &Word) -> Option<List<Span>> {

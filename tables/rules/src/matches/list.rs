@@ -51,7 +51,8 @@ impl fmt::Display for Span {
 }
 
 impl List<Span> {
-    /// The numbers that the list holds, as few ranges in order with gaps between them, also when it is turned round.
+    /// The numbers that the list holds, as few ranges in order with gaps between them, also when it
+    /// is turned round.
     pub fn spans(&self) -> Vec<Span> {
         let mut sorted = self.items.clone();
         sorted.sort_unstable_by_key(|span| span.first);
@@ -94,7 +95,8 @@ pub(crate) fn set_of<T: PartialEq>(list: &List<T>, print: impl Fn(&T) -> String)
     format!("{}{{ {} }}", if list.not { "!= " } else { "" }, items.join(", "))
 }
 
-/// For nftables: a set of the numbers that a list holds; `None` when it holds none. Intervals must not overlap.
+/// For nftables: a set of the numbers that a list holds; `None` when it holds none. Intervals must
+/// not overlap.
 pub(crate) fn ranges_of(list: &List<Span>) -> Option<String> {
     let spans: Vec<String> = list.spans().iter().map(Span::to_string).collect();
     (!spans.is_empty()).then(|| format!("{{ {} }}", spans.join(", ")))

@@ -1,6 +1,6 @@
 //! `marked N[/MASK]`: the mark that an earlier rule set.
 
-use super::{Condition, Examples, Match, Test};
+use super::{Condition, Examples, Match, Row, Test};
 use crate::language::{Line, Word, number32};
 use crate::mistake::Hint;
 use crate::nftables::Sentence;
@@ -25,8 +25,7 @@ impl Condition for ByMark {
     const TEST: Test<Mark> = Test::Circumstance(|wanted, circumstances| {
         (circumstances.mark & wanted.mask == wanted.value) != wanted.not
     });
-    const MANUAL: Option<(&'static str, &'static str)> =
-        Some(("`marked N[/MASK]`", "the mark that an earlier rule set"));
+    const MANUAL: Row = Some(("`marked N[/MASK]`", "the mark that an earlier rule set"));
     const EXAMPLES: Examples = Examples::Whole(&["marked 1", "marked !1", "marked 0x10/0xf0"]);
 
     fn read(line: &mut Line, _: &Word) -> Option<Mark> {

@@ -1,9 +1,10 @@
 //! What rules ask of packets: one match a file.
 //!
-//! A match is all there is to say about a word behind which a rule asks for something (`ttl`, say): its value, how it is read,
-//! printed and checked, what it means, what the classifier's key says of it, the same in nftables' words, and its row in the
-//! manual. That is a [`Condition`], and `conditions!` below makes [`Match`] of all of them. So a new match is a file here and a
-//! line there; [`length`] is a short one to begin with.
+//! A match is all there is to say about a word behind which a rule asks for something (`ttl`, say):
+//! its value, how it is read, printed and checked, what it means, what the classifier's key says of
+//! it, the same in nftables' words, and its row in the manual. That is a [`Condition`], and
+//! `conditions!` below makes [`Match`] of all of them. So a new match is a file here and a line
+//! there; [`length`] is a short one to begin with.
 //!
 //! What a match asks for decides what may be remembered of its answer: see [`Test`].
 
@@ -115,6 +116,10 @@ pub(crate) struct Unknown {
     pub instead: &'static str,
 }
 
+/// A row of the manual: how a match is written, in Markdown, and what it asks for. `None` where
+/// another one's row says it.
+pub(crate) type Row = Option<(&'static str, &'static str)>;
+
 /// Notes that what a rule says does not go together: the message, and what would.
 pub(crate) type Complain<'c> = dyn FnMut(&str, &str) + 'c;
 
@@ -125,11 +130,11 @@ pub(crate) trait Condition {
 
     /// The words by which it begins.
     const WORDS: &'static [&'static str];
-    /// Whether it holds. [`Filter::evaluate`](crate::Filter::evaluate) asks this of every rule, and the classifier where
-    /// regions do not say it exactly.
+    /// Whether it holds. [`Filter::evaluate`](crate::Filter::evaluate) asks this of every rule, and
+    /// the classifier where regions do not say it exactly.
     const TEST: Test<Self::Value>;
-    /// Its row in the manual; `None` where another one's row says it.
-    const MANUAL: Option<(&'static str, &'static str)>;
+    /// What the manual says.
+    const MANUAL: Row;
     /// For random rules of tests.
     const EXAMPLES: Examples = Examples::BesideOthers;
     /// Where it cannot be asked for.
@@ -140,7 +145,8 @@ pub(crate) trait Condition {
         Self::WORDS.contains(&text)
     }
 
-    /// Reads what stands behind its word; `None` when it asks for nothing, or when the line was told what is wrong.
+    /// Reads what stands behind its word; `None` when it asks for nothing, or when the line was
+    /// told what is wrong.
     fn read(line: &mut Line, word: &Word) -> Option<Self::Value>;
 
     /// The words that it is read from, in a match.
@@ -149,8 +155,8 @@ pub(crate) trait Condition {
     /// Says the same in nftables' words; `None` when no packet can match.
     fn nftables(value: &Self::Value, sentence: &mut Sentence) -> Option<()>;
 
-    /// Leaves those regions in which it holds. Only a [`Test::Constant`] is asked; what says nothing here is confirmed by its
-    /// test, packet by packet.
+    /// Leaves those regions in which it holds. Only a [`Test::Constant`] is asked; what says
+    /// nothing here is confirmed by its test, packet by packet.
     fn narrow<const W: usize>(_value: &Self::Value, narrowing: &mut Narrowing<W>) {
         narrowing.inexact();
     }
@@ -204,7 +210,8 @@ macro_rules! conditions {
                 rows
             }
 
-            /// Reads the match that a word begins into the rule of its line; `false` when it begins none.
+            /// Reads the match that a word begins into the rule of its line; `false` when it begins
+            /// none.
             pub(crate) fn read(line: &mut Line, word: &Word) -> bool {
                 $(if <$kind>::takes(line, word.text) {
                     if let Some(unknown) = <$kind>::UNKNOWN {
@@ -325,7 +332,8 @@ conditions! {
     family: Family = family::ByFamily,
     /// Protocols above IP.
     protocols: List<u8> = protocol::ByProtocol,
-    /// Source addresses. A list without sets is about the families of its addresses only, also when it is negated.
+    /// Source addresses. A list without sets is about the families of its addresses only, also when
+    /// it is negated.
     source: List<Address> = address::BySource,
     /// Source ports: of packets of a protocol that has ports, and that show them.
     source_ports: List<Span> = port::BySourcePort,

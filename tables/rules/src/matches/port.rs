@@ -2,7 +2,7 @@
 
 use wire::protocol;
 
-use super::{Complain, Condition, List, Match, Side, Span, Test, ranges_of};
+use super::{Complain, Condition, List, Match, Row, Side, Span, Test, ranges_of};
 use crate::classifier::region::{Key, NO_PORTS, Narrowing, Region};
 use crate::language::{Line, Word, named_or, span};
 use crate::matching::shows_ports;
@@ -38,7 +38,7 @@ impl Condition for BySourcePort {
     const TEST: Test<List<Span>> = Test::Constant(|list, headers, _, _| {
         shows_ports(headers) && list.holds(|span| span.contains(headers.source_port))
     });
-    const MANUAL: Option<(&'static str, &'static str)> = None;
+    const MANUAL: Row = None;
 
     /// It is of the side that was named last.
     fn takes(line: &Line, text: &str) -> bool {
@@ -80,7 +80,7 @@ impl Condition for ByDestinationPort {
     const TEST: Test<List<Span>> = Test::Constant(|list, headers, _, _| {
         shows_ports(headers) && list.holds(|span| span.contains(headers.destination_port))
     });
-    const MANUAL: Option<(&'static str, &'static str)> = None;
+    const MANUAL: Row = None;
 
     fn read(line: &mut Line, _: &Word) -> Option<List<Span>> {
         ports(line)

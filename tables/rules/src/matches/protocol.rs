@@ -2,7 +2,7 @@
 
 use wire::protocol;
 
-use super::{Condition, List, Match, Test, set_of};
+use super::{Condition, List, Match, Row, Test, set_of};
 use crate::classifier::region::{Key, Narrowing, Region};
 use crate::language::{Line, Word};
 use crate::mistake::Hint;
@@ -17,7 +17,7 @@ impl Condition for ByProtocol {
     const WORDS: &'static [&'static str] = &["proto"];
     const TEST: Test<List<u8>> =
         Test::Constant(|list, headers, _, _| list.holds(|number| *number == headers.protocol));
-    const MANUAL: Option<(&'static str, &'static str)> = Some((
+    const MANUAL: Row = Some((
         "`tcp`, `udp`, `icmp`, ... `proto LIST`",
         "protocols, by names or numbers; what an authentication header (`ah`) protects is `ah` in both families, as in nftables",
     ));

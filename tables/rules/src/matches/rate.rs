@@ -1,6 +1,7 @@
-//! `rate over|below RATE [burst SIZE] [per source [table N]]`: how many of those that match all the rest come.
+//! `rate over|below RATE [burst SIZE] [per source [table N]]`: how many of those that match all the
+//! rest come.
 
-use super::{Condition, Examples, Match, Test};
+use super::{Condition, Examples, Match, Row, Test};
 use crate::language::{Line, Word};
 use crate::mistake::Hint;
 use crate::model::Rate;
@@ -28,7 +29,7 @@ impl Condition for ByRate {
     const WORDS: &'static [&'static str] = &["rate"];
     /// Asked last, of the rule's meter ([`crate::meter`]), which a rate is used up by.
     const TEST: Test<RateMatch> = Test::Circumstance(|_, _| true);
-    const MANUAL: Option<(&'static str, &'static str)> = Some((
+    const MANUAL: Row = Some((
         "`rate over\\|below RATE [burst SIZE] [per source [table N]]`",
         "`100pps`, `5kpps`, `10Mbit` a second",
     ));

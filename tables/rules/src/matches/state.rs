@@ -2,7 +2,7 @@
 
 use wire::protocol::TCP;
 
-use super::{Condition, Examples, Match, Test};
+use super::{Condition, Examples, Match, Row, Test};
 use crate::classifier::region::{Key, Narrowing, Region, STATES as AT};
 use crate::language::{Line, Word, bits_by_name, bits_of, named};
 use crate::names::Names;
@@ -44,8 +44,7 @@ impl Condition for ByState {
 
     const WORDS: &'static [&'static str] = &["state"];
     const TEST: Test<u8> = Test::Constant(|states, _, context, _| states & context.state as u8 != 0);
-    const MANUAL: Option<(&'static str, &'static str)> =
-        Some(("`state LIST`", "`new`, `established`, `related`, `invalid`, `untracked`"));
+    const MANUAL: Row = Some(("`state LIST`", "`new`, `established`, `related`, `invalid`, `untracked`"));
     const EXAMPLES: Examples =
         Examples::Items("state", &["new", "established", "related", "invalid", "untracked"]);
 
@@ -81,9 +80,9 @@ pub(crate) fn asks_for_states(matches: &Match) -> bool {
     !matches!(matches.states, None | Some(EVERY))
 }
 
-/// For nftables, what a rule's states come to: one line of the kernel's for each, at least one of which a packet that has the state
-/// matches. What is met in mid-stream the kernel calls new, so if it is to be invalid (no `pickup`), a rule that asks for one of the
-/// two is several lines.
+/// For nftables, what a rule's states come to: one line of the kernel's for each, at least one of
+/// which a packet that has the state matches. What is met in mid-stream the kernel calls new, so if
+/// it is to be invalid (no `pickup`), a rule that asks for one of the two is several lines.
 pub(crate) fn lines(matches: &Match, pickup: bool) -> Vec<String> {
     let bits = match matches.states {
         None | Some(EVERY) => return vec![String::new()],

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Condition, Examples, Match, Test};
+use super::{Condition, Examples, Match, Row, Test};
 use crate::language::{Item, Line, Word, bits_of};
 use crate::mistake::Hint;
 use crate::moment::Now;
@@ -11,9 +11,11 @@ use crate::nftables::Sentence;
 /// A part of the day, on some days of the week.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
-    /// Minutes of the day from midnight: the first that belongs, and the first that doesn't; it may run over midnight.
+    /// Minutes of the day from midnight: the first that belongs, and the first that doesn't; it may
+    /// run over midnight.
     pub minutes: Option<(u16, u16)>,
-    /// Days that belong: bit 0 is Monday. A window over midnight asks for the day that it is at the moment.
+    /// Days that belong: bit 0 is Monday. A window over midnight asks for the day that it is at the
+    /// moment.
     pub days: u8,
     /// Whose clock.
     pub zone: Zone,
@@ -69,7 +71,7 @@ impl Condition for ByTime {
 
     const WORDS: &'static [&'static str] = &["time"];
     const TEST: Test<Window> = Test::Circumstance(|window, circumstances| window.contains(circumstances.now));
-    const MANUAL: Option<(&'static str, &'static str)> =
+    const MANUAL: Row =
         Some(("`time [HH:MM-HH:MM] [DAYS] utc\\|local`", "`time 22:00-06:00 mon-fri,sun utc`"));
     const EXAMPLES: Examples =
         Examples::Whole(&["time 00:00-12:00 utc", "time 22:00-06:00 mon-fri local", "time sat,sun utc"]);

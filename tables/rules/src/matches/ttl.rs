@@ -1,9 +1,10 @@
 //! `ttl LIST`: the time to live (of IPv6 the hop limit) with which a packet came.
 //!
-//! `drop tcp to any port bgp ttl !255` lets only neighbours on the link open BGP's connections (RFC 5082). It is asked for where
-//! packets come in: Linux's own copy of the rules sees what it forwards with one hop less.
+//! `drop tcp to any port bgp ttl !255` lets only neighbours on the link open BGP's connections (RFC
+//! 5082). It is asked for where packets come in: Linux's own copy of the rules sees what it
+//! forwards with one hop less.
 
-use super::{Condition, Examples, List, Match, Span, Test, Unknown, set_of};
+use super::{Condition, Examples, List, Match, Row, Span, Test, Unknown, set_of};
 use crate::language::{Item, Line, Word, span};
 use crate::mistake::Hint;
 use crate::model::Hook;
@@ -19,7 +20,7 @@ impl Condition for ByTtl {
     const WORDS: &'static [&'static str] = &["ttl"];
     const TEST: Test<List<Span>> =
         Test::Moment(|list, headers| list.holds(|span| span.contains(headers.ttl.into())));
-    const MANUAL: Option<(&'static str, &'static str)> = Some((
+    const MANUAL: Row = Some((
         "`ttl LIST`",
         "the TTL or hop limit that it came with: `255`, `!254-255`; where packets come in only",
     ));

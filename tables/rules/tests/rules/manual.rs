@@ -1,4 +1,5 @@
-//! What the manual says about matches is what they say themselves, and what they give as examples is right.
+//! What the manual says about matches is what they say themselves, and what they give as examples
+//! is right.
 
 use rules::{Examples, Filter, Hook, Manual, Match};
 

@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(place(&["e1"], &[link(1)]), Ok((1, vec![1], Tags::None)));
         assert_eq!(place(&["e2"], &[link(1)]), Err("it has no Ethernet address".to_owned()));
         let card = Link { mac: Some(Mac([2; 6])), ..link(1) };
-        assert_eq!(place(&[], &[card.clone()]), Err("no [[port]] names it".to_owned()));
+        assert_eq!(place(&[], std::slice::from_ref(&card)), Err("no [[port]] names it".to_owned()));
         let bridge = Link { kind: Some("bridge".to_owned()), ..card };
         assert_eq!(place(&[], &[bridge]), Err("a bridge is Linux's".to_owned()));
     }

@@ -26,14 +26,16 @@ fn in_each_lane() {
             }
             settled(&sink, &flows, lane, "another Ethernet address");
 
-            // Linux forgets the server: it has to be asked for again, and packets wait for the answer.
+            // Linux forgets the server: it has to be asked for again, and packets wait for the
+            // answer.
             host.run(&format!("ip neighbour del {address} dev right")).unwrap();
             settled(&sink, &flows, lane, "a forgotten neighbour");
         }
     }
 }
 
-/// After a moment everything arrives again, and what the moment cost is less than 100 ms of traffic.
+/// After a moment everything arrives again, and what the moment cost is less than 100 ms of
+/// traffic.
 fn settled(sink: &Sink, flows: &Flows, lane: &str, what: &str) {
     sleep(Duration::from_millis(300));
     let lost = flows.sent() as i64 - sink.received() as i64;

@@ -1,5 +1,6 @@
-//! A client of Click's control protocol reads and writes handlers of a running `bifrost click` over TCP, and gives it another
-//! configuration, while packets pass. (The network of `ethernets.rs`, where click is a wire between the hosts.)
+//! A client of Click's control protocol reads and writes handlers of a running `bifrost click` over
+//! TCP, and gives it another configuration, while packets pass. (The network of `ethernets.rs`,
+//! where click is a wire between the hosts.)
 
 use std::io::{Read, Write};
 use std::time::Duration;

@@ -1,6 +1,7 @@
-//! A machine has a firewall of Linux's own, of which the router knows nothing: what it could touch is left to Linux, from the first packet
-//! on, and forwarded by the plane again when it is gone, or when the operator says that it is not meant. So it is with policy
-//! rules. (The network of `network.rs`.)
+//! A machine has a firewall of Linux's own, of which the router knows nothing: what it could touch
+//! is left to Linux, from the first packet on, and forwarded by the plane again when it is gone, or
+//! when the operator says that it is not meant. So it is with policy rules. (The network of
+//! `network.rs`.)
 
 use std::time::Duration;
 
@@ -161,7 +162,8 @@ fn and_policy_rules_as_well() {
     assert!(arrives(&net, "10.2.0.2", 7777));
 }
 
-/// Attaches a program to an interface by tcx that drops all, at the way in (46) or out (47), and stays until it is ended.
+/// Attaches a program to an interface by tcx that drops all, at the way in (46) or out (47), and
+/// stays until it is ended.
 const TCX: &str = r#"
 import ctypes, os, platform, socket, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -255,7 +257,8 @@ fn and_filters_of_tc_and_ipsec_policies() {
     wait_for_lanes(&net, ["express"; 2]);
     assert!(arrives(&net, "10.2.0.2", 7777));
 
-    // One at the way out of a port is met by whatever leaves there, and one of an interface that is no port by nothing.
+    // One at the way out of a port is met by whatever leaves there, and one of an interface that is
+    // no port by nothing.
     router.run(&format!("tc qdisc add dev lo clsact; tc filter add dev lo egress {drop}")).unwrap();
     router.run(&format!("tc qdisc add dev right clsact; tc filter add dev right egress {drop}")).unwrap();
     wait_for_lanes(&net, ["linux"; 2]);

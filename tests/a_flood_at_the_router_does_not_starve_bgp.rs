@@ -1,5 +1,5 @@
-//! A flood at the router's own address is policed; its BGP sessions stay up and routes go on being learnt.
-//! (The network of `bgp_learnt_routes_forward`.)
+//! A flood at the router's own address is policed; its BGP sessions stay up and routes go on being
+//! learnt. (The network of `bgp_learnt_routes_forward`.)
 
 use std::time::{Duration, Instant};
 

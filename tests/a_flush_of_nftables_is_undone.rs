@@ -1,5 +1,6 @@
-//! Somebody flushes nftables while the router runs, as every restart of the service `nftables` does, or changes one rule of the router's
-//! table: Linux has the router's rules again within a second, and it is told. (The network of `network.rs`.)
+//! Somebody flushes nftables while the router runs, as every restart of the service `nftables`
+//! does, or changes one rule of the router's table: Linux has the router's rules again within a
+//! second, and it is told. (The network of `network.rs`.)
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! While the driver carries decided flows the daemon is killed: no program of it forwards on, Linux does, by the same rules; open
-//! connections live, busy and idle ones, what was blocked is blocked, and a new daemon carries them on.
-//! (The network of `network.rs`.)
+//! While the driver carries decided flows the daemon is killed: no program of it forwards on, Linux
+//! does, by the same rules; open connections live, busy and idle ones, what was blocked is blocked,
+//! and a new daemon carries them on. (The network of `network.rs`.)
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,6 @@
-//! A live screen ends within a second or two when its terminal goes away, and when it is told to. (`script` is the terminal: what it
-//! runs has a terminal of its own, that is gone when `script` is.)
+//! A live screen ends within a second or two when its terminal goes away, and when it is told to.
+//! (`script` is the terminal: what it runs has a terminal of its own, that is gone when `script`
+//! is.)
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Advertisements that did not come from the link, are broken, or speak of other addresses change nothing, and are counted.
-//! (The network of `redundant.rs`.)
+//! Advertisements that did not come from the link, are broken, or speak of other addresses change
+//! nothing, and are counted. (The network of `redundant.rs`.)
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! A reload that is refused leaves all as it was: ports, rules, what stands at hooks, the copy that Linux has. Refused is
-//! also what an editor has written by half, and what is no file at all. (The network of `network.rs`.)
+//! A reload that is refused leaves all as it was: ports, rules, what stands at hooks, the copy that
+//! Linux has. Refused is also what an editor has written by half, and what is no file at all. (The
+//! network of `network.rs`.)
 
 use std::fs;
 use std::sync::Arc;

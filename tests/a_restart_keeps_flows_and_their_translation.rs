@@ -1,6 +1,7 @@
-//! Bifrost is restarted under connections through a stateful filter and a masquerade: they live on, and their flows are the same flows.
-//! A kill leaves what was written down before it; Linux resets none of them meanwhile, whoever began them and whatever they are
-//! translated into. (The network of `network.rs`.)
+//! Bifrost is restarted under connections through a stateful filter and a masquerade: they live on,
+//! and their flows are the same flows. A kill leaves what was written down before it; Linux resets
+//! none of them meanwhile, whoever began them and whatever they are translated into. (The network
+//! of `network.rs`.)
 
 use std::{os::unix::fs::MetadataExt, thread::sleep, time::Duration};
 
@@ -72,7 +73,8 @@ fn by(lane: &str) {
     net.server.listens(5201).unwrap();
     // The server tries again once a second, however long it was not answered.
     net.server.run("sysctl -qw net.ipv4.tcp_rto_max_ms=1000").unwrap();
-    // The server sends: what comes from outside has nobody inside who speaks first. It outlives every restart here.
+    // The server sends: what comes from outside has nobody inside who speaks first. It outlives
+    // every restart here.
     let mut client = net.customer.command("iperf3");
     client.args(["-c", "10.2.0.2", "-R", "-t", "600", "-b", "20M"]);
     let mut client = net.customer.spawn("iperf3", client).unwrap();
@@ -217,7 +219,8 @@ fn whatever_they_are_translated_into() {
     go_on(&mut talking, &net);
     drop(talking);
 
-    // A kill comes when it will: connections that began after all were written down are written down as well.
+    // A kill comes when it will: connections that began after all were written down are written
+    // down as well.
     let state = net.router.host().folder().join("control.flows");
     let written = || std::fs::metadata(&state).map(|file| file.ino()).ok();
     let before = written();
@@ -233,7 +236,8 @@ fn whatever_they_are_translated_into() {
     go_on(&mut talking, &net);
 }
 
-/// Answers the first datagram with fifty a second, and counts how often it is told that nobody is there.
+/// Answers the first datagram with fifty a second, and counts how often it is told that nobody is
+/// there.
 const STREAM: &str = r#"
 import socket, time
 stream = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

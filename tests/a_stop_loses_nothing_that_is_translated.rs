@@ -1,5 +1,6 @@
-//! A graceful stop and the start after it cost translated flows no packet: what Linux takes over on the way down it translates
-//! itself, by the same addresses and ports, and hands back. (The network of `network.rs`.)
+//! A graceful stop and the start after it cost translated flows no packet: what Linux takes over on
+//! the way down it translates itself, by the same addresses and ports, and hands back. (The network
+//! of `network.rs`.)
 
 use std::{thread::sleep, time::Duration};
 

@@ -1,6 +1,6 @@
-//! SIGSTOP: nobody keeps the tables nor empties the rings any more, but the programs in the driver are there. Within a second
-//! they leave packets to Linux, which forwards by the routes that it has then. SIGCONT: all is as before.
-//! (The network of `network.rs`.)
+//! SIGSTOP: nobody keeps the tables nor empties the rings any more, but the programs in the driver
+//! are there. Within a second they leave packets to Linux, which forwards by the routes that it has
+//! then. SIGCONT: all is as before. (The network of `network.rs`.)
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,8 @@ fn in_each_lane() {
     }
 }
 
-/// Linux knows nothing of flows that the router translates: what the driver carries of them it goes on to carry.
+/// Linux knows nothing of flows that the router translates: what the driver carries of them it goes
+/// on to carry.
 #[test]
 fn translated_flows_go_on_in_the_driver() {
     const RULES: &str = "[[nat.rule]]\nname = \"m\"\ntype = \"masquerade\"\nout = \"right\"\n";

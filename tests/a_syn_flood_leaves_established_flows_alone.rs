@@ -1,6 +1,7 @@
-//! SYNs of random sources, many times as many as the flow table has room for: connections that are open go on, busy or idle, none of
-//! their flows is evicted, the table keeps to its memory and says what it evicted; half-open flows are gone in their time, and with
-//! them the ports that translation gave them.
+//! SYNs of random sources, many times as many as the flow table has room for: connections that are
+//! open go on, busy or idle, none of their flows is evicted, the table keeps to its memory and says
+//! what it evicted; half-open flows are gone in their time, and with them the ports that
+//! translation gave them.
 //!
 //! ```text
 //!    flooder --- 10.3.0.0/24 --- router          (198.18.0.0/15 behind the flooder)

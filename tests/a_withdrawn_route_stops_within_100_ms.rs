@@ -1,6 +1,7 @@
-//! When the neighbour withdraws a route, its packets stop within 100 ms; when it announces it again, they flow again.
-//! The clock starts when FRR has told Linux: what BGP takes before is its own.
-//! (The network of `bgp_learnt_routes_forward`; 198.18.7.0/24 and 2001:db8:77::/48 are the ISP's.)
+//! When the neighbour withdraws a route, its packets stop within 100 ms; when it announces it
+//! again, they flow again. The clock starts when FRR has told Linux: what BGP takes before is its
+//! own. (The network of `bgp_learnt_routes_forward`; 198.18.7.0/24 and 2001:db8:77::/48 are the
+//! ISP's.)
 
 use std::{thread::sleep, time::Duration};
 

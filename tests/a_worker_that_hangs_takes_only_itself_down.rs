@@ -1,5 +1,5 @@
-//! A worker hangs in an element. It is found within a second, told, and started again; a router whose worker hangs stops as
-//! soon as it is told to. (The network of `network.rs`.)
+//! A worker hangs in an element. It is found within a second, told, and started again; a router
+//! whose worker hangs stops as soon as it is told to. (The network of `network.rs`.)
 
 use std::path::Path;
 use std::time::{Duration, Instant};

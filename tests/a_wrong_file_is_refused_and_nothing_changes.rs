@@ -7,7 +7,8 @@ use lab::{Ping, wait_for};
 
 use crate::network::{LANES, Line, SERVER, ports};
 
-/// What is wrong, the file, and words that the message must have: the line, what was expected, the near match.
+/// What is wrong, the file, and words that the message must have: the line, what was expected, the
+/// near match.
 const WRONG: &[(&str, &str, &[&str])] = &[
     ("not TOML", "[[port]\nname = 'left'\n", &["router.toml:1"]),
     ("a misspelt key", "[[port]]\nnmae = 'left'\n", &["router.toml:2", "nmae", "name"]),

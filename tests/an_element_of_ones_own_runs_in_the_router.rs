@@ -1,5 +1,6 @@
-//! A crate with an element of its own, `examples/own-element`, is a whole Bifrost that has this element as any other: on the
-//! command line, and at a hook of a router. (The network of `network.rs`.)
+//! A crate with an element of its own, `examples/own-element`, is a whole Bifrost that has this
+//! element as any other: on the command line, and at a hook of a router. (The network of
+//! `network.rs`.)
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -12,8 +13,9 @@ const CRATES: [&str; 16] = [
     "port", "rules", "traffic", "trial", "wire",
 ];
 
-/// Builds the crate as it stands, with the versions of everything that the workspace was built with, and what others made as it
-/// was built there. Bifrost's own part is not optimised: that takes minutes, and speed is not the question.
+/// Builds the crate as it stands, with the versions of everything that the workspace was built
+/// with, and what others made as it was built there. Bifrost's own part is not optimised: that
+/// takes minutes, and speed is not the question.
 fn build() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let package = workspace.join("examples/own-element");

@@ -1,5 +1,6 @@
-//! Two Bifrosts have the addresses of gateways together. One dies in every way there is, and the other forwards within
-//! 50 ms; one hands over, and no packet is lost. (The network of `redundant.rs`, advertisements each 10 ms.)
+//! Two Bifrosts have the addresses of gateways together. One dies in every way there is, and the
+//! other forwards within 50 ms; one hands over, and no packet is lost. (The network of
+//! `redundant.rs`, advertisements each 10 ms.)
 
 use std::{thread::sleep, time::Duration};
 
@@ -134,7 +135,8 @@ fn when_what_it_tracks_is_lost() {
     becomes(&one, "left", "active");
 }
 
-/// Hosts learn the virtual link address and no other, by ARP and by neighbour discovery; the addresses can be pinged.
+/// Hosts learn the virtual link address and no other, by ARP and by neighbour discovery; the
+/// addresses can be pinged.
 #[test]
 fn hosts_see_one_router() {
     let net = Pair::new("vr-hosts");

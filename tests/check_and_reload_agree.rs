@@ -1,5 +1,6 @@
-//! What `bifrost check` accepts, a reload puts in force; what it refuses, a reload refuses, and leaves the router as it was:
-//! its configuration, graph, rules and Linux's copy of them, byte by byte. For random configurations, sound and not.
+//! What `bifrost check` accepts, a reload puts in force; what it refuses, a reload refuses, and
+//! leaves the router as it was: its configuration, graph, rules and Linux's copy of them, byte by
+//! byte. For random configurations, sound and not.
 //!
 //! A hundred of them are tried; `CONFIGURATIONS=10000` tries more.
 
@@ -11,7 +12,8 @@ use lab::{Lab, Router};
 
 use crate::network::turn;
 
-/// What a section can say: first what is sound, then what is not. A configuration takes one of each section, or none.
+/// What a section can say: first what is sound, then what is not. A configuration takes one of each
+/// section, or none.
 const SECTIONS: [(&[&str], &[&str]); 9] = [
     (
         &[
@@ -85,7 +87,8 @@ const SECTIONS: [(&[&str], &[&str]); 9] = [
     ),
 ];
 
-/// Every second one is sound in each of its sections; in the others one section is not, or the text is cut off.
+/// Every second one is sound in each of its sections; in the others one section is not, or the text
+/// is cut off.
 fn configuration(random: &mut Random) -> String {
     let wrong = random.one_in(2).then(|| random.below(SECTIONS.len() + 1));
     let mut text = String::new();

@@ -1,6 +1,6 @@
-//! Click's IP router, by `bifrost click`, between two Linux hosts: ARP with both, forwarding, ICMP errors, fragments, and
-//! answers to pings of its own addresses. By packet sockets and by AF_XDP. (The network of `ethernets.rs`, whose link to bob
-//! carries 1300 bytes.)
+//! Click's IP router, by `bifrost click`, between two Linux hosts: ARP with both, forwarding, ICMP
+//! errors, fragments, and answers to pings of its own addresses. By packet sockets and by AF_XDP.
+//! (The network of `ethernets.rs`, whose link to bob carries 1300 bytes.)
 
 use std::time::Duration;
 
@@ -9,9 +9,11 @@ use lab::{Capture, Flows, Ping, Sink, transfer};
 use crate::ethernets::{ETHERS, Ethernets};
 use crate::network::at;
 
-/// The way of a packet through Click's IP router, written as two interfaces and the table between them.
+/// The way of a packet through Click's IP router, written as two interfaces and the table between
+/// them.
 const ROUTER: &str = r"
-// One Ethernet: input sends a routed packet there; output has the packets that come in, or back as errors.
+// One Ethernet: input sends a routed packet there; output has the packets that come in, or back as
+// errors.
 elementclass Ethernet { $device, $ip, $ether, $color, $mtu, $method |
     in :: FromDevice($device, METHOD $method) -> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
     out :: Queue(500) -> ToDevice($device, METHOD $method);

@@ -1,6 +1,7 @@
-//! Where a filter and translation stand, the driver carries what they have decided: a gigabyte in each family arrives byte for
-//! byte, nearly all of it past the workers, while somebody outside sprays segments that are of no window; the flow's figures and
-//! the rules' count all of it. Echo, GRE, ESP and the rest of half a connection are carried as well. (The network of `network.rs`.)
+//! Where a filter and translation stand, the driver carries what they have decided: a gigabyte in
+//! each family arrives byte for byte, nearly all of it past the workers, while somebody outside
+//! sprays segments that are of no window; the flow's figures and the rules' count all of it. Echo,
+//! GRE, ESP and the rest of half a connection are carried as well. (The network of `network.rs`.)
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -84,8 +85,8 @@ fn with_and_without_translation() {
         server.args(["-s", "--forceflush"]);
         let _server = net.server.spawn("iperf3", server).unwrap();
         net.server.listens(5201).unwrap();
-        // Each from a port of its own: that of a finished connection stays taken for a minute where the client ended it.
-        // Linux gives neither to anybody who asks for any port.
+        // Each from a port of its own: that of a finished connection stays taken for a minute where
+        // the client ended it. Linux gives neither to anybody who asks for any port.
         for (port, direction) in [("20000", ""), ("21000", "-R")] {
             let mut spray = net.server.command("python3");
             // What the client is called by on that side.
@@ -129,7 +130,8 @@ for n in range(100):
     time.sleep(0.002)
 "#;
 
-/// A conversation of which the server closes its side at once, and the customer goes on for a while.
+/// A conversation of which the server closes its side at once, and the customer goes on for a
+/// while.
 fn half_closed(net: &Line, address: &str) {
     let at =
         format!("{}:7000", if address.contains(':') { format!("[{address}]") } else { address.to_owned() });

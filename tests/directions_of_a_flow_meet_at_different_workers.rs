@@ -1,7 +1,9 @@
-//! What the customer sends is received by one worker and what the server answers by another, through a stateful filter that picks up
-//! nothing in mid-stream, with a masquerade and without, carried in the driver or not: every byte of many connections comes back as it
-//! was sent, nothing is taken for invalid, and each host keeps its port. Then also with two uplinks, of which the answers come in by the
-//! one that nothing goes out by. (The network of `network.rs`, with two queues each way.)
+//! What the customer sends is received by one worker and what the server answers by another,
+//! through a stateful filter that picks up nothing in mid-stream, with a masquerade and without,
+//! carried in the driver or not: every byte of many connections comes back as it was sent, nothing
+//! is taken for invalid, and each host keeps its port. Then also with two uplinks, of which the
+//! answers come in by the one that nothing goes out by. (The network of `network.rs`, with two
+//! queues each way.)
 //!
 //! ```text
 //!   customer ---- router ---- 10.2.0.0/24 ---- server      (192.0.2.1 and 2001:db8:99::1 behind the first link, and
@@ -44,7 +46,8 @@ out = "right"
 source = ["10.1.0.0/24", "2001:db8:1::/64"]
 "#;
 
-/// Connections, so many of them at a time, and the bytes of each; datagrams are exchanged by as many sockets.
+/// Connections, so many of them at a time, and the bytes of each; datagrams are exchanged by as
+/// many sockets.
 const CONNECTIONS: usize = 60;
 const TOGETHER: usize = 12;
 const BYTES: usize = 300_000;
@@ -151,7 +154,8 @@ fn workers(net: &Line) -> [u64; 2] {
     [0, 1].map(|worker| shown[worker]["packets"].as_u64().unwrap())
 }
 
-/// The conversations with an address, by TCP and by UDP: ports that were spoken from, and whom the server saw.
+/// The conversations with an address, by TCP and by UDP: ports that were spoken from, and whom the
+/// server saw.
 fn converse(net: &Line, to: IpAddr) -> [(HashSet<u16>, HashSet<SocketAddr>); 2] {
     let (tcp, udp) = (echo_tcp(&net.server, CONNECTIONS), echo_udp(&net.server, to));
     let speak = move || {
@@ -183,7 +187,8 @@ fn check(net: &Line, servers: [&str; 2], translated: bool, lane: &str) {
         let after = workers(net);
         let packets = [after[0] - before[0], after[1] - before[1]];
         println!("{lane}, translated {translated}, {to}: {packets:?} packets by the workers");
-        // SYN, the end and the first datagram of each conversation pass the one, SYN/ACK and the first answer the other.
+        // SYN, the end and the first datagram of each conversation pass the one, SYN/ACK and the
+        // first answer the other.
         assert!(packets.iter().all(|n| *n >= 2 * CONNECTIONS as u64), "both worked: {packets:?}");
         if lane == "worker" {
             let segments = (CONNECTIONS * BYTES / 1448) as u64;
@@ -197,8 +202,9 @@ fn check(net: &Line, servers: [&str; 2], translated: bool, lane: &str) {
         }
     }
     let flows = net.router.show("flows --top 1").unwrap()["table"].clone();
-    // What the driver carries overtakes what a worker still has: that may come too late to be of the window, and is sent twice. Few
-    // segments at the start of a flow: one in twenty would be too many.
+    // What the driver carries overtakes what a worker still has: that may come too late to be of
+    // the window, and is sent twice. Few segments at the start of a flow: one in twenty would be
+    // too many.
     let late = if lane == "worker" { 0 } else { (4 * CONNECTIONS * BYTES / 1448 / 20) as u64 };
     assert!(flows["invalid"].as_u64().unwrap() <= late, "{flows}");
     // A port that was used again is the same flow.
@@ -246,7 +252,8 @@ fn by_one_uplink_or_two() {
             net.reachable();
             check(&net, SERVER, !nat.is_empty(), lane);
 
-            // Everything that the server sends, to the router's own address on the first link as well, goes by the second.
+            // Everything that the server sends, to the router's own address on the first link as
+            // well, goes by the second.
             net.server
                 .run(
                     "ip route replace default via 10.4.0.1; ip -6 route replace default via 2001:db8:4::1

@@ -1,4 +1,5 @@
-//! A route over several next hops spreads the flows by their weights, and each flow keeps to one path.
+//! A route over several next hops spreads the flows by their weights, and each flow keeps to one
+//! path.
 //!
 //! ```text
 //!                                        .2 a

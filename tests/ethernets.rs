@@ -1,5 +1,6 @@
-//! The network of the tests that run `bifrost click` as a router between two Linux hosts. Linux is no router there: the
-//! interfaces have no addresses, so what is answered and forwarded is the graph's doing.
+//! The network of the tests that run `bifrost click` as a router between two Linux hosts. Linux is
+//! no router there: the interfaces have no addresses, so what is answered and forwarded is the
+//! graph's doing.
 //!
 //! ```text
 //!   alice -------------- click -------------- bob
@@ -42,7 +43,8 @@ impl Ethernets {
             bob.end("eth0").address("10.2.0.2/24").address("2001:db8:2::2/64").mtu(mtu),
         )
         .unwrap();
-        // What the graph sees are the packets that were sent, and not several that Linux has put together.
+        // What the graph sees are the packets that were sent, and not several that Linux has put
+        // together.
         between.run("ethtool -K left gro off; ethtool -K right gro off").unwrap();
         alice.run("ip route add default via 10.1.0.1; ip -6 route add default via 2001:db8:1::1").unwrap();
         bob.run("ip route add default via 10.2.0.1; ip -6 route add default via 2001:db8:2::1").unwrap();

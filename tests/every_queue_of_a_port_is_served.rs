@@ -1,6 +1,7 @@
-//! A NIC with more receive queues than there are workers: one worker serves them all, and a masquerade loses no connection, whichever
-//! queues its two directions come in by. Where the operator allows one queue only, and packets cannot be kept off the others, such a
-//! port stays with Linux and says why. (The network of `network.rs`, with several queues each way.)
+//! A NIC with more receive queues than there are workers: one worker serves them all, and a
+//! masquerade loses no connection, whichever queues its two directions come in by. Where the
+//! operator allows one queue only, and packets cannot be kept off the others, such a port stays
+//! with Linux and says why. (The network of `network.rs`, with several queues each way.)
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -97,7 +98,8 @@ fn or_the_port_is_linuxs_where_flows_would_break() {
         let why = port["mode_reason"].as_str().unwrap_or_default();
         assert!(why.contains("3 of 4 receive queues") && why.contains("ethtool -L"), "{port}");
     }
-    // Without flows, what the other queues bring may as well be Linux's. (Mappings outlive a reload, so it takes a start.)
+    // Without flows, what the other queues bring may as well be Linux's. (Mappings outlive a
+    // reload, so it takes a start.)
     net.router.configure(&one).unwrap();
     net.router.restart().unwrap();
     lab::wait_for("the ports to be taken", Duration::from_secs(15), || {

@@ -1,5 +1,6 @@
-//! Floods at the router, of each kind that a neighbour's link can carry, end no session: BGP, OSPF and BFD stay up by the very port that
-//! the flood comes in by. Timers are so short that each flood outlasts them.
+//! Floods at the router, of each kind that a neighbour's link can carry, end no session: BGP, OSPF
+//! and BFD stay up by the very port that the flood comes in by. Timers are so short that each flood
+//! outlasts them.
 //!
 //! ```text
 //!   peer (FRR) ------------- router (FRR: bgpd, ospfd, bfdd)
@@ -43,7 +44,8 @@ bfd
     )
 }
 
-/// Floods, by name: what scapy makes the frame behind Ethernet of, with `source` a forged address for each.
+/// Floods, by name: what scapy makes the frame behind Ethernet of, with `source` a forged address
+/// for each.
 const KINDS: [(&str, &str); 8] = [
     ("BGP", "IP(src=source, dst='10.9.0.1') / TCP(sport=sport, dport=179, flags='S')"),
     ("OSPF to all", "IP(src=link, dst='224.0.0.5', ttl=1, proto=89) / Raw(bytes(44))"),

@@ -1,5 +1,6 @@
-//! The flow log before real hosts: what passed is found again with its bytes, among the flows that live, in files and at a
-//! collector; also when the router was killed. (The network of `network.rs`; the collector is the server.)
+//! The flow log before real hosts: what passed is found again with its bytes, among the flows that
+//! live, in files and at a collector; also when the router was killed. (The network of
+//! `network.rs`; the collector is the server.)
 
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
@@ -18,7 +19,8 @@ fn logged(net: &Line, port: u16, options: &str) -> Vec<Value> {
     said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A connection on which the customer sends so many bytes and the server as many back, each closing its side.
+/// A connection on which the customer sends so many bytes and the server as many back, each closing
+/// its side.
 fn talk(net: &Line, port: u16, bytes: usize) {
     let server = format!(
         "import socket; s = socket.create_server(('10.2.0.2', {port})); c, _ = s.accept(); n = 0

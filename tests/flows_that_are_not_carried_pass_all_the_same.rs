@@ -1,6 +1,7 @@
-//! The driver carries what it has room to know. Flows of more verdicts than it can hold are forwarded by workers, none of their packets
-//! lost; with the flow table full of flows that are wanted, these are carried on, new ones are refused and counted, and
-//! have room again when others have fallen silent. (The network of `network.rs`.)
+//! The driver carries what it has room to know. Flows of more verdicts than it can hold are
+//! forwarded by workers, none of their packets lost; with the flow table full of flows that are
+//! wanted, these are carried on, new ones are refused and counted, and have room again when others
+//! have fallen silent. (The network of `network.rs`.)
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -62,8 +63,8 @@ fn with_more_verdicts_than_the_driver_knows() {
 const ECHOES: std::ops::Range<u16> = 10_000..10_200;
 const SOCKETS: usize = 120;
 
-/// Sends a datagram from each socket to each port, several times, and waits for the answers, not long for each; how many came. `word`
-/// tells these datagrams from others.
+/// Sends a datagram from each socket to each port, several times, and waits for the answers, not
+/// long for each; how many came. `word` tells these datagrams from others.
 fn exchange(sockets: &[UdpSocket], times: u8, patience: u64, word: u8) -> usize {
     let mut came = 0;
     for socket in sockets {

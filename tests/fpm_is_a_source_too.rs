@@ -1,5 +1,5 @@
-//! Routes that FRR sends over its forwarding plane manager (FPM) are forwarded like those that Linux has.
-//! (The network of `bgp_learnt_routes_forward`.)
+//! Routes that FRR sends over its forwarding plane manager (FPM) are forwarded like those that
+//! Linux has. (The network of `bgp_learnt_routes_forward`.)
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! FTP before a real server and client: data connections pass a stateful filter because the control connection has announced them, both
-//! active and passive, in both families, and through a masquerade and NAT64, where the announcement has to be changed. (The network of
-//! `network.rs`.)
+//! FTP before a real server and client: data connections pass a stateful filter because the control
+//! connection has announced them, both active and passive, in both families, and through a
+//! masquerade and NAT64, where the announcement has to be changed. (The network of `network.rs`.)
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
-//! Address translation before real hosts: a customer whose network nobody outside knows reaches the server from the router's own address,
-//! by TCP, UDP, ping and traceroute; the server reaches what is forwarded; what nobody asked for stays outside; fragments and path MTU
-//! discovery work through it. (The network of `network.rs`.)
+//! Address translation before real hosts: a customer whose network nobody outside knows reaches the
+//! server from the router's own address, by TCP, UDP, ping and traceroute; the server reaches what
+//! is forwarded; what nobody asked for stays outside; fragments and path MTU discovery work through
+//! it. (The network of `network.rs`.)
 
 use std::time::Duration;
 
@@ -112,7 +113,8 @@ fn and_the_world_reaches_what_is_forwarded() {
     assert!(net.server.run("curl -sf --max-time 2 http://10.2.0.1:8000/").is_err());
     // By two ports, from one and the same: to the host inside they would be one connection.
     net.server.run(&format!("timeout 10 python3 -c '{TWICE}'")).unwrap();
-    // Its own network calls it by the same address, and no packet of such a connection goes another way than the others.
+    // Its own network calls it by the same address, and no packet of such a connection goes another
+    // way than the others.
     for _ in 0..3 {
         net.customer.run("curl -sf --max-time 2 http://10.2.0.1:8080/ >/dev/null").unwrap();
     }
@@ -185,7 +187,8 @@ pool_ports = "50000-50001"
 fallback = "closed"
 "#;
 
-/// From two hosts to one by a protocol without ports, of which one address can have but one: what each is told.
+/// From two hosts to one by a protocol without ports, of which one address can have but one: what
+/// each is told.
 const PORTLESS: &str = r#"
 import socket
 for host in ("10.1.0.2", "10.1.0.3"):
@@ -197,7 +200,8 @@ for host in ("10.1.0.2", "10.1.0.3"):
     except OSError as error: print(error.strerror, flush=True)
 "#;
 
-/// Datagrams by four sockets, one after the other: what each is told, that what it is told of may pass (IP_RECVERR) as well.
+/// Datagrams by four sockets, one after the other: what each is told, that what it is told of may
+/// pass (IP_RECVERR) as well.
 const FOUR: &str = r#"
 import socket, sys
 six = ":" in sys.argv[1]
@@ -305,7 +309,8 @@ fn though_nobody_knows_their_next_hop_yet() {
     let _inside = net.customer.spawn("inside", inside).unwrap();
     net.customer.listens(8000).unwrap();
     let seen = overheard(&net.server, "ip");
-    // The first packet of a flow, outwards and to a forwarded port, with a next hop that answers only when it was asked in vain.
+    // The first packet of a flow, outwards and to a forwarded port, with a next hop that answers
+    // only when it was asked in vain.
     for (deaf, port, from, first) in [
         (&net.server, "right", &net.customer, "ping -c 1 -W 5 10.2.0.2"),
         (&net.customer, "left", &net.server, "curl -sf --max-time 8 http://10.2.0.1:8080/"),
@@ -331,7 +336,8 @@ fn though_nobody_knows_their_next_hop_yet() {
     assert!(!seen.output().contains("10.1.0.2"), "an inside address was outside: {}", seen.output());
 }
 
-/// A host that goes on sending from one port, as telephones and tunnels do, and says by which address it is heard.
+/// A host that goes on sending from one port, as telephones and tunnels do, and says by which
+/// address it is heard.
 fn talk(net: &Line, to: &str) -> [Process; 2] {
     let mut listen = net.server.command("python3");
     listen.args([
@@ -500,7 +506,8 @@ for size in [10] * 20 + [1400] * 50:
 #[test]
 fn with_fragments_that_overtake_their_first() {
     let Some(net) = network("nat-pieces", 1500) else { return };
-    // A datagram of 2,000 bytes in three fragments, the last one first: also the one that begins the flow.
+    // A datagram of 2,000 bytes in three fragments, the last one first: also the one that begins
+    // the flow.
     let send = "import itertools, socket, struct
 number = itertools.count(1)
 def send(source, to, ports):
@@ -535,7 +542,8 @@ while True:
     let mut customer = python(
         &net.customer,
         "customer",
-        // On a busy machine a sender may well stop between two fragments for longer than these wait.
+        // On a busy machine a sender may well stop between two fragments for longer than these
+        // wait.
         "s.bind(('10.1.0.2', 4000))
 s.settimeout(2)
 for _ in range(5):

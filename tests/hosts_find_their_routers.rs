@@ -1,6 +1,6 @@
-//! Hosts know no router until routers tell them: by ICMP router discovery (RFC 1256), and by router advertisements. (The
-//! network of `redundant.rs`, without virtual addresses.) The host of RFC 1256 is ours, for Linux has none; for IPv6 Linux is
-//! the host, and rdisc6 asks.
+//! Hosts know no router until routers tell them: by ICMP router discovery (RFC 1256), and by router
+//! advertisements. (The network of `redundant.rs`, without virtual addresses.) The host of RFC 1256
+//! is ours, for Linux has none; for IPv6 Linux is the host, and rdisc6 asks.
 
 use std::{
     collections::BTreeMap,
@@ -22,8 +22,8 @@ use crate::redundant::{Pair, RATE, becomes, lost};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// A host of RFC 1256: it asks, believes what routers of its network say, and routes by the best of them, by all that are
-/// equally good.
+/// A host of RFC 1256: it asks, believes what routers of its network say, and routes by the best of
+/// them, by all that are equally good.
 struct Finder {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

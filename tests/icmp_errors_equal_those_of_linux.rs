@@ -1,8 +1,9 @@
-//! In every situation that asks for an ICMP error, Bifrost sends the one that Linux sends, and where Linux is silent so
-//! is Bifrost.
+//! In every situation that asks for an ICMP error, Bifrost sends the one that Linux sends, and
+//! where Linux is silent so is Bifrost.
 //!
-//! Linux is asked first, on the same network: then Bifrost starts, and the same packets are sent again.
-//! (The network of `network.rs`, whose link to the server carries 1300 bytes, and whose router has routes of each kind.)
+//! Linux is asked first, on the same network: then Bifrost starts, and the same packets are sent
+//! again. (The network of `network.rs`, whose link to the server carries 1300 bytes, and whose
+//! router has routes of each kind.)
 
 use serde_json::Value;
 
@@ -27,8 +28,9 @@ ip -6 route add 2001:db8:b1::/48 via 2001:db8:1::2 src 2001:db8:2::1
 ip -6 route add 2001:db8:b2::/48 dev left src 2001:db8:2::1
 ";
 
-/// Sends a packet in each situation and prints, as one JSON object, what came back in each: every byte of the IP packet
-/// but those that may differ from packet to packet (IPv4's identification and header checksum, IPv6's flow label).
+/// Sends a packet in each situation and prints, as one JSON object, what came back in each: every
+/// byte of the IP packet but those that may differ from packet to packet (IPv4's identification and
+/// header checksum, IPv6's flow label).
 const SITUATIONS: &str = r#"
 import json, sys, time
 gateway = sys.argv[1]

@@ -1,13 +1,13 @@
-//! How many ICMP errors are sent, and from which address, is what Linux's settings say, also when they change while the router runs;
-//! and on ways that differ from the way there.
+//! How many ICMP errors are sent, and from which address, is what Linux's settings say, also when
+//! they change while the router runs; and on ways that differ from the way there.
 //!
 //! ```text
 //!   customer ============== router ------------ server
 //!            left, other                right
 //! ```
 //!
-//! The customer hangs on the router by two links, and the routes back to its further addresses lead by either.
-//! Linux is asked first, on the same network: then Bifrost starts.
+//! The customer hangs on the router by two links, and the routes back to its further addresses lead
+//! by either. Linux is asked first, on the same network: then Bifrost starts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use lab::{Host, Lab, Router, wait_for};
 
 use crate::network::{LANES, ports, turn};
 
-/// Sends `count` packets whose hops are used up from each source, and prints for each the sources of the answers.
+/// Sends `count` packets whose hops are used up from each source, and prints for each the sources
+/// of the answers.
 const ASK: &str = r#"
 import json, select, socket, struct, sys, time
 gateway, count, sources = bytes.fromhex(sys.argv[1].replace(":", "")), int(sys.argv[2]), sys.argv[3:]
@@ -174,7 +175,8 @@ fn there_are_as_many_as_linux_would_send() {
     net.reachable();
     net.router.restart().unwrap();
     net.reachable();
-    // What is set, who asks, and how many answers to 40 packets there are then: Linux may take a few of a burst back.
+    // What is set, who asks, and how many answers to 40 packets there are then: Linux may take a
+    // few of a burst back.
     let steps = [
         ("net.ipv4.icmp_ratelimit=1000", "10.1.0.2", 6..=7),
         ("net.ipv4.icmp_ratelimit=0", "10.1.0.2", 38..=40),

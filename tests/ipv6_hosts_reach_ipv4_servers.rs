@@ -1,5 +1,6 @@
-//! NAT64 before real hosts: a customer who has only IPv6 reaches a server that has only IPv4, by ping, TCP, UDP and traceroute; errors and
-//! sizes are told in the words of whoever is told. (The network of `network.rs`, with one family on each side.)
+//! NAT64 before real hosts: a customer who has only IPv6 reaches a server that has only IPv4, by
+//! ping, TCP, UDP and traceroute; errors and sizes are told in the words of whoever is told. (The
+//! network of `network.rs`, with one family on each side.)
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! keepalived and FRR's vrrpd are the other end, both ways: each takes over from Bifrost, and Bifrost from each. (The network of
-//! `redundant.rs`, where `two` is the other program.)
+//! keepalived and FRR's vrrpd are the other end, both ways: each takes over from Bifrost, and
+//! Bifrost from each. (The network of `redundant.rs`, where `two` is the other program.)
 
 use std::{fs, time::Duration};
 

@@ -1,5 +1,5 @@
-//! Kill the plane at any moment: Linux forwards at once, TCP lives on, and the plane's return is not noticed either.
-//! (The network of `network.rs`.)
+//! Kill the plane at any moment: Linux forwards at once, TCP lives on, and the plane's return is
+//! not noticed either. (The network of `network.rs`.)
 
 use std::{thread::sleep, time::Duration};
 
@@ -46,8 +46,8 @@ fn in_each_lane() {
     }
 }
 
-/// Ports are taken one after the other, and what leads to those that are not is Linux's: at its own rate, not at that of what Bifrost cannot
-/// forward.
+/// Ports are taken one after the other, and what leads to those that are not is Linux's: at its own
+/// rate, not at that of what Bifrost cannot forward.
 #[test]
 fn nothing_is_held_up_while_ports_are_taken() {
     for lane in LANES {

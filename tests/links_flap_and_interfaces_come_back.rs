@@ -1,5 +1,5 @@
-//! A link that goes down and up, and an interface that is deleted and made again, are the plane's again without help.
-//! (The network of `network.rs`.)
+//! A link that goes down and up, and an interface that is deleted and made again, are the plane's
+//! again without help. (The network of `network.rs`.)
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
-//! A router whose workers keep flows, filter and translate, with a network behind an interface that is none of their ports: connections to and
-//! from there, of which workers see one direction only, and the router's own, live by Linux's copy of the rules. (The network of
-//! `network.rs`, with an annex.)
+//! A router whose workers keep flows, filter and translate, with a network behind an interface that
+//! is none of their ports: connections to and from there, of which workers see one direction only,
+//! and the router's own, live by Linux's copy of the rules. (The network of `network.rs`, with an
+//! annex.)
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Linux pings hosts that are only graphs: one behind a TUN device, and one behind a TAP device, which answers ARP as well.
-//! The interfaces go with the program.
+//! Linux pings hosts that are only graphs: one behind a TUN device, and one behind a TAP device,
+//! which answers ARP as well. The interfaces go with the program.
 
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
-//! Random, mutated and truncated packets, a million of them: no panic, no growth, and good packets go on.
-//! (The network of `network.rs`.)
+//! Random, mutated and truncated packets, a million of them: no panic, no growth, and good packets
+//! go on. (The network of `network.rs`.)
 
 use crate::network::{LANES, Line, SERVER, all_arrive};
 
-/// Sends frames to the router as fast as Python can: good ones of many kinds, with bytes changed, cut, or all random.
+/// Sends frames to the router as fast as Python can: good ones of many kinds, with bytes changed,
+/// cut, or all random.
 const ATTACK: &str = r#"
 import random, socket, sys
 count, seed, gateway = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -69,7 +70,8 @@ fn in_each_lane() {
             let grown = memory(pid).saturating_sub(before);
             assert!(grown < 8 << 10, "{lane}: the daemon grew by {grown} KiB");
         }
-        // Some of the packets were lies about neighbours, which Linux believes and the plane follows.
+        // Some of the packets were lies about neighbours, which Linux believes and the plane
+        // follows.
         for host in [&net.customer, net.router.host(), &net.server] {
             host.run("ip neighbour flush all").unwrap();
         }

@@ -1,6 +1,8 @@
-//! Half a million random, mutated and truncated packets from both sides of a router that filters, tracks, masquerades, forwards ports,
-//! reads FTP, translates between the families and holds segments down: it lives and does not grow, every packet that came is
-//! accounted for, each dropped one by a reason, and a ping through all of it loses nothing that matters. (The network of `network.rs`.)
+//! Half a million random, mutated and truncated packets from both sides of a router that filters,
+//! tracks, masquerades, forwards ports, reads FTP, translates between the families and holds
+//! segments down: it lives and does not grow, every packet that came is accounted for, each dropped
+//! one by a reason, and a ping through all of it loses nothing that matters. (The network of
+//! `network.rs`.)
 
 use std::time::Duration;
 
@@ -44,7 +46,8 @@ to = "10.1.0.2:8000"
 mss = "path"
 "#;
 
-/// Sends frames as fast as Python can: those that the elements behind the filter look into, with bytes changed or cut.
+/// Sends frames as fast as Python can: those that the elements behind the filter look into, with
+/// bytes changed or cut.
 const ATTACK: &str = r#"
 import random, socket, sys, time
 count, seed, gateway, inside = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4] == "inside"
@@ -120,7 +123,8 @@ fn sum(list: &Value, wanted: impl Fn(&Value) -> bool, what: &str) -> u64 {
     list.filter(|one| wanted(one)).map(|one| one[what].as_u64().unwrap()).sum()
 }
 
-/// What came into the workers' graph has left it, has been handed to Linux, or was dropped for a reason.
+/// What came into the workers' graph has left it, has been handed to Linux, or was dropped for a
+/// reason.
 fn adds_up(net: &Line) -> Result<(), String> {
     let (graph, drops) = (net.router.show("graph").unwrap(), net.router.show("drops").unwrap());
     let class = |class: &'static str| move |element: &Value| element["class"] == class;
@@ -202,7 +206,8 @@ fn and_a_ping_goes_on() {
     both(20_000, 100);
     let pid = net.router.show("version").unwrap()["pid"].as_u64().unwrap() as u32;
     let before = memory(pid);
-    // By IPv4 and translated into it: of IPv6 the server's own kernel answers but every other ping under such a load.
+    // By IPv4 and translated into it: of IPv6 the server's own kernel answers but every other ping
+    // under such a load.
     let pings = ["10.2.0.2", "64:ff9b::10.2.0.2"]
         .map(|to| Ping::start(&net.customer, to, Duration::from_millis(20)).unwrap());
     both(250_000, 7);

@@ -1,5 +1,5 @@
-//! `bifrost click` routes IPv6 between two Linux hosts, and finds them, and is found by them, by neighbour discovery. (The
-//! network of `ethernets.rs`.)
+//! `bifrost click` routes IPv6 between two Linux hosts, and finds them, and is found by them, by
+//! neighbour discovery. (The network of `ethernets.rs`.)
 
 use std::time::Duration;
 
@@ -59,7 +59,8 @@ fn and_packets_pass_both_ways() {
         );
     }
 
-    // Linux asks again, of the router alone, when it is no longer sure; the router answers that as well.
+    // Linux asks again, of the router alone, when it is no longer sure; the router answers that as
+    // well.
     net.alice.run("ip neighbour change 2001:db8:1::1 dev eth0 nud probe").unwrap();
     lab::wait_for("the neighbour to be confirmed", 3 * second, || {
         let line = net.alice.run("ip neighbour show 2001:db8:1::1").map_err(|error| error.to_string())?;

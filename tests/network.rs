@@ -57,7 +57,8 @@ impl Line {
         line.started()
     }
 
-    /// Whether the customer is answered one of a few ICMPv6 echo requests of this identifier, behind headers as scapy has them.
+    /// Whether the customer is answered one of a few ICMPv6 echo requests of this identifier,
+    /// behind headers as scapy has them.
     pub fn is_answered(&self, headers: &str, id: u16) -> bool {
         let gateway = self.router.host().mac("left").unwrap();
         let said = self.customer.scapy(&format!(
@@ -151,7 +152,8 @@ pub fn overheard(host: &Host, filter: &str) -> Process {
     tcpdump
 }
 
-/// The part of a router.toml that gives these ports to the plane in one lane, with one worker on the last core.
+/// The part of a router.toml that gives these ports to the plane in one lane, with one worker on
+/// the last core.
 pub fn ports(lane: &str, names: &[&str]) -> String {
     let last = std::thread::available_parallelism().map_or(1, |n| n.get()) - 1;
     let port = |name: &&str| format!("[[port]]\nname = \"{name}\"\nlane = \"{lane}\"\n");
@@ -163,8 +165,9 @@ pub fn at(address: &str, port: u16) -> SocketAddr {
     SocketAddr::new(address.parse().unwrap(), port)
 }
 
-/// Sends `count` datagrams over 50 flows to each address, whose host counts them at `sink`; all must arrive, and it must
-/// have been the plane that forwarded them: Linux may have helped with 2 % (neighbours that had to be resolved).
+/// Sends `count` datagrams over 50 flows to each address, whose host counts them at `sink`; all
+/// must arrive, and it must have been the plane that forwarded them: Linux may have helped with 2 %
+/// (neighbours that had to be resolved).
 pub fn all_arrive(router: &Router, from: &Host, to: &Host, addresses: &[&str], count: u64) {
     let before = router.host().linux_forwarded().unwrap();
     let sink = Sink::start(to, 9000).unwrap();

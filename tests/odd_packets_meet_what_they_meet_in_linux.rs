@@ -1,9 +1,10 @@
-//! Packets that few ever see are forwarded, answered or dropped as Linux does: destinations in 0.0.0.0/8, protocols that nobody
-//! has, extension headers that lie about their length.
+//! Packets that few ever see are forwarded, answered or dropped as Linux does: destinations in
+//! 0.0.0.0/8, protocols that nobody has, extension headers that lie about their length.
 //!
-//! Linux is asked first, on the same network: then Bifrost starts, and the same packets are sent again.
-//! (The network of `network.rs`; behind the filter workers look at every packet, and hand over to Linux what is Linux's. What no filter
-//! can judge, as its headers end nowhere, is not sent then: it is dropped.)
+//! Linux is asked first, on the same network: then Bifrost starts, and the same packets are sent
+//! again. (The network of `network.rs`; behind the filter workers look at every packet, and hand
+//! over to Linux what is Linux's. What no filter can judge, as its headers end nowhere, is not sent
+//! then: it is dropped.)
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! An IPv4 packet too big for the next link, with DF clear, is cut to pieces that fit and arrives whole.
-//! (The network of `network.rs`, whose link to the server carries 1300 bytes.)
+//! An IPv4 packet too big for the next link, with DF clear, is cut to pieces that fit and arrives
+//! whole. (The network of `network.rs`, whose link to the server carries 1300 bytes.)
 
 use std::time::Duration;
 

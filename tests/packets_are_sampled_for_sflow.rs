@@ -1,5 +1,6 @@
-//! `[sflow]` as tshark reads it where a collector would stand: samples say where packets came in and
-//! left, and interface counters come by the clock. A reload turns it on and off. (The network of `network.rs`.)
+//! `[sflow]` as tshark reads it where a collector would stand: samples say where packets came in
+//! and left, and interface counters come by the clock. A reload turns it on and off. (The network
+//! of `network.rs`.)
 
 use std::time::Duration;
 

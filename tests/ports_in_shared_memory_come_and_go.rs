@@ -1,5 +1,6 @@
-//! A port in shared memory (memif) is there as long as the configuration has it: a peer of one that is taken out of it is let go, and nobody
-//! can connect there any more. One whose memory cannot be opened is no port, also where an interface of its name is there.
+//! A port in shared memory (memif) is there as long as the configuration has it: a peer of one that
+//! is taken out of it is let go, and nobody can connect there any more. One whose memory cannot be
+//! opened is no port, also where an interface of its name is there.
 //!
 //! ```text
 //! left ==== memif0 ==== right

@@ -1,5 +1,5 @@
-//! An interface that only a pattern matches leaves the list of ports and the metrics when it goes, and one that the
-//! configuration names is waited for. (The network of `network.rs`.)
+//! An interface that only a pattern matches leaves the list of ports and the metrics when it goes,
+//! and one that the configuration names is waited for. (The network of `network.rs`.)
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! NPTv6 before real hosts (RFC 6296): a customer's own prefix is another one outside, both ways, without the host part's owner being
-//! hidden. (The network of `network.rs`.)
+//! NPTv6 before real hosts (RFC 6296): a customer's own prefix is another one outside, both ways,
+//! without the host part's owner being hidden. (The network of `network.rs`.)
 
 use std::time::Duration;
 

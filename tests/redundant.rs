@@ -6,8 +6,8 @@
 //!       .9   10.1.0.0/24 .3 two .3  10.2.0.0/24   .9
 //! ```
 //!
-//! `left` and `right` are switches. The customer and the server send to the virtual addresses .1; `two` has a lower
-//! priority than `one`.
+//! `left` and `right` are switches. The customer and the server send to the virtual addresses .1;
+//! `two` has a lower priority than `one`.
 
 use std::{thread::sleep, time::Duration};
 
@@ -75,7 +75,8 @@ pub fn lost((flows, sink): (Flows, Sink)) -> u64 {
     sent - sink.received()
 }
 
-/// A configuration with both ports and these lines for each of two virtual routers that move together.
+/// A configuration with both ports and these lines for each of two virtual routers that move
+/// together.
 pub fn config(lines: &str) -> String {
     let ports = "[[port]]\nname = \"left\"\n[[port]]\nname = \"right\"\n";
     let [left, right] = [("left", 1), ("right", 2)].map(|(name, net)| {

@@ -1,5 +1,5 @@
-//! A port in shared memory (memif) is a port like the others: routers that it joins forward through it by Linux's routes, answer on
-//! it, and Linux sees its carrier come and go with the peer.
+//! A port in shared memory (memif) is a port like the others: routers that it joins forward through
+//! it by Linux's routes, answer on it, and Linux sees its carrier come and go with the peer.
 //!
 //! ```text
 //! ann ---- left == memif0, no wire == right ---- bob
@@ -21,7 +21,8 @@ fn configuration(socket: &Path, role: &str) -> String {
     )
 }
 
-/// Gives the router's end its addresses, which the TAP then keeps, and the way to the other side's network.
+/// Gives the router's end its addresses, which the TAP then keeps, and the way to the other side's
+/// network.
 fn address(router: &Host, own: u8, other: u8) {
     router
         .run(&format!(
@@ -95,7 +96,8 @@ fn routers_are_joined_by_shared_memory() {
     assert!(explained.contains("sent by lan") && explained.contains("passes: on to"), "{explained}");
     assert!(!explained.contains("enters"), "{explained}");
 
-    // A peer that is killed takes the carrier with it, and one that comes back finds everything as it was.
+    // A peer that is killed takes the carrier with it, and one that comes back finds everything as
+    // it was.
     one.kill_nine();
     has_carrier(&right, false);
     one.restart().unwrap();

@@ -1,5 +1,6 @@
-//! A hundred thousand routes come and go for half a minute; packets on the stable ones do not notice, and in the end
-//! the plane has the table that Linux has. (The network of `bgp_learnt_routes_forward`.)
+//! A hundred thousand routes come and go for half a minute; packets on the stable ones do not
+//! notice, and in the end the plane has the table that Linux has. (The network of
+//! `bgp_learnt_routes_forward`.)
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
-//! Links lose their carrier, or are switched off, again and again under FRR; at every moment the plane has the routes that
-//! Linux has. What Linux deletes without a word (next-hop objects, and the IPv4 routes that use them) is no exception, and
-//! the audit finds nothing to repair.
+//! Links lose their carrier, or are switched off, again and again under FRR; at every moment the
+//! plane has the routes that Linux has. What Linux deletes without a word (next-hop objects, and
+//! the IPv4 routes that use them) is no exception, and the audit finds nothing to repair.
 //!
 //! ```text
 //!                              .2 a
@@ -18,7 +18,8 @@ use crate::network::{LANES, ports, turn};
 
 /// Prefixes of each kind and family.
 const PREFIXES: u32 = 30;
-/// A difference that lasts longer is a fault. It takes some 50 ms; the rest is for a machine with much else to do.
+/// A difference that lasts longer is a fault. It takes some 50 ms; the rest is for a machine with
+/// much else to do.
 const BOUND: Duration = Duration::from_secs(1);
 
 #[test]
@@ -134,8 +135,9 @@ struct Watch {
 }
 
 impl Watch {
-    /// One look at both. Linux's routes are read again after the plane's: when they did not change between, then the plane
-    /// was asked at a moment at which they were these, and at least as long as they have been seen to be.
+    /// One look at both. Linux's routes are read again after the plane's: when they did not change
+    /// between, then the plane was asked at a moment at which they were these, and at least as long
+    /// as they have been seen to be.
     fn look(&mut self, router: &Router) {
         let asked = Instant::now();
         let plane = router.routes().unwrap();

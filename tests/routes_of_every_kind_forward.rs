@@ -1,5 +1,6 @@
-//! Gateways of the other family, next-hop objects, metrics, and routes that end here: as Linux does, so does the plane.
-//! (The network of `network.rs`; the server also is 198.18.0.1 to 198.18.9.1 and 2001:db8:77::1.)
+//! Gateways of the other family, next-hop objects, metrics, and routes that end here: as Linux
+//! does, so does the plane. (The network of `network.rs`; the server also is 198.18.0.1 to
+//! 198.18.9.1 and 2001:db8:77::1.)
 
 use std::time::Duration;
 

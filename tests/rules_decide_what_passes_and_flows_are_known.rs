@@ -1,5 +1,6 @@
-//! The filter before real hosts: what the rules name passes, the rest does not, and senders are told when the rules say so;
-//! answers pass as part of their flow; a change of the rules reaches flows at once. (The network of `network.rs`.)
+//! The filter before real hosts: what the rules name passes, the rest does not, and senders are
+//! told when the rules say so; answers pass as part of their flow; a change of the rules reaches
+//! flows at once. (The network of `network.rs`.)
 
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ fn config(rules: &str) -> String {
         + &format!("[flow]\nmemory = 16\n[filter.forward]\nrules = '''{rules}'''\n")
 }
 
-/// How an attempt to open a TCP connection from the customer ends: `open`, `refused`, `silent`, or what the system says.
+/// How an attempt to open a TCP connection from the customer ends: `open`, `refused`, `silent`, or
+/// what the system says.
 fn connect(net: &Line, address: &str, port: u16) -> String {
     let script = format!(
         "import socket, errno\ns = socket.create_connection\ntry:\n s(('{address}', {port}), 1); print('open')\n\
@@ -102,14 +104,16 @@ except OSError as error: print(error.strerror)\"",
     let shown = net.router.ask("show flows --port 5201").unwrap();
     assert!(shown.contains("open") && shown.contains("left > right"), "{shown}");
 
-    // Other rules, the same answer: the flow goes on, and the rules that stay keep what they counted.
+    // Other rules, the same answer: the flow goes on, and the rules that stay keep what they
+    // counted.
     let answers = matched(&net, 0);
     net.router.configure(&config(&RULES.replace("port 5201,8000", "port 8000,5201,80"))).unwrap();
     net.router.ask("reload").unwrap();
     grows(1_000_000).unwrap();
     assert!(matched(&net, 0) > answers, "the first rule is the same rule");
 
-    // Rules that would not let it begin any more: it goes on, for it is established, until it is ended.
+    // Rules that would not let it begin any more: it goes on, for it is established, until it is
+    // ended.
     net.router.configure(&config(&RULES.replace("port 5201,8000", "port 8000"))).unwrap();
     net.router.ask("reload").unwrap();
     grows(1_000_000).unwrap();

@@ -1,5 +1,6 @@
-//! `[[nat.clamp]]` before real hosts: TCP connections over a narrow way hold their segments down from the start, without an ICMP error
-//! that would tell them. (The network of `network.rs`, with 1,300 bytes to the server.)
+//! `[[nat.clamp]]` before real hosts: TCP connections over a narrow way hold their segments down
+//! from the start, without an ICMP error that would tell them. (The network of `network.rs`, with
+//! 1,300 bytes to the server.)
 
 use crate::network::{Line, NAT64, SERVER, overheard, ports};
 
@@ -35,7 +36,8 @@ fn in_both_families() {
     assert!(!seen.output().contains("mss 1460"), "{}", seen.output());
 }
 
-/// The way is IPv4's, whose headers are shorter: the customer is told what fits it, and the server what fits both.
+/// The way is IPv4's, whose headers are shorter: the customer is told what fits it, and the server
+/// what fits both.
 #[test]
 fn from_ipv6_to_ipv4() {
     let clamp = "[[nat.clamp]]\nmss = \"path\"\n";

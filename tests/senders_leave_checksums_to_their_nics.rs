@@ -1,6 +1,7 @@
-//! Hosts that leave the checksums of what they send to their NICs (`tx` offload on, as every veth has it unless it is told otherwise) are
-//! understood at the other end: by TCP, by UDP, in a tunnel, and translated; and behind a bridge, where they leave it to them to cut long
-//! segments as well. (The network of `network.rs`.)
+//! Hosts that leave the checksums of what they send to their NICs (`tx` offload on, as every veth
+//! has it unless it is told otherwise) are understood at the other end: by TCP, by UDP, in a
+//! tunnel, and translated; and behind a bridge, where they leave it to them to cut long segments as
+//! well. (The network of `network.rs`.)
 
 use lab::Process;
 

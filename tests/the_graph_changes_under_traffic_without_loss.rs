@@ -1,5 +1,5 @@
-//! What stands at the hooks of the graph changes while packets pass: none is lost, and an element that stays keeps what it
-//! knows. (The network of `network.rs`.)
+//! What stands at the hooks of the graph changes while packets pass: none is lost, and an element
+//! that stays keeps what it knows. (The network of `network.rs`.)
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ fn config(hooks: &[(&str, &str)]) -> String {
 const COUNTED: &str = "input -> c :: Counter -> output";
 const QUEUED: &str = "input -> q :: Queue(1000) -> u :: Unqueue -> output";
 
-/// What stands at the hooks, change by change. The counter stays throughout, and so does the queue: packets in one that goes
-/// would have no way to go on.
+/// What stands at the hooks, change by change. The counter stays throughout, and so does the queue:
+/// packets in one that goes would have no way to go on.
 const CHANGES: &[&[(&str, &str)]] = &[
     &[("forward", COUNTED), ("postrouting", QUEUED)],
     &[("forward", COUNTED), ("postrouting", QUEUED), ("prerouting", "input -> Null -> Null -> output")],
@@ -37,7 +37,8 @@ const CHANGES: &[&[(&str, &str)]] = &[
     ],
 ];
 
-/// A hook with a mistake, and words that are said of it: where, with the place marked, and what was meant.
+/// A hook with a mistake, and words that are said of it: where, with the place marked, and what was
+/// meant.
 const WRONG: &[(&str, &str, &[&str])] = &[
     (
         "forward",

@@ -1,5 +1,6 @@
-//! `bifrost click` passes every frame from one interface to the other by AF_XDP, on one thread and on two; killed, it leaves no
-//! program behind, and Linux has its interfaces back. (The network of `ethernets.rs`.)
+//! `bifrost click` passes every frame from one interface to the other by AF_XDP, on one thread and
+//! on two; killed, it leaves no program behind, and Linux has its interfaces back. (The network of
+//! `ethernets.rs`.)
 
 use std::time::Duration;
 

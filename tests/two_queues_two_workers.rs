@@ -1,5 +1,5 @@
-//! With two queues a port and two workers, both work, and nothing is lost or reordered between them.
-//! (The network of `network.rs`, with two queues each way.)
+//! With two queues a port and two workers, both work, and nothing is lost or reordered between
+//! them. (The network of `network.rs`, with two queues each way.)
 
 use crate::network::{Line, SERVER, all_arrive};
 

@@ -36,8 +36,8 @@ router bgp 65000
 ";
 
 impl Upstream {
-    /// Everything started, sessions up, and the customer's networks known at the ISP. `more` is added to router.toml;
-    /// FRR feeds the plane by FPM too when that has an `[fpm]`.
+    /// Everything started, sessions up, and the customer's networks known at the ISP. `more` is
+    /// added to router.toml; FRR feeds the plane by FPM too when that has an `[fpm]`.
     pub fn new(name: &str, lane: &str, groups: &[(&str, Vec<IpNet>)], more: &str) -> Upstream {
         let turn = turn();
         let lab = Lab::new(name).unwrap();

@@ -39,7 +39,8 @@ fn packets_with_ipv4_options_of_translated_flows() {
     assert!(said.contains("mtu = 1300"), "{said}");
     router.run("ip neighbour flush dev right").unwrap();
     net.customer.run("ping -n -R -c 1 -W 3 10.2.0.2 >/dev/null").unwrap();
-    // Linux would not send on what says its own way: to a neighbour that is known, and to one that is not.
+    // Linux would not send on what says its own way: to a neighbour that is known, and to one that
+    // is not.
     let gateway = router.mac("left").unwrap();
     for (port, element) in [(53, "options4"), (54, "looked4")] {
         net.customer

@@ -1,6 +1,7 @@
-//! What Bifrost forwards passes no packet socket of Linux's, and yet is seen: by `bifrost tcpdump`, by tshark as one of its own
-//! interfaces (extcap), and behind a mirror port. In either lane, in both directions, with what the router sends itself;
-//! the packets keep to their lane, and when nobody watches any more nothing is left of it. (The network of `network.rs`.)
+//! What Bifrost forwards passes no packet socket of Linux's, and yet is seen: by `bifrost tcpdump`,
+//! by tshark as one of its own interfaces (extcap), and behind a mirror port. In either lane, in
+//! both directions, with what the router sends itself; the packets keep to their lane, and when
+//! nobody watches any more nothing is left of it. (The network of `network.rs`.)
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -149,7 +150,8 @@ fn and_by_wireshark() {
     let fields = "-T fields -e frame.interface_name -e frame.packet_flags_direction -e ip.src -e icmp.type";
     command.args(["-c", &tshark(&format!("-l -i bifrost-any -f 'icmp and host 10.2.0.2' -c 4 {fields}"))]);
     let mut tshark = net.router.host().spawn("tshark", command).unwrap();
-    // It has read the beginning of the file, which is written when the programs are in place that copy.
+    // It has read the beginning of the file, which is written when the programs are in place that
+    // copy.
     wait_for("tshark to capture", LIMIT, || match tshark.output() {
         said if said.contains("Capture started") => Ok(()),
         said => Err(said),

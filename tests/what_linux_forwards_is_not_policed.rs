@@ -1,5 +1,6 @@
-//! What Linux forwards beside the router has no limit of the router's: frames to a virtual router's address (a macvlan, as VRRP makes
-//! them), and multicast that Linux routes, at ten times the rates of the classes for what is this machine's own.
+//! What Linux forwards beside the router has no limit of the router's: frames to a virtual router's
+//! address (a macvlan, as VRRP makes them), and multicast that Linux routes, at ten times the rates
+//! of the classes for what is this machine's own.
 //!
 //! ```text
 //! customer ---- left [router] right ---- server

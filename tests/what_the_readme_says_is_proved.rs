@@ -1,6 +1,6 @@
-//! README.md, and the pages of docs/ that make promises, against `readme.toml`: each sentence is listed
-//! there with the tests, or the figures, that prove it; each of those exists; and nothing is listed that
-//! no page says any more.
+//! README.md, and the pages of docs/ that make promises, against `readme.toml`: each sentence is
+//! listed there with the tests, or the figures, that prove it; each of those exists; and nothing is
+//! listed that no page says any more.
 
 use std::collections::HashMap;
 use std::fs;
@@ -27,8 +27,8 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What a page says, with single spaces: its prose and the rows of its tables, but not what is typed,
-/// drawn or a heading.
+/// What a page says, with single spaces: its prose and the rows of its tables, but not what is
+/// typed, drawn or a heading.
 fn said(page: &str) -> String {
     let mut typed = false;
     let lines = page.lines().map(str::trim).filter(|line| {

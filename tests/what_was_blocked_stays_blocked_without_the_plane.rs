@@ -1,12 +1,14 @@
-//! The same few hundred packets get through Bifrost and, when it has been killed, through Linux: what was blocked stays blocked, and what
-//! passed passes. 600 rules from a file, of both families, with sets, ports, flags, types and lengths. (The network of `network.rs`.)
+//! The same few hundred packets get through Bifrost and, when it has been killed, through Linux:
+//! what was blocked stays blocked, and what passed passes. 600 rules from a file, of both families,
+//! with sets, ports, flags, types and lengths. (The network of `network.rs`.)
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::network::{Line, ports};
 
-/// Sends packets that differ in what rules look at, each with its number in the payload, and says how many that were.
+/// Sends packets that differ in what rules look at, each with its number in the payload, and says
+/// how many that were.
 const SEND: &str = r#"
 import random, socket, struct, sys, time
 random.seed(20261121)

@@ -1,7 +1,9 @@
-//! How much the router forwards under more load than it can take: Linux alone first, then Bifrost, on the same network.
+//! How much the router forwards under more load than it can take: Linux alone first, then Bifrost,
+//! on the same network.
 //!
-//! The load is made by the kernel on the first core (`port::traffic`), the router receives on the last one, and what comes
-//! out is swallowed at the ISP before Linux spends time on it: what is measured is the router.
+//! The load is made by the kernel on the first core (`port::traffic`), the router receives on the
+//! last one, and what comes out is swallowed at the ISP before Linux spends time on it: what is
+//! measured is the router.
 
 use std::{
     net::IpAddr,
@@ -19,7 +21,8 @@ use crate::stage::Stage;
 
 const WARM_UP: Duration = Duration::from_millis(500);
 const WINDOW: Duration = Duration::from_secs(3);
-/// Frames a call: a tenth of a second, beside which the milliseconds that the kernel takes to prepare one are little.
+/// Frames a call: a tenth of a second, beside which the milliseconds that the kernel takes to
+/// prepare one are little.
 const BURST: u32 = 1 << 20;
 
 /// Packets a second forwarded by each.

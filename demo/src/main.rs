@@ -1,9 +1,14 @@
-//! `make run`: a network on one machine, where Bifrost forwards along routes learnt over BGP from another implementation.
+//! `make run`: a network on one machine, where Bifrost forwards along routes learnt over BGP from
+//! another implementation.
 //!
-//! 1. The stage is set (`stage.rs`): hosts, links, FRR, and an ISP with a table like the Internet's.
-//! 2. Linux alone forwards, then Bifrost, under the same load on the same network (`comparison.rs`).
-//! 3. Traffic runs (`traffic.rs`) and what happens is shown: live on a terminal, else as lines (`screen.rs`).
-//! 4. The verdict (`verdict.rs`) looks at witnesses outside Bifrost: Linux's counters, Linux's table, the hosts' own.
+//! 1. The stage is set (`stage.rs`): hosts, links, FRR, and an ISP with a table like the
+//!    Internet's.
+//! 2. Linux alone forwards, then Bifrost, under the same load on the same network
+//!    (`comparison.rs`).
+//! 3. Traffic runs (`traffic.rs`) and what happens is shown: live on a terminal, else as lines
+//!    (`screen.rs`).
+//! 4. The verdict (`verdict.rs`) looks at witnesses outside Bifrost: Linux's counters, Linux's
+//!    table, the hosts' own.
 
 mod comparison;
 mod sample;

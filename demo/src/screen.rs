@@ -1,4 +1,5 @@
-//! What is shown while the traffic runs: Bifrost's own live screen (or line), with what the demo knows beside it.
+//! What is shown while the traffic runs: Bifrost's own live screen (or line), with what the demo
+//! knows beside it.
 
 use std::time::Duration;
 

@@ -8,8 +8,8 @@
 //!              FRR bgpd and Bifrost, AS 65000    BIRD, AS 65001
 //! ```
 //!
-//! The ISP announces the server's networks and a table like the Internet's. What is sent to other addresses in that
-//! table ends at the ISP, which has nowhere to send it.
+//! The ISP announces the server's networks and a table like the Internet's. What is sent to other
+//! addresses in that table ends at the ISP, which has nowhere to send it.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! What the hosts say to each other while the demo runs: ping, TCP and many UDP flows, in both families.
+//! What the hosts say to each other while the demo runs: ping, TCP and many UDP flows, in both
+//! families.
 
 use std::{net::SocketAddr, time::Duration};
 

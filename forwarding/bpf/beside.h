@@ -2,10 +2,10 @@
 /*
  * Frames of interfaces in a VRF: a table beside the main one routes them.
  *
- * Two programs more do that. One (`beside` in bifrost.c) walks the tables, and leaves the next hops that both
- * addresses have in a map; behind it `routed` does with the frame what is done with any other. So neither
- * program has walks of several tables and all that depends on them, which the kernel's verifier would
- * combine.
+ * Two programs more do that. One (`beside` in bifrost.c) walks the tables, and leaves the next hops
+ * that both addresses have in a map; behind it `routed` does with the frame what is done with any
+ * other. So neither program has walks of several tables and all that depends on them, which the
+ * kernel's verifier would combine.
  */
 #pragma once
 #include "tags.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * What stands at the door of every port: the classifier, and behind it the express lane and the flows.
+ * What stands at the door of every port: the classifier, and behind it the express lane and the
+ * flows.
  *
  *   frame -> with tags? -> the program for those, which takes them off and does the same
  *         -> routed by a table beside the main one? -> the program for those, which does the same
@@ -9,8 +10,8 @@
  *         -> of a flow that is decided            -> out by redirect, or ...
  *         -> the worker's ring; no worker there   -> Linux, which is what makes it the safety net
  *
- * When nobody keeps the tables any more, transit is Linux's, but for what depends on flows: of those Linux
- * knows nothing, and they go on by what is known of them.
+ * When nobody keeps the tables any more, transit is Linux's, but for what depends on flows: of
+ * those Linux knows nothing, and they go on by what is known of them.
  */
 #include "beside.h"
 #include "flows.h"
@@ -38,11 +39,11 @@ enum door { ANY, OF_TAGS, OF_ROUTED };
 #define TRANSIT 0xff
 
 /*
- * Who has a packet whose bytes are not all there is to know of it; UNDECIDED: it is as any other. The worker
- * finds checksums that are partial where they are hidden (`hides`), or in long packets. A frame longer than
- * any that a wire brings is several that Linux has joined (GRO), or that a sender left to its NIC to cut
- * (TSO): Linux knows where, and forwards it whole and without limit if nobody but the express lane would have
- * seen it.
+ * Who has a packet whose bytes are not all there is to know of it; UNDECIDED: it is as any other.
+ * The worker finds checksums that are partial where they are hidden (`hides`), or in long packets.
+ * A frame longer than any that a wire brings is several that Linux has joined (GRO), or that a
+ * sender left to its NIC to cut (TSO): Linux knows where, and forwards it whole and without limit
+ * if nobody but the express lane would have seen it.
  */
 static __always_inline verdict unfinished(struct frame *frame, int hides) {
     if (!(frame->flags & IF_PARTIAL))
@@ -159,7 +160,8 @@ static __always_inline struct traffic *traffic_of(__u32 interface) {
 }
 
 /*
- * Takes off the tags of an interface of ours. UNDECIDED: it entered by that; else the frame is as it came.
+ * Takes off the tags of an interface of ours. UNDECIDED: it entered by that; else the frame is as
+ * it came.
  */
 static __always_inline verdict enter(struct frame *frame, struct entered *entered) {
     void *tags = frame->data + 12;
@@ -194,9 +196,9 @@ static __always_inline verdict go_on(struct frame *frame, struct entered *entere
 }
 
 /*
- * A frame that a worker handed to Linux, moved to this interface's ingress (inject.c). Only the generic
- * program sees those, and it must not ask the worker again. They end with a secret number, behind the packet:
- * a host cannot guess it, and no packet's own bytes can be taken for it.
+ * A frame that a worker handed to Linux, moved to this interface's ingress (inject.c). Only the
+ * generic program sees those, and it must not ask the worker again. They end with a secret number,
+ * behind the packet: a host cannot guess it, and no packet's own bytes can be taken for it.
  */
 static __always_inline int is_injected(struct frame *frame) {
     __u32 length = bpf_xdp_get_buff_len(frame->ctx), mark, packet;
@@ -373,9 +375,9 @@ int to_worker(struct xdp_md *ctx) {
 }
 
 /*
- * Packets of flows that are decided are carried here, others go on to the worker. Programs of their own, so
- * that the kernel's verifier need not combine their ways with all those of the first; they see only what that
- * one lets through.
+ * Packets of flows that are decided are carried here, others go on to the worker. Programs of their
+ * own, so that the kernel's verifier need not combine their ways with all those of the first; they
+ * see only what that one lets through.
  */
 static __always_inline int carry(struct xdp_md *ctx, enum carrier carrier) {
     __u32 port = port_at(ctx);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The classifier: what is for this machine or for its routing protocols goes to Linux; the rest is transit.
+ * The classifier: what is for this machine or for its routing protocols goes to Linux; the rest is
+ * transit.
  *
- * Two questions, apart: *whether* a packet is Linux's (is_linux4, is_linux6: by address and header shape),
- * and *which class* it then counts as (class_of_*: by protocol and port), as wire::class_of_frame in Rust.
- * The second is asked at one place, when the first is decided.
+ * Two questions, apart: *whether* a packet is Linux's (is_linux4, is_linux6: by address and header
+ * shape), and *which class* it then counts as (class_of_*: by protocol and port), as
+ * wire::class_of_frame in Rust. The second is asked at one place, when the first is decided.
  */
 #pragma once
 #include "maps.h"
@@ -162,9 +163,10 @@ static __always_inline int is_routed_group6(struct ipv6 *ip) {
 }
 
 /*
- * The class of a frame for Linux. `ours`: it is known to be for this machine, or for nobody else. Otherwise
- * it came for another link address (a group, a virtual router, a bridge behind the port) or with a tag: what
- * goes to an address of this machine is for it, and the rest is what Linux forwards.
+ * The class of a frame for Linux. `ours`: it is known to be for this machine, or for nobody else.
+ * Otherwise it came for another link address (a group, a virtual router, a bridge behind the port)
+ * or with a tag: what goes to an address of this machine is for it, and the rest is what Linux
+ * forwards.
  */
 static __always_inline enum police_class class_of_frame(void *data, void *end, int ours) {
     void *network = data + ETHERNET;

@@ -2,10 +2,10 @@
 /*
  * The express lane: plain forwarding, right in the driver.
  *
- * It does what needs no answer and no memory of other packets, exactly as the worker's graph and as Linux
- * would do it, and nothing else. What it cannot do goes to the worker (who answers with ICMP, fragments, and
- * so on) or, where only Linux can (an unresolved neighbour), to Linux, always untouched: bytes are written
- * only once nothing can go wrong any more.
+ * It does what needs no answer and no memory of other packets, exactly as the worker's graph and as
+ * Linux would do it, and nothing else. What it cannot do goes to the worker (who answers with ICMP,
+ * fragments, and so on) or, where only Linux can (an unresolved neighbour), to Linux, always
+ * untouched: bytes are written only once nothing can go wrong any more.
  */
 #pragma once
 #include "classify.h"
@@ -81,8 +81,8 @@ static __always_inline __u32 ifindex_of(__u32 interface) {
 }
 
 /*
- * RFC 3704: is the source reached by the interface it came from (strict), or at all (loose)? UNDECIDED means
- * yes. A source with very many paths is left to the worker.
+ * RFC 3704: is the source reached by the interface it came from (strict), or at all (loose)?
+ * UNDECIDED means yes. A source with very many paths is left to the worker.
  */
 static __always_inline verdict reverse_path(struct frame *frame, __u64 hop, int strict) {
     __u8 kind = kind_of(hop);
@@ -119,8 +119,8 @@ static __always_inline verdict without_forwarding(__u8 kind) {
 }
 
 /*
- * Where a packet of `length` bytes (from the network header) goes by this hop. UNDECIDED means that it can
- * leave by frame->out with the link header returned in `adjacency` and `out`.
+ * Where a packet of `length` bytes (from the network header) goes by this hop. UNDECIDED means that
+ * it can leave by frame->out with the link header returned in `adjacency` and `out`.
  */
 static __always_inline verdict resolve(struct frame *frame, __u64 hop, __u32 hash, __u32 length,
                                        struct pair *adjacency, struct pair *out) {
@@ -235,8 +235,8 @@ static __always_inline enum reason invalid4(struct frame *frame, struct ipv4 *ip
 }
 
 /*
- * RFC 1812, 5.3.7 and 4.2.2.11; multicast destinations are not asked about. Of 0.0.0.0/8 Linux forwards
- * all but the unspecified address.
+ * RFC 1812, 5.3.7 and 4.2.2.11; multicast destinations are not asked about. Of 0.0.0.0/8 Linux
+ * forwards all but the unspecified address.
  */
 static __always_inline enum reason martian4(__u32 source, __u32 destination, int own) {
     if (source >> 28 == 14 || source == 0xffffffff || source >> 24 == 127 || source == 0 || own)

@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Longest-prefix match in the driver: the same words that the workers read (tables/fib/src/ipv4.rs and
- * ipv6.rs say why they are laid out so; tables/fib/tests/driver.rs holds the two walks against each other).
+ * Longest-prefix match in the driver: the same words that the workers read (tables/fib/src/ipv4.rs
+ * and ipv6.rs say why they are laid out so; tables/fib/tests/driver.rs holds the two walks against
+ * each other).
  *
- * Expects, included before: the maps `fib4` and `fib6` (arrays of struct block32: BLOCK32 = 1024 words of 32
- * bits), word32(map, index), and FIB4_REST, 8 or 16. The answer is an index into `nexthops`; 0 = no route.
+ * Expects, included before: the maps `fib4` and `fib6` (arrays of struct block32: BLOCK32 = 1024
+ * words of 32 bits), word32(map, index), and FIB4_REST, 8 or 16. The answer is an index into
+ * `nexthops`; 0 = no route.
  *
- * A word without FIB_POINTER is a route: the next hop in its low 22 bits (above them the prefix length, which
- * only the writer needs).
+ * A word without FIB_POINTER is a route: the next hop in its low 22 bits (above them the prefix
+ * length, which only the writer needs).
  *
- * fib4: the word of the first bits at address >> FIB4_REST; with FIB_POINTER it is the number of a block of
- * 256 words, one for each value of the next 8 bits. At the last 8 a word is a route.
+ * fib4: the word of the first bits at address >> FIB4_REST; with FIB_POINTER it is the number of a
+ * block of 256 words, one for each value of the next 8 bits. At the last 8 a word is a route.
  *
- * fib6: the word of the first 16 bits at 0; with FIB_POINTER, the line (of 16 words) where 4096 words begin,
- * one for each value of the next 12 bits. From there on the address is taken in windows of 32 bits. A word
- * with FIB_POINTER is a line: eight range ends, ascending, then eight words; the key belongs to the first
- * range whose end is not below it. With FIB_NEXT the line belongs to the next window.
+ * fib6: the word of the first 16 bits at 0; with FIB_POINTER, the line (of 16 words) where 4096
+ * words begin, one for each value of the next 12 bits. From there on the address is taken in
+ * windows of 32 bits. A word with FIB_POINTER is a line: eight range ends, ascending, then eight
+ * words; the key belongs to the first range whose end is not below it. With FIB_NEXT the line
+ * belongs to the next window.
  *
- * A table beside the main one (tables/fib/src/beside.rs) is two words at FIB_ROOTS, one for each family, with
- * which a walk of windows begins.
+ * A table beside the main one (tables/fib/src/beside.rs) is two words at FIB_ROOTS, one for each
+ * family, with which a walk of windows begins.
  *
- * The writer stores single words, and shows a line only when it is complete; no line is used again before an
- * RCU grace period, and the program runs inside an RCU read section. So a walk never sees a half-made state.
+ * The writer stores single words, and shows a line only when it is complete; no line is used again
+ * before an RCU grace period, and the program runs inside an RCU read section. So a walk never sees
+ * a half-made state.
  */
 #pragma once
 

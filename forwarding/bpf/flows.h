@@ -2,20 +2,21 @@
 /*
  * Flows that are decided, carried right in the driver.
  *
- * Where packets are judged (a filter, translation, tracking), a worker sees each flow's first packets and
- * says in the flow's entry what the rules came to. This here reads the very same entries
- * (tables/flow/src/entry.rs), by the same hash and buckets (tables/flow/src/hash.rs,
- * tables/flow/src/index.rs), and does for the packets behind them what the worker would do: TCP's windows,
- * the time of the last packet, the counts, the translation. Nothing is copied, so nothing can be out of date:
- * what ends, changes its phase or is judged anew is so for both at once.
+ * Where packets are judged (a filter, translation, tracking), a worker sees each flow's first
+ * packets and says in the flow's entry what the rules came to. This here reads the very same
+ * entries (tables/flow/src/entry.rs), by the same hash and buckets (tables/flow/src/hash.rs,
+ * tables/flow/src/index.rs), and does for the packets behind them what the worker would do: TCP's
+ * windows, the time of the last packet, the counts, the translation. Nothing is copied, so nothing
+ * can be out of date: what ends, changes its phase or is judged anew is so for both at once.
  *
- * Only the ordinary is done: whole packets of TCP, UDP, echo, GRE and ESP without options, in the window,
- * which change nothing about how far their flow is, whose verdict is of the rules in force and for the port
- * that the route leads to. Martians have no flows. Everything else is the worker's, untouched: bytes and
- * counts are written once nothing can go wrong any more.
+ * Only the ordinary is done: whole packets of TCP, UDP, echo, GRE and ESP without options, in the
+ * window, which change nothing about how far their flow is, whose verdict is of the rules in force
+ * and for the port that the route leads to. Martians have no flows. Everything else is the
+ * worker's, untouched: bytes and counts are written once nothing can go wrong any more.
  *
- * Nobody waits for this program before an entry is used again (tables/flow/src/driver.rs). So the last thing
- * that is asked, when all that is wanted of the entry has been read, is whether it is still the flow's.
+ * Nobody waits for this program before an entry is used again (tables/flow/src/driver.rs). So the
+ * last thing that is asked, when all that is wanted of the entry has been read, is whether it is
+ * still the flow's.
  */
 #pragma once
 #include "express.h"
@@ -250,8 +251,8 @@ static __always_inline struct flow_cold *cold_of(struct carried *c) {
 }
 
 /*
- * Whether the packet changes nothing about how far its flow is, and has a verdict that holds. Notes what it
- * will change in `c`.
+ * Whether the packet changes nothing about how far its flow is, and has a verdict that holds. Notes
+ * what it will change in `c`.
  */
 static __always_inline int is_ordinary(struct flow_door *door, struct carried *c, __u8 protocol, void *upper,
                                        void *end, __u32 upper_length) {

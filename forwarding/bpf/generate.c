@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Streams that traffic/ compiled (headers of all flows, sizes, gaps), sent by "live frames"
- * (BPF_F_TEST_XDP_LIVE_FRAMES: what the program returns really happens to the frame). The kernel runs it
- * frame after frame, in batches that leave together; a frame that is not due yet it drops, which
- * gives it back.
+ * (BPF_F_TEST_XDP_LIVE_FRAMES: what the program returns really happens to the frame). The kernel
+ * runs it frame after frame, in batches that leave together; a frame that is not due yet it drops,
+ * which gives it back.
  */
 #include "times.h"
 

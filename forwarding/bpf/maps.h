@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The maps. All ports share one set, as they share the programs: which port a packet came in by is found in
- * `places`.
+ * The maps. All ports share one set, as they share the programs: which port a packet came in by is
+ * found in `places`.
  *
- * Tables are written by user space with plain stores into the mapped pages. A bpf array rounds every element
- * up to 8 bytes, so an element is a page of words, and a word is found by an index inside it.
+ * Tables are written by user space with plain stores into the mapped pages. A bpf array rounds
+ * every element up to 8 bytes, so an element is a page of words, and a word is found by an index
+ * inside it.
  */
 #pragma once
 #include <linux/bpf.h>
@@ -90,9 +91,9 @@ struct {
 
 /*
  * The way to the workers, one program (to_worker). The kernel empties an array of programs as soon
- * as its last descriptor is closed, all of it at once: when the daemon is killed, the workers' packets are
- * Linux's from that moment on, and not only when the kernel has taken apart link after link and socket after
- * socket.
+ * as its last descriptor is closed, all of it at once: when the daemon is killed, the workers'
+ * packets are Linux's from that moment on, and not only when the kernel has taken apart link after
+ * link and socket after socket.
  */
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
@@ -147,8 +148,8 @@ struct {
 } places SEC(".maps");
 
 /*
- * Whether two numbers differ, so that the kernel's verifier learns nothing of them: else it would follow the
- * way from here on once more for each thing that it has learnt.
+ * Whether two numbers differ, so that the kernel's verifier learns nothing of them: else it would
+ * follow the way from here on once more for each thing that it has learnt.
  */
 static __always_inline __u32 differ(__u32 one, __u32 other) {
     __u32 bits = one ^ other;
@@ -157,8 +158,8 @@ static __always_inline __u32 differ(__u32 one, __u32 other) {
 }
 
 /*
- * The port that a packet came in by; when its interface is none, a number that no map has an entry for.
- * Without a branch, so that the kernel's verifier has but one way to follow from here.
+ * The port that a packet came in by; when its interface is none, a number that no map has an entry
+ * for. Without a branch, so that the kernel's verifier has but one way to follow from here.
  */
 static __always_inline __u32 port_at(struct xdp_md *ctx) {
     __u32 ifindex = ctx->ingress_ifindex, at = ifindex % PLACES, port = 0;
@@ -178,7 +179,8 @@ static __always_inline __u32 port_at(struct xdp_md *ctx) {
 enum promise { TABLES, WORKERS };
 
 /*
- * Whether the promise is broken: then Linux does it. By the clock of the last tick, which costs a few ns.
+ * Whether the promise is broken: then Linux does it. By the clock of the last tick, which costs a
+ * few ns.
  */
 static __always_inline int is_broken(enum promise whose) {
     __u32 zero = 0;

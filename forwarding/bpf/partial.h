@@ -2,10 +2,10 @@
 /*
  * Partial checksums: wire::partial in C.
  *
- * A veth hands on what its sender left to a NIC. Whoever sends such a packet finishes its sum; to Linux,
- * which still has the note that came with it, it goes as it is. So here it is done when nothing can go wrong
- * any more, and before a byte of the packet is changed. That is for TCP and UDP right behind the header; what
- * could hide in others is the worker's to find.
+ * A veth hands on what its sender left to a NIC. Whoever sends such a packet finishes its sum; to
+ * Linux, which still has the note that came with it, it goes as it is. So here it is done when
+ * nothing can go wrong any more, and before a byte of the packet is changed. That is for TCP and
+ * UDP right behind the header; what could hide in others is the worker's to find.
  */
 #pragma once
 #include "classify.h"
@@ -130,10 +130,10 @@ static __always_inline void *part_at(void *upper, __u32 length, __u32 step) {
 }
 
 /*
- * Finishes the checksum of a packet of IP without options, if it is partial and its port may bring such:
- * before anything is changed that it is over. Where each part is follows from the length alone, and not from
- * how many there were before it; and the port's flag is asked for in here: so the kernel's verifier has
- * little to combine. Says whether it was.
+ * Finishes the checksum of a packet of IP without options, if it is partial and its port may bring
+ * such: before anything is changed that it is over. Where each part is follows from the length
+ * alone, and not from how many there were before it; and the port's flag is asked for in here: so
+ * the kernel's verifier has little to combine. Says whether it was.
  */
 static __noinline int finish(struct xdp_md *ctx, __u32 port) {
     void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end, *upper;

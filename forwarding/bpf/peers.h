@@ -2,10 +2,11 @@
 /*
  * Who speaks a routing protocol with this machine.
  *
- * Routing protocols have three buckets a port, so that forged packets from anywhere cannot starve a session:
- * one for the sessions of TCP that stand (both addresses' ports are known to few), one for other packets from
- * addresses that are known (who has a session, and neighbours on the link: OSPF, BFD, the beginning of a
- * session), and one for all others. Who is known is what Linux knows (program/bifrost/src/daemon/peers.rs).
+ * Routing protocols have three buckets a port, so that forged packets from anywhere cannot starve a
+ * session: one for the sessions of TCP that stand (both addresses' ports are known to few), one for
+ * other packets from addresses that are known (who has a session, and neighbours on the link: OSPF,
+ * BFD, the beginning of a session), and one for all others. Who is known is what Linux knows
+ * (program/bifrost/src/daemon/peers.rs).
  */
 #pragma once
 #include "classify.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What goes to Linux is policed by class and by port, so that a flood of one kind cannot starve another, nor
- * what comes in by another port.
+ * What goes to Linux is policed by class and by port, so that a flood of one kind cannot starve
+ * another, nor what comes in by another port.
  *
- * The token bucket is kept as one number a class, the time at which it would be full again (GCRA, ITU-T
- * I.371): a packet conforms while that time is not further ahead than the burst allows. One compare-and-swap
- * serves all CPUs.
+ * The token bucket is kept as one number a class, the time at which it would be full again (GCRA,
+ * ITU-T I.371): a packet conforms while that time is not further ahead than the burst allows. One
+ * compare-and-swap serves all CPUs.
  */
 #pragma once
 #include "maps.h"

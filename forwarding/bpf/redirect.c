@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Every frame of an interface to the AF_XDP socket of the queue that it came in by; where there is no socket,
- * to Linux.
+ * Every frame of an interface to the AF_XDP socket of the queue that it came in by; where there is
+ * no socket, to Linux.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Tags of VLANs: which interface a frame with tags enters by (fib::Hops::enter in C), and how they come off
- * and on.
+ * Tags of VLANs: which interface a frame with tags enters by (fib::Hops::enter in C), and how they
+ * come off and on.
  *
- * They come off in front of everything else, by a program of its own (`tagged` in bifrost.c): behind it the
- * frame looks as any other, so that no program looks for a header at two places, which the kernel's verifier
- * would have to follow each on its own. Who gets the frame otherwise than by the express lane gets it as it
- * came. They go on last, when the way out is decided.
+ * They come off in front of everything else, by a program of its own (`tagged` in bifrost.c):
+ * behind it the frame looks as any other, so that no program looks for a header at two places,
+ * which the kernel's verifier would have to follow each on its own. Who gets the frame otherwise
+ * than by the express lane gets it as it came. They go on last, when the way out is decided.
  *
  * A veth whose other end has txvlan on hands a tag over beside the frame: no program sees that one.
  */
@@ -41,8 +41,8 @@ static __always_inline int has_tags(struct frame *frame) {
 }
 
 /*
- * The interface of a frame whose bytes from the first tag's type on are these, and how many are its tags'.
- * NO_PORT: no interface of ours has them. One with the identifier 0 says only a priority.
+ * The interface of a frame whose bytes from the first tag's type on are these, and how many are its
+ * tags'. NO_PORT: no interface of ours has them. One with the identifier 0 says only a priority.
  */
 static __always_inline __u32 interface_of(__u32 port, __u32 outer, __u32 inner, __u32 *length) {
     __u32 root = word32(&tags, 2 * port + (outer >> 16 == ETHERTYPE_QINQ));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * What arrives of streams, judged in the driver packet by packet: order, copies, changes, latency. What
- * belongs to a receive queue is written by one core at a time, so nothing is locked; packets of a stream that
- * arrive by different queues have no order among them. The other side is forwarding/port/src/traffic/sink.rs,
- * and the same judgement for packets that arrive elsewhere is measure/traffic/src/sink.rs.
+ * What arrives of streams, judged in the driver packet by packet: order, copies, changes, latency.
+ * What belongs to a receive queue is written by one core at a time, so nothing is locked; packets
+ * of a stream that arrive by different queues have no order among them. The other side is
+ * forwarding/port/src/traffic/sink.rs, and the same judgement for packets that arrive elsewhere is
+ * measure/traffic/src/sink.rs.
  */
 #include "times.h"
 

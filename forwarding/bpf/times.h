@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Times counted in buckets, checksums folded, and the stamp of a packet: what the generator (generate.c) and
- * the sink (tally.c) have in common. Layouts and numbers are declared in Rust, in tables/abi/src/traffic.rs,
- * from which forwarding/port/build.rs writes traffic_facts.h.
+ * Times counted in buckets, checksums folded, and the stamp of a packet: what the generator
+ * (generate.c) and the sink (tally.c) have in common. Layouts and numbers are declared in Rust, in
+ * tables/abi/src/traffic.rs, from which forwarding/port/build.rs writes traffic_facts.h.
  */
 #pragma once
 #include <linux/bpf.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Load for benches: a source of packets to many destinations, run on "live frames"
- * (BPF_F_TEST_XDP_LIVE_FRAMES: what the program returns really happens to the frame, millions of times a
- * second), and a sink that counts and drops.
+ * (BPF_F_TEST_XDP_LIVE_FRAMES: what the program returns really happens to the frame, millions of
+ * times a second), and a sink that counts and drops.
  */
 #include "maps.h"
 #include <bpf/bpf_endian.h>

@@ -2,17 +2,18 @@
 /*
  * Virtual routers (VRRP): frames to a link address that several routers have, one at a time.
  *
- * While the lease of this one holds, such a frame becomes one to the interface's own address, here at the
- * door and nowhere else: behind it no lane, no flow and not Linux either has to know of virtual routers. The
- * lease is renewed with every advertisement. So who dies has resigned, and so has who hangs.
+ * While the lease of this one holds, such a frame becomes one to the interface's own address, here
+ * at the door and nowhere else: behind it no lane, no flow and not Linux either has to know of
+ * virtual routers. The lease is renewed with every advertisement. So who dies has resigned, and so
+ * has who hangs.
  *
- * A veth has noted for whom a frame is before it asks the program, and does not look again: Linux would take
- * nothing of these. So there they are all a worker's, who hands over as new what Linux is to have. NICs look
- * behind the program only, and VLANs look again.
+ * A veth has noted for whom a frame is before it asks the program, and does not look again: Linux
+ * would take nothing of these. So there they are all a worker's, who hands over as new what Linux
+ * is to have. NICs look behind the program only, and VLANs look again.
  *
- * Who asks by ARP for an address of a virtual router must not be answered by Linux, which has the address
- * while the router is active, but not its link address. The question goes to Linux as one for somebody else:
- * only packet sockets see it, and so the thread that answers.
+ * Who asks by ARP for an address of a virtual router must not be answered by Linux, which has the
+ * address while the router is active, but not its link address. The question goes to Linux as one
+ * for somebody else: only packet sockets see it, and so the thread that answers.
  */
 #pragma once
 #include "express.h"
@@ -35,8 +36,9 @@ static __always_inline void write_destination(void *data, __u64 mac) {
 }
 
 /*
- * Has a frame to an active virtual router on its interface be one to the interface. Not inlined: frames to
- * the interface itself never come here, and the verifier follows what is behind only once.
+ * Has a frame to an active virtual router on its interface be one to the interface. Not inlined:
+ * frames to the interface itself never come here, and the verifier follows what is behind only
+ * once.
  */
 static __noinline int enter_virtual(struct xdp_md *ctx, __u32 interface, __u64 mac) {
     void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;

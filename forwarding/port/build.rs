@@ -1,4 +1,5 @@
-//! Writes the headers of what the driver's programs (`forwarding/bpf/*.c`) share with Rust, and compiles the programs with clang.
+//! Writes the headers of what the driver's programs (`forwarding/bpf/*.c`) share with Rust, and
+//! compiles the programs with clang.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +20,8 @@ fn compile(source: &Path, object: &Path, headers: &Path) {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
     println!("cargo::rerun-if-env-changed=CLANG");
     let arch = std::env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
-    // Debian keeps <asm/types.h> in a folder of the architecture, which clang does not search for the bpf target.
+    // Debian keeps <asm/types.h> in a folder of the architecture, which clang does not search for
+    // the bpf target.
     let include = format!("-I/usr/include/{arch}-linux-gnu");
     let result = Command::new(&clang)
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror", &include, "-I"])

@@ -6,8 +6,9 @@
 //! cargo run --release -p lab --example machine -- newest ./script.sh     # a file does as well
 //! ```
 //!
-//! The guest sees this machine's files by the same paths, read-only: what it writes is gone when it ends. It starts in
-//! the folder this is called from, and has 30 minutes (SECONDS=60: other limits).
+//! The guest sees this machine's files by the same paths, read-only: what it writes is gone when it
+//! ends. It starts in the folder this is called from, and has 30 minutes (SECONDS=60: other
+//! limits).
 
 use std::{env, io::Write, process::ExitCode, time::Duration};
 

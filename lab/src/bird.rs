@@ -21,8 +21,8 @@ pub struct Speaker<'a> {
     pub router_id: &'a str,
     /// Its neighbours: address and autonomous system. Each gets all groups of its address's family.
     pub neighbours: &'a [(IpAddr, u32)],
-    /// The prefixes it announces, in named groups which can be withdrawn and announced again as a whole.
-    /// A group holds one family; names are of letters, digits and `_`.
+    /// The prefixes it announces, in named groups which can be withdrawn and announced again as a
+    /// whole. A group holds one family; names are of letters, digits and `_`.
     pub groups: &'a [(&'a str, Vec<IpNet>)],
 }
 
@@ -78,7 +78,8 @@ impl Bird {
 fn render(speaker: &Speaker<'_>) -> String {
     let mut text = format!("router id {};\nlog stderr all;\nprotocol device {{ }}\n", speaker.router_id);
     for family in ["ipv4", "ipv6"] {
-        // What it learns goes to its own Linux; what it announces is somebody else's and stays out of it.
+        // What it learns goes to its own Linux; what it announces is somebody else's and stays out
+        // of it.
         let _infallible =
             writeln!(text, "protocol kernel {{ {family} {{ export where source = RTS_BGP; }}; }}");
     }

@@ -13,7 +13,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Starts to capture what the filter (of pcap-filter(7)) lets through, and returns once it listens.
+    /// Starts to capture what the filter (of pcap-filter(7)) lets through, and returns once it
+    /// listens.
     pub fn start(host: &Host, interface: &str, filter: &str) -> Result<Capture> {
         let file = host.folder().join(format!("{interface}.pcap"));
         let mut command = host.command("tcpdump");
@@ -30,7 +31,8 @@ impl Capture {
         Ok(Capture { host: host.clone(), file, process })
     }
 
-    /// Waits until so many packets are in the file: what tcpdump has not written when it is ended is lost.
+    /// Waits until so many packets are in the file: what tcpdump has not written when it is ended
+    /// is lost.
     pub fn has_caught(&self, packets: usize, limit: Duration) -> Result<()> {
         wait_for(&format!("{packets} packets in the capture"), limit, || {
             let there = std::fs::read(&self.file).map_or(0, |bytes| records(&bytes));
@@ -57,7 +59,8 @@ impl Capture {
     }
 }
 
-/// Whole packets in a file of this machine's byte order: 24 bytes, then for each 16 with its length at 8.
+/// Whole packets in a file of this machine's byte order: 24 bytes, then for each 16 with its length
+/// at 8.
 fn records(bytes: &[u8]) -> usize {
     let (mut rest, mut count) = (bytes.get(24..).unwrap_or_default(), 0);
     while let Some(length) = rest.get(8..12).and_then(|length| length.try_into().ok())

@@ -1,7 +1,9 @@
-//! A configuration in Click's language that runs on a host, and a client of Click's control protocol to talk with it.
+//! A configuration in Click's language that runs on a host, and a client of Click's control
+//! protocol to talk with it.
 //!
-//! The protocol, `Click::ControlSocket/1.3`, is lines over TCP: a request, and an answer whose lines begin with a number and
-//! a hyphen, but the last, which has a space there. 200 and 220 are good, 5 and two digits an error.
+//! The protocol, `Click::ControlSocket/1.3`, is lines over TCP: a request, and an answer whose
+//! lines begin with a number and a hyphen, but the last, which has a space there. 200 and 220 are
+//! good, 5 and two digits an error.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

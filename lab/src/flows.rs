@@ -21,8 +21,9 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// Starts to send `rate` datagrams a second of `size` payload bytes (8 or more: a sequence number opens each), over
-    /// `flows` flows; flow i goes to destination i modulo their number. All destinations are of one family.
+    /// Starts to send `rate` datagrams a second of `size` payload bytes (8 or more: a sequence
+    /// number opens each), over `flows` flows; flow i goes to destination i modulo their number.
+    /// All destinations are of one family.
     pub fn start(
         host: &Host,
         destinations: Vec<SocketAddr>,
@@ -49,12 +50,14 @@ impl Flows {
             let (start, mut n) = (Instant::now(), 0u64);
             while !stopped.load(Relaxed) {
                 let due = (start.elapsed().as_secs_f64() * f64::from(rate)) as u64;
-                // After a pause (another program had the core) what is overdue is left out: a burst would overflow queues.
+                // After a pause (another program had the core) what is overdue is left out: a burst
+                // would overflow queues.
                 n = n.max(due.saturating_sub(u64::from(rate) / 250 + 1));
                 while n < due && !stopped.load(Relaxed) {
                     payload[..8].copy_from_slice(&n.to_be_bytes());
                     let flow = n as usize % flows;
-                    // A full queue or an ICMP error that came back is a datagram not sent, and no reason to stop.
+                    // A full queue or an ICMP error that came back is a datagram not sent, and no
+                    // reason to stop.
                     if sockets[flow].send_to(&payload, destinations[flow % destinations.len()]).is_ok() {
                         count.fetch_add(1, Relaxed);
                     }
@@ -161,7 +164,8 @@ impl Sink {
         })
     }
 
-    /// Ends it once nothing comes any more; how many datagrams came from each source address and port.
+    /// Ends it once nothing comes any more; how many datagrams came from each source address and
+    /// port.
     pub fn stop(mut self) -> HashMap<SocketAddr, u64> {
         self.end()
     }

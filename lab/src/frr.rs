@@ -1,4 +1,5 @@
-//! FRR on a host: the routing daemons a router of ours would run, each with its sockets and files in the host's folder.
+//! FRR on a host: the routing daemons a router of ours would run, each with its sockets and files
+//! in the host's folder.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -17,10 +18,11 @@ pub struct Frr {
 }
 
 impl Frr {
-    /// Starts zebra and the named daemons (`bgpd`, `staticd`, `ospfd`, ...), and gives them `config`, one file for all.
+    /// Starts zebra and the named daemons (`bgpd`, `staticd`, `ospfd`, ...), and gives them
+    /// `config`, one file for all.
     ///
-    /// With `fpm` zebra also sends its routes to a forwarding plane listening at 127.0.0.1:2620 (netlink messages; it
-    /// connects again when that one comes later).
+    /// With `fpm` zebra also sends its routes to a forwarding plane listening at 127.0.0.1:2620
+    /// (netlink messages; it connects again when that one comes later).
     pub fn start(host: &Host, daemons: &[&str], config: &str, fpm: bool) -> Result<Frr> {
         let folder = host.folder().join("frr");
         fs::create_dir(&folder).map_err(LabError::io("frr's folder"))?;

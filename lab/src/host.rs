@@ -110,7 +110,8 @@ impl Host {
         }
     }
 
-    /// The number a kernel file of one of its interfaces holds (`statistics/rx_packets`, `ifindex`).
+    /// The number a kernel file of one of its interfaces holds (`statistics/rx_packets`,
+    /// `ifindex`).
     pub fn interface_number(&self, interface: &str, file: &str) -> Result<u64> {
         let text = self.run(&format!("cat /sys/class/net/{interface}/{file}"))?;
         text.trim().parse().map_err(|_| LabError::Output {
@@ -120,7 +121,8 @@ impl Host {
         })
     }
 
-    /// How many packets Linux itself has forwarded here, of both families: the witness that Bifrost cannot influence.
+    /// How many packets Linux itself has forwarded here, of both families: the witness that Bifrost
+    /// cannot influence.
     pub fn linux_forwarded(&self) -> Result<u64> {
         let text = self.run("cat /proc/net/snmp /proc/net/snmp6")?;
         let mut ip = text.lines().filter(|line| line.starts_with("Ip: "));

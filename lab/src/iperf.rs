@@ -9,7 +9,8 @@ pub struct Iperf {
 }
 
 impl Iperf {
-    /// Starts a server on one host and a client on another, at most `megabits` a second, until stopped.
+    /// Starts a server on one host and a client on another, at most `megabits` a second, until
+    /// stopped.
     pub fn start(from: &Host, to: &Host, address: &str, port: u16, megabits: u32) -> Result<Iperf> {
         let iperf = |host: &Host, options: String| -> Command {
             let mut command = host.command("iperf3");

@@ -19,10 +19,12 @@ use signal_hook::{consts::TERM_SIGNALS, iterator::Signals};
 use crate::{Host, LabError, Result, wait_for};
 
 const LABS: &str = "/run/bifrost-lab";
-/// Held while folders come and go: what is being made, or taken away, has no owner for a moment, and would be taken for dead.
+/// Held while folders come and go: what is being made, or taken away, has no owner for a moment,
+/// and would be taken for dead.
 const LOCK: &str = "/run/bifrost-lab.lock";
 
-/// The labs of this process (folders), for the signal handler; and what else is to be done before it exits.
+/// The labs of this process (folders), for the signal handler; and what else is to be done before
+/// it exits.
 static RUNNING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static FAREWELL: Mutex<Option<fn()>> = Mutex::new(None);
 
@@ -33,7 +35,8 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// An empty lab. `name` becomes part of the namespaces' names: short, of letters, digits and dashes.
+    /// An empty lab. `name` becomes part of the namespaces' names: short, of letters, digits and
+    /// dashes.
     ///
     /// Labs left behind by processes that are gone are swept first.
     ///
@@ -68,7 +71,8 @@ impl Lab {
     /// A new host that does not forward.
     pub fn host(&self, name: &str) -> Result<Host> {
         let host = Host::new(&self.name, name, &self.folder)?;
-        // Addresses are usable at once (no duplicate detection), and nobody talks without being asked.
+        // Addresses are usable at once (no duplicate detection), and nobody talks without being
+        // asked.
         host.sysctl(&[
             ("net.ipv6.conf.all.accept_dad", "0"),
             ("net.ipv6.conf.default.accept_dad", "0"),
@@ -96,7 +100,8 @@ impl Drop for Lab {
     }
 }
 
-/// What a program wants done before Ctrl-C ends it, after its labs are gone: say, giving the terminal back.
+/// What a program wants done before Ctrl-C ends it, after its labs are gone: say, giving the
+/// terminal back.
 pub fn on_interrupt(farewell: fn()) {
     *FAREWELL.lock().unwrap_or_else(|p| p.into_inner()) = Some(farewell);
 }
@@ -145,7 +150,8 @@ fn sweep_the_dead() {
     }
 }
 
-/// The living process a lab belongs to. Its start time is compared too, as process numbers are used again.
+/// The living process a lab belongs to. Its start time is compared too, as process numbers are used
+/// again.
 fn owner(folder: &Path) -> Option<i32> {
     let text = fs::read_to_string(folder.join("owner")).ok()?;
     let (pid, start) = text.split_once(' ')?;
@@ -153,7 +159,8 @@ fn owner(folder: &Path) -> Option<i32> {
     (started(pid)? == start).then_some(pid)
 }
 
-/// When a process started, in clock ticks since boot (field 22 of proc(5)'s stat; the name may hold spaces).
+/// When a process started, in clock ticks since boot (field 22 of proc(5)'s stat; the name may hold
+/// spaces).
 fn started(pid: i32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
@@ -192,7 +199,8 @@ fn remove(folder: &Path) {
     let _others_are_running = fs::remove_dir(LABS);
 }
 
-/// The processes inside a namespace, without zombies (their parent has yet to look) and without this one.
+/// The processes inside a namespace, without zombies (their parent has yet to look) and without
+/// this one.
 fn processes(namespace: &str) -> Vec<i32> {
     let Ok(output) = Command::new("ip").args(["netns", "pids", namespace]).output() else {
         return Vec::new();

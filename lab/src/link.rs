@@ -1,11 +1,12 @@
 //! Links between hosts: veth pairs, with what AF_XDP and XDP need of them.
 //!
-//! Three settings matter and cost hours when forgotten. A host leaves its TCP and UDP checksums to the device, which a
-//! packet that passes a router's XDP program never meets: so `tx` offload is off, and segmentation with it (Bifrost's workers finish such
-//! checksums, but what is to be forwarded in the driver must have none). A frame
-//! redirected into a veth vanishes unless the far end polls (NAPI): generic receive offload switches that on, where it is
-//! set after both ends are up. And both
-//! ends want the same number of queues, for the kernel refuses XDP where one end can send on more than the other receives.
+//! Three settings matter and cost hours when forgotten. A host leaves its TCP and UDP checksums to
+//! the device, which a packet that passes a router's XDP program never meets: so `tx` offload is
+//! off, and segmentation with it (Bifrost's workers finish such checksums, but what is to be
+//! forwarded in the driver must have none). A frame redirected into a veth vanishes unless the far
+//! end polls (NAPI): generic receive offload switches that on, where it is set after both ends are
+//! up. And both ends want the same number of queues, for the kernel refuses XDP where one end can
+//! send on more than the other receives.
 
 use std::{fs, time::Duration};
 
@@ -27,10 +28,11 @@ pub struct End {
 }
 
 impl Host {
-    /// Gives an interface's receive work to a kernel thread of its own on one core, before all else that runs there.
+    /// Gives an interface's receive work to a kernel thread of its own on one core, before all else
+    /// that runs there.
     ///
-    /// Without this a veth's packets are received on the core that sent them, so a load and the router under it would
-    /// share one.
+    /// Without this a veth's packets are received on the core that sent them, so a load and the
+    /// router under it would share one.
     pub fn receive_on_core(&self, interface: &str, core: usize) -> Result<()> {
         let before = napi_threads(interface);
         self.run(&format!("echo 1 > /sys/class/net/{interface}/threaded"))?;

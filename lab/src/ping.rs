@@ -1,7 +1,9 @@
-//! Ping whose losses can be counted while it runs and to the packet: ICMP echo from a socket of the host's own.
+//! Ping whose losses can be counted while it runs and to the packet: ICMP echo from a socket of the
+//! host's own.
 //!
-//! The `ping` program keeps its words in a buffer, so what it lost is only known at its end. Linux has "ping sockets"
-//! (the kernel fills in identifier and checksum), which make one ourselves a matter of a few lines.
+//! The `ping` program keeps its words in a buffer, so what it lost is only known at its end. Linux
+//! has "ping sockets" (the kernel fills in identifier and checksum), which make one ourselves a
+//! matter of a few lines.
 
 use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
@@ -130,7 +132,8 @@ fn run(socket: &UdpSocket, request: u8, interval: Duration, stop: &AtomicBool, r
             message[0] = request;
             message[6..8].copy_from_slice(&(sent as u16).to_be_bytes());
             record.lock().unwrap_or_else(PoisonError::into_inner).requests.push((now, None));
-            // No route at the moment, an ICMP error that came back: a request lost, which is what is counted.
+            // No route at the moment, an ICMP error that came back: a request lost, which is what
+            // is counted.
             let _lost = socket.send(&message);
             sent += 1;
             continue;

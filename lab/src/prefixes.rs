@@ -1,13 +1,15 @@
 //! Route tables like those of the Internet, the same ones at every run.
 //!
-//! The lengths are mixed as in the global BGP tables, and prefixes cluster as they do there: most longer ones lie
-//! inside a shorter one. Structures for longest-prefix match live or die by exactly these two properties.
+//! The lengths are mixed as in the global BGP tables, and prefixes cluster as they do there: most
+//! longer ones lie inside a shorter one. Structures for longest-prefix match live or die by exactly
+//! these two properties.
 
 use std::collections::HashSet;
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
-/// Length and share, in parts of their sum. The shorter ones come first, so that longer ones can lie inside them.
+/// Length and share, in parts of their sum. The shorter ones come first, so that longer ones can
+/// lie inside them.
 const MIX4: &[(u8, u32)] = &[
     (8, 2),
     (9, 5),
@@ -57,8 +59,8 @@ const BLOCKS6: &[u16] = &[
     0x2a12, 0x2a13, 0x2a14, 0x2c0e, 0x2c0f,
 ];
 
-/// `count` different IPv4 prefixes of unicast addresses, in a random order; none inside 10.0.0.0/8, 127.0.0.0/8 or the
-/// documentation blocks, which are left to the labs' own links.
+/// `count` different IPv4 prefixes of unicast addresses, in a random order; none inside 10.0.0.0/8,
+/// 127.0.0.0/8 or the documentation blocks, which are left to the labs' own links.
 pub fn ipv4(count: usize, random: &mut Random) -> Vec<Ipv4Net> {
     let mut seen = HashSet::with_capacity(count);
     let mut routes: Vec<(u32, u8)> = Vec::with_capacity(count);
@@ -86,7 +88,8 @@ pub fn ipv4(count: usize, random: &mut Random) -> Vec<Ipv4Net> {
     routes.into_iter().filter_map(|(address, length)| Ipv4Net::new(address.into(), length).ok()).collect()
 }
 
-/// `count` different global IPv6 prefixes, in a random order; none inside 2001:db8::/32, which is left to the labs.
+/// `count` different global IPv6 prefixes, in a random order; none inside 2001:db8::/32, which is
+/// left to the labs.
 pub fn ipv6(count: usize, random: &mut Random) -> Vec<Ipv6Net> {
     let mut seen = HashSet::with_capacity(count);
     let mut routes: Vec<(u64, u8)> = Vec::with_capacity(count);
@@ -115,7 +118,8 @@ pub fn ipv6(count: usize, random: &mut Random) -> Vec<Ipv6Net> {
     routes.into_iter().filter_map(network).collect()
 }
 
-/// How many of each length; the rest of the division goes to the longest, which is the most frequent.
+/// How many of each length; the rest of the division goes to the longest, which is the most
+/// frequent.
 fn shares(mix: &[(u8, u32)], count: usize) -> Vec<(u8, usize)> {
     let total: usize = mix.iter().map(|&(_, parts)| parts as usize).sum();
     let mut shares: Vec<_> =

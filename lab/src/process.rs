@@ -21,7 +21,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// In a process group of its own, so that Ctrl-C reaches the lab alone, which then ends it in order.
+    /// In a process group of its own, so that Ctrl-C reaches the lab alone, which then ends it in
+    /// order.
     pub(crate) fn spawn(name: &str, mut command: Command, log: PathBuf) -> Result<Process> {
         let file = File::create(&log).map_err(LabError::io(log.display().to_string()))?;
         let copy = file.try_clone().map_err(LabError::io(log.display().to_string()))?;

@@ -43,7 +43,8 @@ pub struct Router {
 }
 
 impl Router {
-    /// Starts `bifrost run` on a host with this router.toml and waits until it answers. The control socket is added to it.
+    /// Starts `bifrost run` on a host with this router.toml and waits until it answers. The control
+    /// socket is added to it.
     ///
     /// # Errors
     /// What the daemon printed, when it ends at once; that it has to be built, when it is missing.
@@ -109,7 +110,8 @@ impl Router {
         self.host.spawn("bifrost", command)
     }
 
-    /// Starts the daemon and waits for its end: what a refused configuration does. Its status, and what it printed.
+    /// Starts the daemon and waits for its end: what a refused configuration does. Its status, and
+    /// what it printed.
     pub fn run_to_its_end(&self, limit: Duration) -> Result<(ExitStatus, String)> {
         let mut command = self.host.command(&self.program.display().to_string());
         command.arg("run").arg("-c").arg(&self.config);
@@ -137,14 +139,16 @@ impl Router {
         format!("{} {arguments} --socket {}", self.program.display(), self.socket.display())
     }
 
-    /// The program as a client of this daemon, its words still to come: for what reads all that follows as its own.
+    /// The program as a client of this daemon, its words still to come: for what reads all that
+    /// follows as its own.
     pub fn command(&self) -> std::process::Command {
         let mut command = self.host.command(&self.program.display().to_string());
         command.arg("--socket").arg(&self.socket);
         command
     }
 
-    /// Waits until the plane's routes are those of Linux's main table: the same prefixes by the same next hops.
+    /// Waits until the plane's routes are those of Linux's main table: the same prefixes by the
+    /// same next hops.
     ///
     /// # Errors
     /// [`LabError::Timeout`] with how many differ and the first of them.
@@ -229,13 +233,14 @@ impl Host {
 /// The program that [`use_program`] named.
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
-/// Names the program that is Bifrost, for all labs of this process: one that is Bifrost itself may be called anything.
+/// Names the program that is Bifrost, for all labs of this process: one that is Bifrost itself may
+/// be called anything.
 pub fn use_program(program: PathBuf) {
     PROGRAM.get_or_init(|| program);
 }
 
-/// Bifrost: what was named, else what was built beside this program, or beside the folder of test programs it is in
-/// (target/release/deps).
+/// Bifrost: what was named, else what was built beside this program, or beside the folder of test
+/// programs it is in (target/release/deps).
 pub(crate) fn program() -> Result<PathBuf> {
     if let Some(program) = PROGRAM.get() {
         return Ok(program.clone());

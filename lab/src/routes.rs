@@ -1,6 +1,7 @@
 //! Linux's routes and the plane's, made comparable.
 //!
-//! Linux is read through `ip route`, not through Bifrost's own netlink code: two readers that share nothing.
+//! Linux is read through `ip route`, not through Bifrost's own netlink code: two readers that share
+//! nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,8 +24,9 @@ pub(crate) fn of_linux(host: &Host) -> Result<Routes> {
     Ok(routes)
 }
 
-/// Reads lines such as `198.18.0.0/24 nhid 7 via 10.9.0.2 dev right proto bgp`, `blackhole 192.0.2.0/24`, and those
-/// that continue the one before: `nexthop via 10.9.0.2 dev right weight 1`.
+/// Reads lines such as `198.18.0.0/24 nhid 7 via 10.9.0.2 dev right proto bgp`, `blackhole
+/// 192.0.2.0/24`, and those that continue the one before: `nexthop via 10.9.0.2 dev right weight
+/// 1`.
 fn read_ip(text: &str, default: &str, routes: &mut Routes) {
     let mut prefix = None;
     for line in text.lines() {

@@ -21,7 +21,8 @@ pub struct Transfer {
     pub time: Duration,
 }
 
-/// Sends `bytes` pseudo-random bytes from one host to an address of another, and gives the hashes of both ends.
+/// Sends `bytes` pseudo-random bytes from one host to an address of another, and gives the hashes
+/// of both ends.
 pub fn transfer(from: &Host, to: &Host, address: IpAddr, bytes: u64) -> Result<Transfer> {
     const PORT: u16 = 5001;
     let listener = to.inside(move || -> std::io::Result<TcpListener> {

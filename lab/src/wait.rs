@@ -5,9 +5,11 @@ use std::{
 
 use crate::{LabError, Result};
 
-/// Waits until `condition` gives a value, and no longer than `limit`. It is asked every few milliseconds.
+/// Waits until `condition` gives a value, and no longer than `limit`. It is asked every few
+/// milliseconds.
 ///
-/// `Err` from the condition means "not yet, and this is what I saw instead"; the last one is part of the error.
+/// `Err` from the condition means "not yet, and this is what I saw instead"; the last one is part
+/// of the error.
 pub fn wait_for<T>(
     what: &str,
     limit: Duration,

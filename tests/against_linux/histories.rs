@@ -1,5 +1,6 @@
-//! Histories of TCP, UDP and ICMP: what each packet is to its flow (`new`, `established`, `related`, `invalid`) Linux's conntrack
-//! says, and Bifrost says the same, in both lanes and both families; but for what `histories.txt` notes and docs/filter.md explains.
+//! Histories of TCP, UDP and ICMP: what each packet is to its flow (`new`, `established`,
+//! `related`, `invalid`) Linux's conntrack says, and Bifrost says the same, in both lanes and both
+//! families; but for what `histories.txt` notes and docs/filter.md explains.
 //!
 //! The filter writes its opinion into the packet, as a code point.
 
@@ -63,7 +64,8 @@ enum Kind {
     Echo {
         reply: bool,
     },
-    /// About a packet of the history, of whose TCP sequence number the quote may differ, to the other host of that side perhaps.
+    /// About a packet of the history, of whose TCP sequence number the quote may differ, to the
+    /// other host of that side perhaps.
     Error {
         name: String,
         of: usize,
@@ -268,8 +270,8 @@ impl Family {
     }
 }
 
-/// The packets of a history, each with a number of its own; `None` for one that the family has not. Ports and identifiers
-/// are the history's own as well.
+/// The packets of a history, each with a number of its own; `None` for one that the family has not.
+/// Ports and identifiers are the history's own as well.
 fn packets(history: &History, family: Family, own: u16, first: u32) -> Vec<Option<Sent>> {
     let mut sent: Vec<Option<Sent>> = Vec::new();
     for (step, number) in history.steps.iter().zip(first..) {
@@ -311,7 +313,8 @@ fn packet(step: &Step, family: Family, own: u16, number: u32, sent: &[Option<Sen
             (UDP_LITE, upper, 6)
         }
         Kind::Init { answer } => {
-            // Verification tag and checksum; chunk, flags, length; initiate tag, window, streams each way, first number.
+            // Verification tag and checksum; chunk, flags, length; initiate tag, window, streams
+            // each way, first number.
             let mut upper = [ports, vec![0, 0, 0, u8::from(*answer), 0, 0, 0, 0]].concat();
             upper.extend([if *answer { 2 } else { 1 }, 0, 0, 20, 0, 0, 0, 1 + u8::from(*answer)]);
             upper.extend([0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 9]);

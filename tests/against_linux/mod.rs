@@ -1,10 +1,12 @@
-//! The same packets through Linux and through both lanes of Bifrost: what comes out must be the same, byte for byte or in whatever a test
-//! looks at. Each file here is a kind of case; cases are lines of a text beside it, so that another one costs a line.
+//! The same packets through Linux and through both lanes of Bifrost: what comes out must be the
+//! same, byte for byte or in whatever a test looks at. Each file here is a kind of case; cases are
+//! lines of a text beside it, so that another one costs a line.
 //!
-//! The network is that of `network.rs`, with hosts that nobody plays: on either side the router knows [`HOSTS`] by a MAC address that is
-//! no one's, so frames can be sent in their names and caught on their way to them, and no stack answers.
-//! Frames carry a number (the identification of IPv4, the flow label of IPv6) by which they are known again. They are sent in rounds: all of
-//! a round are through, or lost, before the next begins.
+//! The network is that of `network.rs`, with hosts that nobody plays: on either side the router
+//! knows [`HOSTS`] by a MAC address that is no one's, so frames can be sent in their names and
+//! caught on their way to them, and no stack answers. Frames carry a number (the identification of
+//! IPv4, the flow label of IPv6) by which they are known again. They are sent in rounds: all of a
+//! round are through, or lost, before the next begins.
 //!
 //! Linux is asked first, before Bifrost starts.
 

@@ -1,5 +1,5 @@
-//! A machine is ended when the process that booted it is killed, and nothing is left of it. While it lives, its scripts have a
-//! time limit, and one that was ended does not hold up the next.
+//! A machine is ended when the process that booted it is killed, and nothing is left of it. While
+//! it lives, its scripts have a time limit, and one that was ended does not hold up the next.
 
 use std::{
     env, fs,

@@ -1,5 +1,5 @@
-//! Bifrost takes ports and forwards on Debian's own kernels: what comes in by one port in the driver, what comes in by the other
-//! by a worker. (The network of `network.rs`.)
+//! Bifrost takes ports and forwards on Debian's own kernels: what comes in by one port in the
+//! driver, what comes in by the other by a worker. (The network of `network.rs`.)
 
 use lab::inside;
 
@@ -8,7 +8,8 @@ use crate::network::{Line, SERVER, all_arrive, ports};
 const CUSTOMER: [&str; 2] = ["10.1.0.2", "2001:db8:1::2"];
 const COUNT: u64 = 2000;
 
-/// Loading the programs takes an emulated kernel many seconds: so both lanes are tried by one daemon.
+/// Loading the programs takes an emulated kernel many seconds: so both lanes are tried by one
+/// daemon.
 fn forwards() {
     let config = ports("express", &["left"]) + "[[port]]\nname = \"right\"\nlane = \"worker\"\n";
     let net = Line::stopped("debian", &config).started();

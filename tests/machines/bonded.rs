@@ -7,7 +7,8 @@
 //!     .10 10.10.1.2    10.10.1.1 .10
 //! ```
 //!
-//! IPv6 has 2001:db8:1::/64, 2001:db8:2::/64 and, in the VLAN, 2001:db8:10:1::/64, with the same last numbers.
+//! IPv6 has 2001:db8:1::/64, 2001:db8:2::/64 and, in the VLAN, 2001:db8:10:1::/64, with the same
+//! last numbers.
 
 use std::time::Duration;
 

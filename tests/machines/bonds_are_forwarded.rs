@@ -1,6 +1,7 @@
-//! A bond of Linux's on Bifrost's ports is forwarded by the plane, in both lanes, and so is a VLAN on it: with LACP at
-//! both ends, with one member in reserve, with a hash alone. Linux's word about a member moves its flows; what the
-//! plane cannot do for a bond as Linux does it, Linux does. (The network of `bonded.rs`.)
+//! A bond of Linux's on Bifrost's ports is forwarded by the plane, in both lanes, and so is a VLAN
+//! on it: with LACP at both ends, with one member in reserve, with a hash alone. Linux's word about
+//! a member moves its flows; what the plane cannot do for a bond as Linux does it, Linux does. (The
+//! network of `bonded.rs`.)
 
 use std::time::{Duration, Instant};
 
@@ -19,9 +20,9 @@ const REQUESTS: u64 = 50;
 /// Datagrams a second, and the flows that they are of.
 const RATE: u32 = 1000;
 const FLOWS: usize = 64;
-/// Longest that all flows may be without a way, in an emulated machine with two cores. Measured were 0 to 21 ms where
-/// a member goes that carries half of them, 17 to 52 ms where it carries all and Linux chooses the next one, and at
-/// most 83 ms where LACP takes one back.
+/// Longest that all flows may be without a way, in an emulated machine with two cores. Measured
+/// were 0 to 21 ms where a member goes that carries half of them, 17 to 52 ms where it carries all
+/// and Linux chooses the next one, and at most 83 ms where LACP takes one back.
 const OUTAGE: Duration = Duration::from_millis(200);
 
 /// Asks for all addresses; how many packets the plane took, and how many Linux forwarded.
@@ -51,8 +52,8 @@ fn linux_forwards(net: &Bonded) {
     assert!(forwarded >= PACKETS, "Linux forwarded {forwarded}");
 }
 
-/// Flows to the left, while `change` happens to the bond. By how many of all flows' packets arrived fewer than were sent,
-/// as time; and what each member sent.
+/// Flows to the left, while `change` happens to the bond. By how many of all flows' packets arrived
+/// fewer than were sent, as time; and what each member sent.
 fn under_traffic(net: &Bonded, what: &str, change: impl FnOnce()) -> (Duration, [u64; 2]) {
     let sink = Sink::start(&net.left, 9000).unwrap();
     let before = net.sent();
@@ -74,7 +75,8 @@ fn under_traffic(net: &Bonded, what: &str, change: impl FnOnce()) -> (Duration, 
     (outage, by)
 }
 
-/// A member that goes moves its flows, whether it is this end or the other that says so; so does one that comes back.
+/// A member that goes moves its flows, whether it is this end or the other that says so; so does
+/// one that comes back.
 fn members_come_and_go(net: &Bonded) {
     let router = net.router.host();
     let run = |host: &lab::Host, what: &str| host.run(what).map(drop).unwrap();
@@ -150,7 +152,8 @@ fn lacp(lane: &str) {
     members_come_and_go(&net);
 }
 
-/// Without LACP; the bond is made while the plane runs, of interfaces that are ports already, and goes again.
+/// Without LACP; the bond is made while the plane runs, of interfaces that are ports already, and
+/// goes again.
 fn xor(lane: &str) {
     let mut net = Bonded::stopped("bonded", &config(lane, &["left*"]));
     net.router.restart().unwrap();

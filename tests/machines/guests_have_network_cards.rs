@@ -1,5 +1,5 @@
-//! A machine has the network cards that it is given: joined to each other, or to hosts of a lab outside; and a card can lose its
-//! cable, be taken out of its slot, and come back.
+//! A machine has the network cards that it is given: joined to each other, or to hosts of a lab
+//! outside; and a card can lose its cable, be taken out of its slot, and come back.
 //!
 //! ```text
 //!   host (namespace here)             guest

@@ -1,5 +1,5 @@
-//! Each of Debian's kernels boots, and brings VLANs, VRFs, bonds, bridges, tunnels and queueing disciplines as modules, which
-//! load when they are asked for.
+//! Each of Debian's kernels boots, and brings VLANs, VRFs, bonds, bridges, tunnels and queueing
+//! disciplines as modules, which load when they are asked for.
 
 use std::time::Duration;
 

@@ -1,7 +1,9 @@
-//! System tests in virtual machines: with Debian's kernels, and what this machine's kernel may lack (VLANs, VRFs).
+//! System tests in virtual machines: with Debian's kernels, and what this machine's kernel may lack
+//! (VLANs, VRFs).
 //!
-//! They are written as the others are, with hosts in network namespaces, but carried out in a guest (`lab::inside!`). A
-//! machine boots once for each kernel, and serves all tests of this program. `lab/setup.sh machines` fetches what they need.
+//! They are written as the others are, with hosts in network namespaces, but carried out in a guest
+//! (`lab::inside!`). A machine boots once for each kernel, and serves all tests of this program.
+//! `lab/setup.sh machines` fetches what they need.
 
 // Every test's name begins with `machines`, so that `make test ONLY=machines` finds them.
 #[path = "."]

@@ -6,8 +6,8 @@
 //!     eth0.T  10.T.1.2  10.T.1.1 .T  .T 10.T.2.1  10.T.2.2  eth0.T
 //! ```
 //!
-//! That is for each tag T; IPv6 has 2001:db8:T:1::/64 and 2001:db8:T:2::/64, with the same last numbers. Each host reaches the
-//! other by its router's address in the VLAN.
+//! That is for each tag T; IPv6 has 2001:db8:T:1::/64 and 2001:db8:T:2::/64, with the same last
+//! numbers. Each host reaches the other by its router's address in the VLAN.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
-//! VLANs of Linux on Bifrost's ports are forwarded by the plane: what comes in by one port in the driver, what comes in by the other
-//! by a worker; whether they are there before it starts, come while it runs, or go. What the plane cannot do for a VLAN as Linux does
-//! it, Linux does. (The network of `tagged.rs`.)
+//! VLANs of Linux on Bifrost's ports are forwarded by the plane: what comes in by one port in the
+//! driver, what comes in by the other by a worker; whether they are there before it starts, come
+//! while it runs, or go. What the plane cannot do for a VLAN as Linux does it, Linux does. (The
+//! network of `tagged.rs`.)
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ const BOTH: u16 = 37;
 /// Requests to each address.
 const REQUESTS: u64 = 50;
 
-/// Asks for all addresses on the right in these VLANs; how many packets the plane took, and how many Linux forwarded.
+/// Asks for all addresses on the right in these VLANs; how many packets the plane took, and how
+/// many Linux forwarded.
 fn ask(net: &Tagged, tags: &[u16]) -> (u64, u64) {
     let (taken, forwarded) = (net.received(), net.router.host().linux_forwarded().unwrap());
     for address in tags.iter().flat_map(|tag| Tagged::on_the_right(*tag)) {
@@ -45,7 +47,8 @@ fn linux_forwards(net: &Tagged, tags: &[u16]) {
     assert!(forwarded >= packets(tags), "Linux forwarded {forwarded}");
 }
 
-/// Why Linux has an interface to itself, as `show interfaces` says; none where the plane forwards by it.
+/// Why Linux has an interface to itself, as `show interfaces` says; none where the plane forwards
+/// by it.
 fn why(net: &Tagged, name: &str) -> Option<String> {
     let shown = net.router.show("interfaces").unwrap();
     let is = |interface: &&serde_json::Value| interface["name"] == name;
@@ -64,7 +67,8 @@ fn passed<const N: usize>(net: &Tagged, names: [&str; N]) -> [[u64; 2]; N] {
     })
 }
 
-/// What goes between hosts in the first of two VLANs is counted for its interfaces, and not for the other's.
+/// What goes between hosts in the first of two VLANs is counted for its interfaces, and not for the
+/// other's.
 fn are_counted(net: &Tagged, tags: [u16; 2]) {
     let [first, other] = tags.map(|tag| [format!("left.{tag}"), format!("right.{tag}")]);
     let names = [&first[0], &first[1], &other[0], &other[1]].map(String::as_str);

@@ -1,5 +1,6 @@
-//! What comes in by an interface of a VRF is forwarded by the VRF's table: in the driver where it comes by one side, by a worker
-//! where it comes by the other. Three networks have the same addresses: two of VRFs, and one of neither.
+//! What comes in by an interface of a VRF is forwarded by the VRF's table: in the driver where it
+//! comes by one side, by a worker where it comes by the other. Three networks have the same
+//! addresses: two of VRFs, and one of neither.
 //!
 //! ```text
 //!   near N ---------------------- router ---------------------- far N     N: red, blue (VRFs) and plain (none)
@@ -35,7 +36,8 @@ impl Vrfs {
         let host = lab.router("router").unwrap();
         let ends = |side| NETWORKS.map(|(name, _)| lab.host(&format!("{side}-{name}")).unwrap());
         let (near, far) = (ends("near"), ends("far"));
-        // As those who have VRFs are told to: else addresses of the main table are the machine's in each VRF as well.
+        // As those who have VRFs are told to: else addresses of the main table are the machine's in
+        // each VRF as well.
         for ip in ["ip", "ip -6"] {
             host.run(&format!("{ip} rule add pref 32765 table local && {ip} rule del pref 0")).unwrap();
         }
@@ -80,7 +82,8 @@ impl Vrfs {
         lane("express") + lane("worker")
     }
 
-    /// Each near host asks its far one; the plane takes all of it, by that network's ports alone, and Linux next to none.
+    /// Each near host asks its far one; the plane takes all of it, by that network's ports alone,
+    /// and Linux next to none.
     fn plane_forwards(&self) {
         for (near, (name, _)) in self.near.iter().zip(NETWORKS) {
             for address in FAR {
@@ -144,7 +147,8 @@ fn forwarded() {
     let shown = net.router.ask("show interfaces").unwrap();
     assert!(shown.lines().any(|line| line.contains("red-near") && line.contains(" red ")), "{shown}");
 
-    // The same prefix says something else in each table, and what a VRF's does not say, the main one does.
+    // The same prefix says something else in each table, and what a VRF's does not say, the main
+    // one does.
     for far in &net.far {
         far.run("ip address add 10.9.0.1/32 dev lo").unwrap();
     }
@@ -154,7 +158,8 @@ fn forwarded() {
     }
     net.answered(red, "10.9.0.1", "bytes from 10.9.0.1");
     net.answered(blue, "10.9.0.1", "From 10.0.1.1 icmp_seq=1 Packet filtered");
-    // The first question has programs checked by the kernel, which takes an emulated machine its time.
+    // The first question has programs checked by the kernel, which takes an emulated machine its
+    // time.
     wait_for("an explanation", Duration::from_secs(60), || {
         let explained = net.router.ask("explain '10.0.1.2 > 10.9.0.1 udp 5:6 in blue-near'");
         explained
@@ -166,7 +171,8 @@ fn forwarded() {
     assert!(routes.contains("via 10.0.2.2 dev red-far") && !routes.contains("Linux"), "{routes}");
     assert!(net.router.ask("show routes --vrf green").is_err());
 
-    // Out of a VRF by the next hop's interface, and back: 10.77.0.2 is near and red alone, 10.88.0.2 far and in no VRF.
+    // Out of a VRF by the next hop's interface, and back: 10.77.0.2 is near and red alone,
+    // 10.88.0.2 far and in no VRF.
     red.run("ip address add 10.77.0.2/32 dev lo; ip route add 10.88.0.0/16 via 10.0.1.1 src 10.77.0.2")
         .unwrap();
     net.far[2].run("ip address add 10.88.0.2/32 dev lo; ip route add 10.77.0.0/16 via 10.0.2.1").unwrap();

@@ -1,4 +1,5 @@
-//! `[discovery.NAME]`: router discovery on an interface, for IPv4 (`.ipv4`, RFC 1256) and IPv6 (`.ipv6`, RFC 4861).
+//! `[discovery.NAME]`: router discovery on an interface, for IPv4 (`.ipv4`, RFC 1256) and IPv6
+//! (`.ipv6`, RFC 4861).
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -45,7 +46,8 @@ pub struct Discovery4 {
     pub preference: i32,
     /// Of single ones.
     pub addresses: BTreeMap<Ipv4Addr, i32>,
-    /// What must be there, and by how much preferences are lower where it is not; `None`: hosts use the router never.
+    /// What must be there, and by how much preferences are lower where it is not; `None`: hosts use
+    /// the router never.
     pub track: Vec<(Tracked, Option<u32>)>,
 }
 
@@ -58,9 +60,11 @@ pub struct Discovery6 {
     pub times: Times,
     /// All but the router's link address and the prefixes that its interface has.
     pub says: Advertisement,
-    /// How long prefixes of the interface are valid and preferred, in seconds; `None`: what is said names its own.
+    /// How long prefixes of the interface are valid and preferred, in seconds; `None`: what is said
+    /// names its own.
     pub own_prefixes: Option<[u32; 2]>,
-    /// What must be there, and what the preference is where it is not; `None`: hosts do not use it as a default router.
+    /// What must be there, and what the preference is where it is not; `None`: hosts do not use it
+    /// as a default router.
     pub track: Vec<(Tracked, Option<Preference>)>,
 }
 

@@ -1,4 +1,5 @@
-//! How `[flow_log]` and `[sflow]` are read: by serde, then checked by the flow log itself. What is wrong is shown at the key that it names.
+//! How `[flow_log]` and `[sflow]` are read: by serde, then checked by the flow log itself. What is
+//! wrong is shown at the key that it names.
 
 use std::ops::Range;
 

@@ -1,18 +1,19 @@
 //! `router.toml`: its model and its checks.
 //!
-//! [`Router`] is the file after every check: whoever holds one need not look again. [`Router::read`] reads
-//! the whole text before it says anything, and then says everything: each [`Mistake`] with its place, the
-//! line, what was expected, and what was perhaps meant. Nothing else in Bifrost reads the file, and
-//! nothing is touched before it has been read.
+//! [`Router`] is the file after every check: whoever holds one need not look again.
+//! [`Router::read`] reads the whole text before it says anything, and then says everything: each
+//! [`Mistake`] with its place, the line, what was expected, and what was perhaps meant. Nothing
+//! else in Bifrost reads the file, and nothing is touched before it has been read.
 //!
 //! ```text
 //!   text ──► toml (spans, recovers from errors) ──► Section (types, ranges, unknown keys) ──► sections ──► Router
 //!                                                       └────────────► mistakes ◄─────────────┘
 //! ```
 //!
-//! One file here for what the model is (`router`), one for how each section is read (`sections`, `discovery`, `flow_log`, `memif`, `mirror_port`, `virtual_router`), one
-//! for reading keys of any section (`section`), one for how mistakes look (`mistake`), one for reading files (`source`), one
-//! for what of them is shown to nobody (`secrets`).
+//! One file here for what the model is (`router`), one for how each section is read (`sections`,
+//! `discovery`, `flow_log`, `memif`, `mirror_port`, `virtual_router`), one for reading keys of any
+//! section (`section`), one for how mistakes look (`mistake`), one for reading files (`source`),
+//! one for what of them is shown to nobody (`secrets`).
 
 mod cores;
 mod discovery;

@@ -56,7 +56,8 @@ impl<'t> Page<'t> {
         }
     }
 
-    /// The header of the section that this line stands in could not be read: the line is not where it seems.
+    /// The header of the section that this line stands in could not be read: the line is not where
+    /// it seems.
     fn under_broken_header(&self, line: usize) -> bool {
         let header =
             self.text.lines().take(line).enumerate().filter(|(_, text)| text.trim_start().starts_with('['));
@@ -75,7 +76,8 @@ impl<'t> Page<'t> {
         self.found.push((at.start, mistake));
     }
 
-    /// Takes over what was found by the reader of a language inside this file, or in a file that it names.
+    /// Takes over what was found by the reader of a language inside this file, or in a file that it
+    /// names.
     pub fn adopt(&mut self, at: usize, found: rules::Mistakes) {
         for mistake in found.0 {
             let at = if mistake.file == self.file { self.start_of(mistake.line) } else { at };

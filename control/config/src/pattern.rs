@@ -8,8 +8,8 @@ const LONGEST_NAME: usize = 15;
 /// Longest pattern, bytes.
 const LONGEST_PATTERN: usize = 64;
 
-/// A name, or a pattern of names: `*` stands for any characters, `?` for one, `[01]` and `[a-f]` for one of
-/// a set, `[!0]` for one not of it.
+/// A name, or a pattern of names: `*` stands for any characters, `?` for one, `[01]` and `[a-f]`
+/// for one of a set, `[!0]` for one not of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     text: String,
@@ -57,7 +57,8 @@ impl Pattern {
     /// Whether an interface of this name is meant.
     pub fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
-        // Where the last `*` was met, and how much of the name it has taken: the classic linear backtrack.
+        // Where the last `*` was met, and how much of the name it has taken: the classic linear
+        // backtrack.
         let mut star: Option<(usize, usize)> = None;
         let (mut part, mut at) = (0, 0);
         while at < name.len() {

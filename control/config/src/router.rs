@@ -11,7 +11,8 @@ use crate::mirror_port::MirrorPort;
 use crate::pattern::Pattern;
 use crate::virtual_router::VirtualRouter;
 
-/// A checked configuration. Without a file it is [`Router::default`] with the ports named on the command line.
+/// A checked configuration. Without a file it is [`Router::default`] with the ports named on the
+/// command line.
 #[derive(Clone, Debug, Default)]
 pub struct Router {
     /// Which interfaces Bifrost takes, in the order of the file.
@@ -65,7 +66,8 @@ pub struct Router {
 }
 
 impl Router {
-    /// The rule for an interface of this name: the first that matches, or none (the interface stays Linux's).
+    /// The rule for an interface of this name: the first that matches, or none (the interface stays
+    /// Linux's).
     pub fn port(&self, name: &str) -> Option<&PortRule> {
         self.ports.iter().find(|rule| rule.name.matches(name))
     }
@@ -158,14 +160,16 @@ pub enum ReversePath {
 /// `[workers]`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Workers {
-    /// Cores to pin a worker to, each once; `None`: all but the first, or the first where there is one.
+    /// Cores to pin a worker to, each once; `None`: all but the first, or the first where there is
+    /// one.
     pub cores: Option<Cores>,
     /// Poll the driver from the socket (SO_PREFER_BUSY_POLL).
     pub busy_poll: Switch,
 }
 
 impl Workers {
-    /// The cores to use among these: those configured, or all but the first (the only one where there is one).
+    /// The cores to use among these: those configured, or all but the first (the only one where
+    /// there is one).
     pub fn cores_among(&self, online: &[usize]) -> Vec<usize> {
         match &self.cores {
             Some(cores) => cores.0.clone(),
@@ -208,7 +212,8 @@ impl Default for Tables {
     }
 }
 
-/// `[police]`: limits on what is handed to Linux, by class, so that a flood of one kind cannot starve another.
+/// `[police]`: limits on what is handed to Linux, by class, so that a flood of one kind cannot
+/// starve another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Police {
     /// Routing protocols, BFD, VRRP and non-IP.
@@ -313,7 +318,8 @@ pub struct Metrics {
     pub listen: SocketAddr,
 }
 
-/// `[graph]`: the bodies of compound elements in Click's language, with `input` and `output`. Empty: nothing stands there.
+/// `[graph]`: the bodies of compound elements in Click's language, with `input` and `output`.
+/// Empty: nothing stands there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
     /// Before the lookup of the route.

@@ -1,7 +1,7 @@
 //! Reading the keys of one section: types, ranges, choices, and the keys that nobody knows.
 //!
-//! A reader asks for the keys that it knows; what it did not ask for is unknown when it is done. So the
-//! code that reads a section is also the list of its keys.
+//! A reader asks for the keys that it knows; what it did not ask for is unknown when it is done. So
+//! the code that reads a section is also the list of its keys.
 
 use std::ops::{Range, RangeInclusive};
 

@@ -1,5 +1,5 @@
-//! How each section of the file is read. What is missing keeps its default; what is wrong is noted and
-//! keeps its default as well, so that the rest of the file is still checked.
+//! How each section of the file is read. What is missing keeps its default; what is wrong is noted
+//! and keeps its default as well, so that the rest of the file is still checked.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -28,7 +28,8 @@ use crate::source;
 use crate::virtual_router::virtual_routers;
 
 const SWITCH: &[(&str, Switch)] = &[("auto", Switch::Auto), ("on", Switch::On), ("off", Switch::Off)];
-/// Longest path of a Unix socket that leaves room for the name it is made under (sun_path has 108 bytes).
+/// Longest path of a Unix socket that leaves room for the name it is made under (sun_path has 108
+/// bytes).
 const LONGEST_SOCKET: usize = 90;
 
 /// What a file without ports lacks.
@@ -68,8 +69,8 @@ impl Router {
         Ok(Router::read_with(&file, &text, &Machine::this(), &mut files)?)
     }
 
-    /// Checks a text whole, for a machine. `file` is what messages call it. Files that it names are looked for in the current
-    /// folder.
+    /// Checks a text whole, for a machine. `file` is what messages call it. Files that it names are
+    /// looked for in the current folder.
     pub fn read(file: &str, text: &str, machine: &Machine) -> Result<Router, Mistakes> {
         Router::read_with(file, text, machine, &mut |name| source::read_text(name))
     }

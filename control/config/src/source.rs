@@ -1,12 +1,13 @@
 //! Reading a file that somebody may be writing.
 //!
-//! Editors and configuration management often write in place: for some milliseconds the file is empty, or its
-//! first half. What is read then parses, and means something else. So a file counts as read when it has not
-//! changed from before the read until after it, and is older than [`SETTLED`]; a younger one is read again until
-//! two reads that far apart found the same file. That costs a reload right behind the editor a tenth of a second.
+//! Editors and configuration management often write in place: for some milliseconds the file is
+//! empty, or its first half. What is read then parses, and means something else. So a file counts
+//! as read when it has not changed from before the read until after it, and is older than
+//! [`SETTLED`]; a younger one is read again until two reads that far apart found the same file.
+//! That costs a reload right behind the editor a tenth of a second.
 //!
-//! Only regular files are read: a FIFO has no end, and a device neither. What is not regular is refused before a
-//! byte is read, and opening it does not wait.
+//! Only regular files are read: a FIFO has no end, and a device neither. What is not regular is
+//! refused before a byte is read, and opening it does not wait.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -49,7 +50,8 @@ impl State {
 /// The bytes of a regular file that is at rest.
 ///
 /// # Errors
-/// The system's; that it is no regular file; that it is longer than 256 MiB; that it goes on changing.
+/// The system's; that it is no regular file; that it is longer than 256 MiB; that it goes on
+/// changing.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut before = None;
     for _ in 0..ATTEMPTS {
@@ -79,8 +81,8 @@ pub fn read_text(path: &Path) -> io::Result<String> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8"))
 }
 
-/// The bytes, what the file was when it was opened, and how long it had been so; no time where the clock says that it
-/// was changed in the future.
+/// The bytes, what the file was when it was opened, and how long it had been so; no time where the
+/// clock says that it was changed in the future.
 fn read_once(path: &Path) -> io::Result<(Vec<u8>, State, Duration)> {
     let file = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(path)?;
     let metadata = file.metadata()?;

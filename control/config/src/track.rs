@@ -14,7 +14,8 @@ pub enum Tracked {
     Route {
         /// The prefix.
         prefix: IpNet,
-        /// Who must have made it, as `ip route` names it (`bgp`, `ospf`, `static`); without: anybody.
+        /// Who must have made it, as `ip route` names it (`bgp`, `ospf`, `static`); without:
+        /// anybody.
         from: Option<String>,
     },
 }

@@ -27,7 +27,8 @@ pub struct VirtualRouter {
     pub addresses: Vec<IpAddr>,
     /// Version, priority, times.
     pub settings: Settings,
-    /// Whether Linux has the addresses while it is active, so that they can be pinged and connected to.
+    /// Whether Linux has the addresses while it is active, so that they can be pinged and connected
+    /// to.
     pub accept: bool,
     /// Who else takes part, where no group reaches them; none: all on the link.
     pub peers: Vec<IpAddr>,

@@ -1,4 +1,5 @@
-//! A wrong file is refused whole, and every mistake in it is named with its place and what would be right.
+//! A wrong file is refused whole, and every mistake in it is named with its place and what would be
+//! right.
 
 use config::{Cores, Machine, Mistakes, Router};
 

@@ -1,14 +1,16 @@
 //! The system calls that a thread which reads what strangers write does without.
 //!
-//! A list of what is forbidden and not of what is allowed: the C library and the runtime may ask for others tomorrow, and a thread
-//! that is refused a wait or a piece of memory is an outage. A forbidden call fails with EPERM and ends nothing.
+//! A list of what is forbidden and not of what is allowed: the C library and the runtime may ask
+//! for others tomorrow, and a thread that is refused a wait or a piece of memory is an outage. A
+//! forbidden call fails with EPERM and ends nothing.
 
 use std::collections::BTreeMap;
 
 use libc::c_long;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
-/// Programs; files by name; other processes; the kernel's own programs, modules, mounts, clocks and namespaces; ways around a filter.
+/// Programs; files by name; other processes; the kernel's own programs, modules, mounts, clocks and
+/// namespaces; ways around a filter.
 const FORBIDDEN: &[c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,

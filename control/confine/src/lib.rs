@@ -1,6 +1,7 @@
 //! What the daemon and its threads may do.
 //!
-//! Whoever starts the daemon is root as a rule, and the daemon needs little of what root may do. Three steps, each for good:
+//! Whoever starts the daemon is root as a rule, and the daemon needs little of what root may do.
+//! Three steps, each for good:
 //!
 //! | who | what is left |
 //! |---|---|
@@ -8,11 +9,13 @@
 //! | [`client`]: threads that answer those who may use the control socket | no capability |
 //! | [`reader`]: threads that read what strangers write (metrics, FPM, memif) | no capability, and no system call of [`calls`] |
 //!
-//! All threads share one memory, so that this is a second wall and not the first: the first is that no byte that comes in is believed.
-//! What stands behind it is what a fault in a parser could be used for.
+//! All threads share one memory, so that this is a second wall and not the first: the first is that
+//! no byte that comes in is believed. What stands behind it is what a fault in a parser could be
+//! used for.
 //!
-//! Capabilities and filters belong to a thread, and a new thread has those of the one that started it. So [`process`] comes before any
-//! thread is started, and a thread that is not confined itself has what the daemon has.
+//! Capabilities and filters belong to a thread, and a new thread has those of the one that started
+//! it. So [`process`] comes before any thread is started, and a thread that is not confined itself
+//! has what the daemon has.
 
 mod calls;
 
@@ -20,7 +23,8 @@ use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 use tracing::warn;
 
-/// The capabilities that the daemon works with, and what for. The unit's `CapabilityBoundingSet` is this list and [`LOCKING`].
+/// The capabilities that the daemon works with, and what for. The unit's `CapabilityBoundingSet` is
+/// this list and [`LOCKING`].
 pub const NEEDED: [(Capability, &str); 6] = [
     (Capability::CAP_NET_ADMIN, "interfaces, routes, rules, the programs at the ports"),
     (Capability::CAP_NET_RAW, "AF_XDP sockets, and packets that Linux sends on"),
@@ -30,12 +34,13 @@ pub const NEEDED: [(Capability, &str); 6] = [
     (Capability::CAP_CHOWN, "the group of the control socket"),
 ];
 
-/// What the daemon keeps besides, where locked memory has a limit that cannot be lifted (in a container, where the unit's
-/// `LimitMEMLOCK` has no effect either): the kernel locks packet memory.
+/// What the daemon keeps besides, where locked memory has a limit that cannot be lifted (in a
+/// container, where the unit's `LimitMEMLOCK` has no effect either): the kernel locks packet
+/// memory.
 pub const LOCKING: Capability = Capability::CAP_IPC_LOCK;
 
-/// What the daemon keeps besides, where threads may not become urgent and that limit cannot be lifted either: the one that speaks
-/// VRRP must not wait for others.
+/// What the daemon keeps besides, where threads may not become urgent and that limit cannot be
+/// lifted either: the one that speaks VRRP must not wait for others.
 pub const HURRYING: Capability = Capability::CAP_SYS_NICE;
 
 /// The real-time priority that a thread may have. The unit's `LimitRTPRIO` is the same.
@@ -55,14 +60,16 @@ pub enum ConfineError {
     Calls(#[from] seccompiler::Error),
 }
 
-/// Gives up, for this thread and those that it starts, all capabilities but [`NEEDED`], and [`LOCKING`] where that is needed.
+/// Gives up, for this thread and those that it starts, all capabilities but [`NEEDED`], and
+/// [`LOCKING`] where that is needed.
 ///
 /// # Errors
 /// When the kernel refuses, which it does not.
 pub fn process() -> Result<(), ConfineError> {
     let needed = needed();
     nix::sys::prctl::set_no_new_privs()?;
-    // Without this capability nothing can be taken from the bounding set, nor need it be: what is not permitted now is never gained.
+    // Without this capability nothing can be taken from the bounding set, nor need it be: what is
+    // not permitted now is never gained.
     if caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP)? {
         for capability in caps::read(None, CapSet::Bounding)?.difference(&needed) {
             caps::drop(None, CapSet::Bounding, *capability)?;
@@ -87,8 +94,8 @@ pub fn client() {
     log("answers clients", keep(&CapsHashSet::new()));
 }
 
-/// Gives up all capabilities of this thread, which reads what strangers write, and the system calls that it does not need. That it
-/// could not is logged: the thread works all the same.
+/// Gives up all capabilities of this thread, which reads what strangers write, and the system calls
+/// that it does not need. That it could not is logged: the thread works all the same.
 pub fn reader() {
     let confined = keep(&CapsHashSet::new()).and_then(|()| {
         nix::sys::prctl::set_no_new_privs()?;

@@ -1,9 +1,11 @@
-//! The audit: what Linux says now, the model and the plane's tables are compared, in slices, round after round.
+//! The audit: what Linux says now, the model and the plane's tables are compared, in slices, round
+//! after round.
 //!
-//! A round first compares the model with fresh dumps ([`crate::reading`]); suspects are read once more after a pause,
-//! so that a change on its way is not taken for a difference. Then it compares what the tables hold with what the
-//! model says, which is exact while nothing is marked for programming: both belong to this thread. Every difference
-//! is repaired, counted, and told in the log with what it was.
+//! A round first compares the model with fresh dumps ([`crate::reading`]); suspects are read once
+//! more after a pause, so that a change on its way is not taken for a difference. Then it compares
+//! what the tables hold with what the model says, which is exact while nothing is marked for
+//! programming: both belong to this thread. Every difference is repaired, counted, and told in the
+//! log with what it was.
 
 use crate::model::Model;
 use crate::programmer::{self, Place, Programmer};
@@ -84,7 +86,8 @@ impl Audit {
         self.stage = Stage::Waiting(now + self.interval);
     }
 
-    /// One step of comparing the tables; only while the programmer is idle. Whether the comparison goes on.
+    /// One step of comparing the tables; only while the programmer is idle. Whether the comparison
+    /// goes on.
     pub fn compare_tables(
         &mut self,
         programmer: &mut Programmer,
@@ -172,8 +175,8 @@ impl Audit {
         Some(if ids.is_empty() { Cursor::Adjacencies(None) } else { Cursor::Hops(ids) })
     }
 
-    /// Every prefix that must be there is; so only when there are more than the programmer wrote is the whole table
-    /// walked for those that must not be there.
+    /// Every prefix that must be there is; so only when there are more than the programmer wrote is
+    /// the whole table walked for those that must not be there.
     fn find_extra(&mut self, programmer: &mut Programmer, model: &mut Model, tables: &mut Tables) {
         if programmer.written() == tables.len() {
             return;

@@ -1,8 +1,9 @@
 //! Whether Linux still has the table of nftables that it was given, as it was given.
 //!
-//! `nft flush ruleset`, the first line of many an `/etc/nftables.conf`, removes it, and anybody may change a rule of it by hand.
-//! nftables counts its changes. Where the count has moved, the chains and rules are read again, but for what rules have counted.
-//! Asking costs one message while nothing changes. Elements of sets are not read: a million of them take seconds.
+//! `nft flush ruleset`, the first line of many an `/etc/nftables.conf`, removes it, and anybody may
+//! change a rule of it by hand. nftables counts its changes. Where the count has moved, the chains
+//! and rules are read again, but for what rules have counted. Asking costs one message while
+//! nothing changes. Elements of sets are not read: a million of them take seconds.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;

@@ -1,23 +1,25 @@
 //! FRR's Forwarding Plane Manager protocol: zebra connects and tells every route that it chose.
 //!
-//! A frame is a header (version 1, type 1 = netlink, length as big-endian u16 that includes the header) and netlink
-//! messages. One frame is one change: zebra updates a route by a withdrawal and an announcement in one frame, and
-//! taken one by one each update would lose packets.
+//! A frame is a header (version 1, type 1 = netlink, length as big-endian u16 that includes the
+//! header) and netlink messages. One frame is one change: zebra updates a route by a withdrawal and
+//! an announcement in one frame, and taken one by one each update would lose packets.
 //!
-//! There is no end-of-table mark. After it (re)connects, zebra tells everything; when it has then been quiet for a
-//! while, what it did not tell again is gone. Until then, and while zebra is away, all that it told stays in force,
-//! for as long as the `hold` option says.
+//! There is no end-of-table mark. After it (re)connects, zebra tells everything; when it has then
+//! been quiet for a while, what it did not tell again is gone. Until then, and while zebra is away,
+//! all that it told stays in force, for as long as the `hold` option says.
 //!
-//! What is believed here moves packets, and any local user can connect to a port of the loopback. So a connection is taken only from
-//! root, from this program's own user or from those that may (`frr`); others wait as long as it lives; and one that tells nothing changes
-//! nothing: what was told before stays in force until `hold` is over, as if nobody had come. Its bytes are read and parsed by a
-//! thread of their own (`reader`).
+//! What is believed here moves packets, and any local user can connect to a port of the loopback.
+//! So a connection is taken only from root, from this program's own user or from those that may
+//! (`frr`); others wait as long as it lives; and one that tells nothing changes nothing: what was
+//! told before stays in force until `hold` is over, as if nobody had come. Its bytes are read and
+//! parsed by a thread of their own (`reader`).
 //!
-//! **What wins.** Each origin has one source. While FPM is in force, routes of FRR's protocols come from FPM, and
-//! what Linux says of them (zebra writes them there too) is known but not used; all other routes, and all
-//! interfaces, addresses and neighbours, come from Linux, and what zebra repeats of those is passed over. FPM comes
-//! into force at the end of zebra's first telling, and goes out of force when `hold` has passed without zebra; until
-//! then and after that Linux's word counts for all. Between routes of one prefix the lowest metric wins, as in Linux.
+//! **What wins.** Each origin has one source. While FPM is in force, routes of FRR's protocols come
+//! from FPM, and what Linux says of them (zebra writes them there too) is known but not used; all
+//! other routes, and all interfaces, addresses and neighbours, come from Linux, and what zebra
+//! repeats of those is passed over. FPM comes into force at the end of zebra's first telling, and
+//! goes out of force when `hold` has passed without zebra; until then and after that Linux's word
+//! counts for all. Between routes of one prefix the lowest metric wins, as in Linux.
 
 mod peer;
 mod reader;
@@ -306,7 +308,8 @@ fn parse(message: Message<'_>) -> Option<Option<Change>> {
             let route = Some(route::parse(message.body)?).filter(|route| origin::is_frr(route.protocol));
             route.map(|route| Change::Route(route, message.flags))
         }
-        // Some versions leave the protocol out of a withdrawal; what was not told by FPM is not found, and so stays.
+        // Some versions leave the protocol out of a withdrawal; what was not told by FPM is not
+        // found, and so stays.
         RTM_DELROUTE => Some(Change::RouteGone(route::parse(message.body)?)),
         RTM_NEWNEXTHOP => Some(Change::Object(nexthop::parse(message.body)?)),
         RTM_DELNEXTHOP => Some(Change::ObjectGone(nexthop::parse(message.body)?.id)),

@@ -1,4 +1,5 @@
-//! Where a fuzzer comes in: bytes of the kernel's or of zebra's, through the model into tables, and what must hold then.
+//! Where a fuzzer comes in: bytes of the kernel's or of zebra's, through the model into tables, and
+//! what must hold then.
 
 use crate::Model;
 use crate::fpm::{Frames, told};
@@ -55,7 +56,8 @@ impl World {
         self.settle();
     }
 
-    /// Programs what changed. The tables then hold what the model says, but for what they have no room for.
+    /// Programs what changed. The tables then hold what the model says, but for what they have no
+    /// room for.
     fn settle(&mut self) {
         let World { tables, model, changes, programmer } = self;
         programmer.take(changes, model, tables);

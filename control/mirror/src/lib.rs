@@ -9,18 +9,20 @@
 //!
 //! - [`netlink`]: messages as checked types, and the sockets.
 //! - [`model`]: what Linux says, kept as Linux says it.
-//! - `source`: what all who tell routes have in common. `linux` and `fpm` are such, and nobody above knows which one speaks.
+//! - `source`: what all who tell routes have in common. `linux` and `fpm` are such, and nobody
+//!   above knows which one speaks.
 //! - [`kind`]: what an interface is, and where its frames pass ports.
 //! - `reading`: whole tables of Linux, to load them or to compare.
 //! - `programmer`: what the model means for packets, written into the tables.
 //! - `resolver`: keeps the neighbours resolved that the tables lead to.
-//! - `policy`: what Linux does beyond routes, which is not mirrored: what it could touch is left to Linux.
+//! - `policy`: what Linux does beyond routes, which is not mirrored: what it could touch is left to
+//!   Linux.
 //! - `audit`: compares all three, round after round, and repairs.
 //! - `copy`: whether Linux still has the filter that it was given; another thread asks.
 //! - [`show`]: answers for `show` and `explain`.
 //!
-//! Everything runs in one thread, the control thread, which owns [`Mirror`] and the tables, and in slices: no call
-//! takes much longer than [`Options::slice`].
+//! Everything runs in one thread, the control thread, which owns [`Mirror`] and the tables, and in
+//! slices: no call takes much longer than [`Options::slice`].
 
 mod audit;
 mod copy;

@@ -48,7 +48,8 @@ pub fn is_frr(protocol: u8) -> bool {
 pub struct Origins(HashMap<u8, String>);
 
 impl Origins {
-    /// Reads `/etc/iproute2/rt_protos` and what is in `rt_protos.d`; files that are not there are passed over.
+    /// Reads `/etc/iproute2/rt_protos` and what is in `rt_protos.d`; files that are not there are
+    /// passed over.
     pub fn of_machine() -> Origins {
         let mut names: HashMap<u8, String> =
             KNOWN.iter().map(|(number, name)| (*number, (*name).to_string())).collect();

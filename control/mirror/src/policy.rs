@@ -1,15 +1,17 @@
-//! What Linux does to forwarded packets beyond its routes, and Bifrost does not: policy rules (`ip rule`) that choose
-//! other tables; filters (nftables, legacy iptables, `tc`) and IPsec policies on a forwarded packet's way through Linux; and queueing
-//! disciplines that shape what leaves.
+//! What Linux does to forwarded packets beyond its routes, and Bifrost does not: policy rules (`ip
+//! rule`) that choose other tables; filters (nftables, legacy iptables, `tc`) and IPsec policies on
+//! a forwarded packet's way through Linux; and queueing disciplines that shape what leaves.
 //!
-//! None of it is mirrored. That must never be a surprise, least of all where a rule is there to drop packets: so what
-//! is there is shown by `show mirror`, and with it which packets it could touch ([`Reach`]): those are left to Linux,
-//! unless the operator wants otherwise.
+//! None of it is mirrored. That must never be a surprise, least of all where a rule is there to
+//! drop packets: so what is there is shown by `show mirror`, and with it which packets it could
+//! touch ([`Reach`]): those are left to Linux, unless the operator wants otherwise.
 //!
-//! Rules, what `tc` has made and IPsec policies are read again, whole, when Linux tells that one changed. nftables is not listened to, because its
-//! notifications carry every element of every set: its generation is asked for once a second, and its chains are read
-//! when that moved. A chain without rules whose policy is to accept, as distributions ship it, is passed over. A
-//! system without nftables has none to show; it is asked seldom, because Linux looks for the module each time.
+//! Rules, what `tc` has made and IPsec policies are read again, whole, when Linux tells that one
+//! changed. nftables is not listened to, because its notifications carry every element of every
+//! set: its generation is asked for once a second, and its chains are read when that moved. A chain
+//! without rules whose policy is to accept, as distributions ship it, is passed over. A system
+//! without nftables has none to show; it is asked seldom, because Linux looks for the module each
+//! time.
 
 use crate::netlink::request;
 mod traffic;
@@ -69,11 +71,13 @@ fn union(one: [bool; 2], other: [bool; 2]) -> [bool; 2] {
     [one[0] || other[0], one[1] || other[1]]
 }
 
-/// What Linux does to packets that it forwards beside routing them by its tables `local` and `main`.
+/// What Linux does to packets that it forwards beside routing them by its tables `local` and
+/// `main`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beyond {
-    /// Chains of nftables (`inet filter forward`), tables of legacy iptables (`iptables filter`), filters of `tc` (`tc ingress eth0
-    /// (bpf)`) and IPsec policies (`xfrm policy fwd 10.0.0.0/8 to 192.0.2.0/24`).
+    /// Chains of nftables (`inet filter forward`), tables of legacy iptables (`iptables filter`),
+    /// filters of `tc` (`tc ingress eth0 (bpf)`) and IPsec policies (`xfrm policy fwd 10.0.0.0/8 to
+    /// 192.0.2.0/24`).
     pub filters: Vec<String>,
     /// What they could touch.
     pub filtered: Reach,
@@ -88,7 +92,8 @@ pub struct Beyond {
 }
 
 impl Beyond {
-    /// With a program that stands at an interface's way in or out by tcx, which netlink does not tell. At the way out of a port only.
+    /// With a program that stands at an interface's way in or out by tcx, which netlink does not
+    /// tell. At the way out of a port only.
     pub fn add_program(&mut self, interface: &str, egress: bool) {
         let way = if egress { "egress" } else { "ingress" };
         self.filters.push(format!("tcx {way} {interface}"));
@@ -96,7 +101,8 @@ impl Beyond {
         self.filtered.add([true; 2], if egress { &[] } else { &inputs });
     }
 
-    /// What concerns a router with these ports. What leaves by another interface is Linux's in any case.
+    /// What concerns a router with these ports. What leaves by another interface is Linux's in any
+    /// case.
     #[must_use]
     pub fn of_ports(mut self, is_port: impl Fn(&str) -> bool) -> Beyond {
         self.shapers.retain(|(interface, _)| is_port(interface));

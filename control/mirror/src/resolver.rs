@@ -1,10 +1,11 @@
 //! Keeps neighbours resolved that the plane needs.
 //!
-//! Linux does not see the packets that the plane forwards: it would forget the neighbours they go to, and would not
-//! ask for a gateway before a packet came that the plane cannot send. So the gateways of programmed routes are asked
-//! for at once, again after a while if they do not answer (1 s, 2 s, 4 s ... 64 s), and neighbours in use are reported
-//! as in use when they go stale. All of it is an `NTF_USE` request, at a bounded rate; and each request waits for
-//! Linux's routing lock, so that in a storm of route changes few are sent in a slice.
+//! Linux does not see the packets that the plane forwards: it would forget the neighbours they go
+//! to, and would not ask for a gateway before a packet came that the plane cannot send. So the
+//! gateways of programmed routes are asked for at once, again after a while if they do not answer
+//! (1 s, 2 s, 4 s ... 64 s), and neighbours in use are reported as in use when they go stale. All
+//! of it is an `NTF_USE` request, at a bounded rate; and each request waits for Linux's routing
+//! lock, so that in a storm of route changes few are sent in a slice.
 
 use crate::model::Model;
 use crate::netlink::socket::Requests;

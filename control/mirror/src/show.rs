@@ -1,7 +1,7 @@
 //! Answers for `show routes`, `show neighbours` and `explain`. The names of the fields are stable.
 //!
-//! A full table is shown in pages: each call looks at a bounded number of prefixes and says where to go on, so the
-//! control thread can answer a slow reader between its other work.
+//! A full table is shown in pages: each call looks at a bounded number of prefixes and says where
+//! to go on, so the control thread can answer a slow reader between its other work.
 
 use crate::mirror::Mirror;
 use crate::model::{Neighbour, Path, Route, SourceId, Table, Target, Ways, host};
@@ -57,8 +57,9 @@ pub struct RouteLine {
     pub ways: Vec<Way>,
     /// Linux uses it for its prefix, before the others.
     pub best: bool,
-    /// For the best: what the tables do: `forward`, `local`, `resolve` (connected network), `blackhole`,
-    /// `unreachable`, `prohibit`, `no route` or `linux`; `missing` when the tables have no room. `None` for the others.
+    /// For the best: what the tables do: `forward`, `local`, `resolve` (connected network),
+    /// `blackhole`, `unreachable`, `prohibit`, `no route` or `linux`; `missing` when the tables
+    /// have no room. `None` for the others.
     pub programmed: Option<&'static str>,
     /// For the best: the next hop's number in the tables.
     pub next_hop: Option<u32>,
@@ -116,8 +117,8 @@ fn is_of(vrf: Option<u32>, table: Table) -> bool {
 }
 
 impl Mirror {
-    /// The next page of routes behind `after`; and where the page after it starts, `None` at the end. A page may be
-    /// empty and not the last.
+    /// The next page of routes behind `after`; and where the page after it starts, `None` at the
+    /// end. A page may be empty and not the last.
     pub fn routes_page(
         &self,
         tables: &Tables,
@@ -147,8 +148,8 @@ impl Mirror {
         (lines, None)
     }
 
-    /// The routes of the longest prefix that covers all of `prefix` (itself, if it has routes), best first.
-    /// Of a VRF's table by its number, or without one of `main` and `local`.
+    /// The routes of the longest prefix that covers all of `prefix` (itself, if it has routes),
+    /// best first. Of a VRF's table by its number, or without one of `main` and `local`.
     pub fn routes_for(&self, tables: &Tables, vrf: Option<u32>, prefix: IpNet) -> Vec<RouteLine> {
         let routes = &self.model.routes;
         let covering =
@@ -160,8 +161,9 @@ impl Mirror {
         lines.find(|lines| !lines.is_empty()).unwrap_or_default()
     }
 
-    /// Whether packets to a prefix have a way: it has a route of its own in `main` or `local`, and the one that Linux would use does
-    /// not reject, and is of that origin (as `ip route` names it), if one is asked for.
+    /// Whether packets to a prefix have a way: it has a route of its own in `main` or `local`, and
+    /// the one that Linux would use does not reject, and is of that origin (as `ip route` names
+    /// it), if one is asked for.
     pub fn leads(&self, prefix: &IpNet, from: Option<&str>) -> bool {
         let best = self.programmer.best(prefix, self.model.routes.at(prefix), &self.model);
         let of = |origin| from.is_none_or(|from| self.origins.name(origin) == from);

@@ -1,4 +1,5 @@
-//! `show mirror`: where routes come from, and how well the mirror keeps up. The names of the fields are stable.
+//! `show mirror`: where routes come from, and how well the mirror keeps up. The names of the fields
+//! are stable.
 
 use crate::audit::Stage;
 use crate::mirror::Mirror;

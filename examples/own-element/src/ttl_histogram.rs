@@ -4,14 +4,15 @@
 //! Usage: `TtlHistogram([WIDTH])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Expects packets whose network header is marked, of IPv4 or IPv6 (whose hop limit counts as TTL), and passes them on as
-//! they came. Hosts begin with 64, 128 or 255, so the histogram tells how far away the senders are, and of which kind.
-//! Packets that are neither pass uncounted.
+//! Expects packets whose network header is marked, of IPv4 or IPv6 (whose hop limit counts as TTL),
+//! and passes them on as they came. Hosts begin with 64, 128 or 255, so the histogram tells how far
+//! away the senders are, and of which kind. Packets that are neither pass uncounted.
 //!
 //! - `WIDTH` (1 to 255): how many TTLs are counted together. Default: 1
 //!
 //! Handlers:
-//! - `histogram` (read): a line for each range of TTLs that was seen: its first TTL and the number of packets
+//! - `histogram` (read): a line for each range of TTLs that was seen: its first TTL and the number
+//!   of packets
 //! - `count` (read): the number of packets
 //! - `reset` (write): forgets all that was counted
 //!
@@ -32,13 +33,15 @@ pub const CLASS: Class = Class {
     make,
 };
 
-/// Called for each `TtlHistogram(...)` of a text; also when the text is only checked, so it has no effects.
+/// Called for each `TtlHistogram(...)` of a text; also when the text is only checked, so it has no
+/// effects.
 fn make(arguments: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>, Refused> {
     let width = arguments.optional::<u8>("WIDTH").unwrap_or(1);
     if width == 0 {
         arguments.wrong("WIDTH", "must be positive");
     }
-    // Whatever is wrong with the arguments has been noted, with its place in the text, and is told all at once.
+    // Whatever is wrong with the arguments has been noted, with its place in the text, and is told
+    // all at once.
     arguments.finish()?;
     Ok(Box::new(TtlHistogram { width: width.into(), packets: [0; 256] }))
 }
@@ -90,7 +93,8 @@ impl Element for TtlHistogram {
         Ok(())
     }
 
-    /// The graph has changed, and this element with it (another `WIDTH`): goes on from where the old one was.
+    /// The graph has changed, and this element with it (another `WIDTH`): goes on from where the
+    /// old one was.
     fn take_state(&mut self, old: Box<dyn Element>) {
         let old: Box<dyn Any> = old;
         if let Ok(old) = old.downcast::<TtlHistogram>() {

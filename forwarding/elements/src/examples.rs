@@ -1,5 +1,5 @@
-//! Examples of elements, as texts that are shown with their documentation and run as tests. Their form is described in
-//! `forwarding/elements/examples/README.md`.
+//! Examples of elements, as texts that are shown with their documentation and run as tests. Their
+//! form is described in `forwarding/elements/examples/README.md`.
 
 use graph::reference::Example;
 

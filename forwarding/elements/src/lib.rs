@@ -14,8 +14,8 @@
 //! | [`ip6`] | IPv6, neighbour discovery |
 //! | [`decision`] | no elements: the programs of those that decide by a packet's bytes |
 //!
-//! All but the first have the names, arguments, ports, handlers and printed forms of Click's elements. The head of each
-//! file documents its element in a form of its own (`graph::reference`).
+//! All but the first have the names, arguments, ports, handlers and printed forms of Click's
+//! elements. The head of each file documents its element in a form of its own (`graph::reference`).
 
 pub mod basic;
 pub mod control;

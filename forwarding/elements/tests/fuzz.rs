@@ -1,5 +1,5 @@
-//! Random, mutated and truncated packets by the hundred thousand through the whole graph: no panic, every packet accounted
-//! for, no packet memory lost.
+//! Random, mutated and truncated packets by the hundred thousand through the whole graph: no panic,
+//! every packet accounted for, no packet memory lost.
 
 mod rig;
 
@@ -146,7 +146,8 @@ fn every_packet_is_sent_dropped_or_left_to_linux() {
 /// Whether a packet sent is a fragment that was made here, and not the first.
 fn is_later(ip: &[u8], frames: &[Vec<u8>]) -> bool {
     let offset = |ip: &[u8]| (u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff) as usize;
-    // A packet given at this very offset was forwarded (or is the first fragment of one); otherwise it was made here.
+    // A packet given at this very offset was forwarded (or is the first fragment of one); otherwise
+    // it was made here.
     let (id, addresses) = (&ip[4..6], &ip[12..20]);
     !frames.iter().filter(|given| given.len() >= 34 && given[14] >> 4 == 4).any(|given| {
         let given = &given[14..];

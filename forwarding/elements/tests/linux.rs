@@ -1,7 +1,8 @@
 //! What Linux did with a packet, Bifrost does, byte for byte: replays `linux.txt` (see there).
 //!
-//! Not compared: the identification of IPv4 answers and the flow label of IPv6 answers, which are numbers of no meaning, and
-//! what depends on them, the IPv4 header checksum (which must be right all the same).
+//! Not compared: the identification of IPv4 answers and the flow label of IPv6 answers, which are
+//! numbers of no meaning, and what depends on them, the IPv4 header checksum (which must be right
+//! all the same).
 
 mod rig;
 

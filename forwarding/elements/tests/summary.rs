@@ -53,7 +53,8 @@ fn what_is_written_is_read_as_the_same() {
     run(&format!("FromIPSummaryDump({binary}, STOP true) -> ToIPSummaryDump({last}, FIELDS {fields})"));
     let read_back = lines(&last);
     for (packet, read) in packets.iter().zip(&read_back) {
-        // In binary what a packet does not have is 0, so another protocol's fields may not tell the difference.
+        // In binary what a packet does not have is 0, so another protocol's fields may not tell the
+        // difference.
         let known = |line: &str| line.split(' ').take(9).map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(known(packet), known(read));
     }

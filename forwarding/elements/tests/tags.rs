@@ -1,5 +1,5 @@
-//! Interfaces with tags: a frame enters by the one that has its tags, and leaves with those of another,
-//! the short way and element by element.
+//! Interfaces with tags: a frame enters by the one that has its tags, and leaves with those of
+//! another, the short way and element by element.
 
 mod rig;
 
@@ -19,7 +19,8 @@ fn tag(service: bool, id: u16) -> Tag {
     Tag { service, id }
 }
 
-/// The rig with 802.1Q's 10 on port 1, and 802.1ad's 300 with 7 inside on port 2, where 198.19.0.0/16 leads.
+/// The rig with 802.1Q's 10 on port 1, and 802.1ad's 300 with 7 inside on port 2, where
+/// 198.19.0.0/16 leads.
 fn rig() -> Rig {
     let mut rig = Rig::new();
     let flags =

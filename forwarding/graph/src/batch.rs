@@ -1,9 +1,9 @@
 //! Up to 64 packets on their way together.
 //!
-//! 64, because then any subset of a batch is a `u64`: an element decides about all packets in one loop, notes the
-//! exceptions as bits, and in the usual case, no exceptions, passes the whole batch on by exchanging two pointers
-//! ([`Context::emit_batch`](crate::Context::emit_batch)). No packet handle is copied on that way.
-//! A batch never grows: its memory is taken when it is made.
+//! 64, because then any subset of a batch is a `u64`: an element decides about all packets in one
+//! loop, notes the exceptions as bits, and in the usual case, no exceptions, passes the whole batch
+//! on by exchanging two pointers ([`Context::emit_batch`](crate::Context::emit_batch)). No packet
+//! handle is copied on that way. A batch never grows: its memory is taken when it is made.
 
 use port::{Packet, Queue};
 
@@ -56,7 +56,8 @@ impl Batch {
         queue.receive(&mut self.packets, quota.min(room))
     }
 
-    /// Takes packets from an iterator while there is room; whatever it has beyond that stays its own business.
+    /// Takes packets from an iterator while there is room; whatever it has beyond that stays its
+    /// own business.
     #[inline]
     pub fn fill(&mut self, packets: impl Iterator<Item = Packet>) {
         let room = self.room();
@@ -81,8 +82,8 @@ impl Batch {
         self.packets.drain(..)
     }
 
-    /// Takes out the packets whose bits are set in `which` (bit i: the packet at index i), in order, and tells each
-    /// with the index it had. The others close up, in order.
+    /// Takes out the packets whose bits are set in `which` (bit i: the packet at index i), in
+    /// order, and tells each with the index it had. The others close up, in order.
     #[inline]
     pub fn take(&mut self, which: u64, mut each: impl FnMut(usize, Packet)) {
         if which == 0 {
@@ -113,7 +114,8 @@ impl Batch {
         debug_assert!(self.packets.len() <= BATCH);
     }
 
-    /// Moves all packets behind those of `packets`. Where there are none the two change places, and no packet is copied.
+    /// Moves all packets behind those of `packets`. Where there are none the two change places, and
+    /// no packet is copied.
     #[inline]
     pub(crate) fn append_to(&mut self, packets: &mut Vec<Packet>) {
         if packets.is_empty() && packets.capacity() >= BATCH {
@@ -130,7 +132,8 @@ impl Batch {
         if self.packets.is_empty() { 0 } else { u64::MAX >> (BATCH - self.packets.len()) }
     }
 
-    /// Moves packets of `from` to the end while there is room. Into an empty batch all go at once, without being copied.
+    /// Moves packets of `from` to the end while there is room. Into an empty batch all go at once,
+    /// without being copied.
     #[inline]
     pub fn append(&mut self, from: &mut Batch) {
         if self.is_empty() {

@@ -1,5 +1,5 @@
-//! The cost of the framework itself: a chain of elements that do nothing, one that splits and joins, and elements called
-//! without the framework, to compare with.
+//! The cost of the framework itself: a chain of elements that do nothing, one that splits and
+//! joins, and elements called without the framework, to compare with.
 
 use port::{Packet, Pool};
 
@@ -61,10 +61,11 @@ impl Element for Keep {
     }
 }
 
-/// Cycles per packet and element of a chain of 20 do-nothing elements, batches of 64: the least of `groups` groups of
-/// [`GROUP`] batches, so that what else runs on the machine does not count. With `splits`, every element sends half the
-/// packets over another element and joins them again. Installs a [`Pool`] on this thread. The cost of feeding and taking
-/// away the packets is measured and left out.
+/// Cycles per packet and element of a chain of 20 do-nothing elements, batches of 64: the least of
+/// `groups` groups of [`GROUP`] batches, so that what else runs on the machine does not count. With
+/// `splits`, every element sends half the packets over another element and joins them again.
+/// Installs a [`Pool`] on this thread. The cost of feeding and taking away the packets is measured
+/// and left out.
 pub fn null_chain(groups: usize, splits: bool) -> f64 {
     const CHAIN: usize = 20;
     Pool::heap(BATCH).install();
@@ -121,8 +122,9 @@ fn chain(length: usize, groups: usize, splits: bool) -> u64 {
     least
 }
 
-/// Calls elements one after the other, as a hand-written loop would: no graph, no order of execution, no counters of what
-/// enters. What an element emits by output 0 is the batch that the next is called with; by others nothing may leave.
+/// Calls elements one after the other, as a hand-written loop would: no graph, no order of
+/// execution, no counters of what enters. What an element emits by output 0 is the batch that the
+/// next is called with; by others nothing may leave.
 pub struct Direct {
     machine: Machine,
     wiring: Wiring,
@@ -153,7 +155,8 @@ impl Direct {
 
     /// Calls an element with a batch, and puts what it emits by output 0 into the batch.
     ///
-    /// Panics when packets leave by another output: the traffic is not what the loop was written for.
+    /// Panics when packets leave by another output: the traffic is not what the loop was written
+    /// for.
     #[inline(always)]
     pub fn call<E: Element>(&mut self, element: &mut E, batch: &mut Batch, sinks: &mut Sinks) {
         let (node, counters) = (NodeId(0), &self.counters);

@@ -103,7 +103,8 @@ impl GraphBuilder {
         GraphBuilder { manner, ..GraphBuilder::default() }
     }
 
-    /// Adds an element under a name of its own, with the inputs and outputs it says it has; packets are pushed.
+    /// Adds an element under a name of its own, with the inputs and outputs it says it has; packets
+    /// are pushed.
     pub fn element(&mut self, name: &str, element: impl Element + 'static) -> NodeId {
         let (inputs, outputs) =
             (vec![Flow::Push; element.inputs()], vec![Flow::Push; element.outputs().len()]);
@@ -240,8 +241,8 @@ impl GraphBuilder {
         Ok(Graph::new(self.nodes.into_iter().map(|part| part.element).collect(), wiring, self.manner))
     }
 
-    /// A topological order; an edge that closes a loop leads backwards in it. It is the reverse of the order in which a
-    /// depth-first walk leaves the nodes.
+    /// A topological order; an edge that closes a loop leads backwards in it. It is the reverse of
+    /// the order in which a depth-first walk leaves the nodes.
     fn order(&self) -> Vec<NodeId> {
         let mut next: Vec<Vec<NodeId>> = vec![Vec::new(); self.nodes.len()];
         let mut entered = vec![false; self.nodes.len()];

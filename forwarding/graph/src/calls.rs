@@ -1,9 +1,10 @@
 //! Calling handlers by name: from outside the graph, and from elements (Script).
 //!
-//! `element.handler` names a handler of an element, as seen from where it is called; a name without an element is one of the
-//! graph's own. Every element has `name`, `class`, `config`, `ports`, `handlers`, and while it has a task `scheduled`,
-//! `tickets` and `home_thread`; the element's own come first when they have the same name. `icounts` and `ocounts`, which Click
-//! has when it is built with statistics, can be read and are not listed.
+//! `element.handler` names a handler of an element, as seen from where it is called; a name without
+//! an element is one of the graph's own. Every element has `name`, `class`, `config`, `ports`,
+//! `handlers`, and while it has a task `scheduled`, `tickets` and `home_thread`; the element's own
+//! come first when they have the same name. `icounts` and `ocounts`, which Click has when it is
+//! built with statistics, can be read and are not listed.
 
 use crate::arguments::{Argument, Names, Scope, unparse};
 use crate::language::Flat;
@@ -89,7 +90,8 @@ impl Graph {
 }
 
 impl Context<'_> {
-    /// Reads a handler: `element.handler`, of an element seen from this one, or one of the graph's own.
+    /// Reads a handler: `element.handler`, of an element seen from this one, or one of the graph's
+    /// own.
     pub fn read_handler(&mut self, path: &str, argument: &str) -> Result<String, HandlerError> {
         let Some((node, handler)) = self.resolve(path)? else { return self.read_global(path) };
         let (there, given) = (handler.clone(), argument.to_owned());
@@ -122,7 +124,8 @@ impl Context<'_> {
         }
     }
 
-    /// Writes a handler: `element.handler`, of an element seen from this one, or one of the graph's own.
+    /// Writes a handler: `element.handler`, of an element seen from this one, or one of the graph's
+    /// own.
     pub fn write_handler(&mut self, path: &str, value: &str) -> Result<(), HandlerError> {
         let Some((node, handler)) = self.resolve(path)? else { return self.write_global(path, value) };
         let (there, given) = (handler.clone(), value.to_owned());
@@ -147,8 +150,8 @@ impl Context<'_> {
         }
     }
 
-    /// Reads a text that was written to a handler of this element as an argument in its configuration is read, with the
-    /// names that it sees.
+    /// Reads a text that was written to a handler of this element as an argument in its
+    /// configuration is read, with the names that it sees.
     ///
     /// # Errors
     /// What is wrong with the text, in Click's words.
@@ -181,7 +184,8 @@ impl Context<'_> {
         Ok(all)
     }
 
-    /// Puts the handlers of every element, and those of tasks, behind an element's own; the last added first.
+    /// Puts the handlers of every element, and those of tasks, behind an element's own; the last
+    /// added first.
     fn add_common(&self, node: NodeId, all: &mut Vec<Handler>) {
         all.reverse();
         let tasks = OF_TASKS.into_iter().filter(|_| self.machine.schedule.has_task(node));
@@ -346,8 +350,8 @@ fn find<'h>(handlers: &'h [Handler], name: &str) -> Option<&'h Handler> {
     named.or_else(|| handlers.iter().find(|handler| handler.name == "*" && !EVERY.contains(&name)))
 }
 
-/// Handlers as the `handlers` handler lists them, the last added first: name, tab, `r`, `w`, `+` when reading takes an
-/// argument, `.` when the value does not change.
+/// Handlers as the `handlers` handler lists them, the last added first: name, tab, `r`, `w`, `+`
+/// when reading takes an argument, `.` when the value does not change.
 fn listing(handlers: &[Handler]) -> String {
     let line = |handler: &Handler| {
         let Handler { reads, writes, takes_argument, calm, .. } = *handler;

@@ -1,7 +1,9 @@
-//! Kinds of elements, as the language knows them: by name, with their ports, their arguments and how one is made.
+//! Kinds of elements, as the language knows them: by name, with their ports, their arguments and
+//! how one is made.
 //!
-//! A crate lists its classes in a table; a program puts the tables that it wants into a [`Registry`]. The documentation
-//! of a class is the head of its source file, so that it stands where the code does.
+//! A crate lists its classes in a table; a program puts the tables that it wants into a
+//! [`Registry`]. The documentation of a class is the head of its source file, so that it stands
+//! where the code does.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -15,15 +17,17 @@ use crate::arguments::{Arguments, Refused};
 pub struct Class {
     /// Its name in the language.
     pub name: &'static str,
-    /// How many inputs and outputs it may have, in Click's form: `1/1`, `1/1-2`, `-/1` (any number), `0/0`, `=` on the right
-    /// (as many outputs as inputs), `=+` (one more). `!` behind the inputs: packets enter there from outside the graph
-    /// ([`Graph::run`](crate::Graph::run)), and they need not be connected.
+    /// How many inputs and outputs it may have, in Click's form: `1/1`, `1/1-2`, `-/1` (any
+    /// number), `0/0`, `=` on the right (as many outputs as inputs), `=+` (one more). `!` behind
+    /// the inputs: packets enter there from outside the graph ([`Graph::run`](crate::Graph::run)),
+    /// and they need not be connected.
     pub ports: &'static str,
-    /// Who passes packets on at each port, in Click's form: inputs, a slash, outputs; `h` push, `l` pull, `a` agnostic; the
-    /// last letter stands for all further ports: `a/ah`, `h/l`.
+    /// Who passes packets on at each port, in Click's form: inputs, a slash, outputs; `h` push, `l`
+    /// pull, `a` agnostic; the last letter stands for all further ports: `a/ah`, `h/l`.
     pub processing: &'static str,
-    /// Which outputs packets from an input can leave by, in Click's form: `x/x` (any), `#/#` (the one of the same number),
-    /// `x/y` (none). Agnostic ports between which packets pass are of one kind.
+    /// Which outputs packets from an input can leave by, in Click's form: `x/x` (any), `#/#` (the
+    /// one of the same number), `x/y` (none). Agnostic ports between which packets pass are of one
+    /// kind.
     pub flow: &'static str,
     /// The source text of the file it is in, whose leading `//!` lines document it.
     pub source: &'static str,

@@ -1,16 +1,18 @@
 //! Time as elements see it: of the machine, or simulated.
 //!
-//! Simulated time begins where it is told to and stands still while there is work; when nothing is left to do it jumps to
-//! the next timer. So a run that takes an hour of traffic takes no time, and is the same every time.
+//! Simulated time begins where it is told to and stands still while there is work; when nothing is
+//! left to do it jumps to the next timer. So a run that takes an hour of traffic takes no time, and
+//! is the same every time.
 
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// A graph's clock. Steady time is in nanoseconds since the program began, the same for all graphs of the program;
-/// wall time in nanoseconds since 1970.
+/// A graph's clock. Steady time is in nanoseconds since the program began, the same for all graphs
+/// of the program; wall time in nanoseconds since 1970.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    /// Steady time, once read in this run. To read a clock takes as long as to forward a packet or two.
+    /// Steady time, once read in this run. To read a clock takes as long as to forward a packet or
+    /// two.
     steady: Option<u64>,
     /// Wall time, likewise.
     wall: Option<i64>,
@@ -61,7 +63,8 @@ impl Clock {
         self.forget();
     }
 
-    /// From now on time passes so many times as fast as the machine's; more than 0. Simulated time has no speed.
+    /// From now on time passes so many times as fast as the machine's; more than 0. Simulated time
+    /// has no speed.
     pub(crate) fn warp(&mut self, speed: f64) {
         let own = self.own().unwrap_or_else(read);
         self.warp = Some(Warp { speed, machine: read(), own });
@@ -108,7 +111,8 @@ impl Clock {
     }
 }
 
-/// Steady time of this machine, in nanoseconds since the program began: what elements see that do not run in simulated time.
+/// Steady time of this machine, in nanoseconds since the program began: what elements see that do
+/// not run in simulated time.
 pub fn steady_now() -> u64 {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64

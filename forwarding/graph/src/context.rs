@@ -1,4 +1,5 @@
-//! What an element may do: pass packets on, drop them, ask for packets, for a turn, for the time, for other elements.
+//! What an element may do: pass packets on, drop them, ask for packets, for a turn, for the time,
+//! for other elements.
 
 use std::os::fd::RawFd;
 
@@ -23,8 +24,8 @@ pub struct Context<'a> {
 
 /// Packets.
 impl Context<'_> {
-    /// Passes a packet on by an output. By one that is not connected it goes nowhere (reason `discarded`), which is what
-    /// optional outputs are for.
+    /// Passes a packet on by an output. By one that is not connected it goes nowhere (reason
+    /// `discarded`), which is what optional outputs are for.
     #[inline]
     pub fn emit(&mut self, output: usize, packet: Packet) {
         match self.outputs.get(output) {
@@ -48,8 +49,8 @@ impl Context<'_> {
         }
     }
 
-    /// [`Context::emit`] for the packets whose bits are set in `which` (bit i: the packet at index i); the others stay in the
-    /// batch, in order.
+    /// [`Context::emit`] for the packets whose bits are set in `which` (bit i: the packet at index
+    /// i); the others stay in the batch, in order.
     #[inline]
     pub fn emit_some(&mut self, output: usize, batch: &mut Batch, which: u64) {
         match self.outputs.get(output) {
@@ -61,8 +62,9 @@ impl Context<'_> {
         }
     }
 
-    /// [`Context::emit`] for all packets of a batch, each by an output of its own: `outputs[i]` is that of the packet at index
-    /// i. Leaves the batch empty, and `outputs` undefined. Packets that leave by the same output go together, in order.
+    /// [`Context::emit`] for all packets of a batch, each by an output of its own: `outputs[i]` is
+    /// that of the packet at index i. Leaves the batch empty, and `outputs` undefined. Packets that
+    /// leave by the same output go together, in order.
     #[inline]
     pub fn emit_each(&mut self, batch: &mut Batch, outputs: &mut [u16; BATCH]) {
         while !batch.is_empty() {
@@ -114,8 +116,9 @@ impl Context<'_> {
             .is_some_and(Option::is_some)
     }
 
-    /// Asks for up to `quota` packets from what is connected to a pull input: at most 64 in all, and packet at a time 1.
-    /// They are appended to the batch; returns how many came. On a push input none come.
+    /// Asks for up to `quota` packets from what is connected to a pull input: at most 64 in all,
+    /// and packet at a time 1. They are appended to the batch; returns how many came. On a push
+    /// input none come.
     pub fn pull(&mut self, input: usize, quota: usize, batch: &mut Batch) -> usize {
         let source =
             self.wiring.sources.get(self.node.0).and_then(|sources| sources.get(input).copied().flatten());
@@ -162,8 +165,9 @@ impl Context<'_> {
         packets
     }
 
-    /// Packet at a time: lets what this element has emitted so far go all its way now, as in Click, before the element does
-    /// more. For tasks that move several packets in a turn. In batches it does nothing.
+    /// Packet at a time: lets what this element has emitted so far go all its way now, as in Click,
+    /// before the element does more. For tasks that move several packets in a turn. In batches it
+    /// does nothing.
     pub fn flush(&mut self) {
         if !self.machine.fabric.one_by_one() {
             return;
@@ -197,20 +201,22 @@ impl Context<'_> {
         self.machine.observer.is_some()
     }
 
-    /// Counts an answer that was not sent; the packet it would have been about is dropped for its own reason.
+    /// Counts an answer that was not sent; the packet it would have been about is dropped for its
+    /// own reason.
     #[inline]
     pub fn count_suppressed(&mut self) {
         self.counters.count_drop(Reason::IcmpLimited);
     }
 
-    /// Counts a packet that should have been made and was not: a copy without memory for it, for one.
+    /// Counts a packet that should have been made and was not: a copy without memory for it, for
+    /// one.
     #[cold]
     pub fn count_missing(&mut self, reason: Reason) {
         self.counters.count_drop(reason);
     }
 
-    /// Sends a packet, from its Ethernet header on, by the port `packet.output`. Dropped as `port_down` when this worker
-    /// cannot transmit there.
+    /// Sends a packet, from its Ethernet header on, by the port `packet.output`. Dropped as
+    /// `port_down` when this worker cannot transmit there.
     #[inline]
     pub fn transmit(&mut self, packet: Packet) {
         if let Some(observer) = &mut self.machine.observer {
@@ -247,7 +253,8 @@ impl Context<'_> {
 
 /// Time and turns.
 impl Context<'_> {
-    /// Steady time in nanoseconds since the program began; the same for the whole run, task or timer.
+    /// Steady time in nanoseconds since the program began; the same for the whole run, task or
+    /// timer.
     #[inline]
     pub fn now(&mut self) -> u64 {
         self.machine.clock.steady()
@@ -284,13 +291,14 @@ impl Context<'_> {
         self.machine.schedule.is_scheduled(self.node)
     }
 
-    /// Says that tasks may find something to do at `at` (steady nanoseconds) though there is nothing now. Holds for this round:
-    /// whoever is asked again and has nothing says it again.
+    /// Says that tasks may find something to do at `at` (steady nanoseconds) though there is
+    /// nothing now. Holds for this round: whoever is asked again and has nothing says it again.
     pub fn wake_at(&mut self, at: u64) {
         self.machine.schedule.wake_at(at);
     }
 
-    /// Sets this element's timer `id` to `at`, steady nanoseconds, whether it was set before or not.
+    /// Sets this element's timer `id` to `at`, steady nanoseconds, whether it was set before or
+    /// not.
     pub fn set_timer(&mut self, id: u32, at: u64) {
         self.machine.schedule.set_timer(self.node, id, at);
     }
@@ -315,14 +323,16 @@ impl Context<'_> {
         self.machine.schedule.unwatch(self.node, fd);
     }
 
-    /// Calls [`Element::signal`] whenever the process is sent this signal, instead of what the signal does otherwise, until
-    /// [`Context::release_signal`]. Only a graph that a [`Driver`](crate::Driver) runs is told.
+    /// Calls [`Element::signal`] whenever the process is sent this signal, instead of what the
+    /// signal does otherwise, until [`Context::release_signal`]. Only a graph that a
+    /// [`Driver`](crate::Driver) runs is told.
     pub fn catch_signal(&mut self, signal: i32) {
         crate::driver::block(signal, true);
         self.machine.schedule.catch_signal(self.node, signal);
     }
 
-    /// Ends [`Context::catch_signal`]: the signal does what it does otherwise, unless another element wants it.
+    /// Ends [`Context::catch_signal`]: the signal does what it does otherwise, unless another
+    /// element wants it.
     pub fn release_signal(&mut self, signal: i32) {
         self.machine.schedule.release_signal(self.node, signal);
         if self.machine.schedule.signals().iter().all(|(caught, _)| *caught != signal) {
@@ -386,12 +396,14 @@ impl<'a> Context<'a> {
         self.wiring.description.nodes.get(self.node.0).map_or("", |node| &node.name)
     }
 
-    /// The element of a name, seen from this element: inside `a/b`, the name `c` means `a/c` if there is one, else `c`.
+    /// The element of a name, seen from this element: inside `a/b`, the name `c` means `a/c` if
+    /// there is one, else `c`.
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.wiring.description.find_from(self.name(), name)
     }
 
-    /// Another element, of a type known. `None` when it is of another type, or at work (as this element itself is).
+    /// Another element, of a type known. `None` when it is of another type, or at work (as this
+    /// element itself is).
     pub fn element<T: Element>(&mut self, node: NodeId) -> Option<&mut T> {
         let element: &mut dyn std::any::Any = self.machine.elements.get_mut(node.0)?.as_deref_mut()?;
         element.downcast_mut()

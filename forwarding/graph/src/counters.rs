@@ -1,8 +1,8 @@
 //! What passed each node, what it dropped and why, and what it cost.
 //!
-//! Written by the one worker that runs the graph, read by anyone. With a single writer an increment needs no atomic
-//! read-modify-write: load, add, store, each a plain instruction. A reader may see counters of different
-//! nodes at slightly different moments, but every counter only grows.
+//! Written by the one worker that runs the graph, read by anyone. With a single writer an increment
+//! needs no atomic read-modify-write: load, add, store, each a plain instruction. A reader may see
+//! counters of different nodes at slightly different moments, but every counter only grows.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -93,8 +93,8 @@ impl GraphCounters {
         self.nodes.iter().zip(&old.nodes).for_each(|(own, old)| own.inherit(old));
     }
 
-    /// Switches the measuring of cycles on or off; takes effect with the next batch. Costs two clock reads per node
-    /// and batch.
+    /// Switches the measuring of cycles on or off; takes effect with the next batch. Costs two
+    /// clock reads per node and batch.
     pub fn measure(&self, on: bool) {
         self.measuring.store(on, Relaxed);
     }
@@ -145,7 +145,8 @@ impl NodeCounters {
         self.batches.value()
     }
 
-    /// Cycles spent while measuring was on: of the time stamp counter, or nanoseconds where there is none.
+    /// Cycles spent while measuring was on: of the time stamp counter, or nanoseconds where there
+    /// is none.
     pub fn cycles(&self) -> u64 {
         self.cycles.value()
     }

@@ -1,4 +1,5 @@
-//! The graph as nodes and edges: for `show graph`, as text in Click's notation, and to be [drawn](crate::drawing).
+//! The graph as nodes and edges: for `show graph`, as text in Click's notation, and to be
+//! [drawn](crate::drawing).
 
 use std::fmt;
 
@@ -62,7 +63,8 @@ impl Description {
         self.nodes.iter().find(|node| node.name == name)
     }
 
-    /// The node that a name means inside the element `from`: of `from`'s own compound, else of those around it.
+    /// The node that a name means inside the element `from`: of `from`'s own compound, else of
+    /// those around it.
     pub fn find_from(&self, from: &str, name: &str) -> Option<NodeId> {
         let mut scope = from;
         while let Some((outer, _)) = scope.rsplit_once('/') {

@@ -1,13 +1,13 @@
 //! Running a graph until it is asked to stop, as Click's user-level driver does.
 //!
-//! The driver gives elements their turns, round after round. Now and then, and whenever there was nothing to do, it
-//! looks at file descriptors and signals; with nothing to do it sleeps until the next moment that anything asked for.
-//! Simulated time jumps to that moment instead. It never ends by itself: a graph in which nothing can happen any
-//! more waits for a signal.
+//! The driver gives elements their turns, round after round. Now and then, and whenever there was
+//! nothing to do, it looks at file descriptors and signals; with nothing to do it sleeps until the
+//! next moment that anything asked for. Simulated time jumps to that moment instead. It never ends
+//! by itself: a graph in which nothing can happen any more waits for a signal.
 //!
-//! Signals that elements want, and those that stop the program, are blocked and read from a descriptor, so that they
-//! come between rounds and never in the middle of one. SIGINT and SIGTERM stop the program for certain; the next one
-//! of its kind is not held back any more and kills.
+//! Signals that elements want, and those that stop the program, are blocked and read from a
+//! descriptor, so that they come between rounds and never in the middle of one. SIGINT and SIGTERM
+//! stop the program for certain; the next one of its kind is not held back any more and kills.
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -26,7 +26,8 @@ const ROUNDS: u32 = 32;
 /// Steps that a script which directs the run may go on after a signal has stopped it.
 const LAST_STEPS: usize = 1000;
 
-/// Makes the graph of a configuration that has changed; `None`, and it has said why, when that is no use.
+/// Makes the graph of a configuration that has changed; `None`, and it has said why, when that is
+/// no use.
 pub type Reread = Box<dyn FnMut() -> Option<Graph>>;
 
 /// A graph and what it needs to run by itself.
@@ -81,14 +82,15 @@ impl Driver {
         (&mut self.graph, &mut self.sinks)
     }
 
-    /// Runs tasks on so many threads, perhaps each on a core of its own, from this one on. Each has the packets of a slice of this memory, of
-    /// which this thread, number 0, has its own installed already.
+    /// Runs tasks on so many threads, perhaps each on a core of its own, from this one on. Each has
+    /// the packets of a slice of this memory, of which this thread, number 0, has its own installed
+    /// already.
     pub fn use_threads(&mut self, threads: usize, memory: Arc<Memory>, pinned: Option<usize>) {
         (self.threads, self.memory, self.pinned) = (threads, Some(memory), pinned);
     }
 
-    /// Runs until an element, a handler or a signal stops the graph. What is written to the `hotconfig` handler takes its
-    /// place meanwhile.
+    /// Runs until an element, a handler or a signal stops the graph. What is written to the
+    /// `hotconfig` handler takes its place meanwhile.
     pub fn run(&mut self) {
         while let Some(next) = self.run_all() {
             self.change_to(next);
@@ -108,7 +110,8 @@ impl Driver {
             let part = |(number, graph): (usize, Graph)| {
                 let pool = memory.as_ref().map(|memory| memory.pool(number + 1));
                 scope.spawn(move || {
-                    // Missing only where the memory is of fewer threads: then this one can make no packets.
+                    // Missing only where the memory is of fewer threads: then this one can make no
+                    // packets.
                     if let Some(Ok(pool)) = pool {
                         pool.install();
                     }
@@ -137,7 +140,8 @@ impl Driver {
     fn run_part(&mut self) -> Option<Graph> {
         let mut rounds = 0;
         loop {
-            // First: a script whose last step writes `hotconfig` stops its own graph, not the next one.
+            // First: a script whose last step writes `hotconfig` stops its own graph, not the next
+            // one.
             if let Some(next) = self.next.take().or_else(|| self.graph.take_next()) {
                 return Some(next);
             }
@@ -173,7 +177,8 @@ impl Driver {
         }
     }
 
-    /// Nothing can be done now: waits, or lets simulated time jump. Whether a signal stops the graph.
+    /// Nothing can be done now: waits, or lets simulated time jump. Whether a signal stops the
+    /// graph.
     fn idle(&mut self) -> bool {
         let Some(next) = self.graph.next_event() else { return self.look(None) };
         if self.graph.is_simulated() {
@@ -185,8 +190,8 @@ impl Driver {
         self.look(Some(Duration::from_nanos(machine_time)))
     }
 
-    /// Waits for file descriptors and signals, at most so long, and tells the elements. Whether a signal stops the
-    /// graph.
+    /// Waits for file descriptors and signals, at most so long, and tells the elements. Whether a
+    /// signal stops the graph.
     fn look(&mut self, patience: Option<Duration>) -> bool {
         self.listen();
         let mut fds: Vec<RawFd> = self.graph.watched().collect();
@@ -264,7 +269,8 @@ impl Driver {
     }
 }
 
-/// Keeps this thread on a core; where there is no such core, or it is not allowed, it stays as it is.
+/// Keeps this thread on a core; where there is no such core, or it is not allowed, it stays as it
+/// is.
 fn pin(core: usize) {
     let mut cores = CpuSet::new();
     if cores.set(core).is_ok() {
@@ -272,8 +278,8 @@ fn pin(core: usize) {
     }
 }
 
-/// Holds a signal back in this thread, and those it will begin, or lets it come again. One that there is not stays
-/// as it is.
+/// Holds a signal back in this thread, and those it will begin, or lets it come again. One that
+/// there is not stays as it is.
 pub(crate) fn block(signal: i32, hold: bool) {
     let Ok(signal) = Signal::try_from(signal) else { return };
     let set: SigSet = [signal].into_iter().collect();

@@ -2,15 +2,16 @@
 //!
 //! Elements are called in one of two orders, with the same result for every packet:
 //!
-//! - *In batches*, as the router does. A run goes through the slots in topological order and lets the elements handle
-//!   what waits. Batches that split (IPv4, IPv6) come together again before the element after the join
-//!   runs once for all of them, and each element's code and tables are in the cache while it works. A loop leads back to
-//!   an earlier slot, which has its turn in the next sweep.
-//! - *Packet at a time*, as Click does: each packet goes all its way before the next one begins, so that what elements print
-//!   and count appears in the order in which Click's users know it.
+//! - *In batches*, as the router does. A run goes through the slots in topological order and lets
+//!   the elements handle what waits. Batches that split (IPv4, IPv6) come together again before the
+//!   element after the join runs once for all of them, and each element's code and tables are in
+//!   the cache while it works. A loop leads back to an earlier slot, which has its turn in the next
+//!   sweep.
+//! - *Packet at a time*, as Click does: each packet goes all its way before the next one begins, so
+//!   that what elements print and count appears in the order in which Click's users know it.
 //!
-//! Packets that circle without an end are dropped. There is no recursion except along pull connections, and an
-//! element that is at work is not entered again: its place is empty meanwhile.
+//! Packets that circle without an end are dropped. There is no recursion except along pull
+//! connections, and an element that is at work is not entered again: its place is empty meanwhile.
 
 use std::sync::Arc;
 
@@ -27,7 +28,8 @@ pub const SWEEPS: usize = 16;
 /// Elements that one packet, and what becomes of it, may enter before it is held to be circling.
 const HOPS: usize = 1 << 20;
 
-/// Makes a graph, which has not begun to work, of a configuration's text; else everything that is wrong with it.
+/// Makes a graph, which has not begun to work, of a configuration's text; else everything that is
+/// wrong with it.
 pub type Compile = Box<dyn FnMut(&str) -> Result<Graph, String> + Send>;
 
 /// How a graph is run.
@@ -90,10 +92,12 @@ pub(crate) struct Machine {
     pub(crate) clock: Clock,
     /// How often the program was asked to stop.
     pub(crate) stops: u32,
-    /// What makes a graph of what is written to the `hotconfig` handler, and the graph to change to.
+    /// What makes a graph of what is written to the `hotconfig` handler, and the graph to change
+    /// to.
     pub(crate) compile: Option<Compile>,
     pub(crate) next: Option<Box<Graph>>,
-    /// Packets moved: pulled from a queue or given out by a source. To see whether anything happens.
+    /// Packets moved: pulled from a queue or given out by a source. To see whether anything
+    /// happens.
     pub(crate) moved: u64,
     /// Cycles spent in elements that the present one pulled from.
     pub(crate) nested: u64,
@@ -141,8 +145,8 @@ impl Graph {
         Graph { wiring, counters, machine, current: Batch::new() }
     }
 
-    /// Runs a batch from input 0 of a node until every packet has left the graph, into `sinks`, a queue of the graph, or
-    /// dropped. The batch is empty afterwards.
+    /// Runs a batch from input 0 of a node until every packet has left the graph, into `sinks`, a
+    /// queue of the graph, or dropped. The batch is empty afterwards.
     ///
     /// Panics when `entry` is of another, larger graph.
     #[inline]
@@ -188,9 +192,9 @@ impl Graph {
         }
     }
 
-    /// Lets elements have their turns: timers that have expired, then each task that is scheduled once. Returns whether
-    /// there was anything to do; if not, nothing will be before [`Graph::next_event`], unless a watched file descriptor
-    /// becomes readable or packets arrive.
+    /// Lets elements have their turns: timers that have expired, then each task that is scheduled
+    /// once. Returns whether there was anything to do; if not, nothing will be before
+    /// [`Graph::next_event`], unless a watched file descriptor becomes readable or packets arrive.
     pub fn work(&mut self, sinks: &mut Sinks) -> bool {
         let moved = self.machine.moved;
         let mut worked = self.expire(sinks);
@@ -262,7 +266,8 @@ impl Graph {
         self.machine.schedule.watched().iter().map(|(fd, _)| *fd)
     }
 
-    /// When [`Graph::work`] has something to do again, in steady nanoseconds of [`Graph::now`]; `None`: not by itself.
+    /// When [`Graph::work`] has something to do again, in steady nanoseconds of [`Graph::now`];
+    /// `None`: not by itself.
     pub fn next_event(&self) -> Option<u64> {
         self.machine.schedule.next_event()
     }
@@ -294,7 +299,8 @@ impl Graph {
         self.machine.schedule.scheduled()
     }
 
-    /// Whether an element, or a handler, asked the program to stop, and none that directs the run wants to go on.
+    /// Whether an element, or a handler, asked the program to stop, and none that directs the run
+    /// wants to go on.
     pub fn stopping(&mut self, sinks: &mut Sinks) -> bool {
         while self.machine.stops > 0 {
             self.machine.stops -= 1;
@@ -310,7 +316,8 @@ impl Graph {
         false
     }
 
-    /// Ends the run for certain: an element that directs it has its last steps, up to `steps` of them.
+    /// Ends the run for certain: an element that directs it has its last steps, up to `steps` of
+    /// them.
     pub fn finish(&mut self, steps: usize, sinks: &mut Sinks) {
         for _ in 0..steps {
             self.machine.stops = 1;
@@ -325,7 +332,8 @@ impl Graph {
         self.machine.schedule.signals().iter().map(|(signal, _)| *signal)
     }
 
-    /// Opens the `hotconfig` handler: what is written to it is made a graph by `compile`, whose error goes to the writer.
+    /// Opens the `hotconfig` handler: what is written to it is made a graph by `compile`, whose
+    /// error goes to the writer.
     pub fn allow_hot_configuration(&mut self, compile: Compile) {
         self.machine.compile = Some(compile);
     }
@@ -345,8 +353,8 @@ impl Graph {
         (self.machine.voice)(line);
     }
 
-    /// Lines that elements say (Print, Message, errors while running) go to `voice`, without the newline; otherwise to
-    /// standard error.
+    /// Lines that elements say (Print, Message, errors while running) go to `voice`, without the
+    /// newline; otherwise to standard error.
     pub fn listen(&mut self, voice: Box<dyn FnMut(&str) + Send>) {
         self.machine.voice = voice;
     }
@@ -422,7 +430,8 @@ fn enter(
     let Some(counts) = counters.node(node) else { return };
     let Some(mut element) = machine.elements[node.0].take() else {
         let Some(links) = &machine.links else {
-            // Only a flush in the middle of an element's work comes here, with a packet that led back to it.
+            // Only a flush in the middle of an element's work comes here, with a packet that led
+            // back to it.
             batch.drain().for_each(|_| counts.count_drop(Reason::Discarded));
             return;
         };

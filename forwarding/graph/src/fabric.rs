@@ -1,11 +1,13 @@
 //! Where packets wait between two elements.
 //!
-//! Each input that packets are pushed to is a *slot*. In the order of execution, a whole batch passed on to an empty slot
-//! exchanges two pointers. A slot that is full puts its batch behind itself into a backlog, from spare batches; the number
-//! of packets is bounded by the packet memory.
+//! Each input that packets are pushed to is a *slot*. In the order of execution, a whole batch
+//! passed on to an empty slot exchanges two pointers. A slot that is full puts its batch behind
+//! itself into a backlog, from spare batches; the number of packets is bounded by the packet
+//! memory.
 //!
-//! Packet at a time, the fabric is a stack instead: what an element emits is handled, with all that follows from it, in
-//! the order in which it was emitted, as if the element had called the next one.
+//! Packet at a time, the fabric is a stack instead: what an element emits is handled, with all that
+//! follows from it, in the order in which it was emitted, as if the element had called the next
+//! one.
 
 use port::Packet;
 
@@ -63,7 +65,8 @@ impl Fabric {
         self.stack.len()
     }
 
-    /// Packet at a time: puts the next packet above `depth` into the batch and returns where it is to go.
+    /// Packet at a time: puts the next packet above `depth` into the batch and returns where it is
+    /// to go.
     pub(crate) fn pop(&mut self, depth: usize, into: &mut Batch) -> Option<Slot> {
         self.stack.extend(self.emitted.drain(..).rev());
         if self.stack.len() <= depth {
@@ -160,7 +163,8 @@ impl Fabric {
         self.behind += 1;
     }
 
-    /// Exchanges `into`, which is empty, with the first batch of a slot. Returns whether the slot is empty now.
+    /// Exchanges `into`, which is empty, with the first batch of a slot. Returns whether the slot
+    /// is empty now.
     #[inline]
     pub(crate) fn pull(&mut self, slot: Slot, into: &mut Batch) -> bool {
         let index = usize::from(slot.0);

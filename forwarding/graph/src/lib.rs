@@ -1,7 +1,7 @@
 //! Batches, the Element trait and the executor.
 //!
-//! Everything that happens to a packet is an [`Element`] in a [`Graph`]. A worker has its own instance of the graph;
-//! nothing in it is shared but tables to read and counters to be read.
+//! Everything that happens to a packet is an [`Element`] in a [`Graph`]. A worker has its own
+//! instance of the graph; nothing in it is shared but tables to read and counters to be read.
 //!
 //! | file | what it is |
 //! |---|---|

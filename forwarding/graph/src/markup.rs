@@ -1,7 +1,7 @@
 //! Text inside of XML, and text that is too long.
 
-/// `text` for use in XML and in Graphviz's HTML-like labels, in content and in attributes. Characters that XML cannot
-/// carry become U+FFFD.
+/// `text` for use in XML and in Graphviz's HTML-like labels, in content and in attributes.
+/// Characters that XML cannot carry become U+FFFD.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -19,7 +19,8 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// `text` on one line of at most `most` characters, the last of them an ellipsis where something was left out.
+/// `text` on one line of at most `most` characters, the last of them an ellipsis where something
+/// was left out.
 pub(crate) fn shorten(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= most {

@@ -5,8 +5,9 @@ use wire::{Class, Reason};
 
 use crate::{Batch, NodeId};
 
-/// Told of every step while it is set ([`Graph::observe`](crate::Graph::observe)); without one, each step costs a
-/// branch that is always predicted. It runs on the worker's thread: it must not block.
+/// Told of every step while it is set ([`Graph::observe`](crate::Graph::observe)); without one,
+/// each step costs a branch that is always predicted. It runs on the worker's thread: it must not
+/// block.
 ///
 /// A packet is recognised from one step to the next by the address of its bytes' chunk
 /// (`packet.data().as_ptr() as usize / port::CHUNK`), which it keeps until it is freed.

@@ -1,9 +1,10 @@
 //! Who passes packets on at each port, and whether the connections fit.
 //!
-//! A class says of each port push, pull or agnostic. What is agnostic takes the kind of what it is connected to, and
-//! hands it on to the other agnostic ports of its element that packets pass to; this goes on until nothing changes, and
-//! what is still open then is push. Click's two rules are checked on the way: a push output and a pull input
-//! take exactly one connection, and a push never meets a pull without a queue in between.
+//! A class says of each port push, pull or agnostic. What is agnostic takes the kind of what it is
+//! connected to, and hands it on to the other agnostic ports of its element that packets pass to;
+//! this goes on until nothing changes, and what is still open then is push. Click's two rules are
+//! checked on the way: a push output and a pull input take exactly one connection, and a push never
+//! meets a pull without a queue in between.
 
 use crate::language::{Flat, Report};
 use crate::{Class, Flow};

@@ -1,8 +1,9 @@
 //! From a text to graphs that run.
 //!
-//! A [`Program`] is a configuration read, expanded and checked as a whole: the language, the classes, the connections and
-//! every element's arguments. Everything that is wrong is reported at once. From a program any number of graphs are
-//! made, one for each worker, each with elements of its own.
+//! A [`Program`] is a configuration read, expanded and checked as a whole: the language, the
+//! classes, the connections and every element's arguments. Everything that is wrong is reported at
+//! once. From a program any number of graphs are made, one for each worker, each with elements of
+//! its own.
 
 use std::fmt;
 
@@ -23,8 +24,8 @@ pub struct Program {
     warnings: Report,
 }
 
-/// Why a text is not a program, or a program does not run: everything that is wrong with it, each with file, line, column
-/// and a caret.
+/// Why a text is not a program, or a program does not run: everything that is wrong with it, each
+/// with file, line, column and a caret.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// How many mistakes there are.
@@ -70,7 +71,8 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Program {
-    /// Reads and checks the text number `text` of `texts`. `defines` are the values of `$variables` given from outside.
+    /// Reads and checks the text number `text` of `texts`. `defines` are the values of `$variables`
+    /// given from outside.
     pub fn compile(
         texts: Texts,
         text: u32,
@@ -218,8 +220,8 @@ fn make(
 
 fn unknown_classes(flat: &Flat, found: &[Option<&Class>], registry: &Registry, report: &mut Report) {
     for (element, class) in flat.elements.iter().zip(found) {
-        // Where there is no class at all, the report has the reason; and a name that is neither an element nor a class
-        // was called undeclared.
+        // Where there is no class at all, the report has the reason; and a name that is neither an
+        // element nor a class was called undeclared.
         if class.is_some() || element.class == "Error" {
             continue;
         }

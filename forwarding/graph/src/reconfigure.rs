@@ -1,8 +1,9 @@
 //! Another configuration for an element that runs: Click's live reconfiguration.
 //!
 //! Writing an element's `config` handler makes a new element of its class. It has the same name and
-//! ports, begins, and takes the old one's place with what that one knew. When the arguments are wrong,
-//! or the new one cannot begin, the old one stays as it is. Some handlers write one argument only.
+//! ports, begins, and takes the old one's place with what that one knew. When the arguments are
+//! wrong, or the new one cannot begin, the old one stays as it is. Some handlers write one argument
+//! only.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

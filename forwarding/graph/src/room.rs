@@ -1,9 +1,10 @@
 //! Whether what is pushed has somewhere to go: how a source knows that the queue behind it is full.
 //!
-//! A source that makes packets as fast as it is asked to would fill every queue and then throw away the rest. So it asks
-//! first ([`Context::has_room`]), and when nothing that it pushes could be kept it waits ([`Context::await_room`]) until a
-//! queue on the way has room again ([`Context::room_again`]). Which queues there are on the way from an output is found out
-//! once for each graph. A way that ends elsewhere, in a sink or an element that pulls, always has room.
+//! A source that makes packets as fast as it is asked to would fill every queue and then throw away
+//! the rest. So it asks first ([`Context::has_room`]), and when nothing that it pushes could be
+//! kept it waits ([`Context::await_room`]) until a queue on the way has room again
+//! ([`Context::room_again`]). Which queues there are on the way from an output is found out once
+//! for each graph. A way that ends elsewhere, in a sink or an element that pulls, always has room.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -41,7 +42,8 @@ impl Rooms {
 }
 
 impl Context<'_> {
-    /// Whether a packet pushed by an output now may be kept: not when every way from there ends in a full store.
+    /// Whether a packet pushed by an output now may be kept: not when every way from there ends in
+    /// a full store.
     pub fn has_room(&mut self, output: usize) -> bool {
         let key = (self.node, output);
         if !self.machine.rooms.ways.contains_key(&key) {
@@ -76,7 +78,8 @@ impl Context<'_> {
         }
     }
 
-    /// For an element that says when it is full, when it is not any more: who waited for that gets a turn.
+    /// For an element that says when it is full, when it is not any more: who waited for that gets
+    /// a turn.
     pub fn room_again(&mut self) {
         if self.machine.rooms.waiting.is_empty() {
             return;

@@ -1,10 +1,12 @@
 //! Whose turn it is: tasks, timers, and what to sleep on.
 //!
-//! Tasks share the thread by stride scheduling, as Click's do: each run moves a task's pass on by a stride that is the smaller
-//! the more tickets it has, and the task with the lowest pass is next. With equal tickets that is one after the other.
+//! Tasks share the thread by stride scheduling, as Click's do: each run moves a task's pass on by a
+//! stride that is the smaller the more tickets it has, and the task with the lowest pass is next.
+//! With equal tickets that is one after the other.
 //!
-//! A task that has nothing to do says so; when all that are scheduled say so in one round, nothing can change before the next
-//! timer, the next moment somebody asked to be looked at again, or the next readable file descriptor.
+//! A task that has nothing to do says so; when all that are scheduled say so in one round, nothing
+//! can change before the next timer, the next moment somebody asked to be looked at again, or the
+//! next readable file descriptor.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -25,8 +27,9 @@ struct Task {
     /// Only the entry of the heap with this number counts.
     entry: u64,
     pass: u64,
-    /// It found nothing to do at its last turn. It has another in the next round all the same: Click would let it sleep
-    /// until a queue wakes it, and says that it is not scheduled meanwhile.
+    /// It found nothing to do at its last turn. It has another in the next round all the same:
+    /// Click would let it sleep until a queue wakes it, and says that it is not scheduled
+    /// meanwhile.
     resting: bool,
     /// It has been scheduled at least once: its element has a task.
     known: bool,
@@ -107,8 +110,8 @@ impl Schedule {
         self.tasks.get(node.0).is_some_and(|task| task.scheduled)
     }
 
-    /// Notes whether a task found nothing to do at its turn. Then it goes behind all others, however many tickets it has:
-    /// when a round finds nothing to do, each of them has been asked.
+    /// Notes whether a task found nothing to do at its turn. Then it goes behind all others,
+    /// however many tickets it has: when a round finds nothing to do, each of them has been asked.
     pub(crate) fn rest(&mut self, node: NodeId, resting: bool) {
         let last = self.queue.iter().filter(|_| resting).map(|Reverse((pass, ..))| *pass).max();
         let number = self.number();
@@ -203,7 +206,8 @@ impl Schedule {
         self.wake = None;
     }
 
-    /// When there is something to do again, as far as is known; timers and what was asked for in this round.
+    /// When there is something to do again, as far as is known; timers and what was asked for in
+    /// this round.
     pub(crate) fn next_event(&self) -> Option<u64> {
         let timer = self.timers.first_key_value().map(|((at, _), _)| *at);
         let wake = self.wake.filter(|_| self.scheduled > 0);

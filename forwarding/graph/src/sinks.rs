@@ -1,8 +1,9 @@
-//! Where packets end up that leave the graph: per port what is to be transmitted, and what is handed to Linux.
+//! Where packets end up that leave the graph: per port what is to be transmitted, and what is
+//! handed to Linux.
 //!
-//! What is to be transmitted has its port's own interface as output: tags, if any, are in the frame.
-//! The worker owns the sinks and empties them after each run. A port that it has no queue of is
-//! closed; what is to leave by it is dropped as `port_down`.
+//! What is to be transmitted has its port's own interface as output: tags, if any, are in the
+//! frame. The worker owns the sinks and empties them after each run. A port that it has no queue of
+//! is closed; what is to leave by it is dropped as `port_down`.
 
 use fib::PortId;
 use port::Packet;

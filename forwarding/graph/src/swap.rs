@@ -1,16 +1,19 @@
 //! Changing the graph while it runs.
 //!
-//! The new graph is made and checked beside the old one, which keeps running; between two batches it takes the old one's
-//! place. Elements of the same name and class stay: with the same arguments and ports the very element moves into the new
-//! graph, with its packets, timers and turns; with others a new one takes over what it can of the old
-//! ([`Element::take_state`]). Scripts begin anew. Counters go on. Between batches no packet is outside an element, so none is lost, except those in
-//! queues that the new graph does not have. Observers stay behind: the nodes they know are gone.
+//! The new graph is made and checked beside the old one, which keeps running; between two batches
+//! it takes the old one's place. Elements of the same name and class stay: with the same arguments
+//! and ports the very element moves into the new graph, with its packets, timers and turns; with
+//! others a new one takes over what it can of the old ([`Element::take_state`]). Scripts begin
+//! anew. Counters go on. Between batches no packet is outside an element, so none is lost, except
+//! those in queues that the new graph does not have. Observers stay behind: the nodes they know are
+//! gone.
 
 use crate::executor::Graph;
 use crate::{Element, NodeId, Sinks};
 
 impl Graph {
-    /// Lets the elements begin to work: calls [`Element::initialize`] on each, in order, and returns what they object to.
+    /// Lets the elements begin to work: calls [`Element::initialize`] on each, in order, and
+    /// returns what they object to.
     pub fn start(&mut self, sinks: &mut Sinks) -> Vec<(NodeId, String)> {
         (0..self.machine.elements.len()).filter_map(|node| self.initialize(NodeId(node), sinks)).collect()
     }
@@ -25,8 +28,9 @@ impl Graph {
         }
     }
 
-    /// Gives its place to `new`, which was made ([`Program::instantiate`](crate::Program::instantiate)) but not started. When an
-    /// element of it cannot begin, all stays as it was, and the reasons come back, by nodes of `new`.
+    /// Gives its place to `new`, which was made
+    /// ([`Program::instantiate`](crate::Program::instantiate)) but not started. When an element of
+    /// it cannot begin, all stays as it was, and the reasons come back, by nodes of `new`.
     pub fn change_to(&mut self, mut new: Graph, sinks: &mut Sinks) -> Result<(), Vec<(NodeId, String)>> {
         // Before anything in it looks at the time: a simulated clock may have gone on for long.
         new.machine.clock = self.machine.clock.clone();

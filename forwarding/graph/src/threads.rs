@@ -1,19 +1,20 @@
 //! One graph on several threads.
 //!
-//! Click's elements are all on thread 0 unless a StaticThreadSched says otherwise, and so it is here. Elements belong to
-//! one thread each, so that none is ever entered by two at once: the graph is *split* into parts, each with its own
-//! elements, turns and timers, and all with the same wiring. Which part an element is in follows from what tasks were
-//! told:
+//! Click's elements are all on thread 0 unless a StaticThreadSched says otherwise, and so it is
+//! here. Elements belong to one thread each, so that none is ever entered by two at once: the graph
+//! is *split* into parts, each with its own elements, turns and timers, and all with the same
+//! wiring. Which part an element is in follows from what tasks were told:
 //!
-//! - Elements between which packets are pulled, or of which one names the other in its configuration (an ARPQuerier its
-//!   table), stay together. So a queue is where it is pulled from.
-//! - Those that nothing is said about are where the packets pushed to them come from; from several threads, at the
-//!   lowest of these. What has no ports, such as a script, is on thread 0.
+//! - Elements between which packets are pulled, or of which one names the other in its
+//!   configuration (an ARPQuerier its table), stay together. So a queue is where it is pulled from.
+//! - Those that nothing is said about are where the packets pushed to them come from; from several
+//!   threads, at the lowest of these. What has no ports, such as a script, is on thread 0.
 //!
-//! A packet pushed to an element of another part goes through a ring, one for each such input. A ring that is full
-//! drops (`queue-full`); sources that ask for room ([`Context::has_room`]) wait until there is some, and what is before
-//! a full queue waits in the ring. A handler of an element of another part is called by that part's thread; whoever waits
-//! for the answer answers calls meanwhile, so that two who call each other both get on.
+//! A packet pushed to an element of another part goes through a ring, one for each such input. A
+//! ring that is full drops (`queue-full`); sources that ask for room ([`Context::has_room`]) wait
+//! until there is some, and what is before a full queue waits in the ring. A handler of an element
+//! of another part is called by that part's thread; whoever waits for the answer answers calls
+//! meanwhile, so that two who call each other both get on.
 //!
 //! When the run ends, or the graph changes, the parts become one graph again.
 
@@ -69,7 +70,8 @@ struct Peer {
 
 impl Peer {
     fn wake(&self) {
-        // What was left for it comes before the look whether it sleeps; it says so before it looks for what was left.
+        // What was left for it comes before the look whether it sleeps; it says so before it looks
+        // for what was left.
         fence(Ordering::SeqCst);
         if self.asleep.swap(false, Ordering::SeqCst) {
             // A bell that rings already need not be rung.
@@ -96,7 +98,8 @@ impl Links {
         self.shared.owners.get(node.0).copied().filter(|owner| *owner != self.me)
     }
 
-    /// Sends packets to an element of another part; leaves the batch empty. Whether that is where it is.
+    /// Sends packets to an element of another part; leaves the batch empty. Whether that is where
+    /// it is.
     pub(crate) fn send(&self, slot: Slot, node: NodeId, batch: &mut Batch) -> bool {
         let (Some(owner), Some(ring)) = (self.elsewhere(node), self.shared.rings.get(&slot)) else {
             return false;
@@ -162,8 +165,8 @@ impl Context<'_> {
 }
 
 impl Graph {
-    /// Takes the elements of other threads out of this graph, of whose parts it becomes the first. None when all are on
-    /// thread 0.
+    /// Takes the elements of other threads out of this graph, of whose parts it becomes the first.
+    /// None when all are on thread 0.
     pub(crate) fn split(&mut self, threads: usize) -> Vec<Graph> {
         let description = self.wiring.description.clone();
         let owners = owners(&description, &self.machine.homes, threads);
@@ -282,7 +285,8 @@ impl Graph {
         let mut any = false;
         let schedule = &mut self.machine.schedule;
         links.waiting.retain(|(slot, waiter)| {
-            // Asked once: what takes packets out of the ring meanwhile must not find the waiter neither woken nor waiting.
+            // Asked once: what takes packets out of the ring meanwhile must not find the waiter
+            // neither woken nor waiting.
             let room = has_room(slot);
             if room {
                 schedule.schedule(*waiter);
@@ -338,7 +342,8 @@ impl Graph {
         any
     }
 
-    /// For a part that is not the first: hands on that somebody asked the program to stop, and whether the run is over.
+    /// For a part that is not the first: hands on that somebody asked the program to stop, and
+    /// whether the run is over.
     pub(crate) fn follows(&mut self) -> Option<bool> {
         let links = self.machine.links.as_ref().filter(|links| links.me != 0)?;
         let first = links.shared.peers.first()?;
@@ -360,8 +365,8 @@ impl Graph {
         }
     }
 
-    /// Says that this part goes to sleep, to be woken by the descriptor that is returned; `None` when it must not, since
-    /// something was left for it.
+    /// Says that this part goes to sleep, to be woken by the descriptor that is returned; `None`
+    /// when it must not, since something was left for it.
     pub(crate) fn fall_asleep(&self) -> Result<Option<RawFd>, ()> {
         let Some(links) = &self.machine.links else { return Ok(None) };
         let me = &links.shared.peers[links.me];

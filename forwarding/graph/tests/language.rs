@@ -1,7 +1,8 @@
 //! Click's language, by example and by chance.
 //!
-//! The examples are files, see `language/README.md`. The rest is what has to hold for any text whatever: nothing
-//! panics, formatting keeps the meaning, and a text of a megabyte that means harm is still refused in time.
+//! The examples are files, see `language/README.md`. The rest is what has to hold for any text
+//! whatever: nothing panics, formatting keeps the meaning, and a text of a megabyte that means harm
+//! is still refused in time.
 
 use std::collections::HashSet;
 use std::fs;
@@ -68,7 +69,8 @@ fn check(path: &Path, extension: &str, found: &str) {
     assert_eq!(found, expected, "{} came out otherwise", path.display());
 }
 
-/// What can be read can be formatted: the second time changes nothing, no comment is lost, the meaning stays.
+/// What can be read can be formatted: the second time changes nothing, no comment is lost, the
+/// meaning stays.
 fn check_format(outcome: &Outcome) {
     let formatted = format(&outcome.tree);
     let again = read("formatted", &formatted);
@@ -348,7 +350,8 @@ fn check_anything(source: &str) {
     if outcome.readable {
         check_format(&outcome);
     }
-    // What is called by the name of a class that is met only later: from there on the name is the class, in Click as here.
+    // What is called by the name of a class that is met only later: from there on the name is the
+    // class, in Click as here.
     let elements = &outcome.flat.elements;
     let names: HashSet<&str> = elements.iter().map(|element| element.name.as_str()).collect();
     let ambiguous = elements.iter().any(|element| names.contains(element.class.as_str()));

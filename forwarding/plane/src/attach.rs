@@ -7,14 +7,17 @@
 //!
 //! The first of these, and those after it, are two steps between which the control thread may do
 //! other work, as each takes the kernel some milliseconds. A port that has *begun* has the program,
-//! which does not know it yet and leaves every packet to Linux. It is given back as one that is taken.
+//! which does not know it yet and leaves every packet to Linux. It is given back as one that is
+//! taken.
 //!
-//! Queue *i* belongs to worker *i* modulo the number of workers, so that all are served, however many the device has. A
-//! worker without a queue on a port sends through a colleague that has one (`handoff.rs`); one with several, by the first.
+//! Queue *i* belongs to worker *i* modulo the number of workers, so that all are served, however
+//! many the device has. A worker without a queue on a port sends through a colleague that has one
+//! (`handoff.rs`); one with several, by the first.
 //!
-//! What arrives by a queue that nobody serves (the operator wanted fewer, another program has it) is Linux's. RSS keeps
-//! packets off it where the device can. Where it cannot, and packets are judged or translated by their flow, half of a
-//! connection would be Linux's and half a worker's: such a port is refused, and stays with Linux whole.
+//! What arrives by a queue that nobody serves (the operator wanted fewer, another program has it)
+//! is Linux's. RSS keeps packets off it where the device can. Where it cannot, and packets are
+//! judged or translated by their flow, half of a connection would be Linux's and half a worker's:
+//! such a port is refused, and stays with Linux whole.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -191,7 +194,8 @@ impl Plane {
         if let (0, Some(handoff_queue)) = (queue, self.worker_pool.handoff_queue(worker)) {
             shared.pump(id, handoff_queue)?;
         }
-        // Bytes are copied once, as frames of a driver are where it fills Bifrost's memory: by whoever wrote them.
+        // Bytes are copied once, as frames of a driver are where it fills Bifrost's memory: by
+        // whoever wrote them.
         Ok(OpenQueue { queue, worker, zero_copy: true, busy_poll: false, meter })
     }
 
@@ -209,7 +213,8 @@ impl Plane {
         let worker = queue as usize % self.worker_pool.len();
         let options = XskOptions {
             zero_copy: match settings.zero_copy {
-                // Behind a generic program the device's rings are not in use, so nothing would ever be sent.
+                // Behind a generic program the device's rings are not in use, so nothing would ever
+                // be sent.
                 Choice::Auto if !self.driver.is_native(id) => ZeroCopy::Off,
                 Choice::Auto => ZeroCopy::Auto,
                 Choice::On => ZeroCopy::On,
@@ -229,7 +234,8 @@ impl Plane {
         mode.why.iter().for_each(|reason| note(why, reason.clone()));
         let handle = socket.handle().map_err(PlaneError::Handle)?;
         let meter = Arc::default();
-        // The worker first: a socket without frames to receive into drops what the program sends it.
+        // The worker first: a socket without frames to receive into drops what the program sends
+        // it.
         if !self.worker_pool.serve(worker, Box::new(socket), Arc::clone(&meter)) {
             return Err(PlaneError::Silent(worker));
         }
@@ -244,8 +250,8 @@ impl Plane {
         }
     }
 
-    /// Frames for a queue of a port to receive into. A port has the same number at each worker, whether that serves one of
-    /// its queues or many, so that the memory is enough for all ports.
+    /// Frames for a queue of a port to receive into. A port has the same number at each worker,
+    /// whether that serves one of its queues or many, so that the memory is enough for all ports.
     fn frames_of_queue(&self, id: PortId) -> u32 {
         let wanted = self.ports[usize::from(id.0)].taken.as_ref().map_or(1, |taken| taken.wanted as usize);
         let of_port = self.memory.frames() * 3 / 4 / self.ports.len().max(1);
@@ -287,14 +293,14 @@ impl Plane {
         }
     }
 
-    /// Looks whether packets still keep off queues without workers, or at least may come by them; whether the port went back
-    /// to Linux.
+    /// Looks whether packets still keep off queues without workers, or at least may come by them;
+    /// whether the port went back to Linux.
     pub(crate) fn keep_off_unserved(&mut self, id: PortId) -> bool {
         self.spread(id).inspect_err(|error| self.refuse(id, error)).is_err()
     }
 
-    /// Looks whether the express lane can send by the port, whose features are `known` or asked for;
-    /// whether that changed.
+    /// Looks whether the express lane can send by the port, whose features are `known` or asked
+    /// for; whether that changed.
     pub(crate) fn target(&mut self, id: PortId, known: Option<XdpFeatures>) -> bool {
         let port = &mut self.ports[usize::from(id.0)];
         // What the driver sent into a TAP would be for Linux.
@@ -340,7 +346,8 @@ impl Plane {
         inside.into_iter().chain(outside).for_each(|id| self.put_back(id));
     }
 
-    /// Whether flows leave by the port with a source that was made for it: their answers come to it.
+    /// Whether flows leave by the port with a source that was made for it: their answers come to
+    /// it.
     fn is_outside(&self, id: PortId) -> bool {
         let rules = self.policy.settings().nat.iter().flat_map(|nat| &nat.rules);
         let mut patterns = rules.flat_map(|rule| &rule.matches.output);
@@ -380,15 +387,16 @@ impl Plane {
         }
     }
 
-    /// Gives Linux what comes in by the queues of a worker that hangs. A port in shared memory is opened and taken anew: nobody
-    /// else can take its rings out of the worker's hands.
+    /// Gives Linux what comes in by the queues of a worker that hangs. A port in shared memory is
+    /// opened and taken anew: nobody else can take its rings out of the worker's hands.
     pub(crate) fn take_queues(&mut self, worker: usize, tables: &mut Tables) {
         for index in 0..self.ports.len() {
             let id = PortId(index as u16);
             let queues = self.ports[index].taken.iter().flat_map(|taken| &taken.queues);
             let queues: Vec<u32> =
                 queues.filter(|open| open.worker == worker).map(|open| open.queue).collect();
-            // Fails when the kernel has taken the socket out of the map, as it does when one is closed.
+            // Fails when the kernel has taken the socket out of the map, as it does when one is
+            // closed.
             queues.iter().for_each(|queue| drop(self.driver.clear_socket(id, *queue)));
             let Some(shared) = self.ports[index].shared.as_ref().filter(|_| !queues.is_empty()) else {
                 continue;
@@ -404,7 +412,8 @@ impl Plane {
         self.forget_queues(worker);
     }
 
-    /// The queues of a worker that was started again are closed, and the next look opens them anew; at once, that is.
+    /// The queues of a worker that was started again are closed, and the next look opens them anew;
+    /// at once, that is.
     pub(crate) fn forget_queues(&mut self, worker: usize) {
         for port in &mut self.ports {
             let Some(taken) = &mut port.taken else { continue };

@@ -15,7 +15,8 @@ pub struct FlowSnapshot {
 }
 
 impl FlowSnapshot {
-    /// The flow that a packet would belong to: not one of TCP that is over, or that it would open once more.
+    /// The flow that a packet would belong to: not one of TCP that is over, or that it would open
+    /// once more.
     pub(crate) fn of(table: &Arc<Table>, packet: &Tuple) -> Option<FlowSnapshot> {
         let mut worker = table.worker().ok()?;
         let hit = worker.find(&Key::of(packet))?;

@@ -1,10 +1,11 @@
 //! From a worker that has no queue of the out port to one that has.
 //!
-//! With as many queues as workers on every port, every worker sends by its own queue and nothing here is used. A port
-//! with fewer queues (a one-queue port beside a four-queue one) is served by some of the workers only; the others
-//! pass what leaves by it to one of those, as a handle on the packet, through a bounded ring without locks. The chunk
-//! goes home to the memory of the worker that it came from by the packet memory's slow path: correct, and only as fast
-//! as an unbalanced machine deserves.
+//! With as many queues as workers on every port, every worker sends by its own queue and nothing
+//! here is used. A port with fewer queues (a one-queue port beside a four-queue one) is served by
+//! some of the workers only; the others pass what leaves by it to one of those, as a handle on the
+//! packet, through a bounded ring without locks. The chunk goes home to the memory of the worker
+//! that it came from by the packet memory's slow path: correct, and only as fast as an unbalanced
+//! machine deserves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,14 +46,16 @@ impl HandoffQueue {
 
     /// Ends the owner's sleep if it sleeps or is about to; to be called after leaving something.
     pub fn ring(&self) {
-        // Pairs with `lie_down`: either this sees the sleeper, or the sleeper sees what was left before.
+        // Pairs with `lie_down`: either this sees the sleeper, or the sleeper sees what was left
+        // before.
         std::sync::atomic::fence(Ordering::SeqCst);
         if self.asleep.swap(false, Ordering::AcqRel) {
             self.summon();
         }
     }
 
-    /// Ends the owner's sleep, or the one it is about to begin; to be called after sending an order.
+    /// Ends the owner's sleep, or the one it is about to begin; to be called after sending an
+    /// order.
     pub fn summon(&self) {
         // Only fails when it has been rung 2^64 times, and then it is readable anyway.
         let _ = self.bell.write(1);

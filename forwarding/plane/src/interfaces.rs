@@ -3,9 +3,9 @@
 //! A port's own interface has the port's number. Those here have the numbers behind. An interface
 //! keeps its number while there is room, as a port does: rules and flows name it by that.
 //!
-//! What Linux has as one interface may be several here, which have its name and index: a bond is the own
-//! interface of each of its members' ports, and a VLAN on a bond is one on each. So both lanes know of ports,
-//! tags and interfaces only, and whoever asks by name or index is given all.
+//! What Linux has as one interface may be several here, which have its name and index: a bond is
+//! the own interface of each of its members' ports, and a VLAN on a bond is one on each. So both
+//! lanes know of ports, tags and interfaces only, and whoever asks by name or index is given all.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,8 @@ pub struct LogicalInterface {
     pub port: PortId,
     /// Its tags there.
     pub tags: Tags,
-    /// Linux's index and the port of what was counted before it came to be there, by the same number.
+    /// Linux's index and the port of what was counted before it came to be there, by the same
+    /// number.
     before: (u32, PortId, Traffic),
 }
 
@@ -54,8 +55,8 @@ impl Interfaces {
         self.by_name.values_mut().flatten()
     }
 
-    /// That of a name on a port: the one that is there, else one of the name that is gone or was reserved, else
-    /// a new one.
+    /// That of a name on a port: the one that is there, else one of the name that is gone or was
+    /// reserved, else a new one.
     fn on_port(&mut self, name: &str, port: PortId) -> Result<&mut LogicalInterface, PlaneError> {
         let known = self.by_name.get(name).map_or(&[][..], |known| known);
         let there = known.iter().position(|logical| logical.interface.is_some() && logical.port == port);
@@ -109,7 +110,8 @@ impl Plane {
         self.interfaces.of(ifindex)
     }
 
-    /// The numbers of an interface that is there, a port's own or another, with the ports that it is on.
+    /// The numbers of an interface that is there, a port's own or another, with the ports that it
+    /// is on.
     pub fn interfaces_of(&self, ifindex: u32) -> impl Iterator<Item = (InterfaceId, &Port)> {
         let is = move |has: Option<&Interface>| has.is_some_and(|has| has.ifindex == ifindex);
         let own = self.ports.iter().filter(move |port| is(port.own()));
@@ -141,7 +143,8 @@ impl Plane {
         ports.chain(logical)
     }
 
-    /// The interface that is called so, rather one that is there; or the port, where it is a bond's.
+    /// The interface that is called so, rather one that is there; or the port, where it is a
+    /// bond's.
     pub fn interface_named(&self, name: &str) -> Option<InterfaceId> {
         let named = || self.interface_names().filter(|(known, _)| *known == name).map(|(_, id)| id);
         let port = || self.ports.iter().find(|port| port.name == name).map(|port| port.id.interface());
@@ -166,8 +169,8 @@ impl Plane {
         Some((port, logical.interface.as_ref()?, logical.tags))
     }
 
-    /// What passed an interface of Linux's: each port that it is on, or what it is on those. A port's own, and so a
-    /// bond's, has what lies on it among it.
+    /// What passed an interface of Linux's: each port that it is on, or what it is on those. A
+    /// port's own, and so a bond's, has what lies on it among it.
     pub fn traffic(&self, ifindex: u32) -> Traffic {
         let own = self.ports.iter().filter(|port| port.own().is_some_and(|own| own.ifindex == ifindex));
         let own = own.map(|port| self.port_traffic(port));
@@ -192,11 +195,12 @@ impl Plane {
     }
 
     /// Takes an interface with these tags on a port, or takes note of what changed about it. Says
-    /// whether packets enter and leave by it now: they do while its port is taken. One that is on several
-    /// ports is taken once for each.
+    /// whether packets enter and leave by it now: they do while its port is taken. One that is on
+    /// several ports is taken once for each.
     ///
     /// # Errors
-    /// Where there is no room for it, or another one has the same tags. Linux has it then, as before.
+    /// Where there is no room for it, or another one has the same tags. Linux has it then, as
+    /// before.
     pub fn adopt_interface(
         &mut self,
         interface: Interface,
@@ -264,8 +268,8 @@ impl Plane {
         any
     }
 
-    /// Says of which bond a port is a member, if it is of one: packets enter and leave by it as the bond's from
-    /// now on. What Linux says of the bond is as it is for this member.
+    /// Says of which bond a port is a member, if it is of one: packets enter and leave by it as the
+    /// bond's from now on. What Linux says of the bond is as it is for this member.
     pub fn join(&mut self, id: PortId, bond: Option<Interface>, tables: &mut Tables) {
         let Some(port) = self.ports.get_mut(usize::from(id.0)) else { return };
         if port.bond == bond {

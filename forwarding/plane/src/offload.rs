@@ -1,9 +1,12 @@
-//! The flow table where the driver's programs read it, so that they carry the flows that workers have decided.
+//! The flow table where the driver's programs read it, so that they carry the flows that workers
+//! have decided.
 //!
-//! A packet for a worker is copied on ports without zero-copy, which costs several times what there is to do for the packet of a
-//! flow that is decided. On such ports the driver does it (`forwarding/bpf/flows.h`), in the entries of the flow table themselves: nothing is
-//! handed to and fro, and what a worker changes holds for the driver's next packet. What it carries it counts in the flow's
-//! entry, and by verdict for the rules' counters ([`elements::router::Rulebook::fold`]).
+//! A packet for a worker is copied on ports without zero-copy, which costs several times what there
+//! is to do for the packet of a flow that is decided. On such ports the driver does it
+//! (`forwarding/bpf/flows.h`), in the entries of the flow table themselves: nothing is handed to
+//! and fro, and what a worker changes holds for the driver's next packet. What it carries it counts
+//! in the flow's entry, and by verdict for the rules' counters
+//! ([`elements::router::Rulebook::fold`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +21,14 @@ use crate::PlaneError;
 /// Memory of a table that is there only for the driver's sake: some 260,000 flows.
 const MODEST: usize = 32 << 20;
 
-/// The table for the flows of a filter that asks for none, so that it need not be asked for each packet.
+/// The table for the flows of a filter that asks for none, so that it need not be asked for each
+/// packet.
 pub(crate) fn modest() -> Settings {
     Settings { memory: MODEST, ..Settings::default() }
 }
 
-/// A flow table that the driver shares, if it can; else one of the workers' own. What is carried is counted in column `workers`
-/// of the rules' accounts.
+/// A flow table that the driver shares, if it can; else one of the workers' own. What is carried is
+/// counted in column `workers` of the rules' accounts.
 pub(crate) fn table(
     settings: &Settings,
     driver: Option<&mut Driver>,

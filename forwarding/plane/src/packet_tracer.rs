@@ -1,7 +1,8 @@
-//! What a worker would do with a packet, without any packet being sent: the frame runs through a graph of its own, made
-//! of the same elements over the same tables, and an observer notes what happens. So an explanation cannot disagree
-//! with the router: it is the router. Its elements are not started: those at the hooks write no files and open no devices,
-//! and what they keep (counts, queues) is not what the workers' elements have.
+//! What a worker would do with a packet, without any packet being sent: the frame runs through a
+//! graph of its own, made of the same elements over the same tables, and an observer notes what
+//! happens. So an explanation cannot disagree with the router: it is the router. Its elements are
+//! not started: those at the hooks write no files and open no devices, and what they keep (counts,
+//! queues) is not what the workers' elements have.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -76,7 +77,8 @@ impl Observer for Notes {
     }
 }
 
-/// Runs a frame that came in by `input` through a worker's graph. Replaces the calling thread's packet pool.
+/// Runs a frame that came in by `input` through a worker's graph. Replaces the calling thread's
+/// packet pool.
 pub fn trace_packet(
     program: &Program,
     environment: &Environment,

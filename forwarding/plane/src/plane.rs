@@ -1,7 +1,8 @@
-//! The plane: ports being taken and given back, and the workers behind them. Owned by the control thread.
+//! The plane: ports being taken and given back, and the workers behind them. Owned by the control
+//! thread.
 //!
-//! Here is what the control thread can ask; how a port is taken is in `attach.rs`, and what its counters add up to in
-//! `totals.rs`.
+//! Here is what the control thread can ask; how a port is taken is in `attach.rs`, and what its
+//! counters add up to in `totals.rs`.
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -33,7 +34,8 @@ use elements::router::standard::{self, Hooks, Stages};
 /// The device by which workers hand packets to Linux.
 const BY_WORKERS: &str = "what comes in by interfaces of VRFs is forwarded by workers only";
 const TAP: &str = "bifrost0";
-/// How often missing sockets are looked at, and redirect targets where the kernel tells of no change.
+/// How often missing sockets are looked at, and redirect targets where the kernel tells of no
+/// change.
 pub(crate) const TARGETS: Duration = Duration::from_secs(1);
 /// How long to wait before trying again to take a port that was refused.
 pub(crate) const RETRY: Duration = Duration::from_secs(5);
@@ -79,7 +81,8 @@ pub struct Plane {
     pub(crate) retry: Instant,
 }
 
-/// A change of the hooks and the policy of which nothing can be refused any more. Whoever does not adopt it abandons it.
+/// A change of the hooks and the policy of which nothing can be refused any more. Whoever does not
+/// adopt it abandons it.
 pub struct Change {
     hooks: Hooks,
     policy: Prepared,
@@ -206,7 +209,8 @@ impl Plane {
         self.limits.set(class, rate, burst, self.worker_pool.len());
     }
 
-    /// Makes a port known that may not be there yet; one that is known goes by these settings from now on.
+    /// Makes a port known that may not be there yet; one that is known goes by these settings from
+    /// now on.
     pub fn expect(&mut self, name: &str, settings: PortSettings) -> Result<PortId, PlaneError> {
         let id = self.reserve(name)?;
         if let Some(port) = self.ports.get_mut(usize::from(id.0)) {
@@ -232,8 +236,8 @@ impl Plane {
         Ok(id)
     }
 
-    /// Says that a port is in shared memory, or is not any more. It must not be taken; the interface of its name is there from now on,
-    /// and is taken as others are.
+    /// Says that a port is in shared memory, or is not any more. It must not be taken; the
+    /// interface of its name is there from now on, and is taken as others are.
     pub fn share(&mut self, id: PortId, memif: Option<port::memif::Settings>) -> Result<(), PlaneError> {
         let Some(port) = self.ports.get_mut(usize::from(id.0)) else { return Err(PlaneError::Absent) };
         // The old one first: both may listen at one socket.
@@ -242,7 +246,8 @@ impl Plane {
         Ok(())
     }
 
-    /// Takes the interface of an expected port, or takes note of what changed about it. Whether the port is taken now.
+    /// Takes the interface of an expected port, or takes note of what changed about it. Whether the
+    /// port is taken now.
     pub fn take(&mut self, id: PortId, interface: Interface, tables: &mut Tables) -> bool {
         let taken = self.take_step(id, interface.clone(), tables);
         taken
@@ -268,8 +273,8 @@ impl Plane {
         self.ports[usize::from(id.0)].taken.is_some()
     }
 
-    /// The tables are kept up to date: to be said at least ten times a second from the first time on, or the driver leaves transit
-    /// to Linux. Says for how long it has done so.
+    /// The tables are kept up to date: to be said at least ten times a second from the first time
+    /// on, or the driver leaves transit to Linux. Says for how long it has done so.
     pub fn keeps_tables(&self) -> Option<Duration> {
         self.driver.pulse().tables(pulse::USUAL)
     }
@@ -340,8 +345,8 @@ impl Plane {
         self.publish(id, tables);
     }
 
-    /// What a worker would do with a frame that came in by `input`; with the bindings `nat`, if it may be translated, and the flow that
-    /// it belongs to, if it belongs to one.
+    /// What a worker would do with a frame that came in by `input`; with the bindings `nat`, if it
+    /// may be translated, and the flow that it belongs to, if it belongs to one.
     pub fn trace_packet(
         &self,
         input: InterfaceId,
@@ -355,8 +360,9 @@ impl Plane {
         packet_tracer::trace_packet(self.worker_pool.program(), &environment, input, frame, &ports)
     }
 
-    /// What happens by the clock: failed workers are started again, redirect targets looked at, refused ports tried
-    /// anew. Call it about ten times a second. Returns the ports that were taken only now.
+    /// What happens by the clock: failed workers are started again, redirect targets looked at,
+    /// refused ports tried anew. Call it about ten times a second. Returns the ports that were
+    /// taken only now.
     pub fn supervise(&mut self, tables: &mut Tables) -> Vec<PortId> {
         self.see_vrfs_open();
         let memory = &mut self.memory;
@@ -431,7 +437,8 @@ impl Plane {
         self.hooks.see_transit() || self.policy.stages().see_transit()
     }
 
-    /// Whether the driver can carry flows: none of their packets is for an element of the operator's.
+    /// Whether the driver can carry flows: none of their packets is for an element of the
+    /// operator's.
     fn carries(&self) -> bool {
         self.policy.carries() && !self.hooks.see_transit()
     }
@@ -451,7 +458,8 @@ impl Plane {
         &self.policy
     }
 
-    /// Puts the rules of address translation in force for interfaces of these names with these addresses.
+    /// Puts the rules of address translation in force for interfaces of these names with these
+    /// addresses.
     pub fn translate(&mut self, addresses: impl Fn(&str) -> Vec<IpAddr>) {
         self.policy.translate(&self.nat_ports(addresses));
     }
@@ -470,7 +478,8 @@ impl Plane {
         nat::nftables(rules, &self.nat_ports(|_| Vec::new()), is_named)
     }
 
-    /// Puts other elements at the hooks, and another policy in force: [`prepare`](Self::prepare) and [`adopt`](Self::adopt).
+    /// Puts other elements at the hooks, and another policy in force: [`prepare`](Self::prepare)
+    /// and [`adopt`](Self::adopt).
     pub fn change(
         &mut self,
         hooks: Hooks,
@@ -482,9 +491,10 @@ impl Plane {
         Ok(())
     }
 
-    /// Does all of a change of the hooks and the policy that can be refused; on an error nothing has changed. Whether an element
-    /// can begin is known only when it does, so the workers run another graph from now on. Elements that stay keep what they
-    /// know, rules of the filter what they have counted.
+    /// Does all of a change of the hooks and the policy that can be refused; on an error nothing
+    /// has changed. Whether an element can begin is known only when it does, so the workers run
+    /// another graph from now on. Elements that stay keep what they know, rules of the filter what
+    /// they have counted.
     pub fn prepare(&mut self, hooks: Hooks, settings: PolicySettings) -> Result<Change, PlaneError> {
         let ports: Vec<(String, u16)> =
             self.interface_names().map(|(name, id)| (name.to_owned(), id.0)).collect();
@@ -505,8 +515,8 @@ impl Plane {
         Ok(Change { hooks, policy, before })
     }
 
-    /// Puts a change in force, on every worker between two batches. Rules of address translation wait for
-    /// [`Plane::translate`]; a flow table that is there stays as it is.
+    /// Puts a change in force, on every worker between two batches. Rules of address translation
+    /// wait for [`Plane::translate`]; a flow table that is there stays as it is.
     pub fn adopt(&mut self, change: Change, tables: &mut Tables) {
         let tracked = self.policy.depends_on_flows();
         self.policy.adopt(change.policy);
@@ -534,8 +544,8 @@ impl Plane {
         self.stale = true;
     }
 
-    /// Gives the workers access to flows that are tracked only now, and the graph that is `other` than theirs. On an error they
-    /// have the graph that they had.
+    /// Gives the workers access to flows that are tracked only now, and the graph that is `other`
+    /// than theirs. On an error they have the graph that they had.
     fn change_graph(
         &mut self,
         hooks: &Hooks,
@@ -550,8 +560,8 @@ impl Plane {
         program.map_or(Ok(()), |program| self.worker_pool.change(Arc::new(program)))
     }
 
-    /// Changes the members of an address set of the filter in place, on every worker between two batches; how many it has then, `None` when
-    /// there is none of this name.
+    /// Changes the members of an address set of the filter in place, on every worker between two
+    /// batches; how many it has then, `None` when there is none of this name.
     pub fn change_set(&mut self, name: &str, come: &[IpNet], go: &[IpNet]) -> Option<usize> {
         self.policy.change_set(name, come, go)
     }

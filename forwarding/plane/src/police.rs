@@ -1,7 +1,10 @@
-//! How much a worker hands to Linux: what the driver's policing does for what goes there straight (`forwarding/bpf/police.h`), for
-//! what workers punt. A flood of packets that only Linux can complete must not become a flood of system calls.
+//! How much a worker hands to Linux: what the driver's policing does for what goes there straight
+//! (`forwarding/bpf/police.h`), for what workers punt. A flood of packets that only Linux can
+//! complete must not become a flood of system calls.
 //!
-//! Each port has its own buckets: a flood that comes in by one starves nothing that comes in by another. Each worker has an equal share of a class's rate, so that nothing is shared that workers write.
+//! Each port has its own buckets: a flood that comes in by one starves nothing that comes in by
+//! another. Each worker has an equal share of a class's rate, so that nothing is shared that
+//! workers write.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -16,7 +19,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Limits a class to `rate` packets a second, `burst` at once, over `workers` workers. Rate 0 = no limit.
+    /// Limits a class to `rate` packets a second, `burst` at once, over `workers` workers. Rate 0 =
+    /// no limit.
     pub fn set(&self, class: Class, rate: u32, burst: u32, workers: usize) {
         let interval = (1_000_000_000 * workers as u64).checked_div(u64::from(rate)).unwrap_or(0);
         let (kept, tolerance) = &self.classes[class as usize];

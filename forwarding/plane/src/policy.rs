@@ -1,8 +1,10 @@
-//! What the router does to packets beyond forwarding them: the filter and the flow table, seen from the control thread.
+//! What the router does to packets beyond forwarding them: the filter and the flow table, seen from
+//! the control thread.
 //!
-//! The parts that workers share live longer than any graph: a changed filter is compiled beside the one in force and takes its
-//! place between two batches, and a worker that is started again finds the flows where they were. What only costs when it is
-//! wanted is in the graph only then ([`Policy::stages`]).
+//! The parts that workers share live longer than any graph: a changed filter is compiled beside the
+//! one in force and takes its place between two batches, and a worker that is started again finds
+//! the flows where they were. What only costs when it is wanted is in the graph only then
+//! ([`Policy::stages`]).
 
 use std::sync::Arc;
 
@@ -20,7 +22,8 @@ use crate::{FlowSnapshot, PlaneError, offload};
 /// Accounts of flows that may wait for the control thread.
 const ACCOUNTS: usize = 1 << 16;
 
-/// Bytes of the flow table of packets that are only thought of: for more flows than one packet begins.
+/// Bytes of the flow table of packets that are only thought of: for more flows than one packet
+/// begins.
 const DRY_RUN_MEMORY: usize = 4 << 20;
 
 /// What is wanted.
@@ -49,8 +52,8 @@ struct Flows {
     ftp: Option<Arc<ControlConnections>>,
 }
 
-/// Another policy, made beside the one in force: nothing of it can be refused any more. Whoever does not adopt it
-/// abandons it, for it may hold a flow table.
+/// Another policy, made beside the one in force: nothing of it can be refused any more. Whoever
+/// does not adopt it abandons it, for it may hold a flow table.
 pub struct Prepared {
     settings: PolicySettings,
     compiled: Compiled,
@@ -74,8 +77,9 @@ pub struct Policy {
     book: Arc<Rulebook>,
     ledger: Ledger,
     workers: usize,
-    /// Whether flows are translated, and some into the other family. It stays so when the rules go: what a flow has been given
-    /// it keeps until it ends, or its inside address would be seen outside.
+    /// Whether flows are translated, and some into the other family. It stays so when the rules go:
+    /// what a flow has been given it keeps until it ends, or its inside address would be seen
+    /// outside.
     translates: bool,
     crosses: bool,
 }
@@ -122,7 +126,8 @@ impl Flows {
 }
 
 impl Policy {
-    /// For so many workers, and for the driver. `ports` says the numbers of the ports that a name or pattern stands for.
+    /// For so many workers, and for the driver. `ports` says the numbers of the ports that a name
+    /// or pattern stands for.
     pub fn new(
         settings: PolicySettings,
         workers: usize,
@@ -204,8 +209,9 @@ impl Policy {
         FlowSnapshot::of(self.table()?, packet)
     }
 
-    /// What the elements need to judge a packet that is only thought of, of a flow that is known or of none: nothing is counted, no flow
-    /// begins, and what is translated is by the bindings `nat` ([`Nat::for_dry_run`]).
+    /// What the elements need to judge a packet that is only thought of, of a flow that is known or
+    /// of none: nothing is counted, no flow begins, and what is translated is by the bindings `nat`
+    /// ([`Nat::for_dry_run`]).
     pub fn for_dry_run(
         &self,
         environment: &Environment,
@@ -263,8 +269,8 @@ impl Policy {
         self.spare = prepared.flows.or(self.spare.take());
     }
 
-    /// Changes the members of an address set of the filter in place; how many it has then, `None` when there is none of this name. What
-    /// comes and goes at once is there afterwards.
+    /// Changes the members of an address set of the filter in place; how many it has then, `None`
+    /// when there is none of this name. What comes and goes at once is there afterwards.
     pub fn change_set(&mut self, name: &str, come: &[IpNet], go: &[IpNet]) -> Option<usize> {
         let (compiled, _) = self.book.current();
         let (_, set) = compiled.sets().iter().find(|(known, _)| known == name)?;

@@ -1,7 +1,8 @@
 //! One port: a Linux interface that Bifrost has taken, or would take if it were there.
 //!
-//! A port keeps its number and its totals while the interface behind it comes and goes, so that a link that flaps or
-//! a virtual machine's interface that is made anew is the same port to the operator.
+//! A port keeps its number and its totals while the interface behind it comes and goes, so that a
+//! link that flaps or a virtual machine's interface that is made anew is the same port to the
+//! operator.
 
 use std::sync::Arc;
 
@@ -35,7 +36,8 @@ pub struct Interface {
     pub rp_filter: u8,
     /// The table that routes what arrives here: a VRF's, if it belongs to one.
     pub table: TableId,
-    /// Transit that arrives here, of IPv4, of IPv6, is Linux's, as Linux does something to it that the plane does not.
+    /// Transit that arrives here, of IPv4, of IPv6, is Linux's, as Linux does something to it that
+    /// the plane does not.
     pub left_to_linux: [bool; 2],
 }
 
@@ -57,8 +59,8 @@ pub struct PortSettings {
 }
 
 impl PortSettings {
-    /// Whether a port with the settings `before` must be given back and taken anew for these. Lane and reverse-path
-    /// check change in place.
+    /// Whether a port with the settings `before` must be given back and taken anew for these. Lane
+    /// and reverse-path check change in place.
     pub fn taken_otherwise(&self, before: &PortSettings) -> bool {
         (self.queues, self.mode, self.zero_copy, self.busy_poll)
             != (before.queues, before.mode, before.zero_copy, before.busy_poll)
@@ -222,7 +224,8 @@ impl Port {
         self.begun.is_some()
     }
 
-    /// The lane that plain transit arriving here takes; `None` while Linux has the interface to itself.
+    /// The lane that plain transit arriving here takes; `None` while Linux has the interface to
+    /// itself.
     pub fn lane(&self) -> Option<LaneDecision> {
         let taken = self.taken.as_ref()?;
         let zero_copy = !taken.queues.is_empty() && taken.queues.iter().all(|queue| queue.zero_copy);
@@ -272,14 +275,15 @@ impl Port {
         self.entry_of(self.own()?, Tags::None)
     }
 
-    /// Whether the kernel lets the driver send the longest packets of an interface with these tags: it leaves room for
-    /// one tag beside the port's MTU (`xdp_ok_fwd_dev`).
+    /// Whether the kernel lets the driver send the longest packets of an interface with these tags:
+    /// it leaves room for one tag beside the port's MTU (`xdp_ok_fwd_dev`).
     fn has_room_for(&self, interface: &Interface, tags: Tags) -> bool {
         let more = tags.bytes().len().saturating_sub(Tag::BYTES) as u32;
         self.interface.as_ref().is_some_and(|port| interface.mtu + more <= port.mtu)
     }
 
-    /// What they read of an interface on this port, with these tags; `None` while the port is not taken.
+    /// What they read of an interface on this port, with these tags; `None` while the port is not
+    /// taken.
     pub(crate) fn entry_of(&self, interface: &Interface, tags: Tags) -> Option<InterfaceEntry> {
         let taken = self.taken.as_ref()?;
         let mut flags = InterfaceFlags::empty();

@@ -1,12 +1,14 @@
 //! A port in shared memory: memif, behind an interface of Linux's.
 //!
-//! Addresses, neighbours and routing daemons stay Linux's on such a port too, so there must be an interface for them: a TAP of the
-//! port's name. What the peer sends for this machine a worker hands to Linux as received by the TAP, as with every port; what Linux
-//! sends by the TAP a thread here takes out and leaves to the worker that has the port's first queue. That is the way of ARP
+//! Addresses, neighbours and routing daemons stay Linux's on such a port too, so there must be an
+//! interface for them: a TAP of the port's name. What the peer sends for this machine a worker
+//! hands to Linux as received by the TAP, as with every port; what Linux sends by the TAP a thread
+//! here takes out and leaves to the worker that has the port's first queue. That is the way of ARP
 //! and of routing protocols, not of transit, which workers pass from ring to ring.
 //!
-//! The TAP outlives the daemon, so that a restart finds its addresses and routes; its carrier tells Linux whether there is a
-//! peer. A TAP that was made beforehand (systemd-networkd, `ip tuntap add`) is taken as it is.
+//! The TAP outlives the daemon, so that a restart finds its addresses and routes; its carrier tells
+//! Linux whether there is a peer. A TAP that was made beforehand (systemd-networkd, `ip tuntap
+//! add`) is taken as it is.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -81,7 +83,8 @@ impl SharedPort {
         self.pump = None;
     }
 
-    /// Lets Linux's carrier follow the peer, and tells why there is none; to be called now and then.
+    /// Lets Linux's carrier follow the peer, and tells why there is none; to be called now and
+    /// then.
     pub(crate) fn follow(&mut self) {
         let state = self.interface.state();
         let up = matches!(state, State::Up { .. });

@@ -1,4 +1,5 @@
-//! What a port counted in all its lives: its program and its sockets start at nothing each time it is taken.
+//! What a port counted in all its lives: its program and its sockets start at nothing each time it
+//! is taken.
 
 use fib::{Count, InterfaceId, Traffic};
 use port::{Driver, DriverCounters, Lane, QueueCounters};
@@ -20,7 +21,8 @@ impl Plane {
         open.fold(port.queues_before, |total, queue| sum(&total, &queue.meter.read()))
     }
 
-    /// What came in by the port, whoever had it then, and what workers and the express lane sent by it.
+    /// What came in by the port, whoever had it then, and what workers and the express lane sent by
+    /// it.
     pub(crate) fn port_traffic(&self, port: &Port) -> Traffic {
         let (driver, queues, express) =
             (self.driver_counters(port), self.queue_counters(port), self.express_sent(port));
@@ -40,8 +42,8 @@ impl Plane {
     }
 }
 
-/// What has ever passed a logical interface of this number on a port. The driver sees all that comes in; a port in
-/// shared memory has none.
+/// What has ever passed a logical interface of this number on a port. The driver sees all that
+/// comes in; a port in shared memory has none.
 pub(crate) fn passed(driver: &Driver, workers: &WorkerPool, id: InterfaceId, port: &Port) -> Traffic {
     let driver = driver.traffic(id).unwrap_or_default();
     let counts = workers.handles().iter().map(|worker| worker.interfaces.read(id));

@@ -1,8 +1,10 @@
-//! Whether a worker stands still: an element of the operator's that loops for ever, a system call that does not return.
+//! Whether a worker stands still: an element of the operator's that loops for ever, a system call
+//! that does not return.
 //!
-//! A worker that polls comes round every few microseconds, whatever it finds; one that sleeps says so. So one that does
-//! neither for most of a second hangs, unless it only waits for a core, which a machine may make it do. Time in which the
-//! control thread itself did not look (the whole process was stopped, the machine suspended) does not count.
+//! A worker that polls comes round every few microseconds, whatever it finds; one that sleeps says
+//! so. So one that does neither for most of a second hangs, unless it only waits for a core, which
+//! a machine may make it do. Time in which the control thread itself did not look (the whole
+//! process was stopped, the machine suspended) does not count.
 
 use std::time::{Duration, Instant};
 

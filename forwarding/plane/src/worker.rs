@@ -1,17 +1,20 @@
-//! A worker: one thread on one core, which owns queue *i* of every port and shares nothing that it writes.
+//! A worker: one thread on one core, which owns queue *i* of every port and shares nothing that it
+//! writes.
 //!
-//! A round takes at most [`QUOTA`] packets from each port, beginning with another queue each time, so that a flooded
-//! port gets its share and no more; where a worker serves many queues of a port, they share that quota (but each has some:
-//! [`LEAST`]). The packets run through the worker's own instance of the graph; what the graph
-//! staged is then handed to the out ports' queues, and each queue gets one kick.
+//! A round takes at most [`QUOTA`] packets from each port, beginning with another queue each time,
+//! so that a flooded port gets its share and no more; where a worker serves many queues of a port,
+//! they share that quota (but each has some: [`LEAST`]). The packets run through the worker's own
+//! instance of the graph; what the graph staged is then handed to the out ports' queues, and each
+//! queue gets one kick.
 //!
-//! When some rounds in a row found nothing, the worker sleeps in poll(2) on its sockets and its bell. That is NAPI's
-//! bargain, with the race that NAPI must look at twice (a packet that comes between the last look and the sleep) left
-//! to the kernel: readiness is level-triggered, so such a packet ends the sleep at once. While it sleeps it holds no
-//! reference into the tables (`Reader::offline`), so the writer need not wait for it.
+//! When some rounds in a row found nothing, the worker sleeps in poll(2) on its sockets and its
+//! bell. That is NAPI's bargain, with the race that NAPI must look at twice (a packet that comes
+//! between the last look and the sleep) left to the kernel: readiness is level-triggered, so such a
+//! packet ends the sleep at once. While it sleeps it holds no reference into the tables
+//! (`Reader::offline`), so the writer need not wait for it.
 //!
-//! What does not fit the transmit ring of an out port after the kick is dropped, as a NIC does, and counted: waiting
-//! would let one congested port hold up the others.
+//! What does not fit the transmit ring of an out port after the kick is dropped, as a NIC does, and
+//! counted: waiting would let one congested port hold up the others.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -34,11 +37,11 @@ pub const QUOTA: usize = 64;
 const LEAST: usize = 8;
 /// Rounds without a packet before a worker sleeps.
 const PATIENCE: u32 = 32;
-/// Longest sleep: how late counters of a silent queue can be. Well below what the driver's programs wait for a worker
-/// ([`pulse::USUAL`]).
+/// Longest sleep: how late counters of a silent queue can be. Well below what the driver's programs
+/// wait for a worker ([`pulse::USUAL`]).
 const SLEEP_MS: u16 = 300;
-/// Rounds after which a busy worker looks at the clock: a look takes as long as to forward a packet or two, and a round some
-/// microseconds.
+/// Rounds after which a busy worker looks at the clock: a look takes as long as to forward a packet
+/// or two, and a round some microseconds.
 pub const CLOCK_EVERY: usize = 8;
 /// Rounds that empty the fullest ring.
 const DRAIN: usize = 64;
@@ -50,8 +53,8 @@ const PUBLISH: u64 = 100_000_000;
 
 /// What the control thread can ask of a worker.
 pub enum Order {
-    /// Serve this queue, and tell by the sender when it is ready to receive. Nothing may be left lying in the sender's channel: the queue
-    /// is kept only if somebody learns of it.
+    /// Serve this queue, and tell by the sender when it is ready to receive. Nothing may be left
+    /// lying in the sender's channel: the queue is kept only if somebody learns of it.
     Serve(Box<dyn Queue>, Arc<QueueMeter>, SyncSender<()>),
     /// Close the queues of this port, then tell by the sender.
     Leave(PortId, SyncSender<()>),
@@ -82,8 +85,8 @@ pub struct Request {
 
 /// Where a worker leaves what Linux is to complete.
 pub trait Linux: Send + Sync {
-    /// Hands over a frame as it came in by the interface; false when Linux did not take it. `judged`: the router's filter has let
-    /// it pass.
+    /// Hands over a frame as it came in by the interface; false when Linux did not take it.
+    /// `judged`: the router's filter has let it pass.
     fn hand(&self, packet: &Packet, ifindex: u32, judged: bool) -> bool;
 
     /// Has an IP packet sent where its destination is; false when Linux did not take it.
@@ -214,7 +217,8 @@ impl Worker {
         for turn in 0..count {
             let served = &mut self.queues[(self.first + turn) % count];
             let mut quota = served.quota;
-            // Queues with few packets share a batch; one that fills it gets a second go with the rest of its quota.
+            // Queues with few packets share a batch; one that fills it gets a second go with the
+            // rest of its quota.
             while quota > 0 {
                 let room = self.batch.room().min(quota);
                 let received = self.batch.receive(served.queue.as_mut(), room);
@@ -365,7 +369,8 @@ impl Worker {
             match order {
                 Order::Serve(queue, meter, ready) => {
                     self.serve(queue, meter);
-                    // Who asked waits no longer, takes the queue for one that nobody serves, and will open it again.
+                    // Who asked waits no longer, takes the queue for one that nobody serves, and
+                    // will open it again.
                     if ready.send(()).is_err() {
                         self.unserve();
                     }
@@ -464,7 +469,8 @@ impl Worker {
         let _ = (0..DRAIN).find(|_| self.round() == 0);
     }
 
-    /// Closes all queues. The kernel waits at each until no packet is under way to it: many wait at the same time.
+    /// Closes all queues. The kernel waits at each until no packet is under way to it: many wait at
+    /// the same time.
     fn end(mut self) {
         self.drain();
         self.publish();

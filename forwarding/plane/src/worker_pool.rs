@@ -1,12 +1,15 @@
-//! The workers, seen from the control thread: started, pinned, given orders, and started again when they fail.
+//! The workers, seen from the control thread: started, pinned, given orders, and started again when
+//! they fail.
 //!
-//! A worker that panics takes only itself down. Its thread unwinds, which closes its sockets; from then on the
-//! program in the driver finds no socket for those queues and Linux gets their packets. The worker pool notices at its next
-//! look ([`WorkerPool::raise_fallen`]), and whoever owns the ports gives the new worker fresh queues.
+//! A worker that panics takes only itself down. Its thread unwinds, which closes its sockets; from
+//! then on the program in the driver finds no socket for those queues and Linux gets their packets.
+//! The worker pool notices at its next look ([`WorkerPool::raise_fallen`]), and whoever owns the
+//! ports gives the new worker fresh queues.
 //!
-//! A worker that hangs (`watch.rs`) is stopped for ever where it stands ([`port::Leash`]), its sockets are closed, and it is
-//! started again like one that panicked, with new packet memory: the old one, and its thread, are lost until the process
-//! ends. So that is not done for ever: what keeps hanging its workers is left to Linux.
+//! A worker that hangs (`watch.rs`) is stopped for ever where it stands ([`port::Leash`]), its
+//! sockets are closed, and it is started again like one that panicked, with new packet memory: the
+//! old one, and its thread, are lost until the process ends. So that is not done for ever: what
+//! keeps hanging its workers is left to Linux.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -34,7 +37,8 @@ use elements::router::{RouterContext, SharedContext};
 
 /// How long a worker may take to obey before the control thread goes on without it.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long it may take to end, or to close what is given up: less, since somebody waits for the router's end.
+/// How long it may take to end, or to close what is given up: less, since somebody waits for the
+/// router's end.
 const LEAVING: Duration = Duration::from_millis(300);
 /// How long it may take to stop a thread that hangs, unless that is in a system call.
 const HALTING: Duration = Duration::from_millis(50);
@@ -94,7 +98,8 @@ pub enum Fallen {
 }
 
 impl WorkerHandle {
-    /// How long to wait for it: not again for one that has not moved since it was waited for in vain.
+    /// How long to wait for it: not again for one that has not moved since it was waited for in
+    /// vain.
     fn patience(&self, patience: Duration) -> Duration {
         if self.mute.get() == Some(self.meter.rounds.value()) { Duration::ZERO } else { patience }
     }
@@ -283,8 +288,8 @@ impl WorkerPool {
         &self.blueprint.environment
     }
 
-    /// Changes every worker to another router, each between two of its batches. When an element cannot begin, the
-    /// workers that have changed change back, and all is as it was.
+    /// Changes every worker to another router, each between two of its batches. When an element
+    /// cannot begin, the workers that have changed change back, and all is as it was.
     pub fn change(&mut self, program: Arc<Program>) -> Result<(), PlaneError> {
         let description = instance(&program, &self.blueprint.environment)?.graph.description();
         let before = std::mem::replace(&mut self.blueprint.program, program.clone());
@@ -355,8 +360,9 @@ impl WorkerPool {
         }
     }
 
-    /// Gives a worker a queue, and waits until it is ready to receive; false when the worker has failed or is held up. Then it
-    /// closes the queue, should it come to it later: kept open, the queue could never be opened again.
+    /// Gives a worker a queue, and waits until it is ready to receive; false when the worker has
+    /// failed or is held up. Then it closes the queue, should it come to it later: kept open, the
+    /// queue could never be opened again.
     pub fn serve(&self, worker: usize, queue: Box<dyn Queue>, meter: Arc<QueueMeter>) -> bool {
         let Some(handle) = self.handles.get(worker).filter(|handle| handle.thread.is_some()) else {
             return false;
@@ -381,12 +387,14 @@ impl WorkerPool {
         self.order(worker, Order::Handoff(port, handoff_queue));
     }
 
-    /// Makes every worker close its queues of a port, and waits until they have (a failed worker has anyway).
+    /// Makes every worker close its queues of a port, and waits until they have (a failed worker
+    /// has anyway).
     pub fn leave(&self, port: PortId) {
         self.order_all(|_, done| Order::Leave(port, done));
     }
 
-    /// Gives every worker an observer of its graph or takes it away, and waits until they have it (a failed worker has none).
+    /// Gives every worker an observer of its graph or takes it away, and waits until they have it
+    /// (a failed worker has none).
     pub fn observe(&self, mut observer: impl FnMut(usize) -> Option<Box<dyn Observer>>) {
         self.order_all(|worker, done| Order::Observe(observer(worker), done));
     }
@@ -405,8 +413,8 @@ impl WorkerPool {
         }
     }
 
-    /// Starts the workers again that have failed or hang, and returns those that lost their queues. `pool` leases the memory
-    /// of a worker anew; when it is lost, new memory.
+    /// Starts the workers again that have failed or hang, and returns those that lost their queues.
+    /// `pool` leases the memory of a worker anew; when it is lost, new memory.
     pub fn raise_fallen(
         &mut self,
         policy: &Policy,
@@ -465,7 +473,8 @@ impl WorkerPool {
         fallen
     }
 
-    /// Ends all workers and waits for them. Their sockets are closed afterwards; those of one that hangs end with the process.
+    /// Ends all workers and waits for them. Their sockets are closed afterwards; those of one that
+    /// hangs end with the process.
     pub fn stop(&mut self) {
         // What one still has may be for another to send, so none ends before all have looked.
         self.order_all(|_, done| Order::Drain(done));

@@ -1,11 +1,12 @@
-//! Flows that are decided are carried in the driver, exactly as a worker would send them, until something about them changes.
+//! Flows that are decided are carried in the driver, exactly as a worker would send them, until
+//! something about them changes.
 //!
 //! ```text
 //! host 10.0.0.2, 2001:db8:1::2 --- r0  router  r1 203.0.113.1, 2001:db8:2::1 --- 198.18.0.0/15, 2001:db8:f::/48
 //! ```
 //!
-//! A whole plane on a veth pair. Each packet of interest crosses twice: carried in the driver, and, while all packets
-//! are diverted, by way of the worker. The two must be equal byte for byte.
+//! A whole plane on a veth pair. Each packet of interest crosses twice: carried in the driver, and,
+//! while all packets are diverted, by way of the worker. The two must be equal byte for byte.
 
 mod one_worker;
 #[path = "../../port/tests/rig/mod.rs"]
@@ -192,7 +193,8 @@ impl Net<'_> {
         self.wires[side].send(&[&ROUTER_MAC[side][..], &HOST_MAC[side], &kind, packet].concat());
     }
 
-    /// Sends a packet that way, and gives what arrives, without its Ethernet header, and whether it was carried.
+    /// Sends a packet that way, and gives what arrives, without its Ethernet header, and whether it
+    /// was carried.
     fn cross(&mut self, side: usize, packet: &[u8]) -> (Vec<u8>, bool) {
         let before = self.lanes();
         self.send(side, packet);
@@ -226,7 +228,8 @@ impl Net<'_> {
         self.plane.driver_mut().divert(&rules).unwrap();
     }
 
-    /// A packet carried, whether its sender has finished its checksum or not, and the same by the worker: equal, and right.
+    /// A packet carried, whether its sender has finished its checksum or not, and the same by the
+    /// worker: equal, and right.
     fn both_ways(&mut self, side: usize, packet: &[u8]) -> Vec<u8> {
         let (carried, in_driver) = self.cross(side, packet);
         self.divert(true);
@@ -384,7 +387,8 @@ fn connections_are_carried_until_something_happens() {
                 assert!(!net.cross(1, &again).1);
                 assert!(net.cross(1, &again).1);
 
-                // The end is the worker's, who knows all that was sent; what comes between the two FINs is carried.
+                // The end is the worker's, who knows all that was sent; what comes between the two
+                // FINs is carried.
                 let account = net.account(inside);
                 assert_eq!(account.phase, Phase::Open);
                 assert!(!net.cross(0, &packet(inside, outside, segment(here, there, FIN | ACK), b"")).1);

@@ -1,5 +1,5 @@
-//! Control connections of FTP count otherwise behind a translation, from an announcement that became longer on: each as long as it
-//! lives, and none that comes after it by the same ports.
+//! Control connections of FTP count otherwise behind a translation, from an announcement that
+//! became longer on: each as long as it lives, and none that comes after it by the same ports.
 
 mod instance;
 
@@ -53,8 +53,8 @@ impl Trial {
         [38, 42].map(|at| u32::from_be_bytes(*frame[at..].first_chunk().unwrap()))
     }
 
-    /// A connection of which the client counts from one number on and the server from another: until an announcement has been
-    /// acknowledged.
+    /// A connection of which the client counts from one number on and the server from another:
+    /// until an announcement has been acknowledged.
     fn announces(&mut self, [client, server]: [u32; 2]) {
         self.begins([client, server]);
         assert_eq!(self.pass(true, [client + 1, server + 1], ACK, PORT), [client + 1, server + 1]);

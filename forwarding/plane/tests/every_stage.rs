@@ -1,12 +1,13 @@
-//! A frame is sent, dropped, answered or left to Linux alike, and counted alike, by whichever code it
-//! goes and whichever stages there are.
+//! A frame is sent, dropped, answered or left to Linux alike, and counted alike, by whichever code
+//! it goes and whichever stages there are.
 //!
 //! One corpus of frames (`corpus`) goes through the elements alone, through the short ways in front
 //! of them, and through the driver's programs in front of these: under every filter, with and
 //! without translation, hooks, sampling and reverse path checks. What the elements make of it
-//! without hooks and samples is the measure for all others. Compared are the port and the bytes, the
-//! class for Linux, the reason, the rules' counts, what is sampled, and at last the account of every
-//! flow. Then once more with a VLAN on each port, which the frames come and go by: nothing else changes.
+//! without hooks and samples is the measure for all others. Compared are the port and the bytes,
+//! the class for Linux, the reason, the rules' counts, what is sampled, and at last the account of
+//! every flow. Then once more with a VLAN on each port, which the frames come and go by: nothing
+//! else changes.
 //!
 //! Linux is not asked here: `lanes.rs` asks it about packets of no flow, and the system tests about
 //! the odd ones.
@@ -137,8 +138,8 @@ const INTENDED: &[Intended] = &[
     },
 ];
 
-/// Whether flows are known that no rule asks for, so that the driver can carry them: unlike with the
-/// elements that are the measure.
+/// Whether flows are known that no rule asks for, so that the driver can carry them: unlike with
+/// the elements that are the measure.
 fn knows_flows_for_the_driver(stages: &Stages) -> bool {
     stages.lane == Lane::Carried && !stages.nat && stages.rules.text == STATELESS
 }
@@ -220,8 +221,8 @@ struct Trial {
 }
 
 impl Trial {
-    /// What becomes of all frames by these stages, by each kind of reverse path check; `None`: there
-    /// is no such lane.
+    /// What becomes of all frames by these stages, by each kind of reverse path check; `None`:
+    /// there is no such lane.
     fn rounds(&self, stages: Stages, front: &mut Front) -> Option<Vec<Round>> {
         let frames = if stages.kind.tagged { &self.tagged } else { &self.frames };
         let mut router = Router::new(stages, front, &sources(stages.kind));

@@ -1,5 +1,5 @@
-//! Packets of one flow that come at once, before there is a flow, go where the first of them goes: resolvers ask for two records from
-//! one socket.
+//! Packets of one flow that come at once, before there is a flow, go where the first of them goes:
+//! resolvers ask for two records from one socket.
 
 mod instance;
 

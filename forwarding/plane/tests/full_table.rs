@@ -1,5 +1,5 @@
-//! What is said of mappings where the flow table is full: one that is made for a flow which then finds no room ends at once, and that is
-//! said as well.
+//! What is said of mappings where the flow table is full: one that is made for a flow which then
+//! finds no room ends at once, and that is said as well.
 
 mod instance;
 

@@ -4,15 +4,16 @@
 //! hosts 10.96.0.0/16, 2001:db8:1::2 --- r0 (.1, ::1)  router  r1 (.1, ::1), MTU 1400 --- host B 10.99.2.2, 2001:db8:2::2
 //! ```
 //!
-//! Thousands of generated frames, each through all three: the driver's program by BPF_PROG_TEST_RUN, the worker's graph
-//! by a packet tracer, and Linux, on the same addresses and routes, by real frames on real interfaces. What must
-//! agree is the verdict, the out port and the bytes. A marker sent behind each frame tells when Linux is through with it.
-//! Linux limits unreachables by the address that they go to (redirects use up the same allowance), so two thousand hosts
-//! send, and redirects are off.
+//! Thousands of generated frames, each through all three: the driver's program by
+//! BPF_PROG_TEST_RUN, the worker's graph by a packet tracer, and Linux, on the same addresses and
+//! routes, by real frames on real interfaces. What must agree is the verdict, the out port and the
+//! bytes. A marker sent behind each frame tells when Linux is through with it. Linux limits
+//! unreachables by the address that they go to (redirects use up the same allowance), so two
+//! thousand hosts send, and redirects are off.
 //!
-//! Not compared: the identification of IPv4 answers, the flow label of IPv6 answers, and the checksum over the former. Left out,
-//! because Bifrost keeps to the RFC where Linux does not: destination `::`, and martian
-//! IPv6 sources of what leaves by the port it came from.
+//! Not compared: the identification of IPv4 answers, the flow label of IPv6 answers, and the
+//! checksum over the former. Left out, because Bifrost keeps to the RFC where Linux does not:
+//! destination `::`, and martian IPv6 sources of what leaves by the port it came from.
 
 #[path = "../../port/tests/rig/mod.rs"]
 mod rig;

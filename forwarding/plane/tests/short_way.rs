@@ -1,8 +1,9 @@
-//! Packets of known flows, and packets that rules only accept, take the short way or the long one, and the same becomes of them: every
-//! packet, the flows' accounts, the rules' counts.
+//! Packets of known flows, and packets that rules only accept, take the short way or the long one,
+//! and the same becomes of them: every packet, the flows' accounts, the rules' counts.
 //!
-//! Two routers with the same rules and the same translation, one of which has no short way, get the same packets:
-//! handshakes, data, segments out of their window, ends, datagrams, fragments, options, packets that are at the end of their time.
+//! Two routers with the same rules and the same translation, one of which has no short way, get the
+//! same packets: handshakes, data, segments out of their window, ends, datagrams, fragments,
+//! options, packets that are at the end of their time.
 
 mod instance;
 
@@ -40,7 +41,8 @@ accept tcp in inside
 accept udp in inside
 ";
 
-/// Rules that ask nothing about flows: some only accept, others do more or look more closely, at every hook.
+/// Rules that ask nothing about flows: some only accept, others do more or look more closely, at
+/// every hook.
 const STATELESS: &str = "set hosts 10.1.0.2, 198.18.0.1, 2001:db8:1::2
 chain input
 drop from any to any port 4001 length 140-160 name long
@@ -265,7 +267,8 @@ impl Conversation {
     }
 }
 
-/// A packet with a right checksum (datagrams over IPv4 now and then with none), and now and then with something odd about it.
+/// A packet with a right checksum (datagrams over IPv4 now and then with none), and now and then
+/// with something odd about it.
 fn packet(hosts: [&str; 2], protocol: u8, mut upper: Vec<u8>, random: &mut Random) -> Vec<u8> {
     let at = if protocol == protocol::TCP { 16 } else { 6 };
     let ttl = if random.below(50) == 0 { 1 } else { 64 };

@@ -1,5 +1,6 @@
-//! An interface with tags on a port: packets leave by it with its tags, whatever lane they came by. It
-//! is gone from the tables once it is forgotten, or its port given back. What passes is counted for it.
+//! An interface with tags on a port: packets leave by it with its tags, whatever lane they came by.
+//! It is gone from the tables once it is forgotten, or its port given back. What passes is counted
+//! for it.
 
 mod one_worker;
 #[path = "../../port/tests/rig/mod.rs"]

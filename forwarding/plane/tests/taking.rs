@@ -1,5 +1,5 @@
-//! A port is taken in two steps, and no step leaves a packet to nobody; what the kernel tells of one
-//! port is not asked of the others.
+//! A port is taken in two steps, and no step leaves a packet to nobody; what the kernel tells of
+//! one port is not asked of the others.
 
 mod one_worker;
 #[path = "../../port/tests/rig/mod.rs"]

@@ -1,5 +1,5 @@
-//! A worker that panics or hangs takes only itself down: Linux has its queues until it is started again. One that is held up when a
-//! port is taken serves it as soon as it can.
+//! A worker that panics or hangs takes only itself down: Linux has its queues until it is started
+//! again. One that is held up when a port is taken serves it as soon as it can.
 
 mod one_worker;
 #[path = "../../port/tests/rig/mod.rs"]
@@ -121,8 +121,8 @@ fn a_worker_that_hangs_is_found_within_a_second_and_started_again() {
             cross(1);
             assert_eq!(lanes(plane).0, before + 1);
             let thread = hang(plane, how);
-            // Time in which the worker had a core or asked for none, and in which somebody looked: other work on this machine may
-            // make a second of it last longer.
+            // Time in which the worker had a core or asked for none, and in which somebody looked:
+            // other work on this machine may make a second of it last longer.
             let (waits, mut looked, mut stood) = (waited(thread), Instant::now(), Duration::ZERO);
             wait("the worker to be started again", || {
                 std::thread::sleep(Duration::from_millis(80));
@@ -177,8 +177,8 @@ fn linux_forwards_while_a_worker_is_down_and_the_worker_comes_back() {
     });
 }
 
-/// Runs `test` with a plane of one worker that forwards, something that has a packet cross, and something that says how many went to
-/// the worker and how many passed.
+/// Runs `test` with a plane of one worker that forwards, something that has a packet cross, and
+/// something that says how many went to the worker and how many passed.
 fn forwarding(test: impl Send + FnOnce(&mut Plane, &mut Tables, &dyn Fn(u8), &dyn Fn(&Plane) -> (u64, u64))) {
     let rig = Rig::new(1);
     linux_forwards(&rig);

@@ -1,9 +1,9 @@
 //! What elements tell each other about a packet beyond the handle: Click's annotations.
 //!
-//! 48 bytes that elements use by offset, as Click lays them out (`DST_IP` and `PAINT` are in the handle, where they are
-//! cheapest), a
-//! timestamp, where the link and transport headers begin, and to whom the frame was addressed. They fill one cache
-//! line at the front of the packet's chunk, which is touched only by packets that have been annotated.
+//! 48 bytes that elements use by offset, as Click lays them out (`DST_IP` and `PAINT` are in the
+//! handle, where they are cheapest), a timestamp, where the link and transport headers begin, and
+//! to whom the frame was addressed. They fill one cache line at the front of the packet's chunk,
+//! which is touched only by packets that have been annotated.
 
 /// Bytes of annotations by offset.
 pub const ANNOTATION_BYTES: usize = 48;
@@ -73,8 +73,8 @@ impl Annotations {
 }
 
 impl crate::Packet {
-    /// Where in the chunk the transport header begins: where it was said to, else behind the network header, if that is
-    /// known and there. 0: not known.
+    /// Where in the chunk the transport header begins: where it was said to, else behind the
+    /// network header, if that is known and there. 0: not known.
     #[inline]
     fn transport_place(&self) -> u16 {
         let said = self.annotations().transport;
@@ -90,15 +90,15 @@ impl crate::Packet {
         offset.and_then(|offset| self.place_of(offset)).unwrap_or_default()
     }
 
-    /// Bytes from the front to the transport header, negative when the front is behind it; `None` while nobody has said where
-    /// it is or where the network header is.
+    /// Bytes from the front to the transport header, negative when the front is behind it; `None`
+    /// while nobody has said where it is or where the network header is.
     #[inline]
     pub fn transport_offset(&self) -> Option<isize> {
         self.offset_of(self.transport_place())
     }
 
-    /// Says that an IP header begins `offset` bytes behind the front, and the transport header behind it. False, and nothing
-    /// done, when that is outside the chunk.
+    /// Says that an IP header begins `offset` bytes behind the front, and the transport header
+    /// behind it. False, and nothing done, when that is outside the chunk.
     #[inline(always)]
     pub fn mark_ip(&mut self, offset: isize) -> bool {
         if self.is_annotated() {
@@ -107,7 +107,8 @@ impl crate::Packet {
         self.set_network(offset)
     }
 
-    /// Says that the transport header begins `offset` bytes behind the front; `None`, or outside the chunk: not known.
+    /// Says that the transport header begins `offset` bytes behind the front; `None`, or outside
+    /// the chunk: not known.
     #[inline]
     pub fn set_transport(&mut self, offset: Option<isize>) {
         let place = offset.and_then(|offset| self.place_of(offset)).unwrap_or_default();
@@ -117,7 +118,8 @@ impl crate::Packet {
         }
     }
 
-    /// The bytes of the first segment from the transport header on; none while nobody has said where that is.
+    /// The bytes of the first segment from the transport header on; none while nobody has said
+    /// where that is.
     #[inline]
     pub fn transport(&self) -> &[u8] {
         self.bytes_from(self.transport_place())
@@ -129,8 +131,8 @@ impl crate::Packet {
         self.bytes_from_mut(self.transport_place())
     }
 
-    /// Where in the chunk the link header begins: where it was said to, else at the front, if the network header is known to
-    /// come later. 0: not known.
+    /// Where in the chunk the link header begins: where it was said to, else at the front, if the
+    /// network header is known to come later. 0: not known.
     #[inline]
     fn link_place(&self) -> u16 {
         match self.annotations().link {
@@ -139,13 +141,15 @@ impl crate::Packet {
         }
     }
 
-    /// Bytes from the front to the link header, negative when the front is behind it; `None` while nobody has said.
+    /// Bytes from the front to the link header, negative when the front is behind it; `None` while
+    /// nobody has said.
     #[inline]
     pub fn link_offset(&self) -> Option<isize> {
         self.offset_of(self.link_place())
     }
 
-    /// Says that the link header begins `offset` bytes behind the front; `None`, or outside the chunk: not known.
+    /// Says that the link header begins `offset` bytes behind the front; `None`, or outside the
+    /// chunk: not known.
     #[inline]
     pub fn set_link(&mut self, offset: Option<isize>) {
         let place = offset.and_then(|offset| self.place_of(offset)).unwrap_or_default();
@@ -156,13 +160,15 @@ impl crate::Packet {
         }
     }
 
-    /// The bytes of the first segment from the link header on, wherever the front is; none while nobody has said.
+    /// The bytes of the first segment from the link header on, wherever the front is; none while
+    /// nobody has said.
     #[inline]
     pub fn link(&self) -> &[u8] {
         self.bytes_from(self.link_place())
     }
 
-    /// The `N` bytes of notes at `offset`, wherever they are kept; zeros when they are not all inside.
+    /// The `N` bytes of notes at `offset`, wherever they are kept; zeros when they are not all
+    /// inside.
     #[inline(always)]
     pub fn annotation<const N: usize>(&self, offset: usize) -> [u8; N] {
         if offset == DESTINATION && N == 4 {
@@ -181,7 +187,8 @@ impl crate::Packet {
         bytes
     }
 
-    /// Sets the bytes of notes at `offset`, wherever they are kept; nothing when they are not all inside.
+    /// Sets the bytes of notes at `offset`, wherever they are kept; nothing when they are not all
+    /// inside.
     #[inline(always)]
     pub fn set_annotation<const N: usize>(&mut self, offset: usize, bytes: [u8; N]) {
         if offset + N > ANNOTATION_BYTES {

@@ -1,13 +1,14 @@
 //! The monotonic clock as programs in the kernel read it (`bpf_ktime_get_ns`).
 //!
-//! In a time namespace, as a container may have one, a process reads that clock shifted, and the programs do not: the shift is
-//! taken out again.
+//! In a time namespace, as a container may have one, a process reads that clock shifted, and the
+//! programs do not: the shift is taken out again.
 
 use std::sync::LazyLock;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// What a time namespace adds to the clock here, in nanoseconds. A process stays in its own for as long as it runs.
+/// What a time namespace adds to the clock here, in nanoseconds. A process stays in its own for as
+/// long as it runs.
 static SHIFT: LazyLock<i64> =
     LazyLock::new(|| std::fs::read_to_string("/proc/self/timens_offsets").map_or(0, |text| shift(&text)));
 
@@ -20,7 +21,8 @@ pub fn now() -> u64 {
     here.wrapping_add_signed(-*SHIFT)
 }
 
-/// The monotonic clock's line among the offsets of time_namespaces(7): its name, seconds, nanoseconds. None shifts nothing.
+/// The monotonic clock's line among the offsets of time_namespaces(7): its name, seconds,
+/// nanoseconds. None shifts nothing.
 fn shift(offsets: &str) -> i64 {
     let line = offsets.lines().find_map(|line| line.trim().strip_prefix("monotonic"));
     let mut numbers =

@@ -1,10 +1,11 @@
 //! How a worker hands a packet to Linux, whole and as it came.
 //!
-//! A TAP device gives Linux packets, but as if they came in by the TAP: the wrong interface for neighbours, reverse-path
-//! checks and firewalls. So each frame carries the index of its true interface in four bytes behind it, and a program at
-//! the TAP's ingress (`forwarding/bpf/inject.c`) cuts them off and moves the frame to that interface's ingress. That is behind a
-//! native XDP program, but before a generic one, which would hand the frame to the worker again: so frames for such
-//! an interface end with a number that only its program knows.
+//! A TAP device gives Linux packets, but as if they came in by the TAP: the wrong interface for
+//! neighbours, reverse-path checks and firewalls. So each frame carries the index of its true
+//! interface in four bytes behind it, and a program at the TAP's ingress
+//! (`forwarding/bpf/inject.c`) cuts them off and moves the frame to that interface's ingress. That
+//! is behind a native XDP program, but before a generic one, which would hand the frame to the
+//! worker again: so frames for such an interface end with a number that only its program knows.
 //!
 //! Where the kernel cannot attach that program (tcx: Linux 6.6), frames enter by the TAP itself.
 
@@ -27,7 +28,8 @@ pub struct Injector {
     device: Device,
     program: Result<OwnedFd, String>,
     marks: Marks,
-    /// Raw sockets by which Linux sends packets as they are, of IPv4 and of IPv6; absent where the machine has no such family.
+    /// Raw sockets by which Linux sends packets as they are, of IPv4 and of IPv6; absent where the
+    /// machine has no such family.
     senders: [Option<OwnedFd>; 2],
 }
 
@@ -58,8 +60,8 @@ impl Injector {
         &self.device
     }
 
-    /// Gives Linux a packet, from its Ethernet header on, as if interface `ifindex` had received it; `judged`: with
-    /// [`JUDGED_MARK`]. Fails rather than wait.
+    /// Gives Linux a packet, from its Ethernet header on, as if interface `ifindex` had received
+    /// it; `judged`: with [`JUDGED_MARK`]. Fails rather than wait.
     pub fn inject(&self, ifindex: u32, packet: &Packet, judged: bool) -> io::Result<()> {
         let mut parts = [&[][..]; MAX_SEGMENTS];
         let mut count = 0;
@@ -70,15 +72,16 @@ impl Injector {
         self.write(ifindex, judged, &parts[..count])
     }
 
-    /// As [`Injector::inject`], for bytes in any number of pieces, of which the first holds the Ethernet header. At most
-    /// [`MAX_SEGMENTS`].
+    /// As [`Injector::inject`], for bytes in any number of pieces, of which the first holds the
+    /// Ethernet header. At most [`MAX_SEGMENTS`].
     pub fn inject_parts(&self, ifindex: u32, parts: &[&[u8]]) -> io::Result<()> {
         self.write(ifindex, false, parts)
     }
 
-    /// Has Linux send an IP packet, from its network header on, where its destination is: it looks up the route, resolves the
-    /// neighbour and holds the packet until then. It bears [`JUDGED_MARK`]. Fails rather than wait, and where the packet is larger than
-    /// the interface's MTU.
+    /// Has Linux send an IP packet, from its network header on, where its destination is: it looks
+    /// up the route, resolves the neighbour and holds the packet until then. It bears
+    /// [`JUDGED_MARK`]. Fails rather than wait, and where the packet is larger than the interface's
+    /// MTU.
     pub fn send(&self, packet: &Packet) -> io::Result<()> {
         let ip = packet.network();
         let (mut address, length) = destination(ip).ok_or(io::ErrorKind::InvalidInput)?;
@@ -123,7 +126,8 @@ impl Injector {
             add(&first[6..]);
             parts[1..].iter().for_each(|part| add(part));
         }
-        // SAFETY: the kernel reads the vectors, which point into slices that live until the call is over.
+        // SAFETY: the kernel reads the vectors, which point into slices that live until the call is
+        // over.
         let written = unsafe { libc::writev(self.tap.as_raw_fd(), vectors.as_ptr(), count as libc::c_int) };
         if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -133,13 +137,16 @@ fn vector(bytes: &[u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() }
 }
 
-/// Protocols of the raw sockets by which Linux sends. A raw socket hears what comes for this machine with its protocol, and while
-/// there is one, Linux does not answer that it knows no such protocol. So none with `IPPROTO_RAW`, which is 255: of IPv4, one that no
-/// packet can have (MPTCP's, above 255); of IPv6, which takes no such, the routing header, which Linux knows itself.
+/// Protocols of the raw sockets by which Linux sends. A raw socket hears what comes for this
+/// machine with its protocol, and while there is one, Linux does not answer that it knows no such
+/// protocol. So none with `IPPROTO_RAW`, which is 255: of IPv4, one that no packet can have
+/// (MPTCP's, above 255); of IPv6, which takes no such, the routing header, which Linux knows
+/// itself.
 const DEAF4: libc::c_int = libc::IPPROTO_MPTCP;
 const DEAF6: libc::c_int = libc::IPPROTO_ROUTING;
 
-/// A raw socket whose packets have their headers, whatever source they say, and which hears nothing.
+/// A raw socket whose packets have their headers, whatever source they say, and which hears
+/// nothing.
 fn raw(family: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: a new descriptor, ours alone.
@@ -190,7 +197,8 @@ fn destination(ip: &[u8]) -> Option<(libc::sockaddr_in6, libc::socklen_t)> {
             let mut four: libc::sockaddr_in = unsafe { std::mem::zeroed() };
             four.sin_family = libc::AF_INET as libc::sa_family_t;
             four.sin_addr.s_addr = u32::from_ne_bytes(*to);
-            // SAFETY: a sockaddr_in is shorter than a sockaddr_in6, needs no more alignment, and any bytes are one.
+            // SAFETY: a sockaddr_in is shorter than a sockaddr_in6, needs no more alignment, and
+            // any bytes are one.
             unsafe { (&raw mut address).cast::<libc::sockaddr_in>().write(four) };
             Some((address, size_of_val(&four) as libc::socklen_t))
         }

@@ -1,14 +1,16 @@
 //! Stopping a thread for ever, from outside.
 //!
-//! A thread in an endless loop, or in a system call that does not return, cannot be ended: nothing unwinds it, and what
-//! it owns is closed by nobody. But it can be kept from ever running a line of its own again: a signal whose handler
-//! does not return. Then the sockets that were bound to its leash are taken out of its hands, on the kernel's side only:
-//! their descriptors and mappings stay where the thread would find them, and have nothing behind them. Its memory is
-//! leaked, as there is no telling in what state it is. So whoever takes its place needs memory of its own, and meets
+//! A thread in an endless loop, or in a system call that does not return, cannot be ended: nothing
+//! unwinds it, and what it owns is closed by nobody. But it can be kept from ever running a line of
+//! its own again: a signal whose handler does not return. Then the sockets that were bound to its
+//! leash are taken out of its hands, on the kernel's side only: their descriptors and mappings stay
+//! where the thread would find them, and have nothing behind them. Its memory is leaked, as there
+//! is no telling in what state it is. So whoever takes its place needs memory of its own, and meets
 //! nothing that the old one could still touch.
 //!
-//! Where the thread stood a debugger still shows. A lock that it held it holds for ever, which is why a thread that only
-//! waits for its turn on a core must not be taken for one that hangs ([`Leash::runs`]).
+//! Where the thread stood a debugger still shows. A lock that it held it holds for ever, which is
+//! why a thread that only waits for its turn on a core must not be taken for one that hangs
+//! ([`Leash::runs`]).
 
 use std::cell::Cell;
 use std::io;
@@ -78,15 +80,16 @@ impl Leash {
         }
     }
 
-    /// Stops the thread for ever, and closes its sockets. False when it is in a system call that does not end: it will stop
-    /// before it comes back from there; ask again.
+    /// Stops the thread for ever, and closes its sockets. False when it is in a system call that
+    /// does not end: it will stop before it comes back from there; ask again.
     pub fn halt(&self, patience: Duration) -> bool {
         let thread = self.thread.load(Ordering::Acquire);
         if thread == 0 {
             return false;
         }
         if !self.halted.load(Ordering::Acquire) {
-            // SAFETY: takes no pointers; the thread is one of this process, whose handler is installed.
+            // SAFETY: takes no pointers; the thread is one of this process, whose handler is
+            // installed.
             unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal()) };
         }
         let deadline = Instant::now() + patience;
@@ -122,7 +125,8 @@ fn listen() {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     let handler: extern "C" fn(libc::c_int) = halt;
     action.sa_sigaction = handler as libc::sighandler_t;
-    // SAFETY: the mask is ours, and `action` outlives the call. The handler does only what a handler may.
+    // SAFETY: the mask is ours, and `action` outlives the call. The handler does only what a
+    // handler may.
     unsafe {
         libc::sigfillset(&mut action.sa_mask);
         libc::sigaction(signal(), &action, std::ptr::null_mut());
@@ -131,7 +135,8 @@ fn listen() {
 
 /// What a thread that is halted does for ever.
 extern "C" fn halt(_: libc::c_int) {
-    // SAFETY: the leash lives while the thread has it on, and the cell needs no set-up that could be under way.
+    // SAFETY: the leash lives while the thread has it on, and the cell needs no set-up that could
+    // be under way.
     let Some(leash) = (unsafe { OWN.get().as_ref() }) else { return };
     leash.halted.store(true, Ordering::Release);
     loop {
@@ -167,7 +172,8 @@ impl Recall {
         for (address, bytes) in self.rings {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-            // SAFETY: the ring of a socket whose owner has it still and never runs again: nobody sees the memory change.
+            // SAFETY: the ring of a socket whose owner has it still and never runs again: nobody
+            // sees the memory change.
             let mapped = unsafe { libc::mmap(address as *mut _, bytes, protection, flags, -1, 0) };
             if mapped == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());

@@ -1,9 +1,10 @@
 //! The packet memory of all workers and ports: one mapping, cut into a slice for each worker.
 //!
-//! A frame that a worker received on one port it sends on another by its descriptor; the bytes stay where they are.
-//! Frames of a worker's sockets never leave its slice, so no two threads ever write the same memory or the same free list.
-//! A socket that several threads use ([`Memory::open_for_all`]) has the whole memory: each thread receives into frames of its
-//! own slice, and sends those of any, which then come home to the slice that they are of.
+//! A frame that a worker received on one port it sends on another by its descriptor; the bytes stay
+//! where they are. Frames of a worker's sockets never leave its slice, so no two threads ever write
+//! the same memory or the same free list. A socket that several threads use
+//! ([`Memory::open_for_all`]) has the whole memory: each thread receives into frames of its own
+//! slice, and sends those of any, which then come home to the slice that they are of.
 
 use std::io;
 use std::ptr::NonNull;
@@ -91,7 +92,8 @@ impl Memory {
             None => Mapping::new(bytes, 0).map_err(failed(false))?,
         };
         if !is_huge && huge == HugePages::Auto {
-            // SAFETY: advice about our own mapping. Refused where there are no transparent huge pages: then it is slower.
+            // SAFETY: advice about our own mapping. Refused where there are no transparent huge
+            // pages: then it is slower.
             unsafe { libc::madvise(mapping.base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
         }
         let slices = (0..workers).map(|_| OnceLock::new()).collect();
@@ -102,20 +104,22 @@ impl Memory {
         let (mapping, frames) = (&self.mapping, self.frames);
         let slice = || {
             let at = worker * frames * CHUNK;
-            // SAFETY: slice `worker` of the mapping, page-aligned, inside it, made once, and given to nobody else; the
-            // slice keeps the mapping alive.
+            // SAFETY: slice `worker` of the mapping, page-aligned, inside it, made once, and given
+            // to nobody else; the slice keeps the mapping alive.
             unsafe { Slice::new(mapping.base.add(at), frames, mapping.clone()) }
         };
         self.slices.get(worker).map(|place| place.get_or_init(slice))
     }
 
-    /// The pool of a worker; to be installed on its thread. A worker that ended has given its pool back.
+    /// The pool of a worker; to be installed on its thread. A worker that ended has given its pool
+    /// back.
     pub fn pool(&self, worker: usize) -> Result<Pool, MemoryError> {
         let slice = self.slice(worker).ok_or(MemoryError::NoSlice { worker, slices: self.slices.len() })?;
         Pool::lease(slice.clone()).ok_or(MemoryError::InUse { worker })
     }
 
-    /// New memory for a worker in the place of what a thread has that hangs, and its pool. The old one is never used again.
+    /// New memory for a worker in the place of what a thread has that hangs, and its pool. The old
+    /// one is never used again.
     pub fn renew(&mut self, worker: usize) -> Result<Pool, MemoryError> {
         let slices = self.slices.len();
         let place = self.slices.get_mut(worker).ok_or(MemoryError::NoSlice { worker, slices })?;
@@ -132,8 +136,8 @@ impl Memory {
         Pool::lease(slice).ok_or(MemoryError::InUse { worker })
     }
 
-    /// Opens a socket for a worker whose pool is installed on its own thread already: opening takes a while, and the
-    /// worker forwards meanwhile. As [`Xsk::open`] otherwise.
+    /// Opens a socket for a worker whose pool is installed on its own thread already: opening takes
+    /// a while, and the worker forwards meanwhile. As [`Xsk::open`] otherwise.
     pub fn open(
         &self,
         worker: usize,
@@ -151,7 +155,8 @@ impl Memory {
         Xsk::with_span(port, ifindex, queue, slice.span(), options)
     }
 
-    /// Opens a socket that any thread with a pool of this memory may use, one at a time. As [`Xsk::open`] otherwise.
+    /// Opens a socket that any thread with a pool of this memory may use, one at a time. As
+    /// [`Xsk::open`] otherwise.
     pub fn open_for_all(
         &self,
         port: PortId,

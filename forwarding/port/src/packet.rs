@@ -15,8 +15,8 @@
 //! for a packet larger than a chunk, the next segment. The kernel never writes there, because
 //! AF_XDP leaves 256 bytes free in front of every frame that it receives.
 //!
-//! The handle has what forwarding needs. What only some elements tell each other ([`Annotations`]) lies in the chunk,
-//! and costs nothing until the first of them writes there.
+//! The handle has what forwarding needs. What only some elements tell each other ([`Annotations`])
+//! lies in the chunk, and costs nothing until the first of them writes there.
 //!
 //! Dropping a packet gives its chunks back to this thread's [`Pool`](crate::Pool). A packet dropped
 //! on another thread, or after its pool, goes home by the slice's slow path, behind a lock: correct
@@ -42,11 +42,13 @@ pub(crate) const HEADER: usize = 128;
 const ANNOTATIONS: usize = 64;
 /// Where AF_XDP puts the first byte of a received frame, and where [`Packet::new`] does.
 pub const HEADROOM: usize = 256;
-/// Places, a cache line apart, at which packets that are made here begin. Chunks lie 4 KiB apart, so bytes at the same place of
-/// each fall into the same set of the processor's first cache, which has room for eight or twelve of them and not for a
-/// batch. Where received frames lie the kernel decides.
+/// Places, a cache line apart, at which packets that are made here begin. Chunks lie 4 KiB apart,
+/// so bytes at the same place of each fall into the same set of the processor's first cache, which
+/// has room for eight or twelve of them and not for a batch. Where received frames lie the kernel
+/// decides.
 const COLOURS: usize = 16;
-/// In `Packet::tail`: the annotations in the chunk are this packet's, and not what an earlier one left there.
+/// In `Packet::tail`: the annotations in the chunk are this packet's, and not what an earlier one
+/// left there.
 const ANNOTATED: u8 = 0x80;
 /// Most segments that a packet may have; what the kernel allows (MAX_SKB_FRAGS + 1).
 pub const MAX_SEGMENTS: usize = 18;
@@ -78,13 +80,15 @@ pub struct Packet {
     len: u16,
     /// The interface that it came in by: the port's own until its tags have been looked at.
     pub input: InterfaceId,
-    /// The interface that it is to leave by; once its link header is written, the own one of the port that sends it.
+    /// The interface that it is to leave by; once its link header is written, the own one of the
+    /// port that sends it.
     pub output: InterfaceId,
     /// What the lookup found.
     pub next_hop: NextHopId,
     /// The path chosen among those of the next hop.
     pub adjacency: AdjacencyId,
-    /// Click's destination annotation: where the packet goes next, an IPv4 address; zeros while nobody has said.
+    /// Click's destination annotation: where the packet goes next, an IPv4 address; zeros while
+    /// nobody has said.
     pub destination: [u8; 4],
     /// Where in the chunk the network header begins; 0 while nobody has said.
     network: u16,
@@ -101,7 +105,8 @@ unsafe impl Send for Packet {}
 // SAFETY: `&Packet` gives only shared reads of the bytes.
 unsafe impl Sync for Packet {}
 
-/// Where `len` bytes, at most [`CHUNK`] - [`HEADROOM`], begin in a chunk: by its number, as far as there is room.
+/// Where `len` bytes, at most [`CHUNK`] - [`HEADROOM`], begin in a chunk: by its number, as far as
+/// there is room.
 #[inline(always)]
 fn place_in(base: NonNull<u8>, len: usize) -> u16 {
     let colour = base.as_ptr() as usize / CHUNK % COLOURS;
@@ -110,8 +115,9 @@ fn place_in(base: NonNull<u8>, len: usize) -> u16 {
 }
 
 impl Packet {
-    /// A packet with these bytes in memory of this thread's pool, with at least [`HEADROOM`] in front. `None` when the
-    /// thread has no pool, the pool is empty, or it would take more than [`MAX_SEGMENTS`] chunks.
+    /// A packet with these bytes in memory of this thread's pool, with at least [`HEADROOM`] in
+    /// front. `None` when the thread has no pool, the pool is empty, or it would take more than
+    /// [`MAX_SEGMENTS`] chunks.
     pub fn new(bytes: &[u8]) -> Option<Packet> {
         const ROOM: usize = CHUNK - HEADROOM;
         let (first, mut rest) = bytes.split_at(bytes.len().min(ROOM));
@@ -129,30 +135,32 @@ impl Packet {
         Some(packet)
     }
 
-    /// A packet of one segment of `len` bytes (at most [`CHUNK`] - [`HEADROOM`]; what they are is undefined) in memory of this
-    /// thread's pool, if there is any.
+    /// A packet of one segment of `len` bytes (at most [`CHUNK`] - [`HEADROOM`]; what they are is
+    /// undefined) in memory of this thread's pool, if there is any.
     #[inline(always)]
     pub fn blank(len: usize) -> Option<Packet> {
         let len = len.min(CHUNK - HEADROOM);
         let (base, place) = Packet::blank_place(len)?;
-        // SAFETY: the chunk was just taken, so it is ours, and the place leaves room for `len` bytes.
+        // SAFETY: the chunk was just taken, so it is ours, and the place leaves room for `len`
+        // bytes.
         Some(unsafe { Packet::from_raw(base, place, len as u16) })
     }
 
-    /// A chunk of this thread's pool, if there is any, and where `len` bytes, at most [`CHUNK`] - [`HEADROOM`], begin in it: for
-    /// [`Packet::from_raw`].
+    /// A chunk of this thread's pool, if there is any, and where `len` bytes, at most [`CHUNK`] -
+    /// [`HEADROOM`], begin in it: for [`Packet::from_raw`].
     #[inline(always)]
     pub(crate) fn blank_place(len: usize) -> Option<(NonNull<u8>, u16)> {
         let base = pool::take()?;
         Some((base, place_in(base, len)))
     }
 
-    /// Makes it a new packet in the same memory: one segment of `len` bytes (at most [`CHUNK`] - [`HEADROOM`]; what they
-    /// are is undefined), nothing known about it.
+    /// Makes it a new packet in the same memory: one segment of `len` bytes (at most [`CHUNK`] -
+    /// [`HEADROOM`]; what they are is undefined), nothing known about it.
     pub fn reset(&mut self, len: usize) {
         self.cut_after(self.base, 0);
         let len = len.min(CHUNK - HEADROOM);
-        // SAFETY: the chunk is ours; the old handle, which has no other segments, is forgotten and not dropped.
+        // SAFETY: the chunk is ours; the old handle, which has no other segments, is forgotten and
+        // not dropped.
         let fresh = unsafe { Packet::from_raw(self.base, place_in(self.base, len), len as u16) };
         std::mem::forget(std::mem::replace(self, fresh));
     }
@@ -197,7 +205,8 @@ impl Packet {
         }
     }
 
-    /// Bytes behind the first segment that [`Packet::extend`] may still add; 0 when more segments follow.
+    /// Bytes behind the first segment that [`Packet::extend`] may still add; 0 when more segments
+    /// follow.
     #[inline]
     pub fn tailroom(&self) -> usize {
         if self.more() != 0 { 0 } else { CHUNK - self.head as usize - self.len as usize }
@@ -215,15 +224,16 @@ impl Packet {
         if self.tail & ANNOTATED == 0 {
             return &Annotations::NONE;
         }
-        // SAFETY: the place is inside the chunk's header, which is ours, aligned (asserted above), and was written by
-        // `annotations_mut` for this packet.
+        // SAFETY: the place is inside the chunk's header, which is ours, aligned (asserted above),
+        // and was written by `annotations_mut` for this packet.
         unsafe { &*self.base.as_ptr().add(ANNOTATIONS).cast() }
     }
 
     /// What elements have noted about this packet, to change.
     #[inline]
     pub fn annotations_mut(&mut self) -> &mut Annotations {
-        // SAFETY: the place is inside the chunk's header, which is ours, and aligned (asserted above).
+        // SAFETY: the place is inside the chunk's header, which is ours, and aligned (asserted
+        // above).
         unsafe {
             let annotations = self.base.as_ptr().add(ANNOTATIONS).cast::<Annotations>();
             if self.tail & ANNOTATED == 0 {
@@ -234,8 +244,9 @@ impl Packet {
         }
     }
 
-    /// The `N` bytes from the front on, for whoever asks later how many of them are the packet's: what it does not have is whatever lies
-    /// behind it in its chunk. `None` where the chunk ends before.
+    /// The `N` bytes from the front on, for whoever asks later how many of them are the packet's:
+    /// what it does not have is whatever lies behind it in its chunk. `None` where the chunk ends
+    /// before.
     #[inline(always)]
     pub fn front<const N: usize>(&self) -> Option<&[u8; N]> {
         const { assert!(N <= CHUNK - HEADER) };
@@ -243,7 +254,8 @@ impl Packet {
         if place > CHUNK - N {
             return None;
         }
-        // SAFETY: the bytes are within the chunk, as just found, which is ours; packet memory is zeroed when it is made.
+        // SAFETY: the bytes are within the chunk, as just found, which is ours; packet memory is
+        // zeroed when it is made.
         Some(unsafe { &*self.base.as_ptr().add(place).cast() })
     }
 
@@ -265,8 +277,8 @@ impl Packet {
         self.head as usize - HEADER
     }
 
-    /// Makes room for `n` bytes in front and returns them (contents undefined), or `None` when there is not that
-    /// much headroom. A packet just received has at least 128.
+    /// Makes room for `n` bytes in front and returns them (contents undefined), or `None` when
+    /// there is not that much headroom. A packet just received has at least 128.
     #[inline]
     pub fn push(&mut self, n: usize) -> Option<&mut [u8]> {
         if n > self.headroom() {
@@ -285,13 +297,14 @@ impl Packet {
         }
         self.head -= N as u16;
         self.len += N as u16;
-        // SAFETY: the N bytes from `head` on are behind the chunk's header, as just checked, and in front of where the packet
-        // began; the chunk is ours.
+        // SAFETY: the N bytes from `head` on are behind the chunk's header, as just checked, and in
+        // front of where the packet began; the chunk is ours.
         unsafe { self.base.as_ptr().add(self.head as usize).cast::<[u8; N]>().write(*bytes) };
         true
     }
 
-    /// Removes `n` bytes from the front of the first segment; `false`, and nothing done, if it has fewer.
+    /// Removes `n` bytes from the front of the first segment; `false`, and nothing done, if it has
+    /// fewer.
     #[inline]
     pub fn pull(&mut self, n: usize) -> bool {
         if n > self.len as usize {

@@ -1,12 +1,13 @@
 //! This thread's packet memory.
 //!
-//! Memory is cut into slices, one a worker. A `Slice` owns its chunks for ever; a [`Pool`] is the right to hand
-//! them out, held by one thread at a time. While installed, taking and giving a chunk is a push or pop on a stack
-//! that only this thread touches: no atomics, and the chunk given last (warm in the cache) is taken first.
+//! Memory is cut into slices, one a worker. A `Slice` owns its chunks for ever; a [`Pool`] is the
+//! right to hand them out, held by one thread at a time. While installed, taking and giving a chunk
+//! is a push or pop on a stack that only this thread touches: no atomics, and the chunk given last
+//! (warm in the cache) is taken first.
 //!
-//! Whatever happens to a thread, no chunk is handed out twice: chunks come home to the slice's `strays` from any
-//! thread (a packet dropped elsewhere, a socket closed after its worker died), and a slice's memory stays mapped
-//! while any of them is out.
+//! Whatever happens to a thread, no chunk is handed out twice: chunks come home to the slice's
+//! `strays` from any thread (a packet dropped elsewhere, a socket closed after its worker died),
+//! and a slice's memory stays mapped while any of them is out.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -66,8 +67,8 @@ pub(crate) struct Slice {
     span: Span,
     chunks: usize,
     leased: AtomicBool,
-    /// Chunks that came home by another way than this slice's pool. `waiting` is their number, to look without
-    /// the lock.
+    /// Chunks that came home by another way than this slice's pool. `waiting` is their number, to
+    /// look without the lock.
     strays: Mutex<Vec<NonNull<u8>>>,
     waiting: AtomicUsize,
 }
@@ -81,8 +82,8 @@ impl Slice {
     /// A slice of `chunks` chunks at `base`, with their headers written, all of them home.
     ///
     /// # Safety
-    /// `base` is aligned to [`CHUNK`], the bytes are writable, stay valid while `region` lives, and belong to
-    /// nobody else.
+    /// `base` is aligned to [`CHUNK`], the bytes are writable, stay valid while `region` lives, and
+    /// belong to nobody else.
     pub(crate) unsafe fn new(base: NonNull<u8>, chunks: usize, region: Arc<dyn Region>) -> Arc<Slice> {
         let all: Vec<_> = (0..chunks).rev().map(|i| base.as_ptr().wrapping_add(i * CHUNK)).collect();
         // SAFETY: promised by the caller.
@@ -136,7 +137,8 @@ impl Pool {
         let bytes = chunks.max(1) * CHUNK;
         let mapping =
             Mapping::new(bytes).unwrap_or_else(|error| panic!("{bytes} bytes of packet memory: {error}"));
-        // SAFETY: the mapping was just made for this slice, is aligned to more than CHUNK, and lives in the Arc.
+        // SAFETY: the mapping was just made for this slice, is aligned to more than CHUNK, and
+        // lives in the Arc.
         let slice = unsafe { Slice::new(mapping.base(), chunks, Arc::new(mapping)) };
         Pool::lease(slice).expect("a new slice has no pool yet")
     }
@@ -155,8 +157,8 @@ impl Pool {
         &self.slice
     }
 
-    /// Makes this the pool that packets of this thread come from and return to, until the thread ends or installs
-    /// another.
+    /// Makes this the pool that packets of this thread come from and return to, until the thread
+    /// ends or installs another.
     pub fn install(self) {
         OWNED.with_borrow_mut(|owned| {
             CURRENT.set(std::ptr::null_mut());
@@ -199,8 +201,8 @@ impl Drop for Pool {
         let out = self.slice.chunks - strays.len();
         drop(strays);
         if out != 0 {
-            // Chunks still out name the slice in their header, so it must stay. It is made once per pool that goes
-            // with packets out: a worker's end, not an everyday matter.
+            // Chunks still out name the slice in their header, so it must stay. It is made once per
+            // pool that goes with packets out: a worker's end, not an everyday matter.
             std::mem::forget(self.slice.clone());
         }
         self.slice.leased.store(false, Ordering::Release);
@@ -221,8 +223,8 @@ impl Drop for Installed {
 }
 
 thread_local! {
-    /// The installed pool, or null. Apart from `OWNED` because a plain pointer needs no look at the state of a
-    /// destructor at each access.
+    /// The installed pool, or null. Apart from `OWNED` because a plain pointer needs no look at the
+    /// state of a destructor at each access.
     static CURRENT: Cell<*mut Pool> = const { Cell::new(std::ptr::null_mut()) };
     static OWNED: RefCell<Option<Installed>> = const { RefCell::new(None) };
 }
@@ -230,8 +232,8 @@ thread_local! {
 /// Takes a chunk from this thread's pool.
 #[inline]
 pub(crate) fn take() -> Option<NonNull<u8>> {
-    // SAFETY: CURRENT is null or the pool that this thread owns; the reference does not leave this call, and
-    // nothing called from it comes back here.
+    // SAFETY: CURRENT is null or the pool that this thread owns; the reference does not leave this
+    // call, and nothing called from it comes back here.
     unsafe { CURRENT.get().as_mut() }?.take()
 }
 
@@ -249,7 +251,8 @@ pub(crate) unsafe fn give(chunk: NonNull<u8>) {
             return;
         }
     }
-    // SAFETY: the header was written when the slice was made, and the slice lives while a chunk is out.
+    // SAFETY: the header was written when the slice was made, and the slice lives while a chunk is
+    // out.
     unsafe { give_elsewhere(chunk) }
 }
 

@@ -1,13 +1,16 @@
-//! A port in memory, for measuring: frames that never end come in, and what goes out is counted, checked or kept.
+//! A port in memory, for measuring: frames that never end come in, and what goes out is counted,
+//! checked or kept.
 //!
-//! What a program costs depends on where its packets lie. A generator that writes each frame into a small ring of buffers hands
-//! over packets that are warm in the cache; frames that lie in more memory than the cache holds come in cold, as from a network
-//! card that does not write into it. Both can be had here:
+//! What a program costs depends on where its packets lie. A generator that writes each frame into a
+//! small ring of buffers hands over packets that are warm in the cache; frames that lie in more
+//! memory than the cache holds come in cold, as from a network card that does not write into it.
+//! Both can be had here:
 //!
-//! - [`Fresh::Always`]: each packet is written when it is received, into one buffer of a ring after the other. Receiving without
-//!   doing anything with the packets tells what the writing costs.
-//! - [`Fresh::OnRewind`]: all packets were written before, each in its own buffer, and receiving touches none of them. When the last
-//!   has been received nothing comes in until [`Prepared::rewind`].
+//! - [`Fresh::Always`]: each packet is written when it is received, into one buffer of a ring after
+//!   the other. Receiving without doing anything with the packets tells what the writing costs.
+//! - [`Fresh::OnRewind`]: all packets were written before, each in its own buffer, and receiving
+//!   touches none of them. When the last has been received nothing comes in until
+//!   [`Prepared::rewind`].
 //!
 //! Buffers come home by the [`Sink`]s of a source, and are used in the order in which they did.
 
@@ -31,7 +34,8 @@ pub enum Fresh {
 /// Packets that came home.
 type Home = Arc<Mutex<Vec<Packet>>>;
 
-/// Where packets come from: `write` makes packet number 0, 1, 2, ... of whatever was in the buffer ([`Packet::reset`]).
+/// Where packets come from: `write` makes packet number 0, 1, 2, ... of whatever was in the buffer
+/// ([`Packet::reset`]).
 ///
 /// It sends as well: as a [`Sink`] of its own.
 pub struct Prepared<F> {
@@ -48,8 +52,9 @@ pub struct Prepared<F> {
 }
 
 impl<F: FnMut(u64, &mut Packet) + Send> Prepared<F> {
-    /// A source with so many buffers of this thread's pool; `None` when there are not so many. It and its sinks are used by the
-    /// same thread, in which the pool stays installed. It begins rewound.
+    /// A source with so many buffers of this thread's pool; `None` when there are not so many. It
+    /// and its sinks are used by the same thread, in which the pool stays installed. It begins
+    /// rewound.
     pub fn new(port: PortId, buffers: usize, fresh: Fresh, write: F) -> Option<Prepared<F>> {
         let mut prepared = Prepared {
             sink: Sink::new(port, Home::default()),
@@ -75,8 +80,8 @@ impl<F: FnMut(u64, &mut Packet) + Send> Prepared<F> {
         &mut self.sink
     }
 
-    /// Begins anew with packet number 0: takes home what was sent, and new buffers for those that did not come. With
-    /// [`Fresh::OnRewind`] all packets are written.
+    /// Begins anew with packet number 0: takes home what was sent, and new buffers for those that
+    /// did not come. With [`Fresh::OnRewind`] all packets are written.
     pub fn rewind(&mut self) {
         self.collect();
         self.fill(self.buffers);
@@ -120,7 +125,8 @@ impl<F: FnMut(u64, &mut Packet) + Send> Queue for Prepared<F> {
             packet.input = self.sink.port.interface();
             self.rx_bytes += packet.len() as u64;
         }
-        // In a second turn: a handle that is moved in the moment when its parts were written costs the processor a dozen cycles.
+        // In a second turn: a handle that is moved in the moment when its parts were written costs
+        // the processor a dozen cycles.
         into.extend(self.ring.drain(..count));
         self.rx_packets += count as u64;
         count

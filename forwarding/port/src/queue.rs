@@ -12,14 +12,16 @@ pub trait Queue: Send {
     /// The port that this is a queue of.
     fn port(&self) -> PortId;
 
-    /// Appends up to `quota` received packets, with [`Packet::input`] set, and returns their number.
+    /// Appends up to `quota` received packets, with [`Packet::input`] set, and returns their
+    /// number.
     fn receive(&mut self, into: &mut Vec<Packet>, quota: usize) -> usize;
 
-    /// Takes what fits from the front, leaves the rest, and returns the number taken. They may wait until
-    /// [`Queue::kick`].
+    /// Takes what fits from the front, leaves the rest, and returns the number taken. They may wait
+    /// until [`Queue::kick`].
     fn transmit(&mut self, packets: &mut Vec<Packet>) -> usize;
 
-    /// To be called once a round: sends what waits, takes home what was sent, gives the device room to receive.
+    /// To be called once a round: sends what waits, takes home what was sent, gives the device room
+    /// to receive.
     fn kick(&mut self);
 
     /// Writes out what waits in memory, where a port keeps what was sent.
@@ -38,7 +40,8 @@ pub trait Queue: Send {
         None
     }
 
-    /// Buffers with frames that were taken here and that the other end has not emptied: when the queue is closed, they are lost.
+    /// Buffers with frames that were taken here and that the other end has not emptied: when the
+    /// queue is closed, they are lost.
     fn untaken(&self) -> u64 {
         0
     }
@@ -69,7 +72,8 @@ pub struct QueueCounters {
     pub rx_no_frame: u64,
     /// Other packets that the kernel dropped on the way to us.
     pub rx_dropped: u64,
-    /// Descriptors from the kernel or a peer that made no sense (out of the memory, a broken chain, or more than there are).
+    /// Descriptors from the kernel or a peer that made no sense (out of the memory, a broken chain,
+    /// or more than there are).
     pub corrupt: u64,
     /// Descriptors of ours that the kernel refused.
     pub tx_invalid: u64,

@@ -1,11 +1,13 @@
-//! A raw socket to send by: packets of one protocol of IP, to single hosts. Linux makes the headers and finds the neighbour.
+//! A raw socket to send by: packets of one protocol of IP, to single hosts. Linux makes the headers
+//! and finds the neighbour.
 
 use std::io;
 use std::mem::{size_of_val, zeroed};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// The socket. While there is one, Linux does not tell senders that it knows no such protocol. It hears nothing.
+/// The socket. While there is one, Linux does not tell senders that it knows no such protocol. It
+/// hears nothing.
 #[derive(Debug)]
 pub struct RawSocket {
     fd: OwnedFd,
@@ -31,7 +33,8 @@ impl RawSocket {
             IpAddr::V6(_) => socket.set(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, &hops)?,
         }
         let (address, length) = address_of(source);
-        // SAFETY: the kernel reads the address, which lives through the call and is no shorter than `length`.
+        // SAFETY: the kernel reads the address, which lives through the call and is no shorter than
+        // `length`.
         let bound = unsafe { libc::bind(fd, (&raw const address).cast(), length) };
         if bound < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
     }

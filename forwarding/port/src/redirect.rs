@@ -18,7 +18,8 @@ pub(crate) struct Redirect {
 }
 
 impl Redirect {
-    /// Attaches it: in the driver, and if that cannot, in the stack. No queue has a socket yet, so Linux gets every frame.
+    /// Attaches it: in the driver, and if that cannot, in the stack. No queue has a socket yet, so
+    /// Linux gets every frame.
     pub(crate) fn attach(ifindex: u32) -> Result<Redirect, DriverError> {
         let object = object::redirect()?;
         let none = || DriverError::NoMap { name: SOCKETS.to_owned() };

@@ -1,4 +1,5 @@
-//! A packet socket: frames of an interface as Linux sees them, and frames sent by it, without taking anything from Linux.
+//! A packet socket: frames of an interface as Linux sees them, and frames sent by it, without
+//! taking anything from Linux.
 
 use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
@@ -24,7 +25,8 @@ pub struct SocketOptions {
     pub outgoing: bool,
     /// Nothing: the socket is for sending.
     pub send_only: bool,
-    /// Of what is received, only what a program says (classic BPF, 0: not this one), if there is one.
+    /// Of what is received, only what a program says (classic BPF, 0: not this one), if there is
+    /// one.
     pub filter: &'static [Instruction],
 }
 
@@ -48,7 +50,8 @@ pub struct Received {
     pub length: usize,
     /// To whom it was addressed.
     pub kind: PacketType,
-    /// Its Ethernet type as Linux has it: that of what is in the frame, without tags that the interface took off.
+    /// Its Ethernet type as Linux has it: that of what is in the frame, without tags that the
+    /// interface took off.
     pub protocol: u16,
     /// When it arrived, nanoseconds since 1970; 0: not known.
     pub time: i64,
@@ -101,8 +104,9 @@ impl PacketSocket {
         Ok(socket)
     }
 
-    /// Has the interface receive what is sent to a link address besides its own, by its filter or, where it has none,
-    /// by receiving everything; or not any more. It ends with the socket as well.
+    /// Has the interface receive what is sent to a link address besides its own, by its filter or,
+    /// where it has none, by receiving everything; or not any more. It ends with the socket as
+    /// well.
     pub fn take_address(&self, ifindex: u32, mac: [u8; 6], take: bool) -> io::Result<()> {
         // SAFETY: plain numbers, valid when zero.
         let mut membership: libc::packet_mreq = unsafe { zeroed() };
@@ -123,7 +127,8 @@ impl PacketSocket {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Receives a frame, from its Ethernet header on, VLAN tag included. `WouldBlock` when there is none.
+    /// Receives a frame, from its Ethernet header on, VLAN tag included. `WouldBlock` when there is
+    /// none.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
         #[repr(align(8))]
         struct Control([u8; 128]);
@@ -137,7 +142,8 @@ impl PacketSocket {
         message.msg_iovlen = 1;
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = control.0.len() as _;
-        // SAFETY: all that the message points to lives through the call and has the lengths it says.
+        // SAFETY: all that the message points to lives through the call and has the lengths it
+        // says.
         let length = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, libc::MSG_TRUNC) };
         let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
         let kind = match from.sll_pkttype {
@@ -151,7 +157,8 @@ impl PacketSocket {
         };
         let protocol = u16::from_be(from.sll_protocol);
         let mut received = Received { captured: length.min(buffer.len()), length, kind, protocol, time: 0 };
-        // SAFETY: the kernel filled the message's control part, in which the macros go from one header to the next.
+        // SAFETY: the kernel filled the message's control part, in which the macros go from one
+        // header to the next.
         unsafe {
             let mut header = libc::CMSG_FIRSTHDR(&raw const message);
             while let Some(control) = header.as_ref() {
@@ -176,7 +183,8 @@ impl PacketSocket {
         Ok(received)
     }
 
-    /// Sends a frame, from its Ethernet header on. `WouldBlock`, or ENOBUFS, when the interface cannot take it now.
+    /// Sends a frame, from its Ethernet header on. `WouldBlock`, or ENOBUFS, when the interface
+    /// cannot take it now.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: the kernel reads the frame, which lives through the call.
         let sent = unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };

@@ -36,7 +36,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Opens the device of a name, which is made if it is not there; without a name Linux chooses one.
+    /// Opens the device of a name, which is made if it is not there; without a name Linux chooses
+    /// one.
     pub fn open(name: &str, kind: TapKind) -> io::Result<Tap> {
         let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
         // SAFETY: a valid path; the descriptor is ours.
@@ -62,8 +63,8 @@ impl Tap {
         &self.name
     }
 
-    /// Lets the device stay when this is gone, with its addresses and without carrier, until somebody opens it again or removes
-    /// it (`ip link del`).
+    /// Lets the device stay when this is gone, with its addresses and without carrier, until
+    /// somebody opens it again or removes it (`ip link del`).
     pub fn persist(&self) -> io::Result<()> {
         // SAFETY: a plain number; the descriptor is ours.
         let result = unsafe { libc::ioctl(self.file.as_raw_fd(), libc::TUNSETPERSIST, 1 as libc::c_ulong) };

@@ -1,7 +1,8 @@
 //! Load, made and counted in the kernel: what else is fast enough to measure a router on veth.
 //!
-//! A [`Source`] sends small UDP packets to many destinations out of an interface; a [`Sink`] counts and drops what an
-//! interface receives. [`Streams`] sends whatever was compiled for it, when it is due; [`Arrivals`] judges what arrives of that.
+//! A [`Source`] sends small UDP packets to many destinations out of an interface; a [`Sink`] counts
+//! and drops what an interface receives. [`Streams`] sends whatever was compiled for it, when it is
+//! due; [`Arrivals`] judges what arrives of that.
 
 mod arrivals;
 mod streams;
@@ -35,8 +36,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Packets to each of `destinations` in turn (all of one family; their number is rounded down to a power of two),
-    /// from link address `from` to link address `to`.
+    /// Packets to each of `destinations` in turn (all of one family; their number is rounded down
+    /// to a power of two), from link address `from` to link address `to`.
     pub fn new(
         from: [u8; 6],
         to: [u8; 6],
@@ -46,7 +47,8 @@ impl Source {
         Source::made(from, to, source, destinations, false)
     }
 
-    /// What those destinations would answer: packets from each of `sources` in turn, to `destination`.
+    /// What those destinations would answer: packets from each of `sources` in turn, to
+    /// `destination`.
     pub fn answers(
         from: [u8; 6],
         to: [u8; 6],
@@ -95,7 +97,8 @@ impl Source {
         Ok(Source { program: object::load(object, "source", constants, &maps)?, frame })
     }
 
-    /// Sends about `packets` packets out of an interface of this thread's network namespace, as fast as this core can.
+    /// Sends about `packets` packets out of an interface of this thread's network namespace, as
+    /// fast as this core can.
     pub fn send(&self, ifindex: u32, packets: u32) -> io::Result<()> {
         let run =
             sys::Run { data: &self.frame, ifindex, queue: 0, repeat: packets, live: true, batch: BATCH };
@@ -140,7 +143,8 @@ fn maps(object: &Object, blocks: u32) -> Result<HashMap<String, OwnedFd>, Driver
         .collect()
 }
 
-/// The packet without the address that differs (its source, of answers); in IPv4's checksum field stands the sum so far, not complemented.
+/// The packet without the address that differs (its source, of answers); in IPv4's checksum field
+/// stands the sum so far, not complemented.
 fn template(from: [u8; 6], to: [u8; 6], fixed: IpAddr, answers: bool) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
     frame[..6].copy_from_slice(&to);

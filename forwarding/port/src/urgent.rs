@@ -2,7 +2,8 @@
 
 use std::io;
 
-/// From now on this thread runs before all that have an ordinary priority. What it starts does not inherit that.
+/// From now on this thread runs before all that have an ordinary priority. What it starts does not
+/// inherit that.
 ///
 /// # Errors
 /// It may not (`RLIMIT_RTPRIO`).

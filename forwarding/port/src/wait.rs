@@ -3,9 +3,9 @@
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// Waits until one of `fds` is readable, closed by its peer or in error, a signal arrives, or `patience` has passed (`None`:
-/// without an end); returns those that are, in the order given. One that is not open counts as ready, so that whoever
-/// reads it learns so.
+/// Waits until one of `fds` is readable, closed by its peer or in error, a signal arrives, or
+/// `patience` has passed (`None`: without an end); returns those that are, in the order given. One
+/// that is not open counts as ready, so that whoever reads it learns so.
 pub fn wait(fds: &[RawFd], patience: Option<Duration>) -> Vec<RawFd> {
     let mut polled: Vec<libc::pollfd> =
         fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
@@ -14,8 +14,8 @@ pub fn wait(fds: &[RawFd], patience: Option<Duration>) -> Vec<RawFd> {
         tv_nsec: i64::from(patience.subsec_nanos()),
     });
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the array and the time live through the call, and the length is the array's. A number that is no open
-    // file descriptor is answered with POLLNVAL.
+    // SAFETY: the array and the time live through the call, and the length is the array's. A number
+    // that is no open file descriptor is answered with POLLNVAL.
     let ready =
         unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout, std::ptr::null()) };
     if ready <= 0 {

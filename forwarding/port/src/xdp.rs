@@ -1,13 +1,15 @@
-//! Interfaces by AF_XDP for a program whose parts don't know of each other, such as the elements of a configuration: each
-//! says which interface it wants to receive from or send by, and they share its sockets.
+//! Interfaces by AF_XDP for a program whose parts don't know of each other, such as the elements of
+//! a configuration: each says which interface it wants to receive from or send by, and they share
+//! its sockets.
 //!
 //! Whoever receives has the interface's frames, of all queues or of one, and Linux no more of them
-//! ([`XdpDevices::receive`]); when the last one that does is gone, so is the program. Whoever only sends
-//! ([`XdpDevices::send`]) takes nothing from Linux. Two that receive from one queue share its frames out: each goes to one.
+//! ([`XdpDevices::receive`]); when the last one that does is gone, so is the program. Whoever only
+//! sends ([`XdpDevices::send`]) takes nothing from Linux. Two that receive from one queue share its
+//! frames out: each goes to one.
 //!
-//! A socket belongs to nobody's thread, so it is behind a lock, which is taken twice for a batch of packets and which nobody
-//! else wants where one thread has the interface. Its memory is that of all threads, so a packet goes from any interface to
-//! any other by its descriptor.
+//! A socket belongs to nobody's thread, so it is behind a lock, which is taken twice for a batch of
+//! packets and which nobody else wants where one thread has the interface. Its memory is that of
+//! all threads, so a packet goes from any interface to any other by its descriptor.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,7 +25,8 @@ use crate::{
     BusyPoll, DriverError, Memory, Packet, Queue, QueueCounters, Xsk, XskError, XskMode, XskOptions, ZeroCopy,
 };
 
-/// The part of a thread's memory that the rings of one interface may take, among others; and then as much on its way out.
+/// The part of a thread's memory that the rings of one interface may take, among others; and then
+/// as much on its way out.
 const SHARE: usize = 8;
 /// The same of the only interface there is.
 const SHARE_OF_ONE: usize = 2;
@@ -106,7 +109,8 @@ struct Reading {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        // Others may still send by the socket. It only fails when the map has no such socket any more.
+        // Others may still send by the socket. It only fails when the map has no such socket any
+        // more.
         let _ = self.taken.redirect.clear_socket(self.queue);
     }
 }
@@ -130,8 +134,9 @@ impl XdpDevices {
         XdpDevices { memory, share: SHARE, open: Mutex::default() }
     }
 
-    /// As [`new`](XdpDevices::new), where no more than one interface will be used: its rings may be as long as its memory lets them, for a
-    /// burst that comes while the thread does something else is lost beyond them.
+    /// As [`new`](XdpDevices::new), where no more than one interface will be used: its rings may be
+    /// as long as its memory lets them, for a burst that comes while the thread does something else
+    /// is lost beyond them.
     pub fn of_one(memory: Arc<Memory>) -> XdpDevices {
         XdpDevices { share: SHARE_OF_ONE, ..XdpDevices::new(memory) }
     }
@@ -186,7 +191,8 @@ impl XdpDevices {
             .collect()
     }
 
-    /// Sends by an interface: by a queue, or by the first one that has a socket already, and else by queue 0.
+    /// Sends by an interface: by a queue, or by the first one that has a socket already, and else
+    /// by queue 0.
     pub fn send(&self, interface: &str, queue: Option<u32>) -> Result<XdpQueue, XdpError> {
         let device = Device::named(interface)?;
         let queue = queue.map(|queue| check(&device, queue)).transpose()?;
@@ -242,7 +248,8 @@ fn check(device: &Device, queue: u32) -> Result<u32, XdpError> {
     }
 }
 
-/// The kernel takes its time to let go of a queue or an interface whose user has just ended: what is busy is tried again.
+/// The kernel takes its time to let go of a queue or an interface whose user has just ended: what
+/// is busy is tried again.
 fn patiently<T, E>(attempt: impl Fn() -> Result<T, E>, number: impl Fn(&E) -> Option<i32>) -> Result<T, E> {
     let mut result = attempt();
     let began = Instant::now();
@@ -264,7 +271,8 @@ fn take(device: &Device) -> Result<Taken, XdpError> {
     };
     let redirect = patiently(|| Redirect::attach(device.ifindex), error_of)
         .map_err(|source| XdpError::Program { interface: device.name.clone(), source })?;
-    // Where they cannot be turned off there are none to speak of, or frames of a VLAN come without their tag.
+    // Where they cannot be turned off there are none to speak of, or frames of a VLAN come without
+    // their tag.
     let offloads = device::clear_offloads(&device.name).ok();
     Ok(Taken { interface: device.name.clone(), redirect, offloads })
 }
@@ -298,12 +306,14 @@ impl XdpQueue {
         self.reading.as_ref().map(|reading| reading.taken.redirect.attachment())
     }
 
-    /// Whether the last [`Queue::kick`], or at first the opening, found no memory to receive into, so that nothing more arrives until one does.
+    /// Whether the last [`Queue::kick`], or at first the opening, found no memory to receive into,
+    /// so that nothing more arrives until one does.
     pub fn starves(&self) -> bool {
         self.starves
     }
 
-    /// How much the kernel had not yet taken at the last [`Queue::kick`] of what was to be sent; another one tries again.
+    /// How much the kernel had not yet taken at the last [`Queue::kick`] of what was to be sent;
+    /// another one tries again.
     pub fn unsent(&self) -> usize {
         self.unsent
     }

@@ -228,7 +228,8 @@ fn every_checksum_survives_the_decrement() {
     }
 }
 
-/// A packet of TCP or UDP with so much data, in a frame, and the same as its sender left it to a NIC.
+/// A packet of TCP or UDP with so much data, in a frame, and the same as its sender left it to a
+/// NIC.
 fn finished_and_partial(destination: &str, protocol: u8, data: usize) -> [Vec<u8>; 2] {
     let (header, field) = if protocol == 6 { (20, 16) } else { (8, 6) };
     let payload: Vec<u8> = (0..header - 8 + data).map(|n| (n * n + data) as u8).collect();
@@ -446,7 +447,8 @@ fn control_and_what_is_ours_goes_to_linux_in_its_class() {
     for (packet, class) in &cases {
         assert_linux(&bench.run(packet), packet, *class);
     }
-    // On the worker lane the same, but for addresses: there it is the list of local addresses that counts.
+    // On the worker lane the same, but for addresses: there it is the list of local addresses that
+    // counts.
     bench.port(IN, flags() - InterfaceFlags::EXPRESS);
     bench.driver.add_local("198.18.5.1".parse().unwrap(), Locality::MAIN).unwrap();
     bench.driver.add_local("2001:db8:5::1".parse().unwrap(), Locality::MAIN).unwrap();
@@ -583,7 +585,8 @@ fn reverse_path_checks_are_strict_or_loose() {
     for packet in by_others.iter().chain([&from(nowhere)]) {
         assert_dropped(&bench.run(packet), packet, Reason::ReversePath);
     }
-    // What leads back by another member of its bond is right, whether or not by one of several paths.
+    // What leads back by another member of its bond is right, whether or not by one of several
+    // paths.
     bench.port_of(1, OUT, flags());
     for packet in &by_others {
         assert_express(&bench.run(packet), packet);
@@ -742,7 +745,8 @@ fn frames_to_a_virtual_router_are_the_interfaces_while_its_lease_holds() {
         assert_linux(&bench.run(&elsewhere), &elsewhere, Class::Transit);
         virtual_routers.lease(IN.interface(), mac, long).unwrap();
         assert_express(&bench.run(&elsewhere), &frame);
-        // To this machine, it looks as any other: Linux takes nothing that is for another link address.
+        // To this machine, it looks as any other: Linux takes nothing that is for another link
+        // address.
         let local = if mac == of_4 { v4([198, 18, 5, 1]) } else { v6("2001:db8:5::1") };
         assert_linux(&bench.run(&to(mac, &local)), &local, Class::Rest);
         // Another number, the other family's, or on another interface: nobody's.

@@ -1,4 +1,5 @@
-//! The driver's program and the injector among real interfaces, and Linux as the safety net behind them.
+//! The driver's program and the injector among real interfaces, and Linux as the safety net behind
+//! them.
 
 mod rig;
 
@@ -138,7 +139,8 @@ fn linux_forwards_when_the_owner_is_killed() {
         .unwrap();
     let attached = || rig.router.ip("link show r1").contains("xdp");
     wait("the owner to attach", attached);
-    // Its tables are empty and MACs unknown, so it leaves all to Linux; what counts is that Linux goes on without it.
+    // Its tables are empty and MACs unknown, so it leaves all to Linux; what counts is that Linux
+    // goes on without it.
     owner.kill().unwrap();
     owner.wait().unwrap();
     wait("the program to be gone", || !attached());

@@ -1,4 +1,5 @@
-//! memif between two interfaces of ours: frames of all sizes, several queues, peers that come and go.
+//! memif between two interfaces of ours: frames of all sizes, several queues, peers that come and
+//! go.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,7 +43,8 @@ fn frame(number: usize, length: usize) -> Vec<u8> {
     (0..length).map(|at| (number * 31 + at * 7) as u8).collect()
 }
 
-/// Sends frames of these lengths from one to the other, and sees that they arrive whole and in order.
+/// Sends frames of these lengths from one to the other, and sees that they arrive whole and in
+/// order.
 fn carry(from: &mut MemifQueue, to: &mut MemifQueue, lengths: &[usize]) {
     let mut sending = Vec::new();
     let (mut sent, mut arrived) = (0, 0);

@@ -1,4 +1,5 @@
-//! Ports of files: what scapy wrote is replayed, what we record scapy and tcpdump read, and time goes as it should.
+//! Ports of files: what scapy wrote is replayed, what we record scapy and tcpdump read, and time
+//! goes as it should.
 
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! memif with DPDK's implementation of it: `dpdk-testpmd`, of Debian's package dpdk-dev (`lab/setup.sh lab`).
+//! memif with DPDK's implementation of it: `dpdk-testpmd`, of Debian's package dpdk-dev
+//! (`lab/setup.sh lab`).
 //!
 //! testpmd in io mode with one port sends back what it receives.
 
@@ -137,7 +138,8 @@ fn we_serve_testpmd() {
     let all: Vec<usize> = (60..1519).chain([64; 5000]).collect();
     for (port, trusted) in [
         ("rsize=10,bsize=2048,secret=abc", false),
-        // With buffers smaller than its own testpmd would find the mark of a chain where a short frame goes next, and leave it there.
+        // With buffers smaller than its own testpmd would find the mark of a chain where a short
+        // frame goes next, and leave it there.
         ("rsize=9,bsize=512,secret=abc", false),
         ("zero-copy=yes,secret=abc", true),
     ] {

@@ -224,7 +224,8 @@ fn an_empty_fill_ring_recovers() {
     rig.router.inside(|| {
         let mut router = Router::new(&rig, 1);
         router.install();
-        // Take all there is, so that nothing can be given to the kernel; then flood until its own frames are used up.
+        // Take all there is, so that nothing can be given to the kernel; then flood until its own
+        // frames are used up.
         let mut hoard = Vec::new();
         while let Some(packet) = Packet::new(b"mine") {
             hoard.push(packet);

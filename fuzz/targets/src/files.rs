@@ -41,7 +41,8 @@ pub fn capture(bytes: &[u8]) {
     let _ = Replay::open(&path, Timing::Fast, Some(1));
 }
 
-/// A journal of the flow log; behind a first byte that is not 0, what is in a block of it, for no chance meets a right checksum.
+/// A journal of the flow log; behind a first byte that is not 0, what is in a block of it, for no
+/// chance meets a right checksum.
 pub fn flow_journal(bytes: &[u8]) {
     let Some((how, bytes)) = bytes.split_first() else { return };
     if *how == 0 {

@@ -1,8 +1,10 @@
-//! What reads foreign bytes, as a fuzzer calls it: one function a target, which takes any bytes and must come back.
+//! What reads foreign bytes, as a fuzzer calls it: one function a target, which takes any bytes and
+//! must come back.
 //!
-//! A panic, a broken `assert`, an allocation beyond reason or no end is a finding. The fuzzer itself (`make fuzz`) is in the folder
-//! above, outside of the workspace. The inputs that it found worth keeping are in `corpus/TARGET/`, and every test run calls each
-//! target with them, and with what they become by a few thousand blind changes (`tests/replay.rs`).
+//! A panic, a broken `assert`, an allocation beyond reason or no end is a finding. The fuzzer
+//! itself (`make fuzz`) is in the folder above, outside of the workspace. The inputs that it found
+//! worth keeping are in `corpus/TARGET/`, and every test run calls each target with them, and with
+//! what they become by a few thousand blind changes (`tests/replay.rs`).
 //!
 //! | target | whose bytes |
 //! |---|---|

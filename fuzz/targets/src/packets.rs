@@ -4,8 +4,8 @@
 //! so many times: how u8 (0: by which port, 1: the table's maintenance before) | length u16 | frame
 //! ```
 //!
-//! Three routers get them: one with filter, flow table and every kind of translation, and two without, of which one has the short
-//! way and the other not. Of these two the same must come out.
+//! Three routers get them: one with filter, flow table and every kind of translation, and two
+//! without, of which one has the short way and the other not. Of these two the same must come out.
 
 use std::cell::RefCell;
 

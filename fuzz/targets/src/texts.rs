@@ -16,8 +16,8 @@ const PACKET: [u8; 40] = [
     0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0,
 ];
 
-/// A configuration in Click's language: read, printed, expanded, and its elements made (but those that open files, devices and
-/// sockets), though not started.
+/// A configuration in Click's language: read, printed, expanded, and its elements made (but those
+/// that open files, devices and sockets), though not started.
 pub fn click(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (mut texts, mut report) = (Texts::new(), Report::new());
@@ -65,7 +65,8 @@ pub fn router_toml(bytes: &[u8]) {
     }
 }
 
-/// Rules of the filter: read, printed, checked, compiled, translated for the kernel; and compiled they say what they say read.
+/// Rules of the filter: read, printed, checked, compiled, translated for the kernel; and compiled
+/// they say what they say read.
 pub fn rules(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let filter = match Filter::read("fuzz", &text, &mut |_| Err(Error::from(ErrorKind::NotFound))) {

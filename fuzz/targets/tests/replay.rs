@@ -1,5 +1,5 @@
-//! Every target takes every input of its corpus, and what they become by blind changes: the same ones each time. `FUZZ_ROUNDS` asks
-//! for another number of them.
+//! Every target takes every input of its corpus, and what they become by blind changes: the same
+//! ones each time. `FUZZ_ROUNDS` asks for another number of them.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,8 @@ impl Changes {
         self.0.below(most)
     }
 
-    /// Some bytes of an input become others: single ones, numbers at their limits, or a piece of another input.
+    /// Some bytes of an input become others: single ones, numbers at their limits, or a piece of
+    /// another input.
     fn change(&mut self, input: &mut Vec<u8>, other: &[u8]) {
         for _ in 0..=self.below(4) {
             let at = self.below(input.len());

@@ -106,7 +106,8 @@ impl Hardware {
         start(self, &folder, &qemu, limit)
     }
 
-    /// The words that start QEMU where its TAPs may be made: in a namespace of the lab, never in this machine's own.
+    /// The words that start QEMU where its TAPs may be made: in a namespace of the lab, never in
+    /// this machine's own.
     fn namespace(&self) -> Vec<String> {
         match self.taps().next() {
             Some((_, host, _)) => ["ip", "netns", "exec", host.namespace()].map(str::to_owned).into(),

@@ -1,11 +1,14 @@
-//! The archive a kernel starts from: busybox, the script it runs, and the modules by which the rest is reached.
+//! The archive a kernel starts from: busybox, the script it runs, and the modules by which the rest
+//! is reached.
 //!
-//! It is made anew for each boot, which takes milliseconds, so that it never disagrees with this crate. The format is
-//! cpio's "newc" (the kernel's Documentation/driver-api/early-userspace/buffer-format.rst).
+//! It is made anew for each boot, which takes milliseconds, so that it never disagrees with this
+//! crate. The format is cpio's "newc" (the kernel's
+//! Documentation/driver-api/early-userspace/buffer-format.rst).
 
 use std::{fs, io, path::Path};
 
-/// What the root and the agent are reached by. Some of them are part of the kernel itself in newer ones.
+/// What the root and the agent are reached by. Some of them are part of the kernel itself in newer
+/// ones.
 const MODULES: [&str; 5] = ["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"];
 
 const INIT: &str = include_str!("init.sh");
@@ -34,8 +37,8 @@ pub fn initrd(busybox: &Path, modules: &Path) -> io::Result<Vec<u8>> {
     Ok(archive.ended())
 }
 
-/// The files of [`MODULES`] and of what they depend on, each after those it depends on. A line of modules.dep names a
-/// file and what it needs, nearest first.
+/// The files of [`MODULES`] and of what they depend on, each after those it depends on. A line of
+/// modules.dep names a file and what it needs, nearest first.
 fn in_order(dependencies: &str) -> Vec<&str> {
     let mut order: Vec<&str> = Vec::new();
     for module in MODULES {
@@ -64,7 +67,8 @@ impl Archive {
     fn add(&mut self, path: &str, mode: u32, content: &[u8]) {
         self.files += 1;
         let (size, name_size) = (content.len() as u32, path.len() as u32 + 1);
-        // Number, mode, owner, group, links, time, size, device, device of a node, the name's size, checksum.
+        // Number, mode, owner, group, links, time, size, device, device of a node, the name's size,
+        // checksum.
         let fields = [self.files, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
         self.bytes.extend(b"070701");
         for field in fields {

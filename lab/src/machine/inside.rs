@@ -1,8 +1,8 @@
 //! A test that runs in a virtual machine.
 //!
-//! The guest has this machine's files, the test program among them. So the test is begun here, and the same test of the
-//! same program is begun once more in the guest, where it is carried out: there a [`Lab`](crate::Lab) and everything
-//! else of this crate work as they do here.
+//! The guest has this machine's files, the test program among them. So the test is begun here, and
+//! the same test of the same program is begun once more in the guest, where it is carried out:
+//! there a [`Lab`](crate::Lab) and everything else of this crate work as they do here.
 
 use std::{
     env,
@@ -14,10 +14,12 @@ use super::Machine;
 
 /// Says, in a guest, which kernel it has.
 const INSIDE: &str = "BIFROST_MACHINE";
-/// For one test; emulated, loading Bifrost's programs into the kernel takes 5 to 20 seconds each time.
+/// For one test; emulated, loading Bifrost's programs into the kernel takes 5 to 20 seconds each
+/// time.
 const TEST: Duration = Duration::from_secs(240);
 
-/// Runs a test's body in the shared machine with this kernel: `inside!("6.12", || { ... })`, in the test's own function.
+/// Runs a test's body in the shared machine with this kernel: `inside!("6.12", || { ... })`, in the
+/// test's own function.
 #[macro_export]
 macro_rules! inside {
     ($kernel:expr, $body:expr) => {{
@@ -26,7 +28,8 @@ macro_rules! inside {
     }};
 }
 
-/// What [`inside!`](crate::inside!) stands for. `place` is the path of something within the test: `program::module::test::here`.
+/// What [`inside!`](crate::inside!) stands for. `place` is the path of something within the test:
+/// `program::module::test::here`.
 ///
 /// # Panics
 /// When the test fails in the guest, with all that it said there; or when there is no such machine.

@@ -1,13 +1,15 @@
-//! Virtual machines: for what the kernel of this machine lacks, and for other kernels than this machine's.
+//! Virtual machines: for what the kernel of this machine lacks, and for other kernels than this
+//! machine's.
 //!
-//! A [`Machine`] runs one of Debian's own kernels ([`KERNELS`], fetched by `lab/setup.sh machines`) in QEMU. Its root is this
-//! machine's own, read-only, under a layer in memory that takes what the guest writes. So the programs that were built and
-//! all that is installed here are there too, by the same paths, and nothing is copied. A second share holds the machine's
-//! folder: an agent in the guest takes the number of a script by a serial port ([`Machine::run`]), and leaves there what
-//! the script prints.
+//! A [`Machine`] runs one of Debian's own kernels ([`KERNELS`], fetched by `lab/setup.sh machines`)
+//! in QEMU. Its root is this machine's own, read-only, under a layer in memory that takes what the
+//! guest writes. So the programs that were built and all that is installed here are there too, by
+//! the same paths, and nothing is copied. A second share holds the machine's folder: an agent in
+//! the guest takes the number of a script by a serial port ([`Machine::run`]), and leaves there
+//! what the script prints.
 //!
-//! A machine ends when it is dropped, and when this process ends, in whatever way: a small script keeps it on a leash
-//! (`leash.sh`), the other end of which this process holds.
+//! A machine ends when it is dropped, and when this process ends, in whatever way: a small script
+//! keeps it on a leash (`leash.sh`), the other end of which this process holds.
 
 mod hardware;
 mod initrd;
@@ -35,7 +37,8 @@ pub use nic::Nic;
 
 use crate::{LabError, Result};
 
-/// The kernels that a machine can have: two of Debian's stable releases, and the newest that Debian has for one.
+/// The kernels that a machine can have: two of Debian's stable releases, and the newest that Debian
+/// has for one.
 pub const KERNELS: [&str; 3] = ["6.1", "6.12", "newest"];
 
 /// Where `lab/machines.sh` puts them.
@@ -43,7 +46,8 @@ const CACHE: &str = "/var/cache/bifrost-lab/machines";
 /// A folder for each machine that runs.
 const FOLDERS: &str = "/run/bifrost-machines";
 
-/// Emulated, a kernel takes some 20 seconds to boot; this is for two of them on a machine that is busy.
+/// Emulated, a kernel takes some 20 seconds to boot; this is for two of them on a machine that is
+/// busy.
 const BOOT: Duration = Duration::from_secs(120);
 /// For the agent to tell that a script was ended, beyond the time that the script had.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -59,15 +63,18 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Boots a machine with one of [`KERNELS`] and no network but its own; other hardware: [`Hardware`].
+    /// Boots a machine with one of [`KERNELS`] and no network but its own; other hardware:
+    /// [`Hardware`].
     ///
     /// # Errors
-    /// [`LabError::Machine`] with the end of what its console said, or with what has to be installed first.
+    /// [`LabError::Machine`] with the end of what its console said, or with what has to be
+    /// installed first.
     pub fn boot(kernel: &str) -> Result<Machine> {
         Hardware::new(kernel).boot()
     }
 
-    /// The machine with this kernel that all of this process share; it is booted when first asked for.
+    /// The machine with this kernel that all of this process share; it is booted when first asked
+    /// for.
     ///
     /// # Errors
     /// As [`Machine::boot`]. A machine that did not boot is not tried again.
@@ -83,12 +90,14 @@ impl Machine {
         machines.entry(kernel.to_owned()).or_insert_with(boot).clone()
     }
 
-    /// Runs a script (bash) in the machine, one at a time, and gives how it ended and what it printed.
+    /// Runs a script (bash) in the machine, one at a time, and gives how it ended and what it
+    /// printed.
     ///
     /// What the script leaves running in the background stays.
     ///
     /// # Errors
-    /// [`LabError::Timeout`] when it takes longer than `limit`, [`LabError::Machine`] when the machine is gone.
+    /// [`LabError::Timeout`] when it takes longer than `limit`, [`LabError::Machine`] when the
+    /// machine is gone.
     pub fn output(&self, script: &str, limit: Duration) -> Result<Output> {
         let mut agent = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
         let job = self.jobs.fetch_add(1, Relaxed).to_string();

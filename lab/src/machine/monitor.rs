@@ -1,4 +1,5 @@
-//! What can be done to a running machine from outside: QEMU's monitor (QMP), and cards that are pulled out and put back.
+//! What can be done to a running machine from outside: QEMU's monitor (QMP), and cards that are
+//! pulled out and put back.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -11,11 +12,13 @@ use serde_json::{Map, Value, json};
 use super::Machine;
 use crate::{LabError, Result, wait_for};
 
-/// The guest is asked first whether a card may go, and waits some seconds in case the button is pressed twice.
+/// The guest is asked first whether a card may go, and waits some seconds in case the button is
+/// pressed twice.
 const UNPLUGGED: Duration = Duration::from_secs(60);
 
 impl Machine {
-    /// Asks QEMU's monitor (`set_link`, `device_del`; QEMU's QMP reference lists them) and gives its answer.
+    /// Asks QEMU's monitor (`set_link`, `device_del`; QEMU's QMP reference lists them) and gives
+    /// its answer.
     ///
     /// # Errors
     /// [`LabError::Machine`] with what QEMU said instead.

@@ -1,7 +1,9 @@
-//! A machine's network cards: the hardware that a driver of the guest sees, and what is at the other end of the wire.
+//! A machine's network cards: the hardware that a driver of the guest sees, and what is at the
+//! other end of the wire.
 //!
-//! Each sits in a slot of its own, from which it can be taken while the guest runs. In the guest they are nic0, nic1 and
-//! so on, in the order they were given; one that was taken out and put back is eth0, as nobody there renames it.
+//! Each sits in a slot of its own, from which it can be taken while the guest runs. In the guest
+//! they are nic0, nic1 and so on, in the order they were given; one that was taken out and put back
+//! is eth0, as nobody there renames it.
 
 use crate::Host;
 
@@ -34,7 +36,8 @@ impl Nic {
         Nic::of("e1000e".to_owned(), 1)
     }
 
-    /// Intel's 82576, with the driver igb, which knows XDP. QEMU has it from release 8 on; an older one refuses to boot.
+    /// Intel's 82576, with the driver igb, which knows XDP. QEMU has it from release 8 on; an older
+    /// one refuses to boot.
     pub fn igb() -> Nic {
         Nic::of("igb".to_owned(), 1)
     }
@@ -43,7 +46,8 @@ impl Nic {
         Nic { device, queues, wire: Wire::Cable(0) }
     }
 
-    /// Further properties of QEMU's device: `iommu_platform=on,disable-legacy=on` is what zero-copy needs of virtio-net.
+    /// Further properties of QEMU's device: `iommu_platform=on,disable-legacy=on` is what zero-copy
+    /// needs of virtio-net.
     pub fn with(mut self, properties: &str) -> Nic {
         self.device += &format!(",{properties}");
         self

@@ -1,10 +1,11 @@
 //! The figures of an earlier day, to be seen beside those of today.
 //!
-//! `measure/bench/baseline.json` is committed: what each figure was on the day it was last kept (`make bench KEEP=1`), in a form that
-//! outlives the machine's mood. Times are kept as multiples of the plain copy loop of the same run, rates likewise; memory and
-//! ratios stand for themselves. What is worse than then by more than a tenth is told at the end of a run. It is told
-//! and not asserted: on a shared machine a figure may be off by as much for no fault of the code, and whoever sees it
-//! measures again.
+//! `measure/bench/baseline.json` is committed: what each figure was on the day it was last kept
+//! (`make bench KEEP=1`), in a form that outlives the machine's mood. Times are kept as multiples
+//! of the plain copy loop of the same run, rates likewise; memory and ratios stand for themselves.
+//! What is worse than then by more than a tenth is told at the end of a run. It is told and not
+//! asserted: on a shared machine a figure may be off by as much for no fault of the code, and
+//! whoever sees it measures again.
 
 use crate::ruler::Row;
 use std::collections::BTreeMap;
@@ -50,7 +51,8 @@ fn normal(row: &Row, reference: f64) -> f64 {
     }
 }
 
-/// How much worse a figure is than it was: 0.2 is a fifth more time, or a fifth less of what was there.
+/// How much worse a figure is than it was: 0.2 is a fifth more time, or a fifth less of what was
+/// there.
 fn worse_by(kind: Kind, now: f64, then: f64) -> f64 {
     match kind {
         Kind::Time | Kind::Size => now / then - 1.0,

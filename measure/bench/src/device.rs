@@ -6,11 +6,12 @@
 //!  core A: makes     core B: forwards      core A: counts and drops
 //! ```
 //!
-//! Three network namespaces joined by veth. The load is made by XDP live frames: 64-byte packets to 65,536 destinations
-//! inside the table, in random order. The router's input polls in a kernel thread of its own on core B (threaded NAPI),
-//! the source and the sink share core A. Linux has the same routes and the same neighbours, no firewall, and is measured
-//! first; then the program is attached to the router's two interfaces and nothing else changes. The figure
-//! is the ratio; both rates are rows of their own.
+//! Three network namespaces joined by veth. The load is made by XDP live frames: 64-byte packets to
+//! 65,536 destinations inside the table, in random order. The router's input polls in a kernel
+//! thread of its own on core B (threaded NAPI), the source and the sink share core A. Linux has the
+//! same routes and the same neighbours, no firewall, and is measured first; then the program is
+//! attached to the router's two interfaces and nothing else changes. The figure is the ratio; both
+//! rates are rows of their own.
 //!
 //! Where packets are judged as well ([`judged`]), both sides have the same rules.
 
@@ -41,7 +42,8 @@ const SOURCE_MAC: [u8; 6] = [2, 0, 0, 0, 0xbe, 1];
 const ROUTER_MAC: [[u8; 6]; 2] = [[2, 0, 0, 0, 0xbe, 2], [2, 0, 0, 0, 0xbe, 3]];
 const SINK_MAC: [u8; 6] = [2, 0, 0, 0, 0xbe, 4];
 
-/// A bench: its names (ratio, Bifrost's rate, Linux's rate), family, routes, and what packets are judged by.
+/// A bench: its names (ratio, Bifrost's rate, Linux's rate), family, routes, and what packets are
+/// judged by.
 struct Case {
     names: [&'static str; 3],
     version: u8,
@@ -299,8 +301,8 @@ impl Rig {
         if child.wait()?.success() { Ok(()) } else { Err("ip -batch refused a route".into()) }
     }
 
-    /// The driver's program on both of the router's interfaces, and the same routes in its tables. The calling thread is
-    /// in the router's namespace.
+    /// The driver's program on both of the router's interfaces, and the same routes in its tables.
+    /// The calling thread is in the router's namespace.
     fn attach(&self, routes: &[(IpNet, usize)]) -> Outcome<(Driver, Tables)> {
         let capacity = Capacity::default();
         let mut driver = Driver::new(&capacity.sizes())?;
@@ -336,7 +338,8 @@ impl Rig {
         Ok((driver, tables))
     }
 
-    /// Keeps the polling threads of an interface on a core, before all else there (the load, for one).
+    /// Keeps the polling threads of an interface on a core, before all else there (the load, for
+    /// one).
     fn pin(&self, device: &str, core: usize) -> Outcome<()> {
         let prefix = format!("napi/{device}-");
         let mut found = false;

@@ -1,5 +1,5 @@
-//! The FIB: 1,000,000 IPv4 and 240,000 IPv6 routes of the Internet's length mix with 16,000 next hops, lookups in
-//! batches of 64 on one core.
+//! The FIB: 1,000,000 IPv4 and 240,000 IPv6 routes of the Internet's length mix with 16,000 next
+//! hops, lookups in batches of 64 on one core.
 
 use crate::ruler::{Ruler, TICK, ticks};
 use fib::{
@@ -163,8 +163,9 @@ fn one_pass<A>(addresses: &[A], lookup: impl Fn(&[A])) -> Vec<f64> {
     addresses.chunks(part).map(|part| ticks(|| lookup(part)) as f64 / part.len() as f64).collect()
 }
 
-/// Updates a second as BGP makes them, in equal parts of one sequence: a route that is there changes its next hop or
-/// vanishes, one that is not comes back. Both families, in the proportion of their tables.
+/// Updates a second as BGP makes them, in equal parts of one sequence: a route that is there
+/// changes its next hop or vanishes, one that is not comes back. Both families, in the proportion
+/// of their tables.
 fn updates(table: &mut Loaded, routes4: &[Ipv4Net], routes6: &[Ipv6Net], random: &mut Random) -> Vec<f64> {
     let routes = routes4.len() + routes6.len();
     let mut there = vec![true; routes];
@@ -252,7 +253,8 @@ fn driver_memory() -> DriverMemory {
         black_box(&mut pages[0].0);
         let base = NonNull::from(pages.as_mut_slice()).cast();
         owned.push(pages);
-        // SAFETY: aligned, zeroed, `bytes` long, and owned by the `DriverMemory`, whose owner nobody looks into.
+        // SAFETY: aligned, zeroed, `bytes` long, and owned by the `DriverMemory`, whose owner
+        // nobody looks into.
         unsafe { Region::new(base, bytes) }
     };
     let Sizes { fib4, fib6, nexthops, buckets, adjacencies, used, interfaces, tags, .. } =

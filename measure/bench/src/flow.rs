@@ -1,6 +1,6 @@
-//! The flow table: TCP connections between random IPv4 addresses (and IPv6 where a name says so), all of them live, in
-//! batches of 64 on one core. Lookups go from a packet's key to its flow; the table is four fifths full, but for the flood,
-//! when it is full.
+//! The flow table: TCP connections between random IPv4 addresses (and IPv6 where a name says so),
+//! all of them live, in batches of 64 on one core. Lookups go from a packet's key to its flow; the
+//! table is four fifths full, but for the flood, when it is full.
 
 use crate::ruler::{Ruler, TICK, ticks};
 use dashmap::DashMap;
@@ -19,7 +19,8 @@ const PART: usize = 2048;
 const PARTS: usize = 401;
 const ONE: usize = 1_000_000;
 const TEN: usize = 10_000_000;
-/// Bytes that the tables are given for a flow that is there, so that there is room for a quarter more.
+/// Bytes that the tables are given for a flow that is there, so that there is room for a quarter
+/// more.
 const EACH: usize = 149;
 
 /// All benches of the family.
@@ -151,7 +152,8 @@ struct Filled {
 impl Filled {
     fn new(tuples: &[Tuple]) -> Filled {
         let settings = Settings { memory: tuples.len().max(ONE) * EACH, ..Settings::default() };
-        // Invariant of all `expect`s here: a bench that cannot make its tables has nothing to measure.
+        // Invariant of all `expect`s here: a bench that cannot make its tables has nothing to
+        // measure.
         let table = Table::new(&settings).expect("memory");
         let mut worker = table.worker().expect("the first worker");
         let opening = segment(0, 0, tcp::flag::SYN);
@@ -185,7 +187,8 @@ impl Filled {
         })
     }
 
-    /// Cycles a packet: lookup, TCP state and windows, counting, and what there is to do between batches.
+    /// Cycles a packet: lookup, TCP state and windows, counting, and what there is to do between
+    /// batches.
     fn packets(&mut self, order: &[Tuple]) -> Vec<f64> {
         let worker = &mut self.worker;
         let ip = segment(1, 1, tcp::flag::ACK);
@@ -215,7 +218,8 @@ fn insert(worker: &mut Worker, tuple: &Tuple, ip: &[u8]) -> Option<Hit> {
     }
 }
 
-/// Cycles an item, in parts of one pass. Their tuples and keys are in the cache, as those of packets are that just came.
+/// Cycles an item, in parts of one pass. Their tuples and keys are in the cache, as those of
+/// packets are that just came.
 fn parts(order: &[Tuple], mut work: impl FnMut(&[Tuple], &[Key])) -> Vec<f64> {
     let (mut tuples, mut keys) = (Vec::new(), Vec::new());
     order
@@ -231,8 +235,8 @@ fn parts(order: &[Tuple], mut work: impl FnMut(&[Tuple], &[Key])) -> Vec<f64> {
         .collect()
 }
 
-/// Flows a second that begin while as many end, in a table of a million: each is looked up and not found, inserted, and later
-/// found, ended, and accounted for.
+/// Flows a second that begin while as many end, in a table of a million: each is looked up and not
+/// found, inserted, and later found, ended, and accounted for.
 fn churn(tuples: &[Tuple], random: &mut Random) -> Vec<f64> {
     let mut filled = Filled::new(&tuples[..ONE / 10 * 9]);
     let opening = segment(0, 0, tcp::flag::SYN);
@@ -270,7 +274,8 @@ fn churn(tuples: &[Tuple], random: &mut Random) -> Vec<f64> {
     samples
 }
 
-/// Cycles for each SYN of a flood, each of another source, when the table is full: room for it is made, and it begins.
+/// Cycles for each SYN of a flood, each of another source, when the table is full: room for it is
+/// made, and it begins.
 fn flood(tuples: &[Tuple], random: &mut Random) -> Vec<f64> {
     let mut filled = Filled::new(&tuples[..ONE / 2]);
     let opening = segment(0, 0, tcp::flag::SYN);

@@ -1,8 +1,9 @@
 //! Packets that go round: made once, written anew before each pass, as a port's memory is.
 //!
-//! A bench that makes and frees its packets would measure the making. Here the handles come back from where the graph sent
-//! them, each gets the bytes of the next frame (one 64-byte copy), and the round begins again. What that copy
-//! costs is measured alone, so that it can be told from what the graph costs.
+//! A bench that makes and frees its packets would measure the making. Here the handles come back
+//! from where the graph sent them, each gets the bytes of the next frame (one 64-byte copy), and
+//! the round begins again. What that copy costs is measured alone, so that it can be told from what
+//! the graph costs.
 
 use graph::{BATCH, Batch};
 use port::{Packet, Pool};

@@ -87,8 +87,8 @@ fn made(ruler: &mut Ruler, [cycles, rate]: [&'static str; 2], text: &str) -> Res
     Ok(())
 }
 
-/// Live frames into a veth, whose other end counts and drops each packet on the core that sent it: from all cores, and from one. And from one
-/// core, with the other end judging each packet.
+/// Live frames into a veth, whose other end counts and drops each packet on the core that sent it:
+/// from all cores, and from one. And from one core, with the other end judging each packet.
 fn veth(ruler: &mut Ruler, [all, one, seen]: [&'static str; 3], text: &str) -> Result<(), Box<dyn Error>> {
     let lab = Lab::new("gen")?;
     let hosts = [lab.host("a")?, lab.host("b")?];

@@ -1,8 +1,9 @@
-//! The graph: what the framework costs, Click's IP router, and the standard router beside the same steps in a loop.
+//! The graph: what the framework costs, Click's IP router, and the standard router beside the same
+//! steps in a loop.
 //!
-//! Packets are the same few hundred, written anew for every pass (see [`crate::frames`]). What that writing costs is measured
-//! in turns with the router and subtracted from `graph/click-router`; its rate and the standard router's figures contain it.
-//! `graph/write` is what it costs alone.
+//! Packets are the same few hundred, written anew for every pass (see [`crate::frames`]). What that
+//! writing costs is measured in turns with the router and subtracted from `graph/click-router`; its
+//! rate and the standard router's figures contain it. `graph/write` is what it costs alone.
 
 use std::hint::black_box;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +23,8 @@ use lab::prefixes::Random;
 use port::Packet;
 use wire::Mac;
 
-/// Packets that go round: more than a batch, few enough to stay in the cache, as a port's ring does.
+/// Packets that go round: more than a batch, few enough to stay in the cache, as a port's ring
+/// does.
 const PACKETS: usize = 2 * BATCH;
 /// Destinations, in random order.
 const DESTINATIONS: usize = 65_536;
@@ -59,7 +61,8 @@ pub fn run(ruler: &mut Ruler) {
     }
 }
 
-/// Frames from host 1 through router port 1 to destinations inside 198.18.0.0/15 but the two hosts' own networks.
+/// Frames from host 1 through router port 1 to destinations inside 198.18.0.0/15 but the two hosts'
+/// own networks.
 fn frames() -> Vec<[u8; FRAME]> {
     let mut random = Random(20261121);
     (0..DESTINATIONS)
@@ -146,7 +149,8 @@ impl Element for Begin {
     }
 }
 
-/// Click's IP router with two interfaces, as in the paper: what differs is where packets come from and go to.
+/// Click's IP router with two interfaces, as in the paper: what differs is where packets come from
+/// and go to.
 const CLICK_ROUTER: &str = "\
 c0, c1 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 out0, out1 :: Queue(1024);
@@ -267,8 +271,8 @@ fn tables() -> Tables {
     tables
 }
 
-/// The standard router graph, and the same steps for plain IPv4 called one after the other; in turns, so that the machine
-/// is the same for both.
+/// The standard router graph, and the same steps for plain IPv4 called one after the other; in
+/// turns, so that the machine is the same for both.
 fn standard_router(ruler: &mut Ruler) {
     let tables = tables();
     let sources = Sources::new();

@@ -1,7 +1,8 @@
 //! Every measured figure, one ruler: `make bench`, or `make bench ONLY=fib`.
 //!
-//! A family of benches is one file with a `run(&mut Ruler)`, listed in [`FAMILIES`]. It asks the ruler which of its
-//! names are wanted, measures, and records samples; the ruler prints them as a table and writes `target/bench.json`.
+//! A family of benches is one file with a `run(&mut Ruler)`, listed in [`FAMILIES`]. It asks the
+//! ruler which of its names are wanted, measures, and records samples; the ruler prints them as a
+//! table and writes `target/bench.json`.
 
 mod baseline;
 mod device;
@@ -45,7 +46,8 @@ struct Arguments {
     /// Where the figures go, as JSON.
     #[arg(long, value_name = "FILE", default_value = "target/bench.json")]
     json: std::path::PathBuf,
-    /// Keeps the figures in this file (measure/bench/baseline.json), to be compared with from now on.
+    /// Keeps the figures in this file (measure/bench/baseline.json), to be compared with from now
+    /// on.
     #[arg(long, value_name = "FILE")]
     keep: Option<std::path::PathBuf>,
 }

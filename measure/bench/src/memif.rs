@@ -1,20 +1,24 @@
 //! Shared memory between two processes, one core each.
 //!
-//! This process sends 64-byte frames into one memif interface and takes them out of another, on one core; another process forwards
-//! them from one to the other, on another core:
+//! This process sends 64-byte frames into one memif interface and takes them out of another, on one
+//! core; another process forwards them from one to the other, on another core:
 //!
-//! - `memif/io` and `memif/testpmd`: as they are, ours (receive, transmit) and dpdk-testpmd in io mode, which looks at nothing;
+//! - `memif/io` and `memif/testpmd`: as they are, ours (receive, transmit) and dpdk-testpmd in io
+//!   mode, which looks at nothing;
 //! - `memif/v4/full`: the standard router with a million routes.
 //!
-//! The generator is the same for all: it writes each frame anew, to one of 65,536 destinations, and counts what comes back. As many
-//! frames are under way as half a ring holds, so none is lost, and the slower of the two decides. What came back is looked
-//! at before anything is timed. `memif/send` and `memif/receive` are the cycles of the ends of a ring, both on one
-//! core, so that no line changes its core.
+//! The generator is the same for all: it writes each frame anew, to one of 65,536 destinations, and
+//! counts what comes back. As many frames are under way as half a ring holds, so none is lost, and
+//! the slower of the two decides. What came back is looked at before anything is timed.
+//! `memif/send` and `memif/receive` are the cycles of the ends of a ring, both on one core, so that
+//! no line changes its core.
 //!
-//! How fast a line of memory comes over from one core to the other changes within seconds where the host moves virtual cores about: by
-//! a factor of 1.6 has been seen, one process after the other, whoever it was. So all forwarders are started first, and
-//! measured in turns of twenty milliseconds while the others are stopped. Both processes come before all others then. A figure is
-//! the median of the fastest tenth of its windows of two milliseconds, in which both had their cores to themselves.
+//! How fast a line of memory comes over from one core to the other changes within seconds where the
+//! host moves virtual cores about: by a factor of 1.6 has been seen, one process after the other,
+//! whoever it was. So all forwarders are started first, and measured in turns of twenty
+//! milliseconds while the others are stopped. Both processes come before all others then. A figure
+//! is the median of the fastest tenth of its windows of two milliseconds, in which both had their
+//! cores to themselves.
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
@@ -164,7 +168,8 @@ fn testpmd(socket: &str, more: &str) -> Command {
     command
 }
 
-/// The other process: forwards between two interfaces until it is ended. Returns at once in this one.
+/// The other process: forwards between two interfaces until it is ended. Returns at once in this
+/// one.
 pub fn forward_if_asked() -> bool {
     let Ok(socket) = std::env::var(SOCKET) else { return false };
     // SAFETY: no pointers; it ends with whoever started it.

@@ -1,9 +1,11 @@
 //! How long the control thread is away from its work while it takes ports.
 //!
-//! A daemon runs in a namespace of its own, and a client asks it a small question again and again, which only the
-//! control thread can answer. The longest answer is a pause: so long did routes, neighbours and operators wait. It is
-//! taken while nothing happens (what the machine itself does to such a figure), and while 128 interfaces come at once.
-//! Then it is stopped, and started again, with 256 ports. Interfaces are made in steps of eight, for making them holds the kernel's network lock, which is not what is measured.
+//! A daemon runs in a namespace of its own, and a client asks it a small question again and again,
+//! which only the control thread can answer. The longest answer is a pause: so long did routes,
+//! neighbours and operators wait. It is taken while nothing happens (what the machine itself does
+//! to such a figure), and while 128 interfaces come at once. Then it is stopped, and started again,
+//! with 256 ports. Interfaces are made in steps of eight, for making them holds the kernel's
+//! network lock, which is not what is measured.
 
 use crate::ruler::Ruler;
 use lab::{Host, Lab, Router, wait_for};

@@ -1,11 +1,14 @@
-//! What forwarding costs: the whole standard router graph, from a port in memory to a port in memory, on one core.
+//! What forwarding costs: the whole standard router graph, from a port in memory to a port in
+//! memory, on one core.
 //!
-//! 64-byte packets (60 bytes and their check sequence) to 65,536 destinations in random order inside the table, or as many flows. Each batch is
-//! written into a ring of 1,024 buffers, as other routers' generators do, and what receiving and sending cost without a router
-//! between them, measured in turns with it, is subtracted. `full-cold` has the frames lying in 65,536 buffers of
+//! 64-byte packets (60 bytes and their check sequence) to 65,536 destinations in random order
+//! inside the table, or as many flows. Each batch is written into a ring of 1,024 buffers, as other
+//! routers' generators do, and what receiving and sending cost without a router between them,
+//! measured in turns with it, is subtracted. `full-cold` has the frames lying in 65,536 buffers of
 //! their own instead, written long before, and subtracts the same loop over those.
 //!
-//! Before anything is timed every frame that leaves is looked at: TTL, checksums, addresses of both links, port; none may be missing.
+//! Before anything is timed every frame that leaves is looked at: TTL, checksums, addresses of both
+//! links, port; none may be missing.
 
 use crate::frames::udp4;
 use crate::ruler::{Ruler, TICK, ticks};

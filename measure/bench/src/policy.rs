@@ -1,10 +1,12 @@
-//! What the flow log costs the core that forwards, at the load of a student network of 30,000: 300,000 packets and 10,000 new flows a second,
-//! filtered by 30 rules, in the standard graph, from memory to memory.
+//! What the flow log costs the core that forwards, at the load of a student network of 30,000:
+//! 300,000 packets and 10,000 new flows a second, filtered by 30 rules, in the standard graph, from
+//! memory to memory.
 //!
-//! The core hands an account of each flow that has ended to the control thread, whose part a thread on the first core plays:
-//! a second it writes them to files and a collector, a second it drops them, in turns. What the packets, paced as they would
-//! come, cost meanwhile is compared, the packets' own making included in both. The hundredth part of the batches that took longest
-//! is left out: this core is not ours alone.
+//! The core hands an account of each flow that has ended to the control thread, whose part a thread
+//! on the first core plays: a second it writes them to files and a collector, a second it drops
+//! them, in turns. What the packets, paced as they would come, cost meanwhile is compared, the
+//! packets' own making included in both. The hundredth part of the batches that took longest is
+//! left out: this core is not ours alone.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -60,7 +62,8 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
-        // Invariant of all `expect`s here: a bench that cannot make its tables has nothing to measure.
+        // Invariant of all `expect`s here: a bench that cannot make its tables has nothing to
+        // measure.
         let mut tables = Tables::new(Capacity { ipv4: 1000, ipv6: 10, next_hops: 10 }, None).expect("tables");
         let flags =
             InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
@@ -145,7 +148,8 @@ fn plan(directory: &std::path::Path, collector: &UdpSocket) -> Plan {
     }
 }
 
-/// The control thread: takes accounts until it is over, and logs them in every other turn. How many were logged.
+/// The control thread: takes accounts until it is over, and logs them in every other turn. How many
+/// were logged.
 fn control(ended: &Ended, turn: &AtomicU32, over: &AtomicBool) -> u64 {
     run_on(0);
     let directory = std::env::temp_dir().join(format!("bifrost-bench-{}", std::process::id()));

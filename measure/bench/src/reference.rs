@@ -8,7 +8,8 @@ const BUFFER: usize = 2048;
 const PACKET: usize = 64;
 const BATCH: usize = 64;
 
-/// `reference/copy`: cycles per packet to copy 64 bytes from one ring of 64 K buffers of 2,048 bytes to another.
+/// `reference/copy`: cycles per packet to copy 64 bytes from one ring of 64 K buffers of 2,048
+/// bytes to another.
 pub fn run(ruler: &mut Ruler) {
     let from = vec![1u8; BUFFERS * BUFFER];
     let mut to = vec![2u8; BUFFERS * BUFFER];

@@ -1,8 +1,8 @@
 //! The ruler: what a bench measures with, and where its figures go.
 //!
-//! Time is the TSC's cycles, which run at a constant rate whatever the core's clock does; where there is none (not
-//! x86-64) it is nanoseconds, and the unit says so. The bench runs pinned to the last core. A figure is the median of
-//! its samples; minimum and maximum show how far to trust it.
+//! Time is the TSC's cycles, which run at a constant rate whatever the core's clock does; where
+//! there is none (not x86-64) it is nanoseconds, and the unit says so. The bench runs pinned to the
+//! last core. A figure is the median of its samples; minimum and maximum show how far to trust it.
 
 use crate::baseline;
 use serde::Serialize;
@@ -97,7 +97,8 @@ impl Ruler {
         self.record(name, TICK, samples);
     }
 
-    /// Says how the figures are beside those kept, keeps them in `keep` if that is wanted, and writes the JSON file.
+    /// Says how the figures are beside those kept, keeps them in `keep` if that is wanted, and
+    /// writes the JSON file.
     pub fn finish(self, json: &Path, keep: Option<&Path>) -> std::io::Result<()> {
         if let Some(reference) = self.rows.iter().find(|row| row.name == REFERENCE) {
             println!();
@@ -123,7 +124,8 @@ pub const TICK: &str = "ns";
 pub fn ticks(work: impl FnOnce()) -> u64 {
     use std::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
     let mut core = 0;
-    // SAFETY: every x86-64 has these instructions; the fences keep the work between the two readings.
+    // SAFETY: every x86-64 has these instructions; the fences keep the work between the two
+    // readings.
     unsafe {
         _mm_lfence();
         let start = _rdtsc();
@@ -162,7 +164,8 @@ fn cores() -> Vec<usize> {
     }
 }
 
-/// Keeps this thread, and those that it will start, on a core. When that fails, it runs where it is.
+/// Keeps this thread, and those that it will start, on a core. When that fails, it runs where it
+/// is.
 pub fn run_on(core: usize) {
     if let Err(error) = lab::run_on_core(core) {
         eprintln!("not on core {core}: {error}");

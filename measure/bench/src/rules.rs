@@ -1,9 +1,10 @@
-//! The filter's classifier alone, one core, batches of 64, over 65,536 packets: what a router with rules pays above one without is
-//! a row minus `rules/none`.
+//! The filter's classifier alone, one core, batches of 64, over 65,536 packets: what a router with
+//! rules pays above one without is a row minus `rules/none`.
 //!
-//! Rule lists are of three kinds, as ClassBench's seeds are (Taylor and Turner 2007): access lists (both addresses
-//! mostly known), firewalls (often one of them, more ports) and pairs of hosts. Addresses cluster in sites, subnets and hosts.
-//! Packets either match the last rule only (`600`, `10000`: random addresses), or each a random rule (`.../hits`).
+//! Rule lists are of three kinds, as ClassBench's seeds are (Taylor and Turner 2007): access lists
+//! (both addresses mostly known), firewalls (often one of them, more ports) and pairs of hosts.
+//! Addresses cluster in sites, subnets and hosts. Packets either match the last rule only (`600`,
+//! `10000`: random addresses), or each a random rule (`.../hits`).
 
 use crate::ruler::Ruler;
 use ::rules::{BATCH, Compiled, Context, Decision, Filter, FlowState, Hook, Ledger, Now};
@@ -30,7 +31,8 @@ enum Style {
     Six,
 }
 
-/// Name for packets that match the last rule, name for packets that each match some rule, kind, length.
+/// Name for packets that match the last rule, name for packets that each match some rule, kind,
+/// length.
 const LISTS: [(&str, &str, Style, usize); 8] = [
     ("rules/600", "rules/600/hits", Style::AccessList, 600),
     ("rules/600-hosts", "rules/600-hosts/hits", Style::Hosts, 600),

@@ -1,8 +1,9 @@
-//! How long memory takes to answer, by the size of what is used: a chase from address to address, each of which stands at the
-//! one before (lmbench's `lat_mem_rd`, but in random order, which no prefetcher guesses).
+//! How long memory takes to answer, by the size of what is used: a chase from address to address,
+//! each of which stands at the one before (lmbench's `lat_mem_rd`, but in random order, which no
+//! prefetcher guesses).
 //!
-//! A router's tables live at one of these latencies, and a packet that must wait for memory three times at 100 ns
-//! cannot be one of 14.88 million a second on a core that waits for each by itself.
+//! A router's tables live at one of these latencies, and a packet that must wait for memory three
+//! times at 100 ns cannot be one of 14.88 million a second on a core that waits for each by itself.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -31,7 +32,8 @@ pub fn latencies(limit: u64) -> Vec<(u64, f64)> {
     sizes.take_while(|size| *size <= limit.min(LARGEST)).map(|size| (size, latency(size))).collect()
 }
 
-/// Nanoseconds of a step in a chain over so many bytes: of the fastest stretch, as others may take the core away in the rest.
+/// Nanoseconds of a step in a chain over so many bytes: of the fastest stretch, as others may take
+/// the core away in the rest.
 pub fn latency(bytes: u64) -> f64 {
     let chain = chain((bytes as usize / LINE).clamp(2, u32::MAX as usize));
     let mut at = 0u32;

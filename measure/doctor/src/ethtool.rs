@@ -1,4 +1,5 @@
-//! Two of ethtool's questions (`linux/ethtool.h`) that only the doctor asks: rings, and flow control.
+//! Two of ethtool's questions (`linux/ethtool.h`) that only the doctor asks: rings, and flow
+//! control.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -32,8 +33,8 @@ fn ask<const N: usize>(interface: &str, mut command: [u32; N]) -> io::Result<[u3
     // SAFETY: as above.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let mut request = Request { name, data: command.as_mut_ptr(), rest: [0; 16] };
-    // SAFETY: the kernel reads `struct ifreq`, and writes the ethtool structure behind its pointer, which is as long as the
-    // command's number says.
+    // SAFETY: the kernel reads `struct ifreq`, and writes the ethtool structure behind its pointer,
+    // which is as long as the command's number says.
     match unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut request) } {
         result if result < 0 => Err(io::Error::last_os_error()),
         _ => Ok(command),
@@ -41,7 +42,8 @@ fn ask<const N: usize>(interface: &str, mut command: [u32; N]) -> io::Result<[u3
 }
 
 pub(crate) fn rings(interface: &str) -> io::Result<Rings> {
-    // struct ethtool_ringparam: cmd, rx max, rx mini max, rx jumbo max, tx max, then the same in use
+    // struct ethtool_ringparam: cmd, rx max, rx mini max, rx jumbo max, tx max, then the same in
+    // use
     let mut command = [0; 9];
     command[0] = ETHTOOL_GRINGPARAM;
     let [_, rx_max, _, _, tx_max, rx, _, _, tx] = ask(interface, command)?;

@@ -1,10 +1,12 @@
 //! Doctor: is this machine fit to be a router, and what would make it fitter?
 //!
-//! Everything is only read: files of `/proc` and `/sys` ([`Place`]), what drivers tell of interfaces ([`Devices`]), and how long
-//! memory takes to answer ([`chase`]). What is found is judged line by line ([`Finding`]), with the command that mends it; none
-//! is run. What cannot be read is said to be unknown, and why: without root some things are.
+//! Everything is only read: files of `/proc` and `/sys` ([`Place`]), what drivers tell of
+//! interfaces ([`Devices`]), and how long memory takes to answer ([`chase`]). What is found is
+//! judged line by line ([`Finding`]), with the command that mends it; none is run. What cannot be
+//! read is said to be unknown, and why: without root some things are.
 //!
-//! Both sources are given from outside, so that machines which nobody here has are examined in the tests.
+//! Both sources are given from outside, so that machines which nobody here has are examined in the
+//! tests.
 
 pub mod chase;
 mod check;

@@ -1,6 +1,7 @@
 //! The files that are read, under a directory: the machine's own root, or one that was made up.
 //!
-//! A file may be missing, forbidden, garbage or endless; none of that is more than a reason for not knowing.
+//! A file may be missing, forbidden, garbage or endless; none of that is more than a reason for not
+//! knowing.
 
 use std::fmt;
 use std::fs::OpenOptions;

@@ -1,6 +1,8 @@
-//! Names in commands: Linux lets an interface be called nearly anything, and commands are copied into a shell.
+//! Names in commands: Linux lets an interface be called nearly anything, and commands are copied
+//! into a shell.
 
-/// The text as one word of a shell's (bash's, where it has control characters), which means nothing else there.
+/// The text as one word of a shell's (bash's, where it has control characters), which means nothing
+/// else there.
 pub(crate) fn word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {

@@ -26,7 +26,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     work,
 };
 
-/// The configuration: two interfaces, every element of the paper's figure. Frames come and go in memory.
+/// The configuration: two interfaces, every element of the paper's figure. Frames come and go in
+/// memory.
 const ROUTER: &str = include_str!("click-router.click");
 const DESTINATIONS: usize = 65_536;
 /// Packets of a sample.

@@ -1,4 +1,5 @@
-//! What each of a router's tricks brings, one switched off at a time: batches, prefetching, huge pages, queues.
+//! What each of a router's tricks brings, one switched off at a time: batches, prefetching, huge
+//! pages, queues.
 
 use std::hint::black_box;
 use std::sync::Barrier;

@@ -1,8 +1,9 @@
-//! UDP packets for measuring in memory: flows in turn, each for as many packets as wished, then new ones.
+//! UDP packets for measuring in memory: flows in turn, each for as many packets as wished, then new
+//! ones.
 //!
-//! A packet is a template of its size with an address and a port written into it, so that millions of flows cost eight
-//! bytes each and the making of packets stays cheap beside what is measured. Nothing behind the headers is written: a network card would do
-//! that, and no router looks there.
+//! A packet is a template of its size with an address and a port written into it, so that millions
+//! of flows cost eight bytes each and the making of packets stays cheap beside what is measured.
+//! Nothing behind the headers is written: a network card would do that, and no router looks there.
 
 use std::sync::Arc;
 
@@ -45,8 +46,8 @@ struct Template {
 }
 
 impl Frames {
-    /// These flows in turn, from link address `from` to `to`, from the host `source`; frames of these sizes in turn (with their
-    /// check sequence, at least 64).
+    /// These flows in turn, from link address `from` to `to`, from the host `source`; frames of
+    /// these sizes in turn (with their check sequence, at least 64).
     pub fn new(from: Mac, to: Mac, source: u32, flows: Vec<Flow>, sizes: &[u32]) -> Frames {
         let template = |size: &u32| {
             let length = (*size as usize).max(HEADERS + FCS) - FCS;

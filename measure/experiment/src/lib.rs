@@ -1,10 +1,13 @@
-//! Experiments: the tables that software routers were once measured by, measured again on this machine.
+//! Experiments: the tables that software routers were once measured by, measured again on this
+//! machine.
 //!
-//! The people who ran a university on open-source routers trusted them because they measured them, and published what they
-//! found. Each experiment here asks one of their questions again: it builds what it needs, in memory or in network namespaces of
-//! its own, measures for a minute or so, and puts today's figures beside those of the paper or talk that it comes from. The old ones
-//! were taken on other machines with real network cards, so they are no mark to be hit; what can be compared is the shape: what a
-//! full table costs, what happens beyond the limit, whether control lives.
+//! The people who ran a university on open-source routers trusted them because they measured them,
+//! and published what they found. Each experiment here asks one of their questions again: it builds
+//! what it needs, in memory or in network namespaces of its own, measures for a minute or so, and
+//! puts today's figures beside those of the paper or talk that it comes from. The old ones were
+//! taken on other machines with real network cards, so they are no mark to be hit; what can be
+//! compared is the shape: what a full table costs, what happens beyond the limit, whether control
+//! lives.
 //!
 //! ```text
 //! Experiment --run--> Outcome (tables, charts, notes) --> text | JSON | a section of report::page
@@ -18,8 +21,8 @@
 //! | the standard router between two ports in memory | `memory.rs` |
 //! | the router in namespaces, Bifrost or Linux | `network.rs`, with `load.rs` and `transactions.rs` |
 //!
-//! Every figure is a median of several samples of the run at hand. What a machine cannot show (more cores, real network
-//! cards) is said in the outcome's notes and not made up.
+//! Every figure is a median of several samples of the run at hand. What a machine cannot show (more
+//! cores, real network cards) is said in the outcome's notes and not made up.
 
 mod click_router;
 mod error;
@@ -73,7 +76,8 @@ pub struct Run<'a> {
     pub short: bool,
     /// Told what is being done, a line each time.
     pub tell: &'a (dyn Fn(&str) + Sync),
-    /// The program that is Bifrost; where it is not named, the one called `bifrost` beside this one.
+    /// The program that is Bifrost; where it is not named, the one called `bifrost` beside this
+    /// one.
     pub program: Option<&'a Path>,
 }
 
@@ -120,7 +124,8 @@ impl Experiment {
         if let Some(program) = run.program {
             lab::use_program(program.to_owned());
         }
-        // On a thread of its own, because it moves between namespaces and cores, and has packet memory.
+        // On a thread of its own, because it moves between namespaces and cores, and has packet
+        // memory.
         let ended = std::thread::scope(|scope| {
             let work = AssertUnwindSafe(|| {
                 measure::before_others()?;

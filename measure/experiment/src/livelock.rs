@@ -1,7 +1,8 @@
-//! Livelock: a router that is offered more than it carries must go on carrying that, and its control must live.
+//! Livelock: a router that is offered more than it carries must go on carrying that, and its
+//! control must live.
 //!
-//! Linux 2.4 spent all its time on interrupts for packets that it then dropped, and collapsed above 27,000 packets a second;
-//! NAPI ended that. A router proves it with a flat line.
+//! Linux 2.4 spent all its time on interrupts for packets that it then dropped, and collapsed above
+//! 27,000 packets a second; NAPI ended that. A router proves it with a flat line.
 
 use std::time::Duration;
 

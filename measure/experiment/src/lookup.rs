@@ -1,4 +1,5 @@
-//! The longest match alone: tables of a thousand to two million routes, sequential and random addresses.
+//! The longest match alone: tables of a thousand to two million routes, sequential and random
+//! addresses.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -24,7 +25,8 @@ const BATCH: usize = 64;
 const WARM: usize = 65_536;
 /// Addresses that each come once.
 const COLD: usize = 4 << 20;
-/// Nanoseconds that Linux's fib_trie takes for one, in a full table (facts of its authors and of later measurements).
+/// Nanoseconds that Linux's fib_trie takes for one, in a full table (facts of its authors and of
+/// later measurements).
 const FIB_TRIE: f64 = 50.0;
 
 fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
@@ -61,7 +63,8 @@ fn measure(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> 
             (0..many).map(|_| inside4(routes[random.below(routes.len())], &mut random)).collect()
         };
         let (warm, once) = (some(WARM), some(cold));
-        // From a route's own address on: neighbouring addresses, as a scan or a large subnet makes them.
+        // From a route's own address on: neighbouring addresses, as a scan or a large subnet makes
+        // them.
         let first = routes[0].network().to_bits();
         let sequence: Vec<u32> = (0..WARM as u32).map(|n| first.wrapping_add(n)).collect();
         let in_sequence = nanoseconds(samples, &sequence, |part| batches(&view, part));

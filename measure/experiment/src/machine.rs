@@ -8,7 +8,8 @@ use serde::Serialize;
 pub struct Machine {
     /// What it is, in a few lines: name and value.
     pub facts: Vec<(String, String)>,
-    /// How long memory takes to answer, by the bytes in use, in nanoseconds (as lat_mem_rd measures it, in random order).
+    /// How long memory takes to answer, by the bytes in use, in nanoseconds (as lat_mem_rd measures
+    /// it, in random order).
     pub memory_latency: Vec<(u64, f64)>,
 }
 

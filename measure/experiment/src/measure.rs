@@ -61,7 +61,8 @@ pub fn pin(thread: i32, core: usize) -> Result<(), ExperimentError> {
     pinned.map_err(|error| ExperimentError::io(format!("core {core}"))(error.into()))
 }
 
-/// Puts the calling thread, and all that it starts from now on, before whatever else the machine does; only root can.
+/// Puts the calling thread, and all that it starts from now on, before whatever else the machine
+/// does; only root can.
 pub fn before_others() -> Result<(), ExperimentError> {
     let thread = nix::unistd::gettid().to_string();
     let output = std::process::Command::new("renice").args(["-n", "-20", "-p", &thread]).output();

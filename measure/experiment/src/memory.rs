@@ -1,8 +1,10 @@
-//! The standard router between two ports in memory, on one core: what forwarding costs where no network card is in the way.
+//! The standard router between two ports in memory, on one core: what forwarding costs where no
+//! network card is in the way.
 //!
-//! Each batch is written into a ring of buffers as it is received, as a generator does; what that costs, measured in turns with the router
-//! in the same run, is subtracted. All that leaves is looked at once before anything is timed: port, addresses, TTL, checksum; and at
-//! the end none may be missing.
+//! Each batch is written into a ring of buffers as it is received, as a generator does; what that
+//! costs, measured in turns with the router in the same run, is subtracted. All that leaves is
+//! looked at once before anything is timed: port, addresses, TTL, checksum; and at the end none may
+//! be missing.
 
 use std::sync::Arc;
 
@@ -89,7 +91,8 @@ pub struct Router {
 }
 
 impl Router {
-    /// A router on these tables that judges packets. What judges needs the driver's programs, and with them root.
+    /// A router on these tables that judges packets. What judges needs the driver's programs, and
+    /// with them root.
     pub fn new(view: &View, judge: Judge) -> Result<Router, ExperimentError> {
         let mut environment = standard::environment(RouterContext::new(view.clone(), Sources::new(), 1));
         let (mut policy, mut context) = (None, None);
@@ -135,7 +138,8 @@ impl Router {
 pub struct How {
     /// Packets of a batch.
     pub batch: usize,
-    /// Buffers that the packets lie in: a ring that is written anew as they come, or, when more than [`RING`], written long before.
+    /// Buffers that the packets lie in: a ring that is written anew as they come, or, when more
+    /// than [`RING`], written long before.
     pub buffers: usize,
     /// Samples of 65,536 packets each.
     pub samples: usize,
@@ -170,8 +174,9 @@ impl Cost {
     }
 }
 
-/// So many samples of what something costs beyond the making of its packets, which is measured beside it. Where the core was
-/// taken away during the making alone, that seems to take longer than both together: then another sample is taken.
+/// So many samples of what something costs beyond the making of its packets, which is measured
+/// beside it. Where the core was taken away during the making alone, that seems to take longer than
+/// both together: then another sample is taken.
 pub fn samples(count: usize, mut one: impl FnMut() -> f64) -> Result<Vec<f64>, ExperimentError> {
     let samples: Vec<f64> =
         (0..TRIES * count).map(|_| one()).filter(|&cycles| cycles > 0.0).take(count).collect();

@@ -1,4 +1,5 @@
-//! A router between a source and a sink, in network namespaces: Linux, or Bifrost's own daemon, in the same place.
+//! A router between a source and a sink, in network namespaces: Linux, or Bifrost's own daemon, in
+//! the same place.
 //!
 //! ```text
 //!  source  src0 --- in0                out0 --- snk0  sink
@@ -6,9 +7,10 @@
 //!  client  cli0 --- ctl0
 //! ```
 //!
-//! Links are veth. The router's inputs poll in kernel threads of their own (threaded NAPI), pinned to the forwarding core; what
-//! makes load and counts it runs on the tester's core. Where there are two cores, the tester's is the router's control
-//! core as well: the figures are then a little too low for control, never for forwarding.
+//! Links are veth. The router's inputs poll in kernel threads of their own (threaded NAPI), pinned
+//! to the forwarding core; what makes load and counts it runs on the tester's core. Where there are
+//! two cores, the tester's is the router's control core as well: the figures are then a little too
+//! low for control, never for forwarding.
 
 use std::fs;
 use std::io::Write;
@@ -109,7 +111,8 @@ pub struct Network {
     lab: Lab,
 }
 
-/// A link of the router: the host, its interface, the router's, and the third byte of its addresses.
+/// A link of the router: the host, its interface, the router's, and the third byte of its
+/// addresses.
 struct Link(&'static str, &'static str, &'static str, u8);
 
 const SOURCE: Link = Link("source", "src0", "in0", 1);
@@ -187,7 +190,8 @@ impl Network {
         Ok(self.router.ip_batch(&lines.collect::<String>())?)
     }
 
-    /// Lets `forwarder` forward, judging by `judge`; the routes are there. More of router.toml may be given.
+    /// Lets `forwarder` forward, judging by `judge`; the routes are there. More of router.toml may
+    /// be given.
     pub fn start(&mut self, forwarder: Forwarder, judge: Judge, toml: &str) -> Result<(), ExperimentError> {
         self.stop()?;
         match forwarder {

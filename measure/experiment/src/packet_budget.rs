@@ -1,5 +1,5 @@
-//! The packet budget: how many packets a router has to spend on a core, and what a full table, a filter and connection tracking
-//! take of them; for flows that come and go, and for two that stay.
+//! The packet budget: how many packets a router has to spend on a core, and what a full table, a
+//! filter and connection tracking take of them; for flows that come and go, and for two that stay.
 
 use lab::prefixes::{Random, ipv4};
 use trial::page::{Axis, Chart, Series};
@@ -29,7 +29,8 @@ const FLOWS: usize = 1 << 20;
 /// Routes of a full table of today; then it was 214,394.
 const FULL: usize = 1_000_000;
 
-/// A row: its name, routes, what judges, and the seed's kpps for the flow load and for single flows.
+/// A row: its name, routes, what judges, and the seed's kpps for the flow load and for single
+/// flows.
 const ROWS: [(&str, bool, Judge, &str, &str); 4] = [
     ("small table", false, Judge::Nothing, "1,040", "2,010"),
     ("full table", true, Judge::Nothing, "950", "2,020"),

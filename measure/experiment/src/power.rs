@@ -1,4 +1,5 @@
-//! Power: a router that polls for ever costs as much idle as busy. Processor time follows energy, so it should follow load.
+//! Power: a router that polls for ever costs as much idle as busy. Processor time follows energy,
+//! so it should follow load.
 
 use std::fs;
 use std::time::{Duration, Instant};

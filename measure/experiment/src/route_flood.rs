@@ -1,7 +1,9 @@
-//! Destinations chosen to defeat caches: what a flood of addresses does to a router that has none to defeat.
+//! Destinations chosen to defeat caches: what a flood of addresses does to a router that has none
+//! to defeat.
 //!
-//! Linux had a route cache until 2012, whose speed the traffic decided and not the table: two flows went twice as fast as
-//! four thousand, and an attacker could choose. Here the same table is asked for one destination, and for ever more of them.
+//! Linux had a route cache until 2012, whose speed the traffic decided and not the table: two flows
+//! went twice as fast as four thousand, and an attacker could choose. Here the same table is asked
+//! for one destination, and for ever more of them.
 
 use lab::prefixes::{Random, ipv4};
 use trial::page::{Axis, Chart, Series};
@@ -64,7 +66,8 @@ fn memory_part(
         let cycles = measure(whole(count as u64), seed, flows_inside(routes, count, &mut random))?;
         line.push((count as f64, cycles));
     }
-    // Every /24 that there is a route in, each once, far from the one before: of all orders the one that helps caches least.
+    // Every /24 that there is a route in, each once, far from the one before: of all orders the one
+    // that helps caches least.
     let mut flows: Vec<Flow> =
         routes.iter().map(|net| Flow { destination: net.network().to_bits(), port: 5000 }).collect();
     random.shuffle(&mut flows);

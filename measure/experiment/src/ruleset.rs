@@ -1,4 +1,5 @@
-//! What packets are judged by, in the filter's language: for Bifrost, and by `rules`' translation for Linux.
+//! What packets are judged by, in the filter's language: for Bifrost, and by `rules`' translation
+//! for Linux.
 
 use lab::prefixes::Random;
 use rules::Filter;
@@ -13,7 +14,8 @@ const RULES: usize = 600;
 pub enum Judge {
     /// Nothing: all pass.
     Nothing,
-    /// An access list of 600 rules, the last of which takes what no other one does: all that is sent here.
+    /// An access list of 600 rules, the last of which takes what no other one does: all that is
+    /// sent here.
     Rules,
     /// The list, behind rules that let established flows pass: connection tracking.
     Tracked,

@@ -1,4 +1,5 @@
-//! Control beside bulk: TCP transactions to the router while it forwards, by a port of their own and by the port of the bulk.
+//! Control beside bulk: TCP transactions to the router while it forwards, by a port of their own
+//! and by the port of the bulk.
 
 use std::time::Duration;
 
@@ -61,7 +62,8 @@ impl Bench {
         Ok(Bench { network, client, sink, mix, small, server })
     }
 
-    /// Transactions, the median of several stretches, and the packets a second that were forwarded meanwhile.
+    /// Transactions, the median of several stretches, and the packets a second that were forwarded
+    /// meanwhile.
     fn measure(
         &self,
         run: &Run<'_>,
@@ -87,7 +89,8 @@ impl Bench {
         Ok((transactions, forwarded))
     }
 
-    /// A load that is made and thrown away at the router's door: what the tester's own work costs control.
+    /// A load that is made and thrown away at the router's door: what the tester's own work costs
+    /// control.
     fn thrown_away(stream: &Stream) -> Stream {
         Stream { destination_mac: Some(Macs::of(Mac([2, 0, 0, 0xff, 0xff, 1]))), ..stream.clone() }
     }

@@ -1,4 +1,5 @@
-//! Packets moved from port to port without a look at them, and packets routed: small ones and a mix.
+//! Packets moved from port to port without a look at them, and packets routed: small ones and a
+//! mix.
 
 use graph::BATCH;
 use lab::prefixes::{Random, ipv4};

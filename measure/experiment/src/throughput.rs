@@ -1,5 +1,5 @@
-//! Vyatta's two charts: the highest load of which nothing is lost, and what is lost at full load, by the size of frames. RFC 2544's
-//! tests, made by `trial`, over two ports both ways.
+//! Vyatta's two charts: the highest load of which nothing is lost, and what is lost at full load,
+//! by the size of frames. RFC 2544's tests, made by `trial`, over two ports both ways.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

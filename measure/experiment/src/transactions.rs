@@ -1,5 +1,5 @@
-//! Requests and answers of one byte over TCP, one after the other, as netperf's TCP_RR makes them: what a routing daemon or an
-//! operator's shell feels of the router's load.
+//! Requests and answers of one byte over TCP, one after the other, as netperf's TCP_RR makes them:
+//! what a routing daemon or an operator's shell feels of the router's load.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -105,7 +105,8 @@ fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Makes transactions from a host, on a core, for a while. None at all is an answer, too: a router whose control is dead.
+/// Makes transactions from a host, on a core, for a while. None at all is an answer, too: a router
+/// whose control is dead.
 pub fn transact(
     host: &Host,
     core: usize,

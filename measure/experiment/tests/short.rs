@@ -1,4 +1,5 @@
-//! Every experiment runs end to end in its short form: as root, with the program bifrost built beside this one.
+//! Every experiment runs end to end in its short form: as root, with the program bifrost built
+//! beside this one.
 
 use experiment::outcome::{Cell, Table};
 use experiment::{EXPERIMENTS, Machine, Outcome, Run};

@@ -19,7 +19,8 @@ pub(crate) struct Facts {
 /// From lateness like this on (the 99th percentile, nanoseconds) it is worth a note.
 const LATE: u64 = 1_000_000;
 
-/// The report; `time` is when sending began and ended, in nanoseconds, `outage` what broke meanwhile.
+/// The report; `time` is when sending began and ended, in nanoseconds, `outage` what broke
+/// meanwhile.
 pub(crate) fn report(
     facts: &Facts,
     time: (u64, u64),
@@ -130,18 +131,21 @@ fn lost_until(lanes: &[(&Sent, &Tally)]) -> Option<f64> {
     lanes.iter().map(until).try_fold(0.0, |latest: f64, until| Some(latest.max(until?)))
 }
 
-/// Until when packets of a stream arrived, by its lanes, as a part of what was sent; nothing where nothing was.
+/// Until when packets of a stream arrived, by its lanes, as a part of what was sent; nothing where
+/// nothing was.
 fn arrived_until(lanes: &[(&Sent, &Tally)]) -> Option<f64> {
     let sent = lanes.iter().filter(|(sent, _)| sent.sent.packets != 0);
     let until = |(sent, tally): &(&Sent, &Tally)| tally.order.next as f64 / sent.sent.packets as f64;
     sent.map(until).reduce(f64::max).map(|until| until.min(1.0))
 }
 
-/// What became of a stream that was sent for so many seconds; `ended` if that ended with its last packet.
+/// What became of a stream that was sent for so many seconds; `ended` if that ended with its last
+/// packet.
 fn of_stream(name: &str, seconds: f64, ended: bool, sent: &Sent, tally: Option<&Tally>) -> StreamReport {
     let rate = |packets: u64, seconds: f64| if seconds > 0.0 { packets as f64 / seconds } else { 0.0 };
     let lateness = sent.departures.lateness.distribution();
-    // From the first to the last of several there is a gap less; none where all came in the same instant.
+    // From the first to the last of several there is a gap less; none where all came in the same
+    // instant.
     let between = |packets: u64, (first, last): (u64, u64)| match last.saturating_sub(first) {
         0 if packets > 1 => rate(packets, seconds),
         gaps => rate(packets.saturating_sub(1), gaps as f64 / 1e9),

@@ -1,4 +1,5 @@
-//! What a stream says that does not go together. Whatever has no effect is refused: who wrote it counts on it.
+//! What a stream says that does not go together. Whatever has no effect is refused: who wrote it
+//! counts on it.
 
 use crate::range::{Loaded, Number, Order, Range};
 use crate::rate::{Pattern, Rate};
@@ -106,8 +107,8 @@ fn poisson(stream: &Stream) -> Rule {
     ("pattern", none, "gaps of poisson are drawn around those of a rate: say one")
 }
 
-/// Flows that differ in something, at most. Ranges that count do it together: they make as many as their lengths have for their
-/// least common multiple.
+/// Flows that differ in something, at most. Ranges that count do it together: they make as many as
+/// their lengths have for their least common multiple.
 pub(crate) fn different(stream: &Stream, source: &Loaded, destination: &Loaded) -> u128 {
     let mac = |macs: &Option<Range<_>>| macs.map_or((1, Order::Counting), of);
     let mut ranges = vec![

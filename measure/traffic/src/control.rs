@@ -1,8 +1,10 @@
 //! Two machines agree on a trial: the sink listens on TCP, the generator connects.
 //!
-//! What is said is JSON, a message a line. The generator begins with the token that both have from their operators; who has another, or talks
-//! nonsense, is told so and hung up on. Before that a peer can have 4 kB and two seconds of the sink's time, beside others that are
-//! heard meanwhile, and there is one generator at a time. Nothing is encrypted: the token keeps strangers and mistakes out, not somebody who reads the wire.
+//! What is said is JSON, a message a line. The generator begins with the token that both have from
+//! their operators; who has another, or talks nonsense, is told so and hung up on. Before that a
+//! peer can have 4 kB and two seconds of the sink's time, beside others that are heard meanwhile,
+//! and there is one generator at a time. Nothing is encrypted: the token keeps strangers and
+//! mistakes out, not somebody who reads the wire.
 //!
 //! ```text
 //! generator                         sink
@@ -18,8 +20,9 @@
 //!                           <------ arrived
 //! ```
 //!
-//! One-way latency between two machines is as good as the agreement of their clocks. It is measured before and after: half of the
-//! fastest round trip, and what the clocks drifted meanwhile, is how far latencies may be off ([`Report::clock_uncertainty`](crate::Report::clock_uncertainty)).
+//! One-way latency between two machines is as good as the agreement of their clocks. It is measured
+//! before and after: half of the fastest round trip, and what the clocks drifted meanwhile, is how
+//! far latencies may be off ([`Report::clock_uncertainty`](crate::Report::clock_uncertainty)).
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
@@ -44,14 +47,16 @@ use crate::{Port, TrafficError};
 /// Bytes of a message: of a stranger, and of who has shown the token.
 const STRANGER: usize = 4096;
 const FRIEND: usize = 64 << 20;
-/// How long a stranger has to show the token, and how many are heard at once: the others wait in the kernel's queue.
+/// How long a stranger has to show the token, and how many are heard at once: the others wait in
+/// the kernel's queue.
 const PATIENCE: Duration = Duration::from_secs(2);
 const STRANGERS: usize = 64;
 /// How long a generator may be silent: it asks for progress all the time.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How long a sink may take to be reached, and to answer.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Readings of the other clock: so many, or fewer where they would take longer than this, but some in any case.
+/// Readings of the other clock: so many, or fewer where they would take longer than this, but some
+/// in any case.
 const READINGS: usize = 32;
 const READING: Duration = Duration::from_secs(1);
 const FEWEST: usize = 4;
@@ -144,7 +149,8 @@ impl Line {
         serde_json::from_slice(&text).map(Some).map_err(|_| "a message that makes no sense".to_owned())
     }
 
-    /// What has come, at least a byte unless the peer has hung up. Who sends a byte now and then does not put off the end.
+    /// What has come, at least a byte unless the peer has hung up. Who sends a byte now and then
+    /// does not put off the end.
     fn part(&mut self, until: Instant) -> Result<&[u8], String> {
         let late = || "no word for too long".to_owned();
         if self.stream.buffer().is_empty() {
@@ -488,7 +494,8 @@ impl Remote {
         self.broken.get().cloned()
     }
 
-    /// Asks how it stands, when that has not been asked for a while. So each side knows that the other is there.
+    /// Asks how it stands, when that has not been asked for a while. So each side knows that the
+    /// other is there.
     pub(crate) fn ask_again(&self) -> Result<(), TrafficError> {
         let at = lock(&self.last).0;
         if at + FRESH > now() {

@@ -1,7 +1,7 @@
 //! Distributions of times, kept in histograms of constant relative precision.
 //!
-//! `hdrhistogram` with two significant digits: 1 % of any value from a nanosecond to hours, in some 40 kB. Recording one value
-//! is an addition to a counter.
+//! `hdrhistogram` with two significant digits: 1 % of any value from a nanosecond to hours, in some
+//! 40 kB. Recording one value is an addition to a counter.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,8 @@ const POINTS: [f64; 22] = [
     99.95, 99.99, 99.999, 100.0,
 ];
 
-/// How values are distributed. Times are in nanoseconds; percentiles are within 1 % of the true ones, the rest is exact.
+/// How values are distributed. Times are in nanoseconds; percentiles are within 1 % of the true
+/// ones, the rest is exact.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Number of values.
@@ -86,7 +87,8 @@ impl Times {
         self.max = self.max.max(other.max);
     }
 
-    /// Of values that were counted elsewhere: each (or the middle of its bucket) and how often, with their true sum, smallest and largest.
+    /// Of values that were counted elsewhere: each (or the middle of its bucket) and how often,
+    /// with their true sum, smallest and largest.
     pub(crate) fn of_buckets(counts: &[(u64, u64)], sum: u64, min: u64, max: u64) -> Times {
         let mut times = Times::default();
         for &(value, count) in counts {

@@ -43,7 +43,8 @@ impl Lane {
         Lane { content: Content::Made(Box::new(maker)), schedule, left: count.unwrap_or(u64::MAX) }
     }
 
-    /// Frames of a file, so many times their own speed (0: as the schedule says), in so many rounds (0: for ever).
+    /// Frames of a file, so many times their own speed (0: as the schedule says), in so many rounds
+    /// (0: for ever).
     pub(crate) fn replayed(
         frames: Arc<Frames>,
         schedule: Schedule,
@@ -103,7 +104,8 @@ impl Lane {
         true
     }
 
-    /// Packets due before `time` (nanoseconds after the start) that have not been made: counts on without making them.
+    /// Packets due before `time` (nanoseconds after the start) that have not been made: counts on
+    /// without making them.
     pub(crate) fn missed(&mut self, time: u64) -> u64 {
         let mut missed = 0;
         if let Content::Made(_) = self.content

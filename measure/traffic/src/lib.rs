@@ -1,7 +1,9 @@
-//! Traffic: streams of packets made at a wanted rate, and what arrives of them counted, ordered and timed.
+//! Traffic: streams of packets made at a wanted rate, and what arrives of them counted, ordered and
+//! timed.
 //!
-//! A [`Stream`] says what is sent: sizes, rate, flows, headers. A [`Trial`] sends streams out of one [`Port`], receives
-//! them by another, and gives a [`Report`]. What is between the two ports is the device under test.
+//! A [`Stream`] says what is sent: sizes, rate, flows, headers. A [`Trial`] sends streams out of
+//! one [`Port`], receives them by another, and gives a [`Report`]. What is between the two ports is
+//! the device under test.
 //!
 //! ```text
 //! Stream --compile--> Plan --+--> sender  (packets over port::Queue, in batches)  --+
@@ -27,13 +29,15 @@
 //!
 //! ## Latency without flattery
 //!
-//! A generator that stamps a packet when it happens to send it measures what the device did to packets that it managed to
-//! send. When the device (or the generator) stalls, the packets that should have been sent meanwhile are not there to suffer,
-//! and the percentiles look far better than what a user sees: *coordinated omission*. Here the schedule is fixed beforehand, every
-//! packet carries the time at which it was **due**, and latency is arrival minus that. A packet that left late is late. How
-//! late packets left is reported beside it ([`report::StreamReport::spacing`] and [`report::StreamReport::lateness`]), so that a
-//! generator's own faults are not taken for the device's. Streams without a schedule (rate `max`) have no due times; they carry the
-//! time at which their batch was made.
+//! A generator that stamps a packet when it happens to send it measures what the device did to
+//! packets that it managed to send. When the device (or the generator) stalls, the packets that
+//! should have been sent meanwhile are not there to suffer, and the percentiles look far better
+//! than what a user sees: *coordinated omission*. Here the schedule is fixed beforehand, every
+//! packet carries the time at which it was **due**, and latency is arrival minus that. A packet
+//! that left late is late. How late packets left is reported beside it
+//! ([`report::StreamReport::spacing`] and [`report::StreamReport::lateness`]), so that a
+//! generator's own faults are not taken for the device's. Streams without a schedule (rate `max`)
+//! have no due times; they carry the time at which their batch was made.
 
 mod assembly;
 mod contradiction;

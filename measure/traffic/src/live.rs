@@ -1,5 +1,5 @@
-//! Sending and receiving in the kernel, on interfaces that have no zero-copy: a plan becomes maps of `forwarding/bpf/generate.c`, and what
-//! `forwarding/bpf/tally.c` counted becomes tallies.
+//! Sending and receiving in the kernel, on interfaces that have no zero-copy: a plan becomes maps
+//! of `forwarding/bpf/generate.c`, and what `forwarding/bpf/tally.c` counted becomes tallies.
 
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,8 +31,8 @@ use crate::tally::Tally;
 
 /// Headers of a stream whose flows end that are made in advance; then its flows come again.
 const HEADERS: usize = 1 << 20;
-/// A batch has room for what comes due in so many nanoseconds: a sender that is behind catches up in batches, and one that is not
-/// hands over what it has as soon as the next packet is not due.
+/// A batch has room for what comes due in so many nanoseconds: a sender that is behind catches up
+/// in batches, and one that is not hands over what it has as soon as the next packet is not due.
 const TOGETHER: f64 = 16_000.0;
 /// How often it is looked whether all is sent.
 const LOOK: Duration = Duration::from_millis(1);
@@ -184,7 +184,8 @@ pub(crate) fn send(
             program.stopped.get_or_init(|| end);
         }
         if program.streams.is_over() {
-            // What waits in its last batch is accounted for first. It may have ended meanwhile, which is as good.
+            // What waits in its last batch is accounted for first. It may have ended meanwhile,
+            // which is as good.
             thread::sleep(LOOK);
             let _may_be_gone = pthread_kill(runner.as_pthread_t(), Signal::SIGURG);
         }

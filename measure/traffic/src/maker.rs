@@ -1,8 +1,10 @@
 //! Packets of a lane: a stream's part of one sending core.
 //!
-//! Every flow has its header ready in one to three cache lines, complete with checksums where all frames have one size. A packet is a
-//! copy of that, the rest of the payload behind it, and the stamp; where sizes change, lengths and checksums are completed by additions
-//! ([`Plan::complete`]). Headers lie in the order in which they are used, so that the processor fetches the next ones by itself.
+//! Every flow has its header ready in one to three cache lines, complete with checksums where all
+//! frames have one size. A packet is a copy of that, the rest of the payload behind it, and the
+//! stamp; where sizes change, lengths and checksums are completed by additions
+//! ([`Plan::complete`]). Headers lie in the order in which they are used, so that the processor
+//! fetches the next ones by itself.
 
 use std::sync::Arc;
 
@@ -63,7 +65,8 @@ impl Part {
     }
 }
 
-/// The headers of a lane's flows, as many generations of them as are wanted, one after the other, each in so many cache lines.
+/// The headers of a lane's flows, as many generations of them as are wanted, one after the other,
+/// each in so many cache lines.
 pub(crate) fn headers(plan: &Plan, part: Part, generations: usize, lines: usize) -> Vec<u8> {
     let flows = u64::from(plan.stream.flows);
     let slots = (flows - u64::from(part.index)).div_ceil(part.of.into());
@@ -133,7 +136,8 @@ impl Maker {
         write(&self.plan, self.part, flow, &mut self.headers[at..at + self.lines * LINE]);
     }
 
-    /// Appends the next packet, due at `time` (nanoseconds). False, and nothing done, when this thread's pool is empty.
+    /// Appends the next packet, due at `time` (nanoseconds). False, and nothing done, when this
+    /// thread's pool is empty.
     #[inline]
     pub fn make(&mut self, time: u64, into: &mut Vec<Packet>) -> bool {
         match self.lines {
@@ -152,7 +156,8 @@ impl Maker {
         let made =
             if frame <= ONE_PIECE { Packet::blank(frame) } else { Packet::new(&plan.frame()[..frame]) };
         let Some(packet) = made else { return false };
-        // Into its place first and then filled: a handle is written in parts, and moved as a whole it would have to wait for them.
+        // Into its place first and then filled: a handle is written in parts, and moved as a whole
+        // it would have to wait for them.
         into.push(packet);
         let Some(packet) = into.last_mut() else { return false };
         let bytes = packet.data_mut();
@@ -200,7 +205,8 @@ impl Maker {
     }
 }
 
-/// Copies `N` to `2 N` bytes as two pieces of `N`, which overlap as much as is needed: no call, no loop.
+/// Copies `N` to `2 N` bytes as two pieces of `N`, which overlap as much as is needed: no call, no
+/// loop.
 #[inline(always)]
 fn overlapping<const N: usize>(to: &mut [u8], from: &[u8]) {
     if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {

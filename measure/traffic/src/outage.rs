@@ -1,5 +1,6 @@
-//! Ports that break while a trial uses them: a peer that leaves, a link that goes down. What is lost then is neither the rate's fault nor
-//! the device's, so it is told. What is over before anybody looks is known by the count that the kernel, or the port, keeps of it.
+//! Ports that break while a trial uses them: a peer that leaves, a link that goes down. What is
+//! lost then is neither the rate's fault nor the device's, so it is told. What is over before
+//! anybody looks is known by the count that the kernel, or the port, keeps of it.
 
 use std::fmt;
 use std::time::{Duration, Instant};

@@ -2,8 +2,8 @@
 
 use wire::{ethernet, protocol};
 
-/// The payload of the UDP datagram, TCP segment or echo request in an Ethernet frame, behind any tags and labels; `None` when there is
-/// none. What pads a short frame is not part of it.
+/// The payload of the UDP datagram, TCP segment or echo request in an Ethernet frame, behind any
+/// tags and labels; `None` when there is none. What pads a short frame is not part of it.
 #[inline]
 pub fn find(frame: &[u8]) -> Option<&[u8]> {
     // What nearly every frame is, without a loop.

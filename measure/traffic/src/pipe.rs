@@ -1,5 +1,5 @@
-//! The port `memory`: what is sent there is received there, in this process. As long as nobody has asked for anything it takes all and
-//! keeps nothing.
+//! The port `memory`: what is sent there is received there, in this process. As long as nobody has
+//! asked for anything it takes all and keeps nothing.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;

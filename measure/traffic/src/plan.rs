@@ -1,13 +1,16 @@
 //! A stream compiled.
 //!
-//! Everything that can be known before the first packet is: the headers' bytes, the order of sizes with what each changes in lengths and
-//! checksums, the payload. Flow *k* is a function of *k* alone: [`Plan::header`] makes its header whenever somebody wants it, on any core, with
-//! checksums that lack only what the size adds. So packets are made by copying a header of 64 bytes or some more and adding a few
-//! numbers, here ([`crate::maker`]) as in the kernel (`forwarding/bpf/traffic.c`), from the same plan.
+//! Everything that can be known before the first packet is: the headers' bytes, the order of sizes
+//! with what each changes in lengths and checksums, the payload. Flow *k* is a function of *k*
+//! alone: [`Plan::header`] makes its header whenever somebody wants it, on any core, with checksums
+//! that lack only what the size adds. So packets are made by copying a header of 64 bytes or some
+//! more and adding a few numbers, here ([`crate::maker`]) as in the kernel
+//! (`forwarding/bpf/traffic.c`), from the same plan.
 //!
-//! Which flow packet *n* of a stream belongs to: there are [`Stream::flows`] slots, used in turn. A slot's flow has
-//! [`Stream::flow_length`] packets, then flow *k* + [`Stream::flows`] takes its place. Slots begin at different points of their flow's life, so that
-//! new flows come evenly and not all at once.
+//! Which flow packet *n* of a stream belongs to: there are [`Stream::flows`] slots, used in turn. A
+//! slot's flow has [`Stream::flow_length`] packets, then flow *k* + [`Stream::flows`] takes its
+//! place. Slots begin at different points of their flow's life, so that new flows come evenly and
+//! not all at once.
 
 use wire::{Mac, checksum, protocol};
 
@@ -80,7 +83,8 @@ impl Ends {
 /// The source ports of flows of which nothing else is said.
 const PORTS_OF_FLOWS: Ports = Range { first: 1024, last: 65_535, order: Order::Counting };
 
-/// The stream; with source ports that count where several flows are wanted and nothing is said of how they differ.
+/// The stream; with source ports that count where several flows are wanted and nothing is said of
+/// how they differ.
 fn with_ports(stream: &Stream, source: &Loaded, destination: &Loaded) -> Stream {
     let mut stream = stream.clone();
     let several = stream.flows > 1 || stream.flow_length != 0;
@@ -164,7 +168,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The least size of a stream's frames, with the check sequence: what its headers and stamp take.
+    /// The least size of a stream's frames, with the check sequence: what its headers and stamp
+    /// take.
     pub fn least(stream: &Stream) -> Result<u32, TrafficError> {
         let wrong = |(field, reason)| TrafficError::Stream { stream: stream.name.clone(), field, reason };
         let field = "source";
@@ -211,8 +216,9 @@ impl Plan {
         &self.sizes
     }
 
-    /// Writes the header of flow `k` over the first bytes of a frame ([`Plan::header_len`] at least), with mark and lane of the stamp.
-    /// Where checksums belong stand sums, not complemented, without what the size adds; lengths are missing.
+    /// Writes the header of flow `k` over the first bytes of a frame ([`Plan::header_len`] at
+    /// least), with mark and lane of the stamp. Where checksums belong stand sums, not
+    /// complemented, without what the size adds; lengths are missing.
     #[inline]
     pub fn header(&self, k: u64, mark: u16, lane: u16, into: &mut [u8]) {
         let length = self.header_len();

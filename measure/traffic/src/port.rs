@@ -12,8 +12,8 @@
 //! | `pcap:FILE` | a file that what is sent is written to: pcap, or pcapng if its name ends so |
 //! | `memory` | a pipe in this process: what is sent there is received there |
 //!
-//! While a port receives, it has all frames of its interface, and Linux none. So an interface that the machine itself is reached by
-//! is refused, unless forced.
+//! While a port receives, it has all frames of its interface, and Linux none. So an interface that
+//! the machine itself is reached by is refused, unless forced.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -61,7 +61,8 @@ pub(crate) struct Inner {
     link: Option<(String, Option<String>)>,
     /// Kept open while the port is.
     memif: Option<memif::Interface>,
-    /// A file that is to be written, until the first packets are about to leave: what is refused before must not have emptied it.
+    /// A file that is to be written, until the first packets are about to leave: what is refused
+    /// before must not have emptied it.
     file: Mutex<Option<PathBuf>>,
 }
 
@@ -87,8 +88,8 @@ pub(crate) enum Fault {
     PeerLeft,
 }
 
-/// A port that is whole, and how often that began. Where it is another one than before, the port was broken in between, be it
-/// for so short that nobody saw it.
+/// A port that is whole, and how often that began. Where it is another one than before, the port
+/// was broken in between, be it for so short that nobody saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Epoch {
     /// Of a link.
@@ -122,7 +123,8 @@ pub(crate) struct Interface {
 }
 
 impl Port {
-    /// Opens the port that a text names. An interface that the machine itself is reached by is refused unless `force`.
+    /// Opens the port that a text names. An interface that the machine itself is reached by is
+    /// refused unless `force`.
     pub fn open(text: &str, force: bool) -> Result<Port, TrafficError> {
         let wrong =
             |reason: &str| TrafficError::PortName { text: text.to_owned(), reason: reason.to_owned() };
@@ -167,8 +169,8 @@ impl Port {
         Port::open(text, force)
     }
 
-    /// A port of queues that are open already, which take packets of any pool, as memif, memory and files do. Each sending
-    /// core uses a queue of its own as far as there are enough.
+    /// A port of queues that are open already, which take packets of any pool, as memif, memory and
+    /// files do. Each sending core uses a queue of its own as far as there are enough.
     pub fn of_queues(name: &str, queues: Vec<Box<dyn Queue>>) -> Port {
         let kind = Kind::Queues(queues.into_iter().map(Mutex::new).collect(), None);
         Port(Arc::new(Inner {
@@ -198,8 +200,9 @@ impl Port {
         self.0.line
     }
 
-    /// Refuses a frame (without its check sequence) that is more than the interface's MTU lets through, or a memif's ring: it would be
-    /// lost right here. To be asked when the port is [`connected`](Port::connected).
+    /// Refuses a frame (without its check sequence) that is more than the interface's MTU lets
+    /// through, or a memif's ring: it would be lost right here. To be asked when the port is
+    /// [`connected`](Port::connected).
     pub(crate) fn takes(&self, frame: &[u8]) -> Result<(), String> {
         if let Some(most) = self.longest()
             && frame.len() as u64 > most
@@ -238,8 +241,8 @@ impl Port {
         self.queues().filter_map(longest).min()
     }
 
-    /// Packets that its queues took and could not send since they were opened: longer than all buffers of a ring, or than a frame of
-    /// packet memory.
+    /// Packets that its queues took and could not send since they were opened: longer than all
+    /// buffers of a ring, or than a frame of packet memory.
     pub(crate) fn unfit(&self) -> u64 {
         self.queues().map(|queue| queue.counters().tx_invalid).sum()
     }
@@ -257,8 +260,9 @@ impl Port {
         queues.iter().map(|queue| queue.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until packets can pass: for the carrier of an interface, which takes a moment after a reset of what is at its other end, or
-    /// for a memif's peer. An interface that is down will not come up by itself.
+    /// Waits until packets can pass: for the carrier of an interface, which takes a moment after a
+    /// reset of what is at its other end, or for a memif's peer. An interface that is down will not
+    /// come up by itself.
     pub(crate) fn connected(&self) -> Result<(), TrafficError> {
         let began = Instant::now();
         while let Err(fault) = self.epoch() {
@@ -395,7 +399,8 @@ fn open_interface(
         Kind::Live(Interface { name, namespace, ifindex, queues, senders, judges })
     } else {
         let memory = Arc::new(Memory::new(POOLS, FRAMES, HugePages::Auto)?);
-        // The rings are filled while the sockets are opened, from the pool of the thread that does it.
+        // The rings are filled while the sockets are opened, from the pool of the thread that does
+        // it.
         let open = || -> Result<_, TrafficError> {
             enter(namespace.as_deref())?;
             install_pool(Some(&memory))?;
@@ -529,7 +534,8 @@ fn default_route4(table: &str, interface: &str) -> bool {
     })
 }
 
-/// Whether a line of the IPv6 table is a default route by this interface (and none that refuses, RTF_REJECT).
+/// Whether a line of the IPv6 table is a default route by this interface (and none that refuses,
+/// RTF_REJECT).
 fn default_route6(table: &str, interface: &str) -> bool {
     table.lines().any(|line| {
         let fields: Vec<_> = line.split_whitespace().collect();

@@ -1,4 +1,5 @@
-//! Programs in the kernel that are kept from one trial to the next, for the verifier takes half a second for each.
+//! Programs in the kernel that are kept from one trial to the next, for the verifier takes half a
+//! second for each.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +15,8 @@ impl<T> Default for ProgramCache<T> {
 }
 
 impl<T> ProgramCache<T> {
-    /// A free one that takes on the work, else a new one in the place of a free one: so there are never more than were at work at a time.
+    /// A free one that takes on the work, else a new one in the place of a free one: so there are
+    /// never more than were at work at a time.
     pub(crate) fn take(
         &self,
         mut takes_on: impl FnMut(&mut T) -> bool,

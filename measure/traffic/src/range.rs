@@ -1,8 +1,9 @@
 //! Values that change from flow to flow: addresses, ports, MAC addresses.
 //!
-//! Flow *k* has value *k* of a range, counted round and round, or a random one (the same in every run). All ranges of a stream
-//! count together: 256 flows of `10.0.0.0/24` to `10.1.0.0/24` are 256 pairs. Ranges whose lengths have no common divisor make as many
-//! pairs as their product; random ones, nearly any.
+//! Flow *k* has value *k* of a range, counted round and round, or a random one (the same in every
+//! run). All ranges of a stream count together: 256 flows of `10.0.0.0/24` to `10.1.0.0/24` are 256
+//! pairs. Ranges whose lengths have no common divisor make as many pairs as their product; random
+//! ones, nearly any.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -84,7 +85,8 @@ pub enum Order {
 
 /// From one value to another.
 ///
-/// As text: `5000`, `1024-65535`, `random 1024-65535`; for MAC addresses with `..` between the ends.
+/// As text: `5000`, `1024-65535`, `random 1024-65535`; for MAC addresses with `..` between the
+/// ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range<T> {
     /// First value.
@@ -231,8 +233,9 @@ impl fmt::Display for Macs {
 
 /// Addresses.
 ///
-/// As text: `10.0.0.1`, `10.0.0.1-10.0.0.99`, `10.0.0.0/24`, `2001:db8::/64`, each with `random` in front if wanted; `file:PATH`, a list of
-/// addresses or prefixes, one a line (of a prefix one address, which is inside it), `#` begins a comment.
+/// As text: `10.0.0.1`, `10.0.0.1-10.0.0.99`, `10.0.0.0/24`, `2001:db8::/64`, each with `random` in
+/// front if wanted; `file:PATH`, a list of addresses or prefixes, one a line (of a prefix one
+/// address, which is inside it), `#` begins a comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Addresses {
     /// IPv4.
@@ -339,8 +342,8 @@ impl Loaded {
     }
 }
 
-/// The addresses of a file's text. What follows an address or a prefix on its line is not looked at, so that the output of
-/// `ip route` will do as well.
+/// The addresses of a file's text. What follows an address or a prefix on its line is not looked
+/// at, so that the output of `ip route` will do as well.
 fn list(path: &std::path::Path, text: &str, order: Order) -> Result<Loaded, AddressError> {
     let (mut v4, mut v6) = (Vec::new(), Vec::new());
     let mut random = crate::random::Random(0xadd2);

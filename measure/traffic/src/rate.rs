@@ -11,8 +11,8 @@ use crate::text::as_text;
 
 /// A rate.
 ///
-/// As text: `1.5Mpps`, `10Gbps` (layer 1: preamble and gap counted, what a line is full of), `8Gbps-l2` (layer 2: frames with
-/// their check sequence), `50%` (of the port's line rate), `max`.
+/// As text: `1.5Mpps`, `10Gbps` (layer 1: preamble and gap counted, what a line is full of),
+/// `8Gbps-l2` (layer 2: frames with their check sequence), `50%` (of the port's line rate), `max`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Rate {
     /// As fast as the port takes them.
@@ -45,9 +45,9 @@ pub struct NoLine;
 as_text!(Rate, Pattern);
 
 impl Rate {
-    /// Nanoseconds from a frame of `size` bytes (with check sequence) to the next, where frames have `mean` bytes and the line
-    /// carries `line` bits a second; `None` for [`Rate::Max`]. At a packet rate all gaps are equal, at a bit rate a frame's is as long as
-    /// the frame.
+    /// Nanoseconds from a frame of `size` bytes (with check sequence) to the next, where frames
+    /// have `mean` bytes and the line carries `line` bits a second; `None` for [`Rate::Max`]. At a
+    /// packet rate all gaps are equal, at a bit rate a frame's is as long as the frame.
     pub fn gap(self, size: u32, line: Option<f64>) -> Result<Option<f64>, NoLine> {
         let bits = |layer: u32| f64::from(8 * (size + layer));
         Ok(match self {
@@ -109,7 +109,8 @@ impl FromStr for Rate {
 
 /// The rhythm of a stream.
 ///
-/// As text: `constant`, `poisson`, `burst 32 gap 1ms` (32 frames at the stream's rate, at `max` back to back, then none for 1 ms).
+/// As text: `constant`, `poisson`, `burst 32 gap 1ms` (32 frames at the stream's rate, at `max`
+/// back to back, then none for 1 ms).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pattern {
     /// Equal gaps; at a bit rate, as long as the frame.

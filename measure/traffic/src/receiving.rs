@@ -97,7 +97,8 @@ impl Receiving {
         }
     }
 
-    /// The port that has broken where somebody else looks after it, as far as is known from [`Receiving::check`].
+    /// The port that has broken where somebody else looks after it, as far as is known from
+    /// [`Receiving::check`].
     pub(crate) fn broken(&self) -> Option<Broken> {
         match &self.0 {
             Means::Remote(remote, _) => remote.broken(),

@@ -92,7 +92,8 @@ impl Frames {
         self.frames[at].1
     }
 
-    /// From the first frame to where the first of the next round belongs: as far behind the last as frames are apart on average.
+    /// From the first frame to where the first of the next round belongs: as far behind the last as
+    /// frames are apart on average.
     pub fn span(&self) -> u64 {
         let last = self.time(self.len() - 1);
         match last {

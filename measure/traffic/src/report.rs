@@ -11,19 +11,24 @@ pub struct Report {
     pub seconds: f64,
     /// Stream by stream.
     pub streams: Vec<StreamReport>,
-    /// Frames that reached the sink and carry no stamp of these streams (ARP, other traffic, replayed frames).
+    /// Frames that reached the sink and carry no stamp of these streams (ARP, other traffic,
+    /// replayed frames).
     pub foreign: Count,
-    /// Frames that were lost at the sink's own port, of these streams or not: none of them is the device's fault.
+    /// Frames that were lost at the sink's own port, of these streams or not: none of them is the
+    /// device's fault.
     #[serde(default)]
     pub missed: u64,
     /// How packets were sent: `queue` or `live frames`.
     pub sender: String,
-    /// How they were received: `queue`, `program in the driver`, or nothing where there was no sink.
+    /// How they were received: `queue`, `program in the driver`, or nothing where there was no
+    /// sink.
     pub receiver: Option<String>,
-    /// What broke while it ran: a port whose link went down, or whose peer left, and when. Nothing that was lost then is the device's fault.
+    /// What broke while it ran: a port whose link went down, or whose peer left, and when. Nothing
+    /// that was lost then is the device's fault.
     #[serde(default)]
     pub interrupted: Option<String>,
-    /// How well the two ends' clocks agree, in nanoseconds either way; latencies are not known better. 0 on one machine.
+    /// How well the two ends' clocks agree, in nanoseconds either way; latencies are not known
+    /// better. 0 on one machine.
     pub clock_uncertainty: u64,
     /// What the reader of the figures should know.
     pub notes: Vec<String>,
@@ -50,7 +55,8 @@ impl Count {
     }
 }
 
-/// What became of a stream. Everything that needs a sink is `None` without one, or for streams without stamps.
+/// What became of a stream. Everything that needs a sink is `None` without one, or for streams
+/// without stamps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamReport {
     /// Its name.
@@ -69,11 +75,12 @@ pub struct StreamReport {
     pub lost: Option<u64>,
     /// That as a part of what was sent, 0 to 1.
     pub loss_ratio: Option<f64>,
-    /// Until when frames were lost or changed: where the last one of them was among those sent, 0 (none was) to 1. Not known where
-    /// frames of the stream arrived by several receive queues.
+    /// Until when frames were lost or changed: where the last one of them was among those sent, 0
+    /// (none was) to 1. Not known where frames of the stream arrived by several receive queues.
     #[serde(default)]
     pub lost_until: Option<f64>,
-    /// Until when frames arrived: where the last one that did was among those sent, 0 (none did) to 1.
+    /// Until when frames arrived: where the last one that did was among those sent, 0 (none did) to
+    /// 1.
     #[serde(default)]
     pub arrived_until: Option<f64>,
     /// Frames that arrived more than once: the copies.
@@ -82,33 +89,38 @@ pub struct StreamReport {
     pub corrupt: Option<u64>,
     /// Order (RFC 4737).
     pub reordering: Option<Reordering>,
-    /// From the time a packet was due to its arrival, in nanoseconds: corrected for coordinated omission.
+    /// From the time a packet was due to its arrival, in nanoseconds: corrected for coordinated
+    /// omission.
     pub latency: Option<Distribution>,
-    /// Difference of latency between a packet and the one that arrived before it, without sign, in nanoseconds (RFC 3393,
-    /// one-way IPDV with consecutive packets).
+    /// Difference of latency between a packet and the one that arrived before it, without sign, in
+    /// nanoseconds (RFC 3393, one-way IPDV with consecutive packets).
     pub delay_variation: Option<Distribution>,
-    /// The smoothed jitter at the end, in nanoseconds (RFC 3550, 6.4.1); the largest of a stream's parts.
+    /// The smoothed jitter at the end, in nanoseconds (RFC 3550, 6.4.1); the largest of a stream's
+    /// parts.
     pub jitter: Option<f64>,
-    /// How far gaps between packets that left were from those of the schedule, without sign, in nanoseconds; of a stream
-    /// with a rate. Packets that are handed over together left with no gap between them.
+    /// How far gaps between packets that left were from those of the schedule, without sign, in
+    /// nanoseconds; of a stream with a rate. Packets that are handed over together left with no gap
+    /// between them.
     pub spacing: Option<Distribution>,
     /// How late packets left, after they were due, in nanoseconds.
     pub lateness: Option<Distribution>,
 }
 
-/// Order of arrival (RFC 4737), within each of the receive queues that frames came by: among those there is none.
+/// Order of arrival (RFC 4737), within each of the receive queues that frames came by: among those
+/// there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reordering {
     /// Frames that came after one that was sent later (section 3).
     pub packets: u64,
     /// That as a part of those received, duplicates left out, 0 to 1 (section 4.1).
     pub ratio: f64,
-    /// How many arrivals back the first one is that was sent later (reordering extent, section 4.2): the most.
+    /// How many arrivals back the first one is that was sent later (reordering extent, section
+    /// 4.2): the most.
     pub extent: u64,
     /// The extent on average, over reordered frames.
     pub mean_extent: f64,
-    /// Among them those so late (beyond [`crate::sequence::WINDOW`]) that it is not known whether they came before; their extent is
-    /// not counted.
+    /// Among them those so late (beyond [`crate::sequence::WINDOW`]) that it is not known whether
+    /// they came before; their extent is not counted.
     pub late: u64,
     /// The receive queues that frames came by.
     #[serde(default)]

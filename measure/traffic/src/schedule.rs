@@ -1,8 +1,9 @@
 //! When each packet is due, and how far from that packets left.
 //!
-//! A schedule is fixed before the first packet: due times are sums of gaps in 1/65,536 ns, so that a rate is met to some parts in
-//! ten million whatever happens in between. A sender that falls behind catches up as fast as it can, and what
-//! it sends then carries the times at which it was due.
+//! A schedule is fixed before the first packet: due times are sums of gaps in 1/65,536 ns, so that
+//! a rate is met to some parts in ten million whatever happens in between. A sender that falls
+//! behind catches up as fast as it can, and what it sends then carries the times at which it was
+//! due.
 
 use crate::histogram::Times;
 use crate::random::Random;
@@ -17,7 +18,8 @@ pub const DRAWS: usize = 4096;
 /// The gaps of a stream, on one of its cores.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// From each packet of the cycle of sizes to the next, in 1/65,536 ns; empty: as fast as it goes.
+    /// From each packet of the cycle of sizes to the next, in 1/65,536 ns; empty: as fast as it
+    /// goes.
     gaps: Vec<u64>,
     at: usize,
     rhythm: Rhythm,
@@ -32,7 +34,8 @@ enum Rhythm {
 }
 
 impl Schedule {
-    /// The schedule of lane `part` of `parts` that share a stream: each has its part of the packets, between those of the others.
+    /// The schedule of lane `part` of `parts` that share a stream: each has its part of the
+    /// packets, between those of the others.
     pub fn new(
         rate: Rate,
         pattern: Pattern,
@@ -128,7 +131,8 @@ impl Schedule {
     }
 }
 
-/// Exponentially distributed factors with mean 1, in 1/65,536: the middle of each 4,096th of the distribution.
+/// Exponentially distributed factors with mean 1, in 1/65,536: the middle of each 4,096th of the
+/// distribution.
 pub fn draws() -> Vec<u32> {
     let raw: Vec<f64> = (0..DRAWS).map(|i| -((i as f64 + 0.5) / DRAWS as f64).ln()).collect();
     let mean = raw.iter().sum::<f64>() / DRAWS as f64;
@@ -151,7 +155,8 @@ impl Departures {
         Departures { spacing, lateness, last: None }
     }
 
-    /// A packet that was due at one time left at another, both in nanoseconds. Packets that leave together have the same time.
+    /// A packet that was due at one time left at another, both in nanoseconds. Packets that leave
+    /// together have the same time.
     #[inline]
     pub fn left(&mut self, due: u64, left: u64) {
         if let Some((last_due, last_left)) = self.last {

@@ -1,4 +1,5 @@
-//! The sending half of a trial: streams compiled, shared out among cores, and sent by queues or by the kernel.
+//! The sending half of a trial: streams compiled, shared out among cores, and sent by queues or by
+//! the kernel.
 
 use std::collections::HashSet;
 use std::sync::Arc;

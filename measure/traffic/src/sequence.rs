@@ -1,11 +1,13 @@
 //! Sequence numbers as they arrive: what was lost, what came twice, what came late (RFC 4737).
 //!
-//! A number below one that was seen before is *reordered* (section 3) or a *duplicate*. To tell them apart, and to say how far a
-//! reordered packet came out of order (*extent*, section 4.2.1: arrivals back to the earliest one with a higher number), each of the
-//! last [`WINDOW`] numbers below the highest has a word: "arrived", or which arrival went past it. That earliest higher arrival is
-//! always the one which went past, so the word is all that is needed, and a packet in order costs one store. A number that comes
-//! later than that is counted as reordered and *late*: it may be a duplicate. A number that has not come when its word is needed for
-//! another is gone; the last of them says until when packets were lost.
+//! A number below one that was seen before is *reordered* (section 3) or a *duplicate*. To tell
+//! them apart, and to say how far a reordered packet came out of order (*extent*, section 4.2.1:
+//! arrivals back to the earliest one with a higher number), each of the last [`WINDOW`] numbers
+//! below the highest has a word: "arrived", or which arrival went past it. That earliest higher
+//! arrival is always the one which went past, so the word is all that is needed, and a packet in
+//! order costs one store. A number that comes later than that is counted as reordered and *late*:
+//! it may be a duplicate. A number that has not come when its word is needed for another is gone;
+//! the last of them says until when packets were lost.
 
 /// How far behind the highest number so far it is known which numbers have come.
 pub const WINDOW: usize = 4096;
@@ -29,8 +31,9 @@ pub struct Counts {
     pub extents: u64,
     /// The number after the highest that came.
     pub next: u64,
-    /// The number after the last one below `next` that has not come (a late one counts as such); 0 when all have. Nothing where a lane
-    /// arrived in several parts, none of which knows what came with the others.
+    /// The number after the last one below `next` that has not come (a late one counts as such); 0
+    /// when all have. Nothing where a lane arrived in several parts, none of which knows what came
+    /// with the others.
     #[serde(default)]
     pub lost_until: Option<u64>,
 }
@@ -69,7 +72,8 @@ impl Sequence {
     /// A number arrived. False when it is a duplicate.
     #[inline]
     pub fn arrived(&mut self, number: u64) -> bool {
-        // Wraps to 0 before ARRIVED, which an extent would only notice across four billion arrivals.
+        // Wraps to 0 before ARRIVED, which an extent would only notice across four billion
+        // arrivals.
         self.arrivals = (self.arrivals + 1) % ARRIVED;
         let next = self.counts.next;
         if number == next {
@@ -173,7 +177,8 @@ mod tests {
             prop_assert_eq!(sequence.counts(), naive(&arrivals));
         }
 
-        /// Mostly in order, as real traffic is: each packet may be lost, doubled or delayed by some places.
+        /// Mostly in order, as real traffic is: each packet may be lost, doubled or delayed by some
+        /// places.
         #[test]
         fn it_does_so_over_real_traffic(fates in proptest::collection::vec((0u8..100, 0usize..60), 1..3000)) {
             let mut due: Vec<(usize, u64)> = Vec::new();

@@ -1,7 +1,7 @@
 //! Receiving over queues: one thread that reads stamps.
 //!
-//! The clock is read once a batch. While packets come the thread does not sleep, for waking up would be part of every latency; it
-//! only lets others run that want its core.
+//! The clock is read once a batch. While packets come the thread does not sleep, for waking up
+//! would be part of every latency; it only lets others run that want its core.
 
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
@@ -35,7 +35,8 @@ pub struct Arrived {
     pub lanes: Vec<Tally>,
     /// Frames without a stamp of the trial.
     pub foreign: Count,
-    /// Frames that the port had no room for, or could make no sense of: nobody knows what they were.
+    /// Frames that the port had no room for, or could make no sense of: nobody knows what they
+    /// were.
     pub missed: u64,
 }
 
@@ -124,7 +125,8 @@ fn missed(queues: &[Mutex<Box<dyn Queue>>]) -> u64 {
     queues.iter().map(lost).sum()
 }
 
-/// Receives until stopped. `listens` is dropped once nothing that is sent from now on can be missed.
+/// Receives until stopped. `listens` is dropped once nothing that is sent from now on can be
+/// missed.
 pub(crate) fn receive(
     queues: &[Mutex<Box<dyn Queue>>],
     expected: Expected,

@@ -1,7 +1,7 @@
 //! Sizes of frames.
 //!
-//! A size is that of the Ethernet frame **with** its frame check sequence, as RFC 2544 counts: 64 is the smallest frame, of
-//! which 60 bytes are in memory. Tags and labels are inside it.
+//! A size is that of the Ethernet frame **with** its frame check sequence, as RFC 2544 counts: 64
+//! is the smallest frame, of which 60 bytes are in memory. Tags and labels are inside it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -93,7 +93,8 @@ impl Sizes {
         self.0.iter().map(|part| part.first).min().unwrap_or(SMALLEST)
     }
 
-    /// The order in which sizes follow each other, over and over: each as often as its weight says, mixed the same way each time.
+    /// The order in which sizes follow each other, over and over: each as often as its weight says,
+    /// mixed the same way each time.
     pub fn cycle(&self) -> Vec<u32> {
         if let [part] = self.0[..]
             && part.first == part.last

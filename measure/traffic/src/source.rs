@@ -1,8 +1,9 @@
 //! Sending over queues: one thread a core, each with its lanes.
 //!
-//! A round makes what is due, at most a batch, hands it to the queue and looks at the clock: packets that were handed over together left
-//! together, and are booked so. What a queue does not take stays at the front and is offered again: a port that cannot keep up
-//! makes packets late, never fewer, until the time is over. Between packets the thread spins; only when the next one is
+//! A round makes what is due, at most a batch, hands it to the queue and looks at the clock:
+//! packets that were handed over together left together, and are booked so. What a queue does not
+//! take stays at the front and is offered again: a port that cannot keep up makes packets late,
+//! never fewer, until the time is over. Between packets the thread spins; only when the next one is
 //! far off does it sleep.
 
 use std::io;
@@ -18,14 +19,15 @@ use crate::size::FCS;
 
 /// Packets of a round at most.
 const BATCH: usize = 64;
-/// A packet further off than this is slept for, in nanoseconds; one wakes up so long before it is due.
+/// A packet further off than this is slept for, in nanoseconds; one wakes up so long before it is
+/// due.
 const FAR: u64 = 300_000;
 /// Longest sleep, so that a stop is noticed.
 const SLEEP: u64 = 20_000_000;
 /// How often what was sent is told, in nanoseconds.
 const TELL: u64 = 100_000_000;
-/// How long after the end packets may leave that were due before it, where the port takes them: a thread that was not let run
-/// catches up, a port that is full does not.
+/// How long after the end packets may leave that were due before it, where the port takes them: a
+/// thread that was not let run catches up, a port that is full does not.
 const GRACE: u64 = 100_000_000;
 /// How long queues have to send what they took.
 const FLUSH: u64 = 20_000_000;
@@ -62,7 +64,8 @@ struct Waiting {
     bytes: u64,
 }
 
-/// Sends until the end, a stop, or until all lanes are over. This thread has a pool whose packets the queue takes.
+/// Sends until the end, a stop, or until all lanes are over. This thread has a pool whose packets
+/// the queue takes.
 pub(crate) fn send(
     queue: &Mutex<Box<dyn Queue>>,
     lanes: &mut [Lane],

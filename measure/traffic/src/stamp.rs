@@ -5,16 +5,17 @@
 //! | mark  | lane  | check | sequence              | time due, ns          |  fill ...
 //! ```
 //!
-//! Eighteen bytes, big-endian: what the smallest frame has left behind Ethernet, IPv4 and UDP. So a sequence number of 48 bits (nine
-//! years at 1 Mpps) and a time of 48 bits (78 hours, after which it begins anew; the sink knows its own time and so which round
-//! is meant) have to do.
+//! Eighteen bytes, big-endian: what the smallest frame has left behind Ethernet, IPv4 and UDP. So a
+//! sequence number of 48 bits (nine years at 1 Mpps) and a time of 48 bits (78 hours, after which
+//! it begins anew; the sink knows its own time and so which round is meant) have to do.
 //!
-//! `mark` is the trial's own number: stragglers of the trial before are foreign. A *lane* is a stream's part of one sending core, within which
-//! sequence numbers count up.
+//! `mark` is the trial's own number: stragglers of the trial before are foreign. A *lane* is a
+//! stream's part of one sending core, within which sequence numbers count up.
 //!
-//! `check` makes the payload add up to 0xffff, as an Internet checksum does (RFC 1071): the sink sees a change in any byte, whatever
-//! devices on the way did to the checksums of the headers. And as its sum is known before it is made, it changes nothing in the checksum of UDP, TCP
-//! or ICMP: that depends on the flow and the size only.
+//! `check` makes the payload add up to 0xffff, as an Internet checksum does (RFC 1071): the sink
+//! sees a change in any byte, whatever devices on the way did to the checksums of the headers. And
+//! as its sum is known before it is made, it changes nothing in the checksum of UDP, TCP or ICMP:
+//! that depends on the flow and the size only.
 
 pub use abi::traffic::STAMP;
 use abi::traffic::STAMP_BITS as BITS;
@@ -64,8 +65,9 @@ impl Stamp {
     }
 }
 
-/// Writes what changes from packet to packet into a stamp whose mark and lane are there. `rest` is the sum, not complemented and as
-/// it lies in memory, of the payload without these and without the check.
+/// Writes what changes from packet to packet into a stamp whose mark and lane are there. `rest` is
+/// the sum, not complemented and as it lies in memory, of the payload without these and without the
+/// check.
 #[inline(always)]
 pub fn write(stamp: &mut [u8; STAMP], sequence: u64, time: u64, rest: u64) {
     let (sequence, time) = (sequence & LARGEST, time & LARGEST);

@@ -65,8 +65,8 @@ pub struct Stream {
     pub destination: Addresses,
     /// What is in the IP packets.
     pub protocol: Protocol,
-    /// Source ports; for ICMP the identifier. Where several flows are wanted and neither these nor any addresses are said, they count from
-    /// 1024 on.
+    /// Source ports; for ICMP the identifier. Where several flows are wanted and neither these nor
+    /// any addresses are said, they count from 1024 on.
     pub source_port: Ports,
     /// Destination ports.
     pub destination_port: Ports,
@@ -87,7 +87,8 @@ pub struct Stream {
     /// A file of packets (pcap or pcapng) to send instead, as they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<PathBuf>,
-    /// How fast, beside the file's own time; 0: at `rate`. When not given 1, or 0 if there is a rate.
+    /// How fast, beside the file's own time; 0: at `rate`. When not given 1, or 0 if there is a
+    /// rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay_speed: Option<f64>,
     /// How often, once when not given; 0: until the trial ends.
@@ -96,7 +97,8 @@ pub struct Stream {
 }
 
 impl Default for Stream {
-    /// One UDP flow of 64-byte frames between addresses for benchmarks (RFC 2544, C.2.2), as fast as it goes.
+    /// One UDP flow of 64-byte frames between addresses for benchmarks (RFC 2544, C.2.2), as fast
+    /// as it goes.
     fn default() -> Stream {
         Stream {
             name: String::new(),
@@ -149,7 +151,8 @@ impl Stream {
         Ok(file.stream)
     }
 
-    /// Flows that differ in address or port, at most; as many as there may be of a stream if there are more.
+    /// Flows that differ in address or port, at most; as many as there may be of a stream if there
+    /// are more.
     ///
     /// # Errors
     /// When a file of addresses cannot be read.
@@ -265,7 +268,8 @@ impl fmt::Display for TcpFlags {
 
 /// Bytes of a payload.
 ///
-/// As text: `zero`, `count` (each byte its place in the frame, modulo 256), `random` (the same in each packet), `0xa5`.
+/// As text: `zero`, `count` (each byte its place in the frame, modulo 256), `random` (the same in
+/// each packet), `0xa5`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fill {
     /// Zeros.

@@ -1,8 +1,9 @@
 //! What a sink knows of a lane.
 //!
-//! Packets that arrive by different receive queues have no order among them: a network card, and whoever empties its queues in turns,
-//! mixes them at will, while those of one flow share a queue. So order is judged within each queue, as the program in the driver
-//! does it; what was lost and what came twice is judged over all of them.
+//! Packets that arrive by different receive queues have no order among them: a network card, and
+//! whoever empties its queues in turns, mixes them at will, while those of one flow share a queue.
+//! So order is judged within each queue, as the program in the driver does it; what was lost and
+//! what came twice is judged over all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +30,8 @@ pub struct Tally {
     pub variation: Times,
     /// RFC 3550's jitter, nanoseconds.
     pub jitter: f64,
-    /// When the first and the last arrived, in nanoseconds of the sink's monotonic clock; 0 when none did.
+    /// When the first and the last arrived, in nanoseconds of the sink's monotonic clock; 0 when
+    /// none did.
     pub first: u64,
     /// See `first`.
     pub last: u64,
@@ -132,8 +134,8 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// A frame of `bytes` bytes (with check sequence) arrived by a queue at `now`, whose stamp says that it was due at `due`; both in nanoseconds
-    /// of the sink's clock.
+    /// A frame of `bytes` bytes (with check sequence) arrived by a queue at `now`, whose stamp says
+    /// that it was due at `due`; both in nanoseconds of the sink's clock.
     #[inline]
     pub fn arrived(&mut self, bytes: u64, queue: u16, sequence: u64, due: u64, now: u64) {
         self.count(bytes, now);

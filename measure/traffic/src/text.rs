@@ -1,6 +1,7 @@
 //! Values of the model are written as text, alike in files, in flags and in messages.
 
-/// Makes a type with `FromStr` and `Display` a string in serde's eyes; plain numbers and booleans are taken as their text.
+/// Makes a type with `FromStr` and `Display` a string in serde's eyes; plain numbers and booleans
+/// are taken as their text.
 macro_rules! as_text {
     ($($type:ty),*) => {$(
         impl serde::Serialize for $type {

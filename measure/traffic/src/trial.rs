@@ -39,8 +39,9 @@ const LOOK: Duration = Duration::from_millis(2);
 /// # }
 /// ```
 ///
-/// Trials in both directions, or over several pairs of ports, are several trials started together: a [`Port`] is a handle
-/// that may be cloned, and may send in one trial and receive in another at the same time.
+/// Trials in both directions, or over several pairs of ports, are several trials started together:
+/// a [`Port`] is a handle that may be cloned, and may send in one trial and receive in another at
+/// the same time.
 #[derive(Clone)]
 pub struct Trial {
     /// What is sent; 1 to [`MOST_STREAMS`](crate::stream::MOST_STREAMS).
@@ -61,7 +62,8 @@ pub struct Trial {
     pub sink_core: Option<usize>,
     /// How long to wait for stragglers after the last packet was sent.
     pub drain: Duration,
-    /// What the line carries, in bits a second, for rates in percent; what the port says when not given.
+    /// What the line carries, in bits a second, for rates in percent; what the port says when not
+    /// given.
     pub line: Option<f64>,
 }
 
@@ -179,7 +181,8 @@ struct Ended {
 }
 
 impl Shared {
-    /// Whether the time of a trial that has sent everything is not over: there are streams of which more would come after it.
+    /// Whether the time of a trial that has sent everything is not over: there are streams of which
+    /// more would come after it.
     fn lasts(&self) -> bool {
         let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         let end = sending.time.end;

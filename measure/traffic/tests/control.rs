@@ -203,7 +203,8 @@ fn unsteady(answers: usize, silent: bool) -> Control {
 
 #[test]
 fn a_sink_that_is_lost_ends_the_trial_at_once() {
-    // It is welcome, clocks are compared 32 times, it is prepared, and progress has been asked for once.
+    // It is welcome, clocks are compared 32 times, it is prepared, and progress has been asked for
+    // once.
     for (silent, within) in [(false, 3), (true, 10)] {
         let began = Instant::now();
         let trial = Trial {
@@ -218,7 +219,8 @@ fn a_sink_that_is_lost_ends_the_trial_at_once() {
     }
 }
 
-/// A trial of two seconds with someone between the two who passes each question on after a while; what was asked.
+/// A trial of two seconds with someone between the two who passes each question on after a while;
+/// what was asked.
 fn overheard(pause: Duration) -> Vec<String> {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let listener = listen("127.0.0.1:0").unwrap();

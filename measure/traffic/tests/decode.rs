@@ -1,4 +1,5 @@
-//! What others make of the packets: tshark and scapy read every field of every kind of stream, and check every checksum.
+//! What others make of the packets: tshark and scapy read every field of every kind of stream, and
+//! check every checksum.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -229,7 +230,8 @@ fn without_stamp_and_without_udp_checksum() {
         assert_eq!(row[0], "1");
         assert!(row[2].bytes().collect::<Vec<_>>().chunks(2).all(|byte| byte == b"a5"));
     }
-    // Slots begin at different points of their flows' lives, and every flow has two packets but the first ones.
+    // Slots begin at different points of their flows' lives, and every flow has two packets but the
+    // first ones.
     assert_eq!(
         column(&rows, 1)[..9],
         [

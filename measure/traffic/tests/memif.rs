@@ -24,7 +24,8 @@ fn packets_pass_through_shared_memory() {
             (stream.corrupt, stream.duplicates, stream.reordering.unwrap().packets),
             (Some(0), Some(0), 0)
         );
-        // The ring is finite, and a sink that is not let run finds it full: then packets are lost, as on any wire.
+        // The ring is finite, and a sink that is not let run finds it full: then packets are lost,
+        // as on any wire.
         assert_eq!(stream.received.unwrap().packets + stream.lost.unwrap(), sent);
         assert!(stream.loss_ratio.unwrap() < 0.9);
     }

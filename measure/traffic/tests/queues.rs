@@ -11,7 +11,8 @@ use port::{Packet, Queue, QueueCounters};
 use proptest::prelude::*;
 use traffic::{Port, Report, Stream, Trial};
 
-/// What a device under test does to the packet with this number: gives it on so many times, each after a while.
+/// What a device under test does to the packet with this number: gives it on so many times, each
+/// after a while.
 type Fate = dyn Fn(u64, &mut Packet) -> Vec<Duration> + Send + Sync;
 
 /// A device under test: what one end transmits the other receives.
@@ -205,11 +206,13 @@ fn late_packets_are_reordered_and_a_known_delay_is_found() {
     let latency = only.latency.as_ref().unwrap();
     let lateness = only.lateness.as_ref().unwrap();
     assert!(latency.min >= 10_000_000 && latency.max >= 13_000_000, "{latency:?}");
-    // What is above the delay is the sender's own lateness, and the time until the sink's thread was let run.
+    // What is above the delay is the sender's own lateness, and the time until the sink's thread
+    // was let run.
     assert!(latency.p50 < 16_000_000 + lateness.max, "{latency:?} {lateness:?}");
 }
 
-/// The device stops for 100 ms: packets that were due meanwhile have waited, whether the sender noticed or not.
+/// The device stops for 100 ms: packets that were due meanwhile have waited, whether the sender
+/// noticed or not.
 #[test]
 fn a_stall_is_seen_by_all_packets_that_were_due_in_it() {
     let _alone = alone();
@@ -408,7 +411,8 @@ fn slow_streams_have_the_rate_that_was_asked_for() {
     assert_eq!(report.streams[0].sent_rate, 10.0);
     let one = trial("0.1pps", Some(200), None);
     assert_eq!((one.seconds, one.streams[0].sent_rate), (0.2, 5.0));
-    // So many are over with the last of them. How late they left is in their rate, which has four gaps and not five.
+    // So many are over with the last of them. How late they left is in their rate, which has four
+    // gaps and not five.
     for duration in [None, Some(60_000)] {
         let report = trial("20pps", duration, Some(5));
         let late = report.streams[0].lateness.as_ref().map_or(0.0, |lateness| lateness.max as f64 / 1e9);

@@ -1,4 +1,5 @@
-//! Trials over a veth pair between two hosts in namespaces: the kernel's live frames out, its judging program in.
+//! Trials over a veth pair between two hosts in namespaces: the kernel's live frames out, its
+//! judging program in.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -36,7 +37,8 @@ impl Pair {
     }
 }
 
-/// A schedule's own rate is exact; what is measured is whether all that was due has left when the second is over.
+/// A schedule's own rate is exact; what is measured is whether all that was due has left when the
+/// second is over.
 fn within(got: f64, wanted: f64, part: f64) -> bool {
     (got - wanted).abs() <= wanted * part
 }
@@ -148,7 +150,8 @@ fn one_trial_after_the_other_is_judged_for_itself_by_the_same_programs() {
     let first = trial("[[stream]]\nrate = '20kpps'\nsize = '100-900'\nflows = 300\nsource = '10.0.0.0/16'");
     let loaded = programs();
     assert_eq!(loaded.len(), 2, "one that sends, one that judges");
-    // Slower and faster, with fewer sizes and flows, in bursts and with other headers; and as it was.
+    // Slower and faster, with fewer sizes and flows, in bursts and with other headers; and as it
+    // was.
     for (stream, sent) in [
         ("rate = '10kpps'\nsize = '64'\nflows = 7\nsource_port = '1-7'", 2000),
         ("rate = '40kpps'\npattern = 'burst 32 gap 5ms'\nsize = '200,400'\nsource = '10.9.0.0/24'", 0),
@@ -164,7 +167,8 @@ fn one_trial_after_the_other_is_judged_for_itself_by_the_same_programs() {
         assert_eq!((only.lost, only.corrupt, only.duplicates), (Some(0), Some(0), Some(0)), "{stream}");
         assert_eq!(only.latency.as_ref().unwrap().count, only.sent.packets, "{stream}");
         assert_eq!(only.lateness.as_ref().unwrap().count, only.sent.packets, "{stream}");
-        // The hosts themselves may say a word (IPv6's neighbour discovery); what the trial before sent would be thousands.
+        // The hosts themselves may say a word (IPv6's neighbour discovery); what the trial before
+        // sent would be thousands.
         assert!(report.foreign.packets < 100, "{stream}: {:?}", report.foreign);
         assert_eq!(programs(), loaded, "{stream}");
     }
@@ -239,14 +243,16 @@ fn a_token_bucket_delays_a_burst_as_it_must() {
     let only = &report.streams[0];
     assert_eq!((only.sent.packets, only.lost, only.reordering.unwrap().packets), (200, Some(0), 0));
     let latency = only.latency.as_ref().unwrap();
-    // The packets of a burst wait 0, 0 or 1, ... 18 or 19 turns. A busy machine adds to that, and never takes away.
+    // The packets of a burst wait 0, 0 or 1, ... 18 or 19 turns. A busy machine adds to that, and
+    // never takes away.
     let turn = 811_200;
     assert!(latency.max >= 18 * turn && latency.max < 60 * turn, "{latency:?}");
     assert!(latency.p50 >= 8 * turn && latency.p50 < 14 * turn, "{latency:?}");
     assert!(latency.mean >= 8.5 * turn as f64, "{latency:?}");
 }
 
-/// Whether the program in the driver and the thread that receives agree on when the last packet was lost.
+/// Whether the program in the driver and the thread that receives agree on when the last packet was
+/// lost.
 #[test]
 fn the_last_loss_is_known_to_both_judges() {
     let _alone = alone();
@@ -256,7 +262,8 @@ fn the_last_loss_is_known_to_both_judges() {
     lab.link(r.end("right").address("10.0.1.254/24"), b.end("veth1").address("10.0.1.1/24")).unwrap();
     let (router, sink) = (r.mac("left").unwrap(), b.mac("veth1").unwrap());
     r.run(&format!("ip neigh replace 10.0.1.1 lladdr {sink} dev right nud permanent")).unwrap();
-    // 25,000 packets a second for one, of which the bucket lets through 6,000; then 5,000, and more than a window of them.
+    // 25,000 packets a second for one, of which the bucket lets through 6,000; then 5,000, and more
+    // than a window of them.
     r.run("tc qdisc add dev right root tbf rate 10mbit burst 10kb limit 60kb").unwrap();
     let port = |host: &Host, end: &str| Port::open(&format!("{end}@{}", host.namespace()), false).unwrap();
     let stream = |rate: &str, more: &str| {
@@ -276,7 +283,8 @@ fn the_last_loss_is_known_to_both_judges() {
         let report = trial.run().unwrap();
         let [steady, burst] = report.streams.as_slice() else { panic!("two streams") };
         assert!(steady.lost.unwrap() > 1000 && burst.lost.unwrap() > 4000, "{kind}: {steady:?}");
-        // The burst lasts until 1.0 s; what comes behind it finds room again as soon as a frame has left.
+        // The burst lasts until 1.0 s; what comes behind it finds room again as soon as a frame has
+        // left.
         assert!((0.2..0.3).contains(&steady.lost_until.unwrap()), "{kind}: {steady:?}");
         assert!((0.9..=1.0).contains(&burst.lost_until.unwrap()), "{kind}: {burst:?}");
     }

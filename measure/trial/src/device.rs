@@ -1,7 +1,8 @@
 //! What a trial is, and whoever can make one: the device under test with the tester around it.
 //!
-//! The searches know nothing of packets: they ask a [`Device`] for trials and look at what was sent and what came back. So
-//! they are tested against devices that are simulated, and run against anything that can be flooded.
+//! The searches know nothing of packets: they ask a [`Device`] for trials and look at what was sent
+//! and what came back. So they are tested against devices that are simulated, and run against
+//! anything that can be flooded.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,8 @@ pub trait Device {
     /// What it is, and how it is connected. The same during a whole run.
     fn describe(&self) -> Description;
 
-    /// Offers this load, and counts what comes back. Late frames are waited for (RFC 2544 section 23: 2 s).
+    /// Offers this load, and counts what comes back. Late frames are waited for (RFC 2544 section
+    /// 23: 2 s).
     fn trial(&mut self, offered: &Offered) -> Result<Measured, DeviceError>;
 }
 
@@ -25,11 +27,13 @@ pub struct Description {
     pub tester: String,
     /// Bits a second that fill the line of one port (layer 1).
     pub line_bits: f64,
-    /// Frames a second that the tester can offer one port at most, where that is less than the line and known.
+    /// Frames a second that the tester can offer one port at most, where that is less than the line
+    /// and known.
     pub tester_rate: Option<f64>,
     /// Pairs of ports that are connected to the device.
     pub pairs: u16,
-    /// Between whom the load goes, as one line: flows, addresses, MACs. Reports of older releases do not say.
+    /// Between whom the load goes, as one line: flows, addresses, MACs. Reports of older releases
+    /// do not say.
     #[serde(default)]
     pub traffic: String,
     /// Bytes of the shortest frame, with the FCS, that the tester can stamp and number, for IPv4.
@@ -80,9 +84,11 @@ pub enum Direction {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Modifiers {
-    /// Rules in the device's filter, of which only the last lets the test's frames through (11.4: 1, and 25).
+    /// Rules in the device's filter, of which only the last lets the test's frames through (11.4:
+    /// 1, and 25).
     pub filters: u32,
-    /// Prefixes in a routing update that changes no route of the test's, sent to the device during the trial (11.3).
+    /// Prefixes in a routing update that changes no route of the test's, sent to the device during
+    /// the trial (11.3).
     pub route_updates: u32,
     /// Seconds between two routing updates (11.3.1: 30).
     pub route_interval: u32,
@@ -98,7 +104,8 @@ pub struct Modifiers {
 pub enum Pattern {
     /// The same all the time.
     Constant,
-    /// So many frames a port, with the smallest gap that the line allows (RFC 9004); rate and seconds say what that comes to.
+    /// So many frames a port, with the smallest gap that the line allows (RFC 9004); rate and
+    /// seconds say what that comes to.
     Burst {
         /// Frames.
         frames: u64,
@@ -177,7 +184,8 @@ pub struct Measured {
     pub seconds: f64,
     /// How long frames were on their way, where the tester stamps them.
     pub latency: Option<Latency>,
-    /// After a step: seconds from it to when the last lost frame was due; 0 when none was lost after it.
+    /// After a step: seconds from it to when the last lost frame was due; 0 when none was lost
+    /// after it.
     pub last_loss: Option<f64>,
     /// The longest time without any frame, in seconds.
     pub gap: Option<f64>,
@@ -211,7 +219,8 @@ impl Latency {
         self.percentiles.iter().find(|(at, _)| *at == percentile).map(|(_, value)| *value)
     }
 
-    /// The averages of several trials (RFC 2544 section 26.2), with the shortest and the longest of all.
+    /// The averages of several trials (RFC 2544 section 26.2), with the shortest and the longest of
+    /// all.
     pub fn average(trials: &[Latency]) -> Option<Latency> {
         let first = trials.first()?;
         let mean = |figure: &dyn Fn(&Latency) -> Option<f64>| {
@@ -232,15 +241,17 @@ impl Latency {
     }
 }
 
-/// A tester that sends less than it was told by more than this part of it lacks power: what it did not send counts as lost,
-/// or a tester that is too slow would make its device look fast (RFC 9971, Measurer). As wide as a search's bounds.
+/// A tester that sends less than it was told by more than this part of it lacks power: what it did
+/// not send counts as lost, or a tester that is too slow would make its device look fast (RFC 9971,
+/// Measurer). As wide as a search's bounds.
 const SHORTFALL: f64 = 0.005;
-/// Beside that the last frames may be late by so many seconds, a hundredth of a trial at most: a system's scheduler is no
-/// metronome.
+/// Beside that the last frames may be late by so many seconds, a hundredth of a trial at most: a
+/// system's scheduler is no metronome.
 const LATE: f64 = 0.005;
 
 impl Measured {
-    /// Part of the offered frames that was lost, 0 to 1. Nothing sent is all lost; more received than sent is nothing lost.
+    /// Part of the offered frames that was lost, 0 to 1. Nothing sent is all lost; more received
+    /// than sent is nothing lost.
     pub fn loss(&self, offered: &Offered) -> f64 {
         let sent = if self.is_short(offered) { offered.intended() } else { self.sent as f64 };
         if sent < 1.0 {
@@ -249,7 +260,8 @@ impl Measured {
         (1.0 - self.received as f64 / sent).clamp(0.0, 1.0)
     }
 
-    /// Whether the tester sent notably less than it was told, beyond the rounding of a frame a port.
+    /// Whether the tester sent notably less than it was told, beyond the rounding of a frame a
+    /// port.
     pub fn is_short(&self, offered: &Offered) -> bool {
         let (intended, senders) = (offered.intended(), f64::from(offered.senders()));
         // Bursts are counted, not timed.
@@ -272,7 +284,8 @@ impl Measured {
 /// Why there is no trial.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// This device, or this tester, cannot do that. The test is left out, and the reason stands in the report.
+    /// This device, or this tester, cannot do that. The test is left out, and the reason stands in
+    /// the report.
     #[error("{0}")]
     Unsupported(String),
     /// It could not be done now. The run ends, and can be resumed.
@@ -307,7 +320,8 @@ mod tests {
         assert_eq!(measured(1000, 1200).loss(&offered(1000.0)), 0.0);
         assert_eq!(measured(0, 0).loss(&offered(0.0)), 1.0);
         assert_eq!(measured(0, 5).loss(&offered(0.5)), 1.0);
-        // A tester that sent half of it, of which nothing was lost, has not shown that the device carries the load.
+        // A tester that sent half of it, of which nothing was lost, has not shown that the device
+        // carries the load.
         assert_eq!(measured(500, 500).loss(&offered(1000.0)), 0.5);
         assert_eq!(measured(999, 999).loss(&offered(1000.0)), 0.0);
         assert!(!measured(u64::MAX, 3).loss(&offered(f64::INFINITY)).is_nan());

@@ -1,4 +1,5 @@
-//! Frame sizes, as RFC 2544 section 9.1 and RFC 6985 mean them: bytes on Ethernet with the FCS, without preamble and gap.
+//! Frame sizes, as RFC 2544 section 9.1 and RFC 6985 mean them: bytes on Ethernet with the FCS,
+//! without preamble and gap.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +16,8 @@ const LIMITS: std::ops::RangeInclusive<u16> = 64..=16_000;
 const LONGEST: usize = 1024;
 /// IMIX: 7 parts of 40, 4 of 576, 1 of 1500 bytes of IP, as frames.
 const IMIX: [(u16, usize); 3] = [(64, 7), (594, 4), (1518, 1)];
-/// What the letters of a genome stand for (RFC 6985 section 3); `z`, the MTU, is left out: nobody could compare it.
+/// What the letters of a genome stand for (RFC 6985 section 3); `z`, the MTU, is left out: nobody
+/// could compare it.
 const GENOME: [(char, u16); 10] = [
     ('a', 64),
     ('b', 128),
@@ -31,7 +33,8 @@ const GENOME: [(char, u16); 10] = [
 
 /// The sizes of the frames of a trial: one, or a sequence that repeats.
 ///
-/// Written as `64`, as `imix`, as weights (`64:7,594:4,1518:1`) or as a genome (`aaaaaaaddddg`, RFC 6985).
+/// Written as `64`, as `imix`, as weights (`64:7,594:4,1518:1`) or as a genome (`aaaaaaaddddg`, RFC
+/// 6985).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Frames {
@@ -184,7 +187,8 @@ impl FromStr for Frames {
     }
 }
 
-/// A sequence with these weights, each size spread evenly over it: always the size that is most in arrears.
+/// A sequence with these weights, each size spread evenly over it: always the size that is most in
+/// arrears.
 fn mingled(weights: &[(u16, usize)]) -> Vec<u16> {
     let total: usize = weights.iter().map(|(_, weight)| weight).sum();
     let mut credit = vec![0i64; weights.len()];

@@ -1,5 +1,5 @@
-//! Reports as a page: the graphs that an engineer expects, and all figures in tables; one run alone, or several beside each
-//! other.
+//! Reports as a page: the graphs that an engineer expects, and all figures in tables; one run
+//! alone, or several beside each other.
 
 use crate::page::{Axis, Chart, Format, Page, Section, Series, Table};
 use crate::report::{LatencyAt, Report};
@@ -103,7 +103,8 @@ impl<'a> Runs<'a> {
         table.row(run.into_iter().chain(cells))
     }
 
-    /// The name of a series that is of a run: that of the run, and of what it is where there is more than one such.
+    /// The name of a series that is of a run: that of the run, and of what it is where there is
+    /// more than one such.
     fn series(&self, run: &str, what: &str) -> String {
         match (self.is_one(), what) {
             (true, _) => what.to_owned(),

@@ -1,7 +1,8 @@
 //! Trials: RFC 2544 and MLRsearch, their results, and the page that shows them.
 //!
-//! A trial offers a load to a device and counts what comes back. A search decides which load comes next; a test of RFC 2544
-//! makes a search, or a series, and something of its answers; a run makes all tests of a plan, and keeps a log.
+//! A trial offers a load to a device and counts what comes back. A search decides which load comes
+//! next; a test of RFC 2544 makes a search, or a series, and something of its answers; a run makes
+//! all tests of a plan, and keeps a log.
 //!
 //! ```text
 //! Plan --run--> test --asks for--> Offered --Device::trial--> Measured
@@ -20,7 +21,8 @@
 //! | [`report`], [`html_page`] | what was found, for programs and for people |
 //! | [`page`] | headings, tables and charts in one HTML file; knows nothing of trials |
 //!
-//! The searches are plain arithmetic, so that a resumed run needs no more than the answers it had already.
+//! The searches are plain arithmetic, so that a resumed run needs no more than the answers it had
+//! already.
 
 mod device;
 mod frames;

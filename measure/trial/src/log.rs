@@ -1,9 +1,11 @@
-//! The log of a run: what was planned, and then a line for each trial, on the disk before the next one begins.
+//! The log of a run: what was planned, and then a line for each trial, on the disk before the next
+//! one begins.
 //!
-//! A run that was interrupted is taken up by being told what its log has: the searches are plain arithmetic, so they ask for
-//! the same trials again, and get their answers from the log until it is used up. What is asked for must be what stands
-//! there; anything else means that log and run do not belong together. While a run goes on it has the log for itself: of two that wrote
-//! one, neither could be taken up.
+//! A run that was interrupted is taken up by being told what its log has: the searches are plain
+//! arithmetic, so they ask for the same trials again, and get their answers from the log until it
+//! is used up. What is asked for must be what stands there; anything else means that log and run do
+//! not belong together. While a run goes on it has the log for itself: of two that wrote one,
+//! neither could be taken up.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -107,7 +109,8 @@ pub enum LogError {
 }
 
 impl Log {
-    /// Begins a log in this directory, which is made when it is not there. `now` is in seconds of Unix.
+    /// Begins a log in this directory, which is made when it is not there. `now` is in seconds of
+    /// Unix.
     pub fn begin(directory: &Path, device: &Description, plan: &Plan, now: u64) -> Result<Log, LogError> {
         let path = directory.join(FILE);
         let failed = |error: io::Error| match error.kind() {
@@ -132,8 +135,8 @@ impl Log {
         Ok(log)
     }
 
-    /// Takes up the log in this directory. Its plan and device must be these; a last line that was cut off in the middle of
-    /// writing is dropped.
+    /// Takes up the log in this directory. Its plan and device must be these; a last line that was
+    /// cut off in the middle of writing is dropped.
     pub fn resume(directory: &Path, device: &Description, plan: &Plan) -> Result<Log, LogError> {
         let path = directory.join(FILE);
         let failed = |error| LogError::Io { path: path.clone(), error };

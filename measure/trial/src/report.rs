@@ -1,7 +1,8 @@
 //! What a run found, as it is written to a file: the schema `bifrost.rfc2544/1`.
 //!
-//! Names here are the names in JSON; they stay. Rates are frames a second **a sending port** unless a name says otherwise
-//! (RFC 2544 section 26 counts by port), times are seconds, latencies nanoseconds, ratios parts of one.
+//! Names here are the names in JSON; they stay. Rates are frames a second **a sending port** unless
+//! a name says otherwise (RFC 2544 section 26 counts by port), times are seconds, latencies
+//! nanoseconds, ratios parts of one.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -90,8 +90,8 @@ pub(crate) struct Run<'a> {
     pub(crate) notes: Vec<Note>,
 }
 
-/// Makes every trial of the plan and reports. Trials that the log has are not made again. `stop` ends the run
-/// between two trials; `name` and `machine` go into the report as they are.
+/// Makes every trial of the plan and reports. Trials that the log has are not made again. `stop`
+/// ends the run between two trials; `name` and `machine` go into the report as they are.
 pub fn run(
     device: &mut dyn Device,
     plan: &Plan,
@@ -324,7 +324,8 @@ impl Run<'_> {
     }
 }
 
-/// Numbers that are none, or negative, are left out, so that they neither mislead nor break the log.
+/// Numbers that are none, or negative, are left out, so that they neither mislead nor break the
+/// log.
 fn sound(mut measured: Measured) -> Measured {
     let fits = |value: &f64| value.is_finite() && *value >= 0.0;
     if !fits(&measured.seconds) {

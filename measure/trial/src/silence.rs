@@ -1,8 +1,9 @@
 //! Whether the device still carries anything.
 //!
-//! A device that dies in the middle of a trial, or between two, loses everything from then on with its links up. Taken for a loss, that would be
-//! a figure of nothing. So where nothing came back from some point on until the end, a few small frames follow when it is over:
-//! one that was only overloaded, or carries none of this size, carries those.
+//! A device that dies in the middle of a trial, or between two, loses everything from then on with
+//! its links up. Taken for a loss, that would be a figure of nothing. So where nothing came back
+//! from some point on until the end, a few small frames follow when it is over: one that was only
+//! overloaded, or carries none of this size, carries those.
 
 use std::time::Duration;
 
@@ -16,11 +17,13 @@ const SECONDS: f64 = 0.005;
 /// The few small frames: a second, and for how many seconds.
 const RATE: f64 = 1000.0;
 const LENGTH: f64 = 0.05;
-/// How often they are sent, and how long is waited between: what was overloaded may have to come to itself.
+/// How often they are sent, and how long is waited between: what was overloaded may have to come to
+/// itself.
 pub(crate) const TRIES: u32 = 10;
 pub(crate) const PAUSE: Duration = Duration::from_millis(300);
 
-/// Seconds from the start of a trial, from which on nothing of this stream came back by one of the ports.
+/// Seconds from the start of a trial, from which on nothing of this stream came back by one of the
+/// ports.
 pub(crate) fn begins(reports: &[Report], stream: &str) -> Option<f64> {
     let silent = |report: &Report| {
         let until = report.streams.iter().find(|one| one.name == stream)?.arrived_until?;
@@ -91,7 +94,8 @@ mod tests {
         assert_eq!((begins(10.0, &[Some(0.985)]), begins(10.0, &[Some(0.975)])), (None, Some(9.75)));
         assert_eq!((begins(0.125, &[Some(0.97)]), begins(0.125, &[Some(0.875)])), (None, Some(0.109375)));
         assert_eq!(begins(1.0, &[None]), None, "nothing was sent");
-        // The end of a burst that found its queue full is no silence; a burst that vanished whole is one.
+        // The end of a burst that found its queue full is no silence; a burst that vanished whole
+        // is one.
         assert_eq!(begins(0.002, &[Some(0.5)]), None);
         assert_eq!(begins(0.002, &[Some(0.0)]), Some(0.0));
     }

@@ -1,4 +1,5 @@
-//! A device that exists only in arithmetic, to test the searches and runs against: a queue before a server.
+//! A device that exists only in arithmetic, to test the searches and runs against: a queue before a
+//! server.
 
 use crate::{Description, Device, DeviceError, Latency, Measured, Offered, PERCENTILES, Pattern};
 

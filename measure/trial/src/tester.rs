@@ -1,11 +1,13 @@
-//! A device under test between real ports: loads are streams of `traffic`, sent out of one port of a pair and received by the
-//! other.
+//! A device under test between real ports: loads are streams of `traffic`, sent out of one port of
+//! a pair and received by the other.
 //!
-//! What belongs to the device itself, and not to its ports, is done by commands that the operator gives: to reset it, to
-//! load a filter, to send it routing updates. They run in a shell, with the number that matters in `$COUNT`.
+//! What belongs to the device itself, and not to its ports, is done by commands that the operator
+//! gives: to reset it, to load a filter, to send it routing updates. They run in a shell, with the
+//! number that matters in `$COUNT`.
 //!
-//! Recovery from overload is two streams: one at half of the load all the time, and another that doubles it until the step. Of the
-//! first, the sink knows which frame was the last one to be lost, and so when that was due.
+//! Recovery from overload is two streams: one at half of the load all the time, and another that
+//! doubles it until the step. Of the first, the sink knows which frame was the last one to be lost,
+//! and so when that was due.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -26,8 +28,8 @@ use crate::{
 
 /// Ethernet's header and FCS, and UDP's header.
 const AROUND: usize = 14 + 4 + 8;
-/// Late frames are waited for so long after a trial of the RFC's length (RFC 2544 section 23), and after shorter ones for
-/// half of the trial, but for this at least.
+/// Late frames are waited for so long after a trial of the RFC's length (RFC 2544 section 23), and
+/// after shorter ones for half of the trial, but for this at least.
 const DRAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 /// How often it is looked whether a trial is over.
 const LOOK: Duration = Duration::from_millis(20);
@@ -54,7 +56,8 @@ pub struct End {
     pub port: Port,
     /// Addresses of the hosts that are thought to be behind this port.
     pub hosts: Addresses,
-    /// The device's MAC address on this port; that of the pair's other port when it is left out, as for a wire or a bridge.
+    /// The device's MAC address on this port; that of the pair's other port when it is left out, as
+    /// for a wire or a bridge.
     pub device_mac: Option<Macs>,
 }
 
@@ -140,7 +143,8 @@ impl Tester {
                 let test = Stream {
                     name: TEST.to_owned(),
                     size: size.clone(),
-                    // A frame's gap is as long as the frame: a mix at line rate then fills the line and no more.
+                    // A frame's gap is as long as the frame: a mix at line rate then fills the line
+                    // and no more.
                     rate: Rate::Layer1(offered.frames.line_bits(offered.rate)),
                     flows: self.flows,
                     destination_mac: from.device_mac,
@@ -205,7 +209,8 @@ impl Tester {
         }
     }
 
-    /// Whether a device of which nothing came back, since so many seconds after the start, carries anything now.
+    /// Whether a device of which nothing came back, since so many seconds after the start, carries
+    /// anything now.
     fn probe(&self, offered: &Offered, since: f64) -> Result<(), DeviceError> {
         let probe = silence::probe(offered, self.describe().least(offered.family));
         let mut silent = Vec::new();
@@ -303,8 +308,8 @@ fn between(pair: &Pair) -> String {
     format!("{} - {}", end(&pair.from), end(&pair.to))
 }
 
-/// Seconds from a step to when the last lost frame was due; of what is beside the test's stream, all is due before. Each report is
-/// that of what arrived by one of the ports.
+/// Seconds from a step to when the last lost frame was due; of what is beside the test's stream,
+/// all is due before. Each report is that of what arrived by one of the ports.
 fn last_loss(ports: &[Port], reports: &[Report], seconds: f64, step: f64) -> Result<f64, DeviceError> {
     let mut last: f64 = 0.0;
     for (port, report) in ports.iter().zip(reports) {
@@ -316,7 +321,8 @@ fn last_loss(ports: &[Port], reports: &[Report], seconds: f64, step: f64) -> Res
     Ok((last * seconds - step).max(0.0))
 }
 
-/// Frames arrive by several receive queues of this port, each of which the kernel judges for itself.
+/// Frames arrive by several receive queues of this port, each of which the kernel judges for
+/// itself.
 fn several_queues(port: &str) -> DeviceError {
     let plain = port.trim_start_matches("live:");
     let interface = plain.split('@').next().unwrap_or(plain);
@@ -354,7 +360,8 @@ fn measured(reports: &[Report]) -> Result<Measured, DeviceError> {
     Ok(measured)
 }
 
-/// The latencies of several directions: their mean by frames, and percentiles of whichever is slower there.
+/// The latencies of several directions: their mean by frames, and percentiles of whichever is
+/// slower there.
 fn combined(latencies: &[(&Distribution, Option<f64>)]) -> Option<Latency> {
     let (first, _) = latencies.first()?;
     let count: u64 = latencies.iter().map(|(latency, _)| latency.count).sum();
@@ -390,7 +397,8 @@ fn sizes(frames: &Frames) -> Result<Sizes, DeviceError> {
         .map_err(|error| DeviceError::Unsupported(error.to_string()))
 }
 
-/// The addresses of RFC 2544, appendix C.2.2, and of RFC 5180, section 8, for hosts behind the first and the second port.
+/// The addresses of RFC 2544, appendix C.2.2, and of RFC 5180, section 8, for hosts behind the
+/// first and the second port.
 pub fn hosts(family: Family) -> (&'static str, &'static str) {
     match family {
         Family::V4 => ("198.18.0.0/16", "198.19.0.0/16"),

@@ -1,4 +1,5 @@
-//! Trials of Linux as a router between two hosts in namespaces, whose port carries a rate that is known: a token bucket's.
+//! Trials of Linux as a router between two hosts in namespaces, whose port carries a rate that is
+//! known: a token bucket's.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,10 +11,12 @@ use trial::{Direction, End, Frames, Method, Modifiers, Pair, Plan, Test, Tester,
 
 /// The router's MAC addresses.
 const MACS: [&str; 2] = ["02:00:00:00:01:01", "02:00:00:00:01:02"];
-/// What the token bucket lets through, in frames of 60 bytes (a frame of 64 without its check sequence) a second.
+/// What the token bucket lets through, in frames of 60 bytes (a frame of 64 without its check
+/// sequence) a second.
 const BUCKET: f64 = 10e6 / 8.0 / 60.0;
 
-/// Two hosts with a router between them, which Linux is; the hosts behind both are reached by a neighbour that is known.
+/// Two hosts with a router between them, which Linux is; the hosts behind both are reached by a
+/// neighbour that is known.
 fn network(name: &str) -> (Lab, Host, Tester) {
     let lab = Lab::new(name).unwrap();
     let (from, router, to) =
@@ -65,8 +68,8 @@ fn a_token_bucket_lets_through_what_it_should() {
     let (_lab, _router, mut tester) = network("trl1");
     let plan = plan(&[Test::Throughput, Test::Latency, Test::Loss]);
     let report = run(&mut tester, &plan, None, &AtomicBool::new(false), &mut |_| {}).unwrap();
-    // The bucket holds 100 frames and its queue some hundreds, which a trial of 0.3 s has beside its share. On a busy machine less is
-    // carried, but never more.
+    // The bucket holds 100 frames and its queue some hundreds, which a trial of 0.3 s has beside
+    // its share. On a busy machine less is carried, but never more.
     let rate = report.throughput[0].rate().unwrap();
     assert!(rate < 1.3 * BUCKET, "{rate} frames/s, not {BUCKET}; {:?}", report.notes);
     let full = report.loss[0].points[0];

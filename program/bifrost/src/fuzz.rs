@@ -28,7 +28,8 @@ pub fn control(line: &[u8]) {
     }
 }
 
-/// The file of saved flows, which are put back; behind a first byte that is not 0, what is in a block of it.
+/// The file of saved flows, which are put back; behind a first byte that is not 0, what is in a
+/// block of it.
 pub fn saved_flows(bytes: &[u8]) {
     let Some((how, bytes)) = bytes.split_first() else { return };
     if *how == 0 { put_back(bytes) } else { put_back(&flow_file::whole(bytes)) }

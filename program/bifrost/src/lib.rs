@@ -1,8 +1,8 @@
-//! What a program that watches or drives Bifrost needs: the control protocol with its client and its
-//! server ([`control`]), the live screen ([`screen`]), the Prometheus endpoint ([`metrics`]) and what a
-//! well-behaved service does ([`service`]); and the program itself ([`program`]), so that a crate with elements of its
-//! own can make a program of it. The binary of the same name is `program::main` and nothing else, and the
-//! demo draws its own screen with the library.
+//! What a program that watches or drives Bifrost needs: the control protocol with its client and
+//! its server ([`control`]), the live screen ([`screen`]), the Prometheus endpoint ([`metrics`])
+//! and what a well-behaved service does ([`service`]); and the program itself ([`program`]), so
+//! that a crate with elements of its own can make a program of it. The binary of the same name is
+//! `program::main` and nothing else, and the demo draws its own screen with the library.
 
 mod command;
 pub mod control;

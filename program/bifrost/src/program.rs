@@ -1,10 +1,10 @@
 //! The program: what its command line says is done, and how it ends.
 //!
-//! A crate with elements of its own links this library and calls [`main`] with their classes; then its program is Bifrost
-//! with these elements. The program `bifrost` itself adds none.
+//! A crate with elements of its own links this library and calls [`main`] with their classes; then
+//! its program is Bifrost with these elements. The program `bifrost` itself adds none.
 //!
-//! Exit codes: 0 done, 1 failed (the reason is on standard error), 2 the command line makes no sense. Those of `click` are
-//! Click's.
+//! Exit codes: 0 done, 1 failed (the reason is on standard error), 2 the command line makes no
+//! sense. Those of `click` are Click's.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -47,8 +47,8 @@ pub fn main(extra: &[&'static graph::Class]) -> ExitCode {
     }
 }
 
-/// The words of the command line, and whether they are Click's: called by the name `click`, the program is its command
-/// `click`.
+/// The words of the command line, and whether they are Click's: called by the name `click`, the
+/// program is its command `click`.
 fn words(line: impl Iterator<Item = OsString>) -> (Vec<OsString>, bool) {
     let mut words: Vec<OsString> = line.collect();
     let called = words.first().is_some_and(|name| Path::new(name).file_name() == Some("click".as_ref()));

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use rig::{Fake, Rig, bifrost, directory, text};
 
-/// Compares with a file in `tests/expected/`; with BLESS=1 in the environment it writes the file instead.
+/// Compares with a file in `tests/expected/`; with BLESS=1 in the environment it writes the file
+/// instead.
 fn expect(name: &str, said: &str) {
     let path = format!("{}/tests/expected/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("BLESS").is_some() {
@@ -112,7 +113,8 @@ fn every_subject_is_shown_as_json_with_stable_names() {
         let said = ok(&rig, &["show", subject, "--json"]);
         let value: serde_json::Value = serde_json::from_str(&said).unwrap();
         document_names(subject, &value, document);
-        // What was sampled differs from run to run in the derived figures only, which are zero here.
+        // What was sampled differs from run to run in the derived figures only, which are zero
+        // here.
         expect(&format!("show-{subject}.json"), &said);
     }
 }

@@ -1,5 +1,5 @@
-//! The pages that a user reads: their links lead somewhere, the commands that they show exist, the index has
-//! all of them, and their lines have a width that a terminal shows.
+//! The pages that a user reads: their links lead somewhere, the commands that they show exist, the
+//! index has all of them, and their lines have a width that a terminal shows.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -218,7 +218,8 @@ fn commands_exist() {
             let words: Vec<&str> =
                 own.split_whitespace().map(|word| word.trim_matches(['[', ']', ','])).collect();
             let ours = words.iter().position(|word| *word == "bifrost" || word.ends_with("/bifrost"));
-            // In `systemctl restart bifrost` and the like it is a service's name, and the last word.
+            // In `systemctl restart bifrost` and the like it is a service's name, and the last
+            // word.
             let Some(at) = ours.filter(|at| at + 1 < words.len()) else { continue };
             seen += 1;
             if let Some(mistake) = commands.mistake(&words[at + 1..]) {

@@ -1,4 +1,5 @@
-//! The Prometheus endpoint says what Prometheus reads without complaint, and a stuck scraper hurts nobody.
+//! The Prometheus endpoint says what Prometheus reads without complaint, and a stuck scraper hurts
+//! nobody.
 
 mod rig;
 
@@ -143,7 +144,8 @@ fn the_text_is_openmetrics() {
     );
 }
 
-/// What `promtool check metrics` looks for in the plain format: it must parse, and its linter must have nothing to say.
+/// What `promtool check metrics` looks for in the plain format: it must parse, and its linter must
+/// have nothing to say.
 fn complaints(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let (mut helped, mut typed, mut series) = (HashSet::new(), HashMap::new(), HashSet::new());

@@ -14,7 +14,8 @@ fn run(command: &mut Command) -> String {
 fn dpkg(root: &Path, arguments: &[&str]) {
     let mut command = Command::new("dpkg");
     command.arg(format!("--root={}", root.display()));
-    // Nobody's system: without the libraries that the package needs, and without a shell for its scripts.
+    // Nobody's system: without the libraries that the package needs, and without a shell for its
+    // scripts.
     run(command.args(["--force-depends", "--force-script-chrootless"]).args(arguments));
 }
 

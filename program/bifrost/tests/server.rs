@@ -119,8 +119,9 @@ fn a_stuck_client_is_thrown_out() {
 fn at_the_limit_the_longest_idle_makes_room() {
     let rig = Rig::start("limit", Fake::default());
     let mut idle: Vec<_> = (0..MAX_CLIENTS).map(|_| raw(&rig)).collect();
-    // All are in when those behind the first have been answered. It asks nothing, so it is idle from the moment on in which it came: who
-    // was answered is so from a moment later on, which cannot be seen from here.
+    // All are in when those behind the first have been answered. It asks nothing, so it is idle
+    // from the moment on in which it came: who was answered is so from a moment later on, which
+    // cannot be seen from here.
     for (reader, writer) in &mut idle[1..] {
         writer.write_all(b"{\"ask\":\"version\"}\n").unwrap();
         read_line(reader);

@@ -1,9 +1,11 @@
-//! Names of domains, as advertisements carry them: labels without compression (RFC 1035, 3.1; RFC 8106, 5.2).
+//! Names of domains, as advertisements carry them: labels without compression (RFC 1035, 3.1; RFC
+//! 8106, 5.2).
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A name of 1 to 253 characters, its labels of 1 to 63. Letters are small, and there is no dot at its end.
+/// A name of 1 to 253 characters, its labels of 1 to 63. Letters are small, and there is no dot at
+/// its end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Domain(String);
 

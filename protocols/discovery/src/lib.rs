@@ -8,8 +8,8 @@
 //! | `domain.rs` | the names of domains |
 //! | `schedule.rs` | when something is sent, for both |
 //!
-//! Nothing here has a socket, a thread or a clock: frames are read and made, and what happens is told with the time at which
-//! it did.
+//! Nothing here has a socket, a thread or a clock: frames are read and made, and what happens is
+//! told with the time at which it did.
 
 #![forbid(unsafe_code)]
 
@@ -24,8 +24,8 @@ pub use domain::Domain;
 pub use option::RaOption;
 pub use schedule::{Schedule, Time, Times};
 
-/// Any bytes, as a fuzzer has them: read as a frame of either family. What is read is written again and read again, and must
-/// be the same.
+/// Any bytes, as a fuzzer has them: read as a frame of either family. What is read is written again
+/// and read again, and must be the same.
 #[doc(hidden)]
 pub fn fuzz(bytes: &[u8]) {
     use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,4 +1,5 @@
-//! What a router advertisement says besides: its options. Lifetimes are seconds; `u32::MAX` is for ever.
+//! What a router advertisement says besides: its options. Lifetimes are seconds; `u32::MAX` is for
+//! ever.
 
 use std::net::Ipv6Addr;
 
@@ -57,7 +58,8 @@ pub enum RaOption {
         /// How long, at most 65,528 seconds; a multiple of 8 is carried.
         lifetime: u16,
     },
-    /// Where the portal of a network is told of (RFC 8910): a URI of printable ASCII, at most 2,038 bytes.
+    /// Where the portal of a network is told of (RFC 8910): a URI of printable ASCII, at most 2,038
+    /// bytes.
     CaptivePortal(String),
 }
 
@@ -140,7 +142,8 @@ impl RaOption {
         bytes[start + 1] = ((bytes.len() - start) / 8) as u8;
     }
 
-    /// Reads what stands behind type and length. `None`: it is one that is not known here, or makes no sense.
+    /// Reads what stands behind type and length. `None`: it is one that is not known here, or makes
+    /// no sense.
     pub(crate) fn read(kind: u8, value: &[u8]) -> Option<RaOption> {
         let word = |at: usize| value.get(at..at + 4)?.first_chunk().copied().map(u32::from_be_bytes);
         let address = |at: usize| value.get(at..at + 16)?.first_chunk::<16>().copied().map(Ipv6Addr::from);

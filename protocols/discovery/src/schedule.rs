@@ -1,7 +1,9 @@
-//! When something is sent: now and then to all, more often at first, soon when a host asks, and at once when it has changed.
+//! When something is sent: now and then to all, more often at first, soon when a host asks, and at
+//! once when it has changed.
 //!
-//! Times are random within bounds, so that routers that came up together do not speak together. What is for all is sent three
-//! seconds apart at least, however many hosts ask (RFC 4861, 6.2.6; RFC 1256 has no such rule, and no reason against it).
+//! Times are random within bounds, so that routers that came up together do not speak together.
+//! What is for all is sent three seconds apart at least, however many hosts ask (RFC 4861, 6.2.6;
+//! RFC 1256 has no such rule, and no reason against it).
 
 use std::time::Duration;
 
@@ -12,7 +14,8 @@ pub type Time = Duration;
 
 /// Between two of what is for all (`MIN_DELAY_BETWEEN_RAS`).
 const APART: Duration = Duration::from_secs(3);
-/// How many come soon at first, or when something has changed (`MAX_INITIAL_RTR_ADVERTISEMENTS`), and how soon.
+/// How many come soon at first, or when something has changed (`MAX_INITIAL_RTR_ADVERTISEMENTS`),
+/// and how soon.
 const INITIAL: u32 = 3;
 const SOON: Duration = Duration::from_secs(16);
 /// Hosts that wait for an answer at most; more are answered together.

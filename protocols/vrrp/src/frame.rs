@@ -1,4 +1,5 @@
-//! Frames: advertisements in their link headers, and what tells hosts at which link address the router is.
+//! Frames: advertisements in their link headers, and what tells hosts at which link address the
+//! router is.
 //!
 //! All of them are sent from the virtual router's link address, so that switches learn where it is.
 
@@ -57,8 +58,8 @@ fn in_ipv6(
     [&link.header()[..], &header.header(payload.len()), payload].concat()
 }
 
-/// Tells every host on the link that the address is at the virtual router's link address: a gratuitous ARP request, or an
-/// unsolicited neighbour advertisement.
+/// Tells every host on the link that the address is at the virtual router's link address: a
+/// gratuitous ARP request, or an unsolicited neighbour advertisement.
 pub fn announcement(id: u8, address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => {
@@ -142,7 +143,8 @@ pub fn answer(id: u8, question: &Question) -> Vec<u8> {
             in_arp(mac, question.at, &it)
         }
         (IpAddr::V6(target), IpAddr::V6(asks)) => {
-            // Who is about to take the address for himself has none yet: everybody is told (RFC 4861, 7.2.4).
+            // Who is about to take the address for himself has none yet: everybody is told (RFC
+            // 4861, 7.2.4).
             let to = (!asks.is_unspecified()).then_some((question.at, asks));
             is_at(virtual_mac(id, true), target, to)
         }

@@ -1,6 +1,8 @@
-//! A virtual router as this machine takes part in it: what it is told, and what it has heard of the others.
+//! A virtual router as this machine takes part in it: what it is told, and what it has heard of the
+//! others.
 //!
-//! A member has no state of its own but its clocks. Whether it is active is its set's to say (`set.rs`).
+//! A member has no state of its own but its clocks. Whether it is active is its set's to say
+//! (`set.rs`).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -46,7 +48,8 @@ pub(crate) const OWNER: u8 = 255;
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) settings: Settings,
-    /// Of this moment: that of the settings, less what is lost with what is tracked. 0: it cannot be active.
+    /// Of this moment: that of the settings, less what is lost with what is tracked. 0: it cannot
+    /// be active.
     pub(crate) priority: u8,
     /// Whether it can take part: its interface is there, and has an address to speak from.
     pub(crate) able: bool,

@@ -7,8 +7,8 @@
 //! | addresses ...                 |      version 2: and 8 bytes that once held a password
 //! ```
 //!
-//! The checksum of version 3 covers a pseudo-header. Not every router has it for IPv4: we write it, as keepalived and FRR
-//! do, and read either.
+//! The checksum of version 3 covers a pseudo-header. Not every router has it for IPv4: we write it,
+//! as keepalived and FRR do, and read either.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -113,7 +113,8 @@ impl Wrong {
     }
 }
 
-/// Reads the payload of an IP packet. Addresses, interval and sender are for the virtual router to judge.
+/// Reads the payload of an IP packet. Addresses, interval and sender are for the virtual router to
+/// judge.
 ///
 /// # Errors
 /// Why it cannot be believed.
@@ -233,7 +234,8 @@ mod tests {
         Advertisement { version, id: 7, priority: 100, interval: Duration::from_secs(1), addresses }
     }
 
-    /// What keepalived 2.2.7 sends for these, as captured: version 2, and version 3 of both families.
+    /// What keepalived 2.2.7 sends for these, as captured: version 2, and version 3 of both
+    /// families.
     #[test]
     fn bytes_are_those_of_keepalived() {
         let emit = |version, from: IpAddr| emit(&advertisement(version, from.is_ipv6()), from, group(from));

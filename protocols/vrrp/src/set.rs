@@ -10,12 +10,13 @@
 //!                                        +-- one heard a better one, or it was released
 //! ```
 //!
-//! A virtual router alone is a set of one, and then this is the RFC's machine. Of several, *all* must have lost their active
-//! router before the set takes over, and *one* that meets a better one, or cannot go on, takes all with it: the others say at
-//! once that they stop (priority 0). So a set is never half here and half there, and two sets never pull at each other.
+//! A virtual router alone is a set of one, and then this is the RFC's machine. Of several, *all*
+//! must have lost their active router before the set takes over, and *one* that meets a better one,
+//! or cannot go on, takes all with it: the others say at once that they stop (priority 0). So a set
+//! is never half here and half there, and two sets never pull at each other.
 //!
-//! Who is released goes on until the next one is heard: it *holds*. So a planned handover has no gap, and if nobody takes over,
-//! the set is active again without having been away.
+//! Who is released goes on until the next one is heard: it *holds*. So a planned handover has no
+//! gap, and if nobody takes over, the set is active again without having been away.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -185,7 +186,8 @@ impl Set {
         now: Time,
     ) -> Vec<Action> {
         let mut actions = Vec::new();
-        // Its own, come back by a loop; or a machine that has the same address, which nothing here can help.
+        // Its own, come back by a loop; or a machine that has the same address, which nothing here
+        // can help.
         if from == own {
             return actions;
         }
@@ -281,7 +283,8 @@ impl Set {
         }
         self.stop_members(None, actions);
         self.enter(State::Backup, Why::Released, now, actions);
-        // The next one waits for less than its interval, which was ours; then its first advertisement comes.
+        // The next one waits for less than its interval, which was ours; then its first
+        // advertisement comes.
         let patience = self.members.iter().map(|member| 2 * member.interval.max(member.skew())).max();
         let until = now + patience.unwrap_or_default().max(Duration::from_millis(100));
         self.members.iter_mut().for_each(|member| member.down_at = until);

@@ -1,4 +1,5 @@
-//! Networks of routers in memory: never two active on a healthy link beyond the bound, never none, whatever happened before.
+//! Networks of routers in memory: never two active on a healthy link beyond the bound, never none,
+//! whatever happened before.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -126,7 +127,8 @@ impl Network {
         true
     }
 
-    /// Lets time pass; says for how long in one piece there was none that answers, and for how long more than one.
+    /// Lets time pass; says for how long in one piece there was none that answers, and for how long
+    /// more than one.
     fn run(&mut self, time: Duration) -> (Duration, Duration) {
         let until = self.now + time;
         let (mut none, mut many) = (Duration::ZERO, Duration::ZERO);
@@ -213,8 +215,8 @@ impl Network {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Two or three routers, one or two interfaces that move together, and anything at all: once the link is healthy, exactly
-    /// one is active within the bound, and stays it.
+    /// Two or three routers, one or two interfaces that move together, and anything at all: once
+    /// the link is healthy, exactly one is active within the bound, and stays it.
     #[test]
     fn whatever_happened_a_healthy_link_has_exactly_one(
         events in prop::collection::vec(event(), 0..30),
@@ -237,8 +239,8 @@ proptest! {
         }
     }
 
-    /// On a healthy link the active one is killed again and again, and comes back: no gap is longer than a backup's patience,
-    /// and two are never active for longer than an interval.
+    /// On a healthy link the active one is killed again and again, and comes back: no gap is longer
+    /// than a backup's patience, and two are never active for longer than an interval.
     #[test]
     fn a_killed_router_leaves_a_gap_of_a_backups_patience(
         priorities in prop::collection::vec(1..=254u8, 2..=3),

@@ -1,8 +1,9 @@
 //! What the flow table says of a flow, as a record.
 //!
-//! The table tells totals since the flow's start, by a clock of its own, and a number that another flow may have after this one.
-//! A record has what was added since the record before it, by the calendar, and a number for ever. So something must
-//! be remembered of flows that live long: about 100 bytes of each that has had a slice, and nothing of the others.
+//! The table tells totals since the flow's start, by a clock of its own, and a number that another
+//! flow may have after this one. A record has what was added since the record before it, by the
+//! calendar, and a number for ever. So something must be remembered of flows that live long: about
+//! 100 bytes of each that has had a slice, and nothing of the others.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,8 @@ use flow::{Account, End, NO_PORT, Tuple};
 
 use crate::record::{Counts, Endpoints, ICMP, ICMP6, Interface, Key, Reason, Record, address};
 
-/// Makes records of one table's accounts. All accounts of a flow must come by the same one, in their order.
+/// Makes records of one table's accounts. All accounts of a flow must come by the same one, in
+/// their order.
 #[derive(Debug)]
 pub struct Accounts {
     epoch: u64,
@@ -26,7 +28,8 @@ struct Before {
     packets: [u64; 2],
     bytes: [u64; 2],
     slices: u32,
-    /// Whether these have been told; else they are those of a flow that was [taken up](Accounts::take_up).
+    /// Whether these have been told; else they are those of a flow that was [taken
+    /// up](Accounts::take_up).
     told: bool,
 }
 
@@ -41,16 +44,18 @@ impl Accounts {
         self.epoch = epoch;
     }
 
-    /// A flow was taken up after a crash, and nobody was told of what it has counted. It will be told with the flow's next record: but if
-    /// nothing comes any more, it had ended before, and its end was told.
+    /// A flow was taken up after a crash, and nobody was told of what it has counted. It will be
+    /// told with the flow's next record: but if nothing comes any more, it had ended before, and
+    /// its end was told.
     pub fn take_up(&mut self, account: &Account) {
         let Account { id, start, last, packets, bytes, .. } = *account;
         self.before.insert(id, Before { start, last, packets, bytes, slices: 0, told: false });
     }
 
-    /// The record of an account that the table handed out; `None`: a slice in which nothing came, or the end of a flow of which there is
-    /// nothing to tell: one that was taken up after a restart, and told of before it. `index` has the ifindex of a port. Next hop and
-    /// AS numbers are for the caller to fill in.
+    /// The record of an account that the table handed out; `None`: a slice in which nothing came,
+    /// or the end of a flow of which there is nothing to tell: one that was taken up after a
+    /// restart, and told of before it. `index` has the ifindex of a port. Next hop and AS numbers
+    /// are for the caller to fill in.
     pub fn record(&mut self, account: &Account, index: impl Fn(u16) -> u32) -> Option<Record> {
         let record = self.make(account, index);
         let before = self.before.remove(&account.id).filter(|before| before.start == account.start);
@@ -65,7 +70,8 @@ impl Accounts {
             };
             self.before.insert(account.id, told);
         }
-        // A later end is told of also when nothing came since: the flow's last record said that it lives.
+        // A later end is told of also when nothing came since: the flow's last record said that it
+        // lives.
         if record.packets() == 0 && (account.end == End::Slice || record.slice == 0) {
             return None;
         }
@@ -79,7 +85,8 @@ impl Accounts {
         Some(Record { reason: Some(reason), ..record })
     }
 
-    /// A flow that lives: what was added since its last record, without a reason. Nothing is remembered of it.
+    /// A flow that lives: what was added since its last record, without a reason. Nothing is
+    /// remembered of it.
     pub fn living(&self, account: &Account, index: impl Fn(u16) -> u32) -> Record {
         self.make(account, index)
     }
@@ -118,7 +125,8 @@ impl Accounts {
                 source_port: original.source_port,
                 destination_port: original.destination_port,
                 protocol: original.protocol,
-                // Of ICMP, only what is answered makes a flow; and of that, all that one meets is echo.
+                // Of ICMP, only what is answered makes a flow; and of that, all that one meets is
+                // echo.
                 icmp_type: match original.protocol {
                     ICMP => 8,
                     ICMP6 => 128,
@@ -140,9 +148,10 @@ fn endpoints(tuple: &Tuple) -> Endpoints {
     }
 }
 
-/// Unlike the table's number not used again: when the flow began, in steps of 128 ns (as exact as the table has it), and from the other end
-/// of its 63 bits the table's number. So neither flows of one batch, which all began at the same time, nor those that the table had under
-/// one number one after the other are ever taken for each other.
+/// Unlike the table's number not used again: when the flow began, in steps of 128 ns (as exact as
+/// the table has it), and from the other end of its 63 bits the table's number. So neither flows of
+/// one batch, which all began at the same time, nor those that the table had under one number one
+/// after the other are ever taken for each other.
 fn number(account: &Account) -> u64 {
     (account.start >> 7) ^ (u64::from(account.id.reverse_bits()) << 31)
 }

@@ -12,8 +12,9 @@
 //! | [`private`] | files that nobody else reads or chooses |
 //! | [`settings`] | what an operator says about all this |
 //!
-//! The core is held up by nothing here: it leaves a record in a queue of its own and goes on. Behind it, each way out has its own
-//! thread and its own bounded queue. What is lost anywhere is counted there, with a reason ([`tally`]).
+//! The core is held up by nothing here: it leaves a record in a queue of its own and goes on.
+//! Behind it, each way out has its own thread and its own bounded queue. What is lost anywhere is
+//! counted there, with a reason ([`tally`]).
 
 mod accounts;
 mod clock;

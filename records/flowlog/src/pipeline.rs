@@ -6,7 +6,8 @@
 //!                            (names, batches)       +--> line --> files' thread --> sealer's thread
 //! ```
 //!
-//! The thread in the middle never waits for anybody, so what the core leaves in its lane is gone from it within 50 ms.
+//! The thread in the middle never waits for anybody, so what the core leaves in its lane is gone
+//! from it within 50 ms.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -108,13 +109,15 @@ impl FlowLog {
         Ok(log)
     }
 
-    /// Goes on as this plan says, without losing what waits. Ways out that stay as they were are not touched, and files in the same
-    /// directory go on by the other settings; what ends writes and sends what waits beside us. The size of workers' queues holds for
-    /// those made from now on. After an error all is as it was.
+    /// Goes on as this plan says, without losing what waits. Ways out that stay as they were are
+    /// not touched, and files in the same directory go on by the other settings; what ends writes
+    /// and sends what waits beside us. The size of workers' queues holds for those made from now
+    /// on. After an error all is as it was.
     pub fn change(&mut self, plan: Plan) -> Result<(), StartError> {
         let directory = |plan: &Plan| plan.files.as_ref().map(|files| files.directory.clone());
         if directory(&plan) != directory(&self.plan) {
-            // It may be one that its last writer has not let go of: that was a moment ago, else nobody waits.
+            // It may be one that its last writer has not let go of: that was a moment ago, else
+            // nobody waits.
             self.ending.drain(..).for_each(ended);
         }
         self.ending.retain(|thread| !thread.is_finished());
@@ -249,8 +252,8 @@ impl Shared {
         }
     }
 
-    /// Takes all that waits, at most a queue's worth of each lane; true: a lane was so full that the next round should
-    /// follow at once.
+    /// Takes all that waits, at most a queue's worth of each lane; true: a lane was so full that
+    /// the next round should follow at once.
     fn round(&self, batch: &mut Vec<Record>) -> bool {
         let mut busy = false;
         let lanes = self.lanes().clone();

@@ -1,8 +1,10 @@
-//! Files that tell who spoke with whom: nobody but this program and its group reads them, and nobody else chooses where they lie.
+//! Files that tell who spoke with whom: nobody but this program and its group reads them, and
+//! nobody else chooses where they lie.
 //!
-//! Their names are known in advance. So a file is never opened that was there before it, by whatever name or link: what is in
-//! its place is taken away, or it is an error. A directory in which others may write is not used, for they could do the same between
-//! two steps; and what is read back must be ours.
+//! Their names are known in advance. So a file is never opened that was there before it, by
+//! whatever name or link: what is in its place is taken away, or it is an error. A directory in
+//! which others may write is not used, for they could do the same between two steps; and what is
+//! read back must be ours.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -18,7 +20,8 @@ const DIRECTORY: u32 = 0o750;
 /// Others may write.
 const OPEN_TO_ALL: u32 = 0o002;
 
-/// Makes a directory that only we and our group can look into, or sees that nobody else can write in the one that is there.
+/// Makes a directory that only we and our group can look into, or sees that nobody else can write
+/// in the one that is there.
 ///
 /// # Errors
 /// When it cannot be made, or is another user's, or everybody may write there.
@@ -48,7 +51,8 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(FILE).open(path)
 }
 
-/// Makes a file to be written in the place of whatever is there: of a link, not of what it leads to.
+/// Makes a file to be written in the place of whatever is there: of a link, not of what it leads
+/// to.
 ///
 /// # Errors
 /// When it cannot be made.

@@ -1,7 +1,8 @@
 //! The forwarding core's end of the log: a bounded queue without locks for each worker.
 //!
-//! To log a flow costs the core one comparison (sampling), one copy of about 250 bytes into memory, and one
-//! compare-and-swap that nobody contends; no call into the kernel, for the log's thread looks by itself. A full queue costs a counter.
+//! To log a flow costs the core one comparison (sampling), one copy of about 250 bytes into memory,
+//! and one compare-and-swap that nobody contends; no call into the kernel, for the log's thread
+//! looks by itself. A full queue costs a counter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -21,7 +22,8 @@ pub(crate) struct Lane {
     pub one_in: AtomicU32,
 }
 
-/// Where one worker leaves the flows that ended. Made by [`crate::FlowLog::sender`]; one for each thread.
+/// Where one worker leaves the flows that ended. Made by [`crate::FlowLog::sender`]; one for each
+/// thread.
 #[derive(Debug)]
 pub struct Sender {
     lane: Arc<Lane>,
@@ -39,9 +41,11 @@ impl Sender {
         (Sender { lane: Arc::clone(&lane) }, lane)
     }
 
-    /// Whether this flow is one of those to be logged: ask before a record is put together at some cost.
+    /// Whether this flow is one of those to be logged: ask before a record is put together at some
+    /// cost.
     ///
-    /// Sampling chooses flows by their number, so that either all slices of a flow are logged or none.
+    /// Sampling chooses flows by their number, so that either all slices of a flow are logged or
+    /// none.
     #[inline]
     pub fn wants(&self, flow: u64) -> bool {
         let one_in = u64::from(self.lane.one_in.load(Relaxed));

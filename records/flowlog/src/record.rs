@@ -1,11 +1,13 @@
 //! What the log is made of: one flow, or one slice of a long one.
 //!
-//! A flow that ends leaves one record. A flow that lives longer than the active timeout leaves a record at each timeout
-//! (a *slice*: same `flow`, `slice` counting up from 0) and a last one when it ends. Counts and times are those of the slice,
-//! not of the flow, so that adding up records adds up traffic (delta counters, as IPFIX calls them).
+//! A flow that ends leaves one record. A flow that lives longer than the active timeout leaves a
+//! record at each timeout (a *slice*: same `flow`, `slice` counting up from 0) and a last one when
+//! it ends. Counts and times are those of the slice, not of the flow, so that adding up records
+//! adds up traffic (delta counters, as IPFIX calls them).
 //!
-//! A record speaks of both directions. `forward` is the direction of the flow's first packet, `reply` the other; addresses,
-//! ports, interfaces, next hop and AS numbers are as the forward direction has them.
+//! A record speaks of both directions. `forward` is the direction of the flow's first packet,
+//! `reply` the other; addresses, ports, interfaces, next hop and AS numbers are as the forward
+//! direction has them.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -15,7 +17,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// One ended flow, one slice of a long one, or (without a `reason`) one that still lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Which flow: never used again by another while the router runs. Files hold it as a signed number of 64 bits.
+    /// Which flow: never used again by another while the router runs. Files hold it as a signed
+    /// number of 64 bits.
     pub flow: u64,
     /// Which slice of the flow, from 0.
     pub slice: u32,
@@ -106,7 +109,8 @@ pub struct Endpoints {
     pub destination_port: u16,
 }
 
-/// Why a record was made: flowEndReason of IPFIX (RFC 5102, section 5.11.3), whose numbers these are.
+/// Why a record was made: flowEndReason of IPFIX (RFC 5102, section 5.11.3), whose numbers these
+/// are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
@@ -150,16 +154,19 @@ impl fmt::Display for Reason {
 pub struct Interface {
     /// Its ifindex; 0: none, or not known.
     pub index: u32,
-    /// Its name. The forwarding core may leave it empty: the log knows names by index ([`crate::Names`]).
+    /// Its name. The forwarding core may leave it empty: the log knows names by index
+    /// ([`crate::Names`]).
     pub name: Name,
 }
 
-/// Name of an interface: at most 15 bytes, as Linux has it (IFNAMSIZ), without a pointer to anywhere.
+/// Name of an interface: at most 15 bytes, as Linux has it (IFNAMSIZ), without a pointer to
+/// anywhere.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name([u8; 16]);
 
 impl Name {
-    /// What is longer than 15 bytes is cut between characters. What would act on a terminal, as text of others' files might, is a `?`.
+    /// What is longer than 15 bytes is cut between characters. What would act on a terminal, as
+    /// text of others' files might, is a `?`.
     pub fn new(text: &str) -> Name {
         let (mut bytes, mut end) = ([0; 16], 0);
         for sign in text.chars().map(|sign| if sign.is_control() { '?' } else { sign }) {
@@ -227,7 +234,8 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
-/// The address behind 16 bytes in which IPv4 is mapped into IPv6 (`::ffff:a.b.c.d`), as the flow table keeps it.
+/// The address behind 16 bytes in which IPv4 is mapped into IPv6 (`::ffff:a.b.c.d`), as the flow
+/// table keeps it.
 pub fn address(bytes: [u8; 16]) -> IpAddr {
     Ipv6Addr::from(bytes).to_canonical()
 }

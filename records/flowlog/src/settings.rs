@@ -1,7 +1,8 @@
 //! What an operator says about the log, and whether it makes sense.
 //!
-//! [`Settings`] is the text of a configuration as it was written; [`Settings::check`] turns it into a [`Plan`], whose values
-//! need no further look, or names all mistakes at once, each by the key it stands under.
+//! [`Settings`] is the text of a configuration as it was written; [`Settings::check`] turns it into
+//! a [`Plan`], whose values need no further look, or names all mistakes at once, each by the key it
+//! stands under.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

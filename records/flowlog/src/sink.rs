@@ -1,7 +1,8 @@
 //! A way out of the log, with a thread and a bounded queue of its own.
 //!
-//! Every collector and the files each stand behind a queue that is bounded in records. Whoever is slow or dead
-//! fills its own queue and loses its own records, counted; the others notice nothing. Batches are shared, not copied.
+//! Every collector and the files each stand behind a queue that is bounded in records. Whoever is
+//! slow or dead fills its own queue and loses its own records, counted; the others notice nothing.
+//! Batches are shared, not copied.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ pub trait Sink: Send + 'static {
     /// Writes records, or keeps them for a moment to write more at once.
     fn take(&mut self, records: &[Record]);
 
-    /// Called after each [`take`](Sink::take) and at least every [`TICK`]: writes what has waited long enough.
+    /// Called after each [`take`](Sink::take) and at least every [`TICK`]: writes what has waited
+    /// long enough.
     fn tick(&mut self);
 
     /// Writes all that is left. Nothing follows.
@@ -40,7 +42,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Starts a thread for a sink. `limit` records may wait at most; `stop` tells a sink that waits for somebody to give up.
+    /// Starts a thread for a sink. `limit` records may wait at most; `stop` tells a sink that waits
+    /// for somebody to give up.
     pub fn start(
         mut sink: impl Sink,
         thread_name: &str,

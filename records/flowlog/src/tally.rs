@@ -1,4 +1,5 @@
-//! What went through each part of the log, and what did not: nothing is lost without a number and a reason.
+//! What went through each part of the log, and what did not: nothing is lost without a number and a
+//! reason.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -81,7 +81,8 @@ pub fn wait(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// Datagrams as tshark takes them apart, one text of its own form each (`-T json`), to this UDP port.
+/// Datagrams as tshark takes them apart, one text of its own form each (`-T json`), to this UDP
+/// port.
 pub fn tshark(datagrams: &[Vec<u8>], port: u16, decode_as: &str) -> Vec<Value> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("datagrams.pcap");

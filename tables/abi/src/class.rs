@@ -15,8 +15,8 @@ numbered! {
     }
 }
 
-/// Ports by the protocol that they are of; `near` are those of UDP that only a neighbour may send to
-/// (TTL 255).
+/// Ports by the protocol that they are of; `near` are those of UDP that only a neighbour may send
+/// to (TTL 255).
 macro_rules! port_tests {
     ($($(#[$doc:meta])* $function:ident as $c:literal:
         both [$($both:literal),*], tcp [$($tcp:literal),*], udp [$($udp:literal),*], near [$($near:literal),*];)*) => {
@@ -39,9 +39,9 @@ macro_rules! port_tests {
 }
 
 port_tests! {
-    /// Whether a port is a routing protocol's: BGP, LDP; RIP, RIPng, BFD (single hop, echo, multihop, on
-    /// LAGs: RFC 5881, 5883, 7130; seamless BFD 7784 is not). BFD of one hop comes from a neighbour: what a
-    /// router has passed on has lost a hop (RFC 5881, 5).
+    /// Whether a port is a routing protocol's: BGP, LDP; RIP, RIPng, BFD (single hop, echo,
+    /// multihop, on LAGs: RFC 5881, 5883, 7130; seamless BFD 7784 is not). BFD of one hop comes
+    /// from a neighbour: what a router has passed on has lost a hop (RFC 5881, 5).
     is_routing as "is_routing_port": both [179, 646], tcp [], udp [520, 521, 4784], near [3784, 3785, 6784];
     /// Whether a port is one by which the router is managed.
     is_management as "is_management_port":

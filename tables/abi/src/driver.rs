@@ -42,7 +42,8 @@ constants! {
     BUCKETS: usize = Class::COUNT + 2;
     /// Routing protocols' peers that are told apart, at most; of more it does not matter which.
     MAX_PEERS: usize = 16_384;
-    /// Link addresses of virtual routers that are taken, and addresses that Linux does not answer for, at most.
+    /// Link addresses of virtual routers that are taken, and addresses that Linux does not answer
+    /// for, at most.
     MAX_VIRTUAL: u32 = 65_536;
     /// What a key of those is: the last four bytes of a link address,
     VIRTUAL_KIND_MAC: u16 = 0;
@@ -62,9 +63,11 @@ constants! {
     LOCAL_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     /// So far: 15 bits are left.
     LOCAL_SHIFT: u32 = 49;
-    /// In the number of the true interface of a frame that a worker hands to Linux: it has been judged.
+    /// In the number of the true interface of a frame that a worker hands to Linux: it has been
+    /// judged.
     JUDGED: u32 = 1 << 31;
-    /// The mark (`skb->mark`) of packets that a worker has judged by the router's filter: Linux's copy of the filter lets them pass.
+    /// The mark (`skb->mark`) of packets that a worker has judged by the router's filter: Linux's
+    /// copy of the filter lets them pass.
     JUDGED_MARK: u32 = 0xb1f0_5701;
 }
 
@@ -78,7 +81,8 @@ layouts! {
         word: [u64; PORTS_A_PLACE],
     }
 
-    /// Packets that are a worker's, so that somebody can watch them. IPv4 addresses in the first 4 bytes.
+    /// Packets that are a worker's, so that somebody can watch them. IPv4 addresses in the first 4
+    /// bytes.
     #[derive(Clone, Copy, Debug, Default)]
     pub struct Divert as "divert" {
         /// Where it is from.
@@ -167,7 +171,8 @@ layouts! {
 
     /// What the rules came to for flows.
     pub struct Verdicts as "verdicts" {
-        /// The generation of the rules in force (18 bits; 0: nothing is carried), and which half is theirs.
+        /// The generation of the rules in force (18 bits; 0: nothing is carried), and which half is
+        /// theirs.
         force: u64,
         /// Whether flows are to be translated.
         translates: u64,

@@ -28,10 +28,12 @@ constants! {
     ID: u32 = (1 << 22) - 1;
     /// Tables of routes at most, the main one among them.
     TABLES: u16 = 4096;
-    /// Where the roots of the tables beside the main one stand among the words of IPv6's: two for each table, IPv4's first.
+    /// Where the roots of the tables beside the main one stand among the words of IPv6's: two for
+    /// each table, IPv4's first.
     ROOTS: u32 = 1 << 16;
     /// Words of a block of tags, one for each VLAN identifier.
     TAGS: u32 = 4096;
-    /// Interfaces at most, the ports' own among them: a flow's entry has 14 bits for a number, and one says none.
+    /// Interfaces at most, the ports' own among them: a flow's entry has 14 bits for a number, and
+    /// one says none.
     INTERFACES: u16 = 0x3fff;
 }

@@ -48,7 +48,8 @@ pub mod phase {
 }
 pub(crate) use phase::phases;
 
-/// What a verdict's word says: the code point from bit 16 on, below it the port that packets leave by.
+/// What a verdict's word says: the code point from bit 16 on, below it the port that packets leave
+/// by.
 pub mod verdict {
     constants! {
         verdicts, "VERDICT_";

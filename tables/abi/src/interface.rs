@@ -28,9 +28,11 @@ bitflags::bitflags! {
         const QUEUE = 512;
         /// The driver carries packets of flows that are decided; all others go to the worker.
         const FLOWS = 1024;
-        /// Frames may arrive whose checksums, or whose cutting, their sender left to a NIC: a worker does it.
+        /// Frames may arrive whose checksums, or whose cutting, their sender left to a NIC: a
+        /// worker does it.
         const PARTIAL = 2048;
-        /// What is transit here of IPv4 is Linux's: it does something to it that the plane does not.
+        /// What is transit here of IPv4 is Linux's: it does something to it that the plane does
+        /// not.
         const LINUX4 = 4096;
         /// The same, IPv6.
         const LINUX6 = 8192;

@@ -1,9 +1,10 @@
-//! Facts that the driver's programs in C (`forwarding/bpf/`) and the Rust around them share, each written once.
+//! Facts that the driver's programs in C (`forwarding/bpf/`) and the Rust around them share, each
+//! written once.
 //!
-//! Numbers, flags and layouts are declared here by the macros of `macros.rs`. Rust uses them as they
-//! are; C includes headers that are made from them ([`facts`], [`traffic::facts`]), which
-//! `forwarding/port/build.rs` writes before it compiles the programs. The crate depends on next to nothing, so
-//! that a build script can use it.
+//! Numbers, flags and layouts are declared here by the macros of `macros.rs`. Rust uses them as
+//! they are; C includes headers that are made from them ([`facts`], [`traffic::facts`]), which
+//! `forwarding/port/build.rs` writes before it compiles the programs. The crate depends on next to
+//! nothing, so that a build script can use it.
 //!
 //! What is not here: constants that one side alone knows, and the code on either side.
 

@@ -18,8 +18,8 @@ macro_rules! constants {
     };
 }
 
-/// An enum whose numbers follow each other, with a name and a sentence for each: a line an entry. In C
-/// its constants are `PREFIX_NAME`, and there is one more, which says how many they are.
+/// An enum whose numbers follow each other, with a name and a sentence for each: a line an entry.
+/// In C its constants are `PREFIX_NAME`, and there is one more, which says how many they are.
 macro_rules! numbered {
     (
         $function:ident, $prefix:literal, $count:literal;

@@ -1,5 +1,5 @@
-//! Protocols above IP (IANA "Protocol Numbers"), for IPv4's protocol and IPv6's next header field: their
-//! numbers, and the names that operators write and read.
+//! Protocols above IP (IANA "Protocol Numbers"), for IPv4's protocol and IPv6's next header field:
+//! their numbers, and the names that operators write and read.
 
 macro_rules! protocols {
     ($($(#[doc = $doc:literal])* $name:ident = $number:literal [$($called:literal),*];)*) => {

@@ -2,8 +2,8 @@
 
 numbered! {
     c, "REASON_", "REASONS";
-    /// Why a packet was dropped. The names are stable, and are what operators read in `show drops` and
-    /// in the metrics. A new reason is a line at the end.
+    /// Why a packet was dropped. The names are stable, and are what operators read in `show drops`
+    /// and in the metrics. A new reason is a line at the end.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum Reason as "reason" {
         #[default]

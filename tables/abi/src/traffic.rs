@@ -1,4 +1,5 @@
-//! What the generator's and the sink's programs share with user space: `forwarding/bpf/generate.c`, `forwarding/bpf/tally.c`.
+//! What the generator's and the sink's programs share with user space: `forwarding/bpf/generate.c`,
+//! `forwarding/bpf/tally.c`.
 
 use crate::c;
 

@@ -1,8 +1,8 @@
 //! Numbers that look random and are the same on every machine and in every run. No secret: what an
 //! attacker must not guess is drawn from the kernel or from std's hasher.
 
-/// The finisher of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014): a number from a
-/// number, each bit of which depends on each.
+/// The finisher of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
+/// 2014): a number from a number, each bit of which depends on each.
 #[inline(always)]
 pub fn mix(number: u64) -> u64 {
     let z = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,9 +1,11 @@
-//! Tables of routes beside the main one: VRFs' ([RFC 4364] calls them so), of which a router may have a thousand.
+//! Tables of routes beside the main one: VRFs' ([RFC 4364] calls them so), of which a router may
+//! have a thousand.
 //!
-//! The main table answers in one or two loads, and takes megabytes before its first route. A VRF has a hundred routes or
-//! a thousand. So its addresses, of either family, are taken in windows of 32 bits, the ranges of which are the
-//! leaves of the trees that `ipv6.rs` describes: all tables share one pool of lines. A table is then two words, one for
-//! each family, that stand for its first window; one of 100 routes takes some 40 lines, 2.5 kB in each copy.
+//! The main table answers in one or two loads, and takes megabytes before its first route. A VRF
+//! has a hundred routes or a thousand. So its addresses, of either family, are taken in windows of
+//! 32 bits, the ranges of which are the leaves of the trees that `ipv6.rs` describes: all tables
+//! share one pool of lines. A table is then two words, one for each family, that stand for its
+//! first window; one of 100 routes takes some 40 lines, 2.5 kB in each copy.
 //!
 //! [RFC 4364]: https://www.rfc-editor.org/rfc/rfc4364
 

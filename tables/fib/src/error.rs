@@ -20,7 +20,8 @@ pub enum FibError {
     /// A next hop or a change names an adjacency that does not exist.
     #[error("adjacency {} does not exist: add it before the next hops that use it", .0.0)]
     NoSuchAdjacency(AdjacencyId),
-    /// A change would move an adjacency to another interface, which no reader could be shown in one step.
+    /// A change would move an adjacency to another interface, which no reader could be shown in one
+    /// step.
     #[error("adjacency {} cannot move to another interface: add a new one and redirect its next hops", .0.0)]
     AdjacencyMoved(AdjacencyId),
     /// An interface, or the port that it is on, beyond the table.
@@ -50,7 +51,8 @@ pub enum FibError {
     /// More next hops asked for than a table word can name.
     #[error("{0} next hops: a table word can name at most {limit}", limit = crate::word::MAX_NEXT_HOPS)]
     TooManyNextHops(usize),
-    /// The driver's array has not the size that [`Capacity::sizes`](crate::Capacity::sizes) asks for.
+    /// The driver's array has not the size that [`Capacity::sizes`](crate::Capacity::sizes) asks
+    /// for.
     #[error("the driver's array {name} has {found} bytes, {wanted} are needed")]
     DriverSize {
         /// Map name.

@@ -1,8 +1,9 @@
 //! What happens to a packet once its route is known: next hops, adjacencies and interfaces.
 //!
-//! A [`NextHopId`] is what routes name; its word says what to do. A next hop with one path holds the adjacency in its
-//! word; one with several holds a range of *buckets*, of which the flow hash picks one. Redirecting 500,000 routes is one
-//! store to the next hop's word; a neighbour's changed MAC is one store to the adjacency.
+//! A [`NextHopId`] is what routes name; its word says what to do. A next hop with one path holds
+//! the adjacency in its word; one with several holds a range of *buckets*, of which the flow hash
+//! picks one. Redirecting 500,000 routes is one store to the next hop's word; a neighbour's changed
+//! MAC is one store to the adjacency.
 
 mod buckets;
 pub(crate) mod table;

@@ -1,13 +1,15 @@
-//! When may memory that was made invisible be used again? When no reader can still hold an index to it.
+//! When may memory that was made invisible be used again? When no reader can still hold an index to
+//! it.
 //!
-//! *Workers* announce quiescent states (QSBR): between two batches a worker holds no index, and says so by copying the
-//! writer's epoch into its own word: one load and one store a batch. What was retired before epoch e is free once every
-//! worker that is online has announced e.
+//! *Workers* announce quiescent states (QSBR): between two batches a worker holds no index, and
+//! says so by copying the writer's epoch into its own word: one load and one store a batch. What
+//! was retired before epoch e is free once every worker that is online has announced e.
 //!
-//! *The driver's program* runs inside an RCU read section; membarrier(MEMBARRIER_CMD_GLOBAL) returns after a full RCU
-//! grace period. That takes tens of milliseconds, so a thread of its own waits, and the writer never does unless it is
-//! out of memory. Kernels with nohz_full refuse the call; then a second is let pass instead, which is a few
-//! hundred thousand times what the program runs.
+//! *The driver's program* runs inside an RCU read section; membarrier(MEMBARRIER_CMD_GLOBAL)
+//! returns after a full RCU grace period. That takes tens of milliseconds, so a thread of its own
+//! waits, and the writer never does unless it is out of memory. Kernels with nohz_full refuse the
+//! call; then a second is let pass instead, which is a few hundred thousand times what the program
+//! runs.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -72,7 +74,8 @@ impl Presence {
     }
 }
 
-/// A worker's registration: what keeps memory that it may be reading from being used again. It begins online.
+/// A worker's registration: what keeps memory that it may be reading from being used again. It
+/// begins online.
 pub struct Reader {
     epochs: Arc<Epochs>,
     seen: Arc<Seen>,
@@ -159,7 +162,8 @@ impl Grace {
         free
     }
 
-    /// As [`collect`](Self::collect), but gives readers up to `patience` to pass. For when memory has run out.
+    /// As [`collect`](Self::collect), but gives readers up to `patience` to pass. For when memory
+    /// has run out.
     pub(crate) fn collect_within(&mut self, patience: Duration) -> Vec<Retired> {
         let deadline = Instant::now() + patience;
         let mut free = self.collect();
@@ -170,8 +174,9 @@ impl Grace {
         free
     }
 
-    /// Everything that waits, at once. For when memory has run out and a reader has been silent for so long that it
-    /// must be dead: should it live, it may read a stale answer, but never outside its array (see the crate's essay).
+    /// Everything that waits, at once. For when memory has run out and a reader has been silent for
+    /// so long that it must be dead: should it live, it may read a stale answer, but never outside
+    /// its array (see the crate's essay).
     pub(crate) fn collect_anyway(&mut self) -> Vec<Retired> {
         let mut free = std::mem::take(&mut self.open);
         self.closed.drain(..).for_each(|(_, mut items)| free.append(&mut items));

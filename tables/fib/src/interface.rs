@@ -1,17 +1,17 @@
 //! Interfaces: what has addresses, an MTU and a MAC, beside ports, which have queues.
 //!
-//! Each port has an interface of its own, with the port's number. A VLAN on a port is another one. Both
-//! lanes ask two things of this table:
+//! Each port has an interface of its own, with the port's number. A VLAN on a port is another one.
+//! Both lanes ask two things of this table:
 //!
 //! ```text
 //! in:   port, tags of the frame --tags--> InterfaceId --interfaces--> MAC, MTU, what it may do
 //! out:  Adjacency --> InterfaceId --interfaces--> port, and the bytes between the MACs and the type
 //! ```
 //!
-//! The way in is at most three loads: the port's root for this kind of tag (802.1Q or 802.1ad), the word of
-//! the outer identifier, and where that one carries tags itself, the word of the inner one. The way out is
-//! one line of memory: the link header of a frame is made of the neighbour's MAC, which the adjacency has,
-//! and of the interface's MAC and tags.
+//! The way in is at most three loads: the port's root for this kind of tag (802.1Q or 802.1ad), the
+//! word of the outer identifier, and where that one carries tags itself, the word of the inner one.
+//! The way out is one line of memory: the link header of a frame is made of the neighbour's MAC,
+//! which the adjacency has, and of the interface's MAC and tags.
 
 use crate::FibError;
 use crate::grace::{Grace, Retired};
@@ -28,7 +28,8 @@ const BLOCK: usize = TAGS as usize;
 const TAG_BLOCKS: u32 = 512;
 /// Bytes of all of them.
 pub(crate) const TAG_BYTES: usize = TAG_BLOCKS as usize * BLOCK * 4;
-/// Set in a word of tags that names the block of the tags that follow; clear in one that is an interface's number + 1.
+/// Set in a word of tags that names the block of the tags that follow; clear in one that is an
+/// interface's number + 1.
 pub(crate) const INNER: u32 = POINTER;
 
 /// An index into the interfaces, 0..16,383. Those below 256 are the ports' own, by the same number.
@@ -209,7 +210,8 @@ impl Table {
         self.free.push(number);
     }
 
-    /// Four words cannot change at once: when those behind the first do, the interface is down meanwhile.
+    /// Four words cannot change at once: when those behind the first do, the interface is down
+    /// meanwhile.
     fn write(&self, id: InterfaceId, entry: Option<InterfaceEntry>) {
         let InterfaceWord([flags, mtu]) = entry.as_ref().map_or(InterfaceWord::NONE, InterfaceWord::new);
         let LinkWord([tags, port]) = entry.as_ref().map_or(LinkWord::NONE, LinkWord::new);

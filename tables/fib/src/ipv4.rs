@@ -1,10 +1,10 @@
 //! IPv4 longest-prefix match: DIR-24-8, and DIR-16-8-8 where few routes are to fit.
 //!
-//! One word for each of the 2^24 networks of 24 bits; where longer prefixes exist, that word names a block of 256
-//! words, one for each address. A lookup is one load, or two.
+//! One word for each of the 2^24 networks of 24 bits; where longer prefixes exist, that word names
+//! a block of 256 words, one for each address. A lookup is one load, or two.
 //!
-//! Measured against others (1 M routes; cycles a lookup at 2.6 GHz, batches of 64; 65,536 addresses / 8 M different
-//! ones, one pass; Sapphire Rapids, huge pages):
+//! Measured against others (1 M routes; cycles a lookup at 2.6 GHz, batches of 64; 65,536 addresses
+//! / 8 M different ones, one pass; Sapphire Rapids, huge pages):
 //!
 //! | design | warm / cold | memory |
 //! |---|---|---|
@@ -13,18 +13,20 @@
 //! | 16-bit first level | 8.5 / 15 | 32 MiB |
 //! | DXR (direct on 16, 18 or 20 bits, then binary search) | 94, 77, 50 / 94, 80, 56-83 | 7, 9, 18 MB |
 //!
-//! The plain loop wins over gathers because the processor runs dozens of its iterations at once. The 16-bit first level
-//! is faster still, but can name 32,767 next hops only, and a campus of 30,000 dual-stack hosts alone has 60,000. What
-//! is small enough for the second cache (DXR) pays more for its search than it saves in misses. The cost of this design
-//! is writing: a prefix of n bits is 2^(24-n) stores, tens of milliseconds for a default route, in which readers
-//! see each address change once, at its own moment.
+//! The plain loop wins over gathers because the processor runs dozens of its iterations at once.
+//! The 16-bit first level is faster still, but can name 32,767 next hops only, and a campus of
+//! 30,000 dual-stack hosts alone has 60,000. What is small enough for the second cache (DXR) pays
+//! more for its search than it saves in misses. The cost of this design is writing: a prefix of n
+//! bits is 2^(24-n) stores, tens of milliseconds for a default route, in which readers see each
+//! address change once, at its own moment.
 //!
-//! A router of a few routes shall not take 64 MiB for them, in each copy. There the first level is one of 2^16 networks of
-//! 16 bits, and a word may name a block of 256 words for the next 8 bits, as each of those may again: a load more for
-//! what lies behind a longer prefix than 16 bits.
+//! A router of a few routes shall not take 64 MiB for them, in each copy. There the first level is
+//! one of 2^16 networks of 16 bits, and a word may name a block of 256 words for the next 8 bits,
+//! as each of those may again: a load more for what lies behind a longer prefix than 16 bits.
 //!
-//! Layout of `fib4`, in words: the first level at 0, then blocks of 256 words. A word is a route word (`word::route`),
-//! or `POINTER | block`, where `block` counts blocks of 256 words from the start of the array.
+//! Layout of `fib4`, in words: the first level at 0, then blocks of 256 words. A word is a route
+//! word (`word::route`), or `POINTER | block`, where `block` counts blocks of 256 words from the
+//! start of the array.
 
 pub(crate) mod lookup;
 
@@ -36,7 +38,8 @@ use crate::{FibError, NextHopId};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const BLOCK: usize = 256;
-/// Routes up to which the first level is the small one: with more, blocks may take as much as the large one.
+/// Routes up to which the first level is the small one: with more, blocks may take as much as the
+/// large one.
 const FEW: usize = 32_768;
 
 /// Bits of an address that the first level does not look at: 8 or 16.
@@ -48,8 +51,8 @@ fn first_level(capacity: &Capacity) -> usize {
     1 << (32 - rest(capacity))
 }
 
-/// Words of the array: room for one block with longer prefixes than 24 bits for each 128 routes, and 1,024 more; and for
-/// each network of 16 bits that routes can be in, where those have blocks.
+/// Words of the array: room for one block with longer prefixes than 24 bits for each 128 routes,
+/// and 1,024 more; and for each network of 16 bits that routes can be in, where those have blocks.
 pub(crate) fn words(capacity: &Capacity) -> usize {
     let networks = if rest(capacity) == 16 { capacity.ipv4 } else { 0 };
     first_level(capacity) + (networks + capacity.ipv4 / 128 + 1024) * BLOCK
@@ -64,8 +67,8 @@ pub(crate) struct Table {
     first_block: u32,
     blocks: usize,
     free: Vec<u32>,
-    /// Prefixes in each block or below it that are longer than the one of the word that names it: at 0 the block is given
-    /// back.
+    /// Prefixes in each block or below it that are longer than the one of the word that names it:
+    /// at 0 the block is given back.
     members: Vec<u32>,
 }
 
@@ -138,8 +141,8 @@ impl Table {
         Some(old)
     }
 
-    /// Walks down to where a prefix is, and calls `visit` for each block on the way, with the word that names it. All blocks
-    /// are there.
+    /// Walks down to where a prefix is, and calls `visit` for each block on the way, with the word
+    /// that names it. All blocks are there.
     fn find(&mut self, prefix: u32, length: u8, mut visit: impl FnMut(&mut Table, usize, usize)) -> Spot {
         let mut spot = Spot { at: (prefix >> self.rest) as usize, rest: self.rest };
         while u32::from(length) > 32 - spot.rest {

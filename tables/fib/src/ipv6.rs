@@ -1,23 +1,26 @@
 //! IPv6 longest-prefix match: two direct levels, then trees of cache lines.
 //!
-//! The first 16 bits index the root, the next 12 a direct node where there are prefixes longer than 16 bits. Below, what
-//! is left of the address is taken in windows of 32 bits. A window's prefixes cut its key space into ranges, and the
-//! ranges are the leaves of a B+-tree whose every node is one cache line:
+//! The first 16 bits index the root, the next 12 a direct node where there are prefixes longer than
+//! 16 bits. Below, what is left of the address is taken in windows of 32 bits. A window's prefixes
+//! cut its key space into ranges, and the ranges are the leaves of a B+-tree whose every node is
+//! one cache line:
 //!
 //! ```text
 //! line:   end 0 | end 1 | ... | end 7 | word 0 | word 1 | ... | word 7      (16 words of 32 bits)
 //! ```
 //!
-//! The key belongs to the first range whose `end` (the last key in it) is not below the key; its word is a route, a
-//! line of the same window, or (`NEXT`) the first line of the next window, for a single key that has longer prefixes.
-//! Counting the ends below the key is one SIMD comparison, or three steps of binary search in eBPF.
+//! The key belongs to the first range whose `end` (the last key in it) is not below the key; its
+//! word is a route, a line of the same window, or (`NEXT`) the first line of the next window, for a
+//! single key that has longer prefixes. Counting the ends below the key is one SIMD comparison, or
+//! three steps of binary search in eBPF.
 //!
-//! Updates: a changed route word is stored in place. A changed set of ends makes a new line, and the word that points
-//! to it is stored when the line is complete; a line that overflows becomes two, as in any B-tree. An update therefore
-//! writes a few cache lines however large the table is, and the old lines are reused after a grace period.
+//! Updates: a changed route word is stored in place. A changed set of ends makes a new line, and
+//! the word that points to it is stored when the line is complete; a line that overflows becomes
+//! two, as in any B-tree. An update therefore writes a few cache lines however large the table is,
+//! and the old lines are reused after a grace period.
 //!
-//! Measured against others (240,000 routes; cycles a lookup at 2.6 GHz, batches of 64; 65,536 addresses / 8 M different
-//! ones, one pass; Sapphire Rapids, huge pages):
+//! Measured against others (240,000 routes; cycles a lookup at 2.6 GHz, batches of 64; 65,536
+//! addresses / 8 M different ones, one pass; Sapphire Rapids, huge pages):
 //!
 //! | design | warm / cold | memory |
 //! |---|---|---|
@@ -26,11 +29,12 @@
 //! | 16 + 14 bits direct, then lines | 28 / 48 | 4 MB more |
 //! | trie of 16 + 8 + 8 + 8 + 8 bits (DIR-24-8 carried on) | 37-41 / 52-59 | 197 MB |
 //!
-//! A lookup here reads 1.7 lines on average. Fewer direct bits mean more lines, more of them push the lines out of the
-//! second cache.
+//! A lookup here reads 1.7 lines on average. Fewer direct bits mean more lines, more of them push
+//! the lines out of the second cache.
 //!
-//! Layout of `fib6`, in words: the root at 0, then the roots of the tables beside this one (`beside.rs`), then direct
-//! nodes, then lines. A pointer counts lines of 16 words from the start of the array.
+//! Layout of `fib6`, in words: the root at 0, then the roots of the tables beside this one
+//! (`beside.rs`), then direct nodes, then lines. A pointer counts lines of 16 words from the start
+//! of the array.
 
 pub(crate) mod lookup;
 
@@ -108,8 +112,9 @@ impl Target {
         Target { rest: self.rest << 32, length: self.length - 32, start: self.start + 32, ..*self }
     }
 
-    /// Appends a range, joining it to the one before when one prefix (or none at all) decides both. Ranges of different
-    /// prefixes stay apart even when their words are equal: so removing a prefix never has to cut a range in two.
+    /// Appends a range, joining it to the one before when one prefix (or none at all) decides both.
+    /// Ranges of different prefixes stay apart even when their words are equal: so removing a
+    /// prefix never has to cut a range in two.
     fn push(&self, entries: &mut Entries, (end, word): Entry) {
         if let Some(last) = entries.last_mut()
             && last.1 == word
@@ -227,7 +232,8 @@ impl Table {
             let number = self.direct_number(at);
             self.members[number] -= 1;
             if self.members[number] == 0 {
-                // The last longer prefix: its trees have collapsed, and what is below it holds for all 16 bits.
+                // The last longer prefix: its trees have collapsed, and what is below it holds for
+                // all 16 bits.
                 let direct = self.load(at) & INDEX;
                 self.words.store(at, below);
                 grace.retire(Retired::Direct6(direct));
@@ -244,8 +250,8 @@ impl Table {
         Ok(())
     }
 
-    /// Applies a change to a table beside this one, which is windows from the first bit on; `root` is the word that
-    /// stands for it.
+    /// Applies a change to a table beside this one, which is windows from the first bit on; `root`
+    /// is the word that stands for it.
     pub(crate) fn change_beside(
         &mut self,
         root: usize,
@@ -329,8 +335,9 @@ impl Table {
         }
     }
 
-    /// Applies a change to everything below a word that the prefix covers whole, and says what the word is now. All of
-    /// it happens in place: two ranges side by side that were of different prefixes remain so.
+    /// Applies a change to everything below a word that the prefix covers whole, and says what the
+    /// word is now. All of it happens in place: two ranges side by side that were of different
+    /// prefixes remain so.
     fn cover(&self, word: u32, change: Change) -> u32 {
         if word & POINTER == 0 {
             return change.apply(word);
@@ -353,7 +360,8 @@ impl Table {
         }
     }
 
-    /// Applies a change to the keys `low..=high`, which `word` stands for: what stands for them now.
+    /// Applies a change to the keys `low..=high`, which `word` stands for: what stands for them
+    /// now.
     fn edit(&mut self, word: u32, low: u32, high: u32, target: Target, grace: &mut Grace) -> Entries {
         let (from, to) = target.keys();
         let mut entries = Entries::new();

@@ -9,22 +9,26 @@
 //! Tables of routes beside the main one, VRFs', are in `beside.rs`.
 //! The way of a frame to the interface that it came in by is in `interface.rs`.
 //!
-//! Everything is flat: arrays of 32- or 64-bit words, indices instead of pointers, so that Rust workers and the eBPF
-//! program in the driver walk the same tables. There is one writer, [`Tables`], and any number of readers, each with a
-//! [`View`]. The rules that make this work without locks:
+//! Everything is flat: arrays of 32- or 64-bit words, indices instead of pointers, so that Rust
+//! workers and the eBPF program in the driver walk the same tables. There is one writer,
+//! [`Tables`], and any number of readers, each with a [`View`]. The rules that make this work
+//! without locks:
 //!
-//! - *A reader loads single words.* Each word it can reach is at every moment a complete, valid decision.
-//! - *The writer builds what is larger than a word aside*, and makes it visible by one store of one word.
-//! - *What became invisible is reused only after a grace period* ([`Reader`] tells when a worker has passed one;
-//!   membarrier(2) does for the driver).
-//! - *Memory keeps its type*: a line stays a line and a block a block for ever, so even a reader that ignores grace
-//!   periods reads only valid indices. It may be told a stale answer, but it cannot be led astray.
+//! - *A reader loads single words.* Each word it can reach is at every moment a complete, valid
+//!   decision.
+//! - *The writer builds what is larger than a word aside*, and makes it visible by one store of one
+//!   word.
+//! - *What became invisible is reused only after a grace period* ([`Reader`] tells when a worker
+//!   has passed one; membarrier(2) does for the driver).
+//! - *Memory keeps its type*: a line stays a line and a block a block for ever, so even a reader
+//!   that ignores grace periods reads only valid indices. It may be told a stale answer, but it
+//!   cannot be led astray.
 //!
-//! Each array may exist twice: the worker's copy in huge pages, and the driver's, in the 4 KiB pages of an mmapable bpf
-//! array. The writer stores to both, index for index.
+//! Each array may exist twice: the worker's copy in huge pages, and the driver's, in the 4 KiB
+//! pages of an mmapable bpf array. The writer stores to both, index for index.
 //!
-//! Routes name a [`NextHopId`]; what the id means is one word in `nexthops`. Redirecting or withdrawing a next hop that
-//! 500,000 routes share is therefore one store.
+//! Routes name a [`NextHopId`]; what the id means is one word in `nexthops`. Redirecting or
+//! withdrawing a next hop that 500,000 routes share is therefore one store.
 
 mod beside;
 mod error;

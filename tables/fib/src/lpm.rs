@@ -1,15 +1,17 @@
 //! A table for one owner: longest-prefix match that costs kilobytes while it has few routes.
 //!
-//! [`Tables`](crate::Tables) is for a router's full table, read by all workers at once, and takes 64 MiB before its first
-//! route. A routing element of a user's graph has a dozen routes, and the graph has it to itself. So here is a trie
-//! with one level for each byte of the address, four or sixteen, that has only the nodes that some route needs. A node is 256
-//! words, each a route word (`word::route`) or `POINTER | where the node begins`; every word decides, as
-//! shorter prefixes are copied into the nodes below them. A full Internet table takes about as much as in DIR-24-8.
+//! [`Tables`](crate::Tables) is for a router's full table, read by all workers at once, and takes
+//! 64 MiB before its first route. A routing element of a user's graph has a dozen routes, and the
+//! graph has it to itself. So here is a trie with one level for each byte of the address, four or
+//! sixteen, that has only the nodes that some route needs. A node is 256 words, each a route word
+//! (`word::route`) or `POINTER | where the node begins`; every word decides, as shorter prefixes
+//! are copied into the nodes below them. A full Internet table takes about as much as in DIR-24-8.
 //!
-//! Many addresses are looked up level by level, all of them one level at a time, without a branch that depends on an
-//! address: nothing is mispredicted, cache misses overlap, and levels that no address of the batch needs are left out.
-//! With a dozen routes that is 2 cycles for an address and level (batches of 64, Sapphire Rapids): 9 where there are
-//! prefixes of 32 bits, 2 where there is only a default route.
+//! Many addresses are looked up level by level, all of them one level at a time, without a branch
+//! that depends on an address: nothing is mispredicted, cache misses overlap, and levels that no
+//! address of the batch needs are left out. With a dozen routes that is 2 cycles for an address and
+//! level (batches of 64, Sapphire Rapids): 9 where there are prefixes of 32 bits, 2 where there is
+//! only a default route.
 
 use crate::NextHopId;
 use crate::routes::{Address, Routes};
@@ -25,7 +27,8 @@ pub type Lpm = Trie<u32>;
 /// IPv6 longest-prefix match.
 pub type Lpm6 = Trie<u128>;
 
-/// Longest-prefix match from prefixes to numbers. Owned by whoever looks up; a change takes effect at once.
+/// Longest-prefix match from prefixes to numbers. Owned by whoever looks up; a change takes effect
+/// at once.
 pub struct Trie<A: Address> {
     words: Vec<u32>,
     /// By node: routes that end in it or below it. Without any, it is given back.
@@ -59,15 +62,15 @@ impl<A: Address> Trie<A> {
         4 * (self.words.capacity() + self.members.capacity() + self.free.capacity()) + self.routes.bytes()
     }
 
-    /// The value of exactly this prefix. Bits of `prefix` behind `length` don't count; neither does a length beyond
-    /// the address's.
+    /// The value of exactly this prefix. Bits of `prefix` behind `length` don't count; neither does
+    /// a length beyond the address's.
     pub fn get(&self, prefix: A, length: u8) -> Option<u32> {
         let length = length.min(A::BITS);
         self.routes.get(prefix.network(length), length).map(|id| id.0)
     }
 
-    /// Adds a prefix or changes its value; says which one it had. A value beyond [`Trie::MAX_VALUE`] counts as that, and 0,
-    /// which means no route, as 1.
+    /// Adds a prefix or changes its value; says which one it had. A value beyond
+    /// [`Trie::MAX_VALUE`] counts as that, and 0, which means no route, as 1.
     pub fn insert(&mut self, prefix: A, length: u8, value: u32) -> Option<u32> {
         let length = length.min(A::BITS);
         let prefix = prefix.network(length);
@@ -173,7 +176,8 @@ impl<A: Address> Trie<A> {
         node
     }
 
-    /// Gives back a node at `level`, and those below it on the way of a prefix that ends at level `last`.
+    /// Gives back a node at `level`, and those below it on the way of a prefix that ends at level
+    /// `last`.
     fn give_back(&mut self, mut node: usize, prefix: A, level: usize, last: usize) {
         self.free.push(node as u32);
         for level in level..last {
@@ -230,7 +234,8 @@ mod tests {
         covering.max_by_key(|((_, length), _)| *length).map_or(0, |(_, &value)| value)
     }
 
-    /// Makes changes (of eight kinds, five of which insert) to a table and to a list, and compares what they answer.
+    /// Makes changes (of eight kinds, five of which insert) to a table and to a list, and compares
+    /// what they answer.
     fn compare<A: Address + Hash + std::fmt::Debug>(
         changes: Vec<(u8, A, u8, u32)>,
         addresses: Vec<A>,

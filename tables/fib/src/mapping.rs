@@ -1,7 +1,7 @@
 //! Memory that is looked up at random: one anonymous mapping in huge pages.
 //!
-//! hugetlb pages when the pool has enough, else transparent huge pages by madvise(2), else plain pages. A 64 MiB table in
-//! 4 KiB pages misses the TLB at every lookup, in 2 MiB pages hardly ever.
+//! hugetlb pages when the pool has enough, else transparent huge pages by madvise(2), else plain
+//! pages. A 64 MiB table in 4 KiB pages misses the TLB at every lookup, in 2 MiB pages hardly ever.
 
 use std::io;
 use std::ptr::NonNull;

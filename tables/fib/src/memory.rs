@@ -1,7 +1,7 @@
 //! Where the words live: the worker's copy, the driver's, and how large each array is.
 //!
-//! The worker's copy is one [`Mapping`] in huge pages.
-//! The driver's arrays belong to `port`, which creates the bpf maps with [`Sizes`] and hands over their mappings.
+//! The worker's copy is one [`Mapping`] in huge pages. The driver's arrays belong to `port`, which
+//! creates the bpf maps with [`Sizes`] and hands over their mappings.
 
 use crate::interface::TAG_BYTES;
 use crate::word::MAX_NEXT_HOPS;
@@ -35,7 +35,8 @@ impl Default for Capacity {
 }
 
 impl Capacity {
-    /// Bytes of each array, all multiples of 4096: create the bpf maps with `bytes / 4096` entries of 4096 bytes.
+    /// Bytes of each array, all multiples of 4096: create the bpf maps with `bytes / 4096` entries
+    /// of 4096 bytes.
     pub fn sizes(&self) -> Sizes {
         let blocks = |bytes: usize| bytes.next_multiple_of(BLOCK_BYTES);
         Sizes {
@@ -68,7 +69,8 @@ impl Capacity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Sizes {
-    /// Bits of an address that the first level of `fib4` does not look at: `FIB4_REST` in `forwarding/bpf/maps.h`.
+    /// Bits of an address that the first level of `fib4` does not look at: `FIB4_REST` in
+    /// `forwarding/bpf/maps.h`.
     pub rest4: u32,
     pub fib4: usize,
     pub fib6: usize,
@@ -99,8 +101,9 @@ unsafe impl Send for Region {}
 
 impl Region {
     /// # Safety
-    /// `base` must be page-aligned and point to `bytes` bytes of zeroed, readable and writable memory that nothing but
-    /// `Tables` (and readers of single words) writes for as long as the region's owner lives.
+    /// `base` must be page-aligned and point to `bytes` bytes of zeroed, readable and writable
+    /// memory that nothing but `Tables` (and readers of single words) writes for as long as the
+    /// region's owner lives.
     pub unsafe fn new(base: NonNull<u8>, bytes: usize) -> Region {
         Region { base, bytes }
     }
@@ -151,7 +154,8 @@ impl DriverMemory {
 pub struct Memory {
     /// Resident bytes of the worker's copy.
     pub worker_bytes: usize,
-    /// Bytes of the driver's arrays (all of them: the kernel allocates them whole); 0 without a driver.
+    /// Bytes of the driver's arrays (all of them: the kernel allocates them whole); 0 without a
+    /// driver.
     pub driver_bytes: usize,
     /// The writer's bookkeeping.
     pub writer_bytes: usize,
@@ -198,13 +202,14 @@ impl Word for AtomicU64 {
 impl<T: Word> Deref for Array<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        // SAFETY: `base` is page-aligned and maps `len` words, zeroed at first, for the life of the owner (`Arrays`).
+        // SAFETY: `base` is page-aligned and maps `len` words, zeroed at first, for the life of the
+        // owner (`Arrays`).
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 }
 
-/// Asks for a cache line, whatever the address: into the second cache. On its way to the first a line takes one of that cache's two dozen
-/// places, and a batch asks for several times as many.
+/// Asks for a cache line, whatever the address: into the second cache. On its way to the first a
+/// line takes one of that cache's two dozen places, and a batch asks for several times as many.
 #[inline(always)]
 pub(crate) fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]

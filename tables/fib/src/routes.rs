@@ -1,9 +1,10 @@
 //! The writer's own record of the routes: an exact-match hash table from prefix to next hop.
 //!
-//! The lookup tables know which next hop an address has, not which prefixes exist. Removing a prefix needs the longest
-//! remaining one that covers it; that is one probe here for each shorter length in use (few: a full table has about
-//! twenty). Open addressing with linear probing and 8 bytes (IPv4) or 20 bytes (IPv6) a slot: a trie that could find
-//! the covering prefix directly would cost 40 bytes a route and a chain of cache misses for every update.
+//! The lookup tables know which next hop an address has, not which prefixes exist. Removing a
+//! prefix needs the longest remaining one that covers it; that is one probe here for each shorter
+//! length in use (few: a full table has about twenty). Open addressing with linear probing and 8
+//! bytes (IPv4) or 20 bytes (IPv6) a slot: a trie that could find the covering prefix directly
+//! would cost 40 bytes a route and a chain of cache misses for every update.
 
 use crate::NextHopId;
 use crate::word::{ID, length, route};
@@ -67,7 +68,8 @@ impl Address for u128 {
     }
 }
 
-/// A slot: the prefix, and its route word (length and next hop). A route word is never 0, as id 0 is no route.
+/// A slot: the prefix, and its route word (length and next hop). A route word is never 0, as id 0
+/// is no route.
 #[derive(Clone, Copy, Default)]
 struct Slot<S> {
     prefix: S,
@@ -149,7 +151,8 @@ impl<A: Address> Routes<A> {
         Some(NextHopId(word & ID))
     }
 
-    /// The route word of the longest prefix shorter than `length` that covers `prefix`; 0 when there is none.
+    /// The route word of the longest prefix shorter than `length` that covers `prefix`; 0 when
+    /// there is none.
     pub(crate) fn covering(&self, prefix: A, length: u8) -> u32 {
         (0..length)
             .rev()
@@ -172,7 +175,8 @@ impl<A: Address> Routes<A> {
         ((hash ^ hash >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize & (self.slots.len() - 1)
     }
 
-    /// The slot that holds the prefix, or the empty one where it would go. There always is an empty one.
+    /// The slot that holds the prefix, or the empty one where it would go. There always is an empty
+    /// one.
     fn find(&self, prefix: A, length: u8) -> usize {
         let stored = prefix.stored();
         let mut at = self.home(prefix, length);

@@ -8,15 +8,17 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an update may wait for readers when a table has run out of room but some of it is waiting for them.
+/// How long an update may wait for readers when a table has run out of room but some of it is
+/// waiting for them.
 const PATIENCE: Duration = Duration::from_millis(80);
 /// Retired pieces that are worth a look at the readers.
 const COLLECT_EVERY: usize = 256;
 
 /// The writer of all tables. One thread owns it; readers get a [`View`].
 ///
-/// No call blocks for long: an insertion writes at most the words that its prefix decides (a default route into an
-/// IPv4 table: up to 2^24), and waits for readers (at most 80 ms) only if a table is full of what they may still see.
+/// No call blocks for long: an insertion writes at most the words that its prefix decides (a
+/// default route into an IPv4 table: up to 2^24), and waits for readers (at most 80 ms) only if a
+/// table is full of what they may still see.
 pub struct Tables {
     shared: Arc<Shared>,
     driver: Option<DriverMemory>,
@@ -55,7 +57,8 @@ impl Tables {
         View::new(self.shared.clone())
     }
 
-    /// Inserts a route, or replaces its next hop; says what it had before. Host bits of the prefix are ignored.
+    /// Inserts a route, or replaces its next hop; says what it had before. Host bits of the prefix
+    /// are ignored.
     pub fn insert4(&mut self, prefix: Ipv4Net, id: NextHopId) -> Result<Option<NextHopId>, FibError> {
         self.forward.check(id)?;
         let (bits, length) = (prefix.network().to_bits(), prefix.prefix_len());
@@ -92,7 +95,8 @@ impl Tables {
             .filter_map(|(prefix, length, id)| Some((Ipv4Net::new(prefix.into(), length).ok()?, id)))
     }
 
-    /// Inserts a route, or replaces its next hop; says what it had before. Host bits of the prefix are ignored.
+    /// Inserts a route, or replaces its next hop; says what it had before. Host bits of the prefix
+    /// are ignored.
     pub fn insert6(&mut self, prefix: Ipv6Net, id: NextHopId) -> Result<Option<NextHopId>, FibError> {
         self.forward.check(id)?;
         let (bits, length) = (prefix.network().to_bits(), prefix.prefix_len());
@@ -199,13 +203,14 @@ impl Tables {
         self.with_room(|tables| tables.forward.add_next_hop(next_hop, &mut tables.grace))
     }
 
-    /// Redirects all routes that name it, by one store. Paths keep the flows they had as far as the weights allow.
+    /// Redirects all routes that name it, by one store. Paths keep the flows they had as far as the
+    /// weights allow.
     pub fn set_next_hop(&mut self, id: NextHopId, next_hop: &NextHop) -> Result<(), FibError> {
         self.with_room(|tables| tables.forward.set_next_hop(id, next_hop, &mut tables.grace))
     }
 
-    /// Withdraws a next hop: routes that still name it match as before, but lead nowhere. Its id is given out again when
-    /// no route names it and no reader can hold it any more.
+    /// Withdraws a next hop: routes that still name it match as before, but lead nowhere. Its id is
+    /// given out again when no route names it and no reader can hold it any more.
     pub fn remove_next_hop(&mut self, id: NextHopId) {
         self.forward.remove_next_hop(id, &mut self.grace);
     }
@@ -225,8 +230,8 @@ impl Tables {
         self.forward.set_adjacency(id, adjacency)
     }
 
-    /// Removes an adjacency that no next hop names any more. It is unresolved at once, and its id is given out again
-    /// when no reader can hold it.
+    /// Removes an adjacency that no next hop names any more. It is unresolved at once, and its id
+    /// is given out again when no reader can hold it.
     pub fn remove_adjacency(&mut self, id: AdjacencyId) {
         self.forward.remove_adjacency(id, &mut self.grace);
     }
@@ -236,12 +241,13 @@ impl Tables {
         self.forward.adjacency(id)
     }
 
-    /// Writes an interface, or that there is none of this number: what its packets may do, and by which
-    /// port and tags they come and go. Interfaces below [`InterfaceId::FIRST_LOGICAL`] are the ports' own.
+    /// Writes an interface, or that there is none of this number: what its packets may do, and by
+    /// which port and tags they come and go. Interfaces below [`InterfaceId::FIRST_LOGICAL`] are
+    /// the ports' own.
     ///
     /// # Errors
-    /// Where the number is out of range, the tags are another interface's on that port, or there is no room for
-    /// them. Nothing has changed then.
+    /// Where the number is out of range, the tags are another interface's on that port, or there is
+    /// no room for them. Nothing has changed then.
     pub fn set_interface(&mut self, id: InterfaceId, entry: Option<InterfaceEntry>) -> Result<(), FibError> {
         self.interfaces.set(id, entry, &mut self.grace)
     }
@@ -256,8 +262,8 @@ impl Tables {
         self.forward.take_used()
     }
 
-    /// Makes what no reader can see any more available again. Call it now and then (say each round of the control
-    /// loop); it never waits.
+    /// Makes what no reader can see any more available again. Call it now and then (say each round
+    /// of the control loop); it never waits.
     pub fn reclaim(&mut self) {
         let items = self.grace.collect();
         self.free(items);
@@ -293,7 +299,8 @@ impl Tables {
         }
     }
 
-    /// Makes a change; when there is no room, gets back what waits for readers, and tries once more.
+    /// Makes a change; when there is no room, gets back what waits for readers, and tries once
+    /// more.
     fn with_room<T>(&mut self, change: impl Fn(&mut Tables) -> Result<T, FibError>) -> Result<T, FibError> {
         match change(self) {
             Err(FibError::Full { .. }) if !self.grace.is_empty() => {

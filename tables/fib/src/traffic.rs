@@ -1,8 +1,9 @@
 //! What passes interfaces that are no port's own: counted by whom the packets pass.
 //!
-//! A port's packets its queues count. Those of a VLAN are a part of them, and only who takes tags off or puts them
-//! on knows of which interface they are: so a worker counts there, and a packet without tags costs nothing. Each
-//! worker has counts of its own, with one writer: it adds by a load and a store.
+//! A port's packets its queues count. Those of a VLAN are a part of them, and only who takes tags
+//! off or puts them on knows of which interface they are: so a worker counts there, and a packet
+//! without tags costs nothing. Each worker has counts of its own, with one writer: it adds by a
+//! load and a store.
 
 use crate::InterfaceId;
 pub use abi::{Count, Traffic};

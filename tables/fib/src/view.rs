@@ -19,8 +19,9 @@ pub(crate) struct Shared {
 
 /// The tables as readers see them: lock-free, always whole, always current.
 ///
-/// A thread that looks up continuously registers itself by [`reader`](View::reader) and reports its quiescent states.
-/// Without that an answer that raced with an update may be stale or, rarely, another prefix's; never invalid memory.
+/// A thread that looks up continuously registers itself by [`reader`](View::reader) and reports its
+/// quiescent states. Without that an answer that raced with an update may be stale or, rarely,
+/// another prefix's; never invalid memory.
 #[derive(Clone)]
 pub struct View {
     shared: Arc<Shared>,
@@ -32,7 +33,8 @@ impl View {
         View { shared, counts: Counts::none() }
     }
 
-    /// The same for a worker, which counts here what passes logical interfaces. No other thread may count there.
+    /// The same for a worker, which counts here what passes logical interfaces. No other thread may
+    /// count there.
     pub fn counting(&self, counts: Counts) -> View {
         View { counts, ..self.clone() }
     }
@@ -65,7 +67,8 @@ impl View {
         ipv6::lookup::batch(&self.shared.memory.arrays.fib6, Main(addresses), ids);
     }
 
-    /// The next hop of an address in any table, the main one's where that one has none. See [`View::lookup_beside`].
+    /// The next hop of an address in any table, the main one's where that one has none. See
+    /// [`View::lookup_beside`].
     pub fn lookup(&self, table: TableId, address: IpAddr) -> NextHopId {
         let main = || match address {
             IpAddr::V4(address) => self.lookup4(address.to_bits()),
@@ -90,15 +93,16 @@ impl View {
         self.lookup(if link == LinkWord::NONE { TableId::MAIN } else { link.table() }, address)
     }
 
-    /// The next hops of addresses in tables beside the main one. Where the hop is [`HopKind::None`], the main table
-    /// decides, as Linux's rules say of a VRF's. Both slices have the same length.
+    /// The next hops of addresses in tables beside the main one. Where the hop is
+    /// [`HopKind::None`], the main table decides, as Linux's rules say of a VRF's. Both slices have
+    /// the same length.
     pub fn lookup_beside(&self, walks: &[Walk], ids: &mut [NextHopId]) {
         assert_eq!(walks.len(), ids.len(), "an answer for each address");
         ipv6::lookup::batch(&self.shared.memory.arrays.fib6, Beside(walks), ids);
     }
 
-    /// The tables behind the lookup, for a loop over packets: one that writes to packets would else ask again for each where they
-    /// are.
+    /// The tables behind the lookup, for a loop over packets: one that writes to packets would else
+    /// ask again for each where they are.
     #[inline(always)]
     pub fn hops(&self) -> Hops<'_> {
         let arrays = &self.shared.memory.arrays;
@@ -215,11 +219,12 @@ impl Hops<'_> {
         }
     }
 
-    /// The interface of a frame with tags, and how many bytes of tags are its, 4 or 8. `bytes` are those
-    /// of the frame from the 12th on, where the first tag's type stands. `None`: the frame has no tags,
-    /// or no interface of the plane's has them.
+    /// The interface of a frame with tags, and how many bytes of tags are its, 4 or 8. `bytes` are
+    /// those of the frame from the 12th on, where the first tag's type stands. `None`: the frame
+    /// has no tags, or no interface of the plane's has them.
     ///
-    /// A tag with the identifier 0 says only a priority (IEEE 802.1Q, 9.6): alone, the frame is the port's own.
+    /// A tag with the identifier 0 says only a priority (IEEE 802.1Q, 9.6): alone, the frame is the
+    /// port's own.
     #[inline]
     pub fn enter(&self, port: PortId, bytes: &[u8; 10]) -> Option<(InterfaceId, usize)> {
         let [a, b, c, d, e, f, g, h, ..] = *bytes;
@@ -258,7 +263,8 @@ impl Hops<'_> {
         traffic::add(self.counts, id, 2, bytes);
     }
 
-    /// Tells the writer that packets go by this adjacency, so that its neighbour entry is kept fresh.
+    /// Tells the writer that packets go by this adjacency, so that its neighbour entry is kept
+    /// fresh.
     #[inline(always)]
     pub fn mark_used(&self, id: AdjacencyId) {
         let mark = &self.used[id.0 as usize];

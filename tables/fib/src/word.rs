@@ -8,8 +8,9 @@ use crate::{AdjacencyId, InterfaceEntry, InterfaceFlags, InterfaceId, NextHopId,
 /// Next hops that a route word can name (22 bits).
 pub(crate) const MAX_NEXT_HOPS: usize = ID as usize + 1;
 
-/// A route word: the next hop, and the length of the prefix that put it there. The length is for the writer alone: it
-/// tells which words a longer or shorter prefix may overwrite, so no shadow table is needed. 0 = no route.
+/// A route word: the next hop, and the length of the prefix that put it there. The length is for
+/// the writer alone: it tells which words a longer or shorter prefix may overwrite, so no shadow
+/// table is needed. 0 = no route.
 pub(crate) fn route(length: u8, id: NextHopId) -> u32 {
     u32::from(length) << 22 | id.0
 }
@@ -21,8 +22,9 @@ pub(crate) fn length(word: u32) -> u8 {
 
 /// Which route words a change overwrites: those of prefix length `from..=to` become `word`.
 ///
-/// Any two prefixes that cover one address are nested, so inside the prefix that changes these are exactly the words
-/// that it decides: on insertion, words of its own length or shorter; on removal, words of its own length.
+/// Any two prefixes that cover one address are nested, so inside the prefix that changes these are
+/// exactly the words that it decides: on insertion, words of its own length or shorter; on removal,
+/// words of its own length.
 #[derive(Clone, Copy)]
 pub(crate) struct Change {
     from: u8,
@@ -35,7 +37,8 @@ impl Change {
         Change { from: 0, to: length, word: route(length, id) }
     }
 
-    /// `below` is the route word of the longest remaining prefix that covers the removed one (0 when none does).
+    /// `below` is the route word of the longest remaining prefix that covers the removed one (0
+    /// when none does).
     pub(crate) fn remove(length: u8, below: u32) -> Change {
         Change { from: length, to: length, word: below }
     }
@@ -46,7 +49,8 @@ impl Change {
     }
 }
 
-/// A next-hop word: kind (bits 56..63), log2 of the bucket count (48..55), sourced (32), base (0..31).
+/// A next-hop word: kind (bits 56..63), log2 of the bucket count (48..55), sourced (32), base
+/// (0..31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop(pub u64);
 
@@ -61,7 +65,8 @@ impl Hop {
         Hop(self.0 | 1 << 32)
     }
 
-    /// Forward: its routes name the source of what this machine itself sends by them, which only Linux knows.
+    /// Forward: its routes name the source of what this machine itself sends by them, which only
+    /// Linux knows.
     #[inline(always)]
     pub fn sourced(self) -> bool {
         self.0 >> 32 & 1 != 0
@@ -87,7 +92,8 @@ impl Hop {
         (self.0 >> 48) as u8
     }
 
-    /// Forward: the adjacency or the first bucket. Glean: the interface. Punt: the MTU, 0 where it is not known.
+    /// Forward: the adjacency or the first bucket. Glean: the interface. Punt: the MTU, 0 where it
+    /// is not known.
     #[inline(always)]
     pub fn base(self) -> u32 {
         self.0 as u32

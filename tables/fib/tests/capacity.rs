@@ -50,7 +50,8 @@ fn a_full_internet_table_and_its_next_hops_fit() {
 
 #[test]
 fn an_ipv4_table_that_is_full_refuses_and_keeps_what_it_has() {
-    // A block for each network of 24 bits; and one more for each of 16 bits, where few routes are to fit.
+    // A block for each network of 24 bits; and one more for each of 16 bits, where few routes are
+    // to fit.
     fills(Capacity { ipv4: 128 * 300, ipv6: 100, next_hops: 10 }, 8, 300 + 1024);
     fills(Capacity { ipv4: 128 * 20, ipv6: 100, next_hops: 10 }, 16, (128 * 20 + 20 + 1024) / 2);
 }

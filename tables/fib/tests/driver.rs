@@ -1,4 +1,5 @@
-//! The driver's walk (forwarding/bpf/fib.h, compiled for user space) against the workers', over the driver's own copy.
+//! The driver's walk (forwarding/bpf/fib.h, compiled for user space) against the workers', over the
+//! driver's own copy.
 
 use fib::{Capacity, DriverMemory, NextHop, NextHopId, Region, TableId, Tables};
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -122,7 +123,8 @@ fn answers_equal(walk: &Walk, capacity: Capacity, changes: usize) {
     for round in 0..40 {
         for _ in 0..changes {
             let id = ids[random.next() as usize % ids.len()];
-            // Half of the prefixes lie beside one that is there, some bits longer or shorter, so that they nest.
+            // Half of the prefixes lie beside one that is there, some bits longer or shorter, so
+            // that they nest.
             let near = random.next().is_multiple_of(2) && !nets4.is_empty();
             let pick = random.next() as usize;
             let bits = random.next() as u32;

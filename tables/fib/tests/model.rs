@@ -1,7 +1,8 @@
 //! The tables against a list and a loop: random operations, with readers running.
 //!
-//! The model of an address is the last answer it must give, and a log of the answers it had to give before. A reader
-//! notes the log's length before and after its lookup: whatever it was told must be one of the answers between.
+//! The model of an address is the last answer it must give, and a log of the answers it had to give
+//! before. A reader notes the log's length before and after its lookup: whatever it was told must
+//! be one of the answers between.
 
 use chance::Random;
 use fib::{Capacity, NextHop, NextHopId, TableId, Tables, View, Walk};
@@ -33,7 +34,8 @@ impl Family for V4 {
     type Net = Ipv4Net;
     type Address = u32;
     fn prefix(random: &mut Random) -> Ipv4Net {
-        // Few enough different bits that prefixes nest and collide; every length; now and then a short one.
+        // Few enough different bits that prefixes nest and collide; every length; now and then a
+        // short one.
         let spread = [0xc000_0000, 0xc0a8_0000, 0xc0a8_0100, 0xc0a8_01fe][random.below(4)];
         let address = spread
             ^ random.next() as u32 & [0x0000_0003, 0x0000_0f0f, 0x0103_0180, 0x0000_01ff][random.below(4)];
@@ -74,7 +76,8 @@ impl Family for V6 {
     type Address = u128;
     fn prefix(random: &mut Random) -> Ipv6Net {
         let host = (random.next() as u128) << 64 | random.next() as u128;
-        // Nested at every depth: allocations, sites, networks, hosts; and all over one network (a tree that grows).
+        // Nested at every depth: allocations, sites, networks, hosts; and all over one network (a
+        // tree that grows).
         let mask: u128 = [
             0x0003_0000_0000_0000_0000_0000_0000_0000,
             0x0000_0f03_0001_0000_0000_0000_0000_0000,
@@ -272,7 +275,8 @@ fn against_the_naive_table<F: Family>(capacity: usize, operations: usize, prefix
         let view = tables.view();
         let removals = pool.iter().map(|&net| (net, None)).collect::<Vec<_>>();
         let changes = (0..operations).map(|operation| {
-            // Phases of growth and of decay, so that trees both split and collapse; at the end, all goes.
+            // Phases of growth and of decay, so that trees both split and collapse; at the end, all
+            // goes.
             let growing = (operation / (operations / 8)).is_multiple_of(2);
             let net = pool[random.below(prefixes)];
             let new = (random.below(10) < if growing { 7 } else { 3 }).then(|| ids[random.below(ids.len())]);

@@ -1,4 +1,5 @@
-//! What is said of a flow to others: when it ends, when it has lived for another active timeout, when it is shown.
+//! What is said of a flow to others: when it ends, when it has lived for another active timeout,
+//! when it is shown.
 
 use crate::{End, Phase, Tuple};
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,8 @@ pub struct Account {
     pub tcp_flags: [u8; 2],
     /// How far the flow is, or was when it ended.
     pub phase: Phase,
-    /// The port its first packet came by, and the one it left by; [`NO_PORT`](crate::NO_PORT) where not known.
+    /// The port its first packet came by, and the one it left by; [`NO_PORT`](crate::NO_PORT) where
+    /// not known.
     pub ports: [u16; 2],
     /// The mark that rules gave it.
     pub mark: u8,

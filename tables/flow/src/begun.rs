@@ -1,7 +1,8 @@
 //! Flows that have begun since somebody asked last.
 //!
-//! Whoever keeps a copy of the table for after a crash writes all of it now and then, and what has begun since by asking for it: else
-//! each crash would forget the connections of the last seconds. The first that fit are remembered; where nobody asks, nothing is.
+//! Whoever keeps a copy of the table for after a crash writes all of it now and then, and what has
+//! begun since by asking for it: else each crash would forget the connections of the last seconds.
+//! The first that fit are remembered; where nobody asks, nothing is.
 
 use crate::{Hit, Table, Worker};
 use crossbeam_queue::ArrayQueue;
@@ -30,8 +31,9 @@ impl Table {
 }
 
 impl Worker {
-    /// Shows the flows that have begun since the last call and live, the first [some thousand](ROOM) at most; from the first call
-    /// on. As with [`flows`](Worker::flows), [`offline`](Worker::offline) must follow before long. One may be shown twice.
+    /// Shows the flows that have begun since the last call and live, the first [some
+    /// thousand](ROOM) at most; from the first call on. As with [`flows`](Worker::flows),
+    /// [`offline`](Worker::offline) must follow before long. One may be shown twice.
     pub fn begun(&self, show: &mut impl FnMut(&Hit)) {
         let entries = self.table.begun.0.get_or_init(|| ArrayQueue::new(ROOM));
         for _ in 0..entries.len() {

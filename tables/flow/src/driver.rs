@@ -1,15 +1,19 @@
 //! The table as the driver's program has it as well (`forwarding/bpf/flows.h`).
 //!
-//! What a worker does for the packet of a flow that is open and decided is little, and costs far less than to bring the packet
-//! to it where that means a copy. So the program in the driver may do it, in the same entries: then the arrays lie in mmapable
-//! bpf arrays, and there is no copy that could be out of date. What it costs:
+//! What a worker does for the packet of a flow that is open and decided is little, and costs far
+//! less than to bring the packet to it where that means a copy. So the program in the driver may do
+//! it, in the same entries: then the arrays lie in mmapable bpf arrays, and there is no copy that
+//! could be out of date. What it costs:
 //!
 //! - 4 KiB pages, as bpf arrays are, instead of huge ones: some more misses of the TLB a lookup.
-//! - Counts are added by locked instructions, since worker and program may carry packets of one direction at the same time, and
-//!   a side's TCP numbers go up by exchange. Both only here: a table of the workers' own does neither.
-//! - Nobody waits for the program before an entry is used again: a grace period of the kernel's takes tens of milliseconds, on a busy
-//!   machine seconds, and a flood of new flows would find the table full meanwhile. So the program compares the key once more when it
-//!   has read all it wants, before it changes anything. What it counts in the very moment in which a flow's account is made is in no account.
+//! - Counts are added by locked instructions, since worker and program may carry packets of one
+//!   direction at the same time, and a side's TCP numbers go up by exchange. Both only here: a
+//!   table of the workers' own does neither.
+//! - Nobody waits for the program before an entry is used again: a grace period of the kernel's
+//!   takes tens of milliseconds, on a busy machine seconds, and a flood of new flows would find the
+//!   table full meanwhile. So the program compares the key once more when it has read all it wants,
+//!   before it changes anything. What it counts in the very moment in which a flow's account is
+//!   made is in no account.
 
 use abi::flow::Door;
 

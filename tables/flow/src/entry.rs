@@ -7,23 +7,28 @@
 //!        last 4 | windows 2 + 2 | packets 4 + 4 | volume 8 + 8 | numbers 8 + 8
 //! ```
 //!
-//! - `addresses`, `ports`, `meta` are the key (see `key`). An IPv4 key leaves 24 bytes of the addresses free: there the reply
-//!   of a translated IPv4 flow has room, and the change of its checksums (see `leaving4`). Every other translated flow (IPv6, NAT64) takes a second entry, its *alias*, that holds
-//!   the key of the reply. Then `route` of the flow holds the alias' index, and the alias the flow's in `decisions[0]`, and its
-//!   `route` in its own.
-//! - `state` holds [`Phase`] or how it ended (4 bits), both window scales (4 + 4), both sides' TCP flags (8 + 8), and 4 more: of what
-//!   has ended the last phase, of TCP until then [`Connection::asked`]. It decides who wins: a flow ends when somebody swaps its phase for an end.
-//! - `route` is the flow's interfaces, 12 bits each, and its mark, 8; 2 more bits of each interface are in the flow's `meta`, above the
-//!   12 of the table. They stay as they were when it began.
+//! - `addresses`, `ports`, `meta` are the key (see `key`). An IPv4 key leaves 24 bytes of the
+//!   addresses free: there the reply of a translated IPv4 flow has room, and the change of its
+//!   checksums (see `leaving4`). Every other translated flow (IPv6, NAT64) takes a second entry,
+//!   its *alias*, that holds the key of the reply. Then `route` of the flow holds the alias' index,
+//!   and the alias the flow's in `decisions[0]`, and its `route` in its own.
+//! - `state` holds [`Phase`] or how it ended (4 bits), both window scales (4 + 4), both sides' TCP
+//!   flags (8 + 8), and 4 more: of what has ended the last phase, of TCP until then
+//!   [`Connection::asked`]. It decides who wins: a flow ends when somebody swaps its phase for an
+//!   end.
+//! - `route` is the flow's interfaces, 12 bits each, and its mark, 8; 2 more bits of each interface
+//!   are in the flow's `meta`, above the 12 of the table. They stay as they were when it began.
 //! - `volume` is bytes (52 bits) and the packets' upper 12 bits: 4.5 PB and 17 T packets.
 //! - `numbers` is a TCP side's end and acknowledgement.
 //!
-//! Every word is atomic and is read and written alone. What a direction counts is written by whoever carries that direction:
-//! NICs hash a direction to one queue, so that is one worker, and plain loads and stores do. Should two carry it for a moment
-//! (a fragment among whole packets), a packet may go uncounted; a locked instruction for each would cost more than the lookup.
+//! Every word is atomic and is read and written alone. What a direction counts is written by
+//! whoever carries that direction: NICs hash a direction to one queue, so that is one worker, and
+//! plain loads and stores do. Should two carry it for a moment (a fragment among whole packets), a
+//! packet may go uncounted; a locked instruction for each would cost more than the lookup.
 //!
-//! Clocks are coarse where that saves room: `last` counts 2^18 ns (262 µs; a flow idle for 6.5 days could not be told from a
-//! new one, hence [`Timeouts::LONGEST`](crate::Timeouts::LONGEST)), `start` 2^7 ns (right for 417 days), `sliced` 2^30 ns.
+//! Clocks are coarse where that saves room: `last` counts 2^18 ns (262 µs; a flow idle for 6.5 days
+//! could not be told from a new one, hence [`Timeouts::LONGEST`](crate::Timeouts::LONGEST)),
+//! `start` 2^7 ns (right for 417 days), `sliced` 2^30 ns.
 
 pub(crate) use abi::flow::{
     ALIAS, ALIAS_PHASE, KEY_BITS, REPLY_HERE, REPLY_IN_ALIAS, REPLY_SWAPPED, SWAPPED, TRANSLATED,
@@ -70,8 +75,8 @@ impl Deref for Cold {
 
 const _: () = assert!(size_of::<Hot>() == 64 && size_of::<Cold>() == 48);
 
-/// Whether an entry is a flow, and a key that of its original direction, by where they differ in the first word of their addresses, in ports and
-/// `meta`: of IPv4. It may have ended.
+/// Whether an entry is a flow, and a key that of its original direction, by where they differ in
+/// the first word of their addresses, in ports and `meta`: of IPv4. It may have ended.
 #[inline(always)]
 pub(crate) fn is_flow(ends: u64, ports: u32, meta: u32) -> bool {
     // An alias is no flow. All at once: where they differ is as good as random.
@@ -90,7 +95,8 @@ impl Hot {
         if key.is_ipv4() { same == 0 } else { same | rest(1) | rest(2) | rest(3) == 0 }
     }
 
-    /// Whether this entry, whose `meta` this is, is a translated flow that has the key of its reply here, and these are the parts of that.
+    /// Whether this entry, whose `meta` this is, is a translated flow that has the key of its reply
+    /// here, and these are the parts of that.
     #[inline(always)]
     pub(crate) fn has_reply4(&self, (ends, ports, key): (u64, u32, u32), meta: u32) -> bool {
         let differs = (self.addresses[1].load(Relaxed) ^ ends)
@@ -105,7 +111,8 @@ impl Hot {
         self.has_key(key, meta) && meta & ALIAS == 0 && self.is_live()
     }
 
-    /// Whether a packet of this key is of the flow of this entry, whose `meta` this is, and which way it goes then.
+    /// Whether a packet of this key is of the flow of this entry, whose `meta` this is, and which
+    /// way it goes then.
     #[inline(always)]
     pub(crate) fn way(&self, key: &Key, meta: u32) -> (bool, Direction) {
         (self.is_flow_of(key, meta), Direction::reply_if((meta & SWAPPED != 0) != key.swapped))
@@ -121,7 +128,8 @@ impl Hot {
         State(self.state.load(Relaxed)).is_live()
     }
 
-    /// Who sends to the sender of a packet that goes this way, in a translated IPv4 flow: its peer, as it is on the other side.
+    /// Who sends to the sender of a packet that goes this way, in a translated IPv4 flow: its peer,
+    /// as it is on the other side.
     #[inline(always)]
     pub(crate) fn sender4(&self, direction: Direction) -> Option<[u8; 4]> {
         let meta = self.meta.load(Relaxed);
@@ -161,7 +169,8 @@ impl Hot {
         })
     }
 
-    /// Writes the key, with what `meta` says more, and the reply where there is room for it; before the entry is live.
+    /// Writes the key, with what `meta` says more, and the reply where there is room for it; before
+    /// the entry is live.
     pub(crate) fn set_key(&self, key: &Key, more: u32, reply: Option<&Key>) {
         for (word, value) in self.addresses.iter().zip(key.addresses) {
             word.store(value, Relaxed);
@@ -286,7 +295,8 @@ impl Cold {
         self.volume[side].fetch_add(u64::from(bytes) + carry, Relaxed);
     }
 
-    /// As [`set_side`](Self::set_side), where the driver's program may have seen later segments of the side.
+    /// As [`set_side`](Self::set_side), where the driver's program may have seen later segments of
+    /// the side.
     pub(crate) fn advance_shared(&self, side: usize, value: &Side) {
         let later = |a: u32, b: u32| if tcp::after(a, b) { a } else { b };
         // It never refuses.

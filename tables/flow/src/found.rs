@@ -8,8 +8,8 @@ use crate::{Account, Direction, End, Hit, Table, Tuple};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Table {
-    /// The flow of an entry, if this is one of its keys. Which way a packet goes: on the original tuple, or on the reverse of
-    /// the reply, the original way.
+    /// The flow of an entry, if this is one of its keys. Which way a packet goes: on the original
+    /// tuple, or on the reverse of the reply, the original way.
     pub(crate) fn hit(&self, entry: u32, place: Place, key: &Key) -> Option<Hit> {
         let hot = &self.memory.hot()[entry as usize];
         let meta = hot.meta.load(Relaxed);
@@ -34,7 +34,8 @@ impl Table {
         self.memory.hot()[entry as usize].is_live().then_some(hit)
     }
 
-    /// Looks at every candidate in both buckets: when the first one was another's, or the key is that of a reply.
+    /// Looks at every candidate in both buckets: when the first one was another's, or the key is
+    /// that of a reply.
     #[inline(never)]
     pub(crate) fn search(&self, key: &Key, spot: Spot, searches: &mut u64) -> Option<Hit> {
         let buckets = self.memory.buckets();

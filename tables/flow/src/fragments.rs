@@ -1,14 +1,17 @@
-//! Fragments follow their first: only that one shows the ports, so they are remembered for the others.
+//! Fragments follow their first: only that one shows the ports, so they are remembered for the
+//! others.
 //!
-//! The store is small and bounded: sets of four, the oldest of a set makes room. A later fragment that comes before its
-//! first is unknown, and so are all if their first never came. No packet is kept here: memory full of other people's packets is what
-//! attackers of reassembly are after. Who has a few to spare may ask again a moment later.
+//! The store is small and bounded: sets of four, the oldest of a set makes room. A later fragment
+//! that comes before its first is unknown, and so are all if their first never came. No packet is
+//! kept here: memory full of other people's packets is what attackers of reassembly are after. Who
+//! has a few to spare may ask again a moment later.
 //!
-//! A packet's fragments are known by addresses, identification and protocol (RFC 791, 3.2); in IPv6 without the protocol
-//! (RFC 8200, 4.5), which a later fragment need not even show.
+//! A packet's fragments are known by addresses, identification and protocol (RFC 791, 3.2); in IPv6
+//! without the protocol (RFC 8200, 4.5), which a later fragment need not even show.
 //!
-//! Shared by all workers, since a NIC may give the first fragment to another than the rest. A set is locked for a few
-//! instructions; who finds it locked for long does not wait, but does not know the fragment.
+//! Shared by all workers, since a NIC may give the first fragment to another than the rest. A set
+//! is locked for a few instructions; who finds it locked for long does not wait, but does not know
+//! the fragment.
 
 use crate::Tuple;
 use crate::hash::Hash;

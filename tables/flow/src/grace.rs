@@ -1,9 +1,10 @@
 //! When may an entry that has ended be used again? When no worker can still hold its index.
 //!
-//! Workers announce quiescent states, as for the FIB: between two batches a worker holds nothing, and says so by copying the
-//! epoch into its own word. But here every worker is a writer as well. One that has ended flows moves the epoch on by an
-//! atomic addition, after it has taken their slots from the index; when every worker that is online has announced that epoch
-//! or a later one, nobody holds them.
+//! Workers announce quiescent states, as for the FIB: between two batches a worker holds nothing,
+//! and says so by copying the epoch into its own word. But here every worker is a writer as well.
+//! One that has ended flows moves the epoch on by an atomic addition, after it has taken their
+//! slots from the index; when every worker that is online has announced that epoch or a later one,
+//! nobody holds them.
 //!
 //! It also makes accounts exact: they are read only then, when nobody can count any more.
 

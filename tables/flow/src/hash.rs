@@ -1,12 +1,14 @@
-//! The keyed hash: an attacker who chooses addresses and ports, but does not know the key, gains nothing.
+//! The keyed hash: an attacker who chooses addresses and ports, but does not know the key, gains
+//! nothing.
 //!
-//! NH of UMAC (Black, Halevi, Krawczyk, Krovetz, Rogaway: "UMAC: Fast and Secure Message Authentication", CRYPTO 1999): over
-//! pairs of 32-bit words, the sum of (m1 + k1)(m2 + k2) in 64 bits. Two different messages collide with a
-//! chance of 2^-32 over the choice of the key, whatever the messages (theorem 4.2 there). That says nothing of single bits of
-//! the sum, so a multiplication with a secret odd number and the finisher of MurmurHash3 spread them.
+//! NH of UMAC (Black, Halevi, Krawczyk, Krovetz, Rogaway: "UMAC: Fast and Secure Message
+//! Authentication", CRYPTO 1999): over pairs of 32-bit words, the sum of (m1 + k1)(m2 + k2) in 64
+//! bits. Two different messages collide with a chance of 2^-32 over the choice of the key, whatever
+//! the messages (theorem 4.2 there). That says nothing of single bits of the sum, so a
+//! multiplication with a secret odd number and the finisher of MurmurHash3 spread them.
 //!
-//! Two multiplications for IPv4, five for IPv6, none of more than 64 bits: it can be written in eBPF as well.
-//! SipHash, of std's tables, costs several times that.
+//! Two multiplications for IPv4, five for IPv6, none of more than 64 bits: it can be written in
+//! eBPF as well. SipHash, of std's tables, costs several times that.
 
 use crate::key::Key;
 use std::hash::{BuildHasher, RandomState};
@@ -169,7 +171,8 @@ mod tests {
                 }
                 tags[usize::from(spot.tag())] += 1;
             }
-            // Chi-squared with 1,023 degrees of freedom has a standard deviation of 45; nine of them are never seen.
+            // Chi-squared with 1,023 degrees of freedom has a standard deviation of 45; nine of
+            // them are never seen.
             for counts in halves {
                 let chi: f64 = counts.iter().map(|&count| (f64::from(count) - 64.0).powi(2) / 64.0).sum();
                 assert!((620.0..1430.0).contains(&chi), "{chi}");

@@ -4,16 +4,19 @@
 //! tags 12 x 8 bits | lock 32 bits | slots 12 x (entry 28 bits, tag 3 more bits, weak 1 bit)
 //! ```
 //!
-//! A lookup reads at most two lines here, whatever happens, and one of them two times out of three: a new key goes into the
-//! first bucket while that has nine keys or fewer, and into the emptier one then. At eight tenths full one insertion in
-//! some thousand finds no room. Eleven bits of tag make one candidate in a hundred lookups a wrong one.
+//! A lookup reads at most two lines here, whatever happens, and one of them two times out of three:
+//! a new key goes into the first bucket while that has nine keys or fewer, and into the emptier one
+//! then. At eight tenths full one insertion in some thousand finds no room. Eleven bits of tag make
+//! one candidate in a hundred lookups a wrong one.
 //!
-//! Readers take no lock. A slot is written before its tag; entries are live before they have a slot, and stay what they are
-//! until all readers have let go of them; keys never move. Inserting locks the first bucket of the key, so that two
-//! workers who insert the same key meet; slots, which in the second bucket they may both want, are taken by exchange.
-//! Removing takes no lock: it empties the slot by exchange, then its tag, and a slot is free when both are empty.
+//! Readers take no lock. A slot is written before its tag; entries are live before they have a
+//! slot, and stay what they are until all readers have let go of them; keys never move. Inserting
+//! locks the first bucket of the key, so that two workers who insert the same key meet; slots,
+//! which in the second bucket they may both want, are taken by exchange. Removing takes no lock: it
+//! empties the slot by exchange, then its tag, and a slot is free when both are empty.
 //!
-//! *Weak* is a hint that the flow may be evicted. The entry itself decides; the hint saves reading twelve of them.
+//! *Weak* is a hint that the flow may be evicted. The entry itself decides; the hint saves reading
+//! twelve of them.
 
 pub(crate) use abi::flow::{ENTRY, SLOTS};
 
@@ -115,8 +118,9 @@ impl Bucket {
     #[inline(always)]
     fn equal(&self, tag: u8) -> u32 {
         use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set1_epi8};
-        // SAFETY: every x86-64 has SSE2. The bytes are the bucket's own, and aligned. Who writes them meanwhile does so by whole words:
-        // what a volatile read finds is what reading one word after the other would.
+        // SAFETY: every x86-64 has SSE2. The bytes are the bucket's own, and aligned. Who writes
+        // them meanwhile does so by whole words: what a volatile read finds is what reading one
+        // word after the other would.
         let mask = unsafe {
             let tags = std::ptr::from_ref(self).cast::<__m128i>().read_volatile();
             _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8)))
@@ -140,8 +144,8 @@ impl Bucket {
         (word != 0 && word >> 28 & 7 == spot.more()).then_some(word & ENTRY)
     }
 
-    /// The first slot with this tag and its entry, which is 0 if there is none. Where tags match is as good as random, so
-    /// nothing here branches on it.
+    /// The first slot with this tag and its entry, which is 0 if there is none. Where tags match is
+    /// as good as random, so nothing here branches on it.
     #[inline(always)]
     pub(crate) fn first(&self, spot: Spot) -> (usize, u32) {
         let (equal, more) = (self.equal(spot.tag()), spot.more() << 28);

@@ -1,8 +1,9 @@
 //! How a flow comes into the table.
 //!
-//! Its entry is written first and made live; then the first bucket of its key is locked, and if no live flow has that key it
-//! gets a slot. Of two workers who insert the same flow, in whichever direction, one finds the other's. A translated flow gets
-//! its second slot after that: no answer can come before its first packet has gone out.
+//! Its entry is written first and made live; then the first bucket of its key is locked, and if no
+//! live flow has that key it gets a slot. Of two workers who insert the same flow, in whichever
+//! direction, one finds the other's. A translated flow gets its second slot after that: no answer
+//! can come before its first packet has gone out.
 
 use crate::entry::{ALIAS, ALIAS_PHASE, REPLY_IN_ALIAS, Route, State as Word, clock};
 use crate::index::{Locked, Place};
@@ -158,7 +159,8 @@ fn end_over(table: &Table, own: &mut Own, entry: u32) -> bool {
     }
 }
 
-/// Empties a slot of two buckets that are full: of a weak flow, or else of one that has been idle for long enough.
+/// Empties a slot of two buckets that are full: of a weak flow, or else of one that has been idle
+/// for long enough.
 #[cold]
 fn make_room(table: &Table, own: &mut Own, locked: &Locked<'_>, tick: u32) {
     let pressed = table.limits.pressed.load(Relaxed);

@@ -1,8 +1,8 @@
 //! A tuple in the one form that it has in the table, whichever way its packet goes.
 //!
-//! Both directions of a connection must be found by one entry. So the ends (address and port) are put in order, and which of
-//! them sent the packet becomes one bit beside the key. Should both ends be the same, there is only one direction, and every
-//! packet goes the original one.
+//! Both directions of a connection must be found by one entry. So the ends (address and port) are
+//! put in order, and which of them sent the packet becomes one bit beside the key. Should both ends
+//! be the same, there is only one direction, and every packet goes the original one.
 
 pub(crate) use abi::flow::V6;
 
@@ -15,8 +15,8 @@ use wire::protocol;
 /// A tuple, ready to be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// IPv4: both addresses in the first word, the lower end's in its high half, the rest 0. IPv6: two words each, the
-    /// lower end's first.
+    /// IPv4: both addresses in the first word, the lower end's in its high half, the rest 0. IPv6:
+    /// two words each, the lower end's first.
     pub(crate) addresses: [u64; 4],
     /// The lower end's port in the high half.
     pub(crate) ports: u32,
@@ -32,8 +32,9 @@ fn has_common_key(protocol: u8) -> bool {
     protocol == protocol::GRE
 }
 
-/// Both ends of an IPv4 packet in the order that they have in a key, given with the source in the high half, and their ports; and whether
-/// the source is the higher end. `common` where what stands for ports belongs to neither end.
+/// Both ends of an IPv4 packet in the order that they have in a key, given with the source in the
+/// high half, and their ports; and whether the source is the higher end. `common` where what stands
+/// for ports belongs to neither end.
 #[inline(always)]
 pub(crate) fn ordered4(ends: u64, ports: u32, common: bool) -> (u64, u32, bool) {
     let (from, to) = if common { (0, 0) } else { (ports >> 16, ports & 0xffff) };

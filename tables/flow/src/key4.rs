@@ -1,7 +1,8 @@
 //! The keys of plain IPv4 packets, of two words each.
 //!
-//! [`Key`] has room for every protocol of both families and any table. Most packets are whole ones of IPv4 with ports, and what
-//! the table has of them fits into 16 bytes. Those of a batch are built and hashed side by side, by loops without branches.
+//! [`Key`] has room for every protocol of both families and any table. Most packets are whole ones
+//! of IPv4 with ports, and what the table has of them fits into 16 bytes. Those of a batch are
+//! built and hashed side by side, by loops without branches.
 
 use crate::BATCH;
 use crate::entry::is_flow;
@@ -29,8 +30,8 @@ impl Default for Keys4 {
 }
 
 impl Keys4 {
-    /// Takes these packets instead of those that it had, the first `count`: addresses as numbers, protocols, ports with the source's
-    /// in the upper half.
+    /// Takes these packets instead of those that it had, the first `count`: addresses as numbers,
+    /// protocols, ports with the source's in the upper half.
     #[inline(always)]
     pub fn set(
         &mut self,

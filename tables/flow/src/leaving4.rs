@@ -1,11 +1,12 @@
 //! What a packet of a translated IPv4 flow says as it leaves.
 //!
-//! An entry holds both tuples of such a flow, and room is left: what becomes of a checksum when one takes the place of the other is
-//! kept beside them, since it is the same for all packets of the flow (RFC 1624, equation 3, of which ~m + m' is known
-//! beforehand). The opposite direction needs the opposite.
+//! An entry holds both tuples of such a flow, and room is left: what becomes of a checksum when one
+//! takes the place of the other is kept beside them, since it is the same for all packets of the
+//! flow (RFC 1624, equation 3, of which ~m + m' is known beforehand). The opposite direction needs
+//! the opposite.
 //!
-//! All of it is put into the order in which it lies in a packet while it stands in columns, so that a packet only takes it over; ones'
-//! complement does not ask for the order of bytes.
+//! All of it is put into the order in which it lies in a packet while it stands in columns, so that
+//! a packet only takes it over; ones' complement does not ask for the order of bytes.
 
 use crate::BATCH;
 use crate::entry::{Hot, REPLY_SWAPPED, SWAPPED};
@@ -14,7 +15,8 @@ use std::hint::select_unpredictable;
 use std::sync::atomic::Ordering::Relaxed;
 use wire::checksum::Sum;
 
-/// Source and destination and both their ports as a packet is to have them, and what its checksums must learn of that.
+/// Source and destination and both their ports as a packet is to have them, and what its checksums
+/// must learn of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaving4 {
     /// Source and destination.
@@ -58,9 +60,9 @@ impl Leavings4 {
         u64::from_be(self.ends[n % BATCH]) as u32
     }
 
-    /// Whether a packet that comes with this source and destination and both their ports (the source's
-    /// in the upper half) says so already: it came as if its flow were not translated, and no
-    /// correction is for it.
+    /// Whether a packet that comes with this source and destination and both their ports (the
+    /// source's in the upper half) says so already: it came as if its flow were not translated, and
+    /// no correction is for it.
     #[inline(always)]
     pub fn says(&self, n: usize, [source, destination]: [u32; 2], ports: u32) -> bool {
         let ends = u64::from(source) << 32 | u64::from(destination);
@@ -91,8 +93,8 @@ impl Leavings4 {
     }
 }
 
-/// What checksums must learn: the sums, in ones' complement, of what is new and of the complement of what was there. Never 0, so that
-/// no checksum becomes 0xffff that was not.
+/// What checksums must learn: the sums, in ones' complement, of what is new and of the complement
+/// of what was there. Never 0, so that no checksum becomes 0xffff that was not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     addresses: u16,
@@ -117,8 +119,9 @@ impl Change {
     }
 }
 
-/// The word of a [`Correction`], from that of a [`Change`]; `reply` is all ones for packets of the opposite direction. A checksum is
-/// the complement of a sum, so what is added to one is the complement of what has changed.
+/// The word of a [`Correction`], from that of a [`Change`]; `reply` is all ones for packets of the
+/// opposite direction. A checksum is the complement of a sum, so what is added to one is the
+/// complement of what has changed.
 #[inline(always)]
 fn correction(change: u32, reply: u32) -> u32 {
     let word = change ^ !reply;
@@ -152,7 +155,8 @@ impl Correction {
         corrected(checksum, self.all)
     }
 
-    /// The checksum of UDP that was this one: 0, which says that there is none, stays, and never comes about.
+    /// The checksum of UDP that was this one: 0, which says that there is none, stays, and never
+    /// comes about.
     #[inline(always)]
     pub fn of_datagram(self, checksum: [u8; 2]) -> [u8; 2] {
         let was = u32::from(u16::from_ne_bytes(checksum));

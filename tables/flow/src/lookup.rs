@@ -1,11 +1,12 @@
 //! The lookup of a batch: everybody's cache misses at once.
 //!
-//! A lookup is a chain of two or three misses (bucket, sometimes the other bucket, entry) with a few dozen instructions between
-//! them. Alone it would wait for each of them, which is most of a microsecond. So the whole batch goes through four stages, each
-//! of which asks for the lines of the next. (Smaller groups, so that several stages overlap, were tried: no gain.)
+//! A lookup is a chain of two or three misses (bucket, sometimes the other bucket, entry) with a
+//! few dozen instructions between them. Alone it would wait for each of them, which is most of a
+//! microsecond. So the whole batch goes through four stages, each of which asks for the lines of
+//! the next. (Smaller groups, so that several stages overlap, were tried: no gain.)
 //!
-//! What is as good as random (which bucket, which slot, which way) is chosen without a branch: a branch that is
-//! mispredicted costs as much as half a lookup.
+//! What is as good as random (which bucket, which slot, which way) is chosen without a branch: a
+//! branch that is mispredicted costs as much as half a lookup.
 
 use crate::entry::TRANSLATED;
 use crate::hash::Spot;
@@ -38,7 +39,8 @@ pub(crate) fn lookup(table: &Table, keys: &[Key], hits: &mut [Option<Hit>]) -> (
         searches += u64::from(entry != 0);
         let (is_its, direction) = hot[entry as usize].way(key, meta);
         if is_its {
-            // Written where it stays: taken from hand to hand in parts, it costs as much as all the rest.
+            // Written where it stays: taken from hand to hand in parts, it costs as much as all the
+            // rest.
             *hit = Some(Hit { entry, place, direction, translated: meta & TRANSLATED != 0 });
         } else if entry != 0 {
             *hit = table.search(key, spots[index], &mut searches);
@@ -59,8 +61,9 @@ impl Table {
     }
 }
 
-/// The second and the third stage: for each of up to [`BATCH`] spots, whose lines have been [asked](Table::ask) for, the entry that is
-/// likely the one; 0 is none. Asks for these entries. `note` is told of each, and again where that changes, in which bucket and slot it was found.
+/// The second and the third stage: for each of up to [`BATCH`] spots, whose lines have been
+/// [asked](Table::ask) for, the entry that is likely the one; 0 is none. Asks for these entries.
+/// `note` is told of each, and again where that changes, in which bucket and slot it was found.
 #[inline(always)]
 pub(crate) fn find(
     table: &Table,
@@ -74,7 +77,8 @@ pub(crate) fn find(
         let (slot, entry) = buckets[first as usize].first(*spot);
         let here = hot.as_ptr().wrapping_add(entry as usize).cast::<u8>();
         let there = buckets.as_ptr().wrapping_add(other as usize).cast::<u8>();
-        // To ask for the other bucket only later, of those keys that need it, was tried: the wait costs more.
+        // To ask for the other bucket only later, of those keys that need it, was tried: the wait
+        // costs more.
         prefetch_at(select_unpredictable(entry != 0, here, there));
         note(index, first, slot);
         *candidate = entry;

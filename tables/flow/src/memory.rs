@@ -1,5 +1,5 @@
-//! The table's memory: three arrays of a size fixed at creation, in one mapping in huge pages, or in bpf arrays that the driver's
-//! program reads and writes as well.
+//! The table's memory: three arrays of a size fixed at creation, in one mapping in huge pages, or
+//! in bpf arrays that the driver's program reads and writes as well.
 
 use crate::Error;
 use crate::driver::DriverMemory;
@@ -54,7 +54,8 @@ impl Sizes {
         if usable == 0 {
             return Err(Error::TooSmall { bytes, least: PAGE });
         }
-        // Ten buckets hold `KEYS_IN_TEN` keys: all sizes are multiplied by that. A bucket is left for rounding up.
+        // Ten buckets hold `KEYS_IN_TEN` keys: all sizes are multiplied by that. A bucket is left
+        // for rounding up.
         let each = (size_of::<Hot>() + size_of::<Cold>()) * KEYS_IN_TEN + size_of::<Bucket>() * 10 * keys;
         let entries = ((usable - size_of::<Bucket>()) * KEYS_IN_TEN / each).min(ENTRY as usize);
         Ok(Sizes { entries, buckets: (entries * keys * 10).div_ceil(KEYS_IN_TEN) })
@@ -118,8 +119,9 @@ impl Memory {
     /// Entry 0 is never used: its index stands for none.
     #[inline(always)]
     pub(crate) fn hot(&self) -> &[Hot] {
-        // SAFETY: the array is aligned, zeroed at first, has so many elements (see `new` and `shared`), and lives as long as the
-        // slice; `Hot` is made of atomics, for which zero and every other value are valid.
+        // SAFETY: the array is aligned, zeroed at first, has so many elements (see `new` and
+        // `shared`), and lives as long as the slice; `Hot` is made of atomics, for which zero and
+        // every other value are valid.
         unsafe { std::slice::from_raw_parts(self.hot.as_ptr(), self.sizes.entries) }
     }
 
@@ -142,8 +144,9 @@ pub(crate) fn prefetch<T>(at: &T) {
     prefetch_at(std::ptr::from_ref(at).cast());
 }
 
-/// As [`prefetch`], of an address. Into the second cache: what the first one waits for takes one of its two dozen places, and a batch asks
-/// for several times as many lines. Asked for by way of the first, a lookup among a million flows takes half as long again.
+/// As [`prefetch`], of an address. Into the second cache: what the first one waits for takes one of
+/// its two dozen places, and a batch asks for several times as many lines. Asked for by way of the
+/// first, a lookup among a million flows takes half as long again.
 #[inline(always)]
 pub(crate) fn prefetch_at(at: *const u8) {
     #[cfg(target_arch = "x86_64")]

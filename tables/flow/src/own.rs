@@ -1,4 +1,5 @@
-//! What a worker has for itself: a few free entries, and those that have ended and cannot be free yet.
+//! What a worker has for itself: a few free entries, and those that have ended and cannot be free
+//! yet.
 
 use crate::entry::REPLY_IN_ALIAS;
 use crate::memory::prefetch;
@@ -29,7 +30,8 @@ pub(crate) struct Own {
     asked_before: u64,
     /// The same, and those of `asked`, when the first of the `open` ended.
     opened_at: u64,
-    /// Entries that are asked for while one that has ended waits to be free: much, where another worker comes to run but seldom.
+    /// Entries that are asked for while one that has ended waits to be free: much, where another
+    /// worker comes to run but seldom.
     need: u32,
 }
 
@@ -74,7 +76,8 @@ impl Own {
         self.open = 0;
     }
 
-    /// All of them are free: so long it took. Some more is asked for than was; what is not needed any more is forgotten slowly.
+    /// All of them are free: so long it took. Some more is asked for than was; what is not needed
+    /// any more is forgotten slowly.
     pub(crate) fn learn_need(&mut self, table: &Table, closed: &Closed) {
         let asked = self.asked_ever() - closed.opened_at;
         let need = ((asked + asked / 4) as u32).max(self.need - self.need.div_ceil(8));
@@ -101,7 +104,8 @@ impl Own {
         Some(entry)
     }
 
-    /// Ends a flow. False if it had ended before, or if so many are waiting to be free that this has to wait as well.
+    /// Ends a flow. False if it had ended before, or if so many are waiting to be free that this
+    /// has to wait as well.
     pub(crate) fn end(&mut self, table: &Table, entry: u32, why: End) -> bool {
         // Two, for an alias.
         if self.ended.len() + 2 + SPARE > WAITING || !table.memory.hot()[entry as usize].end(why) {
@@ -135,7 +139,8 @@ impl Own {
         }
     }
 
-    /// Takes over what workers that left had waiting: they may still have slots, and others may still see them.
+    /// Takes over what workers that left had waiting: they may still have slots, and others may
+    /// still see them.
     #[cold]
     pub(crate) fn adopt(&mut self, table: &Table) {
         let Ok(mut orphans) = table.orphans.try_lock() else { return };

@@ -1,10 +1,13 @@
-//! Plain packets: whole ones of TCP and UDP, of flows that are under way and that they leave as they are.
+//! Plain packets: whole ones of TCP and UDP, of flows that are under way and that they leave as
+//! they are.
 //!
-//! [`track`](Worker::track) takes any packet, says what it is to its flow, and changes both. Who has a short way for what is plain and
-//! leaves everything else to others must know beforehand what a packet will be, and nothing may be changed, or counted twice,
-//! when it turns out not to be plain after all. So here are the parts of it: to look and foresee ([`look4`](Worker::look4)), and to
-//! take into account ([`pass_datagrams`](Worker::pass_datagrams), [`pass_segment`](Worker::pass_segment)), which does nothing
-//! unless it is as was foreseen. What is known of a batch stands in columns, and what can be asked of all of it at once is.
+//! [`track`](Worker::track) takes any packet, says what it is to its flow, and changes both. Who
+//! has a short way for what is plain and leaves everything else to others must know beforehand what
+//! a packet will be, and nothing may be changed, or counted twice, when it turns out not to be
+//! plain after all. So here are the parts of it: to look and foresee ([`look4`](Worker::look4)),
+//! and to take into account ([`pass_datagrams`](Worker::pass_datagrams),
+//! [`pass_segment`](Worker::pass_segment)), which does nothing unless it is as was foreseen. What
+//! is known of a batch stands in columns, and what can be asked of all of it at once is.
 
 use crate::entry::{Hot, REPLY_HERE, REPLY_SWAPPED, SWAPPED, TRANSLATED, clock};
 use crate::hash::Spot;
@@ -18,7 +21,8 @@ use crate::{BATCH, Direction, Hit, Phase, State, Tracked, Worker};
 use std::sync::atomic::Ordering::Relaxed;
 use wire::which::{bits, lowest, numbers, which};
 
-/// What is known of the flows of plain packets that were looked up, in columns, and what those packets will be to them.
+/// What is known of the flows of plain packets that were looked up, in columns, and what those
+/// packets will be to them.
 pub struct Prospects {
     entries: [u32; BATCH],
     pub(crate) faces: Faces,
@@ -69,8 +73,8 @@ impl Prospects {
         (self.entries[n % BATCH], Direction::reply_if(self.replies >> (n % BATCH) & 1 != 0))
     }
 
-    /// Of these flows (bits), those that a plain packet does not change; `turned`: whether a packet is a reply, but for those of which it is
-    /// `told` whether they are `replies`.
+    /// Of these flows (bits), those that a plain packet does not change; `turned`: whether a packet
+    /// is a reply, but for those of which it is `told` whether they are `replies`.
     #[inline(always)]
     fn foresee(&mut self, found: u64, turned: &[u8; BATCH], told: u64, replies: u64) -> u64 {
         let mut flags = [[0u8; BATCH]; 4];
@@ -109,9 +113,9 @@ impl Faces {
 }
 
 impl Worker {
-    /// Looks up keys, and says of those found (bits) what the next plain packet will be; flows that it would
-    /// change are none of them. Asks for what is written when such packets are taken. Counts nothing: what is met this way
-    /// and taken is counted by [`passed`](Worker::passed).
+    /// Looks up keys, and says of those found (bits) what the next plain packet will be; flows that
+    /// it would change are none of them. Asks for what is written when such packets are taken.
+    /// Counts nothing: what is met this way and taken is counted by [`passed`](Worker::passed).
     #[inline(always)]
     pub fn look4(&self, keys: &Keys4, spots: &Spots, prospects: &mut Prospects) -> u64 {
         let its = |faces: &Faces, _: &[u32; BATCH]| keys.are(faces);
@@ -179,7 +183,8 @@ impl Worker {
         }
         let asked = lowest(spots.len());
         let found = its(faces, entries) & asked;
-        // A packet is a reply if its source is the higher end and that of the flow's first packet is not, or the other way round.
+        // A packet is a reply if its source is the higher end and that of the flow's first packet
+        // is not, or the other way round.
         let turned = std::array::from_fn(|n| u8::from(faces.metas[n] & SWAPPED != 0) ^ swapped[n]);
         // Keys of translated replies, and those whose first candidate was another's.
         let (mut told, mut replies) = (0, 0);
@@ -201,7 +206,8 @@ impl Worker {
         prospects.foresee(found | told, &turned, told, replies)
     }
 
-    /// Takes packets of UDP (bits) into account as [`track`](Worker::track) does; so many bytes each with their IP headers.
+    /// Takes packets of UDP (bits) into account as [`track`](Worker::track) does; so many bytes
+    /// each with their IP headers.
     #[inline(always)]
     pub fn pass_datagrams(&mut self, prospects: &Prospects, these: u64, lengths: &[u32; BATCH], now: u64) {
         let (memory, shared) = (self.table.memory.cold(), self.table.memory.is_shared());
@@ -218,7 +224,8 @@ impl Worker {
         }
     }
 
-    /// The same of a segment of TCP, given from its own header on. False, and nothing done, if it is not plain.
+    /// The same of a segment of TCP, given from its own header on. False, and nothing done, if it
+    /// is not plain.
     #[inline(always)]
     pub fn pass_segment(
         &mut self,
@@ -234,8 +241,9 @@ impl Worker {
         self.track_open(direction, hot, cold, &segment, length, now) == Some(Tracked::Is(State::Established))
     }
 
-    /// What packets of translated flows (bits) say as they leave, as [`leaving`](Worker::leaving) has it; those that are of IPv4 on both
-    /// sides. Of others it does not matter what stands there then.
+    /// What packets of translated flows (bits) say as they leave, as [`leaving`](Worker::leaving)
+    /// has it; those that are of IPv4 on both sides. Of others it does not matter what stands there
+    /// then.
     #[inline(always)]
     pub fn leave4(&self, prospects: &Prospects, these: u64, leavings: &mut Leavings4) -> u64 {
         let hot = self.table.memory.hot();

@@ -1,9 +1,10 @@
 //! Entries that are free.
 //!
-//! Each worker has a few of its own, last freed first used, while they are still in its cache. What it has too many of goes
-//! to the others in groups of nine, eight of them written down in the memory of the ninth: so a group costs its taker one
-//! cache miss, and the pool no memory at all. Entries that were never used are counted out, so that memory which is never
-//! needed is never touched.
+//! Each worker has a few of its own, last freed first used, while they are still in its cache. What
+//! it has too many of goes to the others in groups of nine, eight of them written down in the
+//! memory of the ninth: so a group costs its taker one cache miss, and the pool no memory at all.
+//! Entries that were never used are counted out, so that memory which is never needed is never
+//! touched.
 
 use crate::entry::Hot;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -22,8 +23,8 @@ pub(crate) struct Pool {
     /// The first that was never used.
     fresh: AtomicU32,
     entries: u32,
-    /// The first group's entry, and in the upper half a number that changes whenever it does, so that a group that was taken
-    /// and has come back is not mistaken for one that stayed.
+    /// The first group's entry, and in the upper half a number that changes whenever it does, so
+    /// that a group that was taken and has come back is not mistaken for one that stayed.
     head: AtomicU64,
     /// Entries in groups.
     grouped: AtomicU32,
@@ -57,7 +58,8 @@ impl Pool {
         while head as u32 != 0 {
             let node = &hot[head as u32 as usize];
             let next = self.follow(head, node.ports.load(Relaxed));
-            // The list may be another's by now; then the exchange fails, and what was read is forgotten.
+            // The list may be another's by now; then the exchange fails, and what was read is
+            // forgotten.
             let listed = [0, 1, 2, 3].map(|word| node.addresses[word].load(Relaxed));
             match self.head.compare_exchange_weak(head, next, AcqRel, Acquire) {
                 Ok(_) => {

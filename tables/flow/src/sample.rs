@@ -1,8 +1,10 @@
 //! One packet in N: which packets are sampled, and what is kept of them.
 //!
-//! A worker has a [`Sampler`] for each port that packets come in by. To pass a packet that is no sample costs it a subtraction; a sample is
-//! copied into a bounded queue, which whoever tells of samples empties (sFlow, in the flow log). How many packets lie between two
-//! samples is random, uniform from 1 to 2N - 1 (mean N), so that traffic with a period of its own is still sampled fairly.
+//! A worker has a [`Sampler`] for each port that packets come in by. To pass a packet that is no
+//! sample costs it a subtraction; a sample is copied into a bounded queue, which whoever tells of
+//! samples empties (sFlow, in the flow log). How many packets lie between two samples is random,
+//! uniform from 1 to 2N - 1 (mean N), so that traffic with a period of its own is still sampled
+//! fairly.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -51,7 +53,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A frame from its Ethernet header on; at most `keep` bytes of it are kept, and never more than [`HEADER`].
+    /// A frame from its Ethernet header on; at most `keep` bytes of it are kept, and never more
+    /// than [`HEADER`].
     pub fn of(frame: &[u8], keep: usize, fate: Fate) -> Sample {
         let kept = frame.len().min(keep).min(HEADER);
         let mut header = [0; HEADER];
@@ -100,7 +103,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Samples one packet in `one_in` of those that come in by ifindex `input`, and keeps `keep` bytes of each.
+    /// Samples one packet in `one_in` of those that come in by ifindex `input`, and keeps `keep`
+    /// bytes of each.
     pub fn new(input: u32, one_in: u32, keep: usize, seed: u64) -> (Sampler, Arc<Lane>) {
         let lane = Arc::new(Lane {
             input,
@@ -114,7 +118,8 @@ impl Sampler {
         (sampler, lane)
     }
 
-    /// The place of the next sample among so many packets that came in, if there is one; call again with those behind it:
+    /// The place of the next sample among so many packets that came in, if there is one; call again
+    /// with those behind it:
     ///
     /// ```ignore
     /// let mut from = 0;
@@ -147,7 +152,8 @@ impl Sampler {
         self.keep
     }
 
-    /// The packet that was picked. When the queue is full it is counted as dropped, as the format has it.
+    /// The packet that was picked. When the queue is full it is counted as dropped, as the format
+    /// has it.
     pub fn push(&mut self, sample: Sample) {
         if self.lane.samples.push(sample).is_err() {
             self.lane.lost.store(self.lane.lost.load(Relaxed) + 1, Relaxed);

@@ -4,7 +4,8 @@ use crate::{Error, Phase};
 use std::time::Duration;
 use wire::protocol;
 
-/// How long a flow lives without a packet, by its phase, and a few other times. Each at most [`Timeouts::LONGEST`].
+/// How long a flow lives without a packet, by its phase, and a few other times. Each at most
+/// [`Timeouts::LONGEST`].
 ///
 /// | | here | Linux 6.x | asked for |
 /// |---|---|---|---|
@@ -42,7 +43,8 @@ pub struct Timeouts {
     pub fragment: Duration,
     /// After how long a flow that goes on is accounted for; `None`: only when it ends.
     pub active: Option<Duration>,
-    /// Under pressure a flow that both sides want may still be ended after this long without a packet.
+    /// Under pressure a flow that both sides want may still be ended after this long without a
+    /// packet.
     pub pressed: Duration,
 }
 
@@ -116,20 +118,21 @@ impl Timeouts {
 pub struct Settings {
     /// Bytes of memory, never exceeded: about 119 for a flow, 126 with `translation`.
     pub memory: usize,
-    /// Whether most flows are translated, so that the index needs room for two keys a flow. Off, a table full of translated
-    /// flows would have no room left for six tenths of them.
+    /// Whether most flows are translated, so that the index needs room for two keys a flow. Off, a
+    /// table full of translated flows would have no room left for six tenths of them.
     pub translation: bool,
     /// Fragmented packets that are known at the same time.
     pub fragments: usize,
     /// How long flows live.
     pub timeouts: Timeouts,
-    /// Whether a TCP connection that is met in mid-stream becomes a flow. Off, its segments are [`Invalid`](crate::State).
+    /// Whether a TCP connection that is met in mid-stream becomes a flow. Off, its segments are
+    /// [`Invalid`](crate::State).
     pub pickup: bool,
 }
 
 impl Default for Settings {
-    /// 128 MiB, about a million flows. Connections are picked up in mid-stream, as Linux does by default: or those that live when
-    /// the router starts would end.
+    /// 128 MiB, about a million flows. Connections are picked up in mid-stream, as Linux does by
+    /// default: or those that live when the router starts would end.
     fn default() -> Settings {
         Settings {
             memory: 128 << 20,

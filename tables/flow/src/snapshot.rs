@@ -10,8 +10,8 @@ use wire::protocol;
 /// All of a flow but the decisions of the caller, who makes them anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// What is said of it to others as well. Should the clock begin anew with the program, `start` and `last` are to be moved
-    /// by the difference.
+    /// What is said of it to others as well. Should the clock begin anew with the program, `start`
+    /// and `last` are to be moved by the difference.
     pub account: Account,
     /// What both ends have sent, of TCP.
     pub tcp: Option<[Side; 2]>,
@@ -27,7 +27,8 @@ impl Worker {
         Snapshot { account, tcp: (account.original.protocol == protocol::TCP).then_some(sides) }
     }
 
-    /// Puts a flow back. What it did meanwhile nobody has seen: an open connection goes on wherever its ends say.
+    /// Puts a flow back. What it did meanwhile nobody has seen: an open connection goes on wherever
+    /// its ends say.
     pub fn restore(&mut self, snapshot: &Snapshot, now: u64) -> Result<Inserted, Refused> {
         let Snapshot { account, tcp } = snapshot;
         let connection = tcp.map(|sides| Connection { phase: account.phase, sides, asked: 0 }.resumed());

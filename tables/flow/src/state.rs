@@ -12,8 +12,8 @@ pub enum State {
     Established,
     /// An ICMP error about a packet of a flow.
     Related,
-    /// It claims to belong to a flow but cannot: out of the window, flags that contradict each other, an answer without a
-    /// question, a segment in mid-stream where those are not picked up.
+    /// It claims to belong to a flow but cannot: out of the window, flags that contradict each
+    /// other, an answer without a question, a segment in mid-stream where those are not picked up.
     Invalid,
 }
 
@@ -70,8 +70,8 @@ impl Phase {
         }
     }
 
-    /// Whether both sides have shown that they want this flow, so that it outlives any number of new ones. A spoofed source
-    /// can bring about an answer, but not what follows it.
+    /// Whether both sides have shown that they want this flow, so that it outlives any number of
+    /// new ones. A spoofed source can bring about an answer, but not what follows it.
     pub(crate) const fn is_strong(self) -> bool {
         matches!(self, Phase::Open | Phase::Closing | Phase::Stream)
     }

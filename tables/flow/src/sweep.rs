@@ -6,13 +6,15 @@
 //! | timed | what has had no packet, or no answer to its SYN, for as long as its phase allows | when the sweep comes by |
 //! | passive | half-open and unanswered flows; then those idle for `pressed` | while less than a 64th of the entries is free, and what is asked for until those that left are |
 //!
-//! The sweep looks at every entry once in [`PASS`], in order, so that the next line is there before it is wanted. All workers
-//! share it: who comes first takes the next few entries. Under pressure, buckets are looked at in order for slots that
-//! are marked as weak, ahead of the insertions that need the room: those never search. What both sides want does not go for
-//! anything new, however much of that comes, unless it has been idle: a flood of SYNs only ever evicts half-open flows.
+//! The sweep looks at every entry once in [`PASS`], in order, so that the next line is there before
+//! it is wanted. All workers share it: who comes first takes the next few entries. Under pressure,
+//! buckets are looked at in order for slots that are marked as weak, ahead of the insertions that
+//! need the room: those never search. What both sides want does not go for anything new, however
+//! much of that comes, unless it has been idle: a flood of SYNs only ever evicts half-open flows.
 //!
-//! A flow that has ended is invisible at once. Then its slots are emptied, a grace period passes, its account is given, and
-//! its entry is free. Each call does at most [`STEP`] of each, whatever there is to do.
+//! A flow that has ended is invisible at once. Then its slots are emptied, a grace period passes,
+//! its account is given, and its entry is free. Each call does at most [`STEP`] of each, whatever
+//! there is to do.
 
 use crate::entry::clock;
 use crate::hash::Spot;
@@ -36,11 +38,13 @@ const LOOK_EACH: usize = 4;
 const AHEAD: usize = 8;
 
 impl Worker {
-    /// Between two batches: lets go of all hits, frees what has ended, and looks for what has to end. `account` is given each
-    /// flow that has ended, once, when nothing more can be counted for it, and slices of those that go on. Returns whether
-    /// there is more to do, for a worker that has nothing else to do.
+    /// Between two batches: lets go of all hits, frees what has ended, and looks for what has to
+    /// end. `account` is given each flow that has ended, once, when nothing more can be counted for
+    /// it, and slices of those that go on. Returns whether there is more to do, for a worker that
+    /// has nothing else to do.
     ///
-    /// `now` in ns, of one clock for all workers; it may differ between them by less than a timeout.
+    /// `now` in ns, of one clock for all workers; it may differ between them by less than a
+    /// timeout.
     pub fn maintain(&mut self, now: u64, account: &mut impl FnMut(&Account)) -> bool {
         let (table, own) = (&*self.table, &mut self.own);
         own.unlink(table);
@@ -54,9 +58,10 @@ impl Worker {
         freed || swept
     }
 
-    /// Shows the flows in the next `count` entries, from this one on, the first time from 0; returns where to go on, or
-    /// `None` at the end. Each account is right in itself; flows that come and go meanwhile may be shown or not. As with
-    /// lookups, [`maintain`](Worker::maintain) or [`offline`](Worker::offline) must follow before long.
+    /// Shows the flows in the next `count` entries, from this one on, the first time from 0;
+    /// returns where to go on, or `None` at the end. Each account is right in itself; flows that
+    /// come and go meanwhile may be shown or not. As with lookups, [`maintain`](Worker::maintain)
+    /// or [`offline`](Worker::offline) must follow before long.
     pub fn flows(
         &self,
         from: u32,
@@ -169,8 +174,8 @@ impl Own {
         let used = u64::from(table.pool.used());
         let mut until = sweeper.until.load(Relaxed);
         if now.saturating_sub(until) > PASS {
-            // The first call, or nobody has come by for long, or there is so little that it is done once in a pass. If the exchange
-            // fails, another worker has seen to it.
+            // The first call, or nobody has come by for long, or there is so little that it is done
+            // once in a pass. If the exchange fails, another worker has seen to it.
             if sweeper.until.compare_exchange(until, now - PASS, AcqRel, Relaxed).is_err() {
                 return true;
             }
@@ -207,7 +212,8 @@ impl Own {
         let start = hot.start.load(Relaxed);
         let (began, sliced) = (start >> 16, start & 0xffff);
         let since = match phase {
-            // SYNs that nobody answers do not keep a flow, and its translation, for as long as they come.
+            // SYNs that nobody answers do not keep a flow, and its translation, for as long as they
+            // come.
             Phase::Opening => clock::tick(clock::start(now, began)),
             _ => cold.last.load(Relaxed),
         };

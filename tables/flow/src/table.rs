@@ -57,7 +57,8 @@ impl Table {
         Table::of(settings, memory, Hash::new())
     }
 
-    /// As [`new`](Self::new), in memory that the driver's program has as well, of [`Settings::sizes`].
+    /// As [`new`](Self::new), in memory that the driver's program has as well, of
+    /// [`Settings::sizes`].
     pub fn shared(settings: &Settings, driver: DriverMemory) -> Result<Arc<Table>, Error> {
         let (sizes, hash) = (settings.sizes()?, Hash::new());
         driver.open(&hash, sizes.buckets);
@@ -83,7 +84,8 @@ impl Table {
         }))
     }
 
-    /// Whether anything depends on flows being known; else they only save work. The table does nothing about it.
+    /// Whether anything depends on flows being known; else they only save work. The table does
+    /// nothing about it.
     pub fn is_needed(&self) -> bool {
         self.needed.load(Relaxed)
     }
@@ -104,12 +106,14 @@ impl Table {
         Ok(Worker::new(self.clone(), place))
     }
 
-    /// Other timeouts, and whether to pick up connections in mid-stream, from now on. On an error nothing has changed.
+    /// Other timeouts, and whether to pick up connections in mid-stream, from now on. On an error
+    /// nothing has changed.
     pub fn configure(&self, timeouts: &Timeouts, pickup: bool) -> Result<(), Error> {
         self.limits.set(timeouts, pickup)
     }
 
-    /// Flows it can hold; of those that are translated otherwise than from IPv4 to IPv4, half as many.
+    /// Flows it can hold; of those that are translated otherwise than from IPv4 to IPv4, half as
+    /// many.
     pub fn capacity(&self) -> usize {
         self.memory.hot().len() - 1
     }
@@ -144,7 +148,8 @@ impl Table {
         &self.counts[place]
     }
 
-    /// Free entries below which room is made: enough for what comes while ended flows are still waiting to be free.
+    /// Free entries below which room is made: enough for what comes while ended flows are still
+    /// waiting to be free.
     pub(crate) fn reserve(&self) -> u32 {
         let (entries, need) = (self.memory.hot().len() as u32, self.sweeper.need.load(Relaxed));
         (entries / 64).max(256).saturating_add(need).min(entries / 2)

@@ -1,7 +1,7 @@
 //! TCP as someone sees it who stands between the two ends.
 //!
-//! Windows after Guido van Rooij ("Real Stateful TCP Packet Filtering in IP Filter", 2001), as Linux's conntrack and pf have
-//! them. A segment is of the connection if
+//! Windows after Guido van Rooij ("Real Stateful TCP Packet Filtering in IP Filter", 2001), as
+//! Linux's conntrack and pf have them. A segment is of the connection if
 //!
 //! ```text
 //! I    sequence        <= what the receiver has acknowledged + the largest window it has offered
@@ -10,27 +10,31 @@
 //! IV   acknowledgement >= what the receiver has sent         - the largest window the sender has offered
 //! ```
 //!
-//! with at least van Rooij's 66,000 bytes for the window of II, and more for that of IV ([`OVERTAKEN`]). Each side's numbers are written by that
-//! side's own segments alone, so two workers that carry a direction each need no lock: a number of the other side
-//! that is one packet old only makes the bounds a little narrower for what cannot be there yet.
+//! with at least van Rooij's 66,000 bytes for the window of II, and more for that of IV
+//! ([`OVERTAKEN`]). Each side's numbers are written by that side's own segments alone, so two
+//! workers that carry a direction each need no lock: a number of the other side that is one packet
+//! old only makes the bounds a little narrower for what cannot be there yet.
 //!
 //! What changes nothing, and what for:
 //! - Segments out of these bounds, or with flags that contradict each other: [`Outcome::Invalid`].
-//! - A RST in the window whose sequence number is not exactly the next one: the receiver answers with a challenge ACK
-//!   (RFC 5961, 3.2), so it is passed on, and the connection goes on. The next one is what the receiver last
-//!   acknowledged, or what follows all that the sender has sent.
-//! - A SYN in an open connection: a challenge ACK as well (RFC 5961, 4.2), which is how a host that lost its connection
-//!   gets rid of it. Passed on, and no more. Where the other end has lost the connection too, its refusal is passed on as well, and
-//!   its SYN/ACK begins a new connection ([`Outcome::Renewed`]), if it answers that SYN, of whose number four bits are kept.
+//! - A RST in the window whose sequence number is not exactly the next one: the receiver answers
+//!   with a challenge ACK (RFC 5961, 3.2), so it is passed on, and the connection goes on. The next
+//!   one is what the receiver last acknowledged, or what follows all that the sender has sent.
+//! - A SYN in an open connection: a challenge ACK as well (RFC 5961, 4.2), which is how a host that
+//!   lost its connection gets rid of it. Passed on, and no more. Where the other end has lost the
+//!   connection too, its refusal is passed on as well, and its SYN/ACK begins a new connection
+//!   ([`Outcome::Renewed`]), if it answers that SYN, of whose number four bits are kept.
 //! - A SYN/ACK of the end that was called which answers nothing: a challenge ACK, too.
-//! - The challenge to a SYN that opens a connection here but not at the other end, where an old one lives, and the RST
-//!   that it is answered with.
+//! - The challenge to a SYN that opens a connection here but not at the other end, where an old one
+//!   lives, and the RST that it is answered with.
 //!
-//! Windows are scaled if both SYNs say so (RFC 7323, 2.2); those of SYNs themselves never. A connection met in mid-stream
-//! has not shown its scales: the widest are assumed, and only exact numbers (RST) remain strict.
+//! Windows are scaled if both SYNs say so (RFC 7323, 2.2); those of SYNs themselves never. A
+//! connection met in mid-stream has not shown its scales: the widest are assumed, and only exact
+//! numbers (RST) remain strict.
 //!
-//! A connection that was written down and is taken up again ([`Connection::resumed`]) may have gone on meanwhile, by a way on which
-//! nobody looked. Each side says anew where it is with its next segment, and until both have nothing is compared.
+//! A connection that was written down and is taken up again ([`Connection::resumed`]) may have gone
+//! on meanwhile, by a way on which nobody looked. Each side says anew where it is with its next
+//! segment, and until both have nothing is compared.
 
 use abi::flow::SLACK;
 
@@ -39,8 +43,8 @@ use serde::{Deserialize, Serialize};
 use wire::tcp::flag::{ACK, FIN, RST, SYN};
 use wire::{Fragment, Headers, tcp};
 
-/// The least that bound IV allows: what the other end may send while a segment waits here for its turn, overtaken by those that the
-/// driver carries. Some milliseconds at 10 Gb/s.
+/// The least that bound IV allows: what the other end may send while a segment waits here for its
+/// turn, overtaken by those that the driver carries. Some milliseconds at 10 Gb/s.
 const OVERTAKEN: u32 = 4 << 20;
 /// The widest scale there is (RFC 7323, 2.3).
 const WIDEST: u8 = 14;
@@ -65,14 +69,16 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The segment in a packet that starts with its IP header; `None` if it is no TCP, a later fragment, or cut short.
+    /// The segment in a packet that starts with its IP header; `None` if it is no TCP, a later
+    /// fragment, or cut short.
     #[inline(always)]
     pub fn of(headers: &Headers, ip: &[u8]) -> Option<Segment> {
         if headers.protocol != wire::protocol::TCP || headers.fragment == Fragment::Later {
             return None;
         }
         let at = usize::from(headers.transport);
-        // How much a fragmented segment holds is seen only from its last fragment: as much as there can be.
+        // How much a fragmented segment holds is seen only from its last fragment: as much as there
+        // can be.
         let end = if headers.fragment == Fragment::Whole { headers.length } else { u16::MAX };
         Segment::read(ip.get(at..)?, u32::from(end).saturating_sub(at as u32))
     }
@@ -132,7 +138,8 @@ fn scale(mut options: &[u8]) -> Option<u8> {
 pub struct Side {
     /// The sequence number behind all that it has sent.
     pub end: u32,
-    /// The highest acknowledgement number it has sent. Before its first: what the first must be at least.
+    /// The highest acknowledgement number it has sent. Before its first: what the first must be at
+    /// least.
     pub ack: u32,
     /// The largest window it has offered, to be scaled.
     pub window: u16,
@@ -149,8 +156,9 @@ pub struct Connection {
     pub phase: Phase,
     /// The end that opened it, and the other.
     pub sides: [Side; 2],
-    /// Who sent the last SYN that changed nothing, and what acknowledges it, as a number up to 15; 0: there was none. Before the first
-    /// answer, what the other end's last challenge acknowledges.
+    /// Who sent the last SYN that changed nothing, and what acknowledges it, as a number up to 15;
+    /// 0: there was none. Before the first answer, what the other end's last challenge
+    /// acknowledges.
     pub asked: u8,
 }
 
@@ -165,13 +173,14 @@ pub enum Outcome {
     Invalid,
     /// Both ends have lost the connection: this answers the SYN that begins another.
     Renewed,
-    /// The connection is over, and this SYN opens another; or it was refused, and this is as if there had been none.
+    /// The connection is over, and this SYN opens another; or it was refused, and this is as if
+    /// there had been none.
     Reopens,
 }
 
 impl Connection {
-    /// The connection that a first segment makes; `None` if it makes none. With `pickup` it may be any segment with ACK that
-    /// does not end the connection.
+    /// The connection that a first segment makes; `None` if it makes none. With `pickup` it may be
+    /// any segment with ACK that does not end the connection.
     pub fn opened_by(segment: &Segment, pickup: bool) -> Option<Connection> {
         let kind = segment.kind();
         let (end, seen) = (segment.end(), segment.flags);
@@ -196,8 +205,8 @@ impl Connection {
         Some(Connection { phase: Phase::Answered, sides: [own, other], asked: 0 })
     }
 
-    /// As it is to be taken up again after an unknown time: of an open one it is not known which windows were offered, of one
-    /// that was being opened not even whether it is open by now.
+    /// As it is to be taken up again after an unknown time: of an open one it is not known which
+    /// windows were offered, of one that was being opened not even whether it is open by now.
     pub fn resumed(mut self) -> Connection {
         match self.phase {
             Phase::Open => self.sides.iter_mut().for_each(|side| side.window = 0),
@@ -246,8 +255,8 @@ impl Connection {
             }
             _ if kind == ACK || kind == FIN | ACK || kind == SYN | ACK => {
                 let [own, peer] = self.ends(from);
-                // The first acknowledgement of a side must be of the other's SYN: else one who cannot see the answer to a forged
-                // SYN could guess it.
+                // The first acknowledgement of a side must be of the other's SYN: else one who
+                // cannot see the answer to a forged SYN could guess it.
                 let guessed =
                     own.flags & ACK == 0 && !self.is_picked_up() && after(own.ack, segment.acknowledgement);
                 let awaited = [from, from.reversed()].map(|side| self.awaits(side));
@@ -260,7 +269,8 @@ impl Connection {
                     };
                 }
                 if awaited[0] {
-                    // What the other side has acknowledged was sent, though this segment may be an older one.
+                    // What the other side has acknowledged was sent, though this segment may be an
+                    // older one.
                     let end =
                         if awaited[1] || after(segment.end(), peer.ack) { segment.end() } else { peer.ack };
                     self.sides[from as usize] = Side { end, ack: segment.acknowledgement, ..own };
@@ -278,8 +288,8 @@ impl Connection {
         [from, from.reversed()].map(|side| self.sides[side as usize])
     }
 
-    /// A SYN before any answer: the first one again, one with another number (nothing else was promised yet), or that of the
-    /// other side, when both open at once (RFC 9293, 3.5).
+    /// A SYN before any answer: the first one again, one with another number (nothing else was
+    /// promised yet), or that of the other side, when both open at once (RFC 9293, 3.5).
     fn receive_syn(&mut self, from: Direction, segment: &Segment) -> Outcome {
         let [_, other] = &self.sides;
         if from == Direction::Original && other.flags != 0 {
@@ -431,8 +441,9 @@ impl Connection {
 }
 
 impl Side {
-    /// All four bounds: whether this side may have sent the segment to that peer. One that goes on exactly where this side has stopped
-    /// may acknowledge what is long past: others overtook it, as those that the driver carries overtake a FIN on its way to a worker.
+    /// All four bounds: whether this side may have sent the segment to that peer. One that goes on
+    /// exactly where this side has stopped may acknowledge what is long past: others overtook it,
+    /// as those that the driver carries overtake a FIN on its way to a worker.
     #[inline(always)]
     pub(crate) fn has_sent(&self, peer: &Side, segment: &Segment) -> bool {
         let least = peer.end.wrapping_sub(self.largest_window().max(OVERTAKEN));

@@ -10,16 +10,18 @@ use wire::{Fragment, Headers, icmp4, icmp6, protocol};
 /// The outcome of [`Worker::track`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracked {
-    /// The packet is of the flow, and counted; or it is [`State::Invalid`], and has changed nothing.
+    /// The packet is of the flow, and counted; or it is [`State::Invalid`], and has changed
+    /// nothing.
     Is(State),
-    /// The flow is a TCP connection that is over, and the packet a SYN that opens another; or one that was refused: to be taken as if nothing had been
-    /// found. [`Worker::insert`] ends the old one.
+    /// The flow is a TCP connection that is over, and the packet a SYN that opens another; or one
+    /// that was refused: to be taken as if nothing had been found. [`Worker::insert`] ends the old
+    /// one.
     Reopens,
 }
 
 impl Worker {
-    /// Makes `key` that of a packet, as [`tuple`](Self::tuple) says, where it is to be looked up; false, and nothing done, without
-    /// a tuple.
+    /// Makes `key` that of a packet, as [`tuple`](Self::tuple) says, where it is to be looked up;
+    /// false, and nothing done, without a tuple.
     #[inline(always)]
     pub fn key(&mut self, headers: &Headers, table: u16, now: u64, key: &mut Key) -> bool {
         if headers.fragment == Fragment::Whole {
@@ -31,8 +33,8 @@ impl Worker {
         tuple.is_some()
     }
 
-    /// The tuple of a packet, a later fragment's by way of its first. `None` for a later fragment whose first did not come in
-    /// time: what its packet belongs to is unknown.
+    /// The tuple of a packet, a later fragment's by way of its first. `None` for a later fragment
+    /// whose first did not come in time: what its packet belongs to is unknown.
     pub fn tuple(&mut self, headers: &Headers, table: u16, now: u64) -> Option<Tuple> {
         match headers.fragment {
             Fragment::Whole => Some(Tuple::of(headers, table)),
@@ -48,8 +50,9 @@ impl Worker {
         }
     }
 
-    /// What a packet is whose tuple was not found: [`State::New`] if it may open a flow, else [`State::Invalid`]. ICMP errors
-    /// are for [`related`](Worker::related). `intact`: whether the packet is as its sender made it, where that matters.
+    /// What a packet is whose tuple was not found: [`State::New`] if it may open a flow, else
+    /// [`State::Invalid`]. ICMP errors are for [`related`](Worker::related). `intact`: whether the
+    /// packet is as its sender made it, where that matters.
     pub fn opens(&self, headers: &Headers, ip: &[u8], intact: impl FnOnce() -> bool) -> State {
         if self.opening(headers, ip).is_some() && intact() { State::New } else { State::Invalid }
     }
@@ -73,8 +76,9 @@ impl Worker {
 
     /// Takes a packet of a flow into account: its state and windows, its time, packets and bytes.
     ///
-    /// `ip` is the packet from its IP header on. `intact` says whether it is as its sender made it; it is asked where the packet would
-    /// change how far the flow is, and of every segment but the usual. One that is not is [`State::Invalid`].
+    /// `ip` is the packet from its IP header on. `intact` says whether it is as its sender made it;
+    /// it is asked where the packet would change how far the flow is, and of every segment but the
+    /// usual. One that is not is [`State::Invalid`].
     #[inline]
     pub fn track(
         &mut self,
@@ -100,8 +104,8 @@ impl Worker {
         tracked
     }
 
-    /// The usual: a segment of an open connection that is neither its beginning nor its end, and inside the windows. `None` for every
-    /// other.
+    /// The usual: a segment of an open connection that is neither its beginning nor its end, and
+    /// inside the windows. `None` for every other.
     #[inline(always)]
     pub(crate) fn track_open(
         &self,
@@ -228,12 +232,13 @@ impl Worker {
         bucket.hint(hit.place.slot(), hit.entry, weak);
     }
 
-    /// The flow that an ICMP error is about, by the packet it quotes ([`Headers::quoted`]): the direction is the quoted
-    /// packet's, so the error itself goes the other way. It is [`State::Related`], and does not keep the flow alive.
+    /// The flow that an ICMP error is about, by the packet it quotes ([`Headers::quoted`]): the
+    /// direction is the quoted packet's, so the error itself goes the other way. It is
+    /// [`State::Related`], and does not keep the flow alive.
     ///
-    /// Of a TCP segment the sequence number must be one that was under way (RFC 5927, 4.1): else the error is a blind
-    /// attacker's, and `None`, as is one about a packet of no flow. Whether a message is an error at all the caller knows
-    /// ([`is_error`]).
+    /// Of a TCP segment the sequence number must be one that was under way (RFC 5927, 4.1): else
+    /// the error is a blind attacker's, and `None`, as is one about a packet of no flow. Whether a
+    /// message is an error at all the caller knows ([`is_error`]).
     pub fn related(&mut self, quote: &Headers, quoted: &[u8], table: u16, now: u64) -> Option<Hit> {
         let tuple = match quote.fragment {
             Fragment::Later => self.tuple(quote, table, now)?,

@@ -12,9 +12,11 @@ pub struct Tuple {
     pub source: [u8; 16],
     /// Destination address; IPv4 as IPv4-mapped IPv6.
     pub destination: [u8; 16],
-    /// Source port. ICMP queries have their identifier in both; GRE has the high half of its key; others 0.
+    /// Source port. ICMP queries have their identifier in both; GRE has the high half of its key;
+    /// others 0.
     pub source_port: u16,
-    /// Destination port. ICMP queries have their identifier in both; GRE has the low half of its key; others 0.
+    /// Destination port. ICMP queries have their identifier in both; GRE has the low half of its
+    /// key; others 0.
     pub destination_port: u16,
     /// Of the upper layer.
     pub protocol: u8,
@@ -25,8 +27,8 @@ pub struct Tuple {
 impl Tuple {
     /// The tuple of a packet. A later fragment has no ports.
     ///
-    /// The SPIs of ESP and AH are left out: each end chooses its own (RFC 4303, 2.1), so that with them no answer would
-    /// ever be recognised as one.
+    /// The SPIs of ESP and AH are left out: each end chooses its own (RFC 4303, 2.1), so that with
+    /// them no answer would ever be recognised as one.
     #[inline]
     pub fn of(headers: &Headers, table: u16) -> Tuple {
         let spi = matches!(headers.protocol, protocol::ESP | protocol::AUTHENTICATION);

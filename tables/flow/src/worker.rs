@@ -16,8 +16,9 @@ use wire::headers::mapped;
 pub const BATCH: usize = 64;
 /// A thread's access to the table.
 ///
-/// Between two batches it calls [`maintain`](Worker::maintain). Hits hold until then and no longer. Before it sleeps it goes
-/// [`offline`](Worker::offline), or nothing that ends would ever be free again.
+/// Between two batches it calls [`maintain`](Worker::maintain). Hits hold until then and no longer.
+/// Before it sleeps it goes [`offline`](Worker::offline), or nothing that ends would ever be free
+/// again.
 pub struct Worker {
     pub(crate) table: Arc<Table>,
     pub(crate) own: Own,
@@ -49,7 +50,8 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// Tells the flow from every other that lives at the same time: [`Account::id`](crate::Account::id).
+    /// Tells the flow from every other that lives at the same time:
+    /// [`Account::id`](crate::Account::id).
     pub fn id(&self) -> u32 {
         self.entry
     }
@@ -66,7 +68,8 @@ pub struct Opening<'a> {
     pub original: Tuple,
     /// As answers will come, if the flow is translated.
     pub reply: Option<Tuple>,
-    /// The port the packet came by, and the one it leaves by; [`NO_PORT`](crate::NO_PORT) where not known.
+    /// The port the packet came by, and the one it leaves by; [`NO_PORT`](crate::NO_PORT) where not
+    /// known.
     pub ports: [u16; 2],
     /// The mark that rules gave it.
     pub mark: u8,
@@ -77,8 +80,9 @@ pub struct Opening<'a> {
 pub enum Inserted {
     /// The flow is there, with its first packet counted.
     New(Hit),
-    /// It was there: a packet before this one in the batch, or another worker, was quicker. The packet is still to be
-    /// [tracked](Worker::track), and a translation chosen for it to be given back.
+    /// It was there: a packet before this one in the batch, or another worker, was quicker. The
+    /// packet is still to be [tracked](Worker::track), and a translation chosen for it to be given
+    /// back.
     Existing(Hit),
 }
 
@@ -120,8 +124,8 @@ impl Worker {
         }
     }
 
-    /// Makes a flow, and counts its first packet. The tuple's protocol and `headers` decide whether the packet may open one
-    /// at all: see [`opens`](Worker::opens).
+    /// Makes a flow, and counts its first packet. The tuple's protocol and `headers` decide whether
+    /// the packet may open one at all: see [`opens`](Worker::opens).
     pub fn insert(&mut self, opening: &Opening<'_>, now: u64) -> Result<Inserted, Refused> {
         let (word, connection) = self.opening(opening.headers, opening.ip).ok_or(Refused::NotAnOpening)?;
         let start = Start {
@@ -154,8 +158,8 @@ impl Worker {
         begun
     }
 
-    /// Ends a flow now, for this reason. False if it had ended before, or if so many are waiting to be free that this has to
-    /// wait as well.
+    /// Ends a flow now, for this reason. False if it had ended before, or if so many are waiting to
+    /// be free that this has to wait as well.
     pub fn end(&mut self, hit: &Hit, why: End) -> bool {
         self.own.end(&self.table, hit.entry, why)
     }
@@ -211,7 +215,8 @@ impl Worker {
         self.table.route_of(hit.entry)
     }
 
-    /// Before sleeping: nobody need wait for this worker until [`online`](Self::online). Hits do not outlive it.
+    /// Before sleeping: nobody need wait for this worker until [`online`](Self::online). Hits do
+    /// not outlive it.
     pub fn offline(&self) {
         self.table.epochs.offline(self.own.place);
     }

@@ -255,7 +255,8 @@ impl Both {
         Ok(())
     }
 
-    /// Every flow that ended was accounted for once, and rightly; those that are left are shown, once.
+    /// Every flow that ended was accounted for once, and rightly; those that are left are shown,
+    /// once.
     fn compare_accounts(&mut self) -> Result<(), TestCaseError> {
         self.maintain();
         self.maintain();

@@ -243,7 +243,8 @@ fn syns_that_nobody_answers_put_nothing_off() {
     bench.send(&packet(&asks, SYN, 1, 0)).unwrap();
     for _ in 0..=7440 / 31 {
         bench.pass(31);
-        // Another attempt by the same port, and one in a connection that the other end may have forgotten.
+        // Another attempt by the same port, and one in a connection that the other end may have
+        // forgotten.
         assert_eq!(bench.send(&packet(&asks, SYN, 1, 0)), Ok(State::New));
         bench.send(&packet(&idle, SYN, 7, 0)).unwrap();
     }
@@ -368,7 +369,8 @@ fn an_icmp_error_belongs_to_the_flow_it_quotes() {
         let quote = Headers::quoted(&quoted[..28]).unwrap();
         bench.worker.related(&quote, &quoted[..28], 0, 100 * SECOND).map(|hit| hit.direction)
     };
-    // A router beyond the translation quotes what the translation made of the SYN; one before it, the SYN itself.
+    // A router beyond the translation quotes what the translation made of the SYN; one before it,
+    // the SYN itself.
     assert_eq!(related(&mut bench, &packet(&outside, SYN, 100, 0)), Some(Direction::Original));
     assert_eq!(related(&mut bench, &syn), Some(Direction::Original));
     let answer = packet(&outside.reversed(), SYN | ACK, 500, 101);
@@ -440,7 +442,8 @@ fn a_table_with_one_flow_is_swept_whenever_somebody_comes_by() {
     }
 }
 
-/// Whoever looks at the table seldom, such as the driver, keeps what has ended from being free: room is made ahead of that.
+/// Whoever looks at the table seldom, such as the driver, keeps what has ended from being free:
+/// room is made ahead of that.
 #[test]
 fn a_flood_finds_room_although_somebody_is_slow() {
     let mut bench = Bench::new(Settings { memory: 4 << 20, fragments: 64, ..Settings::default() });

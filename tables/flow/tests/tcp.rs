@@ -1,5 +1,5 @@
-//! TCP connections as the table sees them: traces written by hand, honest ends on a bad network, and a plain model of the
-//! windows.
+//! TCP connections as the table sees them: traces written by hand, honest ends on a bad network,
+//! and a plain model of the windows.
 
 use flow::Direction::{self, Original, Reply};
 use flow::Phase;
@@ -70,7 +70,8 @@ fn after_a_download(bytes: u32) -> Connection {
     connection
 }
 
-/// What is too large for the way out is a worker's to fragment, and waits there while the driver carries what is not.
+/// What is too large for the way out is a worker's to fragment, and waits there while the driver
+/// carries what is not.
 #[test]
 fn what_was_overtaken_is_of_the_connection_for_some_megabytes() {
     for (bytes, outcome) in [(2_000_000, Outcome::Valid), (5_000_000, Outcome::Invalid)] {
@@ -228,7 +229,8 @@ fn a_syn_in_an_open_connection_is_left_to_the_ends() {
     assert_eq!(connection.phase, Phase::Reset);
 }
 
-/// Whoever boots again may take the ports that it had, and servers forget what is idle: NFS does so with every reboot.
+/// Whoever boots again may take the ports that it had, and servers forget what is idle: NFS does so
+/// with every reboot.
 #[test]
 fn a_connection_that_both_ends_have_lost_begins_anew() {
     let mut closing = open();
@@ -377,8 +379,8 @@ impl End {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Honest ends on a network that loses, doubles and reorders: every segment is of the connection. And what a blind
-    /// attacker sends meanwhile changes nothing.
+    /// Honest ends on a network that loses, doubles and reorders: every segment is of the
+    /// connection. And what a blind attacker sends meanwhile changes nothing.
     #[test]
     fn honest_segments_are_valid_and_blind_ones_are_not(
         starts in any::<[u32; 2]>(),
@@ -454,7 +456,8 @@ proptest! {
                     let before = connection;
                     let outcome = connection.receive(from, &segment);
                     prop_assert!(!matches!(outcome, Outcome::Valid | Outcome::Renewed));
-                    // Of a SYN that is passed on its answer must be known, and whoever sends both knows the number.
+                    // Of a SYN that is passed on its answer must be known, and whoever sends both
+                    // knows the number.
                     connection.asked = 0;
                     prop_assert_eq!(before, connection);
                 }
@@ -534,7 +537,8 @@ fn a_connection_that_was_being_opened_may_be_open_by_now() {
     assert_eq!(answered.receive(Reply, &segment(SYN | ACK, 500, 101, 0)), Outcome::Valid);
     for connection in [&mut opening, &mut answered] {
         *connection = connection.resumed();
-        // As good as open it is not before both have spoken: a flood of SYNs before the restart holds no place after it.
+        // As good as open it is not before both have spoken: a flood of SYNs before the restart
+        // holds no place after it.
         assert_eq!(connection.phase, Phase::Answered);
         for (from, said) in [
             (Reply, segment(PSH | ACK, 70_000, 9_000, 300)),

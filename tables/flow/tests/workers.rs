@@ -70,7 +70,8 @@ fn carry(worker: &mut Worker, way: Direction, seed: u64, rounds: u64, clock: &At
             let hit = match hit {
                 Some(hit) => *hit,
                 None => {
-                    // Flows that are not translated, either end may begin; the translated ones the first.
+                    // Flows that are not translated, either end may begin; the translated ones the
+                    // first.
                     let reply = reply(number);
                     if way == Direction::Reply && reply.is_some() {
                         continue;
@@ -196,7 +197,8 @@ fn nothing_leaks(worker: &mut Worker, now: u64) {
         let shown = headers(&original);
         let opening =
             Opening { headers: &shown, ip: &[0; 40], original, reply: None, ports: [0, 1], mark: 0 };
-        // No call of `maintain`: nothing is evicted but for want of a slot, and that evicts one for one.
+        // No call of `maintain`: nothing is evicted but for want of a slot, and that evicts one for
+        // one.
         made += usize::from(matches!(worker.insert(&opening, now), Ok(Inserted::New(_))));
     }
     assert_eq!(made, capacity);

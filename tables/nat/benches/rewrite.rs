@@ -1,6 +1,6 @@
-//! What translation costs, in cycles of the time stamp counter: `cargo bench -p nat`. Of packets the least and the
-//! median of many runs; packets and tuples are in the first-level cache, as they are right after a lookup. Of
-//! bindings one pass over a million.
+//! What translation costs, in cycles of the time stamp counter: `cargo bench -p nat`. Of packets
+//! the least and the median of many runs; packets and tuples are in the first-level cache, as they
+//! are right after a lookup. Of bindings one pass over a million.
 
 use flow::Tuple;
 use nat::{Nat, Port, Text, rewrite};

@@ -1,4 +1,5 @@
-//! Addresses of a pool: `203.0.113.1`, `203.0.113.0/28`, `203.0.113.1-203.0.113.14`, several of them after commas.
+//! Addresses of a pool: `203.0.113.1`, `203.0.113.0/28`, `203.0.113.1-203.0.113.14`, several of
+//! them after commas.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};

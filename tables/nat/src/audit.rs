@@ -1,13 +1,16 @@
-//! Mappings held against the flow table: after a restart, and when ends of flows were lost on the way.
+//! Mappings held against the flow table: after a restart, and when ends of flows were lost on the
+//! way.
 //!
-//! A mapping lives as long as its flows, and learns of their ends by a queue that is bounded. What is lost there
-//! would hold a port for ever. So now and then the flows are counted, for a part of the mappings at a time. More flows on a mapping's
-//! books than there are is no proof by itself: some may have ended, and their mapping not know yet. But those it
-//! will have heard of when its part is looked at again; what the books have too many of then as well, beyond what was
-//! released in between, nobody will ever release.
+//! A mapping lives as long as its flows, and learns of their ends by a queue that is bounded. What
+//! is lost there would hold a port for ever. So now and then the flows are counted, for a part of
+//! the mappings at a time. More flows on a mapping's books than there are is no proof by itself:
+//! some may have ended, and their mapping not know yet. But those it will have heard of when its
+//! part is looked at again; what the books have too many of then as well, beyond what was released
+//! in between, nobody will ever release.
 //!
-//! The books are copied before the flows are counted, and a flow is bound before it is in the table: so whatever
-//! begins or ends meanwhile makes the difference smaller, or is released before the next look.
+//! The books are copied before the flows are counted, and a flow is bound before it is in the
+//! table: so whatever begins or ends meanwhile makes the difference smaller, or is released before
+//! the next look.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -53,8 +56,9 @@ pub struct Look<'n> {
 }
 
 impl Nat {
-    /// Begins to look at the next part of the mappings. Every flow that lives is then to be [counted](Look::count). Between two looks
-    /// at the same part (eight calls) there should be some seconds, in which ended flows come to be released.
+    /// Begins to look at the next part of the mappings. Every flow that lives is then to be
+    /// [counted](Look::count). Between two looks at the same part (eight calls) there should be
+    /// some seconds, in which ended flows come to be released.
     pub fn look(&self, audit: &Audit) -> Look<'_> {
         let each = SHARDS / PARTS;
         let books = self.mappings().of_shards(audit.next * each..(audit.next + 1) * each);
@@ -66,8 +70,9 @@ impl Nat {
         Look { nat: self, set: self.ruleset(), books, counted }
     }
 
-    /// Takes up a flow that lived before a restart: its mapping is what it was, if a rule still gives it and nobody
-    /// has it. False if not: the flow is better forgotten, for its port may become another's.
+    /// Takes up a flow that lived before a restart: its mapping is what it was, if a rule still
+    /// gives it and nobody has it. False if not: the flow is better forgotten, for its port may
+    /// become another's.
     pub fn restore(&self, original: &Tuple, reply: &Tuple, now: u64) -> bool {
         let set = self.ruleset();
         let Some(class) = Class::of(original.protocol) else { return true };
@@ -83,7 +88,8 @@ impl Nat {
             }
             let scope = set.rules.iter().find(|compiled| compiled.gives(&set, &endpoint, &outside));
             let scope = scope.map(|compiled| compiled.scope(&outside.address));
-            // Not an address that ports are given out of: one to one, a forward, or not translated on this side.
+            // Not an address that ports are given out of: one to one, a forward, or not translated
+            // on this side.
             let Some(scope) = scope else { return true };
             let inside = Inside { endpoint, class, table: original.table, scope };
             let wanted = Wanted {
@@ -118,7 +124,8 @@ impl Look<'_> {
         }
     }
 
-    /// Gives up flows that are on the books and nowhere else; how many that were. What to log is handed to `log`; `now` in ns.
+    /// Gives up flows that are on the books and nowhere else; how many that were. What to log is
+    /// handed to `log`; `now` in ns.
     pub fn finish(self, audit: &mut Audit, now: u64, mut log: impl FnMut(Record)) -> u64 {
         let Look { nat, set, books, counted } = self;
         let suspects = &mut audit.suspects[audit.next];

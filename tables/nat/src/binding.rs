@@ -1,9 +1,9 @@
 //! New flows: where they go, and what they say they come from.
 //!
-//! A flow is asked for twice. Before its route is looked up [`Nat::destination`] says where it really goes. When the
-//! port it leaves by is known [`Nat::bind`] says what answers will look like: the reply tuple, with which the flow
-//! table can do the rest. When a flow has ended [`Nat::release`] gives its ports back. None of this is on the path of
-//! established packets.
+//! A flow is asked for twice. Before its route is looked up [`Nat::destination`] says where it
+//! really goes. When the port it leaves by is known [`Nat::bind`] says what answers will look like:
+//! the reply tuple, with which the flow table can do the rest. When a flow has ended
+//! [`Nat::release`] gives its ports back. None of this is on the path of established packets.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -35,14 +35,16 @@ pub struct Binding {
     pub record: Option<Record>,
 }
 
-/// The ports that somebody with this one may seem to speak from: servers that trust ports below 1,024 go on to.
+/// The ports that somebody with this one may seem to speak from: servers that trust ports below
+/// 1,024 go on to.
 fn alike(port: u16) -> RangeInclusive<u16> {
     if port < 1024 { 512..=1023 } else { 1024..=u16::MAX }
 }
 
-/// What answers to a flow say whose source speaks from another port, where those to the port it has (`reply`) are another flow's: a
-/// host may call one server by two names of it, from one port. The other port follows from the flow, and from how often it was asked
-/// for. `None` where the source is another already, or there are no ports.
+/// What answers to a flow say whose source speaks from another port, where those to the port it has
+/// (`reply`) are another flow's: a host may call one server by two names of it, from one port. The
+/// other port follows from the flow, and from how often it was asked for. `None` where the source
+/// is another already, or there are no ports.
 pub fn other_port(original: &Tuple, reply: &Tuple, attempt: u32) -> Option<Tuple> {
     let kept = (reply.destination, reply.protocol) == (original.source, original.protocol);
     let ports = alike(original.source_port);
@@ -58,11 +60,12 @@ pub fn other_port(original: &Tuple, reply: &Tuple, attempt: u32) -> Option<Tuple
 }
 
 impl Nat {
-    /// What answers to a new flow will say, which came by port `input`, goes to `destination` and leaves by port
-    /// `output`; `None`: it is not translated. `now` is in ns.
+    /// What answers to a new flow will say, which came by port `input`, goes to `destination` and
+    /// leaves by port `output`; `None`: it is not translated. `now` is in ns.
     ///
-    /// A binding holds its mapping until [`Nat::release`]: also when the flow, after all, gets no place in the flow
-    /// table. What becomes of that is said by [`Nat::count`] or [`Nat::count_exhausted`].
+    /// A binding holds its mapping until [`Nat::release`]: also when the flow, after all, gets no
+    /// place in the flow table. What becomes of that is said by [`Nat::count`] or
+    /// [`Nat::count_exhausted`].
     pub fn bind(
         &self,
         original: &Tuple,
@@ -184,7 +187,8 @@ impl Nat {
         self.each_of(binding, |counters| &counters.flows);
     }
 
-    /// Counts one of this host that did not: who answers to it answers to another already, and there was no other port for it.
+    /// Counts one of this host that did not: who answers to it answers to another already, and
+    /// there was no other port for it.
     pub fn count_exhausted(&self, binding: &Binding, host: &[u8; 16]) {
         let scope = self.each_of(binding, |counters| &counters.exhausted);
         scope.iter().for_each(|scope| self.shortages.note(*scope, *host, Refusal::Exhausted));
@@ -225,8 +229,9 @@ impl Nat {
         found
     }
 
-    /// A flow has ended: its mappings have one flow less, and those without flows end. What to log is handed to
-    /// `log`. Accounts of flows that go on, and of such as were not translated, change nothing.
+    /// A flow has ended: its mappings have one flow less, and those without flows end. What to log
+    /// is handed to `log`. Accounts of flows that go on, and of such as were not translated, change
+    /// nothing.
     pub fn release(&self, account: &Account, now: u64, mut log: impl FnMut(Record)) {
         if account.end != End::Slice {
             self.release_tuples(&account.original, &account.reply, now, &mut log);
@@ -247,8 +252,8 @@ impl Nat {
     }
 }
 
-/// The endpoints of a flow that are translated, each as it is called and as it is: of the source, and of the
-/// destination. There may be a mapping behind each.
+/// The endpoints of a flow that are translated, each as it is called and as it is: of the source,
+/// and of the destination. There may be a mapping behind each.
 pub(crate) fn endpoints(set: &Ruleset, original: &Tuple, reply: &Tuple) -> [Option<(Endpoint, Endpoint)>; 2] {
     // Where the other end was called by IPv6, a mapping of NAT64 knows itself by IPv4.
     let plain = |called: Endpoint| {

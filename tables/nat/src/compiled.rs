@@ -1,5 +1,5 @@
-//! Rules made ready for the ports that there are: names have become numbers, and each rule knows its counters and its
-//! scope.
+//! Rules made ready for the ports that there are: names have become numbers, and each rule knows
+//! its counters and its scope.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -80,7 +80,8 @@ pub(crate) struct Compiled {
     pub rule: Rule,
     pub input: PortSet,
     pub output: PortSet,
-    /// Stands for what the rule says. A mapping made by another rule, or before this one was changed, is none of its own.
+    /// Stands for what the rule says. A mapping made by another rule, or before this one was
+    /// changed, is none of its own.
     pub scope: u32,
     pub counters: Arc<Counters>,
 }
@@ -99,7 +100,8 @@ pub(crate) struct Ruleset {
 }
 
 impl Ruleset {
-    /// Of checked rules. `named` says whether a word of a rule (a name or a pattern) means the interface of a name.
+    /// Of checked rules. `named` says whether a word of a rule (a name or a pattern) means the
+    /// interface of a name.
     pub fn new(
         rules: &Rules,
         ports: &[Port],
@@ -108,7 +110,8 @@ impl Ruleset {
     ) -> Ruleset {
         let mut set = Ruleset { ports: ports.to_vec(), next_scope: before.next_scope, ..Ruleset::default() };
         for rule in &rules.rules {
-            // What a mapping depends on: who made it, and how. Which flows it is for may change under it.
+            // What a mapping depends on: who made it, and how. Which flows it is for may change
+            // under it.
             let meaning = format!("{} {:?}", rule.name, rule.action);
             let scope = before.scopes.get(&meaning).copied().unwrap_or_else(|| {
                 set.next_scope += 1;
@@ -163,8 +166,8 @@ impl Ruleset {
         reserved
     }
 
-    /// Whether an address, called from outside by port `input`, is in the pool of a rule and no port's own: then it is nobody's but
-    /// those who have mappings there.
+    /// Whether an address, called from outside by port `input`, is in the pool of a rule and no
+    /// port's own: then it is nobody's but those who have mappings there.
     pub fn gives_out(&self, called: &[u8; 16], input: u16) -> bool {
         let pooled = self.rules.iter().any(|compiled| {
             let nat64 = matches!(compiled.rule.action, Action::Nat64 { .. });

@@ -1,8 +1,9 @@
-//! Checksums after a change (RFC 1624): the sum of what is new and of the complement of what was there, applied to as
-//! many checksums as cover it.
+//! Checksums after a change (RFC 1624): the sum of what is new and of the complement of what was
+//! there, applied to as many checksums as cover it.
 //!
-//! Like [`wire::checksum::Sum`] it is kept unfolded, of native-endian words; a 16-bit word counts alike in either
-//! half of a 32-bit one. What changes must begin at an even place of what the checksum covers.
+//! Like [`wire::checksum::Sum`] it is kept unfolded, of native-endian words; a 16-bit word counts
+//! alike in either half of a 32-bit one. What changes must begin at an even place of what the
+//! checksum covers.
 
 /// What a checksum must learn.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,7 +74,8 @@ impl Delta {
         (!(sum as u16)).to_ne_bytes()
     }
 
-    /// As [`Delta::apply`], where 0 says that there is no checksum (UDP): it stays, and never comes about.
+    /// As [`Delta::apply`], where 0 says that there is no checksum (UDP): it stays, and never comes
+    /// about.
     #[inline(always)]
     pub fn apply_stated(self, checksum: [u8; 2]) -> [u8; 2] {
         match (checksum, self.apply(checksum)) {

@@ -1,8 +1,9 @@
-//! Blocks of ports by arithmetic alone (RFC 7422): the address outside and the ports of a subscriber follow from its
-//! address inside, and the subscriber from address and port, so that a carrier need log nothing.
+//! Blocks of ports by arithmetic alone (RFC 7422): the address outside and the ports of a
+//! subscriber follow from its address inside, and the subscriber from address and port, so that a
+//! carrier need log nothing.
 //!
-//! The outside addresses are cut into blocks of `size` ports from `first` on; the n-th address inside has the n-th block:
-//! that is RFC 7422, 2's "sequential" assignment.
+//! The outside addresses are cut into blocks of `size` ports from `first` on; the n-th address
+//! inside has the n-th block: that is RFC 7422, 2's "sequential" assignment.
 
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
@@ -130,7 +131,8 @@ impl Deterministic {
         self.block(inside)
     }
 
-    /// The one line to log when the arithmetic begins to hold (RFC 7422, 3): all that is needed to invert it later.
+    /// The one line to log when the arithmetic begins to hold (RFC 7422, 3): all that is needed to
+    /// invert it later.
     pub fn log_line(&self) -> String {
         format!(
             "deterministic-nat sequential inside={} outside={} first-port={} block-size={} blocks-per-address={}",

@@ -1,12 +1,15 @@
-//! ICMP errors of a translated flow, and the packets they quote (RFC 5508, REQ-4 and REQ-5; RFC 4443).
+//! ICMP errors of a translated flow, and the packets they quote (RFC 5508, REQ-4 and REQ-5; RFC
+//! 4443).
 //!
-//! An error goes against the direction of the packet it quotes, so the quote says what packets of the other direction
-//! say as they leave: it is the tuple of the error's direction, reversed, and must become that direction's target,
-//! reversed. Of the error itself the destination changes as that of any packet of its direction; its source only
-//! where this direction's source is translated: then whoever complains stands behind the translation, and is hidden
-//! by it like the host he complains for.
+//! An error goes against the direction of the packet it quotes, so the quote says what packets of
+//! the other direction say as they leave: it is the tuple of the error's direction, reversed, and
+//! must become that direction's target, reversed. Of the error itself the destination changes as
+//! that of any packet of its direction; its source only where this direction's source is
+//! translated: then whoever complains stands behind the translation, and is hidden by it like the
+//! host he complains for.
 //!
-//! Checksums inside the quote are corrected as far as they are there: whoever gets the error may compare.
+//! Checksums inside the quote are corrected as far as they are there: whoever gets the error may
+//! compare.
 
 use flow::Tuple;
 use wire::{Headers, Reason, icmp4};
@@ -20,11 +23,11 @@ pub(crate) fn quote<'a>(ip: &'a [u8], headers: &Headers) -> Option<&'a [u8]> {
     ip.get(usize::from(headers.transport) + icmp4::HEADER..end)
 }
 
-/// Rewrites an ICMP error that goes in a direction in which the flow's packets come as `seen` and leave as `to`; one
-/// family. `ip` begins at the IP header that `headers` were read from.
+/// Rewrites an ICMP error that goes in a direction in which the flow's packets come as `seen` and
+/// leave as `to`; one family. `ip` begins at the IP header that `headers` were read from.
 ///
-/// Refuses, with nothing done, what is cut short (`Truncated`), a quote that is no packet, and a `to` of the other family
-/// (`BadVersion`).
+/// Refuses, with nothing done, what is cut short (`Truncated`), a quote that is no packet, and a
+/// `to` of the other family (`BadVersion`).
 pub fn rewrite_error(ip: &mut [u8], headers: &Headers, seen: &Tuple, to: &Tuple) -> Result<(), Reason> {
     let transport = usize::from(headers.transport);
     let end = usize::from(headers.length).min(ip.len());

@@ -118,10 +118,10 @@ impl Nat {
         self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Expects a connection that a control connection has announced (see [`Ftp`](crate::Ftp)), and returns the port
-    /// to announce in its stead: a mapping of the same rule as the control connection's if its host is translated
-    /// there, else the port itself. `None` when no port is free, or too many are expected: then nothing is to be
-    /// announced.
+    /// Expects a connection that a control connection has announced (see [`Ftp`](crate::Ftp)), and
+    /// returns the port to announce in its stead: a mapping of the same rule as the control
+    /// connection's if its host is translated there, else the port itself. `None` when no port is
+    /// free, or too many are expected: then nothing is to be announced.
     pub fn expect(&self, announced: &Expectation, now: u64) -> Option<u16> {
         let mut made = None;
         let mut port = announced.inside_port;
@@ -159,7 +159,8 @@ impl Nat {
         (!full).then_some(port)
     }
 
-    /// The expected flow has come: the mapping made for it is its own from now on, and released with it.
+    /// The expected flow has come: the mapping made for it is its own from now on, and released
+    /// with it.
     pub(crate) fn settle(&self, original: &Tuple) -> Result<Option<Mapping>, Refusal> {
         let mut expected = self.expected();
         let found = expected.remove(original).ok_or(Refusal::Gone);
@@ -167,7 +168,8 @@ impl Nat {
         found
     }
 
-    /// Whether a new flow was announced by a control connection, so that it is related to one (for the filter).
+    /// Whether a new flow was announced by a control connection, so that it is related to one (for
+    /// the filter).
     pub fn is_expected(&self, original: &Tuple) -> bool {
         self.expecting.load(Relaxed) > 0 && self.expected().find(original).is_some()
     }

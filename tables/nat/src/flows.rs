@@ -1,4 +1,5 @@
-//! Tests: flows through the rules, as a router leads them; in `lasting`, what becomes of them as time goes on.
+//! Tests: flows through the rules, as a router leads them; in `lasting`, what becomes of them as
+//! time goes on.
 
 mod lasting;
 
@@ -118,7 +119,8 @@ fn forwards_lead_to_targets_and_hairpins_come_back_by_the_router() {
     assert_eq!((to.destination_port, to.source), (8443, octets("8.8.8.8".parse().unwrap())));
     assert_eq!(lead(&nat, &call("8.8.8.8", 443), WAN, LAN), Ok(to), "a client stays with its target");
     assert_eq!(lead(&nat, &call("8.8.8.8", 444), WAN, LAN), Ok(call("8.8.8.8", 444)));
-    // From the target's own port: the answer must come by way of the router, so it sees the outside address.
+    // From the target's own port: the answer must come by way of the router, so it sees the outside
+    // address.
     let inside = call("192.168.1.20", 443);
     let hairpin = lead(&nat, &inside, LAN, LAN).unwrap();
     assert_eq!((hairpin.source, hairpin.destination_port), (octets("203.0.113.1".parse().unwrap()), 8443));

@@ -4,10 +4,11 @@ use wire::{ipv6, protocol};
 
 use crate::header64::FRAGMENT_HEADER;
 
-/// An IPv6 packet in fragments that fit `mtu` (at least 1,280), as a translator must make them of an IPv4 packet that
-/// may be fragmented (RFC 7915, 4): IPv6 routers behind it will not. What is a fragment already becomes smaller ones, with
-/// its own identification. `each` is given the headers of a fragment and its data. False, and nothing done, for a packet
-/// with other extension headers or one that fits.
+/// An IPv6 packet in fragments that fit `mtu` (at least 1,280), as a translator must make them of
+/// an IPv4 packet that may be fragmented (RFC 7915, 4): IPv6 routers behind it will not. What is a
+/// fragment already becomes smaller ones, with its own identification. `each` is given the headers
+/// of a fragment and its data. False, and nothing done, for a packet with other extension headers
+/// or one that fits.
 pub fn fragment6(ip: &[u8], mtu: usize, id: u32, mut each: impl FnMut(&[u8; 48], &[u8])) -> bool {
     let Some((fixed, mut payload)) = ip.split_first_chunk::<{ ipv6::HEADER }>() else { return false };
     let extended =

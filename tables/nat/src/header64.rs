@@ -53,7 +53,8 @@ pub(crate) struct FragmentHeader {
     id: u32,
 }
 
-/// The fragment header, if there is one; `Malformed` where a header says that the packet must not be translated.
+/// The fragment header, if there is one; `Malformed` where a header says that the packet must not
+/// be translated.
 pub(crate) fn extensions(ip: &[u8], headers: &Headers) -> Result<Option<FragmentHeader>, Reason> {
     let (mut next, mut at, mut found) = (ip[6], ipv6::HEADER, None);
     while at < usize::from(headers.transport) {

@@ -11,7 +11,8 @@ pub struct Mtus {
     pub ipv6: u16,
 }
 
-/// An error in the words of the other family: its fixed header, checksum 0, and how much of what follows is the quote.
+/// An error in the words of the other family: its fixed header, checksum 0, and how much of what
+/// follows is the quote.
 pub(crate) struct Message {
     pub header: [u8; 8],
     pub quote: usize,
@@ -35,11 +36,13 @@ pub(crate) fn query4(icmp_type: u8) -> Option<u8> {
     }
 }
 
-/// Sizes that a packet which was too big may have had to be (RFC 1191, 7.1), for routers that don't say.
+/// Sizes that a packet which was too big may have had to be (RFC 1191, 7.1), for routers that don't
+/// say.
 const PLATEAUS: [u16; 10] = [65_535, 32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 508, 296];
 
 impl Message {
-    /// An ICMPv6 error for an ICMP one; `Malformed` for those that have no like. `message` has its fixed header.
+    /// An ICMPv6 error for an ICMP one; `Malformed` for those that have no like. `message` has its
+    /// fixed header.
     pub fn from_ipv4(message: &[u8], mtus: Mtus) -> Result<Message, Reason> {
         let parsed = icmp4::Message::parse(message).map_err(|_| Reason::Truncated)?;
         let (icmp_type, code, word) = match (parsed.icmp_type(), parsed.code()) {
@@ -97,7 +100,8 @@ impl Message {
     }
 }
 
-/// By how much what became this packet was shorter in IPv4, where a fragment has no header of its own.
+/// By how much what became this packet was shorter in IPv4, where a fragment has no header of its
+/// own.
 fn grown(ip: &[u8]) -> u32 {
     let fragment = ipv6::Packet::parse(ip).is_ok_and(|ip| ip.next_header() == protocol::FRAGMENT);
     if fragment { 28 } else { 20 }

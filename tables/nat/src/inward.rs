@@ -42,7 +42,8 @@ pub(crate) enum Way {
     Rule(usize),
     /// By a rule that also hides the source of hosts on the target's own port.
     Hairpin(usize),
-    /// From inside to an outside address of the same rule: the source is to be translated by it too.
+    /// From inside to an outside address of the same rule: the source is to be translated by it
+    /// too.
     Inward(usize),
     /// To a mapping of a rule.
     Mapping(usize),
@@ -78,12 +79,14 @@ impl Nat {
         if set.gives_out(&original.destination, input) { Err(Refusal::Nobody) } else { Ok(None) }
     }
 
-    /// Whether a packet that belongs to no flow and opens none, and came by port `input`, is for an address that a rule gives out.
+    /// Whether a packet that belongs to no flow and opens none, and came by port `input`, is for an
+    /// address that a rule gives out.
     pub fn gives_out(&self, destination: &[u8; 16], input: u16) -> bool {
         self.ruleset().gives_out(destination, input)
     }
 
-    /// Whether a packet comes from where flows from outside are led to: what answers there leaves by the address that they called.
+    /// Whether a packet comes from where flows from outside are led to: what answers there leaves
+    /// by the address that they called.
     pub fn is_of_target(&self, packet: &Tuple) -> bool {
         let (host, port) = (address(&packet.source), packet.source_port);
         self.ruleset().rules.iter().any(|compiled| match &compiled.rule.action {
@@ -109,7 +112,8 @@ impl Nat {
         let nat64 = matches!(compiled.rule.action, Action::Nat64 { .. });
         let from_inside = !nat64 && !compiled.output.has(input);
         let way = match (from_inside, dynamic.hairpin, dynamic.filtering) {
-            // An ICMP query has one identifier, where this needs two: of who asks and of who answers.
+            // An ICMP query has one identifier, where this needs two: of who asks and of who
+            // answers.
             (true, true, _) if class != Class::Icmp => Way::HairpinMapping(at),
             (false, _, Filtering::EndpointIndependent) => Way::Mapping(at),
             _ => return None,
@@ -118,7 +122,8 @@ impl Nat {
         Some(Destination { address, port, way })
     }
 
-    /// What a rule says about where a flow goes: `Some(None)` is "nothing, and no other rule either".
+    /// What a rule says about where a flow goes: `Some(None)` is "nothing, and no other rule
+    /// either".
     fn apply_inward(
         &self,
         set: &Ruleset,

@@ -1,8 +1,10 @@
 //! Addresses that ports lend to masqueraded flows, and flows that have lost theirs.
 //!
-//! A flow keeps what it has been given, but nobody answers to an address that its port has no more (another lease, a line that was dialled
-//! anew), nor by another line than the one whose address it is (a second uplink takes over). A host that goes on sending, as
-//! telephones and tunnels do, would keep such a flow for ever and never be heard. So it ends, as in Linux, and its next packet begins another.
+//! A flow keeps what it has been given, but nobody answers to an address that its port has no more
+//! (another lease, a line that was dialled anew), nor by another line than the one whose address it
+//! is (a second uplink takes over). A host that goes on sending, as telephones and tunnels do,
+//! would keep such a flow for ever and never be heard. So it ends, as in Linux, and its next packet
+//! begins another.
 
 use flow::Tuple;
 
@@ -30,13 +32,15 @@ impl Ruleset {
 }
 
 impl Nat {
-    /// Whether a flow was leased the address that it leaves with, and that is the address of no port any more, or not of the one that it leaves
-    /// by now. `output`: the port that it left by when it began, and now.
+    /// Whether a flow was leased the address that it leaves with, and that is the address of no
+    /// port any more, or not of the one that it leaves by now. `output`: the port that it left by
+    /// when it began, and now.
     pub fn has_lost(&self, original: &Tuple, leaving: &Tuple, input: u16, output: [u16; 2]) -> bool {
         let set = self.ruleset();
         let [began, now] = output;
         let owned = match began == now {
-            // By an inside port leaves what goes back to a host inside, with the address of an outside one.
+            // By an inside port leaves what goes back to a host inside, with the address of an
+            // outside one.
             true => set.ports.iter().any(|port| port.owns(&leaving.source)),
             false => set.port(now).is_some_and(|port| port.owns(&leaving.source)),
         };
@@ -50,8 +54,8 @@ impl Nat {
         if let Some(mapping) = mapping {
             return mapping.inside.scope.lent != 0;
         }
-        // Of what has no ports nobody keeps a book, and of what lived before a restart none is left if no port had the address
-        // any more. It is known by what would be done to it now.
+        // Of what has no ports nobody keeps a book, and of what lived before a restart none is left
+        // if no port had the address any more. It is known by what would be done to it now.
         let inside = Tuple { source: original.source, ..*leaving };
         let mut rules = set.rules.iter().filter(|compiled| {
             !matches!(compiled.rule.action, Action::Destination { .. } | Action::Nat64 { .. })

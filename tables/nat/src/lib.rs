@@ -2,11 +2,13 @@
 //!
 //! Three things, each of its own:
 //!
-//! - **Rules** ([`Text`] as `router.toml` has them, [`Rules`] when they are checked): what is translated into what.
-//! - **Bindings** ([`Nat`]): what the answers to a new flow will say. Mappings, ports and limits stand behind this;
-//!   it is asked once a flow.
-//! - **Rewriting** ([`rewrite()`], [`rewrite_error`], [`Translator`], [`clamp_mss`], [`Ftp`]): packets of flows whose
-//!   two tuples are known. No state but the flow's, no allocation, some 17 cycles for an established packet.
+//! - **Rules** ([`Text`] as `router.toml` has them, [`Rules`] when they are checked): what is
+//!   translated into what.
+//! - **Bindings** ([`Nat`]): what the answers to a new flow will say. Mappings, ports and limits
+//!   stand behind this; it is asked once a flow.
+//! - **Rewriting** ([`rewrite()`], [`rewrite_error`], [`Translator`], [`clamp_mss`], [`Ftp`]):
+//!   packets of flows whose two tuples are known. No state but the flow's, no allocation, some 17
+//!   cycles for an established packet.
 //!
 //! How a router uses it:
 //!
@@ -20,10 +22,10 @@
 //! now and then  expire, look
 //! ```
 //!
-//! A translation that cannot be had ([`Refusal`]) means that the packet is dropped: let through it would show what is
-//! inside. Where two original tuples would have the same reply tuple (two outside addresses forwarded to one server,
-//! called by one client from one port) the flow table refuses the second; its binding is given back with
-//! [`Nat::release_tuples`].
+//! A translation that cannot be had ([`Refusal`]) means that the packet is dropped: let through it
+//! would show what is inside. Where two original tuples would have the same reply tuple (two
+//! outside addresses forwarded to one server, called by one client from one port) the flow table
+//! refuses the second; its binding is given back with [`Nat::release_tuples`].
 //!
 //! The requirements of RFC 4787, 5382 and 5508 that are kept, and how:
 //!
@@ -37,8 +39,8 @@
 //! | ICMP errors both ways, with their quotes | [`rewrite_error`] |
 //! | ICMP queries | identifiers are mapped like ports |
 //!
-//! Not here: timeouts and TCP's state (the flow table's), reassembly (fragments follow their first one), deciding
-//! whether a packet may pass (the filter's).
+//! Not here: timeouts and TCP's state (the flow table's), reassembly (fragments follow their first
+//! one), deciding whether a packet may pass (the filter's).
 
 mod addresses;
 mod audit;

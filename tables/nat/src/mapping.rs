@@ -1,20 +1,22 @@
-//! Mappings: which endpoint outside stands for an endpoint inside, for as long as any flow of it lives.
+//! Mappings: which endpoint outside stands for an endpoint inside, for as long as any flow of it
+//! lives.
 //!
-//! A mapping does not depend on where its flows lead (endpoint-independent: RFC 4787, REQ-1; RFC 5382, REQ-1), and no
-//! endpoint outside ever stands for two inside (no overloading: RFC 4787, REQ-3). It counts its flows; with the last
-//! one it ends, and its port is free.
+//! A mapping does not depend on where its flows lead (endpoint-independent: RFC 4787, REQ-1; RFC
+//! 5382, REQ-1), and no endpoint outside ever stands for two inside (no overloading: RFC 4787,
+//! REQ-3). It counts its flows; with the last one it ends, and its port is free.
 //!
-//! Several workers make mappings at once. They take locks, for all this happens once a flow, off the path of
-//! established packets, and a lock is held for some hundred nanoseconds:
-//! - 64 shards by the address inside, each with its mappings and with what its hosts have; all that concerns one host
-//!   is in one shard, so its limit and its one address (paired pooling) need nothing else;
-//! - a space for each address outside and class of protocols, with its ports and, behind each port, the number of its
-//!   mapping: that is the way back, from outside in.
+//! Several workers make mappings at once. They take locks, for all this happens once a flow, off
+//! the path of established packets, and a lock is held for some hundred nanoseconds:
+//! - 64 shards by the address inside, each with its mappings and with what its hosts have; all that
+//!   concerns one host is in one shard, so its limit and its one address (paired pooling) need
+//!   nothing else;
+//! - a space for each address outside and class of protocols, with its ports and, behind each port,
+//!   the number of its mapping: that is the way back, from outside in.
 //!
 //! A shard's lock may be held while a space's is taken, never the reverse.
 //!
-//! Memory: 64 bytes a mapping and some 10 for its index, 25 KiB for a space in use; bounded by the number of mappings
-//! allowed and by the addresses of the pools.
+//! Memory: 64 bytes a mapping and some 10 for its index, 25 KiB for a space in use; bounded by the
+//! number of mappings allowed and by the addresses of the pools.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -47,8 +49,8 @@ pub(crate) struct Inside {
     pub scope: Scope,
 }
 
-/// What mappings are made by. Another scope, another mapping: one is not found again when its rule says something else,
-/// or when the port that leased its address has another.
+/// What mappings are made by. Another scope, another mapping: one is not found again when its rule
+/// says something else, or when the port that leased its address has another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Scope {
     /// Stands for a rule, as long as it says the same.
@@ -171,7 +173,8 @@ impl Mappings {
     pub fn adopt(&self, mapping: &Mapping) {
         let Mapping { inside, outside, since, .. } = mapping;
         let (pool, ports) = (Pool::One(outside.address), outside.port..=outside.port);
-        // Two hosts do not have the same one, and one that is there already only counts one flow more.
+        // Two hosts do not have the same one, and one that is there already only counts one flow
+        // more.
         let _ = self.acquire(inside, &Wanted { pool, ports, paired: false, host_limit: None }, *since);
     }
 
@@ -183,7 +186,8 @@ impl Mappings {
         self.live.load(Relaxed)
     }
 
-    /// A number that cannot be guessed from those before (RFC 6056): SipHash with a key of this process.
+    /// A number that cannot be guessed from those before (RFC 6056): SipHash with a key of this
+    /// process.
     pub fn random(&self) -> u64 {
         self.hasher.hash_one(self.draws.fetch_add(1, Relaxed))
     }
@@ -285,7 +289,8 @@ impl Mappings {
         (0..tries).find_map(|n| take(wanted.pool.get(first.wrapping_add(n))?))
     }
 
-    /// Where a host appears with what has no ports: where its mappings are, or where the first of them would be.
+    /// Where a host appears with what has no ports: where its mappings are, or where the first of
+    /// them would be.
     pub fn address_of(&self, scope: Scope, table: u16, host: &[u8; 16], pool: &Pool<'_>) -> Option<[u8; 16]> {
         let shard = lock(&self.shards[self.shard_of(host)]);
         let known = shard.hosts.get(&(scope, table, *host)).map(|host| host.address);

@@ -1,8 +1,10 @@
-//! The maximum segment size that TCP hosts tell each other, held down to what fits the way (RFC 9293, 3.7.1).
+//! The maximum segment size that TCP hosts tell each other, held down to what fits the way (RFC
+//! 9293, 3.7.1).
 //!
-//! Where the path MTU is smaller than the hosts' links (PPPoE, tunnels, NAT64) and somebody drops the ICMP errors
-//! that would say so, connections hang. SYN and SYN/ACK pass here anyway, so the option in them is lowered. It is
-//! never raised, and none is added: without it a host takes 536 or 1220 bytes, which fit.
+//! Where the path MTU is smaller than the hosts' links (PPPoE, tunnels, NAT64) and somebody drops
+//! the ICMP errors that would say so, connections hang. SYN and SYN/ACK pass here anyway, so the
+//! option in them is lowered. It is never raised, and none is added: without it a host takes 536 or
+//! 1220 bytes, which fit.
 
 use serde::{Deserialize, Serialize};
 use wire::{Fragment, Headers, ipv4, ipv6, protocol, tcp};
@@ -13,7 +15,8 @@ use crate::delta::Delta;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Clamp {
-    /// What fits the MTU of the port that the packet leaves by (and of the one it came by, whichever is less).
+    /// What fits the MTU of the port that the packet leaves by (and of the one it came by,
+    /// whichever is less).
     Path,
     /// This many bytes.
     #[serde(untagged)]
@@ -25,15 +28,16 @@ impl Clamp {
     pub fn limit(self, version: u8, mtu: u16) -> u16 {
         let headers = tcp::HEADER + if version == 4 { ipv4::HEADER } else { ipv6::HEADER };
         match self {
-            // 536 and 1220 are what a host may always send (RFC 9293, 3.7.1): an MTU that small is not believed.
+            // 536 and 1220 are what a host may always send (RFC 9293, 3.7.1): an MTU that small is
+            // not believed.
             Clamp::Path => mtu.saturating_sub(headers as u16).max(if version == 4 { 536 } else { 1220 }),
             Clamp::To(limit) => limit,
         }
     }
 }
 
-/// Lowers the option of a SYN or SYN/ACK to `limit`; whether there was something to lower. `ip` begins at the IP
-/// header that `headers` were read from.
+/// Lowers the option of a SYN or SYN/ACK to `limit`; whether there was something to lower. `ip`
+/// begins at the IP header that `headers` were read from.
 #[inline]
 pub fn clamp_mss(ip: &mut [u8], headers: &Headers, limit: u16) -> bool {
     let syn = headers.protocol == protocol::TCP && headers.tcp_flags & tcp::flag::SYN != 0;
@@ -52,7 +56,8 @@ fn clamp(ip: &mut [u8], transport: usize, limit: u16) -> bool {
     let new = limit.to_be_bytes();
     segment[at..at + 2].copy_from_slice(&new);
     let mut delta = Delta::new();
-    // At an odd place the two bytes lie in two words of the sum, which comes to the same as being swapped.
+    // At an odd place the two bytes lie in two words of the sum, which comes to the same as being
+    // swapped.
     let turn = |[a, b]: [u8; 2]| if at % 2 == 1 { [b, a] } else { [a, b] };
     delta.take(&turn(old));
     delta.add(&turn(new));

@@ -28,7 +28,8 @@ pub struct Nat {
     pub(crate) expecting: AtomicUsize,
 }
 
-/// Why a flow cannot be translated. The packet is to be dropped: let through, it would show an inside address.
+/// Why a flow cannot be translated. The packet is to be dropped: let through, it would show an
+/// inside address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refusal {
     /// Every port of the address, the block or the pool is taken.
@@ -49,14 +50,16 @@ pub enum Refusal {
     /// The well-known prefix with an address that is not global (RFC 6052, 3.1).
     #[error("64:ff9b::/96 stands before an address that is not global")]
     NotGlobal,
-    /// NAT64 of what comes from behind its own prefix, where no host is: answers would come back to it, and go round (RFC 6146, 3.5).
+    /// NAT64 of what comes from behind its own prefix, where no host is: answers would come back to
+    /// it, and go round (RFC 6146, 3.5).
     #[error("no host is behind the prefix of NAT64 that it comes from")]
     Loop,
     /// NAT64 of a protocol without ports, or of ICMPv6 that has no like.
     #[error("NAT64 does not know the protocol")]
     Protocol,
-    /// From outside to an address that a rule gives out, of which nobody has the port. No host has the address itself: let through, the
-    /// packet would go back to where it came from, and come again.
+    /// From outside to an address that a rule gives out, of which nobody has the port. No host has
+    /// the address itself: let through, the packet would go back to where it came from, and come
+    /// again.
     #[error("nobody is behind the address")]
     Nobody,
     /// The packet cannot grow by what a helper has to write into it.
@@ -85,8 +88,8 @@ impl Nat {
         }
     }
 
-    /// The same rules with nothing counted, for a packet that is only thought of: with the mappings of its source and those that it may
-    /// call, and no others.
+    /// The same rules with nothing counted, for a packet that is only thought of: with the mappings
+    /// of its source and those that it may call, and no others.
     pub fn for_dry_run(&self, packet: &Tuple) -> Nat {
         let set = self.ruleset().for_dry_run();
         let for_dry_run = Nat { mappings: self.mappings.for_dry_run(), ..Nat::new() };
@@ -104,10 +107,11 @@ impl Nat {
         for_dry_run
     }
 
-    /// Sets the rules, for these ports: at the start, and whenever rules, ports or addresses of ports have changed.
-    /// `named` says whether a word of a rule (a name or a pattern) means the interface of a name. Mappings live on;
-    /// those of a rule that is gone or says something else now serve the flows that they have, and no more. True if a port has an
-    /// address no more: then flows may have [lost](Nat::has_lost) theirs.
+    /// Sets the rules, for these ports: at the start, and whenever rules, ports or addresses of
+    /// ports have changed. `named` says whether a word of a rule (a name or a pattern) means the
+    /// interface of a name. Mappings live on; those of a rule that is gone or says something else
+    /// now serve the flows that they have, and no more. True if a port has an address no more: then
+    /// flows may have [lost](Nat::has_lost) theirs.
     pub fn install(&self, rules: &Rules, ports: &[Port], named: impl Fn(&str, &str) -> bool) -> bool {
         let mut current = self.rules.write().unwrap_or_else(PoisonError::into_inner);
         let set = Ruleset::new(rules, ports, &named, &current);
@@ -126,7 +130,8 @@ impl Nat {
         &self.mappings
     }
 
-    /// How TCP's segment size is held down over a port that packets leave by: by the first that says something of it.
+    /// How TCP's segment size is held down over a port that packets leave by: by the first that
+    /// says something of it.
     pub fn clamp(&self, output: u16) -> Option<Clamp> {
         let set = self.ruleset();
         set.clamps.iter().find(|(ports, _)| ports.has(output)).map(|(_, clamp)| *clamp)

@@ -1,15 +1,17 @@
 //! The same rules in the words of nftables, for the time when the plane is gone and Linux forwards.
 //!
-//! Linux has masquerading, pools, port forwards and prefixes one to one. It maps endpoints its own way (other ports
-//! for other destinations when it must), which nobody notices in an emergency. It has no NAT64, no NPTv6, no
-//! deterministic blocks, and no words for some port forwards: such a rule says itself what becomes of what it is for
-//! ([`Fallback`]), and [`Text::check`](crate::Text::check) takes none that doesn't.
+//! Linux has masquerading, pools, port forwards and prefixes one to one. It maps endpoints its own
+//! way (other ports for other destinations when it must), which nobody notices in an emergency. It
+//! has no NAT64, no NPTv6, no deterministic blocks, and no words for some port forwards: such a
+//! rule says itself what becomes of what it is for ([`Fallback`]), and
+//! [`Text::check`](crate::Text::check) takes none that doesn't.
 //!
-//! Of a connection that the plane translated Linux knows nothing, and takes what it sees first of it for its beginning: it would
-//! choose another port or address for it, or take what a server says for a connection of the server's own, and the other end would
-//! answer with a reset. Where that may be, segments within a connection that Linux does not know are dropped: the
-//! connection waits for the plane, or for a segment from the side that began it. Nor does Linux say of the plane's ports that nobody
-//! is there.
+//! Of a connection that the plane translated Linux knows nothing, and takes what it sees first of
+//! it for its beginning: it would choose another port or address for it, or take what a server says
+//! for a connection of the server's own, and the other end would answer with a reset. Where that
+//! may be, segments within a connection that Linux does not know are dropped: the connection waits
+//! for the plane, or for a segment from the side that began it. Nor does Linux say of the plane's
+//! ports that nobody is there.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -62,8 +64,9 @@ fn is_host(target: &Target) -> bool {
     target.net.prefix_len() == target.net.max_prefix_len()
 }
 
-/// The chains of these rules, for the table `inet bifrost`, without the table around them. Ports and names are as in
-/// [`Nat::install`](crate::Nat::install). A rule that names no port there is yet is left out, with a comment.
+/// The chains of these rules, for the table `inet bifrost`, without the table around them. Ports
+/// and names are as in [`Nat::install`](crate::Nat::install). A rule that names no port there is
+/// yet is left out, with a comment.
 pub fn nftables(rules: &Rules, ports: &[Port], named: impl Fn(&str, &str) -> bool) -> String {
     let mut chains = Chains::new(ports, &named);
     for rule in &rules.rules {
@@ -128,8 +131,8 @@ impl<'r> Chains<'r> {
         }
     }
 
-    /// The interfaces that words mean: those there are, and plain names of those to come. `None`: there is no such
-    /// interface yet.
+    /// The interfaces that words mean: those there are, and plain names of those to come. `None`:
+    /// there is no such interface yet.
     fn names(&self, words: &[String]) -> Option<Vec<String>> {
         let mut names: Vec<String> = Vec::new();
         for word in words {
@@ -171,8 +174,9 @@ impl<'r> Chains<'r> {
             return;
         }
         if let Some(dynamic) = rule.action.dynamic().filter(|_| !output.is_empty()) {
-            // A reset without ACK answers a segment for which there is no socket (RFC 9293, 3.5.2): of a connection, as like as
-            // not, whose translation is known to the plane alone, which is not there or will be again.
+            // A reset without ACK answers a segment for which there is no socket (RFC 9293, 3.5.2):
+            // of a connection, as like as not, whose translation is known to the plane alone, which
+            // is not there or will be again.
             let _ = writeln!(
                 self.reset,
                 "{comment}\n\t\t{}tcp flags & (fin | syn | rst | ack) == rst drop",
@@ -282,7 +286,8 @@ impl Family {
         if self == Family::V4 { "ip" } else { "ip6" }
     }
 
-    /// Everything that a rule matches but interfaces, with a space behind it; `None`: nothing of this family.
+    /// Everything that a rule matches but interfaces, with a space behind it; `None`: nothing of
+    /// this family.
     fn conditions(self, matches: &Match) -> Option<String> {
         let mut text = format!("meta nfproto ipv{} ", if self == Family::V4 { 4 } else { 6 });
         for (key, nets) in [("saddr", &matches.source), ("daddr", &matches.destination)] {
@@ -318,7 +323,8 @@ fn before_port(address: IpAddr) -> String {
     }
 }
 
-/// The lines of a rule for one family: those that choose the destination, and those that choose the source.
+/// The lines of a rule for one family: those that choose the destination, and those that choose the
+/// source.
 fn express(rule: &Rule, family: Family, sides: &Sides) -> (Vec<String>, Vec<String>) {
     let (mut destination, mut source) = (Vec::new(), Vec::new());
     let matches = &rule.matches;
@@ -382,8 +388,9 @@ fn express(rule: &Rule, family: Family, sides: &Sides) -> (Vec<String>, Vec<Stri
     (destination, source)
 }
 
-/// The lines of a rule for one family about segments of connections that Linux does not know, and of which it would not do what the
-/// plane did: before it is known which way they go, and after. Exemptions from lines of later rules stand there as well.
+/// The lines of a rule for one family about segments of connections that Linux does not know, and
+/// of which it would not do what the plane did: before it is known which way they go, and after.
+/// Exemptions from lines of later rules stand there as well.
 fn unknown(rule: &Rule, family: Family, sides: &Sides) -> (Vec<String>, Vec<String>) {
     let (mut early, mut kept, anywhere) = (Vec::new(), Vec::new(), String::new());
     let matches = &rule.matches;
@@ -445,8 +452,9 @@ fn unknown(rule: &Rule, family: Family, sides: &Sides) -> (Vec<String>, Vec<Stri
     (early, kept)
 }
 
-/// What drops the answers that there is no socket at one of these ports, to datagrams (RFC 1122, 4.1.3.1). It may be the plane's
-/// mapping, and who is told so gives up. Traceroute is told: by that it knows where it has arrived.
+/// What drops the answers that there is no socket at one of these ports, to datagrams (RFC 1122,
+/// 4.1.3.1). It may be the plane's mapping, and who is told so gives up. Traceroute is told: by
+/// that it knows where it has arrived.
 fn unanswered(ports: &RangeInclusive<u16>) -> Vec<String> {
     let (first, last) = (*ports.start(), *ports.end());
     let ranges = [(first, last.min(TRACEROUTE.start() - 1)), (first.max(TRACEROUTE.end() + 1), last)];

@@ -1,10 +1,12 @@
-//! Network prefix translation for IPv6 (RFC 6296): one prefix for another, without state and without ports.
+//! Network prefix translation for IPv6 (RFC 6296): one prefix for another, without state and
+//! without ports.
 //!
-//! The difference between the sums of the two prefixes is added to one word of the address, so that the sum of the whole
-//! address stays as it was: no checksum above IP changes, and every protocol passes. Up to 48 bits that word
-//! is the subnet number (bits 48 to 63); with longer prefixes it is the first word of the interface identifier that is
-//! not 0xffff. 0 and 0xffff are one number in ones' complement: an address with 0xffff in the word cannot
-//! be translated back, so it is not translated at all.
+//! The difference between the sums of the two prefixes is added to one word of the address, so that
+//! the sum of the whole address stays as it was: no checksum above IP changes, and every protocol
+//! passes. Up to 48 bits that word is the subnet number (bits 48 to 63); with longer prefixes it is
+//! the first word of the interface identifier that is not 0xffff. 0 and 0xffff are one number in
+//! ones' complement: an address with 0xffff in the word cannot be translated back, so it is not
+//! translated at all.
 
 use std::net::Ipv6Addr;
 
@@ -38,7 +40,8 @@ pub enum Nptv6Error {
     Same(Ipv6Net),
 }
 
-/// Why one address is not translated. Its packet is dropped, and counted; nobody is told, as RFC 6296, 3.2 and 3.5, would have it.
+/// Why one address is not translated. Its packet is dropped, and counted; nobody is told, as RFC
+/// 6296, 3.2 and 3.5, would have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Untranslatable {
     /// Not in the prefix.
@@ -47,7 +50,8 @@ pub enum Untranslatable {
     /// Every word that could take the adjustment is 0xffff.
     #[error("no word of the address can take the adjustment")]
     AllOnes,
-    /// The interface identifier is zero, or would become zero: the subnet-router anycast address (RFC 4291, 2.6.1).
+    /// The interface identifier is zero, or would become zero: the subnet-router anycast address
+    /// (RFC 4291, 2.6.1).
     #[error("the interface identifier is zero on one of the sides")]
     Anycast,
 }
@@ -66,7 +70,8 @@ fn add(a: u16, b: u16) -> u16 {
 }
 
 impl Nptv6 {
-    /// Of two prefixes; the shorter is extended with zeros to the length of the longer (RFC 6296, 3.7).
+    /// Of two prefixes; the shorter is extended with zeros to the length of the longer (RFC 6296,
+    /// 3.7).
     pub fn new(inside: Ipv6Net, outside: Ipv6Net) -> Result<Nptv6, Nptv6Error> {
         let length = inside.prefix_len().max(outside.prefix_len());
         for net in [inside, outside] {
@@ -174,7 +179,8 @@ mod tests {
         assert_eq!(short.outward(address("fd01:203:406::1")), Err(Untranslatable::Outside));
         let long = pair("fd00:0:0:1::/64", "2001:db8:0:1::/64");
         assert_eq!(long.outward(address("fd00:0:0:1:ffff:ffff:ffff:ffff")), Err(Untranslatable::AllOnes));
-        // The first word is all ones, so the second takes the adjustment: fd00 - (2001 + 0db8) = cf46, around.
+        // The first word is all ones, so the second takes the adjustment: fd00 - (2001 + 0db8) =
+        // cf46, around.
         assert_eq!(
             long.outward(address("fd00:0:0:1:ffff:0:0:1")).map(Ipv6Addr::from),
             Ok("2001:db8:0:1:ffff:cf47:0:1".parse().unwrap())

@@ -54,8 +54,8 @@ impl Nat {
         Ok(None)
     }
 
-    /// Whether a new flow like this would be translated at its source, or into the other family: then a packet that belongs to no flow
-    /// and opens none is not to pass as it is.
+    /// Whether a new flow like this would be translated at its source, or into the other family:
+    /// then a packet that belongs to no flow and opens none is not to pass as it is.
     pub fn concerns(&self, leaving: &Tuple, [input, output]: [u16; 2]) -> bool {
         let set = self.ruleset();
         for compiled in &set.rules {
@@ -88,9 +88,9 @@ impl Nat {
         false
     }
 
-    /// Where a host inside seems to come from when it reaches another by an address outside: from where it would seem
-    /// to come if it were sent out by the ports that rule `at` calls outside; failing that, from the address that it
-    /// called.
+    /// Where a host inside seems to come from when it reaches another by an address outside: from
+    /// where it would seem to come if it were sent out by the ports that rule `at` calls outside;
+    /// failing that, from the address that it called.
     pub(crate) fn as_if_outside(
         &self,
         set: &Ruleset,
@@ -202,8 +202,9 @@ impl Nat {
         self.map(compiled, at, leaving, &wanted, now).map(Some)
     }
 
-    /// A mapping for the flow's source; of a protocol without ports only an address: that of the host's mappings, if it has any
-    /// (IPsec's keys are exchanged over UDP, and its peers expect both from one address).
+    /// A mapping for the flow's source; of a protocol without ports only an address: that of the
+    /// host's mappings, if it has any (IPsec's keys are exchanged over UDP, and its peers expect
+    /// both from one address).
     fn map(
         &self,
         compiled: &Compiled,

@@ -1,4 +1,5 @@
-//! Packets for tests: of every protocol, both families, whole and in fragments, and their checksums from scratch.
+//! Packets for tests: of every protocol, both families, whole and in fragments, and their checksums
+//! from scratch.
 
 use proptest::prelude::*;
 use wire::checksum::{self, pseudo4, pseudo6};
@@ -168,7 +169,8 @@ impl Plan {
         [&repr.header(front.len() + upper.len())[..], &front, upper].concat()
     }
 
-    /// An ICMP error from `router` that quotes `bytes` of what this plan's packet is, sent to its source.
+    /// An ICMP error from `router` that quotes `bytes` of what this plan's packet is, sent to its
+    /// source.
     pub fn error(&self, router: [u8; 16], icmp_type: u8, code: u8, bytes: usize) -> Vec<u8> {
         let packet = self.packet();
         let quote = &packet[..bytes.min(packet.len())];

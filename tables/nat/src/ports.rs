@@ -1,8 +1,10 @@
-//! The ports of one outside address and one protocol: which are taken, and a free one in bounded time.
+//! The ports of one outside address and one protocol: which are taken, and a free one in bounded
+//! time.
 //!
-//! A bitmap of 65,536 bits, and above it two of 1,024 bits that say which words have no free even port left and which
-//! no free odd one. A search looks at no more than the first word, the 16 words of the summary and the last word, twice
-//! (once to the end of the range, once from its start), however full the range is.
+//! A bitmap of 65,536 bits, and above it two of 1,024 bits that say which words have no free even
+//! port left and which no free odd one. A search looks at no more than the first word, the 16 words
+//! of the summary and the last word, twice (once to the end of the range, once from its start),
+//! however full the range is.
 //!
 //! A search starts anywhere (RFC 6056, 3.3.1): whoever calls brings the random number.
 
@@ -78,7 +80,8 @@ impl Ports {
         }
     }
 
-    /// Takes a free port of the range, the first one from a random place on; `None` when there is none.
+    /// Takes a free port of the range, the first one from a random place on; `None` when there is
+    /// none.
     pub fn take(&mut self, range: &RangeInclusive<u16>, parity: Parity, random: u32) -> Option<u16> {
         let port = match parity {
             Parity::Like(port) => self.find(range, port & 1, random),
@@ -113,7 +116,8 @@ impl Ports {
         if let Some(port) = free_in(word, low & 63) {
             return Some(port);
         }
-        // The first later word with a free port. Beyond the end of the range it has none, and then none before it has.
+        // The first later word with a free port. Beyond the end of the range it has none, and then
+        // none before it has.
         let next = word + 1;
         let full = &self.full[usize::from(parity)];
         for (at, bits) in full.iter().enumerate().skip(next >> 6) {

@@ -7,7 +7,8 @@ use std::str::FromStr;
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
-/// A prefix behind which IPv4 addresses are embedded: 32, 40, 48, 56, 64 or 96 bits long, its bits 64 to 71 zero.
+/// A prefix behind which IPv4 addresses are embedded: 32, 40, 48, 56, 64 or 96 bits long, its bits
+/// 64 to 71 zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Ipv6Net", into = "Ipv6Net")]
 pub struct Prefix64 {
@@ -61,8 +62,8 @@ impl Prefix64 {
         octets
     }
 
-    /// The IPv4 address that an IPv6 address stands for; `None` outside the prefix, or with bits 64 to 71 not zero.
-    /// The suffix is ignored (RFC 6052, 2.2).
+    /// The IPv4 address that an IPv6 address stands for; `None` outside the prefix, or with bits 64
+    /// to 71 not zero. The suffix is ignored (RFC 6052, 2.2).
     #[inline]
     pub fn extract(&self, address: &[u8; 16]) -> Option<[u8; 4]> {
         let length = usize::from(self.length / 8);
@@ -70,14 +71,15 @@ impl Prefix64 {
         inside.then(|| self.places().map(|place| address[place]))
     }
 
-    /// Whether the prefix may stand for this address: the well-known one may not for such as are not global (RFC
-    /// 6052, 3.1).
+    /// Whether the prefix may stand for this address: the well-known one may not for such as are
+    /// not global (RFC 6052, 3.1).
     pub fn may_hold(&self, address: [u8; 4]) -> bool {
         *self != Prefix64::WELL_KNOWN || is_global(address)
     }
 }
 
-/// Blocks of the IANA special-purpose registry (RFC 6890) that are not globally reachable, and multicast and class E.
+/// Blocks of the IANA special-purpose registry (RFC 6890) that are not globally reachable, and
+/// multicast and class E.
 const NOT_GLOBAL: [([u8; 4], u8); 15] = [
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),

@@ -1,4 +1,5 @@
-//! One rule of `router.toml`, read key by key: every key that is wrong is noted, and the next one read.
+//! One rule of `router.toml`, read key by key: every key that is wrong is noted, and the next one
+//! read.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -300,7 +301,8 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// A block is a host's limit as it is. `low`: the lowest port given out when nothing is said. A port's own address shares its low ports with the router.
+    /// A block is a host's limit as it is. `low`: the lowest port given out when nothing is said. A
+    /// port's own address shares its low ports with the router.
     fn dynamic(&mut self, low: u16) -> Option<Dynamic> {
         let text = self.text;
         let pooling = [("paired", Pooling::Paired), ("arbitrary", Pooling::Arbitrary)];

@@ -1,4 +1,5 @@
-//! What a carrier must be able to say later: who had which address and port, and when (RFC 6888, REQ-12; RFC 7422).
+//! What a carrier must be able to say later: who had which address and port, and when (RFC 6888,
+//! REQ-12; RFC 7422).
 
 use std::fmt;
 use std::net::IpAddr;

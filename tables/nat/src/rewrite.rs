@@ -1,10 +1,11 @@
 //! Packets of a translated flow, rewritten in place.
 //!
-//! A flow has two tuples: what its packets say as they come in one direction, and as they come in the other. What a
-//! packet is to say when it leaves is the other tuple, reversed ([`flow::Worker::leaving`]); there is nothing else to know. All that
-//! changes lies within one or two cache lines that the lookup has read anyway, and the checksums are corrected by the
-//! difference: the sum of the old fields is taken from the packet itself. Only for plain IPv4 packets, of which there are most, the
-//! entry of the flow table has it ([`flow::Change`]).
+//! A flow has two tuples: what its packets say as they come in one direction, and as they come in
+//! the other. What a packet is to say when it leaves is the other tuple, reversed
+//! ([`flow::Worker::leaving`]); there is nothing else to know. All that changes lies within one or
+//! two cache lines that the lookup has read anyway, and the checksums are corrected by the
+//! difference: the sum of the old fields is taken from the packet itself. Only for plain IPv4
+//! packets, of which there are most, the entry of the flow table has it ([`flow::Change`]).
 //!
 //! | protocol | changed | checksum |
 //! |---|---|---|
@@ -16,8 +17,8 @@
 //! | ICMPv6 | identifier of queries | at 2, with pseudo-header |
 //! | others (GRE, ESP, ...) | addresses only | none that covers addresses (AH does, and breaks, as it means to) |
 //!
-//! A later fragment has neither ports nor checksum: only its addresses change. A fragment of SCTP whose port would
-//! change is refused, for its CRC cannot be had.
+//! A later fragment has neither ports nor checksum: only its addresses change. A fragment of SCTP
+//! whose port would change is refused, for its CRC cannot be had.
 
 use flow::{Leaving4, Tuple};
 use wire::headers::unmapped;
@@ -25,12 +26,12 @@ use wire::{Fragment, Headers, Reason, protocol};
 
 use crate::delta::Delta;
 
-/// Gives a packet the addresses and ports of `to`, which is of the packet's family; `ip` begins at the IP header that
-/// `headers` were read from. ICMP errors are for [`rewrite_error`](crate::rewrite_error), other families for
-/// [`Translator`](crate::Translator).
+/// Gives a packet the addresses and ports of `to`, which is of the packet's family; `ip` begins at
+/// the IP header that `headers` were read from. ICMP errors are for
+/// [`rewrite_error`](crate::rewrite_error), other families for [`Translator`](crate::Translator).
 ///
-/// Refuses, with nothing done, what is cut short (`Truncated`), a fragment of SCTP whose port would change
-/// (`Malformed`), and a `to` of the other family (`BadVersion`).
+/// Refuses, with nothing done, what is cut short (`Truncated`), a fragment of SCTP whose port would
+/// change (`Malformed`), and a `to` of the other family (`BadVersion`).
 #[inline]
 pub fn rewrite(ip: &mut [u8], headers: &Headers, to: &Tuple) -> Result<(), Reason> {
     let transport = usize::from(headers.transport);
@@ -57,7 +58,8 @@ pub fn rewrite(ip: &mut [u8], headers: &Headers, to: &Tuple) -> Result<(), Reaso
     Ok(())
 }
 
-/// [`rewrite`] of a whole IPv4 packet of TCP or UDP without options. False, and nothing done, where it is cut short.
+/// [`rewrite`] of a whole IPv4 packet of TCP or UDP without options. False, and nothing done, where
+/// it is cut short.
 #[inline(always)]
 pub fn rewrite_plain4(ip: &mut [u8], tcp: bool, to: &Leaving4) -> bool {
     if tcp {
@@ -148,8 +150,8 @@ impl Kind {
         if upper.len() < length || length < 12 { Err(Reason::Truncated) } else { Ok(()) }
     }
 
-    /// Writes ports or identifier and corrects the checksum for them and for the addresses. The caller has checked
-    /// that all is there.
+    /// Writes ports or identifier and corrects the checksum for them and for the addresses. The
+    /// caller has checked that all is there.
     #[inline(always)]
     fn write(self, upper: &mut [u8], to: &Tuple, addresses: Delta, headers: &Headers) {
         match self {
@@ -192,8 +194,8 @@ impl Kind {
     }
 }
 
-/// CRC32c is linear: the difference of two checksums depends on the difference of the bytes alone. So a packet that came
-/// damaged leaves damaged.
+/// CRC32c is linear: the difference of two checksums depends on the difference of the bytes alone.
+/// So a packet that came damaged leaves damaged.
 pub(crate) fn write_sctp(upper: &mut [u8], to: &Tuple) {
     let ports = ports_of(to);
     if upper[..4] == ports {
@@ -202,8 +204,8 @@ pub(crate) fn write_sctp(upper: &mut [u8], to: &Tuple) {
     let before = crc32c::crc32c(upper);
     upper[..4].copy_from_slice(&ports);
     let after = crc32c::crc32c(upper);
-    // The checksum in the packet stands least significant byte first (RFC 9260, appendix A), and took part in both
-    // sums alike.
+    // The checksum in the packet stands least significant byte first (RFC 9260, appendix A), and
+    // took part in both sums alike.
     for (byte, change) in upper[8..12].iter_mut().zip((before ^ after).to_le_bytes()) {
         *byte ^= change;
     }
@@ -227,8 +229,9 @@ pub(crate) fn write_at<const N: usize>(bytes: &mut [u8], at: usize, new: &[u8; N
     }
 }
 
-/// Writes ports, identifier and checksum of a packet quoted in an ICMP error, as far as they are there; the address
-/// changes count in its checksum where that has a pseudo-header. All that is written is noted in `message`.
+/// Writes ports, identifier and checksum of a packet quoted in an ICMP error, as far as they are
+/// there; the address changes count in its checksum where that has a pseudo-header. All that is
+/// written is noted in `message`.
 pub(crate) fn write_quoted(
     upper: &mut [u8],
     quoted: &Headers,
@@ -245,7 +248,8 @@ pub(crate) fn write_quoted(
         Kind::PortsStated(at) => (at, true, true),
         Kind::Query { pseudo } => (2, false, pseudo),
         Kind::Icmp6 => (2, false, true),
-        // The packet is not whole, so its CRC cannot be corrected; whoever sent it does not check it (RFC 9260, 10.1).
+        // The packet is not whole, so its CRC cannot be corrected; whoever sent it does not check
+        // it (RFC 9260, 10.1).
         Kind::Sctp => {
             write_ports(upper, to, message);
             return;

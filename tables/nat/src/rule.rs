@@ -1,8 +1,8 @@
 //! Rules: what is translated, and into what. They are checked when they are made
 //! ([`Text::check`](crate::Text::check)); whoever holds [`Rules`] need not look again.
 //!
-//! The first rule that matches decides, once for where a flow goes (before its route is looked up) and once for where
-//! it seems to come from (when the port it leaves by is known).
+//! The first rule that matches decides, once for where a flow goes (before its route is looked up)
+//! and once for where it seems to come from (when the port it leaves by is known).
 //!
 //! | action | changes | `input` is | `output` is |
 //! |---|---|---|---|
@@ -27,7 +27,8 @@ pub struct Rules {
     pub capacity: usize,
     /// Whether it is logged when a mapping is made or ends.
     pub log: bool,
-    /// IPv4 packets that may be fragmented NAT64 makes IPv6 packets of that are no larger than this, whatever the way carries.
+    /// IPv4 packets that may be fragmented NAT64 makes IPv6 packets of that are no larger than
+    /// this, whatever the way carries.
     pub lowest_ipv6_mtu: u16,
     /// The rules.
     pub rules: Vec<Rule>,
@@ -36,10 +37,12 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The least MTU of IPv6 (RFC 7915, 4): what every way behind the router carries, even where its host cannot be told of a narrow one.
+    /// The least MTU of IPv6 (RFC 7915, 4): what every way behind the router carries, even where
+    /// its host cannot be told of a narrow one.
     pub const LOWEST_IPV6_MTU: u16 = 1280;
 
-    /// What is to be logged when the rules begin to hold: the arithmetic of deterministic blocks (RFC 7422, 3), whose mappings are not.
+    /// What is to be logged when the rules begin to hold: the arithmetic of deterministic blocks
+    /// (RFC 7422, 3), whose mappings are not.
     pub fn log_lines(&self) -> Vec<String> {
         let line = |rule: &Rule| match &rule.action {
             Action::Deterministic { blocks, .. } => {
@@ -108,7 +111,8 @@ pub enum Action {
         #[serde(flatten)]
         dynamic: Dynamic,
     },
-    /// The source becomes what follows from it (RFC 7422); `ports` and `pooling` of `dynamic` have no meaning.
+    /// The source becomes what follows from it (RFC 7422); `ports` and `pooling` of `dynamic` have
+    /// no meaning.
     Deterministic {
         /// The arithmetic.
         blocks: Deterministic,
@@ -122,8 +126,8 @@ pub enum Action {
         targets: Vec<Target>,
         /// How one of several is chosen.
         spread: Spread,
-        /// Whether hosts on other ports than `input` may use it, and hosts on the target's own port get answers by
-        /// way of this router.
+        /// Whether hosts on other ports than `input` may use it, and hosts on the target's own port
+        /// get answers by way of this router.
         hairpin: bool,
     },
     /// Every address of one prefix for the same of another.
@@ -151,14 +155,16 @@ pub enum Action {
     Nptv6(Nptv6),
 }
 
-/// Mappings of one host unless a rule says otherwise. A busy host has some hundred at a time, a resolver or a mail relay some thousand; one
-/// that has more is itself a router with many behind it, or takes the ports of an address, 64,512 by protocol, away from all others.
+/// Mappings of one host unless a rule says otherwise. A busy host has some hundred at a time, a
+/// resolver or a mail relay some thousand; one that has more is itself a router with many behind
+/// it, or takes the ports of an address, 64,512 by protocol, away from all others.
 pub const HOST_LIMIT: u32 = 8192;
 
 /// How outside ports are given out, and who may use them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Dynamic {
-    /// The ports; where they reach below 1,024, low ports are given to low ports only (RFC 4787, REQ-3).
+    /// The ports; where they reach below 1,024, low ports are given to low ports only (RFC 4787,
+    /// REQ-3).
     pub ports: RangeInclusive<u16>,
     /// Whether a host has one address for all its mappings (RFC 4787, REQ-2).
     pub pooling: Pooling,
@@ -166,7 +172,8 @@ pub struct Dynamic {
     pub filtering: Filtering,
     /// Whether hosts inside reach each other's mappings (RFC 4787, REQ-9).
     pub hairpin: bool,
-    /// Mappings of one host at most (RFC 6888, REQ-3): [`HOST_LIMIT`] unless a rule says otherwise; of deterministic rules the block.
+    /// Mappings of one host at most (RFC 6888, REQ-3): [`HOST_LIMIT`] unless a rule says otherwise;
+    /// of deterministic rules the block.
     pub host_limit: Option<u32>,
 }
 

@@ -1,7 +1,8 @@
 //! Hosts for whose flows there was no mapping, until somebody says so in the log.
 //!
-//! Who meets them is a worker, as often as packets come, so it only counts: by rule, host and reason, for so many of them at a time. What
-//! comes while another counts, or when there are more, is counted as of others.
+//! Who meets them is a worker, as often as packets come, so it only counts: by rule, host and
+//! reason, for so many of them at a time. What comes while another counts, or when there are more,
+//! is counted as of others.
 
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;

@@ -71,8 +71,9 @@ impl Space {
         block[usize::from(port & 63)] = id;
     }
 
-    /// Like the wanted port if that is free; else of its kind (below 1,024 or not; RFC 4787, REQ-3), with its parity
-    /// if it is UDP's (REQ-4), at random. A low port may have a high one if need be, never the reverse.
+    /// Like the wanted port if that is free; else of its kind (below 1,024 or not; RFC 4787,
+    /// REQ-3), with its parity if it is UDP's (REQ-4), at random. A low port may have a high one if
+    /// need be, never the reverse.
     pub fn take(
         &mut self,
         range: &RangeInclusive<u16>,

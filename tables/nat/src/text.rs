@@ -24,7 +24,8 @@
 //! mss = "path"
 //! ```
 //!
-//! The structs take any words, so that a file is read whole and [`Text::check`] can say all that is wrong with it.
+//! The structs take any words, so that a file is read whole and [`Text::check`] can say all that is
+//! wrong with it.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -1,24 +1,25 @@
 //! Packets of one family made packets of the other (RFC 7915), for flows of NAT64 (RFC 6146).
 //!
-//! The data stays where it is in memory: what is in front of it, the IP header and, in an ICMP error, the header of the
-//! message and that of the packet it quotes, is written anew before it. So a packet is a place in a buffer, and there
-//! must be [`GROWTH`] bytes free in front of it; what comes back is the new place.
+//! The data stays where it is in memory: what is in front of it, the IP header and, in an ICMP
+//! error, the header of the message and that of the packet it quotes, is written anew before it. So
+//! a packet is a place in a buffer, and there must be [`GROWTH`] bytes free in front of it; what
+//! comes back is the new place.
 //!
 //! What is decided here, where RFC 7915 leaves a choice or names a loss:
-//! - Traffic class and TOS are copied, the flow label is 0, TTL and hop limit are copied (the router decrements them
-//!   as it forwards).
-//! - IPv6 packets of up to 1,260 bytes as IPv4 may be fragmented on their way (DF clear, an identification of their
-//!   own), longer ones may not. Fragments keep their offset and the low half of their identification. IPv4 packets
-//!   get a fragment header only if they are fragments.
-//! - IPv4 options, hop-by-hop and destination options are left behind. Packets with a source route, or a routing
-//!   header with segments left, or an authentication header are refused (`Malformed`).
-//! - UDP without checksum: over IPv6 it must have one, so it is computed; of a fragment it cannot be, and that is
-//!   refused.
-//! - ICMP that is fragmented is refused, for its checksum covers the length of the whole; so is all ICMP that has no
-//!   like in the other family.
+//! - Traffic class and TOS are copied, the flow label is 0, TTL and hop limit are copied (the
+//!   router decrements them as it forwards).
+//! - IPv6 packets of up to 1,260 bytes as IPv4 may be fragmented on their way (DF clear, an
+//!   identification of their own), longer ones may not. Fragments keep their offset and the low
+//!   half of their identification. IPv4 packets get a fragment header only if they are fragments.
+//! - IPv4 options, hop-by-hop and destination options are left behind. Packets with a source route,
+//!   or a routing header with segments left, or an authentication header are refused (`Malformed`).
+//! - UDP without checksum: over IPv6 it must have one, so it is computed; of a fragment it cannot
+//!   be, and that is refused.
+//! - ICMP that is fragmented is refused, for its checksum covers the length of the whole; so is all
+//!   ICMP that has no like in the other family.
 //! - Extensions of ICMP errors (RFC 4884) are left behind; the quote is kept.
-//! - An ICMP error's checksum is verified and computed anew: errors are short and rare. All others are corrected by the
-//!   difference, so that what came damaged leaves damaged.
+//! - An ICMP error's checksum is verified and computed anew: errors are short and rare. All others
+//!   are corrected by the difference, so that what came damaged leaves damaged.
 
 use std::ops::Range;
 
@@ -33,8 +34,8 @@ use crate::prefix64::Prefix64;
 use crate::rewrite::{ipv4_of, is_ipv4};
 use crate::upper64::{quoted_to_ipv4, quoted_to_ipv6, upper_to_ipv4, upper_to_ipv6};
 
-/// Bytes that a packet may grow at its front: twice (in an ICMP error the quote grows too) what an IPv6 header and a
-/// fragment header have above an IPv4 header.
+/// Bytes that a packet may grow at its front: twice (in an ICMP error the quote grows too) what an
+/// IPv6 header and a fragment header have above an IPv4 header.
 pub const GROWTH: usize = 2 * (ipv6::HEADER + FRAGMENT_HEADER - ipv4::HEADER);
 
 /// What one worker knows to translate with.
@@ -49,8 +50,8 @@ pub struct Translator {
 }
 
 impl Translator {
-    /// One with the prefixes of all rules ([`Nat::prefixes64`](crate::Nat::prefixes64)); identifications count from
-    /// `id`, which should differ among workers.
+    /// One with the prefixes of all rules ([`Nat::prefixes64`](crate::Nat::prefixes64));
+    /// identifications count from `id`, which should differ among workers.
     pub fn new(prefixes: Vec<Prefix64>, mtus: Mtus, id: u16) -> Translator {
         Translator { prefixes, mtus, id }
     }
@@ -65,11 +66,11 @@ impl Translator {
         Some(prefix.embed(address))
     }
 
-    /// Makes the IPv6 packet at `at` in `buffer` an IPv4 packet: one that came as `seen` and leaves as `to`, or an ICMPv6
-    /// error of that direction. Returns where it is now.
+    /// Makes the IPv6 packet at `at` in `buffer` an IPv4 packet: one that came as `seen` and leaves
+    /// as `to`, or an ICMPv6 error of that direction. Returns where it is now.
     ///
-    /// Refused packets (see the head of this file; `Truncated` for what is cut short, `BadVersion` for tuples of the
-    /// wrong family) may have been changed in part: drop them.
+    /// Refused packets (see the head of this file; `Truncated` for what is cut short, `BadVersion`
+    /// for tuples of the wrong family) may have been changed in part: drop them.
     pub fn to_ipv4(
         &mut self,
         buffer: &mut [u8],
@@ -96,8 +97,8 @@ impl Translator {
         Ok(start..end)
     }
 
-    /// Makes the IPv4 packet at `at` in `buffer` an IPv6 packet, as [`Translator::to_ipv4`] does the reverse;
-    /// `NoBuffer` when there is no room in front.
+    /// Makes the IPv4 packet at `at` in `buffer` an IPv6 packet, as [`Translator::to_ipv4`] does
+    /// the reverse; `NoBuffer` when there is no room in front.
     pub fn to_ipv6(
         &mut self,
         buffer: &mut [u8],
@@ -155,7 +156,8 @@ impl Translator {
             let upper = buffer.get_mut(upper..quote.end).ok_or(Reason::Truncated)?;
             quoted_to_ipv4(upper, &quoted, from, &inner)?;
         }
-        // Who complains has an IPv4 address if it is one embedded; else it is hidden behind the flow's (RFC 6146, 3.5).
+        // Who complains has an IPv4 address if it is one embedded; else it is hidden behind the
+        // flow's (RFC 6146, 3.5).
         let source = match headers.source == seen.source {
             true => to_source,
             false => self.extract(&headers.source).unwrap_or(to_source),
@@ -475,7 +477,8 @@ mod tests {
         assert_eq!(word(from4(576).unwrap()), 1280);
         let from6 = Message::from_ipv6(&[2, 0, 0, 0, 0, 0, 5, 0], mtus).unwrap();
         assert_eq!((from6.header[0], from6.header[1], word(from6)), (3, 4, 1260));
-        // What was fragmented has a header more in IPv6: told 1,260, its sender would be told the same again.
+        // What was fragmented has a header more in IPv6: told 1,260, its sender would be told the
+        // same again.
         let mut fragments = vec![2, 0, 0, 0, 0, 0, 5, 0];
         let quoted =
             ipv6::Repr { next_header: protocol::FRAGMENT, ..ipv6::Repr::new([1; 16].into(), [2; 16].into()) };

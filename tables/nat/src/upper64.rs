@@ -1,4 +1,5 @@
-//! What is above IP when the family changes: ports, identifiers, and checksums with their pseudo-header.
+//! What is above IP when the family changes: ports, identifiers, and checksums with their
+//! pseudo-header.
 
 use flow::Tuple;
 use wire::checksum::pseudo6;

@@ -14,8 +14,8 @@ pub struct Quantity<'t> {
 }
 
 impl<'t> Quantity<'t> {
-    /// Reads one. `k` and `K`, `M`, `G` and `T` are powers of a thousand; small `m`, `g` and `t` are
-    /// where a unit of packets or bits follows.
+    /// Reads one. `k` and `K`, `M`, `G` and `T` are powers of a thousand; small `m`, `g` and `t`
+    /// are where a unit of packets or bits follows.
     pub fn read(text: &'t str) -> Option<Quantity<'t>> {
         let text = text.trim();
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());

@@ -42,7 +42,8 @@ fn split(text: &str) -> Option<(&str, &str)> {
     (end > 0).then(|| (&text[..end], text[end..].trim_start()))
 }
 
-/// A length of time as people read it, with something between its parts: `42s`, `3m 07s`, `2h 05m`, `3d 04h`.
+/// A length of time as people read it, with something between its parts: `42s`, `3m 07s`, `2h 05m`,
+/// `3d 04h`.
 pub fn lasting(seconds: u64, between: &str) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),

@@ -1,10 +1,11 @@
-//! What is hardly meant: rules that can never match because earlier ones decide everything first, and chains that nobody
-//! jumps to.
+//! What is hardly meant: rules that can never match because earlier ones decide everything first,
+//! and chains that nobody jumps to.
 //!
-//! A rule is a union of regions ([`crate::classifier`]); one after the other, the regions of all earlier rules that always
-//! decide are taken out of it. When nothing is left, the rule is dead, and those that took something are to blame. Rules that ask
-//! for circumstances never shadow; rules whose match no region says exactly shadow only the same match. So there may be dead rules
-//! that are not found, but none is called dead that lives.
+//! A rule is a union of regions ([`crate::classifier`]); one after the other, the regions of all
+//! earlier rules that always decide are taken out of it. When nothing is left, the rule is dead,
+//! and those that took something are to blame. Rules that ask for circumstances never shadow; rules
+//! whose match no region says exactly shadow only the same match. So there may be dead rules that
+//! are not found, but none is called dead that lives.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,7 +16,8 @@ use crate::model::*;
 
 /// Parts that what is left of a rule may fall into before it is given up (and called alive).
 const MOST_PARTS: usize = 256;
-/// Pairs of regions that are compared at most: with more rules than a few ten thousand the search stops.
+/// Pairs of regions that are compared at most: with more rules than a few ten thousand the search
+/// stops.
 const MOST_PAIRS: usize = 1_000_000_000;
 
 /// Something that is hardly meant.
@@ -121,7 +123,8 @@ impl Filter {
         warnings
     }
 
-    /// The same filter with a port for each interface that it names, whether the machine has it or not.
+    /// The same filter with a port for each interface that it names, whether the machine has it or
+    /// not.
     fn with_ports_of_its_own(&self) -> Filter {
         let mut filter = self.clone();
         let mut names: Vec<String> = Vec::new();
@@ -164,7 +167,8 @@ struct Taker<'s, const W: usize> {
     exact: bool,
 }
 
-/// A region around all of these: most rules have nothing to do with each other, and this tells at a glance.
+/// A region around all of these: most rules have nothing to do with each other, and this tells at a
+/// glance.
 fn around<const W: usize>(list: &[Region<W>]) -> Option<Region<W>> {
     let (first, others) = list.split_first()?;
     let mut around = *first;

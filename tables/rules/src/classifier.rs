@@ -1,14 +1,16 @@
 //! The filter compiled: what workers ask, a batch at a time.
 //!
-//! [`Compiled`] is made from a [`Filter`] and never changes; a changed filter is compiled anew beside it, and each worker
-//! goes over between two batches. What rules remember lies outside ([`Ledger`](crate::Ledger)), and the next compilation shares it.
+//! [`Compiled`] is made from a [`Filter`] and never changes; a changed filter is compiled anew
+//! beside it, and each worker goes over between two batches. What rules remember lies outside
+//! ([`Ledger`](crate::Ledger)), and the next compilation shares it.
 //!
 //! ```text
 //!   filter --steps: jumps written out--> program --regions, by family--> forest --a batch of keys--> first step that matches
 //! ```
 //!
-//! Most packets are decided by the first step that is found, and that step only decides. One whose rule has effects or
-//! circumstances does what the rule says and asks again from the next step on, one packet at a time.
+//! Most packets are decided by the first step that is found, and that step only decides. One whose
+//! rule has effects or circumstances does what the rule says and asks again from the next step on,
+//! one packet at a time.
 
 mod few;
 mod grow;
@@ -88,7 +90,8 @@ struct Part<const W: usize> {
 }
 
 impl Compiled {
-    /// Compiles a filter. `accounts` is what its rules remember, from [`Ledger::open`](crate::Ledger::open).
+    /// Compiles a filter. `accounts` is what its rules remember, from
+    /// [`Ledger::open`](crate::Ledger::open).
     ///
     /// # Errors
     /// [`TooLong`] when chains multiply beyond [`MOST_STEPS`].
@@ -98,7 +101,8 @@ impl Compiled {
         Ok(Compiled { filter, programs: Arc::new([input?, forward?, output?]), sets, accounts })
     }
 
-    /// The same with other members in a set: `None` when there is no set of this name. The rules are not compiled again.
+    /// The same with other members in a set: `None` when there is no set of this name. The rules
+    /// are not compiled again.
     pub fn with_set(&self, name: &str, set: Set) -> Option<Compiled> {
         let mut sets = self.sets.to_vec();
         sets.iter_mut().find(|(known, _)| known == name)?.1 = set;
@@ -135,8 +139,8 @@ impl Compiled {
         self.programs.iter().map(Program::bytes).sum()
     }
 
-    /// Decides packets, up to [`BATCH`], as [`Filter::evaluate`] does, and counts them as this worker. The slices are
-    /// equally long.
+    /// Decides packets, up to [`BATCH`], as [`Filter::evaluate`] does, and counts them as this
+    /// worker. The slices are equally long.
     pub fn classify(
         &self,
         worker: usize,
@@ -216,7 +220,8 @@ impl<const W: usize> Part<W> {
             if step.lineage(steps).any(|step| step.rule_of(filter).matches.asks_for_moment()) {
                 asks |= kind::MOMENT;
             }
-            // A step in a jumped-to chain may be passed over by a return: only on top level it decides for sure.
+            // A step in a jumped-to chain may be passed over by a return: only on top level it
+            // decides for sure.
             let decides = step.plain && matches!(step.pass, Pass::Decide(_));
             if decides && step.parent.is_none() && asks & (kind::LARGER | kind::MOMENT) == 0 {
                 asks |= kind::FINAL;
@@ -235,7 +240,8 @@ impl<const W: usize> Part<W> {
         self.forest.find_all(&keys, |n, step, kind| asked.look(n, step, kind))
     }
 
-    /// Does what a step says that has more to say than a verdict, and asks for the next one, until one decides.
+    /// Does what a step says that has more to say than a verdict, and asks for the next one, until
+    /// one decides.
     #[cold]
     fn go_on(&self, asked: &Asked, n: usize, mut found: Found) -> Decision {
         let mut key = Key::of(&asked.headers[n], &asked.contexts[n]);
@@ -338,8 +344,8 @@ impl Asked<'_> {
         self.compiled.holds(self.program, step, what, &self.headers[n], &self.contexts[n])
     }
 
-    /// Counts the packets that rules have decided, those in a row of one rule at once. Where rows end is found without
-    /// guessing, for it may be anywhere.
+    /// Counts the packets that rules have decided, those in a row of one rule at once. Where rows
+    /// end is found without guessing, for it may be anywhere.
     fn count_all(&self, rules: &[RuleId; BATCH + 1]) {
         let (mut bytes, mut ends) = ([0; BATCH], 0u64);
         let mut sum = 0;

@@ -1,7 +1,7 @@
 //! What a filter means: its rules tried from the top, one after the other.
 //!
-//! This is the definition that the classifier is held against, so it is as plain as it can be. It also tells the way of a
-//! packet, rule by rule, which is what [`Filter::explain`] puts into words.
+//! This is the definition that the classifier is held against, so it is as plain as it can be. It
+//! also tells the way of a packet, rule by rule, which is what [`Filter::explain`] puts into words.
 
 use wire::Headers;
 
@@ -37,8 +37,9 @@ pub struct Decision {
     pub mark: u32,
     /// The DSCP that it is to carry from now on, if that was changed.
     pub dscp: Option<u8>,
-    /// Whether another packet of the same flow, direction and state may fare otherwise, or is to be seen by a rule again (to be
-    /// counted, logged or policed). If not, the decision holds for all of them until the rules change.
+    /// Whether another packet of the same flow, direction and state may fare otherwise, or is to be
+    /// seen by a rule again (to be counted, logged or policed). If not, the decision holds for all
+    /// of them until the rules change.
     pub varies: bool,
 }
 
@@ -81,7 +82,8 @@ struct Traveller<'f, 'a> {
 }
 
 impl Filter {
-    /// What this filter says about a packet at a hook. Without `accounts` every rate is kept and nothing is logged.
+    /// What this filter says about a packet at a hook. Without `accounts` every rate is kept and
+    /// nothing is logged.
     pub fn evaluate(
         &self,
         hook: Hook,
@@ -171,7 +173,8 @@ impl Traveller<'_, '_> {
 }
 
 impl Rule {
-    /// Does to a packet that matched what the rule does on the way; `false` when the policer drops it.
+    /// Does to a packet that matched what the rule does on the way; `false` when the policer drops
+    /// it.
     pub(crate) fn take_effect(
         &self,
         id: RuleId,

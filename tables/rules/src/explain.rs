@@ -15,7 +15,8 @@ use crate::moment::Now;
 pub struct Explanation {
     /// The decision; rates are taken to be kept, and nothing is logged or counted.
     pub decision: Decision,
-    /// The chain and rule that decide, in a line: `dropped by rule web (filter.rules:12) of chain forward: drop tcp ...`.
+    /// The chain and rule that decide, in a line: `dropped by rule web (filter.rules:12) of chain
+    /// forward: drop tcp ...`.
     pub summary: String,
     /// Every step on the way, one a line, indented by jumps.
     pub steps: Vec<String>,
@@ -36,7 +37,8 @@ impl Outcome {
 }
 
 impl Filter {
-    /// Tells the way of a packet through a hook. Nothing that rules remember is touched: a rate counts as kept to.
+    /// Tells the way of a packet through a hook. Nothing that rules remember is touched: a rate
+    /// counts as kept to.
     pub fn explain(&self, hook: Hook, headers: &Headers, context: &Context, now: &Now) -> Explanation {
         let mut teller = Teller { filter: self, depth: 1, passed: 0, steps: Vec::new(), jumps: Vec::new() };
         teller.steps.push(format!("chain {}", hook.name()));

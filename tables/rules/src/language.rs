@@ -17,7 +17,8 @@
 //!   accept
 //! ```
 //!
-//! A line says first what is done, then with what: `ACTION... [MATCH...]`. Matches stand in any order, and all must hold.
+//! A line says first what is done, then with what: `ACTION... [MATCH...]`. Matches stand in any
+//! order, and all must hold.
 //!
 //! | action | |
 //! |---|---|
@@ -28,14 +29,16 @@
 //! | `count`, `mark N`, `set-dscp X` | and on to the next rule, unless a verdict stands there as well |
 //! | `police RATE [burst SIZE]` | what exceeds the rate is dropped, the rest goes on |
 //!
-//! What matches there are, and what they mean, each says itself ([`crate::matches`]); `docs/filter.md` has their table.
+//! What matches there are, and what they mean, each says itself ([`crate::matches`]);
+//! `docs/filter.md` has their table.
 //!
-//! A `!` before a list turns it round (`from !10.0.0.0/8`, `in !eth0`). Three more words name a rule (`name web`), say what the
-//! kernel's filter shall do where it cannot express it (`kernel open`, `kernel closed`), and comment it (`# ...`).
+//! A `!` before a list turns it round (`from !10.0.0.0/8`, `in !eth0`). Three more words name a
+//! rule (`name web`), say what the kernel's filter shall do where it cannot express it (`kernel
+//! open`, `kernel closed`), and comment it (`# ...`).
 //!
-//! Rules that stand before any `chain` line belong to the chain that the file was named for. Nothing depends on how lines are
-//! indented. A list goes on behind a comma even with a space. Printing a rule ([`crate::Rule`] displays as its line) and
-//! reading it again gives the same rule.
+//! Rules that stand before any `chain` line belong to the chain that the file was named for.
+//! Nothing depends on how lines are indented. A list goes on behind a comma even with a space.
+//! Printing a rule ([`crate::Rule`] displays as its line) and reading it again gives the same rule.
 
 pub(crate) mod address;
 mod item;

@@ -1,9 +1,12 @@
-//! What rules remember from one compilation to the next: counters, last hits, and the state of their rates.
+//! What rules remember from one compilation to the next: counters, last hits, and the state of
+//! their rates.
 //!
-//! The compiled filter is thrown away with every change; what its rules have seen is not. A rule is the same rule when it has
-//! the same name, or, unnamed, when the same line stands in the same chain (the second of two equal lines is the second). Each gets
-//! a slot; slots lie in blocks that never move, which old and new compilations share, so no count is lost in between. Every
-//! worker has blocks of its own: a counter has one writer, and counting is three plain stores into one cache line.
+//! The compiled filter is thrown away with every change; what its rules have seen is not. A rule is
+//! the same rule when it has the same name, or, unnamed, when the same line stands in the same
+//! chain (the second of two equal lines is the second). Each gets a slot; slots lie in blocks that
+//! never move, which old and new compilations share, so no count is lost in between. Every worker
+//! has blocks of its own: a counter has one writer, and counting is three plain stores into one
+//! cache line.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -42,7 +45,8 @@ pub struct Counter {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Identity {
     Named(String),
-    /// A hash of the chain's name and of the line's content, and which of equal ones. (Two lines in 2^64 would swap counts.)
+    /// A hash of the chain's name and of the line's content, and which of equal ones. (Two lines in
+    /// 2^64 would swap counts.)
     Line(u64, usize),
 }
 
@@ -84,8 +88,8 @@ impl Ledger {
         }
     }
 
-    /// The memory of a filter's rules: of those known already what they had, of new ones nothing yet. What rules had that are
-    /// no longer there is forgotten.
+    /// The memory of a filter's rules: of those known already what they had, of new ones nothing
+    /// yet. What rules had that are no longer there is forgotten.
     pub fn open(&mut self, filter: &Filter) -> Accounts {
         let mut before = std::mem::take(&mut self.entries);
         let mut equal: HashMap<u64, usize> = HashMap::new();
@@ -117,8 +121,8 @@ impl Ledger {
             accounts.meters.push(entry.meter.clone());
             self.entries.insert(identity, entry);
         }
-        // Only now: workers that have the old filter still count in slots of rules that are gone, and a rule that is new here
-        // should not begin with their counts.
+        // Only now: workers that have the old filter still count in slots of rules that are gone,
+        // and a rule that is new here should not begin with their counts.
         self.free.extend(before.into_values().map(|entry| entry.slot));
         accounts.blocks.clone_from(&self.blocks);
         accounts

@@ -1,9 +1,10 @@
 //! What is known of a packet beside its headers, and what may be remembered of a rule's answer.
 //!
-//! A match has three parts ([`Test`](crate::matches::Test)). The *constant* part is the same for all packets of one direction of
-//! a flow while its state is the same: addresses, ports, protocol, interfaces, state. The *momentary* part differs from packet
-//! to packet but follows from the packet: flags, ICMP types, length, fragment. The *circumstances* do not follow from it: the
-//! mark and the code point that earlier rules may have set, the time, the rate.
+//! A match has three parts ([`Test`](crate::matches::Test)). The *constant* part is the same for
+//! all packets of one direction of a flow while its state is the same: addresses, ports, protocol,
+//! interfaces, state. The *momentary* part differs from packet to packet but follows from the
+//! packet: flags, ICMP types, length, fragment. The *circumstances* do not follow from it: the mark
+//! and the code point that earlier rules may have set, the time, the rate.
 
 use wire::{Fragment, Headers, protocol};
 
@@ -47,7 +48,8 @@ impl Match {
 }
 
 impl Rule {
-    /// Whether what it does, or whether it does it, may differ between packets of one direction of a flow.
+    /// Whether what it does, or whether it does it, may differ between packets of one direction of
+    /// a flow.
     pub fn varies(&self) -> bool {
         let Effects { count, police, log, mark: _, dscp: _ } = &self.effects;
         self.matches.varies() || *count || police.is_some() || log.is_some()

@@ -1,13 +1,15 @@
 //! Rates: whether a packet keeps to one.
 //!
-//! Each limit is one word, the time at which all that came so far would have been allowed at exactly the rate (GCRA,
-//! ITU-T I.371, which is a token bucket turned round). A packet conforms when that time lies not further ahead than the
-//! burst allows. One word means one compare-and-swap, so all workers share a limit and a rate is a rate whatever the number of
+//! Each limit is one word, the time at which all that came so far would have been allowed at
+//! exactly the rate (GCRA, ITU-T I.371, which is a token bucket turned round). A packet conforms
+//! when that time lies not further ahead than the burst allows. One word means one
+//! compare-and-swap, so all workers share a limit and a rate is a rate whatever the number of
 //! queues; only packets of rules with a rate ever touch it.
 //!
-//! A limit of each source lives in a table of fixed size, four places for an address, found by a keyed hash that an
-//! attacker cannot aim. When all four are taken, the one that has used least of its burst gives way: whoever floods with random
-//! sources makes the table forget those who hardly send, not those who exceed.
+//! A limit of each source lives in a table of fixed size, four places for an address, found by a
+//! keyed hash that an attacker cannot aim. When all four are taken, the one that has used least of
+//! its burst gives way: whoever floods with random sources makes the table forget those who hardly
+//! send, not those who exceed.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};

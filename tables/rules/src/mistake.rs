@@ -1,6 +1,7 @@
 //! What is wrong with a list of rules.
 //!
-//! A text is read to its end whatever is wrong with it, and all mistakes are told at once, each with its line and a caret.
+//! A text is read to its end whatever is wrong with it, and all mistakes are told at once, each
+//! with its line and a caret.
 
 use std::fmt;
 use std::ops::{Deref, Range};

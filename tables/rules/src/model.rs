@@ -1,7 +1,8 @@
 //! What a filter is: chains of rules, each a match ([`crate::matches`]), effects, and a verdict.
 //!
-//! Plain values. [`crate::language`] makes them from text and prints them as text, [`Filter::evaluate`] says what they
-//! mean, and everything else (classifier, nftables, check) has to agree with that.
+//! Plain values. [`crate::language`] makes them from text and prints them as text,
+//! [`Filter::evaluate`] says what they mean, and everything else (classifier, nftables, check) has
+//! to agree with that.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -17,7 +18,8 @@ use crate::set::Set;
 /// Where a packet meets the filter. Each hook is a chain that exists without being asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Hook {
-    /// All that comes in by a port, before it is routed: transit, and what is for the router itself.
+    /// All that comes in by a port, before it is routed: transit, and what is for the router
+    /// itself.
     Input = 0,
     /// Transit, when its way is known.
     Forward = 1,
@@ -87,8 +89,9 @@ impl Filter {
         starts.collect()
     }
 
-    /// Fills in which ports the interface names of the rules mean now; to be called again when ports come or go. `ports`
-    /// says the numbers of all ports that a name, or a pattern with a trailing `*`, stands for.
+    /// Fills in which ports the interface names of the rules mean now; to be called again when
+    /// ports come or go. `ports` says the numbers of all ports that a name, or a pattern with a
+    /// trailing `*`, stands for.
     pub fn resolve(&mut self, ports: impl Fn(&str) -> Vec<u16>) {
         for rule in self.chains.iter_mut().flat_map(|chain| &mut chain.rules) {
             let lists = [&mut rule.matches.in_ports, &mut rule.matches.out_ports];
@@ -104,7 +107,8 @@ impl Filter {
     }
 }
 
-/// The number of a rule in the order of [`Filter::rules`]. It means something only for the filter it was got from.
+/// The number of a rule in the order of [`Filter::rules`]. It means something only for the filter
+/// it was got from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(pub u32);
 
@@ -113,7 +117,8 @@ pub struct RuleId(pub u32);
 pub struct Chain {
     /// Its name.
     pub name: String,
-    /// What becomes of a packet that no rule of a hook's chain decides. A chain that is jumped to returns instead.
+    /// What becomes of a packet that no rule of a hook's chain decides. A chain that is jumped to
+    /// returns instead.
     pub policy: Policy,
     /// The rules.
     pub rules: Vec<Rule>,
@@ -216,7 +221,8 @@ pub enum Reject {
 /// What the kernel's filter shall do where it cannot express a rule that the plane can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
-    /// Let pass rather too much: an accepting rule is widened to what can be expressed, a dropping one left out.
+    /// Let pass rather too much: an accepting rule is widened to what can be expressed, a dropping
+    /// one left out.
     Open,
     /// Let pass rather too little: an accepting rule is left out, a dropping one widened.
     Closed,
@@ -225,7 +231,8 @@ pub enum Fallback {
 /// What is done with a packet that matches, in this order, before the verdict.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub struct Effects {
-    /// Said to be counted. (Every rule counts; one that only counts says so, and is not passed over for cached flows.)
+    /// Said to be counted. (Every rule counts; one that only counts says so, and is not passed over
+    /// for cached flows.)
     pub count: bool,
     /// What exceeds this rate is dropped here, and nothing further is done with it.
     pub police: Option<Rate>,
@@ -267,8 +274,8 @@ pub enum Unit {
 }
 
 impl Rate {
-    /// A rate with its ordinary burst: what it brings in a tenth of a second, but 5 packets or 15,000 bytes (ten full
-    /// Ethernet frames) at least.
+    /// A rate with its ordinary burst: what it brings in a tenth of a second, but 5 packets or
+    /// 15,000 bytes (ten full Ethernet frames) at least.
     pub fn new(per_second: u64, unit: Unit) -> Rate {
         let burst = match unit {
             Unit::Packets => (per_second / 10).max(5),

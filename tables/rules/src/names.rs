@@ -1,4 +1,5 @@
-//! Names of numbers. Each table is read both ways, and where a number has two names the first is the one that is printed.
+//! Names of numbers. Each table is read both ways, and where a number has two names the first is
+//! the one that is printed.
 
 use wire::protocol;
 

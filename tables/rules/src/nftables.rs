@@ -1,27 +1,33 @@
-//! The filter for Linux: the same rules as nftables text, for what never comes to the plane and for when there is no plane.
+//! The filter for Linux: the same rules as nftables text, for what never comes to the plane and for
+//! when there is no plane.
 //!
-//! One table of Bifrost's own, `inet bifrost`, whose text begins by deleting the one before: `nft -f` takes it whole or not at
-//! all, in one transaction, and no packet meets half a filter.
+//! One table of Bifrost's own, `inet bifrost`, whose text begins by deleting the one before: `nft
+//! -f` takes it whole or not at all, in one transaction, and no packet meets half a filter.
 //!
-//! **Where the chains stand.** *input* is all that comes in by a port before it is routed, so it stands at the kernel's
-//! `prerouting`, behind connection tracking and before address translation (priority -150): transit and the router's own packets
-//! pass it, as they do in the plane's driver and graph. *forward* stands at `forward`. *output* is all that leaves by a
-//! port; `postrouting` would see just that, but nothing can be rejected there, so it stands at `forward` (behind
-//! the chain forward) and at `output` (the router's own packets), before source translation at both. Only Bifrost's ports are
-//! filtered, as in the plane: what other interfaces (and the loopback) carry, passes.
+//! **Where the chains stand.** *input* is all that comes in by a port before it is routed, so it
+//! stands at the kernel's `prerouting`, behind connection tracking and before address translation
+//! (priority -150): transit and the router's own packets pass it, as they do in the plane's driver
+//! and graph. *forward* stands at `forward`. *output* is all that leaves by a port; `postrouting`
+//! would see just that, but nothing can be rejected there, so it stands at `forward` (behind the
+//! chain forward) and at `output` (the router's own packets), before source translation at both.
+//! Only Bifrost's ports are filtered, as in the plane: what other interfaces (and the loopback)
+//! carry, passes.
 //!
-//! **What is alike.** Addresses, sets (one for each family), ports, protocols, TCP flags, ICMP types, code points, lengths, interfaces,
-//! marks and times in UTC are the same comparisons. States are those of conntrack, rates nftables' own token buckets (of each source: a
-//! dynamic set of the same size), policers a limit that drops, logs go to the kernel's log. A rule that
-//! does more than decide jumps to a small chain of its own, so that its match stands once; and rates have names, for a rule may come to
-//! several lines (of two families, or of states that the kernel knows otherwise): a rate is one, and used up once.
+//! **What is alike.** Addresses, sets (one for each family), ports, protocols, TCP flags, ICMP
+//! types, code points, lengths, interfaces, marks and times in UTC are the same comparisons. States
+//! are those of conntrack, rates nftables' own token buckets (of each source: a dynamic set of the
+//! same size), policers a limit that drops, logs go to the kernel's log. A rule that does more than
+//! decide jumps to a small chain of its own, so that its match stands once; and rates have names,
+//! for a rule may come to several lines (of two families, or of states that the kernel knows
+//! otherwise): a rate is one, and used up once.
 //!
-//! **What is not.** Conntrack puts fragments together before anything here sees them, so nothing can ask for them; and a
-//! local time of day would be wrong after the next change of summer time. A rule that asks for these is refused, unless it (or
-//! the configuration) says which way to err: *open*, accepting rules are widened and dropping ones left out; *closed*,
-//! the other way round. Jumps cannot err one way, so they have to be written without.
-//! (Where no rule asks for a state, Linux need not track connections, and fragments come one by one: as in the plane, later ones show
-//! neither ports nor flags nor types.)
+//! **What is not.** Conntrack puts fragments together before anything here sees them, so nothing
+//! can ask for them; and a local time of day would be wrong after the next change of summer time. A
+//! rule that asks for these is refused, unless it (or the configuration) says which way to err:
+//! *open*, accepting rules are widened and dropping ones left out; *closed*, the other way round.
+//! Jumps cannot err one way, so they have to be written without. (Where no rule asks for a state,
+//! Linux need not track connections, and fragments come one by one: as in the plane, later ones
+//! show neither ports nor flags nor types.)
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -35,18 +41,21 @@ use crate::set::Set;
 
 /// The name of the table, in family inet.
 pub const TABLE: &str = "bifrost";
-/// Chains that may jump to each other in a row; the kernel's own limit is 16, of which a rule's own chain takes one.
+/// Chains that may jump to each other in a row; the kernel's own limit is 16, of which a rule's own
+/// chain takes one.
 const DEEPEST: usize = 14;
 /// Elements that stand on one line.
 const ON_A_LINE: usize = 16;
 
-/// What a rate and its burst may come to: Linux reckons in billionths of them. That is 147 Gbit/s, and more than Linux forwards.
+/// What a rate and its burst may come to: Linux reckons in billionths of them. That is 147 Gbit/s,
+/// and more than Linux forwards.
 const MOST_BYTES: u64 = u64::MAX / 1_000_000_000;
 
 /// SYN alone of these opens a connection of TCP.
 pub(crate) const FLAGS: &str = "tcp flags & (fin | syn | rst | ack)";
-/// True of what shows its upper layer's header. Linux's short way of loading one, two or four bytes takes the data of a
-/// later fragment for that header; loading three goes the long way, which does not.
+/// True of what shows its upper layer's header. Linux's short way of loading one, two or four bytes
+/// takes the data of a later fragment for that header; loading three goes the long way, which does
+/// not.
 const SHOWN: &str = "@th,0,24 >= 0";
 
 /// A rule that the kernel's filter cannot express.
@@ -67,9 +76,10 @@ const CHOOSE: &str =
     "say \"kernel open\" or \"kernel closed\" in the rule, for which way to err when the plane is gone";
 
 impl Filter {
-    /// The filter as text for `nft -f`. `ports`: the interfaces it is for (names, or patterns with a trailing `*`);
-    /// `fallback`: what is done with rules that the kernel cannot express and that don't say themselves; `pickup`: whether
-    /// a TCP connection that is met in mid-stream is new, as Linux has it, or invalid.
+    /// The filter as text for `nft -f`. `ports`: the interfaces it is for (names, or patterns with
+    /// a trailing `*`); `fallback`: what is done with rules that the kernel cannot express and that
+    /// don't say themselves; `pickup`: whether a TCP connection that is met in mid-stream is new,
+    /// as Linux has it, or invalid.
     ///
     /// # Errors
     /// All rules that cannot be expressed and have no such choice.
@@ -200,7 +210,8 @@ impl Writer<'_> {
     /// Refuses jumps that are nested deeper than the kernel goes.
     fn depth(&mut self) {
         let chains = &self.filter.chains;
-        // Jumps lead nowhere back, so each chain is as deep as the deepest it jumps to, and one more.
+        // Jumps lead nowhere back, so each chain is as deep as the deepest it jumps to, and one
+        // more.
         let mut depths = vec![0usize; chains.len()];
         for _ in 0..=DEEPEST + 1 {
             for (number, chain) in chains.iter().enumerate() {
@@ -313,7 +324,8 @@ impl Writer<'_> {
                 id.0,
                 family.map_or("", |family| if family == Family::Ipv4 { "_4" } else { "_6" })
             );
-            // A chain that one goes to returns where its caller would have: to return from it is to return from both.
+            // A chain that one goes to returns where its caller would have: to return from it is to
+            // return from both.
             let how = if rule.verdict == Some(Verdict::Return) { "goto" } else { "jump" };
             effects.extend(plain.drain(..).chain(verdict));
             effects.extend((how == "jump" && !last.is_empty()).then(|| last.clone()));
@@ -373,7 +385,8 @@ impl Writer<'_> {
     }
 }
 
-/// One line: a rule for one family or for both, and for one of [`lines_of_states`]. Matches add what they ask for.
+/// One line: a rule for one family or for both, and for one of [`lines_of_states`]. Matches add
+/// what they ask for.
 pub(crate) struct Sentence<'w, 'f> {
     writer: &'w mut Writer<'f>,
     words: Vec<String>,
@@ -439,7 +452,8 @@ impl Sentence<'_, '_> {
     }
 }
 
-/// The families for which a rule is written: both at once where nothing in it depends on the family.
+/// The families for which a rule is written: both at once where nothing in it depends on the
+/// family.
 fn families(rule: &Rule) -> Vec<Option<Family>> {
     if !rule.matches.by_family() && rule.effects.dscp.is_none() {
         return vec![None];

@@ -1,13 +1,16 @@
 //! Address sets: from a handful to a million addresses and prefixes, both families in one.
 //!
-//! Threat feeds are mostly single addresses, scattered over all of the address space, so a trie with nodes of 256 words
-//! (`fib::Lpm`) would take a kilobyte for each. Whether an address is in a set asks for no longest prefix: the prefixes melt into
-//! disjoint ranges, sorted, 8 bytes each in IPv4 and 32 in IPv6, with an index over the part of the space that they lie
-//! in, about one index entry for four ranges. A lookup reads one word of the index and searches the few ranges behind it.
+//! Threat feeds are mostly single addresses, scattered over all of the address space, so a trie
+//! with nodes of 256 words (`fib::Lpm`) would take a kilobyte for each. Whether an address is in a
+//! set asks for no longest prefix: the prefixes melt into disjoint ranges, sorted, 8 bytes each in
+//! IPv4 and 32 in IPv6, with an index over the part of the space that they lie in, about one index
+//! entry for four ranges. A lookup reads one word of the index and searches the few ranges behind
+//! it.
 //!
-//! A set is a value and never changes; [`Set::change`] makes the next one in one pass over it (a few milliseconds with a
-//! million members), and workers go over to it as they do to new rules, without a lock. Members are kept as they were
-//! given, beside the ranges: taking a prefix out leaves what another one covers.
+//! A set is a value and never changes; [`Set::change`] makes the next one in one pass over it (a
+//! few milliseconds with a million members), and workers go over to it as they do to new rules,
+//! without a lock. Members are kept as they were given, beside the ranges: taking a prefix out
+//! leaves what another one covers.
 
 use std::net::IpAddr;
 use std::ops::{Shr, Sub};
@@ -63,7 +66,8 @@ impl Set {
         Set(Arc::new(Inner { members4, members6, ranges4, ranges6 }))
     }
 
-    /// The set after some members came and others went. What comes and goes at once is there afterwards.
+    /// The set after some members came and others went. What comes and goes at once is there
+    /// afterwards.
     #[must_use]
     pub fn change(&self, come: &[IpNet], go: &[IpNet]) -> Set {
         let (come, go): (Set, Set) = (come.iter().copied().collect(), go.iter().copied().collect());

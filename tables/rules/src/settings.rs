@@ -20,9 +20,9 @@
 //! rules_file = "guests.rules"
 //! ```
 //!
-//! Rules are written in one language wherever they stand; the rules of a chain's `rules_file` come behind those of its `rules`.
-//! The section is walked here rather than derived, as the rest of `router.toml` is, so that every mistake in it is told at once,
-//! at its place.
+//! Rules are written in one language wherever they stand; the rules of a chain's `rules_file` come
+//! behind those of its `rules`. The section is walked here rather than derived, as the rest of
+//! `router.toml` is, so that every mistake in it is told at once, at its place.
 
 use std::ops::Range;
 
@@ -34,8 +34,8 @@ use crate::mistake::{Hint, Mistakes, Page};
 use crate::model::{Filter, Hook};
 
 impl Filter {
-    /// Reads the section `[filter]`. `file` and `text` are the whole file that it is part of, for messages; `files` reads the
-    /// files that it names.
+    /// Reads the section `[filter]`. `file` and `text` are the whole file that it is part of, for
+    /// messages; `files` reads the files that it names.
     ///
     /// # Errors
     /// All mistakes at once, those in the files it names included.

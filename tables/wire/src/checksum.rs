@@ -1,10 +1,11 @@
 //! The Internet checksum: whole (RFC 1071) and incremental (RFC 1624).
 //!
-//! Sums are kept unfolded in a `u64` of native-endian 32-bit words: the ones' complement sum does not care about byte
-//! order as long as the result is stored the same way it was read (RFC 1071, 2(B)). A packet of 64 KiB cannot
-//! overflow it.
+//! Sums are kept unfolded in a `u64` of native-endian 32-bit words: the ones' complement sum does
+//! not care about byte order as long as the result is stored the same way it was read (RFC 1071,
+//! 2(B)). A packet of 64 KiB cannot overflow it.
 
-/// A running ones' complement sum. Parts may be added in any order; each but the last must have even length.
+/// A running ones' complement sum. Parts may be added in any order; each but the last must have
+/// even length.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum(u64);
 
@@ -31,7 +32,8 @@ impl Sum {
         self
     }
 
-    /// With the bytes of several parts added as if they were one run. Unlike elsewhere, each may have any length.
+    /// With the bytes of several parts added as if they were one run. Unlike elsewhere, each may
+    /// have any length.
     pub fn with_parts<'a>(mut self, parts: impl IntoIterator<Item = &'a [u8]>) -> Sum {
         let mut odd = false;
         for mut part in parts {
@@ -58,7 +60,8 @@ impl Sum {
         Sum(self.0 + u64::from(number.to_be()))
     }
 
-    /// The folded sum, not complemented, as a number. 0xffff over data that includes its correct checksum.
+    /// The folded sum, not complemented, as a number. 0xffff over data that includes its correct
+    /// checksum.
     #[inline]
     pub fn fold(self) -> u16 {
         let mut sum = (self.0 >> 32) + (self.0 & 0xffff_ffff);
@@ -87,7 +90,8 @@ pub fn verify(bytes: &[u8]) -> bool {
     Sum::new().with(bytes).fold() == 0xffff
 }
 
-/// Whether an IPv4 header without options adds up: [`verify`] for the one length that every packet has.
+/// Whether an IPv4 header without options adds up: [`verify`] for the one length that every packet
+/// has.
 #[inline]
 pub fn verify_header(header: &[u8; 20]) -> bool {
     let ([a, b], last) = header.as_chunks::<8>() else { return false };
@@ -96,8 +100,8 @@ pub fn verify_header(header: &[u8; 20]) -> bool {
     let (sum, carry) = u64::from_ne_bytes(*a).overflowing_add(u64::from_ne_bytes(*b));
     let (sum, again) = sum.overflowing_add(u64::from(last) + u64::from(carry));
     let sum = sum + u64::from(again);
-    // Folding is the remainder by 0xffff, with 0xffff for 0. By the inverse of 0xffff its multiples, and they alone, become
-    // small: 1 to 2^64 / 0xffff.
+    // Folding is the remainder by 0xffff, with 0xffff for 0. By the inverse of 0xffff its
+    // multiples, and they alone, become small: 1 to 2^64 / 0xffff.
     const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;
     const { assert!(INVERSE.wrapping_mul(0xffff) == 1) };
     sum.wrapping_mul(INVERSE).wrapping_sub(1) < u64::MAX / 0xffff
@@ -112,7 +116,8 @@ pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
     !(sum as u16)
 }
 
-/// The sum of the IPv4 pseudo-header (RFC 768, RFC 9293) of an upper layer packet of `length` bytes.
+/// The sum of the IPv4 pseudo-header (RFC 768, RFC 9293) of an upper layer packet of `length`
+/// bytes.
 pub fn pseudo4(source: u32, destination: u32, protocol: u8, length: u16) -> Sum {
     Sum::new().with_u32(source).with_u32(destination).with_u16(u16::from(protocol)).with_u16(length)
 }

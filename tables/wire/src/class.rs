@@ -1,4 +1,5 @@
-//! Policing classes: what a packet handed to Linux is about, so that a flood of one kind cannot starve another.
+//! Policing classes: what a packet handed to Linux is about, so that a flood of one kind cannot
+//! starve another.
 //!
 //! `forwarding/bpf/` classifies the same way; this copy serves the worker lane and `explain`.
 
@@ -8,8 +9,9 @@ use abi::{Class, is_management, is_routing, protocol};
 
 use crate::{ethernet, ipv4, ipv6, u16_at};
 
-/// The class of a frame for Linux, from its Ethernet header on. `local` says which addresses are this machine's; without it, the packet
-/// is known to be for this machine. Never [`Class::Unresolved`].
+/// The class of a frame for Linux, from its Ethernet header on. `local` says which addresses are
+/// this machine's; without it, the packet is known to be for this machine. Never
+/// [`Class::Unresolved`].
 pub fn class_of_frame(frame: &[u8], local: Option<&dyn Fn(IpAddr) -> bool>) -> Class {
     let Ok(view) = ethernet::Frame::parse(frame) else { return Class::Rest };
     let (mut ether_type, mut packet) = (view.ether_type(), view.payload());
@@ -106,7 +108,8 @@ fn of_upper(number: u8, ttl: u8, payload: &[u8]) -> Class {
         },
         protocol::TCP | protocol::UDP if payload.len() >= 4 => {
             let [source, destination] = [u16_at(payload, 0), u16_at(payload, 2)];
-            // Of UDP only the port that it goes to says what it is; a connection of TCP may have begun at either end.
+            // Of UDP only the port that it goes to says what it is; a connection of TCP may have
+            // begun at either end.
             let either = number == protocol::TCP;
             if is_routing(number, ttl, destination) || either && is_routing(number, ttl, source) {
                 Class::Routing

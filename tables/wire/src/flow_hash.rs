@@ -1,12 +1,15 @@
 //! The flow hash: which of several equal paths a packet takes.
 //!
-//! All packets of a flow must get the same number, in both lanes: `forwarding/bpf/hash.h` is this file in C, bit for bit. A flow is the two
-//! addresses and the protocol, and the two ports where every packet of the flow is sure to show them: not in fragments
-//! (the later ones have no ports), and in IPv6 only directly behind the fixed header.
+//! All packets of a flow must get the same number, in both lanes: `forwarding/bpf/hash.h` is this
+//! file in C, bit for bit. A flow is the two addresses and the protocol, and the two ports where
+//! every packet of the flow is sure to show them: not in fragments (the later ones have no ports),
+//! and in IPv6 only directly behind the fixed header.
 //!
-//! Nobody outside is to know which numbers it makes, or they would send all their flows by one path, or push others out of a table that is
-//! found by it. So there is a key, one for the whole program: it is set before anything is hashed ([`set_flow_key`]), and the driver's programs are
-//! loaded with the same. That makes it hard to aim at a path, not to find one: it is no code for secrets.
+//! Nobody outside is to know which numbers it makes, or they would send all their flows by one
+//! path, or push others out of a table that is found by it. So there is a key, one for the whole
+//! program: it is set before anything is hashed ([`set_flow_key`]), and the driver's programs are
+//! loaded with the same. That makes it hard to aim at a path, not to find one: it is no code for
+//! secrets.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -20,7 +23,8 @@ pub fn flow_key() -> u64 {
     KEY.load(Relaxed)
 }
 
-/// Sets the key of the flow hash, made of a text: before the first packet, for flows change their paths by it.
+/// Sets the key of the flow hash, made of a text: before the first packet, for flows change their
+/// paths by it.
 pub fn set_flow_key(text: &str) {
     let words = text.as_bytes().chunks(8).map(|bytes| {
         let mut word = [0; 8];
@@ -71,7 +75,8 @@ const fn hash6(key: u64, source: u128, destination: u128, next_header: u8, ports
     finish(a, next_header, ports)
 }
 
-/// The hash of a packet that starts at its IP header; 0 for what is neither IPv4 nor IPv6 or is cut short in the fixed header.
+/// The hash of a packet that starts at its IP header; 0 for what is neither IPv4 nor IPv6 or is cut
+/// short in the fixed header.
 #[inline]
 pub fn flow_hash(packet: &[u8]) -> u32 {
     match packet.first().map(|byte| byte >> 4) {

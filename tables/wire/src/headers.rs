@@ -1,21 +1,24 @@
-//! One parse of an IP packet for all who judge it by its headers: the flow table, the filter and NAT.
+//! One parse of an IP packet for all who judge it by its headers: the flow table, the filter and
+//! NAT.
 //!
-//! The views of the other modules check what they show and no more; [`Headers`] is plain values, read once, of both
-//! families in one shape, so that what stands on it need not know two. An IPv4 address is IPv4-mapped (`::ffff:a.b.c.d`,
-//! RFC 4291, 2.5.5.2).
+//! The views of the other modules check what they show and no more; [`Headers`] is plain values,
+//! read once, of both families in one shape, so that what stands on it need not know two. An IPv4
+//! address is IPv4-mapped (`::ffff:a.b.c.d`, RFC 4291, 2.5.5.2).
 //!
-//! Nearly every packet is IPv4 without options or IPv6 without extension headers, whole, TCP or UDP: that way is
-//! straight. The rest walks over at most [`EXTENSIONS`] extension headers, for a walk that ends only with the bytes is a
-//! way to keep a router busy with 180 headers a packet.
+//! Nearly every packet is IPv4 without options or IPv6 without extension headers, whole, TCP or
+//! UDP: that way is straight. The rest walks over at most [`EXTENSIONS`] extension headers, for a
+//! walk that ends only with the bytes is a way to keep a router busy with 180 headers a packet.
 //!
-//! Ports are there only where the packet shows them: a later fragment has none, and a first fragment or a whole packet in
-//! which the upper layer's header is cut short is refused, since that is how filters are evaded (RFC 1858, RFC 7112).
-//! A packet quoted in an ICMP error is cut short by nature and is read by [`Headers::quoted`].
+//! Ports are there only where the packet shows them: a later fragment has none, and a first
+//! fragment or a whole packet in which the upper layer's header is cut short is refused, since that
+//! is how filters are evaded (RFC 1858, RFC 7112). A packet quoted in an ICMP error is cut short by
+//! nature and is read by [`Headers::quoted`].
 
 use crate::checksum::{self, Sum};
 use crate::{Reason, icmp4, icmp6, ipv4, ipv6, protocol, tcp, u16_at, u32_at};
 
-/// Extension headers of one IPv6 packet at most; RFC 8504, 5.3 lets nodes have such limits, and no traffic has so many.
+/// Extension headers of one IPv6 packet at most; RFC 8504, 5.3 lets nodes have such limits, and no
+/// traffic has so many.
 pub const EXTENSIONS: usize = 8;
 
 /// Whether a packet is a fragment, and which.
@@ -39,12 +42,14 @@ pub struct Headers {
     pub destination: [u8; 16],
     /// 4 or 6.
     pub version: u8,
-    /// Of the upper layer, behind IPv6 extension headers; an authentication header is one as well, as in Linux's filter. Of a later IPv6 fragment: what its fragment header says.
+    /// Of the upper layer, behind IPv6 extension headers; an authentication header is one as well,
+    /// as in Linux's filter. Of a later IPv6 fragment: what its fragment header says.
     pub protocol: u8,
-    /// Source port. 0 where there is none; the identifier of an ICMP query; the high half of a GRE key (version 0), or of an
-    /// SPI (ESP, AH).
+    /// Source port. 0 where there is none; the identifier of an ICMP query; the high half of a GRE
+    /// key (version 0), or of an SPI (ESP, AH).
     pub source_port: u16,
-    /// Destination port. 0 where there is none; the identifier of an ICMP query; the low half of a GRE key or SPI.
+    /// Destination port. 0 where there is none; the identifier of an ICMP query; the low half of a
+    /// GRE key or SPI.
     pub destination_port: u16,
     /// Flags of a TCP segment ([`tcp::flag`]), else 0.
     pub tcp_flags: u8,
@@ -62,7 +67,8 @@ pub struct Headers {
     pub fragment: Fragment,
     /// Identification: always of IPv4, of IPv6 where there is a fragment header.
     pub fragment_id: u32,
-    /// Where the upper layer's header (or a later fragment's data) begins, in bytes from the start of the IP header.
+    /// Where the upper layer's header (or a later fragment's data) begins, in bytes from the start
+    /// of the IP header.
     pub transport: u16,
 }
 
@@ -88,12 +94,13 @@ pub fn unmapped(address: &[u8; 16]) -> Option<[u8; 4]> {
 }
 
 impl Headers {
-    /// Reads a packet that is whole: its length as stated is within `ip` (behind it there may be padding), and the upper
-    /// layer's header is there unless it is a later fragment.
+    /// Reads a packet that is whole: its length as stated is within `ip` (behind it there may be
+    /// padding), and the upper layer's header is there unless it is a later fragment.
     ///
-    /// Refuses with `BadVersion`, `BadHeaderLength`, `BadTotalLength` (shorter than its header), `Truncated` (fewer bytes than
-    /// the headers say; an upper layer's header cut short), `Malformed` (more than [`EXTENSIONS`] extension headers; a TCP
-    /// data offset below 5; a TCP fragment with offset 8, which can only be meant to overwrite flags, RFC 3128).
+    /// Refuses with `BadVersion`, `BadHeaderLength`, `BadTotalLength` (shorter than its header),
+    /// `Truncated` (fewer bytes than the headers say; an upper layer's header cut short),
+    /// `Malformed` (more than [`EXTENSIONS`] extension headers; a TCP data offset below 5; a TCP
+    /// fragment with offset 8, which can only be meant to overwrite flags, RFC 3128).
     #[inline]
     pub fn parse(ip: &[u8]) -> Result<Headers, Reason> {
         let mut headers = Headers::default();
@@ -101,8 +108,9 @@ impl Headers {
         Ok(headers)
     }
 
-    /// [`Headers::parse`] where the headers are to stay: put together elsewhere and then moved, they cost the processor as much
-    /// again as the reading. Of a packet that is refused it says nothing useful.
+    /// [`Headers::parse`] where the headers are to stay: put together elsewhere and then moved,
+    /// they cost the processor as much again as the reading. Of a packet that is refused it says
+    /// nothing useful.
     #[inline(always)]
     pub fn read(&mut self, ip: &[u8]) -> Result<(), Reason> {
         self.fill::<true>(ip)
@@ -122,8 +130,9 @@ impl Headers {
         }
     }
 
-    /// Reads a packet as far as an ICMP error quotes it: it may end anywhere behind the first 8 bytes of the upper layer's
-    /// header (RFC 792), which hold ports and identifiers, and its TCP flags are 0 where they are not there.
+    /// Reads a packet as far as an ICMP error quotes it: it may end anywhere behind the first 8
+    /// bytes of the upper layer's header (RFC 792), which hold ports and identifiers, and its TCP
+    /// flags are 0 where they are not there.
     pub fn quoted(ip: &[u8]) -> Result<Headers, Reason> {
         let mut headers = Headers::default();
         headers.fill::<false>(ip)?;
@@ -281,7 +290,8 @@ impl Headers {
             }
             protocol::GRE => {
                 let header = upper.first_chunk::<4>().ok_or(Reason::Truncated)?;
-                // RFC 2890, 2. In version 1 (PPTP, RFC 2637) the key holds a length, which differs from packet to packet.
+                // RFC 2890, 2. In version 1 (PPTP, RFC 2637) the key holds a length, which differs
+                // from packet to packet.
                 let (checksum, key) = (header[0] & 0x80 != 0, header[0] & 0x20 != 0);
                 if key && header[1] & 7 == 0 {
                     let at = if checksum { 8 } else { 4 };
@@ -297,8 +307,8 @@ impl Headers {
     }
 }
 
-/// Whether an ICMP message is a query or its answer with an identifier: echo; in IPv4 also timestamp, information (RFC 792)
-/// and address mask (RFC 950).
+/// Whether an ICMP message is a query or its answer with an identifier: echo; in IPv4 also
+/// timestamp, information (RFC 792) and address mask (RFC 950).
 #[inline]
 fn has_identifier(version: u8, icmp_type: u8) -> bool {
     match version {
@@ -511,7 +521,8 @@ mod tests {
         assert_eq!(Headers::quoted(&packet), Headers::parse(&packet));
     }
 
-    /// Random bytes that get past the first checks: versions, protocols and lengths that mean something.
+    /// Random bytes that get past the first checks: versions, protocols and lengths that mean
+    /// something.
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let protocols = [0, 1, 6, 17, 43, 44, 47, 50, 51, 58, 59, 60, 132];
         let any_bytes = proptest::collection::vec(any::<u8>(), 0..200);

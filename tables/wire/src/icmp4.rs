@@ -30,7 +30,8 @@ pub mod unreachable {
     pub const PROTOCOL: u8 = 2;
     /// Nobody at the destination takes the port.
     pub const PORT: u8 = 3;
-    /// Fragmentation needed and DF set; the next hop's MTU is in the last 16 bits of the header (RFC 1191).
+    /// Fragmentation needed and DF set; the next hop's MTU is in the last 16 bits of the header
+    /// (RFC 1191).
     pub const FRAGMENTATION_NEEDED: u8 = 4;
     /// Communication administratively prohibited (RFC 1812, 5.2.7.1).
     pub const PROHIBITED: u8 = 13;
@@ -39,8 +40,9 @@ pub mod unreachable {
 /// Code of [`REDIRECT`]: for the host.
 pub const REDIRECT_HOST: u8 = 1;
 
-/// Whether the type counts as an error, about which no error is ever sent (RFC 1812, 4.3.2.7). As in Linux only echo,
-/// timestamp, information and address mask count as queries; router discovery and unknown types as errors.
+/// Whether the type counts as an error, about which no error is ever sent (RFC 1812, 4.3.2.7). As
+/// in Linux only echo, timestamp, information and address mask count as queries; router discovery
+/// and unknown types as errors.
 pub fn is_error(icmp_type: u8) -> bool {
     !matches!(icmp_type, ECHO_REPLY | ECHO | 13..=18)
 }

@@ -13,8 +13,9 @@ pub const MORE_FRAGMENTS: u16 = 0x2000;
 /// The bits of the fragment offset, which counts units of 8 bytes.
 pub const FRAGMENT_OFFSET: u16 = 0x1fff;
 
-/// A packet whose header is whole: version 4, header length at least 20 bytes and within the bytes given, total length
-/// at least the header length. The total length may exceed the bytes given; the checksum is not judged.
+/// A packet whose header is whole: version 4, header length at least 20 bytes and within the bytes
+/// given, total length at least the header length. The total length may exceed the bytes given; the
+/// checksum is not judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a>(&'a [u8]);
 
@@ -161,8 +162,8 @@ impl Repr {
         }
     }
 
-    /// The header of a packet with `payload` bytes behind it, checksum included. A total length beyond 65,535 is
-    /// stated as 65,535.
+    /// The header of a packet with `payload` bytes behind it, checksum included. A total length
+    /// beyond 65,535 is stated as 65,535.
     pub fn header(&self, payload: usize) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[0] = 0x45;
@@ -180,7 +181,8 @@ impl Repr {
     }
 }
 
-/// Decrements the time to live of a header and updates its checksum; false, and nothing done, when it is used up (0 or 1).
+/// Decrements the time to live of a header and updates its checksum; false, and nothing done, when
+/// it is used up (0 or 1).
 #[inline(always)]
 pub fn decrement_ttl(header: &mut [u8; HEADER]) -> bool {
     if header[8] <= 1 {
@@ -194,13 +196,15 @@ pub fn decrement_ttl(header: &mut [u8; HEADER]) -> bool {
 #[inline(always)]
 pub fn age(header: &mut [u8; HEADER]) {
     header[8] = header[8].wrapping_sub(1);
-    // The TTL is the first byte of its word, so the checksum grows by 0x0100, with the carry brought round: in whatever order of bytes.
+    // The TTL is the first byte of its word, so the checksum grows by 0x0100, with the carry
+    // brought round: in whatever order of bytes.
     let sum = u32::from(u16::from_ne_bytes([header[10], header[11]])) + u32::from(0x0100u16.to_be());
     let sum = sum + u32::from(sum >= 0xffff);
     header[10..12].copy_from_slice(&(sum as u16).to_ne_bytes());
 }
 
-/// Writes the checksum of a header with its options, whose length is at least 12 bytes; shorter ones stay as they are.
+/// Writes the checksum of a header with its options, whose length is at least 12 bytes; shorter
+/// ones stay as they are.
 pub fn set_checksum(header: &mut [u8]) {
     if header.len() < 12 {
         return;
@@ -229,8 +233,8 @@ pub mod option {
     /// The flag: copied into every fragment.
     pub const COPIED: u8 = 0x80;
 
-    /// Where the options are in a header's bytes behind the first 20, without no-operations, up to the end of the list.
-    /// An option whose length is wrong ends it with the place of that length.
+    /// Where the options are in a header's bytes behind the first 20, without no-operations, up to
+    /// the end of the list. An option whose length is wrong ends it with the place of that length.
     pub fn places(options: &[u8]) -> impl Iterator<Item = Result<Range<usize>, usize>> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -264,8 +268,8 @@ pub mod option {
         (pointer + 3 <= route.len()).then(|| (*last).into())
     }
 
-    /// Those that every fragment has, one behind the other and padded to a multiple of 4 bytes, and how many bytes that is.
-    /// What follows an option whose length is wrong is lost.
+    /// Those that every fragment has, one behind the other and padded to a multiple of 4 bytes, and
+    /// how many bytes that is. What follows an option whose length is wrong is lost.
     pub fn copied(options: &[u8]) -> ([u8; 40], usize) {
         let (mut list, mut length) = ([END; 40], 0);
         for place in places(options).map_while(Result::ok) {

@@ -16,11 +16,13 @@ pub struct Packet<'a>(&'a [u8]);
 /// Where the walk over the extension headers ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpperLayer {
-    /// The last next header value: that of the upper layer, of a header the walk does not know, or of one cut short.
+    /// The last next header value: that of the upper layer, of a header the walk does not know, or
+    /// of one cut short.
     pub protocol: u8,
     /// Where that header starts, from the start of the packet; may lie beyond the bytes given.
     pub offset: usize,
-    /// Whether the packet is a fragment other than the first, so that `offset` shows data and not a header.
+    /// Whether the packet is a fragment other than the first, so that `offset` shows data and not a
+    /// header.
     pub later_fragment: bool,
 }
 
@@ -88,8 +90,8 @@ impl<'a> Packet<'a> {
         (self.next_header() == protocol::HOP_BY_HOP).then_some(payload.get(2..length)?)
     }
 
-    /// Walks over hop-by-hop, routing, destination options, authentication and fragment headers. Each header is at
-    /// least 8 bytes long, so the walk ends with the bytes.
+    /// Walks over hop-by-hop, routing, destination options, authentication and fragment headers.
+    /// Each header is at least 8 bytes long, so the walk ends with the bytes.
     pub fn upper_layer(&self) -> UpperLayer {
         let mut upper = UpperLayer { protocol: self.next_header(), offset: HEADER, later_fragment: false };
         loop {
@@ -122,7 +124,8 @@ pub mod option {
     /// The bits of a kind of which any says: who does not know it drops the packet.
     pub const REFUSED: u8 = 0xc0;
 
-    /// The kinds of a header's options, without single bytes of padding; `None`, and no more, where they make no sense.
+    /// The kinds of a header's options, without single bytes of padding; `None`, and no more, where
+    /// they make no sense.
     pub fn kinds(options: &[u8]) -> impl Iterator<Item = Option<u8>> + '_ {
         let mut rest = options;
         std::iter::from_fn(move || {
@@ -179,7 +182,8 @@ impl Repr {
         }
     }
 
-    /// The fixed header of a packet with `payload` bytes behind it. A length beyond 65,535 is stated as 65,535.
+    /// The fixed header of a packet with `payload` bytes behind it. A length beyond 65,535 is
+    /// stated as 65,535.
     pub fn header(&self, payload: usize) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0xf_ffff;
@@ -238,7 +242,8 @@ mod tests {
         assert_eq!(options(&[59, 1, 1, 4, 0, 0, 0, 0]), None);
         assert_eq!(Packet::parse(&repr(17).header(0)).unwrap().hop_by_hop(), None);
         let kinds = |options: &[u8]| option::kinds(options).collect::<Vec<_>>();
-        // Router alert, padding of one byte, of more, a jumbogram's length, and one that has nothing in it.
+        // Router alert, padding of one byte, of more, a jumbogram's length, and one that has
+        // nothing in it.
         assert_eq!(
             kinds(&[5, 2, 0, 0, 0, 0, 1, 2, 9, 9, 0xc2, 4, 0, 1, 0, 0, 0x3e, 0]),
             [5, 1, 0xc2, 0x3e].map(Some)

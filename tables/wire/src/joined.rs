@@ -1,18 +1,22 @@
 //! Joined segments: TCP longer than any wire brings.
 //!
-//! Linux hands TCP from stack to stack in pieces of up to 64 KiB: a sender leaves it to its NIC to cut them (TSO), a receiver joins what belongs
-//! together (GRO), and where no wire is between, nobody cuts. Beside such a packet goes how long its segments are; the bytes do not
-//! say. Who has the bytes alone can cut them as long as a wire would have let them be: [`cut`]. Where the way ahead is narrower
-//! than that wire and the sender knew, segments come out longer than it meant them to be; such senders must cut them themselves.
+//! Linux hands TCP from stack to stack in pieces of up to 64 KiB: a sender leaves it to its NIC to
+//! cut them (TSO), a receiver joins what belongs together (GRO), and where no wire is between,
+//! nobody cuts. Beside such a packet goes how long its segments are; the bytes do not say. Who has
+//! the bytes alone can cut them as long as a wire would have let them be: [`cut`]. Where the way
+//! ahead is narrower than that wire and the sender knew, segments come out longer than it meant
+//! them to be; such senders must cut them themselves.
 //!
-//! Datagrams that are left to a NIC (UDP_SEGMENT) cannot be cut so: where one ends and the next begins is in no byte of them.
+//! Datagrams that are left to a NIC (UDP_SEGMENT) cannot be cut so: where one ends and the next
+//! begins is in no byte of them.
 
 use crate::tcp::{self, flag};
 use crate::{Fragment, Headers, ethernet, ipv4, protocol, u16_at, u32_at};
 
-/// Cuts a frame with a TCP segment into such whose IP packets are no longer than `mtu` bytes, as Linux would (tcp_gso_segment): identification
-/// and sequence number go on, FIN and PSH stay with the last, CWR with the first (RFC 3168, 6.1.2), and every checksum is right. Each is
-/// given out in turn. False, and none is, if it is no such frame.
+/// Cuts a frame with a TCP segment into such whose IP packets are no longer than `mtu` bytes, as
+/// Linux would (tcp_gso_segment): identification and sequence number go on, FIN and PSH stay with
+/// the last, CWR with the first (RFC 3168, 6.1.2), and every checksum is right. Each is given out
+/// in turn. False, and none is, if it is no such frame.
 pub fn cut(frame: &[u8], mtu: usize, mut each: impl FnMut(&[u8])) -> bool {
     let Some((headers, header, data)) = read(frame) else { return false };
     let transport = ethernet::HEADER + usize::from(headers.transport);
@@ -57,7 +61,8 @@ fn read(frame: &[u8]) -> Option<(Headers, &[u8], &[u8])> {
     (!data.is_empty()).then_some((headers, &frame[..front], data))
 }
 
-/// Writes into an IP header how long its upper layer is, and of IPv4 by how much its identification differs.
+/// Writes into an IP header how long its upper layer is, and of IPv4 by how much its identification
+/// differs.
 fn set_length(ip: &mut [u8], upper: usize, number: u16) {
     if ip[0] >> 4 == 6 {
         let length = ip.len() - 40 + upper;

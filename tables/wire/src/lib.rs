@@ -1,9 +1,10 @@
 //! Packet formats: checked views and builders.
 //!
-//! Two types a protocol. A *view* (`ethernet::Frame`, `ipv4::Packet`, ...) borrows bytes; its `parse` checks what
-//! the accessors rely on, so that no accessor of a parsed view can panic. A *representation* (`ethernet::Repr`, ...) is
-//! plain values that `emit` writes into a buffer. Views do not judge: whether a packet may be forwarded is
-//! decided in `elements/`, and every reason to drop one has its name in [`Reason`].
+//! Two types a protocol. A *view* (`ethernet::Frame`, `ipv4::Packet`, ...) borrows bytes; its
+//! `parse` checks what the accessors rely on, so that no accessor of a parsed view can panic. A
+//! *representation* (`ethernet::Repr`, ...) is plain values that `emit` writes into a buffer. Views
+//! do not judge: whether a packet may be forwarded is decided in `elements/`, and every reason to
+//! drop one has its name in [`Reason`].
 //!
 //! Beside them [`which`] says which packets of a batch something holds for.
 //!

@@ -1,4 +1,5 @@
-//! The messages of neighbour discovery (RFC 4861): solicitations and advertisements, in Ethernet frames.
+//! The messages of neighbour discovery (RFC 4861): solicitations and advertisements, in Ethernet
+//! frames.
 
 use std::net::Ipv6Addr;
 
@@ -100,7 +101,8 @@ pub struct Carried<'a> {
 }
 
 impl<'a> Carried<'a> {
-    /// Reads a frame; `None` unless it is a whole ICMPv6 message with a right checksum, which came over no router.
+    /// Reads a frame; `None` unless it is a whole ICMPv6 message with a right checksum, which came
+    /// over no router.
     pub fn parse(bytes: &'a [u8]) -> Option<Carried<'a>> {
         let frame =
             ethernet::Frame::parse(bytes).ok().filter(|frame| frame.ether_type() == ethernet::IPV6)?;
@@ -129,7 +131,8 @@ impl<'a> Carried<'a> {
     }
 }
 
-/// The options of a message: type, and what stands behind type and length. `None` for what is no option, and the last.
+/// The options of a message: type, and what stands behind type and length. `None` for what is no
+/// option, and the last.
 pub fn options(mut bytes: &[u8]) -> impl Iterator<Item = Option<(u8, &[u8])>> {
     std::iter::from_fn(move || {
         let (&kind, &words) = (bytes.first()?, bytes.get(1).unwrap_or(&0));

@@ -1,22 +1,28 @@
 //! Partial checksums: those that a sender left to its NIC, where there was none to finish them.
 //!
-//! Linux leaves the checksums of TCP, UDP and SCTP to the device that a packet leaves by. A veth, a TAP and their like have no wire, so they
-//! hand such packets on as they are, with a note beside them (CHECKSUM_PARTIAL) that tells the next stack to trust them or to finish the
-//! sum. A program in the driver and its sockets see the bytes alone: a field that holds the sum of the pseudo-header, and of SCTP
-//! nothing. Forwarded so, every packet is thrown away by whoever receives it, and only ping works.
+//! Linux leaves the checksums of TCP, UDP and SCTP to the device that a packet leaves by. A veth, a
+//! TAP and their like have no wire, so they hand such packets on as they are, with a note beside
+//! them (CHECKSUM_PARTIAL) that tells the next stack to trust them or to finish the sum. A program
+//! in the driver and its sockets see the bytes alone: a field that holds the sum of the
+//! pseudo-header, and of SCTP nothing. Forwarded so, every packet is thrown away by whoever
+//! receives it, and only ping works.
 //!
-//! By its bytes such a packet can be told: a checksum that is right equals the sum of its pseudo-header once in 65,536 packets, and then
-//! to finish it writes what stood there. So who receives from such a device asks [`find`] about each frame, and who finds one finishes
-//! it. The sums of packets that cross real wires are never touched: one that was damaged there must stay so.
+//! By its bytes such a packet can be told: a checksum that is right equals the sum of its
+//! pseudo-header once in 65,536 packets, and then to finish it writes what stood there. So who
+//! receives from such a device asks [`find`] about each frame, and who finds one finishes it. The
+//! sums of packets that cross real wires are never touched: one that was damaged there must stay
+//! so.
 //!
-//! Tunnels that begin at the sender leave the sum of the packet inside to the device; there is one such sum in a frame at most. What is
-//! looked into: IPv4 and IPv6 in either, GRE, VXLAN and Geneve, behind up to two VLAN tags.
+//! Tunnels that begin at the sender leave the sum of the packet inside to the device; there is one
+//! such sum in a frame at most. What is looked into: IPv4 and IPv6 in either, GRE, VXLAN and
+//! Geneve, behind up to two VLAN tags.
 
 use crate::{Fragment, Headers, ethernet, protocol, u16_at, u32_at};
 
 /// Packets in packets that are looked into.
 const DEPTH: usize = 3;
-/// The destination ports of VXLAN (RFC 7348), and of it as Linux has it by default, and of Geneve (RFC 8926).
+/// The destination ports of VXLAN (RFC 7348), and of it as Linux has it by default, and of Geneve
+/// (RFC 8926).
 const TUNNELS: [u16; 3] = [4789, 8472, 6081];
 const GENEVE: u16 = 6081;
 /// The type of a frame in GRE, and in Geneve.
@@ -42,7 +48,8 @@ pub struct Partial {
 /// A kind of checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// That of the Internet (RFC 1071): its field holds the sum of the pseudo-header, and counts. 2 bytes.
+    /// That of the Internet (RFC 1071): its field holds the sum of the pseudo-header, and counts. 2
+    /// bytes.
     Internet,
     /// CRC32c (RFC 9260, Appendix A): its field holds 0. 4 bytes, the lowest first.
     Crc32c,

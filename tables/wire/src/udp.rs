@@ -58,7 +58,8 @@ pub fn header(source: u16, destination: u16, payload: &[u8], pseudo: Sum) -> [u8
     bytes
 }
 
-/// A checksum as it is written into a header: one of 0 as all ones, which adds up as well, since 0 says that there is none.
+/// A checksum as it is written into a header: one of 0 as all ones, which adds up as well, since 0
+/// says that there is none.
 pub const fn stated(checksum: u16) -> u16 {
     if checksum == 0 { 0xffff } else { checksum }
 }

@@ -3,8 +3,9 @@
 /// Most things in a batch: one for each bit.
 const MOST: usize = 64;
 
-/// The numbers, from 0 to 63, for which something holds, as bits. Asked of all of them, so that the compiler can ask of eight and more at
-/// once where the question has no branches; what is not a number that the caller has is for the caller to leave out.
+/// The numbers, from 0 to 63, for which something holds, as bits. Asked of all of them, so that the
+/// compiler can ask of eight and more at once where the question has no branches; what is not a
+/// number that the caller has is for the caller to leave out.
 #[inline(always)]
 pub fn which(holds: impl Fn(usize) -> bool) -> u64 {
     let mut flags = [0; MOST];
@@ -34,7 +35,8 @@ pub fn numbers(mut bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The sum of those of these values that have these numbers (bits); together they must be less than 2^32.
+/// The sum of those of these values that have these numbers (bits); together they must be less than
+/// 2^32.
 #[inline(always)]
 pub fn sum(these: u64, values: &[u32; MOST]) -> u32 {
     let one = |(n, value): (usize, &u32)| value & 0u32.wrapping_sub((these >> n) as u32 & 1);

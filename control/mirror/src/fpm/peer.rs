@@ -1,17 +1,19 @@
 //! Whose process is at the other end of a TCP connection.
 //!
-//! TCP has no credentials. But the other end of a connection within this machine is a socket of it, which the kernel lists with its
-//! owner.
+//! TCP has no credentials. But the other end of a connection within this machine is a socket of it,
+//! which the kernel lists with its owner.
 
 use std::net::{IpAddr, SocketAddr, TcpStream};
 
 use nix::unistd::{User, geteuid};
 
-/// Whether the peer of this connection may tell routes: root, this program's own user and these may.
+/// Whether the peer of this connection may tell routes: root, this program's own user and these
+/// may.
 pub(super) fn check(stream: &TcpStream, from: SocketAddr, users: &[String]) -> Result<(), String> {
     let here = stream.local_addr().map_err(|error| error.to_string())?;
     let Some(uid) = owner(from, here).map_err(|error| format!("sockets cannot be listed: {error}"))? else {
-        // Another machine's, for whom the operator opened the port; one of the loopback has an owner as long as it lives.
+        // Another machine's, for whom the operator opened the port; one of the loopback has an
+        // owner as long as it lives.
         return match from.ip().to_canonical().is_loopback() {
             true => Err("it is over already".to_owned()),
             false => Ok(()),

@@ -1,7 +1,8 @@
 //! The thread that reads what zebra writes.
 //!
-//! Bytes of another program are cut into frames and parsed here, by a thread that may do nothing but this (`confine`). What comes of
-//! them goes to the control thread through a short queue: when that is full, the thread waits, and then zebra does.
+//! Bytes of another program are cut into frames and parsed here, by a thread that may do nothing
+//! but this (`confine`). What comes of them goes to the control thread through a short queue: when
+//! that is full, the thread waits, and then zebra does.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -57,7 +58,8 @@ impl Zebra {
             if let Some(frame) = self.frames.next() {
                 return Ok(Some(frame));
             }
-            // First this, or what comes between the two would not be heard. An error means that nobody rang.
+            // First this, or what comes between the two would not be heard. An error means that
+            // nobody rang.
             let _ = self.bell.read();
             match self.heard.try_recv() {
                 Ok(Heard::Frames(frames)) => self.frames = frames.into_iter(),

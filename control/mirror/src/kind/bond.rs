@@ -1,9 +1,11 @@
-//! Bonds (`ip link add bond0 type bond mode 802.3ad`) and teams. The plane takes a bond's members, and what enters or
-//! leaves by them does so as the bond's: nothing configures it but `[[port]]`, which names the bond or its members.
+//! Bonds (`ip link add bond0 type bond mode 802.3ad`) and teams. The plane takes a bond's members,
+//! and what enters or leaves by them does so as the bond's: nothing configures it but `[[port]]`,
+//! which names the bond or its members.
 //!
-//! Linux keeps what makes a bond: LACP, the links' state, which member is active. The plane follows its word
-//! (`programmer::legs`). A member in reserve is Linux's on the way in, which drops what comes by it as bonds do.
-//! A bond that the plane cannot do as Linux does it stays with Linux, whole.
+//! Linux keeps what makes a bond: LACP, the links' state, which member is active. The plane follows
+//! its word (`programmer::legs`). A member in reserve is Linux's on the way in, which drops what
+//! comes by it as bonds do. A bond that the plane cannot do as Linux does it stays with Linux,
+//! whole.
 
 use super::{Around, Is, Kind, Leg, NotOurs, Place, Queues, Said, Told, attribute, is_enslaved};
 use crate::model::{Link, Links};
@@ -32,8 +34,8 @@ pub struct Bond {
 /// What is said of a member of a bond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its state is `ACTIVE`, not `BACKUP`: the bond takes what comes by it. LACP has it collect and
-    /// distribute; of an active-backup bond it is the active one.
+    /// Its state is `ACTIVE`, not `BACKUP`: the bond takes what comes by it. LACP has it collect
+    /// and distribute; of an active-backup bond it is the active one.
     pub active: bool,
     /// Its link is up, as the bond sees it (`miimon`, `arp_interval`).
     pub link: bool,
@@ -69,7 +71,8 @@ impl Told for Bond {
 }
 
 impl Member {
-    /// What `IFLA_INFO_SLAVE_DATA` says. What is not said counts as good, as in a kernel that says less.
+    /// What `IFLA_INFO_SLAVE_DATA` says. What is not said counts as good, as in a kernel that says
+    /// less.
     pub(crate) fn read(data: &[u8]) -> Member {
         let good = |wanted| attribute(Some(data), wanted).is_none_or(|value| value == [0]);
         Member { active: good(IFLA_BOND_SLAVE_STATE), link: good(IFLA_BOND_SLAVE_MII_STATUS) }

@@ -1,8 +1,10 @@
-//! Kinds of interfaces: how one is recognised, where its frames enter and leave, and why it may stay Linux's.
+//! Kinds of interfaces: how one is recognised, where its frames enter and leave, and why it may
+//! stay Linux's.
 //!
-//! The plane knows ports, which have queues, and the bytes that stand in front of a packet on one: Linux's interfaces
-//! become those. A kind says how, in one file here, and has a line in `kinds!` below. Nothing above asks of which kind
-//! an interface is; it asks for the place, and adopts the interface there:
+//! The plane knows ports, which have queues, and the bytes that stand in front of a packet on one:
+//! Linux's interfaces become those. A kind says how, in one file here, and has a line in `kinds!`
+//! below. Nothing above asks of which kind an interface is; it asks for the place, and adopts the
+//! interface there:
 //!
 //! ```text
 //! link message --read--> Is --place--> ports, and the header there --adopted--> tables of both lanes
@@ -26,7 +28,8 @@ pub trait Kind {
     /// What the plane cannot do as Linux does it.
     fn place<'a>(&self, link: &'a Link, around: &Around<'a, '_>) -> Result<Place<'a>, NotOurs>;
 
-    /// Linux's index of the interface that one of this kind lies on: when that changes, this one is looked at again.
+    /// Linux's index of the interface that one of this kind lies on: when that changes, this one is
+    /// looked at again.
     fn lies_on(&self) -> Option<u32> {
         None
     }
@@ -36,8 +39,8 @@ pub trait Kind {
         false
     }
 
-    /// Whether an interface that has one of this kind for its master goes on as if it had none: frames enter and leave
-    /// by it as its own.
+    /// Whether an interface that has one of this kind for its master goes on as if it had none:
+    /// frames enter and leave by it as its own.
     fn leaves_members_alone(&self) -> bool {
         false
     }
@@ -48,7 +51,8 @@ trait Told: Sized {
     /// What Linux calls it (`IFLA_INFO_KIND`).
     const NAMES: &'static [&'static str];
 
-    /// What a message says of one; `None` where it says too little: it is as any other interface then.
+    /// What a message says of one; `None` where it says too little: it is as any other interface
+    /// then.
     fn read(said: &Said<'_>) -> Option<Self>;
 }
 
@@ -203,7 +207,8 @@ mod tests {
         }
     }
 
-    /// Where the interface is that was given last, with these names of ports: its base, its ports, its tags.
+    /// Where the interface is that was given last, with these names of ports: its base, its ports,
+    /// its tags.
     pub(super) fn place(ports: &[&str], links: &[Link]) -> Result<(u32, Vec<u32>, Tags), String> {
         let known: Links = links.iter().cloned().collect();
         let around = Around { links: &known, ports: &ports };

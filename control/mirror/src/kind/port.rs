@@ -35,8 +35,8 @@ impl Kind for Port {
     }
 }
 
-/// The names by which the configuration may mean an interface as a port: its own, and that of its bond. None where it
-/// cannot be one.
+/// The names by which the configuration may mean an interface as a port: its own, and that of its
+/// bond. None where it cannot be one.
 pub fn port_names<'a>(link: &'a Link, links: &'a Links) -> impl Iterator<Item = &'a str> {
     let bond = links.bond_of(link);
     let names = [Some(link), bond].into_iter().flatten().filter(|_| matches!(link.is, super::Is::Port(_)));

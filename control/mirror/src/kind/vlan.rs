@@ -1,7 +1,9 @@
-//! VLANs (`ip link add link eth0 name eth0.10 type vlan id 10`): a tag between the addresses and the type of frames of
-//! the interface that one lies on. Each is the plane's as soon as that interface is: nothing configures it.
+//! VLANs (`ip link add link eth0 name eth0.10 type vlan id 10`): a tag between the addresses and
+//! the type of frames of the interface that one lies on. Each is the plane's as soon as that
+//! interface is: nothing configures it.
 //!
-//! A VLAN on a port has one tag, and one on such a VLAN has two. On a bond it is on each member's port.
+//! A VLAN on a port has one tag, and one on such a VLAN has two. On a bond it is on each member's
+//! port.
 
 use super::{Around, Is, Kind, NotOurs, Place, Said, Told, is_enslaved};
 use crate::model::Link;

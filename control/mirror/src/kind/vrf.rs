@@ -1,5 +1,6 @@
-//! VRFs (`ip link add blue type vrf table 1001`): a device that has interfaces, and says which table routes what comes
-//! in by them. Frames enter and leave by the members, so the device itself is Linux's.
+//! VRFs (`ip link add blue type vrf table 1001`): a device that has interfaces, and says which
+//! table routes what comes in by them. Frames enter and leave by the members, so the device itself
+//! is Linux's.
 
 use super::{Around, Is, Kind, NotOurs, Place, Said, Told, attribute};
 use crate::model::{Link, Links};

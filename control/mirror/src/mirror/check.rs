@@ -51,8 +51,8 @@ impl Mirror {
         self.compare(deadline)
     }
 
-    /// Steps of a comparison with fresh dumps, until the deadline. Notifications that must be drained first are taken
-    /// in here, and programmed by the next [`Mirror::sync`].
+    /// Steps of a comparison with fresh dumps, until the deadline. Notifications that must be
+    /// drained first are taken in here, and programmed by the next [`Mirror::sync`].
     fn compare(&mut self, deadline: Instant) -> Result<bool, MirrorError> {
         let mut drained = false;
         while let (Some(reading), Some(audit)) = (&mut self.reading, &mut self.audit) {

@@ -1,5 +1,6 @@
-//! When Linux's tables are read, whole or in part, to make the model equal to them: at the start, when messages were
-//! lost, when an event changes things silently, and when something changed while it was read.
+//! When Linux's tables are read, whole or in part, to make the model equal to them: at the start,
+//! when messages were lost, when an event changes things silently, and when something changed while
+//! it was read.
 
 use super::{Mirror, MirrorError, REREAD_AFTER};
 use crate::netlink::request::What;
@@ -81,7 +82,8 @@ impl Mirror {
         }
     }
 
-    /// What the read has removed takes more with it, as an object its routes: that is read at once, unless it was read after it.
+    /// What the read has removed takes more with it, as an object its routes: that is read at once,
+    /// unless it was read after it.
     fn read_what_hangs_on_it(&mut self, read: &BTreeSet<What>) {
         let hanging: Vec<What> = self.changes.suspect.tables().filter(|what| !read.contains(what)).collect();
         self.changes.suspect = Default::default();
@@ -91,7 +93,8 @@ impl Mirror {
         }
     }
 
-    /// Reads again what changed while it was read; what keeps changing is left to the audit in the end.
+    /// Reads again what changed while it was read; what keeps changing is left to the audit in the
+    /// end.
     fn read_again(&mut self, mut subjects: HashSet<Subject>) {
         let (attempt, earlier) =
             self.unsure.take().map_or((0, HashSet::new()), |u| (u.attempt + 1, u.subjects));
@@ -102,7 +105,8 @@ impl Mirror {
         }
     }
 
-    /// Routes from router advertisements end by the clock, and are prolonged without a message: look again then.
+    /// Routes from router advertisements end by the clock, and are prolonged without a message:
+    /// look again then.
     fn expect_expiry(&mut self, ticks: Option<u32>) {
         if let Some(ticks) = ticks {
             let at = Instant::now() + Duration::from_millis(u64::from(ticks) * 10 + 500);

@@ -1,4 +1,5 @@
-//! The control loop's view of the mirror: hear, read, program, check; a slice at a time. Who tells is known where sources are made.
+//! The control loop's view of the mirror: hear, read, program, check; a slice at a time. Who tells
+//! is known where sources are made.
 
 mod change;
 mod check;
@@ -27,7 +28,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// Datagrams heard before what they changed is programmed: updates of one prefix that arrive together are one write.
+/// Datagrams heard before what they changed is programmed: updates of one prefix that arrive
+/// together are one write.
 const HEARD_AT_ONCE: usize = 64;
 /// Pause before a reread that an event asks for: such events come in groups.
 const REREAD_AFTER: Duration = Duration::from_millis(20);
@@ -81,15 +83,16 @@ pub enum MirrorError {
     Tables(#[from] FibError),
 }
 
-/// What the plane wants to hear while the mirror works. The callbacks come before the routes that depend on them are
-/// programmed. They get no access to the mirror: note what is new, and call [`Mirror::bind`] after
-/// [`Mirror::sync`] returns.
+/// What the plane wants to hear while the mirror works. The callbacks come before the routes that
+/// depend on them are programmed. They get no access to the mirror: note what is new, and call
+/// [`Mirror::bind`] after [`Mirror::sync`] returns.
 pub trait Plane {
     /// An interface is new or has changed.
     fn link(&mut self, link: &Link);
     /// An interface is gone; its binding is undone.
     fn link_gone(&mut self, ifindex: u32);
-    /// Whose an address of this machine's is now, if it is its at all. May be told when nothing changed.
+    /// Whose an address of this machine's is now, if it is its at all. May be told when nothing
+    /// changed.
     fn local(&mut self, address: IpAddr, of: Locality);
 }
 
@@ -124,7 +127,8 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Subscribes, in the calling thread's network namespace. Nothing is read before [`Mirror::sync`].
+    /// Subscribes, in the calling thread's network namespace. Nothing is read before
+    /// [`Mirror::sync`].
     pub fn new(options: Options) -> Result<Mirror, MirrorError> {
         let now = Instant::now();
         let mut sources: Vec<Box<dyn Source>> = vec![Box::new(Linux::new(options.receive_buffer))];
@@ -167,7 +171,8 @@ impl Mirror {
         &self.model
     }
 
-    /// How long until [`sync`](Self::sync) has something to do even if nothing arrives; `None`: for ever.
+    /// How long until [`sync`](Self::sync) has something to do even if nothing arrives; `None`: for
+    /// ever.
     pub fn waits(&self) -> Option<Duration> {
         let read = (!self.wanted.is_empty()).then_some(self.read_at);
         let again = self.unsure.as_ref().map(Unsure::at);
@@ -179,7 +184,8 @@ impl Mirror {
         self.loaded && !self.loads() && self.programmer.idle()
     }
 
-    /// Whether it is known what Linux does to packets beyond its routes, or that it does not say. [`tick`](Self::tick) reads it.
+    /// Whether it is known what Linux does to packets beyond its routes, or that it does not say.
+    /// [`tick`](Self::tick) reads it.
     pub fn knows_beyond(&self) -> bool {
         self.policy.is_known()
     }
@@ -194,20 +200,22 @@ impl Mirror {
         self.unsure.as_ref().map_or(0, |unsure| unsure.subjects.len())
     }
 
-    /// The table that routes what comes in by an interface: that of the VRF which it belongs to, else the main one. `None` where
-    /// only Linux can: there are too many VRFs, or its rules do not lead to their tables.
+    /// The table that routes what comes in by an interface: that of the VRF which it belongs to,
+    /// else the main one. `None` where only Linux can: there are too many VRFs, or its rules do not
+    /// lead to their tables.
     pub fn table_of(&self, ifindex: u32) -> Option<TableId> {
         let table = self.programmer.table_of(ifindex, &self.model)?;
         (table == TableId::MAIN || self.policy.leads_to_vrfs()).then_some(table)
     }
 
-    /// Makes an interface Bifrost's: routes by it are forwarded from now on. Give the port to the tables first.
+    /// Makes an interface Bifrost's: routes by it are forwarded from now on. Give the port to the
+    /// tables first.
     pub fn bind(&mut self, ifindex: u32, port: InterfaceId, tables: &mut Tables) {
         self.programmer.bind(ifindex, Some(port.into()), &self.model, tables);
     }
 
-    /// As [`bind`](Self::bind), for an interface that is the bond `below` or lies on it: packets leave by
-    /// those of these interfaces whose member, which is named beside it, transmits.
+    /// As [`bind`](Self::bind), for an interface that is the bond `below` or lies on it: packets
+    /// leave by those of these interfaces whose member, which is named beside it, transmits.
     pub fn bind_bond(
         &mut self,
         ifindex: u32,
@@ -224,8 +232,8 @@ impl Mirror {
         self.programmer.bind(ifindex, None, &self.model, tables);
     }
 
-    /// Takes in what has arrived and brings the tables up to date, for at most a slice. Returns whether more waits:
-    /// then call it again without waiting for input.
+    /// Takes in what has arrived and brings the tables up to date, for at most a slice. Returns
+    /// whether more waits: then call it again without waiting for input.
     pub fn sync(&mut self, tables: &mut Tables, plane: &mut dyn Plane) -> Result<bool, MirrorError> {
         let deadline = Instant::now() + self.options.slice;
         self.programmer.prepare(&mut self.model, tables)?;
@@ -246,8 +254,9 @@ impl Mirror {
         }
     }
 
-    /// What happens by the clock: a slice of the audit, neighbours' freshness, timers. Call it now and then, say ten
-    /// times a second, and often enough between while it returns true (more of the audit waits).
+    /// What happens by the clock: a slice of the audit, neighbours' freshness, timers. Call it now
+    /// and then, say ten times a second, and often enough between while it returns true (more of
+    /// the audit waits).
     pub fn tick(&mut self, tables: &mut Tables) -> Result<bool, MirrorError> {
         let now = Instant::now();
         if now >= self.next_tick {

@@ -1,7 +1,8 @@
-//! What Linux says, kept as Linux says it: interfaces, addresses, neighbours, next-hop objects and routes.
+//! What Linux says, kept as Linux says it: interfaces, addresses, neighbours, next-hop objects and
+//! routes.
 //!
-//! The model knows nothing of the plane's tables. It takes in messages, and notes in [`Changes`] what they changed;
-//! the programmer turns that into tables.
+//! The model knows nothing of the plane's tables. It takes in messages, and notes in [`Changes`]
+//! what they changed; the programmer turns that into tables.
 
 mod link;
 mod neighbour;
@@ -186,8 +187,9 @@ impl Model {
         }
     }
 
-    /// IPv4 routes vanish with an interface switched off, objects also with the carrier: fib_sync_down_dev and nexthop_flush_dev
-    /// send no messages. What they take is taken here as well, at once; that it is so is read then.
+    /// IPv4 routes vanish with an interface switched off, objects also with the carrier:
+    /// fib_sync_down_dev and nexthop_flush_dev send no messages. What they take is taken here as
+    /// well, at once; that it is so is read then.
     fn forget_ways(&mut self, (down, dark): (bool, bool), ifindex: u32, changes: &mut Changes) {
         if down || dark {
             for id in self.objects.through(SourceId::Netlink, ifindex) {

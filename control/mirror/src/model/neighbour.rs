@@ -110,8 +110,8 @@ impl Neighbours {
         }
     }
 
-    /// Whether what is known agrees with a message that was read, not heard: Linux tells when a neighbour is found or
-    /// has failed, but not when it asks again for one that had.
+    /// Whether what is known agrees with a message that was read, not heard: Linux tells when a
+    /// neighbour is found or has failed, but not when it asks again for one that had.
     pub(crate) fn agrees(&self, message: &NeighbourMessage) -> bool {
         let asks_again = known(message).usable().is_none() && !known(message).failed();
         let unusable = self.find(message.ifindex, message.address).is_none_or(|old| old.usable().is_none());

@@ -128,7 +128,8 @@ pub struct Route {
     pub tos: u8,
     /// Rank by router preference (RFC 4191): 0 high, 1 medium, 2 low.
     pub preference: u8,
-    /// Whether it names a source for what this machine itself sends by it, other than the one that its interface has anyway.
+    /// Whether it names a source for what this machine itself sends by it, other than the one that
+    /// its interface has anyway.
     pub sourced: bool,
     /// The sources that it is restricted to, as [`Routes`](super::Routes) numbers them; 0 = none.
     pub(crate) from: u16,
@@ -142,8 +143,8 @@ impl Route {
         (self.table, self.tos, self.from, self.metric)
     }
 
-    /// Whether it is for some packets only: by their type of service, or their source. The tables here know only
-    /// destinations, so Linux decides about the whole prefix.
+    /// Whether it is for some packets only: by their type of service, or their source. The tables
+    /// here know only destinations, so Linux decides about the whole prefix.
     pub fn is_restricted(&self) -> bool {
         self.tos != 0 || self.from != 0
     }

@@ -1,11 +1,13 @@
 //! Where routes point, each different target stored once.
 //!
-//! A BGP peer's 500,000 routes point at one target. Interning makes a route 24 bytes, makes comparing two routes one
-//! integer comparison, and lets the plane give all of them one next hop that one store can change.
+//! A BGP peer's 500,000 routes point at one target. Interning makes a route 24 bytes, makes
+//! comparing two routes one integer comparison, and lets the plane give all of them one next hop
+//! that one store can change.
 //!
-//! Linux deletes next-hop objects, and routes by an interface that is switched off, without a message, and may make the same
-//! again before anybody has looked. So such a target is *retired*: what points at it leads nowhere any more, and what is told
-//! from then on with the same content is another target.
+//! Linux deletes next-hop objects, and routes by an interface that is switched off, without a
+//! message, and may make the same again before anybody has looked. So such a target is *retired*:
+//! what points at it leads nowhere any more, and what is told from then on with the same content is
+//! another target.
 
 use crate::netlink::nexthop::{Object, ObjectContent};
 use smallvec::SmallVec;
@@ -17,7 +19,8 @@ use std::net::IpAddr;
 pub struct Path {
     /// The interface; 0 when the route names none.
     pub ifindex: u32,
-    /// The next router, of either family (RFC 8950); `None` = the destination itself is on the link.
+    /// The next router, of either family (RFC 8950); `None` = the destination itself is on the
+    /// link.
     pub gateway: Option<IpAddr>,
     /// Share of the traffic, relative to the others', 1 to 65,536.
     pub weight: u32,
@@ -204,7 +207,8 @@ impl Objects {
         self.objects.insert((source, object.id), object.clone()).as_ref() != Some(object)
     }
 
-    /// Forgets an object, and drops it from the groups that name it, as Linux does; whether it was known.
+    /// Forgets an object, and drops it from the groups that name it, as Linux does; whether it was
+    /// known.
     pub(crate) fn remove(&mut self, source: SourceId, id: u32) -> bool {
         for (_, object) in self.objects.range_mut((source, 0)..=(source, u32::MAX)) {
             if let ObjectContent::Group(members) = &mut object.content {

@@ -7,7 +7,8 @@ use super::{IPV4, IPV6};
 /// `SOCK_DIAG_BY_FAMILY`: of requests and of answers.
 pub const BY_FAMILY: u16 = 20;
 
-/// States of TCP as bits: established, and begun by this machine. Who only knocks is nobody's peer yet.
+/// States of TCP as bits: established, and begun by this machine. Who only knocks is nobody's peer
+/// yet.
 const STATES: u32 = 1 << 1 | 1 << 2;
 const REQUEST: usize = 16 + 56;
 

@@ -39,7 +39,8 @@ pub struct LinkMessage {
     pub member: Option<Member>,
 }
 
-/// Parses the body; `None` when it is no link message, or one of a bridge's port (family `AF_BRIDGE`).
+/// Parses the body; `None` when it is no link message, or one of a bridge's port (family
+/// `AF_BRIDGE`).
 pub fn parse(body: &[u8]) -> Option<LinkMessage> {
     if *body.first()? != libc::AF_UNSPEC as u8 {
         return None;
@@ -93,7 +94,8 @@ mod tests {
         bytes
     }
 
-    /// Interface 7 on interface 3, with this information about what it is, and these attributes more.
+    /// Interface 7 on interface 3, with this information about what it is, and these attributes
+    /// more.
     fn told(info: &[Vec<u8>], more: &[Vec<u8>]) -> LinkMessage {
         let mut body = vec![0; FIXED];
         body[4..8].copy_from_slice(&7u32.to_ne_bytes());

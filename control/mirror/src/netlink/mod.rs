@@ -1,14 +1,15 @@
 //! The netlink messages that the mirror reads, as checked types.
 //!
-//! Why an own parser when `netlink-packet-route` exists: a full table arrives as a million route messages, and that
-//! library builds a vector of owned attributes for each; it refuses a whole message when one attribute, even one that
-//! nobody here reads, has a size it does not know, which with a newer kernel would lose a port; and FPM carries the
-//! same messages from a socket that is not the kernel's. What is needed is small: walk the attributes, take the
-//! dozen that matter, ignore the rest. Sockets come from `netlink-sys`.
+//! Why an own parser when `netlink-packet-route` exists: a full table arrives as a million route
+//! messages, and that library builds a vector of owned attributes for each; it refuses a whole
+//! message when one attribute, even one that nobody here reads, has a size it does not know, which
+//! with a newer kernel would lose a port; and FPM carries the same messages from a socket that is
+//! not the kernel's. What is needed is small: walk the attributes, take the dozen that matter,
+//! ignore the rest. Sockets come from `netlink-sys`.
 //!
-//! All numbers are in host byte order, addresses in network order (RFC 3549). A message whose fixed part is cut short,
-//! or whose needed attribute has the wrong size, parses to `None` and is counted as malformed; an attribute list cut
-//! short ends there.
+//! All numbers are in host byte order, addresses in network order (RFC 3549). A message whose fixed
+//! part is cut short, or whose needed attribute has the wrong size, parses to `None` and is counted
+//! as malformed; an attribute list cut short ends there.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -25,15 +25,17 @@ pub struct NeighbourMessage {
 }
 
 impl NeighbourMessage {
-    /// Whether Linux asks nobody for its Ethernet address: the interface has no such question, or the operator wrote it.
+    /// Whether Linux asks nobody for its Ethernet address: the interface has no such question, or
+    /// the operator wrote it.
     pub fn needs_no_resolution(&self) -> bool {
         self.state & NUD_NOARP != 0
     }
 }
 
-/// Parses the body; `None` also for what is no neighbour: entries of bridges, addresses that this machine answers for
-/// (proxy), and addresses that are nobody's: groups, broadcast, and the unspecified one, under which Linux keeps
-/// "everybody" behind an interface that has no addresses to resolve (loopback, tunnels).
+/// Parses the body; `None` also for what is no neighbour: entries of bridges, addresses that this
+/// machine answers for (proxy), and addresses that are nobody's: groups, broadcast, and the
+/// unspecified one, under which Linux keeps "everybody" behind an interface that has no addresses
+/// to resolve (loopback, tunnels).
 pub fn parse(body: &[u8]) -> Option<NeighbourMessage> {
     let family = *body.first()?;
     let ifindex = u32_at(body, 4)?;

@@ -1,7 +1,8 @@
 //! nftables over netlink: which chains see packets that Linux forwards.
 //!
-//! Unlike in the other messages, numbers in attributes are in network byte order. `iptables` of today writes nftables
-//! too; only the legacy one has tables of its own, which Linux lists in `/proc`.
+//! Unlike in the other messages, numbers in attributes are in network byte order. `iptables` of
+//! today writes nftables too; only the legacy one has tables of its own, which Linux lists in
+//! `/proc`.
 
 use super::{attributes, attributes_after, request, string, u32_at};
 
@@ -76,7 +77,8 @@ impl Chain {
         }
     }
 
-    /// Whether it can drop or rewrite packets that Linux forwards. Those of Bifrost's own table say what Bifrost does itself.
+    /// Whether it can drop or rewrite packets that Linux forwards. Those of Bifrost's own table say
+    /// what Bifrost does itself.
     pub fn concerns_forwarding(&self) -> bool {
         if self.is_own() {
             return false;

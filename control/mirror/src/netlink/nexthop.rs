@@ -1,4 +1,5 @@
-//! `RTM_NEWNEXTHOP` and `RTM_DELNEXTHOP`: next hops that are objects of their own, which many routes name by number.
+//! `RTM_NEWNEXTHOP` and `RTM_DELNEXTHOP`: next hops that are objects of their own, which many
+//! routes name by number.
 
 use super::{address, attributes_after, u16_at, u32_at, u32_value};
 use crate::model::Path;

@@ -86,8 +86,8 @@ pub fn dump_rules(ipv6: bool) -> Vec<u8> {
     message(RTM_GETRULE, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &body)
 }
 
-/// The request that Linux treat the neighbour as in use: an unknown one is asked for, a stale one is probed, a
-/// reachable one is left alone (`NTF_USE`).
+/// The request that Linux treat the neighbour as in use: an unknown one is asked for, a stale one
+/// is probed, a reachable one is left alone (`NTF_USE`).
 pub fn resolve(ifindex: u32, address: IpAddr) -> Vec<u8> {
     let mut body = vec![0; 12];
     body[0] = if address.is_ipv4() { IPV4 } else { IPV6 };
@@ -100,8 +100,8 @@ pub fn resolve(ifindex: u32, address: IpAddr) -> Vec<u8> {
     message(RTM_NEWNEIGH, libc::NLM_F_REQUEST | libc::NLM_F_CREATE, &body)
 }
 
-/// The request that an interface have an address, alone in its subnet, or have it no more. Nobody is asked whether it is
-/// another's already.
+/// The request that an interface have an address, alone in its subnet, or have it no more. Nobody
+/// is asked whether it is another's already.
 pub fn address(ifindex: u32, address: IpAddr, have: bool) -> Vec<u8> {
     let mut body = vec![0; 8];
     let (family, bits) = if address.is_ipv4() { (IPV4, 32) } else { (IPV6, 128) };

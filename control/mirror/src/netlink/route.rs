@@ -46,7 +46,8 @@ pub struct RouteMessage {
     pub metric: u32,
     /// Router preference (RFC 4191): 0 medium, 1 high, 3 low.
     pub preference: u8,
-    /// Path MTU set on the route, bytes; 0 = none. Linux holds forwarded packets to it, locked or not.
+    /// Path MTU set on the route, bytes; 0 = none. Linux holds forwarded packets to it, locked or
+    /// not.
     pub mtu: u32,
     /// Whether it names the source of what this machine itself sends by it.
     pub sourced: bool,
@@ -125,7 +126,8 @@ pub fn parse(body: &[u8]) -> Option<RouteMessage> {
     Some(route)
 }
 
-/// `struct rtvia`: family (16), then an address of that family: RFC 8950's IPv6 gateway of an IPv4 route.
+/// `struct rtvia`: family (16), then an address of that family: RFC 8950's IPv6 gateway of an IPv4
+/// route.
 fn via(value: &[u8]) -> Option<IpAddr> {
     let family = u16_at(value, 0)?;
     let gateway = address(value.get(2..)?)?;
@@ -137,7 +139,8 @@ fn mtu(metrics: &[u8]) -> Option<u32> {
     attributes(metrics).find(|(kind, _)| *kind == RTAX_MTU).map_or(Some(0), |(_, value)| u32_value(value))
 }
 
-/// `struct rtnexthop` one after the other: length (16), flags (8), weight - 1 (8), interface (32), attributes.
+/// `struct rtnexthop` one after the other: length (16), flags (8), weight - 1 (8), interface (32),
+/// attributes.
 fn multipath(value: &[u8], paths: &mut SmallVec<[Path; 2]>) -> Option<()> {
     const FIXED: usize = 8;
     let mut rest = value;

@@ -1,4 +1,5 @@
-//! `RTM_NEWRULE` and `RTM_DELRULE`: policy rules, which choose the table that decides about a packet.
+//! `RTM_NEWRULE` and `RTM_DELRULE`: policy rules, which choose the table that decides about a
+//! packet.
 
 use super::{IPV4, IPV6, address, attributes_after, string, u16_at, u32_at, u32_value};
 use ipnet::IpNet;
@@ -69,7 +70,8 @@ impl RuleMessage {
         self.selector == "from all" && self.table.is_some_and(known)
     }
 
-    /// Whether it is the rule that Linux makes with the first VRF: what comes in by a VRF's interfaces is routed by its table.
+    /// Whether it is the rule that Linux makes with the first VRF: what comes in by a VRF's
+    /// interfaces is routed by its table.
     pub fn leads_to_vrfs(&self) -> bool {
         self.vrf && self.selector == "from all" && self.action == VRF_TABLES
     }

@@ -1,11 +1,11 @@
 //! The mirror's netlink sockets.
 //!
-//! One socket hears what changes, one sends wishes about neighbours, and each dump has a socket of its own: closing it
-//! ends the dump, and its messages cannot mix with others. The kernel makes a dump's next piece when the last is read,
-//! so a dump that is read slowly costs nothing in between.
+//! One socket hears what changes, one sends wishes about neighbours, and each dump has a socket of
+//! its own: closing it ends the dump, and its messages cannot mix with others. The kernel makes a
+//! dump's next piece when the last is read, so a dump that is read slowly costs nothing in between.
 //!
-//! Sockets belong to the network namespace of the thread that opens them; the thread that owns the mirror must stay in
-//! one.
+//! Sockets belong to the network namespace of the thread that opens them; the thread that owns the
+//! mirror must stay in one.
 
 use super::request::{self, What};
 use super::{self as netlink, diag, netfilter, tc, xfrm};
@@ -51,7 +51,8 @@ pub enum Received<'a> {
 }
 
 impl Notifications {
-    /// Subscribes. `receive_buffer` in bytes; a process without `CAP_NET_ADMIN` gets what the system allows.
+    /// Subscribes. `receive_buffer` in bytes; a process without `CAP_NET_ADMIN` gets what the
+    /// system allows.
     pub fn open(receive_buffer: usize) -> io::Result<Notifications> {
         let socket = open(NETLINK_ROUTE)?;
         let fd = borrow(&socket);
@@ -172,8 +173,8 @@ impl Requests {
         Ok(Requests { socket: open(NETLINK_ROUTE)?, buffer: vec![0; DATAGRAM] })
     }
 
-    /// Asks Linux to resolve or refresh a neighbour. Whether it can is heard in the notifications; what it answers
-    /// here (say, the interface has just gone) changes nothing.
+    /// Asks Linux to resolve or refresh a neighbour. Whether it can is heard in the notifications;
+    /// what it answers here (say, the interface has just gone) changes nothing.
     pub fn resolve(&mut self, ifindex: u32, address: IpAddr) -> io::Result<()> {
         self.socket.send(&request::resolve(ifindex, address), 0)?;
         while receive(&self.socket, &mut self.buffer).is_ok() {}
@@ -235,7 +236,8 @@ impl IpsecChanges {
     }
 }
 
-/// In which directions IPsec blocks packets without a policy; an error where Linux has no IPsec, or cannot say.
+/// In which directions IPsec blocks packets without a policy; an error where Linux has no IPsec, or
+/// cannot say.
 pub fn ipsec_blocks() -> io::Result<Vec<&'static str>> {
     let socket = open(NETLINK_XFRM)?;
     socket.send(&xfrm::get_default(), 0)?;
@@ -263,7 +265,8 @@ impl Netfilter {
         Ok(Netfilter { socket: open(NETLINK_NETFILTER)?, buffer: vec![0; DATAGRAM] })
     }
 
-    /// A number that moves with every change; an error where Linux has no nftables, or does not let this process ask.
+    /// A number that moves with every change; an error where Linux has no nftables, or does not let
+    /// this process ask.
     pub fn generation(&mut self) -> io::Result<u32> {
         self.socket.send(&netfilter::get_generation(), 0)?;
         // Linux answers before the request returns.

@@ -1,4 +1,5 @@
-//! `RTM_GETQDISC` and `RTM_GETTFILTER`: queueing disciplines, and filters that see the packets of an interface (`tc`).
+//! `RTM_GETQDISC` and `RTM_GETTFILTER`: queueing disciplines, and filters that see the packets of
+//! an interface (`tc`).
 
 use super::{attributes_after, request, string, u32_at};
 use libc::{NLM_F_DUMP, NLM_F_REQUEST};
@@ -33,7 +34,8 @@ pub struct Qdisc {
 }
 
 impl Qdisc {
-    /// Whether it hands on what it is given as fast as the interface sends, as what Linux has by default.
+    /// Whether it hands on what it is given as fast as the interface sends, as what Linux has by
+    /// default.
     pub fn only_queues(&self) -> bool {
         matches!(
             self.kind.as_str(),

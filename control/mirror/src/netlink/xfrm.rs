@@ -1,4 +1,5 @@
-//! `XFRM_MSG_GETPOLICY`: IPsec policies, which wrap, unwrap or drop what they are about (`ip xfrm policy`).
+//! `XFRM_MSG_GETPOLICY`: IPsec policies, which wrap, unwrap or drop what they are about (`ip xfrm
+//! policy`).
 
 use super::{IPV4, IPV6, request, u16_at};
 use ipnet::IpNet;
@@ -16,7 +17,8 @@ const BLOCK: u8 = 1;
 const SELECTOR: usize = 56;
 /// `struct xfrm_userpolicy_id`.
 const ID: usize = 64;
-/// The direction in `struct xfrm_userpolicy_info`: behind the selector, two lifetimes, priority and index.
+/// The direction in `struct xfrm_userpolicy_info`: behind the selector, two lifetimes, priority and
+/// index.
 const DIRECTION: usize = SELECTOR + 64 + 32 + 8;
 
 /// A policy that forwarded packets meet.
@@ -33,9 +35,11 @@ pub fn dump_policies() -> Vec<u8> {
     request::message(XFRM_MSG_GETPOLICY, NLM_F_REQUEST | NLM_F_DUMP, &[0; ID])
 }
 
-/// Parses the body of a [`XFRM_MSG_NEWPOLICY`]; `None` for what only this machine's own packets meet.
+/// Parses the body of a [`XFRM_MSG_NEWPOLICY`]; `None` for what only this machine's own packets
+/// meet.
 pub fn parse(body: &[u8]) -> Option<Policy> {
-    // Forwarded packets are held against what is for them as they come in, and against what is for all as they leave.
+    // Forwarded packets are held against what is for them as they come in, and against what is for
+    // all as they leave.
     let direction = match *body.get(DIRECTION)? {
         1 => "out",
         2 => "fwd",
@@ -59,8 +63,8 @@ pub fn get_default() -> Vec<u8> {
     request::message(XFRM_MSG_GETDEFAULT, NLM_F_REQUEST, &[0; 4])
 }
 
-/// Parses the body of a [`XFRM_MSG_GETDEFAULT`], `struct xfrm_userpolicy_default`: the directions that are blocked, of those that
-/// forwarded packets have.
+/// Parses the body of a [`XFRM_MSG_GETDEFAULT`], `struct xfrm_userpolicy_default`: the directions
+/// that are blocked, of those that forwarded packets have.
 pub fn parse_default(body: &[u8]) -> Option<Vec<&'static str>> {
     let [_, forwarded, out] = body.first_chunk::<3>()?;
     let directions = [(*forwarded, "fwd"), (*out, "out")].into_iter();

@@ -1,4 +1,5 @@
-//! What `tc` has made of the interfaces: queueing disciplines that shape what is sent, and filters at the way in and out.
+//! What `tc` has made of the interfaces: queueing disciplines that shape what is sent, and filters
+//! at the way in and out.
 
 use crate::netlink::tc::{Filter, Qdisc};
 use std::collections::BTreeMap;

@@ -1,8 +1,9 @@
-//! The adjacencies in use: one for each way out that next hops name, with the neighbour's Ethernet address.
+//! The adjacencies in use: one for each way out that next hops name, with the neighbour's Ethernet
+//! address.
 //!
-//! An adjacency is known by what does not change about it: port, interface, gateway and the route's own MTU. What
-//! changes (the neighbour's address, the interface's MTU) is its content, and a change is one write for all routes
-//! that lead there.
+//! An adjacency is known by what does not change about it: port, interface, gateway and the route's
+//! own MTU. What changes (the neighbour's address, the interface's MTU) is its content, and a
+//! change is one write for all routes that lead there.
 
 use crate::model::Model;
 use fib::{Adjacency, AdjacencyId, FibError, InterfaceId, NextHopId, Tables};
@@ -12,8 +13,8 @@ use std::net::IpAddr;
 /// No port: packets go to Linux.
 pub(crate) const FOREIGN: InterfaceId = InterfaceId(0xffff);
 
-/// What identifies an adjacency. The default one is for ways that are not Bifrost's: never resolved, so that Linux
-/// gets the packets.
+/// What identifies an adjacency. The default one is for ways that are not Bifrost's: never
+/// resolved, so that Linux gets the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub ifindex: u32,
@@ -136,7 +137,8 @@ impl Adjacencies {
         Ok(users)
     }
 
-    /// Compares every adjacency with the tables, behind `after`, at most `limit`; repairs, and tells each difference.
+    /// Compares every adjacency with the tables, behind `after`, at most `limit`; repairs, and
+    /// tells each difference.
     pub fn audit(
         &mut self,
         after: Option<Key>,

@@ -1,20 +1,22 @@
 //! What the tables must hold for a prefix, as a function of the model.
 //!
-//! One table of the plane stands for Linux's `local` and `main`, and its longest match must come out as Linux's does.
-//! That takes care where a prefix of `local` covers a longer one of `main` (AnyIP: `ip route add local 192.0.2.0/24 dev
-//! lo`).
+//! One table of the plane stands for Linux's `local` and `main`, and its longest match must come
+//! out as Linux's does. That takes care where a prefix of `local` covers a longer one of `main`
+//! (AnyIP: `ip route add local 192.0.2.0/24 dev lo`).
 //!
-//! - IPv6: Linux looks into `local` first, whole (`fib6_rule_lookup`). So the longer prefix does what the shorter one
-//!   says. A `throw` in `local` ends the search there, and `main` decides.
-//! - IPv4: both are one trie, and the longest match of both counts, until the first policy rule is ever made in the
-//!   namespace; from then on it is as in IPv6 (`fib_unmerge`). Nothing that can be read tells which holds, so where it
-//!   matters, Linux decides, packet by packet.
+//! - IPv6: Linux looks into `local` first, whole (`fib6_rule_lookup`). So the longer prefix does
+//!   what the shorter one says. A `throw` in `local` ends the search there, and `main` decides.
+//! - IPv4: both are one trie, and the longest match of both counts, until the first policy rule is
+//!   ever made in the namespace; from then on it is as in IPv6 (`fib_unmerge`). Nothing that can be
+//!   read tells which holds, so where it matters, Linux decides, packet by packet.
 //!
-//! A VRF's table says what its routes say; where Linux's rules look into `local` first, as they do unless somebody has changed
-//! that, what `local` says counts before. What neither says, the plane's readers ask the main table.
+//! A VRF's table says what its routes say; where Linux's rules look into `local` first, as they do
+//! unless somebody has changed that, what `local` says counts before. What neither says, the
+//! plane's readers ask the main table.
 //!
-//! A prefix with a route for some packets only, by their type of service or source, is Linux's as a whole: it looks for the longest
-//! destination first, and only there at the rest. Longer prefixes without such routes are not concerned.
+//! A prefix with a route for some packets only, by their type of service or source, is Linux's as a
+//! whole: it looks for the longest destination first, and only there at the rest. Longer prefixes
+//! without such routes are not concerned.
 
 use super::next_hop_key::{self, NextHopKey};
 use super::{Place, Programmer};
@@ -61,8 +63,8 @@ impl Programmer {
         host.or_else(|| self.throws_in_local(prefix, model).then_some(NextHopKey::Linux))
     }
 
-    /// Whether a `throw` of table `local` leads from exactly this prefix to what shorter ones of a VRF's say, which only Linux
-    /// looks for.
+    /// Whether a `throw` of table `local` leads from exactly this prefix to what shorter ones of a
+    /// VRF's say, which only Linux looks for.
     fn throws_in_local(&self, prefix: IpNet, model: &Model) -> bool {
         let routes = model.routes.at(&prefix);
         self.local_first[usize::from(prefix.addr().is_ipv6())]
@@ -90,7 +92,8 @@ impl Programmer {
         self.host(prefix.addr(), model)
     }
 
-    /// What table `local` makes of a prefix with routes, where that is not what its best route says.
+    /// What table `local` makes of a prefix with routes, where that is not what its best route
+    /// says.
     fn covered(&self, prefix: IpNet, model: &Model) -> Option<NextHopKey> {
         let throws = |(cover, route): &(IpNet, &Route)| *cover == prefix && route.kind == Kind::Throw;
         match self.local_cover(prefix, model) {
@@ -104,13 +107,15 @@ impl Programmer {
         }
     }
 
-    /// Whether a `throw` of table `local` leads to something else than the best route of `main` for the same prefix.
+    /// Whether a `throw` of table `local` leads to something else than the best route of `main` for
+    /// the same prefix.
     fn leaves_main_open(&self, prefix: IpNet, model: &Model) -> bool {
         let ipv4 = prefix.addr().is_ipv4();
         ipv4 || self.best_of(Table::Main, &prefix, model.routes.at(&prefix), model).is_none()
     }
 
-    /// The route of `prefix` that Linux would use, if no other prefix of table `local` takes its place.
+    /// The route of `prefix` that Linux would use, if no other prefix of table `local` takes its
+    /// place.
     pub fn best<'a>(&self, prefix: &IpNet, routes: &'a [Route], model: &Model) -> Option<&'a Route> {
         let of = |table| self.best_of(table, prefix, routes, model);
         match of(Table::Local) {
@@ -120,7 +125,8 @@ impl Programmer {
         }
     }
 
-    /// The one that Linux would use of those that are in the same of the plane's tables as one of this table.
+    /// The one that Linux would use of those that are in the same of the plane's tables as one of
+    /// this table.
     pub fn best_like<'a>(
         &self,
         table: Table,

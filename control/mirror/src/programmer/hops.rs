@@ -158,7 +158,8 @@ impl Hops {
     }
 }
 
-/// What the key comes to, its adjacencies acquired and named in `keys`, also those that take no part.
+/// What the key comes to, its adjacencies acquired and named in `keys`, also those that take no
+/// part.
 fn content(
     next_hop_key: NextHopKey,
     id: NextHopId,

@@ -1,10 +1,10 @@
-//! Where packets leave that Linux sends by an interface: by one interface of the plane's, or, where Linux's is a
-//! bond or lies on one, by one for each member (a *leg*).
+//! Where packets leave that Linux sends by an interface: by one interface of the plane's, or, where
+//! Linux's is a bond or lies on one, by one for each member (a *leg*).
 //!
-//! A way over a bond becomes a way over each leg that transmits now, so that the flow hash chooses the member as
-//! it chooses among gateways: a flow stays on its member, and when a member goes only its flows move. What
-//! transmits is read from the model, so the kernel's word about a member is in the tables with the next hops
-//! that it concerns.
+//! A way over a bond becomes a way over each leg that transmits now, so that the flow hash chooses
+//! the member as it chooses among gateways: a flow stays on its member, and when a member goes only
+//! its flows move. What transmits is read from the model, so the kernel's word about a member is in
+//! the tables with the next hops that it concerns.
 
 use crate::model::{Links, Model};
 use fib::InterfaceId;
@@ -76,8 +76,8 @@ impl Links {
     }
 }
 
-/// How well a member suits a neighbour: as good as random, and the same for as long as both are there (rendezvous
-/// hashing), so that a member that goes moves only the neighbours that were its.
+/// How well a member suits a neighbour: as good as random, and the same for as long as both are
+/// there (rendezvous hashing), so that a member that goes moves only the neighbours that were its.
 fn rank(neighbour: IpAddr, member: u32) -> u64 {
     let address = match neighbour {
         IpAddr::V4(address) => u128::from(address.to_bits()),
@@ -105,8 +105,8 @@ mod tests {
     use std::net::IpAddr;
     use std::time::{Duration, Instant};
 
-    /// Linux's indexes: a bond, an interface that is none, and from `FIRST` on the bond's members. The plane's
-    /// interfaces have the same numbers.
+    /// Linux's indexes: a bond, an interface that is none, and from `FIRST` on the bond's members.
+    /// The plane's interfaces have the same numbers.
     const BOND: u32 = 100;
     const PLAIN: u32 = 101;
     const FIRST: u32 = 1;
@@ -325,7 +325,8 @@ mod tests {
         assert_eq!(shares(&world.flows()), BTreeMap::from([(None, 4096)]));
     }
 
-    /// A group of next-hop objects with weights keeps them, though one of its ways is spread over members.
+    /// A group of next-hop objects with weights keeps them, though one of its ways is spread over
+    /// members.
     #[test]
     fn ways_keep_their_weights() {
         let mut world = World::new(3, LAYER34);

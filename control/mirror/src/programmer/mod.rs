@@ -1,13 +1,14 @@
 //! From the model to the plane's tables.
 //!
-//! For each prefix, what the tables hold is a function of the model ([`Programmer::desired`]): the best route's
-//! key, or, inside a connected network, the way to one known host. A change marks the prefixes it may affect;
-//! programming a prefix means computing that function and writing the result, so it does not matter how often or in
-//! which order prefixes are marked, and the audit is the same function once more.
+//! For each prefix, what the tables hold is a function of the model ([`Programmer::desired`]): the
+//! best route's key, or, inside a connected network, the way to one known host. A change marks the
+//! prefixes it may affect; programming a prefix means computing that function and writing the
+//! result, so it does not matter how often or in which order prefixes are marked, and the audit is
+//! the same function once more.
 //!
-//! Whatever cannot be decided at once is Linux's until it is (a next hop that says `Punt`): a target whose interfaces
-//! went down is redirected to Linux in one store, and the prefixes are then worked through in slices for their next
-//! best route ([`Programmer::rescan`]).
+//! Whatever cannot be decided at once is Linux's until it is (a next hop that says `Punt`): a
+//! target whose interfaces went down is redirected to Linux in one store, and the prefixes are then
+//! worked through in slices for their next best route ([`Programmer::rescan`]).
 
 mod adjacency;
 mod decision;
@@ -132,7 +133,8 @@ impl Programmer {
         self.pending.extend(hosts.map(|(_, address, _)| Place { table, prefix: host(address) }));
     }
 
-    /// The table that routes what comes in by an interface; `None` where there is no room for that of its VRF.
+    /// The table that routes what comes in by an interface; `None` where there is no room for that
+    /// of its VRF.
     pub fn table_of(&self, ifindex: u32, model: &Model) -> Option<TableId> {
         self.vrfs.of_link(ifindex, model)
     }
@@ -142,7 +144,8 @@ impl Programmer {
         Some(Place { table: self.vrfs.of(table)?, prefix })
     }
 
-    /// Whether Linux looks into table `local` before that of a VRF, for IPv4 and IPv6: its rules say so.
+    /// Whether Linux looks into table `local` before that of a VRF, for IPv4 and IPv6: its rules
+    /// say so.
     pub fn look_into_local_first(&mut self, first: [bool; 2]) {
         if self.local_first != first {
             self.local_first = first;
@@ -150,7 +153,8 @@ impl Programmer {
         }
     }
 
-    /// Chooses whether what a source has told counts. What Linux tells always does, where no other takes its place.
+    /// Chooses whether what a source has told counts. What Linux tells always does, where no other
+    /// takes its place.
     pub fn believe(&mut self, source: SourceId, believed: bool) {
         if source == SourceId::Fpm && self.fpm != believed {
             self.fpm = believed;
@@ -168,8 +172,8 @@ impl Programmer {
         self.rescan = Rescan::After(None);
     }
 
-    /// Takes over what changed. Next hops and adjacencies are written at once, prefixes when [`Programmer::work`] is
-    /// called.
+    /// Takes over what changed. Next hops and adjacencies are written at once, prefixes when
+    /// [`Programmer::work`] is called.
     pub fn take(&mut self, changes: &mut Changes, model: &Model, tables: &mut Tables) {
         if std::mem::take(&mut changes.vrfs) {
             self.follow_vrfs(model, tables);
@@ -337,8 +341,8 @@ impl Programmer {
         true
     }
 
-    /// The places of the prefixes behind `after` about which the model says something, at least `some`, if there are so
-    /// many; and the last of these prefixes.
+    /// The places of the prefixes behind `after` about which the model says something, at least
+    /// `some`, if there are so many; and the last of these prefixes.
     pub fn places_after(
         &self,
         after: Option<IpNet>,
@@ -410,7 +414,8 @@ impl Programmer {
         self.store(place, id, model, tables);
     }
 
-    /// What a prefix of table `local` says counts for all prefixes inside it: when that changes, so may they.
+    /// What a prefix of table `local` says counts for all prefixes inside it: when that changes, so
+    /// may they.
     fn note_cover(&mut self, Place { table, prefix }: Place, model: &Model) {
         if table != TableId::MAIN {
             return;
@@ -465,7 +470,8 @@ impl Programmer {
         self.hops.adjacencies.neighbour(id)
     }
 
-    /// Compares a next hop's words with what was written, and that with the model; repairs. Tells what differed.
+    /// Compares a next hop's words with what was written, and that with the model; repairs. Tells
+    /// what differed.
     pub fn audit_hop(&mut self, id: NextHopId, model: &Model, tables: &mut Tables) -> Option<String> {
         let (next_hop_key, _) = self.hops.next_hop_key(id)?;
         let is = tables.next_hop(id);

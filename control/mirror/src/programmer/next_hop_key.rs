@@ -1,7 +1,9 @@
-//! What a route does to packets, as something that can be compared: the key under which next hops are shared.
+//! What a route does to packets, as something that can be compared: the key under which next hops
+//! are shared.
 //!
-//! All routes with the same key share one next hop in the tables. A key says what is wanted ("as target 7
-//! says"); [`resolve`] says what that comes to at the moment, given interfaces, neighbours and ports.
+//! All routes with the same key share one next hop in the tables. A key says what is wanted ("as
+//! target 7 says"); [`resolve`] says what that comes to at the moment, given interfaces, neighbours
+//! and ports.
 
 use super::adjacency::Key;
 use super::legs::Legs;
@@ -143,7 +145,8 @@ fn target_on_link(model: &Model, target: TargetId) -> Option<u32> {
     }
 }
 
-/// Whether Linux would use this target: some way of it leads through an interface that is up (or it drops).
+/// Whether Linux would use this target: some way of it leads through an interface that is up (or it
+/// drops).
 pub(crate) fn alive(model: &Model, target: TargetId, ipv6: bool) -> bool {
     match model.ways(target) {
         Ways::Blackhole => true,
@@ -151,7 +154,8 @@ pub(crate) fn alive(model: &Model, target: TargetId, ipv6: bool) -> bool {
     }
 }
 
-/// `RTNH_F_DEAD` and `RTNH_F_LINKDOWN`, from the interfaces' state: Linux sets these flags without telling.
+/// `RTNH_F_DEAD` and `RTNH_F_LINKDOWN`, from the interfaces' state: Linux sets these flags without
+/// telling.
 fn path_alive(model: &Model, path: &Path, ipv6: bool) -> bool {
     if path.ifindex == 0 {
         return true;
@@ -211,8 +215,9 @@ fn foreign(paths: &[&Path], mtu: u32, model: &Model) -> NextHop {
     widths.min().map_or(NextHop::Punt, NextHop::Foreign)
 }
 
-/// A dead target becomes Linux's: it knows at once whether another route takes over, while here that is worked out in
-/// the background. So do paths by interfaces that are not Bifrost's, and destinations on several links at once.
+/// A dead target becomes Linux's: it knows at once whether another route takes over, while here
+/// that is worked out in the background. So do paths by interfaces that are not Bifrost's, and
+/// destinations on several links at once.
 fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> Outcome {
     let alive: Vec<&Path> = paths.iter().filter(|path| path_alive(model, path, ipv6)).collect();
     if let [path] = alive.as_slice()
@@ -225,7 +230,8 @@ fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> O
     if ways.iter().all(|way| way.keys.is_empty()) {
         return Outcome::Fixed(foreign(&alive, mtu, model));
     }
-    // Where no neighbour answers, all stay: Linux gets the packets, asks again, and tells the senders.
+    // Where no neighbour answers, all stay: Linux gets the packets, asks again, and tells the
+    // senders.
     let all = ways.iter().all(|way| way.failed);
     // Each way keeps its share, however many members it is spread over.
     let fold = ways.iter().map(|way| way.spread()).fold(1, lcm);

@@ -1,5 +1,5 @@
-//! Where a decision about a prefix is written: one of the plane's tables. The main one has what Linux's `local` and `main`
-//! say; each VRF has one of its own.
+//! Where a decision about a prefix is written: one of the plane's tables. The main one has what
+//! Linux's `local` and `main` say; each VRF has one of its own.
 
 use crate::model::{Model, Table};
 use fib::TableId;
@@ -21,8 +21,9 @@ pub(crate) struct Vrfs {
 }
 
 impl Vrfs {
-    /// Gives each of these tables of Linux's one of the plane's, which it keeps; says which are new, and which are gone. Where
-    /// there are more than the plane has, Linux routes what comes in by the rest.
+    /// Gives each of these tables of Linux's one of the plane's, which it keeps; says which are
+    /// new, and which are gone. Where there are more than the plane has, Linux routes what comes in
+    /// by the rest.
     pub fn follow(&mut self, numbers: &BTreeSet<u32>) -> (Vec<u32>, Vec<(u32, TableId)>) {
         let gone: Vec<_> = self.ids.iter().filter(|(number, _)| !numbers.contains(number)).collect();
         let gone: Vec<_> = gone.into_iter().map(|(number, id)| (*number, *id)).collect();

@@ -1,5 +1,5 @@
-//! A table without room: the missing prefix must not fall to a shorter one, which may lead elsewhere. The longest prefix
-//! that covers it becomes Linux's (a *shield*) until there is room.
+//! A table without room: the missing prefix must not fall to a shorter one, which may lead
+//! elsewhere. The longest prefix that covers it becomes Linux's (a *shield*) until there is room.
 
 use super::next_hop_key::NextHopKey;
 use super::{Place, Programmer, at};
@@ -12,7 +12,8 @@ impl Programmer {
         (self.missing.len(), self.overflows)
     }
 
-    /// No next hop to be had: the prefix shares the one that says Punt, which was made when there was room.
+    /// No next hop to be had: the prefix shares the one that says Punt, which was made when there
+    /// was room.
     pub(super) fn leave_to_linux(&mut self, place: Place, model: &mut Model, tables: &mut Tables) {
         self.missing.insert(place);
         if let Ok(id) = self.hops.acquire(NextHopKey::Linux, model, &self.ports, tables) {

@@ -175,8 +175,8 @@ impl Lists {
         }
     }
 
-    /// What a way comes to where routes of these tables may be a host's, and hosts of a VRF's interfaces or of others have
-    /// entries of their own.
+    /// What a way comes to where routes of these tables may be a host's, and hosts of a VRF's
+    /// interfaces or of others have entries of their own.
     fn by(&self, way: &Naive, to: IpAddr, tables: &[u32], hosts: Option<bool>) -> Decision {
         match way {
             Naive::Throw => Decision::None,
@@ -308,7 +308,8 @@ fn apply(operation: Operation, lists: &mut Lists, model: &mut Model, changes: &m
             let goes = lists.up[ifindex as usize] && !up;
             lists.up[ifindex as usize] = up;
             model.set_link(&lists.link(ifindex), changes);
-            // Routes go with it, of which a read tells the model later: perhaps when it is up again.
+            // Routes go with it, of which a read tells the model later: perhaps when it is up
+            // again.
             let by = |way: &Naive| matches!(way, Naive::Gateway(by, _) | Naive::Link(by) if *by == ifindex);
             let (gone, stay) =
                 std::mem::take(&mut lists.routes).into_iter().partition(|(_, way)| goes && by(way));

@@ -1,21 +1,23 @@
 //! Reading whole tables of Linux, to load them, or to compare.
 //!
-//! A read must agree with the notifications that arrive meanwhile. The rule: subscribe first, then dump; what a
-//! notification *touched* since the dump began is passed over, because the dump may be older or newer than it. All
-//! else did not change while the dump ran, so the dump is right about it, and what it did not mention is gone. Before
-//! that last conclusion the notifications are drained once more. What was touched is right if the model was right
-//! about it before, and a load happens when that is in doubt: so it is left as *unsure*, and read again by itself,
-//! until it was read once without being touched.
+//! A read must agree with the notifications that arrive meanwhile. The rule: subscribe first, then
+//! dump; what a notification *touched* since the dump began is passed over, because the dump may be
+//! older or newer than it. All else did not change while the dump ran, so the dump is right about
+//! it, and what it did not mention is gone. Before that last conclusion the notifications are
+//! drained once more. What was touched is right if the model was right about it before, and a load
+//! happens when that is in doubt: so it is left as *unsure*, and read again by itself, until it was
+//! read once without being touched.
 //!
-//! One table needs more. Linux resumes a dump of IPv6 routes by counting: when the table changed since the last
-//! datagram, it begins at the root and passes over as many prefixes as it told already (`fib6_dump_table`). A prefix
-//! that came in front is made up for by telling one twice, and one that went by leaving one out, of which nothing is
-//! said (`NLM_F_DUMP_INTR` is not set). So a dump during which IPv6 routes changed is read again and what it left out
-//! is not gone, until one brings nothing new. IPv4's resumes by prefix.
+//! One table needs more. Linux resumes a dump of IPv6 routes by counting: when the table changed
+//! since the last datagram, it begins at the root and passes over as many prefixes as it told
+//! already (`fib6_dump_table`). A prefix that came in front is made up for by telling one twice,
+//! and one that went by leaving one out, of which nothing is said (`NLM_F_DUMP_INTR` is not set).
+//! So a dump during which IPv6 routes changed is read again and what it left out is not gone, until
+//! one brings nothing new. IPv4's resumes by prefix.
 //!
-//! The same walk serves three purposes. *Load* makes the model equal to what is read. *Compare* repairs nothing, and
-//! collects suspects. *Confirm* reads again, some time after, and only what then still differs counts as a difference:
-//! it is repaired, counted and told.
+//! The same walk serves three purposes. *Load* makes the model equal to what is read. *Compare*
+//! repairs nothing, and collects suspects. *Confirm* reads again, some time after, and only what
+//! then still differs counts as a difference: it is repaired, counted and told.
 
 mod routes;
 
@@ -297,7 +299,8 @@ impl Reading {
                 let Some(neighbour) = neighbour::parse(body) else { return };
                 let subject = Subject::Neighbour(neighbour.ifindex, neighbour.address);
                 let agrees = model.neighbours.agrees(&neighbour);
-                // Linux makes entries that need no resolution without telling: they are news, not a difference.
+                // Linux makes entries that need no resolution without telling: they are news, not a
+                // difference.
                 let news = neighbour.needs_no_resolution() && !agrees && !self.passes_over(&subject);
                 if self.must_set(step, subject, agrees || news, || {
                     format!("the neighbour {} otherwise", neighbour.address)

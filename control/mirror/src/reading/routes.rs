@@ -84,7 +84,8 @@ impl Reading {
             }
         }
         match last {
-            // A sweep that began may go on without another drain: what is touched later is in `touched`.
+            // A sweep that began may go on without another drain: what is touched later is in
+            // `touched`.
             Some(last) => {
                 step.phase = Phase::Sweeping(Some(last));
                 Progress::More
@@ -93,8 +94,8 @@ impl Reading {
         }
     }
 
-    /// Whether the dump that ended told something new, or did not mention something, while the table changed so that
-    /// Linux may have left prefixes out of it.
+    /// Whether the dump that ended told something new, or did not mention something, while the
+    /// table changed so that Linux may have left prefixes out of it.
     pub(super) fn may_have_left_out(&self, step: &Step, model: &Model) -> bool {
         let changed = |subject: &Subject| matches!(subject, Subject::Prefix(IpNet::V6(_)));
         // A comparison only collects suspects, which are read again anyway.
@@ -113,7 +114,8 @@ impl Reading {
 }
 
 impl Step {
-    /// A prefix whose routes ended one datagram, and which the next begins with again, is told twice.
+    /// A prefix whose routes ended one datagram, and which the next begins with again, is told
+    /// twice.
     fn tell_once(&mut self, model: &mut Model) {
         let before = std::mem::take(&mut self.group_before);
         let (earlier, later) = self.group.split_at(before);

@@ -120,8 +120,9 @@ pub fn quiet() -> Options {
 }
 
 impl World {
-    /// Two veth pairs, p0-h0 and p1-h1; p0 and p1 are ports 0 and 1 with 10.0.0.1/24, 10.0.1.1/24, 2001:db8:0::1/64
-    /// and 2001:db8:1::1/64; h0 and h1 are up, so that there is carrier. An unbound pair x0-x1 has 10.9.0.1/24.
+    /// Two veth pairs, p0-h0 and p1-h1; p0 and p1 are ports 0 and 1 with 10.0.0.1/24, 10.0.1.1/24,
+    /// 2001:db8:0::1/64 and 2001:db8:1::1/64; h0 and h1 are up, so that there is carrier. An
+    /// unbound pair x0-x1 has 10.9.0.1/24.
     pub fn new(options: Options, capacity: Capacity) -> World {
         let _ = tracing_subscriber::fmt().with_test_writer().try_init();
         let namespace = Namespace::enter();
@@ -230,9 +231,9 @@ impl World {
         paths.iter().map(|path| (of(path).interface.0, of(path).mac)).collect()
     }
 
-    /// Reads Linux anew, and compares with what notifications led to; then what a mirror that starts now would
-    /// program, with what is programmed. Linux changes by itself now and then (addresses complete their duplicate
-    /// detection): a difference counts when it stays.
+    /// Reads Linux anew, and compares with what notifications led to; then what a mirror that
+    /// starts now would program, with what is programmed. Linux changes by itself now and then
+    /// (addresses complete their duplicate detection): a difference counts when it stays.
     pub fn assert_equal_to_linux(&mut self) {
         for _ in 0..5 {
             if self.differences().is_empty() {

@@ -7,7 +7,8 @@
 //! Packets without a timestamp stay without one, unless `ALL` is true.
 //!
 //! - `TIME` (time): what to add; it may be negative
-//! - `FIRST` (boolean): whether to change the annotation `FIRST_TIMESTAMP` instead of the timestamp; false if not given
+//! - `FIRST` (boolean): whether to change the annotation `FIRST_TIMESTAMP` instead of the
+//!   timestamp; false if not given
 //! - `ALL` (boolean): whether to change packets without a timestamp as well; false if not given
 //!
 //! Handlers:

@@ -4,8 +4,8 @@
 //! Usage: `Align(MODULUS, OFFSET)`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! For machines that cannot read a word from any address. Bifrost's elements read packets wherever they lie, so packets
-//! pass unchanged; the element is there for configurations that have it.
+//! For machines that cannot read a word from any address. Bifrost's elements read packets wherever
+//! they lie, so packets pass unchanged; the element is there for configurations that have it.
 //!
 //! - `MODULUS` (integer): 2, 4 or 8
 //! - `OFFSET` (integer): what is left of the address when divided by MODULUS; less than MODULUS
@@ -18,9 +18,10 @@
 //! Usage: `AlignmentInfo(ELEMENT MODULUS OFFSET ..., ...)`
 //! Ports: no inputs, no outputs
 //!
-//! For machines that cannot read a word from any address; tools of Click write it. What it says is checked for its form, and
-//! makes no difference: Bifrost's elements read packets wherever they lie. Each argument is an element's name, and a
-//! modulus and offset as of [Align] for each of its inputs.
+//! For machines that cannot read a word from any address; tools of Click write it. What it says is
+//! checked for its form, and makes no difference: Bifrost's elements read packets wherever they
+//! lie. Each argument is an element's name, and a modulus and offset as of [Align] for each of its
+//! inputs.
 //!
 //! See also: [Align]
 

@@ -4,7 +4,8 @@
 //! Usage: `AverageCounter([IGNORE])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! The time is that from the first packet to the last. So it measures an experiment, while [Counter] tells what goes on now.
+//! The time is that from the first packet to the last. So it measures an experiment, while
+//! [Counter] tells what goes on now.
 //!
 //! - `IGNORE` (integer): so many seconds after the first packet are not counted; 0 if not given
 //!

@@ -43,7 +43,8 @@ impl Call {
         self.name.element.as_ref().is_some_and(|element| cx.find(&element.0) == Some(cx.id()))
     }
 
-    /// Whether the handler exists and can be written; for [`Element::initialize`]. `own` is the element that calls.
+    /// Whether the handler exists and can be written; for [`Element::initialize`]. `own` is the
+    /// element that calls.
     pub fn check(&self, own: &dyn Element, cx: &mut Context<'_>) -> Result<(), HandlerError> {
         let handlers = if self.is_own(cx) {
             own.handlers()

@@ -4,11 +4,12 @@
 //! Usage: `CheckLength(LENGTH [, EXTRA_LENGTH])`
 //! Ports: 1 input, 1 or 2 outputs; first output agnostic, second push
 //!
-//! Packets of at most `LENGTH` bytes go on by output 0. Longer ones leave by output 1, and are dropped when that is not
-//! connected.
+//! Packets of at most `LENGTH` bytes go on by output 0. Longer ones leave by output 1, and are
+//! dropped when that is not connected.
 //!
 //! - `LENGTH` (unsigned): bytes
-//! - `EXTRA_LENGTH` (boolean): whether bytes count that are missing, as the annotation of this name says; false if not given
+//! - `EXTRA_LENGTH` (boolean): whether bytes count that are missing, as the annotation of this name
+//!   says; false if not given
 //!
 //! Handlers:
 //! - `length` (read, write): LENGTH

@@ -4,7 +4,8 @@
 //! Usage: `CheckPaint(COLOR [, ANNO])`
 //! Ports: 1 input, 1 or 2 outputs; first output agnostic, second push
 //!
-//! Packets of the colour go on by output 0. The others leave by output 1, and are dropped when that is not connected.
+//! Packets of the colour go on by output 0. The others leave by output 1, and are dropped when that
+//! is not connected.
 //!
 //! - `COLOR` (byte): the colour
 //! - `ANNO` (annotation of 1 byte): look at this annotation instead of `PAINT`

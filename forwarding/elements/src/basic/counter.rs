@@ -6,8 +6,8 @@
 //!
 //! The rates are moving averages: a change is seen after some 16 milliseconds.
 //!
-//! - `COUNT_CALL` (integer, handler [value]): when so many packets have been counted, the handler is written, once. `COUNT_CALL
-//!   1000 stop` stops the program after 1000 packets
+//! - `COUNT_CALL` (integer, handler [value]): when so many packets have been counted, the handler
+//!   is written, once. `COUNT_CALL 1000 stop` stops the program after 1000 packets
 //! - `BYTE_COUNT_CALL` (integer, handler [value]): the same for bytes
 //!
 //! Handlers:

@@ -4,8 +4,9 @@
 //! Usage: `HashSwitch(OFFSET, LENGTH)`
 //! Ports: 1 input, 1 or more outputs; push
 //!
-//! Packets with the same bytes in a certain place leave by the same output: with the addresses there, the packets of a flow
-//! stay together. Packets that do not have all these bytes leave by output 0.
+//! Packets with the same bytes in a certain place leave by the same output: with the addresses
+//! there, the packets of a flow stay together. Packets that do not have all these bytes leave by
+//! output 0.
 //!
 //! - `OFFSET` (integer): the first byte, from the front of the packet
 //! - `LENGTH` (integer): how many bytes, at least 1

@@ -1,5 +1,5 @@
-//! Classifying, counting, printing, painting, switching, changing lengths: what every configuration uses.
-//! See [the library](crate).
+//! Classifying, counting, printing, painting, switching, changing lengths: what every configuration
+//! uses. See [the library](crate).
 
 mod adjust_timestamp;
 mod align;
@@ -91,7 +91,8 @@ pub const CLASSES: &[&Class] = &[
     &truncate::CLASS,
 ];
 
-/// Emits each packet of a batch by the output that `output` says; by one that the element does not have it goes nowhere.
+/// Emits each packet of a batch by the output that `output` says; by one that the element does not
+/// have it goes nowhere.
 #[inline]
 pub(crate) fn distribute(batch: &mut Batch, cx: &mut Context<'_>, mut output: impl FnMut(&Packet) -> usize) {
     let mut outputs = [0; BATCH];
@@ -101,7 +102,8 @@ pub(crate) fn distribute(batch: &mut Batch, cx: &mut Context<'_>, mut output: im
     cx.emit_each(batch, &mut outputs);
 }
 
-/// Reads a text that was written to a handler; `otherwise` is said when it is not what it should be.
+/// Reads a text that was written to a handler; `otherwise` is said when it is not what it should
+/// be.
 pub(crate) fn written<T: Argument>(text: &str, otherwise: &str, cx: &Context<'_>) -> Result<T, HandlerError> {
     cx.argument(text.trim()).map_err(|_| HandlerError::refused(otherwise))
 }

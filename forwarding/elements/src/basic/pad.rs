@@ -4,13 +4,13 @@
 //! Usage: `Pad([LENGTH, ZERO])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! With LENGTH, every packet gets at least that long. Without, as long as its annotation `EXTRA_LENGTH` says that it was
-//! before it was cut off ([Truncate]). The annotation is 0 afterwards. What is added is zeros. A packet for which there is
-//! no memory is dropped.
+//! With LENGTH, every packet gets at least that long. Without, as long as its annotation
+//! `EXTRA_LENGTH` says that it was before it was cut off ([Truncate]). The annotation is 0
+//! afterwards. What is added is zeros. A packet for which there is no memory is dropped.
 //!
 //! - `LENGTH` (integer): the length in bytes; 0 or not given: as the annotation says
-//! - `ZERO` (boolean): whether what is added has to be zeros; it is, whatever is said here, so that nothing of another
-//!   packet gets out
+//! - `ZERO` (boolean): whether what is added has to be zeros; it is, whatever is said here, so that
+//!   nothing of another packet gets out
 //!
 //! Handlers:
 //! - `config` (read, write): its arguments

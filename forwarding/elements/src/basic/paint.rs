@@ -4,8 +4,8 @@
 //! Usage: `Paint(COLOR [, ANNO])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! A colour is a small number that a packet carries and that other elements look at: routers paint packets by the port they
-//! came in by.
+//! A colour is a small number that a packet carries and that other elements look at: routers paint
+//! packets by the port they came in by.
 //!
 //! - `COLOR` (byte): the colour
 //! - `ANNO` (annotation of 1 byte): set this annotation instead of `PAINT`

@@ -4,8 +4,8 @@
 //! Usage: `PaintSwitch([ANNO])`
 //! Ports: 1 input, any number of outputs; push
 //!
-//! A packet of colour N leaves by output N. Of one of colour 255 a copy leaves by every output. A packet is dropped when the
-//! output of its colour does not exist.
+//! A packet of colour N leaves by output N. Of one of colour 255 a copy leaves by every output. A
+//! packet is dropped when the output of its colour does not exist.
 //!
 //! - `ANNO` (annotation of 1 byte): look at this annotation instead of `PAINT`
 //!

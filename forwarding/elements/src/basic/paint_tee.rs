@@ -4,8 +4,9 @@
 //! Usage: `PaintTee(COLOR [, ANNO])`
 //! Ports: 1 input, 2 outputs; first output agnostic, second push
 //!
-//! All packets go on by output 0. Of those that have the colour a copy leaves by output 1 first. A router that paints packets
-//! by where they come in finds so what leaves where it came from, and tells its sender of the better way:
+//! All packets go on by output 0. Of those that have the colour a copy leaves by output 1 first. A
+//! router that paints packets by where they come in finds so what leaves where it came from, and
+//! tells its sender of the better way:
 //!
 //! ```text
 //! FromDevice(eth0) -> Paint(1) -> ...

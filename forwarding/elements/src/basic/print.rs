@@ -4,7 +4,8 @@
 //! Usage: `Print([LABEL, MAXLENGTH, CONTENTS, TIMESTAMP, PRINTANNO, HEADROOM, ACTIVE])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! A line for each packet, on standard error: the label, how many bytes the packet has, and the first of them.
+//! A line for each packet, on standard error: the label, how many bytes the packet has, and the
+//! first of them.
 //!
 //! ```text
 //! arp:   42 | ffffffff ffff0001 02030405 08060001 08000604 0001...
@@ -12,11 +13,12 @@
 //!
 //! - `LABEL` (text): what the line begins with
 //! - `MAXLENGTH` (integer): so many bytes are printed, all with -1; 24 if not given
-//! - `CONTENTS` (word): `HEX`, the bytes in hexadecimal; `ASCII`, as text with a dot for what is none; `NONE`. HEX if not
-//!   given. `true` and `false` mean HEX and NONE
+//! - `CONTENTS` (word): `HEX`, the bytes in hexadecimal; `ASCII`, as text with a dot for what is
+//!   none; `NONE`. HEX if not given. `true` and `false` mean HEX and NONE
 //! - `TIMESTAMP` (boolean): whether to print the packet's timestamp; false if not given
 //! - `PRINTANNO` (boolean): whether to print all annotations, in hexadecimal; false if not given
-//! - `HEADROOM` (boolean): whether to print how much room there is in front of and behind the packet; false if not given
+//! - `HEADROOM` (boolean): whether to print how much room there is in front of and behind the
+//!   packet; false if not given
 //! - `ACTIVE` (boolean): whether to print at all; true if not given
 //! - `NBYTES`, `LENGTH` (integer): older names of MAXLENGTH
 //!

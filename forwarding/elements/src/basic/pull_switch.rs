@@ -6,8 +6,8 @@
 //!
 //! All packets come from the input that is set, until another is set.
 //!
-//! - `INPUT` (integer): the input to begin with; 0 if not given. A negative number, or one that is no input: there are no
-//!   packets
+//! - `INPUT` (integer): the input to begin with; 0 if not given. A negative number, or one that is
+//!   no input: there are no packets
 //!
 //! Handlers:
 //! - `switch` (read, write): the input; -1 for none
@@ -23,8 +23,8 @@
 //!
 //! As [PullSwitch].
 //!
-//! - `INPUT` (integer): the input to begin with; 0 if not given. A negative number, or one that is no input: there are no
-//!   packets
+//! - `INPUT` (integer): the input to begin with; 0 if not given. A negative number, or one that is
+//!   no input: there are no packets
 //!
 //! Handlers:
 //! - `switch` (read, write): the input; -1 for none

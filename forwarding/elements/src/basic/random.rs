@@ -1,4 +1,5 @@
-//! Random numbers for elements that choose, drop or fill at random: fast, well spread, and no secret.
+//! Random numbers for elements that choose, drop or fill at random: fast, well spread, and no
+//! secret.
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -4,8 +4,8 @@
 //! Usage: `RandomSample([P, SAMPLE, DROP, ACTIVE])`
 //! Ports: 1 input, 1 or 2 outputs; first output agnostic, second push
 //!
-//! Each packet is chosen with probability `P`, by itself, and goes on by output 0. Those that are not leave by output 1, and
-//! are dropped when that is not connected.
+//! Each packet is chosen with probability `P`, by itself, and goes on by output 0. Those that are
+//! not leave by output 1, and are dropped when that is not connected.
 //!
 //! - `P` (0 to 1): the probability that a packet is chosen
 //! - `SAMPLE` (0 to 1): the older name of P

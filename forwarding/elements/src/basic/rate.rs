@@ -1,7 +1,7 @@
 //! How often something happens, as an exponentially weighted moving average.
 //!
-//! What happened in a millisecond is one sample; it weighs a sixteenth, what was before fifteen. The numbers are Click's, to
-//! the last bit.
+//! What happened in a millisecond is one sample; it weighs a sixteenth, what was before fifteen.
+//! The numbers are Click's, to the last bit.
 
 use graph::arguments::unparse;
 

@@ -4,8 +4,9 @@
 //! Usage: `Resize([HEAD, TAIL])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Bytes added in front are what stands in memory there; bytes added behind are zeros. A packet with no room for them is
-//! dropped. Of a packet that has fewer bytes than are to be removed nothing is left.
+//! Bytes added in front are what stands in memory there; bytes added behind are zeros. A packet
+//! with no room for them is dropped. Of a packet that has fewer bytes than are to be removed
+//! nothing is left.
 //!
 //! - `HEAD` (integer): bytes to add in front, or with a negative number to remove; 0 if not given
 //! - `TAIL` (integer): the same behind

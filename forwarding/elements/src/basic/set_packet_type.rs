@@ -4,8 +4,8 @@
 //! Usage: `SetPacketType(TYPE)`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Sets the packet type annotation, which devices set from the Ethernet address, and which [DropBroadcasts] and [ICMPError]
-//! look at.
+//! Sets the packet type annotation, which devices set from the Ethernet address, and which
+//! [DropBroadcasts] and [ICMPError] look at.
 //!
 //! - `TYPE` (word): `HOST`, `BROADCAST`, `MULTICAST`, `OTHERHOST`, `OUTGOING` or `LOOPBACK`
 //!

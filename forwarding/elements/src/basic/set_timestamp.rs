@@ -4,11 +4,12 @@
 //! Usage: `SetTimestamp([TIMESTAMP, FIRST])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Packets from devices and dumps carry the time that they were received at, others none until it is set. What comes later
-//! may print it, or measure how long packets took.
+//! Packets from devices and dumps carry the time that they were received at, others none until it
+//! is set. What comes later may print it, or measure how long packets took.
 //!
 //! - `TIMESTAMP` (time): seconds since 1970; the present time if not given
-//! - `FIRST` (boolean): whether to set the annotation `FIRST_TIMESTAMP` instead of the timestamp; false if not given
+//! - `FIRST` (boolean): whether to set the annotation `FIRST_TIMESTAMP` instead of the timestamp;
+//!   false if not given
 //!
 //! See also: [Print]
 

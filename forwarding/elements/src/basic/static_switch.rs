@@ -4,10 +4,11 @@
 //! Usage: `StaticSwitch(OUTPUT)`
 //! Ports: 1 input, any number of outputs; push
 //!
-//! A [Switch] that stays as it is configured: what leaves by which way is decided when the configuration is written, usually
-//! by a variable.
+//! A [Switch] that stays as it is configured: what leaves by which way is decided when the
+//! configuration is written, usually by a variable.
 //!
-//! - `OUTPUT` (integer): the output. A negative number, or one that is no output: packets are dropped
+//! - `OUTPUT` (integer): the output. A negative number, or one that is no output: packets are
+//!   dropped
 //!
 //! See also: [Switch], [StaticPullSwitch]
 //!

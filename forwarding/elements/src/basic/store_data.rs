@@ -4,7 +4,8 @@
 //! Usage: `StoreData(OFFSET, DATA)`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Packets do not get longer: what would lie behind their end is left out. Checksums are not corrected.
+//! Packets do not get longer: what would lie behind their end is left out. Checksums are not
+//! corrected.
 //!
 //! - `OFFSET` (integer): where the first byte goes, from the front of the packet
 //! - `DATA` (bytes): the bytes: `"text"`, `\<0800>`

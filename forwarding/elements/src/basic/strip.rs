@@ -4,8 +4,8 @@
 //! Usage: `Strip(LENGTH)`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! `Strip(14)` takes off an Ethernet header. Of a packet that is shorter nothing is left. Where the headers are, as annotated,
-//! does not change.
+//! `Strip(14)` takes off an Ethernet header. Of a packet that is shorter nothing is left. Where the
+//! headers are, as annotated, does not change.
 //!
 //! - `LENGTH` (integer): how many bytes
 //!
@@ -17,8 +17,9 @@
 //! Usage: `Unstrip(LENGTH)`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! The bytes are what stands in memory in front of the packet: after a [Strip] of as many bytes what was stripped. In front
-//! of a packet that never had them they are anything. A packet with no room for them is dropped.
+//! The bytes are what stands in memory in front of the packet: after a [Strip] of as many bytes
+//! what was stripped. In front of a packet that never had them they are anything. A packet with no
+//! room for them is dropped.
 //!
 //! - `LENGTH` (integer): how many bytes
 //!
@@ -30,8 +31,8 @@
 //! Usage: `StripToNetworkHeader()`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Removes what is in front of the network header, or puts back what was stripped of it. A packet whose network header
-//! nobody has found stays as it is.
+//! Removes what is in front of the network header, or puts back what was stripped of it. A packet
+//! whose network header nobody has found stays as it is.
 //!
 //! See also: [Strip], [Unstrip], [CheckIPHeader], [MarkIPHeader]
 

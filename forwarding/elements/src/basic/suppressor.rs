@@ -4,8 +4,8 @@
 //! Usage: `Suppressor()`
 //! Ports: any number of inputs, as many outputs; agnostic, each pair by itself
 //!
-//! Packets go from input N to output N. On a port that is closed, packets that are pushed are dropped, and none can be
-//! pulled. All are open at first.
+//! Packets go from input N to output N. On a port that is closed, packets that are pushed are
+//! dropped, and none can be pulled. All are open at first.
 //!
 //! Handlers:
 //! - `activeN` (read, write): whether port N is open

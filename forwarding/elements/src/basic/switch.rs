@@ -6,8 +6,8 @@
 //!
 //! All packets leave by the output that is set, until another is set.
 //!
-//! - `OUTPUT` (integer): the output to begin with; 0 if not given. A negative number, or one that is no output: packets are
-//!   dropped
+//! - `OUTPUT` (integer): the output to begin with; 0 if not given. A negative number, or one that
+//!   is no output: packets are dropped
 //!
 //! Handlers:
 //! - `switch` (read, write): the output; -1 when packets are dropped

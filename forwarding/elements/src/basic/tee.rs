@@ -4,10 +4,11 @@
 //! Usage: `Tee([N])`
 //! Ports: 1 input, 1 or more outputs; push
 //!
-//! The copies are separate: changing one leaves the others as they are. They leave by output 0, then 1, and so on; by the last
-//! leaves the packet itself.
+//! The copies are separate: changing one leaves the others as they are. They leave by output 0,
+//! then 1, and so on; by the last leaves the packet itself.
 //!
-//! - `N` (integer): how many outputs there are; a check on the configuration, which has as many as are connected
+//! - `N` (integer): how many outputs there are; a check on the configuration, which has as many as
+//!   are connected
 //!
 //! See also: [PullTee], [PaintTee]
 //!
@@ -19,7 +20,8 @@
 //!
 //! Of each packet that is pulled through output 0, copies are pushed by the other outputs.
 //!
-//! - `N` (integer): how many outputs there are; a check on the configuration, which has as many as are connected
+//! - `N` (integer): how many outputs there are; a check on the configuration, which has as many as
+//!   are connected
 //!
 //! See also: [Tee]
 

@@ -7,8 +7,8 @@
 //! Packets that are longer lose their ends; shorter ones pass as they are.
 //!
 //! - `LENGTH` (integer): so many bytes stay
-//! - `EXTRA_LENGTH` (boolean): whether to add what is cut off to the annotation `EXTRA_LENGTH`, so that [Pad] and dumps
-//!   know how long the packet was; true if not given
+//! - `EXTRA_LENGTH` (boolean): whether to add what is cut off to the annotation `EXTRA_LENGTH`, so
+//!   that [Pad] and dumps know how long the packet was; true if not given
 //!
 //! Handlers:
 //! - `nbytes` (read, write): the length

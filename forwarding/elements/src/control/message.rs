@@ -7,8 +7,8 @@
 //! For notes to whoever runs a configuration: that it is deprecated, or what must be set before.
 //!
 //! - `MESSAGE` (string): what it says, on standard error.
-//! - `TYPE` (keyword): `MESSAGE`, the default; `WARNING`, which is said as a warning of the configuration; or `ERROR`, with
-//!   which the configuration does not run.
+//! - `TYPE` (keyword): `MESSAGE`, the default; `WARNING`, which is said as a warning of the
+//!   configuration; or `ERROR`, with which the configuration does not run.
 //!
 //! See also: [Error]
 //!

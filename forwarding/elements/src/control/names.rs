@@ -4,9 +4,10 @@
 //! Usage: `AddressInfo(NAME ADDRESS..., ...)`
 //! Ports: none
 //!
-//! Each argument is a name and what it stands for: an IPv4 or IPv6 address, a prefix such as `10.0.0.1/8`, an Ethernet
-//! address, or several of them. Wherever an argument of another element asks for an address, the name may stand. Inside a
-//! compound element its names are for its own elements; they come before those from outside.
+//! Each argument is a name and what it stands for: an IPv4 or IPv6 address, a prefix such as
+//! `10.0.0.1/8`, an Ethernet address, or several of them. Wherever an argument of another element
+//! asks for an address, the name may stand. Inside a compound element its names are for its own
+//! elements; they come before those from outside.
 //!
 //! See also: [PortInfo]
 //!
@@ -16,8 +17,8 @@
 //! Usage: `PortInfo(NAME PORT[/PROTOCOL] [ALIAS...], ...)`
 //! Ports: none
 //!
-//! Each argument is a name and the port that it stands for, of TCP and UDP unless a protocol is given. Lines of
-//! `/etc/services` have this form.
+//! Each argument is a name and the port that it stands for, of TCP and UDP unless a protocol is
+//! given. Lines of `/etc/services` have this form.
 //!
 //! See also: [AddressInfo]
 //!
@@ -27,8 +28,9 @@
 //! Usage: `ClickyInfo(...)`
 //! Ports: none
 //!
-//! Configurations say here how Click's graphical interface shall draw them. Nothing of it changes what they do: the arguments
-//! are kept for whoever reads the configuration, and have no meaning here.
+//! Configurations say here how Click's graphical interface shall draw them. Nothing of it changes
+//! what they do: the arguments are kept for whoever reads the configuration, and have no meaning
+//! here.
 
 use graph::arguments::{Arguments, Refused};
 use graph::{Class, Element, Setup};

@@ -4,9 +4,10 @@
 //! Usage: `ScheduleInfo(ELEMENT SHARE, ...)`
 //! Ports: none
 //!
-//! Each argument is the name of an element and a number: one with twice the number has twice as many turns; without it
-//! it is 1. The name may be one of a compound element; then its elements' own numbers are multiplied by it. What is said
-//! further outside for an element itself counts instead of what is said inside.
+//! Each argument is the name of an element and a number: one with twice the number has twice as
+//! many turns; without it it is 1. The name may be one of a compound element; then its elements'
+//! own numbers are multiplied by it. What is said further outside for an element itself counts
+//! instead of what is said inside.
 
 use graph::arguments::{Arguments, Fixed, Refused};
 use graph::{Class, Context, Element, Setup};
@@ -46,7 +47,8 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
 }
 
 impl ScheduleInfo {
-    /// The tickets of what is called by this name in the compound that this element, by its own name, stands in.
+    /// The tickets of what is called by this name in the compound that this element, by its own
+    /// name, stands in.
     fn tickets(&self, own: &str, name: &str) -> Option<u32> {
         let context = own.rfind('/').map_or("", |slash| &own[..=slash]);
         let inside = name.strip_prefix(context)?;
@@ -60,7 +62,8 @@ impl Element for ScheduleInfo {
     }
 
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        // Each of them works out the elements in its own compound, with what those inside and outside say.
+        // Each of them works out the elements in its own compound, with what those inside and
+        // outside say.
         let nodes: Vec<(graph::NodeId, String)> =
             cx.description().nodes.iter().map(|node| (node.id, node.name.clone())).collect();
         let own = cx.id();

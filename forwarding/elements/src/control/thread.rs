@@ -4,10 +4,10 @@
 //! Usage: `StaticThreadSched(ELEMENT THREAD, ...)`
 //! Ports: none
 //!
-//! With `-j N` a program has N threads, of which all but the first have nothing to do unless elements are told to be
-//! there. Each argument is the name of an element, or of a compound element, which stands for all elements in it, and the
-//! number of a thread, from 0. What is not named goes with the elements that it gets its packets from, and a queue with
-//! what pulls from it.
+//! With `-j N` a program has N threads, of which all but the first have nothing to do unless
+//! elements are told to be there. Each argument is the name of an element, or of a compound
+//! element, which stands for all elements in it, and the number of a thread, from 0. What is not
+//! named goes with the elements that it gets its packets from, and a queue with what pulls from it.
 //!
 //! See also: [ScheduleInfo]
 

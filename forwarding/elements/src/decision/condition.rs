@@ -5,8 +5,8 @@ use super::tests::{Next, Test, Tests};
 /// A condition on words of four bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// The word at an offset, of which the bits of a mask count (the first byte is the most significant), has a value.
-    /// A packet without all bytes that count does not have it.
+    /// The word at an offset, of which the bits of a mask count (the first byte is the most
+    /// significant), has a value. A packet without all bytes that count does not have it.
     Word {
         /// Where it begins.
         offset: usize,
@@ -23,8 +23,8 @@ pub enum Condition {
     All(Vec<Condition>),
     /// One of them holds.
     Any(Vec<Condition>),
-    /// If the first holds, the second must, otherwise the third; or, of more, the third says whether the fourth must, and so
-    /// on.
+    /// If the first holds, the second must, otherwise the third; or, of more, the third says
+    /// whether the fourth must, and so on.
     Choice(Vec<Condition>),
 }
 
@@ -42,7 +42,8 @@ impl Condition {
         Condition::Unlike(Box::new(self))
     }
 
-    /// The tests: a packet of which it holds leaves them by [`Next::Pass`], another by [`Next::Fail`].
+    /// The tests: a packet of which it holds leaves them by [`Next::Pass`], another by
+    /// [`Next::Fail`].
     pub fn tests(&self) -> Tests {
         let mut tests = Vec::new();
         self.add_to(&mut tests);

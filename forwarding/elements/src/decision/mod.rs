@@ -1,12 +1,15 @@
-//! Programs that decide about packets: one for a whole list of patterns, in which nothing is asked twice.
+//! Programs that decide about packets: one for a whole list of patterns, in which nothing is asked
+//! twice.
 //!
-//! A [`Condition`] says what must hold of some words of four bytes. It becomes a list of [`Test`](tests::Test)s, each of
-//! which compares one word and leads to a later test or to an output; [`optimize`](optimize::optimize) makes the list
-//! shorter; a [`Program`] runs it. The programs of Classifier, IPClassifier and IPFilter differ in what an offset
-//! means, and in nothing else.
+//! A [`Condition`] says what must hold of some words of four bytes. It becomes a list of
+//! [`Test`](tests::Test)s, each of which compares one word and leads to a later test or to an
+//! output; [`optimize`](optimize::optimize) makes the list shorter; a [`Program`] runs it. The
+//! programs of Classifier, IPClassifier and IPFilter differ in what an offset means, and in nothing
+//! else.
 //!
-//! What a packet does not have: a test compares the bytes that are there, and when they are as asked for, but some
-//! are missing, it has a result of its own for that ([`Test::short`](tests::Test::short)).
+//! What a packet does not have: a test compares the bytes that are there, and when they are as
+//! asked for, but some are missing, it has a result of its own for that
+//! ([`Test::short`](tests::Test::short)).
 //!
 //! | file | what it is |
 //! |---|---|

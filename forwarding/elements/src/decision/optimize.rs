@@ -1,16 +1,18 @@
 //! Making a list of tests shorter.
 //!
-//! First tests that all must pass are put in order of their offsets. Then each branch is led past the tests whose result is
-//! known on every way to it: what a packet has shown so far, its *facts*, often decides the next test. A test that two ways
-//! lead to has the facts of both, kept apart while they are few. Last, tests of the same word are made one, and those
-//! that nothing leads to any more are removed. The steps are those of Click, so that the program reads the same.
+//! First tests that all must pass are put in order of their offsets. Then each branch is led past
+//! the tests whose result is known on every way to it: what a packet has shown so far, its *facts*,
+//! often decides the next test. A test that two ways lead to has the facts of both, kept apart
+//! while they are few. Last, tests of the same word are made one, and those that nothing leads to
+//! any more are removed. The steps are those of Click, so that the program reads the same.
 
 use super::tests::{Next, Test, Tests};
 
 /// So many ways to a test are told apart; of more only what they have in common is known.
 const WAYS: usize = 4;
 
-/// So many facts are kept of a way, the last; thousands of patterns would otherwise take memory by their square.
+/// So many facts are kept of a way, the last; thousands of patterns would otherwise take memory by
+/// their square.
 const FACTS: usize = 512;
 
 /// The same with fewer tests. `rank` says which offsets are to be compared first.
@@ -22,7 +24,8 @@ pub fn optimize(mut list: Tests, rank: fn(usize) -> usize) -> Tests {
     list
 }
 
-/// Exchanges neighbouring tests of which both must pass, or both fail, if the second ranks before the first.
+/// Exchanges neighbouring tests of which both must pass, or both fail, if the second ranks before
+/// the first.
 pub fn sort(tests: &mut [Test], rank: fn(usize) -> usize) {
     // The only test that leads to each; none when there are several, or it is the first.
     let mut before: Vec<Option<usize>> = vec![None; tests.len()];
@@ -80,7 +83,8 @@ impl Facts {
         for (number, test) in tests.iter().enumerate() {
             for (branch, next) in test.next.into_iter().enumerate() {
                 let Next::Test(next) = next else { continue };
-                // What is too short takes one of the branches only, or has at least a byte that is different.
+                // What is too short takes one of the branches only, or has at least a byte that is
+                // different.
                 let least = match (branch == 1, test.short) {
                     (true, false) => test.required(),
                     (false, true) => test.first_byte(),
@@ -174,7 +178,8 @@ impl Facts {
             }
         }
         if ways.len() > WAYS {
-            // The same test may have been met at several places. What it tells holds for the shortest packet of any of them.
+            // The same test may have been met at several places. What it tells holds for the
+            // shortest packet of any of them.
             let weakest = |fact: &Fact| {
                 let known = |way: &Vec<Fact>| way.iter().copied().find(|met| self.tells(*met, *fact));
                 let met: Option<Vec<Fact>> = ways.iter().map(known).collect();
@@ -229,7 +234,8 @@ impl Facts {
         } else {
             return None;
         };
-        // A packet that was too short for the fact must be so for the test, and with the same result.
+        // A packet that was too short for the fact must be so for the test, and with the same
+        // result.
         let required = known.required();
         let long_enough = known.short != passed || required <= self.length[fact];
         let short_as_well = required <= test.required() && result == test.short;

@@ -1,7 +1,7 @@
 //! Tests made ready to run.
 //!
-//! Tests one after the other that ask for different values of the same bits, and lead to the same when they find them (port
-//! 80 or 81 or 443), become one *step*; many values are found by halving.
+//! Tests one after the other that ask for different values of the same bits, and lead to the same
+//! when they find them (port 80 or 81 or 443), become one *step*; many values are found by halving.
 
 use std::fmt;
 
@@ -110,8 +110,9 @@ impl Program {
         self.safe
     }
 
-    /// The output of a packet of some length; [`NOWHERE`] when it matches nothing. `word` reads the four bytes at an offset as
-    /// they stand there ([`u32::from_ne_bytes`]); those that the packet doesn't have are zero.
+    /// The output of a packet of some length; [`NOWHERE`] when it matches nothing. `word` reads the
+    /// four bytes at an offset as they stand there ([`u32::from_ne_bytes`]); those that the packet
+    /// doesn't have are zero.
     #[inline]
     pub fn output(&self, length: usize, word: impl Fn(usize) -> u32) -> usize {
         if length < self.safe {

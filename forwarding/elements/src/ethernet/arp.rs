@@ -6,7 +6,8 @@ use wire::{Mac, arp, ethernet};
 /// Bytes of an ARP frame without padding.
 pub(super) const FRAME: usize = ethernet::HEADER + arp::LENGTH;
 
-/// A frame with an ARP message from its sender, the network header marked. `None` when there is no packet memory.
+/// A frame with an ARP message from its sender, the network header marked. `None` when there is no
+/// packet memory.
 pub(super) fn frame(destination: Mac, message: &arp::Repr) -> Option<Packet> {
     let header = ethernet::Repr { destination, source: message.sender_mac, ether_type: ethernet::ARP };
     let mut bytes = [0; FRAME];

@@ -4,8 +4,8 @@
 //! Usage: `ARPFaker(DSTIP, DSTETH, SRCIP, SRCETH)`
 //! Ports: 0 inputs, 1 output; push
 //!
-//! Sends an ARP reply one second after the start and then every ten seconds: to `DSTIP` at `DSTETH`, that `SRCIP` is at
-//! `SRCETH`. Nobody needs to have asked.
+//! Sends an ARP reply one second after the start and then every ten seconds: to `DSTIP` at
+//! `DSTETH`, that `SRCIP` is at `SRCETH`. Nobody needs to have asked.
 //!
 //! - `DSTIP` (IPv4 address): who is told
 //! - `DSTETH` (Ethernet address): where that host is

@@ -4,7 +4,8 @@
 //! Usage: `ARPPrint([LABEL, TIMESTAMP, ETHER, ACTIVE, OUTFILE])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Prints a line for every packet, in tcpdump's manner, and lets it pass. The packets' network headers must be marked.
+//! Prints a line for every packet, in tcpdump's manner, and lets it pass. The packets' network
+//! headers must be marked.
 //!
 //! - `LABEL` (string): stands in front of every line, with a colon
 //! - `TIMESTAMP` (boolean): whether to print when the packet was received; default true

@@ -1,31 +1,39 @@
-//! ARPQuerier: puts IPv4 packets into Ethernet frames to the neighbour that they go to, whose address it finds by ARP.
+//! ARPQuerier: puts IPv4 packets into Ethernet frames to the neighbour that they go to, whose
+//! address it finds by ARP.
 //!
 //! Group: ethernet
 //! Usage: `ARPQuerier(IP, ETH [, TABLE, CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR, TIMEOUT, POLL_TIMEOUT, BROADCAST, BROADCAST_POLL])`
 //! or `ARPQuerier(NAME [, ...])`
 //! Ports: 2 inputs, 1 or 2 outputs; push
 //!
-//! Packets on input 0 are IPv4 packets without a link header, whose destination address annotation says which neighbour they go
-//! to (a gateway, or the destination itself). If that neighbour's Ethernet address is known, the packet leaves by output 0
-//! with an Ethernet header in front. Else it waits, and an ARP request leaves by output 1, or by output 0 if there is no other.
-//! Input 1 takes ARP replies with their Ethernet header: what waited for that answer goes on, in order.
+//! Packets on input 0 are IPv4 packets without a link header, whose destination address annotation
+//! says which neighbour they go to (a gateway, or the destination itself). If that neighbour's
+//! Ethernet address is known, the packet leaves by output 0 with an Ethernet header in front. Else
+//! it waits, and an ARP request leaves by output 1, or by output 0 if there is no other. Input 1
+//! takes ARP replies with their Ethernet header: what waited for that answer goes on, in order.
 //!
-//! Packets to 255.255.255.255 and to `BROADCAST` go to ff:ff:ff:ff:ff:ff, multicast packets to their group's address (RFC 1112);
-//! packets to 0.0.0.0 are dropped. An address is asked for ten times a second at most, and after ten vain requests every two
-//! seconds. Addresses in use are asked for again once their last news are older than `POLL_TIMEOUT`.
+//! Packets to 255.255.255.255 and to `BROADCAST` go to ff:ff:ff:ff:ff:ff, multicast packets to
+//! their group's address (RFC 1112); packets to 0.0.0.0 are dropped. An address is asked for ten
+//! times a second at most, and after ten vain requests every two seconds. Addresses in use are
+//! asked for again once their last news are older than `POLL_TIMEOUT`.
 //!
-//! - `IP` (IPv4 address or prefix): the router's address on this link; with a prefix, that says the broadcast address
+//! - `IP` (IPv4 address or prefix): the router's address on this link; with a prefix, that says the
+//!   broadcast address
 //! - `ETH` (Ethernet address): the router's address on this link
 //! - `NAME`: a name of [AddressInfo] for both
 //! - `TABLE` (element): an [ARPTable] to use; then the five arguments below do not count
 //! - `CAPACITY` (number): how many packets may wait in all; default 2048; 0: any number
 //! - `ENTRY_CAPACITY` (number): how many neighbours may be kept; default 0: any number
-//! - `ENTRY_PACKET_CAPACITY` (number): how many packets may wait for the same neighbour; default 0: any number
-//! - `CAPACITY_SLIM_FACTOR` (number): what part of `CAPACITY` is freed when it is exceeded: 1 / this; default 2
+//! - `ENTRY_PACKET_CAPACITY` (number): how many packets may wait for the same neighbour; default 0:
+//!   any number
+//! - `CAPACITY_SLIM_FACTOR` (number): what part of `CAPACITY` is freed when it is exceeded: 1 /
+//!   this; default 2
 //! - `TIMEOUT` (time): how long an answer holds; default 5 minutes; 0: for ever
-//! - `POLL_TIMEOUT` (time): after what time an address in use is asked for again; default 1 minute; 0: never
+//! - `POLL_TIMEOUT` (time): after what time an address in use is asked for again; default 1 minute;
+//!   0: never
 //! - `BROADCAST` (IPv4 address): the link's broadcast address; default: that of the prefix `IP`
-//! - `BROADCAST_POLL` (boolean): whether to ask again by broadcast, and not the neighbour alone; default false
+//! - `BROADCAST_POLL` (boolean): whether to ask again by broadcast, and not the neighbour alone;
+//!   default false
 //!
 //! Handlers:
 //! - `table`, `count`, `length` (read), `insert`, `delete` (write): of the table, see [ARPTable]
@@ -90,7 +98,8 @@ struct ArpQuerier {
 /// An element with a table.
 struct Shared {
     name: String,
-    /// Its number and full name, once found. The number changes when another graph takes the place of this one.
+    /// Its number and full name, once found. The number changes when another graph takes the place
+    /// of this one.
     found: Option<(NodeId, String)>,
 }
 
@@ -138,8 +147,8 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
 }
 
 impl ArpQuerier {
-    /// Works with the table, wherever it is. `None`, and nothing done, when there is none: a graph replaced another, and has no
-    /// such element.
+    /// Works with the table, wherever it is. `None`, and nothing done, when there is none: a graph
+    /// replaced another, and has no such element.
     fn with_table<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -4,15 +4,17 @@
 //! Usage: `ARPResponder(IP/MASK [IP/MASK...] ETH, ...)`
 //! Ports: 1 input, 1 or 2 outputs; first output agnostic, second push
 //!
-//! Expects ARP requests with their Ethernet header. When somebody asks for an address that one of the arguments covers, the
-//! answer, with the Ethernet address of that argument, leaves by output 0; of several arguments the most specific
-//! counts. Everything else leaves by output 1 if that is connected. Besides a router's own addresses it can answer for
-//! whole networks that the router stands in for (proxy ARP).
+//! Expects ARP requests with their Ethernet header. When somebody asks for an address that one of
+//! the arguments covers, the answer, with the Ethernet address of that argument, leaves by output
+//! 0; of several arguments the most specific counts. Everything else leaves by output 1 if that is
+//! connected. Besides a router's own addresses it can answer for whole networks that the router
+//! stands in for (proxy ARP).
 //!
-//! Answers go out by the port that the request came in by: they have its input port and VLAN annotation.
+//! Answers go out by the port that the request came in by: they have its input port and VLAN
+//! annotation.
 //!
-//! - `IP/MASK` (IPv4 address or prefix), one or more, and `ETH` (Ethernet address), in any order between spaces. A name of
-//!   [AddressInfo] may stand for both an address and an Ethernet address.
+//! - `IP/MASK` (IPv4 address or prefix), one or more, and `ETH` (Ethernet address), in any order
+//!   between spaces. A name of [AddressInfo] may stand for both an address and an Ethernet address.
 //!
 //! Handlers:
 //! - `table` (read): what is answered, a prefix and an Ethernet address a line

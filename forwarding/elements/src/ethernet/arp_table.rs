@@ -4,19 +4,21 @@
 //! Usage: `ARPTable([CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR, TIMEOUT])`
 //! Ports: 0 inputs, 0 outputs
 //!
-//! Each [ARPQuerier] has a table of its own, unless its argument `TABLE` names an ARPTable: so that several may share what they
-//! learn. Entries are kept in the order of their last news. When too many packets wait, the oldest entries' packets
-//! are dropped first.
+//! Each [ARPQuerier] has a table of its own, unless its argument `TABLE` names an ARPTable: so that
+//! several may share what they learn. Entries are kept in the order of their last news. When too
+//! many packets wait, the oldest entries' packets are dropped first.
 //!
 //! - `CAPACITY` (number): how many packets may wait in all; default 2048; 0: any number
 //! - `ENTRY_CAPACITY` (number): how many entries there may be; default 0: any number
-//! - `ENTRY_PACKET_CAPACITY` (number): how many packets may wait for the same address; default 0: any number
-//! - `CAPACITY_SLIM_FACTOR` (number, not 0): what part of the capacity is freed when it is exceeded: 1 / this; default 2
+//! - `ENTRY_PACKET_CAPACITY` (number): how many packets may wait for the same address; default 0:
+//!   any number
+//! - `CAPACITY_SLIM_FACTOR` (number, not 0): what part of the capacity is freed when it is
+//!   exceeded: 1 / this; default 2
 //! - `TIMEOUT` (time): how long an entry holds without news; default 5 minutes; 0: for ever
 //!
 //! Handlers:
-//! - `table` (read): a line for each entry, the oldest first: IPv4 address, 1 if it is known and holds else 0, Ethernet address,
-//!   seconds since its last news
+//! - `table` (read): a line for each entry, the oldest first: IPv4 address, 1 if it is known and
+//!   holds else 0, Ethernet address, seconds since its last news
 //! - `drops` (read): how many waiting packets were dropped
 //! - `count` (read): how many entries there are
 //! - `length` (read): how many packets wait

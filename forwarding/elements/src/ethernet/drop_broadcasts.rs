@@ -4,9 +4,10 @@
 //! Usage: `DropBroadcasts()`
 //! Ports: 1 input, 1 or 2 outputs; first output agnostic, second push
 //!
-//! Looks at the packet type annotation, which says to whom the frame was addressed that the packet came in. A router must not
-//! forward a packet that came in a broadcast or multicast frame (RFC 1812, 5.3.4). Such packets leave by output 1 if that is
-//! connected. Devices and [HostEtherFilter] set the annotation.
+//! Looks at the packet type annotation, which says to whom the frame was addressed that the packet
+//! came in. A router must not forward a packet that came in a broadcast or multicast frame (RFC
+//! 1812, 5.3.4). Such packets leave by output 1 if that is connected. Devices and [HostEtherFilter]
+//! set the annotation.
 //!
 //! Handlers:
 //! - `drops` (read): how many there were

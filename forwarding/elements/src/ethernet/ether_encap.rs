@@ -4,8 +4,8 @@
 //! Usage: `EtherEncap(ETHERTYPE, SRC, DST)`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Puts a 14-byte Ethernet header in front of every packet. Where there are several neighbours to send to, [ARPQuerier]
-//! finds the right destination for each packet instead.
+//! Puts a 14-byte Ethernet header in front of every packet. Where there are several neighbours to
+//! send to, [ARPQuerier] finds the right destination for each packet instead.
 //!
 //! - `ETHERTYPE` (number): what the frames carry, such as 0x0800 for IPv4
 //! - `SRC` (Ethernet address): from whom

@@ -4,8 +4,8 @@
 //! Usage: `EtherRewrite(SRC, DST)`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Writes new source and destination addresses into the Ethernet header that packets already have; the EtherType stays. Of use
-//! on links with just one neighbour.
+//! Writes new source and destination addresses into the Ethernet header that packets already have;
+//! the EtherType stays. Of use on links with just one neighbour.
 //!
 //! - `SRC` (Ethernet address): the new source
 //! - `DST` (Ethernet address): the new destination
@@ -43,7 +43,8 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
 }
 
 impl EtherRewrite {
-    /// Writes the addresses where the link header is: at the front, unless somebody has said otherwise.
+    /// Writes the addresses where the link header is: at the front, unless somebody has said
+    /// otherwise.
     fn rewrite(&self, packet: &mut Packet) -> bool {
         let at = packet.link_offset().unwrap_or(0);
         let (before, behind) = (at.min(0).unsigned_abs(), at.max(0).unsigned_abs());

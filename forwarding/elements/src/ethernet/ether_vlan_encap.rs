@@ -12,10 +12,12 @@
 //! - `VLAN_TCI` (number to 0xffff): the whole tag; or `ANNO`: the packet's VLAN annotation says it
 //! - `VLAN_PCP` (0 to 7): the priority; default 0
 //! - `VLAN_ID` (number to 0xfff): the VLAN's number, where `VLAN_TCI` is not given
-//! - `NATIVE_VLAN` (number to 0xfff, or -1: none): the VLAN whose frames get a plain Ethernet header; default 0
+//! - `NATIVE_VLAN` (number to 0xfff, or -1: none): the VLAN whose frames get a plain Ethernet
+//!   header; default 0
 //!
 //! Handlers:
-//! - `src`, `dst`, `ethertype`, `vlan_tci`, `vlan_id`, `vlan_pcp`, `native_vlan` (read, write): the arguments
+//! - `src`, `dst`, `ethertype`, `vlan_tci`, `vlan_id`, `vlan_pcp`, `native_vlan` (read, write): the
+//!   arguments
 //! - `config` (read, write): its arguments
 //!
 //! See also: [EtherEncap], [VLANEncap], [StripEtherVLANHeader], [SetVLANAnno]

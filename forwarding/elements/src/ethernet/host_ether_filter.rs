@@ -4,9 +4,10 @@
 //! Usage: `HostEtherFilter(ETHER [, DROP_OWN, DROP_OTHER, OFFSET])`
 //! Ports: 1 input, 1 or 2 outputs; first output agnostic, second push
 //!
-//! Does what the receiving side of a network card with the address `ETHER` does: notes in the packet type annotation whether a
-//! frame is to this machine, to all, to a group or to another machine, and drops what is to another machine. What it filters
-//! out leaves by output 1 if that is connected.
+//! Does what the receiving side of a network card with the address `ETHER` does: notes in the
+//! packet type annotation whether a frame is to this machine, to all, to a group or to another
+//! machine, and drops what is to another machine. What it filters out leaves by output 1 if that is
+//! connected.
 //!
 //! - `ETHER` (Ethernet address): this machine's
 //! - `DROP_OWN` (boolean): whether to drop frames that this machine sent itself; default false

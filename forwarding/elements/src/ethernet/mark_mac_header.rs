@@ -7,7 +7,8 @@
 //! For elements that look at a link header wherever the front of the packet is.
 //!
 //! - `OFFSET` (unsigned): bytes in front of the link header; 0 if not given
-//! - `LENGTH` (unsigned): bytes of the link header: behind it the network header is marked. If not given, that is not
+//! - `LENGTH` (unsigned): bytes of the link header: behind it the network header is marked. If not
+//!   given, that is not
 //!
 //! See also: [MarkIPHeader], [StripToNetworkHeader]
 

@@ -1,4 +1,5 @@
-//! Ethernet: link headers, VLAN tags, and ARP, which finds the Ethernet addresses of IPv4 hosts. See [the library](crate).
+//! Ethernet: link headers, VLAN tags, and ARP, which finds the Ethernet addresses of IPv4 hosts.
+//! See [the library](crate).
 
 mod arp;
 mod arp_faker;
@@ -46,7 +47,8 @@ pub const CLASSES: &[&Class] = &[
     &vlan_encap::CLASS,
 ];
 
-/// Puts a link header in front of a packet, and says where it is. False, and nothing done, without room for it.
+/// Puts a link header in front of a packet, and says where it is. False, and nothing done, without
+/// room for it.
 #[inline(always)]
 pub(crate) fn encapsulate<const N: usize>(packet: &mut Packet, header: &[u8; N]) -> bool {
     let done = packet.prepend(header);

@@ -1,8 +1,9 @@
-//! Which Ethernet addresses a link's neighbours are at, and the packets that wait to know: what ARP and neighbour discovery
-//! have in common.
+//! Which Ethernet addresses a link's neighbours are at, and the packets that wait to know: what ARP
+//! and neighbour discovery have in common.
 //!
-//! Times are milliseconds, as Click counts them. Entries lie in a slab, linked from the oldest news to the newest; a hash map
-//! leads from an address to its slot. The hit path reads one bucket of the map and one entry, and writes nothing.
+//! Times are milliseconds, as Click counts them. Entries lie in a slab, linked from the oldest news
+//! to the newest; a hash map leads from an address to its slot. The hit path reads one bucket of
+//! the map and one entry, and writes nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
@@ -126,7 +127,8 @@ impl<A: Address> Neighbours<A> {
         self.drops
     }
 
-    /// Where an address is. And whether to ask again, because the last news are older than `poll` milliseconds (0: never).
+    /// Where an address is. And whether to ask again, because the last news are older than `poll`
+    /// milliseconds (0: never).
     #[inline]
     pub(crate) fn look(&mut self, address: A, now: i64, poll: i64) -> Option<(Mac, bool)> {
         let entry = self.entries.get_mut(*self.slots.get(&address.bits())?)?;
@@ -137,7 +139,8 @@ impl<A: Address> Neighbours<A> {
         Some((entry.mac, ask))
     }
 
-    /// Notes where an address is (the broadcast address: not known any more), and gives back what waited for it.
+    /// Notes where an address is (the broadcast address: not known any more), and gives back what
+    /// waited for it.
     pub(crate) fn insert(
         &mut self,
         address: A,
@@ -414,7 +417,8 @@ impl Address for Ipv6Addr {
     }
 }
 
-/// Hashes addresses by a multiplication, seeded so that nobody outside can choose addresses that collide.
+/// Hashes addresses by a multiplication, seeded so that nobody outside can choose addresses that
+/// collide.
 #[derive(Clone)]
 struct Seed(u64);
 

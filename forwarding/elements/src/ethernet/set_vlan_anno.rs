@@ -4,7 +4,8 @@
 //! Usage: `SetVLANAnno([VLAN_TCI, VLAN_PCP, VLAN_ID])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Sets the VLAN annotation, which [VLANEncap] and [EtherVLANEncap] follow when they are told `ANNO`.
+//! Sets the VLAN annotation, which [VLANEncap] and [EtherVLANEncap] follow when they are told
+//! `ANNO`.
 //!
 //! - `VLAN_TCI` (number to 0xffff): the whole tag
 //! - `VLAN_PCP` (0 to 7): the priority; default 0
@@ -12,7 +13,8 @@
 //!
 //! Handlers:
 //! - `vlan_tci` (read, write): the annotation that is set
-//! - `vlan_id`, `vlan_pcp` (read, write): its parts; another `vlan_id` counts where `VLAN_TCI` is not given
+//! - `vlan_id`, `vlan_pcp` (read, write): its parts; another `vlan_id` counts where `VLAN_TCI` is
+//!   not given
 //! - `config` (read, write): its arguments
 //!
 //! See also: [VLANEncap], [EtherVLANEncap]

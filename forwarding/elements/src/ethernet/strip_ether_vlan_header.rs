@@ -4,11 +4,12 @@
 //! Usage: `StripEtherVLANHeader([NATIVE_VLAN])`
 //! Ports: 1 input, 1 or 2 outputs; first output agnostic, second push
 //!
-//! Takes 18 bytes off frames with an IEEE 802.1Q tag, and notes the tag in the VLAN annotation. Takes 14 bytes off other
-//! frames, and annotates them with `NATIVE_VLAN`; if that is negative they leave by output 1 instead, or are dropped when
-//! that isn't connected.
+//! Takes 18 bytes off frames with an IEEE 802.1Q tag, and notes the tag in the VLAN annotation.
+//! Takes 14 bytes off other frames, and annotates them with `NATIVE_VLAN`; if that is negative they
+//! leave by output 1 instead, or are dropped when that isn't connected.
 //!
-//! - `NATIVE_VLAN` (number to 0xfff, or negative: none): the VLAN of frames without a tag; default 0
+//! - `NATIVE_VLAN` (number to 0xfff, or negative: none): the VLAN of frames without a tag; default
+//!   0
 //!
 //! Handlers:
 //! - `config` (read, write): its arguments

@@ -6,7 +6,8 @@
 //!
 //! Expects Ethernet frames. A frame with an IEEE 802.1Q tag becomes one without; others stay.
 //!
-//! - `ANNO` (boolean): whether to note the tag in the packet's VLAN annotation, 0 when there was none; default true
+//! - `ANNO` (boolean): whether to note the tag in the packet's VLAN annotation, 0 when there was
+//!   none; default true
 //! - `ETHERTYPE` (number): the tag's EtherType; default 0x8100
 //!
 //! See also: [VLANEncap], [StripEtherVLANHeader]

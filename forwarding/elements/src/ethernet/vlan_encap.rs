@@ -9,8 +9,10 @@
 //! - `VLAN_TCI` (number to 0xffff): the whole tag; or `ANNO`: the packet's VLAN annotation says it
 //! - `VLAN_PCP` (0 to 7): the priority; default 0
 //! - `VLAN_ID` (number to 0xfff): the VLAN's number, where `VLAN_TCI` is not given
-//! - `NATIVE_VLAN` (number to 0xfff, or -1: none): the VLAN whose frames stay without a tag; default 0
-//! - `ETHERTYPE` (number): the tag's EtherType; default 0x8100; 0x88a8 for the outer tag of two (IEEE 802.1ad)
+//! - `NATIVE_VLAN` (number to 0xfff, or -1: none): the VLAN whose frames stay without a tag;
+//!   default 0
+//! - `ETHERTYPE` (number): the tag's EtherType; default 0x8100; 0x88a8 for the outer tag of two
+//!   (IEEE 802.1ad)
 //!
 //! Handlers:
 //! - `vlan_tci`, `vlan_id`, `vlan_pcp`, `native_vlan`, `ethertype` (read, write): the arguments

@@ -4,8 +4,9 @@
 //! Usage: `CheckICMPHeader([VERBOSE, DETAILS])`
 //! Ports: 1 input, 1 or 2 outputs; first output agnostic, second push
 //!
-//! Expects IPv4 packets with marked headers. What is no ICMP message, is too short for its type, or has a wrong checksum
-//! leaves by output 1, or is dropped when that is not connected. Says so the first time.
+//! Expects IPv4 packets with marked headers. What is no ICMP message, is too short for its type, or
+//! has a wrong checksum leaves by output 1, or is dropped when that is not connected. Says so the
+//! first time.
 //!
 //! - `VERBOSE` (boolean): whether to say so every time; default false
 //! - `DETAILS` (boolean): whether to count each kind of mistake; default false

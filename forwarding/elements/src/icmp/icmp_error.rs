@@ -4,28 +4,32 @@
 //! Usage: `ICMPError(SRC, TYPE [, CODE, BADADDRS, MTU, PMTU, SET_FIX_ANNO])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Expects IPv4 packets whose network header is marked. For each, an ICMP error to its sender leaves, with the packet's header
-//! and the beginning of its data. The error has its destination annotation set, and usually the one that tells [FixIPSrc] to
-//! put the address of the interface that it leaves by in the place of `SRC`. Lead it back to the route lookup, as if it had
-//! come in from outside.
+//! Expects IPv4 packets whose network header is marked. For each, an ICMP error to its sender
+//! leaves, with the packet's header and the beginning of its data. The error has its destination
+//! annotation set, and usually the one that tells [FixIPSrc] to put the address of the interface
+//! that it leaves by in the place of `SRC`. Lead it back to the route lookup, as if it had come in
+//! from outside.
 //!
-//! As RFC 1812, 4.3.2.7 says there is no error about ICMP errors, later fragments, packets to a broadcast or multicast address
-//! or in a broadcast frame, and packets whose source is no single host. If a packet came by a source route, the error goes
-//! back by the same route (4.3.2.6).
+//! As RFC 1812, 4.3.2.7 says there is no error about ICMP errors, later fragments, packets to a
+//! broadcast or multicast address or in a broadcast frame, and packets whose source is no single
+//! host. If a packet came by a source route, the error goes back by the same route (4.3.2.6).
 //!
 //! - `SRC` (IPv4 address): the errors' source
-//! - `TYPE` (number or name): `unreachable`, `sourcequench`, `redirect`, `timeexceeded`, `parameterproblem`
-//! - `CODE` (number or name): what it is exactly; default 0. Of `unreachable`: `net`, `host`, `protocol`, `port`, `needfrag`,
-//!   `srcroutefail`, `netunknown`, `hostunknown`, `isolated`, `netprohibited`, `hostprohibited`, `tosnet`, `toshost`,
-//!   `filterprohibited`, `hostprecedence`, `precedencecutoff`; of `redirect`: `net`, `host`, `tosnet`, `toshost`; of
-//!   `timeexceeded`: `transit`, `reassembly`; of `parameterproblem`: `erroratptr`, `missingopt`, `length`
-//! - `BADADDRS` (IPv4 addresses): further addresses that are no single host, such as the networks' broadcast addresses
+//! - `TYPE` (number or name): `unreachable`, `sourcequench`, `redirect`, `timeexceeded`,
+//!   `parameterproblem`
+//! - `CODE` (number or name): what it is exactly; default 0. Of `unreachable`: `net`, `host`,
+//!   `protocol`, `port`, `needfrag`, `srcroutefail`, `netunknown`, `hostunknown`, `isolated`,
+//!   `netprohibited`, `hostprohibited`, `tosnet`, `toshost`, `filterprohibited`, `hostprecedence`,
+//!   `precedencecutoff`; of `redirect`: `net`, `host`, `tosnet`, `toshost`; of `timeexceeded`:
+//!   `transit`, `reassembly`; of `parameterproblem`: `erroratptr`, `missingopt`, `length`
+//! - `BADADDRS` (IPv4 addresses): further addresses that are no single host, such as the networks'
+//!   broadcast addresses
 //! - `MTU` (bytes): the largest error; default 576
 //! - `PMTU` (bytes): what `needfrag` says the next link takes; default 0
 //! - `SET_FIX_ANNO` (boolean): whether to set the annotation for FixIPSrc; default true
 //!
-//! A `redirect` names the gateway in the destination annotation; `erroratptr` points to where [IPGWOptions] found the
-//! mistake.
+//! A `redirect` names the gateway in the destination annotation; `erroratptr` points to where
+//! [IPGWOptions] found the mistake.
 //!
 //! Handlers:
 //! - `src`, `mtu`, `pmtu` (read, write): the arguments
@@ -92,7 +96,8 @@ fn make(args: &mut Arguments<'_>, _: &mut Setup<'_>) -> Result<Box<dyn Element>,
     Ok(Box::new(IcmpError { source, icmp_type, code, bad, mtu, path_mtu, fix, id: 1 }))
 }
 
-/// The five types that are errors for certain; [`icmp4::is_error`] takes unknown ones for errors too.
+/// The five types that are errors for certain; [`icmp4::is_error`] takes unknown ones for errors
+/// too.
 fn is_error(icmp_type: u8) -> bool {
     matches!(
         icmp_type,

@@ -4,8 +4,9 @@
 //! Usage: `ICMPIPEncap(SRC, DST, TYPE [, CODE, IDENTIFIER])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Puts an IPv4 header and an ICMP header in front of every packet, and sets the destination annotation. Messages whose type
-//! has an identifier and a sequence number get them, numbered from 1.
+//! Puts an IPv4 header and an ICMP header in front of every packet, and sets the destination
+//! annotation. Messages whose type has an identifier and a sequence number get them, numbered from
+//! 1.
 //!
 //! - `SRC` (IPv4 address): from whom
 //! - `DST` (IPv4 address): to whom

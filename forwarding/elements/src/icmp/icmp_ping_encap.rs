@@ -4,8 +4,8 @@
 //! Usage: `ICMPPingEncap(SRC, DST [, IDENTIFIER])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Puts an IPv4 header and an ICMP echo request's header in front of every packet, and sets the destination annotation. Sequence
-//! numbers begin with 1.
+//! Puts an IPv4 header and an ICMP echo request's header in front of every packet, and sets the
+//! destination annotation. Sequence numbers begin with 1.
 //!
 //! - `SRC` (IPv4 address): who asks
 //! - `DST` (IPv4 address): who is asked
@@ -46,7 +46,8 @@ impl Numbered {
         Numbered { source, destination, identifier, number: 1 }
     }
 
-    /// Makes the packets of a batch messages of a type and code; only those whose types have them get an identifier and number.
+    /// Makes the packets of a batch messages of a type and code; only those whose types have them
+    /// get an identifier and number.
     pub(super) fn encapsulate(
         &mut self,
         kind: (u8, u8),

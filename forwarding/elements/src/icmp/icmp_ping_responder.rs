@@ -4,9 +4,9 @@
 //! Usage: `ICMPPingResponder()`
 //! Ports: 1 input, 1 or 2 outputs; first output agnostic, second push
 //!
-//! Expects IPv4 packets with marked headers. Echo requests become echo replies to their sender: addresses exchanged, TTL 255,
-//! fragment flags cleared, destination annotation set. All others leave by output 1, or are dropped when that is not
-//! connected.
+//! Expects IPv4 packets with marked headers. Echo requests become echo replies to their sender:
+//! addresses exchanged, TTL 255, fragment flags cleared, destination annotation set. All others
+//! leave by output 1, or are dropped when that is not connected.
 //!
 //! ```click
 //! rt[0] -> CheckICMPHeader -> ICMPPingResponder -> [0]rt;

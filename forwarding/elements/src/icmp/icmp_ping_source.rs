@@ -4,9 +4,10 @@
 //! Usage: `ICMPPingSource(SRC, DST [, INTERVAL, IDENTIFIER, DATA, LIMIT, ACTIVE, VERBOSE, STOP])`
 //! Ports: 0 or 1 input, 1 output; input push, output agnostic
 //!
-//! Sends a request every `INTERVAL`, or on a pull output whenever one is asked for. Their sequence numbers begin with 1.
-//! Replies that are led to the input are reported, a line each, and give the statistics that `ping` gives; they are
-//! printed when the run ends, too. Identifier and sequence number are in this machine's byte order.
+//! Sends a request every `INTERVAL`, or on a pull output whenever one is asked for. Their sequence
+//! numbers begin with 1. Replies that are led to the input are reported, a line each, and give the
+//! statistics that `ping` gives; they are printed when the run ends, too. Identifier and sequence
+//! number are in this machine's byte order.
 //!
 //! - `SRC` (IPv4 address): who asks
 //! - `DST` (IPv4 address): who is asked
@@ -23,7 +24,8 @@
 //! - `limit`, `interval` (write): the arguments
 //! - `count` (read): how many requests were sent
 //! - `reset_counts` (write): sets all counts to 0
-//! - `summary` (read): requests, replies, loss and round-trip times; these and the following only with an input
+//! - `summary` (read): requests, replies, loss and round-trip times; these and the following only
+//!   with an input
 //! - `rtt_min`, `rtt_avg`, `rtt_max` (read): round-trip times in seconds
 //!
 //! See also: [ICMPPingEncap], [ICMPPingResponder]
@@ -89,7 +91,8 @@ struct Replies {
     most: u32,
     sum: u64,
     squares: u64,
-    /// When the request of each sequence number was sent (nanoseconds since 1970); negative: it was answered. 0: never.
+    /// When the request of each sequence number was sent (nanoseconds since 1970); negative: it was
+    /// answered. 0: never.
     sent: Vec<i64>,
 }
 
@@ -99,7 +102,8 @@ impl Replies {
         Replies { received: 0, duplicates: 0, least: 0, most: 0, sum: 0, squares: 0, sent }
     }
 
-    /// Notes a reply; its round-trip time, 0 when it is not known, or `None` when nobody asked for it.
+    /// Notes a reply; its round-trip time, 0 when it is not known, or `None` when nobody asked for
+    /// it.
     fn note(&mut self, sequence: u16, at: i64) -> Option<u32> {
         let sent = self.sent.get_mut(usize::from(sequence)).filter(|sent| **sent != 0)?;
         self.duplicates += u64::from(*sent < 0);

@@ -42,8 +42,9 @@ fn type_and_code(args: &mut Arguments<'_>) -> Option<(u8, u8)> {
     Some((icmp_type, code.unwrap_or(0)))
 }
 
-/// Puts an IPv4 header and a fixed ICMP header in front of a packet, fills in lengths and checksums, and marks the headers
-/// and the destination. `word` is the ICMP header's second word. False, and nothing done, without room.
+/// Puts an IPv4 header and a fixed ICMP header in front of a packet, fills in lengths and
+/// checksums, and marks the headers and the destination. `word` is the ICMP header's second word.
+/// False, and nothing done, without room.
 fn encapsulate(packet: &mut Packet, header: &ipv4::Repr, (icmp_type, code): (u8, u8), word: [u8; 4]) -> bool {
     let Some(front) = packet.push(HEADERS).and_then(<[u8]>::first_chunk_mut::<HEADERS>) else { return false };
     front[20..].copy_from_slice(&[icmp_type, code, 0, 0, word[0], word[1], word[2], word[3]]);
@@ -80,7 +81,8 @@ fn sum_behind(packet: &Packet, skip: usize) -> u16 {
     sum.finish()
 }
 
-/// The bytes of a packet from its network header on, as far as they fit into `room`; returns how many.
+/// The bytes of a packet from its network header on, as far as they fit into `room`; returns how
+/// many.
 fn copy_from_network(packet: &Packet, room: &mut [u8]) -> usize {
     let mut at = 0;
     for part in std::iter::once(packet.network()).chain(packet.segments().skip(1)) {

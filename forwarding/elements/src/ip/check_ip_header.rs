@@ -4,17 +4,19 @@
 //! Usage: `CheckIPHeader([OFFSET] [, keywords OFFSET, INTERFACES, BADSRC, GOODDST, CHECKSUM, VERBOSE, DETAILS])`
 //! Ports: 1 input, 1-2 outputs; agnostic, second output push
 //!
-//! Expects an IPv4 header `OFFSET` bytes behind the front of each packet. Checks that the packet is long enough, that
-//! version, header length and total length make sense, that the header adds up, and that the source is no address
-//! that no sender can have (RFC 1812, 5.2.2 and 5.3.7). What is right leaves by output 0, with padding behind the
-//! packet cut off, its network and transport headers marked, and its destination in the destination address
-//! annotation. What is wrong leaves by output 1, or is dropped when that isn't connected; the first one is told of.
+//! Expects an IPv4 header `OFFSET` bytes behind the front of each packet. Checks that the packet is
+//! long enough, that version, header length and total length make sense, that the header adds up,
+//! and that the source is no address that no sender can have (RFC 1812, 5.2.2 and 5.3.7). What is
+//! right leaves by output 0, with padding behind the packet cut off, its network and transport
+//! headers marked, and its destination in the destination address annotation. What is wrong leaves
+//! by output 1, or is dropped when that isn't connected; the first one is told of.
 //!
-//! The old form `CheckIPHeader(BADSRC [, OFFSET])` takes 0.0.0.0 and 255.255.255.255 as bad sources as well.
+//! The old form `CheckIPHeader(BADSRC [, OFFSET])` takes 0.0.0.0 and 255.255.255.255 as bad sources
+//! as well.
 //!
 //! - `OFFSET` (number of bytes): where the header begins. Default 0.
-//! - `INTERFACES` (addresses with prefixes): this router's. Their broadcast addresses, 0.0.0.0 and 255.255.255.255 are bad
-//!   sources, the addresses themselves good destinations.
+//! - `INTERFACES` (addresses with prefixes): this router's. Their broadcast addresses, 0.0.0.0 and
+//!   255.255.255.255 are bad sources, the addresses themselves good destinations.
 //! - `BADSRC` (addresses): sources that no packet may have.
 //! - `GOODDST` (addresses): a packet to one of them may have any source.
 //! - `CHECKSUM` (boolean): whether the checksum is checked. Default true.
@@ -208,8 +210,8 @@ impl Addresses {
 }
 
 impl Check {
-    /// Marks the packets of a batch that are right, and cuts off what is behind them. The others are told by their bits, and
-    /// what is wrong with them by their index.
+    /// Marks the packets of a batch that are right, and cuts off what is behind them. The others
+    /// are told by their bits, and what is wrong with them by their index.
     #[inline(always)]
     pub fn wrong(&self, batch: &mut Batch) -> Option<(u64, [Fault; BATCH])> {
         let mut wrong = 0u64;
@@ -233,8 +235,8 @@ impl Check {
         (wrong, faults)
     }
 
-    /// Whether the packet is of the usual kind, with nothing to object to or to cut off; it is marked then. The rest is left to
-    /// `check`.
+    /// Whether the packet is of the usual kind, with nothing to object to or to cut off; it is
+    /// marked then. The rest is left to `check`.
     #[inline(always)]
     fn passes(&self, packet: &mut Packet) -> bool {
         let Some(header) = header(packet, self.offset) else { return false };

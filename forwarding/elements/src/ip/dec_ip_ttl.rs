@@ -4,9 +4,9 @@
 //! Usage: `DecIPTTL([keywords ACTIVE, MULTICAST])`
 //! Ports: 1 input, 1-2 outputs; agnostic, second output push
 //!
-//! Packets that have a time to live of 0 or 1 leave by output 1 as they came, or are dropped when it isn't connected;
-//! usually an ICMPError sits there. All others have one hop less to live, and a checksum that says so. Expects marked
-//! headers, as CheckIPHeader leaves them.
+//! Packets that have a time to live of 0 or 1 leave by output 1 as they came, or are dropped when
+//! it isn't connected; usually an ICMPError sits there. All others have one hop less to live, and a
+//! checksum that says so. Expects marked headers, as CheckIPHeader leaves them.
 //!
 //! - `ACTIVE` (boolean): false lets all packets pass as they are. Default true.
 //! - `MULTICAST` (boolean): false lets packets to groups pass as they are. Default true.

@@ -4,9 +4,10 @@
 //! Usage: `FixIPSrc(IPADDR)`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! ICMP errors should come from the address of the interface that they leave by (RFC 1812, 4.3.2.4), which is not known
-//! where they are made. ICMPError sets the annotation `FIX_IP_SRC` on them; in front of the interface, this element gives
-//! packets with this annotation the source address `IPADDR` and a checksum for it, and clears the annotation.
+//! ICMP errors should come from the address of the interface that they leave by (RFC 1812,
+//! 4.3.2.4), which is not known where they are made. ICMPError sets the annotation `FIX_IP_SRC` on
+//! them; in front of the interface, this element gives packets with this annotation the source
+//! address `IPADDR` and a checksum for it, and clears the annotation.
 //!
 //! - `IPADDR` (IPv4 address): of the interface
 //!

@@ -4,9 +4,10 @@
 //! Usage: `GetIPAddress(OFFSET [, ANNO, keyword IP])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Copies the four bytes at `OFFSET`, or an address of the marked IPv4 header, into an annotation, usually that of the
-//! destination, which routing elements and [ARPQuerier] go by. In an IPv4 packet the destination stands at offset 16. A packet
-//! that is too short, or has no marked header, is left as it is.
+//! Copies the four bytes at `OFFSET`, or an address of the marked IPv4 header, into an annotation,
+//! usually that of the destination, which routing elements and [ARPQuerier] go by. In an IPv4
+//! packet the destination stands at offset 16. A packet that is too short, or has no marked header,
+//! is left as it is.
 //!
 //! - `OFFSET` (number of bytes): where the address is. Either this or `IP` is given.
 //! - `ANNO` (annotation of four bytes): where it goes. Default `DST_IP`.

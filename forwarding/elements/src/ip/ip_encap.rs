@@ -4,14 +4,17 @@
 //! Usage: `IPEncap(PROTO, SRC, DST [, keywords TTL, DSCP, ECT, CE, TOS, DF])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Puts an IPv4 header in front of every packet, marks it, and sets the destination annotation. Packets are numbered from 0.
+//! Puts an IPv4 header in front of every packet, marks it, and sets the destination annotation.
+//! Packets are numbered from 0.
 //!
 //! - `PROTO` (number or name): what the packets are, such as `ipip` or 4 for IPv4 in IPv4
 //! - `SRC` (IPv4 address): from whom
-//! - `DST` (IPv4 address, or `DST_ANNO`): to whom; `DST_ANNO`: to the address in the packet's destination annotation
+//! - `DST` (IPv4 address, or `DST_ANNO`): to whom; `DST_ANNO`: to the address in the packet's
+//!   destination annotation
 //! - `TTL` (byte): default 250
 //! - `DSCP` (number below 63): the differentiated services code point. Default 0.
-//! - `ECT` (boolean, or 2): true or 1: the ends know of explicit congestion notification, ECT(1); 2: ECT(0). Default false.
+//! - `ECT` (boolean, or 2): true or 1: the ends know of explicit congestion notification, ECT(1);
+//!   2: ECT(0). Default false.
 //! - `CE` (boolean): whether congestion was met. Default false.
 //! - `TOS` (byte): all of the type of service, instead of `DSCP`, `ECT` and `CE`
 //! - `DF` (boolean): whether the packets may not be fragmented. Default false.

@@ -4,15 +4,16 @@
 //! Usage: `IPFragmenter(MTU [, HONOR_DF, VERBOSE, keyword HEADROOM])`
 //! Ports: 1 input, 1-2 outputs; push
 //!
-//! Packets of up to `MTU` bytes from the network header on leave by output 0 as they came. Larger ones are cut, and their
-//! fragments leave by output 0 in order, with the annotations of the packet. Those with the flag don't fragment, or
-//! where not even 8 bytes fit behind the header, leave by output 1, usually to an ICMPError with `unreachable,
-//! needfrag`, or are dropped when it isn't connected; the first 5 of them are told of. Expects marked headers, as
-//! CheckIPHeader leaves them. What stands in front of the header goes with the first fragment alone.
+//! Packets of up to `MTU` bytes from the network header on leave by output 0 as they came. Larger
+//! ones are cut, and their fragments leave by output 0 in order, with the annotations of the
+//! packet. Those with the flag don't fragment, or where not even 8 bytes fit behind the header,
+//! leave by output 1, usually to an ICMPError with `unreachable, needfrag`, or are dropped when it
+//! isn't connected; the first 5 of them are told of. Expects marked headers, as CheckIPHeader
+//! leaves them. What stands in front of the header goes with the first fragment alone.
 //!
 //! - `MTU` (bytes, at least 8): the largest packet that leaves by output 0
-//! - `HONOR_DF` (boolean): false cuts also packets with the flag don't fragment, and gives them a random identification, as
-//!   theirs need not be their own. Default true.
+//! - `HONOR_DF` (boolean): false cuts also packets with the flag don't fragment, and gives them a
+//!   random identification, as theirs need not be their own. Default true.
 //! - `VERBOSE` (boolean): tells of every packet that may not be cut. Default false.
 //! - `HEADROOM` (bytes): accepted, and without effect: there is always headroom for link headers
 //!

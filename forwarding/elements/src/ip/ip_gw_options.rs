@@ -4,14 +4,16 @@
 //! Usage: `IPGWOptions(MYADDR [, OTHERADDRS])`
 //! Ports: 1 input, 1-2 outputs; agnostic, second output push
 //!
-//! Fills in the options record route and timestamp (RFC 791, 3.1) where there is room left in them, and the checksum with
-//! them; all other options are left alone. It belongs on the way out, as the address to be noted is that of the interface
-//! that the packet leaves by (RFC 1812, 4.2.2.2). Packets with wrong options leave by output 1 with
-//! the place of the mistake in the annotation `ICMP_PARAMPROB`, for an ICMPError with `parameterproblem`; they are dropped when it
-//! isn't connected. Expects marked headers, as CheckIPHeader leaves them.
+//! Fills in the options record route and timestamp (RFC 791, 3.1) where there is room left in them,
+//! and the checksum with them; all other options are left alone. It belongs on the way out, as the
+//! address to be noted is that of the interface that the packet leaves by (RFC 1812, 4.2.2.2).
+//! Packets with wrong options leave by output 1 with the place of the mistake in the annotation
+//! `ICMP_PARAMPROB`, for an ICMPError with `parameterproblem`; they are dropped when it isn't
+//! connected. Expects marked headers, as CheckIPHeader leaves them.
 //!
 //! - `MYADDR` (IPv4 address): of the interface that packets leave by
-//! - `OTHERADDRS` (IPv4 addresses): others that this router has. Timestamps that were asked of them are given.
+//! - `OTHERADDRS` (IPv4 addresses): others that this router has. Timestamps that were asked of them
+//!   are given.
 //!
 //! Handlers:
 //! - `drops` (read): how many packets had wrong options
@@ -65,8 +67,8 @@ impl Options {
         Options { address, addresses: others.into_iter().chain([address]).collect() }
     }
 
-    /// Fills in the options of a batch. Returns the bits of the packets that have wrong ones; the place of the mistake is in
-    /// their annotation `ICMP_PARAMPROB`.
+    /// Fills in the options of a batch. Returns the bits of the packets that have wrong ones; the
+    /// place of the mistake is in their annotation `ICMP_PARAMPROB`.
     #[inline(always)]
     pub fn fill_in_all(&self, batch: &mut Batch, cx: &mut Context<'_>) -> u64 {
         let mut which = 0u64;
@@ -129,7 +131,8 @@ impl Options {
         Ok(())
     }
 
-    /// Notes the time, in milliseconds since midnight UTC. An error is the place of the mistake in the option.
+    /// Notes the time, in milliseconds since midnight UTC. An error is the place of the mistake in
+    /// the option.
     fn timestamp(&self, option: &mut [u8], wall: i64) -> Result<(), usize> {
         let at = pointer(option, 4)?;
         let flags = *option.get(3).ok_or(1usize)?;
@@ -151,7 +154,8 @@ impl Options {
                     option[2] += 8;
                 }
             }
-            // No room left: those who could not note their time are counted, as far as there is room for that.
+            // No room left: those who could not note their time are counted, as far as there is
+            // room for that.
             TIMES | ADDRESSES_AND_TIMES if flags < 0xf0 => option[3] += 0x10,
             _ => return Err(3),
         }
@@ -159,7 +163,8 @@ impl Options {
     }
 }
 
-/// Where the pointer of an option points, from the option's begin; an error when that is less than `least`.
+/// Where the pointer of an option points, from the option's begin; an error when that is less than
+/// `least`.
 fn pointer(option: &[u8], least: usize) -> Result<usize, usize> {
     let at = option.get(2).map_or(0, |pointer| usize::from(*pointer).saturating_sub(1));
     if at < least { Err(2) } else { Ok(at) }

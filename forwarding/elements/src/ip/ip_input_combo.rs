@@ -10,14 +10,15 @@
 //! Paint(COLOR) -> Strip(14) -> CheckIPHeader(BADSRC, ...) -> GetIPAddress(16)
 //! ```
 //!
-//! Packets with a wrong header are dropped; the first one is told of. Those with a right one leave with their network and
-//! transport headers marked and their destination in the destination address annotation.
+//! Packets with a wrong header are dropped; the first one is told of. Those with a right one leave
+//! with their network and transport headers marked and their destination in the destination address
+//! annotation.
 //!
 //! - `COLOR` (byte): what packets are painted with, usually the number of the interface
-//! - `BADSRC` (addresses): sources that no packet may have. Without the keyword, in second place, 0.0.0.0 and
-//!   255.255.255.255 are taken as such as well.
-//! - `INTERFACES` (addresses with prefixes): this router's. Their broadcast addresses, 0.0.0.0 and 255.255.255.255 are bad
-//!   sources, the addresses themselves good destinations.
+//! - `BADSRC` (addresses): sources that no packet may have. Without the keyword, in second place,
+//!   0.0.0.0 and 255.255.255.255 are taken as such as well.
+//! - `INTERFACES` (addresses with prefixes): this router's. Their broadcast addresses, 0.0.0.0 and
+//!   255.255.255.255 are bad sources, the addresses themselves good destinations.
 //! - `GOODDST` (addresses): a packet to one of them may have any source.
 //!
 //! Handlers:

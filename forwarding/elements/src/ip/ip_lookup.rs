@@ -4,26 +4,30 @@
 //! Usage: `RadixIPLookup(ADDR1/MASK1 [GATEWAY1] OUTPUT1, ...)`
 //! Ports: 1 input, any number of outputs; push
 //!
-//! Looks up the destination address annotation: the route with the longest prefix that covers it says by which output
-//! the packet leaves. If the route has a gateway, the annotation is set to it, which is where [ARPQuerier] then sends the
-//! packet. A packet without a route is dropped; the first five are told of.
+//! Looks up the destination address annotation: the route with the longest prefix that covers it
+//! says by which output the packet leaves. If the route has a gateway, the annotation is set to it,
+//! which is where [ARPQuerier] then sends the packet. A packet without a route is dropped; the
+//! first five are told of.
 //!
-//! Each argument is a route: a prefix (an address alone has 32 bits), a gateway if there is one (`-`: none), and an output. If
-//! a prefix comes twice, the first route counts.
+//! Each argument is a route: a prefix (an address alone has 32 bits), a gateway if there is one
+//! (`-`: none), and an output. If a prefix comes twice, the first route counts.
 //!
-//! All routing elements have the same table, made for few routes and good for many; they differ in the order in which
-//! `table` lists routes, and in their handlers.
+//! All routing elements have the same table, made for few routes and good for many; they differ in
+//! the order in which `table` lists routes, and in their handlers.
 //!
 //! Handlers:
 //! - `table` (read): the routes, one a line.
-//! - `lookup` (read with an address): the output, and the gateway if there is one; -1 when there is no route.
+//! - `lookup` (read with an address): the output, and the gateway if there is one; -1 when there is
+//!   no route.
 //! - `add` (write `ADDR/MASK [GATEWAY] OUTPUT`): adds a route; an error if the prefix has one.
-//! - `set` (write `ADDR/MASK [GATEWAY] OUTPUT`): adds a route, instead of that which the prefix has.
+//! - `set` (write `ADDR/MASK [GATEWAY] OUTPUT`): adds a route, instead of that which the prefix
+//!   has.
 //! - `remove` (write `ADDR/MASK [GATEWAY OUTPUT]`): removes a route.
 //! - `ctrl` (write): lines of `add`, `set` and `remove`, done together or not at all.
 //! - `flush` (write): removes all routes.
 //!
-//! See also: [GetIPAddress], [StaticIPLookup], [LinearIPLookup], [DirectIPLookup], [RangeIPLookup], [ARPQuerier]
+//! See also: [GetIPAddress], [StaticIPLookup], [LinearIPLookup], [DirectIPLookup], [RangeIPLookup],
+//! [ARPQuerier]
 //!
 //! # DirectIPLookup: finds the route of a packet.
 //!
@@ -31,7 +35,8 @@
 //! Usage: `DirectIPLookup(ADDR1/MASK1 [GATEWAY1] OUTPUT1, ...)`
 //! Ports: 1 input, any number of outputs; push
 //!
-//! As [RadixIPLookup]; `table` lists routes by address, and nothing is told of packets without a route.
+//! As [RadixIPLookup]; `table` lists routes by address, and nothing is told of packets without a
+//! route.
 //!
 //! See also: [RadixIPLookup]
 //!

@@ -4,10 +4,12 @@
 //! Usage: `IPMirror([DST_ANNO])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Exchanges source and destination address; of UDP and TCP also the ports, and of TCP the sequence and the acknowledgement
-//! number. No checksum changes by that. Expects marked headers, as CheckIPHeader leaves them.
+//! Exchanges source and destination address; of UDP and TCP also the ports, and of TCP the sequence
+//! and the acknowledgement number. No checksum changes by that. Expects marked headers, as
+//! CheckIPHeader leaves them.
 //!
-//! - `DST_ANNO` (boolean): whether to set the destination annotation to the new destination. Default true.
+//! - `DST_ANNO` (boolean): whether to set the destination annotation to the new destination.
+//!   Default true.
 //!
 //! See also: [EtherMirror], [ICMPPingResponder]
 

@@ -10,15 +10,16 @@
 //! DropBroadcasts -> PaintTee(COLOR) -> IPGWOptions(IPADDR) -> FixIPSrc(IPADDR) -> DecIPTTL
 //! ```
 //!
-//! By output 1 leave copies of what goes out where it came in, by output 2 packets with wrong options, by output 3 those
-//! that have expired, by output 4 those that are larger than `MTU`, for an [IPFragmenter]; all others by output 0. It cuts none
-//! itself.
+//! By output 1 leave copies of what goes out where it came in, by output 2 packets with wrong
+//! options, by output 3 those that have expired, by output 4 those that are larger than `MTU`, for
+//! an [IPFragmenter]; all others by output 0. It cuts none itself.
 //!
 //! - `COLOR` (byte): what packets are painted with that came in by this interface
 //! - `IPADDR` (IPv4 address): of the interface
 //! - `MTU` (bytes): the largest packet that leaves by output 0
 //!
-//! See also: [DropBroadcasts], [PaintTee], [IPGWOptions], [FixIPSrc], [DecIPTTL], [IPFragmenter], [IPInputCombo]
+//! See also: [DropBroadcasts], [PaintTee], [IPGWOptions], [FixIPSrc], [DecIPTTL], [IPFragmenter],
+//! [IPInputCombo]
 
 use graph::arguments::{Arguments, Refused, offset};
 use graph::{Batch, Class, Context, Element, Setup};

@@ -4,8 +4,8 @@
 //! Usage: `IPPrint([LABEL] [, keywords CONTENTS, PAYLOAD, MAXLENGTH, ID, TIMESTAMP, PAINT, TOS, TTL, LENGTH, AGGREGATE, SWAP, ACTIVE, OUTFILE, CHANNEL])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! A line for each packet, in tcpdump's manner, on standard error. Expects marked headers, as CheckIPHeader leaves them;
-//! packets without pass silently.
+//! A line for each packet, in tcpdump's manner, on standard error. Expects marked headers, as
+//! CheckIPHeader leaves them; packets without pass silently.
 //!
 //! ```text
 //! in: 1000000000.000000: 10.0.0.1.1025 > 10.0.0.2.53: udp 13
@@ -13,20 +13,24 @@
 //! in: 1000000000.000000: 10.0.0.1 > 10.0.0.2: icmp echo (1, 2)
 //! ```
 //!
-//! Of TCP segments it says the flags (`S`, `F`, `R`, `P`, or `.` for none of them), the first sequence number and the one
-//! after the last, and in parentheses the length of the data, of what is there from the packet's front on, and of the IPv4
-//! packet; of fragments the identification, length and offset, with a `+` when more follow.
+//! Of TCP segments it says the flags (`S`, `F`, `R`, `P`, or `.` for none of them), the first
+//! sequence number and the one after the last, and in parentheses the length of the data, of what
+//! is there from the packet's front on, and of the IPv4 packet; of fragments the identification,
+//! length and offset, with a `+` when more follow.
 //!
 //! - `LABEL` (text): what the line begins with
-//! - `CONTENTS` (word): `HEX`, the packet's bytes in hexadecimal, from its front on; `ASCII`, as text with a dot for what is
-//!   none; `NONE`. Default NONE; `true` and `false` mean HEX and NONE
-//! - `PAYLOAD` (word): as `CONTENTS`, but what is behind the UDP or TCP header; only one of both may be given
-//! - `MAXLENGTH` (integer): so many bytes are printed, all with -1. Default 1500. `NBYTES` is its older name
-//! - `ID`, `TTL`, `TOS`, `LENGTH` (booleans): whether to print these fields of the header. Default false.
+//! - `CONTENTS` (word): `HEX`, the packet's bytes in hexadecimal, from its front on; `ASCII`, as
+//!   text with a dot for what is none; `NONE`. Default NONE; `true` and `false` mean HEX and NONE
+//! - `PAYLOAD` (word): as `CONTENTS`, but what is behind the UDP or TCP header; only one of both
+//!   may be given
+//! - `MAXLENGTH` (integer): so many bytes are printed, all with -1. Default 1500. `NBYTES` is its
+//!   older name
+//! - `ID`, `TTL`, `TOS`, `LENGTH` (booleans): whether to print these fields of the header. Default
+//!   false.
 //! - `TIMESTAMP` (boolean): whether to print the packet's timestamp. Default true.
 //! - `PAINT`, `AGGREGATE` (booleans): whether to print these annotations. Default false.
-//! - `SWAP` (boolean): false prints identifiers and sequence numbers of ICMP echo with their bytes the other way round, as
-//!   some hosts mean them. Default true.
+//! - `SWAP` (boolean): false prints identifiers and sequence numbers of ICMP echo with their bytes
+//!   the other way round, as some hosts mean them. Default true.
 //! - `ACTIVE` (boolean): whether to print at all. Default true.
 //! - `OUTFILE` (file): prints there, not to standard error
 //! - `CHANNEL` (word): accepted, and without effect: there is one channel

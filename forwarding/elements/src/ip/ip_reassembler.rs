@@ -4,18 +4,19 @@
 //! Usage: `IPReassembler([keywords HIMEM, MAX_MTU_ANNO])`
 //! Ports: 1 input, 1-2 outputs; agnostic, second output push
 //!
-//! Expects IPv4 packets with marked headers, as CheckIPHeader leaves them. Whole packets pass. Fragments are kept until
-//! all of their packet are there; then it leaves by output 0, with the header, the annotations and what stands in front of the
-//! header from its first fragment, and the timestamp of the one that came last. Where fragments overlap, the later one
-//! counts.
+//! Expects IPv4 packets with marked headers, as CheckIPHeader leaves them. Whole packets pass.
+//! Fragments are kept until all of their packet are there; then it leaves by output 0, with the
+//! header, the annotations and what stands in front of the header from its first fragment, and the
+//! timestamp of the one that came last. Where fragments overlap, the later one counts.
 //!
-//! What is not whole 30 seconds after its first fragment leaves by output 1 as it is, usually to an ICMPError with
-//! `timeexceeded, reassembly`, or is dropped when it isn't connected. Fragments whose lengths cannot be right are
-//! dropped.
+//! What is not whole 30 seconds after its first fragment leaves by output 1 as it is, usually to an
+//! ICMPError with `timeexceeded, reassembly`, or is dropped when it isn't connected. Fragments
+//! whose lengths cannot be right are dropped.
 //!
-//! - `HIMEM` (bytes): above this much memory, the oldest unfinished packets are given up until three quarters of it are in
-//!   use. Default 262144.
-//! - `MAX_MTU_ANNO` (annotation of 2 bytes): where to note the length of the largest fragment; not set on packets that were whole
+//! - `HIMEM` (bytes): above this much memory, the oldest unfinished packets are given up until
+//!   three quarters of it are in use. Default 262144.
+//! - `MAX_MTU_ANNO` (annotation of 2 bytes): where to note the length of the largest fragment; not
+//!   set on packets that were whole
 //!
 //! Handlers:
 //! - `dump` (read): counts, and what is being reassembled
@@ -66,9 +67,11 @@ struct IpReassembler {
     bad: u32,
 }
 
-/// A packet of which fragments are missing. It keeps no packet memory, of which everybody needs some.
+/// A packet of which fragments are missing. It keeps no packet memory, of which everybody needs
+/// some.
 struct Unfinished {
-    /// The header of the first fragment, or until it comes, of another one, and what stands in front of it.
+    /// The header of the first fragment, or until it comes, of another one, and what stands in
+    /// front of it.
     front: Vec<u8>,
     /// Bytes of `front` that are no header.
     network: usize,
@@ -159,7 +162,8 @@ impl Unfinished {
         size_of::<(Key, Unfinished)>() + self.front.capacity() + self.data.bytes.capacity() + ranges
     }
 
-    /// The packet as far as it has come. `None` without packet memory, or when it would be too long.
+    /// The packet as far as it has come. `None` without packet memory, or when it would be too
+    /// long.
     fn packet(mut self, anno: Option<usize>, whole: bool) -> Option<Packet> {
         let header = self.front.get_mut(self.network..)?;
         let (head, flags) = (header.len(), u16::from_be_bytes([*header.get(6)?, *header.get(7)?]));
@@ -244,7 +248,8 @@ impl IpReassembler {
         unfinished.packet(self.anno, true).map_or(Taken::NoBuffer, Taken::Whole)
     }
 
-    /// Takes out the oldest packets: those that came before `before`, and more until no more than `most` bytes are in use.
+    /// Takes out the oldest packets: those that came before `before`, and more until no more than
+    /// `most` bytes are in use.
     fn give_up(&mut self, before: i64, most: usize) -> Vec<Unfinished> {
         let mut ages: Vec<(i64, Key)> =
             self.packets.iter().map(|(key, packet)| (packet.since, *key)).collect();

@@ -4,9 +4,9 @@
 //! Usage: `MarkIPHeader([OFFSET])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Marks the network header `OFFSET` bytes behind the front, and the transport header behind it, as far as the header's
-//! own length says. Checks nothing, cuts nothing off and leaves the destination address annotation alone: that is what
-//! [CheckIPHeader] does.
+//! Marks the network header `OFFSET` bytes behind the front, and the transport header behind it, as
+//! far as the header's own length says. Checks nothing, cuts nothing off and leaves the destination
+//! address annotation alone: that is what [CheckIPHeader] does.
 //!
 //! - `OFFSET` (number of bytes): where the header begins. Default 0.
 //!

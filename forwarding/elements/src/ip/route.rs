@@ -1,8 +1,8 @@
 //! A route as the routing elements are told it and tell it, and a table of them.
 //!
-//! The longest prefixes are found in a [`fib::Lpm`] whose values are hops: a gateway and an output, one for all routes that
-//! have them in common. Beside it the routes stand in a list, which is what `table` prints; the routing elements of
-//! Click differ in the order of that list.
+//! The longest prefixes are found in a [`fib::Lpm`] whose values are hops: a gateway and an output,
+//! one for all routes that have them in common. Beside it the routes stand in a list, which is what
+//! `table` prints; the routing elements of Click differ in the order of that list.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -300,8 +300,8 @@ impl RouteTable {
     }
 }
 
-/// In their order, but each behind all those that it covers: whenever the last that was in its way has been listed, a
-/// route follows.
+/// In their order, but each behind all those that it covers: whenever the last that was in its way
+/// has been listed, a route follows.
 fn longest_first(routes: &[Route]) -> Vec<Route> {
     let covers = |outer: &Route, inner: &Route| {
         outer.length < inner.length && outer.prefix.contains(inner.prefix.address)

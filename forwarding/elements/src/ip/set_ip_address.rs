@@ -4,8 +4,8 @@
 //! Usage: `SetIPAddress(IPADDR [, keyword ANNO])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Sets an annotation, usually that of the destination, to an address, the same for all packets: for example that of a
-//! gateway, before [ARPQuerier].
+//! Sets an annotation, usually that of the destination, to an address, the same for all packets:
+//! for example that of a gateway, before [ARPQuerier].
 //!
 //! - `IPADDR` (address): the address.
 //! - `ANNO` (annotation of four bytes): which one is set. Default `DST_IP`.

@@ -4,8 +4,8 @@
 //! Usage: `SetIPChecksum`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! For packets whose headers were changed, by StoreData for one. Expects marked headers. Packets that don't have a whole
-//! header are dropped; the first one is told of.
+//! For packets whose headers were changed, by StoreData for one. Expects marked headers. Packets
+//! that don't have a whole header are dropped; the first one is told of.
 //!
 //! Handlers:
 //! - `drops` (read): how many packets were dropped

@@ -4,11 +4,13 @@
 //! Usage: `StoreIPAddress([ADDR,] OFFSET)`
 //! Ports: 1 input, 1-2 outputs; agnostic, second output push
 //!
-//! Writes `ADDR`, or without it the destination address annotation, into the packet. At a number of bytes behind the
-//! front nothing but these four bytes changes, and an annotation of 0.0.0.0 is not written. As `src` or `dst` of the
-//! marked IPv4 header the checksums follow: the header's, and in a first fragment that of TCP and UDP.
+//! Writes `ADDR`, or without it the destination address annotation, into the packet. At a number of
+//! bytes behind the front nothing but these four bytes changes, and an annotation of 0.0.0.0 is not
+//! written. As `src` or `dst` of the marked IPv4 header the checksums follow: the header's, and in
+//! a first fragment that of TCP and UDP.
 //!
-//! A packet that is too short, or has no marked header, leaves by output 1, or is dropped when that isn't connected.
+//! A packet that is too short, or has no marked header, leaves by output 1, or is dropped when that
+//! isn't connected.
 //!
 //! - `ADDR` (address): what is written. Default: the destination address annotation.
 //! - `OFFSET` (number of bytes, `src` or `dst`): where to.
@@ -85,7 +87,8 @@ impl StoreIpAddress {
     }
 }
 
-/// Writes an address of the marked IPv4 header, and lets the checksums follow. `None` when there is no such header.
+/// Writes an address of the marked IPv4 header, and lets the checksums follow. `None` when there is
+/// no such header.
 fn change_address(packet: &mut Packet, at: usize, new: [u8; 4]) -> Option<()> {
     let header = packet.network_mut().first_chunk_mut::<20>().filter(|header| header[0] & 15 >= 5)?;
     let place: &mut [u8; 4] = header.get_mut(at..)?.first_chunk_mut()?;

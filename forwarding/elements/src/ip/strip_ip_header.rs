@@ -4,7 +4,8 @@
 //! Usage: `StripIPHeader`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Expects marked headers, as CheckIPHeader leaves them. The header stays marked, in front of the packet.
+//! Expects marked headers, as CheckIPHeader leaves them. The header stays marked, in front of the
+//! packet.
 //!
 //! See also: [Strip], [StripToNetworkHeader], [IPEncap]
 

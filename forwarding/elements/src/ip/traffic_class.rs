@@ -22,7 +22,8 @@
 //!
 //! Sets the two bits (RFC 3168) and updates the header's checksum for them. Expects marked headers.
 //!
-//! - `ECN` (number to 3, or word): `no` or `-`: 0; `ect1` or `ECT(1)`: 1; `ect2` or `ECT(0)`: 2; `ce` or `CE`: 3
+//! - `ECN` (number to 3, or word): `no` or `-`: 0; `ect1` or `ECT(1)`: 1; `ect2` or `ECT(0)`: 2;
+//!   `ce` or `CE`: 3
 //!
 //! Handlers:
 //! - `ecn` (read, write): the argument
@@ -36,8 +37,9 @@
 //! Usage: `MarkIPCE([FORCE])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Sets the bits for explicit congestion notification of IPv4 packets to 3, congestion experienced (RFC 3168), and updates the
-//! header's checksum. Packets whose ends don't know of it, with 0 there, are dropped. Expects marked headers.
+//! Sets the bits for explicit congestion notification of IPv4 packets to 3, congestion experienced
+//! (RFC 3168), and updates the header's checksum. Packets whose ends don't know of it, with 0
+//! there, are dropped. Expects marked headers.
 //!
 //! - `FORCE` (boolean): whether to mark also packets whose ends don't know of it. Default false.
 //!
@@ -151,7 +153,8 @@ fn make<B: Bits>(args: &mut Arguments<'_>) -> Result<Box<dyn Element>, Refused> 
     Ok(Box::new(SetBits(bits.ok_or(Refused)?)))
 }
 
-/// Sets the bits in `mask` of the type of service, and the checksum with them; nothing without a header.
+/// Sets the bits in `mask` of the type of service, and the checksum with them; nothing without a
+/// header.
 #[inline]
 fn set(packet: &mut Packet, mask: u8, value: u8) {
     let Some(header) = packet.network_mut().first_chunk_mut::<20>() else { return };

@@ -4,8 +4,8 @@
 //! Usage: `UnstripIPHeader`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Undoes [StripIPHeader]: the packet begins again where its network header is marked. One that begins there, or in front of
-//! it, stays as it is.
+//! Undoes [StripIPHeader]: the packet begins again where its network header is marked. One that
+//! begins there, or in front of it, stays as it is.
 //!
 //! See also: [StripIPHeader], [Unstrip]
 

@@ -4,12 +4,13 @@
 //! Usage: `CheckIP6Header([BADADDRS, OFFSET])`
 //! Ports: 1 input, 1 or 2 outputs; first output agnostic, second push
 //!
-//! Checks version and length, and that the source is none of the addresses that it must not be. Marks the network header,
-//! and cuts off what stands behind the packet, such as Ethernet's padding. Packets with mistakes leave by output 1, or are
-//! dropped when that is not connected. Says so the first time.
+//! Checks version and length, and that the source is none of the addresses that it must not be.
+//! Marks the network header, and cuts off what stands behind the packet, such as Ethernet's
+//! padding. Packets with mistakes leave by output 1, or are dropped when that is not connected.
+//! Says so the first time.
 //!
-//! - `BADADDRS` (IPv6 addresses between spaces): what no source may be, besides the address of all ones; for a router `::`
-//!   as well
+//! - `BADADDRS` (IPv6 addresses between spaces): what no source may be, besides the address of all
+//!   ones; for a router `::` as well
 //! - `OFFSET` (bytes): where in the packet the header begins; default 0
 //!
 //! Handlers:

@@ -4,8 +4,9 @@
 //! Usage: `DecIP6HLIM()`
 //! Ports: 1 input, 1 or 2 outputs; first output agnostic, second push
 //!
-//! Expects IPv6 packets whose network header is marked. Those whose hop limit is used up (0 or 1) leave by output 1 as they
-//! came, or are dropped when that is not connected; usually an [ICMP6Error] tells their sender.
+//! Expects IPv6 packets whose network header is marked. Those whose hop limit is used up (0 or 1)
+//! leave by output 1 as they came, or are dropped when that is not connected; usually an
+//! [ICMP6Error] tells their sender.
 //!
 //! Handlers:
 //! - `drops` (read): how many were used up

@@ -4,8 +4,8 @@
 //! Usage: `GetIP6Address(OFFSET)`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Copies the IPv6 address at `OFFSET` into the destination annotation, by which [LookupIP6Route] and [IP6NDSolicitor] go.
-//! Packets that end before it stay as they are.
+//! Copies the IPv6 address at `OFFSET` into the destination annotation, by which [LookupIP6Route]
+//! and [IP6NDSolicitor] go. Packets that end before it stay as they are.
 //!
 //! - `OFFSET` (bytes): 24 for the destination of a packet that begins with its IPv6 header
 //!

@@ -4,20 +4,21 @@
 //! Usage: `ICMP6Error(SRC, TYPE, CODE [, PMTU])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Expects IPv6 packets whose network header is marked. For each, an ICMPv6 error or redirect to its sender leaves, with up to
-//! 568 bytes of the packet; its destination annotation is set. Lead it back to the route lookup, as if it had come in from
-//! outside.
+//! Expects IPv6 packets whose network header is marked. For each, an ICMPv6 error or redirect to
+//! its sender leaves, with up to 568 bytes of the packet; its destination annotation is set. Lead
+//! it back to the route lookup, as if it had come in from outside.
 //!
-//! As RFC 4443, 2.4 (e) says there is no error about ICMPv6 errors and redirects, packets to a multicast address or in a
-//! broadcast frame, and packets whose source is no single host.
+//! As RFC 4443, 2.4 (e) says there is no error about ICMPv6 errors and redirects, packets to a
+//! multicast address or in a broadcast frame, and packets whose source is no single host.
 //!
 //! - `SRC` (IPv6 address): the errors' source
-//! - `TYPE` (number): 1 unreachable, 2 packet too big, 3 time exceeded, 4 parameter problem, 137 redirect
+//! - `TYPE` (number): 1 unreachable, 2 packet too big, 3 time exceeded, 4 parameter problem, 137
+//!   redirect
 //! - `CODE` (number): what it is exactly
 //! - `PMTU` (bytes): what "packet too big" says the next link takes; default 1500
 //!
-//! A redirect names the gateway in the destination annotation. A parameter problem with code 0 points to where the annotation
-//! `ICMP_PARAMPROB` says.
+//! A redirect names the gateway in the destination annotation. A parameter problem with code 0
+//! points to where the annotation `ICMP_PARAMPROB` says.
 //!
 //! See also: [DecIP6HLIM], [IP6Fragmenter], [ICMPError]
 

@@ -4,9 +4,10 @@
 //! Usage: `IP6Fragmenter(MTU)`
 //! Ports: 1 input, 1 or 2 outputs; push
 //!
-//! Expects IPv6 packets that begin with their header. Those of up to `MTU` bytes pass. A router must not fragment larger ones
-//! (RFC 8200, 5): they leave by output 1, where an [ICMP6Error] (type 2, code 0, `PMTU`) tells their sender. When output 1
-//! is not connected the element fragments them, as the packets' source does (RFC 8200, 4.5).
+//! Expects IPv6 packets that begin with their header. Those of up to `MTU` bytes pass. A router
+//! must not fragment larger ones (RFC 8200, 5): they leave by output 1, where an [ICMP6Error] (type
+//! 2, code 0, `PMTU`) tells their sender. When output 1 is not connected the element fragments
+//! them, as the packets' source does (RFC 8200, 4.5).
 //!
 //! - `MTU` (bytes, at least 1280): the largest packet that passes
 //!
@@ -80,8 +81,9 @@ fn cut(packet: &Packet, mtu: usize, id: u32) -> Result<Vec<Packet>, Reason> {
     data.chunks(piece).enumerate().map(cut).collect()
 }
 
-/// Where the part begins that is cut, and where the byte is that says what it is. Headers for the routers on the way are in
-/// front of it. `None` for packets that are cut short, or fragments already.
+/// Where the part begins that is cut, and where the byte is that says what it is. Headers for the
+/// routers on the way are in front of it. `None` for packets that are cut short, or fragments
+/// already.
 fn fragmentable(bytes: &[u8]) -> Option<(usize, usize)> {
     ipv6::Packet::parse(bytes).ok()?;
     let (mut at, mut next) = (ipv6::HEADER, 6);

@@ -4,12 +4,14 @@
 //! Usage: `IP6NDAdvertiser(IP6/LENGTH [IP6/LENGTH...] ETH, ...)`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Expects neighbour solicitations with their Ethernet header. When somebody asks for an address that one of the arguments
-//! covers, an advertisement with the Ethernet address of that argument leaves, from a router (RFC 4861, 7.2.4); of several
-//! arguments the longest prefix counts. A host that asks whether an address is still free (RFC 4862, 5.4) is answered by
-//! multicast. Everything else, and what fails the tests of RFC 4861, 7.1.1, is dropped.
+//! Expects neighbour solicitations with their Ethernet header. When somebody asks for an address
+//! that one of the arguments covers, an advertisement with the Ethernet address of that argument
+//! leaves, from a router (RFC 4861, 7.2.4); of several arguments the longest prefix counts. A host
+//! that asks whether an address is still free (RFC 4862, 5.4) is answered by multicast. Everything
+//! else, and what fails the tests of RFC 4861, 7.1.1, is dropped.
 //!
-//! - `IP6/LENGTH` (IPv6 address or prefix), one or more, and `ETH` (Ethernet address), between spaces
+//! - `IP6/LENGTH` (IPv6 address or prefix), one or more, and `ETH` (Ethernet address), between
+//!   spaces
 //!
 //! ```click
 //! c :: Classifier(12/86dd 54/87, 12/86dd 54/88, -);

@@ -1,25 +1,27 @@
-//! IP6NDSolicitor: puts IPv6 packets into Ethernet frames to the neighbour that they go to, whose address it finds by
-//! neighbour discovery.
+//! IP6NDSolicitor: puts IPv6 packets into Ethernet frames to the neighbour that they go to, whose
+//! address it finds by neighbour discovery.
 //!
 //! Group: ip6
 //! Usage: `IP6NDSolicitor(IP, ETH)`
 //! Ports: 2 inputs, 1 or 2 outputs; push
 //!
-//! Packets on input 0 are IPv6 packets without a link header, whose destination address annotation says which neighbour they go
-//! to. If that neighbour's Ethernet address is known, the packet leaves by output 0 with an Ethernet header in front. Else
-//! it waits, and a neighbour solicitation leaves by output 1, or by output 0 if there is no other. Input 1 takes
-//! advertisements with their Ethernet header (RFC 4861, 7.2.5): what waited for that answer goes on, in order. Up to 2048
+//! Packets on input 0 are IPv6 packets without a link header, whose destination address annotation
+//! says which neighbour they go to. If that neighbour's Ethernet address is known, the packet
+//! leaves by output 0 with an Ethernet header in front. Else it waits, and a neighbour solicitation
+//! leaves by output 1, or by output 0 if there is no other. Input 1 takes advertisements with their
+//! Ethernet header (RFC 4861, 7.2.5): what waited for that answer goes on, in order. Up to 2048
 //! packets wait.
 //!
-//! Packets to a group go to the group's Ethernet address. A neighbour is asked for ten times a second at most, and after ten
-//! vain solicitations every two seconds. Neighbours in use are asked again after a minute, and forgotten after two without an
-//! answer.
+//! Packets to a group go to the group's Ethernet address. A neighbour is asked for ten times a
+//! second at most, and after ten vain solicitations every two seconds. Neighbours in use are asked
+//! again after a minute, and forgotten after two without an answer.
 //!
 //! - `IP` (IPv6 address): the router's address on this link
 //! - `ETH` (Ethernet address): the router's address on this link
 //!
 //! Handlers:
-//! - `table` (read): a line for each neighbour: IPv6 address, 1 if it is known else 0, Ethernet address
+//! - `table` (read): a line for each neighbour: IPv6 address, 1 if it is known else 0, Ethernet
+//!   address
 //! - `stats` (read): packets dropped and solicitations sent, in words
 //!
 //! ```click

@@ -4,8 +4,8 @@
 //! Usage: `IP6Print([LABEL, CONTENTS, NBYTES])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Prints source, destination, payload length, next header and hop limit of every packet, whose network header must be
-//! marked, and lets it pass.
+//! Prints source, destination, payload length, next header and hop limit of every packet, whose
+//! network header must be marked, and lets it pass.
 //!
 //! - `LABEL` (string): stands in front, with a colon
 //! - `CONTENTS` (boolean): whether to print the packet's bytes, too; default false

@@ -4,11 +4,12 @@
 //! Usage: `LookupIP6Route(ADDR/LENGTH [GATEWAY] OUTPUT, ...)`
 //! Ports: 1 input, any number of outputs; push
 //!
-//! Looks up the destination annotation. The packet leaves by the output of the route with the longest prefix that covers it;
-//! if that route has a gateway, it becomes the destination annotation. Packets without a route are dropped.
+//! Looks up the destination annotation. The packet leaves by the output of the route with the
+//! longest prefix that covers it; if that route has a gateway, it becomes the destination
+//! annotation. Packets without a route are dropped.
 //!
-//! - `ADDR/LENGTH` (IPv6 prefix or address), `GATEWAY` (IPv6 address; `::` or missing: none), `OUTPUT` (number): a route. Of
-//!   several for the same prefix the last counts.
+//! - `ADDR/LENGTH` (IPv6 prefix or address), `GATEWAY` (IPv6 address; `::` or missing: none),
+//!   `OUTPUT` (number): a route. Of several for the same prefix the last counts.
 //!
 //! Handlers:
 //! - `add` (write `ADDR/LENGTH [GATEWAY] OUTPUT`): adds a route, or changes it

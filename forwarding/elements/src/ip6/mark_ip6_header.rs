@@ -4,8 +4,8 @@
 //! Usage: `MarkIP6Header([OFFSET])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Marks the network header, and the transport header 40 bytes behind it. Does not look at the packet; to have it checked
-//! use [CheckIP6Header].
+//! Marks the network header, and the transport header 40 bytes behind it. Does not look at the
+//! packet; to have it checked use [CheckIP6Header].
 //!
 //! - `OFFSET` (bytes): where in the packet the header begins; default 0
 //!

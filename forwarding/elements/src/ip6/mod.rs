@@ -1,4 +1,5 @@
-//! IPv6, and neighbour discovery, which finds the Ethernet addresses of IPv6 hosts. See [the library](crate).
+//! IPv6, and neighbour discovery, which finds the Ethernet addresses of IPv6 hosts. See [the
+//! library](crate).
 
 mod check_ip6_header;
 mod dec_ip6_hlim;

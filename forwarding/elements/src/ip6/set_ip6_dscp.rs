@@ -51,7 +51,8 @@ impl Element for SetIp6Dscp {
     }
 
     fn act(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
-        // The traffic class lies across two bytes: version, DSCP, ECN, flow label are 4, 6, 2 and 20 bits.
+        // The traffic class lies across two bytes: version, DSCP, ECN, flow label are 4, 6, 2 and
+        // 20 bits.
         for packet in batch.packets_mut() {
             if let Some([first, second]) = packet.network_mut().first_chunk_mut() {
                 *first = *first & 0xf0 | self.0 >> 2;

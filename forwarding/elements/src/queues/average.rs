@@ -1,6 +1,7 @@
 //! An average that forgets, with Click's arithmetic.
 //!
-//! It moves a fixed part, a power of one half, of the way towards each new value, and has ten binary digits behind the point.
+//! It moves a fixed part, a power of one half, of the way towards each new value, and has ten
+//! binary digits behind the point.
 
 /// Binary digits behind the point.
 pub(super) const SCALE: u32 = 10;

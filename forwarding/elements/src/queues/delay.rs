@@ -6,9 +6,9 @@
 //! Usage: `DelayShaper(DELAY)`
 //! Ports: 1 input, 1 output; pull
 //!
-//! A packet can be pulled out once `DELAY` has passed since its timestamp; its timestamp is then that of the moment. One
-//! without a timestamp gets it when it is pulled in. One packet is held at a time, and what is behind it waits in the queue in
-//! front.
+//! A packet can be pulled out once `DELAY` has passed since its timestamp; its timestamp is then
+//! that of the moment. One without a timestamp gets it when it is pulled in. One packet is held at
+//! a time, and what is behind it waits in the queue in front.
 //!
 //! - `DELAY` (time): how long.
 //!
@@ -23,8 +23,9 @@
 //! Usage: `DelayUnqueue(DELAY)`
 //! Ports: 1 input, 1 output; pull in, push out
 //!
-//! A packet goes out once `DELAY` has passed since its timestamp, which is set to that time. One without a timestamp gets it
-//! when it is pulled in. One packet is held at a time, and what is behind it waits in the queue in front.
+//! A packet goes out once `DELAY` has passed since its timestamp, which is set to that time. One
+//! without a timestamp gets it when it is pulled in. One packet is held at a time, and what is
+//! behind it waits in the queue in front.
 //!
 //! - `DELAY` (time): how long.
 //!

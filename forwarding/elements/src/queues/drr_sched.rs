@@ -4,8 +4,9 @@
 //! Usage: `DRRSched([QUANTUM])`
 //! Ports: any number of inputs, 1 output; pull
 //!
-//! Deficit round robin: whenever an input has its turn it may send `QUANTUM` bytes more. It keeps what it could not use because
-//! its next packet was longer, and loses it when it has no packet. One packet of each input may be held here.
+//! Deficit round robin: whenever an input has its turn it may send `QUANTUM` bytes more. It keeps
+//! what it could not use because its next packet was longer, and loses it when it has no packet.
+//! One packet of each input may be held here.
 //!
 //! - `QUANTUM` (integer): bytes that an input earns a round. Default: 500.
 //!

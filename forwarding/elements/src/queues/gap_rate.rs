@@ -1,7 +1,8 @@
 //! Even gaps between packets, with Click's arithmetic.
 //!
-//! Within each second of wall time, by the microsecond, as many events are due as the rate says; who is behind may act. One
-//! who was not asked for a while catches up on at most a second. A gap is kept in 4096ths of a microsecond, rounded down.
+//! Within each second of wall time, by the microsecond, as many events are due as the rate says;
+//! who is behind may act. One who was not asked for a while catches up on at most a second. A gap
+//! is kept in 4096ths of a microsecond, rounded down.
 
 /// Binary digits of a gap below the microsecond.
 const SHIFT: u32 = 12;
@@ -74,12 +75,14 @@ impl GapRate {
         self.count = self.count.saturating_add_unsigned(events);
     }
 
-    /// When the next event is due, in nanoseconds since 1970, or a little before; `None`: never, or not known.
+    /// When the next event is due, in nanoseconds since 1970, or a little before; `None`: never, or
+    /// not known.
     pub(super) fn next(&self) -> Option<i64> {
         let second = self.second.filter(|_| self.rate != 0)?;
         let count = i64::from(self.count.max(0));
         let (more, count) = (count / i64::from(self.rate), count % i64::from(self.rate));
-        // The gap is rounded down: not earlier than the first microsecond in which `is_due` finds it.
+        // The gap is rounded down: not earlier than the first microsecond in which `is_due` finds
+        // it.
         let microseconds = (count * i64::from(self.gap) + (1 << SHIFT) - 1) >> SHIFT;
         Some((second + more) * SECOND + microseconds * 1000)
     }

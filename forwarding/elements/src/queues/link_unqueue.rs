@@ -4,9 +4,9 @@
 //! Usage: `LinkUnqueue(LATENCY, BANDWIDTH)`
 //! Ports: 1 input, 1 output; pull in, push out
 //!
-//! A link that takes packets one after the other, each as long as its bytes need, and delivers each `LATENCY` after its last byte.
-//! So several packets may be under way. The timestamp of a packet is set to when it is delivered. Bytes that a capture
-//! left out (the extra length annotation) count.
+//! A link that takes packets one after the other, each as long as its bytes need, and delivers each
+//! `LATENCY` after its last byte. So several packets may be under way. The timestamp of a packet is
+//! set to when it is delivered. Bytes that a capture left out (the extra length annotation) count.
 //!
 //! - `LATENCY` (time): how long a byte is under way.
 //! - `BANDWIDTH` (bandwidth): bytes a second, at least 100, rounded down to hundreds.

@@ -6,8 +6,9 @@
 //! Usage: `Meter(RATE1 [, RATE2, ...])`
 //! Ports: 1 input, at least 2 outputs; push
 //!
-//! Measures how many packets a second arrive, as a moving average over some milliseconds. While that is below `RATE1`, packets
-//! leave by output 0; below `RATE2`, by output 1; and so on. There is one output more than there are rates.
+//! Measures how many packets a second arrive, as a moving average over some milliseconds. While
+//! that is below `RATE1`, packets leave by output 0; below `RATE2`, by output 1; and so on. There
+//! is one output more than there are rates.
 //!
 //! - `RATE1`, ...: packets a second, each more than the one before.
 //!

@@ -4,8 +4,8 @@
 //! Usage: `PrioSched`
 //! Ports: any number of inputs, 1 output; pull
 //!
-//! Each packet comes from the input of the lowest number that has one: input 0 has the highest priority, and can starve
-//! the others.
+//! Each packet comes from the input of the lowest number that has one: input 0 has the highest
+//! priority, and can starve the others.
 //!
 //! See also: [RoundRobinSched], [StrideSched], [DRRSched]
 

@@ -1,8 +1,8 @@
 //! One ring of packets, in several disciplines.
 //!
-//! What Click has as a family of classes differs in where a packet goes that finds the queue full, in whether sources are told
-//! ([`Element::full`]), and in whether there is an input to the front. All threads that share a graph run it one after the
-//! other, so there is nothing to lock.
+//! What Click has as a family of classes differs in where a packet goes that finds the queue full,
+//! in whether sources are told ([`Element::full`]), and in whether there is an input to the front.
+//! All threads that share a graph run it one after the other, so there is nothing to lock.
 //!
 //! # Queue: stores packets in a FIFO queue.
 //!
@@ -10,9 +10,10 @@
 //! Usage: `Queue([CAPACITY])`
 //! Ports: 1 input, 1-2 outputs; push in, pull out, the second output push
 //!
-//! Keeps what is pushed to it, in order, until it is pulled out. A packet that arrives at a full queue is dropped, or leaves by
-//! output 1 if that is connected. Sources that make packets as fast as they can (InfiniteSource) stop while the queues behind
-//! them are full, and go on when there is room.
+//! Keeps what is pushed to it, in order, until it is pulled out. A packet that arrives at a full
+//! queue is dropped, or leaves by output 1 if that is connected. Sources that make packets as fast
+//! as they can (InfiniteSource) stop while the queues behind them are full, and go on when there is
+//! room.
 //!
 //! When the first packet is dropped, the queue says so once: `overflow`.
 //!
@@ -65,7 +66,8 @@
 //! Usage: `NotifierQueue([CAPACITY])`
 //! Ports: 1 input, 1-2 outputs; push in, pull out, the second output push
 //!
-//! As [Queue], with the same arguments and handlers; but a source that makes packets as fast as it can overflows it.
+//! As [Queue], with the same arguments and handlers; but a source that makes packets as fast as it
+//! can overflows it.
 //!
 //! See also: [Queue]
 //!
@@ -75,7 +77,8 @@
 //! Usage: `SimpleQueue([CAPACITY])`
 //! Ports: 1 input, 1-2 outputs; push in, pull out, the second output push
 //!
-//! As [Queue], with the same arguments and handlers; but a source that makes packets as fast as it can overflows it.
+//! As [Queue], with the same arguments and handlers; but a source that makes packets as fast as it
+//! can overflows it.
 //!
 //! See also: [Queue]
 //!
@@ -85,8 +88,9 @@
 //! Usage: `FrontDropQueue([CAPACITY])`
 //! Ports: 1 input, 1-2 outputs; push in, pull out, the second output push
 //!
-//! As [Queue], with the same arguments and handlers; but when it is full the packet in front makes room for the new one, and when
-//! its capacity shrinks the newest stay. For traffic of which only the latest is of use.
+//! As [Queue], with the same arguments and handlers; but when it is full the packet in front makes
+//! room for the new one, and when its capacity shrinks the newest stay. For traffic of which only
+//! the latest is of use.
 //!
 //! See also: [Queue]
 //!
@@ -96,8 +100,9 @@
 //! Usage: `MixedQueue([CAPACITY])`
 //! Ports: 2 inputs, 1-2 outputs; push in, pull out, the second output push
 //!
-//! As [Queue], with the same arguments and handlers; but what is pushed to input 1 goes to the front, and is the next to
-//! be pulled out. When it is full, a packet for the back is dropped, and one for the front makes the one at the back go.
+//! As [Queue], with the same arguments and handlers; but what is pushed to input 1 goes to the
+//! front, and is the next to be pulled out. When it is full, a packet for the back is dropped, and
+//! one for the front makes the one at the back go.
 //!
 //! See also: [Queue]
 
@@ -291,7 +296,8 @@ impl Element for Queue {
             let packets = self.single();
             batch.fill(packets.drain(..quota.min(batch.room()).min(packets.len())));
             if packets.is_empty() {
-                // Begins again at the front of its memory, which is still in the cache, instead of walking through it all.
+                // Begins again at the front of its memory, which is still in the cache, instead of
+                // walking through it all.
                 packets.clear();
             }
         }

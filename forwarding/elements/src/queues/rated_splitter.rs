@@ -6,8 +6,9 @@
 //! Usage: `RatedSplitter(RATE [, BURST_DURATION, BURST_SIZE])`
 //! Ports: 1 input, 1-2 outputs; push
 //!
-//! A token bucket fills at `RATE` tokens a second, up to a capacity. A packet that finds a token takes it and leaves by output 0;
-//! the others leave by output 1, and are dropped when that is not connected. At most one of the burst arguments may be given.
+//! A token bucket fills at `RATE` tokens a second, up to a capacity. A packet that finds a token
+//! takes it and leaves by output 0; the others leave by output 1, and are dropped when that is not
+//! connected. At most one of the burst arguments may be given.
 //!
 //! - `RATE` (unsigned): packets a second.
 //! - `BURST_DURATION` (time): the capacity is what this time brings. Default: 20 ms.
@@ -25,8 +26,9 @@
 //! Usage: `BandwidthRatedSplitter(RATE [, BURST_DURATION, BURST_BYTES])`
 //! Ports: 1 input, 1-2 outputs; push
 //!
-//! As [RatedSplitter], with a token for each byte. A packet passes while the bucket is not more than empty, and takes its length
-//! out of it; so one may take more than there is, and the next ones pay for it.
+//! As [RatedSplitter], with a token for each byte. A packet passes while the bucket is not more
+//! than empty, and takes its length out of it; so one may take more than there is, and the next
+//! ones pay for it.
 //!
 //! - `RATE` (bandwidth): bytes a second: `384Kbps`, `10 MB/s`.
 //! - `BURST_DURATION` (time): the capacity is what this time brings. Default: 20 ms.

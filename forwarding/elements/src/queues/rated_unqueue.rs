@@ -6,8 +6,8 @@
 //! Usage: `RatedUnqueue(RATE [, BURST_DURATION, BURST_SIZE])`
 //! Ports: 1 input, 1 output; pull in, push out
 //!
-//! A token bucket fills at `RATE` tokens a second, up to a capacity; each packet takes one. While there is none, nothing is
-//! pulled. At most one of the burst arguments may be given.
+//! A token bucket fills at `RATE` tokens a second, up to a capacity; each packet takes one. While
+//! there is none, nothing is pulled. At most one of the burst arguments may be given.
 //!
 //! - `RATE` (unsigned): packets a second.
 //! - `BURST_DURATION` (time): the capacity is what this time brings. Default: 20 ms.
@@ -27,8 +27,9 @@
 //! Usage: `BandwidthRatedUnqueue(RATE [, BURST_DURATION, BURST_BYTES])`
 //! Ports: 1 input, 1 output; pull in, push out
 //!
-//! As [RatedUnqueue], with a token for each byte. A packet may go while the bucket is not more than empty, and takes its
-//! length out of it; so one may take more than there is, and the next ones wait for it.
+//! As [RatedUnqueue], with a token for each byte. A packet may go while the bucket is not more than
+//! empty, and takes its length out of it; so one may take more than there is, and the next ones
+//! wait for it.
 //!
 //! - `RATE` (bandwidth): bytes a second: `384Kbps`, `10 MB/s`.
 //! - `BURST_DURATION` (time): the capacity is what this time brings. Default: 20 ms.

@@ -4,10 +4,12 @@
 //! Usage: `RED(MIN_THRESH, MAX_THRESH, MAX_P [, QUEUES, STABILITY, GENTLE])`
 //! Ports: 1 input, 1-2 outputs; agnostic, the second output push
 //!
-//! Random Early Detection (Floyd and Jacobson, 1993). It watches how many packets are in the queues near it, as a moving average:
-//! those that what it pushes gets to, or those that it pulls from. Below `MIN_THRESH` every packet passes; up to `MAX_THRESH` the
-//! probability to be dropped rises to `MAX_P`; beyond, everything is dropped, or, being gentle, ever more up to twice `MAX_THRESH`.
-//! So senders that slow down when they lose a packet do so before the queue is full, and not all at once.
+//! Random Early Detection (Floyd and Jacobson, 1993). It watches how many packets are in the queues
+//! near it, as a moving average: those that what it pushes gets to, or those that it pulls from.
+//! Below `MIN_THRESH` every packet passes; up to `MAX_THRESH` the probability to be dropped rises
+//! to `MAX_P`; beyond, everything is dropped, or, being gentle, ever more up to twice `MAX_THRESH`.
+//! So senders that slow down when they lose a packet do so before the queue is full, and not all at
+//! once.
 //!
 //! What is dropped leaves by output 1 if that is connected.
 //!

@@ -6,8 +6,9 @@
 //! Usage: `Shaper(RATE)`
 //! Ports: 1 input, 1-2 outputs; pull
 //!
-//! Whoever pulls from output 0 gets `RATE` packets a second at most, with even gaps; after a pause, up to one second's packets
-//! at once. From output 1, if it is connected, a packet can be pulled just when none can be from output 0.
+//! Whoever pulls from output 0 gets `RATE` packets a second at most, with even gaps; after a pause,
+//! up to one second's packets at once. From output 1, if it is connected, a packet can be pulled
+//! just when none can be from output 0.
 //!
 //! - `RATE` (unsigned): packets a second.
 //!
@@ -24,7 +25,8 @@
 //! Usage: `BandwidthShaper(RATE)`
 //! Ports: 1 input, 1 output; pull
 //!
-//! As [Shaper], but counts the bytes of packets. A packet is let through when the ones before it are paid for.
+//! As [Shaper], but counts the bytes of packets. A packet is let through when the ones before it
+//! are paid for.
 //!
 //! - `RATE` (bandwidth): bytes a second: `384Kbps`, `10 MB/s`.
 //!

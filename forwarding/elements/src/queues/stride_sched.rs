@@ -6,8 +6,8 @@
 //! Usage: `StrideSched(TICKETS0, ..., TICKETSN)`
 //! Ports: any number of inputs, 1 output; pull
 //!
-//! An input with twice as many tickets is asked for twice as many packets. An input that has no packet when it is asked loses
-//! that turn. One without tickets is never asked.
+//! An input with twice as many tickets is asked for twice as many packets. An input that has no
+//! packet when it is asked loses that turn. One without tickets is never asked.
 //!
 //! - `TICKETS0`, ..., `TICKETSN` (integer): the tickets of each input, 0 to 32768.
 //!
@@ -146,7 +146,8 @@ impl Strides {
         self.order.insert(place, port);
     }
 
-    /// Offers the turn to one port after the other until one takes it; all that were asked have had theirs.
+    /// Offers the turn to one port after the other until one takes it; all that were asked have had
+    /// theirs.
     fn turn(&mut self, mut takes: impl FnMut(usize) -> bool) -> bool {
         let mut asked = 0;
         let mut taken = false;

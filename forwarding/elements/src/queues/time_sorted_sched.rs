@@ -4,10 +4,12 @@
 //! Usage: `TimeSortedSched([STOP, BUFFER])`
 //! Ports: any number of inputs, 1 output; pull
 //!
-//! Merges streams of packets that are each in the order of time, such as dumps of several interfaces, into one. From each input
-//! up to `BUFFER` packets are held to choose from, so streams in which a packet is late by less come out in order as well.
+//! Merges streams of packets that are each in the order of time, such as dumps of several
+//! interfaces, into one. From each input up to `BUFFER` packets are held to choose from, so streams
+//! in which a packet is late by less come out in order as well.
 //!
-//! - `STOP` (boolean): whether to stop the program when no input has packets any more. Default: false.
+//! - `STOP` (boolean): whether to stop the program when no input has packets any more. Default:
+//!   false.
 //! - `BUFFER` (unsigned): packets held for each input, at least 1. Default: 1.
 //!
 //! Handlers:
@@ -32,7 +34,8 @@ pub const CLASS: Class = Class {
     make,
 };
 
-/// So often in a row nothing comes before it is the end: what fills a queue may have its turn in between.
+/// So often in a row nothing comes before it is the end: what fills a queue may have its turn in
+/// between.
 const PATIENCE: u32 = 16;
 
 fn make(arguments: &mut Arguments<'_>, setup: &mut Setup<'_>) -> Result<Box<dyn Element>, Refused> {

@@ -1,8 +1,10 @@
-//! A token bucket with Click's arithmetic, so that it gives out a packet at the very millisecond at which Click's does.
+//! A token bucket with Click's arithmetic, so that it gives out a packet at the very millisecond at
+//! which Click's does.
 //!
-//! Time passes in ticks of a millisecond. The level is kept as a fraction of the capacity in 32 bits; how much of it one
-//! token is, and how much a tick adds, are whole numbers, rounded down. What is lost by that makes a bucket for 100
-//! tokens a second of capacity 1 give one every 11 ms, not 10, and that is what Click's users have.
+//! Time passes in ticks of a millisecond. The level is kept as a fraction of the capacity in 32
+//! bits; how much of it one token is, and how much a tick adds, are whole numbers, rounded down.
+//! What is lost by that makes a bucket for 100 tokens a second of capacity 1 give one every 11 ms,
+//! not 10, and that is what Click's users have.
 
 /// Ticks in a second.
 const FREQUENCY: u32 = 1000;

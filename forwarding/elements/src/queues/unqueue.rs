@@ -8,7 +8,8 @@
 //!
 //! - `BURST` (integer): packets a turn; negative: as many as there are. Default: 1.
 //! - `ACTIVE` (boolean): whether it does anything. Default: true.
-//! - `LIMIT` (integer): it moves this many packets in all, and then no more; negative: any number. Default: -1.
+//! - `LIMIT` (integer): it moves this many packets in all, and then no more; negative: any number.
+//!   Default: -1.
 //!
 //! Handlers:
 //! - `active` (read, write): as the argument.
@@ -85,7 +86,8 @@ impl Element for Unqueue {
         cx.schedule();
         let mut worked = false;
         while quota > 0 {
-            // What was pulled last goes out when the turn is over; what follows must not overtake it.
+            // What was pulled last goes out when the turn is over; what follows must not overtake
+            // it.
             if worked {
                 cx.flush();
             }

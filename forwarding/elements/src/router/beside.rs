@@ -1,7 +1,9 @@
-//! The next hops of packets that a table beside the main one routes, for their interface belongs to a VRF.
+//! The next hops of packets that a table beside the main one routes, for their interface belongs to
+//! a VRF.
 //!
-//! A batch is looked up in the main table first, whole: few routers have VRFs, and what a VRF's table does not say, the
-//! main one does. Then those that came in by a VRF's interface are looked up together in theirs.
+//! A batch is looked up in the main table first, whole: few routers have VRFs, and what a VRF's
+//! table does not say, the main one does. Then those that came in by a VRF's interface are looked
+//! up together in theirs.
 
 use fib::{HopKind, Hops, InterfaceFlags, InterfaceId, NextHopId, TableId, View, Walk};
 use graph::BATCH;
@@ -9,7 +11,8 @@ use port::Packet;
 
 use super::family::Family;
 
-/// Puts right the next hops of a batch's addresses, found in the main table, where another one routes the packet.
+/// Puts right the next hops of a batch's addresses, found in the main table, where another one
+/// routes the packet.
 #[inline(always)]
 pub(super) fn correct<F: Family>(
     view: &View,

@@ -4,9 +4,10 @@
 //! Usage: `CheckIpHeader4`
 //! Ports: 1 input, 3 outputs; push
 //!
-//! The checks of RFC 1812, 5.2.2 (length, version, header length, total length, checksum), then the addresses of 5.3.7. Where
-//! RFC and Linux differ, Linux decides: class E is forwarded; a source that is one of our own addresses is martian.
-//! Multicast, broadcast, link-local addresses (RFC 3927, 7) and options are not the data path's: such packets go to Linux, whole.
+//! The checks of RFC 1812, 5.2.2 (length, version, header length, total length, checksum), then the
+//! addresses of 5.3.7. Where RFC and Linux differ, Linux decides: class E is forwarded; a source
+//! that is one of our own addresses is martian. Multicast, broadcast, link-local addresses (RFC
+//! 3927, 7) and options are not the data path's: such packets go to Linux, whole.
 //!
 //! Padding behind the packet (short Ethernet frames) is cut off, as Linux does.
 //!
@@ -38,7 +39,8 @@ const VALID: usize = 0;
 const LINUX: usize = 1;
 const LOCAL: usize = 2;
 
-/// Checks IPv4 headers. Outputs: `valid`, `linux` (transit with options), `local` (multicast, broadcast, link-local). Drops `truncated`, `bad_version`, `bad_header_length`,
+/// Checks IPv4 headers. Outputs: `valid`, `linux` (transit with options), `local` (multicast,
+/// broadcast, link-local). Drops `truncated`, `bad_version`, `bad_header_length`,
 /// `bad_total_length`, `bad_checksum`, `martian_source`, `martian_destination`.
 pub struct CheckIpHeader4 {
     sources: Arc<Sources>,
@@ -99,8 +101,9 @@ impl CheckIpHeader4 {
     }
 }
 
-/// Whether a header is of the usual kind, with nothing to object to but perhaps its [addresses](are_usual); its total length is for the
-/// caller to compare. What is not as usual is put together before there is a branch, which next to no packet takes.
+/// Whether a header is of the usual kind, with nothing to object to but perhaps its
+/// [addresses](are_usual); its total length is for the caller to compare. What is not as usual is
+/// put together before there is a branch, which next to no packet takes.
 #[inline(always)]
 pub(super) fn is_plain(header: &[u8; 20], sources: &Sources) -> bool {
     let [.., source, _] = header.as_chunks::<4>().0 else { return false };
@@ -127,7 +130,8 @@ const UNUSUAL: [u8; 256] = {
     unusual
 };
 
-/// Of 169 all but the link-local ones are: one address of the Internet's in two hundred, too many for the long way.
+/// Of 169 all but the link-local ones are: one address of the Internet's in two hundred, too many
+/// for the long way.
 #[cold]
 #[inline(never)]
 fn are_usual_after_all(source: [u8; 4], destination: [u8; 4]) -> bool {

@@ -4,9 +4,10 @@
 //! Usage: `CheckIpHeader6`
 //! Ports: 1 input, 3 outputs; push
 //!
-//! Version and payload length (RFC 8200, 3), and the addresses that never travel (RFC 4291, 2.5.2, 2.5.3, 2.7): unspecified,
-//! loopback, multicast sources. As in Linux, IPv4-mapped sources do travel. Multicast, link-local addresses and
-//! hop-by-hop options are not the data path's but Linux's: it also sends the errors that belong to them (RFC 4443, 3.1, beyond scope).
+//! Version and payload length (RFC 8200, 3), and the addresses that never travel (RFC 4291, 2.5.2,
+//! 2.5.3, 2.7): unspecified, loopback, multicast sources. As in Linux, IPv4-mapped sources do
+//! travel. Multicast, link-local addresses and hop-by-hop options are not the data path's but
+//! Linux's: it also sends the errors that belong to them (RFC 4443, 3.1, beyond scope).
 //!
 //! Outputs:
 //! - 0: valid transit
@@ -34,8 +35,9 @@ const VALID: usize = 0;
 const LINUX: usize = 1;
 const LOCAL: usize = 2;
 
-/// Checks IPv6 headers. Outputs: `valid`, `linux` (transit with hop-by-hop options), `local` (multicast, link-local). Drops `truncated`, `bad_version`, `bad_total_length`,
-/// `martian_source`, `martian_destination`.
+/// Checks IPv6 headers. Outputs: `valid`, `linux` (transit with hop-by-hop options), `local`
+/// (multicast, link-local). Drops `truncated`, `bad_version`, `bad_total_length`, `martian_source`,
+/// `martian_destination`.
 #[derive(Default)]
 pub struct CheckIpHeader6;
 

@@ -4,9 +4,10 @@
 //! Usage: `ClampMss`
 //! Ports: 1 input, 1 output; push
 //!
-//! Lowers the maximum segment size in SYN and SYN/ACK of transit to what `[[nat.clamp]]` says of the port that they leave by: a number, or
-//! what fits the way (`path`: the MTU of the next hop and of the port that the packet came in by, whichever is less). For ways whose MTU
-//! is smaller than the hosts' (PPPoE, tunnels), where somebody drops the ICMP errors that would say so.
+//! Lowers the maximum segment size in SYN and SYN/ACK of transit to what `[[nat.clamp]]` says of
+//! the port that they leave by: a number, or what fits the way (`path`: the MTU of the next hop and
+//! of the port that the packet came in by, whichever is less). For ways whose MTU is smaller than
+//! the hosts' (PPPoE, tunnels), where somebody drops the ICMP errors that would say so.
 //!
 //! Stands before [Translate64], for a packet that leaves in the other family is another one.
 //!

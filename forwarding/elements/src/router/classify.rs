@@ -5,9 +5,10 @@
 //! Ports: 1 input, 3 outputs; push
 //!
 //! The Ethernet header stays where it is; the network header's place is noted in the packet (`l3`).
-//! Where a frame has the tags of an interface of the plane's, they are taken off, and the packet has
-//! come in by that interface. A frame that is not addressed to its interface (a group address, or a
-//! virtual one such as VRRP's) is `other`, whatever it carries: Linux decides what to make of it.
+//! Where a frame has the tags of an interface of the plane's, they are taken off, and the packet
+//! has come in by that interface. A frame that is not addressed to its interface (a group address,
+//! or a virtual one such as VRRP's) is `other`, whatever it carries: Linux decides what to make of
+//! it.
 //!
 //! Outputs:
 //! - 0: IPv4
@@ -106,7 +107,8 @@ impl Element for Classify {
     }
 }
 
-/// The set `bits` after the members of `taken`, none of them in it, have been taken out and the others closed up.
+/// The set `bits` after the members of `taken`, none of them in it, have been taken out and the
+/// others closed up.
 fn without(bits: u64, taken: u64) -> u64 {
     let mut left = bits;
     let mut closed = 0;

@@ -1,8 +1,10 @@
-//! The first words of up to a batch of headers, each in a column: what is asked of one packet is asked of eight at once.
+//! The first words of up to a batch of headers, each in a column: what is asked of one packet is
+//! asked of eight at once.
 //!
-//! Headers lie all over memory, and the question whether one is in order takes forty instructions, most of them on a word or
-//! two. So the words are copied side by side (a row for each packet, one load and one store), turned, and the questions asked of
-//! columns: loops over 64 numbers each, without branches, that the compiler makes eight steps at once of where the processor can.
+//! Headers lie all over memory, and the question whether one is in order takes forty instructions,
+//! most of them on a word or two. So the words are copied side by side (a row for each packet, one
+//! load and one store), turned, and the questions asked of columns: loops over 64 numbers each,
+//! without branches, that the compiler makes eight steps at once of where the processor can.
 
 use graph::BATCH;
 

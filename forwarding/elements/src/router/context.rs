@@ -1,12 +1,14 @@
 //! What the elements of one worker that judge packets know together.
 //!
-//! A packet's headers are read once, its flow is looked up once, and both are wanted by several elements: where it is tracked,
-//! filtered, translated. So what [`Track`](super::Track) finds out stands in a *note*, and the packet carries the note's number
-//! where Click has its destination annotation, which nothing between these elements touches. Notes are for one round; a
-//! note that is another packet's by now (for an operator's element kept the packet, or used the annotation) is known by the
-//! packet's place in memory, and is as good as none.
+//! A packet's headers are read once, its flow is looked up once, and both are wanted by several
+//! elements: where it is tracked, filtered, translated. So what [`Track`](super::Track) finds out
+//! stands in a *note*, and the packet carries the note's number where Click has its destination
+//! annotation, which nothing between these elements touches. Notes are for one round; a note that
+//! is another packet's by now (for an operator's element kept the packet, or used the annotation)
+//! is known by the packet's place in memory, and is as good as none.
 //!
-//! A worker's elements run one after the other, so the lock is never waited for: it costs a few cycles a batch.
+//! A worker's elements run one after the other, so the lock is never waited for: it costs a few
+//! cycles a batch.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +25,8 @@ use super::sample::{Samplers, Sampling};
 /// Notes of a round; when there are more packets in it, the first ones' are gone.
 const NOTES: usize = 4096;
 
-/// Records of mappings that may wait: what is made between two looks of the control thread at 100,000 a second.
+/// Records of mappings that may wait: what is made between two looks of the control thread at
+/// 100,000 a second.
 const MADE: usize = 16_384;
 
 /// What is known about a packet.
@@ -75,7 +78,8 @@ pub struct WorkerContext {
 pub struct Ended {
     /// Accounts, oldest first.
     pub accounts: ArrayQueue<Account>,
-    /// Mappings that were made, and those of them that nobody needed after all, oldest first. Those that find it full are in no log.
+    /// Mappings that were made, and those of them that nobody needed after all, oldest first. Those
+    /// that find it full are in no log.
     pub made: ArrayQueue<nat::Record>,
     /// How many accounts or records found no room.
     pub lost: AtomicU64,
@@ -93,8 +97,9 @@ impl Ended {
 }
 
 impl Metadata {
-    /// Makes this, at `place`, the note of a packet of which nothing is known yet; its headers are to be read. It is written where
-    /// it stays, and only as far as need be: a note is three cache lines.
+    /// Makes this, at `place`, the note of a packet of which nothing is known yet; its headers are
+    /// to be read. It is written where it stays, and only as far as need be: a note is three cache
+    /// lines.
     #[inline(always)]
     pub fn begin(&mut self, place: usize, packet: &mut Packet) {
         packet.destination = (place as u32 + 1).to_ne_bytes();
@@ -139,7 +144,8 @@ impl WorkerContext {
     }
 }
 
-/// A worker's context, as its elements and its loop share it by the [`Environment`](graph::Environment).
+/// A worker's context, as its elements and its loop share it by the
+/// [`Environment`](graph::Environment).
 #[derive(Clone)]
 pub struct SharedContext(Arc<Shared>);
 
@@ -147,8 +153,9 @@ struct Shared {
     context: Mutex<WorkerContext>,
     /// The access to the flow table as others see it, who cannot wait for the lock.
     presence: Mutex<Option<flow::Presence>>,
-    /// Somebody was here since the last [`SharedContext::maintain`], or flows or samples are kept here; changed under the lock. Where packets are
-    /// only forwarded it is false, and a round takes no lock, which would wait for all that the round has written.
+    /// Somebody was here since the last [`SharedContext::maintain`], or flows or samples are kept
+    /// here; changed under the lock. Where packets are only forwarded it is false, and a round
+    /// takes no lock, which would wait for all that the round has written.
     taken: AtomicBool,
 }
 
@@ -178,8 +185,9 @@ impl SharedContext {
         context
     }
 
-    /// Gives access to these flows from now on, and to their bindings. Accounts of those that end are left at `ended`; announcements in
-    /// control connections of FTP are followed if they can be remembered.
+    /// Gives access to these flows from now on, and to their bindings. Accounts of those that end
+    /// are left at `ended`; announcements in control connections of FTP are followed if they can be
+    /// remembered.
     pub fn give(
         &self,
         flows: flow::Worker,
@@ -204,8 +212,8 @@ impl SharedContext {
         context
     }
 
-    /// Between two rounds: forgets the notes, and lets the flow table look after itself for a moment. Whether it has more to
-    /// do. `now` in steady nanoseconds.
+    /// Between two rounds: forgets the notes, and lets the flow table look after itself for a
+    /// moment. Whether it has more to do. `now` in steady nanoseconds.
     pub fn maintain(&self, now: u64) -> bool {
         if !self.0.taken.load(Ordering::Relaxed) {
             return false;

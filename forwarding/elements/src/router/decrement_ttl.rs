@@ -4,9 +4,9 @@
 //! Usage: `DecrementTtl4`
 //! Ports: 1 input, 2 outputs; push
 //!
-//! The first element that changes a packet, and the last that may send it another way: `expired` packets leave as they
-//! came. The IPv4 checksum is updated for the one byte that changed (RFC 1624), to the same bits that Linux
-//! writes.
+//! The first element that changes a packet, and the last that may send it another way: `expired`
+//! packets leave as they came. The IPv4 checksum is updated for the one byte that changed (RFC
+//! 1624), to the same bits that Linux writes.
 //!
 //! Outputs:
 //! - 0: one hop less to live
@@ -57,7 +57,8 @@ pub(super) const OUTPUTS: [&str; 2] = ["forward", IcmpError::Expired.name()];
 #[derive(Default)]
 pub struct DecrementTtl4;
 
-/// Decrements the hop limit of IPv6 packets. Outputs: `forward`, `expired` (hop limit 0 or 1, unchanged).
+/// Decrements the hop limit of IPv6 packets. Outputs: `forward`, `expired` (hop limit 0 or 1,
+/// unchanged).
 #[derive(Default)]
 pub struct DecrementTtl6;
 

@@ -1,7 +1,8 @@
 //! How a frame with tags becomes one of its interface: as Linux shows it there, without them.
 //!
-//! The addresses move up to the type behind the tags, and the frame begins there. So no element behind
-//! this knows of tags, and what is handed to Linux is what the VLAN's interface would have received.
+//! The addresses move up to the type behind the tags, and the frame begins there. So no element
+//! behind this knows of tags, and what is handed to Linux is what the VLAN's interface would have
+//! received.
 
 use fib::{Hops, InterfaceId, PortId};
 use port::Packet;
@@ -16,8 +17,8 @@ pub(super) fn is_tag(ether_type: u16) -> bool {
     matches!(ether_type, ethernet::VLAN | ethernet::QINQ)
 }
 
-/// Takes the tags off a frame of an interface of the plane's, which is the packet's input from then on.
-/// False, and nothing done, where no such interface has these tags: Linux has the frame.
+/// Takes the tags off a frame of an interface of the plane's, which is the packet's input from then
+/// on. False, and nothing done, where no such interface has these tags: Linux has the frame.
 #[inline(never)]
 pub(super) fn enter(hops: &Hops<'_>, packet: &mut Packet) -> bool {
     // It has entered already: tags that are left are inside those of its interface.

@@ -24,9 +24,11 @@ pub trait Family: Send + 'static {
     fn destination(packet: &Packet) -> Self::Address;
     /// Source address, of a packet whose header has been checked.
     fn source(packet: &Packet) -> Self::Address;
-    /// An address of this family from 16 bytes, in which an IPv4 address is IPv4-mapped; `None` for the other family.
+    /// An address of this family from 16 bytes, in which an IPv4 address is IPv4-mapped; `None` for
+    /// the other family.
     fn address(bytes: [u8; 16]) -> Option<Self::Address>;
-    /// The next hop of an address of the other family, in the form of [`Family::address`]; `None` for this one.
+    /// The next hop of an address of the other family, in the form of [`Family::address`]; `None`
+    /// for this one.
     fn lookup_other(view: &View, bytes: [u8; 16]) -> Option<NextHopId>;
     /// An address, to be looked up in a table beside the main one.
     fn walk(table: TableId, address: Self::Address) -> Walk;

@@ -4,13 +4,15 @@
 //! Usage: `FastPath`
 //! Ports: 1 input, 2 outputs; push
 //!
-//! Most packets of a router need nothing but to be forwarded: their header is in order, a route with a known neighbour leads
-//! out by another port, they fit and have time to live. For those this element does what [Classify], [CheckIpHeader4],
-//! [Lookup4], [Redirect4], [Mtu4], [DecrementTtl4] and [Rewrite] (and their like for IPv6) do one after the other, and
-//! to the same bytes. Whatever is not plain in any way it leaves as it came, for those elements to find out why: it
-//! drops nothing, answers nothing and hands nothing to Linux.
+//! Most packets of a router need nothing but to be forwarded: their header is in order, a route
+//! with a known neighbour leads out by another port, they fit and have time to live. For those this
+//! element does what [Classify], [CheckIpHeader4], [Lookup4], [Redirect4], [Mtu4], [DecrementTtl4]
+//! and [Rewrite] (and their like for IPv6) do one after the other, and to the same bytes. Whatever
+//! is not plain in any way it leaves as it came, for those elements to find out why: it drops
+//! nothing, answers nothing and hands nothing to Linux.
 //!
-//! It stands in front of the router where no rule, no translation and no hook has its place between those elements.
+//! It stands in front of the router where no rule, no translation and no hook has its place between
+//! those elements.
 //!
 //! Outputs:
 //! - 0: everything else, unchanged but for padding
@@ -18,9 +20,9 @@
 //!
 //! See also: [FlowPath], [RulesPath], [Classify], [Transmit]
 //
-// Why: going through seven elements, each of which takes up every packet anew, costs three times the instructions. What it
-// costs: the rules of forwarding are here a second time, though only the usual case of each, and by the same functions; a
-// test holds the two ways against each other.
+// Why: going through seven elements, each of which takes up every packet anew, costs three times
+// the instructions. What it costs: the rules of forwarding are here a second time, though only the
+// usual case of each, and by the same functions; a test holds the two ways against each other.
 
 use std::sync::Arc;
 
@@ -44,8 +46,9 @@ pub const CLASS: Class = Class {
     },
 };
 
-/// Packets that are looked at before those of the group before are sent, so that the lines of the route table that they ask for come meanwhile. Fewer
-/// would be done before memory has answered; a whole batch would leave nothing to do while it does.
+/// Packets that are looked at before those of the group before are sent, so that the lines of the
+/// route table that they ask for come meanwhile. Fewer would be done before memory has answered; a
+/// whole batch would leave nothing to do while it does.
 const GROUP: usize = 32;
 
 const REST: usize = 0;

@@ -4,25 +4,27 @@
 //! Usage: `Filter(HOOK)`
 //! Ports: 1 input, 2 outputs and one for each error that it refuses by; push
 //!
-//! `Filter(INPUT)` asks the chain `input`, before the route is known. `Filter(TRANSIT)` asks `forward` and `output`, when it is; what they let
-//! pass and what belongs to no flow yet begins one. The packets of a flow that has been judged are not judged again, as long as
-//! the rules, the flow's state and the out port stay, and no rule asks for more than these: they are counted with the rule that
-//! decided, and go on.
+//! `Filter(INPUT)` asks the chain `input`, before the route is known. `Filter(TRANSIT)` asks
+//! `forward` and `output`, when it is; what they let pass and what belongs to no flow yet begins
+//! one. The packets of a flow that has been judged are not judged again, as long as the rules, the
+//! flow's state and the out port stay, and no rule asks for more than these: they are counted with
+//! the rule that decided, and go on.
 //!
-//! Where addresses are translated, the rules for transit see where a packet really goes, and where it came from as it came: so does
-//! Linux's copy of them.
+//! Where addresses are translated, the rules for transit see where a packet really goes, and where
+//! it came from as it came: so does Linux's copy of them.
 //!
-//! Where flows are tracked, what only Linux sees both ways of is not judged here: what is for this machine, and what leaves by an
-//! interface that is no port. Answers come and go by Linux, so that the packets that pass here would seem to contradict each other. It
-//! has the same rules, and begins the flow, translated or not, by its own means.
+//! Where flows are tracked, what only Linux sees both ways of is not judged here: what is for this
+//! machine, and what leaves by an interface that is no port. Answers come and go by Linux, so that
+//! the packets that pass here would seem to contradict each other. It has the same rules, and
+//! begins the flow, translated or not, by its own means.
 //!
 //! - `HOOK`: `INPUT` or `TRANSIT`
 //!
 //! Outputs:
 //! - 0: what passes
 //! - 1: to be answered with a TCP reset
-//! - 2 and on: to be answered with an ICMP error, one that rules can ask for each; the last: new flows that address translation
-//!   has no port for
+//! - 2 and on: to be answered with an ICMP error, one that rules can ask for each; the last: new
+//!   flows that address translation has no port for
 //!
 //! See also: [Track], [TcpReset], [IcmpError4], [IcmpError6]
 
@@ -87,7 +89,8 @@ const NO_PORT_LEFT: usize = output_of(IcmpError::NoPortLeft);
 /// Ports that are tried for a source whose own is taken.
 const OTHER_PORTS: u32 = 8;
 
-/// Applies rules. Drops what they drop (`filtered`), and new flows that the table has no room for (`flows_full`).
+/// Applies rules. Drops what they drop (`filtered`), and new flows that the table has no room for
+/// (`flows_full`).
 pub struct Filter {
     transit: bool,
     view: View,
@@ -168,13 +171,15 @@ impl Judged {
         self.mark = decision.mark;
         self.dscp = decision.dscp.or(self.dscp);
         self.varies |= decision.varies;
-        // Last: what is beside it is read above, in one load with it, which would wait for this to be written.
+        // Last: what is beside it is read above, in one load with it, which would wait for this to
+        // be written.
         self.outcome = decision.outcome;
     }
 }
 
 impl Filter {
-    /// What all packets of this one's flow and direction come to, if that is known, and how long it is.
+    /// What all packets of this one's flow and direction come to, if that is known, and how long it
+    /// is.
     #[inline(always)]
     fn known(&mut self, context: &mut WorkerContext, packet: &Packet) -> Option<(&Verdict, u16)> {
         let transit = self.transit;
@@ -189,7 +194,8 @@ impl Filter {
         Some((verdict, note.headers.length))
     }
 
-    /// Whether a packet is of what Linux alone sees both ways of. What was translated here has its flow here.
+    /// Whether a packet is of what Linux alone sees both ways of. What was translated here has its
+    /// flow here.
     fn is_of_linux(&self, context: &mut WorkerContext, packet: &Packet) -> bool {
         if context.flows.is_none() {
             return false;
@@ -224,7 +230,8 @@ impl Filter {
         }
     }
 
-    /// Lets the flow of a packet that passes begin, unless there is one, and keeps what it came to for the packets behind it.
+    /// Lets the flow of a packet that passes begin, unless there is one, and keeps what it came to
+    /// for the packets behind it.
     fn keep(
         &mut self,
         context: &mut WorkerContext,
@@ -248,7 +255,8 @@ impl Filter {
             && note.state != FlowState::Related
             && begins_anew(flows, nat, hit, &original, ports)
         {
-            // What was translated has been judged, and aimed, as what it is no more: its next packet begins.
+            // What was translated has been judged, and aimed, as what it is no more: its next
+            // packet begins.
             if !flows.end(hit, End::Flushed) || hit.translated {
                 return Err(Reason::Untranslatable);
             }
@@ -263,8 +271,8 @@ impl Filter {
                 && ports[1] != flow::NO_PORT
                 && nat.is_of_target(&original)
             {
-                // What a server says in mid-stream: as a flow of its own it would leave by another address than was called.
-                // Its flow begins with what the other end says.
+                // What a server says in mid-stream: as a flow of its own it would leave by another
+                // address than was called. Its flow begins with what the other end says.
                 return Err(Reason::Untranslatable);
             }
             let mut binding = match &nat {
@@ -358,9 +366,10 @@ impl Filter {
     }
 }
 
-/// Whether a flow whose packet leaves from one of these ports by the other cannot stay as it is. One that only Linux could send on, as
-/// long as its port was not taken yet, met no rule of that port, and would show what is inside for as long as it lives. One that has lost
-/// the address it was leased would not be answered for as long as it lives.
+/// Whether a flow whose packet leaves from one of these ports by the other cannot stay as it is.
+/// One that only Linux could send on, as long as its port was not taken yet, met no rule of that
+/// port, and would show what is inside for as long as it lives. One that has lost the address it
+/// was leased would not be answered for as long as it lives.
 #[cold]
 fn begins_anew(flows: &flow::Worker, nat: &nat::Nat, hit: &Hit, original: &Tuple, ports: [u16; 2]) -> bool {
     let ([_, began], _) = flows.route(hit);
@@ -374,16 +383,16 @@ fn begins_anew(flows: &flow::Worker, nat: &nat::Nat, hit: &Hit, original: &Tuple
     }
 }
 
-/// Ends the flow that has this tuple, if it is one that began before its port was taken, and would not be translated for as long as it
-/// lives.
+/// Ends the flow that has this tuple, if it is one that began before its port was taken, and would
+/// not be translated for as long as it lives.
 #[cold]
 fn gives_way(flows: &mut flow::Worker, taken: &Tuple) -> bool {
     let hit = flows.find(&Key::of(taken)).filter(|hit| !hit.translated);
     hit.is_some_and(|hit| flows.route(&hit).0[1] == flow::NO_PORT && flows.end(&hit, End::Flushed))
 }
 
-/// What the rules for transit are shown of a packet: as it came, bound for where it really goes. What will be of the other family they
-/// know as it came.
+/// What the rules for transit are shown of a packet: as it came, bound for where it really goes.
+/// What will be of the other family they know as it came.
 #[inline(always)]
 fn bound(note: &Metadata, flows: Option<&flow::Worker>) -> Headers {
     match note.towards.filter(|to| V4::address(*to).is_some() == (note.headers.version == 4)) {

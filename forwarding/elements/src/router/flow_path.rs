@@ -4,11 +4,13 @@
 //! Usage: `FlowPath`
 //! Ports: 1 input, 2 outputs; push
 //!
-//! What [FastPath] is to a router without rules, this is to one that keeps flows: plain packets of TCP and UDP whose flow is under way and
-//! has been judged are taken into account, counted with the rules that decided, translated, and forwarded, all at once. As there,
-//! whatever is not plain in any way is left as it came to the elements behind: packets that open a flow or change how far it is,
-//! segments out of their window, flows whose verdict is not known or was given by rules that are no longer in force, or for another out
-//! port, control connections of FTP while these are followed.
+//! What [FastPath] is to a router without rules, this is to one that keeps flows: plain packets of
+//! TCP and UDP whose flow is under way and has been judged are taken into account, counted with the
+//! rules that decided, translated, and forwarded, all at once. As there, whatever is not plain in
+//! any way is left as it came to the elements behind: packets that open a flow or change how far it
+//! is, segments out of their window, flows whose verdict is not known or was given by rules that
+//! are no longer in force, or for another out port, control connections of FTP while these are
+//! followed.
 //!
 //! Outputs:
 //! - 0: everything else, unchanged but for padding
@@ -107,8 +109,8 @@ impl Default for Followed {
     }
 }
 
-/// What of a packet's family its flow is looked up by. Keys are made of all packets noted: of those that are not plain it does not matter
-/// what comes out.
+/// What of a packet's family its flow is looked up by. Keys are made of all packets noted: of those
+/// that are not plain it does not matter what comes out.
 trait Follow: Leave {
     /// Makes the keys and asks for where they may stand.
     fn ask(flows: &flow::Worker, chosen: &Chosen<Self>, followed: &mut Followed)
@@ -116,8 +118,8 @@ trait Follow: Leave {
         Self: Sized;
     /// Looks up the flows: bits.
     fn look(flows: &flow::Worker, followed: &mut Followed, count: usize) -> u64;
-    /// Finds out where packets of translated flows (bits) really go: those of which that is in this family, and those of which it is elsewhere
-    /// than their headers say, which is put down.
+    /// Finds out where packets of translated flows (bits) really go: those of which that is in this
+    /// family, and those of which it is elsewhere than their headers say, which is put down.
     fn towards(
         flows: &flow::Worker,
         prospects: &Prospects,
@@ -230,8 +232,9 @@ wide! {
 }
 
 wide! {
-    /// Finds those packets of TCP and UDP whose flow is known and has been judged (bits), by verdict; and which of them go elsewhere than
-    /// their headers say, which is put down. `controls`: whether control connections of FTP are followed, elsewhere.
+    /// Finds those packets of TCP and UDP whose flow is known and has been judged (bits), by
+    /// verdict; and which of them go elsewhere than their headers say, which is put down.
+    /// `controls`: whether control connections of FTP are followed, elsewhere.
     fn follow[F: Follow](
         followed: &mut Followed,
         chosen: &mut Chosen<F>,
@@ -283,8 +286,8 @@ struct Work<'a> {
 }
 
 wide! {
-    /// Takes packets that are about to leave (bits) into account; those that stay after all, with which nothing was done, because they are
-    /// not plain.
+    /// Takes packets that are about to leave (bits) into account; those that stay after all, with
+    /// which nothing was done, because they are not plain.
     fn take[F: Leave](
         followed: &Followed,
         chosen: &Chosen<F>,

@@ -4,10 +4,11 @@
 //! Usage: `Fragment4`
 //! Ports: 1 input, 1 output; push
 //!
-//! Each fragment is a copy: header, and a piece whose length is a multiple of 8. The packet is gathered into one buffer first
-//! (it may be a chain); each header is then written right in front of its piece, over what was sent before, so that
-//! every fragment is one run of bytes. As in Linux, options that are not to be copied become no-operations in
-//! the later fragments, so that all headers have the same length.
+//! Each fragment is a copy: header, and a piece whose length is a multiple of 8. The packet is
+//! gathered into one buffer first (it may be a chain); each header is then written right in front
+//! of its piece, over what was sent before, so that every fragment is one run of bytes. As in
+//! Linux, options that are not to be copied become no-operations in the later fragments, so that
+//! all headers have the same length.
 
 use super::router_context::on_tables;
 use super::way_mtu;
@@ -26,8 +27,9 @@ pub const CLASS: Class = Class {
     make: |arguments, setup| on_tables(arguments, setup, |s| Fragment4::new(s.view.clone())),
 };
 
-/// Fragments IPv4 packets. Output: `fragments`. Drops `no_buffer` when packet memory runs out: then none of the
-/// fragments goes on, as without one the others are of no use. Drops `too_big` what cannot be cut.
+/// Fragments IPv4 packets. Output: `fragments`. Drops `no_buffer` when packet memory runs out: then
+/// none of the fragments goes on, as without one the others are of no use. Drops `too_big` what
+/// cannot be cut.
 pub struct Fragment4 {
     view: View,
     gathered: Vec<u8>,
@@ -66,7 +68,8 @@ impl Fragment4 {
             header[2..4].copy_from_slice(&((head + length) as u16).to_be_bytes());
             header[6..8].copy_from_slice(&(offset & ipv4::FRAGMENT_OFFSET | more).to_be_bytes());
             ipv4::set_checksum(&mut header[..head]);
-            // The piece starts at l3 + head + at, so its header at l3 + at, and its link header (yet unwritten) at `at`.
+            // The piece starts at l3 + head + at, so its header at l3 + at, and its link header
+            // (yet unwritten) at `at`.
             bytes[l3 + at..l3 + at + head].copy_from_slice(&header[..head]);
             let fragment = &bytes[at..l3 + at + head + length];
             let mut fragment = Packet::new(fragment).ok_or(Reason::NoBuffer)?;

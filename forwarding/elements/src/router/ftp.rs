@@ -4,10 +4,11 @@
 //! Usage: `Ftp`
 //! Ports: 1 input, 1 output; push
 //!
-//! FTP says in its text which address and port to call for the data. A connection so announced is let in as `related` to the control
-//! connection (TCP to port 21), whichever side announces it; where addresses are translated the text is changed to what the other side
-//! can call, and the sequence numbers behind the change with it. An announcement of another host than the one that speaks is left
-//! alone (RFC 2577, section 3).
+//! FTP says in its text which address and port to call for the data. A connection so announced is
+//! let in as `related` to the control connection (TCP to port 21), whichever side announces it;
+//! where addresses are translated the text is changed to what the other side can call, and the
+//! sequence numbers behind the change with it. An announcement of another host than the one that
+//! speaks is left alone (RFC 2577, section 3).
 //!
 //! What is inside TLS cannot be read. `[flow] ftp = "off"` leaves this element out.
 //!
@@ -39,12 +40,13 @@ pub const CLASS: Class = Class {
 /// Control connections that are remembered at most.
 const MOST: usize = 65_536;
 
-/// What is remembered of control connections. Their two directions may come by two workers; segments of them are few, so one lock
-/// is enough for all.
+/// What is remembered of control connections. Their two directions may come by two workers;
+/// segments of them are few, so one lock is enough for all.
 #[derive(Default)]
 pub struct ControlConnections(Mutex<HashMap<Tuple, Remembered>>);
 
-/// What is remembered of one, and of which flow it is: by the same ports another may begin before the end of one is told.
+/// What is remembered of one, and of which flow it is: by the same ports another may begin before
+/// the end of one is told.
 #[derive(Default)]
 struct Remembered {
     flow: u32,
@@ -91,7 +93,8 @@ pub(super) fn may_be_control(headers: &Headers) -> bool {
     headers.protocol == protocol::TCP && (headers.destination_port == PORT || headers.source_port == PORT)
 }
 
-/// Reads and changes announcements. Drops (`ports_exhausted`, `untranslatable`) a segment whose announcement cannot be translated.
+/// Reads and changes announcements. Drops (`ports_exhausted`, `untranslatable`) a segment whose
+/// announcement cannot be translated.
 pub struct Ftp {
     context: SharedContext,
 }

@@ -4,21 +4,23 @@
 //! Usage: `IcmpError4`
 //! Ports: any number of inputs, 2 outputs; push
 //!
-//! The answer is the one Linux would send. It leaves by the route to the sender, from the address that Linux would take there
-//! (`Sources`; of the interface that the packet came in by, where `icmp_errors_use_inbound_ifaddr` is set); it quotes as much of the packet as fits 576 bytes; TOS is the packet's with precedence
-//! "internetwork control" (RFC 1812, 4.3.2.5), TTL 64. None is sent about ICMP errors and about fragments but
-//! the first (4.3.2.7); multicast, broadcast and sources that are no host never come here. Rates are limited,
-//! except for "fragmentation needed", without which path MTU discovery would stall.
+//! The answer is the one Linux would send. It leaves by the route to the sender, from the address
+//! that Linux would take there (`Sources`; of the interface that the packet came in by, where
+//! `icmp_errors_use_inbound_ifaddr` is set); it quotes as much of the packet as fits 576 bytes; TOS
+//! is the packet's with precedence "internetwork control" (RFC 1812, 4.3.2.5), TTL 64. None is sent
+//! about ICMP errors and about fragments but the first (4.3.2.7); multicast, broadcast and sources
+//! that are no host never come here. Rates are limited, except for "fragmentation needed", without
+//! which path MTU discovery would stall.
 //!
 //! If the way back is not at hand (the sender's neighbour entry is unresolved, or the port is not
-//! Bifrost's), the packet itself leaves by `linux`, untouched: Linux then answers. So it does where the
-//! route names a source (`ip route ... src`), unless only this router knows what became of the packet
-//! (it would have gone into the other family, or there was no port left for it). If there is no way
-//! back at all, there is no answer.
+//! Bifrost's), the packet itself leaves by `linux`, untouched: Linux then answers. So it does where
+//! the route names a source (`ip route ... src`), unless only this router knows what became of the
+//! packet (it would have gone into the other family, or there was no port left for it). If there is
+//! no way back at all, there is no answer.
 //!
 //! Inputs:
-//! - one for each error to be told, in the order of `wire::IcmpError`: 0 is time exceeded. In the standard router the outputs of
-//!   that name lead there
+//! - one for each error to be told, in the order of `wire::IcmpError`: 0 is time exceeded. In the
+//!   standard router the outputs of that name lead there
 //!
 //! Outputs:
 //! - 0: answers, with their next hop
@@ -61,16 +63,17 @@ const LINUX: usize = 1;
 const LARGEST: usize = 576;
 const HEADERS: usize = ipv4::HEADER + icmp4::HEADER;
 
-/// Answers IPv4 packets with ICMP errors. Inputs: [`IcmpError`]s. Outputs: `reply`, with adjacency and output port set, for
-/// [`Rewrite`](super::Rewrite); `linux`. Drops the packets answered, by the
-/// reason that the input stands for; counts answers suppressed by limits as `icmp_limited`.
+/// Answers IPv4 packets with ICMP errors. Inputs: [`IcmpError`]s. Outputs: `reply`, with adjacency
+/// and output port set, for [`Rewrite`](super::Rewrite); `linux`. Drops the packets answered, by
+/// the reason that the input stands for; counts answers suppressed by limits as `icmp_limited`.
 pub struct IcmpError4 {
     view: View,
     sources: Arc<Sources>,
     policy: Arc<IcmpPolicy>,
     total: Total,
     destinations: Destinations,
-    /// Identification of the next answer: unique for a while, as answers may be fragmented on their way.
+    /// Identification of the next answer: unique for a while, as answers may be fragmented on their
+    /// way.
     id: u16,
 }
 
@@ -143,8 +146,8 @@ fn may_be_answered(packet: &Packet) -> bool {
     ip.fragment_offset() == 0 && !about_error
 }
 
-/// The error about `packet`, without its link header. `None` when there is no packet memory, or the way back has no
-/// room for anything.
+/// The error about `packet`, without its link header. `None` when there is no packet memory, or the
+/// way back has no room for anything.
 fn message(packet: &Packet, header: &ipv4::Repr, kind: (u8, u8), word: u32, mtu: usize) -> Option<Packet> {
     let mut buffer = [0; ETHERNET + LARGEST];
     let room = LARGEST.min(mtu).checked_sub(HEADERS).filter(|room| *room > ipv4::HEADER)?;

@@ -4,15 +4,15 @@
 //! Usage: `IcmpError6`
 //! Ports: any number of inputs, 2 outputs; push
 //!
-//! As `IcmpError4`, with the rules of IPv6: the answer quotes as much as fits 1280 bytes (2.4 (c)); none is sent about
-//! ICMPv6 errors and redirects (2.4 (e)); "packet too big" is not limited, unless Linux's settings say so. The source is an address of the interface that the packet came in by
-//! (2.2 (d)). As in Linux an unreachable route
-//! is answered like no route at all, the traffic class is 0 and the hop limit 64, and the flow label is a hash
-//! of the flow (RFC 6437).
+//! As `IcmpError4`, with the rules of IPv6: the answer quotes as much as fits 1280 bytes (2.4 (c));
+//! none is sent about ICMPv6 errors and redirects (2.4 (e)); "packet too big" is not limited,
+//! unless Linux's settings say so. The source is an address of the interface that the packet came
+//! in by (2.2 (d)). As in Linux an unreachable route is answered like no route at all, the traffic
+//! class is 0 and the hop limit 64, and the flow label is a hash of the flow (RFC 6437).
 //!
 //! Inputs:
-//! - one for each error to be told, in the order of `wire::IcmpError`: 0 is time exceeded. In the standard router the outputs of
-//!   that name lead there
+//! - one for each error to be told, in the order of `wire::IcmpError`: 0 is time exceeded. In the
+//!   standard router the outputs of that name lead there
 //!
 //! Outputs:
 //! - 0: answers, with their next hop
@@ -53,9 +53,10 @@ const LINUX: usize = 1;
 
 const HEADERS: usize = ipv6::HEADER + icmp6::HEADER;
 
-/// Answers IPv6 packets with ICMPv6 errors. Inputs: [`IcmpError`]s. Outputs: `reply`, with adjacency and output port set, for
-/// [`Rewrite`](super::Rewrite); `linux`. Drops the packets answered, by the
-/// reason that the input stands for; counts answers suppressed by limits as `icmp_limited`.
+/// Answers IPv6 packets with ICMPv6 errors. Inputs: [`IcmpError`]s. Outputs: `reply`, with
+/// adjacency and output port set, for [`Rewrite`](super::Rewrite); `linux`. Drops the packets
+/// answered, by the reason that the input stands for; counts answers suppressed by limits as
+/// `icmp_limited`.
 pub struct IcmpError6 {
     view: View,
     sources: Arc<Sources>,

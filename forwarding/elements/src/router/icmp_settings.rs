@@ -1,6 +1,8 @@
-//! Which ICMP errors the router sends, and how many: Linux's settings, which hold for Bifrost as well.
+//! Which ICMP errors the router sends, and how many: Linux's settings, which hold for Bifrost as
+//! well.
 //!
-//! The control thread sets what it reads in /proc/sys; elements ask for each error, which is a slow path and takes a read lock for a moment.
+//! The control thread sets what it reads in /proc/sys; elements ask for each error, which is a slow
+//! path and takes a read lock for a moment.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -10,7 +12,8 @@ use wire::{icmp4, icmp6};
 /// What Linux's sysctls say. The default is Linux's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcmpSettings {
-    /// How many errors, of IPv4 and of IPv6 (`icmp_msgs_per_sec`, `icmp_msgs_burst`, `icmp_ratelimit`, `icmp/ratelimit`).
+    /// How many errors, of IPv4 and of IPv6 (`icmp_msgs_per_sec`, `icmp_msgs_burst`,
+    /// `icmp_ratelimit`, `icmp/ratelimit`).
     pub limits: [IcmpLimits; 2],
     /// Types of ICMP that are limited, as bits (`net.ipv4.icmp_ratemask`).
     pub mask4: u32,
@@ -40,8 +43,8 @@ impl IcmpSettings {
         IcmpSettings { mask4: 0, mask6: [0; 4], ..IcmpSettings::default() }
     }
 
-    /// Whether errors of this type and code are limited. "Fragmentation needed" is not, whatever the settings say: path MTU discovery
-    /// would stall.
+    /// Whether errors of this type and code are limited. "Fragmentation needed" is not, whatever
+    /// the settings say: path MTU discovery would stall.
     pub(super) fn limits4(&self, icmp_type: u8, code: u8) -> bool {
         let needed = icmp_type == icmp4::UNREACHABLE && code == icmp4::unreachable::FRAGMENTATION_NEEDED;
         !needed && self.mask4.checked_shr(u32::from(icmp_type)).is_some_and(|mask| mask & 1 != 0)

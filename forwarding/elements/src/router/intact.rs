@@ -1,15 +1,18 @@
 //! Whether a packet is as its sender made it: the checksum of its upper layer.
 //!
-//! Forwarding does not ask, for the receiver does. But what a damaged segment does to its flow the receiver could not undo: a RST with a
-//! flipped bit would end the translation of a connection that goes on. So it is asked of packets that open a flow or change how far one is,
-//! and of ICMP errors (RFC 5508, REQ-3). Checksums that a sender left to its NIC are finished before a worker sees them (`wire::partial`).
+//! Forwarding does not ask, for the receiver does. But what a damaged segment does to its flow the
+//! receiver could not undo: a RST with a flipped bit would end the translation of a connection that
+//! goes on. So it is asked of packets that open a flow or change how far one is, and of ICMP errors
+//! (RFC 5508, REQ-3). Checksums that a sender left to its NIC are finished before a worker sees
+//! them (`wire::partial`).
 
 use port::Packet;
 use wire::checksum::Sum;
 use wire::{Fragment, Headers, ipv6, protocol};
 
-/// Whether the checksum of the upper layer holds, as far as that can be seen. A fragment shows none, and the sum of a packet that IPv6's
-/// routing header leads on is over a destination that it does not have yet.
+/// Whether the checksum of the upper layer holds, as far as that can be seen. A fragment shows
+/// none, and the sum of a packet that IPv6's routing header leads on is over a destination that it
+/// does not have yet.
 #[cold]
 pub(super) fn is_intact(headers: &Headers, packet: &Packet) -> bool {
     let at = usize::from(headers.transport);
@@ -36,7 +39,8 @@ pub(super) fn is_intact(headers: &Headers, packet: &Packet) -> bool {
     covered.is_some_and(adds_up)
 }
 
-/// Whether a routing header says that there are stations to come; `extensions` is an IPv6 header with its extension headers.
+/// Whether a routing header says that there are stations to come; `extensions` is an IPv6 header
+/// with its extension headers.
 fn is_led_on(extensions: &[u8]) -> bool {
     let (mut kind, mut at) = (extensions.get(6).copied(), ipv6::HEADER);
     while let Some([next, units, _, left]) = extensions.get(at..).and_then(<[u8]>::first_chunk) {
@@ -66,7 +70,8 @@ fn is_intact_sctp<'a>(parts: impl Iterator<Item = &'a [u8]>) -> bool {
     at >= FIELD.end && stated.swap_bytes() == sum
 }
 
-/// Bytes that the checksum of UDP-Lite is over (RFC 3828, 3.1), without which there is none. `None` where it cannot be right.
+/// Bytes that the checksum of UDP-Lite is over (RFC 3828, 3.1), without which there is none. `None`
+/// where it cannot be right.
 fn covered_of_udp_lite(upper: &[u8], length: usize) -> Option<usize> {
     let [_, _, _, _, high, low, sum @ ..] = upper.first_chunk::<8>()?;
     match usize::from(u16::from_be_bytes([*high, *low])) {
@@ -151,7 +156,8 @@ mod tests {
         }
     }
 
-    /// A frame of IPv6: a header of destination options, one of routing with so many stations to come, one of a lone fragment, then TCP.
+    /// A frame of IPv6: a header of destination options, one of routing with so many stations to
+    /// come, one of a lone fragment, then TCP.
     fn behind_extensions(left: u8) -> Vec<u8> {
         let (source, destination) = ([0x20; 16], [0x21; 16]);
         let options = [protocol::ROUTING, 0, 1, 4, 0, 0, 0, 0];

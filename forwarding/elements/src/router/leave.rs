@@ -1,7 +1,9 @@
-//! How plain packets leave: by the path of their next hop, with one hop less to live and a new Ethernet header.
+//! How plain packets leave: by the path of their next hop, with one hop less to live and a new
+//! Ethernet header.
 //!
-//! Where nothing else is asked of them, they are looked up and sent at once. Else they are first aimed: their paths are put down,
-//! so that it can be asked where they would go; those of them that may then depart.
+//! Where nothing else is asked of them, they are looked up and sent at once. Else they are first
+//! aimed: their paths are put down, so that it can be asked where they would go; those of them that
+//! may then depart.
 
 use fib::{AdjacencyId, AdjacencyWord, Hop, HopKind, Hops, InterfaceId, NextHopId, View};
 use graph::BATCH;
@@ -22,8 +24,8 @@ pub(super) trait Leave: Plain {
     /// The least MTU that there is.
     const MINIMUM_MTU: usize;
 
-    /// Gives it, which has more than one hop left, one hop less to live and its new Ethernet header. False, and nothing done, without
-    /// these headers.
+    /// Gives it, which has more than one hop left, one hop less to live and its new Ethernet
+    /// header. False, and nothing done, without these headers.
     fn leave(packet: &mut Packet, source: Source, neighbour: AdjacencyWord) -> bool;
 }
 
@@ -59,7 +61,8 @@ impl<F: Leave> Chosen<F> {
         send(self, view, packets)
     }
 
-    /// Looks up all of them, and finds the ways of these (bits); those that have one. What was found before is forgotten.
+    /// Looks up all of them, and finds the ways of these (bits); those that have one. What was
+    /// found before is forgotten.
     #[inline(always)]
     pub(super) fn aim(&mut self, these: u64, view: &View, packets: &[Packet]) -> u64 {
         aim(self, these, view, packets)
@@ -242,7 +245,8 @@ impl Gate<'_> {
     }
 }
 
-/// The path of a packet's flow, if there are several; the packet has so many bytes from its IP header on, if that many are there.
+/// The path of a packet's flow, if there are several; the packet has so many bytes from its IP
+/// header on, if that many are there.
 #[cold]
 fn one_of(hops: &Hops<'_>, hop: Hop, packet: &Packet, length: usize) -> Option<AdjacencyId> {
     let several = hop.kind() == HopKind::Forward;

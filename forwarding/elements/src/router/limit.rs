@@ -1,9 +1,10 @@
 //! How many ICMP errors are sent: in all, and to each destination, as Linux limits its own.
 //!
-//! Token buckets. The one for all protects the machine (Linux: icmp_msgs_per_sec, icmp_msgs_burst). Those per destination
-//! (icmp_ratelimit, and a burst of six times that) live in a table of fixed size, four candidates for each destination,
-//! the longest unused one giving way: an attacker with many addresses can push others out of it and so give them
-//! a fresh burst, but not get past the limit for all.
+//! Token buckets. The one for all protects the machine (Linux: icmp_msgs_per_sec, icmp_msgs_burst).
+//! Those per destination (icmp_ratelimit, and a burst of six times that) live in a table of fixed
+//! size, four candidates for each destination, the longest unused one giving way: an attacker with
+//! many addresses can push others out of it and so give them a fresh burst, but not get past the
+//! limit for all.
 
 /// How many ICMP errors one element may send. The default is Linux's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

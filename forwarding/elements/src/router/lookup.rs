@@ -4,11 +4,13 @@
 //! Usage: `Lookup4([TRANSLATED])`
 //! Ports: 1 input, 6 outputs; push
 //!
-//! The longest-prefix matches of a batch are made together, so that their cache misses overlap. Packets for this machine, and
-//! those whose next hop only Linux can complete (an unresolved neighbour, a port that this program cannot transmit by), are
-//! still as they came and go there. What has no way forward leaves by the output of the error it is answered with. The packets of
-//! flows whose destination is translated go where they will be sent, though they still say otherwise. What came in by an interface
-//! of a VRF is looked up in the VRF's table, and where that says nothing in the main one.
+//! The longest-prefix matches of a batch are made together, so that their cache misses overlap.
+//! Packets for this machine, and those whose next hop only Linux can complete (an unresolved
+//! neighbour, a port that this program cannot transmit by), are still as they came and go there.
+//! What has no way forward leaves by the output of the error it is answered with. The packets of
+//! flows whose destination is translated go where they will be sent, though they still say
+//! otherwise. What came in by an interface of a VRF is looked up in the VRF's table, and where that
+//! says nothing in the main one.
 //!
 //! - `TRANSLATED` (boolean): whether there are such flows; default false
 //!
@@ -101,8 +103,9 @@ pub(super) const OUTPUTS: [&str; 6] = [
     IcmpError::Prohibit.name(),
 ];
 
-/// Looks up the destination. Outputs: `forward` (with next hop, adjacency and output port set), `local`, `linux`,
-/// `no_route`, `unreachable`, `prohibit`. Drops `blackhole`, and `forwarding_off` by the input port's flag.
+/// Looks up the destination. Outputs: `forward` (with next hop, adjacency and output port set),
+/// `local`, `linux`, `no_route`, `unreachable`, `prohibit`. Drops `blackhole`, and `forwarding_off`
+/// by the input port's flag.
 pub struct Lookup<F: Family> {
     view: View,
     /// Where the destinations of translated flows stand.
@@ -231,7 +234,8 @@ impl<F: Family> Element for Lookup<F> {
             if let Err(other) = resolve::<F>(&hops, packet, id, forwarding) {
                 rest |= 1 << index;
                 others[index] = match other {
-                    // The router's own address of the other family: Linux would not know the packet.
+                    // The router's own address of the other family: Linux would not know the
+                    // packet.
                     Other::Emit(LOCAL) if crossing >> index & 1 != 0 => Other::Drop(Reason::Untranslatable),
                     other => other,
                 };

@@ -1,5 +1,5 @@
-//! The elements of the standard router, in the order of a packet's way (for IPv6 the same with 6 for 4, and without
-//! `Fragment4`: routers do not fragment IPv6):
+//! The elements of the standard router, in the order of a packet's way (for IPv6 the same with 6
+//! for 4, and without `Fragment4`: routers do not fragment IPv6):
 //!
 //! | element | outputs | what it does |
 //! |---|---|---|
@@ -29,8 +29,8 @@
 //! | [`TcpReset`] | `reply`, `linux` | answers of the filter to TCP |
 //! | [`Punt`] | | hands to Linux |
 //!
-//! Until [`DecrementTtl4`] no element changes a byte (padding behind the packet is cut off), so that up to there any packet can
-//! still be handed to Linux whole.
+//! Until [`DecrementTtl4`] no element changes a byte (padding behind the packet is cut off), so
+//! that up to there any packet can still be handed to Linux whole.
 //!
 //! Elements read the tables through [`fib::View`], and the router's own addresses from [`Sources`].
 
@@ -195,11 +195,13 @@ pub(super) fn u32_at<const N: usize>(header: &[u8; N], at: usize) -> u32 {
 /// The big-endian 64-bit number at `at` of a header.
 #[inline(always)]
 pub(super) fn u64_at<const N: usize>(header: &[u8; N], at: usize) -> u64 {
-    // Invariant: callers name places within the header; a constant index is checked when this is compiled.
+    // Invariant: callers name places within the header; a constant index is checked when this is
+    // compiled.
     header[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }
 
-/// Cuts off what stands behind a packet of `total` bytes from the network header on. False when there are fewer.
+/// Cuts off what stands behind a packet of `total` bytes from the network header on. False when
+/// there are fewer.
 #[inline(always)]
 pub(super) fn cut_to(packet: &mut Packet, total: usize) -> bool {
     let total = packet.l3() + total;
@@ -229,15 +231,18 @@ pub(super) fn refused(refusal: nat::Refusal) -> wire::Reason {
     }
 }
 
-/// Where an element notes of a packet which MTU its sender is to be told: 4 bytes, that no other element of the router uses.
+/// Where an element notes of a packet which MTU its sender is to be told: 4 bytes, that no other
+/// element of the router uses.
 const TOLD_MTU: usize = 20;
 
-/// Notes of a packet that would go over into the other family which MTU its sender is to be told, which is not that of its adjacency.
+/// Notes of a packet that would go over into the other family which MTU its sender is to be told,
+/// which is not that of its adjacency.
 pub(super) fn note_mtu(packet: &mut Packet, mtu: u32) {
     packet.set_annotation(TOLD_MTU, mtu.to_ne_bytes());
 }
 
-/// Whether a packet would have gone over into the other family: Linux does not know what became of it.
+/// Whether a packet would have gone over into the other family: Linux does not know what became of
+/// it.
 pub(super) fn is_crossing(packet: &Packet) -> bool {
     packet.annotation(TOLD_MTU) != [0; 4]
 }
@@ -250,8 +255,8 @@ pub(super) fn told_mtu(view: &fib::View, packet: &Packet) -> u32 {
     }
 }
 
-/// The MTU of the way that a packet leaves by: its path's, its port's where the neighbour is still to be found, or that of interfaces that
-/// are no ports. `None` where only Linux knows the way.
+/// The MTU of the way that a packet leaves by: its path's, its port's where the neighbour is still
+/// to be found, or that of interfaces that are no ports. `None` where only Linux knows the way.
 #[inline(always)]
 pub(super) fn way_mtu(hops: &fib::Hops<'_>, packet: &Packet) -> Option<u32> {
     let known = |mtu: &u32| *mtu > 0;
@@ -260,7 +265,8 @@ pub(super) fn way_mtu(hops: &fib::Hops<'_>, packet: &Packet) -> Option<u32> {
     path.or_else(port).or_else(|| hops.hop(packet.next_hop).foreign_mtu())
 }
 
-/// Copies a packet, from its network header on, into `room`, as far as it fits; returns how many bytes that is.
+/// Copies a packet, from its network header on, into `room`, as far as it fits; returns how many
+/// bytes that is.
 pub(super) fn quote(packet: &Packet, room: &mut [u8]) -> usize {
     let (mut skip, mut at) = (packet.l3(), 0);
     for segment in packet.segments() {

@@ -4,8 +4,9 @@
 //! Usage: `Mtu4`
 //! Ports: 1 input, 3 outputs; push
 //!
-//! In front of the decrement of TTL or hop limit, because the answer quotes the packet as it came. A packet that is at the
-//! end of its time as well passes, so that it is answered with time exceeded, as in Linux.
+//! In front of the decrement of TTL or hop limit, because the answer quotes the packet as it came.
+//! A packet that is at the end of its time as well passes, so that it is answered with time
+//! exceeded, as in Linux.
 //!
 //! Outputs:
 //! - 0: fits
@@ -58,13 +59,15 @@ pub(super) const OUTPUTS4: [&str; 3] = ["fits", "fragment", IcmpError::TooBig.na
 /// The outputs' names in IPv6.
 pub(super) const OUTPUTS6: [&str; 2] = ["fits", IcmpError::TooBig.name()];
 
-/// Compares IPv4 packets with the MTU of their adjacency. Outputs: `fits`, `fragment`, `too_big` (and not to be fragmented).
+/// Compares IPv4 packets with the MTU of their adjacency. Outputs: `fits`, `fragment`, `too_big`
+/// (and not to be fragmented).
 pub struct Mtu4 {
     view: View,
 }
 
-/// Compares IPv6 packets with the MTU of their adjacency, which counts as 1280 at least: a route of less would be a black
-/// hole, as hosts send so much whatever they are told (RFC 8201, 4). Outputs: `fits`, `too_big`.
+/// Compares IPv6 packets with the MTU of their adjacency, which counts as 1280 at least: a route of
+/// less would be a black hole, as hosts send so much whatever they are told (RFC 8201, 4). Outputs:
+/// `fits`, `too_big`.
 pub struct Mtu6 {
     view: View,
 }

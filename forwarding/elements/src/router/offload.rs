@@ -1,10 +1,11 @@
-//! What the driver is told of the rules, so that it can carry the flows that they have decided, and what comes back: how often
-//! each rule let a packet of such a flow pass.
+//! What the driver is told of the rules, so that it can carry the flows that they have decided, and
+//! what comes back: how often each rule let a packet of such a flow pass.
 //!
-//! The driver counts by verdict, for every processor apart. Rules are counted by the control thread, which
-//! reads the driver's figures from time to time and adds what has come since ([`Offload::fold`]), in a column of the rules'
-//! accounts that no worker writes. When the rules change, a packet or two may still be carried by the old ones: so old and new
-//! verdicts lie in different halves, and the old rules get what was theirs until the next change.
+//! The driver counts by verdict, for every processor apart. Rules are counted by the control
+//! thread, which reads the driver's figures from time to time and adds what has come since
+//! ([`Offload::fold`]), in a column of the rules' accounts that no worker writes. When the rules
+//! change, a packet or two may still be carried by the old ones: so old and new verdicts lie in
+//! different halves, and the old rules get what was theirs until the next change.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -39,7 +40,8 @@ impl Offload {
         Offload { verdicts, column, second: AtomicBool::new(false), tally: Mutex::default() }
     }
 
-    /// From now on, flows are carried by verdicts of this generation alone; these were the rules before.
+    /// From now on, flows are carried by verdicts of this generation alone; these were the rules
+    /// before.
     pub fn begin(&self, generation: u32, before: Option<(Compiled, Vec<Verdict>)>) {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).before = before;
         self.second.fetch_not(Relaxed);

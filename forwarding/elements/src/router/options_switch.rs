@@ -4,11 +4,12 @@
 //! Usage: `OptionsSwitch`
 //! Ports: 1 input, 2 outputs; push
 //!
-//! Options are Linux's: it writes them, and knows which it does not want. But which flow a packet belongs to, whether it may pass and what
-//! it is translated into is known here alone, so where flows are tracked packets with options go as far as this with all others.
-//! Those whose flow is translated Linux only sends, so it does not look at their options: what is to go by way of
-//! other routers (source routes of IPv4), what asks to be dropped where an option is not known (RFC 8200, 4.2), and what has options
-//! that make no sense, is then dropped.
+//! Options are Linux's: it writes them, and knows which it does not want. But which flow a packet
+//! belongs to, whether it may pass and what it is translated into is known here alone, so where
+//! flows are tracked packets with options go as far as this with all others. Those whose flow is
+//! translated Linux only sends, so it does not look at their options: what is to go by way of other
+//! routers (source routes of IPv4), what asks to be dropped where an option is not known (RFC 8200,
+//! 4.2), and what has options that make no sense, is then dropped.
 //!
 //! Outputs:
 //! - 0: without options
@@ -34,7 +35,8 @@ pub const CLASS: Class = Class {
 
 const OPTIONS: usize = 1;
 
-/// Parts packets with options from the rest. Drops (`untranslatable`) those of translated flows that Linux would not have let pass.
+/// Parts packets with options from the rest. Drops (`untranslatable`) those of translated flows
+/// that Linux would not have let pass.
 pub struct OptionsSwitch {
     context: SharedContext,
 }

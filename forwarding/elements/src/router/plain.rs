@@ -1,12 +1,14 @@
 //! Plain packets: which of a batch are, as far as their headers show.
 //!
-//! Most packets need nothing but to be forwarded. The elements that do all of it at once ([`FastPath`](super::FastPath),
-//! [`FlowPath`](super::FlowPath), [`RulesPath`](super::RulesPath)) begin here and end with [`leave`](super::leave), and differ
-//! in what they ask in between. What is not plain in any way stays as it came.
+//! Most packets need nothing but to be forwarded. The elements that do all of it at once
+//! ([`FastPath`](super::FastPath), [`FlowPath`](super::FlowPath), [`RulesPath`](super::RulesPath))
+//! begin here and end with [`leave`](super::leave), and differ in what they ask in between. What is
+//! not plain in any way stays as it came.
 //!
-//! A batch is handled in loops, for memory's sake: the first reads headers, which were asked for some packets
-//! before; others find out which are plain and where those go, ask the tables for all of them, so that their waits overlap; the last
-//! writes. What is noted of a packet stands under its number, and which packets are still in the run is a word of bits.
+//! A batch is handled in loops, for memory's sake: the first reads headers, which were asked for
+//! some packets before; others find out which are plain and where those go, ask the tables for all
+//! of them, so that their waits overlap; the last writes. What is noted of a packet stands under
+//! its number, and which packets are still in the run is a word of bits.
 
 use std::ops::Range;
 
@@ -35,8 +37,9 @@ impl Plain for V6 {
     type Columns = ();
 }
 
-/// The packets of a batch that are plain, by numbers from 0 on in the order of the batch: their places in it, where they go, and by which
-/// path; and what of their headers is wanted by those who ask for more.
+/// The packets of a batch that are plain, by numbers from 0 on in the order of the batch: their
+/// places in it, where they go, and by which path; and what of their headers is wanted by those who
+/// ask for more.
 pub(super) struct Chosen<F: Plain> {
     /// How many there are.
     pub(super) count: usize,
@@ -51,8 +54,9 @@ pub(super) struct Chosen<F: Plain> {
 
 /// What rules and flows ask packets for, in columns.
 pub(super) struct Upper<F: Plain> {
-    /// The plain packets that are whole ones of TCP and UDP, whose header is in order as [`Headers::read`](wire::Headers::read) asks it to be: bits. Of
-    /// others nothing that stands here counts.
+    /// The plain packets that are whole ones of TCP and UDP, whose header is in order as
+    /// [`Headers::read`](wire::Headers::read) asks it to be: bits. Of others nothing that stands
+    /// here counts.
     pub(super) whole: u64,
     pub(super) sources: [F::Address; BATCH],
     pub(super) protocols: [u32; BATCH],
@@ -115,7 +119,8 @@ impl<F: Plain> Chosen<F> {
         numbers(these).fold(0, |places, n| places | 1 << self.place(n))
     }
 
-    /// Notes a packet as number `count`. If it is not plain, that number will be given again: so there is no branch.
+    /// Notes a packet as number `count`. If it is not plain, that number will be given again: so
+    /// there is no branch.
     #[inline(always)]
     pub(super) fn note(&mut self, count: usize, place: usize, destination: F::Address) {
         self.places[count % BATCH] = place as u8;

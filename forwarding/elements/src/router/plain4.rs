@@ -1,7 +1,8 @@
 //! Plain packets of IPv4.
 //!
-//! Where they need only be sent, a header is read and judged at once: what it takes is in registers. Where more is wanted of them, that is too
-//! much for the registers there are, so headers are copied, turned, and judged in [columns](super::columns).
+//! Where they need only be sent, a header is read and judged at once: what it takes is in
+//! registers. Where more is wanted of them, that is too much for the registers there are, so
+//! headers are copied, turned, and judged in [columns](super::columns).
 
 use std::ops::Range;
 
@@ -21,7 +22,8 @@ use super::{ETHERNET, Sources, prefetch, u16_at, u32_at};
 
 /// Bytes of the headers of both layers.
 const FRAME: usize = ETHERNET + 20;
-/// What is read of each frame, whether it is so long or not: to the word of a TCP header that says how long that is.
+/// What is read of each frame, whether it is so long or not: to the word of a TCP header that says
+/// how long that is.
 const FRONT: usize = ETHERNET + 36;
 /// The columns begin in it where the last word of the Ethernet header is the second.
 const _: () = assert!(FRONT - Columns::BYTES + 8 == ETHERNET);
@@ -39,8 +41,9 @@ const IN_ORDER: [u8; BATCH] = {
 };
 
 impl Chosen<V4> {
-    /// Finds the plain ones among a group of a batch's packets, and cuts off what they have behind their end (short ones are padded on the wire).
-    /// Those of the group that are not of this family, as bits.
+    /// Finds the plain ones among a group of a batch's packets, and cuts off what they have behind
+    /// their end (short ones are padded on the wire). Those of the group that are not of this
+    /// family, as bits.
     #[inline(always)]
     pub(super) fn choose(
         &mut self,
@@ -52,7 +55,8 @@ impl Chosen<V4> {
         choose(self, view, sources, packets, group)
     }
 
-    /// The same, and puts down what is in their upper headers. All packets are noted, plain or not, while most of them are; none is cut.
+    /// The same, and puts down what is in their upper headers. All packets are noted, plain or not,
+    /// while most of them are; none is cut.
     #[inline(always)]
     pub(super) fn choose_upper(&mut self, view: &View, sources: &Sources, packets: &mut [Packet]) -> u64 {
         let ours = gather(self, view, packets);
@@ -104,7 +108,8 @@ wide! {
 }
 
 wide! {
-    /// Copies the headers of all. Those that came in as packets should that are to be forwarded, as bits.
+    /// Copies the headers of all. Those that came in as packets should that are to be forwarded, as
+    /// bits.
     fn gather(chosen: &mut Chosen<V4>, view: &View, packets: &mut [Packet]) -> u64 {
         let count = packets.len().min(BATCH);
         let packets = &mut packets[..count];
@@ -130,7 +135,8 @@ wide! {
 }
 
 wide! {
-    /// Finds out which of those that are `ours` are plain, and puts down what else is wanted of them. Those of other families, as bits.
+    /// Finds out which of those that are `ours` are plain, and puts down what else is wanted of
+    /// them. Those of other families, as bits.
     fn judge(chosen: &mut Chosen<V4>, sources: &Sources, ours: u64) -> u64 {
         let (destinations, upper) = (&mut chosen.destinations, &mut chosen.upper);
         let Columns { words: [_, kind, first, second, third, from, to, behind], last, .. } = &upper.columns;
@@ -187,7 +193,8 @@ fn close_up(chosen: &mut Chosen<V4>) {
     upper.whole = lowest(chosen.count);
 }
 
-/// Whether the checksum of a header is right, whose words lie as they do in memory: ones' complement does not ask in which order.
+/// Whether the checksum of a header is right, whose words lie as they do in memory: ones'
+/// complement does not ask in which order.
 #[inline(always)]
 fn is_right(words: [u32; 5]) -> bool {
     let sum = words.iter().fold(0, |sum, word| sum + (word & 0xffff) + (word >> 16));

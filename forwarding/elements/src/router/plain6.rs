@@ -60,7 +60,8 @@ wide! {
     }
 }
 
-/// Whether a first byte of an address is one of 2000::/3 or fc00::/7: of what is neither, some is never forwarded.
+/// Whether a first byte of an address is one of 2000::/3 or fc00::/7: of what is neither, some is
+/// never forwarded.
 const TRAVELS: [bool; 256] = {
     let mut travels = [false; 256];
     let mut byte = 0;

@@ -4,13 +4,14 @@
 //! Usage: `Punt(CLASS)`
 //! Ports: 1 input; push
 //!
-//! What Bifrost cannot complete itself is handed over as it came in; Linux sees it arrive on the port that it came by. The
-//! class decides which limit it counts against: transit whose neighbour is not resolved against another than what only Linux
-//! forwards.
+//! What Bifrost cannot complete itself is handed over as it came in; Linux sees it arrive on the
+//! port that it came by. The class decides which limit it counts against: transit whose neighbour
+//! is not resolved against another than what only Linux forwards.
 //!
-//! - `CLASS` (word): `TRANSIT`, for what Linux is to forward; `UNRESOLVED`, for what Linux is to answer; `LOCAL`, for what is for this machine, each packet by its own class; `FOREIGN`,
-//!   for frames that say of themselves which of the two they are; or `SEND`, for what Linux is to send where its destination is, whatever it
-//!   came in by.
+//! - `CLASS` (word): `TRANSIT`, for what Linux is to forward; `UNRESOLVED`, for what Linux is to
+//!   answer; `LOCAL`, for what is for this machine, each packet by its own class; `FOREIGN`, for
+//!   frames that say of themselves which of the two they are; or `SEND`, for what Linux is to send
+//!   where its destination is, whatever it came in by.
 
 use std::net::IpAddr;
 

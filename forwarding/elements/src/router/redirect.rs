@@ -4,11 +4,12 @@
 //! Usage: `Redirect4`
 //! Ports: 1 input, 2 outputs; push
 //!
-//! The sender could have used the next hop itself, and a router may tell it so (RFC 1812, 5.2.7.2; RFC 4861, 8.2). Whether it
-//! should depends on the interface's settings, on the gateway and on the sender's network, all of which Linux knows. So
-//! one such packet now and then, per sender, goes to Linux instead: it forwards the packet and sends the redirect, or
-//! does not, by its own rules. All others are forwarded here. So is what is translated: its sender knows no better way to the address
-//! that it called, and Linux would translate it in another way than the packets behind it.
+//! The sender could have used the next hop itself, and a router may tell it so (RFC 1812, 5.2.7.2;
+//! RFC 4861, 8.2). Whether it should depends on the interface's settings, on the gateway and on the
+//! sender's network, all of which Linux knows. So one such packet now and then, per sender, goes to
+//! Linux instead: it forwards the packet and sends the redirect, or does not, by its own rules. All
+//! others are forwarded here. So is what is translated: its sender knows no better way to the
+//! address that it called, and Linux would translate it in another way than the packets behind it.
 //!
 //! Outputs:
 //! - 0: to be forwarded here
@@ -69,7 +70,8 @@ const LINUX: usize = 1;
 /// At most 20 a second in all, and one in 5 seconds for each sender.
 const LIMITS: IcmpLimits = IcmpLimits { rate: 20, burst: 20, interval: 5_000_000_000 };
 
-/// Finds packets whose output port is their input port. Outputs: `forward`, `linux` (a few of them).
+/// Finds packets whose output port is their input port. Outputs: `forward`, `linux` (a few of
+/// them).
 pub struct Redirect<F: Family> {
     total: Total,
     senders: Destinations,

@@ -4,10 +4,11 @@
 //! Usage: `ReversePath4`
 //! Ports: 1 input, 1 output; push
 //!
-//! Per input port, by its flags: strict, the source must be routed back by this port (or, of a bond, by any
-//! member's), by any of its paths; loose, it must be
-//! routed at all. A source that routes to this machine, to nowhere or to an error is never right. Behind the lookup of the
-//! destination, as in Linux, so that only what would be forwarded pays for it; ports without the check pay a branch.
+//! Per input port, by its flags: strict, the source must be routed back by this port (or, of a
+//! bond, by any member's), by any of its paths; loose, it must be routed at all. A source that
+//! routes to this machine, to nowhere or to an error is never right. Behind the lookup of the
+//! destination, as in Linux, so that only what would be forwarded pays for it; ports without the
+//! check pay a branch.
 //!
 //! # ReversePath6: does a packet come from where its source is? (RFC 3704) (IPv6)
 //!

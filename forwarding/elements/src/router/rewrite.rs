@@ -26,8 +26,8 @@ pub const CLASS: Class = Class {
     make: |arguments, setup| on_tables(arguments, setup, |s| Rewrite::new(s.view.clone())),
 };
 
-/// Puts the Ethernet header of the adjacency in front. Output: `out`. Drops `port_down` when the adjacency was lost
-/// since the lookup.
+/// Puts the Ethernet header of the adjacency in front. Output: `out`. Drops `port_down` when the
+/// adjacency was lost since the lookup.
 pub struct Rewrite {
     view: View,
 }
@@ -55,7 +55,8 @@ fn rewrite(hops: &Hops<'_>, packet: &mut Packet) -> bool {
     source.write(bytes, adjacency, ether_type) && source.tag(packet)
 }
 
-/// What an interface puts in front of a packet: its address in the two parts in which it is written, and its tags.
+/// What an interface puts in front of a packet: its address in the two parts in which it is
+/// written, and its tags.
 #[derive(Clone, Copy)]
 pub(super) struct Source {
     high: u64,
@@ -85,7 +86,8 @@ impl Source {
         self.length <= packet.headroom()
     }
 
-    /// Puts the tags into a header that has been written. False, and nothing done, where there is no room.
+    /// Puts the tags into a header that has been written. False, and nothing done, where there is
+    /// no room.
     #[inline(always)]
     pub(super) fn tag(self, packet: &mut Packet) -> bool {
         self.length == 0 || self.insert(packet)
@@ -102,8 +104,8 @@ impl Source {
         true
     }
 
-    /// Writes the header of a frame to this adjacency: as three stores, without a detour. False, and nothing done, where `N` is too
-    /// little for it.
+    /// Writes the header of a frame to this adjacency: as three stores, without a detour. False,
+    /// and nothing done, where `N` is too little for it.
     #[inline(always)]
     pub(super) fn write<const N: usize>(
         self,

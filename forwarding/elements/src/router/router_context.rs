@@ -1,4 +1,5 @@
-//! What the standard router's elements work on: the tables and the addresses of the plane that runs them.
+//! What the standard router's elements work on: the tables and the addresses of the plane that runs
+//! them.
 
 use std::sync::Arc;
 
@@ -61,7 +62,8 @@ pub(super) fn on_flows<E: Element>(
     Ok(Box::new(make((*context.ok_or(Refused)?).clone())))
 }
 
-/// An element without arguments that forwards by the plane's tables and by its policy: at a worker's context, by the rules in force.
+/// An element without arguments that forwards by the plane's tables and by its policy: at a
+/// worker's context, by the rules in force.
 pub(super) fn on_policy<E: Element>(
     arguments: &mut Arguments<'_>,
     setup: &Setup<'_>,

@@ -1,9 +1,11 @@
-//! The filter as all workers share it: changed by the control thread, read by workers without a lock as long as it stays.
+//! The filter as all workers share it: changed by the control thread, read by workers without a
+//! lock as long as it stays.
 //!
-//! A flow need not be judged again for every packet. What the chains came to is a *verdict*: which rules decided, for which
-//! state of the flow and out port. Verdicts are few, however many flows there are, so they are numbered, and a flow's entry keeps
-//! for each direction a word with the number and the generation of the rules that it was found with. New rules make all
-//! words old at once, and each flow's next packet is judged anew.
+//! A flow need not be judged again for every packet. What the chains came to is a *verdict*: which
+//! rules decided, for which state of the flow and out port. Verdicts are few, however many flows
+//! there are, so they are numbered, and a flow's entry keeps for each direction a word with the
+//! number and the generation of the rules that it was found with. New rules make all words old at
+//! once, and each flow's next packet is judged anew.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -87,8 +89,8 @@ impl Rulebook {
         })
     }
 
-    /// Puts another filter in force: every worker goes over to it with its next batch, and the driver carries nothing by the
-    /// old one.
+    /// Puts another filter in force: every worker goes over to it with its next batch, and the
+    /// driver carries nothing by the old one.
     pub fn change(&self, compiled: Compiled) {
         self.fold();
         let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +111,8 @@ impl Rulebook {
         self.change(compiled);
     }
 
-    /// Lets the driver carry the flows that this filter decides; what it counts goes into this column of the rules' accounts.
+    /// Lets the driver carry the flows that this filter decides; what it counts goes into this
+    /// column of the rules' accounts.
     pub fn carry(&self, verdicts: Arc<Verdicts>, column: usize) {
         let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
         let offload = self.offload.get_or_init(|| Offload::new(verdicts, column));
@@ -166,7 +169,8 @@ pub(super) struct Reader {
 pub(super) struct Brief {
     /// Where it lets the packet out.
     pub output: InterfaceId,
-    /// What the packet must be to its flow; `None` where more is to be done to it than to let it out.
+    /// What the packet must be to its flow; `None` where more is to be done to it than to let it
+    /// out.
     pub state: Option<State>,
 }
 
@@ -225,7 +229,8 @@ impl Reader {
         self.briefs.get(number).copied()
     }
 
-    /// The number of the verdict that a word stands for; one that no verdict has, if it is of other rules than those in force.
+    /// The number of the verdict that a word stands for; one that no verdict has, if it is of other
+    /// rules than those in force.
     #[inline(always)]
     fn number(&self, word: u32) -> usize {
         (word ^ self.bits) as usize

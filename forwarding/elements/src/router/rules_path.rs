@@ -4,10 +4,11 @@
 //! Usage: `RulesPath`
 //! Ports: 1 input, 2 outputs; push
 //!
-//! What [FastPath] is to a router without rules, this is to one whose rules ask nothing about flows: plain packets of TCP and UDP that
-//! the chains let pass, and do nothing else about, are counted with the rules that decided and forwarded, all at once. As there,
-//! whatever is not plain in any way is left as it came to the elements behind: packets that a rule drops, rejects, logs, marks or
-//! measures, other protocols, fragments.
+//! What [FastPath] is to a router without rules, this is to one whose rules ask nothing about
+//! flows: plain packets of TCP and UDP that the chains let pass, and do nothing else about, are
+//! counted with the rules that decided and forwarded, all at once. As there, whatever is not plain
+//! in any way is left as it came to the elements behind: packets that a rule drops, rejects, logs,
+//! marks or measures, other protocols, fragments.
 //!
 //! Outputs:
 //! - 0: everything else, unchanged but for padding
@@ -15,8 +16,8 @@
 //!
 //! See also: [FastPath], [FlowPath], [Filter]
 //
-// Rules may ask for the out port, so the way of all packets is found first; then the chains are asked about all of them, one chain
-// after the other; and only then is anything written.
+// Rules may ask for the out port, so the way of all packets is found first; then the chains are
+// asked about all of them, one chain after the other; and only then is anything written.
 
 use std::sync::Arc;
 

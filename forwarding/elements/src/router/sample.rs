@@ -4,8 +4,9 @@
 //! Usage: `Sample`
 //! Ports: 1 input, 1 output; push
 //!
-//! The first element that a frame meets, so that what is sampled is what came in, whatever becomes of it. [Sampled], the last one before a port,
-//! adds where it left; of what never comes there that is not known.
+//! The first element that a frame meets, so that what is sampled is what came in, whatever becomes
+//! of it. [Sampled], the last one before a port, adds where it left; of what never comes there that
+//! is not known.
 //!
 //! # Sampled: adds to samples where the packet left
 //!
@@ -135,7 +136,8 @@ impl Samplers {
     }
 }
 
-/// By what a packet is known until it leaves: where the page that it lies in begins, for its first byte moves.
+/// By what a packet is known until it leaves: where the page that it lies in begins, for its first
+/// byte moves.
 fn place(packet: &Packet) -> usize {
     packet.data().as_ptr() as usize & !(port::CHUNK - 1)
 }

@@ -1,8 +1,9 @@
-//! The router's own addresses: what ICMP errors are sent from, and what no packet from outside may claim to be.
+//! The router's own addresses: what ICMP errors are sent from, and what no packet from outside may
+//! claim to be.
 //!
-//! The control thread writes them when Linux's addresses change. Workers ask per packet only the filter (a small table of bits
-//! that never denies an address that is there); behind it, and for answers, they take a read lock for a moment:
-//! a slow path, rate-limited or an attack.
+//! The control thread writes them when Linux's addresses change. Workers ask per packet only the
+//! filter (a small table of bits that never denies an address that is there); behind it, and for
+//! answers, they take a read lock for a moment: a slow path, rate-limited or an attack.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -42,9 +43,9 @@ impl Sources {
         Arc::new(Sources { filter, near: Default::default(), addresses: RwLock::default() })
     }
 
-    /// Sets the addresses of a port, with their networks, in Linux's order: primary IPv4 addresses, and global IPv6 addresses
-    /// that are neither tentative nor deprecated; and the table that routes what comes in by it. Empty lists and the main
-    /// table remove the port.
+    /// Sets the addresses of a port, with their networks, in Linux's order: primary IPv4 addresses,
+    /// and global IPv6 addresses that are neither tentative nor deprecated; and the table that
+    /// routes what comes in by it. Empty lists and the main table remove the port.
     pub fn set_interface(&self, port: InterfaceId, table: TableId, ipv4: Vec<Ipv4Net>, ipv6: Vec<Ipv6Net>) {
         let mut addresses = self.addresses.write().unwrap_or_else(PoisonError::into_inner);
         if ipv4.is_empty() && ipv6.is_empty() && table == TableId::MAIN {
@@ -54,7 +55,8 @@ impl Sources {
         }
     }
 
-    /// Sets all IPv4 addresses of this machine, of whatever interface, each with the table that routes what comes in by that.
+    /// Sets all IPv4 addresses of this machine, of whatever interface, each with the table that
+    /// routes what comes in by that.
     pub fn set_local4(&self, local: impl IntoIterator<Item = (TableId, Ipv4Addr)>) {
         let local4: HashSet<(TableId, u32)> =
             local.into_iter().map(|(table, address)| (table, u32::from(address))).collect();
@@ -76,7 +78,8 @@ impl Sources {
         addresses.local4 = local4;
     }
 
-    /// Whether this is an IPv4 address of this machine for what came in by an interface: one of the same table.
+    /// Whether this is an IPv4 address of this machine for what came in by an interface: one of the
+    /// same table.
     #[inline]
     pub fn is_local4(&self, input: InterfaceId, address: u32) -> bool {
         self.may_be_local4(address.to_be_bytes()) && self.is_local4_surely(input, address)
@@ -102,9 +105,10 @@ impl Sources {
         addresses.local4.contains(&(table, address))
     }
 
-    /// The source of an answer that leaves by `port` towards `to`, as Linux chooses it: the port's address on the same
-    /// network, else its first. `None` when there is no address, or when only Linux knows (with several networks
-    /// on the port and `to` on none of them, it depends on the gateway).
+    /// The source of an answer that leaves by `port` towards `to`, as Linux chooses it: the port's
+    /// address on the same network, else its first. `None` when there is no address, or when only
+    /// Linux knows (with several networks on the port and `to` on none of them, it depends on the
+    /// gateway).
     pub fn source4(&self, port: InterfaceId, to: Ipv4Addr) -> Option<Ipv4Addr> {
         let addresses = self.addresses.read().unwrap_or_else(PoisonError::into_inner);
         let nets = &addresses.ports.get(&port)?.ipv4;
@@ -114,9 +118,10 @@ impl Sources {
         }
     }
 
-    /// The source of an answer to `to` about a packet that came in by `port`. Linux takes an address of that interface, wherever the answer
-    /// leaves: the one that shares the longest prefix with `to` (RFC 6724, rule 8). `None` when the port has no global address, or
-    /// several that are as good: of them Linux takes the newest.
+    /// The source of an answer to `to` about a packet that came in by `port`. Linux takes an
+    /// address of that interface, wherever the answer leaves: the one that shares the longest
+    /// prefix with `to` (RFC 6724, rule 8). `None` when the port has no global address, or several
+    /// that are as good: of them Linux takes the newest.
     pub fn source6(&self, port: InterfaceId, to: Ipv6Addr) -> Option<Ipv6Addr> {
         let addresses = self.addresses.read().unwrap_or_else(PoisonError::into_inner);
         let nets = &addresses.ports.get(&port)?.ipv6;
@@ -132,8 +137,8 @@ impl Sources {
     }
 }
 
-/// Which IPv4 addresses may be of this machine: with a few of them one in twenty is, with a hundred nearly all. It is in two registers, and of
-/// eight addresses it is asked at once.
+/// Which IPv4 addresses may be of this machine: with a few of them one in twenty is, with a hundred
+/// nearly all. It is in two registers, and of eight addresses it is asked at once.
 #[derive(Clone, Copy)]
 pub(super) struct Near([u32; 2]);
 

@@ -1,16 +1,19 @@
-//! The standard router: the graph that every worker runs an instance of, as a text in Click's language.
+//! The standard router: the graph that every worker runs an instance of, as a text in Click's
+//! language.
 //!
-//! What no element can complete leads to `linux`; what deserves an answer leads to `icmp4` or `icmp6`, whose replies find
-//! their own way and leave through the same `rewrite` as everything else. An output leads there that has the name of an error
-//! ([`IcmpError`]): that it does is not written, but follows.
+//! What no element can complete leads to `linux`; what deserves an answer leads to `icmp4` or
+//! `icmp6`, whose replies find their own way and leave through the same `rewrite` as everything
+//! else. An output leads there that has the name of an error ([`IcmpError`]): that it does is not
+//! written, but follows.
 //!
-//! Where nothing stands between them but connections, plain packets do not go from element to element: `fast` does all of it at once,
-//! and the elements see the rest.
+//! Where nothing stands between them but connections, plain packets do not go from element to
+//! element: `fast` does all of it at once, and the elements see the rest.
 //!
-//! At four named places, the hooks, stands what the operator put there in `router.toml`; without that a hook is a
-//! connection and costs nothing. `prerouting` sees what may be forwarded before the lookup, `forward` what will be, with
-//! the out port known, before its TTL is decremented; both once for each family. `postrouting` sees frames as they leave,
-//! `punt` what workers hand to Linux.
+//! At four named places, the hooks, stands what the operator put there in `router.toml`; without
+//! that a hook is a connection and costs nothing. `prerouting` sees what may be forwarded before
+//! the lookup, `forward` what will be, with the out port known, before its TTL is decremented; both
+//! once for each family. `postrouting` sees frames as they leave, `punt` what workers hand to
+//! Linux.
 
 use std::fmt::Write;
 
@@ -23,7 +26,8 @@ use super::{RouterContext, Sources, decrement_ttl, filter, lookup, mtu, translat
 /// The names of the elements at which received frames enter: the first of them that there is.
 const ENTRIES: [&str; 3] = ["sample", "fast", "classify"];
 
-/// What stands at each hook: the body of a compound element, with `input` and `output`. Empty: nothing.
+/// What stands at each hook: the body of a compound element, with `input` and `output`. Empty:
+/// nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hooks {
     /// Before the lookup.
@@ -52,7 +56,8 @@ impl Hooks {
 /// Which stages the router has besides those of every router.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
-    /// Plain packets are forwarded at once, if nothing else than the verdicts on known flows stands in their way.
+    /// Plain packets are forwarded at once, if nothing else than the verdicts on known flows stands
+    /// in their way.
     pub fast: bool,
     /// Flows are known.
     pub flows: bool,
@@ -97,7 +102,8 @@ impl Stages {
     }
 }
 
-/// The router as it is drawn on a page, behind the hooks. What stands between `{}` is there when its stage is.
+/// The router as it is drawn on a page, behind the hooks. What stands between `{}` is there when
+/// its stage is.
 const ROUTER: &str = "\
 classify :: Classify;
 check4 :: CheckIpHeader4;
@@ -184,8 +190,8 @@ fn staged(stages: &Stages) -> String {
             true => format!("{name}{family} :: {class} -> "),
             false => String::new(),
         };
-        // What is read and changed in packets as they came: in the other family they are others than those noted. `way` tells two such
-        // places apart.
+        // What is read and changed in packets as they came: in the other family they are others
+        // than those noted. `way` tells two such places apart.
         let crossing = |way: &str, family: &str| {
             stage(stages.clamp, &format!("{way}clamp"), "ClampMss")
                 + &stage(stages.ftp, &format!("{way}ftp"), "Ftp")
@@ -196,8 +202,9 @@ fn staged(stages: &Stages) -> String {
         // What has options is Linux's, once it has been looked at like all others.
         let options = stage(stages.flows, "options", "OptionsSwitch");
         let optioned = if stages.flows { format!("prerouting{family}") } else { "to_linux".to_owned() };
-        // What only Linux can complete is judged as well, and its flow begins: Linux sees none of its later packets. It is handed
-        // over as it came, but for what is translated: that Linux is to send as it leaves, for only here it is known how.
+        // What only Linux can complete is judged as well, and its flow begins: Linux sees none of
+        // its later packets. It is handed over as it came, but for what is translated: that Linux
+        // is to send as it leaves, for only here it is known how.
         let linux = filter(stages.transit, "unresolved", "TRANSIT")
             + &stage(stages.flows, "looked", "OptionsSwitch")
             + &crossing("sent_", "sent")
@@ -269,7 +276,8 @@ fn staged(stages: &Stages) -> String {
     router.replace("{told}", &told)
 }
 
-/// The names of the outputs of the elements that refuse packets. Those of some other class tell nobody.
+/// The names of the outputs of the elements that refuse packets. Those of some other class tell
+/// nobody.
 fn outputs(class: &str) -> &'static [&'static str] {
     match class {
         "Lookup4" | "Lookup6" => &lookup::OUTPUTS,
@@ -282,8 +290,8 @@ fn outputs(class: &str) -> &'static [&'static str] {
     }
 }
 
-/// Connects every output that has the name of an ICMP error with the error's input. The family is the last letter of an
-/// element's name.
+/// Connects every output that has the name of an ICMP error with the error's input. The family is
+/// the last letter of an element's name.
 fn told(router: &str) -> String {
     let mut text = String::new();
     let words: Vec<&str> = router.split_whitespace().collect();
@@ -348,7 +356,8 @@ pub fn environment(router_context: RouterContext) -> Environment {
     environment
 }
 
-/// Whether a router with these hooks could run: what is odd about them, ready to be shown, or what is wrong.
+/// Whether a router with these hooks could run: what is odd about them, ready to be shown, or what
+/// is wrong.
 pub fn check(hooks: &Hooks, registry: &Registry) -> Result<String, Refusal> {
     let tables = fib::Tables::new(fib::Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }, None);
     let tables = tables.map_err(|error| Refusal::new(&error.to_string()))?;

@@ -4,9 +4,10 @@
 //! Usage: `TcpReset`
 //! Ports: 1 input, 2 outputs; push
 //!
-//! The answer to what the filter rejects with a reset. It comes from the address and port that the segment was sent to, as if the
-//! host there had refused the connection: with the sequence number that the segment expects, or acknowledging it when it
-//! expects none. A reset, a fragment, and what is not TCP is not answered.
+//! The answer to what the filter rejects with a reset. It comes from the address and port that the
+//! segment was sent to, as if the host there had refused the connection: with the sequence number
+//! that the segment expects, or acknowledging it when it expects none. A reset, a fragment, and
+//! what is not TCP is not answered.
 //!
 //! Outputs:
 //! - 0: answers, with their next hop
@@ -37,7 +38,8 @@ pub const CLASS: Class = Class {
 const REPLY: usize = 0;
 const LINUX: usize = 1;
 
-/// Answers TCP segments with resets. Outputs: `reply`, with adjacency and output port set; `linux`. Drops what it answered.
+/// Answers TCP segments with resets. Outputs: `reply`, with adjacency and output port set; `linux`.
+/// Drops what it answered.
 pub struct TcpReset {
     view: View,
 }
@@ -62,8 +64,8 @@ impl TcpReset {
     }
 }
 
-/// The reset that answers a segment, as an Ethernet frame whose header is yet to be written. `None` when it is not to be
-/// answered, or there is no packet memory.
+/// The reset that answers a segment, as an Ethernet frame whose header is yet to be written. `None`
+/// when it is not to be answered, or there is no packet memory.
 fn reset(packet: &Packet, headers: &Headers) -> Option<Packet> {
     if headers.protocol != protocol::TCP || headers.fragment != Fragment::Whole {
         return None;

@@ -4,16 +4,19 @@
 //! Usage: `Track`
 //! Ports: 1 input, 1 output; push
 //!
-//! Stands before everything that judges packets. It reads the headers once, looks up the flows of a batch together, and brings each flow up
-//! to date: its state, its TCP windows, its time, its packets and bytes. What it finds out it leaves for the elements
-//! behind it. An ICMP error is looked up by the packet that it quotes, if its checksum holds, as that of every
-//! packet must which opens a flow or changes how far it is; a later fragment is known by its first. A new flow is not
-//! begun here but where it has been let through ([Filter]), so the later fragments of its first packet, where they come in the
-//! same batch as the first, wait here until that batch has gone through. Those that overtook their first (RFC 4787, REQ-14) wait for
-//! it, 50 to 100 ms and at most 128 of them; what then is still without it, or finds no room, is of no flow. They go on at once where
-//! nothing depends on flows.
+//! Stands before everything that judges packets. It reads the headers once, looks up the flows of a
+//! batch together, and brings each flow up to date: its state, its TCP windows, its time, its
+//! packets and bytes. What it finds out it leaves for the elements behind it. An ICMP error is
+//! looked up by the packet that it quotes, if its checksum holds, as that of every packet must
+//! which opens a flow or changes how far it is; a later fragment is known by its first. A new flow
+//! is not begun here but where it has been let through ([Filter]), so the later fragments of its
+//! first packet, where they come in the same batch as the first, wait here until that batch has
+//! gone through. Those that overtook their first (RFC 4787, REQ-14) wait for it, 50 to 100 ms and
+//! at most 128 of them; what then is still without it, or finds no room, is of no flow. They go on
+//! at once where nothing depends on flows.
 //!
-//! Packets whose upper layer's header is cut short or overlapped by a fragment are dropped: no rule can be applied to them.
+//! Packets whose upper layer's header is cut short or overlapped by a fragment are dropped: no rule
+//! can be applied to them.
 //!
 //! See also: [Filter]
 
@@ -46,7 +49,8 @@ pub const CLASS: Class = Class {
     },
 };
 
-/// How long a fragment waits for its first in each of two ages, in nanoseconds: many times what ways differ by.
+/// How long a fragment waits for its first in each of two ages, in nanoseconds: many times what
+/// ways differ by.
 const AGE: u64 = 50_000_000;
 /// Of those in [`Track::waiting`].
 const YOUNG: usize = 0;
@@ -60,11 +64,11 @@ pub struct Track {
     /// Of the batch in work.
     keys: [Key; BATCH],
     hits: [Option<Hit>; BATCH],
-    /// Where the first packets of new flows in the batch go, by their places in it: those behind them in it go there as well, though a
-    /// rule may lead every flow elsewhere.
+    /// Where the first packets of new flows in the batch go, by their places in it: those behind
+    /// them in it go there as well, though a rule may lead every flow elsewhere.
     aims: Vec<(usize, Destination)>,
-    /// Later fragments, young and old: whose first is on its way, of no flow yet, until the end of the round; and whose first did not come
-    /// yet.
+    /// Later fragments, young and old: whose first is on its way, of no flow yet, until the end of
+    /// the round; and whose first did not come yet.
     waiting: [Batch; 2],
 }
 
@@ -95,9 +99,10 @@ fn read(packet: &Packet, headers: &mut Headers) -> Result<(), Reason> {
     Ok(())
 }
 
-/// The flow that an ICMP error is about. None is what was damaged on its way (RFC 5508, REQ-3), what goes to somebody else than who sent the
-/// packet that it quotes, and a redirect: that is for the first hop to say (RFC 1122, 3.2.2.2), and never comes from afar. The checksum
-/// in the header that it quotes is not asked: routers count the TTL down there and leave the checksum as it was.
+/// The flow that an ICMP error is about. None is what was damaged on its way (RFC 5508, REQ-3),
+/// what goes to somebody else than who sent the packet that it quotes, and a redirect: that is for
+/// the first hop to say (RFC 1122, 3.2.2.2), and never comes from afar. The checksum in the header
+/// that it quotes is not asked: routers count the TTL down there and leave the checksum as it was.
 #[cold]
 fn related(flows: &mut flow::Worker, headers: &Headers, packet: &Packet, now: u64) -> Option<Hit> {
     let redirects = headers.version == 4 && headers.icmp_type == icmp4::REDIRECT;
@@ -141,7 +146,8 @@ impl Element for Track {
 }
 
 impl Track {
-    /// Notes what the packets of a batch are, and passes them on; later fragments may wait for their first, among those of an age.
+    /// Notes what the packets of a batch are, and passes them on; later fragments may wait for
+    /// their first, among those of an age.
     fn follow(&mut self, batch: &mut Batch, age: Option<usize>, cx: &mut Context<'_>) {
         let now = cx.now();
         let mut context = self.context.lock();

@@ -4,9 +4,11 @@
 //! Usage: `Translate`
 //! Ports: 1 input, 1 output; push
 //!
-//! The last thing that is done to a packet before its Ethernet header: rules before it see the packet as it came (those for transit
-//! bound for where it really goes), and the errors that the router sends about it quote it so. What it becomes follows from its flow, whose two tuples say how packets look on
-//! each side; checksums are corrected by the difference. ICMP errors are translated with the packet that they quote.
+//! The last thing that is done to a packet before its Ethernet header: rules before it see the
+//! packet as it came (those for transit bound for where it really goes), and the errors that the
+//! router sends about it quote it so. What it becomes follows from its flow, whose two tuples say
+//! how packets look on each side; checksums are corrected by the difference. ICMP errors are
+//! translated with the packet that they quote.
 //!
 //! See also: [Track], [Filter]
 
@@ -30,7 +32,8 @@ pub const CLASS: Class = Class {
     make: |arguments, setup| on_flows(arguments, setup, |context| Translate { context }),
 };
 
-/// Rewrites packets of translated flows. Drops what cannot be (`untranslatable`, or what is wrong with it).
+/// Rewrites packets of translated flows. Drops what cannot be (`untranslatable`, or what is wrong
+/// with it).
 pub struct Translate {
     context: SharedContext,
 }

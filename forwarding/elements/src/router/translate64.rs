@@ -4,11 +4,12 @@
 //! Usage: `Translate64`
 //! Ports: 1 input, 4 outputs; push
 //!
-//! Stands where it is known where a packet leaves, and before its TTL and size are looked at, for both mean something else in the other
-//! family. Packets of flows that stay in their family pass as they are. Of the others the TTL is decremented, the size compared with the
-//! way's MTU, and the headers written anew (RFC 7915); what may be fragmented is (as IPv6 here, to what every way of IPv6 carries unless
-//! `lowest_ipv6_mtu` says more; as IPv4 by whoever needs to).
-//! ICMP errors are translated with what they quote. It is the PLAT of 464XLAT (RFC 6877) as well.
+//! Stands where it is known where a packet leaves, and before its TTL and size are looked at, for
+//! both mean something else in the other family. Packets of flows that stay in their family pass as
+//! they are. Of the others the TTL is decremented, the size compared with the way's MTU, and the
+//! headers written anew (RFC 7915); what may be fragmented is (as IPv6 here, to what every way of
+//! IPv6 carries unless `lowest_ipv6_mtu` says more; as IPv4 by whoever needs to). ICMP errors are
+//! translated with what they quote. It is the PLAT of 464XLAT (RFC 6877) as well.
 //!
 //! Outputs:
 //! - 0: what stays in its family
@@ -70,7 +71,8 @@ const WIDER: usize = ipv6::HEADER - ipv4::HEADER;
 /// An IPv6 fragment header.
 const FRAGMENT_HEADER: usize = 8;
 
-/// Translates between families. Drops (`untranslatable`, or what is wrong with it) what has no counterpart there.
+/// Translates between families. Drops (`untranslatable`, or what is wrong with it) what has no
+/// counterpart there.
 pub struct Translate64 {
     context: SharedContext,
     view: View,
@@ -124,7 +126,8 @@ impl Translate64 {
         } else if !*error {
             let Some(header) = network::<20>(packet) else { return Fate::Dropped(Reason::Truncated) };
             let (whole, room) = (u16_at(header, 6) & ipv4::DONT_FRAGMENT != 0, out.max(ipv6::MINIMUM_MTU));
-            // Of a sender that lets others fragment nobody knows that it would heed a router behind this one.
+            // Of a sender that lets others fragment nobody knows that it would heed a router behind
+            // this one.
             let room = if whole { room } else { room.min(lowest) };
             if length + more > room && whole {
                 note_mtu(packet, (room - more) as u32);

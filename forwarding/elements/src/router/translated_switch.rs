@@ -4,8 +4,8 @@
 //! Usage: `TranslatedSwitch`
 //! Ports: 1 input, 2 outputs; push
 //!
-//! Stands where packets leave that only Linux can send on: what is not translated is handed over as it came, and the rest is translated
-//! first and sent as it leaves.
+//! Stands where packets leave that only Linux can send on: what is not translated is handed over as
+//! it came, and the rest is translated first and sent as it leaves.
 //!
 //! Outputs:
 //! - 0: of no flow, or of one that is not translated

@@ -4,9 +4,9 @@
 //! Usage: `Transmit`
 //! Ports: 1 input, no outputs; push
 //!
-//! Expects whole frames whose output interface is set, as [Rewrite] leaves them. They go to the port
-//! that it is on. Packets for a port that this worker cannot transmit by are dropped, and counted as
-//! `port_down`.
+//! Expects whole frames whose output interface is set, as [Rewrite] leaves them. They go to the
+//! port that it is on. Packets for a port that this worker cannot transmit by are dropped, and
+//! counted as `port_down`.
 //!
 //! See also: [Rewrite], [Punt]
 
@@ -25,8 +25,8 @@ pub const CLASS: Class = Class {
     make: |arguments, setup| on_tables(arguments, setup, |s| Transmit::new(s.view.clone())),
 };
 
-/// Sends packets by the port of their output interface. No outputs. Drops `port_down` where this worker
-/// cannot transmit.
+/// Sends packets by the port of their output interface. No outputs. Drops `port_down` where this
+/// worker cannot transmit.
 pub struct Transmit {
     view: View,
 }

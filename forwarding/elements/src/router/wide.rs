@@ -1,8 +1,9 @@
 //! Functions made twice: for every processor, and for those that can do more at once.
 //!
-//! One binary runs everywhere, so it is compiled for what every x86-64 has. The loops that each packet goes through gain by AVX2 (eight
-//! numbers at once), BMI (bits counted and shifted in one step) and MOVBE (numbers read in the network's order), which nearly all
-//! processors of the last ten years have: together they are called x86-64-v3. What is written inside [`wide!`] is compiled
+//! One binary runs everywhere, so it is compiled for what every x86-64 has. The loops that each
+//! packet goes through gain by AVX2 (eight numbers at once), BMI (bits counted and shifted in one
+//! step) and MOVBE (numbers read in the network's order), which nearly all processors of the last
+//! ten years have: together they are called x86-64-v3. What is written inside [`wide!`] is compiled
 //! for both, and which of them runs is asked at each call, which is once a batch.
 
 /// Whether the processor has what x86-64-v3 asks for.
@@ -28,8 +29,8 @@ pub(super) fn is_v3() -> bool {
     (if known == 0 { ask() } else { known }) == 2
 }
 
-/// A function that is compiled for every processor and for x86-64-v3. It is never inlined: loops that are together in one function
-/// need more registers than there are.
+/// A function that is compiled for every processor and for x86-64-v3. It is never inlined: loops
+/// that are together in one function need more registers than there are.
 macro_rules! wide {
     (
         $(#[$meta:meta])*

@@ -1,6 +1,7 @@
 //! What made packets contain.
 
-/// The bytes that Click's sources send when nobody says what: known to its users by their length, 69, and by heart.
+/// The bytes that Click's sources send when nobody says what: known to its users by their length,
+/// 69, and by heart.
 pub(super) const DEFAULT: &str = "Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
 
 /// Longer than any packet.

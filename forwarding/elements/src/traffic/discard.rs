@@ -7,7 +7,8 @@
 //! On a pull input it pulls packets as fast as they come.
 //!
 //! - `ACTIVE` (boolean): whether to pull packets at first; true if not given. Only on a pull input
-//! - `BURST` (integer): how many packets to pull in a turn, 0 for all that there are; 1 if not given
+//! - `BURST` (integer): how many packets to pull in a turn, 0 for all that there are; 1 if not
+//!   given
 //!
 //! Handlers:
 //! - `count` (read): how many packets it has thrown away

@@ -4,41 +4,50 @@
 //! Usage: `FromDevice(DEVNAME [, PROMISC, SNAPLEN, FORCE_IP, METHOD, QUEUE, OUTBOUND, BURST, TIMESTAMP, ENCAP, BPF_FILTER, PROTOCOL, SNIFFER, HEADROOM])`
 //! Ports: no inputs, 1-2 outputs; push
 //!
-//! Frames come from the Ethernet header on, with the time when they arrived and to whom they were addressed (the packet type
-//! annotation).
+//! Frames come from the Ethernet header on, with the time when they arrived and to whom they were
+//! addressed (the packet type annotation).
 //!
-//! Without `METHOD XDP` Linux goes on receiving them as well: an interface is not taken away from it. To have packets for
-//! oneself, use an interface without addresses. Linux puts TCP packets together before it shows them; where the graph is to see
-//! packets as they were sent, say `ethtool -K DEV gro off`.
+//! Without `METHOD XDP` Linux goes on receiving them as well: an interface is not taken away from
+//! it. To have packets for oneself, use an interface without addresses. Linux puts TCP packets
+//! together before it shows them; where the graph is to see packets as they were sent, say `ethtool
+//! -K DEV gro off`.
 //!
-//! With `METHOD XDP` the interface is this program's: an XDP program gives all its frames to AF_XDP sockets, and Linux,
-//! tcpdump among it, sees nothing of them until this element ends, however it ends. That is several times as fast, in the
-//! driver and without a copy where the interface can (the handler `method` says), else with one. FromDevice and ToDevice of
-//! one interface share its sockets, and a packet goes from one such interface to another without being copied. Each frame
-//! goes to one FromDevice only; on an interface with several queues each can have its own (`QUEUE`), also on a thread of its
-//! own (StaticThreadSched). The frames of a queue that no FromDevice has go to Linux. The interface's LRO and VLAN stripping
-//! are off meanwhile. On a virtual Ethernet the far end must fill in checksums: `ethtool -K DEV tx off` there.
+//! With `METHOD XDP` the interface is this program's: an XDP program gives all its frames to AF_XDP
+//! sockets, and Linux, tcpdump among it, sees nothing of them until this element ends, however it
+//! ends. That is several times as fast, in the driver and without a copy where the interface can
+//! (the handler `method` says), else with one. FromDevice and ToDevice of one interface share its
+//! sockets, and a packet goes from one such interface to another without being copied. Each frame
+//! goes to one FromDevice only; on an interface with several queues each can have its own
+//! (`QUEUE`), also on a thread of its own (StaticThreadSched). The frames of a queue that no
+//! FromDevice has go to Linux. The interface's LRO and VLAN stripping are off meanwhile. On a
+//! virtual Ethernet the far end must fill in checksums: `ethtool -K DEV tx off` there.
 //!
-//! With `FORCE_IP` the network header is found behind the Ethernet header, and what is not IP leaves by output 1 if it is connected.
+//! With `FORCE_IP` the network header is found behind the Ethernet header, and what is not IP
+//! leaves by output 1 if it is connected.
 //!
 //! - `DEVNAME` (word): the interface.
 //! - `PROMISC` (boolean): whether frames to others are received as well. Default: false.
-//! - `SNAPLEN` (14 to 8190): bytes kept of a frame at most; the extra length annotation says how many were left out. Default: 2046.
+//! - `SNAPLEN` (14 to 8190): bytes kept of a frame at most; the extra length annotation says how
+//!   many were left out. Default: 2046.
 //! - `FORCE_IP` (boolean): as above. Default: false.
 //! - `METHOD` (word): `LINUX` or `PCAP`: both are a packet socket; `XDP`: as above. Default: LINUX.
 //! - `QUEUE` (unsigned): with `METHOD XDP`, the receive queue whose frames are taken. Default: all.
-//! - `OUTBOUND` (boolean): whether frames that this machine sends are seen as well; not with `METHOD XDP`. Default: false.
+//! - `OUTBOUND` (boolean): whether frames that this machine sends are seen as well; not with
+//!   `METHOD XDP`. Default: false.
 //! - `BURST` (integer): frames a turn at most. Default: 1; with `METHOD XDP` 64, and no more.
-//! - `TIMESTAMP` (boolean): whether packets get the time of their arrival; with `METHOD XDP`, of their turn. Default: true.
+//! - `TIMESTAMP` (boolean): whether packets get the time of their arrival; with `METHOD XDP`, of
+//!   their turn. Default: true.
 //! - `ENCAP` (word): the link type; only `ETHER` is received.
 //! - `BPF_FILTER` (text): has no effect, and a warning says so.
-//! - `PROTOCOL` (unsigned): only frames of this Ethernet type, as Linux numbers them: 2048 is IPv4. Default: 0, all.
-//! - `SNIFFER` (boolean): whether Linux receives the frames as well. It does, and with `METHOD XDP` it does not; a warning says
-//!   so when the argument says otherwise.
+//! - `PROTOCOL` (unsigned): only frames of this Ethernet type, as Linux numbers them: 2048 is IPv4.
+//!   Default: 0, all.
+//! - `SNIFFER` (boolean): whether Linux receives the frames as well. It does, and with `METHOD XDP`
+//!   it does not; a warning says so when the argument says otherwise.
 //! - `HEADROOM` (unsigned): has no effect: there is always room for 128 bytes.
 //!
 //! Handlers:
-//! - `kernel_drops` (read): frames lost because they were not taken in time; with `METHOD XDP`, of its queues.
+//! - `kernel_drops` (read): frames lost because they were not taken in time; with `METHOD XDP`, of
+//!   its queues.
 //! - `method` (read): `LINUX`, or `XDP` with what the interface could do of it and why not more.
 //! - `encap` (read): the link type, `ETHER`.
 //! - `count` (read): frames received.
@@ -219,7 +228,8 @@ impl FromDevice {
         any
     }
 
-    /// Receives a batch from the queues, each in its turn the first, and passes it on; false when there is nothing.
+    /// Receives a batch from the queues, each in its turn the first, and passes it on; false when
+    /// there is nothing.
     fn receive_batch(&mut self, cx: &mut Context<'_>) -> bool {
         let Source::Xdp { queues, first, .. } = &mut self.source else { return false };
         let count = queues.len();

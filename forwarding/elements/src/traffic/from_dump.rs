@@ -4,15 +4,16 @@
 //! Usage: `FromDump(FILENAME [, TIMING, STOP, ACTIVE, SAMPLE, FORCE_IP, START, START_AFTER, END, END_AFTER, INTERVAL, END_CALL, FILEPOS])`
 //! Ports: no inputs, 1-2 outputs; agnostic, the second output push
 //!
-//! Reads files of tcpdump and Wireshark: pcap in both byte orders, with micro- and nanoseconds, and pcapng; also compressed by
-//! gzip. A packet gets the timestamp of the file, and in the extra length annotation how many bytes the file left out.
+//! Reads files of tcpdump and Wireshark: pcap in both byte orders, with micro- and nanoseconds, and
+//! pcapng; also compressed by gzip. A packet gets the timestamp of the file, and in the extra
+//! length annotation how many bytes the file left out.
 //!
-//! With `FORCE_IP` the network header is found behind the link header, and packets that are not IP leave by output 1 if it is
-//! connected. A file of raw IP packets is always read like this.
+//! With `FORCE_IP` the network header is found behind the link header, and packets that are not IP
+//! leave by output 1 if it is connected. A file of raw IP packets is always read like this.
 //!
 //! - `FILENAME` (file): `-` is standard input.
-//! - `TIMING` (boolean): whether packets leave with the distances in time that the file has. Otherwise as fast as they are taken.
-//!   Default: false.
+//! - `TIMING` (boolean): whether packets leave with the distances in time that the file has.
+//!   Otherwise as fast as they are taken. Default: false.
 //! - `STOP` (boolean): whether to stop the program at the end of the file. Default: false.
 //! - `ACTIVE` (boolean): whether it gives out packets at first. Default: true.
 //! - `SAMPLE` (0 to 1): the probability that a packet is given out. Default: 1.
@@ -22,9 +23,10 @@
 //! - `END` (time): only packets before this time.
 //! - `END_AFTER` (time): only packets until so long after the first one.
 //! - `INTERVAL` (time): only packets until so long after the start.
-//! - `END_CALL` (handler [value]): a handler to write at the end of the time, and at the end of the file. The default with an end
-//!   of the time is `active false` of this element.
-//! - `FILEPOS` (unsigned): where in the file to begin: a packet's position, as `packet_filepos` tells it.
+//! - `END_CALL` (handler [value]): a handler to write at the end of the time, and at the end of the
+//!   file. The default with an end of the time is `active false` of this element.
+//! - `FILEPOS` (unsigned): where in the file to begin: a packet's position, as `packet_filepos`
+//!   tells it.
 //! - `MMAP` (boolean): has no effect.
 //!
 //! Handlers:
@@ -216,7 +218,8 @@ impl FromDump {
         cx.say(&line);
     }
 
-    /// Reads the next packet that is wanted into `next`, or finds that it isn't (and true nevertheless). False at the end.
+    /// Reads the next packet that is wanted into `next`, or finds that it isn't (and true
+    /// nevertheless). False at the end.
     fn read_next(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(dump) = &mut self.dump else { return false };
         self.position = dump.position();

@@ -4,23 +4,27 @@
 //! Usage: `FromIPSummaryDump(FILENAME [, STOP, ACTIVE, ZERO, TIMING, CHECKSUM, SAMPLE, PROTO, MULTIPACKET, FIELDS, FLOWID, ALLOW_NONEXISTENT, DATA])`
 //! Ports: no inputs, 1 output; agnostic
 //!
-//! Reads what [ToIPSummaryDump] writes, or anybody: a line `!data` with the names of fields, and then a line for each packet,
-//! with their values. `-` says nothing, and so do values that are left out at the end of a line. Lines that begin with `#`, and
-//! blank ones, don't count. The file may be compressed by gzip.
+//! Reads what [ToIPSummaryDump] writes, or anybody: a line `!data` with the names of fields, and
+//! then a line for each packet, with their values. `-` says nothing, and so do values that are left
+//! out at the end of a line. Lines that begin with `#`, and blank ones, don't count. The file may
+//! be compressed by gzip.
 //!
-//! Packets have IPv4 headers, if a field says anything of them, and what is not said is 0; but the TTL is 100, and the
-//! protocol `PROTO`. A packet that is to be longer than what is known of it has only the beginning, and the extra length
-//! annotation says how much is missing; with `CHECKSUM` it has all its bytes.
+//! Packets have IPv4 headers, if a field says anything of them, and what is not said is 0; but the
+//! TTL is 100, and the protocol `PROTO`. A packet that is to be longer than what is known of it has
+//! only the beginning, and the extra length annotation says how much is missing; with `CHECKSUM` it
+//! has all its bytes.
 //!
-//! Besides `!data` these lines say something: `!proto 17` (or `U`), `!flowid SRC SPORT DST DPORT [PROTO]`, `!aggregate N`, and
-//! `!binary`, behind which fields are in binary.
+//! Besides `!data` these lines say something: `!proto 17` (or `U`), `!flowid SRC SPORT DST DPORT
+//! [PROTO]`, `!aggregate N`, and `!binary`, behind which fields are in binary.
 //!
 //! - `FILENAME` (file): `-` is standard input.
 //! - `STOP` (boolean): whether to stop the program at the end of the file. Default: false.
 //! - `ACTIVE` (boolean): whether it gives out packets at first. Default: true.
 //! - `ZERO` (boolean): has no effect: what is not said is 0.
-//! - `TIMING` (boolean): whether packets leave with the distances in time that their timestamps have. Default: false.
-//! - `CHECKSUM` (boolean): whether packets have right checksums, and all their bytes. Default: false.
+//! - `TIMING` (boolean): whether packets leave with the distances in time that their timestamps
+//!   have. Default: false.
+//! - `CHECKSUM` (boolean): whether packets have right checksums, and all their bytes. Default:
+//!   false.
 //! - `SAMPLE` (0 to 1): the probability that a packet is given out. Default: 1.
 //! - `PROTO` (byte): the IP protocol of packets that don't say theirs. Default: 6, TCP.
 //! - `MULTIPACKET` (boolean): whether a line with a `count` makes as many packets. Default: false.
@@ -280,7 +284,8 @@ impl File {
         Ok(read > 0)
     }
 
-    /// Reads a binary record's contents into `record`, and says whether it is a line. `None` at the end of the file.
+    /// Reads a binary record's contents into `record`, and says whether it is a line. `None` at the
+    /// end of the file.
     fn record(&mut self, record: &mut Vec<u8>) -> io::Result<Option<bool>> {
         record.clear();
         if (&mut self.input).take(4).read_to_end(record)? < 4 {

@@ -6,11 +6,12 @@
 //! Usage: `FromHost(DEVNAME [, DST, GATEWAY, ETHER, MTU, HEADROOM])`
 //! Ports: no inputs, 1 output; push
 //!
-//! Makes an interface of Linux. What Linux sends by it comes out here, from the Ethernet header on, with the network header
-//! noted when it is IP. The interface goes when this element does.
+//! Makes an interface of Linux. What Linux sends by it comes out here, from the Ethernet header on,
+//! with the network header noted when it is IP. The interface goes when this element does.
 //!
 //! - `DEVNAME` (word): the interface's name.
-//! - `DST` (address and prefix): Linux's address on it, such as `10.0.0.1/24`; the interface is then up.
+//! - `DST` (address and prefix): Linux's address on it, such as `10.0.0.1/24`; the interface is
+//!   then up.
 //! - `GATEWAY` (address): a gateway of this network for Linux's default route.
 //! - `ETHER` (Ethernet address): Linux's Ethernet address on it.
 //! - `MTU` (integer): the longest packet. Default: 1500, which Linux has by itself.
@@ -28,7 +29,8 @@
 //! Usage: `ToHost(DEVNAME)`
 //! Ports: 1 input, no outputs; push
 //!
-//! Linux receives each packet, which begins with an Ethernet header, as if it arrived at the interface.
+//! Linux receives each packet, which begins with an Ethernet header, as if it arrived at the
+//! interface.
 //!
 //! - `DEVNAME` (word): the interface, that of a [FromHost] in the same configuration.
 //!

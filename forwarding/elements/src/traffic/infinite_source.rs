@@ -11,7 +11,8 @@
 //! - `BURST` (integer): how many packets to push in a turn; 1 if not given
 //! - `ACTIVE` (boolean): whether to make any at first; true if not given
 //! - `TIMESTAMP` (boolean): whether packets carry the time when they were made; true if not given
-//! - `LENGTH` (integer): the length of packets: DATA is cut off or repeated. -1, or not given: that of DATA
+//! - `LENGTH` (integer): the length of packets: DATA is cut off or repeated. -1, or not given: that
+//!   of DATA
 //! - `STOP` (boolean): whether to stop the program after LIMIT packets; false if not given
 //! - `END_CALL` (handler [value]): a handler to write after LIMIT packets
 //! - `DATASIZE` (integer): the older name of LENGTH

@@ -6,9 +6,10 @@
 //! Usage: `KernelTun(ADDR [, GATEWAY, TAP, DEVNAME, ETHER, MTU, BURST, IGNORE_QUEUE_OVERFLOWS, HEADROOM])`
 //! Ports: 0-1 inputs, 1-2 outputs; agnostic in, push out
 //!
-//! Makes an interface of Linux with an address. IP packets that Linux sends to its network come out by output 0; what is no IP
-//! packet leaves by output 1 if it is connected. Packets that arrive at the input, from their network header on, Linux receives as
-//! if they came from that network. The interface goes when this element does.
+//! Makes an interface of Linux with an address. IP packets that Linux sends to its network come out
+//! by output 0; what is no IP packet leaves by output 1 if it is connected. Packets that arrive at
+//! the input, from their network header on, Linux receives as if they came from that network. The
+//! interface goes when this element does.
 //!
 //! - `ADDR` (address and prefix): Linux's address and the network, such as `10.0.0.1/24`.
 //! - `GATEWAY` (address): a gateway of this network for Linux's default route.
@@ -17,7 +18,8 @@
 //! - `ETHER` (Ethernet address): Linux's Ethernet address on it, with `TAP`.
 //! - `MTU` (integer): the longest packet. Default: 1500, which Linux has by itself.
 //! - `BURST` (integer): packets that are received in one turn at most. Default: 1.
-//! - `IGNORE_QUEUE_OVERFLOWS` (boolean): whether to say only once that Linux could not take a packet. Default: false.
+//! - `IGNORE_QUEUE_OVERFLOWS` (boolean): whether to say only once that Linux could not take a
+//!   packet. Default: false.
 //! - `HEADROOM` (unsigned): has no effect: there is always room for 128 bytes.
 //!
 //! Handlers:
@@ -33,7 +35,8 @@
 //! Usage: `KernelTap(ADDR [, GATEWAY, DEVNAME, ETHER, MTU, BURST, IGNORE_QUEUE_OVERFLOWS, HEADROOM])`
 //! Ports: 0-1 inputs, 1-2 outputs; agnostic in, push out
 //!
-//! As [KernelTun] with `TAP true`: what passes are frames from the Ethernet header on, and Linux asks by ARP for its neighbours.
+//! As [KernelTun] with `TAP true`: what passes are frames from the Ethernet header on, and Linux
+//! asks by ARP for its neighbours.
 //!
 //! - `ADDR` (address and prefix): Linux's address and the network, such as `10.0.0.1/24`.
 //!

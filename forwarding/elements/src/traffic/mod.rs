@@ -46,7 +46,8 @@ pub const CLASSES: &[&Class] = &[
     &to_ip_summary_dump::CLASS,
 ];
 
-/// Notes where the IP packet is behind a link header, and its destination. False when there is none.
+/// Notes where the IP packet is behind a link header, and its destination. False when there is
+/// none.
 fn mark_ip(packet: &mut Packet, kind: u32) -> bool {
     let Some(ip) = link::find_ip(packet.data(), kind) else { return false };
     let destination = packet.data().get(ip.offset + 16..).and_then(<[u8]>::first_chunk::<4>).copied();

@@ -4,14 +4,15 @@
 //! Usage: `RatedSource([DATA, RATE, LIMIT, ACTIVE, LENGTH, STOP, BANDWIDTH])`
 //! Ports: no inputs, 1 output; agnostic
 //!
-//! All packets are the same, and carry the time when they were made. The rate is kept by a token bucket of two packets, or
-//! of a hundredth of a second's if that is more.
+//! All packets are the same, and carry the time when they were made. The rate is kept by a token
+//! bucket of two packets, or of a hundredth of a second's if that is more.
 //!
 //! - `DATA` (bytes): what packets contain; a sentence of 69 bytes if not given
 //! - `RATE` (integer): packets a second; 10 if not given
 //! - `LIMIT` (integer): how many packets to make in all; -1, or not given: no limit
 //! - `ACTIVE` (boolean): whether to make any at first; true if not given
-//! - `LENGTH` (integer): the length of packets: DATA is cut off or repeated. -1, or not given: that of DATA
+//! - `LENGTH` (integer): the length of packets: DATA is cut off or repeated. -1, or not given: that
+//!   of DATA
 //! - `STOP` (boolean): whether to stop the program after LIMIT packets; false if not given
 //! - `BANDWIDTH` (bandwidth): the rate in bytes a second, `384Kbps`, instead of RATE
 //! - `DATASIZE` (integer): the older name of LENGTH

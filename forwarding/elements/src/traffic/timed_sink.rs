@@ -62,7 +62,8 @@ impl Interval {
         cx.set_timer(0, self.due);
     }
 
-    /// It is due once more, an interval after it was to be the last time. Who is late catches up, once a round.
+    /// It is due once more, an interval after it was to be the last time. Who is late catches up,
+    /// once a round.
     pub fn again(&mut self, cx: &mut Context<'_>) {
         self.due = self.due.saturating_add_signed(self.length);
         let soon = cx.now().saturating_add(1);

@@ -4,13 +4,15 @@
 //! Usage: `TimedSource([INTERVAL, DATA, LIMIT, ACTIVE, STOP, HEADROOM])`
 //! Ports: no inputs, 1 output; push
 //!
-//! All packets are the same, and carry the time when they were made. The first comes when the first interval has passed.
+//! All packets are the same, and carry the time when they were made. The first comes when the first
+//! interval has passed.
 //!
 //! - `INTERVAL` (time): seconds between two packets; 0.5 if not given
 //! - `DATA` (bytes): what packets contain; a sentence of 69 bytes if not given
 //! - `LIMIT` (integer): how many packets to make in all; -1, or not given: no limit
 //! - `ACTIVE` (boolean): whether to make any at first; true if not given
-//! - `STOP` (boolean): whether to stop the program an interval after LIMIT packets; false if not given
+//! - `STOP` (boolean): whether to stop the program an interval after LIMIT packets; false if not
+//!   given
 //! - `HEADROOM` (integer): how much room to leave in front; there is always as much as there can be
 //!
 //! Handlers:

@@ -4,18 +4,22 @@
 //! Usage: `ToDevice(DEVNAME [, BURST, METHOD, QUEUE, DEBUG])`
 //! Ports: 1 input, 0-2 outputs; pull in, push out
 //!
-//! Pulls packets and sends them as they are, from the Ethernet header on. When the interface cannot take one now, it is kept
-//! and tried again a little later. What was sent leaves by output 0 if it is connected; what the interface refuses, because it
-//! is too long or the interface is down, by output 1.
+//! Pulls packets and sends them as they are, from the Ethernet header on. When the interface cannot
+//! take one now, it is kept and tried again a little later. What was sent leaves by output 0 if it
+//! is connected; what the interface refuses, because it is too long or the interface is down, by
+//! output 1.
 //!
-//! With `METHOD XDP` packets are handed to an AF_XDP socket by their place in memory, many at a time: that of a FromDevice with
-//! `METHOD XDP` on the same interface, or else one of its own, which leaves the interface's frames to Linux. What leaves by
-//! output 0 then is a copy of what is being sent.
+//! With `METHOD XDP` packets are handed to an AF_XDP socket by their place in memory, many at a
+//! time: that of a FromDevice with `METHOD XDP` on the same interface, or else one of its own,
+//! which leaves the interface's frames to Linux. What leaves by output 0 then is a copy of what is
+//! being sent.
 //!
-//! - `DEVNAME` (word): the interface. Only one ToDevice may send by it, but several with `METHOD XDP`.
+//! - `DEVNAME` (word): the interface. Only one ToDevice may send by it, but several with `METHOD
+//!   XDP`.
 //! - `BURST` (integer): packets a turn at most. Default: 1; with `METHOD XDP` 64, and no more.
 //! - `METHOD` (word): `LINUX` or `PCAP`: both are a packet socket; `XDP`: as above. Default: LINUX.
-//! - `QUEUE` (unsigned): with `METHOD XDP`, the queue of the interface. Default: the first that is in use.
+//! - `QUEUE` (unsigned): with `METHOD XDP`, the queue of the interface. Default: the first that is
+//!   in use.
 //! - `DEBUG` (boolean): whether it says when it waits for the interface. Default: false.
 //!
 //! Handlers:
@@ -188,7 +192,8 @@ impl ToDevice {
         }
         let Exit::Xdp(queue) = &mut self.exit else { return false };
         let taken = if self.ready.is_empty() { 0 } else { queue.transmit(&mut self.ready) };
-        // Also when there is nothing: what was sent comes home, and what the kernel would not take it may take now.
+        // Also when there is nothing: what was sent comes home, and what the kernel would not take
+        // it may take now.
         queue.kick();
         let unsent = queue.unsent();
         if taken > 0 {
@@ -207,7 +212,8 @@ impl ToDevice {
         taken > 0
     }
 
-    /// Makes the packets behind the first `at` that are ready such as the AF_XDP socket takes, or refuses them.
+    /// Makes the packets behind the first `at` that are ready such as the AF_XDP socket takes, or
+    /// refuses them.
     fn prepare(&mut self, mut at: usize, cx: &mut Context<'_>) {
         let wanted = cx.has_output(0);
         while let (Exit::Xdp(queue), Some(packet)) = (&mut self.exit, self.ready.get(at)) {

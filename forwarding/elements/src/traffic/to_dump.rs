@@ -4,18 +4,20 @@
 //! Usage: `ToDump(FILENAME [, SNAPLEN, ENCAP, USE_ENCAP_FROM, EXTRA_LENGTH, NANO, UNBUFFERED])`
 //! Ports: 1 input, 0-1 outputs; agnostic
 //!
-//! Writes a file that tcpdump, Wireshark and [FromDump] read: pcap, or pcapng when the file's name ends in `.pcapng`; one that
-//! ends in `.gz` besides is compressed. Packets go on by the output if it is connected. With a pull input and no output it
-//! pulls packets by itself.
+//! Writes a file that tcpdump, Wireshark and [FromDump] read: pcap, or pcapng when the file's name
+//! ends in `.pcapng`; one that ends in `.gz` besides is compressed. Packets go on by the output if
+//! it is connected. With a pull input and no output it pulls packets by itself.
 //!
 //! A packet without a timestamp gets that of the moment, in the file.
 //!
 //! - `FILENAME` (file): `-` is standard output.
 //! - `SNAPLEN` (unsigned): bytes written of a packet at most; 0: all. Default: 2000.
-//! - `ENCAP` (word): what packets begin with: `ETHER`, `IP`, `802_11`, or `#` and the link type's number. Default: `ETHER`.
-//! - `USE_ENCAP_FROM` (names): elements, such as FromDump or FromDevice, whose packets begin alike, and with what.
-//! - `EXTRA_LENGTH` (boolean): whether what was left out of a packet before (the extra length annotation) counts in the length
-//!   that the file says. Default: true.
+//! - `ENCAP` (word): what packets begin with: `ETHER`, `IP`, `802_11`, or `#` and the link type's
+//!   number. Default: `ETHER`.
+//! - `USE_ENCAP_FROM` (names): elements, such as FromDump or FromDevice, whose packets begin alike,
+//!   and with what.
+//! - `EXTRA_LENGTH` (boolean): whether what was left out of a packet before (the extra length
+//!   annotation) counts in the length that the file says. Default: true.
 //! - `NANO` (boolean): whether times are in nanoseconds; in pcapng they are. Default: false.
 //! - `UNBUFFERED` (boolean): whether each packet is written at once. Default: false.
 //!
@@ -101,8 +103,9 @@ struct Shape {
     link: u32,
 }
 
-/// A file being written. Its header is written before the first packet, or when it ends without one: an element that takes
-/// over the file of another one has opened it by then, and may not begin it anew.
+/// A file being written. Its header is written before the first packet, or when it ends without
+/// one: an element that takes over the file of another one has opened it by then, and may not begin
+/// it anew.
 struct Dump {
     shape: Shape,
     state: State,
@@ -201,7 +204,8 @@ impl Dump {
 
 impl Drop for Dump {
     fn drop(&mut self) {
-        // A file without packets has its header all the same. Nobody is left to be told of an error.
+        // A file without packets has its header all the same. Nobody is left to be told of an
+        // error.
         let _ = self.begin();
         let _ = self.flush();
     }

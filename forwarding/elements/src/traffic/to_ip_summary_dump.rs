@@ -4,9 +4,9 @@
 //! Usage: `ToIPSummaryDump(FILENAME [, FIELDS, HEADER, VERBOSE, BANNER, MULTIPACKET, BAD_PACKETS, CAREFUL_TRUNC, EXTRA_LENGTH, BINARY])`
 //! Ports: 1 input, 0-1 outputs; agnostic in, push out
 //!
-//! Writes what the fields say of a packet, with spaces between and `-` for what the packet does not have: a text for
-//! statistics, for comparing, and for [FromIPSummaryDump]. Packets go on by the output if it is connected. From a pull input
-//! it pulls by itself.
+//! Writes what the fields say of a packet, with spaces between and `-` for what the packet does not
+//! have: a text for statistics, for comparing, and for [FromIPSummaryDump]. Packets go on by the
+//! output if it is connected. From a pull input it pulls by itself.
 //!
 //! | field | example |
 //! |---|---|
@@ -34,17 +34,21 @@
 //! | `wire_len` | the packet's length, with its link header |
 //!
 //! - `FILENAME` (file): `-` is standard output.
-//! - `FIELDS` (names): as above. Instead of `ip_src` write `src` or `"ip src"` as well. Default: `timestamp ip_src`.
+//! - `FIELDS` (names): as above. Instead of `ip_src` write `src` or `"ip src"` as well. Default:
+//!   `timestamp ip_src`.
 //! - `CONTENTS`, `DATA` (names): older names of FIELDS.
 //! - `HEADER` (boolean): whether the file begins with lines that say what it is. Default: true.
 //! - `VERBOSE` (boolean): whether they say on which host it was written, and when. Default: false.
 //! - `BANNER` (text): who wrote it.
-//! - `MULTIPACKET` (boolean): whether a packet that stands for several has as many lines; not with the field `count`.
-//!   Default: false.
-//! - `BAD_PACKETS` (boolean): whether a line `!bad` says what is wrong with the packet of the next line. Default: false.
-//! - `CAREFUL_TRUNC` (boolean): whether it is wrong that a packet is shorter than its IP header says. Default: true.
+//! - `MULTIPACKET` (boolean): whether a packet that stands for several has as many lines; not with
+//!   the field `count`. Default: false.
+//! - `BAD_PACKETS` (boolean): whether a line `!bad` says what is wrong with the packet of the next
+//!   line. Default: false.
+//! - `CAREFUL_TRUNC` (boolean): whether it is wrong that a packet is shorter than its IP header
+//!   says. Default: true.
 //! - `EXTRA_LENGTH` (boolean): whether the extra length annotation counts. Default: true.
-//! - `BINARY` (boolean): whether fields are written in binary, which takes less space. Default: false.
+//! - `BINARY` (boolean): whether fields are written in binary, which takes less space. Default:
+//!   false.
 //!
 //! Handlers:
 //! - `flush` (write): writes what is still in memory to the file.

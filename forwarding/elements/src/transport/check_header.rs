@@ -4,9 +4,10 @@
 //! Usage: `CheckTCPHeader([keywords VERBOSE, DETAILS])`
 //! Ports: 1 input, 1-2 outputs; agnostic, second output push
 //!
-//! Expects IPv4 packets with marked headers, as CheckIPHeader leaves them. Checks that each carries TCP, is as long as it
-//! says and has a whole TCP header in it, and that the checksum adds up. What is right leaves by output 0; what is wrong by
-//! output 1, or is dropped when that isn't connected; the first one is told of.
+//! Expects IPv4 packets with marked headers, as CheckIPHeader leaves them. Checks that each carries
+//! TCP, is as long as it says and has a whole TCP header in it, and that the checksum adds up. What
+//! is right leaves by output 0; what is wrong by output 1, or is dropped when that isn't connected;
+//! the first one is told of.
 //!
 //! - `VERBOSE` (boolean): tells of every wrong packet, not only the first. Default false.
 //! - `DETAILS` (boolean): counts wrong packets by what was wrong. Default false.

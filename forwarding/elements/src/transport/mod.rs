@@ -20,7 +20,8 @@ pub const CLASSES: &[&Class] = &[
     &udp_ip_encap::CLASS,
 ];
 
-/// The parts of a packet behind an IPv4 header whose network header is marked, in order; the first is in the first segment.
+/// The parts of a packet behind an IPv4 header whose network header is marked, in order; the first
+/// is in the first segment.
 fn parts_behind<'a>(packet: &'a Packet, ip: &ipv4::Packet<'_>) -> impl Iterator<Item = &'a [u8]> {
     let first = packet.network().get(ip.header_len()..).unwrap_or_default();
     std::iter::once(first).chain(packet.segments().skip(1))
@@ -31,8 +32,8 @@ fn length_behind(packet: &Packet, ip: &ipv4::Packet<'_>) -> usize {
     parts_behind(packet, ip).map(<[u8]>::len).sum()
 }
 
-/// The sum of the first `length` bytes behind the IPv4 header and their pseudo-header, which has the
-/// destination at the end of a source route.
+/// The sum of the first `length` bytes behind the IPv4 header and their pseudo-header, which has
+/// the destination at the end of a source route.
 fn sum_behind(packet: &Packet, ip: &ipv4::Packet<'_>, length: usize) -> Sum {
     let mut left = length;
     let parts = parts_behind(packet, ip).map(|part| {

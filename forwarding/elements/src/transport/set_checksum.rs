@@ -4,10 +4,12 @@
 //! Usage: `SetTCPChecksum([FIXOFF])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Expects IPv4 packets with marked headers and TCP in them. Those that are too short for a TCP header, or shorter than they
-//! say, are dropped, and told of. Packets of other protocols pass as they are.
+//! Expects IPv4 packets with marked headers and TCP in them. Those that are too short for a TCP
+//! header, or shorter than they say, are dropped, and told of. Packets of other protocols pass as
+//! they are.
 //!
-//! - `FIXOFF` (boolean): whether to set a header length that can't be right to the nearest that can. Default false.
+//! - `FIXOFF` (boolean): whether to set a header length that can't be right to the nearest that
+//!   can. Default false.
 //!
 //! See also: [CheckTCPHeader], [SetIPChecksum], [SetUDPChecksum]
 //!
@@ -17,9 +19,9 @@
 //! Usage: `SetUDPChecksum`
 //! Ports: 1 input, 1-2 outputs; agnostic, second output push
 //!
-//! Expects IPv4 packets with marked headers and UDP in them. Fragments, and packets that are shorter than the datagram says,
-//! leave by output 1 as they came; when it isn't connected they are dropped, and the first is told of. Packets of other
-//! protocols pass as they are.
+//! Expects IPv4 packets with marked headers and UDP in them. Fragments, and packets that are
+//! shorter than the datagram says, leave by output 1 as they came; when it isn't connected they are
+//! dropped, and the first is told of. Packets of other protocols pass as they are.
 //!
 //! See also: [CheckUDPHeader], [SetIPChecksum], [SetTCPChecksum]
 
@@ -71,8 +73,8 @@ struct SetUdpChecksum {
     told: bool,
 }
 
-/// Writes a checksum over `length` bytes behind the IPv4 header, `at` bytes behind it; `stated` says how it is written.
-/// `None`, and nothing done, when there are not so many bytes.
+/// Writes a checksum over `length` bytes behind the IPv4 header, `at` bytes behind it; `stated`
+/// says how it is written. `None`, and nothing done, when there are not so many bytes.
 fn set(packet: &mut Packet, length: usize, at: usize, stated: impl Fn(u16) -> u16) -> Option<()> {
     let head = ipv4::Packet::parse(packet.network()).ok()?.header_len();
     let place = packet.network_mut().get_mut(head + at..head + at + 2)?;

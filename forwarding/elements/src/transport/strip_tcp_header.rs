@@ -4,8 +4,8 @@
 //! Usage: `StripTCPHeader`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Expects TCP packets with marked headers, as [CheckIPHeader] and [CheckTCPHeader] leave them; what is left is their payload. The
-//! headers stay marked, in front of the packet.
+//! Expects TCP packets with marked headers, as [CheckIPHeader] and [CheckTCPHeader] leave them;
+//! what is left is their payload. The headers stay marked, in front of the packet.
 //!
 //! See also: [StripIPHeader], [UnstripIPHeader]
 

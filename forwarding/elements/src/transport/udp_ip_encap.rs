@@ -4,14 +4,16 @@
 //! Usage: `UDPIPEncap(SRC, SPORT, DST, DPORT [, CHECKSUM])`
 //! Ports: 1 input, 1 output; agnostic
 //!
-//! Puts an IPv4 header and a UDP header in front of every packet, marks them, and sets the destination annotation. The time
-//! to live is 250; packets are numbered from 0.
+//! Puts an IPv4 header and a UDP header in front of every packet, marks them, and sets the
+//! destination annotation. The time to live is 250; packets are numbered from 0.
 //!
 //! - `SRC` (IPv4 address): from whom
 //! - `SPORT` (UDP port): from which port
-//! - `DST` (IPv4 address, or `DST_ANNO`): to whom; `DST_ANNO`: to the address in the packet's destination annotation
+//! - `DST` (IPv4 address, or `DST_ANNO`): to whom; `DST_ANNO`: to the address in the packet's
+//!   destination annotation
 //! - `DPORT` (UDP port): to which port
-//! - `CHECKSUM` (boolean): whether datagrams have a checksum, which costs a look at all bytes. Default true.
+//! - `CHECKSUM` (boolean): whether datagrams have a checksum, which costs a look at all bytes.
+//!   Default true.
 //!
 //! Handlers:
 //! - `src`, `sport`, `dst`, `dport` (read, write): the arguments

@@ -1,4 +1,5 @@
-//! Runs the examples in `forwarding/elements/examples`, each file a test of its own. Their form is described in the README there.
+//! Runs the examples in `forwarding/elements/examples`, each file a test of its own. Their form is
+//! described in the README there.
 
 mod form;
 mod packet;

@@ -96,7 +96,8 @@ impl Sample {
         Some(text)
     }
 
-    /// As a packet that comes out is compared: where its network header is doesn't matter unless it is said.
+    /// As a packet that comes out is compared: where its network header is doesn't matter unless it
+    /// is said.
     pub fn without_known_network(mut self, text: &str) -> Sample {
         if !text.contains(", network") {
             self.notes.retain(|note| !matches!(note, Note::Network(_)));
@@ -256,7 +257,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The addresses of an IP layer that is not written down, and ports: `1.2.3.4:5 > 6.7.8.9:10`, or only ports.
+    /// The addresses of an IP layer that is not written down, and ports: `1.2.3.4:5 > 6.7.8.9:10`,
+    /// or only ports.
     fn short_form(&mut self, kind: &str) -> Result<(Between, (u16, u16)), String> {
         let has_pair = self.words.get(1) == Some(&">");
         if kind.starts_with("icmp") {
@@ -399,7 +401,8 @@ fn ip6(
     Ok(Built { bytes: header, ether_type: Some(0x86dd), protocol: Some(41), network: Some(0) })
 }
 
-/// The checksum of a transport header and what follows, in a packet between two addresses; 0 outside of one.
+/// The checksum of a transport header and what follows, in a packet between two addresses; 0
+/// outside of one.
 fn transport_checksum(between: Between, protocol: u8, bytes: &[u8]) -> u16 {
     let length = bytes.len();
     match between {

@@ -1,4 +1,5 @@
-//! Elements that take another configuration while they run: those that Click's take it, and no others.
+//! Elements that take another configuration while they run: those that Click's take it, and no
+//! others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +8,8 @@ use graph::{Description, Graph, HandlerError, Sinks};
 use crate::run::Bench;
 use crate::text;
 
-/// The classes for which Click allows it: an element that has its least inputs and `outputs`, arguments
-/// that are right, others that are right as well, and wrong ones.
+/// The classes for which Click allows it: an element that has its least inputs and `outputs`,
+/// arguments that are right, others that are right as well, and wrong ones.
 const CLASSES: &[(&str, usize, &str, &str, &str)] = &[
     ("ARPQuerier", 1, "1.0.0.1, 1:1:1:1:1:1", "1.0.0.2, 1:1:1:1:1:2", "1.0.0.1"),
     ("ARPResponder", 1, "1.0.0.1 1:1:1:1:1:1", "1.0.0.0/8 1:1:1:1:1:2", "1.0.0.1"),

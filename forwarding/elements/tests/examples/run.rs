@@ -78,7 +78,8 @@ fn source(example: &Example) -> Result<String, String> {
     }
 }
 
-/// A configuration around an element: a source at each input, a sink at each output that it must have or the steps name.
+/// A configuration around an element: a source at each input, a sink at each output that it must
+/// have or the steps name.
 fn surround(element: &str, steps: &[Step]) -> Result<String, String> {
     let class = element.split('(').next().unwrap_or_default().trim();
     let ports = registry().find(class).map_or("-/-", |class| class.ports);

@@ -1,4 +1,5 @@
-//! The stand that an element is tried on: elements that send it what an example says, and note what it sends.
+//! The stand that an element is tried on: elements that send it what an example says, and note what
+//! it sends.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -34,7 +35,8 @@ pub const CLASSES: &[&Class] = &[
     },
 ];
 
-/// Sends the packets, one a line, that are written to its handler `send`; on a pull connection they wait to be pulled.
+/// Sends the packets, one a line, that are written to its handler `send`; on a pull connection they
+/// wait to be pulled.
 struct Source {
     waiting: VecDeque<Packet>,
 }

@@ -126,7 +126,8 @@ fn action(key: &str, value: &str, last: &mut Option<Sample>) -> Result<Action, S
     })
 }
 
-/// Whether a text is as expected, where `...` stands for anything and space at the end of a line doesn't count.
+/// Whether a text is as expected, where `...` stands for anything and space at the end of a line
+/// doesn't count.
 pub fn matches(expected: &str, actual: &str) -> bool {
     let (expected, actual) = (trimmed(expected), trimmed(actual));
     let mut parts = expected.split("...");

@@ -4,9 +4,10 @@
 //! host A 10.99.1.2, 2001:db8:1::2 --- port 1 (.1, ::1)  router  port 2 (.1, ::1), MTU 1400 --- host B 10.99.2.2, 2001:db8:2::2
 //! ```
 //!
-//! Behind host B: 198.18.0.0/15, 240.0.0.0/8, 2001:db8:f::/48, ::/16. Unreachable: 198.51.100.0/25, 2001:db8:dead:1::/64; prohibited:
-//! 198.51.100.128/25, 2001:db8:dead:2::/64; blackhole: 192.0.2.0/25, 2001:db8:dead:3::/64. Host 10.99.2.3 is unresolved; others
-//! on the connected networks are to be gleaned. 203.0.113.0/24 goes by a port that Linux keeps for itself.
+//! Behind host B: 198.18.0.0/15, 240.0.0.0/8, 2001:db8:f::/48, ::/16. Unreachable: 198.51.100.0/25,
+//! 2001:db8:dead:1::/64; prohibited: 198.51.100.128/25, 2001:db8:dead:2::/64; blackhole:
+//! 192.0.2.0/25, 2001:db8:dead:3::/64. Host 10.99.2.3 is unresolved; others on the connected
+//! networks are to be gleaned. 203.0.113.0/24 goes by a port that Linux keeps for itself.
 
 #![allow(dead_code)] // Each test binary uses its part.
 
@@ -147,7 +148,8 @@ impl Rig {
         self.run_packets(input, packets)
     }
 
-    /// Runs packets through the graph, and copies of them through its twin: the same must become of them.
+    /// Runs packets through the graph, and copies of them through its twin: the same must become of
+    /// them.
     pub fn run_packets(&mut self, input: u16, mut packets: Vec<Packet>) -> Outcome {
         packets.iter_mut().for_each(|packet| packet.input = PortId(input).interface());
         let (mut outcome, mut other) = (Outcome::default(), Outcome::default());
@@ -229,7 +231,8 @@ pub fn router(view: &View, sources: &Arc<Sources>, icmp: IcmpSettings, stages: S
     let (view, sources) = (view.clone(), sources.clone());
     let environment = standard::environment(RouterContext { view, sources, icmp: IcmpPolicy::of(icmp) });
     let program = standard::program(&Hooks::default(), &stages, &elements::registry(), &environment).unwrap();
-    // Where answers are not limited, nothing waits: in a time that stands still both ways let Linux see the same redirects.
+    // Where answers are not limited, nothing waits: in a time that stands still both ways let Linux
+    // see the same redirects.
     let clock = if icmp.mask4 == 0 { Clock::simulated(0) } else { Clock::real() };
     let graph = program.instantiate(&environment, Manner { clock, ..Manner::default() }).unwrap();
     let Standard { graph, entry } = Standard::of(graph);

@@ -1,4 +1,5 @@
-//! Addresses, prefixes and ports, as numbers or by the names that a configuration or the system gave them.
+//! Addresses, prefixes and ports, as numbers or by the names that a configuration or the system
+//! gave them.
 
 use super::device;
 use super::names::{Kind, Scope};
@@ -7,8 +8,8 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::Mac;
 
-/// `10.0.0.1`, or a name of AddressInfo (`name`, `name:ip`, `name:bcast`), or a device of this machine
-/// (`device`, and `device:gw` for the gateway of the default route by it).
+/// `10.0.0.1`, or a name of AddressInfo (`name`, `name:ip`, `name:bcast`), or a device of this
+/// machine (`device`, and `device:gw` for the gateway of the default route by it).
 impl Argument for Ipv4Addr {
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Ipv4Addr, String> {
         if let (bytes, 4) =
@@ -64,8 +65,8 @@ impl Argument for Vec<Ipv4Addr> {
     }
 }
 
-/// Any of the forms of RFC 4291, section 2.2; at the end also a name of an IPv4 address; or a name of AddressInfo
-/// (`name`, `name:ip6`).
+/// Any of the forms of RFC 4291, section 2.2; at the end also a name of an IPv4 address; or a name
+/// of AddressInfo (`name`, `name:ip6`).
 impl Argument for Ipv6Addr {
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Ipv6Addr, String> {
         if let Ok(address) = text.parse() {
@@ -87,7 +88,8 @@ impl Argument for Ipv6Addr {
     }
 }
 
-/// `00-50-BA-85-84-A9` or with colons, or a name of AddressInfo (`name`, `name:eth`), or a device of this machine.
+/// `00-50-BA-85-84-A9` or with colons, or a name of AddressInfo (`name`, `name:eth`), or a device
+/// of this machine.
 impl Argument for Mac {
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Mac, String> {
         if let Ok(address) = text.parse() {
@@ -103,8 +105,9 @@ impl Argument for Mac {
     }
 }
 
-/// An IPv4 address and a mask: `10.0.0.0/8`, `10/8`, `10.0.0.0/255.0.0.0`, `10.0.0.0/name`, or a name of AddressInfo
-/// (`name`, `name:ipnet`). The address may have bits outside the mask, and the mask gaps.
+/// An IPv4 address and a mask: `10.0.0.0/8`, `10/8`, `10.0.0.0/255.0.0.0`, `10.0.0.0/name`, or a
+/// name of AddressInfo (`name`, `name:ipnet`). The address may have bits outside the mask, and the
+/// mask gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Prefix4 {
     /// As written, with the bits outside the mask.
@@ -194,8 +197,8 @@ impl Argument for AddressOrPrefix4 {
     }
 }
 
-/// An IPv6 address and how many of its first bits count: `2001:db8::/32`, `2001:db8::/ffff:ffff::`, or a name of
-/// AddressInfo (`name`, `name:ip6net`).
+/// An IPv6 address and how many of its first bits count: `2001:db8::/32`, `2001:db8::/ffff:ffff::`,
+/// or a name of AddressInfo (`name`, `name:ip6net`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Prefix6 {
     /// As written, with the bits that don't count.
@@ -261,7 +264,8 @@ impl Argument for AddressOrPrefix6 {
     }
 }
 
-/// A port of IP protocol `PROTOCOL`, as a number or by name: of PortInfo, well known, or in /etc/services.
+/// A port of IP protocol `PROTOCOL`, as a number or by name: of PortInfo, well known, or in
+/// /etc/services.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port<const PROTOCOL: u8>(pub u16);
 

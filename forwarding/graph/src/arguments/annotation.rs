@@ -4,7 +4,8 @@ use super::names::{Kind, Scope};
 use super::{Argument, parse_error, parse_integer};
 use port::ANNOTATION_BYTES;
 
-/// Where Click keeps what, in bytes. Several share a place; elements that use them together must not mind.
+/// Where Click keeps what, in bytes. Several share a place; elements that use them together must
+/// not mind.
 pub mod offset {
     #![allow(missing_docs, reason = "the names are Click's and say what they are")]
     pub const DST_IP: usize = 0;

@@ -5,13 +5,13 @@ use crate::language::{first_word, unquote};
 
 /// A type that an argument is read as.
 pub trait Argument: Sized {
-    /// Reads one argument as the user wrote it, quotes and all. The error says what is wrong with it, in Click's words,
-    /// without saying which argument it is.
+    /// Reads one argument as the user wrote it, quotes and all. The error says what is wrong with
+    /// it, in Click's words, without saying which argument it is.
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Self, String>;
 }
 
-/// Reads a text that is in no configuration, such as what is written to a handler: space around it doesn't matter, and
-/// names that a configuration defines are not known.
+/// Reads a text that is in no configuration, such as what is written to a handler: space around it
+/// doesn't matter, and names that a configuration defines are not known.
 ///
 /// # Errors
 /// What is wrong with it, in Click's words.
@@ -38,7 +38,8 @@ impl Argument for bool {
     }
 }
 
-/// Any bytes: one text without spaces outside its quotes; quotes come off and `\<48 65>` becomes bytes.
+/// Any bytes: one text without spaces outside its quotes; quotes come off and `\<48 65>` becomes
+/// bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -113,7 +114,8 @@ impl Argument for Filename {
     }
 }
 
-/// The name of an element as it is said in some element's place; [`Scope::places`] says what it may be called there.
+/// The name of an element as it is said in some element's place; [`Scope::places`] says what it may
+/// be called there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElementName(pub String);
 

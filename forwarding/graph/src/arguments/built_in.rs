@@ -1,5 +1,5 @@
-//! The names that everybody knows: IP protocols, ports, ICMP types and codes, annotations; and this machine's
-//! /etc/protocols and /etc/services.
+//! The names that everybody knows: IP protocols, ports, ICMP types and codes, annotations; and this
+//! machine's /etc/protocols and /etc/services.
 
 use super::annotation::ANNOTATIONS;
 use super::names::Kind;
@@ -141,7 +141,8 @@ pub(super) fn name(kind: Kind, number: u32) -> Option<&'static str> {
     table.iter().find(|&&(_, entry)| entry == number).map(|&(name, _)| name)
 }
 
-/// What this machine calls protocols and ports; read when something is first looked up that is none of ours.
+/// What this machine calls protocols and ports; read when something is first looked up that is none
+/// of ours.
 static SYSTEM: LazyLock<SystemNames> = LazyLock::new(|| {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     SystemNames::new(&read("/etc/protocols"), &read("/etc/services"))

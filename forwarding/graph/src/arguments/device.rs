@@ -33,8 +33,8 @@ pub(super) fn gateway(name: &str) -> Option<Ipv4Addr> {
     gateway_in(&std::fs::read_to_string("/proc/net/route").ok()?, name)
 }
 
-/// The same from Linux's table in words: device, destination, gateway and flags, as numbers of this machine in
-/// hexadecimal.
+/// The same from Linux's table in words: device, destination, gateway and flags, as numbers of this
+/// machine in hexadecimal.
 fn gateway_in(routes: &str, name: &str) -> Option<Ipv4Addr> {
     routes.lines().skip(1).find_map(|line| {
         let mut words = line.split_ascii_whitespace();

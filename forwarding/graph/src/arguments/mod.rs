@@ -1,11 +1,12 @@
 //! Click's argument conventions.
 //!
-//! An element's configuration is a list of [pieces](crate::language::Piece) between commas. An element asks for its
-//! arguments one after the other, each by its keyword and as a type; whether the user wrote them by position or by
-//! keyword, and in which order, is settled here ([`Arguments`]). What is written becomes a checked value
-//! ([`Argument`]): numbers with units, addresses, annotations, also by the names that a configuration gave them
-//! ([`Names`], seen from an element's place: [`Scope`]). Every mistake lands in the report, with its place.
-//! [`unparse`] is the way back: values as Click prints them.
+//! An element's configuration is a list of [pieces](crate::language::Piece) between commas. An
+//! element asks for its arguments one after the other, each by its keyword and as a type; whether
+//! the user wrote them by position or by keyword, and in which order, is settled here
+//! ([`Arguments`]). What is written becomes a checked value ([`Argument`]): numbers with units,
+//! addresses, annotations, also by the names that a configuration gave them ([`Names`], seen from
+//! an element's place: [`Scope`]). Every mistake lands in the report, with its place. [`unparse`]
+//! is the way back: values as Click prints them.
 //!
 //! ```
 //! use graph::arguments::{Arguments, Names, Scope, Seconds};

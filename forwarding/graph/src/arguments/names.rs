@@ -1,7 +1,8 @@
 //! What a configuration calls its addresses, ports and annotations.
 //!
-//! `AddressInfo` and `PortInfo` define names for the compound element that they stand in and everything inside it:
-//! an element `a/b/c` sees what was defined in `a/b`, then `a`, then outside, and last what everybody knows.
+//! `AddressInfo` and `PortInfo` define names for the compound element that they stand in and
+//! everything inside it: an element `a/b/c` sees what was defined in `a/b`, then `a`, then outside,
+//! and last what everybody knows.
 
 use super::address::{Prefix4, Prefix6};
 use super::{Argument, Arguments, built_in, parse_integer};
@@ -25,7 +26,8 @@ pub enum Kind {
     Annotation,
 }
 
-/// Values by the path of the compound element they are defined in, with a `/` behind it, and the name.
+/// Values by the path of the compound element they are defined in, with a `/` behind it, and the
+/// name.
 type Table<T> = HashMap<String, T>;
 
 /// All names that a configuration defined.
@@ -45,8 +47,9 @@ impl Names {
         Names::default()
     }
 
-    /// The names that a configuration's AddressInfo and PortInfo elements define, wherever they stand. What is wrong
-    /// with their arguments is said here; the elements themselves have nothing to do.
+    /// The names that a configuration's AddressInfo and PortInfo elements define, wherever they
+    /// stand. What is wrong with their arguments is said here; the elements themselves have nothing
+    /// to do.
     pub fn of(flat: &Flat, report: &mut Report) -> Names {
         let mut names = Names::new();
         let none = Names::new();
@@ -68,12 +71,14 @@ impl Names {
         names
     }
 
-    /// Defines what one argument of AddressInfo says: `NAME ADDRESS...`. `element` is the AddressInfo's own name. An address may be a
-    /// name, too, of an AddressInfo before or of a device of this machine (`eth0`, `eth0:bcast`). Of several addresses of a kind the
-    /// last counts; but what is of several kinds, as a device is, does not replace any.
+    /// Defines what one argument of AddressInfo says: `NAME ADDRESS...`. `element` is the
+    /// AddressInfo's own name. An address may be a name, too, of an AddressInfo before or of a
+    /// device of this machine (`eth0`, `eth0:bcast`). Of several addresses of a kind the last
+    /// counts; but what is of several kinds, as a device is, does not replace any.
     ///
     /// # Errors
-    /// What is wrong with it, in Click's words, a line each. What is right in it is defined nevertheless.
+    /// What is wrong with it, in Click's words, a line each. What is right in it is defined
+    /// nevertheless.
     pub fn address_info(&mut self, element: &str, argument: &str) -> Result<(), String> {
         let words = split_words(argument);
         let Some((name, addresses)) = words.split_first() else { return Ok(()) };
@@ -99,8 +104,8 @@ impl Names {
         if strange.is_empty() { Ok(()) } else { Err(strange.join("\n")) }
     }
 
-    /// Defines what one argument of PortInfo says: `NAME PORT[/PROTOCOL] [ALIAS...] [# comment]`. `element` is the
-    /// PortInfo's own name. Without a protocol it is a port of TCP and UDP.
+    /// Defines what one argument of PortInfo says: `NAME PORT[/PROTOCOL] [ALIAS...] [# comment]`.
+    /// `element` is the PortInfo's own name. Without a protocol it is a port of TCP and UDP.
     ///
     /// # Errors
     /// What is wrong with it, in Click's words; then nothing is defined.
@@ -181,7 +186,8 @@ impl Meanings {
     }
 }
 
-/// The path of the compound element that an element stands in, with a `/` behind it; empty outside of all.
+/// The path of the compound element that an element stands in, with a `/` behind it; empty outside
+/// of all.
 fn context(element: &str) -> &str {
     element.rfind('/').map_or("", |slash| &element[..=slash])
 }
@@ -204,7 +210,8 @@ impl<'a> Scope<'a> {
         self.element
     }
 
-    /// What `name` may mean in this place, the innermost first: in `a/b/c`, `x` is `a/b/x`, `a/x` or `x`.
+    /// What `name` may mean in this place, the innermost first: in `a/b/c`, `x` is `a/b/x`, `a/x`
+    /// or `x`.
     pub fn places<'n>(&self, name: &'n str) -> impl Iterator<Item = String> + use<'a, 'n> {
         let mut context = Some(context(self.element));
         std::iter::from_fn(move || {

@@ -13,8 +13,8 @@ pub(super) enum NotANumber {
     TooLarge,
 }
 
-/// Reads an integer between `least` and `most`: decimal, `0x` hexadecimal, `0b` binary, `0` octal, with single `_`
-/// between digits.
+/// Reads an integer between `least` and `most`: decimal, `0x` hexadecimal, `0b` binary, `0` octal,
+/// with single `_` between digits.
 ///
 /// # Errors
 /// `invalid number`, or `out of range, bound N` with the bound that it exceeds, as Click says.
@@ -100,7 +100,8 @@ impl<T: Argument + Clone + PartialOrd + Display> Argument for RangeInclusive<T> 
 /// A range of ports: `80`, `1024-65535`.
 pub type PortRange = RangeInclusive<u16>;
 
-/// A number with `BITS` binary digits after the point, as an integer: 0.5 is `1 << (BITS - 1)`. At most 32 digits.
+/// A number with `BITS` binary digits after the point, as an integer: 0.5 is `1 << (BITS - 1)`. At
+/// most 32 digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fixed<const BITS: u32>(pub u32);
 
@@ -142,7 +143,8 @@ pub(super) fn message(error: NotANumber) -> String {
     }
 }
 
-/// A decimal number without sign (`1.5`, `.5`, `3.6e6`, `1_000`) times `10^power` times `factor`, rounded.
+/// A decimal number without sign (`1.5`, `.5`, `3.6e6`, `1_000`) times `10^power` times `factor`,
+/// rounded.
 pub(super) fn scaled_u64(text: &str, power: i32, factor: u64) -> Result<u64, NotANumber> {
     // Rounded once, behind the factor: a few digits more than asked for, then away with them.
     const MORE: i32 = 6;

@@ -1,10 +1,11 @@
 //! Reading an element's arguments, one after the other.
 //!
-//! Click's rules. A piece that begins with a word of letters, digits and `_:.?!` and goes on behind a space may be a
-//! keyword argument; whether it is one is known when its keyword is asked for. Of several with the same keyword the
-//! last counts. What is asked for by position takes the next piece that isn't a keyword argument, as long as no
-//! keyword argument was read before it; an argument that must be there takes the next piece even when it looks like a
-//! keyword argument. What nobody asked for is a mistake.
+//! Click's rules. A piece that begins with a word of letters, digits and `_:.?!` and goes on behind
+//! a space may be a keyword argument; whether it is one is known when its keyword is asked for. Of
+//! several with the same keyword the last counts. What is asked for by position takes the next
+//! piece that isn't a keyword argument, as long as no keyword argument was read before it; an
+//! argument that must be there takes the next piece even when it looks like a keyword argument.
+//! What nobody asked for is a mistake.
 
 use super::{Argument, Scope};
 use crate::language::{FlatElement, Piece, Report, Span, split_arguments, split_words};
@@ -78,7 +79,8 @@ impl<'b> From<&'b Piece> for Blame<'b> {
 }
 
 impl<'a> Arguments<'a> {
-    /// The arguments in a configuration that stands in no text, such as what is written to a handler.
+    /// The arguments in a configuration that stands in no text, such as what is written to a
+    /// handler.
     pub fn new(configuration: &str, scope: Scope<'a>, report: &'a mut Report) -> Arguments<'a> {
         let pieces = split_arguments(configuration);
         let marks = pieces.iter().map(|piece| mark(&piece.text)).collect();
@@ -125,7 +127,8 @@ impl<'a> Arguments<'a> {
         self.read(keyword, Way { positional: false, mandatory: true, first: false }, T::parse)
     }
 
-    /// As [`Arguments::mandatory`], for what no type says: `parse` reads the text, and its error is Click's message.
+    /// As [`Arguments::mandatory`], for what no type says: `parse` reads the text, and its error is
+    /// Click's message.
     pub fn mandatory_with<T>(
         &mut self,
         keyword: &str,
@@ -152,7 +155,8 @@ impl<'a> Arguments<'a> {
         self.read(keyword, Way { positional: false, mandatory: false, first: false }, parse)
     }
 
-    /// Sets aside what was read by keyword: arguments by position count as if it were not there, so it may stand in front of them.
+    /// Sets aside what was read by keyword: arguments by position count as if it were not there, so
+    /// it may stand in front of them.
     pub fn set_keywords_aside(&mut self) {
         for mark in &mut self.marks {
             if *mark == Mark::TakenByKeyword {
@@ -210,8 +214,8 @@ impl<'a> Arguments<'a> {
         self.scope
     }
 
-    /// Notes a mistake that the element found in the argument with a keyword (which then stands before the message),
-    /// in a piece, or in the element as a whole.
+    /// Notes a mistake that the element found in the argument with a keyword (which then stands
+    /// before the message), in a piece, or in the element as a whole.
     pub fn wrong<'b>(&mut self, about: impl Into<Blame<'b>>, message: impl AsRef<str>) {
         let (at, message) = self.place(about.into(), message.as_ref());
         self.report.error(at, message);
@@ -376,7 +380,8 @@ mod tests {
     use crate::language::Texts;
     use proptest::prelude::*;
 
-    /// What an element with two positional arguments, the second optional, and one keyword reads, and what was wrong.
+    /// What an element with two positional arguments, the second optional, and one keyword reads,
+    /// and what was wrong.
     fn read(configuration: &str) -> (Option<String>, Option<u32>, Option<bool>, Vec<String>) {
         let (names, mut report) = (Names::new(), Report::new());
         let mut arguments = Arguments::new(configuration, Scope::new(&names, "e"), &mut report);

@@ -3,8 +3,8 @@
 use super::reading::{Mark, mark};
 use crate::language::split_arguments;
 
-/// The configuration with another value for an argument. What gives it by keyword goes, and the new one
-/// stands at the end with its keyword; else it stands at its position, if that is there.
+/// The configuration with another value for an argument. What gives it by keyword goes, and the new
+/// one stands at the end with its keyword; else it stands at its position, if that is there.
 pub(crate) fn replace(configuration: &str, position: Option<usize>, keyword: &str, value: &str) -> String {
     let mut texts: Vec<String> = split_arguments(configuration).into_iter().map(|piece| piece.text).collect();
     let is_it = |text: &String| mark(text) == Mark::Keyword(keyword.len()) && text.starts_with(keyword);

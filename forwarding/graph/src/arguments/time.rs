@@ -44,7 +44,8 @@ fn nanoseconds(text: &str) -> Result<i64, String> {
     i64::try_from(time).map_err(|_| "out of range".to_owned())
 }
 
-/// A time that passes, in nanoseconds: `10` seconds, `1.5s`, `30 ms`, `2 min`, `1hr`, `7 day`. Never negative.
+/// A time that passes, in nanoseconds: `10` seconds, `1.5s`, `30 ms`, `2 min`, `1hr`, `7 day`.
+/// Never negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seconds(pub i64);
 

@@ -68,7 +68,8 @@ pub fn bandwidth(bytes_per_second: u64) -> String {
     }
 }
 
-/// An integer with a decimal point before its last `digits` (at most 19) digits, without zeros at the end.
+/// An integer with a decimal point before its last `digits` (at most 19) digits, without zeros at
+/// the end.
 pub fn decimal(value: u64, digits: u32) -> String {
     let one = 10u64.pow(digits.min(19));
     match value % one {
@@ -80,8 +81,8 @@ pub fn decimal(value: u64, digits: u32) -> String {
     }
 }
 
-/// An integer with a binary point before its last `bits` (at most 32) digits, as the shortest decimal number that is read
-/// back as the same.
+/// An integer with a binary point before its last `bits` (at most 32) digits, as the shortest
+/// decimal number that is read back as the same.
 pub fn fixed(value: u32, bits: u32) -> String {
     let one = 1u128 << bits.min(32);
     let value = u128::from(value);

@@ -31,7 +31,8 @@ impl Figures {
                 figures.packets += counters.packets();
                 figures.cycles += counters.cycles();
                 figures.measured += counters.measured_packets();
-                // An answer that a limit held back is no packet: the one it was about counts for itself.
+                // An answer that a limit held back is no packet: the one it was about counts for
+                // itself.
                 let reasons = Reason::ALL.into_iter().filter(|reason| *reason != Reason::IcmpLimited);
                 figures.drops += reasons.map(|reason| counters.dropped(reason)).sum::<u64>();
                 for (output, packets) in figures.outputs.iter_mut().enumerate() {
@@ -107,8 +108,9 @@ impl From<&Description> for Picture {
 }
 
 impl Picture {
-    /// Writes figures into the boxes and beside the lines, those of the first node into the first box. With the time in
-    /// which they were counted, packets become packets a second. What costs most stands out most.
+    /// Writes figures into the boxes and beside the lines, those of the first node into the first
+    /// box. With the time in which they were counted, packets become packets a second. What costs
+    /// most stands out most.
     pub fn annotate(&mut self, figures: &[Figures], during: Option<Duration>) {
         let flow = |packets: u64| match during.map(|time| time.as_secs_f64()).filter(|seconds| *seconds > 0.0)
         {

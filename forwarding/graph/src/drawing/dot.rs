@@ -1,15 +1,15 @@
 //! The text for Graphviz.
 //!
-//! A box is a table of three rows: the inputs, what the element is, the outputs. A plain record field has no colour
-//! of its own, which filled and open ports need; hence HTML-like labels.
+//! A box is a table of three rows: the inputs, what the element is, the outputs. A plain record
+//! field has no colour of its own, which filled and open ports need; hence HTML-like labels.
 
 use std::fmt::Write;
 
 use super::{Kind, Picture, PictureNode, Port};
 use crate::markup::{escape, shorten};
 
-/// `picture` in Graphviz's language, for `dot -Tsvg` and its like. Nodes go by the elements' names, their ports by `i0`,
-/// `i1`, ... and `o0`, `o1`, ...
+/// `picture` in Graphviz's language, for `dot -Tsvg` and its like. Nodes go by the elements' names,
+/// their ports by `i0`, `i1`, ... and `o0`, `o1`, ...
 pub fn dot(picture: &Picture) -> String {
     let mut text = String::from("digraph bifrost {\n");
     if !picture.title.is_empty() {

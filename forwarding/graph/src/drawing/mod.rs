@@ -1,9 +1,10 @@
 //! A graph as a picture: for Graphviz, and as an SVG that needs no other program.
 //!
-//! A [`Picture`] is what is to be drawn and nothing more, so that whatever has boxes with ports can be drawn. It is made
-//! from a [`Description`](crate::Description), and [`Figures`] are written into it. The notation is Click's. Packets flow downwards; inputs are triangles at the upper
-//! edge of a box, outputs are squares at the lower one; filled for push, open for pull, with a second outline where
-//! the element is agnostic.
+//! A [`Picture`] is what is to be drawn and nothing more, so that whatever has boxes with ports can
+//! be drawn. It is made from a [`Description`](crate::Description), and [`Figures`] are written
+//! into it. The notation is Click's. Packets flow downwards; inputs are triangles at the upper edge
+//! of a box, outputs are squares at the lower one; filled for push, open for pull, with a second
+//! outline where the element is agnostic.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -30,8 +31,8 @@ pub struct Picture {
     pub title: String,
     /// The boxes.
     pub nodes: Vec<PictureNode>,
-    /// The lines. One that begins or ends at a box that does not exist is left out; one at a port that the box does
-    /// not have ends in the middle of the box's edge.
+    /// The lines. One that begins or ends at a box that does not exist is left out; one at a port
+    /// that the box does not have ends in the middle of the box's edge.
     pub edges: Vec<PictureEdge>,
 }
 
@@ -42,7 +43,8 @@ pub struct PictureNode {
     pub name: String,
     /// The element's class.
     pub class: String,
-    /// Its configuration, without the outer parentheses. Shortened in the drawing, whole where the mouse rests.
+    /// Its configuration, without the outer parentheses. Shortened in the drawing, whole where the
+    /// mouse rests.
     pub configuration: String,
     /// How each input works.
     pub inputs: Vec<Port>,

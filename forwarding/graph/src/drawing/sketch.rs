@@ -1,7 +1,7 @@
 //! What is written in a box, and how large that makes it.
 //!
-//! A program that draws SVG by itself does not know the fonts of whoever looks at it. Widths are estimated for a wide
-//! font (DejaVu Sans); in a narrower one, boxes have more air.
+//! A program that draws SVG by itself does not know the fonts of whoever looks at it. Widths are
+//! estimated for a wide font (DejaVu Sans); in a narrower one, boxes have more air.
 
 use std::collections::BTreeMap;
 
@@ -119,8 +119,8 @@ fn sketch_node(node: &PictureNode, labels: BTreeMap<usize, String>) -> Sketch {
         .collect();
     height += room(&node.outputs);
 
-    // Between two outputs, and between the last one and the box's right edge, is the room that a label needs; so
-    // labels neither meet nor reach beyond the box.
+    // Between two outputs, and between the last one and the box's right edge, is the room that a
+    // label needs; so labels neither meet nor reach beyond the box.
     let label_width = |label: &String| TO_LABEL + Style::Note.width(label) + 4.0;
     let label_room = labels.values().map(label_width).fold(0.0, f64::max);
     let (inputs, outputs) = (node.inputs.len() as f64, node.outputs.len() as f64);

@@ -1,7 +1,7 @@
 //! The drawing.
 //!
-//! Its colours are rules of a style sheet, with a second set for those who read on a dark background. Where the mouse
-//! rests, a box tells its whole declaration and a line its ports.
+//! Its colours are rules of a style sheet, with a second set for those who read on a dark
+//! background. Where the mouse rests, a box tells its whole declaration and a line its ports.
 
 use std::fmt::Write;
 
@@ -207,7 +207,8 @@ mod tests {
 
     use super::*;
 
-    /// The elements of a document and its text, or what is wrong with it: enough of XML for what is written here.
+    /// The elements of a document and its text, or what is wrong with it: enough of XML for what is
+    /// written here.
     fn parse(document: &str) -> Result<(Vec<String>, String), String> {
         let (mut open, mut elements, mut content) = (Vec::new(), Vec::new(), String::new());
         let mut rest = document;

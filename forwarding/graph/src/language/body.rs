@@ -1,9 +1,11 @@
-//! What a scope consists of, before compounds are expanded: its elements, connections, parameters and variables.
+//! What a scope consists of, before compounds are expanded: its elements, connections, parameters
+//! and variables.
 //!
-//! The text itself is a [`Body`], and so is each part of a compound. A group `(...)` adds to the body around it: it
-//! becomes three tunnels, `@3`, `@3/input` and `@3/output`. A connection to `@3` goes on where those from
-//! `@3/input` go, and one to `@3/output` goes on where those from `@3` go. A compound becomes the same three when it is
-//! expanded. Tunnels count when anonymous elements are numbered, and vanish at the end.
+//! The text itself is a [`Body`], and so is each part of a compound. A group `(...)` adds to the
+//! body around it: it becomes three tunnels, `@3`, `@3/input` and `@3/output`. A connection to `@3`
+//! goes on where those from `@3/input` go, and one to `@3/output` goes on where those from `@3` go.
+//! A compound becomes the same three when it is expanded. Tunnels count when anonymous elements are
+//! numbered, and vanish at the end.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -73,7 +75,8 @@ pub(super) struct Body {
     /// Elements by name. Anonymous ones are in it once their names are unique.
     pub by_name: HashMap<String, usize>,
     pub connections: Vec<Connection>,
-    /// What is matched when this part of a compound is not meant: the next part, or the class it extends.
+    /// What is matched when this part of a compound is not meant: the next part, or the class it
+    /// extends.
     pub otherwise: Option<ClassId>,
     /// How many inputs and outputs the compound has.
     pub ports: [usize; 2],
@@ -92,7 +95,8 @@ impl Body {
         format!("{class}@{}", self.elements.len() - self.uncounted + 1)
     }
 
-    /// Adds an element and says its number. A name that is taken already gives the element that has it.
+    /// Adds an element and says its number. A name that is taken already gives the element that has
+    /// it.
     pub fn add(&mut self, element: Element, report: &mut Report) -> usize {
         if !element.anonymous {
             if let Some(&taken) = self.by_name.get(&element.name) {
@@ -156,9 +160,10 @@ impl Body {
         *outputs = (*outputs).max(from.port + 1);
     }
 
-    /// How many ports a compound or group called `name` has on one side (0: inputs, 1: outputs), by the connections of
-    /// its `input` or `output`, which is the element `index`; `since` is the first connection that can be one of them.
-    /// They have to be without gaps and the right way round.
+    /// How many ports a compound or group called `name` has on one side (0: inputs, 1: outputs), by
+    /// the connections of its `input` or `output`, which is the element `index`; `since` is the
+    /// first connection that can be one of them. They have to be without gaps and the right way
+    /// round.
     pub fn count_ports(
         &self,
         (index, side): (usize, usize),
@@ -189,8 +194,8 @@ impl Body {
         }
     }
 
-    /// Gives arguments to the formals: positional ones first, then those by keyword, then what is left. `None` if they
-    /// don't fit.
+    /// Gives arguments to the formals: positional ones first, then those by keyword, then what is
+    /// left. `None` if they don't fit.
     pub fn assign(&self, arguments: &[String]) -> Option<Vec<String>> {
         let rest = self.formals.last().is_some_and(|formal| formal.keyword == "__REST__");
         let named = &self.formals[..self.formals.len() - usize::from(rest)];

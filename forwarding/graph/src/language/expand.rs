@@ -1,8 +1,9 @@
 //! From [`Tree`] to [`Flat`]: compounds become what is in them.
 //!
-//! An element `f` of a compound class becomes tunnels `f`, `f/input`, `f/output` and the compound's elements as `f/x`.
-//! Each name, number and order is Click's: an element may be looked up by the name it gets here. Expansion ends, for a
-//! compound only uses classes that were there before it; how much it may produce is limited.
+//! An element `f` of a compound class becomes tunnels `f`, `f/input`, `f/output` and the compound's
+//! elements as `f/x`. Each name, number and order is Click's: an element may be looked up by the
+//! name it gets here. Expansion ends, for a compound only uses classes that were there before it;
+//! how much it may produce is limited.
 
 use std::collections::HashMap;
 
@@ -18,11 +19,12 @@ use super::variables::{Budget, Environment};
 /// The most elements a configuration may expand to.
 pub const MAX_ELEMENTS: usize = 200_000;
 
-/// The most bytes that the configurations of a whole text may grow to when variables are replaced, roughly.
+/// The most bytes that the configurations of a whole text may grow to when variables are replaced,
+/// roughly.
 pub const MAX_SUBSTITUTED: usize = 64 << 20;
 
-/// Expands a tree's compounds. `defines` are the command line's variables, which take the place of the text's own;
-/// `is_element_class` tells the names of element classes from those of elements.
+/// Expands a tree's compounds. `defines` are the command line's variables, which take the place of
+/// the text's own; `is_element_class` tells the names of element classes from those of elements.
 ///
 /// What is wrong goes to the report; what is returned then is as much as could be made of it.
 pub fn expand(
@@ -80,7 +82,8 @@ impl Expansion<'_> {
         self.pairs.join(output, outer);
     }
 
-    /// Expands an element if it is of a compound class. `environment` is the scope that it stands in.
+    /// Expands an element if it is of a compound class. `environment` is the scope that it stands
+    /// in.
     fn expand(&mut self, index: usize, environment: &Environment<'_>, nesting: usize) {
         self.body.settle_name(index);
         let element = &mut self.body.elements[index];
@@ -192,8 +195,9 @@ impl Expansion<'_> {
         self.report.note(Some(first), format!("'{name}' previously declared here"));
     }
 
-    /// The part of a compound that fits the arguments and the ports in use, or the class it extends, with the values
-    /// of the parameters. Where a single part fits but for the ports it is taken: that is told better later on.
+    /// The part of a compound that fits the arguments and the ports in use, or the class it
+    /// extends, with the values of the parameters. Where a single part fits but for the ports it is
+    /// taken: that is told better later on.
     fn choose(
         &mut self,
         index: usize,

@@ -8,12 +8,13 @@ use super::report::Span;
 /// Elements and the connections between them; nothing else is left.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flat {
-    /// The elements, in Click's order: those of the text first, then what each compound consists of.
+    /// The elements, in Click's order: those of the text first, then what each compound consists
+    /// of.
     pub elements: Vec<FlatElement>,
     /// The connections, by input, then by output; no two are the same.
     pub connections: Vec<FlatConnection>,
-    /// What the configuration requires: `("package", name)`, `("compact_config", "")`. Libraries are not among them;
-    /// what they say is part of the configuration.
+    /// What the configuration requires: `("package", name)`, `("compact_config", "")`. Libraries
+    /// are not among them; what they say is part of the configuration.
     pub requirements: Vec<(String, String)>,
 }
 
@@ -22,8 +23,8 @@ pub struct Flat {
 pub struct FlatElement {
     /// Its name: `q`, `a/b`, `Counter@3`.
     pub name: String,
-    /// Its class, which is no compound; whether it exists is for the builder to say. It is `Error` where the report
-    /// has the reason that there is none.
+    /// Its class, which is no compound; whether it exists is for the builder to say. It is `Error`
+    /// where the report has the reason that there is none.
     pub class: String,
     /// Its configuration without the parentheses, its variables replaced.
     pub configuration: String,
@@ -50,8 +51,8 @@ pub struct FlatConnection {
     pub at: Span,
 }
 
-/// A flat configuration as text, in the form of Click's `flatconfig` handler: requirements, declarations, connections
-/// in chains as long as possible.
+/// A flat configuration as text, in the form of Click's `flatconfig` handler: requirements,
+/// declarations, connections in chains as long as possible.
 pub fn unparse(flat: &Flat) -> String {
     let mut out = String::new();
     if !flat.requirements.is_empty() {
@@ -79,7 +80,8 @@ fn unparse_requirement((kind, value): &(String, String)) -> String {
 fn unparse_connections(flat: &Flat, out: &mut String) {
     let connections = &flat.connections;
     let name = |element: usize| flat.elements.get(element).map_or("", |element| &element.name);
-    // The connection that continues each one: from output 0 of the element it enters at input 0, best to an input 0.
+    // The connection that continues each one: from output 0 of the element it enters at input 0,
+    // best to an input 0.
     let mut by_output = std::collections::HashMap::<(usize, usize), Vec<usize>>::new();
     for (index, connection) in connections.iter().enumerate() {
         by_output.entry((connection.from, connection.output)).or_default().push(index);

@@ -1,8 +1,9 @@
 //! A configuration in one tidy form.
 //!
-//! One statement a line; a chain on one line if it fits, else one arrow a line. Configuration strings stay as they are,
-//! to the byte, and so does every comment: on a line of its own if it was, else at the end of what it stood in or
-//! behind. Formatting twice is formatting once, and the result means the same.
+//! One statement a line; a chain on one line if it fits, else one arrow a line. Configuration
+//! strings stay as they are, to the byte, and so does every comment: on a line of its own if it
+//! was, else at the end of what it stood in or behind. Formatting twice is formatting once, and the
+//! result means the same.
 
 use super::report::Span;
 use super::tree::*;
@@ -15,7 +16,8 @@ const INDENT: &str = "    ";
 /// A compound with nothing in it.
 const EMPTY: &str = "{ }";
 
-/// The tree as text, with its comments. Meant for trees without mistakes: what could not be read is left out.
+/// The tree as text, with its comments. Meant for trees without mistakes: what could not be read is
+/// left out.
 pub fn format(tree: &Tree) -> String {
     let mut printer = Printer { out: String::new(), comments: &tree.comments, indent: 0, fresh: true };
     printer.statements(&tree.statements, u32::MAX);
@@ -74,7 +76,8 @@ impl<'t> Printer<'t> {
         }
     }
 
-    /// Prints the comments that belong at the end of this line. What comes behind a `//` needs lines of its own.
+    /// Prints the comments that belong at the end of this line. What comes behind a `//` needs
+    /// lines of its own.
     fn comments_behind(&mut self, before: u32) {
         let mut line_ended = false;
         while self.comments.first().is_some_and(|comment| !comment.own_line) {
@@ -178,7 +181,8 @@ impl<'t> Printer<'t> {
         self.indent -= usize::from(links.len() > 1);
     }
 
-    /// Whether comments stand where a broken chain prints them: before its last elements, or in their blocks.
+    /// Whether comments stand where a broken chain prints them: before its last elements, or in
+    /// their blocks.
     fn has_comments_between(&self, links: &[Link]) -> bool {
         let Some((first, last)) = links.first().zip(links.last()) else { return false };
         let start = first.items.first().map_or(0, |item| item.at.start);
@@ -300,7 +304,8 @@ fn sign(arrow: Arrow) -> &'static str {
     if arrow.many { "=>" } else { "->" }
 }
 
-/// Up to where comments are printed before an arrow: what stands behind it still belongs to the line before.
+/// Up to where comments are printed before an arrow: what stands behind it still belongs to the
+/// line before.
 fn comments_end(link: &Link, arrow: Arrow) -> u32 {
     match link.items.first() {
         Some(item) if item.implied().is_none() => item.at.start,

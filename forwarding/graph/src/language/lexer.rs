@@ -1,9 +1,10 @@
 //! Words and signs of the language.
 //!
-//! The language has two modes. Between elements it is made of tokens; inside an element's parentheses everything up to
-//! the closing parenthesis is the element's configuration, in which quotes, comments and `\<48 65>` data may hide
-//! parentheses, and whose meaning is the element's own business. Only the parser knows which parenthesis it is at, so
-//! the lexer makes tokens on demand, and [`Lexer::configuration`] reads the other mode.
+//! The language has two modes. Between elements it is made of tokens; inside an element's
+//! parentheses everything up to the closing parenthesis is the element's configuration, in which
+//! quotes, comments and `\<48 65>` data may hide parentheses, and whose meaning is the element's
+//! own business. Only the parser knows which parenthesis it is at, so the lexer makes tokens on
+//! demand, and [`Lexer::configuration`] reads the other mode.
 
 use super::report::{Span, Texts};
 use super::tree::{Comment, Configuration};
@@ -48,7 +49,8 @@ pub(super) struct Token {
 pub(super) enum Ending {
     /// At its parenthesis.
     Closed,
-    /// Not at all: the text ended first. The span is what stayed open: the parenthesis or the last quote.
+    /// Not at all: the text ended first. The span is what stayed open: the parenthesis or the last
+    /// quote.
     Open(Span),
 }
 
@@ -61,7 +63,8 @@ pub(super) struct Lexer<'t> {
     pub comments: Vec<Comment>,
     /// Lines that begin with `#` and are no line directive.
     pub bad_directives: Vec<Span>,
-    /// Everything before this was searched for comments already; the parser may look at a token twice.
+    /// Everything before this was searched for comments already; the parser may look at a token
+    /// twice.
     searched: usize,
 }
 
@@ -195,7 +198,8 @@ impl<'t> Lexer<'t> {
         !before.trim_end().is_empty() && space.matches('\n').count() > 1
     }
 
-    /// Reads the configuration behind the parenthesis at `open`, up to the one that closes it or the end of the text.
+    /// Reads the configuration behind the parenthesis at `open`, up to the one that closes it or
+    /// the end of the text.
     pub fn configuration(&mut self, open: Token) -> (Configuration, Ending) {
         let bytes = self.source.as_bytes();
         let begin = open.at.end as usize;
@@ -251,8 +255,8 @@ impl<'t> Lexer<'t> {
         (Configuration { text, at: self.span(begin, end), verbatim }, ending)
     }
 
-    /// Ends an unclosed configuration with its first line, or the semicolon at the end of it, so that the lines after
-    /// it are still read.
+    /// Ends an unclosed configuration with its first line, or the semicolon at the end of it, so
+    /// that the lines after it are still read.
     pub fn cut_at_line(&mut self, configuration: &mut Configuration) {
         let begin = configuration.at.start as usize;
         let line = &self.source[begin..line_end(self.source.as_bytes(), begin)];
@@ -326,8 +330,9 @@ fn skip_quote(bytes: &[u8], from: usize, quote: u8) -> (usize, bool) {
     (bytes.len(), false)
 }
 
-/// A line directive as a preprocessor leaves it, `# 12 "file"` or `#line 12 "file"`: the line number of the next line
-/// and, unless it stays the same, the name of the file. An empty name means the text's own.
+/// A line directive as a preprocessor leaves it, `# 12 "file"` or `#line 12 "file"`: the line
+/// number of the next line and, unless it stays the same, the name of the file. An empty name means
+/// the text's own.
 pub(super) fn line_directive(line: &str) -> Option<(usize, Option<&str>)> {
     let rest = line.strip_prefix('#')?.trim_start_matches([' ', '\t']);
     let rest = match rest.strip_prefix("line") {

@@ -4,12 +4,12 @@ use super::parser::parse;
 use super::report::{Report, Texts};
 use super::tree::{MAX_NESTING, Saying, Tree};
 
-/// Finds a library: given its name as required and the name of the text that requires it, a name to know it by, and
-/// its text; or why there is none.
+/// Finds a library: given its name as required and the name of the text that requires it, a name to
+/// know it by, and its text; or why there is none.
 pub type FindLibrary<'a> = dyn FnMut(&str, &str) -> Result<(String, String), String> + 'a;
 
-/// Like [`parse`], and reads the libraries that the text requires, and those that these require, each in the place
-/// where it is required first. Where it is required again, it is there already.
+/// Like [`parse`], and reads the libraries that the text requires, and those that these require,
+/// each in the place where it is required first. Where it is required again, it is there already.
 pub fn parse_with_libraries(
     texts: &mut Texts,
     text: u32,

@@ -1,8 +1,9 @@
 //! Click's configuration language: pure text, it knows nothing of packets.
 //!
-//! A text becomes a [`Tree`] ([`parse`]), and the tree a [`Flat`] list of elements and connections ([`expand`]), which
-//! a builder makes into a graph. [`format()`] prints a tree in one tidy form; [`unparse`] prints what it expanded to.
-//! Whatever is wrong on the way is collected in a [`Report`].
+//! A text becomes a [`Tree`] ([`parse`]), and the tree a [`Flat`] list of elements and connections
+//! ([`expand`]), which a builder makes into a graph. [`format()`] prints a tree in one tidy form;
+//! [`unparse`] prints what it expanded to. Whatever is wrong on the way is collected in a
+//! [`Report`].
 //!
 //! | file | what it is |
 //! |---|---|

@@ -1,8 +1,9 @@
 //! From text to [`Tree`].
 //!
-//! By recursive descent, at most [`MAX_NESTING`] deep: what stands deeper is skipped with one message. After a mistake
-//! the parser goes on with the next statement, so that one reading finds them all. It knows nothing of classes; that
-//! `Queue -> x` makes a queue while `x` has to be there already is found out when the tree is expanded.
+//! By recursive descent, at most [`MAX_NESTING`] deep: what stands deeper is skipped with one
+//! message. After a mistake the parser goes on with the next statement, so that one reading finds
+//! them all. It knows nothing of classes; that `Queue -> x` makes a queue while `x` has to be there
+//! already is found out when the tree is expanded.
 
 mod chain;
 mod compound;
@@ -28,8 +29,8 @@ pub fn parse(texts: &Texts, text: u32, report: &mut Report) -> Tree {
     Tree { statements, comments: lexer.comments }
 }
 
-/// After how many configurations without an end the rest of the text is taken for one: each was searched for its end
-/// through all that follows.
+/// After how many configurations without an end the rest of the text is taken for one: each was
+/// searched for its end through all that follows.
 const MAX_UNCLOSED: usize = 20;
 
 /// What the parser is in.
@@ -123,8 +124,9 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Whether a token ends the text, or the compound or group the parser is in. What closes an outer compound ends the
-    /// groups in it as well: whoever opened them reports that they are not closed.
+    /// Whether a token ends the text, or the compound or group the parser is in. What closes an
+    /// outer compound ends the groups in it as well: whoever opened them reports that they are not
+    /// closed.
     fn ends_scope(&self, token: Token) -> bool {
         match token.kind {
             Kind::End => true,

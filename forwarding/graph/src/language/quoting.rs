@@ -1,7 +1,8 @@
 //! Quotes, escapes and comments in configuration strings.
 //!
-//! A configuration is a list of arguments between commas. Commas inside `'...'`, `"..."` and `\<...>` are no
-//! separators; in double quotes a backslash escapes as in C. What an argument means is not known here.
+//! A configuration is a list of arguments between commas. Commas inside `'...'`, `"..."` and
+//! `\<...>` are no separators; in double quotes a backslash escapes as in C. What an argument means
+//! is not known here.
 
 use std::ops::Range;
 
@@ -36,7 +37,8 @@ pub fn uncomment(text: &str) -> String {
     argument(text, 0, false).0.text
 }
 
-/// The argument that begins at a byte, and where it ends: at a comma if they separate, or at the end of the text.
+/// The argument that begins at a byte, and where it ends: at a comma if they separate, or at the
+/// end of the text.
 fn argument(text: &str, from: usize, commas: bool) -> (Piece, usize) {
     let bytes = text.as_bytes();
     let begin = skip_space_and_comments(bytes, from);
@@ -120,7 +122,8 @@ pub fn unquote(text: &str) -> Vec<u8> {
     out
 }
 
-/// Expands the escape at `at`, which is a backslash with something behind it, and says where it ends.
+/// Expands the escape at `at`, which is a backslash with something behind it, and says where it
+/// ends.
 fn unescape(bytes: &[u8], at: usize, out: &mut Vec<u8>) -> usize {
     let after = at + 2;
     match bytes[at + 1] {
@@ -180,7 +183,8 @@ fn hexadecimal(byte: u8) -> Option<u8> {
     (byte as char).to_digit(16).map(|digit| digit as u8)
 }
 
-/// Puts a text into double quotes, so that [`unquote`] gives it back. Bytes beyond ASCII become octal escapes.
+/// Puts a text into double quotes, so that [`unquote`] gives it back. Bytes beyond ASCII become
+/// octal escapes.
 pub fn quote(text: impl AsRef<[u8]>) -> String {
     let mut out = String::from("\"");
     escape_into(text.as_ref(), &mut out);

@@ -1,8 +1,9 @@
 //! What is wrong with a configuration, and where.
 //!
-//! A configuration may come from several texts at once: files, texts of the command line, what a requirement brought
-//! in. A [`Span`] names the bytes of one of them; a [`Report`] collects everything that is wrong, never only the first
-//! thing, and prints each with its source line and a caret. Nothing in here knows what a configuration means.
+//! A configuration may come from several texts at once: files, texts of the command line, what a
+//! requirement brought in. A [`Span`] names the bytes of one of them; a [`Report`] collects
+//! everything that is wrong, never only the first thing, and prints each with its source line and a
+//! caret. Nothing in here knows what a configuration means.
 
 use std::fmt::Write as _;
 
@@ -81,8 +82,8 @@ impl Texts {
         Position { line, column: before.chars().count() + 1 }
     }
 
-    /// The file and line that a span begins in, for a reader: where line directives say that a preprocessor took the
-    /// text from, if there are any.
+    /// The file and line that a span begins in, for a reader: where line directives say that a
+    /// preprocessor took the text from, if there are any.
     pub fn landmark(&self, span: Span) -> (&str, usize) {
         let (line, _) = self.line_of(span);
         let (mut name, mut number) = (self.name(span.text), line);
@@ -91,7 +92,8 @@ impl Texts {
         }
         for (index, text) in self.text(span.text).lines().enumerate().take(line - 1) {
             if let Some((next, file)) = line_directive(text) {
-                // The directive tells of the line behind it, which is number index + 2 of this text.
+                // The directive tells of the line behind it, which is number index + 2 of this
+                // text.
                 number = (next + line).saturating_sub(index + 2);
                 match file {
                     Some("") => name = self.name(span.text),
@@ -188,7 +190,8 @@ impl Report {
         self.messages.iter().any(|message| message.at == Some(at))
     }
 
-    /// Adds a note to the first message about this place, once. Says whether there is such a message.
+    /// Adds a note to the first message about this place, once. Says whether there is such a
+    /// message.
     pub fn explain(&mut self, at: Span, message: impl Into<String>) -> bool {
         let Some(found) = self.messages.iter().position(|message| message.at == Some(at)) else {
             return false;
@@ -215,8 +218,8 @@ impl Report {
         &self.messages
     }
 
-    /// The messages for a reader, by place: `file:3:14: error: what`, the source line and a caret under what is meant.
-    /// Messages without a place come first; a note follows what it explains.
+    /// The messages for a reader, by place: `file:3:14: error: what`, the source line and a caret
+    /// under what is meant. Messages without a place come first; a note follows what it explains.
     pub fn render(&self, texts: &Texts) -> String {
         let mut out = String::new();
         for message in self.by_place() {
@@ -287,7 +290,8 @@ impl Message {
         // A long line is shown from a little before what is meant.
         let hidden = if source.len() > SHOWN { (column - 1).saturating_sub(SHOWN / 3) } else { 0 };
         let shown: String = source.chars().skip(hidden).take(SHOWN).collect();
-        // A tab stays a tab under a tab, so that the caret stands where the reader's terminal puts the text.
+        // A tab stays a tab under a tab, so that the caret stands where the reader's terminal puts
+        // the text.
         let before = shown.chars().take(column - 1 - hidden);
         let indent: String = before.map(|character| if character == '\t' { '\t' } else { ' ' }).collect();
         let meant = texts.at(at).lines().next().unwrap_or("").chars().take(SHOWN).count();

@@ -1,8 +1,9 @@
 //! From [`Tree`] to bodies: what each name means where it stands.
 //!
-//! Classes are looked up in the scopes around, innermost first, as they were defined before: a compound may use the
-//! class whose name it takes, and can't use itself, so that every expansion ends. A name that is a class makes a new
-//! element; any other has to be an element of this scope already.
+//! Classes are looked up in the scopes around, innermost first, as they were defined before: a
+//! compound may use the class whose name it takes, and can't use itself, so that every expansion
+//! ends. A name that is a class makes a new element; any other has to be an element of this scope
+//! already.
 
 use std::collections::HashMap;
 
@@ -105,8 +106,8 @@ impl<'a> Scope<'a> {
         class
     }
 
-    /// The class of a name that has to be one. Whether a class of elements exists is the builder's to say, with the
-    /// names of all at hand; from here on it is taken for one.
+    /// The class of a name that has to be one. Whether a class of elements exists is the builder's
+    /// to say, with the names of all at hand; from here on it is taken for one.
     fn class_by_name(&mut self, name: &str) -> ClassId {
         self.class(name).unwrap_or_else(|| {
             let class = self.elements_of(name);
@@ -124,7 +125,8 @@ impl<'a> Scope<'a> {
     }
 
     pub fn statements(&mut self, statements: &[Statement]) {
-        // Click warns of `-> x` after a chain that did not end at the output: it looks like a continuation.
+        // Click warns of `-> x` after a chain that did not end at the output: it looks like a
+        // continuation.
         let mut ended_at_output = true;
         for statement in statements {
             match &statement.what {
@@ -294,8 +296,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Reads an item's classes, compounds and groups. Its element is added later, with those of the whole set: that is
-    /// the order in which anonymous elements are numbered.
+    /// Reads an item's classes, compounds and groups. Its element is added later, with those of the
+    /// whole set: that is the order in which anonymous elements are numbered.
     fn prepare(&mut self, item: &Item) -> Prepared {
         let (mut inputs, mut outputs) = (ports(&item.inputs), ports(&item.outputs));
         let (mut own, mut element) = (None, None);

@@ -1,12 +1,12 @@
 //! A configuration as it is written: what was read, where it stands, with its comments.
 //!
-//! The tree owns its words, so that it outlives the texts it came from. Compounds and groups nest at most
-//! [`MAX_NESTING`] deep: every walk over the tree may recurse.
+//! The tree owns its words, so that it outlives the texts it came from. Compounds and groups nest
+//! at most [`MAX_NESTING`] deep: every walk over the tree may recurse.
 
 use super::report::Span;
 
-/// How deep compounds `{...}` and groups `(...)` may stand inside each other, and how deep compounds may expand into
-/// compounds.
+/// How deep compounds `{...}` and groups `(...)` may stand inside each other, and how deep
+/// compounds may expand into compounds.
 pub const MAX_NESTING: usize = 100;
 
 /// The largest port number that can be written.
@@ -111,14 +111,16 @@ pub enum Subject {
     Compound(Compound),
     /// `( ... )`: elements of the surrounding scope behind inputs and outputs of their own.
     Group(Group),
-    /// Nothing: `-> x` at the beginning of a chain inside a compound or group means its input. Where it would stand.
+    /// Nothing: `-> x` at the beginning of a chain inside a compound or group means its input.
+    /// Where it would stand.
     ImpliedInput(Span),
     /// Nothing: `x ->` at the end of a chain means the output.
     ImpliedOutput(Span),
 }
 
 impl Item {
-    /// Where the element would stand that was left out, because the scope's input or output is meant.
+    /// Where the element would stand that was left out, because the scope's input or output is
+    /// meant.
     pub fn implied(&self) -> Option<Span> {
         match self.subject {
             Subject::ImpliedInput(at) | Subject::ImpliedOutput(at) => Some(at),
@@ -154,7 +156,8 @@ pub enum Class {
 pub struct Compound {
     /// From `{` to `}`.
     pub at: Span,
-    /// The alternatives, told apart by their parameters and ports. At least one, unless the text was wrong.
+    /// The alternatives, told apart by their parameters and ports. At least one, unless the text
+    /// was wrong.
     pub parts: Vec<Part>,
     /// The `...` at the end: what matches no part is of the class that had this name before.
     pub extends: Option<Span>,

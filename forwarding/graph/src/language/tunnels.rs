@@ -1,7 +1,8 @@
 //! Connections through tunnels.
 //!
-//! A tunnel's end leads somewhere else: what enters `f` leaves `f/input`, what enters `f/output` leaves `f`. Following
-//! every connection to its real ends takes the tunnels out. Tunnels that only lead into each other lead nowhere.
+//! A tunnel's end leads somewhere else: what enters `f` leaves `f/input`, what enters `f/output`
+//! leaves `f`. Following every connection to its real ends takes the tunnels out. Tunnels that only
+//! lead into each other lead nowhere.
 
 use std::collections::{HashMap, HashSet};
 
@@ -48,8 +49,8 @@ impl Pairs {
         pairs.get(&way.port.element).copied()
     }
 
-    /// Every connection from element to element, through the tunnels between them. Those that need no tunnel come
-    /// first; a connection may come twice.
+    /// Every connection from element to element, through the tunnels between them. Those that need
+    /// no tunnel come first; a connection may come twice.
     pub fn through(&self, body: &Body, report: &mut Report) -> Vec<Connection> {
         let is_tunnel = |port: Port| body.elements[port.element].kind == Kind::Tunnel;
         let mut search =
@@ -96,7 +97,8 @@ impl Pairs {
 struct Search<'a> {
     pairs: &'a Pairs,
     body: &'a Body,
-    /// By a tunnel's port, what is connected to it: where what leaves it goes, where what enters it comes from.
+    /// By a tunnel's port, what is connected to it: where what leaves it goes, where what enters it
+    /// comes from.
     at: [HashMap<Port, Vec<Port>>; 2],
     /// The real ends of a way, once they are known; `None` while they are looked for.
     found: HashMap<Way, Option<Vec<Port>>>,
@@ -111,8 +113,8 @@ struct Step {
 }
 
 impl Search<'_> {
-    /// The real ends that a port stands for. Follows tunnels into tunnels with a stack of its own: there may be very
-    /// many in a row.
+    /// The real ends that a port stands for. Follows tunnels into tunnels with a stack of its own:
+    /// there may be very many in a row.
     fn ends(&mut self, way: Way, report: &mut Report) -> Vec<Port> {
         let mut stack: Vec<Step> = Vec::new();
         let mut result = Vec::new();
@@ -165,7 +167,8 @@ impl Search<'_> {
         Some(Step { way, todo, ends: Vec::new() })
     }
 
-    /// Nothing is connected to a tunnel's other end: a compound's port is not used, or it has no such port.
+    /// Nothing is connected to a tunnel's other end: a compound's port is not used, or it has no
+    /// such port.
     fn report_dead_end(&self, way: Way, other: usize, report: &mut Report) {
         let (entry, exit) = if way.backwards { (other, way.port.element) } else { (way.port.element, other) };
         let port = way.port.port;

@@ -1,8 +1,9 @@
 //! Variables: `$x`, `${x}`, `${x-default}`, `${x[2]}`.
 //!
-//! A variable is looked up where it is used, then in the scopes around it, as they stand in the text. Its value may
-//! name variables again. Nothing is replaced in single quotes, in comments, or where no variable of that name is in
-//! sight; in double quotes the value's own quotes are escaped, so that the string stays one.
+//! A variable is looked up where it is used, then in the scopes around it, as they stand in the
+//! text. Its value may name variables again. Nothing is replaced in single quotes, in comments, or
+//! where no variable of that name is in sight; in double quotes the value's own quotes are escaped,
+//! so that the string stays one.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -24,8 +25,8 @@ pub(super) struct Environment<'a> {
     pub around: Option<&'a Environment<'a>>,
 }
 
-/// How much substitution is still allowed, in bytes of result and steps of work. Values that double themselves run
-/// into it.
+/// How much substitution is still allowed, in bytes of result and steps of work. Values that double
+/// themselves run into it.
 pub(super) struct Budget(Cell<usize>);
 
 impl Budget {
@@ -109,10 +110,10 @@ impl<'a> Environment<'a> {
     }
 }
 
-/// Replaces the variables of a text, and what stands in `$(...)`, by what `value` says of each: it is given the name, or
-/// what stands in the parentheses, with its own variables replaced, and whether it is in parentheses. What it does not
-/// know stays. With `quoting`, values outside of quotes are put into quotes, so that [`unquote`](super::unquote)
-/// gives them back as they were.
+/// Replaces the variables of a text, and what stands in `$(...)`, by what `value` says of each: it
+/// is given the name, or what stands in the parentheses, with its own variables replaced, and
+/// whether it is in parentheses. What it does not know stays. With `quoting`, values outside of
+/// quotes are put into quotes, so that [`unquote`](super::unquote) gives them back as they were.
 pub fn replace_variables(
     text: &str,
     quoting: bool,
@@ -145,7 +146,8 @@ fn replace_at(
     })
 }
 
-/// Copies a text; in the place of each reference, `write` writes something else, and says whether to look for more.
+/// Copies a text; in the place of each reference, `write` writes something else, and says whether
+/// to look for more.
 fn copy(text: &str, mut write: impl FnMut(&Reference<'_>, Option<u8>, &mut String) -> bool) -> String {
     let bytes = text.as_bytes();
     let mut out = String::new();
@@ -202,7 +204,8 @@ struct Reference<'t> {
 }
 
 impl<'t> Reference<'t> {
-    /// Writes it as it stands in the text: it names no variable, though variables in the name itself were replaced.
+    /// Writes it as it stands in the text: it names no variable, though variables in the name
+    /// itself were replaced.
     fn keep(&self, text: &str, name: &str, out: &mut String) {
         out.push_str(&text[self.dollar..self.name.start]);
         out.push_str(name);

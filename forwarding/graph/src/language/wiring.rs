@@ -1,8 +1,8 @@
 //! Which port goes to which, where sets of elements are connected.
 //!
-//! `a [0,1] => b, c` connects ports one by one. `a -> b, c` and `a, b -> c` connect one port to each of many. `=>` may
-//! stretch one side to the length of the other: a list of ports that goes on, as in `[2,]` or `[]`, or an element
-//! without written ports.
+//! `a [0,1] => b, c` connects ports one by one. `a -> b, c` and `a, b -> c` connect one port to
+//! each of many. `=>` may stretch one side to the length of the other: a list of ports that goes
+//! on, as in `[2,]` or `[]`, or an element without written ports.
 
 use super::body::Port;
 use super::report::{Report, Span};

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use super::{Example, Item, Page, markdown};
 use crate::markup::escape;
 
-/// The reference of all elements as an HTML document: an index by group with a search box, and an article for each
-/// page, in the order of the index. The anchor of an article is its class.
+/// The reference of all elements as an HTML document: an index by group with a search box, and an
+/// article for each page, in the order of the index. The anchor of an article is its class.
 pub fn html(pages: &[Page], examples: &[Example<'_>]) -> String {
     let names: BTreeSet<&str> = pages.iter().map(|page| page.class.as_str()).collect();
     let mut groups: BTreeMap<&str, Vec<&Page>> = BTreeMap::new();

@@ -20,10 +20,11 @@
 //! See also: [CheckPaint], [PaintTee]
 //! ```
 //!
-//! A file with several classes repeats this for each, and each title is a heading: `# Paint: sets the paint annotation.`
-//! What comes before the first heading is then about the file and not of a page. List items that begin with a word
-//! in capitals and backquotes are arguments. Within the prose, `Inputs:`, `Outputs:` and `Example:` may stand in a
-//! line of their own; other headings do not exist, and whoever writes one made a mistake.
+//! A file with several classes repeats this for each, and each title is a heading: `# Paint: sets
+//! the paint annotation.` What comes before the first heading is then about the file and not of a
+//! page. List items that begin with a word in capitals and backquotes are arguments. Within the
+//! prose, `Inputs:`, `Outputs:` and `Example:` may stand in a line of their own; other headings do
+//! not exist, and whoever writes one made a mistake.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -105,7 +106,8 @@ impl Page {
         parse::page(source, class)
     }
 
-    /// The names that the page links to as `[Name]`: whoever has all pages can tell which of them do not exist.
+    /// The names that the page links to as `[Name]`: whoever has all pages can tell which of them
+    /// do not exist.
     pub fn links(&self) -> BTreeSet<String> {
         let mut links: BTreeSet<String> = self.see_also.iter().cloned().collect();
         let items = self.arguments.iter().chain(&self.handlers).map(|item| &item.text);
@@ -120,7 +122,8 @@ impl Page {
     }
 }
 
-/// The events of a markdown text. `link` says where a `[Name]` leads; without an answer it stays text. So does HTML.
+/// The events of a markdown text. `link` says where a `[Name]` leads; without an answer it stays
+/// text. So does HTML.
 fn markdown<'a>(
     text: &'a str,
     mut link: impl FnMut(&str) -> Option<String> + 'a,

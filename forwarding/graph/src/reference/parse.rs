@@ -249,8 +249,9 @@ fn unknown(heading: &str) -> String {
     )
 }
 
-/// The heading that a line begins with and what follows: at most three words, the first with a capital, and a colon.
-/// Where something follows, only what the form knows is a heading: a sentence may have a colon as well.
+/// The heading that a line begins with and what follows: at most three words, the first with a
+/// capital, and a colon. Where something follows, only what the form knows is a heading: a sentence
+/// may have a colon as well.
 fn heading(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(':')?;
     let value = value.trim();

@@ -9,8 +9,9 @@ const NARROWEST: usize = 24;
 /// How far the text below a heading is indented.
 const INDENT: usize = 4;
 
-/// `page`, with examples of its element, in lines of at most `width` columns where its words allow it; code is not wrapped. With `bold`, headings,
-/// names and code are in bold type by ECMA-48's escapes, otherwise it is plain text.
+/// `page`, with examples of its element, in lines of at most `width` columns where its words allow
+/// it; code is not wrapped. With `bold`, headings, names and code are in bold type by ECMA-48's
+/// escapes, otherwise it is plain text.
 pub fn text(page: &Page, examples: &[Example<'_>], width: usize, bold: bool) -> String {
     let mut writer = Writer { text: String::new(), width: width.max(NARROWEST), bold };
     writer.heading("NAME");
@@ -117,7 +118,8 @@ impl Writer {
         self.words(words, indent, "");
     }
 
-    /// Wraps words. Bold words beside each other become one bold piece. The first line begins with `mark`, which hangs in front of the indentation.
+    /// Wraps words. Bold words beside each other become one bold piece. The first line begins with
+    /// `mark`, which hangs in front of the indentation.
     fn words(&mut self, mut words: Words, indent: usize, mark: &str) {
         words.end();
         let (mut column, mut line) = (0, String::new());

@@ -40,7 +40,8 @@ pub fn tables(routes: &[(PortId, Mac, &str)]) -> Tables {
     tables
 }
 
-/// A frame from the neighbour with a segment: its ends, sequence and acknowledgement, flags and text.
+/// A frame from the neighbour with a segment: its ends, sequence and acknowledgement, flags and
+/// text.
 pub fn segment([from, to]: [(Ipv4Addr, u16); 2], numbers: [u32; 2], flags: u8, text: &str) -> Vec<u8> {
     let ports = [from.1, to.1].map(u16::to_be_bytes).concat();
     let counts = numbers.map(u32::to_be_bytes).concat();

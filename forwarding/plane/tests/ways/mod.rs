@@ -1,6 +1,6 @@
-//! One router in each of its ways: the elements alone, what takes their place for plain packets, and
-//! the driver in front of them; with whichever stages a configuration has. Each tells what becomes
-//! of every frame.
+//! One router in each of its ways: the elements alone, what takes their place for plain packets,
+//! and the driver in front of them; with whichever stages a configuration has. Each tells what
+//! becomes of every frame.
 
 mod front;
 mod router;

@@ -253,8 +253,8 @@ impl<'a> Router<'a> {
     }
 }
 
-/// An account without its times and its number, which no two tables share; with the ports' numbers for those of their
-/// interfaces.
+/// An account without its times and its number, which no two tables share; with the ports' numbers
+/// for those of their interfaces.
 fn told(account: &Account, kind: Kind) -> String {
     let Account { original, reply, packets, bytes, tcp_flags, phase, ports, mark, .. } = account;
     let first = interface(PortId(0), kind).0;

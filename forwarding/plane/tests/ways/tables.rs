@@ -64,7 +64,8 @@ pub fn filled(memory: Option<DriverMemory>, kind: Kind) -> Tables {
         let own = own.filter(|_| hop == NextHop::Local);
         for prefix in own.chain(prefixes.iter().map(|prefix| (*prefix).to_owned())) {
             let net = prefix.parse().unwrap();
-            // What the VRF's table does not say, the main one does; what it says, nobody asks the main one.
+            // What the VRF's table does not say, the main one does; what it says, nobody asks the
+            // main one.
             let table = if MAINS.contains(&prefix.as_str()) { TableId::MAIN } else { kind.table() };
             tables.insert(table, net, id).unwrap();
             if table != TableId::MAIN {

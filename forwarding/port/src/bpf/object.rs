@@ -1,7 +1,9 @@
 //! The compiled programs, and how they get into the kernel.
 //!
-//! The same maps are shared by several programs, some of which are loaded long after the others. aya's loader makes new maps for each object that it loads (or needs a mounted bpffs to
-//! share them by name), so only its ELF part is used here: parse, relocate against maps that we made, load.
+//! The same maps are shared by several programs, some of which are loaded long after the others.
+//! aya's loader makes new maps for each object that it loads (or needs a mounted bpffs to share
+//! them by name), so only its ELF part is used here: parse, relocate against maps that we made,
+//! load.
 
 use std::collections::{HashMap, HashSet};
 use std::io;

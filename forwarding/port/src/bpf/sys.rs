@@ -1,5 +1,5 @@
-//! bpf(2), the few commands we use. Each attribute block is the front part of the kernel's `union bpf_attr` that its
-//! command reads.
+//! bpf(2), the few commands we use. Each attribute block is the front part of the kernel's `union
+//! bpf_attr` that its command reads.
 
 use std::ffi::CStr;
 use std::io;
@@ -39,8 +39,9 @@ pub(crate) const RDONLY_PROG: u32 = 1 << 7;
 
 fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_int> {
     let size = std::mem::size_of::<T>() as libc::c_uint;
-    // SAFETY: `attributes` is a live, initialised block of `size` bytes; the pointers inside it were made from
-    // references that outlive this call (see the callers), with the lengths that the command reads or writes.
+    // SAFETY: `attributes` is a live, initialised block of `size` bytes; the pointers inside it
+    // were made from references that outlive this call (see the callers), with the lengths that the
+    // command reads or writes.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
 }
@@ -112,7 +113,8 @@ pub(crate) fn map_lookup(map: BorrowedFd, key: &[u8], value: &mut [u8]) -> io::R
     bpf(BPF_MAP_LOOKUP_ELEM, &mut element(map, key, value.as_mut_ptr() as u64)).map(drop)
 }
 
-/// From now on user space cannot write the map, and the verifier may take its contents for constants.
+/// From now on user space cannot write the map, and the verifier may take its contents for
+/// constants.
 pub(crate) fn map_freeze(map: BorrowedFd) -> io::Result<()> {
     bpf(BPF_MAP_FREEZE, &mut (map.as_raw_fd() as u32)).map(drop)
 }
@@ -173,7 +175,8 @@ pub(crate) fn prog_load(
         attach,
     };
     uninterrupted(|| bpf_fd(BPF_PROG_LOAD, &mut attributes)).or_else(|first| {
-        // Once more with a log, which costs time and may itself fail (ENOSPC) where the program would not.
+        // Once more with a log, which costs time and may itself fail (ENOSPC) where the program
+        // would not.
         let mut log = vec![0u8; 16 << 20];
         attributes.log_level = 1;
         attributes.log_size = log.len() as u32;
@@ -188,7 +191,8 @@ pub(crate) fn prog_load(
     })
 }
 
-/// Attaches a program to an interface for as long as the returned link is open: when we die, it detaches.
+/// Attaches a program to an interface for as long as the returned link is open: when we die, it
+/// detaches.
 pub(crate) fn link_create(program: BorrowedFd, ifindex: u32, attach: u32, flags: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Attributes {

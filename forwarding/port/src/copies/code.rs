@@ -1,8 +1,10 @@
-//! The programs that copy: filters of classic BPF as code for the kernel, and a record for the ring when one matched.
+//! The programs that copy: filters of classic BPF as code for the kernel, and a record for the ring
+//! when one matched.
 //!
-//! Registers: R6 the context, R7 and R8 a filter's A and X, R9 the mask of filters that matched, R1 and R2 where the packet
-//! begins and ends, R3 its length. Nothing is called between a program's beginning and the last filter's end, so all of
-//! them stay. A step of a filter becomes one to seven instructions; a load asks for itself whether the packet has the bytes.
+//! Registers: R6 the context, R7 and R8 a filter's A and X, R9 the mask of filters that matched, R1
+//! and R2 where the packet begins and ends, R3 its length. Nothing is called between a program's
+//! beginning and the last filter's end, so all of them stay. A step of a filter becomes one to
+//! seven instructions; a load asks for itself whether the packet has the bytes.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -20,7 +22,8 @@ const DATA: u8 = 1;
 const END: u8 = 2;
 const LENGTH: u8 = 3;
 
-// On the stack: a filter's memory, the packet's length, a word to look for the mark, and the record's head.
+// On the stack: a filter's memory, the packet's length, a word to look for the mark, and the
+// record's head.
 const MEMORY: i16 = -(WORDS as i16) * 4;
 const LENGTH_AT: i16 = MEMORY - 8;
 const MARK_AT: i16 = LENGTH_AT - 8;
@@ -51,8 +54,8 @@ enum Direction {
 /// Where a program stands.
 #[derive(Clone, Copy)]
 pub(crate) enum Place<'a> {
-    /// In front of a port's program, to which it goes on: the array that has it, and where. Frames that end with the mark,
-    /// if it is not 0, were here before.
+    /// In front of a port's program, to which it goes on: the array that has it, and where. Frames
+    /// that end with the mark, if it is not 0, were here before.
     Front { onward: BorrowedFd<'a>, at: u32, mark: u32 },
     /// Behind a redirect, before the frame leaves.
     Redirected,

@@ -1,7 +1,8 @@
-//! Copies of the packets that pass ports, for those who watch: `bifrost tcpdump`, Wireshark, a mirror port.
+//! Copies of the packets that pass ports, for those who watch: `bifrost tcpdump`, Wireshark, a
+//! mirror port.
 //!
-//! What Bifrost forwards does not pass the kernel's stack, so no packet socket sees it. It is copied where it is, without
-//! another way for the packet itself:
+//! What Bifrost forwards does not pass the kernel's stack, so no packet socket sees it. It is
+//! copied where it is, without another way for the packet itself:
 //!
 //! | what passes | where it is copied |
 //! |---|---|
@@ -10,10 +11,11 @@
 //! | what Linux sends | as it leaves the stack (tcx, egress) |
 //! | what workers send, and what comes in by shared memory | in the worker, by whoever observes its graph |
 //!
-//! The first three are programs made for those who watch at this moment: the filters of all of them, as code of their
-//! own, then one copy with a bit for each whose filter matched (`code.rs`). It goes to user space by a perf ring for each
-//! processor (`rings.rs`), which loses copies when it is full, and never a packet. When nobody watches there is none of
-//! this: not a test, not a load in the way of a packet.
+//! The first three are programs made for those who watch at this moment: the filters of all of
+//! them, as code of their own, then one copy with a bit for each whose filter matched (`code.rs`).
+//! It goes to user space by a perf ring for each processor (`rings.rs`), which loses copies when it
+//! is full, and never a packet. When nobody watches there is none of this: not a test, not a load
+//! in the way of a packet.
 
 mod code;
 mod rings;

@@ -17,7 +17,8 @@ const BYTES: usize = 1 << 21;
 const FEW_BYTES: usize = 1 << 19;
 const MANY: usize = 16;
 const PAGE: usize = 4096;
-/// In the ring's first page (`struct perf_event_mmap_page`): where the kernel has written to, and where we have read to.
+/// In the ring's first page (`struct perf_event_mmap_page`): where the kernel has written to, and
+/// where we have read to.
 const WRITTEN: usize = 1024;
 const READ: usize = 1032;
 const SAMPLE: u32 = 9;
@@ -25,7 +26,8 @@ const LOST: u32 = 2;
 /// `BPF_MAP_TYPE_PERF_EVENT_ARRAY`.
 const PERF_EVENT_ARRAY: u32 = 4;
 
-/// The rings. Who reads them is woken by nobody: to wake somebody for each packet would be paid by the packets.
+/// The rings. Who reads them is woken by nobody: to wake somebody for each packet would be paid by
+/// the packets.
 pub struct Rings {
     map: OwnedFd,
     rings: Vec<Ring>,
@@ -85,7 +87,8 @@ impl Rings {
         Ok(Rings { map, rings, scratch: Vec::new() })
     }
 
-    /// Takes what there is, processor after processor; how many copies were lost since the last time.
+    /// Takes what there is, processor after processor; how many copies were lost since the last
+    /// time.
     pub fn read(&mut self, mut each: impl FnMut(Copied<'_>)) -> u64 {
         let mut lost = 0;
         for ring in &self.rings {
@@ -125,7 +128,8 @@ impl AsFd for Rings {
 
 impl Ring {
     fn number(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: inside the first page of the mapping and aligned; kernel and we share it by atomic loads and stores.
+        // SAFETY: inside the first page of the mapping and aligned; kernel and we share it by
+        // atomic loads and stores.
         unsafe { &*self.memory.base().as_ptr().add(at).cast::<AtomicU64>() }
     }
 
@@ -134,7 +138,8 @@ impl Ring {
         let bytes = self.memory.bytes() - PAGE;
         let at = at as usize & (bytes - 1);
         let first = to.len().min(bytes - at);
-        // SAFETY: both parts are inside the mapping, and the kernel writes no byte of them until `READ` has passed it.
+        // SAFETY: both parts are inside the mapping, and the kernel writes no byte of them until
+        // `READ` has passed it.
         unsafe {
             let data = self.memory.base().as_ptr().add(PAGE);
             std::ptr::copy_nonoverlapping(data.add(at), to.as_mut_ptr(), first);

@@ -84,8 +84,8 @@ impl Handle {
 
     fn ioctl(&self, number: libc::c_ulong, data: Data) -> io::Result<[u8; 24]> {
         let mut request = Request { name: self.name, data };
-        // SAFETY: the kernel reads and writes `struct ifreq`; a pointer in it comes from `ethtool`, which says why it
-        // is sound.
+        // SAFETY: the kernel reads and writes `struct ifreq`; a pointer in it comes from `ethtool`,
+        // which says why it is sound.
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), number, &mut request) };
         if result < 0 {
             return Err(io::Error::last_os_error());
@@ -94,7 +94,8 @@ impl Handle {
         Ok(unsafe { request.data.bytes })
     }
 
-    /// `command` is an ethtool structure: its number first, and as long as the kernel takes it to be.
+    /// `command` is an ethtool structure: its number first, and as long as the kernel takes it to
+    /// be.
     fn ethtool(&self, command: &mut [u32]) -> io::Result<()> {
         const SIOCETHTOOL: libc::c_ulong = 0x8946;
         let mut data = Data { bytes: [0; 24] };
@@ -113,7 +114,8 @@ impl Handle {
     }
 
     pub(super) fn driver(&self) -> io::Result<String> {
-        // struct ethtool_drvinfo: cmd, driver[32], version[32], fw[32], bus[32], erom[32], reserved[12], 5 numbers
+        // struct ethtool_drvinfo: cmd, driver[32], version[32], fw[32], bus[32], erom[32],
+        // reserved[12], 5 numbers
         let mut info = [0u32; 49];
         info[0] = ETHTOOL_GDRVINFO;
         self.ethtool(&mut info)?;

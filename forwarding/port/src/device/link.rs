@@ -18,7 +18,8 @@ pub struct Link {
     pub up: bool,
     /// Whether frames can pass: there is a carrier, too.
     pub running: bool,
-    /// How often the carrier was lost, since the interface is there. The kernel counts at once, however short it was.
+    /// How often the carrier was lost, since the interface is there. The kernel counts at once,
+    /// however short it was.
     pub losses: u32,
 }
 

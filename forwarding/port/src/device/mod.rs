@@ -1,7 +1,8 @@
 //! Facts about network interfaces, and the few settings that forwarding wants changed.
 //!
-//! Addresses, link state and everything else that netlink tells a router are the mirror's business; here is what only ethtool and
-//! the kernel's `netdev` family know, and how a single link stands, for who has no mirror.
+//! Addresses, link state and everything else that netlink tells a router are the mirror's business;
+//! here is what only ethtool and the kernel's `netdev` family know, and how a single link stands,
+//! for who has no mirror.
 
 mod ethtool;
 mod link;
@@ -52,13 +53,15 @@ pub struct Device {
     pub queues: u32,
 }
 
-/// Drivers of devices without a wire, which hand packets from one of the machine's stacks to another.
+/// Drivers of devices without a wire, which hand packets from one of the machine's stacks to
+/// another.
 const WITHOUT_WIRE: [&str; 2] = ["veth", "tun"];
 
 impl Device {
-    /// Whether frames may arrive by it as the machine's stacks hand them to each other, with checksums ([`wire::partial`]) and the cutting of long segments
-    /// ([`wire::joined`]) left to a NIC, as a `native` program or a generic one sees them. The generic one sees what any driver has for
-    /// Linux, and that may trust its sender.
+    /// Whether frames may arrive by it as the machine's stacks hand them to each other, with
+    /// checksums ([`wire::partial`]) and the cutting of long segments ([`wire::joined`]) left to a
+    /// NIC, as a `native` program or a generic one sees them. The generic one sees what any driver
+    /// has for Linux, and that may trust its sender.
     pub fn passes_partial(&self, native: bool) -> bool {
         !native || WITHOUT_WIRE.contains(&self.driver.as_str())
     }
@@ -115,7 +118,8 @@ pub fn set_rss(name: &str, table: &[u32]) -> Result<(), DeviceError> {
     with_handle(name, "write its RSS table", |handle| handle.set_rss(table))
 }
 
-/// Spreads RSS evenly over these queues (what `ethtool -X equal` does for the first ones); gives the table as it was.
+/// Spreads RSS evenly over these queues (what `ethtool -X equal` does for the first ones); gives
+/// the table as it was.
 pub fn spread_rss(name: &str, queues: &[u32]) -> Result<Vec<u32>, DeviceError> {
     let before = rss(name)?;
     let table: Vec<u32> = queues.iter().copied().cycle().take(before.len()).collect();
@@ -130,9 +134,9 @@ pub fn offloads(name: &str) -> Result<Offloads, DeviceError> {
     with_handle(name, "read its offloads", ethtool::Handle::offloads)
 }
 
-/// Turns off what a device does to frames before XDP sees them: merging them (LRO), and taking off VLAN tags, without which
-/// a VLAN's frame looks like one of the untagged network and would be routed as such. Says what was on;
-/// [`restore_offloads`] puts it back.
+/// Turns off what a device does to frames before XDP sees them: merging them (LRO), and taking off
+/// VLAN tags, without which a VLAN's frame looks like one of the untagged network and would be
+/// routed as such. Says what was on; [`restore_offloads`] puts it back.
 pub fn clear_offloads(name: &str) -> Result<Offloads, DeviceError> {
     let before = offloads(name)?;
     with_handle(name, "turn off LRO and VLAN stripping", |handle| handle.set_receive_offloads(false, false))?;

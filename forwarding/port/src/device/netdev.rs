@@ -1,7 +1,8 @@
 //! The kernel's `netdev` family of generic netlink: what a device can do with XDP.
 //!
-//! That is not fixed: a veth can be the target of a redirect only while its peer polls (has an XDP program or GRO), and
-//! the kernel tells of changes. A target that is none swallows frames silently, so this must be known.
+//! That is not fixed: a veth can be the target of a redirect only while its peer polls (has an XDP
+//! program or GRO), and the kernel tells of changes. A target that is none swallows frames
+//! silently, so this must be known.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -92,8 +93,8 @@ impl FeatureWatch {
         self.socket.0.as_fd()
     }
 
-    /// The next change that has arrived: the interface, and its features now. After an error (messages were lost), ask
-    /// for each interface anew.
+    /// The next change that has arrived: the interface, and its features now. After an error
+    /// (messages were lost), ask for each interface anew.
     pub fn next(&self) -> io::Result<Option<(u32, XdpFeatures)>> {
         loop {
             match self.socket.receive(libc::MSG_DONTWAIT) {

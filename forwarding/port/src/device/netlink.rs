@@ -23,7 +23,8 @@ impl Socket {
         Ok(Socket(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Sends a request of this kind, the header of its family and one attribute, and waits for the answer.
+    /// Sends a request of this kind, the header of its family and one attribute, and waits for the
+    /// answer.
     pub(super) fn request(
         &self,
         kind: u16,

@@ -16,8 +16,8 @@ const PROG_ARRAY: u32 = 3;
 /// Who watches, and what stands where for them.
 pub(super) struct Copies {
     rings: OwnedFd,
-    /// The port's own programs, native and generic, to go on to. They go with this process, and then the packets are
-    /// Linux's.
+    /// The port's own programs, native and generic, to go on to. They go with this process, and
+    /// then the packets are Linux's.
     onward: OwnedFd,
     wants: Vec<Want>,
     /// Ports with a program in front of their own.
@@ -27,8 +27,8 @@ pub(super) struct Copies {
 }
 
 impl Driver {
-    /// From now on these get copies, by these [rings](crate::copies::Rings), and nobody else. Nobody at all: everything is as if there never had been
-    /// one. On an error too.
+    /// From now on these get copies, by these [rings](crate::copies::Rings), and nobody else.
+    /// Nobody at all: everything is as if there never had been one. On an error too.
     pub fn copy_packets(&mut self, rings: BorrowedFd<'_>, wants: Vec<Want>) -> Result<(), DriverError> {
         if wants.is_empty() {
             self.copy_nothing();

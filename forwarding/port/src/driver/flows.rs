@@ -1,11 +1,14 @@
-//! What the driver's program needs to carry flows (`forwarding/bpf/flows.h`): the flow table's arrays, and the verdicts.
+//! What the driver's program needs to carry flows (`forwarding/bpf/flows.h`): the flow table's
+//! arrays, and the verdicts.
 //!
-//! The arrays are made when there is a table to lie in them, which may be long after the ports were taken; only then the
-//! programs that carry flows are loaded, and put where the others go on to them.
+//! The arrays are made when there is a table to lie in them, which may be long after the ports were
+//! taken; only then the programs that carry flows are loaded, and put where the others go on to
+//! them.
 //!
-//! *Verdicts* are what the rules came to, a word each, which flows' decisions name by number. When the rules change they begin anew in
-//! the other half, so that what a processor is just counting for the old ones is still counted there; the word
-//! before them says which rules are in force, and with one store of it nothing is carried by the old ones any more.
+//! *Verdicts* are what the rules came to, a word each, which flows' decisions name by number. When
+//! the rules change they begin anew in the other half, so that what a processor is just counting
+//! for the old ones is still counted there; the word before them says which rules are in force, and
+//! with one store of it nothing is carried by the old ones any more.
 
 use std::io;
 use std::mem::offset_of;
@@ -77,8 +80,8 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// Flows whose words are of this generation (18 bits, not 0) are carried from now on by verdicts of this half, which knows none
-    /// yet; all others are not.
+    /// Flows whose words are of this generation (18 bits, not 0) are carried from now on by
+    /// verdicts of this half, which knows none yet; all others are not.
     pub fn begin(&self, generation: u32, half: Half) {
         // Who still reads the words of this half is at most a packet behind.
         (0..VERDICTS).for_each(|number| self.word(FIRST + place(half, number)).store(0, Ordering::Relaxed));
@@ -98,7 +101,8 @@ impl Verdicts {
         }
     }
 
-    /// What was carried by the verdicts with this number in this half since the maps were made; 0 beyond [`VERDICTS`].
+    /// What was carried by the verdicts with this number in this half since the maps were made; 0
+    /// beyond [`VERDICTS`].
     pub fn counted(&self, half: Half, number: usize) -> io::Result<Counted> {
         if number >= VERDICTS {
             return Ok(Counted::default());
@@ -124,8 +128,9 @@ fn place(half: Half, number: usize) -> usize {
 }
 
 impl Driver {
-    /// Memory for a flow table that the program reads and writes as well, which it does for ports with
-    /// [`fib::InterfaceFlags::FLOWS`]; and the verdicts, of which it knows none. `now` is what the table's clock says.
+    /// Memory for a flow table that the program reads and writes as well, which it does for ports
+    /// with [`fib::InterfaceFlags::FLOWS`]; and the verdicts, of which it knows none. `now` is what
+    /// the table's clock says.
     pub fn share_flows(
         &mut self,
         sizes: flow::Sizes,
@@ -149,8 +154,8 @@ impl Driver {
         let mut mappings = Vec::new();
         let mut region = |name: &str, bytes: usize| {
             let mapping = map_array(&self.shared, name, bytes.next_multiple_of(BLOCK))?;
-            // SAFETY: a shared mapping of a zeroed bpf array that nothing else writes but the program, single words; it lives
-            // as long as the owner below.
+            // SAFETY: a shared mapping of a zeroed bpf array that nothing else writes but the
+            // program, single words; it lives as long as the owner below.
             let region = unsafe { Region::new(mapping.base(), mapping.bytes()) };
             mappings.push(mapping);
             Ok::<_, DriverError>(region)

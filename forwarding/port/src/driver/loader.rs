@@ -1,5 +1,5 @@
-//! The programs on their way into the kernel. It can be copied, so that another thread than the owner's waits while the kernel
-//! checks them.
+//! The programs on their way into the kernel. It can be copied, so that another thread than the
+//! owner's waits while the kernel checks them.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

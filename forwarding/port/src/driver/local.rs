@@ -1,5 +1,5 @@
-//! This machine's addresses, as the classifier looks them up: hash maps, and before them a filter of one bit an address,
-//! so that transit packets hardly ever pay for a hash lookup.
+//! This machine's addresses, as the classifier looks them up: hash maps, and before them a filter
+//! of one bit an address, so that transit packets hardly ever pay for a hash lookup.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,9 +1,11 @@
 //! The programs in the driver: load, attach, feed and read them.
 //!
-//! One [`Driver`] serves all ports, and so do its programs: which port a packet came in by they find by the interface's
-//! index (`places.rs`). To verify a program takes the kernel some hundred milliseconds, so each is loaded once, and to
-//! take a port is to attach it. The tables' maps are handed to `fib` as plain memory. Attachments are bpf links: they end when they are dropped *or when this
-//! process dies*, whatever the reason, and Linux then forwards every packet itself. That is the safety net.
+//! One [`Driver`] serves all ports, and so do its programs: which port a packet came in by they
+//! find by the interface's index (`places.rs`). To verify a program takes the kernel some hundred
+//! milliseconds, so each is loaded once, and to take a port is to attach it. The tables' maps are
+//! handed to `fib` as plain memory. Attachments are bpf links: they end when they are dropped *or
+//! when this process dies*, whatever the reason, and Linux then forwards every packet itself. That
+//! is the safety net.
 
 mod copies;
 mod counters;
@@ -51,7 +53,8 @@ const HIGH: u64 = 65_536;
 const CARRIERS: [&str; 3] = ["carry_ipv4", "carry_ipv6", "send_ipv6"];
 /// Behind them in the map: the program for frames with tags, and its place.
 const TAGGED: (u32, &str) = (CARRIERS.len() as u32, "tagged");
-/// And those for frames of interfaces in a VRF: the second leads to the first, so it comes when that is there.
+/// And those for frames of interfaces in a VRF: the second leads to the first, so it comes when
+/// that is there.
 const BESIDE: [(u32, &str); 2] = [(TAGGED.0 + 2, "routed"), (TAGGED.0 + 1, "beside")];
 /// Rehearsals have their own of these, so that they neither count nor use up anything.
 const OF_REHEARSALS: [&str; 10] =
@@ -67,7 +70,8 @@ pub enum Mode {
     Auto,
     /// In the driver, or not at all.
     Native,
-    /// In the stack, before everything else: works with every interface, at a fraction of the speed.
+    /// In the stack, before everything else: works with every interface, at a fraction of the
+    /// speed.
     Generic,
 }
 
@@ -123,8 +127,8 @@ struct Programs {
     generic: Option<OwnedFd>,
 }
 
-/// What the frames that a worker hands to Linux must end with, by interface: those with a generic program. Shared with
-/// the [`Injector`](crate::Injector).
+/// What the frames that a worker hands to Linux must end with, by interface: those with a generic
+/// program. Shared with the [`Injector`](crate::Injector).
 pub(crate) type Marks = Arc<RwLock<HashMap<u32, u32>>>;
 
 struct Port {
@@ -136,7 +140,8 @@ struct Port {
 }
 
 impl Driver {
-    /// Makes the shared maps, with tables of these sizes ([`fib::Capacity::sizes`]). Nothing is attached yet.
+    /// Makes the shared maps, with tables of these sizes ([`fib::Capacity::sizes`]). Nothing is
+    /// attached yet.
     pub fn new(sizes: &Sizes) -> Result<Driver, DriverError> {
         let object = object::bifrost()?;
         let blocks = |bytes: usize| Some((bytes / BLOCK).max(1) as u32);
@@ -188,8 +193,8 @@ impl Driver {
         let mut mappings = Vec::new();
         let mut region = |name: &str, bytes: usize| {
             let mapping = map_array(&self.shared, name, bytes)?;
-            // SAFETY: a shared mapping of a zeroed bpf array that nothing else writes (the programs write only to
-            // `used`, single words); it lives as long as the owner below.
+            // SAFETY: a shared mapping of a zeroed bpf array that nothing else writes (the programs
+            // write only to `used`, single words); it lives as long as the owner below.
             let region = unsafe { fib::Region::new(mapping.base(), mapping.bytes()) };
             mappings.push(mapping);
             Ok::<_, DriverError>(region)
@@ -208,8 +213,8 @@ impl Driver {
         })
     }
 
-    /// Loads what is else loaded when it is first needed, so that neither a port nor a question waits for it. All at once, as
-    /// each takes the kernel a while.
+    /// Loads what is else loaded when it is first needed, so that neither a port nor a question
+    /// waits for it. All at once, as each takes the kernel a while.
     pub fn prepare(&mut self) -> Result<(), DriverError> {
         let this = &*self;
         let (native, generic, behind, copy) = std::thread::scope(|scope| {
@@ -225,8 +230,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Prepares a port without attaching its program to an interface: [`Driver::test_run`] runs it all the same. Its counters
-    /// start empty.
+    /// Prepares a port without attaching its program to an interface: [`Driver::test_run`] runs it
+    /// all the same. Its counters start empty.
     pub fn load(&mut self, port: PortId) -> Result<(), DriverError> {
         self.entry(true)?;
         self.begin(port, LOOPBACK)?;
@@ -255,9 +260,9 @@ impl Driver {
         self.loader.put_behind("carriers", TAGGED, &self.shared)
     }
 
-    /// From now on frames of interfaces in a VRF have the express lane too: a router without VRFs need not load the programs. The
-    /// kernel takes its time to check them, so it is not waited for: until then workers forward. The first time, who does it is
-    /// told.
+    /// From now on frames of interfaces in a VRF have the express lane too: a router without VRFs
+    /// need not load the programs. The kernel takes its time to check them, so it is not waited
+    /// for: until then workers forward. The first time, who does it is told.
     pub fn open_vrfs(&mut self) -> Result<Option<JoinHandle<Result<(), DriverError>>>, DriverError> {
         if std::mem::replace(&mut self.vrfs, true) {
             return Ok(None);
@@ -291,14 +296,16 @@ impl Driver {
             .map_err(failed("places", "write"))
     }
 
-    /// Attaches the program to an interface, for a port. The port's sockets and counters start empty.
+    /// Attaches the program to an interface, for a port. The port's sockets and counters start
+    /// empty.
     pub fn attach(&mut self, port: PortId, ifindex: u32, mode: Mode) -> Result<Attachment, DriverError> {
         let attached = self.stand_by(port, ifindex, mode)?;
         self.admit(port).inspect_err(|_| self.detach(port))?;
         Ok(attached)
     }
 
-    /// As [`Driver::attach`], but the program leaves every packet to Linux before [`Driver::admit`].
+    /// As [`Driver::attach`], but the program leaves every packet to Linux before
+    /// [`Driver::admit`].
     pub fn stand_by(&mut self, port: PortId, ifindex: u32, mode: Mode) -> Result<Attachment, DriverError> {
         self.detach(port);
         self.begin(port, ifindex)?;
@@ -336,12 +343,14 @@ impl Driver {
         &self.pulse
     }
 
-    /// Whether the port's program runs in the driver. Only behind such a one does a zero-copy socket work.
+    /// Whether the port's program runs in the driver. Only behind such a one does a zero-copy
+    /// socket work.
     pub fn is_native(&self, port: PortId) -> bool {
         self.ports.get(&port).is_some_and(|entry| entry.native)
     }
 
-    /// Detaches the program from the port's interface and forgets its sockets: Linux has the interface to itself.
+    /// Detaches the program from the port's interface and forgets its sockets: Linux has the
+    /// interface to itself.
     pub fn detach(&mut self, port: PortId) {
         let Some(Port { ifindex, link, queues, .. }) = self.ports.remove(&port) else { return };
         // First of all: from then on no packet is this port's.
@@ -376,8 +385,8 @@ impl Driver {
         sys::map_delete(self.shared("sockets")?, &socket_key(port, queue)).map_err(failed("sockets", "write"))
     }
 
-    /// Lets the express lane send by this interface when a route leads to `port`. Whether the interface can is another
-    /// question: `device::xdp_features`.
+    /// Lets the express lane send by this interface when a route leads to `port`. Whether the
+    /// interface can is another question: `device::xdp_features`.
     pub fn set_target(&mut self, port: PortId, ifindex: u32) -> Result<(), DriverError> {
         self.write_target(port, ifindex, None)?;
         self.targets.insert(port, ifindex);
@@ -385,7 +394,8 @@ impl Driver {
         Ok(())
     }
 
-    /// An entry of `targets` (`struct bpf_devmap_val`): the interface, and what frames pass before they leave.
+    /// An entry of `targets` (`struct bpf_devmap_val`): the interface, and what frames pass before
+    /// they leave.
     fn write_target(&self, port: PortId, ifindex: u32, program: Option<&OwnedFd>) -> Result<(), DriverError> {
         let program = program.map_or(0, |program| program.as_raw_fd());
         let value = [ifindex.to_ne_bytes(), program.to_ne_bytes()].concat();
@@ -400,8 +410,8 @@ impl Driver {
         sys::map_delete(map, &u32::from(port.0).to_ne_bytes()).map_err(failed("targets", "write"))
     }
 
-    /// Packets to this address go to Linux, where they come in by an interface that the main table routes, that one of a VRF
-    /// does, or both.
+    /// Packets to this address go to Linux, where they come in by an interface that the main table
+    /// routes, that one of a VRF does, or both.
     pub fn add_local(&mut self, address: IpAddr, of: Locality) -> Result<(), DriverError> {
         let (name, key) = local::key(address);
         let map = self.shared(name)?;
@@ -418,7 +428,8 @@ impl Driver {
         sys::map_delete(map, &key).map_err(failed(name, "write"))
     }
 
-    /// What these say by routing protocols is policed apart from what others do. Replaces those before.
+    /// What these say by routing protocols is policed apart from what others do. Replaces those
+    /// before.
     pub fn set_peers(&mut self, peers: HashSet<RoutingPeer>) -> Result<(), DriverError> {
         let map = self.shared.get("peers").ok_or_else(|| DriverError::NoMap { name: "peers".into() })?;
         peers::change(map.as_fd(), &mut self.peers, peers).map_err(failed("peers", "write"))
@@ -430,8 +441,8 @@ impl Driver {
         map.map(VirtualRouters::new).map_err(failed("virtual_routers", "hand out"))
     }
 
-    /// Limits what goes to Linux in this class: `rate` packets a second with bursts of `burst`. Rate 0 = no limit,
-    /// which is how every class starts.
+    /// Limits what goes to Linux in this class: `rate` packets a second with bursts of `burst`.
+    /// Rate 0 = no limit, which is how every class starts.
     pub fn police(&mut self, class: Class, rate: u32, burst: u32) {
         let interval = if rate == 0 { 0 } else { (1_000_000_000 / u64::from(rate)).max(1) };
         let at = offset_of!(Settings, limit) + class as usize * size_of::<Limit>();
@@ -440,8 +451,9 @@ impl Driver {
         self.setting64(at + offset_of!(Limit, interval)).store(interval, Ordering::Release);
     }
 
-    /// Packets that match any of these leave the express lane for the worker, so that the graph's observers see them.
-    /// Replaces the rules before; a few packets may miss them during the change.
+    /// Packets that match any of these leave the express lane for the worker, so that the graph's
+    /// observers see them. Replaces the rules before; a few packets may miss them during the
+    /// change.
     pub fn divert(&mut self, rules: &[FlowMatch]) -> Result<(), DriverError> {
         if rules.len() > MAX_DIVERTS {
             return Err(DriverError::TooManyDiverts(rules.len()));
@@ -464,8 +476,8 @@ impl Driver {
         counters::read(self.attached(port, "counters")?, port).map_err(failed("counters", "read"))
     }
 
-    /// Runs the program on a frame, as if it had come in by queue 0 of the port's interface (or of loopback, when it is
-    /// not attached), without sending it anywhere.
+    /// Runs the program on a frame, as if it had come in by queue 0 of the port's interface (or of
+    /// loopback, when it is not attached), without sending it anywhere.
     pub fn test_run(&self, port: PortId, frame: &[u8]) -> Result<TestRun, DriverError> {
         let ifindex = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?.ifindex;
         let program = self.programs.native.as_ref().or(self.programs.generic.as_ref());
@@ -473,8 +485,9 @@ impl Driver {
         run(program.as_fd(), self.shared("counters")?, port, ifindex, frame)
     }
 
-    /// As [`Driver::test_run`], by a copy of the program: nothing is counted, and there is no socket, so that what is for
-    /// the worker passes (and belongs to no class). The copy is kept, as the kernel takes its time to verify one.
+    /// As [`Driver::test_run`], by a copy of the program: nothing is counted, and there is no
+    /// socket, so that what is for the worker passes (and belongs to no class). The copy is kept,
+    /// as the kernel takes its time to verify one.
     pub fn trace_packet(&mut self, port: PortId, frame: &[u8]) -> Result<TestRun, DriverError> {
         let ifindex = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?.ifindex;
         let (program, maps) = match self.packet_tracer.take() {
@@ -519,8 +532,8 @@ impl Driver {
         counters::read_sent(self.shared("sent")?, port).map_err(failed("sent", "read"))
     }
 
-    /// What came in by an interface that is no port's own, and what the express lane sent by it, since the driver's
-    /// maps were made.
+    /// What came in by an interface that is no port's own, and what the express lane sent by it,
+    /// since the driver's maps were made.
     pub fn traffic(&self, interface: InterfaceId) -> Result<Traffic, DriverError> {
         let at = interface.0.wrapping_sub(InterfaceId::FIRST_LOGICAL.0);
         counters::read_traffic(self.shared("logical")?, at).map_err(failed("logical", "read"))
@@ -573,8 +586,9 @@ fn run(
     Ok(TestRun { action, bytes, counted: read()?.since(&before) })
 }
 
-/// The kernel lets go of a dead process's descriptors highest first, and of each device's sockets and programs only after
-/// waiting for packets under way, tens of milliseconds in all. The gate must not wait for that.
+/// The kernel lets go of a dead process's descriptors highest first, and of each device's sockets
+/// and programs only after waiting for packets under way, tens of milliseconds in all. The gate
+/// must not wait for that.
 fn above_all_others(fd: OwnedFd) -> Result<OwnedFd, DriverError> {
     let failed = || DriverError::io("cannot move a descriptor")(io::Error::last_os_error());
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -609,8 +623,8 @@ fn failed(name: &'static str, action: &'static str) -> impl FnOnce(io::Error) ->
 pub(crate) const XDP_GENERIC: u32 = 1 << 1;
 pub(crate) const XDP_NATIVE: u32 = 1 << 2;
 
-/// Why a program cannot run in the driver; the error back when it could not in the stack either, because another program
-/// has the interface.
+/// Why a program cannot run in the driver; the error back when it could not in the stack either,
+/// because another program has the interface.
 pub(crate) fn why_not_native(error: io::Error) -> Result<String, io::Error> {
     match error.raw_os_error() {
         Some(libc::EBUSY | libc::EEXIST) => Err(error),

@@ -1,4 +1,5 @@
-//! Who speaks a routing protocol with this machine: the driver polices what they say apart from what others do.
+//! Who speaks a routing protocol with this machine: the driver polices what they say apart from
+//! what others do.
 
 use std::collections::HashSet;
 use std::io;

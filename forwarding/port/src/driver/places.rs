@@ -1,9 +1,10 @@
 //! Which port an interface is, as the driver's programs find out by the interface's index.
 //!
-//! One program serves all ports, so it must ask for each packet. A hash map would cost a packet some 15 ns; this is an
-//! array whose lookup the kernel compiles in. An element has room for a few ports whose indexes are the same modulo the
-//! array's size, and is compared with all at once. Where more than those meet, which numbers given one after the other
-//! never do, the port is refused.
+//! One program serves all ports, so it must ask for each packet. A hash map would cost a packet
+//! some 15 ns; this is an array whose lookup the kernel compiles in. An element has room for a few
+//! ports whose indexes are the same modulo the array's size, and is compared with all at once.
+//! Where more than those meet, which numbers given one after the other never do, the port is
+//! refused.
 
 use abi::driver::{PLACES, Place};
 use fib::PortId;
@@ -16,7 +17,8 @@ impl Places {
         Places(vec![Place::default(); PLACES as usize].into())
     }
 
-    /// From now on this interface is that port. What to write where in the map; `None` when there is no room for it.
+    /// From now on this interface is that port. What to write where in the map; `None` when there
+    /// is no room for it.
     pub(super) fn put(&mut self, ifindex: u32, port: PortId) -> Option<(u32, Place)> {
         let at = ifindex % PLACES;
         let place = &mut self.0[at as usize];

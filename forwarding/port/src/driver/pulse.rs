@@ -1,10 +1,11 @@
 //! Until when the driver's programs may count on this process.
 //!
-//! A process that is killed takes its programs along; one that is stopped (SIGSTOP, a debugger), or whose control thread hangs
-//! in the kernel, does not. So whoever keeps the tables, and whoever polls the rings, promises to be back within some
-//! time, again and again, and a program that finds a promise broken leaves the packet to Linux. A promise and not a
-//! heartbeat: before something that is known to take long a longer one is given, so that nothing need run beside the
-//! thread that is watched, and hide that it hangs.
+//! A process that is killed takes its programs along; one that is stopped (SIGSTOP, a debugger), or
+//! whose control thread hangs in the kernel, does not. So whoever keeps the tables, and whoever
+//! polls the rings, promises to be back within some time, again and again, and a program that finds
+//! a promise broken leaves the packet to Linux. A promise and not a heartbeat: before something
+//! that is known to take long a longer one is given, so that nothing need run beside the thread
+//! that is watched, and hide that it hangs.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use crate::clock;
 
 /// What every promise is for, unless something is known to take longer.
 pub const USUAL: Duration = Duration::from_secs(1);
-/// What is promised before something that may take long: taking a port, putting another configuration in force.
+/// What is promised before something that may take long: taking a port, putting another
+/// configuration in force.
 pub const LONG: Duration = Duration::from_secs(10);
 
 /// The words of the map: on the clock of the programs, each has been promised until then.
@@ -34,8 +36,8 @@ impl Pulse {
         pulse
     }
 
-    /// The tables are kept up to date, and will be within this time from now. Says for how long they were not although it was
-    /// promised.
+    /// The tables are kept up to date, and will be within this time from now. Says for how long
+    /// they were not although it was promised.
     pub fn tables(&self, within: Duration) -> Option<Duration> {
         let now = clock::now();
         let before = self.word(CONTROL).swap(now + within.as_nanos() as u64, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Virtual routers, as the driver knows them (`forwarding/bpf/virtual.h`). Whoever has this may be any thread: it shares
-//! nothing with the driver's owner but the map.
+//! Virtual routers, as the driver knows them (`forwarding/bpf/virtual.h`). Whoever has this may be
+//! any thread: it shares nothing with the driver's owner but the map.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -23,7 +23,8 @@ impl VirtualRouters {
         VirtualRouters { map }
     }
 
-    /// Frames to a virtual router's link address are the interface's for so long from now on, and no longer.
+    /// Frames to a virtual router's link address are the interface's for so long from now on, and
+    /// no longer.
     pub fn lease(&self, interface: InterfaceId, mac: [u8; 6], time: Duration) -> io::Result<()> {
         let until = clock::now() + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2);
         sys::map_update(self.map.as_fd(), &of_mac(interface, mac), &until.to_ne_bytes())

@@ -1,10 +1,12 @@
 //! Descriptors to wake somebody up with: eventfds of our own, and those that a peer holds as well.
 //!
-//! Whether an eventfd blocks is a flag of what both sides share, and the peer may clear it between any two of our instructions, and
-//! fill the counter, too: then a plain write stands still until the peer reads. So of a shared one no call is believed not to block
-//! but those that cannot. A read may be told so itself (`RWF_NOWAIT`); for a write the kernel refuses that. But what it does on its
-//! own account never waits: a read of no bytes is asked for by `io_submit`, it is done on the spot, and the kernel rings the bell to
-//! tell of its end. That is 1.2 µs where a write takes 0.3, for peers that sleep.
+//! Whether an eventfd blocks is a flag of what both sides share, and the peer may clear it between
+//! any two of our instructions, and fill the counter, too: then a plain write stands still until
+//! the peer reads. So of a shared one no call is believed not to block but those that cannot. A
+//! read may be told so itself (`RWF_NOWAIT`); for a write the kernel refuses that. But what it does
+//! on its own account never waits: a read of no bytes is asked for by `io_submit`, it is done on
+//! the spot, and the kernel rings the bell to tell of its end. That is 1.2 µs where a write takes
+//! 0.3, for peers that sleep.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -153,7 +155,8 @@ impl Ringer {
         let mut list = [&raw const request];
         // The ends of those before it may have to be cleared away first.
         for _ in 0..READS {
-            // SAFETY: a list of one request, which the kernel copies; it reads no bytes, so it writes nowhere.
+            // SAFETY: a list of one request, which the kernel copies; it reads no bytes, so it
+            // writes nowhere.
             let done = unsafe {
                 libc::syscall(libc::SYS_io_submit, self.context, 1 as libc::c_long, list.as_mut_ptr())
             };

@@ -1,4 +1,5 @@
-//! The socket over which two sides agree: whole messages (SOCK_SEQPACKET), with descriptors beside them. Never blocks.
+//! The socket over which two sides agree: whole messages (SOCK_SEQPACKET), with descriptors beside
+//! them. Never blocks.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -14,7 +15,8 @@ use nix::sys::socket::{
 
 use super::message::BYTES;
 
-/// Descriptors taken of a message: as many as the kernel lets anybody send, so that none is left over. It needs one.
+/// Descriptors taken of a message: as many as the kernel lets anybody send, so that none is left
+/// over. It needs one.
 const MOST_DESCRIPTORS: usize = 253;
 
 /// Where the two sides meet.
@@ -22,7 +24,8 @@ const MOST_DESCRIPTORS: usize = 253;
 pub enum Address {
     /// A socket in the file system.
     Path(PathBuf),
-    /// A name that only the kernel knows, in this network namespace: what DPDK uses unless it is told otherwise.
+    /// A name that only the kernel knows, in this network namespace: what DPDK uses unless it is
+    /// told otherwise.
     Abstract(String),
 }
 

@@ -4,8 +4,8 @@
 //! region 0: rings to the server | rings to the client | buffers of the first | of the second | ...
 //! ```
 //!
-//! Buffers lie a cache line further apart than they are long: at a power of two they would all fall into a few sets of the
-//! processor's first cache, which a batch of frames overfills.
+//! Buffers lie a cache line further apart than they are long: at a power of two they would all fall
+//! into a few sets of the processor's first cache, which a batch of frames overfills.
 
 use std::collections::VecDeque;
 use std::io;

@@ -72,7 +72,8 @@ impl Connection {
             .map_err(|error| End::Theirs(format!("cannot be told: {error}")))
     }
 
-    /// Reads a message, if there is one, and answers it. `find` gives a server's interface that nobody is connected to.
+    /// Reads a message, if there is one, and answers it. `find` gives a server's interface that
+    /// nobody is connected to.
     pub(super) fn read(&mut self, find: impl FnOnce(u32) -> Result<Arc<Shared>, String>) -> Result<(), End> {
         let (message, descriptor) = match channel::receive(self.socket.as_fd()) {
             Received::Nothing => return Ok(()),
@@ -421,7 +422,8 @@ impl Listener {
             if ready.contains(&door.as_raw_fd())
                 && let Some(socket) = channel::accept(door.as_fd())
             {
-                // Who only came, and says nothing, keeps nobody away. An interface has one client, so others are few.
+                // Who only came, and says nothing, keeps nobody away. An interface has one client,
+                // so others are few.
                 if connections.len() >= MOST_CONNECTIONS {
                     let idle = connections.iter().position(|other| matches!(other.stage, Stage::Asked));
                     if let Some(at) = idle {

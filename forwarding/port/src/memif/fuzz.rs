@@ -1,4 +1,5 @@
-//! Where a fuzzer comes in: a client's messages to a server, and then what it writes into the memory that both have.
+//! Where a fuzzer comes in: a client's messages to a server, and then what it writes into the
+//! memory that both have.
 //!
 //! ```text
 //! messages u8 | so many times: descriptor u8, 128 bytes | the rest goes into each region that was taken
@@ -25,7 +26,8 @@ use crate::{Packet, Pool, Queue, pool};
 /// Packets that there are: whatever a peer does, all of them are there afterwards.
 const CHUNKS: usize = 300;
 
-/// What comes with a message. `number` chooses; regions are kept, for more is written to them later.
+/// What comes with a message. `number` chooses; regions are kept, for more is written to them
+/// later.
 fn descriptor(number: u8, regions: &mut Vec<OwnedFd>) -> Option<OwnedFd> {
     let memory = |flags, bytes| -> Option<OwnedFd> {
         let file = memfd_create("fuzz", flags).ok()?;

@@ -1,9 +1,10 @@
 //! The receiving end of a ring: frames become packets of this thread's pool, by one copy.
 //!
-//! One copy, and not none: a chunk of packet memory begins with a header that this program believes, and a peer that could
-//! write there could lead it anywhere; and a frame that changes after it was checked is no checked frame. For short frames the
-//! copy costs little: the line must come over from the other core in any case, and what is written lands in a chunk that
-//! was used just before.
+//! One copy, and not none: a chunk of packet memory begins with a header that this program
+//! believes, and a peer that could write there could lead it anywhere; and a frame that changes
+//! after it was checked is no checked frame. For short frames the copy costs little: the line must
+//! come over from the other core in any case, and what is written lands in a chunk that was used
+//! just before.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -70,8 +71,9 @@ impl<B: Buffers> Incoming<B> {
         ready
     }
 
-    /// The peer filled more than there was room for, as DPDK does where a frame of several buffers does not just fit. Which frames it wrote
-    /// over nobody knows: all are gone, and the ring begins anew from where it is.
+    /// The peer filled more than there was room for, as DPDK does where a frame of several buffers
+    /// does not just fit. Which frames it wrote over nobody knows: all are gone, and the ring
+    /// begins anew from where it is.
     #[cold]
     fn overrun(&mut self, theirs: u16, counters: &mut QueueCounters) {
         let ends = (0..self.ring.size()).filter(|index| !self.ring.read(*index).more());
@@ -124,9 +126,11 @@ impl<B: Buffers> Incoming<B> {
             let plain = !descriptor.more() && (SHORTEST..=ROOM).contains(&length);
             if let Some(from) = buffers.place(next, descriptor).filter(|_| plain) {
                 let Some((base, place)) = Packet::blank_place(length) else { break };
-                // SAFETY: `place` found all bytes of the descriptor inside the peer's memory, and behind `place` there are as many.
+                // SAFETY: `place` found all bytes of the descriptor inside the peer's memory, and
+                // behind `place` there are as many.
                 unsafe { copy(from.as_ptr(), base.as_ptr().add(usize::from(place)), length) };
-                // SAFETY: chunk and place are those that were just given, and room for `most` packets was made.
+                // SAFETY: chunk and place are those that were just given, and room for `most`
+                // packets was made.
                 unsafe {
                     let mut packet = Packet::from_raw(base, place, length as u16);
                     packet.input = port.interface();
@@ -176,7 +180,8 @@ impl<B: Buffers> Incoming<B> {
         }
     }
 
-    /// A frame that lies in several buffers or fills several segments, or is none, of the descriptors that are ready.
+    /// A frame that lies in several buffers or fills several segments, or is none, of the
+    /// descriptors that are ready.
     #[cold]
     fn chain(&self, ready: u16) -> Chain {
         let last = (0..ready).find(|ahead| !self.ring.read(self.next.wrapping_add(*ahead)).more());
@@ -206,14 +211,15 @@ impl<B: Buffers> Incoming<B> {
         assembly.finish().map_or(Chain::Wait, |packet| Chain::Packet(packet, last + 1))
     }
 
-    /// Takes the mark of a chain out of the next descriptor: DPDK does not when it sends a short frame there the next time, which would
-    /// go on in the frame behind it.
+    /// Takes the mark of a chain out of the next descriptor: DPDK does not when it sends a short
+    /// frame there the next time, which would go on in the frame behind it.
     fn unmark(&self) {
         let descriptor = self.ring.read(self.next);
         self.ring.write(self.next, self.buffers.describe(self.next, descriptor, descriptor.length, false));
     }
 
-    /// The next descriptor's buffer is free again, for the peer to see at the next [`Incoming::publish`].
+    /// The next descriptor's buffer is free again, for the peer to see at the next
+    /// [`Incoming::publish`].
     fn give_back(&mut self) {
         if B::OURS {
             self.offer(self.next);

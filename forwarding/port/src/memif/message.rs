@@ -1,7 +1,8 @@
-//! The messages that two sides of a memif exchange over their socket: 128 bytes each, numbers in the machine's byte order.
+//! The messages that two sides of a memif exchange over their socket: 128 bytes each, numbers in
+//! the machine's byte order.
 //!
-//! libmemif's `memif.h` defines them. Each begins with its kind in two bytes; what follows is packed without gaps. File
-//! descriptors come along with `ADD_REGION` and `ADD_RING`.
+//! libmemif's `memif.h` defines them. Each begins with its kind in two bytes; what follows is
+//! packed without gaps. File descriptors come along with `ADD_REGION` and `ADD_RING`.
 
 /// Bytes of every message.
 pub(super) const BYTES: usize = 128;
@@ -99,7 +100,8 @@ impl Fields<'_> {
         u32::from_ne_bytes(self.take())
     }
 
-    /// Up to the first zero; what cannot be shown is replaced, for others' names end up in our logs.
+    /// Up to the first zero; what cannot be shown is replaced, for others' names end up in our
+    /// logs.
     fn text<const N: usize>(&mut self) -> String {
         let bytes = self.take::<N>();
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(N);

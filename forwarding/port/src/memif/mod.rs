@@ -1,7 +1,8 @@
 //! memif: frames to and from another program on this machine, through memory that both have mapped.
 //!
-//! Version 2.0 of the protocol, as libmemif, VPP and DPDK (`net_memif`) speak it. The client makes the memory and the rings and
-//! offers them to the server over a UNIX socket; from then on a frame passes from one core to the other without the kernel.
+//! Version 2.0 of the protocol, as libmemif, VPP and DPDK (`net_memif`) speak it. The client makes
+//! the memory and the rings and offers them to the server over a UNIX socket; from then on a frame
+//! passes from one core to the other without the kernel.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -13,12 +14,13 @@
 //! | `incoming`, `outgoing` | a ring's two ends: frames in and out, in batches |
 //! | `queue` | a queue: a pair of rings while there is a peer |
 //!
-//! A peer is another program, and may be hostile. Whatever it says and writes, no byte outside the shared memory is touched and
-//! none inside is believed twice; what makes no sense is counted (`QueueCounters::corrupt`). No call on what both sides hold may
-//! block. Its memory must be sealed so that no page of it can go again, and not more than the queues need
-//! ([`Settings::trusted`]).
+//! A peer is another program, and may be hostile. Whatever it says and writes, no byte outside the
+//! shared memory is touched and none inside is believed twice; what makes no sense is counted
+//! (`QueueCounters::corrupt`). No call on what both sides hold may block. Its memory must be sealed
+//! so that no page of it can go again, and not more than the queues need ([`Settings::trusted`]).
 //!
-//! While it polls, no side makes a system call. Before a queue sleeps ([`Queue::fd`](crate::Queue::fd)) it asks the peer to ring.
+//! While it polls, no side makes a system call. Before a queue sleeps
+//! ([`Queue::fd`](crate::Queue::fd)) it asks the peer to ring.
 
 mod bell;
 mod channel;
@@ -79,7 +81,8 @@ pub struct Settings {
     pub secret: Option<String>,
     /// How the interface is called to the other side.
     pub name: String,
-    /// Queues, each with a ring in either direction: 1 to 255. A server's client may have fewer; the others then stay silent.
+    /// Queues, each with a ring in either direction: 1 to 255. A server's client may have fewer;
+    /// the others then stay silent.
     pub queues: u16,
     /// Descriptors in each ring, a power of two from 2 to 16,384. The client's say.
     pub ring: u32,
@@ -87,13 +90,15 @@ pub struct Settings {
     pub buffer: u32,
     /// Whether the shared memory is to be in huge pages. The client's say.
     pub huge_pages: HugePages,
-    /// Whether a server takes memory that is not sealed against shrinking, as that of DPDK's zero-copy clients, and as much of
-    /// it as the client has; else 128 MiB for each queue at most. A client that shrinks it ends this program.
+    /// Whether a server takes memory that is not sealed against shrinking, as that of DPDK's
+    /// zero-copy clients, and as much of it as the client has; else 128 MiB for each queue at most.
+    /// A client that shrinks it ends this program.
     pub trusted: bool,
 }
 
 impl Settings {
-    /// An interface at a socket, with one queue, as DPDK makes it: rings of 1,024 descriptors, buffers of 2,048 bytes.
+    /// An interface at a socket, with one queue, as DPDK makes it: rings of 1,024 descriptors,
+    /// buffers of 2,048 bytes.
     pub fn new(socket: impl Into<Address>, role: Role) -> Settings {
         Settings {
             socket: socket.into(),
@@ -209,7 +214,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody is there. Who is refused comes again at once: why stays to be read until something has come of it.
+    /// Somebody is there. Who is refused comes again at once: why stays to be read until something
+    /// has come of it.
     fn connecting(&self) {
         let mut state = self.state();
         let why = match &mut *state {
@@ -246,8 +252,8 @@ impl Shared {
     }
 }
 
-/// A memif interface. Open until it is dropped: when the peer goes, the server waits for the next one, and the client tries
-/// again ten times a second.
+/// A memif interface. Open until it is dropped: when the peer goes, the server waits for the next
+/// one, and the client tries again ten times a second.
 pub struct Interface {
     shared: Arc<Shared>,
     /// Dropped, nobody serves the interface any more, and the peer has been told.

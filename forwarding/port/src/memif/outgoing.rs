@@ -1,4 +1,5 @@
-//! The sending end of a ring: frames are copied into its buffers, and shown to the peer a batch at a time.
+//! The sending end of a ring: frames are copied into its buffers, and shown to the peer a batch at
+//! a time.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering, fence};
@@ -22,7 +23,8 @@ pub(super) struct Outgoing<B> {
     most: u16,
     /// To wake the peer up by.
     bell: SharedBell,
-    /// The peer's counter told nonsense, or a buffer that it gave is none: nothing more is believed.
+    /// The peer's counter told nonsense, or a buffer that it gave is none: nothing more is
+    /// believed.
     broken: bool,
 }
 
@@ -79,8 +81,8 @@ impl<B: Buffers> Outgoing<B> {
         }
     }
 
-    /// Bytes of a frame at most: all buffers together, if they are as long as the one that is filled next; `None` where that one is
-    /// not known.
+    /// Bytes of a frame at most: all buffers together, if they are as long as the one that is
+    /// filled next; `None` where that one is not known.
     pub(super) fn longest(&self) -> Option<u64> {
         // Before a client gives the first one, its descriptors say what it will give.
         let known = self.most == 0 || self.given() != self.next;
@@ -88,7 +90,8 @@ impl<B: Buffers> Outgoing<B> {
         (length != 0).then(|| u64::from(length) * u64::from(self.ring.size()))
     }
 
-    /// Buffers that were filled and have not been given back. A client may keep a few back although it has emptied them.
+    /// Buffers that were filled and have not been given back. A client may keep a few back although
+    /// it has emptied them.
     pub(super) fn untaken(&self) -> u16 {
         self.most.saturating_sub(self.given().wrapping_sub(self.next))
     }
@@ -124,7 +127,8 @@ impl<B: Buffers> Outgoing<B> {
             let length = packet.len() as u32;
             let fits = (1..=empty.length).contains(&length) && packet.segment_count() == 1;
             if let Some(to) = buffers.place(next, empty).filter(|_| fits && room != 0) {
-                // SAFETY: the buffer has `empty.length` bytes, all inside the memory, and the packet has no more.
+                // SAFETY: the buffer has `empty.length` bytes, all inside the memory, and the
+                // packet has no more.
                 unsafe { copy(packet.data().as_ptr(), to.as_ptr(), packet.len()) };
                 ring.write(next, buffers.describe(next, empty, length, false));
                 next = next.wrapping_add(1);
@@ -168,7 +172,8 @@ impl<B: Buffers> Outgoing<B> {
         }
     }
 
-    /// A packet of several segments, or one that takes several buffers; or there is no room, or the buffer is none.
+    /// A packet of several segments, or one that takes several buffers; or there is no room, or the
+    /// buffer is none.
     #[cold]
     fn put(&mut self, packet: &Packet, counters: &mut QueueCounters) -> Sent {
         let room = self.limit.wrapping_sub(self.next);
@@ -202,7 +207,8 @@ impl<B: Buffers> Outgoing<B> {
                     }
                 };
                 let part = bytes.len().min((empty.length - filled) as usize);
-                // SAFETY: the buffer has `empty.length` bytes, of which `filled` are, and `part` fit behind them.
+                // SAFETY: the buffer has `empty.length` bytes, of which `filled` are, and `part`
+                // fit behind them.
                 unsafe { copy(bytes.as_ptr(), to.as_ptr().add(filled as usize), part) };
                 bytes = &bytes[part..];
                 open = Some((empty, to, filled + part as u32));
@@ -216,8 +222,8 @@ impl<B: Buffers> Outgoing<B> {
 
     fn publish(&mut self, counters: &mut QueueCounters) {
         self.counter().store(self.next, Ordering::Release);
-        // The peer asks for interrupts and then looks once more; here it is the other way round. Without the fence both
-        // could miss the other.
+        // The peer asks for interrupts and then looks once more; here it is the other way round.
+        // Without the fence both could miss the other.
         fence(Ordering::SeqCst);
         if self.ring.wants_interrupts() {
             counters.wakeups += 1;

@@ -1,7 +1,8 @@
 //! A queue of an interface: a pair of rings, while there is a peer.
 //!
-//! The control thread lays what a new connection has for a queue into its [`Slot`] and counts the slot's generation up. The queue
-//! looks at that number in each call, a load of a line that nobody writes, and only when it has changed takes the lock.
+//! The control thread lays what a new connection has for a queue into its [`Slot`] and counts the
+//! slot's generation up. The queue looks at that number in each call, a load of a line that nobody
+//! writes, and only when it has changed takes the lock.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,7 +17,8 @@ use super::outgoing::Outgoing;
 use super::ring::{Own, Ring, Theirs};
 use crate::{Packet, Queue, QueueCounters};
 
-/// Packets of a peer that has gone that each kick passes over: more than who receives leaves in a ring for long.
+/// Packets of a peer that has gone that each kick passes over: more than who receives leaves in a
+/// ring for long.
 const PASSED: usize = 256;
 
 /// What a connection has for one queue: a ring in either direction, or in one, or none.
@@ -96,9 +98,10 @@ impl Slot {
 
 /// One queue of an [`Interface`](super::Interface).
 ///
-/// While there is no peer it receives nothing and takes nothing to send. A frame that cannot go (longer than the peer's whole
-/// ring, or empty) is counted in `tx_invalid`, descriptors of the peer that make no sense in `corrupt`; a ring whose counters make
-/// none, or whose free buffers are outside the shared memory, is not used any more until the peer connects anew.
+/// While there is no peer it receives nothing and takes nothing to send. A frame that cannot go
+/// (longer than the peer's whole ring, or empty) is counted in `tx_invalid`, descriptors of the
+/// peer that make no sense in `corrupt`; a ring whose counters make none, or whose free buffers are
+/// outside the shared memory, is not used any more until the peer connects anew.
 pub struct MemifQueue {
     port: PortId,
     slot: Arc<Slot>,
@@ -222,7 +225,8 @@ impl Queue for MemifQueue {
         }
     }
 
-    /// Asks the peer for interrupts, until the next [`Queue::receive`]: to be called before each sleep.
+    /// Asks the peer for interrupts, until the next [`Queue::receive`]: to be called before each
+    /// sleep.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         let Some((incoming, bell, _)) = self.rings.incoming() else {
             return Some(self.slot.news.as_fd());

@@ -1,11 +1,13 @@
 //! Memory that two programs share: a file without a name, mapped by both.
 //!
-//! Whoever may shrink the file takes pages away under the other one's feet, which the kernel answers with SIGBUS. So the
-//! memory of a peer is taken only when it is sealed against that; where the peer left it unsealed, it is sealed here.
+//! Whoever may shrink the file takes pages away under the other one's feet, which the kernel
+//! answers with SIGBUS. So the memory of a peer is taken only when it is sealed against that; where
+//! the peer left it unsealed, it is sealed here.
 //!
-//! A hole that is punched into the file is filled again when it is touched: by any page, or by a huge one if one is left, and else
-//! with SIGBUS as well. Against holes the kernel has only the seal against further writing, which leaves alone what is mapped.
-//! So huge pages get it once both sides have them mapped; after that all of them are asked for, by a call that can fail.
+//! A hole that is punched into the file is filled again when it is touched: by any page, or by a
+//! huge one if one is left, and else with SIGBUS as well. Against holes the kernel has only the
+//! seal against further writing, which leaves alone what is mapped. So huge pages get it once both
+//! sides have them mapped; after that all of them are asked for, by a call that can fail.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,7 +31,8 @@ pub(super) struct Region {
     bytes: usize,
 }
 
-// SAFETY: an address range. Its bytes are reached by atomics, and by copies of which nothing is believed.
+// SAFETY: an address range. Its bytes are reached by atomics, and by copies of which nothing is
+// believed.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -76,7 +79,8 @@ impl Region {
         Ok((Region::of(&file, bytes, libc::MAP_POPULATE)?, file))
     }
 
-    /// A peer's memory, of which it says that it has `bytes` bytes. `trusted`: also if the peer can take it away.
+    /// A peer's memory, of which it says that it has `bytes` bytes. `trusted`: also if the peer can
+    /// take it away.
     pub(super) fn map(file: impl AsFd, bytes: u64, trusted: bool) -> Result<Region, RegionError> {
         if bytes == 0 {
             return Err(RegionError::Empty);

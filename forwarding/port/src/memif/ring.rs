@@ -5,11 +5,13 @@
 //! | cookie | flags | head | tail  | descriptors, 16 bytes each: flags, region, length, offset, metadata |
 //! ```
 //!
-//! Head and tail are free-running 16-bit counters; entry `i` lies at `i & mask`. The client's side moves the head, the server's
-//! the tail. On the way to the server the head says what was filled and the tail what is free again. On the way to the
-//! client the head says which buffers the client offers and the tail which of them the server has filled.
+//! Head and tail are free-running 16-bit counters; entry `i` lies at `i & mask`. The client's side
+//! moves the head, the server's the tail. On the way to the server the head says what was filled
+//! and the tail what is free again. On the way to the client the head says which buffers the client
+//! offers and the tail which of them the server has filled.
 //!
-//! Everything here may be changed by the peer at any moment, so it is read by atomics, once, and checked after it was read.
+//! Everything here may be changed by the peer at any moment, so it is read by atomics, once, and
+//! checked after it was read.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -39,8 +41,8 @@ pub(super) struct Ring {
     memory: Arc<[Region]>,
 }
 
-/// Where a ring is; good as long as the ring is held. Loops copy it, for what stands behind a reference is read anew after each write to
-/// shared memory.
+/// Where a ring is; good as long as the ring is held. Loops copy it, for what stands behind a
+/// reference is read anew after each write to shared memory.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     base: NonNull<u8>,
@@ -79,7 +81,8 @@ impl Descriptor {
 }
 
 impl Ring {
-    /// The ring of `1 << log2` descriptors at a place in the memory; `None` when it is not inside, or not at a multiple of 8.
+    /// The ring of `1 << log2` descriptors at a place in the memory; `None` when it is not inside,
+    /// or not at a multiple of 8.
     pub(super) fn at(memory: &Arc<[Region]>, region: u16, offset: u32, log2: u8) -> Option<Ring> {
         if log2 > 15 || !offset.is_multiple_of(8) {
             return None;
@@ -103,7 +106,8 @@ impl Place {
 
     #[inline(always)]
     fn short(&self, at: usize) -> &AtomicU16 {
-        // SAFETY: in the ring's header, which is inside its memory, at an even place of a mapping whose pages are aligned.
+        // SAFETY: in the ring's header, which is inside its memory, at an even place of a mapping
+        // whose pages are aligned.
         unsafe { self.base.add(at).cast().as_ref() }
     }
 
@@ -149,7 +153,8 @@ impl Place {
     #[inline(always)]
     fn words(&self, index: u16) -> &[AtomicU64; 2] {
         let at = HEADER + DESCRIPTOR * usize::from(index & self.mask);
-        // SAFETY: the index is masked to the ring's size, and the ring is inside its memory, at a multiple of 8.
+        // SAFETY: the index is masked to the ring's size, and the ring is inside its memory, at a
+        // multiple of 8.
         unsafe { self.base.add(at).cast().as_ref() }
     }
 
@@ -175,12 +180,14 @@ impl Place {
     }
 }
 
-/// The buffers of a ring. The two kinds are types, and not values, so that the loops over frames know which.
+/// The buffers of a ring. The two kinds are types, and not values, so that the loops over frames
+/// know which.
 pub(super) trait Buffers: Copy {
     /// Ours: then we are the client, and move the head.
     const OURS: bool;
 
-    /// Where the buffer of a descriptor is, with all the bytes that it says; `None` when they are not all in a buffer.
+    /// Where the buffer of a descriptor is, with all the bytes that it says; `None` when they are
+    /// not all in a buffer.
     fn place(&self, index: u16, descriptor: Descriptor) -> Option<NonNull<u8>>;
 
     /// Where the buffer of a descriptor begins, for a hint.
@@ -193,7 +200,8 @@ pub(super) trait Buffers: Copy {
     fn describe(&self, index: u16, empty: Descriptor, length: u32, more: bool) -> Descriptor;
 }
 
-/// Buffers of ours, in the memory that the ring beside them holds: one for each descriptor, in order. What the descriptors say of their place is not looked at.
+/// Buffers of ours, in the memory that the ring beside them holds: one for each descriptor, in
+/// order. What the descriptors say of their place is not looked at.
 #[derive(Clone, Copy)]
 pub(super) struct Own {
     pub(super) base: NonNull<u8>,
@@ -277,9 +285,11 @@ impl Buffers for Theirs {
     }
 }
 
-/// Copies `len` bytes. One in shared memory may change meanwhile: then the copy has the old or the new.
+/// Copies `len` bytes. One in shared memory may change meanwhile: then the copy has the old or the
+/// new.
 ///
-/// Frames are short, and calling memcpy costs as much as copying one: in blocks of 64, the last of which overlaps the one before.
+/// Frames are short, and calling memcpy costs as much as copying one: in blocks of 64, the last of
+/// which overlaps the one before.
 ///
 /// # Safety
 /// All bytes are readable at `from` and writable at `to`, and the two do not overlap.

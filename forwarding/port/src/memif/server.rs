@@ -14,8 +14,9 @@ use super::ring::Ring;
 
 /// Highest number of a region: as many as DPDK knows.
 pub(super) const LAST_REGION: u16 = 255;
-/// Bytes that a client may have mapped for each queue, unless it is trusted: whatever of it is touched here is memory of ours. The
-/// longest rings of both directions, with the buffers that all programs make, take half of it.
+/// Bytes that a client may have mapped for each queue, unless it is trusted: whatever of it is
+/// touched here is memory of ours. The longest rings of both directions, with the buffers that all
+/// programs make, take half of it.
 const MOST_BYTES: u64 = 128 << 20;
 
 /// What a client has offered so far.

@@ -1,4 +1,5 @@
-//! Hostile peers: whatever they say and write, nothing panics, nothing leaks, and whoever is honest is served afterwards.
+//! Hostile peers: whatever they say and write, nothing panics, nothing leaks, and whoever is honest
+//! is served afterwards.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -353,7 +354,8 @@ fn a_peer_whose_bells_block_holds_no_worker_up() {
         slot.lay(Rings::Server(ends));
         let mut queue = MemifQueue::new(PortId(1), slot).unwrap();
         [&heard, &rung].into_iter().for_each(have_it_block);
-        // It goes to sleep, finds what came just then, and takes it, while the peer empties the bell that it reads.
+        // It goes to sleep, finds what came just then, and takes it, while the peer empties the
+        // bell that it reads.
         let peer = ring(0);
         peer.write(0, theirs(&memory).describe(0, peer.read(0), 60, false));
         peer.head().store(1, Ordering::Release);

@@ -1,7 +1,7 @@
 //! Packets larger than a chunk: a chain of segments.
 //!
-//! Each segment's header names the next one; how many follow the first is in the handle, so a packet of one segment, as nearly all
-//! are, never reads a header.
+//! Each segment's header names the next one; how many follow the first is in the handle, so a
+//! packet of one segment, as nearly all are, never reads a header.
 
 use std::ptr::NonNull;
 
@@ -55,7 +55,8 @@ impl Packet {
         bytes
     }
 
-    /// Cuts the packet, with all its segments, to at most `total` bytes; segments left empty are given back.
+    /// Cuts the packet, with all its segments, to at most `total` bytes; segments left empty are
+    /// given back.
     pub fn truncate(&mut self, total: usize) {
         if total <= self.len as usize {
             self.len = total as u16;
@@ -83,7 +84,8 @@ impl Packet {
     pub(super) fn cut_after(&mut self, last: NonNull<u8>, kept: u8) {
         let mut at = last;
         for i in kept..self.more() {
-            // SAFETY: `more` says that `at` has a successor; it is ours, and read before it is given back.
+            // SAFETY: `more` says that `at` has a successor; it is ours, and read before it is
+            // given back.
             unsafe {
                 let next = NonNull::new_unchecked((*at.cast::<Header>().as_ptr()).next);
                 if i > kept {
@@ -99,8 +101,8 @@ impl Packet {
         self.tail = kept | self.tail & ANNOTATED;
     }
 
-    /// Lengthens the first segment by `n` bytes at its end (contents undefined) and returns them; `None` when the
-    /// chunk has no room or more segments follow.
+    /// Lengthens the first segment by `n` bytes at its end (contents undefined) and returns them;
+    /// `None` when the chunk has no room or more segments follow.
     pub fn extend(&mut self, n: usize) -> Option<&mut [u8]> {
         let end = self.head as usize + self.len as usize;
         if self.more() != 0 || n > CHUNK - end {
@@ -134,7 +136,8 @@ impl Packet {
         Ok(())
     }
 
-    /// A second packet with the same bytes, headers in front of them and annotations, from this thread's pool.
+    /// A second packet with the same bytes, headers in front of them and annotations, from this
+    /// thread's pool.
     pub fn duplicate(&self) -> Option<Packet> {
         let headers = [self.network_offset(), self.link_offset(), self.transport_offset()];
         let front = headers.into_iter().flatten().min().unwrap_or(0).min(0).unsigned_abs();
@@ -162,7 +165,8 @@ impl Packet {
         Some(copy)
     }
 
-    /// Gives up the handle: its segments as (chunk, head, len), first to last. The caller owns them.
+    /// Gives up the handle: its segments as (chunk, head, len), first to last. The caller owns
+    /// them.
     #[inline]
     pub(crate) fn into_segments(self, mut each: impl FnMut(NonNull<u8>, u16, u16)) {
         each(self.base, self.head, self.len);

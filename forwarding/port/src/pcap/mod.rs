@@ -5,9 +5,10 @@
 //! | `replay` | a capture in memory, given out by its own times or as fast as it is taken |
 //! | `record` | frames into a file, pcap or pcapng |
 //!
-//! The formats are [`wire::capture`]'s. The whole file is read when the port is opened, so that replaying makes no system call; what
-//! is larger than memory is Click's FromDump's business. Recording writes to the file system from the thread that sends: a
-//! port for laboratories, not for a router on duty.
+//! The formats are [`wire::capture`]'s. The whole file is read when the port is opened, so that
+//! replaying makes no system call; what is larger than memory is Click's FromDump's business.
+//! Recording writes to the file system from the thread that sends: a port for laboratories, not for
+//! a router on duty.
 
 mod record;
 mod replay;

@@ -27,7 +27,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// By the file's name: pcapng if it ends so, else pcap with microseconds, which all programs read.
+    /// By the file's name: pcapng if it ends so, else pcap with microseconds, which all programs
+    /// read.
     pub fn of(file: &Path) -> Format {
         match file.extension().is_some_and(|end| end == "pcapng") {
             true => Format::Pcapng,
@@ -117,7 +118,8 @@ impl Record {
         }
     }
 
-    /// Writes out what is still in memory. Dropped, that is done as well, but nobody is told of errors.
+    /// Writes out what is still in memory. Dropped, that is done as well, but nobody is told of
+    /// errors.
     ///
     /// # Errors
     /// Also what went wrong before.

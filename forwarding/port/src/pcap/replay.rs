@@ -21,7 +21,8 @@ const LONGEST: usize = MAX_SEGMENTS * (CHUNK - HEADROOM);
 pub enum Timing {
     /// As fast as they are taken.
     Fast,
-    /// With the distances in time that they have in the file, times a factor: 1 as they were, 0.5 in half the time.
+    /// With the distances in time that they have in the file, times a factor: 1 as they were, 0.5
+    /// in half the time.
     Times(f64),
 }
 
@@ -29,8 +30,8 @@ pub enum Timing {
 struct Frame {
     /// Where it ends in the bytes of all; the one before ends where it begins.
     end: usize,
-    /// How long after the first one it was captured, nanoseconds. A frame that claims to be earlier than the one before it comes
-    /// with it.
+    /// How long after the first one it was captured, nanoseconds. A frame that claims to be earlier
+    /// than the one before it comes with it.
     after: u64,
 }
 
@@ -52,7 +53,8 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads a file of either kind, which must have Ethernet frames. `rounds`: how often they come; `None`: for ever.
+    /// Reads a file of either kind, which must have Ethernet frames. `rounds`: how often they come;
+    /// `None`: for ever.
     ///
     /// # Errors
     /// When it cannot be read, has no frames, or others than of Ethernet.

@@ -75,7 +75,8 @@ pub struct Seen {
 }
 
 impl Judge {
-    /// Loads one for so many lanes (numbers from 0 on that stand behind a trial's mark) and receive queues of the interface.
+    /// Loads one for so many lanes (numbers from 0 on that stand behind a trial's mark) and receive
+    /// queues of the interface.
     pub fn load(lanes: u16, queues: u32) -> Result<Judge, DriverError> {
         let object = object::tally()?;
         let (lanes, queues) = shape(lanes, queues);
@@ -132,9 +133,10 @@ fn shape(lanes: u16, queues: u32) -> (usize, usize) {
 }
 
 impl Arrivals {
-    /// Has it judge what an interface of this thread's network namespace receives: in the driver, and if that cannot, in the stack. `mark`
-    /// is the trial's number, which stands at the front of a payload; `offset` is to be added to a time of the sender's clock for one of
-    /// ours, nanoseconds. No other may use the judge meanwhile.
+    /// Has it judge what an interface of this thread's network namespace receives: in the driver,
+    /// and if that cannot, in the stack. `mark` is the trial's number, which stands at the front of
+    /// a payload; `offset` is to be added to a time of the sender's clock for one of ours,
+    /// nanoseconds. No other may use the judge meanwhile.
     pub fn attach(judge: Arc<Judge>, ifindex: u32, mark: u16, offset: i64) -> Result<Arrivals, DriverError> {
         judge.begin(mark, offset);
         let before = sum_per_cpu(judge.foreign.as_fd()).map_err(DriverError::io("map foreign"))?;
@@ -198,7 +200,8 @@ impl Arrivals {
         }
     }
 
-    /// What has not come of the window's numbers, else what was missing when its words were needed for others.
+    /// What has not come of the window's numbers, else what was missing when its words were needed
+    /// for others.
     fn lost_until(&self, at: usize) -> u64 {
         let seen = &self.judge.seen;
         let next = seen.get(at + word_of!(layout::Seen, next));

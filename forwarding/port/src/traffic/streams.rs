@@ -1,7 +1,8 @@
 //! Streams sent by XDP live frames (`forwarding/bpf/generate.c`).
 //!
-//! What they consist of is compiled by whoever asks ([`StreamLane`]); here it becomes maps of a program that the kernel runs on frame after
-//! frame. One program is one thread's: it runs for as long as [`Streams::run`] is not interrupted by a signal.
+//! What they consist of is compiled by whoever asks ([`StreamLane`]); here it becomes maps of a
+//! program that the kernel runs on frame after frame. One program is one thread's: it runs for as
+//! long as [`Streams::run`] is not interrupted by a signal.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,8 +23,8 @@ pub const MOST_FRAME: usize = 3400;
 const LANE: usize = size_of::<Lane>() / 8;
 const SIZE: usize = size_of::<Size>() / 8;
 
-/// A stream, as the program wants it. Offsets are from the front of the frame, times in 1/65,536 ns; sums and lengths are as they lie in
-/// memory.
+/// A stream, as the program wants it. Offsets are from the front of the frame, times in 1/65,536
+/// ns; sums and lengths are as they lie in memory.
 #[derive(Clone, Debug)]
 pub struct StreamLane {
     /// IPv6.
@@ -38,13 +39,15 @@ pub struct StreamLane {
     pub layers: [usize; 3],
     /// Sum of the stamp's mark and lane.
     pub names: u64,
-    /// Sizes, over and over. With more than one, headers lack lengths and the sums in them are to be completed.
+    /// Sizes, over and over. With more than one, headers lack lengths and the sums in them are to
+    /// be completed.
     pub sizes: Vec<StreamSize>,
     /// The headers of its flows: `slots` of each generation, each in `lines` cache lines.
     pub headers: Vec<u8>,
     /// Cache lines of a header, 1 to 3, the same for all lanes of a program.
     pub lines: usize,
-    /// Bytes to be written anew in each frame: of the longest header of all lanes, for frames go round among them.
+    /// Bytes to be written anew in each frame: of the longest header of all lanes, for frames go
+    /// round among them.
     pub length: usize,
     /// Flows at a time.
     pub slots: usize,
@@ -52,7 +55,8 @@ pub struct StreamLane {
     pub generations: usize,
     /// Packets of a flow; 0: it never ends.
     pub life: u32,
-    /// The flow of the first slot, and the step to that of the next: where in their lives they begin.
+    /// The flow of the first slot, and the step to that of the next: where in their lives they
+    /// begin.
     pub stagger: (u64, u64),
     /// Whether it has due times.
     pub paced: bool,
@@ -99,8 +103,8 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Loads a program for these streams (1 to [`MOST_LANES`]), which sends `batch` (1 to 64) frames together. `draws` are 4,096 random
-    /// factors of gaps, in 1/65,536.
+    /// Loads a program for these streams (1 to [`MOST_LANES`]), which sends `batch` (1 to 64)
+    /// frames together. `draws` are 4,096 random factors of gaps, in 1/65,536.
     pub fn new(lanes: &[StreamLane], draws: &[u32], batch: u32) -> Result<Streams, DriverError> {
         let lanes = &lanes[..lanes.len().min(MOST_LANES)];
         let (count, sizes, headers) = room(lanes);
@@ -148,8 +152,8 @@ impl Streams {
         Ok(streams)
     }
 
-    /// Takes other streams in the place of those that it had, as if it were new. False when it cannot: they are more or fewer, or need
-    /// more room. Must not run meanwhile.
+    /// Takes other streams in the place of those that it had, as if it were new. False when it
+    /// cannot: they are more or fewer, or need more room. Must not run meanwhile.
     pub fn change(&mut self, lanes: &[StreamLane], batch: u32) -> bool {
         let lanes = &lanes[..lanes.len().min(MOST_LANES)];
         let (count, sizes, headers) = room(lanes);
@@ -219,14 +223,15 @@ impl Streams {
         }
     }
 
-    /// When packets are sent: from `start` to before `end`, nanoseconds of the monotonic clock. Told an earlier end while it
-    /// runs, it sends what is due before that and is over.
+    /// When packets are sent: from `start` to before `end`, nanoseconds of the monotonic clock.
+    /// Told an earlier end while it runs, it sends what is due before that and is over.
     pub fn schedule(&self, start: u64, end: u64) {
         self.live.set(word_of!(Live, start), start);
         self.live.set(word_of!(Live, end), end);
     }
 
-    /// Sends out of an interface of this thread's network namespace; until a signal comes, or after some four billion frames.
+    /// Sends out of an interface of this thread's network namespace; until a signal comes, or after
+    /// some four billion frames.
     pub fn run(&self, ifindex: u32) -> io::Result<()> {
         // A batch that an interrupt cut off is none any more.
         self.live.set(word_of!(Live, position), u64::from(self.batch));

@@ -1,4 +1,5 @@
-//! Maps of 64-bit words, mapped into our memory, that a program in the kernel reads and writes meanwhile.
+//! Maps of 64-bit words, mapped into our memory, that a program in the kernel reads and writes
+//! meanwhile.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -21,7 +22,8 @@ pub(super) struct Words {
     words: usize,
 }
 
-// SAFETY: every access is a volatile load or store of one aligned word, which no other thread or program can tear.
+// SAFETY: every access is a volatile load or store of one aligned word, which no other thread or
+// program can tear.
 unsafe impl Sync for Words {}
 
 impl Words {
@@ -58,7 +60,8 @@ impl Words {
         }
     }
 
-    /// Writes bytes from the word at an index on, as far as there is room; what is missing of the last word is 0.
+    /// Writes bytes from the word at an index on, as far as there is room; what is missing of the
+    /// last word is 0.
     pub(super) fn write(&self, at: usize, bytes: &[u8]) {
         for (i, part) in bytes.chunks(8).enumerate() {
             let mut word = [0; 8];
@@ -71,7 +74,8 @@ impl Words {
 /// Times that a program counted in buckets (`forwarding/bpf/times.h`), nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buckets {
-    /// Values and how often each was seen: the middle of its bucket, which is 1/64 of its power of two wide.
+    /// Values and how often each was seen: the middle of its bucket, which is 1/64 of its power of
+    /// two wide.
     pub counts: Vec<(u64, u64)>,
     /// Sum of all values.
     pub sum: u64,

@@ -1,8 +1,8 @@
 //! Which chunks the kernel has, and how its descriptors become packets again.
 //!
-//! Chunks that the kernel has are marked in a bitmap. A descriptor counts only if its chunk is marked and its bytes are
-//! inside it; so whatever a driver writes into a ring, a chunk never gets two owners, and no byte outside the
-//! packet memory is touched.
+//! Chunks that the kernel has are marked in a bitmap. A descriptor counts only if its chunk is
+//! marked and its bytes are inside it; so whatever a driver writes into a ring, a chunk never gets
+//! two owners, and no byte outside the packet memory is touched.
 
 use std::ptr::NonNull;
 
@@ -34,7 +34,8 @@ impl Frames {
         (at as usize).wrapping_sub(self.span.base().as_ptr() as usize)
     }
 
-    /// Marks a chunk as leased; its offset, or `None` if it is not of this memory. The caller owned it, and no more does.
+    /// Marks a chunk as leased; its offset, or `None` if it is not of this memory. The caller owned
+    /// it, and no more does.
     #[inline]
     pub(super) fn lend(&mut self, chunk: NonNull<u8>) -> Option<u64> {
         let offset = self.offset(chunk.as_ptr());
@@ -46,7 +47,8 @@ impl Frames {
         Some(offset as u64)
     }
 
-    /// The chunk around `address` and the place in it, if it was leased; it is not any more, and the caller's.
+    /// The chunk around `address` and the place in it, if it was leased; it is not any more, and
+    /// the caller's.
     #[inline]
     fn take_back(&mut self, address: u64) -> Option<(NonNull<u8>, usize)> {
         let chunk = self.span.chunk_at(address)?;

@@ -1,15 +1,18 @@
 //! AF_XDP: one socket per (port, queue), owned by one worker.
 //!
-//! Four rings carry frames by their address in the packet memory, of which a worker's socket has the worker's slice:
+//! Four rings carry frames by their address in the packet memory, of which a worker's socket has
+//! the worker's slice:
 //!
 //! ```text
 //! pool --fill--> kernel --rx--> graph --tx--> kernel --completion--> pool
 //! ```
 //!
-//! A frame received here and sent by another port comes home by *that* port's completion ring. What the kernel has is
-//! booked (`frames`): its descriptors are believed only as far as they fit, and when the socket closes, all comes home.
+//! A frame received here and sent by another port comes home by *that* port's completion ring. What
+//! the kernel has is booked (`frames`): its descriptors are believed only as far as they fit, and
+//! when the socket closes, all comes home.
 //!
-//! Waking the kernel costs a system call, so it is done once a round ([`Queue::kick`]), and only when a ring asks for it.
+//! Waking the kernel costs a system call, so it is done once a round ([`Queue::kick`]), and only
+//! when a ring asks for it.
 
 mod frames;
 mod partial;
@@ -54,15 +57,15 @@ pub struct Xsk {
     rx: Ring<libc::xdp_desc>,
     tx: Ring<libc::xdp_desc>,
     socket: OwnedFd,
-    // Last, because fields drop in order: the kernel lets go of the socket once its descriptor and the mappings of its
-    // rings are gone, and only then may the chunks go home.
+    // Last, because fields drop in order: the kernel lets go of the socket once its descriptor and
+    // the mappings of its rings are gone, and only then may the chunks go home.
     frames: Frames,
 }
 
 impl Xsk {
-    /// Opens a socket on a queue, with the memory of `pool`; the thread that works with it must have that pool
-    /// installed. It receives nothing before [`Queue::kick`] has given it frames, and before the driver's program sends
-    /// it packets (`Driver::set_socket`).
+    /// Opens a socket on a queue, with the memory of `pool`; the thread that works with it must
+    /// have that pool installed. It receives nothing before [`Queue::kick`] has given it frames,
+    /// and before the driver's program sends it packets (`Driver::set_socket`).
     pub fn open(
         port: PortId,
         ifindex: u32,
@@ -114,7 +117,8 @@ impl Xsk {
         &self.mode
     }
 
-    /// One that was opened to send only is given frames to receive into as well, from the next kick on; `partial` as in [`XskOptions`].
+    /// One that was opened to send only is given frames to receive into as well, from the next kick
+    /// on; `partial` as in [`XskOptions`].
     pub fn receive_too(&mut self, partial: Option<u32>) {
         (self.receives, self.partial) = (true, partial.map(Partial::new));
     }
@@ -124,8 +128,8 @@ impl Xsk {
         self.tx.pending() as usize
     }
 
-    /// Whether the kernel has no frame left to receive into, for want of packet memory: nothing more arrives until a
-    /// kick finds some.
+    /// Whether the kernel has no frame left to receive into, for want of packet memory: nothing
+    /// more arrives until a kick finds some.
     pub fn starves(&mut self) -> bool {
         self.receives && self.fill.pending() == 0
     }
@@ -135,13 +139,14 @@ impl Xsk {
         self.frames.count()
     }
 
-    /// The socket by a second descriptor, to make it known to the driver after the queue went to its worker.
+    /// The socket by a second descriptor, to make it known to the driver after the queue went to
+    /// its worker.
     pub fn handle(&self) -> io::Result<OwnedFd> {
         self.socket.try_clone()
     }
 
-    /// Gives the kernel frames to receive into, as many as it has room for and may have, but not the last of ours:
-    /// answers and fragments need some.
+    /// Gives the kernel frames to receive into, as many as it has room for and may have, but not
+    /// the last of ours: answers and fragments need some.
     fn refill(&mut self) {
         let spare = pool::available().saturating_sub(RESERVE);
         let share = self.frames_at_most.saturating_sub(self.receiving);
@@ -150,8 +155,8 @@ impl Xsk {
         while added < room {
             let Some(chunk) = pool::take() else { break };
             let Some(offset) = self.frames.lend(chunk) else {
-                // Of other memory: this thread installed another pool than the socket was opened with.
-                // SAFETY: just taken from the pool, and not leased.
+                // Of other memory: this thread installed another pool than the socket was opened
+                // with. SAFETY: just taken from the pool, and not leased.
                 unsafe { pool::give(chunk) };
                 break;
             };
@@ -192,7 +197,8 @@ impl Xsk {
             match io::Error::last_os_error().raw_os_error() {
                 // More is waiting than one call sends, or the completion ring was full.
                 Some(libc::EAGAIN | libc::EBUSY) => self.reap(),
-                // No memory just now (ENOBUFS), or the interface is down or gone: what waits stays in the ring.
+                // No memory just now (ENOBUFS), or the interface is down or gone: what waits stays
+                // in the ring.
                 _ => return,
             }
             let left = self.tx.pending();
@@ -233,7 +239,8 @@ impl Queue for Xsk {
     fn receive(&mut self, into: &mut Vec<Packet>, quota: usize) -> usize {
         let before = into.len();
         let waiting = self.partial.as_mut().map_or(0, |partial| partial.give(into, quota));
-        // Of these each is one packet, unless it is cut: then there are more, and some may have to wait.
+        // Of these each is one packet, unless it is cut: then there are more, and some may have to
+        // wait.
         let ready = self.rx.ready((quota - waiting).min(u32::MAX as usize) as u32);
         for i in 0..ready {
             let descriptor = self.rx.peek(i);
@@ -324,7 +331,8 @@ impl Queue for Xsk {
         let empty = [0u64; 6];
         let kernel = socket::get(&self.socket, libc::XDP_STATISTICS, empty);
         if let Ok([dropped, rx_invalid, tx_invalid, ring_full, no_frame, _]) = kernel {
-            // A packet for which there is no frame is counted as dropped, too, except with zero-copy.
+            // A packet for which there is no frame is counted as dropped, too, except with
+            // zero-copy.
             counters.rx_dropped = dropped.saturating_sub(no_frame) + rx_invalid;
             counters.tx_invalid += tx_invalid;
             counters.rx_ring_full = ring_full;

@@ -1,6 +1,7 @@
-//! What a sender left to its NIC, done where the NIC would have done it: checksums that are partial are finished ([`wire::partial`]), and
-//! TCP segments longer than the MTU are cut ([`wire::joined`]). One frame may become forty, more than somebody wants at once: the
-//! rest waits here.
+//! What a sender left to its NIC, done where the NIC would have done it: checksums that are partial
+//! are finished ([`wire::partial`]), and TCP segments longer than the MTU are cut
+//! ([`wire::joined`]). One frame may become forty, more than somebody wants at once: the rest waits
+//! here.
 
 use std::collections::VecDeque;
 
@@ -55,7 +56,8 @@ impl Partial {
     }
 }
 
-/// Finishes the checksum of a frame, if that is partial. One that is shorter than it says stays as it is.
+/// Finishes the checksum of a frame, if that is partial. One that is shorter than it says stays as
+/// it is.
 #[inline(never)]
 fn finish(packet: &mut Packet) {
     let Some(partial) = partial::find(packet.data()).filter(|partial| partial.end <= packet.total_len())

@@ -1,8 +1,9 @@
 //! The four rings of an AF_XDP socket: single producer, single consumer, shared with the kernel.
 //!
-//! The kernel's side is `net/xdp/xsk_queue.h`. Producer and consumer are free-running 32-bit counters; entry `i` lives
-//! at `i & mask`. What the other side writes is read with acquire, what we write is published with release. Copies of
-//! both counters are kept here, so the shared cache lines are touched once a batch.
+//! The kernel's side is `net/xdp/xsk_queue.h`. Producer and consumer are free-running 32-bit
+//! counters; entry `i` lives at `i & mask`. What the other side writes is read with acquire, what
+//! we write is published with release. Copies of both counters are kept here, so the shared cache
+//! lines are touched once a batch.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -17,7 +18,8 @@ pub(super) struct Ring<T> {
     flags: NonNull<AtomicU32>,
     entries: NonNull<T>,
     size: u32,
-    /// Our own counter: the producer's on rings that we fill, the consumer's on rings that we empty.
+    /// Our own counter: the producer's on rings that we fill, the consumer's on rings that we
+    /// empty.
     own: u32,
     /// The other side's, as last read.
     other: u32,
@@ -72,7 +74,8 @@ impl<T: Copy> Ring<T> {
         unsafe { self.flags.as_ref() }.load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
 
-    /// On a ring that we fill: room for at least `wanted` entries? Returns the room, which may be more.
+    /// On a ring that we fill: room for at least `wanted` entries? Returns the room, which may be
+    /// more.
     #[inline]
     pub(super) fn room(&mut self, wanted: u32) -> u32 {
         if self.size - self.taken() < wanted {
@@ -88,10 +91,12 @@ impl<T: Copy> Ring<T> {
         self.own.wrapping_sub(self.other).min(self.size)
     }
 
-    /// On a ring that we fill: writes an entry, seen by the kernel after [`Ring::submit`]. The caller knows of room.
+    /// On a ring that we fill: writes an entry, seen by the kernel after [`Ring::submit`]. The
+    /// caller knows of room.
     #[inline]
     pub(super) fn push(&mut self, entry: T) {
-        // SAFETY: the index is masked to the ring's size. The kernel reads the entry only after `submit`.
+        // SAFETY: the index is masked to the ring's size. The kernel reads the entry only after
+        // `submit`.
         unsafe { self.entries.add((self.own & (self.size - 1)) as usize).write(entry) };
         self.own = self.own.wrapping_add(1);
     }
@@ -121,7 +126,8 @@ impl<T: Copy> Ring<T> {
         self.other.wrapping_sub(self.own).min(self.size).min(wanted)
     }
 
-    /// On a ring that we empty: the entry `ahead` places on. Only below what [`Ring::ready`] said does it mean anything.
+    /// On a ring that we empty: the entry `ahead` places on. Only below what [`Ring::ready`] said
+    /// does it mean anything.
     #[inline]
     pub(super) fn peek(&self, ahead: u32) -> T {
         let index = self.own.wrapping_add(ahead) & (self.size - 1);

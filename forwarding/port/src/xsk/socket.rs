@@ -8,7 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use crate::packet::CHUNK;
 use crate::pool::Span;
 
-/// Bytes on their way in copy mode, as the kernel counts them: some 1,000 beyond those of each frame.
+/// Bytes on their way in copy mode, as the kernel counts them: some 1,000 beyond those of each
+/// frame.
 const SEND_BUFFER: c_int = 16 << 20;
 
 /// Whether descriptors go straight to the device.
@@ -26,7 +27,8 @@ pub enum ZeroCopy {
 /// Whether the worker drives the device's polling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BusyPoll {
-    /// With zero-copy: there the device's interrupts are what is saved. A copying queue is filled by whoever sends.
+    /// With zero-copy: there the device's interrupts are what is saved. A copying queue is filled
+    /// by whoever sends.
     #[default]
     Auto,
     /// Always.
@@ -44,12 +46,14 @@ pub struct XskOptions {
     pub busy_poll: BusyPoll,
     /// Descriptors in each ring, a power of two.
     pub ring: u32,
-    /// Frames may arrive as the machine's stacks hand them to each other: with checksums that their sender left to a NIC ([`wire::partial`]), and with
-    /// IP packets longer than this, the MTU in bytes, that were left to it to be cut ([`wire::joined`]). Both is done here.
+    /// Frames may arrive as the machine's stacks hand them to each other: with checksums that their
+    /// sender left to a NIC ([`wire::partial`]), and with IP packets longer than this, the MTU in
+    /// bytes, that were left to it to be cut ([`wire::joined`]). Both is done here.
     pub partial: Option<u32>,
     /// Frames that it is given to receive into, at most: many queues live on one worker's memory.
     pub frames: u32,
-    /// Whether it is given frames to receive into; else it sends only, until [`Xsk::receive_too`](crate::Xsk::receive_too).
+    /// Whether it is given frames to receive into; else it sends only, until
+    /// [`Xsk::receive_too`](crate::Xsk::receive_too).
     pub receive: bool,
 }
 
@@ -125,9 +129,10 @@ const EMPTY: libc::xdp_ring_offset = libc::xdp_ring_offset { producer: 0, consum
 
 /// A socket with its memory registered and its rings made, not bound yet; and where the rings are.
 ///
-/// The memory is registered for each socket anew. The kernel can share one registration (XDP_SHARED_UMEM), but then all
-/// sockets take the mode of the first (one port without zero-copy would slow down all), and the first one's device must
-/// never go. Registering the same pages again costs a page table and a DMA mapping, and has neither fault.
+/// The memory is registered for each socket anew. The kernel can share one registration
+/// (XDP_SHARED_UMEM), but then all sockets take the mode of the first (one port without zero-copy
+/// would slow down all), and the first one's device must never go. Registering the same pages again
+/// costs a page table and a DMA mapping, and has neither fault.
 pub(super) fn open(
     span: &Span,
     ring: u32,
@@ -203,7 +208,8 @@ pub(super) fn bind(socket: &OwnedFd, ifindex: u32, queue: u32, options: &XskOpti
             Err(error) => mode.why.push(format!("busy polling: {error}")),
         }
     }
-    // Copy mode sends at most 32 packets a system call, unless told otherwise (Linux 6.17); older kernels refuse.
+    // Copy mode sends at most 32 packets a system call, unless told otherwise (Linux 6.17); older
+    // kernels refuse.
     const XDP_MAX_TX_SKB_BUDGET: c_int = 9;
     let _ = set(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &256u32);
     // Copy mode also counts what is on its way against the socket's buffer; a full ring must fit.

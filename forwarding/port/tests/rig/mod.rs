@@ -95,7 +95,8 @@ impl Rig {
             host.0
         ));
         for (namespace, name) in [(router, format!("r{i}")), (host, format!("h{i}"))] {
-            // No router solicitations and duplicate address detection between the packets of a test.
+            // No router solicitations and duplicate address detection between the packets of a
+            // test.
             namespace.exec(&format!("sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1"));
             namespace.ip(&format!("link set {name} up"));
         }

@@ -1,6 +1,7 @@
-//! The same rig, where packets are judged: established flows through a stateful list, and through 600 rules of which the last
-//! one matches. Linux has the same rules as nftables (as `rules` renders them) with its connection tracking; Bifrost is a whole
-//! plane, whose worker sees the first packets of each flow and whose driver carries the rest.
+//! The same rig, where packets are judged: established flows through a stateful list, and through
+//! 600 rules of which the last one matches. Linux has the same rules as nftables (as `rules`
+//! renders them) with its connection tracking; Bifrost is a whole plane, whose worker sees the
+//! first packets of each flow and whose driver carries the rest.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,8 +20,8 @@ use super::{Case, GATEWAYS, Outcome, ROUTER_MAC, Rig, SINK_MAC, SOURCE_MAC, comm
 
 /// Rules of the long list.
 const RULES: usize = 600;
-/// Packets sent at once while flows begin: as many as a veth's queue holds, for who takes them out may have to be woken up first. And a worker
-/// that gets copies is not fast.
+/// Packets sent at once while flows begin: as many as a veth's queue holds, for who takes them out
+/// may have to be woken up first. And a worker that gets copies is not fast.
 const HANDFUL: u32 = 256;
 /// How long the flows of a run may take to be known.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -85,8 +86,8 @@ pub(super) fn measure(list: List, case: &Case) -> Outcome<(Vec<f64>, Vec<f64>)> 
     let ruleset =
         filter.nftables(&ports, None, true).map_err(|wrong| format!("not for nftables: {wrong:?}"))?;
     nft(&rig, &ruleset)?;
-    // Room for all flows, or Linux drops what it cannot track; newer kernels let a namespace have no more than the machine. None ends
-    // meanwhile.
+    // Room for all flows, or Linux drops what it cannot track; newer kernels let a namespace have
+    // no more than the machine. None ends meanwhile.
     command_in_shell(
         &rig.router.0,
         "cd /proc/sys/net/netfilter && echo 600 >nf_conntrack_udp_timeout_stream && \
@@ -162,7 +163,8 @@ fn nft(rig: &Rig, ruleset: &str) -> Outcome<()> {
     if child.wait()?.success() { Ok(()) } else { Err("nft refuses the rules".into()) }
 }
 
-/// A plane on both of the router's interfaces, with the same routes. The calling thread is in the router's namespace.
+/// A plane on both of the router's interfaces, with the same routes. The calling thread is in the
+/// router's namespace.
 fn attach(rig: &Rig, filter: Filter, routes: &[(IpNet, usize)]) -> Outcome<(Plane, Tables)> {
     let capacity = Capacity::default();
     let driver = Driver::new(&capacity.sizes())?;

@@ -6,7 +6,8 @@ use super::bytes;
 use crate::{Area, Finding, Level, Place, Unread, list};
 
 const CPUS: &str = "sys/devices/system/cpu";
-/// A core that takes longer to wake than this loses packets: 1024 of 64 bytes arrive in 69 µs at 10 Gb/s.
+/// A core that takes longer to wake than this loses packets: 1024 of 64 bytes arrive in 69 µs at 10
+/// Gb/s.
 const SLOW: i64 = 50;
 
 /// The machine in a few lines.

@@ -66,7 +66,8 @@ fn jit(place: &Place) -> Finding {
             .mend("sysctl -w net.core.bpf_jit_harden=1"),
             _ => finding(Level::Ok, "programs are compiled".to_owned()),
         },
-        // Settings of the whole machine are seen in its own network namespace only: this one, and that of the budget.
+        // Settings of the whole machine are seen in its own network namespace only: this one, and
+        // that of the budget.
         Err(Unread::Missing) if !place.has("proc/sys/net/core/netdev_budget") => {
             finding(Level::Unknown, "not to be seen in this network namespace".to_owned())
         }

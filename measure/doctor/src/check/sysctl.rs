@@ -1,5 +1,5 @@
-//! Settings of forwarding: Linux is the control plane and the safety net, so its settings matter even where its forwarding
-//! is not used.
+//! Settings of forwarding: Linux is the control plane and the safety net, so its settings matter
+//! even where its forwarding is not used.
 
 use crate::word::word;
 use crate::{Area, Finding, Level, Place, Unread};
@@ -44,7 +44,8 @@ fn reverse_path(place: &Place) -> Finding {
         Err(why) => return finding(Level::Unknown, why.to_string()),
     };
     let mode = |name: &str| place.number(&format!("{IPV4}/conf/{name}/rp_filter")).unwrap_or(0);
-    // An interface has the higher of its own setting and that of `all`: 2, which is loose, goes before 1.
+    // An interface has the higher of its own setting and that of `all`: 2, which is loose, goes
+    // before 1.
     let all = mode("all");
     let is_strict = |name: &&str| *name != "all" && all.max(mode(name)) == 1;
     let strict: Vec<&str> = names.iter().map(String::as_str).filter(is_strict).collect();

@@ -173,7 +173,8 @@ impl Chart {
     }
 }
 
-/// Where the plot lies in the drawing: begin and extent on each side (the vertical extent is negative: upwards).
+/// Where the plot lies in the drawing: begin and extent on each side (the vertical extent is
+/// negative: upwards).
 struct Frame<'a> {
     x: (f64, f64),
     y: (f64, f64),
@@ -251,7 +252,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Bars of the `number`th of `count` series, side by side, two units apart, round at the end that tells.
+    /// Bars of the `number`th of `count` series, side by side, two units apart, round at the end
+    /// that tells.
     fn bars(&self, series: &Series, number: usize, count: usize, svg: &mut String) {
         let band = self.axes.0.band() * self.x.1;
         let room = (band * 0.76 / count.max(1) as f64).max(1.0);

@@ -1,8 +1,9 @@
 //! A page for people: headings, text, tables and charts in one HTML file that needs nothing else.
 //!
-//! No script, no font, no network: the file can be mailed, kept for ten years, and opened anywhere. Charts are SVG that is
-//! drawn here. Colours come from the style sheet, which has a light and a dark set, told apart by people who see few
-//! colours; every chart's figures stand in a table as well, or when the pointer rests on a mark.
+//! No script, no font, no network: the file can be mailed, kept for ten years, and opened anywhere.
+//! Charts are SVG that is drawn here. Colours come from the style sheet, which has a light and a
+//! dark set, told apart by people who see few colours; every chart's figures stand in a table as
+//! well, or when the pointer rests on a mark.
 //!
 //! ```
 //! use trial::page::{Axis, Chart, Page, Section, Series, Table};
@@ -263,7 +264,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Tags that are opened and closed in order; a crude reader, enough to see that the page is whole.
+    /// Tags that are opened and closed in order; a crude reader, enough to see that the page is
+    /// whole.
     fn is_whole(html: &str) -> bool {
         let html = html.split_once("</style>").map_or(html, |(_, rest)| rest);
         let mut open: Vec<&str> = vec!["html", "head"];

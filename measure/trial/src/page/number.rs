@@ -33,7 +33,8 @@ impl Format {
 }
 
 impl Format {
-    /// The number with four digits, zeros at the end as well: for tables, where numbers stand below each other.
+    /// The number with four digits, zeros at the end as well: for tables, where numbers stand below
+    /// each other.
     pub fn figure(self, value: f64) -> String {
         let (size, unit) = match self {
             Format::Percent => (1e-2, " %"),

@@ -9,7 +9,8 @@ pub enum Scale {
     Linear,
     /// By powers of ten. Values that are not above 0 are left out.
     Log,
-    /// Percentiles (0 to 100) by their nines: 90, 99, 99.9 are equally far apart, and 100 one more step.
+    /// Percentiles (0 to 100) by their nines: 90, 99, 99.9 are equally far apart, and 100 one more
+    /// step.
     Nines,
     /// Names; values are their numbers, from 0.
     Categories(Vec<String>),

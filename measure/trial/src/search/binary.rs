@@ -1,4 +1,5 @@
-//! RFC 2544's throughput: the highest load of which nothing is lost, by halving (sections 24 and 26.1).
+//! RFC 2544's throughput: the highest load of which nothing is lost, by halving (sections 24 and
+//! 26.1).
 
 use super::{Ask, Bounds, Outcome, Search};
 
@@ -17,8 +18,8 @@ pub struct Binary {
 }
 
 impl Binary {
-    /// Loads up to `max` (frames a second a port), in trials of so many seconds, until the bounds are within `width`:
-    /// (upper - lower) / upper, brought within 0.001 % and 50 %.
+    /// Loads up to `max` (frames a second a port), in trials of so many seconds, until the bounds
+    /// are within `width`: (upper - lower) / upper, brought within 0.001 % and 50 %.
     pub fn new(max: f64, seconds: f64, width: f64) -> Binary {
         let max = if max.is_finite() { max.max(0.0) } else { 0.0 };
         let width = if width.is_nan() { 0.005 } else { width.clamp(1e-5, 0.5) };

@@ -1,7 +1,8 @@
-//! The longest burst that passes whole (RFC 9004): frames with the smallest gap, as many as the device's buffers take.
+//! The longest burst that passes whole (RFC 9004): frames with the smallest gap, as many as the
+//! device's buffers take.
 //!
-//! Each repetition is a search by halving. The first looks at all lengths; the others begin around what the one before
-//! found and widen only when they must, for the RFC wants fifty of them.
+//! Each repetition is a search by halving. The first looks at all lengths; the others begin around
+//! what the one before found and widen only when they must, for the RFC wants fifty of them.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! A goal of MLRsearch, and what the trials at one load say of it (RFC 9971 sections 4.5 and 6, appendices A and B).
+//! A goal of MLRsearch, and what the trials at one load say of it (RFC 9971 sections 4.5 and 6,
+//! appendices A and B).
 
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +51,8 @@ pub enum Class {
 }
 
 impl Goal {
-    /// What FD.io's laboratory uses for software: trials of `seconds`, 21 of them decide, half of them may be bad.
+    /// What FD.io's laboratory uses for software: trials of `seconds`, 21 of them decide, half of
+    /// them may be bad.
     pub fn short(loss: f64, seconds: f64) -> Goal {
         Goal {
             loss,
@@ -116,8 +118,8 @@ impl Goal {
         }
     }
 
-    /// What comes back at a load of `rate`, typically (appendix B): the forwarding rate of the trial of full length that is
-    /// worse than all but the allowed part of them.
+    /// What comes back at a load of `rate`, typically (appendix B): the forwarding rate of the
+    /// trial of full length that is worse than all but the allowed part of them.
     pub fn conditional(&self, rate: f64, trials: &[Tried]) -> f64 {
         let mut full: Vec<&Tried> =
             trials.iter().filter(|trial| trial.seconds >= self.final_seconds).collect();
@@ -177,7 +179,8 @@ mod tests {
         assert_eq!(goal.classify(&trials(&bad(11))), Class::Upper);
         assert_eq!(goal.classify(&trials(&[good(11), bad(10)].concat())), Class::Lower);
         assert_eq!(goal.classify(&trials(&[good(10), bad(11)].concat())), Class::Upper);
-        // The median of what comes back: at 11 good trials of 21, the worst that could be typical is a good one.
+        // The median of what comes back: at 11 good trials of 21, the worst that could be typical
+        // is a good one.
         assert_eq!(goal.conditional(100.0, &trials(&[good(11), bad(3)].concat())), 100.0);
         assert_eq!(goal.conditional(100.0, &trials(&good(5))), 0.0);
     }
@@ -229,7 +232,8 @@ mod tests {
     }
 
     proptest! {
-        /// Trials of full length that last as long as the sum decide every load, and a better trial never makes it worse.
+        /// Trials of full length that last as long as the sum decide every load, and a better trial
+        /// never makes it worse.
         #[test]
         fn enough_trials_decide(
             loss in proptest::collection::vec(0.0..0.02f64, 21..40), exceed in 0.0..0.9f64

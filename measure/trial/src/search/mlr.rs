@@ -1,13 +1,15 @@
-//! MLRsearch (RFC 9971): many short trials instead of few long ones, several loss ratios in one search.
+//! MLRsearch (RFC 9971): many short trials instead of few long ones, several loss ratios in one
+//! search.
 //!
-//! The loads that may be tried are the rungs of a ladder from the smallest to the full load, each as far above the one below
-//! as the narrowest goal allows its bounds to be apart. So a search is over whole numbers, two goals share their trials
-//! where their loads meet, and it must end.
+//! The loads that may be tried are the rungs of a ladder from the smallest to the full load, each
+//! as far above the one below as the narrowest goal allows its bounds to be apart. So a search is
+//! over whole numbers, two goals share their trials where their loads meet, and it must end.
 //!
-//! Goals are sought one after the other, the smallest loss ratio first: it has the lowest loads, and bounds that are found
-//! low are seldom overthrown (RFC 9971 section 5.2). Each goal is sought in phases, which RFC 9971 leaves to the
-//! implementation: from its initial to its final trial duration, wide to narrow. The bounds of a phase are where the next
-//! one begins. Only the last phase is the goal itself; its bounds are what is reported.
+//! Goals are sought one after the other, the smallest loss ratio first: it has the lowest loads,
+//! and bounds that are found low are seldom overthrown (RFC 9971 section 5.2). Each goal is sought
+//! in phases, which RFC 9971 leaves to the implementation: from its initial to its final trial
+//! duration, wide to narrow. The bounds of a phase are where the next one begins. Only the last
+//! phase is the goal itself; its bounds are what is reported.
 
 use super::goal::{Class, Goal, GoalError, Tried};
 use super::{Ask, Bounds, Outcome, Search};
@@ -94,7 +96,8 @@ impl Mlr {
         Ok(Mlr { goals, ladder, tried: Vec::new(), guess: None, trials: 0, limit })
     }
 
-    /// At most so many trials; a device that answers differently each time ends the search there, with an irregular result.
+    /// At most so many trials; a device that answers differently each time ends the search there,
+    /// with an irregular result.
     pub fn limit(&self) -> u32 {
         self.limit
     }
@@ -153,7 +156,8 @@ impl Mlr {
         Some(rung)
     }
 
-    /// What is to be tried: goal, rung, seconds. The first trial is the full load, to see where things are.
+    /// What is to be tried: goal, rung, seconds. The first trial is the full load, to see where
+    /// things are.
     fn plan(&self) -> Option<Ask> {
         if self.trials >= self.limit {
             return None;
@@ -188,7 +192,8 @@ impl Mlr {
 }
 
 impl Seek {
-    /// Phases, each with trials four times as long and bounds four times as near as the one before. `step` is the ladder's.
+    /// Phases, each with trials four times as long and bounds four times as near as the one before.
+    /// `step` is the ladder's.
     fn new(goal: Goal, step: f64) -> Seek {
         // The tiny excess keeps a width that is exactly so many rungs from being one fewer.
         let width = ((-(1.0 - goal.width).ln() / step + 1e-9) as usize).max(1);
@@ -208,8 +213,9 @@ impl Seek {
         Seek { goal, phases, current: 0, hint: (None, None) }
     }
 
-    /// More trials than a phase can need on a ladder of so many rungs: each rung that it tries is decided once the sum of
-    /// the durations is reached, and the rungs tried are those of two searches by doubling and one by halving.
+    /// More trials than a phase can need on a ladder of so many rungs: each rung that it tries is
+    /// decided once the sum of the durations is reached, and the rungs tried are those of two
+    /// searches by doubling and one by halving.
     fn limit(&self, top: usize) -> u32 {
         let rungs = 3 * (usize::BITS - top.leading_zeros()) + 4;
         let trials =
@@ -345,7 +351,8 @@ mod tests {
                 let truth = capacity / (1.0 - bounds.loss);
                 let lower = bounds.lower.unwrap();
                 prop_assert!(bounds.regular);
-                // Half of the trials may be bad: a fifth of bad ones seldom moves a bound of eleven, and never upwards.
+                // Half of the trials may be bad: a fifth of bad ones seldom moves a bound of
+                // eleven, and never upwards.
                 prop_assert!(lower <= truth * (1.0 + 1e-9), "{lower} above {truth}");
                 prop_assert!(lower >= truth * 0.79, "{lower} far below {truth}");
             }

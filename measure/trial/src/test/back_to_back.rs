@@ -1,5 +1,5 @@
-//! Back-to-back frames (RFC 2544 section 26.4 as RFC 9004 has it): the longest burst that passes whole, and the buffer
-//! that it tells of.
+//! Back-to-back frames (RFC 2544 section 26.4 as RFC 9004 has it): the longest burst that passes
+//! whole, and the buffer that it tells of.
 
 use super::{Estimate, rate};
 use crate::report::BackToBack;
@@ -9,7 +9,8 @@ use crate::{Description, Frames, Pattern, Plan, Test};
 
 /// The longest burst is found to a hundredth of itself.
 const PRECISION: f64 = 0.01;
-/// A burst may take so much longer than on the line, as a part of it, and so many seconds, for a system's scheduler is no metronome.
+/// A burst may take so much longer than on the line, as a part of it, and so many seconds, for a
+/// system's scheduler is no metronome.
 const SLOWER: f64 = 0.02;
 /// See [`SLOWER`].
 const LATE: f64 = 50e-6;
@@ -46,7 +47,8 @@ pub(super) fn make(
             run.offered(frames, Ask { rate: line_rate, seconds }, Pattern::Burst { frames: length });
         let measured = run.trial(&offered, Estimate::of(search.bursts_left(), seconds))?;
         let whole = measured.loss(&offered) == 0.0;
-        // What passes at less than the line's rate says nothing of buffers; what is lost even so does.
+        // What passes at less than the line's rate says nothing of buffers; what is lost even so
+        // does.
         if whole && measured.seconds > seconds * (1.0 + SLOWER) + LATE {
             slow += 1;
             if slow < TRIES {

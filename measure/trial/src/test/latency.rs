@@ -1,7 +1,7 @@
 //! Latency (RFC 2544 section 26.2): at the throughput, and at smaller loads where that is wished.
 //!
-//! The RFC tags one frame a trial, since testers of its day could do no more, and averages twenty trials. Here every frame
-//! that carries a stamp counts; the averages are taken figure by figure.
+//! The RFC tags one frame a trial, since testers of its day could do no more, and averages twenty
+//! trials. Here every frame that carries a stamp counts; the averages are taken figure by figure.
 
 use super::Estimate;
 use crate::report::LatencyAt;

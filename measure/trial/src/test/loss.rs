@@ -1,4 +1,5 @@
-//! Frame loss (RFC 2544 section 26.3): from the full load down in steps of a tenth, until two trials lose nothing.
+//! Frame loss (RFC 2544 section 26.3): from the full load down in steps of a tenth, until two
+//! trials lose nothing.
 
 use super::Estimate;
 use crate::report::{LossCurve, LossPoint};

@@ -1,4 +1,5 @@
-//! The tests of RFC 2544 section 26, one a file: what each asks a device for, and what it makes of the answers.
+//! The tests of RFC 2544 section 26, one a file: what each asks a device for, and what it makes of
+//! the answers.
 
 mod back_to_back;
 mod latency;

@@ -1,5 +1,5 @@
-//! System recovery (RFC 2544 section 26.5): overload at 110 % of the throughput, then half of that; how long is anything
-//! still lost?
+//! System recovery (RFC 2544 section 26.5): overload at 110 % of the throughput, then half of that;
+//! how long is anything still lost?
 
 use super::Estimate;
 use crate::report::Recovery;

@@ -1,4 +1,5 @@
-//! Reset (RFC 2544 section 26.6, RFC 6201): the device is reset under load; how long until it forwards again?
+//! Reset (RFC 2544 section 26.6, RFC 6201): the device is reset under load; how long until it
+//! forwards again?
 
 use super::Estimate;
 use crate::report::Reset;

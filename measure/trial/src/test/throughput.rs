@@ -1,4 +1,5 @@
-//! Throughput (RFC 2544 section 26.1): the highest load of which nothing is lost; with MLRsearch other ratios as well.
+//! Throughput (RFC 2544 section 26.1): the highest load of which nothing is lost; with MLRsearch
+//! other ratios as well.
 
 use super::{Estimate, rate};
 use crate::report::Throughput;

@@ -18,8 +18,9 @@ use super::sink::Sink;
 
 /// A router for Linux.
 ///
-/// Linux is the control plane: interfaces, addresses, neighbours and routing daemons stay where you know
-/// them. Bifrost takes the ports that you name and forwards what passes through, along Linux's routes.
+/// Linux is the control plane: interfaces, addresses, neighbours and routing daemons stay where you
+/// know them. Bifrost takes the ports that you name and forwards what passes through, along Linux's
+/// routes.
 #[derive(Debug, Parser)]
 #[command(
     name = "bifrost",
@@ -29,7 +30,8 @@ use super::sink::Sink;
     infer_subcommands = true
 )]
 pub struct Args {
-    /// Socket of the daemon [default: /run/bifrost/control.sock; for `run`: control.socket in the file]
+    /// Socket of the daemon [default: /run/bifrost/control.sock; for `run`: control.socket in the
+    /// file]
     #[arg(long, global = true, value_name = "PATH", display_order = 1000)]
     pub socket: Option<PathBuf>,
     /// What to do
@@ -42,9 +44,9 @@ pub struct Args {
 pub enum Command {
     /// Take ports and forward
     ///
-    /// Adopts the addresses, neighbours and routes that Linux has, and follows their changes. The file is
-    /// checked whole before anything is touched. On SIGTERM the ports go back to Linux, which then
-    /// forwards.
+    /// Adopts the addresses, neighbours and routes that Linux has, and follows their changes. The
+    /// file is checked whole before anything is touched. On SIGTERM the ports go back to Linux,
+    /// which then forwards.
     Run(Run),
     /// Check a configuration file, and say everything that is wrong with it
     Check {
@@ -57,23 +59,24 @@ pub enum Command {
     },
     /// Have the running daemon read its configuration file again
     ///
-    /// [[port]], [police], [graph], [filter], [nat], [flow_log], [sflow] and [mirror] take effect at once. When anything in the file is wrong, all stays as it is and you
-    /// are told what.
+    /// [[port]], [police], [graph], [filter], [nat], [flow_log], [sflow] and [mirror] take effect
+    /// at once. When anything in the file is wrong, all stays as it is and you are told what.
     Reload(Reload),
     /// Change the members of an address set of the filter, while it runs
     ///
-    /// The change is in force with the next batch of packets, in Linux's copy of the filter as well, and lasts until the configuration
-    /// is read again: to keep it, change the file too.
+    /// The change is in force with the next batch of packets, in Linux's copy of the filter as
+    /// well, and lasts until the configuration is read again: to keep it, change the file too.
     Set(Set),
     /// Hand a virtual router over to another router, or take part in it as before
     ///
-    /// What is released goes on until another router has taken over: no packet is lost. Virtual routers of one `sync` go together.
+    /// What is released goes on until another router has taken over: no packet is lost. Virtual
+    /// routers of one `sync` go together.
     #[command(subcommand, infer_subcommands = true)]
     Redundancy(Redundancy),
     /// End flows that live: those of a host, a port or a protocol, or all
     ///
-    /// Their next packets begin flows anew, judged and translated by the rules as they are now. Connections that Linux
-    /// keeps track of alone (`conntrack -L`) stay.
+    /// Their next packets begin flows anew, judged and translated by the rules as they are now.
+    /// Connections that Linux keeps track of alone (`conntrack -L`) stay.
     Clear(Clear),
     /// Read a handler of an element in the running graph, such as `forward4/counter.count`
     Read(Read),
@@ -91,18 +94,20 @@ pub enum Command {
     Rtstat(Rtstat),
     /// Search the flow log, and the flows that live
     ///
-    /// Reads the router's files (or those that are named) and asks the running daemon for what has not ended. Without one, and with
-    /// named files, files are all. Times are those of the machine that reads.
+    /// Reads the router's files (or those that are named) and asks the running daemon for what has
+    /// not ended. Without one, and with named files, files are all. Times are those of the machine
+    /// that reads.
     Flows(flowlog::query::Flows),
     /// Say what would happen to a packet, step by step, without sending one
     ///
-    /// The packet: SRC > DST [PROTOCOL [[SPORT:]DPORT]] [in PORT] [ttl N] [len N] [df]. What is left out is
-    /// a ping with TTL 64 and 84 bytes.
+    /// The packet: SRC > DST [PROTOCOL [[SPORT:]DPORT]] [in PORT] [ttl N] [len N] [df]. What is
+    /// left out is a ping with TTL 64 and 84 bytes.
     Explain(Explain),
     /// Follow packets through the elements
     ///
-    /// The filter: [SRC > DST] [PROTOCOL [[SPORT:]DPORT]] [in PORT] [ttl N] [len N] [df], where SRC and DST
-    /// are an address, a prefix or `any`. Matching packets take the worker lane while they are followed.
+    /// The filter: [SRC > DST] [PROTOCOL [[SPORT:]DPORT]] [in PORT] [ttl N] [len N] [df], where SRC
+    /// and DST are an address, a prefix or `any`. Matching packets take the worker lane while they
+    /// are followed.
     Trace(Trace),
     /// Copy packets to a pcapng file, for Wireshark
     ///
@@ -111,10 +116,11 @@ pub enum Command {
     Capture(Capture),
     /// Show what passes the ports, as tcpdump does, with its options and filters
     ///
-    /// Everything that comes in by a port, and everything that leaves by it, whoever forwards it: driver, worker or Linux. The packets keep
-    /// to their way. `-i PORT` (or `any`, as without it), `-Q in`, `-c`, `-s`, `-F`, `-D` are as tcpdump's; all options
-    /// about what to show or write (`-n -e -v -X -A -w FILE ...`) are passed to tcpdump, which must be installed.
-    /// `bifrost tcpdump -ni eth1 'tcp port 179'`
+    /// Everything that comes in by a port, and everything that leaves by it, whoever forwards it:
+    /// driver, worker or Linux. The packets keep to their way. `-i PORT` (or `any`, as without it),
+    /// `-Q in`, `-c`, `-s`, `-F`, `-D` are as tcpdump's; all options about what to show or write
+    /// (`-n -e -v -X -A -w FILE ...`) are passed to tcpdump, which must be installed. `bifrost
+    /// tcpdump -ni eth1 'tcp port 179'`
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Tcpdump {
         /// tcpdump's options, then its expression
@@ -123,8 +129,9 @@ pub enum Command {
     },
     /// Answer Wireshark, which runs this from its extcap folder
     ///
-    /// With the file `bifrost` in that folder, which `make install` puts there (`tshark -G folders` says where it is), Wireshark and
-    /// tshark list Bifrost's ports among their interfaces: `tshark -i bifrost-eth1`.
+    /// With the file `bifrost` in that folder, which `make install` puts there (`tshark -G folders`
+    /// says where it is), Wireshark and tshark list Bifrost's ports among their interfaces: `tshark
+    /// -i bifrost-eth1`.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Extcap {
         /// Wireshark's options
@@ -133,9 +140,10 @@ pub enum Command {
     },
     /// Send packets, at any rate a port carries, and judge what arrives of them
     ///
-    /// One stream by options, or many by a file. With --sink both ends are on this machine, with --control the other end is a
-    /// `bifrost sink` elsewhere, without either packets are only sent. Ends with 0 when all arrived once and whole,
-    /// 3 when some were lost, doubled or changed, 1 when it could not be done.
+    /// One stream by options, or many by a file. With --sink both ends are on this machine, with
+    /// --control the other end is a `bifrost sink` elsewhere, without either packets are only sent.
+    /// Ends with 0 when all arrived once and whole, 3 when some were lost, doubled or changed, 1
+    /// when it could not be done.
     Gen(Box<Gen>),
     /// Judge packets that a `bifrost gen --control` on another machine sends
     Sink(Sink),
@@ -145,20 +153,23 @@ pub enum Command {
     Click(Click),
     /// Say whether this machine is fit to be a router, and what would make it fitter
     ///
-    /// Only looks: nothing is changed. Each finding is ok, advice, a problem or unknown, with the command that mends it. Ends with 1 when
-    /// something is a problem, with 0 otherwise. Without root less can be read.
+    /// Only looks: nothing is changed. Each finding is ok, advice, a problem or unknown, with the
+    /// command that mends it. Ends with 1 when something is a problem, with 0 otherwise. Without
+    /// root less can be read.
     Doctor(Doctor),
     /// Measure what a device between two ports carries, as RFC 2544 has it
     ///
-    /// Throughput, latency, loss, bursts, recovery and reset, in minutes (RFC 9971) or in the RFC's own durations. A device that is a router needs
-    /// its MAC addresses said (--from-mac, --to-mac), and routes to the hosts behind each port by a neighbour that it knows: the
-    /// tester answers no ARP. Every trial is in a log, from which an interrupted run is taken up.
+    /// Throughput, latency, loss, bursts, recovery and reset, in minutes (RFC 9971) or in the RFC's
+    /// own durations. A device that is a router needs its MAC addresses said (--from-mac,
+    /// --to-mac), and routes to the hosts behind each port by a neighbour that it knows: the tester
+    /// answers no ARP. Every trial is in a log, from which an interrupted run is taken up.
     Rfc2544(Box<Rfc2544>),
     /// Measure this machine by the tables that software routers were once measured by
     ///
-    /// Each experiment runs by itself, in memory or in network namespaces that it makes and takes away again, in a minute or a few, and prints
-    /// figures of then beside those of now. `all --report FILE.html` makes one page of all. Progress goes to standard error. Ends with 1
-    /// when one could not be made whole; what was measured is printed all the same.
+    /// Each experiment runs by itself, in memory or in network namespaces that it makes and takes
+    /// away again, in a minute or a few, and prints figures of then beside those of now. `all
+    /// --report FILE.html` makes one page of all. Progress goes to standard error. Ends with 1 when
+    /// one could not be made whole; what was measured is printed all the same.
     Experiment(Experiment),
     /// Print a shell's completions
     Completions {
@@ -185,8 +196,8 @@ pub struct Run {
     /// What was found, as JSON; names are stable (docs/json.md)
     #[arg(long, requires = "check")]
     pub json: bool,
-    /// With ports: what to do where Linux has a filter of its own (nftables, iptables) that packets forwarded by Bifrost would
-    /// not pass: leave to Linux what it could touch, or pass it by
+    /// With ports: what to do where Linux has a filter of its own (nftables, iptables) that packets
+    /// forwarded by Bifrost would not pass: leave to Linux what it could touch, or pass it by
     #[arg(long, value_name = "WHAT", conflicts_with = "config", value_parser = ["respect", "ignore"])]
     pub linux_filter: Option<String>,
     /// Names or patterns of ports, all at their defaults, instead of those of a file
@@ -294,7 +305,8 @@ pub struct Read {
 pub struct Reload {
     /// Only say what would change: the file is read and judged, and nothing is put in force
     ///
-    /// What can be refused only when it is tried (a directory, a socket, memory, an element of the graph) is not tried.
+    /// What can be refused only when it is tried (a directory, a socket, memory, an element of the
+    /// graph) is not tried.
     #[arg(long)]
     pub dry_run: bool,
     /// How
@@ -351,7 +363,8 @@ pub enum ShowWith {
     },
     /// The graph as a text in Click's language, with packets, cost and drops of each element
     Graph {
-        /// As a drawing for Graphviz, with what it does in a second: `bifrost show graph --dot | dot -Tsvg`
+        /// As a drawing for Graphviz, with what it does in a second: `bifrost show graph --dot |
+        /// dot -Tsvg`
         #[arg(long, conflicts_with = "json")]
         dot: bool,
         /// As a drawing, with what it does in a second: `bifrost show graph --svg >graph.svg`
@@ -499,7 +512,8 @@ pub(super) fn prefix(text: &str) -> Result<IpNet, String> {
     }
 }
 
-/// A prefix that is meant as it is written: what is changed by it would be more than the one address that stands there.
+/// A prefix that is meant as it is written: what is changed by it would be more than the one
+/// address that stands there.
 pub(super) fn member(text: &str) -> Result<IpNet, String> {
     let net = prefix(text)?;
     match text.parse::<IpNet>() {
@@ -519,7 +533,8 @@ pub struct Top {
     /// End after so many seconds
     #[arg(long, value_name = "SECONDS")]
     pub seconds: Option<u64>,
-    /// No picture: all figures of each interval as JSON, an object a line; names are stable (docs/json.md)
+    /// No picture: all figures of each interval as JSON, an object a line; names are stable
+    /// (docs/json.md)
     #[arg(long)]
     pub json: bool,
 }
@@ -600,7 +615,8 @@ mod tests {
 
     use super::*;
 
-    /// What prints no answer, but a text that has its own language, or nothing; `compare` shows two reports that are JSON.
+    /// What prints no answer, but a text that has its own language, or nothing; `compare` shows two
+    /// reports that are JSON.
     const NO_ANSWER: [&str; 8] =
         ["capture", "click", "compare", "completions", "extcap", "man", "tcpdump", "write"];
 

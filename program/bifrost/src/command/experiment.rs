@@ -37,7 +37,8 @@ fn names() -> clap::builder::PossibleValuesParser {
     EXPERIMENTS.iter().map(|one| one.name).chain([ALL]).collect::<Vec<_>>().into()
 }
 
-/// Runs one or all. Ends with 1 when one of them could not be made whole; what the others found is there all the same.
+/// Runs one or all. Ends with 1 when one of them could not be made whole; what the others found is
+/// there all the same.
 pub fn experiment(args: &Experiment) -> Result<ExitCode, Failure> {
     let Some(name) = args.name.as_deref().filter(|_| !args.list) else { return list() };
     let chosen: Vec<&Question> = EXPERIMENTS.iter().filter(|one| name == ALL || one.name == name).collect();

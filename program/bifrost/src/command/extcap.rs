@@ -1,7 +1,8 @@
 //! `bifrost extcap`: Wireshark's way to ask a program for interfaces and for packets (extcap).
 //!
-//! Wireshark and tshark run every program in their extcap folder with such options, and list what it answers among their
-//! own interfaces. The packets go to a named pipe as pcapng, which says the port and the direction of each.
+//! Wireshark and tshark run every program in their extcap folder with such options, and list what
+//! it answers among their own interfaces. The packets go to a named pipe as pcapng, which says the
+//! port and the direction of each.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter};

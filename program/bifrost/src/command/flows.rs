@@ -104,7 +104,8 @@ fn leaves(flow: &FlowEntry, leaving: &FlowEnds) -> String {
         .join(" ")
 }
 
-/// The columns of the tool by which route caches were watched, for today's table: figures of each interval.
+/// The columns of the tool by which route caches were watched, for today's table: figures of each
+/// interval.
 pub fn rtstat(mut client: Client, asked: &Rtstat) -> Result<(), Failure> {
     let mut before: Option<FlowTable> = None;
     let mut lines = 0;

@@ -21,7 +21,8 @@ const FLAWED: u8 = 3;
 /// `gen`.
 #[derive(Debug, Arguments)]
 pub struct Gen {
-    /// Where to send: IFACE, IFACE@NAMESPACE, xsk:IFACE, live:IFACE, memif:SOCKET[,id=N][,role=client], pcap:FILE, memory
+    /// Where to send: IFACE, IFACE@NAMESPACE, xsk:IFACE, live:IFACE,
+    /// memif:SOCKET[,id=N][,role=client], pcap:FILE, memory
     #[arg(value_name = "PORT", add = clap_complete::ArgValueCandidates::new(super::interfaces::candidates))]
     pub port: String,
     /// Where it arrives, on this machine, and is judged
@@ -57,7 +58,8 @@ pub struct Gen {
     /// A file of streams (TOML, [[stream]]), with the same words as the options below
     #[arg(long, value_name = "FILE", conflicts_with = "Flags")]
     pub streams: Option<PathBuf>,
-    /// How often packets are sent: 1.5Mpps, 10Gbps (layer 1), 8Gbps-l2, 50%, max; of every stream, with a file [default: max]
+    /// How often packets are sent: 1.5Mpps, 10Gbps (layer 1), 8Gbps-l2, 50%, max; of every stream,
+    /// with a file [default: max]
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Rate>,
     /// The stream.
@@ -70,7 +72,8 @@ pub struct Gen {
 #[group(id = "Flags", multiple = true)]
 #[command(next_help_heading = "The stream")]
 pub struct Flags {
-    /// Sizes with the check sequence: 64, 64-1518, 64:7,594:4,1518:1, imix [default: 64, or what the headers take]
+    /// Sizes with the check sequence: 64, 64-1518, 64:7,594:4,1518:1, imix [default: 64, or what
+    /// the headers take]
     #[arg(long, value_name = "SIZES")]
     size: Option<Sizes>,
     /// Rhythm: constant, poisson, 'burst 32 gap 1ms' [default: constant]
@@ -82,7 +85,8 @@ pub struct Flags {
     /// Packets of a flow, after which a new one begins [default: it never ends]
     #[arg(long, value_name = "N")]
     flow_length: Option<u32>,
-    /// IP source: 10.0.0.1, 10.0.0.1-10.0.0.9, 10.0.0.0/24, file:PATH, each with `random ` in front if wanted
+    /// IP source: 10.0.0.1, 10.0.0.1-10.0.0.9, 10.0.0.0/24, file:PATH, each with `random ` in front
+    /// if wanted
     #[arg(long, value_name = "ADDRESSES")]
     source: Option<Addresses>,
     /// IP destination, likewise; file: may be a routing table
@@ -267,7 +271,8 @@ fn keeps_its_sources(port: &str, streams: &[Stream]) -> Result<(), Failure> {
     }
 }
 
-/// The port that can send these streams: packets of files go by AF_XDP, the kernel's own sender makes its packets itself.
+/// The port that can send these streams: packets of files go by AF_XDP, the kernel's own sender
+/// makes its packets itself.
 fn sender(port: &str, streams: &[Stream]) -> String {
     let chosen = port == "memory" || port.contains(':');
     let replays = streams.iter().any(|stream| stream.replay.is_some());

@@ -1,6 +1,7 @@
 //! Shell completions and manual pages, from the definitions of the command line.
 //!
-//! A shell's script asks the program itself what could follow ([`offer`]): so it knows the interfaces of the moment.
+//! A shell's script asks the program itself what could follow ([`offer`]): so it knows the
+//! interfaces of the moment.
 
 use std::io::{Write, stdout};
 use std::path::Path;

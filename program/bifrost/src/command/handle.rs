@@ -1,6 +1,8 @@
-//! `bifrost read`, `bifrost write`, `bifrost reload`, `bifrost redundancy`: changing and asking a router that runs.
+//! `bifrost read`, `bifrost write`, `bifrost reload`, `bifrost redundancy`: changing and asking a
+//! router that runs.
 //!
-//! Every worker has elements of its own, so a handler has an answer for each: one that all agree on is printed once.
+//! Every worker has elements of its own, so a handler has an answer for each: one that all agree on
+//! is printed once.
 
 use crate::control::{Client, Request};
 

@@ -1,6 +1,8 @@
-//! `bifrost show graph` as a text: the graph in its own language, and behind each element and connection what passed it.
+//! `bifrost show graph` as a text: the graph in its own language, and behind each element and
+//! connection what passed it.
 //!
-//! The figures are comments, so that the text can be read again (`bifrost click --format`, `--svg`).
+//! The figures are comments, so that the text can be read again (`bifrost click --format`,
+//! `--svg`).
 
 use crate::control::status::{GraphEdge, GraphNode};
 use crate::screen::units::count;

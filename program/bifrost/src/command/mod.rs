@@ -1,5 +1,5 @@
-//! The command line: one definition, from which the help, the shell completions and the manual pages
-//! are made as well.
+//! The command line: one definition, from which the help, the shell completions and the manual
+//! pages are made as well.
 
 pub mod args;
 mod beyond;

@@ -21,7 +21,8 @@ pub fn print(mut client: Client, draw: fn(&Picture) -> String) -> Result<(), Fai
     table::print(&draw(&picture(&nodes, &earlier, begin.elapsed())))
 }
 
-/// A graph with the figures since an earlier reading. An element that is new counts from its beginning.
+/// A graph with the figures since an earlier reading. An element that is new counts from its
+/// beginning.
 fn picture(nodes: &[GraphNode], earlier: &[GraphNode], during: Duration) -> Picture {
     let mut picture = Picture::default();
     let mut all_figures = Vec::with_capacity(nodes.len());

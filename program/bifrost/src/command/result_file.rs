@@ -1,4 +1,5 @@
-//! Files that results are written to. That they can be is better known before the work than after it.
+//! Files that results are written to. That they can be is better known before the work than after
+//! it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

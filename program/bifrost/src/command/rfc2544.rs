@@ -42,14 +42,16 @@ pub struct Rfc2544 {
     /// The port that receives
     #[arg(value_name = "TO", required = true, add = clap_complete::ArgValueCandidates::new(super::interfaces::candidates))]
     pub to: Option<String>,
-    /// More ports that send and receive at the same time, and what is otherwise there than said below: from-mac=, to-mac=,
-    /// from-hosts=, to-hosts=
+    /// More ports that send and receive at the same time, and what is otherwise there than said
+    /// below: from-mac=, to-mac=, from-hosts=, to-hosts=
     #[arg(long = "pair", value_name = "FROM,TO[,NAME=VALUE]", value_parser = pair)]
     pub pairs: Vec<Ports>,
-    /// The tests: throughput, latency, loss, back-to-back, recovery, reset [default: all that can be made]
+    /// The tests: throughput, latency, loss, back-to-back, recovery, reset [default: all that can
+    /// be made]
     #[arg(long, value_name = "TEST", value_delimiter = ',')]
     pub tests: Vec<Test>,
-    /// Frame sizes with the FCS, mixes among them: 64,1518,imix,64:7,594:4,1518:1 [default: 64 to 1518, and imix]
+    /// Frame sizes with the FCS, mixes among them: 64,1518,imix,64:7,594:4,1518:1 [default: 64 to
+    /// 1518, and imix]
     #[arg(long, value_name = "SIZES", value_parser = sizes)]
     pub sizes: Option<Sizes>,
     /// Short trials: MLRsearch for 0 % and 0.5 % of loss (RFC 9971). This is the default
@@ -85,7 +87,8 @@ pub struct Rfc2544 {
     /// What the line carries [default: what FROM says, or 10Gbps]
     #[arg(long, value_name = "RATE")]
     pub line_rate: Option<Rate>,
-    /// The most that this machine can offer a port: found by a run without a device between the ports
+    /// The most that this machine can offer a port: found by a run without a device between the
+    /// ports
     #[arg(long, value_name = "RATE")]
     pub tester_rate: Option<Rate>,
     /// Cores that send

@@ -1,8 +1,9 @@
 //! `bifrost tcpdump`: tcpdump itself, shown what passes Bifrost's ports.
 //!
-//! The expression is compiled by tcpdump and chooses packets in the driver; what it chose is written to tcpdump's standard
-//! input as a file of packets, and all of its options about what to show and what to write are its own. Options about how
-//! to capture are done here or, where they say something about devices that there is nothing to say about here, passed over.
+//! The expression is compiled by tcpdump and chooses packets in the driver; what it chose is
+//! written to tcpdump's standard input as a file of packets, and all of its options about what to
+//! show and what to write are its own. Options about how to capture are done here or, where they
+//! say something about devices that there is nothing to say about here, passed over.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::os::unix::process::CommandExt;
@@ -176,7 +177,8 @@ pub fn tcpdump(words: &[String], socket: &Path) -> Result<ExitCode, Failure> {
     });
     end_on_signal(client.stopper()?)?;
     let mut packets = client.live::<SeenPacket>(&request, None)?;
-    // A group of its own: what Ctrl-C ends is the capture, and tcpdump then shows what there is still.
+    // A group of its own: what Ctrl-C ends is the capture, and tcpdump then shows what there is
+    // still.
     program
         .args(["-r", "-"])
         .args(&line.passed)
@@ -211,7 +213,8 @@ pub fn tcpdump(words: &[String], socket: &Path) -> Result<ExitCode, Failure> {
     Ok(status.code().map_or(ExitCode::FAILURE, |code| ExitCode::from(code as u8)))
 }
 
-/// What tcpdump says, but for what is only true of files: where it reads from, and that they may be of another machine.
+/// What tcpdump says, but for what is only true of files: where it reads from, and that they may be
+/// of another machine.
 fn tell(from: impl BufRead) {
     let of_files = ["reading from file -", "Warning: interface names might be incorrect"];
     for line in from.lines().map_while(Result::ok) {

@@ -26,7 +26,8 @@ pub fn top(args: &Top, mut client: Client) -> Result<(), Failure> {
         return lines(client, &request, quiet, end);
     }
     let (sender, samples) = channel();
-    // Its own thread, so that keys are answered at once however slow the daemon is. It ends with the program.
+    // Its own thread, so that keys are answered at once however slow the daemon is. It ends with
+    // the program.
     thread::spawn(move || {
         let stream = match client.stream::<Snapshot>(&request, quiet) {
             Ok(stream) => stream,

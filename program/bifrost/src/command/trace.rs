@@ -41,7 +41,8 @@ pub fn trace(args: &Trace, socket: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `#1 12:00:00.000001 eth0 worker 0  Lookup4  10.0.0.1 > ...`; the last step of a packet ends with its fate.
+/// `#1 12:00:00.000001 eth0 worker 0  Lookup4  10.0.0.1 > ...`; the last step of a packet ends with
+/// its fate.
 fn line(step: &TraceStep) -> String {
     let at = clock(step.time_ns);
     let place = format!("#{} {at} {} worker {}", step.packet, step.input, step.worker);

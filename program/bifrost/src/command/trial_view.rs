@@ -1,4 +1,5 @@
-//! How a trial is shown: a live screen with a plot, lines where there is no terminal, and the result.
+//! How a trial is shown: a live screen with a plot, lines where there is no terminal, and the
+//! result.
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write, stderr, stdout};
@@ -364,7 +365,8 @@ mod tests {
             assert!(lines[21].contains(figure), "{figure}: {}", lines[21]);
         }
         assert!(lines[1].contains("packets/s: sent, received"), "{}", lines[1]);
-        // The axis fits the rates, however low; the first look, whose rate means nothing, is not among them.
+        // The axis fits the rates, however low; the first look, whose rate means nothing, is not
+        // among them.
         assert!(lines[2].contains("1.10 k"), "{}", lines[2]);
     }
 

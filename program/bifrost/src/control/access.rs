@@ -1,8 +1,9 @@
 //! Who may use the control socket, and for what.
 //!
-//! Without a group that only reads, the permissions of the socket's file say all: who may connect may do everything. A file has one
-//! group, though. So with such a group anybody may connect, and each client is judged by what the kernel says of it (user and groups):
-//! by the same permissions, as if they still stood at the file, and then by the group that reads.
+//! Without a group that only reads, the permissions of the socket's file say all: who may connect
+//! may do everything. A file has one group, though. So with such a group anybody may connect, and
+//! each client is judged by what the kernel says of it (user and groups): by the same permissions,
+//! as if they still stood at the file, and then by the group that reads.
 
 use std::path::PathBuf;
 

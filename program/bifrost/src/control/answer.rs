@@ -12,19 +12,19 @@ use crate::subject::{Answered, Entry, Subject};
 
 /// The daemon, as seen from the control socket.
 ///
-/// Methods are called from several threads at once, may block for a moment (a second at most: ask the
-/// control thread and wait), and must never touch a worker. An error is a sentence for the operator.
-/// Fields documented as *derived* are left at their default: the server fills them in.
+/// Methods are called from several threads at once, may block for a moment (a second at most: ask
+/// the control thread and wait), and must never touch a worker. An error is a sentence for the
+/// operator. Fields documented as *derived* are left at their default: the server fills them in.
 pub trait Answer: Send + Sync {
     /// The answer to a subject of `bifrost show`, of its own type.
     fn subject(&self, subject: &'static Entry) -> Result<Answered, String>;
 
-    /// At most `limit` (never more than [`PAGE`](super::PAGE)) routes that `query` selects, ordered by
-    /// (IPv4 before IPv6, address, prefix length, table, metric), beginning after `after`. Fewer than
-    /// `limit` means that there are no more. `query.limit` is the server's business.
+    /// At most `limit` (never more than [`PAGE`](super::PAGE)) routes that `query` selects, ordered
+    /// by (IPv4 before IPv6, address, prefix length, table, metric), beginning after `after`. Fewer
+    /// than `limit` means that there are no more. `query.limit` is the server's business.
     ///
-    /// A table that changes between two pages may show a route of before or after the change, never a
-    /// route twice.
+    /// A table that changes between two pages may show a route of before or after the change, never
+    /// a route twice.
     fn routes(
         &self,
         query: &RouteQuery,
@@ -32,17 +32,20 @@ pub trait Answer: Send + Sync {
         limit: usize,
     ) -> Result<Vec<RouteEntry>, String>;
 
-    /// Reads the configuration again, and says what came of it. A wrong one changes nothing; a dry run says what would change.
+    /// Reads the configuration again, and says what came of it. A wrong one changes nothing; a dry
+    /// run says what would change.
     fn reload(&self, dry_run: bool) -> Result<String, String>;
 
-    /// Changes the members of an address set of the filter until the configuration is read again, and says how many it has then. What
-    /// comes and goes at once is there afterwards.
+    /// Changes the members of an address set of the filter until the configuration is read again,
+    /// and says how many it has then. What comes and goes at once is there afterwards.
     fn change_set(&self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String>;
 
-    /// Hands a virtual router over, and waits until another router has it; or takes part in it as before. Says what came of it.
+    /// Hands a virtual router over, and waits until another router has it; or takes part in it as
+    /// before. Says what came of it.
     fn redundancy(&self, name: &str, release: bool) -> Result<String, String>;
 
-    /// Reads, or with a value writes, the handler `element.handler` of each worker's graph, by worker.
+    /// Reads, or with a value writes, the handler `element.handler` of each worker's graph, by
+    /// worker.
     fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String>;
 
     /// The flows that `query` selects.
@@ -54,8 +57,9 @@ pub trait Answer: Send + Sync {
     /// The flow table; `None` while flows are not tracked.
     fn flow_table(&self) -> Result<Option<FlowTable>, String>;
 
-    /// Flows that live and that `query` selects (order and limit do not count), as the flow log would tell of them now: a page of
-    /// the table's entries, the first from 0, and where the next one begins.
+    /// Flows that live and that `query` selects (order and limit do not count), as the flow log
+    /// would tell of them now: a page of the table's entries, the first from 0, and where the next
+    /// one begins.
     fn living(&self, query: &FlowQuery, from: u32) -> Result<(Vec<Record>, Option<u32>), String>;
 
     /// The router at a glance. Called once a second: keep it cheap.
@@ -64,8 +68,9 @@ pub trait Answer: Send + Sync {
     /// What would happen to such a packet, from the running tables, step by step.
     fn explain(&self, question: &Question) -> Result<Vec<Step>, String>;
 
-    /// Begin to follow packets. The limits in the request are the server's business as well: it drops the
-    /// feed when they are reached or the client is gone, and the sender then reports itself closed.
+    /// Begin to follow packets. The limits in the request are the server's business as well: it
+    /// drops the feed when they are reached or the client is gone, and the sender then reports
+    /// itself closed.
     fn trace(&self, request: &TraceRequest) -> Result<Feed<TraceStep>, String>;
 
     /// Begin to copy packets, likewise.

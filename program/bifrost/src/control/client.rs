@@ -16,7 +16,8 @@ use super::protocol::{End, Reply, Request};
 const MAX_LINE: u64 = 256 * 1024 * 1024;
 /// A daemon that does not answer for so long is reported as stuck.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// The same for another configuration: many ports may be taken, and a file may lie where reading takes long.
+/// The same for another configuration: many ports may be taken, and a file may lie where reading
+/// takes long.
 const RELOAD: Duration = Duration::from_secs(600);
 
 /// Why there was no answer.
@@ -107,7 +108,8 @@ impl Client {
         }
     }
 
-    /// Asks for a stream of what there is. `quiet` is how long it may have nothing to say; `None` is for ever.
+    /// Asks for a stream of what there is. `quiet` is how long it may have nothing to say; `None`
+    /// is for ever.
     pub fn stream<T: DeserializeOwned>(
         &mut self,
         request: &Request,
@@ -118,7 +120,8 @@ impl Client {
         Ok(Stream { client: self, end: None, item: PhantomData })
     }
 
-    /// Asks for a stream of what happens (a trace, a capture, copies), and returns when it has begun.
+    /// Asks for a stream of what happens (a trace, a capture, copies), and returns when it has
+    /// begun.
     pub fn live<T: DeserializeOwned>(
         &mut self,
         request: &Request,

@@ -205,7 +205,8 @@ impl Conversation<'_, '_> {
         })
     }
 
-    /// Passes a feed on until it ends, the time is over, `judge` has seen the last item, or the client speaks or leaves.
+    /// Passes a feed on until it ends, the time is over, `judge` has seen the last item, or the
+    /// client speaks or leaves.
     fn stream<T: Serialize>(
         &mut self,
         feed: Feed<T>,

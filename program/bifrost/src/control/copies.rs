@@ -1,4 +1,5 @@
-//! Copies of what passes ports: asked for by `bifrost tcpdump` and by Wireshark, or sent out by a mirror port.
+//! Copies of what passes ports: asked for by `bifrost tcpdump` and by Wireshark, or sent out by a
+//! mirror port.
 
 use serde::{Deserialize, Serialize};
 use wire::capture::PacketFilter;

@@ -7,8 +7,8 @@ use wire::{ipv4, ipv6};
 
 use super::words::Protocol;
 
-/// The facts of one IP packet that a [`Filter`](super::Filter) can ask for. Displays in the language of
-/// filters: `198.18.0.9 > 203.0.113.7 udp 4000:53 ttl 64 len 60 df`.
+/// The facts of one IP packet that a [`Filter`](super::Filter) can ask for. Displays in the
+/// language of filters: `198.18.0.9 > 203.0.113.7 udp 4000:53 ttl 64 len 60 df`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Source address.

@@ -1,8 +1,10 @@
-//! The way from the data path to a client that listens: a bounded queue whose sending side never waits.
+//! The way from the data path to a client that listens: a bounded queue whose sending side never
+//! waits.
 //!
-//! A worker that has something to show puts it in; when the queue is full the item is counted as missed
-//! and gone. When the client leaves, or has what it asked for, the [`Feed`] is dropped, every
-//! [`FeedSender`] sees [`closed`](FeedSender::closed), and whoever installed the observer removes it.
+//! A worker that has something to show puts it in; when the queue is full the item is counted as
+//! missed and gone. When the client leaves, or has what it asked for, the [`Feed`] is dropped,
+//! every [`FeedSender`] sees [`closed`](FeedSender::closed), and whoever installed the observer
+//! removes it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -43,8 +43,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The packet agrees with every part except `input`, which the caller compares (it knows ports by
-    /// number). What is no IP packet (`None`) agrees only with a filter that asks nothing of it.
+    /// The packet agrees with every part except `input`, which the caller compares (it knows ports
+    /// by number). What is no IP packet (`None`) agrees only with a filter that asks nothing of it.
     pub fn matches(&self, facts: Option<&Facts>) -> bool {
         let Some(facts) = facts else { return self.asks_only_input() };
         let (sport, dport) = facts.ports.unzip();

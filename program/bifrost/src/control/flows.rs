@@ -51,7 +51,8 @@ pub struct FlowEntry {
     pub destination: Option<IpAddr>,
     /// Its port.
     pub destination_port: u16,
-    /// How far it is: `opening`, `answered`, `open`, `closing`, `finished`, `reset`, `unreplied`, `replied`, `stream`.
+    /// How far it is: `opening`, `answered`, `open`, `closing`, `finished`, `reset`, `unreplied`,
+    /// `replied`, `stream`.
     pub phase: String,
     /// Seconds since its first packet.
     pub age_seconds: f64,

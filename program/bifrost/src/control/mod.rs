@@ -1,10 +1,10 @@
 //! How an operator and a running Bifrost talk.
 //!
 //! One Unix socket. A client writes a [`Request`] as one line of JSON and reads one line of JSON, a
-//! [`Reply`]; it may then ask again. Some requests (routes, trace, capture, watch) are answered by a
-//! stream: any number of `item` lines and then one `end` line. The names in that JSON are those of the
-//! types in [`status`], are documented in `docs/json.md`, and are stable: what `--json` prints is what
-//! went over the socket.
+//! [`Reply`]; it may then ask again. Some requests (routes, trace, capture, watch) are answered by
+//! a stream: any number of `item` lines and then one `end` line. The names in that JSON are those
+//! of the types in [`status`], are documented in `docs/json.md`, and are stable: what `--json`
+//! prints is what went over the socket.
 //!
 //! ```text
 //!   bifrost show ports ──► client ══ socket ══► server ──► dyn Answer ──► the daemon's control thread
@@ -12,10 +12,10 @@
 //!                                          one thread a client, a limit on clients, timeouts both ways
 //! ```
 //!
-//! The server knows nothing of forwarding: everything it says comes from [`Answer`], which the daemon
-//! implements. A stuck client costs its own thread and one socket buffer, until the write timeout
-//! throws it out; a flood of clients is refused at the limit. Nothing here is ever waited for by a
-//! worker: traces and captures come through a [`Feed`], whose sending side never blocks.
+//! The server knows nothing of forwarding: everything it says comes from [`Answer`], which the
+//! daemon implements. A stuck client costs its own thread and one socket buffer, until the write
+//! timeout throws it out; a flood of clients is refused at the limit. Nothing here is ever waited
+//! for by a worker: traces and captures come through a [`Feed`], whose sending side never blocks.
 
 mod access;
 mod answer;

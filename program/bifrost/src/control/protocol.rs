@@ -40,7 +40,8 @@ pub enum Request {
         #[serde(default)]
         remove: Vec<IpNet>,
     },
-    /// Hands a virtual router over to another router, if there is one; or takes part in it as before: what came of it, a text.
+    /// Hands a virtual router over to another router, if there is one; or takes part in it as
+    /// before: what came of it, a text.
     Handover {
         /// The virtual router.
         name: String,
@@ -77,7 +78,8 @@ pub enum Request {
     Copy(CopyRequest),
     /// One [`Snapshot`](super::status::Snapshot).
     Snapshot,
-    /// A stream of [`Snapshot`](super::status::Snapshot), one each `interval_ms` (100 to 60,000), without end.
+    /// A stream of [`Snapshot`](super::status::Snapshot), one each `interval_ms` (100 to 60,000),
+    /// without end.
     Watch {
         /// Milliseconds between two snapshots.
         interval_ms: u64,
@@ -85,7 +87,8 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether it changes nothing, and shows nothing of what packets carry. A handler may do anything, also one that is read.
+    /// Whether it changes nothing, and shows nothing of what packets carry. A handler may do
+    /// anything, also one that is read.
     pub fn only_reads(&self) -> bool {
         match self {
             Request::Routes(_)

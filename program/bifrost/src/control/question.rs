@@ -10,8 +10,8 @@ use wire::protocol;
 
 use super::words::{Part, Protocol, WordError, Words};
 
-/// One packet, wholly described. What the operator leaves out is assumed: a ping (an ICMP echo request)
-/// of 84 bytes, TTL 64, ports 0, from whichever port Linux would expect that source at.
+/// One packet, wholly described. What the operator leaves out is assumed: a ping (an ICMP echo
+/// request) of 84 bytes, TTL 64, ports 0, from whichever port Linux would expect that source at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     /// Source address.

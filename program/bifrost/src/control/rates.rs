@@ -1,7 +1,7 @@
 //! Counters to rates: a sample a second, and the difference of the last two.
 //!
-//! It lives in the server, so that whoever counts only counts, and so that every client, however short
-//! its visit, sees the same rates.
+//! It lives in the server, so that whoever counts only counts, and so that every client, however
+//! short its visit, sees the same rates.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -63,7 +63,8 @@ impl Rates {
         self.samples.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Calls `f` with the older sample, the newer one and the seconds between; not before there are two.
+    /// Calls `f` with the older sample, the newer one and the seconds between; not before there are
+    /// two.
     fn between(&self, f: impl FnOnce(&Sample, &Sample, f64)) {
         if let (Some(old), Some(new)) = &*self.lock() {
             let seconds = new.at.duration_since(old.at).as_secs_f64();

@@ -2,9 +2,9 @@
 //!
 //! A thread accepts, a thread a client answers, a thread samples the counters. Threads and blocking
 //! reads, because the few clients of a router do not need more and can be understood this way. What
-//! keeps a bad client from hurting: requests of bounded length, a limit on clients (the one idle for
-//! longest makes room), a timeout on every read and write, and streams that are written as they are made,
-//! so that the memory of an answer is a page however long the answer is.
+//! keeps a bad client from hurting: requests of bounded length, a limit on clients (the one idle
+//! for longest makes room), a timeout on every read and write, and streams that are written as they
+//! are made, so that the memory of an answer is a page however long the answer is.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, BufWriter, Read};
@@ -31,7 +31,8 @@ use super::rates::{self, Rates};
 pub const MAX_CLIENTS: usize = 64;
 /// A client that asks nothing for so long is let go.
 const IDLE: Duration = Duration::from_secs(60);
-/// A client that takes nothing for so long is let go (twice so long where a part of a write went through).
+/// A client that takes nothing for so long is let go (twice so long where a part of a write went
+/// through).
 const STUCK: Duration = Duration::from_secs(4);
 /// Stack of a client's thread; answers live on the heap.
 const STACK: usize = 512 * 1024;
@@ -109,7 +110,8 @@ impl Server {
         if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory).map_err(fail("cannot make its directory"))?;
         }
-        // Made beside its place and moved there when its permissions are right: never open to the wrong ones.
+        // Made beside its place and moved there when its permissions are right: never open to the
+        // wrong ones.
         let mut beside = path.clone().into_os_string();
         beside.push(format!(".{}", std::process::id()));
         let beside = PathBuf::from(beside);
@@ -164,7 +166,8 @@ impl Drop for Server {
 
 impl Shared {
     fn clients(&self) -> std::sync::MutexGuard<'_, Clients> {
-        // Every change of the map is a single insertion, removal or store: sound after a panic as well.
+        // Every change of the map is a single insertion, removal or store: sound after a panic as
+        // well.
         self.clients.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 

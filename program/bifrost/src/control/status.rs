@@ -1,8 +1,8 @@
-//! What Bifrost says about itself. Field names and the words of each enumeration are the documented,
-//! stable JSON names (`docs/json.md`): add freely, rename never.
+//! What Bifrost says about itself. Field names and the words of each enumeration are the
+//! documented, stable JSON names (`docs/json.md`): add freely, rename never.
 //!
-//! Counters count from the start of the daemon and only grow. Fields documented as *derived* are filled
-//! in by the server from two successive samples of the counters; an implementation of
+//! Counters count from the start of the daemon and only grow. Fields documented as *derived* are
+//! filled in by the server from two successive samples of the counters; an implementation of
 //! [`Answer`](super::Answer) leaves them at their default.
 
 use std::net::IpAddr;
@@ -55,7 +55,8 @@ pub struct RouteEntry {
     /// The route is for packets from there only; Linux decides about the prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<IpNet>,
-    /// The route is for packets of this type of service only (`0x10`); Linux decides about the prefix.
+    /// The route is for packets of this type of service only (`0x10`); Linux decides about the
+    /// prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tos: Option<String>,
     /// What it does.
@@ -139,7 +140,8 @@ impl Shares {
 pub struct Step {
     /// Where: `port`, `classifier`, an element's name, `transmit`, ...
     pub step: String,
-    /// What was decided there, in a word or a few: `for transit`, `203.0.113.0/24`, `dropped: ttl_expired`.
+    /// What was decided there, in a word or a few: `for transit`, `203.0.113.0/24`, `dropped:
+    /// ttl_expired`.
     pub decision: String,
     /// Why, or with what: the route, the adjacency, the reason. May be empty.
     pub detail: String,

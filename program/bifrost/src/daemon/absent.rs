@@ -1,8 +1,9 @@
 //! Interfaces that rules of the filter and of translation name, and that are not there.
 //!
-//! They may come later, so a name that nothing has is no mistake, but worth a word: a rule for `croe0` holds for no packet,
-//! and says nothing of it. Known are what Linux has in this network namespace, and the ports of the configuration, which are
-//! waited for, and of which those in shared memory are no interfaces of Linux's.
+//! They may come later, so a name that nothing has is no mistake, but worth a word: a rule for
+//! `croe0` holds for no packet, and says nothing of it. Known are what Linux has in this network
+//! namespace, and the ports of the configuration, which are waited for, and of which those in
+//! shared memory are no interfaces of Linux's.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! The control thread: one loop over netlink, FPM, signals, questions and a timer.
 //!
-//! It owns everything that has one writer (the mirror, the tables, the ports), so nothing in here needs a lock. Work
-//! comes in slices: a million routes that arrive are taken in between questions and supervision, ten milliseconds at a
-//! time.
+//! It owns everything that has one writer (the mirror, the tables, the ports), so nothing in here
+//! needs a lock. Work comes in slices: a million routes that arrive are taken in between questions
+//! and supervision, ten milliseconds at a time.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -45,8 +45,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// Questions answered in a row before netlink is looked at again.
 const JOBS: usize = 32;
 
-/// What the control thread owns: what forwards, the parts that sections of the configuration are for, and what is done by
-/// the clock.
+/// What the control thread owns: what forwards, the parts that sections of the configuration are
+/// for, and what is done by the clock.
 pub(crate) struct Control {
     pub(crate) forwarding: Forwarding,
     pub(crate) parts: Parts,
@@ -85,7 +85,8 @@ type Check = fn(&Router, &Registry) -> Result<Vec<String>, String>;
 impl Parts {
     const COUNT: usize = 9;
 
-    /// What each says of a configuration, before any of them is there. What most is wrong in comes first.
+    /// What each says of a configuration, before any of them is there. What most is wrong in comes
+    /// first.
     pub(super) const CHECKS: [Check; Parts::COUNT] = [
         Rules::check,
         Mirroring::check,
@@ -98,7 +99,8 @@ impl Parts {
         Sampler::check,
     ];
 
-    /// In the order in which they prepare: whether an element can begin is known only when it does, so rules come last.
+    /// In the order in which they prepare: whether an element can begin is known only when it does,
+    /// so rules come last.
     pub(crate) fn sections(&mut self) -> [&mut dyn Section; Parts::COUNT] {
         let Parts { sampler, logging, mirroring, redundancy, discovery, flow_table, ports, fallback, rules } =
             self;
@@ -201,7 +203,8 @@ impl Control {
         while self.sync()? && !stop.is_asked() {
             notify.starting(|| format!("programming routes: {}", self.forwarding.status_line()));
         }
-        // What leads to ports that are not taken yet is Linux's, as all was until now: no rate is to hold that up.
+        // What leads to ports that are not taken yet is Linux's, as all was until now: no rate is
+        // to hold that up.
         self.forwarding.apply_limits();
         self.parts.mirroring.begin(&mut self.forwarding);
         self.warn_of_missing_ports();
@@ -275,14 +278,16 @@ impl Control {
         self.forwarding.sync(&mut self.parts.ports.news)
     }
 
-    /// Brings Linux's copy of the rules up to date, if something that it is made from may have changed.
+    /// Brings Linux's copy of the rules up to date, if something that it is made from may have
+    /// changed.
     fn follow_copy(&mut self) {
         if std::mem::take(&mut self.forwarding.copy_is_due) {
             self.parts.fallback.follow(&self.forwarding);
         }
     }
 
-    /// Gives every port back to Linux and ends the workers, writes down what flows live, and ends the log.
+    /// Gives every port back to Linux and ends the workers, writes down what flows live, and ends
+    /// the log.
     pub(crate) fn stop(&mut self) {
         let Control { forwarding, parts, saving, .. } = self;
         // While all is still forwarded; it may take its time.

@@ -1,8 +1,10 @@
 //! Copies of what passes ports: who gets them, and the thread that hands them on.
 //!
-//! The driver's programs put copies into rings ([`port::copies`]); while there is somebody who wants some, a thread of its own takes
-//! them out, and gives each to those who want it. What workers send, and what comes in by shared memory, the workers' observers
-//! put beside them (`watch.rs`), so that all comes in order of time. Nobody waits for anybody: a feed that is full loses copies, and counts them.
+//! The driver's programs put copies into rings ([`port::copies`]); while there is somebody who
+//! wants some, a thread of its own takes them out, and gives each to those who want it. What
+//! workers send, and what comes in by shared memory, the workers' observers put beside them
+//! (`watch.rs`), so that all comes in order of time. Nobody waits for anybody: a feed that is full
+//! loses copies, and counts them.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,7 +35,8 @@ const EVERY: Duration = Duration::from_millis(10);
 #[derive(Default)]
 pub(super) struct Copies {
     wanted: Vec<Wanted>,
-    /// The next slot, round and round, so that what is under way to one who has left reaches nobody else.
+    /// The next slot, round and round, so that what is under way to one who has left reaches nobody
+    /// else.
     slot: u32,
     reader: Option<Reader>,
     /// The ports when this was put in place.
@@ -224,7 +227,8 @@ impl Hands {
     }
 }
 
-/// What the observers of workers see, and the driver does not: what workers send, and what comes by shared memory.
+/// What the observers of workers see, and the driver does not: what workers send, and what comes by
+/// shared memory.
 pub(super) struct InWorkers {
     wants: Vec<Want>,
     shared: HashSet<PortId>,

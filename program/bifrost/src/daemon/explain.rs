@@ -1,8 +1,9 @@
 //! What would happen to a packet.
 //!
-//! Nothing is decided here. A frame is made as the question describes it, and shown to the very programs that would
-//! handle it: a copy of the port's program in the driver, and a graph like the workers'. What they do is then told with
-//! the route and the adjacency that they found, from the same tables.
+//! Nothing is decided here. A frame is made as the question describes it, and shown to the very
+//! programs that would handle it: a copy of the port's program in the driver, and a graph like the
+//! workers'. What they do is then told with the route and the adjacency that they found, from the
+//! same tables.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -257,7 +258,8 @@ impl Forwarding {
             }
             match what {
                 What::Entered => {
-                    // What became of it there is the next event: another element, or the end, which has a step of its own.
+                    // What became of it there is the next event: another element, or the end, which
+                    // has a step of its own.
                     match events.peek() {
                         Some(Event { element: next, what: What::Entered, .. }) => {
                             step(&mut steps, &element, &format!("passes: on to {next}"), "");

@@ -1,20 +1,24 @@
-//! The router's filter and address translation in Linux's own words, for what Linux forwards: packets that workers hand to it, and
-//! all of them when there is no plane.
+//! The router's filter and address translation in Linux's own words, for what Linux forwards:
+//! packets that workers hand to it, and all of them when there is no plane.
 //!
-//! One table of nftables, `inet bifrost`, replaced whole. It stays when the daemon ends, however it ends: what was
-//! blocked goes on being blocked. A router without rules has none; starting one removes it.
+//! One table of nftables, `inet bifrost`, replaced whole. It stays when the daemon ends, however it
+//! ends: what was blocked goes on being blocked. A router without rules has none; starting one
+//! removes it.
 //!
-//! What a worker has judged carries a mark and passes as it is, as Linux's connection tracking has not seen the packets before it; what is
-//! to be translated the worker has translated.
+//! What a worker has judged carries a mark and passes as it is, as Linux's connection tracking has
+//! not seen the packets before it; what is to be translated the worker has translated.
 
 //!
-//! Linux takes seconds to load a long list (a set of a million addresses some ten), in which a control thread that waited would
-//! neither follow routes nor answer. So a thread of its own loads the tables, of several that wait only the latest; short ones, which take
-//! milliseconds, are waited for, and so is the first, before which nothing is to be forwarded. What Linux refuses (no nftables, no memory,
-//! an interface's name that it does not take) is tried again now and then, and `show mirror` says so until it has it.
+//! Linux takes seconds to load a long list (a set of a million addresses some ten), in which a
+//! control thread that waited would neither follow routes nor answer. So a thread of its own loads
+//! the tables, of several that wait only the latest; short ones, which take milliseconds, are
+//! waited for, and so is the first, before which nothing is to be forwarded. What Linux refuses (no
+//! nftables, no memory, an interface's name that it does not take) is tried again now and then, and
+//! `show mirror` says so until it has it.
 //!
-//! The same thread looks whether Linux still has what it was given, and gives it again where somebody has removed or changed it: a
-//! `systemctl restart nftables` begins with `flush ruleset`. Until then, half a second at most, what Linux judges is not judged.
+//! The same thread looks whether Linux still has what it was given, and gives it again where
+//! somebody has removed or changed it: a `systemctl restart nftables` begins with `flush ruleset`.
+//! Until then, half a second at most, what Linux judges is not judged.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -35,7 +39,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const AGAIN: Duration = Duration::from_secs(10);
 /// Pause between two looks whether Linux has it still.
 const LOOK: Duration = Duration::from_millis(500);
-/// Where others change nftables all the time, the pause is doubled so often: lists that take seconds are not loaded for ever.
+/// Where others change nftables all the time, the pause is doubled so often: lists that take
+/// seconds are not loaded for ever.
 const UNSURE: u32 = 6;
 
 /// What leaves Linux without a table.
@@ -82,7 +87,8 @@ impl LoadQueue {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads what is asked for until it is over, what was asked for before that all the same; looks after it in between.
+    /// Loads what is asked for until it is over, what was asked for before that all the same; looks
+    /// after it in between.
     fn serve(&self) {
         let mut keeper = Keeper::default();
         loop {
@@ -261,8 +267,8 @@ impl Drop for Fallback {
 }
 
 impl Fallback {
-    /// Brings Linux's table up to date, once Linux has what it is loading: of changes that come one after the other faster than
-    /// it takes a long list, it is told together.
+    /// Brings Linux's table up to date, once Linux has what it is loading: of changes that come one
+    /// after the other faster than it takes a long list, it is told together.
     pub(super) fn follow_in_time(&mut self, forwarding: &Forwarding) {
         if self.is_loading() {
             self.stale = true;
@@ -298,7 +304,8 @@ impl Section for Fallback {
         Vec::new()
     }
 
-    /// What cannot be expressed was refused when the file was read; what Linux refuses is told, and tried again.
+    /// What cannot be expressed was refused when the file was read; what Linux refuses is told, and
+    /// tried again.
     fn prepare(&mut self, _: &mut Change, _: &mut Forwarding) -> Result<(), String> {
         Ok(())
     }
@@ -352,8 +359,9 @@ fn nftables(forwarding: &Forwarding) -> String {
     }
 }
 
-/// A table with which Linux does not track what it sends for a worker: it would take the translated packet for a connection of its own,
-/// with which the same flow, once Linux translates it itself, would clash, and get another port.
+/// A table with which Linux does not track what it sends for a worker: it would take the translated
+/// packet for a connection of its own, with which the same flow, once Linux translates it itself,
+/// would clash, and get another port.
 fn sent_untracked(text: &str) -> String {
     let end = text.rfind('}').unwrap_or(text.len());
     let mark = port::JUDGED_MARK;

@@ -1,9 +1,10 @@
 //! The file in which flows outlive the daemon.
 //!
-//! It is made of blocks: the first has all flows there were when it was written, each later one those that have begun since the one
-//! before. So a kill forgets a tenth of a second, and the writing costs what new flows cost, but for the first block, which takes the
-//! place of the whole file now and then. What a block says of a flow holds until a later one says otherwise; one that is cut
-//! short, as a kill may leave it, is as good as none, and those before it are whole.
+//! It is made of blocks: the first has all flows there were when it was written, each later one
+//! those that have begun since the one before. So a kill forgets a tenth of a second, and the
+//! writing costs what new flows cost, but for the first block, which takes the place of the whole
+//! file now and then. What a block says of a flow holds until a later one says otherwise; one that
+//! is cut short, as a kill may leave it, is as good as none, and those before it are whole.
 //!
 //! It lies beside the control socket, for it is for the next minutes, not for the next boot.
 
@@ -32,7 +33,8 @@ const STEP: u32 = 4096;
 /// What a block's flows mean.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Head {
-    /// When it was written, ns since the machine was started: the time of day may be set between this and the next start.
+    /// When it was written, ns since the machine was started: the time of day may be set between
+    /// this and the next start.
     pub(super) written: u64,
     /// Which start of the machine that was.
     pub(super) boot: String,
@@ -70,7 +72,8 @@ impl FlowFile {
         Arc::ptr_eq(self.worker.table(), table) && self.names == names
     }
 
-    /// Writes down what is new, or all if that is due. After an error there is another try when that is due again.
+    /// Writes down what is new, or all if that is due. After an error there is another try when
+    /// that is due again.
     pub(super) fn go_on(&mut self) -> io::Result<()> {
         if Instant::now() >= self.next {
             return self.write(false).map(drop);
@@ -81,14 +84,16 @@ impl FlowFile {
         let whole = file.stream_position()?;
         let added = append(file, &bytes);
         if added.is_err() {
-            // Whatever followed could not be read, and what is not whole takes room that all of them may need.
+            // Whatever followed could not be read, and what is not whole takes room that all of
+            // them may need.
             let _ = file.set_len(whole);
             self.file = None;
         }
         added
     }
 
-    /// Writes all flows down, in the place of what was there; how many there are. `told`: [`Head::told`].
+    /// Writes all flows down, in the place of what was there; how many there are. `told`:
+    /// [`Head::told`].
     pub(super) fn write(&mut self, told: bool) -> io::Result<u64> {
         let begun = Instant::now();
         self.file = None;
@@ -231,8 +236,8 @@ fn invalid(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// What the blocks of a file say of their flows, with the flows' bytes, from the first to the last that is whole. An error where not
-/// even the first is.
+/// What the blocks of a file say of their flows, with the flows' bytes, from the first to the last
+/// that is whole. An error where not even the first is.
 pub(crate) fn blocks(bytes: &[u8]) -> io::Result<Vec<(Head, &[u8])>> {
     let mut rest = bytes.strip_prefix(MAGIC).ok_or_else(|| invalid("another version wrote it"))?;
     let mut blocks = vec![block(&mut rest)?];

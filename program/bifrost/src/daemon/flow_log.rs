@@ -1,8 +1,10 @@
-//! The flow log beside the control thread: accounts that workers left become records there, with what only the control thread
-//! knows (names of interfaces, next hops), and go to the log's own threads.
+//! The flow log beside the control thread: accounts that workers left become records there, with
+//! what only the control thread knows (names of interfaces, next hops), and go to the log's own
+//! threads.
 //!
-//! Workers leave accounts in a queue of 65,536; the control thread takes them every 100 ms, at most [`TURN`] between two looks at
-//! netlink, and goes on at once when there were more. What found the queue full is counted by the workers.
+//! Workers leave accounts in a queue of 65,536; the control thread takes them every 100 ms, at most
+//! [`TURN`] between two looks at netlink, and goes on at once when there were more. What found the
+//! queue full is counted by the workers.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -151,7 +153,8 @@ impl Log {
         Ok(())
     }
 
-    /// Says once a minute, and at the end, how many flows ended that the workers had no room to report.
+    /// Says once a minute, and at the end, how many flows ended that the workers had no room to
+    /// report.
     fn warn_of_missed(&mut self, now: u64, last: bool) {
         if let Some(more) = self.missed.more(now, last) {
             warn!(
@@ -208,13 +211,15 @@ impl Turn<'_> {
 struct Ways<'c> {
     mirror: &'c Mirror,
     tables: &'c Tables,
-    /// Absent when the tables do not lead to the ports any more: then each flow is looked up in Linux's routes.
+    /// Absent when the tables do not lead to the ports any more: then each flow is looked up in
+    /// Linux's routes.
     view: Option<View>,
     known: HashMap<(NextHopId, u32), Option<IpAddr>>,
 }
 
 impl Ways<'_> {
-    /// The gateway of the way that the forward direction takes now; of several by one interface, none is named.
+    /// The gateway of the way that the forward direction takes now; of several by one interface,
+    /// none is named.
     fn gateway(&mut self, record: &Record) -> Option<IpAddr> {
         let output = record.output;
         let to = record.translated.map_or(record.key.destination, |behind| behind.destination);
@@ -259,7 +264,8 @@ impl Logging {
         self.running.as_ref()
     }
 
-    /// Takes what workers left of flows that ended: gives back what they had been given, and logs them. True: there is more.
+    /// Takes what workers left of flows that ended: gives back what they had been given, and logs
+    /// them. True: there is more.
     pub(super) fn settle(&mut self, forwarding: &Forwarding) -> bool {
         let Forwarding { plane, mirror, tables, .. } = forwarding;
         let Some(ended) = plane.policy().ended() else { return false };
@@ -314,8 +320,8 @@ impl Logging {
         }
     }
 
-    /// After the workers have ended: logs the flows that live, for this router will not see their end. The interfaces are those
-    /// that the ports had.
+    /// After the workers have ended: logs the flows that live, for this router will not see their
+    /// end. The interfaces are those that the ports had.
     pub(super) fn close(&mut self, forwarding: &Forwarding, interfaces: &[Interface]) {
         while self.settle(forwarding) {}
         self.finish();

@@ -1,10 +1,13 @@
-//! Flows across a restart: written down while the daemon runs and when it stops, and put back before the next one takes a port.
+//! Flows across a restart: written down while the daemon runs and when it stops, and put back
+//! before the next one takes a port.
 //!
-//! Without this a restart would be a mid-stream pickup for every connection (`[flow] pickup`), and a translated one that does not speak
-//! first from inside would be lost: the answer comes to an address of the router's own, where nobody knows it. Decisions of rules are not
-//! written down; each flow is judged anew by the rules that are in force then.
+//! Without this a restart would be a mid-stream pickup for every connection (`[flow] pickup`), and
+//! a translated one that does not speak first from inside would be lost: the answer comes to an
+//! address of the router's own, where nobody knows it. Decisions of rules are not written down;
+//! each flow is judged anew by the rules that are in force then.
 //!
-//! A kill is not announced, so a thread keeps the [file](super::flow_file) up to date ten times a second.
+//! A kill is not announced, so a thread keeps the [file](super::flow_file) up to date ten times a
+//! second.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -78,7 +81,8 @@ fn state_file(forwarding: &Forwarding) -> PathBuf {
 }
 
 impl Saving {
-    /// Writes the flows down, after the workers have ended. `logged`: whether the flow log knows of them; `names`: of the ports, by number.
+    /// Writes the flows down, after the workers have ended. `logged`: whether the flow log knows of
+    /// them; `names`: of the ports, by number.
     pub(super) fn save(&mut self, forwarding: &Forwarding, logged: bool, names: Vec<String>) {
         self.finish();
         let Some(table) = forwarding.plane.policy().table().cloned() else { return };
@@ -98,8 +102,8 @@ impl Saving {
 }
 
 impl Forwarding {
-    /// Puts back what was written down, if anything was; before the first port is taken. The log, where there is one, takes up
-    /// those that it was not told of.
+    /// Puts back what was written down, if anything was; before the first port is taken. The log,
+    /// where there is one, takes up those that it was not told of.
     pub(super) fn restore_flows(&mut self, log: Option<&Log>) {
         if self.plane.policy().table().is_none() {
             return;
@@ -124,7 +128,8 @@ impl Forwarding {
         }
     }
 
-    /// Lets the rules of address translation know the ports that will be taken, and the VLANs and bonds on them.
+    /// Lets the rules of address translation know the ports that will be taken, and the VLANs and
+    /// bonds on them.
     fn prepare_translation(&mut self) {
         let Forwarding { plane, mirror, tables, router, .. } = self;
         let links = &mirror.model().links;
@@ -174,7 +179,8 @@ impl Forwarding {
         if head.boot != flow_file::boot()? {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the machine was started since"));
         }
-        // How far the clocks lie apart. Times before this program's beginning wrap, as the table expects.
+        // How far the clocks lie apart. Times before this program's beginning wrap, as the table
+        // expects.
         let passed = flow_file::since_boot()?.saturating_sub(head.written);
         let shift = now.wrapping_sub(head.steady.wrapping_add(passed));
         let numbers: Vec<u16> = head.ports.iter().map(|name| self.number_of(name)).collect();
@@ -187,7 +193,8 @@ impl Forwarding {
             *given += 1;
             account.ports =
                 account.ports.map(|port| numbers.get(usize::from(port)).copied().unwrap_or(flow::NO_PORT));
-            // What was told of a flow that a kill took by surprise is known as long as it has had no slice.
+            // What was told of a flow that a kill took by surprise is known as long as it has had
+            // no slice.
             let told = head.told || head.steady.wrapping_sub(account.start) >= self.longest_untold();
             account.last = account.last.wrapping_add(shift);
             account.start = account.start.wrapping_add(shift);

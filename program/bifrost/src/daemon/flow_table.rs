@@ -1,4 +1,5 @@
-//! `[flow]`: how long flows live, and which begin in mid-stream. Its memory and the rest wait for the next start.
+//! `[flow]`: how long flows live, and which begin in mid-stream. Its memory and the rest wait for
+//! the next start.
 
 use config::Router;
 use graph::Registry;

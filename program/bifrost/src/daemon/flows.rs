@@ -107,7 +107,8 @@ impl FlowViewer {
         Ok(Flows { table: Some(counters(table)), matching, flows })
     }
 
-    /// Ends the flows that are asked for; how many they were. Their accounts are given, and their mappings freed, as those of others.
+    /// Ends the flows that are asked for; how many they were. Their accounts are given, and their
+    /// mappings freed, as those of others.
     pub(super) fn clear(&self, query: &FlowQuery) -> Result<u64, String> {
         let Some(table) = &self.table else { return Err("flows are not tracked".to_owned()) };
         let now = graph::steady_now();

@@ -1,10 +1,11 @@
-//! What Linux does to packets and the plane does not: filters of others (nftables, legacy iptables, `tc`, programs by tcx, IPsec), policy rules, and
-//! queueing disciplines that shape.
+//! What Linux does to packets and the plane does not: filters of others (nftables, legacy iptables,
+//! `tc`, programs by tcx, IPsec), policy rules, and queueing disciplines that shape.
 //!
-//! A firewall that is passed by without a word is worse than none. So transit that such a rule could touch is Linux's, in both lanes
-//! and without a limit, from before the first port is taken, until the rule is gone or the operator says that it is not meant for what
-//! Bifrost forwards (`linux_filter = "ignore"`, `linux_rules = "ignore"`). By families, and by the interface that packets come in by where
-//! a rule says so; which packets exactly a rule matches is not asked.
+//! A firewall that is passed by without a word is worse than none. So transit that such a rule
+//! could touch is Linux's, in both lanes and without a limit, from before the first port is taken,
+//! until the rule is gone or the operator says that it is not meant for what Bifrost forwards
+//! (`linux_filter = "ignore"`, `linux_rules = "ignore"`). By families, and by the interface that
+//! packets come in by where a rule says so; which packets exactly a rule matches is not asked.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,8 @@ pub(crate) struct Foreign {
 }
 
 impl Foreign {
-    /// Takes note of what Linux has now. True: what is left to Linux is another than before, which ports are to be told.
+    /// Takes note of what Linux has now. True: what is left to Linux is another than before, which
+    /// ports are to be told.
     pub(super) fn look(&mut self, forwarding: &Forwarding) -> bool {
         self.look_for_programs(forwarding);
         let router = &forwarding.router;

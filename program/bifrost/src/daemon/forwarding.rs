@@ -1,5 +1,6 @@
-//! What forwards, and what it forwards by: the plane, the mirror of Linux, the tables between them, and the configuration
-//! in force. Everything else in the daemon works on these, and is handed them.
+//! What forwards, and what it forwards by: the plane, the mirror of Linux, the tables between them,
+//! and the configuration in force. Everything else in the daemon works on these, and is handed
+//! them.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +73,8 @@ impl Forwarding {
         }
     }
 
-    /// Workers that failed are started again, ports that were refused are tried again, watchers that left are forgotten.
+    /// Workers that failed are started again, ports that were refused are tried again, watchers
+    /// that left are forgotten.
     pub(crate) fn supervise(&mut self) {
         for id in self.plane.supervise(&mut self.tables) {
             self.bind(id);
@@ -98,7 +100,8 @@ impl Forwarding {
         self.is_new();
     }
 
-    /// There is an interface that elements, translation and Linux's copy of the rules were not told of.
+    /// There is an interface that elements, translation and Linux's copy of the rules were not told
+    /// of.
     pub(super) fn is_new(&mut self) {
         self.sources_are_due = true;
         self.copy_is_due = true;
@@ -112,8 +115,8 @@ impl Forwarding {
         own.into_iter().chain(with_tags).map(|interface| interface.ifindex).collect()
     }
 
-    /// Gives a port's interface back, if there is one. No route leads to it any more before that, or what the other ports
-    /// send there meanwhile would be lost.
+    /// Gives a port's interface back, if there is one. No route leads to it any more before that,
+    /// or what the other ports send there meanwhile would be lost.
     pub(crate) fn release(&mut self, id: fib::PortId) {
         if self.unbind(id) {
             self.plane.give_back(id, &mut self.tables);
@@ -131,7 +134,8 @@ impl Forwarding {
         self.plane.stop(&mut self.tables);
     }
 
-    /// Lets no route lead to a port any more, nor to a bond that it is a member of; whether there is an interface.
+    /// Lets no route lead to a port any more, nor to a bond that it is a member of; whether there
+    /// is an interface.
     pub(super) fn unbind(&mut self, id: fib::PortId) -> bool {
         for ifindex in self.on_port(id) {
             self.mirror.unbind(ifindex, &mut self.tables);
@@ -139,8 +143,9 @@ impl Forwarding {
         self.plane.ports().get(usize::from(id.0)).is_some_and(|port| port.interface.is_some())
     }
 
-    /// The ports that are there, or that the configuration names and waits for. The plane knows others as well, for a port keeps its
-    /// number when it is gone: of what a pattern matched (`ppp*`) nobody expects that it comes back.
+    /// The ports that are there, or that the configuration names and waits for. The plane knows
+    /// others as well, for a port keeps its number when it is gone: of what a pattern matched
+    /// (`ppp*`) nobody expects that it comes back.
     pub(crate) fn known_ports(&self) -> impl Iterator<Item = &plane::port::Port> {
         // A bond is none: its members are.
         let links = &self.mirror.model().links;

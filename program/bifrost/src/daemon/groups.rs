@@ -1,14 +1,17 @@
-//! Sockets that are there to be in groups, so that NICs and switches that listen bring what is sent to these.
+//! Sockets that are there to be in groups, so that NICs and switches that listen bring what is sent
+//! to these.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-/// A socket for each family, opened when it is needed. It receives nothing: no datagram is for its port.
+/// A socket for each family, opened when it is needed. It receives nothing: no datagram is for its
+/// port.
 #[derive(Default)]
 pub(super) struct Groups([Option<UdpSocket>; 2]);
 
 impl Groups {
-    /// Joins a group of IPv4 on the interface that has this address. That it is in it already is right.
+    /// Joins a group of IPv4 on the interface that has this address. That it is in it already is
+    /// right.
     pub(super) fn join4(&mut self, group: Ipv4Addr, own: Ipv4Addr) -> io::Result<()> {
         known(member(&mut self.0[0], Ipv4Addr::UNSPECIFIED.into())?.join_multicast_v4(&group, &own))
     }

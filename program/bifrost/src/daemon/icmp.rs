@@ -1,4 +1,5 @@
-//! Which ICMP errors Linux would send: its sysctls, of which it does not tell when they change. So they are read once a second.
+//! Which ICMP errors Linux would send: its sysctls, of which it does not tell when they change. So
+//! they are read once a second.
 
 use std::fs::read_to_string;
 use std::ops::RangeInclusive;

@@ -1,5 +1,5 @@
-//! Interfaces that are no port's own: adopted where their kind says (`mirror::kind`), and given back to Linux. And the
-//! ports by which frames of any interface pass, to which routes are led.
+//! Interfaces that are no port's own: adopted where their kind says (`mirror::kind`), and given
+//! back to Linux. And the ports by which frames of any interface pass, to which routes are led.
 //!
 //! Of which kind an interface is does not matter here.
 
@@ -52,8 +52,8 @@ impl Forwarding {
         self.plane.logical_of(ifindex).next().is_some()
     }
 
-    /// The ports by which frames of an interface pass, with what stands in front of them there, and whether what comes in
-    /// by each is the plane's.
+    /// The ports by which frames of an interface pass, with what stands in front of them there, and
+    /// whether what comes in by each is the plane's.
     fn ports_of(&self, link: &Link) -> (Vec<(PortId, bool)>, Tags) {
         let links = &self.mirror.model().links;
         let Ok(place) = place(link, links, &self.router) else { return Default::default() };
@@ -66,7 +66,8 @@ impl Forwarding {
         (ports.collect(), place.tags)
     }
 
-    /// Adopts an interface on each port that it is on, tells the plane what changed about it, or leaves it to Linux again.
+    /// Adopts an interface on each port that it is on, tells the plane what changed about it, or
+    /// leaves it to Linux again.
     pub(super) fn look_at_logical(&mut self, link: &Link, interface: Option<Interface>) {
         let (ports, tags) = self.ports_of(link);
         let Forwarding { plane, mirror, tables, .. } = self;

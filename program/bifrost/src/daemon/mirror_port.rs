@@ -1,8 +1,9 @@
 //! The mirror port: copies of what passes ports, sent out by an interface.
 //!
-//! It is one of those who want copies (`copies.rs`), with a thread that sends what it gets by a packet socket. The packets themselves
-//! never wait for it: copies that come faster than they can be taken or sent, or find the interface down, are lost and
-//! counted. Packets of the interface that it sends by are not copied, or each copy would be copied again.
+//! It is one of those who want copies (`copies.rs`), with a thread that sends what it gets by a
+//! packet socket. The packets themselves never wait for it: copies that come faster than they can
+//! be taken or sent, or find the interface down, are lost and counted. Packets of the interface
+//! that it sends by are not copied, or each copy would be copied again.
 
 use std::io;
 use std::sync::Arc;
@@ -63,7 +64,8 @@ pub(crate) struct Mirroring {
     prepared: Option<Option<Prepared>>,
 }
 
-/// A mirror port whose thread waits until it is told to begin; when nobody can tell it any more, it ends.
+/// A mirror port whose thread waits until it is told to begin; when nobody can tell it any more, it
+/// ends.
 struct Prepared {
     port: MirrorPort,
     begin: Sender<()>,

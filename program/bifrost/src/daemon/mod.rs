@@ -33,9 +33,9 @@
 //! | `groups.rs`, `tracked.rs` | what those two share: being in groups, what a section tracks |
 //! | `watch.rs` | trace and capture: observers in the workers' graphs |
 //!
-//! The order at the start matters: Linux's tables are read whole before the first port is taken, so that from the
-//! moment a packet can reach the plane, the plane knows all that Linux knows. Until then, and from the moment that the
-//! daemon stops or dies, Linux forwards.
+//! The order at the start matters: Linux's tables are read whole before the first port is taken, so
+//! that from the moment a packet can reach the plane, the plane knows all that Linux knows. Until
+//! then, and from the moment that the daemon stops or dies, Linux forwards.
 
 mod absent;
 mod control;
@@ -95,7 +95,8 @@ pub use verdict::examine;
 
 /// What the daemon is started with.
 pub struct Start {
-    /// The checked configuration; its control socket is already the one that the command line asked for.
+    /// The checked configuration; its control socket is already the one that the command line asked
+    /// for.
     pub router: Router,
     /// The file that it was read from; absent when ports were named on the command line.
     pub file: Option<PathBuf>,
@@ -180,7 +181,8 @@ fn serve(start: Start) -> Result<(), DaemonError> {
     let mut control = Control::new(forwarding, reloading.clone(), sflow)?;
     let questions = Arc::new(Questions::new(control.door(), reloading));
 
-    // Before anything is taken: a second daemon, or an address that is not to be had, ends here. Questions wait.
+    // Before anything is taken: a second daemon, or an address that is not to be had, ends here.
+    // Questions wait.
     let access = {
         let socket = &control.forwarding.router.control;
         Access {

@@ -1,5 +1,5 @@
-//! Mappings held against the flow table, a part of them at a time, by a thread beside the control thread: what ended
-//! and was never heard of must not hold a port for ever ([`nat::Audit`]).
+//! Mappings held against the flow table, a part of them at a time, by a thread beside the control
+//! thread: what ended and was never heard of must not hold a port for ever ([`nat::Audit`]).
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -64,7 +64,8 @@ fn look(nat: &Nat, table: &Arc<Table>, mut audit: Audit) -> Looked {
 }
 
 impl NatAudit {
-    /// Has the next part of the mappings looked at, if it is time again; takes what the last look came to.
+    /// Has the next part of the mappings looked at, if it is time again; takes what the last look
+    /// came to.
     pub(super) fn go_on(&mut self, forwarding: &Forwarding) {
         let policy = forwarding.plane.policy();
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished())

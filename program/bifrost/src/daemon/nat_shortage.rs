@@ -1,4 +1,5 @@
-//! The log's word about hosts that address translation had no mapping for: a line a minute for each, and so many lines a minute in all.
+//! The log's word about hosts that address translation had no mapping for: a line a minute for
+//! each, and so many lines a minute in all.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,7 +17,8 @@ const LINES: usize = 20;
 /// What has been said lately, and what has not.
 #[derive(Default)]
 pub(super) struct Told {
-    /// Who was refused flows, by which rule and why: how many since the last line, and when that was.
+    /// Who was refused flows, by which rule and why: how many since the last line, and when that
+    /// was.
     hosts: HashMap<(String, IpAddr, Refusal), (u64, Option<Instant>)>,
     /// Flows of hosts that are told apart no more.
     others: u64,

@@ -1,7 +1,7 @@
 //! The program `nft`, which loads rules into Linux.
 //!
-//! It is looked for where systems keep it, not by `PATH`, and is given no environment: whoever starts the daemon does not choose what runs
-//! with its privileges.
+//! It is looked for where systems keep it, not by `PATH`, and is given no environment: whoever
+//! starts the daemon does not choose what runs with its privileges.
 
 use std::io::Write;
 use std::path::Path;

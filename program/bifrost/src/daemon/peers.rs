@@ -1,8 +1,10 @@
-//! Who speaks routing protocols with this machine, told to the driver, which keeps a bucket apart for them (`forwarding/bpf/peers.h`).
+//! Who speaks routing protocols with this machine, told to the driver, which keeps a bucket apart
+//! for them (`forwarding/bpf/peers.h`).
 //!
-//! Linux knows the sessions of BGP and LDP as TCP sockets, and who is on the link as neighbours: OSPF, BFD and the like come from
-//! these. Both are asked for once a second. An address stays known for a while after Linux has forgotten it, since a flood of forged
-//! neighbours makes Linux forget real ones; and of more than the driver can hold those that were there first stay.
+//! Linux knows the sessions of BGP and LDP as TCP sockets, and who is on the link as neighbours:
+//! OSPF, BFD and the like come from these. Both are asked for once a second. An address stays known
+//! for a while after Linux has forgotten it, since a flood of forged neighbours makes Linux forget
+//! real ones; and of more than the driver can hold those that were there first stay.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -31,7 +33,8 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// Takes note of who is there now. What the driver is to know, if it is another set than before.
+    /// Takes note of who is there now. What the driver is to know, if it is another set than
+    /// before.
     fn note(
         &mut self,
         there: impl Iterator<Item = RoutingPeer>,

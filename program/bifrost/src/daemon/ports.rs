@@ -20,7 +20,8 @@ use super::interfaces;
 use super::section::{Change, Section};
 use super::settings;
 
-/// How long the control thread takes ports that came, or tells of others what changed, before it looks for other work.
+/// How long the control thread takes ports that came, or tells of others what changed, before it
+/// looks for other work.
 const SLICE: Duration = Duration::from_millis(2);
 
 /// Why a member of a VRF is Linux's where the router has rules.
@@ -49,7 +50,8 @@ impl Listener for News {
     }
 }
 
-/// `[[port]]`, `linux_filter`, `linux_rules` and `[police]`: the interfaces that are taken, and what is heard of them.
+/// `[[port]]`, `linux_filter`, `linux_rules` and `[police]`: the interfaces that are taken, and
+/// what is heard of them.
 #[derive(Default)]
 pub(crate) struct Ports {
     pub(crate) news: News,
@@ -69,7 +71,8 @@ impl Ports {
         }
     }
 
-    /// Takes every interface that the configuration matches, unless it is told to stop; `before` each.
+    /// Takes every interface that the configuration matches, unless it is told to stop; `before`
+    /// each.
     pub(super) fn take(&mut self, forwarding: &mut Forwarding, before: impl Fn(&Forwarding)) {
         self.respect_linux(forwarding);
         self.apply_news(forwarding);
@@ -127,8 +130,9 @@ impl Ports {
         more
     }
 
-    /// Takes an interface if the configuration says so, a step of that, or adopts one that lies on ports, or is made of
-    /// such; or tells the plane what changed. Then looks at those that lie on it.
+    /// Takes an interface if the configuration says so, a step of that, or adopts one that lies on
+    /// ports, or is made of such; or tells the plane what changed. Then looks at those that lie on
+    /// it.
     fn look_at(&self, ifindex: u32, forwarding: &mut Forwarding) {
         let links = &forwarding.mirror.model().links;
         let Some(link) = links.by_index(ifindex).cloned() else { return };
@@ -164,8 +168,8 @@ impl Ports {
         }
     }
 
-    /// Which transit, of IPv4 and IPv6, is Linux's where packets come in by these interfaces: what Linux's rules say
-    /// of them, of their VRF, and of the members of those that are bonds.
+    /// Which transit, of IPv4 and IPv6, is Linux's where packets come in by these interfaces: what
+    /// Linux's rules say of them, of their VRF, and of the members of those that are bonds.
     fn reach(&self, interfaces: [&Link; 2], links: &Links) -> [bool; 2] {
         let members = interfaces.iter().flat_map(|link| links.members(link.ifindex));
         let members = members.filter(|member| member.member.is_some()).map(|member| &member.name);
@@ -216,7 +220,8 @@ impl Ports {
         }
         let Forwarding { plane, mirror, tables, .. } = forwarding;
         match plane.expect(&link.name, wanted) {
-            // Its shared memory could not be opened, which has been said: the interface alone leads nowhere.
+            // Its shared memory could not be opened, which has been said: the interface alone leads
+            // nowhere.
             Ok(id) if memif && !is_shared(plane, id) => {}
             Ok(id) => {
                 let bound = plane.port_of(ifindex).is_some_and(|port| port.taken.is_some());
@@ -273,7 +278,8 @@ impl Section for Ports {
         effects
     }
 
-    /// Ports that are new have their numbers from here on, so that the rules prepared after this are for them as well.
+    /// Ports that are new have their numbers from here on, so that the rules prepared after this
+    /// are for them as well.
     fn prepare(&mut self, change: &mut Change, forwarding: &mut Forwarding) -> Result<(), String> {
         for name in change.after.ports.iter().filter_map(|rule| rule.name.literal()) {
             forwarding.plane.reserve(name).map_err(|error| error.to_string())?;
@@ -281,7 +287,8 @@ impl Section for Ports {
         Ok(())
     }
 
-    /// Gives back what no rule matches any more, takes what one matches now, and takes anew what is to be taken in another way.
+    /// Gives back what no rule matches any more, takes what one matches now, and takes anew what is
+    /// to be taken in another way.
     fn apply(&mut self, _: &Change, forwarding: &mut Forwarding) {
         let ports: Vec<_> =
             forwarding.plane.ports().iter().map(|port| (port.id, port.name.clone(), port.settings)).collect();
@@ -305,8 +312,9 @@ impl Section for Ports {
             }
         }
         self.expect(forwarding);
-        // Linux has told already of an interface that was made for one of them. What of its news cannot be taken now is an
-        // error of netlink's, which the control thread meets again by itself.
+        // Linux has told already of an interface that was made for one of them. What of its news
+        // cannot be taken now is an error of netlink's, which the control thread meets again by
+        // itself.
         let _ = forwarding.sync(&mut self.news);
         self.take(forwarding, |_| ());
         while !forwarding.stop.is_asked() && forwarding.sync(&mut self.news).unwrap_or_default() {}
@@ -365,14 +373,14 @@ fn tell_sources(forwarding: &mut Forwarding) {
     forwarding.translate();
 }
 
-/// Whether a member of a VRF is Linux's: Linux shows its chains a VRF's packets as the VRF's own, and its copy of the rules would not
-/// know them.
+/// Whether a member of a VRF is Linux's: Linux shows its chains a VRF's packets as the VRF's own,
+/// and its copy of the rules would not know them.
 pub(crate) fn is_unknown(link: &Link, links: &Links, router: &Router) -> bool {
     links.vrf_of(link).is_some() && fallback::has_policy(router)
 }
 
-/// What the plane must know of an interface that this table routes; `None` when it has no Ethernet address. Where only Linux
-/// knows the table, all of its transit is Linux's.
+/// What the plane must know of an interface that this table routes; `None` when it has no Ethernet
+/// address. Where only Linux knows the table, all of its transit is Linux's.
 pub(super) fn interface(link: &Link, table: Option<TableId>, left_to_linux: [bool; 2]) -> Option<Interface> {
     let [left4, left6] = left_to_linux;
     Some(Interface {

@@ -1,9 +1,10 @@
 //! Another configuration for the router that runs.
 //!
-//! `bifrost check`, the start and a reload judge a file by the same code ([`examine`]), and a reload does so beside the
-//! control thread, for a file may lie where it takes long to read. On the control thread it becomes one step
-//! ([`section`]): what can still be refused (a collector that cannot be reached by a socket, a directory, memory, an
-//! element of the graph that cannot begin) is prepared first. So a refused reload changes nothing.
+//! `bifrost check`, the start and a reload judge a file by the same code ([`examine`]), and a
+//! reload does so beside the control thread, for a file may lie where it takes long to read. On the
+//! control thread it becomes one step ([`section`]): what can still be refused (a collector that
+//! cannot be reached by a socket, a directory, memory, an element of the graph that cannot begin)
+//! is prepared first. So a refused reload changes nothing.
 //!
 //! One reload at a time: the next waits for its turn, and reads the file when that has come.
 
@@ -30,8 +31,8 @@ pub(crate) struct Reloading {
 }
 
 impl Reloading {
-    /// Reads and judges the file, then has it put in force, or only (a dry run) says what that would do; says what came of it.
-    /// Takes as long as both do.
+    /// Reads and judges the file, then has it put in force, or only (a dry run) says what that
+    /// would do; says what came of it. Takes as long as both do.
     pub(super) fn reload(&self, door: &Door, dry_run: bool) -> Result<String, String> {
         // Whoever panicked with it left nothing half done: that is the control thread's.
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,7 +111,8 @@ fn waiting(sections: &[&str]) -> String {
     }
 }
 
-/// What of a configuration can be in force before the next start. While flows are `tracked`, their table stays as it is.
+/// What of a configuration can be in force before the next start. While flows are `tracked`, their
+/// table stays as it is.
 fn in_force(before: &Router, after: &Router, tracked: bool) -> Router {
     let Router { workers, memory, tables, paths, fpm, audit, control, metrics, log, .. } = before.clone();
     let mut router =

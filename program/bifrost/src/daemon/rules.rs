@@ -1,5 +1,5 @@
-//! `[graph]`, `[filter]` and `[nat]`: the graph that workers run, and what it judges and translates by. What samples for sFlow
-//! is in that graph as well.
+//! `[graph]`, `[filter]` and `[nat]`: the graph that workers run, and what it judges and translates
+//! by. What samples for sFlow is in that graph as well.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -86,8 +86,9 @@ fn wanted(change: &Change, sampling: Option<Sampling>) -> (plane::Hooks, plane::
 }
 
 impl Forwarding {
-    /// Tells the driver which of the router's own addresses are for Linux at once. While addresses are translated none is: answers to
-    /// translated flows come to them, and workers look whether they do.
+    /// Tells the driver which of the router's own addresses are for Linux at once. While addresses
+    /// are translated none is: answers to translated flows come to them, and workers look whether
+    /// they do.
     pub(super) fn tell_local(&mut self, addresses: BTreeMap<IpAddr, Locality>) {
         let translated = self.plane.policy().translates();
         let driver = self.plane.driver_mut();
@@ -102,8 +103,9 @@ impl Forwarding {
         }
     }
 
-    /// Puts the rules of address translation in force for the addresses that Linux has on their interfaces, whether those are
-    /// taken yet or not: a flow that lives must not lose its address while ports are being taken.
+    /// Puts the rules of address translation in force for the addresses that Linux has on their
+    /// interfaces, whether those are taken yet or not: a flow that lives must not lose its address
+    /// while ports are being taken.
     pub(super) fn translate(&mut self) {
         let model = self.mirror.model();
         let mut addresses: HashMap<&str, Vec<IpAddr>> = HashMap::new();

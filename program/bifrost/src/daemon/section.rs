@@ -1,12 +1,15 @@
-//! Sections of the configuration, and how a change of several becomes one step: all of them, or none.
+//! Sections of the configuration, and how a change of several becomes one step: all of them, or
+//! none.
 //!
-//! A part of the daemon that a section is for implements [`Section`]. A change asks each part to prepare: that may fail, and
-//! touches nothing that anybody sees. When all have, each applies, which cannot fail; when one refuses, those before it
-//! abort, and the configuration is what it was. Before all that each kind of part judges the file, without the daemon being
-//! there: [`examine`](super::verdict::examine).
+//! A part of the daemon that a section is for implements [`Section`]. A change asks each part to
+//! prepare: that may fail, and touches nothing that anybody sees. When all have, each applies,
+//! which cannot fail; when one refuses, those before it abort, and the configuration is what it
+//! was. Before all that each kind of part judges the file, without the daemon being there:
+//! [`examine`](super::verdict::examine).
 //!
-//! The order matters twice. Parts prepare in the order of the list, and whoever can be judged only by trying stands last.
-//! They apply in the opposite order: rules hold before ports are taken for which they are.
+//! The order matters twice. Parts prepare in the order of the list, and whoever can be judged only
+//! by trying stands last. They apply in the opposite order: rules hold before ports are taken for
+//! which they are.
 
 use config::Router;
 use elements::router::Sampling;
@@ -35,7 +38,8 @@ impl Change {
 
 /// A part of the daemon that one or several sections of the configuration are for.
 pub(crate) trait Section {
-    /// Judges its sections of a configuration that was read, alone: no part of the daemon is there. Warnings, a line each.
+    /// Judges its sections of a configuration that was read, alone: no part of the daemon is there.
+    /// Warnings, a line each.
     ///
     /// # Errors
     /// What is wrong, for the operator.

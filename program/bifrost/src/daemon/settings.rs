@@ -18,7 +18,8 @@ pub(super) fn capacity(tables: &config::Tables) -> Capacity {
     Capacity { ipv4: tables.ipv4 as usize, ipv6: tables.ipv6 as usize, next_hops: tables.next_hops as usize }
 }
 
-/// What flows' paths are chosen by: until the machine boots again the same for every start, so that a restart leaves flows where they are.
+/// What flows' paths are chosen by: until the machine boots again the same for every start, so that
+/// a restart leaves flows where they are.
 pub(super) fn flow_key(paths: &config::Paths) -> String {
     let boot = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
     let of_this_process = || RandomState::new().hash_one(0).to_string();

@@ -1,5 +1,5 @@
-//! sFlow beside the control thread: workers choose packets, the agent's own thread sends them, and the control thread says from time to time
-//! what the ports have counted.
+//! sFlow beside the control thread: workers choose packets, the agent's own thread sends them, and
+//! the control thread says from time to time what the ports have counted.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

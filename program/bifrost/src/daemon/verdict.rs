@@ -1,8 +1,9 @@
-//! Whether a configuration can be put in force: the one verdict of `bifrost check`, of the start and of a reload.
+//! Whether a configuration can be put in force: the one verdict of `bifrost check`, of the start
+//! and of a reload.
 //!
-//! The file itself was judged when it was read; this is what only the parts know that it is for. What depends on the
-//! machine at the moment (memory, a socket, a directory) is not here: it is refused when it is tried. Names of interfaces that
-//! are not there now are a warning only.
+//! The file itself was judged when it was read; this is what only the parts know that it is for.
+//! What depends on the machine at the moment (memory, a socket, a directory) is not here: it is
+//! refused when it is tried. Names of interfaces that are not there now are a warning only.
 
 use config::Router;
 use graph::Registry;

@@ -1,12 +1,13 @@
 //! Trace and capture: observers in the workers' graphs.
 //!
-//! While somebody watches, packets that match leave the express lane for the worker lane (the driver's divert rules),
-//! so that the graph sees them, and every worker's graph has an observer. Both are taken away when nobody watches any
-//! more. Who wants copies of what passes ports (`copies.rs`) moves no packet, and has an observer for what only workers
-//! see. What a filter asks beyond what the driver can compare (TTL, length) is asked again in the observer.
+//! While somebody watches, packets that match leave the express lane for the worker lane (the
+//! driver's divert rules), so that the graph sees them, and every worker's graph has an observer.
+//! Both are taken away when nobody watches any more. Who wants copies of what passes ports
+//! (`copies.rs`) moves no packet, and has an observer for what only workers see. What a filter asks
+//! beyond what the driver can compare (TTL, length) is asked again in the observer.
 //!
-//! An observer runs on a worker: it allocates only for packets that match, and hands on through a bounded feed that never
-//! makes it wait.
+//! An observer runs on a worker: it allocates only for packets that match, and hands on through a
+//! bounded feed that never makes it wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -253,7 +254,8 @@ impl Observer for Eyes {
                         let known = self.followed.get(&key).copied().filter(|_| node != NodeId(0));
                         let number = match known {
                             Some(number) => number,
-                            // What enters behind the first element unknown was made on the way: an ICMP error, a fragment.
+                            // What enters behind the first element unknown was made on the way: an
+                            // ICMP error, a fragment.
                             None if watcher.wants(packet) => number.fetch_add(1, Relaxed) + 1,
                             None => continue,
                         };

@@ -18,7 +18,8 @@ impl Format {
         }
     }
 
-    /// What the header `Accept` asks for: OpenMetrics where it is named, and wanted no less than plain text.
+    /// What the header `Accept` asks for: OpenMetrics where it is named, and wanted no less than
+    /// plain text.
     pub fn accepted(header: &str) -> Format {
         let wanted = |kind: &str| {
             let ranges = header.split(',').filter(|range| {

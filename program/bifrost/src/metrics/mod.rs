@@ -1,9 +1,10 @@
-//! The Prometheus endpoint: `http://LISTEN/metrics`, in Prometheus' text format, or in OpenMetrics for
-//! those who ask for it.
+//! The Prometheus endpoint: `http://LISTEN/metrics`, in Prometheus' text format, or in OpenMetrics
+//! for those who ask for it.
 //!
-//! Every scrape asks the daemon through [`Answer`](crate::control::Answer), as a client of the control socket would. It has a thread of
-//! its own with its own small event loop, so that a slow scraper is nobody else's trouble; connections are
-//! limited in number and in time. Names are documented in `docs/metrics.md` and stable.
+//! Every scrape asks the daemon through [`Answer`](crate::control::Answer), as a client of the
+//! control socket would. It has a thread of its own with its own small event loop, so that a slow
+//! scraper is nobody else's trouble; connections are limited in number and in time. Names are
+//! documented in `docs/metrics.md` and stable.
 
 mod format;
 mod listen;

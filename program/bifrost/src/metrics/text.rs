@@ -1,7 +1,8 @@
 //! The figures as text: families with help and type, then their samples.
 //!
-//! The two formats differ in what a family is called. Prometheus' own names it as its samples are (`x_total`, `x_info`),
-//! OpenMetrics without the suffix, which its type implies; and OpenMetrics ends with `# EOF`.
+//! The two formats differ in what a family is called. Prometheus' own names it as its samples are
+//! (`x_total`, `x_info`), OpenMetrics without the suffix, which its type implies; and OpenMetrics
+//! ends with `# EOF`.
 
 use std::fmt::Write;
 
@@ -200,7 +201,8 @@ impl Text {
                     (Lane::Worker, lanes.worker),
                     (Lane::Linux, lanes.linux),
                 ];
-                // Nobody knows what Linux sent: drivers differ in whether they count redirected frames with it.
+                // Nobody knows what Linux sent: drivers differ in whether they count redirected
+                // frames with it.
                 let known = |lane: &Lane| direction == "received" || *lane != Lane::Linux;
                 for (lane, traffic) in by_lane.into_iter().filter(|(lane, _)| known(lane)) {
                     let labels =

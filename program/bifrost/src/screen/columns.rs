@@ -1,7 +1,8 @@
 //! Tables that fit their place.
 //!
-//! A figure of which digits are cut off is another figure. So a column is as wide as what stands in it, and where not all of
-//! them fit, whole columns are left out, the least wanted first. Only the first column, a name, is ever cut.
+//! A figure of which digits are cut off is another figure. So a column is as wide as what stands in
+//! it, and where not all of them fit, whole columns are left out, the least wanted first. Only the
+//! first column, a name, is ever cut.
 
 use ratatui::layout::{Alignment, Constraint};
 use ratatui::style::Style;

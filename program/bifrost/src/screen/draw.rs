@@ -1,4 +1,5 @@
-//! The picture: lanes on top, then notes, ports, and below them workers, routes and drops side by side.
+//! The picture: lanes on top, then notes, ports, and below them workers, routes and drops side by
+//! side.
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
@@ -54,7 +55,8 @@ pub fn draw(frame: &mut Frame, view: &View) {
     }
 }
 
-/// Places of workers, routes and drops: side by side, or where that is too narrow below one another.
+/// Places of workers, routes and drops: side by side, or where that is too narrow below one
+/// another.
 fn below(area: Rect, snapshot: &Snapshot) -> [Rect; 3] {
     let workers = snapshot.workers.len() as u16 + 2;
     if area.width >= WIDE {

@@ -1,8 +1,9 @@
-//! The live screen: what a [`Snapshot`] looks like, on a terminal ([`draw`]) or as a line ([`line`]).
+//! The live screen: what a [`Snapshot`] looks like, on a terminal ([`draw`]) or as a line
+//! ([`line`]).
 //!
-//! It only draws. Where snapshots come from, and what else stands on the screen (the demo adds BGP's state
-//! and Linux's own rate as [`Note`]s), is for whoever calls it. [`Terminal`] takes the terminal and gives
-//! it back on every way out, a panic included.
+//! It only draws. Where snapshots come from, and what else stands on the screen (the demo adds
+//! BGP's state and Linux's own rate as [`Note`]s), is for whoever calls it. [`Terminal`] takes the
+//! terminal and gives it back on every way out, a panic included.
 
 mod columns;
 mod draw;

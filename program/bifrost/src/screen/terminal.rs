@@ -1,7 +1,8 @@
 //! Taking the terminal, and giving it back.
 //!
-//! A terminal can go away: its window is closed, its connection breaks. What then reads keys by the library is never done: it
-//! takes the end of the file for no key yet and asks again, for ever. So the terminal is asked first whether it is still there.
+//! A terminal can go away: its window is closed, its connection breaks. What then reads keys by the
+//! library is never done: it takes the end of the file for no key yet and asks again, for ever. So
+//! the terminal is asked first whether it is still there.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, stdin};
@@ -14,8 +15,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::{DefaultTerminal, Frame};
 
-/// The terminal, taken over: raw, on the alternate screen. Given back when dropped, and before the message
-/// of a panic.
+/// The terminal, taken over: raw, on the alternate screen. Given back when dropped, and before the
+/// message of a panic.
 pub struct Terminal {
     screen: DefaultTerminal,
     keys: OwnedFd,

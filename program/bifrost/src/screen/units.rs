@@ -13,7 +13,8 @@ pub fn bits(per_second: f64) -> String {
     if text.contains(' ') { format!("{text}b/s") } else { format!("{text} b/s") }
 }
 
-/// A share, 0 to 1: `0 %`, `0.3 %`, `99.9 %`, `100 %`. What is not nothing never shows as nothing, nor what is not all as all.
+/// A share, 0 to 1: `0 %`, `0.3 %`, `99.9 %`, `100 %`. What is not nothing never shows as nothing,
+/// nor what is not all as all.
 pub fn share(share: f64) -> String {
     let percent = share.clamp(0.0, 1.0) * 100.0;
     if percent == 0.0 || percent.is_nan() {

@@ -1,8 +1,9 @@
 //! SIGTERM is obeyed whatever the control thread is doing.
 //!
-//! To stop in order is the control thread's work. If it does not begin with that soon after the signal, for it hangs or
-//! waits for something that does not come, or if it does not get to an end, a thread of its own ends the process. That is
-//! as good as a kill: Linux forwards from that moment on.
+//! To stop in order is the control thread's work. If it does not begin with that soon after the
+//! signal, for it hangs or waits for something that does not come, or if it does not get to an end,
+//! a thread of its own ends the process. That is as good as a kill: Linux forwards from that moment
+//! on.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;

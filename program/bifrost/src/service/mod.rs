@@ -1,5 +1,5 @@
-//! What a well-behaved service does: says when it is ready and alive, stops when it is told to, and logs
-//! so that both a journal and a person can read it.
+//! What a well-behaved service does: says when it is ready and alive, stops when it is told to, and
+//! logs so that both a journal and a person can read it.
 
 mod last_resort;
 mod log;

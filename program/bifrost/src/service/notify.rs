@@ -23,7 +23,8 @@ impl Notify {
         Notify { watchdog: sd_notify::watchdog_enabled(), starting: Cell::default() }
     }
 
-    /// The start goes on: it may take longer than the service manager would wait. To be called often.
+    /// The start goes on: it may take longer than the service manager would wait. To be called
+    /// often.
     pub fn starting(&self, status: impl FnOnce() -> String) {
         let now = Instant::now();
         if self.starting.get().is_some_and(|told| now.duration_since(told) < TELL) {
@@ -49,8 +50,8 @@ impl Notify {
         self.say(&[NotifyState::Stopping, NotifyState::Status("giving the ports back to Linux")]);
     }
 
-    /// How often [`alive`](Self::alive) must be called: a third of the time after which systemd would
-    /// restart the daemon. `None` when nobody watches.
+    /// How often [`alive`](Self::alive) must be called: a third of the time after which systemd
+    /// would restart the daemon. `None` when nobody watches.
     pub fn heartbeat(&self) -> Option<Duration> {
         self.watchdog.map(|timeout| timeout / 3)
     }

@@ -46,7 +46,8 @@ impl Signals {
         wake.set_nonblocking(true)?;
         let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         for (signal, flag) in [(SIGTERM, &stop), (SIGINT, &stop), (SIGHUP, &reload)] {
-            // Handlers run in the order of their registration: the flag is set before the pipe wakes anyone.
+            // Handlers run in the order of their registration: the flag is set before the pipe
+            // wakes anyone.
             signal_hook::flag::register(signal, flag.clone())?;
             signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
         }

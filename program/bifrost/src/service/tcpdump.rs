@@ -1,6 +1,7 @@
 //! The program `tcpdump`: whose language filters are in, and who shows packets.
 //!
-//! As `nft`, it is looked for where systems keep it and not by `PATH`, since the daemon runs it too.
+//! As `nft`, it is looked for where systems keep it and not by `PATH`, since the daemon runs it
+//! too.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -22,8 +22,8 @@ pub struct DiscoveryStatus {
     pub silent: Option<String>,
     /// The address that it is said from.
     pub from: Option<IpAddr>,
-    /// As a default router: of IPv4 the highest number of its addresses, or `never`; of IPv6 `low`, `medium`, `high`, or
-    /// `none`.
+    /// As a default router: of IPv4 the highest number of its addresses, or `never`; of IPv6 `low`,
+    /// `medium`, `high`, or `none`.
     pub preference: String,
     /// Seconds for which hosts use this router; 0: they do not.
     pub lifetime: u16,

@@ -14,7 +14,8 @@ use crate::screen::units::{self, count};
 pub struct FilterChain {
     /// Its name.
     pub chain: String,
-    /// What becomes of what no rule decides: `accept`, `drop`; `return` in a chain that others jump to.
+    /// What becomes of what no rule decides: `accept`, `drop`; `return` in a chain that others jump
+    /// to.
     pub policy: String,
     /// Its rules.
     pub rules: Vec<FilterRule>,

@@ -36,7 +36,8 @@ pub struct FlowLogStatus {
 /// A way out of the flow log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowLogOutput {
-    /// Which: `ipfix udp 192.0.2.9:4739`, `files /var/lib/bifrost/flows`, and `parquet` with what was sealed of these.
+    /// Which: `ipfix udp 192.0.2.9:4739`, `files /var/lib/bifrost/flows`, and `parquet` with what
+    /// was sealed of these.
     pub name: String,
     /// Records it was given.
     pub given: u64,

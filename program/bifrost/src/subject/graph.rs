@@ -1,5 +1,5 @@
-//! The graph that every worker runs, with packets, cost and drops of each element. The express lane stands first, as packets
-//! meet it first.
+//! The graph that every worker runs, with packets, cost and drops of each element. The express lane
+//! stands first, as packets meet it first.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use super::Subject;
 use crate::command::listing::listing;
 use crate::daemon::{Control, Forwarding};
 
-/// How long the elements are timed after somebody asked for the graph: it costs two clock reads an element and batch.
+/// How long the elements are timed after somebody asked for the graph: it costs two clock reads an
+/// element and batch.
 const MEASURED: Duration = Duration::from_secs(10);
 
 /// The name under which the express lane appears in the graph.
@@ -155,7 +156,8 @@ fn nodes(forwarding: &mut Forwarding) -> Vec<GraphNode> {
     nodes
 }
 
-/// Packets that a node dropped. An answer that a limit suppressed is no packet: the one it was about counts for itself.
+/// Packets that a node dropped. An answer that a limit suppressed is no packet: the one it was
+/// about counts for itself.
 fn dropped(node: &graph::NodeCounters) -> u64 {
     Reason::ALL
         .into_iter()

@@ -21,8 +21,8 @@ pub struct InterfaceStatus {
     pub ifindex: u32,
     /// What made it: `veth`, `vlan`, `bond`...; empty for hardware.
     pub kind: String,
-    /// The port that it is on, if it is one itself or is adopted; else empty. Of a bond and what lies on it, the
-    /// members' ports, separated by spaces.
+    /// The port that it is on, if it is one itself or is adopted; else empty. Of a bond and what
+    /// lies on it, the members' ports, separated by spaces.
     pub port: String,
     /// Those of a bond's members by which it sends now; empty of other interfaces.
     pub sending: Vec<String>,
@@ -44,8 +44,8 @@ pub struct InterfaceStatus {
     pub adopted: bool,
     /// Why not; empty where it does.
     pub why: String,
-    /// Packets that came in by it, whoever had them then, and frame bytes with tags. Of a port or bond: with those of
-    /// VLANs on it.
+    /// Packets that came in by it, whoever had them then, and frame bytes with tags. Of a port or
+    /// bond: with those of VLANs on it.
     pub received: Traffic,
     /// What Bifrost sent by it, counted so.
     pub sent: Traffic,

@@ -1,4 +1,5 @@
-//! How well the plane's tables follow Linux's, what is not followed, and Linux's own copy of the rules.
+//! How well the plane's tables follow Linux's, what is not followed, and Linux's own copy of the
+//! rules.
 
 use ::mirror::Mirror;
 use serde::{Deserialize, Serialize};
@@ -31,16 +32,20 @@ pub struct MirrorStatus {
     pub rules_ipv4: u64,
     /// The same, IPv6.
     pub rules_ipv6: u64,
-    /// The first of them, as `ip rule` writes them, their family before: `ipv4 100: from 10.0.0.0/8 lookup 77`.
+    /// The first of them, as `ip rule` writes them, their family before: `ipv4 100: from 10.0.0.0/8
+    /// lookup 77`.
     pub rules: Vec<String>,
-    /// What packets forwarded by Linux pass, and packets forwarded by Bifrost do not: chains of nftables (`inet filter forward`),
-    /// tables of legacy iptables (`iptables filter`), filters of `tc` (`tc ingress eth0 (bpf)`), IPsec policies (`xfrm policy fwd
-    /// 10.0.0.0/8 to 192.0.2.0/24`).
+    /// What packets forwarded by Linux pass, and packets forwarded by Bifrost do not: chains of
+    /// nftables (`inet filter forward`), tables of legacy iptables (`iptables filter`), filters of
+    /// `tc` (`tc ingress eth0 (bpf)`), IPsec policies (`xfrm policy fwd 10.0.0.0/8 to
+    /// 192.0.2.0/24`).
     pub filters: Vec<String>,
-    /// Queueing disciplines that shape what Linux sends by ports, and not what Bifrost does: `tbf on eth0`.
+    /// Queueing disciplines that shape what Linux sends by ports, and not what Bifrost does: `tbf
+    /// on eth0`.
     #[serde(default)]
     pub shapers: Vec<String>,
-    /// Routes for some packets only, by source or type of service: what goes to their prefixes is left to Linux.
+    /// Routes for some packets only, by source or type of service: what goes to their prefixes is
+    /// left to Linux.
     #[serde(default)]
     pub restricted_routes: u64,
     /// Whether what these could touch is left to Linux; else it passes them by, as configured.
@@ -49,7 +54,8 @@ pub struct MirrorStatus {
     /// The same of policy rules.
     #[serde(default)]
     pub rules_respected: bool,
-    /// Why Linux does not have the router's own filter and translation, which are to hold when the plane is gone; `null` while it has.
+    /// Why Linux does not have the router's own filter and translation, which are to hold when the
+    /// plane is gone; `null` while it has.
     pub filter_refused: Option<String>,
     /// How often Linux was given them again, because somebody had changed or removed its copy.
     #[serde(default)]
@@ -246,8 +252,8 @@ fn status(control: &Control) -> MirrorStatus {
     }
 }
 
-/// How many routes there are by who made them. With FPM, what zebra does not tell (kernel's and connected routes) still
-/// comes from netlink.
+/// How many routes there are by who made them. With FPM, what zebra does not tell (kernel's and
+/// connected routes) still comes from netlink.
 pub(crate) fn origins(mirror: &Mirror) -> Vec<OriginCount> {
     let status = mirror.status();
     let origin = |count: &mirror::OriginCount| OriginCount {

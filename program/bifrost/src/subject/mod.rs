@@ -1,11 +1,13 @@
 //! Subjects of `bifrost show`: what the daemon can be asked for as a whole.
 //!
-//! A subject is one file: the answer (a type, whose JSON is what goes over the socket), how the control thread finds it,
-//! its table, and the words by which it is asked for. The socket, the command line, completions, manual pages and metrics
-//! carry all subjects without knowing any: a new one is its file and a line in [`ALL`].
+//! A subject is one file: the answer (a type, whose JSON is what goes over the socket), how the
+//! control thread finds it, its table, and the words by which it is asked for. The socket, the
+//! command line, completions, manual pages and metrics carry all subjects without knowing any: a
+//! new one is its file and a line in [`ALL`].
 //!
-//! Over the socket a subject is asked for by its name: `{"ask":"mirror_port"}`. What is asked in pages, with arguments or as a
-//! stream (routes, flows, traces) is a [`Request`](crate::control::Request) of its own.
+//! Over the socket a subject is asked for by its name: `{"ask":"mirror_port"}`. What is asked in
+//! pages, with arguments or as a stream (routes, flows, traces) is a
+//! [`Request`](crate::control::Request) of its own.
 
 mod classifier;
 mod config;

@@ -58,7 +58,8 @@ pub struct PortStatus {
     pub xdp_mode: Option<XdpMode>,
     /// Why the port did not get the best mode (native, zero-copy); absent when it did.
     pub mode_reason: Option<String>,
-    /// The lane that plain transit arriving here takes (`express` or `worker`; `linux` while not attached).
+    /// The lane that plain transit arriving here takes (`express` or `worker`; `linux` while not
+    /// attached).
     pub lane: Option<Lane>,
     /// Why that lane.
     pub lane_reason: Option<String>,
@@ -266,8 +267,8 @@ fn speed(name: &str) -> Option<u32> {
     text.trim().parse().ok().filter(|speed| *speed != u32::MAX)
 }
 
-/// The port's lane, and the other one where at least one in a hundred packets takes it: flows that a worker has decided go on in
-/// the driver, and the driver leaves to workers what it cannot do.
+/// The port's lane, and the other one where at least one in a hundred packets takes it: flows that
+/// a worker has decided go on in the driver, and the driver leaves to workers what it cannot do.
 fn lanes(port: &PortStatus) -> Option<String> {
     let lane = port.lane?;
     let Lanes { express, worker, linux } = port.received;

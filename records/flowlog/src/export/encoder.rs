@@ -1,8 +1,8 @@
 //! Records into messages: IPFIX (RFC 7011, section 3) or NetFlow 9 packets (RFC 3954, section 5).
 //!
-//! A template is announced when the first record of its shape appears, and again by time and by number of messages, for over
-//! UDP a collector may have missed it or may have been started after us. With the templates go the options: the
-//! sampling interval and the interfaces' names.
+//! A template is announced when the first record of its shape appears, and again by time and by
+//! number of messages, for over UDP a collector may have missed it or may have been started after
+//! us. With the templates go the options: the sampling interval and the interfaces' names.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -51,7 +51,8 @@ pub struct Encoder {
     style: Style,
     /// From when NetFlow 9 counts its times, ns since 1970.
     clock: u64,
-    /// IPFIX: data records so far; NetFlow 9: packets so far. Without those of the message being made.
+    /// IPFIX: data records so far; NetFlow 9: packets so far. Without those of the message being
+    /// made.
     sequence: u32,
     shapes: BTreeMap<Shape, Vec<Field>>,
     names: BTreeMap<u32, Name>,
@@ -73,7 +74,8 @@ pub struct Encoder {
 impl Encoder {
     /// A new session: nothing announced, sequence at 0. `now` is ns since 1970.
     pub fn new(style: Style, now: u64) -> Encoder {
-        // A whole second, as headers have it, and long enough ago that flows older than this exporter have their times.
+        // A whole second, as headers have it, and long enough ago that flows older than this
+        // exporter have their times.
         let clock = (now / 1_000_000_000).saturating_sub(EARLIER) * 1_000_000_000;
         Encoder {
             style,
@@ -131,7 +133,8 @@ impl Encoder {
                 self.sequence = self.sequence.wrapping_add(self.data);
             }
             Dialect::NetFlow9 => {
-                // Milliseconds since the start, at the second that the header names: collectors subtract one from the other.
+                // Milliseconds since the start, at the second that the header names: collectors
+                // subtract one from the other.
                 let at = u64::from(seconds) * 1_000_000_000;
                 let uptime = (at.saturating_sub(self.clock) / 1_000_000) as u32;
                 bytes[2..4].copy_from_slice(&self.items.to_be_bytes());
@@ -151,8 +154,8 @@ impl Encoder {
         self.announced = None;
     }
 
-    /// Begins a new transport session (RFC 7011, section 3.1 counts within one): a message half made is dropped.
-    /// Returns the records that were in it.
+    /// Begins a new transport session (RFC 7011, section 3.1 counts within one): a message half
+    /// made is dropped. Returns the records that were in it.
     pub fn restart(&mut self) -> usize {
         let lost = self.records;
         self.bytes.clear();
@@ -209,8 +212,9 @@ impl Encoder {
         self.put(set, &body, false, now, out);
     }
 
-    /// Which part of the flows is told of: samplingInterval (34) and samplingAlgorithm (35, 2 is random). IANA has them as
-    /// deprecated, and they are the ones that collectors multiply by; for flows as for packets, the product estimates the traffic.
+    /// Which part of the flows is told of: samplingInterval (34) and samplingAlgorithm (35, 2 is
+    /// random). IANA has them as deprecated, and they are the ones that collectors multiply by; for
+    /// flows as for packets, the product estimates the traffic.
     fn tell_sampling(&mut self, now: u64, out: &mut Vec<Message>) {
         if self.style.sampling <= 1 {
             return;
@@ -227,7 +231,8 @@ impl Encoder {
         self.put(SAMPLING, &body, true, now, out);
     }
 
-    /// interfaceName (82) by ingressInterface (10; NetFlow 9's scope Interface is 2), names padded with zeros.
+    /// interfaceName (82) by ingressInterface (10; NetFlow 9's scope Interface is 2), names padded
+    /// with zeros.
     fn tell_interfaces(&mut self, now: u64, out: &mut Vec<Message>) {
         if self.names.is_empty() {
             return;
@@ -303,7 +308,8 @@ impl Encoder {
 
     fn close_set(&mut self) {
         if let Some((at, _)) = self.open.take() {
-            // FlowSets end at a multiple of four bytes (RFC 3954, section 5.3); sets may (RFC 7011, section 3.3.1).
+            // FlowSets end at a multiple of four bytes (RFC 3954, section 5.3); sets may (RFC 7011,
+            // section 3.3.1).
             let length = (self.bytes.len() - at).next_multiple_of(4);
             self.bytes.resize(at + length, 0);
             self.bytes[at + 2..at + 4].copy_from_slice(&(length as u16).to_be_bytes());

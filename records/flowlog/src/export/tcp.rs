@@ -1,10 +1,12 @@
 //! Messages over TCP.
 //!
-//! The thread of a collector may wait: for a connection, or for one that does not read. Meanwhile its queue fills, and what does
-//! not fit is counted there. A connection that has not taken a byte for [`STALLED`], or whose other end has not answered for twice as long, is
-//! given up; so is one that broke. The next one is a new session: templates first, sequence from 0. What was written may be lost with a
-//! connection, as RFC 7011 says (section 10.4.4). A message counts as sent when the collector's machine has acknowledged all of it; what that
-//! has and the collector never reads nobody knows of. Little may wait in the socket: what waits in the queue instead is not lost.
+//! The thread of a collector may wait: for a connection, or for one that does not read. Meanwhile
+//! its queue fills, and what does not fit is counted there. A connection that has not taken a byte
+//! for [`STALLED`], or whose other end has not answered for twice as long, is given up; so is one
+//! that broke. The next one is a new session: templates first, sequence from 0. What was written
+//! may be lost with a connection, as RFC 7011 says (section 10.4.4). A message counts as sent when
+//! the collector's machine has acknowledged all of it; what that has and the collector never reads
+//! nobody knows of. Little may wait in the socket: what waits in the queue instead is not lost.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -32,7 +34,8 @@ const SHORT: Duration = Duration::from_millis(200);
 /// First pause after a connection failed; each further one doubles it up to [`LONGEST`].
 const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(30);
-/// Bytes that may wait in the socket: a round trip of 100 ms still lets some 25,000 records a second through.
+/// Bytes that may wait in the socket: a round trip of 100 ms still lets some 25,000 records a
+/// second through.
 const WAITING: usize = 256 << 10;
 /// How long a record may wait for others to share its message.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -47,7 +50,8 @@ pub(crate) struct Stream {
     stop: Arc<AtomicBool>,
     stalled: Duration,
     ready: Vec<Message>,
-    /// Written into the connection and not acknowledged: records, bytes, and where in the connection they end.
+    /// Written into the connection and not acknowledged: records, bytes, and where in the
+    /// connection they end.
     under_way: VecDeque<(usize, usize, u64)>,
     /// Bytes written into the connection.
     written: u64,
@@ -143,7 +147,8 @@ impl Stream {
         let Some(connection) = self.connection.as_ref().filter(|_| !self.under_way.is_empty()) else {
             return;
         };
-        // The SYN counts as a byte. If the kernel cannot say, what was written is all that is known.
+        // The SYN counts as a byte. If the kernel cannot say, what was written is all that is
+        // known.
         let acknowledged = getsockopt(connection, Info).map_or(u64::MAX, |info| info.tcpi_bytes_acked);
         while let Some((records, bytes, end)) = self.under_way.front()
             && *end < acknowledged
@@ -165,7 +170,8 @@ fn connect(to: &SocketAddr, stalled: Duration) -> io::Result<TcpStream> {
     Ok(made)
 }
 
-/// Ends it at once: what waits in it ends in the middle of a message, and would wait for minutes for somebody who does not read.
+/// Ends it at once: what waits in it ends in the middle of a message, and would wait for minutes
+/// for somebody who does not read.
 fn give_up(connection: TcpStream) {
     let at_once = linger { l_onoff: 1, l_linger: 0 };
     // Without it the kernel gives up later.

@@ -239,7 +239,8 @@ fn nfdump_reads_every_field() {
         let collector = Collector::start("nfcapd");
         send(&encode(style(dialect), &records), collector.port);
         let mut expected = expected(&records);
-        // Of NAT64's replies it does not know the inner addresses in IPFIX (281, 282), though in NetFlow 9 it does.
+        // Of NAT64's replies it does not know the inner addresses in IPFIX (281, 282), though in
+        // NetFlow 9 it does.
         for flow in expected.iter_mut().filter(|_| dialect == UNIFLOW) {
             flow.behind.take_if(|(ends, _)| ends[0].contains(':'));
         }

@@ -1,8 +1,9 @@
 //! Messages over UDP.
 //!
-//! The socket is connected, so that a collector that is not there answers by an error (ECONNREFUSED) instead of silence. The error
-//! comes after the datagram that it speaks of, so a datagram counts as sent only when the next one goes, or a moment later,
-//! and no error has come. Templates are announced again after an error: who listens then is perhaps another.
+//! The socket is connected, so that a collector that is not there answers by an error
+//! (ECONNREFUSED) instead of silence. The error comes after the datagram that it speaks of, so a
+//! datagram counts as sent only when the next one goes, or a moment later, and no error has come.
+//! Templates are announced again after an error: who listens then is perhaps another.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -51,7 +52,8 @@ impl Way {
         Way { to, source, socket: None, latest: None }
     }
 
-    /// Sends a datagram with so many records. False: it, or the one before, did not get there; both are counted.
+    /// Sends a datagram with so many records. False: it, or the one before, did not get there; both
+    /// are counted.
     pub fn send(&mut self, bytes: &[u8], records: usize, tally: &Tally) -> bool {
         let before = self.settle(tally);
         match self.try_send(bytes) {

@@ -14,10 +14,12 @@ use crate::record::{Name, Reason};
 use crate::settings::DIRECTORY;
 use crate::store::read::Span;
 
-/// What was asked for. Filters of different kinds must all match; of several values of one kind, one must.
+/// What was asked for. Filters of different kinds must all match; of several values of one kind,
+/// one must.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Flows {
-    /// Flows that were there after this: `1h` (ago), `2026-11-21`, `17:30`, `2026-11-21T17:30:00Z`, `@1795280400`
+    /// Flows that were there after this: `1h` (ago), `2026-11-21`, `17:30`, `2026-11-21T17:30:00Z`,
+    /// `@1795280400`
     #[arg(long, value_name = "TIME")]
     pub since: Option<When>,
     /// Flows that were there before this
@@ -61,7 +63,8 @@ pub struct Flows {
     pub top: Option<u64>,
     /// Add up by these, and sort by one of bytes, packets, flows: `dst,bytes`
     ///
-    /// By src, dst, sport, dport, proto, iif, oif, sas, das, table, nexthop, reason, flow, minute, hour, day.
+    /// By src, dst, sport, dport, proto, iif, oif, sas, das, table, nexthop, reason, flow, minute,
+    /// hour, day.
     #[arg(long, value_name = "LIST")]
     pub by: Option<By>,
     /// As CSV, a line for each
@@ -73,10 +76,12 @@ pub struct Flows {
     /// Leave out flows that still live
     #[arg(long)]
     pub no_live: bool,
-    /// Groups that are kept in memory (about 200 bytes each); small ones beyond are dropped, and it is said
+    /// Groups that are kept in memory (about 200 bytes each); small ones beyond are dropped, and it
+    /// is said
     #[arg(long, value_name = "N", default_value_t = GROUPS, value_parser = groups)]
     pub groups: usize,
-    /// Where the router's files are [default: where the running one keeps them, else /var/lib/bifrost/flows]
+    /// Where the router's files are [default: where the running one keeps them, else
+    /// /var/lib/bifrost/flows]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Files to read instead: Parquet or journals

@@ -1,8 +1,8 @@
 //! `bifrost flows`: what the log has, filtered, added up, and shown.
 //!
-//! Files are passed over by name and by their row groups' times; of what is left only the columns are read that the
-//! question needs. Sums are kept in bounded memory (`sums`). Flows that live come from whoever has the flow table; one that ended
-//! while the files were being read is counted once.
+//! Files are passed over by name and by their row groups' times; of what is left only the columns
+//! are read that the question needs. Sums are kept in bounded memory (`sums`). Flows that live come
+//! from whoever has the flow table; one that ended while the files were being read is counted once.
 //!
 //! | file | what is there |
 //! |---|---|
@@ -72,12 +72,13 @@ pub struct Summary {
     pub warnings: Vec<String>,
     /// Files that have more than could be read.
     pub unread: usize,
-    /// Sums may lack something: there were more groups than memory is given to. By so much of the measure at most.
+    /// Sums may lack something: there were more groups than memory is given to. By so much of the
+    /// measure at most.
     pub short_by: u64,
 }
 
-/// Answers a question: from files, and from these flows that live. On a terminal, progress is shown on standard error
-/// meanwhile; warnings go there afterwards.
+/// Answers a question: from files, and from these flows that live. On a terminal, progress is shown
+/// on standard error meanwhile; warnings go there afterwards.
 pub fn run(
     args: &Flows,
     live: impl IntoIterator<Item = Record>,

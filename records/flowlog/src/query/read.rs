@@ -13,8 +13,8 @@ use crate::store::journal::{self, JournalError};
 use crate::store::listing::{LogFile, list};
 use crate::store::read::{Reader, Span};
 
-/// A clock may be set back while files are written: so much later than its successor's beginning, or than it was last written to, may a
-/// file's last record be, in ns.
+/// A clock may be set back while files are written: so much later than its successor's beginning,
+/// or than it was last written to, may a file's last record be, in ns.
 const SLACK: u64 = 3_600_000_000_000;
 
 /// Where records are.
@@ -78,16 +78,17 @@ impl Walk {
                     let journal = path.extension() == Some(OsStr::new("journal"));
                     Ok(LogFile { path, begun: 0, changed: 0, size, journal })
                 };
-                // All files of a directory are named where a shell wrote the names: this one is no log.
+                // All files of a directory are named where a shell wrote the names: this one is no
+                // log.
                 let logs = paths.into_iter().filter(|path| path.file_name() != Some(OsStr::new(LOCK)));
                 logs.map(file).collect::<Result<Vec<_>, QueryError>>()?
             }
         };
         let mut state = State { files: files.len(), ..State::default() };
         if !strict {
-            // All of a file's records ended before its successor began, if that came after it: where a clock was set back, files stand
-            // here among those of the time before, and what says so is when they were written. One written before it was begun may hold
-            // any time.
+            // All of a file's records ended before its successor began, if that came after it:
+            // where a clock was set back, files stand here among those of the time before, and what
+            // says so is when they were written. One written before it was begun may hold any time.
             let end = |file: &LogFile, next: &LogFile| match file.changed < file.begun {
                 true => u64::MAX,
                 false => next.begun.max(file.changed).saturating_add(SLACK),
@@ -111,7 +112,8 @@ impl Walk {
         State { bytes: self.state.bytes + part.min(bytes), ..self.state }
     }
 
-    /// Files that have more than could be read. A journal whose end is torn is none of them: that end was never whole.
+    /// Files that have more than could be read. A journal whose end is torn is none of them: that
+    /// end was never whole.
     pub fn unread(&self) -> usize {
         self.unread
     }
@@ -121,7 +123,8 @@ impl Walk {
         self.warnings
     }
 
-    /// Puts the next records into `out`, in place of what was there; false: that was all. Damaged files are noted and left.
+    /// Puts the next records into `out`, in place of what was there; false: that was all. Damaged
+    /// files are noted and left.
     pub fn next(&mut self, out: &mut Vec<Record>) -> Result<bool, QueryError> {
         loop {
             let (ended, warning) = match &mut self.open {
@@ -149,7 +152,8 @@ impl Walk {
                     self.current.1 = reader.position();
                     match result {
                         Ok(more) => (!more, None),
-                        // Being written: what stands behind the last block is the next one, half there.
+                        // Being written: what stands behind the last block is the next one, half
+                        // there.
                         Err(JournalError::Torn { at }) if at >= *size => (true, None),
                         Err(error) => {
                             self.unread += usize::from(!matches!(error, JournalError::Torn { .. }));

@@ -1,6 +1,7 @@
 //! Answers as tables for people, as CSV and as JSON for programs.
 //!
-//! A table cuts and rounds; CSV and JSON have whole numbers, the names of the files' columns, and times in UTC with nanoseconds.
+//! A table cuts and rounds; CSV and JSON have whole numbers, the names of the files' columns, and
+//! times in UTC with nanoseconds.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};

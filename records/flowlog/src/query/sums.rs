@@ -1,8 +1,9 @@
 //! Adding up, in bounded memory.
 //!
-//! When there are more groups than may be kept, the smaller half goes (by the measure that is asked for). A group that comes back
-//! later begins anew, so its sum may lack what it had; by how much at most is known, and told. The largest groups, which are
-//! what one asks for, are exact long before the small ones are: it is the idea of "lossy counting" (Manku and Motwani, 2002).
+//! When there are more groups than may be kept, the smaller half goes (by the measure that is asked
+//! for). A group that comes back later begins anew, so its sum may lack what it had; by how much at
+//! most is known, and told. The largest groups, which are what one asks for, are exact long before
+//! the small ones are: it is the idea of "lossy counting" (Manku and Motwani, 2002).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -279,8 +280,8 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// At most `limit` groups (at least 2) are kept. Of flows that began before `since`, the slice that reaches it counts
-    /// as the first.
+    /// At most `limit` groups (at least 2) are kept. Of flows that began before `since`, the slice
+    /// that reaches it counts as the first.
     pub fn new(by: By, limit: usize, since: u64) -> Sums {
         let (groups, scratch, all) = (HashMap::new(), Vec::new(), Totals::default());
         Sums { by, limit: limit.max(2), since, groups, scratch, all, short_by: 0 }

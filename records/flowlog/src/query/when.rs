@@ -59,7 +59,8 @@ impl FromStr for When {
     }
 }
 
-/// By the local clock; of an hour that comes twice the first, of one that does not come what follows it.
+/// By the local clock; of an hour that comes twice the first, of one that does not come what
+/// follows it.
 fn local(time: NaiveDateTime) -> Result<When, WhenError> {
     let found = Local.from_local_datetime(&time).earliest();
     let found = found.or_else(|| Local.from_local_datetime(&(time + chrono::TimeDelta::hours(1))).earliest());

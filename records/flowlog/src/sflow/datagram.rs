@@ -11,8 +11,8 @@ const STRIPPED: u32 = 4;
 /// An ifindex that fits a source id (24 bits).
 const LARGEST_INDEX: u32 = 0x00ff_ffff;
 
-/// Counters of one interface, as the format's generic interface counters (if_counters) have them. A number of 32 bits that
-/// is not known is `u32::MAX`, one of 64 bits `u64::MAX`.
+/// Counters of one interface, as the format's generic interface counters (if_counters) have them. A
+/// number of 32 bits that is not known is `u32::MAX`, one of 64 bits `u64::MAX`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCounters {
     /// Its ifindex.

@@ -2,14 +2,15 @@
 //!
 //! Chosen for what DuckDB, Polars, Spark and ClickHouse make of them without being told:
 //!
-//! - Times are TIMESTAMP(MICROS, UTC), which all of them have as a time. TIMESTAMP(NANOS) would be an error in Spark
-//!   (`Illegal Parquet type: INT64 (TIMESTAMP(NANOS,true))`, SPARK-40819). The nanoseconds within the microsecond stand beside
-//!   it: `start_nanos`, 0 to 999. The exact time is `epoch_us(start_time) * 1000 + start_nanos`.
-//! - Addresses are text as people write it: it can be read, compared and joined everywhere, and cast (`::INET` in
-//!   DuckDB, `toIPv6` in ClickHouse). 16 raw bytes would be opaque in three of four; dictionary and zstd make text
-//!   hardly larger.
-//! - Sums are of signed 64 bits (Spark has no unsigned ones, and makes decimals of them); ports and the like are small unsigned
-//!   numbers, which Spark reads as its next larger type.
+//! - Times are TIMESTAMP(MICROS, UTC), which all of them have as a time. TIMESTAMP(NANOS) would be
+//!   an error in Spark (`Illegal Parquet type: INT64 (TIMESTAMP(NANOS,true))`, SPARK-40819). The
+//!   nanoseconds within the microsecond stand beside it: `start_nanos`, 0 to 999. The exact time is
+//!   `epoch_us(start_time) * 1000 + start_nanos`.
+//! - Addresses are text as people write it: it can be read, compared and joined everywhere, and
+//!   cast (`::INET` in DuckDB, `toIPv6` in ClickHouse). 16 raw bytes would be opaque in three of
+//!   four; dictionary and zstd make text hardly larger.
+//! - Sums are of signed 64 bits (Spark has no unsigned ones, and makes decimals of them); ports and
+//!   the like are small unsigned numbers, which Spark reads as its next larger type.
 //! - What is not known is null, not 0.
 
 use std::borrow::Cow;

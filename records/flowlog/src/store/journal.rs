@@ -4,8 +4,9 @@
 //! "BFLOWJ01"  then blocks:  length u32 | records u32 | CRC-32 of both and of the bytes u32 | bytes
 //! ```
 //!
-//! Numbers are little-endian; the bytes are records in postcard's encoding (variable-length numbers), compressed by zstd. A
-//! reader stops at the first block that is not whole, which is where a crash, or a writer still at work, has left off.
+//! Numbers are little-endian; the bytes are records in postcard's encoding (variable-length
+//! numbers), compressed by zstd. A reader stops at the first block that is not whole, which is
+//! where a crash, or a writer still at work, has left off.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -73,8 +74,8 @@ impl<F: Place> Journal<F> {
         Ok(Journal { file, length: MAGIC.len() as u64, plain: Vec::new(), packed: Vec::new() })
     }
 
-    /// Writes records (at most [`BLOCK`]) as one block; returns its bytes. After an error none of them is there, and the
-    /// next call tries the same place.
+    /// Writes records (at most [`BLOCK`]) as one block; returns its bytes. After an error none of
+    /// them is there, and the next call tries the same place.
     pub fn append(&mut self, records: &[Record]) -> io::Result<usize> {
         debug_assert!(records.len() <= BLOCK);
         self.plain.clear();
@@ -151,7 +152,8 @@ impl Reader<BufReader<File>> {
 }
 
 impl<R: Read> Reader<R> {
-    /// A journal from its first byte. One that is shorter than its head has no records: its writer was cut off.
+    /// A journal from its first byte. One that is shorter than its head has no records: its writer
+    /// was cut off.
     pub fn new(mut from: R) -> Result<Reader<R>, JournalError> {
         let mut magic = [0; 8];
         let have = fill(&mut from, &mut magic)?;
@@ -166,7 +168,8 @@ impl<R: Read> Reader<R> {
         self.at
     }
 
-    /// Appends the next block's records to `out`; false: that was all. After an error nothing is appended.
+    /// Appends the next block's records to `out`; false: that was all. After an error nothing is
+    /// appended.
     pub fn next(&mut self, out: &mut Vec<Record>) -> Result<bool, JournalError> {
         let torn = Err(JournalError::Torn { at: self.at });
         let mut head = [0; 12];

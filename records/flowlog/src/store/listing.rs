@@ -35,7 +35,8 @@ pub fn begun(stem: &str) -> Option<u64> {
     u64::try_from(time.and_utc().timestamp_nanos_opt()?).ok()
 }
 
-/// Every file of the log in this directory, the oldest first. A journal that is sealed already is left out.
+/// Every file of the log in this directory, the oldest first. A journal that is sealed already is
+/// left out.
 pub fn list(directory: &Path) -> io::Result<Vec<LogFile>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory)? {

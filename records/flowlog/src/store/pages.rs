@@ -1,8 +1,9 @@
 //! The pages of a column, as far as their claims are believed.
 //!
-//! A Parquet file says in a few bytes how much memory it wants: a page of a kilobyte may unpack to two gigabytes, and a dictionary may claim
-//! as many values. The decoder below believes both, for every column at once. So each page's header is read here before the decoder sees
-//! it, and a claim beyond what writers make is refused: their pages have a megabyte, as a rule.
+//! A Parquet file says in a few bytes how much memory it wants: a page of a kilobyte may unpack to
+//! two gigabytes, and a dictionary may claim as many values. The decoder below believes both, for
+//! every column at once. So each page's header is read here before the decoder sees it, and a claim
+//! beyond what writers make is refused: their pages have a megabyte, as a rule.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -58,8 +59,8 @@ impl ChunkReader for Measured {
 /// Bytes that one of the first fields takes at most.
 const FIELD: usize = 6;
 
-/// Judges a page by its header (parquet.thrift, PageHeader, in Thrift's compact protocol): it begins with its type, its bytes unpacked, and
-/// its bytes as they are.
+/// Judges a page by its header (parquet.thrift, PageHeader, in Thrift's compact protocol): it
+/// begins with its type, its bytes unpacked, and its bytes as they are.
 fn measure(mut header: &[u8]) -> Result<()> {
     for what in ["type", "unpacked bytes", "bytes"] {
         let (number, rest) = field(header).ok_or_else(|| wrong("its page header is damaged".to_owned()))?;

@@ -1,9 +1,11 @@
-//! Records out of a Parquet file: only the columns that are wanted, only the row groups that can matter.
+//! Records out of a Parquet file: only the columns that are wanted, only the row groups that can
+//! matter.
 //!
-//! Files may come from anywhere and be damaged anyhow. Columns are found by name; of the log's columns those that a file does not
-//! have (it is older) are as if unknown, but without `start_time` and `end_time` it is no flow log. The decoder below is not ours,
-//! and damaged files have been known to make such decoders panic: that is caught here, and the file called damaged. How much memory a file
-//! may claim says `pages`.
+//! Files may come from anywhere and be damaged anyhow. Columns are found by name; of the log's
+//! columns those that a file does not have (it is older) are as if unknown, but without
+//! `start_time` and `end_time` it is no flow log. The decoder below is not ours, and damaged files
+//! have been known to make such decoders panic: that is caught here, and the file called damaged.
+//! How much memory a file may claim says `pages`.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
@@ -118,8 +120,8 @@ impl Reader {
         self.skipped
     }
 
-    /// Puts the next records (some thousands) into `out`, in place of what was there; false: that was all. Some may lie
-    /// outside the span.
+    /// Puts the next records (some thousands) into `out`, in place of what was there; false: that
+    /// was all. Some may lie outside the span.
     pub fn next(&mut self, out: &mut Vec<Record>) -> Result<bool, ReadError> {
         out.clear();
         guard(|| {
@@ -282,7 +284,8 @@ fn check(read: usize, rows: usize) -> Result<(), ReadError> {
     Err(ParquetError::EOF(format!("{read} of {rows} values")).into())
 }
 
-/// Puts values where they belong: a column that may be null has levels (1: there is a value), others have none.
+/// Puts values where they belong: a column that may be null has levels (1: there is a value),
+/// others have none.
 fn spread<'v>(
     out: &mut [Record],
     levels: &[i16],

@@ -18,7 +18,8 @@ use super::journal::{JournalError, Reader};
 use crate::private;
 use crate::record::Record;
 
-/// Records of a row group: large enough to compress well, small enough to skip and to hold in memory (16 MB).
+/// Records of a row group: large enough to compress well, small enough to skip and to hold in
+/// memory (16 MB).
 pub const ROW_GROUP: usize = 65_536;
 
 /// What became of a journal.
@@ -61,7 +62,8 @@ pub enum SealError {
     },
 }
 
-/// Turns a journal into the Parquet file of the same name, and removes it. May be cut off at any point and done again.
+/// Turns a journal into the Parquet file of the same name, and removes it. May be cut off at any
+/// point and done again.
 pub fn seal(journal: &Path) -> Result<Sealed, SealError> {
     let io = |path: &Path| {
         let path = path.to_owned();

@@ -21,8 +21,8 @@ use crate::tally::Tally;
 const AGAIN: Duration = Duration::from_secs(30);
 /// How far the calendar may be from where it should be by now.
 const LEAP: u64 = 60_000_000_000;
-/// How long a calendar must have run evenly before files are removed for their age: one that is wrong at the start, or is set to a wrong
-/// time, is mostly set right by then.
+/// How long a calendar must have run evenly before files are removed for their age: one that is
+/// wrong at the start, or is set to a wrong time, is mostly set right by then.
 const EVEN: Duration = Duration::from_secs(3600);
 
 /// Whether what time it is can be believed.
@@ -150,8 +150,8 @@ fn work(waiting: &mut VecDeque<PathBuf>, plan: &Files, tally: &Tally, left: &Ato
     }
 }
 
-/// Removes files that are too old, and the oldest while all together are too large. Journals stay: they are being
-/// written or wait to be sealed.
+/// Removes files that are too old, and the oldest while all together are too large. Journals stay:
+/// they are being written or wait to be sealed.
 pub(super) fn retire(directory: &Path, plan: &Files, now: u64) -> io::Result<usize> {
     if plan.keep.is_none() && plan.keep_size.is_none() {
         return Ok(0);

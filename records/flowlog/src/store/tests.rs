@@ -148,7 +148,8 @@ fn sealing_keeps_every_record_and_every_column() {
     let sum = |records: &[Record]| records.iter().map(|record| record.forward.bytes).sum::<u64>();
     assert_eq!((some.len(), sum(&some)), (records.len(), sum(&records)));
     assert_eq!((some[1].key.destination_port, some[1].reply.bytes), (records[1].key.destination_port, 0));
-    // Row groups are passed over by their times: the first one ends long before the last record starts.
+    // Row groups are passed over by their times: the first one ends long before the last record
+    // starts.
     let late = records.last().unwrap().start;
     let mut reader = read::Reader::open(&path, Wanted::ALL, Span { since: late, until: u64::MAX }).unwrap();
     let mut rows = Vec::new();

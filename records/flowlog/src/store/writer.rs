@@ -24,10 +24,12 @@ use crate::tally::{Loss, Tally};
 /// How long a record may wait for others to share its block.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is left free of the disk besides what sealing takes: for the block that is to be written, and what Parquet has around its columns.
+/// What is left free of the disk besides what sealing takes: for the block that is to be written,
+/// and what Parquet has around its columns.
 const SPARE: u64 = 1 << 20;
 
-/// A journal is sealed before its time when it is as long as this part of what the disk has left, but not while it is short.
+/// A journal is sealed before its time when it is as long as this part of what the disk has left,
+/// but not while it is short.
 const PART: u64 = 8;
 const SHORT: u64 = SPARE / 4;
 
@@ -76,8 +78,8 @@ struct Open {
 }
 
 impl Store {
-    /// Takes the directory, making it if it is not there. Journals of an earlier run are sealed. `tally` counts what goes
-    /// into journals, `sealed` what goes into Parquet files.
+    /// Takes the directory, making it if it is not there. Journals of an earlier run are sealed.
+    /// `tally` counts what goes into journals, `sealed` what goes into Parquet files.
     pub fn open(plan: Files, tally: Arc<Tally>, sealed: Arc<Tally>) -> Result<Store, OpenError> {
         let directory = &plan.directory.clone();
         let io = |path: &Path| {
@@ -142,8 +144,8 @@ impl Store {
         open.journal.append(block)
     }
 
-    /// A journal goes only when its Parquet file is there beside it, which is no longer than the journal was: on a disk that journals
-    /// have filled nothing would ever be sealed.
+    /// A journal goes only when its Parquet file is there beside it, which is no longer than the
+    /// journal was: on a disk that journals have filled nothing would ever be sealed.
     fn leave_room(&mut self) -> io::Result<()> {
         if self.sealer.is_idle() {
             self.unsealed = 0;
@@ -157,13 +159,15 @@ impl Store {
         }
     }
 
-    /// Bytes that the disk has left. A file system that does not say how large it is says nothing of its room either.
+    /// Bytes that the disk has left. A file system that does not say how large it is says nothing
+    /// of its room either.
     fn room(&self) -> Option<u64> {
         let disk = statvfs(&self.directory).ok().filter(|disk| disk.blocks() > 0)?;
         Some(disk.blocks_available().saturating_mul(disk.fragment_size()))
     }
 
-    /// As a journal's length is kept free for its sealing, one that grew to half of a small disk would leave the other half empty.
+    /// As a journal's length is kept free for its sealing, one that grew to half of a small disk
+    /// would leave the other half empty.
     fn is_long_for_the_disk(&self, journal: u64) -> bool {
         journal >= SHORT && self.room().is_some_and(|room| journal >= room / PART)
     }
@@ -201,7 +205,8 @@ fn begin(directory: &Path) -> io::Result<Open> {
     private::directory(directory)?;
     let path = directory.join(stem(now()) + ".journal");
     let journal = Journal::create(&path).inspect_err(|error| {
-        // A disk that is full lets a file be made, but not written. One that was there is another's.
+        // A disk that is full lets a file be made, but not written. One that was there is
+        // another's.
         if error.kind() != ErrorKind::AlreadyExists {
             let _ = fs::remove_file(&path);
         }

@@ -1,9 +1,10 @@
-//! How a next hop with several paths shares its flows: 2^n buckets, each an adjacency; the flow hash picks the bucket.
+//! How a next hop with several paths shares its flows: 2^n buckets, each an adjacency; the flow
+//! hash picks the bucket.
 //!
-//! Each path gets buckets in proportion to its weight (largest remainder). When weights or members change, a bucket
-//! keeps its adjacency wherever the new shares allow, so that only the flows that must move do: losing one of four
-//! equal paths moves a quarter of the flows. A group never gets fewer buckets than it had, because halving them would
-//! move flows too.
+//! Each path gets buckets in proportion to its weight (largest remainder). When weights or members
+//! change, a bucket keeps its adjacency wherever the new shares allow, so that only the flows that
+//! must move do: losing one of four equal paths moves a quarter of the flows. A group never gets
+//! fewer buckets than it had, because halving them would move flows too.
 
 use super::{AdjacencyId, Path};
 use std::collections::BTreeSet;
@@ -11,8 +12,9 @@ use std::collections::BTreeSet;
 /// Buckets, and so paths, of one next hop.
 pub(crate) const MAX_BUCKETS: usize = 256;
 
-/// Fills the buckets of a next hop. `paths` are at least one and at most 256 adjacencies, each once, with weights of at
-/// least 1; `before` are its buckets so far (a power of two; empty for a new one).
+/// Fills the buckets of a next hop. `paths` are at least one and at most 256 adjacencies, each
+/// once, with weights of at least 1; `before` are its buckets so far (a power of two; empty for a
+/// new one).
 pub(super) fn assign(paths: &[Path], before: &[AdjacencyId]) -> Vec<AdjacencyId> {
     let count = bucket_count(paths).max(before.len());
     let mut missing = shares(paths, count);
@@ -44,7 +46,8 @@ pub(super) fn assign(paths: &[Path], before: &[AdjacencyId]) -> Vec<AdjacencyId>
         .collect()
 }
 
-/// Exact when the weights' sum is a power of two; else at least eight buckets a path, for shares within about a tenth.
+/// Exact when the weights' sum is a power of two; else at least eight buckets a path, for shares
+/// within about a tenth.
 fn bucket_count(paths: &[Path]) -> usize {
     let sum: usize = paths.iter().map(|path| usize::from(path.weight)).sum();
     let wanted = if sum.is_power_of_two() { sum } else { sum.max(paths.len() * 8) };

@@ -202,7 +202,8 @@ impl Table {
         }
     }
 
-    /// Unresolved from now on; the id is used again after a grace period. Redirect its next hops before.
+    /// Unresolved from now on; the id is used again after a grace period. Redirect its next hops
+    /// before.
     pub(crate) fn remove_adjacency(&mut self, id: AdjacencyId, grace: &mut Grace) {
         if let Some(old) = self.adjacency(id) {
             self.store_adjacency(id.0, &Adjacency { mac: None, ..old });
@@ -259,7 +260,8 @@ impl Table {
             + paths * size_of::<Path>()
     }
 
-    /// The word of a forwarding next hop. Its buckets are complete before the word that names them is stored.
+    /// The word of a forwarding next hop. Its buckets are complete before the word that names them
+    /// is stored.
     fn forward(&mut self, id: NextHopId, paths: &[Path]) -> Result<(Hop, Option<Group>), FibError> {
         let mut merged: Vec<Path> = Vec::with_capacity(paths.len());
         for path in paths.iter().filter(|path| path.weight > 0) {

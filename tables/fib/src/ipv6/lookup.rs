@@ -1,8 +1,9 @@
 //! The readers' side of the IPv6 table.
 //!
-//! A walk is a chain of loads that each depend on the one before, and most miss the first two caches. So a batch walks
-//! all its addresses in step: each round fetches, for every address still on its way, the word that the round before
-//! asked for, and asks for the next line. What one address waits for, the others' misses hide.
+//! A walk is a chain of loads that each depend on the one before, and most miss the first two
+//! caches. So a batch walks all its addresses in step: each round fetches, for every address still
+//! on its way, the word that the round before asked for, and asks for the next line. What one
+//! address waits for, the others' misses hide.
 
 use super::{DIRECT_BITS, INDEX, LINE, NEXT, RANGES, ROOT_BITS, TOP_BITS};
 use crate::NextHopId;
@@ -101,8 +102,9 @@ pub(crate) fn batch(words: &Array<AtomicU32>, walks: impl Walks, ids: &mut [Next
 fn avx2(words: &Array<AtomicU32>, walks: impl Walks, ids: &mut [NextHopId]) {
     walk(words, walks, ids, |words, line, key| {
         use std::arch::x86_64::*;
-        // SAFETY: pointers only ever name lines: 16 aligned words inside the array. The ends of a line do not change
-        // while a registered reader can reach it; another reader's answer may be stale.
+        // SAFETY: pointers only ever name lines: 16 aligned words inside the array. The ends of a
+        // line do not change while a registered reader can reach it; another reader's answer may be
+        // stale.
         let reached = unsafe {
             let ends = _mm256_load_si256(words.as_ptr().add(line).cast());
             let larger = _mm256_max_epu32(ends, _mm256_set1_epi32(key as i32));
@@ -135,16 +137,19 @@ fn walk(
 ) {
     for (chunk, ids) in ids.chunks_mut(STEP).enumerate() {
         let walks = walks.part(chunk * STEP, ids.len());
-        // Each address's latest word, and the key for the line it may point to; and who is still on the way.
+        // Each address's latest word, and the key for the line it may point to; and who is still on
+        // the way.
         let (mut latest, mut keys, mut windows) = ([0u32; STEP], [0u32; STEP], [0u8; STEP]);
         let (mut going, mut still) = ([0u8; STEP], 0);
-        // The direct levels are small enough for the second cache: here the processor's own overlap is enough.
+        // The direct levels are small enough for the second cache: here the processor's own overlap
+        // is enough.
         for i in 0..ids.len() {
             latest[i] = walks.start(words, i);
             keys[i] = walks.key(i, 0);
             prefetch_line(words, latest[i]);
         }
-        // Most addresses need a line, so all take this step, needed or not: a loop of known length is never mispredicted.
+        // Most addresses need a line, so all take this step, needed or not: a loop of known length
+        // is never mispredicted.
         for i in 0..ids.len() {
             let line = line_of(latest[i]);
             let next = words[line + RANGES + range(words, line, keys[i])].load(Ordering::Acquire);
@@ -196,8 +201,9 @@ fn key(from_the_first: u128, window: u8) -> u32 {
     (from_the_first.wrapping_shl(32 * u32::from(window)) >> 96) as u32
 }
 
-/// Where the line begins that a word points to. For a route it is the array's first line: asking for that costs nothing,
-/// as it always is in the cache, and a branch would be guessed wrong half of the time.
+/// Where the line begins that a word points to. For a route it is the array's first line: asking
+/// for that costs nothing, as it always is in the cache, and a branch would be guessed wrong half
+/// of the time.
 #[inline(always)]
 fn line_of(word: u32) -> usize {
     (word & INDEX & (word as i32 >> 31) as u32) as usize * LINE

@@ -1,4 +1,5 @@
-//! Tests: what becomes of mappings when rules, addresses and programs change, when connections are announced, and what is logged of them.
+//! Tests: what becomes of mappings when rules, addresses and programs change, when connections are
+//! announced, and what is logged of them.
 
 use super::*;
 
@@ -247,7 +248,8 @@ fn of_deterministic_blocks_only_the_arithmetic_is_logged() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
-    /// Any flows, opened and ended in any order: no two share a reply, answers lead back, and in the end nothing is held.
+    /// Any flows, opened and ended in any order: no two share a reply, answers lead back, and in
+    /// the end nothing is held.
     #[test]
     fn flows_come_and_go(steps in proptest::collection::vec((0usize..12, 0usize..10, 0u16..4, 0usize..4, 0usize..4, any::<bool>(), any::<usize>()), 1..300)) {
         const SOURCES: [&str; 12] = [

@@ -1,8 +1,9 @@
-//! Where an FTP control connection says which port is to be called (RFC 959: PORT, 227; RFC 2428: EPRT, 229).
+//! Where an FTP control connection says which port is to be called (RFC 959: PORT, 227; RFC 2428:
+//! EPRT, 229).
 //!
-//! Only what begins a segment is read, and only if its end is in the segment as well: that is how every client and
-//! server sends it. What is cut up or hidden behind other commands passes unread, and its data connection does not
-//! come about; to guess would be worse.
+//! Only what begins a segment is read, and only if its end is in the segment as well: that is how
+//! every client and server sends it. What is cut up or hidden behind other commands passes unread,
+//! and its data connection does not come about; to guess would be worse.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -41,7 +42,8 @@ pub(super) fn read(payload: &[u8], direction: Direction) -> Option<Announcement>
     match direction {
         Direction::Original if begins(b"PORT ") => commas(payload, 5),
         Direction::Original if begins(b"EPRT ") => extended(payload, 5),
-        // The text before the numbers is free, and the parentheses are not everywhere (RFC 1123, 4.1.2.6).
+        // The text before the numbers is free, and the parentheses are not everywhere (RFC 1123,
+        // 4.1.2.6).
         Direction::Reply if begins(b"227 ") => {
             let digit = payload[4..].iter().position(u8::is_ascii_digit)?;
             commas(payload, 4 + digit)
@@ -84,7 +86,8 @@ impl Question {
     }
 }
 
-/// A number of at most `most`, and where it ends: before another byte, so that none of its digits is still to come.
+/// A number of at most `most`, and where it ends: before another byte, so that none of its digits
+/// is still to come.
 fn number(payload: &[u8], at: usize, most: u32) -> Option<(u16, usize)> {
     let (mut value, mut end) = (0u32, at);
     while let Some(digit) = payload.get(end)?.checked_sub(b'0').filter(|digit| *digit < 10) {
@@ -137,7 +140,8 @@ fn extended(payload: &[u8], start: usize) -> Option<Announcement> {
 }
 
 impl Announcement {
-    /// Whether it means something to who gets it, in whose place the sender and the receiver are called otherwise.
+    /// Whether it means something to who gets it, in whose place the sender and the receiver are
+    /// called otherwise.
     pub fn can_go(&self, seen: &Tuple, to: &Tuple) -> bool {
         let same = seen.is_ipv4() == to.is_ipv4();
         match self.form {
@@ -147,8 +151,9 @@ impl Announcement {
         }
     }
 
-    /// The answer to who has asked by [`Question::Extended`] a server that was asked by [`Question::Passive`] (RFC 6384). The address is
-    /// left out, as the server would have done, and is often wrong where that stands behind a translation.
+    /// The answer to who has asked by [`Question::Extended`] a server that was asked by
+    /// [`Question::Passive`] (RFC 6384). The address is left out, as the server would have done,
+    /// and is often wrong where that stands behind a translation.
     pub fn extended(self, payload: &[u8]) -> Announcement {
         let end = self.place.end;
         let place = 0..end + usize::from(payload.get(end) == Some(&b')'));
@@ -162,7 +167,8 @@ impl Announcement {
     pub fn written(&self, address: IpAddr, port: u16) -> (Range<usize>, String) {
         let across = self.address.is_some_and(|announced| announced.is_ipv4() != address.is_ipv4());
         if let (Form::Extended(_), true) = (self.form, across) {
-            // What every server understands (RFC 6384, 6.2): with the command, which begins the payload.
+            // What every server understands (RFC 6384, 6.2): with the command, which begins the
+            // payload.
             let text = Announcement { form: Form::Commas, ..self.clone() }.text(address, port);
             return (0..self.place.end, format!("PORT {text}"));
         }

@@ -1,16 +1,19 @@
-//! FTP through a translation: the control connection says, in its text, which address and port to call for the data.
+//! FTP through a translation: the control connection says, in its text, which address and port to
+//! call for the data.
 //!
-//! Three things follow. The text is changed to what the other end can call, so the segment may become longer or
-//! shorter; from then on the two ends count differently, and sequence and acknowledgement numbers (and selective
-//! ones, RFC 2018) are corrected in every segment; and the data connection is expected
-//! ([`Nat::expect`](crate::Nat::expect)), so that it is let in and led to the right host.
+//! Three things follow. The text is changed to what the other end can call, so the segment may
+//! become longer or shorter; from then on the two ends count differently, and sequence and
+//! acknowledgement numbers (and selective ones, RFC 2018) are corrected in every segment; and the
+//! data connection is expected ([`Nat::expect`](crate::Nat::expect)), so that it is let in and led
+//! to the right host.
 //!
-//! Both ways are one: whoever announces stands on a side where it is called `seen.source`, and on the other it is
-//! called `to.source`. A client behind masquerading that says PORT, and a server behind a port forward that answers
-//! PASV, are the same case.
+//! Both ways are one: whoever announces stands on a side where it is called `seen.source`, and on
+//! the other it is called `to.source`. A client behind masquerading that says PORT, and a server
+//! behind a port forward that answers PASV, are the same case.
 //!
-//! Into the other family (RFC 6384) the text goes as well: a client of IPv6 that says EPRT says PORT to a server of IPv4, and one that says
-//! EPSV says PASV, for not every server knows EPSV, and gets 229 where the server says 227.
+//! Into the other family (RFC 6384) the text goes as well: a client of IPv6 that says EPRT says
+//! PORT to a server of IPv4, and one that says EPSV says PASV, for not every server knows EPSV, and
+//! gets 229 where the server says 227.
 //!
 //! An announcement of another host than the one that speaks is left alone (RFC 2577, 3).
 
@@ -30,8 +33,8 @@ use crate::nat::Refusal;
 
 /// The port of FTP's control connections.
 pub const PORT: u16 = 21;
-/// Most bytes by which the text of an announcement grows: `EPRT` of the shortest to one of the longest IPv6 address,
-/// with its port.
+/// Most bytes by which the text of an announcement grows: `EPRT` of the shortest to one of the
+/// longest IPv6 address, with its port.
 pub const GROWTH: usize = 48;
 
 /// What is remembered of one control connection, beside its flow.
@@ -43,8 +46,9 @@ pub struct Ftp {
     asked: Option<Question>,
 }
 
-/// How the counts of one direction differ behind the translation. Segments still under way from before the last change
-/// count as they did; earlier changes are forgotten, for their segments are long acknowledged.
+/// How the counts of one direction differ behind the translation. Segments still under way from
+/// before the last change count as they did; earlier changes are forgotten, for their segments are
+/// long acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shift {
     /// Sequence number, as sent, of the segment that changed last.
@@ -75,7 +79,8 @@ impl Shift {
         acknowledged.wrapping_add_signed(-by)
     }
 
-    /// The segment at `sequence` became longer by `by`. Sent again it becomes so again, and is not counted twice.
+    /// The segment at `sequence` became longer by `by`. Sent again it becomes so again, and is not
+    /// counted twice.
     fn change(&mut self, sequence: u32, by: i32) {
         if by != 0 && (self.before == self.after || is_after(sequence, self.at)) {
             *self = Shift { at: sequence, before: self.after, after: self.after + by };
@@ -89,9 +94,9 @@ impl Ftp {
         original.protocol == protocol::TCP && original.destination_port == PORT
     }
 
-    /// Corrects what a segment acknowledges: from then on it speaks of what the other end has really sent. To be
-    /// called for each segment of the control connection before the flow table tracks it, whose windows would find it
-    /// out of bounds otherwise.
+    /// Corrects what a segment acknowledges: from then on it speaks of what the other end has
+    /// really sent. To be called for each segment of the control connection before the flow table
+    /// tracks it, whose windows would find it out of bounds otherwise.
     pub fn acknowledge(&self, ip: &mut [u8], headers: &Headers, direction: Direction) {
         let theirs = self.shifts[direction.reversed() as usize];
         if theirs.none() || headers.fragment != wire::Fragment::Whole {
@@ -129,13 +134,14 @@ impl Ftp {
         Some(if extended { found.extended(payload) } else { found })
     }
 
-    /// Passes on a segment of the control connection that came as `seen` and will leave as `to`; to be called for
-    /// each when it has been tracked, before [`rewrite`](crate::rewrite()). `ip` begins at the IP header and may be
-    /// longer than the packet: the text may grow into the rest (by [`GROWTH`] at most). `expect` is
-    /// [`Nat::expect`](crate::Nat::expect). Returns the length of the IP packet from now on.
+    /// Passes on a segment of the control connection that came as `seen` and will leave as `to`; to
+    /// be called for each when it has been tracked, before [`rewrite`](crate::rewrite()). `ip`
+    /// begins at the IP header and may be longer than the packet: the text may grow into the rest
+    /// (by [`GROWTH`] at most). `expect` is [`Nat::expect`](crate::Nat::expect). Returns the length
+    /// of the IP packet from now on.
     ///
-    /// Refused segments ([`Refusal::Exhausted`]: no port could be had to announce; [`Refusal::NoRoom`]) are unchanged
-    /// and to be dropped: TCP sends them again.
+    /// Refused segments ([`Refusal::Exhausted`]: no port could be had to announce;
+    /// [`Refusal::NoRoom`]) are unchanged and to be dropped: TCP sends them again.
     pub fn pass(
         &mut self,
         ip: &mut [u8],
@@ -148,7 +154,8 @@ impl Ftp {
         let Some(segment) = ip.get(transport..length) else { return Ok(length) };
         let whole = headers.protocol == protocol::TCP && headers.fragment == wire::Fragment::Whole;
         let Ok(parsed) = tcp::Segment::parse(segment) else { return Ok(length) };
-        // One in a connection that there is begins another, if both ends have lost this one: that counts from anew.
+        // One in a connection that there is begins another, if both ends have lost this one: that
+        // counts from anew.
         if parsed.flags() & tcp::flag::SYN != 0 {
             return Ok(length);
         }
@@ -167,7 +174,8 @@ impl Ftp {
         if let Some(found) = announcement
             && found.address.is_none_or(|announced| announced == address(&seen.source))
         {
-            // A port alone is called at the address that the other side knows already, whatever becomes of that.
+            // A port alone is called at the address that the other side knows already, whatever
+            // becomes of that.
             let called = found.address.is_none() && across;
             let wanted = Expectation {
                 peer: to.destination,
@@ -312,7 +320,8 @@ mod tests {
         packet
     }
 
-    /// Sequence, acknowledgement, options and text of what leaves, or is yet to be taken into the other family.
+    /// Sequence, acknowledgement, options and text of what leaves, or is yet to be taken into the
+    /// other family.
     fn pass(ftp: &mut Ftp, packet: &[u8], direction: Direction, to: &Tuple) -> ([u32; 2], Vec<u8>, String) {
         let headers = Headers::parse(packet).unwrap();
         let seen = Tuple::of(&headers, 0);
@@ -432,7 +441,8 @@ mod tests {
         // From then on both ends count differently.
         let next = segment((host, 4000), (far, 21), [1000 + text.len() as u32, 500], &[], "LIST\r\n");
         assert_eq!(pass(&mut ftp, &next, Direction::Original, &to).0, [1000 + sent.len() as u32, 500]);
-        // A port alone is called where the server is known already, and nothing is to be mapped for it.
+        // A port alone is called where the server is known already, and nothing is to be mapped for
+        // it.
         let packet = segment((SERVER, 21), (OUTSIDE, 4000), [1, 2], &[], "229 ok (|||9999|)\r\n");
         let (headers, known) = (Headers::parse(&packet).unwrap(), octets(far));
         let back = Tuple { source: known, destination: octets(host), ..to.reversed() };
@@ -495,7 +505,8 @@ mod tests {
         // Only the port counts: the host is the one that was called already.
         let third = "227 ok (198,51,100,8,4,210)\r\n";
         assert_eq!(answered(&mut ftp, 700, third).1, told);
-        // Who asks by PASV wants 227, and who has said that nothing else will come is taken at its word.
+        // Who asks by PASV wants 227, and who has said that nothing else will come is taken at its
+        // word.
         assert_eq!(asks(&mut ftp, "PASV\r\n"), "PASV\r\n");
         assert_eq!(answered(&mut ftp, 800, passive).1, passive);
         for text in ["EPSV 2\r\n", "EPSV ALL\r\n", "EPSV\r\n"] {

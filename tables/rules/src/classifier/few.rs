@@ -1,9 +1,11 @@
 //! The few: rules that every packet is compared with, each rule with eight packets at once.
 //!
-//! Rules that know no address (established flows, a protocol, a service wherever it is) concern packets from anywhere, so a tree
-//! over them stops nobody and costs every packet a walk and a leaf. There are few of them that can ever match: each takes so
-//! much that it soon leaves nothing to those behind it. So they are in no tree. A rule's words stay in registers while the
-//! packets' pass by in columns: one or two instructions for each rule and packet, and nothing to guess or to wait for.
+//! Rules that know no address (established flows, a protocol, a service wherever it is) concern
+//! packets from anywhere, so a tree over them stops nobody and costs every packet a walk and a
+//! leaf. There are few of them that can ever match: each takes so much that it soon leaves nothing
+//! to those behind it. So they are in no tree. A rule's words stay in registers while the packets'
+//! pass by in columns: one or two instructions for each rule and packet, and nothing to guess or to
+//! wait for.
 
 use super::BATCH;
 use super::region::{Key, Keys};
@@ -19,7 +21,8 @@ pub(super) struct Few<const W: usize>(Vec<Entry<W>>);
 impl<const W: usize> Few<W> {
     pub const NONE: Few<W> = Few(Vec::new());
 
-    /// Of rules in the order of their steps, less those whose packets an earlier one takes; `None` when too many are left.
+    /// Of rules in the order of their steps, less those whose packets an earlier one takes; `None`
+    /// when too many are left.
     pub fn of<'a>(rules: impl Iterator<Item = &'a Entry<W>>) -> Option<Few<W>> {
         let mut few: Vec<Entry<W>> = Vec::new();
         for rule in rules {

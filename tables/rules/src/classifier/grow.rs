@@ -1,4 +1,5 @@
-//! Growing the trees of [`super::tree`]: which cut parts a node's rules best, and what its children then hold.
+//! Growing the trees of [`super::tree`]: which cut parts a node's rules best, and what its children
+//! then hold.
 
 use std::collections::HashMap;
 
@@ -138,8 +139,8 @@ impl<const W: usize> Builder<W> {
         self.cut(rules, cut, &mut known, 0)
     }
 
-    /// A node for these rules, in the part of the space in which these bits of the key are known (and agree with all
-    /// rules here); its word.
+    /// A node for these rules, in the part of the space in which these bits of the key are known
+    /// (and agree with all rules here); its word.
     fn node(&mut self, mut rules: &[u32], known: &mut [u32; W], depth: usize) -> u32 {
         let entries = &self.entries;
         let decided = rules.iter().position(|&rule| {
@@ -182,7 +183,8 @@ impl<const W: usize> Builder<W> {
         let base = self.forest.words.len();
         self.forest.words.resize(base + children, NOTHING);
         self.budget = self.budget.saturating_sub(children);
-        // Rules that leave all of the bits open are in every child; the others are written down for each.
+        // Rules that leave all of the bits open are in every child; the others are written down for
+        // each.
         let mut open = self.list();
         let mut own: Vec<(u32, u32)> = Vec::new();
         for &rule in rules {
@@ -247,7 +249,8 @@ impl<const W: usize> Builder<W> {
             let mut bits = 2;
             while bits <= most {
                 let told = |shift: u32| sums[(shift + bits) as usize] - sums[shift as usize];
-                // The run of bits that tells most; at a root others as well, for what they tell of packets that match nothing.
+                // The run of bits that tells most; at a root others as well, for what they tell of
+                // packets that match nothing.
                 let best_told = (0..=32 - bits).max_by_key(|shift| told(*shift));
                 let others = (0..=32 - bits).rev().step_by(4).filter(|_| least > 0);
                 for shift in best_told.into_iter().chain(others).filter(|shift| told(*shift) > 0) {
@@ -264,7 +267,8 @@ impl<const W: usize> Builder<W> {
         best.map(|(_, cut)| cut)
     }
 
-    /// What each bit of a word tells: how many rules stand on the smaller side of it, and how many care for it.
+    /// What each bit of a word tells: how many rules stand on the smaller side of it, and how many
+    /// care for it.
     fn gains(&self, sample: &[u32], word: usize, known: u32) -> [(u32, u32); 32] {
         let (mut ones, mut zeros) = (BitCounts::default(), BitCounts::default());
         for &rule in sample {
@@ -279,8 +283,8 @@ impl<const W: usize> Builder<W> {
         })
     }
 
-    /// What a cut is worth: by how many bits the rules that a packet must still be compared with become fewer. `None` when it
-    /// copies too many rules, or parts nothing.
+    /// What a cut is worth: by how many bits the rules that a packet must still be compared with
+    /// become fewer. `None` when it copies too many rules, or parts nothing.
     fn worth(&mut self, sample: &[u32], stride: usize, cut: Cut, root: bool) -> Option<f64> {
         let children = 1usize << cut.bits;
         let field = (children as u32 - 1) << cut.shift;
@@ -302,8 +306,8 @@ impl<const W: usize> Builder<W> {
             squares += count * count;
             taken += u32::from(count > 0);
         }
-        // What a packet is compared with that matches a rule, and what one is that comes from anywhere. Most of these should
-        // not come further than the root.
+        // What a packet is compared with that matches a rule, and what one is that comes from
+        // anywhere. Most of these should not come further than the root.
         let before = sample.len() as f64;
         let hit = (before * copies.max(1) as f64 / squares.max(1) as f64).log2();
         let any = (before * children as f64 / copies.max(1) as f64).log2().min(8.0);
@@ -317,7 +321,8 @@ impl<const W: usize> Builder<W> {
     }
 }
 
-/// How often each bit of some words was set, up to 255 times: a digit of all 32 counts in each word.
+/// How often each bit of some words was set, up to 255 times: a digit of all 32 counts in each
+/// word.
 #[derive(Default)]
 struct BitCounts([u32; 8]);
 

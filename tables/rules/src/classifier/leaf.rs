@@ -1,11 +1,13 @@
 //! Leaves: rules that are compared with a packet, eight at once.
 //!
-//! A tree ends where eight rules or fewer are left. Comparing them one after the other means guessing, packet for packet, which
-//! one will hold, and every wrong guess costs as much as comparing all of them. So a leaf lies in columns: first the first word of all its
-//! rules, then the second and so on, and a packet's word is compared with a column at a time, by AVX2 where the processor
-//! has it. What comes out is a bit for each rule that holds. Columns are as long as the leaf has rules, so that a leaf of one rule is
-//! one cache line; what is read behind a column's end is not looked at. A leaf of more than eight rules (only lists
-//! that nothing parts make them) goes on in the next eight.
+//! A tree ends where eight rules or fewer are left. Comparing them one after the other means
+//! guessing, packet for packet, which one will hold, and every wrong guess costs as much as
+//! comparing all of them. So a leaf lies in columns: first the first word of all its rules, then
+//! the second and so on, and a packet's word is compared with a column at a time, by AVX2 where the
+//! processor has it. What comes out is a bit for each rule that holds. Columns are as long as the
+//! leaf has rules, so that a leaf of one rule is one cache line; what is read behind a column's end
+//! is not looked at. A leaf of more than eight rules (only lists that nothing parts make them) goes
+//! on in the next eight.
 //!
 //! | words | |
 //! |---|---|
@@ -90,7 +92,8 @@ impl<const W: usize> Leaves<W> {
         Leaf { words, head: words[0] }
     }
 
-    /// The words of a key that have columns of values and masks, in their order: of ports, ranges say all.
+    /// The words of a key that have columns of values and masks, in their order: of ports, ranges
+    /// say all.
     fn compared() -> impl Iterator<Item = usize> {
         (0..W).filter(|word| *word != Key::<W>::PORTS)
     }

@@ -1,10 +1,13 @@
-//! Plain packets, foreseen: which of a batch a hook accepts with nothing more to do than to count them.
+//! Plain packets, foreseen: which of a batch a hook accepts with nothing more to do than to count
+//! them.
 //!
-//! Most packets meet rules that only accept them, or count them and let them go on (jumps). A router with a short way for those, which leaves all else to
-//! [`Compiled::classify`], needs to know which these are before anything is done about any of them: nothing may be counted twice
-//! when a packet is left after all. So here nothing is counted; whoever lets the packets pass does that. And since plain packets show
-//! all that a key has, keys are put together where the packets are read, without [`Headers`] in between: those of the few packets
-//! that a rule has to look at more closely are asked for.
+//! Most packets meet rules that only accept them, or count them and let them go on (jumps). A
+//! router with a short way for those, which leaves all else to [`Compiled::classify`], needs to
+//! know which these are before anything is done about any of them: nothing may be counted twice
+//! when a packet is left after all. So here nothing is counted; whoever lets the packets pass does
+//! that. And since plain packets show all that a key has, keys are put together where the packets
+//! are read, without [`Headers`] in between: those of the few packets that a rule has to look at
+//! more closely are asked for.
 
 use wire::Headers;
 use wire::which::{lowest, numbers, sum, which};
@@ -15,7 +18,8 @@ use crate::ledger::Accounts;
 use crate::matching::Context;
 use crate::model::{FlowState, Hook, RuleId};
 
-/// Packets of one family, up to [`BATCH`]: whole ones of TCP or UDP. A packet's mark is not among what is asked.
+/// Packets of one family, up to [`BATCH`]: whole ones of TCP or UDP. A packet's mark is not among
+/// what is asked.
 pub struct Plain<const W: usize>(Keys<W>);
 
 /// What is known of such packets, in columns; addresses as numbers.
@@ -53,8 +57,8 @@ pub struct Foreseen {
 }
 
 impl Foreseen {
-    /// Counts the packets of these numbers (bits), so long each, as a worker does at a time of the monotonic clock: those of one
-    /// rule at once.
+    /// Counts the packets of these numbers (bits), so long each, as a worker does at a time of the
+    /// monotonic clock: those of one rule at once.
     pub fn count(&self, accounts: &Accounts, worker: usize, numbers: u64, lengths: &[u32; BATCH], now: u64) {
         for &(packets, rule) in self.accepted.iter().chain(&self.passed) {
             let counted = packets & numbers;
@@ -149,8 +153,8 @@ impl Plain4 {
         *self.0.column_mut(1) = *shown.destinations;
     }
 
-    /// Which of the packets a hook accepts by a rule that does nothing else, or by its policy, as bits; by which is written down.
-    /// `about` says more of a packet.
+    /// Which of the packets a hook accepts by a rule that does nothing else, or by its policy, as
+    /// bits; by which is written down. `about` says more of a packet.
     pub fn foresee(
         &mut self,
         compiled: &Compiled,

@@ -1,12 +1,15 @@
 //! A hook's chains as one list of steps.
 //!
-//! A jump is written out: the rules of the chain stand behind it, each asking for what the jump asks as well. So one
-//! classifier serves a hook, and a packet that passes three chains still costs one search. The rest of what chains can do
-//! is said by where a packet goes on: a rule that decides nothing goes on behind itself, a return behind the written-out chain, and
-//! a jump whose circumstances (rate, time, mark) do not hold goes on there as well. The other way, a classifier for every
-//! chain and a stack, costs a search at each jump and is what makes "dispatch" chains slow in nftables.
+//! A jump is written out: the rules of the chain stand behind it, each asking for what the jump
+//! asks as well. So one classifier serves a hook, and a packet that passes three chains still costs
+//! one search. The rest of what chains can do is said by where a packet goes on: a rule that
+//! decides nothing goes on behind itself, a return behind the written-out chain, and a jump whose
+//! circumstances (rate, time, mark) do not hold goes on there as well. The other way, a classifier
+//! for every chain and a stack, costs a search at each jump and is what makes "dispatch" chains
+//! slow in nftables.
 //!
-//! A chain that is jumped to from k places is written out k times; chains that multiply beyond [`MOST_STEPS`] are refused.
+//! A chain that is jumped to from k places is written out k times; chains that multiply beyond
+//! [`MOST_STEPS`] are refused.
 
 use crate::evaluate::Outcome;
 use crate::model::*;

@@ -1,8 +1,10 @@
-//! What a step matches, as regions of the space of all packets: what the tree cuts and the leaves compare.
+//! What a step matches, as regions of the space of all packets: what the tree cuts and the leaves
+//! compare.
 //!
-//! A packet's constant part is a key of a few 32-bit words (11 in IPv6, 5 in IPv4), and a region is a value and a mask of the
-//! same words, and a range for each port. A list becomes one region for each item. What cannot be said so (a list turned
-//! round, more than [`MOST_REGIONS`] regions) becomes a larger region and is marked: the leaf's match is then confirmed exactly.
+//! A packet's constant part is a key of a few 32-bit words (11 in IPv6, 5 in IPv4), and a region is
+//! a value and a mask of the same words, and a range for each port. A list becomes one region for
+//! each item. What cannot be said so (a list turned round, more than [`MOST_REGIONS`] regions)
+//! becomes a larger region and is marked: the leaf's match is then confirmed exactly.
 //!
 //! | word | |
 //! |---|---|
@@ -11,8 +13,8 @@
 //! | `2A+1` | protocol; state (one of 5 bits); whether there are no ports (a bit); input port in the upper half |
 //! | `2A+2` | output port; in the upper half, which of up to 16 sets hold an address |
 //!
-//! One-hot bits make "one of these states" a comparison like all others: the value is 0, and the mask has the states that
-//! are not allowed.
+//! One-hot bits make "one of these states" a comparison like all others: the value is 0, and the
+//! mask has the states that are not allowed.
 
 use ipnet::IpNet;
 use wire::Headers;
@@ -157,7 +159,8 @@ impl<const W: usize> Keys<W> {
     /// A word of all keys.
     #[inline(always)]
     pub fn column(&self, word: usize) -> &[u32; BATCH] {
-        // Words are numbered below W by what builds the trees; so written, nothing needs to be checked.
+        // Words are numbered below W by what builds the trees; so written, nothing needs to be
+        // checked.
         &self.words[word.min(W - 1)]
     }
 

@@ -1,24 +1,27 @@
 //! The search: decision trees over the bits of the key, with leaves of a few rules each.
 //!
-//! Every node cuts a run of bits out of one word of the key, and has a child for each of their values (HiCuts' idea, Gupta and
-//! McKeown 1999, with cuts by bits as in ByteCuts, Daly and Torng 2018). A child knows which rules can still match and
-//! cuts what tells these apart. Real lists become 1 to 4 nodes deep, the leaf compares up to eight rules at once ([`super::leaf`]),
-//! and what is not reached costs nothing: cost follows the depth, which grows with the logarithm of the list.
+//! Every node cuts a run of bits out of one word of the key, and has a child for each of their
+//! values (HiCuts' idea, Gupta and McKeown 1999, with cuts by bits as in ByteCuts, Daly and Torng
+//! 2018). A child knows which rules can still match and cuts what tells these apart. Real lists
+//! become 1 to 4 nodes deep, the leaf compares up to eight rules at once ([`super::leaf`]), and
+//! what is not reached costs nothing: cost follows the depth, which grows with the logarithm of the
+//! list.
 //!
-//! Rules that leave a cut bit open belong into all its children; that is what makes such trees explode. So, as in EffiCuts
-//! (Vamanan, Voskuilen, Vijaykumar 2010), rules are first parted by which addresses they care for: one tree for those that know
-//! the destination, one for those that know the source only (rules with both are in the first or the second, whichever is larger),
-//! one for those that know neither, unless so few of these can ever match that a tree is not worth its walk ([`super::few`]);
-//! and the best of the answers counts. A cut that would copy too many rules is not made; and the
-//! whole has a budget, beyond which leaves stay long. A list made to be hostile then costs time, linear in the leaf, but
-//! never memory.
+//! Rules that leave a cut bit open belong into all its children; that is what makes such trees
+//! explode. So, as in EffiCuts (Vamanan, Voskuilen, Vijaykumar 2010), rules are first parted by
+//! which addresses they care for: one tree for those that know the destination, one for those that
+//! know the source only (rules with both are in the first or the second, whichever is larger), one
+//! for those that know neither, unless so few of these can ever match that a tree is not worth its
+//! walk ([`super::few`]); and the best of the answers counts. A cut that would copy too many rules
+//! is not made; and the whole has a budget, beyond which leaves stay long. A list made to be
+//! hostile then costs time, linear in the leaf, but never memory.
 //!
-//! Most packets match no rule but the one for everything at the end of the list. That one is not in any tree; it is what is found
-//! at first. The roots are wide and cut where addresses are that no rule knows, so that such a packet meets empty children and
-//! nothing else. A batch goes through all trees
-//! together: the roots of all its packets, then the next level of those (few) that did not arrive at nothing, and so on; then
-//! the leaves. Lists of who goes on are written without branches, so nothing is mispredicted whatever the packets are,
-//! and misses of 64 packets overlap.
+//! Most packets match no rule but the one for everything at the end of the list. That one is not in
+//! any tree; it is what is found at first. The roots are wide and cut where addresses are that no
+//! rule knows, so that such a packet meets empty children and nothing else. A batch goes through
+//! all trees together: the roots of all its packets, then the next level of those (few) that did
+//! not arrive at nothing, and so on; then the leaves. Lists of who goes on are written without
+//! branches, so nothing is mispredicted whatever the packets are, and misses of 64 packets overlap.
 
 use wire::which::{bits, lowest};
 
@@ -29,7 +32,8 @@ use super::region::{Key, Keys, Region};
 
 /// The most trees.
 pub(super) const TREES: usize = 3;
-/// Room for each packet in each tree, and for one that is written before it is known to count; as many as a byte counts.
+/// Room for each packet in each tree, and for one that is written before it is known to count; as
+/// many as a byte counts.
 const PLACES: usize = 256;
 const _: () = assert!(TREES * BATCH < PLACES);
 
@@ -88,7 +92,8 @@ impl<const W: usize> Entry<W> {
     }
 }
 
-/// The first step that matches, and the first whose outcome may vary within the flow; `u32::MAX` where there is none.
+/// The first step that matches, and the first whose outcome may vary within the flow; `u32::MAX`
+/// where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub step: u32,
@@ -219,7 +224,8 @@ impl<const W: usize> Forest<W> {
             + self.nodes.capacity() * size_of::<Node>()
     }
 
-    /// The first step from `start` on that matches. `look` confirms what an entry cannot say: step and kind.
+    /// The first step from `start` on that matches. `look` confirms what an entry cannot say: step
+    /// and kind.
     pub fn find(&self, key: &Key<W>, start: u32, look: impl Fn(u32, u32) -> bool) -> Found {
         // A return may have led behind the step for everything.
         let otherwise = if self.otherwise < start { u32::MAX } else { self.otherwise };
@@ -300,7 +306,8 @@ impl<const W: usize> Forest<W> {
                 arrive(way.who(), self.words[(node.base + place) as usize], &mut inner, &mut leaves);
             }
         }
-        // Eight rules of each; and, of leaves that go on, the next eight, for whom these did not settle it.
+        // Eight rules of each; and, of leaves that go on, the next eight, for whom these did not
+        // settle it.
         while leaves.count > 0 {
             for at in 0..usize::from(std::mem::take(&mut leaves.count)) {
                 let (who, at) = (leaves.list[at].who(), leaves.list[at].word());
@@ -323,7 +330,8 @@ impl<const W: usize> Forest<W> {
         }
     }
 
-    /// To which children of a root packets come, and which of them (as bits) do not come to nothing.
+    /// To which children of a root packets come, and which of them (as bits) do not come to
+    /// nothing.
     #[inline(always)]
     fn enter(&self, root: &Node, keys: &Keys<W>) -> (u64, [u32; BATCH]) {
         let table = &self.words[root.base as usize..][..=root.mask as usize];
@@ -343,8 +351,8 @@ impl<const W: usize> Forest<W> {
         (bits(&some) & lowest(keys.count()), children)
     }
 
-    /// Takes the first rule of a leaf that matches, of those whose regions hold the packet (bits): whether what is behind these rules
-    /// can bring nothing better.
+    /// Takes the first rule of a leaf that matches, of those whose regions hold the packet (bits):
+    /// whether what is behind these rules can bring nothing better.
     #[inline(never)]
     fn settle(
         leaf: Leaf<'_>,
@@ -370,7 +378,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Rules out of small pools, so that they overlap, and the keys of packets that some of them hold.
+    /// Rules out of small pools, so that they overlap, and the keys of packets that some of them
+    /// hold.
     fn entry<const W: usize>() -> impl Strategy<Value = Entry<W>> {
         let mask =
             prop_oneof![4 => Just(0), 2 => Just(u32::MAX), 2 => Just(0xffff_0000), 1 => Just(0xf000_000f)];

@@ -45,7 +45,8 @@ fn range6(first: Ipv6Addr, last: Ipv6Addr) -> Vec<IpNet> {
 /// What an address may look like.
 pub(crate) const EXPECTED: &str = "any, an address, a prefix, a range first-last, or @ and the name of a set";
 
-/// The members of a set from a file: one address, prefix or range a line; `#` and `;` begin comments.
+/// The members of a set from a file: one address, prefix or range a line; `#` and `;` begin
+/// comments.
 pub(crate) fn members(page: &mut Page) -> Set {
     let mut members = Vec::new();
     let mut at = 0;

@@ -1,4 +1,5 @@
-//! Rule lists: lines that begin chains, make sets, and are rules; what they name is found when all has been read.
+//! Rule lists: lines that begin chains, make sets, and are rules; what they name is found when all
+//! has been read.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,7 +15,8 @@ use crate::mistake::{Hint, Mistake, Mistakes, Page};
 use crate::model::*;
 use crate::set::Set;
 
-/// How a file that a rule list or `router.toml` names is read: relative to what is the caller's to say.
+/// How a file that a rule list or `router.toml` names is read: relative to what is the caller's to
+/// say.
 pub(crate) type Reading<'r> = dyn FnMut(&Path) -> std::io::Result<String> + 'r;
 
 /// A filter while it is read.
@@ -27,7 +29,8 @@ pub(crate) struct Draft {
     /// What is said where no set of a name turns up: chain, rule and the mistake.
     sets: Vec<(String, Mistake)>,
     chains: Vec<(String, Mistake)>,
-    /// Rules that ask for what is not known at some hooks: the chain, the hooks, and what is said if packets come there from them.
+    /// Rules that ask for what is not known at some hooks: the chain, the hooks, and what is said
+    /// if packets come there from them.
     unknown: Vec<(usize, &'static [Hook], Mistake)>,
     /// Names of rules.
     names: HashMap<String, usize>,

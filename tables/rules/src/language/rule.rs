@@ -1,4 +1,5 @@
-//! One line of a rule list as a rule. What it matches is read by the matches themselves ([`crate::matches`]).
+//! One line of a rule list as a rule. What it matches is read by the matches themselves
+//! ([`crate::matches`]).
 
 use super::address::nets;
 use super::item::number32;

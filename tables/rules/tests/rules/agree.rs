@@ -16,7 +16,8 @@ fn read(text: &str) -> Filter {
     filter
 }
 
-/// Sends packets through both, and compares decisions and counters. Says how many packets there were.
+/// Sends packets through both, and compares decisions and counters. Says how many packets there
+/// were.
 fn compare(text: &str, random: &mut Random, batches: usize) -> usize {
     let filter = Arc::new(read(text));
     // Each has a memory of its own, for both use up what rates allow.

@@ -1,5 +1,5 @@
-//! Linux judges packets by what is rendered for it as the rules themselves do: random filters and packets, through nftables in a
-//! namespace. Needs root, nft and python3.
+//! Linux judges packets by what is rendered for it as the rules themselves do: random filters and
+//! packets, through nftables in a namespace. Needs root, nft and python3.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -11,8 +11,8 @@ use crate::pools::{self, Random};
 use rules::{Context, Filter, FlowState, Hook, Now, Outcome, Step};
 use wire::{Fragment, Headers, checksum, headers::unmapped};
 
-/// Loads what stands in the first argument's file, sends the frames of its standard input, each a line with the interface that it comes in
-/// by, and says what became of them.
+/// Loads what stands in the first argument's file, sends the frames of its standard input, each a
+/// line with the interface that it comes in by, and says what became of them.
 const LINUX: &str = r#"
 import json, re, socket, subprocess, sys, time
 def run(*words): return subprocess.run(words, check=True, capture_output=True, text=True).stdout
@@ -69,7 +69,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// What stands behind the fixed header, up to the transport header, and the protocol that the fixed header then names.
+/// What stands behind the fixed header, up to the transport header, and the protocol that the fixed
+/// header then names.
 fn between(random: &mut Random, headers: &Headers) -> (u8, Vec<u8>) {
     let Headers { version, protocol, fragment, .. } = *headers;
     let mut bytes = Vec::new();
@@ -168,7 +169,8 @@ fn packet(random: &mut Random, headers: &Headers, quoted: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A filter for one hook whose every rule says the same to Linux. `tracked`: rules may ask for states.
+/// A filter for one hook whose every rule says the same to Linux. `tracked`: rules may ask for
+/// states.
 fn filter(random: &mut Random, hook: Hook, tracked: bool) -> String {
     let others = ["c0".to_owned(), "c1".to_owned()];
     let mut text = pools::SETS.to_owned();
@@ -293,7 +295,8 @@ fn tables(filter: &Filter, hook: Hook, tracked: bool) -> String {
     )
 }
 
-/// A packet of its own, or one that has to do with one before: its answer, another of its flow, an error about it.
+/// A packet of its own, or one that has to do with one before: its answer, another of its flow, an
+/// error about it.
 fn next_packet(
     random: &mut Random,
     sent: &[(Headers, u16, Vec<u8>)],

@@ -1,4 +1,5 @@
-//! The language of rules: what is read is printed as it was, what is wrong is all told, and nothing panics.
+//! The language of rules: what is read is printed as it was, what is wrong is all told, and nothing
+//! panics.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! The filter from outside: its language, the classifier against the plain evaluator, and what is rendered for the kernel.
+//! The filter from outside: its language, the classifier against the plain evaluator, and what is
+//! rendered for the kernel.
 
 mod agree;
 mod kernel;

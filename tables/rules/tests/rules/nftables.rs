@@ -1,4 +1,5 @@
-//! What is rendered for the kernel is what nft takes. Needs root, for nft asks the kernel (in a namespace of its own).
+//! What is rendered for the kernel is what nft takes. Needs root, for nft asks the kernel (in a
+//! namespace of its own).
 
 use std::io::Write;
 use std::process::{Command, Stdio};

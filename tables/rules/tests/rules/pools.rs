@@ -44,7 +44,8 @@ const PORTS: &[&str] =
 pub const SETS: &str = "set few 10.1.2.3,192.0.2.64/26,2001:db8:1:2::3\n\
     set more 10.0.0.0/9,10.1.2.0/24,2001:db8::/33,255.255.255.255\n";
 
-/// A random rule for a chain; `jumps`: the chains it may jump to; `hooks`: where packets come to it from.
+/// A random rule for a chain; `jumps`: the chains it may jump to; `hooks`: where packets come to it
+/// from.
 pub fn rule(random: &mut Random, jumps: &[String], hooks: &[Hook]) -> String {
     let mut words = Vec::new();
     for (percent, text) in [(8, "count"), (5, "mark 1"), (5, "mark 0x12"), (8, "set-dscp ef"), (3, "log")] {

@@ -1,9 +1,10 @@
-//! Filters in tcpdump's language, as tcpdump compiles them: `tcpdump -y EN10MB -ddd 'tcp port 80'` prints a program of
-//! classic BPF, a list of numbers.
+//! Filters in tcpdump's language, as tcpdump compiles them: `tcpdump -y EN10MB -ddd 'tcp port 80'`
+//! prints a program of classic BPF, a list of numbers.
 //!
-//! A program is read once and for all: afterwards there is no operation unknown, no jump that leads nowhere, no division
-//! by a constant 0, and since jumps only lead forward, every program ends. [`PacketFilter::matches`] runs it here; the
-//! programs in the driver get the same steps as code of their own (`port`, `copies/code.rs`).
+//! A program is read once and for all: afterwards there is no operation unknown, no jump that leads
+//! nowhere, no division by a constant 0, and since jumps only lead forward, every program ends.
+//! [`PacketFilter::matches`] runs it here; the programs in the driver get the same steps as code of
+//! their own (`port`, `copies/code.rs`).
 
 use serde::{Deserialize, Serialize};
 

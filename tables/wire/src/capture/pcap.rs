@@ -13,7 +13,8 @@ const NANOSECONDS: u32 = 0xa1b2_3c4d;
 const MODIFIED: u32 = 0xa1b2_cd34;
 const MAJOR: u16 = 2;
 const MINOR: u16 = 4;
-/// The bits of a link type; those above them tell of check sequences, which the frames may have at their ends.
+/// The bits of a link type; those above them tell of check sequences, which the frames may have at
+/// their ends.
 const LINK: u32 = 0x03ff_ffff;
 /// Whether the highest four bits say how long check sequences are, in units of two bytes.
 const FCS_IS_KNOWN: u32 = 0x0400_0000;
@@ -117,8 +118,8 @@ pub fn header(nanoseconds: bool, snap: u32, link: u32) -> [u8; HEADER] {
     bytes
 }
 
-/// A packet's header, to be written in this machine's byte order. `time` is in nanoseconds since 1970; one
-/// before that, or after 2106, is as near as the format has it.
+/// A packet's header, to be written in this machine's byte order. `time` is in nanoseconds since
+/// 1970; one before that, or after 2106, is as near as the format has it.
 pub fn record(nanoseconds: bool, time: i64, captured: u32, length: u32) -> [u8; RECORD] {
     let time = time.clamp(0, i64::from(u32::MAX) * 1_000_000_000 + 999_999_999);
     let fraction = (time % 1_000_000_000) as u32;

@@ -1,8 +1,8 @@
 //! pcapng (draft-ietf-opsawg-pcapng), which Wireshark and tshark read.
 //!
-//! A file is a row of blocks. A section's header says in which byte order they are; descriptions of interfaces say what
-//! the packets behind them begin with and in what unit their times are. What is written here is one section with
-//! little-endian numbers and times in nanoseconds.
+//! A file is a row of blocks. A section's header says in which byte order they are; descriptions of
+//! interfaces say what the packets behind them begin with and in what unit their times are. What is
+//! written here is one section with little-endian numbers and times in nanoseconds.
 
 use std::io::{self, Write};
 
@@ -188,7 +188,8 @@ impl<'a> Body<'a> {
         (code != 0).then_some((code, Body { bytes: value, big_endian: self.big_endian }))
     }
 
-    /// How many bytes the check sequence has that a packet ends with, where the options behind it say so.
+    /// How many bytes the check sequence has that a packet ends with, where the options behind it
+    /// say so.
     fn fcs(&mut self) -> Option<u32> {
         while let Some((code, mut value)) = self.option() {
             if code == OPTION_FLAGS {
@@ -222,7 +223,8 @@ impl Section {
         self.interfaces.first().map(|interface| interface.link.into())
     }
 
-    /// Reads a block of a kind; the packet that it has, and its bytes. Blocks without a packet are taken in or passed over.
+    /// Reads a block of a kind; the packet that it has, and its bytes. Blocks without a packet are
+    /// taken in or passed over.
     ///
     /// # Errors
     /// When a packet's block contradicts itself, or names no interface.

@@ -24,7 +24,8 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads as much as says what kind of file it is and, as far as a file says it, what packets begin with.
+    /// Reads as much as says what kind of file it is and, as far as a file says it, what packets
+    /// begin with.
     ///
     /// # Errors
     /// When it is no file of captured packets.
@@ -84,7 +85,8 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// The next packet; its bytes go into `bytes`. `None` at the end; what is left of a file that was cut off is not a packet.
+    /// The next packet; its bytes go into `bytes`. `None` at the end; what is left of a file that
+    /// was cut off is not a packet.
     ///
     /// # Errors
     /// When the file cannot be read, or says what cannot be true.

@@ -1,13 +1,14 @@
 //! What a notification does to the routes of its prefix.
 //!
-//! It must have the effect here that the change had on Linux's own lists, and the two families differ. IPv4
-//! (`fib_table_insert`): routes equal in type of service and metric form a list; the message says whether the new one
-//! is alone (`EXCL`), behind them (`APPEND`), in place of the first (`REPLACE`), or before them (none). IPv6
-//! (`fib6_add_rt2node`): routes by gateways with equal metric are one multipath route, of which each message shows the
-//! whole; but a withdrawal shows only the paths that leave.
+//! It must have the effect here that the change had on Linux's own lists, and the two families
+//! differ. IPv4 (`fib_table_insert`): routes equal in type of service and metric form a list; the
+//! message says whether the new one is alone (`EXCL`), behind them (`APPEND`), in place of the
+//! first (`REPLACE`), or before them (none). IPv6 (`fib6_add_rt2node`): routes by gateways with
+//! equal metric are one multipath route, of which each message shows the whole; but a withdrawal
+//! shows only the paths that leave.
 //!
-//! Every operation may find its effect already there (a dump can run ahead of the notifications) and then changes
-//! nothing.
+//! Every operation may find its effect already there (a dump can run ahead of the notifications)
+//! and then changes nothing.
 
 use super::{Effect, Routes};
 use crate::model::{Kind, Path, Route, SourceId, Table, Target};
@@ -52,7 +53,8 @@ impl Routes {
         if rid && effect == Effect::Known { Effect::Changed } else { effect }
     }
 
-    /// Takes out the routes of a prefix in one table that went with what they point at: Linux has them no more. Whether there were any.
+    /// Takes out the routes of a prefix in one table that went with what they point at: Linux has
+    /// them no more. Whether there were any.
     fn rid(&mut self, prefix: IpNet, table: Table) -> bool {
         let mut found = false;
         while let Some(at) = self

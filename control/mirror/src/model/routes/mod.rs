@@ -1,9 +1,9 @@
 //! All routes of the tables `local` and `main` and of VRFs, of both families, by prefix.
 //!
-//! One ordered map: a full table's walk can stop anywhere and go on from its last prefix, which is how the audit, the
-//! sweep and `show routes` work in slices while routes change. Each prefix has its routes in the order in which Linux
-//! considers them; nearly all have one, stored in place. Routes come and go by notifications (`announcement`) and by
-//! reads of whole tables (`read`).
+//! One ordered map: a full table's walk can stop anywhere and go on from its last prefix, which is
+//! how the audit, the sweep and `show routes` work in slices while routes change. Each prefix has
+//! its routes in the order in which Linux considers them; nearly all have one, stored in place.
+//! Routes come and go by notifications (`announcement`) and by reads of whole tables (`read`).
 
 mod announcement;
 mod read;
@@ -32,7 +32,8 @@ pub struct Routes {
     pub(crate) targets: Targets,
     counts: Counts,
     generations: [u8; 2],
-    /// Source prefixes that routes are or were restricted to, by number less 1. All beyond 65,534 share a number.
+    /// Source prefixes that routes are or were restricted to, by number less 1. All beyond 65,534
+    /// share a number.
     sources: Vec<IpNet>,
 }
 
@@ -161,7 +162,8 @@ impl Routes {
         self.generations[source as usize]
     }
 
-    /// The message as a route, holding a reference to its target; `None` when its table is not used.
+    /// The message as a route, holding a reference to its target; `None` when its table is not
+    /// used.
     pub(crate) fn route(&mut self, message: &RouteMessage, source: SourceId) -> Option<Route> {
         let table = self.table(message.table, source)?;
         let kind = Kind::from_number(message.kind);
@@ -203,7 +205,8 @@ impl Routes {
         Table::from_number(number).or_else(vrf)
     }
 
-    /// These are the tables of VRFs from now on. What was there of others goes: the prefixes that it was of.
+    /// These are the tables of VRFs from now on. What was there of others goes: the prefixes that
+    /// it was of.
     pub(crate) fn follow_vrfs(&mut self, numbers: &BTreeSet<u32>) -> Vec<(IpNet, Table)> {
         let gone: BTreeMap<u32, usize> =
             self.vrfs.iter().filter(|(number, _)| !numbers.contains(number)).map(|(n, c)| (*n, *c)).collect();
@@ -314,8 +317,8 @@ impl Routes {
     }
 }
 
-/// The prefixes of table `local`, which are few, apart from the many of `main`: Linux looks there first, whole, so each
-/// decision about a route of `main` asks whether one of these covers it.
+/// The prefixes of table `local`, which are few, apart from the many of `main`: Linux looks there
+/// first, whole, so each decision about a route of `main` asks whether one of these covers it.
 #[derive(Default)]
 struct LocalPrefixes {
     routes: BTreeMap<IpNet, u32>,

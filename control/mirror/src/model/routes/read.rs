@@ -1,5 +1,6 @@
-//! Reads of whole tables: what was read is compared with what is here, and what a read did not mention is gone. Each
-//! read is a generation; a route carries that of the read in which it was last told.
+//! Reads of whole tables: what was read is compared with what is here, and what a read did not
+//! mention is gone. Each read is a generation; a route carries that of the read in which it was
+//! last told.
 
 use super::{Effect, RouteList, Routes, host};
 use crate::model::{Route, SourceId, Table};
@@ -8,8 +9,8 @@ use std::collections::HashMap;
 use std::ops::Bound;
 
 impl Routes {
-    /// Compares what Linux has for a prefix in one table with what is here, and marks it as seen when equal. `group`
-    /// comes from [`Routes::route`] and is emptied.
+    /// Compares what Linux has for a prefix in one table with what is here, and marks it as seen
+    /// when equal. `group` comes from [`Routes::route`] and is emptied.
     pub(crate) fn settle(
         &mut self,
         prefix: IpNet,
@@ -44,8 +45,8 @@ impl Routes {
         self.generations[source as usize] = self.generation(source).wrapping_add(1);
     }
 
-    /// The prefixes behind `after` of one family and source that have routes not seen in this read; walks at most
-    /// `limit` prefixes and returns where it stopped, `None` at the end.
+    /// The prefixes behind `after` of one family and source that have routes not seen in this read;
+    /// walks at most `limit` prefixes and returns where it stopped, `None` at the end.
     pub(crate) fn unseen(
         &self,
         ipv6: bool,
@@ -91,8 +92,8 @@ fn told(route: &Route, table: Table) -> bool {
     route.source == SourceId::Netlink && route.table == table
 }
 
-/// Whether the list has, in this table, the routes of `group`, which it sorts. IPv6 routes of equal rank have no order
-/// that matters.
+/// Whether the list has, in this table, the routes of `group`, which it sorts. IPv6 routes of equal
+/// rank have no order that matters.
 fn same_group(list: &RouteList, table: Table, group: &mut [Route], prefix: IpNet) -> bool {
     group.sort_by_key(Route::rank);
     let mut have = list.iter().filter(|old| told(old, table));

@@ -4,14 +4,16 @@
 //! Usage: `Classifier(PATTERN, ...)`
 //! Ports: 1 input, as many outputs as patterns; push
 //!
-//! A packet leaves by the output of the first pattern that it matches, and is dropped when it matches none. A pattern is a
-//! list of clauses, all of which must hold, or `-`, which every packet matches. A clause is `OFFSET/VALUE` or
-//! `OFFSET/VALUE%MASK`: from byte OFFSET on (decimal, 0 is the first byte of the packet) there are the bytes VALUE,
-//! hexadecimal, an even number of digits, where `?` stands for any digit; of MASK, as long as VALUE, only the bits that are
-//! set must be equal. A clause behind `!` must not hold. A packet too short for a clause does not have its bytes.
+//! A packet leaves by the output of the first pattern that it matches, and is dropped when it
+//! matches none. A pattern is a list of clauses, all of which must hold, or `-`, which every packet
+//! matches. A clause is `OFFSET/VALUE` or `OFFSET/VALUE%MASK`: from byte OFFSET on (decimal, 0 is
+//! the first byte of the packet) there are the bytes VALUE, hexadecimal, an even number of digits,
+//! where `?` stands for any digit; of MASK, as long as VALUE, only the bits that are set must be
+//! equal. A clause behind `!` must not hold. A packet too short for a clause does not have its
+//! bytes.
 //!
-//! The patterns become one program of 32-bit comparisons in which nothing is asked twice, whose steps do not grow with the
-//! number of patterns that cannot match any more.
+//! The patterns become one program of 32-bit comparisons in which nothing is asked twice, whose
+//! steps do not grow with the number of patterns that cannot match any more.
 //!
 //! What an Ethernet port of a router sorts out first:
 //!
@@ -23,8 +25,8 @@
 //! ```
 //!
 //! Handlers:
-//! - `program` (read): the program, a line a comparison: its number, offset, value, mask, and where it leads; then how long
-//!   a packet must be for no comparison to reach behind its end
+//! - `program` (read): the program, a line a comparison: its number, offset, value, mask, and where
+//!   it leads; then how long a packet must be for no comparison to reach behind its end
 //! - `config` (read, write): its arguments
 //!
 //! See also: [IPClassifier], [IPFilter], [HashSwitch]

@@ -67,7 +67,8 @@ impl Clause {
     }
 }
 
-/// Reads the clause that a text begins with; also what is behind it. Mistakes in the lengths do not keep it from going on.
+/// Reads the clause that a text begins with; also what is behind it. Mistakes in the lengths do not
+/// keep it from going on.
 fn clause<'a>(text: &'a str, mistakes: &mut Vec<String>) -> Result<(Clause, &'a str), String> {
     let (negated, text) = match text.strip_prefix('!') {
         Some(text) => (true, text.trim_ascii_start()),

@@ -138,8 +138,8 @@ pub(super) fn place(instructions: &[Instruction], label: &str) -> Option<Place> 
     })
 }
 
-/// Reads a whole script. `directs` says that it directs the run: then it stops the program where it ends. The errors are
-/// about arguments, by their number; those about labels come last.
+/// Reads a whole script. `directs` says that it directs the run: then it stops the program where it
+/// ends. The errors are about arguments, by their number; those about labels come last.
 pub(super) fn script(
     texts: &[String],
     directs: bool,

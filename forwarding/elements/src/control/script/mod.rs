@@ -4,39 +4,45 @@
 //! Usage: `Script(INSTRUCTION, ... [, TYPE])`
 //! Ports: none; a packet script has inputs, and outputs that are agnostic, the others push
 //!
-//! Each argument is an instruction; they are done one after the other. In their texts `$name` and `${name}` stand for
-//! the script's variables and `$(HANDLER ARGUMENT)` for the value of a read handler; one without an element's name is
-//! the script's own, such as `$(add $x 1)`. Instructions that end in `q` take a layer of quotes off.
+//! Each argument is an instruction; they are done one after the other. In their texts `$name` and
+//! `${name}` stand for the script's variables and `$(HANDLER ARGUMENT)` for the value of a read
+//! handler; one without an element's name is the script's own, such as `$(add $x 1)`. Instructions
+//! that end in `q` take a layer of quotes off.
 //!
-//! To talk to other elements there are `read HANDLER [ARGUMENT]`, which says the value on standard error, `write
-//! HANDLER [VALUE]`, after which `$?` is 0 if it went well, `print [>FILE|>>FILE] TEXT|HANDLER` (`printn`: without the
-//! newline) on standard output, where what begins with a letter, `@` or `_` is a handler, and `save HANDLER FILE` and
-//! `append HANDLER FILE`.
+//! To talk to other elements there are `read HANDLER [ARGUMENT]`, which says the value on standard
+//! error, `write HANDLER [VALUE]`, after which `$?` is 0 if it went well, `print [>FILE|>>FILE]
+//! TEXT|HANDLER` (`printn`: without the newline) on standard output, where what begins with a
+//! letter, `@` or `_` is a handler, and `save HANDLER FILE` and `append HANDLER FILE`.
 //!
-//! `set NAME TEXT` gives a variable a value, `init NAME TEXT` does so once before the script begins, and `export NAME
-//! [TEXT]` also makes it a read handler. Given are `$args`, `$1` and so on, `$#`, the handler's name `$0`, `$write`, the
-//! process id `$$`, and in a packet script `$input`.
+//! `set NAME TEXT` gives a variable a value, `init NAME TEXT` does so once before the script
+//! begins, and `export NAME [TEXT]` also makes it a read handler. Given are `$args`, `$1` and so
+//! on, `$#`, the handler's name `$0`, `$write`, the process id `$$`, and in a packet script
+//! `$input`.
 //!
-//! `pause [COUNT]` waits for the handler `step`, `wait TIME` for a time or a step. `label NAME`, `goto NAME [CONDITION]`
-//! and `loop` go elsewhere; `goto` also knows `begin`, `end`, `exit`, `stop` and `error`. A script that goes elsewhere a
-//! thousand times without waiting is given up. `end` ends it, `exit` too, but does not catch a signal again and drops a
-//! packet; `stop` also stops the program, `return [VALUE]` gives the handler `run` a value or a packet its output, and
+//! `pause [COUNT]` waits for the handler `step`, `wait TIME` for a time or a step. `label NAME`,
+//! `goto NAME [CONDITION]` and `loop` go elsewhere; `goto` also knows `begin`, `end`, `exit`,
+//! `stop` and `error`. A script that goes elsewhere a thousand times without waiting is given up.
+//! `end` ends it, `exit` too, but does not catch a signal again and drops a packet; `stop` also
+//! stops the program, `return [VALUE]` gives the handler `run` a value or a packet its output, and
 //! `error [MESSAGE]` ends in failure.
 //!
-//! - `TYPE` (keyword): when it runs. `ACTIVE`, the default without inputs: at once. `PASSIVE`: when its handler `run` is read or
-//!   written. `PACKET`: for each packet, which leaves by the output that it returns. `PROXY`: when any handler that a
-//!   script does not have is called. `DRIVER`: at once, and it directs the run: when somebody stops the program, it
-//!   makes a step, and the program goes on until the script has ended. `SIGNAL NAME...`: when the process is sent one of
+//! - `TYPE` (keyword): when it runs. `ACTIVE`, the default without inputs: at once. `PASSIVE`: when
+//!   its handler `run` is read or written. `PACKET`: for each packet, which leaves by the output
+//!   that it returns. `PROXY`: when any handler that a script does not have is called. `DRIVER`: at
+//!   once, and it directs the run: when somebody stops the program, it makes a step, and the
+//!   program goes on until the script has ended. `SIGNAL NAME...`: when the process is sent one of
 //!   these signals.
 //!
 //! Handlers:
 //! - `step` (write): makes a step past what it waits for, or so many.
 //! - `goto` (write): goes to a label.
 //! - `run` (read, write): runs it from the beginning; the argument is `$args`.
-//! - `add`, `sub`, `min`, `max`, `mul`, `div`, `idiv` (read): of a list of numbers; `idiv` gives a whole number.
+//! - `add`, `sub`, `min`, `max`, `mul`, `div`, `idiv` (read): of a list of numbers; `idiv` gives a
+//!   whole number.
 //! - `mod`, `rem`, `neg`, `abs` (read): of two numbers, of one.
 //! - `eq`, `ne`, `gt`, `ge`, `lt`, `le` (read): compare two numbers or texts.
-//! - `not`, `and`, `or`, `nand`, `nor`, `if` (read): of truth values; `if` chooses between two words.
+//! - `not`, `and`, `or`, `nand`, `nor`, `if` (read): of truth values; `if` chooses between two
+//!   words.
 //! - `in` (read): whether the first word is among the others.
 //! - `first`, `length`, `unquote`, `sprintf` (read): of texts.
 //! - `random` (read): a number, below N, or from N1 to N2.
@@ -55,9 +61,10 @@
 //! Usage: `DriverManager(INSTRUCTION, ...)`
 //! Ports: none
 //!
-//! A [Script] whose type is `DRIVER` unless another is given: it decides when the program stops. When an element asks to
-//! stop, by `STOP true` or otherwise, the script makes a step; the program ends when the script does. So
-//! `DriverManager(pause, wait 0.1s)` gives packets on their way another tenth of a second.
+//! A [Script] whose type is `DRIVER` unless another is given: it decides when the program stops.
+//! When an element asks to stop, by `STOP true` or otherwise, the script makes a step; the program
+//! ends when the script does. So `DriverManager(pause, wait 0.1s)` gives packets on their way
+//! another tenth of a second.
 //!
 //! See also: [Script]
 

@@ -1,8 +1,8 @@
 //! Doing a script's instructions.
 //!
-//! A script makes *steps*: each takes it past what it waits for, and on to the next instruction that waits. While it
-//! runs it may call handlers of its own, which ask for further steps or set the place to go on at; both are done when
-//! the call has returned.
+//! A script makes *steps*: each takes it past what it waits for, and on to the next instruction
+//! that waits. While it runs it may call handlers of its own, which ask for further steps or set
+//! the place to go on at; both are done when the call has returned.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -168,8 +168,8 @@ impl Script {
         }
     }
 
-    /// Makes steps, until it waits or ends: then `at` is the instruction that it does so at. Returns how often it went
-    /// elsewhere, counted on from `jumps`.
+    /// Makes steps, until it waits or ends: then `at` is the instruction that it does so at.
+    /// Returns how often it went elsewhere, counted on from `jumps`.
     fn run(&mut self, steps: i64, why: Step, mut jumps: usize, cx: &mut Context<'_>) -> usize {
         let last = self.steps.saturating_add(steps);
         while last >= self.steps && jumps < MAX_JUMPS {

@@ -20,7 +20,8 @@ struct Form {
     precision: Option<usize>,
 }
 
-/// The format, the first word of `argument`, with its conversions replaced by the words that follow.
+/// The format, the first word of `argument`, with its conversions replaced by the words that
+/// follow.
 pub(super) fn sprintf(argument: &str) -> Result<String, String> {
     let wrong = || "syntax error".to_owned();
     let (format, mut rest) = first_word(argument).unwrap_or_default();

@@ -163,7 +163,8 @@ fn call(command: &str, name: String, data: &[u8]) -> Request {
     if command.starts_with('R') { Request::Read(name, data) } else { Request::Write(name, data) }
 }
 
-/// The first line without its end, and its length with it, which is no more where the end is missing.
+/// The first line without its end, and its length with it, which is no more where the end is
+/// missing.
 fn take_line(input: &[u8]) -> (&[u8], usize) {
     let Some(end) = input.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
         return (input, input.len());
@@ -187,7 +188,8 @@ fn find_line(input: &[u8], until: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// The handler that a client means: its path for the graph, and the handler if it is open to clients.
+/// The handler that a client means: its path for the graph, and the handler if it is open to
+/// clients.
 fn find(name: &str, rules: &Rules, cx: &mut Context<'_>) -> Result<(String, Handler), (u32, String)> {
     // `.x` and `0.x` are the graph's own.
     let canonical = name.strip_prefix('.').or_else(|| name.strip_prefix("0.")).unwrap_or(name);
@@ -210,7 +212,8 @@ fn find(name: &str, rules: &Rules, cx: &mut Context<'_>) -> Result<(String, Hand
     let named = |known: &Handler| (known.name == handler || known.name == "*") && !known.private;
     let own = cx.id();
     let known = match cx.find(&element) {
-        // This element is at work just now; what every element has is all that it has beside its own.
+        // This element is at work just now; what every element has is all that it has beside its
+        // own.
         Some(node) if node == own && !element.is_empty() => {
             let own = rules.own.iter().map(|(own, _)| *own);
             ["name", "class", "config", "ports"].into_iter().chain(own).map(Handler::read).collect()

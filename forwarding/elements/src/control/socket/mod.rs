@@ -7,11 +7,13 @@
 //! Ports: none
 //!
 //! Listens on a TCP port or a Unix socket, or talks on an open file descriptor, in Click's protocol
-//! `Click::ControlSocket/1.3`. Requests and answers are lines, and each answer begins with a number: 200 is good, 220 good
-//! with warnings, 5 and two digits is an error; a hyphen behind the number says that more lines follow. `READ HANDLER
-//! [ARGUMENT]` is answered with `DATA` and the number of bytes, which follow; `WRITE HANDLER [VALUE]` writes. With
-//! `READDATA` and `WRITEDATA` a number of bytes follows the request, with `READUNTIL` and `WRITEUNTIL` text up to a line.
-//! `CHECKREAD` and `CHECKWRITE` ask whether there is such a handler. `HELP` lists them, `QUIT` ends.
+//! `Click::ControlSocket/1.3`. Requests and answers are lines, and each answer begins with a
+//! number: 200 is good, 220 good with warnings, 5 and two digits is an error; a hyphen behind the
+//! number says that more lines follow. `READ HANDLER [ARGUMENT]` is answered with `DATA` and the
+//! number of bytes, which follow; `WRITE HANDLER [VALUE]` writes. With `READDATA` and `WRITEDATA` a
+//! number of bytes follows the request, with `READUNTIL` and `WRITEUNTIL` text up to a line.
+//! `CHECKREAD` and `CHECKWRITE` ask whether there is such a handler. `HELP` lists them, `QUIT`
+//! ends.
 //!
 //! - `TYPE` (keyword): `TCP`, `UNIX` or `SOCKET`.
 //! - `PORT` (TCP port): where to listen; with `+` behind it the first of ten that is free.
@@ -21,7 +23,8 @@
 //! - `PROXY` (element): all handlers are those of this element, which is given their whole names.
 //! - `VERBOSE` (boolean): say when connections begin and end. Default: false.
 //! - `LOCALHOST` (boolean): listen on 127.0.0.1 only. Default: false.
-//! - `RETRIES` (integer): how often to try again, once a second, when the port is taken. Default: 0.
+//! - `RETRIES` (integer): how often to try again, once a second, when the port is taken. Default:
+//!   0.
 //! - `RETRY_WARNINGS` (boolean): say so each time. Default: true.
 //!
 //! Handlers:

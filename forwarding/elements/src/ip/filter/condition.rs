@@ -1,7 +1,8 @@
 //! What a primitive asks of the words of a packet.
 //!
-//! Offsets below [`NETWORK`] are in the Ethernet header, which begins at 2 so that the IPv4 header behind it would be aligned;
-//! those from [`NETWORK`] on in the IPv4 header, those from [`TRANSPORT`] on in the header behind it.
+//! Offsets below [`NETWORK`] are in the Ethernet header, which begins at 2 so that the IPv4 header
+//! behind it would be aligned; those from [`NETWORK`] on in the IPv4 header, those from
+//! [`TRANSPORT`] on in the header behind it.
 
 use graph::arguments::PROTOCOL_TCP_OR_UDP;
 use wire::protocol;
@@ -93,8 +94,8 @@ fn sides(primitive: &Primitive, source: Condition, destination: Condition) -> Co
     if primitive.negated { sides.unlike() } else { sides }
 }
 
-/// Whether the bits of the mask, which begin `shift` bits from the right of the word, are equal to or greater than the
-/// value.
+/// Whether the bits of the mask, which begin `shift` bits from the right of the word, are equal to
+/// or greater than the value.
 fn compared(primitive: &Primitive, offset: usize, shift: u32) -> Condition {
     let (value, mask) = (primitive.value & primitive.mask, primitive.mask);
     if primitive.relation == Relation::Equal {
@@ -103,8 +104,8 @@ fn compared(primitive: &Primitive, offset: usize, shift: u32) -> Condition {
     greater(offset, shift, value, mask)
 }
 
-/// From the highest bits down. Where the value's are zeros, any one there is greater and none leaves it to the bits below;
-/// where they are ones, only ones leave it to the bits below.
+/// From the highest bits down. Where the value's are zeros, any one there is greater and none
+/// leaves it to the bits below; where they are ones, only ones leave it to the bits below.
 fn greater(offset: usize, shift: u32, mut value: u32, mut mask: u32) -> Condition {
     let mut parts = Vec::new();
     while value < mask {

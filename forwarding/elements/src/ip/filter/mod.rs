@@ -4,11 +4,13 @@
 //! Usage: `IPFilter(ACTION PATTERN, ...)`
 //! Ports: 1 input, any number of outputs; push
 //!
-//! The first pattern that a packet matches decides: `allow` sends it out by output 0, a number by that output, `drop` and
-//! `deny` drop it. A packet that matches none is dropped. Patterns are described with [IPClassifier]. Headers must be
-//! marked: [CheckIPHeader] and [MarkIPHeader] do that.
+//! The first pattern that a packet matches decides: `allow` sends it out by output 0, a number by
+//! that output, `drop` and `deny` drop it. A packet that matches none is dropped. Patterns are
+//! described with [IPClassifier]. Headers must be marked: [CheckIPHeader] and [MarkIPHeader] do
+//! that.
 //!
-//! All patterns together become one program in which nothing is asked twice, so that long lists cost little.
+//! All patterns together become one program in which nothing is asked twice, so that long lists
+//! cost little.
 //!
 //! ```text
 //! IPFilter(deny src 10.0.0.0/8 or 172.16.0.0/12,     // nobody outside has these
@@ -20,11 +22,12 @@
 //! ```
 //!
 //! Handlers:
-//! - `program` (read): the program, a line a comparison: its number, offset, value, mask, and where it leads. Offsets from 256 on
-//!   are in the IPv4 header, from 512 on in the header behind it.
+//! - `program` (read): the program, a line a comparison: its number, offset, value, mask, and where
+//!   it leads. Offsets from 256 on are in the IPv4 header, from 512 on in the header behind it.
 //! - `config` (read, write): the configuration.
 //!
-//! See also: [IPClassifier], [Classifier], [CheckIPHeader], [MarkIPHeader], [AddressInfo], [PortInfo]
+//! See also: [IPClassifier], [Classifier], [CheckIPHeader], [MarkIPHeader], [AddressInfo],
+//! [PortInfo]
 //!
 //! # IPClassifier: sorts IPv4 packets by what they are.
 //!
@@ -32,30 +35,33 @@
 //! Usage: `IPClassifier(PATTERN, ...)`
 //! Ports: 1 input, as many outputs as patterns; push
 //!
-//! A packet leaves by the output of the first pattern that it matches, and is dropped when it matches none. Headers must be
-//! marked: [CheckIPHeader] and [MarkIPHeader] do that. A pattern alone may be `-`, `any` or `all`: every packet.
+//! A packet leaves by the output of the first pattern that it matches, and is dropped when it
+//! matches none. Headers must be marked: [CheckIPHeader] and [MarkIPHeader] do that. A pattern
+//! alone may be `-`, `any` or `all`: every packet.
 //!
-//! Patterns are primitives, joined by `and` (`&&`, or nothing), `or` (`||`), `not` (`!`), `A ? B : C` (with space around
-//! the colon) and parentheses. The primitives are:
+//! Patterns are primitives, joined by `and` (`&&`, or nothing), `or` (`||`), `not` (`!`), `A ? B :
+//! C` (with space around the colon) and parentheses. The primitives are:
 //!
 //! - `ip proto PROTO`: the protocol, by name or number.
 //! - `[src|dst|src and dst|src or dst] host ADDR`: an address; without a side, either.
 //! - `[src|dst|...] net ADDR/BITS` or `net ADDR mask MASK`: a network.
 //! - `[src|dst|...] [tcp|udp] port PORT`: a port by name or number; without a protocol, of either.
-//! - `ip vers N`, `ip hl N`, `ip tos N`, `ip dscp N`, `ip id N`, `ip ttl N`, `ip len N`: fields of the IPv4 header.
+//! - `ip vers N`, `ip hl N`, `ip tos N`, `ip dscp N`, `ip id N`, `ip ttl N`, `ip len N`: fields of
+//!   the IPv4 header.
 //! - `ip ect`, `ip ce`: ECN-capable, congestion experienced.
 //! - `ip frag`, `ip unfrag`: a fragment, not a fragment.
 //! - `tcp opt NAME`: a flag: `syn`, `fin`, `ack`, `rst`, `psh`, `urg`. `tcp win N`: the window.
 //! - `icmp type TYPE`: by name or number.
-//! - `ip[POS:LEN] N`, `transp[POS:LEN] N`, `tcp[POS:LEN] N`, ...: up to four bytes, in one word, of the IPv4 header or the one
-//!   behind it.
+//! - `ip[POS:LEN] N`, `transp[POS:LEN] N`, `tcp[POS:LEN] N`, ...: up to four bytes, in one word, of
+//!   the IPv4 header or the one behind it.
 //! - `[src|dst|...] ether host MAC`: an Ethernet address; the link header must be marked.
 //! - `true`, `false`: every packet, none.
 //!
-//! In front of a value may stand `=`, `!=`, and with numbers `<`, `>`, `<=`, `>=`; before that, `& MASK`. A relation asks for
-//! a packet that has the field: `src tcp port != 5` is a TCP packet, `not src tcp port 5` may be anything. What
-//! is behind the IPv4 header is that of first fragments only. Most words can be left out: `tcp` for `ip proto tcp`,
-//! `www` for `port www`, `10.0.0.0/8` for `net 10.0.0.0/8`; and `src port 80 or 81` is `src port 80 or src port 81`.
+//! In front of a value may stand `=`, `!=`, and with numbers `<`, `>`, `<=`, `>=`; before that, `&
+//! MASK`. A relation asks for a packet that has the field: `src tcp port != 5` is a TCP packet,
+//! `not src tcp port 5` may be anything. What is behind the IPv4 header is that of first fragments
+//! only. Most words can be left out: `tcp` for `ip proto tcp`, `www` for `port www`, `10.0.0.0/8`
+//! for `net 10.0.0.0/8`; and `src port 80 or 81` is `src port 80 or src port 81`.
 //!
 //! ```text
 //! IPClassifier(10.0.0.0/24 and syn, 10.0.0.0/24 and fin ack, 10.0.0.0/24 and tcp, -)

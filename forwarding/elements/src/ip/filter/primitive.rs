@@ -1,7 +1,8 @@
 //! Primitives: what a pattern asks of one field.
 //!
-//! A primitive is collected from its words ([`super::expression`]), then completed and checked here: what was left out comes
-//! from the primitive before it (`src port 80 or 81`), and value, mask and relation must fit the field.
+//! A primitive is collected from its words ([`super::expression`]), then completed and checked
+//! here: what was left out comes from the primitive before it (`src port 80 or 81`), and value,
+//! mask and relation must fit the field.
 
 use graph::arguments::{PROTOCOL_TCP_OR_UDP, PROTOCOL_TRANSPORT};
 use wire::protocol;
@@ -9,7 +10,8 @@ use wire::protocol;
 /// Bits of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The protocol whose header it is; 0: IPv4's own. May be one of the numbers beyond 255 that stand for several.
+    /// The protocol whose header it is; 0: IPv4's own. May be one of the numbers beyond 255 that
+    /// stand for several.
     pub proto: u16,
     /// The first bit.
     pub offset: u32,
@@ -122,8 +124,8 @@ impl Primitive {
         ether_mask: [0; 6],
     };
 
-    /// Completes and checks it. `before` is the primitive before it as far as that counts. What works but is hardly meant goes
-    /// into `warnings`.
+    /// Completes and checks it. `before` is the primitive before it as far as that counts. What
+    /// works but is hardly meant goes into `warnings`.
     ///
     /// # Errors
     /// What is wrong with it, in Click's words.

@@ -1,7 +1,7 @@
 //! Programs against what the patterns say.
 //!
-//! Three readers of the same random patterns: the program as it runs, its condition walked as a tree, and a naive evaluator of
-//! the written expression, which knows nothing of words and masks.
+//! Three readers of the same random patterns: the program as it runs, its condition walked as a
+//! tree, and a naive evaluator of the written expression, which knows nothing of words and masks.
 
 use super::*;
 use graph::arguments::Names;
@@ -20,7 +20,8 @@ fn text(patterns: &[&str], form: Form, outputs: usize) -> String {
 
 #[test]
 fn programs_read_as_clicks() {
-    // Ports are asked for once the protocol is known and it is no later fragment; three ports of one output are one step.
+    // Ports are asked for once the protocol is known and it is no later fragment; three ports of
+    // one output are one step.
     let patterns = ["icmp type echo", "dst port 80", "dst tcp port 25 or 110", "-"];
     let lines = [
         " 0 260/00000000%00001fff  yes->step 1  no->[3]",
@@ -238,8 +239,8 @@ const NAMED: [(&str, usize, u32, Option<u8>); 9] = [
 const FLAGS: [(&str, u8); 4] = [("syn", 2), ("ack", 16), ("fin", 1), ("urg", 32)];
 const WORDS: [&str; 6] = ["ip frag", "ip unfrag", "ip ect", "ip ce", "true", "false"];
 
-/// Whether a relation holds of the bits of a mask. `any`: of one of the values, or else of all; what is negative in the
-/// relation is the opposite of the whole.
+/// Whether a relation holds of the bits of a mask. `any`: of one of the values, or else of all;
+/// what is negative in the relation is the opposite of the whole.
 fn related(values: &[u32], mask: u32, sign: usize, value: u32, any: bool) -> bool {
     let one = |of: &u32| match SIGNS[sign] {
         "" | "==" | "!=" => of & mask == value & mask,

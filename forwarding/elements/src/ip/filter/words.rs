@@ -5,8 +5,8 @@ const LONG_SIGNS: [&str; 6] = ["&&", "||", "<=", ">=", "!=", "=="];
 /// Signs of one character.
 const SIGNS: &str = "&|<>!=()[],;?";
 
-/// Separates a pattern into words and signs. Names, numbers and addresses are words; a colon is part of a word, or one by
-/// itself. What is nothing of the kind is a sign.
+/// Separates a pattern into words and signs. Names, numbers and addresses are words; a colon is
+/// part of a word, or one by itself. What is nothing of the kind is a sign.
 pub fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();

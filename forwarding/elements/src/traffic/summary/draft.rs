@@ -1,7 +1,8 @@
 //! A packet made of what a line says.
 //!
-//! Fields are put in by their order: what a header is made for comes before what depends on it. Headers that nobody asked
-//! for are not made, and what nobody said is 0, except an IP header's version and length, its TTL (100) and its protocol.
+//! Fields are put in by their order: what a header is made for comes before what depends on it.
+//! Headers that nobody asked for are not made, and what nobody said is 0, except an IP header's
+//! version and length, its TTL (100) and its protocol.
 
 use std::net::Ipv4Addr;
 
@@ -144,8 +145,8 @@ impl Draft {
         protocol.is_none_or(|protocol| own == 0 || own == protocol)
     }
 
-    /// Makes the transport header of an IP packet, as far as the packet is to be so long. False when it has none: it is a
-    /// later fragment.
+    /// Makes the transport header of an IP packet, as far as the packet is to be so long. False
+    /// when it has none: it is a later fragment.
     fn make_transport(&mut self) -> bool {
         if !self.is_first_fragment() {
             return false;
@@ -269,8 +270,8 @@ impl Draft {
         }
     }
 
-    /// Where the payload begins, so that as much as is said fits between it and the packet's end: options that are not known
-    /// make up for the rest.
+    /// Where the payload begins, so that as much as is said fits between it and the packet's end:
+    /// options that are not known make up for the rest.
     fn make_room(&mut self, payload: usize) -> usize {
         let start = self.payload_start();
         if !self.has_ip || self.wanted() == 0 {
@@ -437,7 +438,8 @@ impl Draft {
         }
     }
 
-    /// The packet. With `checksums` it has all its bytes and right checksums; else it is as long as what is known of it.
+    /// The packet. With `checksums` it has all its bytes and right checksums; else it is as long as
+    /// what is known of it.
     pub fn finish(mut self, checksums: bool) -> Made {
         if self.flow.is_some() {
             self.make_ip(None);
@@ -546,8 +548,8 @@ impl Made {
         Some(packet)
     }
 
-    /// One packet off a number of them: all as long as each other, but for what the last one is left with, and as far from
-    /// each other in time.
+    /// One packet off a number of them: all as long as each other, but for what the last one is
+    /// left with, and as far from each other in time.
     pub fn split(&mut self) -> Made {
         let (count, length) = (self.count, self.bytes.len() as u32);
         let each = (length.saturating_add(self.missing) / count).max(length);

@@ -1,11 +1,12 @@
 //! IP summary dumps: files in which a line says what is to be known of a packet.
 //!
-//! A line `!data` names the fields, every line behind it has their values, with `-` for what a packet does not have.
-//! Behind a line `!binary` come records instead of lines: a length of 4 bytes, itself included, whose first bit is set
-//! when the record is such a line with `!`, and then the fields one behind the other.
+//! A line `!data` names the fields, every line behind it has their values, with `-` for what a
+//! packet does not have. Behind a line `!binary` come records instead of lines: a length of 4
+//! bytes, itself included, whose first bit is set when the record is such a line with `!`, and then
+//! the fields one behind the other.
 //!
-//! [`View`] gets the fields out of a packet, [`Draft`] makes a packet of fields; how a value is written, as text and in
-//! binary, is here.
+//! [`View`] gets the fields out of a packet, [`Draft`] makes a packet of fields; how a value is
+//! written, as text and in binary, is here.
 
 mod draft;
 mod ip_options;
@@ -206,8 +207,8 @@ pub(super) enum Value {
 
 const FLAGS: &[u8; 9] = b"FSRPAUECN";
 
-/// Reads a field's value as it stands in a line. `icmp_type` is what the packet has been given; `units` is what fragment
-/// offsets are counted in.
+/// Reads a field's value as it stands in a line. `icmp_type` is what the packet has been given;
+/// `units` is what fragment offsets are counted in.
 pub(super) fn read(
     &(_, field, size, _): &Entry,
     text: &str,
@@ -456,7 +457,8 @@ mod tests {
                 write(entry(name).1, value, 0, &scope, &mut out);
                 out
             };
-            // Of an offset the one byte of `ip_frag` says only that there is one, and of options a field takes its own.
+            // Of an offset the one byte of `ip_frag` says only that there is one, and of options a
+            // field takes its own.
             let said = |value: &Value| match entry(name).1 {
                 Field::Fragment | Field::TcpOptionsButTimes | Field::TcpSack => Err(as_text(value)),
                 _ => Ok(value.clone()),

@@ -1,5 +1,5 @@
-//! What IP and TCP options have in common as text: parts between `;` (or `,`), those without a name of their own as
-//! `98`, or `99=0:5:10` with their data.
+//! What IP and TCP options have in common as text: parts between `;` (or `,`), those without a name
+//! of their own as `98`, or `99=0:5:10` with their data.
 
 /// Options behind one another take no more room than this.
 const ROOM: usize = 40;
@@ -64,8 +64,8 @@ impl<'a> Front<'a> {
     }
 }
 
-/// Reads options: `one` reads one of them, and the separators are read here. `None` when anything is wrong, or they are
-/// too long for a header.
+/// Reads options: `one` reads one of them, and the separators are read here. `None` when anything
+/// is wrong, or they are too long for a header.
 pub(super) fn read(
     text: &str,
     mut one: impl FnMut(&mut Front<'_>, &mut Vec<u8>) -> Option<()>,

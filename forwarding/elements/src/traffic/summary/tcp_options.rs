@@ -1,4 +1,5 @@
-//! TCP options as text: `mss1460;sackok;ts1:2;wscale7`, each block of a SACK on its own as `sack95-98`.
+//! TCP options as text: `mss1460;sackok;ts1:2;wscale7`, each block of a SACK on its own as
+//! `sack95-98`.
 
 use super::options::{self, Front, nameless};
 
@@ -67,7 +68,8 @@ fn one(front: &mut Front<'_>, out: &mut Vec<u8>, wanted: Wanted) -> Option<()> {
     wanted(kind).then_some(())
 }
 
-/// The options in a header that are not padding, each with its kind and length. `None` when one is wrong.
+/// The options in a header that are not padding, each with its kind and length. `None` when one is
+/// wrong.
 fn split(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
     let mut found = Vec::new();
     while let Some(&kind) = bytes.first() {

@@ -1,7 +1,7 @@
 //! What fields say of a packet that is there.
 //!
-//! Headers that are cut off, or wrong, are as if they were not there, and the first such thing that was found is kept to be
-//! told.
+//! Headers that are cut off, or wrong, are as if they were not there, and the first such thing that
+//! was found is kept to be told.
 
 use graph::arguments::offset;
 use port::Packet;
@@ -29,8 +29,8 @@ pub(in super::super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// `whole` is all of the packet's bytes. With `extra` its annotation counts that says how much of it is missing; with
-    /// `careful` it is bad when more is missing.
+    /// `whole` is all of the packet's bytes. With `extra` its annotation counts that says how much
+    /// of it is missing; with `careful` it is bad when more is missing.
     pub fn new(packet: &'a Packet, whole: &'a [u8], extra: bool, careful: bool) -> View<'a> {
         let missing = u32::from_ne_bytes(packet.annotation(offset::EXTRA_LENGTH));
         let mut view = View {

@@ -10,8 +10,8 @@ pub(super) struct Layers {
     pub back: Vec<bool>,
 }
 
-/// Layers by the longest path from a source. Links that close a cycle, found by walking depth first from the sources,
-/// have no say in it.
+/// Layers by the longest path from a source. Links that close a cycle, found by walking depth first
+/// from the sources, have no say in it.
 pub(super) fn layers(nodes: usize, links: &[Link]) -> Layers {
     let mut outgoing: Vec<Vec<usize>> = vec![Vec::new(); nodes];
     let mut sources = vec![true; nodes];

@@ -2,12 +2,14 @@
 //!
 //! Each connected part is laid out by itself and the parts are set side by side:
 //!
-//! 1. `layers`: links that close a cycle are set aside; what remains puts every box below those it hears from.
-//! 2. `order`: lines that pass a layer get a place in it, and within the layers everything is ordered so that few
-//!    lines cross.
-//! 3. `place`: with the order fixed, everything moves to where its lines are straight, as far as there is room.
-//! 4. `route`: the curves. Lines between layers bend only where no box is; those that lead upwards take a track beside
-//!    the boxes.
+//! 1. `layers`: links that close a cycle are set aside; what remains puts every box below those it
+//!    hears from.
+//! 2. `order`: lines that pass a layer get a place in it, and within the layers everything is
+//!    ordered so that few lines cross.
+//! 3. `place`: with the order fixed, everything moves to where its lines are straight, as far as
+//!    there is room.
+//! 4. `route`: the curves. Lines between layers bend only where no box is; those that lead upwards
+//!    take a track beside the boxes.
 //!
 //! So no two boxes overlap and no line crosses a box, whatever the graph.
 
@@ -355,7 +357,8 @@ mod tests {
         }
     }
 
-    /// Not a measurement: the bound is far above what it takes, and far below what an algorithm takes that explodes.
+    /// Not a measurement: the bound is far above what it takes, and far below what an algorithm
+    /// takes that explodes.
     #[test]
     fn large_graphs_are_laid_out_in_bounded_time() {
         let shapes = vec![shape(100.0, 40.0, 3, 3); 1000];

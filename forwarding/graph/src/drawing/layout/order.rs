@@ -1,15 +1,17 @@
 //! The order within the layers.
 //!
-//! A line that passes a layer has a vertex there like a box; lines to the same input share them, for they mean the
-//! same from there on. Ordering by barycentre goes down and up through the layers a few times: each vertex moves to
-//! the mean of where its neighbours are in the layer before. The best order that was seen stays.
+//! A line that passes a layer has a vertex there like a box; lines to the same input share them,
+//! for they mean the same from there on. Ordering by barycentre goes down and up through the layers
+//! a few times: each vertex moves to the mean of where its neighbours are in the layer before. The
+//! best order that was seen stays.
 
 use std::collections::HashMap;
 
 use super::layers::Layers;
 use super::{Link, Shape};
 
-/// How many vertices lines may have. In a graph with more than this, the longest lines take a track at the side.
+/// How many vertices lines may have. In a graph with more than this, the longest lines take a track
+/// at the side.
 const MOST_BENDS: usize = 20_000;
 
 /// How often to go down and up.
@@ -126,7 +128,8 @@ impl Layered {
         self.segments.push(segment);
     }
 
-    /// A first order: depth first from the top, by outputs, so that what belongs together stands together.
+    /// A first order: depth first from the top, by outputs, so that what belongs together stands
+    /// together.
     fn arrange(&mut self, links: &[Link]) {
         for list in &mut self.below {
             list.sort_by(|a, b| self.segments[*a].out.total_cmp(&self.segments[*b].out));
@@ -177,8 +180,8 @@ impl Layered {
         self.layers = best.1;
     }
 
-    /// Orders a layer by where its vertices' neighbours are, in the layer above or below. Those without keep their
-    /// place.
+    /// Orders a layer by where its vertices' neighbours are, in the layer above or below. Those
+    /// without keep their place.
     fn order_layer(&mut self, layer: usize, from_above: bool, place: &mut [f64]) {
         let barycentre = |vertex: usize| {
             let segments = if from_above { &self.above[vertex] } else { &self.below[vertex] };
@@ -230,7 +233,8 @@ fn note_places(layer: &[usize], place: &mut [f64]) {
     }
 }
 
-/// How many pairs are in one order on one side and in the other order on the other, with a binary indexed tree.
+/// How many pairs are in one order on one side and in the other order on the other, with a binary
+/// indexed tree.
 fn inversions(mut ends: Vec<(f64, f64)>) -> u64 {
     ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let mut lower: Vec<f64> = ends.iter().map(|end| end.1).collect();

@@ -1,9 +1,10 @@
 //! Where everything is from left to right.
 //!
-//! Each vertex would like to be where its lines are straight: at the mean of its neighbours, weighted by how much each
-//! line matters. With the order and the room between two vertices given, the positions of a layer that are nearest
-//! to these wishes are an isotonic regression, which pooling adjacent violators solves in linear time. Going down and
-//! up through the layers brings the wishes together.
+//! Each vertex would like to be where its lines are straight: at the mean of its neighbours,
+//! weighted by how much each line matters. With the order and the room between two vertices given,
+//! the positions of a layer that are nearest to these wishes are an isotonic regression, which
+//! pooling adjacent violators solves in linear time. Going down and up through the layers brings
+//! the wishes together.
 
 use super::order::{Layered, Vertex};
 
@@ -56,7 +57,8 @@ pub(super) fn place(layered: &Layered) -> Vec<f64> {
 /// What moves, and by whose wishes.
 #[derive(Clone, Copy, PartialEq)]
 enum Phase {
-    /// Everything: first by the neighbours on one side, which carries a shift through all layers at once, then by both.
+    /// Everything: first by the neighbours on one side, which carries a shift through all layers at
+    /// once, then by both.
     From { above: bool, below: bool },
     /// Boxes only; the lines are straight and stay.
     BetweenLines,
@@ -85,8 +87,8 @@ fn wish(layered: &Layered, vertex: usize, x: &[f64], phase: Phase) -> (f64, f64)
     if total > 0.0 { (sum / total, total) } else { (x[vertex], 0.01) }
 }
 
-/// Makes each line that passes layers straight, as far as there is a place that is free in all of them: below or above
-/// one of its ends if that is free, so that it bends once.
+/// Makes each line that passes layers straight, as far as there is a place that is free in all of
+/// them: below or above one of its ends if that is free, so that it bends once.
 fn straighten(layered: &Layered, apart: &[Vec<f64>], x: &mut [f64]) {
     let mut index = vec![0; x.len()];
     for layer in &layered.layers {
@@ -156,8 +158,8 @@ fn distances(layer: &[usize], vertices: &[Vertex]) -> Vec<f64> {
         .collect()
 }
 
-/// The positions with the least weighted squared distance from the wishes (position, weight), each at least so far from
-/// the one before as `apart` says.
+/// The positions with the least weighted squared distance from the wishes (position, weight), each
+/// at least so far from the one before as `apart` says.
 fn nearest(wishes: &[(f64, f64)], apart: &[f64]) -> Vec<f64> {
     /// Neighbours that touch: what they wish together, their weight, how many they are.
     struct Pool {

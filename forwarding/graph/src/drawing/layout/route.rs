@@ -1,9 +1,10 @@
 //! The curves.
 //!
-//! Between two layers is a gap that holds no box. A line leaves its port straight down to the gap, swings over to where
-//! it has to be in the next layer, and passes that layer straight; so no line touches a box. A line that leads upwards,
-//! and one for which there was no room between the boxes, runs sideways in the gap to a track beside all boxes that
-//! it passes. Lines to the same input share the track.
+//! Between two layers is a gap that holds no box. A line leaves its port straight down to the gap,
+//! swings over to where it has to be in the next layer, and passes that layer straight; so no line
+//! touches a box. A line that leads upwards, and one for which there was no room between the boxes,
+//! runs sideways in the gap to a track beside all boxes that it passes. Lines to the same input
+//! share the track.
 
 use std::collections::BTreeMap;
 
@@ -99,7 +100,8 @@ pub(super) fn route(
     Layout { width: right - left, height: rows.height, boxes, routes }
 }
 
-/// The tracks; how many sideways lines each gap has; how far the drawing reaches to the left and right.
+/// The tracks; how many sideways lines each gap has; how far the drawing reaches to the left and
+/// right.
 fn tracks(
     shapes: &[&Shape],
     links: &[Link],

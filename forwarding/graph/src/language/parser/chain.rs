@@ -31,8 +31,8 @@ impl Parser<'_, '_> {
         if links.is_empty() { None } else { Some(Saying::Chain(links)) }
     }
 
-    /// The token that follows a set of elements: an arrow, or one that ends the chain. What begins a statement or
-    /// closes a scope stays to be read.
+    /// The token that follows a set of elements: an arrow, or one that ends the chain. What begins
+    /// a statement or closes a scope stays to be read.
     fn after_items(&mut self) -> Token {
         loop {
             let token = self.lexer.next();
@@ -67,8 +67,8 @@ impl Parser<'_, '_> {
         items
     }
 
-    /// `[0] name :: Class(configuration) [1]`. None where there is no element; that is fine or was reported, and ends
-    /// the chain.
+    /// `[0] name :: Class(configuration) [1]`. None where there is no element; that is fine or was
+    /// reported, and ends the chain.
     fn item(&mut self, first_in_chain: bool, first_in_set: bool) -> Option<Item> {
         let inputs = self.ports();
         let token = self.lexer.next();
@@ -80,7 +80,8 @@ impl Parser<'_, '_> {
             _ if self.implies_element(token, first_in_chain, first_in_set, inputs.is_some()) => {
                 self.lexer.back_to(token);
                 let at = inputs.as_ref().map_or(Span { end: token.at.start, ..token.at }, |ports| ports.at);
-                // What stands before an arrow at the beginning are the outputs of the scope's input.
+                // What stands before an arrow at the beginning are the outputs of the scope's
+                // input.
                 let (subject, inputs, outputs) = if first_in_chain {
                     (Subject::ImpliedInput(at), None, inputs)
                 } else {
@@ -109,7 +110,8 @@ impl Parser<'_, '_> {
         Some(Item { at, inputs, subject, class, configuration, outputs })
     }
 
-    /// Whether the scope's `input` or `output` is meant where no element stands. Only compounds and groups have them.
+    /// Whether the scope's `input` or `output` is meant where no element stands. Only compounds and
+    /// groups have them.
     fn implies_element(&self, next: Token, first_in_chain: bool, first_in_set: bool, ports: bool) -> bool {
         if !self.nested() {
             return false;

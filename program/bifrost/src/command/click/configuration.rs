@@ -1,5 +1,5 @@
-//! A configuration on its way from text to graph, also more than once: `hotconfig` makes another graph of another text
-//! with the same surroundings.
+//! A configuration on its way from text to graph, also more than once: `hotconfig` makes another
+//! graph of another text with the same surroundings.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -41,7 +41,8 @@ impl Configuration {
                 io::stdin().read_to_end(&mut bytes)?;
             }
         }
-        // Click takes any bytes. What is not UTF-8 is Latin-1, as such texts mostly are: then every byte is a character.
+        // Click takes any bytes. What is not UTF-8 is Latin-1, as such texts mostly are: then every
+        // byte is a character.
         Ok(String::from_utf8(bytes)
             .unwrap_or_else(|error| error.as_bytes().iter().copied().map(char::from).collect()))
     }
@@ -66,8 +67,8 @@ impl Configuration {
         control.map(|(number, text)| (name(number), "ControlSocket".to_owned(), text.clone())).collect()
     }
 
-    /// The name and the text of a library that is required in a file: it is looked for beside that file, then here, then in the
-    /// directories of libraries.
+    /// The name and the text of a library that is required in a file: it is looked for beside that
+    /// file, then here, then in the directories of libraries.
     fn library(&self, name: &str, requirer: &str) -> Result<(String, String), String> {
         let beside = Path::new(requirer).parent().map(|directory| directory.join(name));
         let places = [PathBuf::from(name)]

@@ -1,7 +1,8 @@
 //! `bifrost click`: runs a configuration in Click's language, as Click's user-level driver does.
 //!
-//! The command line, the exit codes and what appears on standard output are Click's, so that its scripts and tests run
-//! with this program in its place. A program that is called by the name `click` is this command.
+//! The command line, the exit codes and what appears on standard output are Click's, so that its
+//! scripts and tests run with this program in its place. A program that is called by the name
+//! `click` is this command.
 
 mod configuration;
 mod options;
@@ -150,7 +151,8 @@ fn run(
     Ok(ExitCode::from(exit as u8))
 }
 
-/// Says what is wrong: to people with the place marked, to programs, which parse it, in Click's form.
+/// Says what is wrong: to people with the place marked, to programs, which parse it, in Click's
+/// form.
 fn refuse(refusal: &Refusal) -> ExitCode {
     match std::io::stderr().is_terminal() {
         true => eprintln!("{refusal}"),

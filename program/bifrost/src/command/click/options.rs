@@ -1,4 +1,5 @@
-//! What the command line of `click` says: the options of Click's user-level driver as they are, and a few of ours.
+//! What the command line of `click` says: the options of Click's user-level driver as they are, and
+//! a few of ours.
 
 use std::path::PathBuf;
 
@@ -26,8 +27,8 @@ pub struct Click {
     /// Undo an earlier `--affinity`
     #[arg(long, hide = true, overrides_with = "affinity")]
     pub no_affinity: bool,
-    /// Listen for control connections on this TCP port, or with `+` the first free one from there: on 127.0.0.1, or with `*:` before it on
-    /// every address of this machine
+    /// Listen for control connections on this TCP port, or with `+` the first free one from there:
+    /// on 127.0.0.1, or with `*:` before it on every address of this machine
     #[arg(short, long, value_name = "[*:]PORT[+]")]
     pub port: Vec<String>,
     /// Listen for control connections on this Unix socket
@@ -43,7 +44,8 @@ pub struct Click {
     /// Undo an earlier `--allow-reconfigure`
     #[arg(long, hide = true, overrides_with = "allow_reconfigure")]
     pub no_allow_reconfigure: bool,
-    /// Print a read handler's value after the run: ELEMENT.HANDLER, where ELEMENT may be a class or have `*`, `?` and `[]`
+    /// Print a read handler's value after the run: ELEMENT.HANDLER, where ELEMENT may be a class or
+    /// have `*`, `?` and `[]`
     #[arg(short = 'h', long = "handler", value_name = "ELEMENT.HANDLER")]
     pub handlers: Vec<String>,
     /// Exit with a read handler's value
@@ -124,8 +126,8 @@ impl Source {
 pub type Parameters = Vec<(String, String)>;
 
 impl Click {
-    /// Where the configuration comes from, and what is to be put for its variables. The error says what is wrong with
-    /// the command line.
+    /// Where the configuration comes from, and what is to be put for its variables. The error says
+    /// what is wrong with the command line.
     pub fn source(&self) -> Result<(Source, Parameters), String> {
         let mut parameters = Parameters::new();
         let mut files: Vec<&String> = self.file.iter().collect();

@@ -2,8 +2,8 @@
 
 use graph::{Graph, Handler, HandlerError, Sinks};
 
-/// Prints handlers, each as `element.handler`, `class.handler`, a pattern of elements' names, or one of the graph's own.
-/// Whether all went well.
+/// Prints handlers, each as `element.handler`, `class.handler`, a pattern of elements' names, or
+/// one of the graph's own. Whether all went well.
 pub fn print(graph: &mut Graph, sinks: &mut Sinks, wanted: &[String]) -> bool {
     let mut good = true;
     let mut report = |result: Result<(), String>| {
@@ -32,8 +32,8 @@ pub fn print(graph: &mut Graph, sinks: &mut Sinks, wanted: &[String]) -> bool {
     good
 }
 
-/// The elements that a pattern means: one by its name, or all those that have the handler by pattern or class, and
-/// whether it may be several.
+/// The elements that a pattern means: one by its name, or all those that have the handler by
+/// pattern or class, and whether it may be several.
 fn expand(
     graph: &mut Graph,
     sinks: &mut Sinks,
@@ -88,7 +88,8 @@ fn print_one(
     Ok(())
 }
 
-/// The exit code that a handler gives: a number, or 0 for true and 1 for false; -1 when it is neither.
+/// The exit code that a handler gives: a number, or 0 for true and 1 for false; -1 when it is
+/// neither.
 pub fn exit_code(graph: &mut Graph, sinks: &mut Sinks, call: &str) -> i64 {
     let (path, argument) = call.trim().split_once(char::is_whitespace).unwrap_or((call.trim(), ""));
     let value = match graph.read_handler(path, argument.trim(), sinks) {
@@ -114,10 +115,12 @@ pub fn exit_code(graph: &mut Graph, sinks: &mut Sinks, call: &str) -> i64 {
     }
 }
 
-/// Whether a name has the form of a pattern: `*` is any text, `?` any sign, `[a-z]` and `[^a-z]` one of those signs.
+/// Whether a name has the form of a pattern: `*` is any text, `?` any sign, `[a-z]` and `[^a-z]`
+/// one of those signs.
 fn glob(name: &str, pattern: &str) -> bool {
     let (name, pattern): (Vec<char>, Vec<char>) = (name.chars().collect(), pattern.chars().collect());
-    // Where to go on when the rest does not fit: behind the last `*`, with one more sign given to it.
+    // Where to go on when the rest does not fit: behind the last `*`, with one more sign given to
+    // it.
     let (mut at, mut part, mut back) = (0, 0, None);
     while at < name.len() {
         match one(name[at], &pattern[part.min(pattern.len())..]) {
@@ -139,7 +142,8 @@ fn glob(name: &str, pattern: &str) -> bool {
     pattern[part..].iter().all(|sign| *sign == '*')
 }
 
-/// How many signs of the pattern one sign of the name fits to: none where the pattern has a `*`; `None` if it doesn't fit.
+/// How many signs of the pattern one sign of the name fits to: none where the pattern has a `*`;
+/// `None` if it doesn't fit.
 fn one(sign: char, pattern: &[char]) -> Option<usize> {
     match pattern {
         ['*', ..] => Some(0),

@@ -8,7 +8,8 @@ use trial::{Event, Progress, duration};
 
 use crate::command::table::Table;
 
-/// Progress, on standard error: a line that changes on a terminal, and what was found on lines of its own.
+/// Progress, on standard error: a line that changes on a terminal, and what was found on lines of
+/// its own.
 #[derive(Default)]
 pub(super) struct Screen {
     /// Columns of the line that changes.

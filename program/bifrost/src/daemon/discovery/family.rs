@@ -24,7 +24,8 @@ pub(super) trait Family: Clone + Debug + PartialEq {
     /// The frame for a host, or for all.
     fn frame(&self, to: (Mac, IpAddr)) -> Vec<u8>;
 
-    /// Whether another router goes on to say the same from the same address: of this one no host need take leave.
+    /// Whether another router goes on to say the same from the same address: of this one no host
+    /// need take leave.
     fn is_shared(&self) -> bool;
 
     /// That this router is none any more.
@@ -39,7 +40,8 @@ pub(super) trait Family: Clone + Debug + PartialEq {
     /// What is tracked and not there.
     fn lacks(&self) -> &[String];
 
-    /// What another router says otherwise that routers of one link should say alike (RFC 4861, 6.2.7).
+    /// What another router says otherwise that routers of one link should say alike (RFC 4861,
+    /// 6.2.7).
     fn contradicts(&self, other: &Advertisement) -> Option<String>;
 }
 
@@ -86,7 +88,8 @@ impl Family for Four {
         Four { says, ..self.clone() }
     }
 
-    /// An advertisement has one lifetime for all its addresses, so those that are gone are named as never to be used.
+    /// An advertisement has one lifetime for all its addresses, so those that are gone are named as
+    /// never to be used.
     fn instead_of(&self, before: &Four) -> Four {
         let mut now = self.clone();
         let here = |address| self.says.addresses.iter().any(|(own, _)| *own == address);
@@ -151,7 +154,8 @@ impl Family for Six {
         Carried { from_mac: self.mac, to_mac: mac, from: self.from, to, message: &message }.emit()
     }
 
-    /// No default router, and no way to what it said it has one. What it said of the link stays true.
+    /// No default router, and no way to what it said it has one. What it said of the link stays
+    /// true.
     fn ended(&self) -> Six {
         let mut ended = self.clone();
         ended.says.lifetime = 0;
@@ -242,7 +246,8 @@ fn is_about_the_same(one: &RaOption, other: &RaOption) -> bool {
     }
 }
 
-/// What says that an option holds no longer, but for what is said of it still; of some nothing can say so.
+/// What says that an option holds no longer, but for what is said of it still; of some nothing can
+/// say so.
 fn withdrawn(option: &RaOption, now: &Advertisement) -> Option<RaOption> {
     let asks = |server: &Ipv6Addr| {
         now.options.iter().any(|one| matches!(one, RaOption::Dns { servers, .. } if servers.contains(server)))

@@ -1,4 +1,5 @@
-//! `[discovery.NAME]`: hosts are told of this router, by ICMP router discovery (IPv4) and router advertisements (IPv6).
+//! `[discovery.NAME]`: hosts are told of this router, by ICMP router discovery (IPv4) and router
+//! advertisements (IPv6).
 //!
 //! | file | what it is |
 //! |---|---|
@@ -7,9 +8,10 @@
 //! | `speaker.rs` | an interface as that thread has it |
 //! | `family.rs` | what differs between IPv4 and IPv6 |
 //!
-//! The protocols are the crate `discovery`. The control thread makes the whole of what is said, anew whenever something has
-//! changed; the thread compares, and tells hosts of changes at once. Nothing is said before all routes have been read: a
-//! router that does not know the way yet asks for no packets.
+//! The protocols are the crate `discovery`. The control thread makes the whole of what is said,
+//! anew whenever something has changed; the thread compares, and tells hosts of changes at once.
+//! Nothing is said before all routes have been read: a router that does not know the way yet asks
+//! for no packets.
 
 mod family;
 mod speaker;
@@ -80,7 +82,8 @@ impl Discovery {
         answer.recv_timeout(PATIENCE).map_err(|_| "the thread that tells hosts does not answer".to_owned())
     }
 
-    /// Tells hosts to look for another router, and ends the thread. Until then packets are forwarded as ever.
+    /// Tells hosts to look for another router, and ends the thread. Until then packets are
+    /// forwarded as ever.
     pub(super) fn stop(&mut self) {
         let Some(running) = self.running.take() else { return };
         if running.ask(Order::Stop).recv_timeout(PATIENCE).is_err() {

@@ -1,4 +1,5 @@
-//! An interface as the thread has it: what is said there, who asks, and which other routers are heard.
+//! An interface as the thread has it: what is said there, who asks, and which other routers are
+//! heard.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +18,8 @@ use super::family::{Family, Four, Six, level_in_words, rank_in_words};
 use crate::daemon::groups::Groups;
 use crate::subject::{DiscoveryStatus, OtherRouter};
 
-/// What the control thread wants said on an interface. Of a family that is configured: what, or why nothing can be.
+/// What the control thread wants said on an interface. Of a family that is configured: what, or why
+/// nothing can be.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Told {
     pub(super) name: String,
@@ -165,7 +167,8 @@ impl Speaker {
     /// Says what is due.
     pub(super) fn speak(&mut self, now: Time) {
         let Speaker { link, four, six, .. } = self;
-        // A frame that is not sent, for the interface is down or full, is said again sooner or later.
+        // A frame that is not sent, for the interface is down or full, is said again sooner or
+        // later.
         let mut send = |frame: Vec<u8>| link.as_ref().is_some_and(|link| link.socket.send(&frame).is_ok());
         four.speak(now, &mut send);
         six.speak(now, &mut send);

@@ -1,4 +1,5 @@
-//! The thread that tells hosts: it sleeps until something is due, something is heard, or it is told something.
+//! The thread that tells hosts: it sleeps until something is due, something is heard, or it is told
+//! something.
 
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::AsFd;

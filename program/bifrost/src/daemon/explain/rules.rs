@@ -1,4 +1,5 @@
-//! By which rules a packet passes or not: those that workers ask, and Linux's copy of them for what Linux alone carries.
+//! By which rules a packet passes or not: those that workers ask, and Linux's copy of them for what
+//! Linux alone carries.
 
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -35,7 +36,8 @@ pub(super) enum Entry<'q> {
 }
 
 impl Forwarding {
-    /// The rules that decide at an element of the filter. `state`: of the flow that the packet belongs to.
+    /// The rules that decide at an element of the filter. `state`: of the flow that the packet
+    /// belongs to.
     pub(super) fn explain_filter(
         &self,
         element: &str,
@@ -58,7 +60,8 @@ impl Forwarding {
         self.explain_chains(compiled.filter(), &hooks, context, asked, steps);
     }
 
-    /// Whether workers leave what goes there to Linux, rules and all, as they see one direction of it only.
+    /// Whether workers leave what goes there to Linux, rules and all, as they see one direction of
+    /// it only.
     pub(super) fn is_of_linux(&self, asked: Asked<'_>) -> bool {
         let (local, output) = self.leads(asked);
         self.plane.policy().table().is_some()
@@ -79,7 +82,8 @@ impl Forwarding {
         self.plane.interface_named(name)
     }
 
-    /// The rules by which Linux decides about a packet of its own: its table has the same, in chains for packets by Bifrost's ports.
+    /// The rules by which Linux decides about a packet of its own: its table has the same, in
+    /// chains for packets by Bifrost's ports.
     pub(super) fn explain_linux(&self, entry: Entry<'_>, asked: Asked<'_>, steps: &mut Vec<Step>) {
         let policy = self.plane.policy();
         let (compiled, _) = policy.book().current();

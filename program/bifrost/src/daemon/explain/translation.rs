@@ -1,5 +1,5 @@
-//! How a packet is translated, and by which rules: as the flow that it belongs to, or, of one that opens a flow, asked of bindings that are
-//! only thought of.
+//! How a packet is translated, and by which rules: as the flow that it belongs to, or, of one that
+//! opens a flow, asked of bindings that are only thought of.
 
 use std::sync::Arc;
 
@@ -74,7 +74,8 @@ impl Translation<'_> {
                 let (from, port) = (binding.reply.destination, binding.reply.destination_port);
                 let given =
                     if port == was.1 { "" } else { "; which of its ports is known when a flow begins" };
-                // Who comes from the other family gets its address there by the rule of the mapping that it calls.
+                // Who comes from the other family gets its address there by the rule of the mapping
+                // that it calls.
                 ((from, port), by(rules, binding.rules[1].or(binding.rules[0])) + given)
             }
             _ => return,

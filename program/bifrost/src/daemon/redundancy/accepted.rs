@@ -1,11 +1,13 @@
-//! The addresses of virtual routers in Linux, while this router is active, so that they can be pinged and connected to.
+//! The addresses of virtual routers in Linux, while this router is active, so that they can be
+//! pinged and connected to.
 //!
-//! They are on a device of this process (a TUN), not on the interface that they are for: when the process dies, however it
-//! does, its device goes, and the addresses with it. On an interface they would stay, and Linux would go on answering for
-//! what another router has taken over. Linux takes what is for its addresses wherever it comes in, so that nothing else is
-//! different.
+//! They are on a device of this process (a TUN), not on the interface that they are for: when the
+//! process dies, however it does, its device goes, and the addresses with it. On an interface they
+//! would stay, and Linux would go on answering for what another router has taken over. Linux takes
+//! what is for its addresses wherever it comes in, so that nothing else is different.
 //!
-//! A thread of its own does this, for Linux may be busy with other interfaces, and advertisements must not wait.
+//! A thread of its own does this, for Linux may be busy with other interfaces, and advertisements
+//! must not wait.
 
 use std::collections::HashMap;
 use std::fs;
@@ -67,7 +69,8 @@ fn run(orders: &Receiver<Order>) {
     let mut announcing = HashMap::new();
     for order in orders {
         match order {
-            // Of these each interface has its own, and only neighbours are asked for them: nobody connects to one.
+            // Of these each interface has its own, and only neighbours are asked for them: nobody
+            // connects to one.
             Order::Address(IpAddr::V6(address), _) if address.is_unicast_link_local() => {}
             Order::Address(address, have) => {
                 if let Err(error) = set(&mut device, address, have) {
@@ -115,8 +118,9 @@ fn set(device: &mut Option<(Tap, u32, Addresses)>, address: IpAddr, have: bool) 
     }
 }
 
-/// When Linux itself asks for a neighbour, it asks in the name of an address of the interface's: else hosts would learn from
-/// that that the virtual address is at the interface's own link address. What it was before, if it is another now.
+/// When Linux itself asks for a neighbour, it asks in the name of an address of the interface's:
+/// else hosts would learn from that that the virtual address is at the interface's own link
+/// address. What it was before, if it is another now.
 fn own_addresses_only(interface: &str) -> Option<String> {
     let was = fs::read_to_string(announce(interface)).ok()?;
     (was.trim() != "2" && fs::write(announce(interface), "2").is_ok()).then_some(was)

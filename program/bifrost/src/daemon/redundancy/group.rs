@@ -1,4 +1,5 @@
-//! A virtual router as the thread has it: what is configured, what is known of its interface, what it has counted.
+//! A virtual router as the thread has it: what is configured, what is known of its interface, what
+//! it has counted.
 
 use std::net::IpAddr;
 use std::time::Duration;

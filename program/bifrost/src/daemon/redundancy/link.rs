@@ -1,11 +1,12 @@
 //! The sockets of an interface that virtual routers are on.
 //!
-//! One packet socket hears advertisements and questions for addresses, and sends what is for all on the link: only by such
-//! a one can a frame have the virtual router's link address as its source. It has the interface receive what is for that
-//! address, too. A second one is there to be in the groups, so that switches that listen bring their packets.
+//! One packet socket hears advertisements and questions for addresses, and sends what is for all on
+//! the link: only by such a one can a frame have the virtual router's link address as its source.
+//! It has the interface receive what is for that address, too. A second one is there to be in the
+//! groups, so that switches that listen bring their packets.
 //!
-//! None of this is opened or closed when a router becomes active or backup: Linux may take long for that, while it is busy
-//! with other interfaces.
+//! None of this is opened or closed when a router becomes active or backup: Linux may take long for
+//! that, while it is busy with other interfaces.
 
 use std::io;
 use std::net::IpAddr;

@@ -8,12 +8,13 @@
 //! | `link.rs` | the sockets of an interface |
 //! | `accepted.rs` | the addresses in Linux |
 //!
-//! The protocol is the crate `vrrp`, which decides; here are sockets, Linux and the driver. What a virtual router needs
-//! around it (its interface, an address to speak from, tables that are complete, what it tracks) the control thread knows,
-//! and tells when it changes. Who is active, the thread says to the driver itself: no takeover waits for the control thread.
+//! The protocol is the crate `vrrp`, which decides; here are sockets, Linux and the driver. What a
+//! virtual router needs around it (its interface, an address to speak from, tables that are
+//! complete, what it tracks) the control thread knows, and tells when it changes. Who is active,
+//! the thread says to the driver itself: no takeover waits for the control thread.
 //!
-//! A killed process has resigned. Its leases end, its programs and its device with the addresses go; nothing that it told
-//! anybody stays.
+//! A killed process has resigned. Its leases end, its programs and its device with the addresses
+//! go; nothing that it told anybody stays.
 
 mod accepted;
 mod group;
@@ -78,9 +79,9 @@ impl Handle {
 }
 
 impl Redundancy {
-    /// Tells the thread what is configured, and what is known around it, where that has changed. Not before all routes have
-    /// been read and the ports are taken: who takes over must be able to forward. That Linux is read anew later on is no
-    /// reason to resign.
+    /// Tells the thread what is configured, and what is known around it, where that has changed.
+    /// Not before all routes have been read and the ports are taken: who takes over must be able to
+    /// forward. That Linux is read anew later on is no reason to resign.
     pub(super) fn follow(&mut self, forwarding: &Forwarding) {
         if self.running.is_none() && !forwarding.router.vrrp.is_empty() {
             match begin(forwarding) {
@@ -121,7 +122,8 @@ impl Redundancy {
         answer.recv_timeout(PATIENCE).map_err(|_| "the thread that speaks VRRP does not answer".to_owned())
     }
 
-    /// Hands everything over, if there is somebody, and ends the thread. Until then packets are forwarded as ever.
+    /// Hands everything over, if there is somebody, and ends the thread. Until then packets are
+    /// forwarded as ever.
     pub(super) fn stop(&mut self) {
         let Some(running) = self.running.take() else { return };
         if running.ask(Order::Stop).recv_timeout(HANDOVER).is_err() {
@@ -202,7 +204,8 @@ fn own(router: &VirtualRouter, here: &[&Address]) -> Option<IpAddr> {
     own.map(|address| address.net.addr()).find(|own| owner || !router.addresses.contains(own))
 }
 
-/// Who owns the addresses has them on the interface, and nobody else has: Linux would keep them when Bifrost ends.
+/// Who owns the addresses has them on the interface, and nobody else has: Linux would keep them
+/// when Bifrost ends.
 fn misplaced(router: &VirtualRouter, here: &[&Address]) -> Option<String> {
     let is_here = |wanted: &&IpAddr| here.iter().any(|address| address.net.addr() == **wanted);
     let name = &router.interface;

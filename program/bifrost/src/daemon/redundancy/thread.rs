@@ -1,7 +1,8 @@
-//! The thread that speaks VRRP: it sleeps until something is heard, something is due, or it is told something.
+//! The thread that speaks VRRP: it sleeps until something is heard, something is due, or it is told
+//! something.
 //!
-//! Nothing that it does while it is up waits for another thread or for a lock of Linux's, so that it keeps intervals of ten
-//! milliseconds while control reads a million routes.
+//! Nothing that it does while it is up waits for another thread or for a lock of Linux's, so that
+//! it keeps intervals of ten milliseconds while control reads a million routes.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;

@@ -1,9 +1,11 @@
 //! How much may be said: the one place that keeps the log small.
 //!
-//! What anybody can cause from outside (a connection that is refused, a packet that makes no sense) would fill a disk with lines. So
-//! each place of the source that logs has a bucket: as many lines at once as a router with every port busy has to say, then one in ten
-//! seconds. What was not shown is told once a minute, with the first such line. Rules that log packets have limits of their own (`log
-//! at most`); here they only meet a ceiling. What only a debugger asks for (`debug`, `trace`) is not held back.
+//! What anybody can cause from outside (a connection that is refused, a packet that makes no sense)
+//! would fill a disk with lines. So each place of the source that logs has a bucket: as many lines
+//! at once as a router with every port busy has to say, then one in ten seconds. What was not shown
+//! is told once a minute, with the first such line. Rules that log packets have limits of their own
+//! (`log at most`); here they only meet a ceiling. What only a debugger asks for (`debug`, `trace`)
+//! is not held back.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -72,7 +74,8 @@ impl Limit {
         false
     }
 
-    /// What was not shown since the last time, if it is time to tell: how much, and the first of it.
+    /// What was not shown since the last time, if it is time to tell: how much, and the first of
+    /// it.
     pub(super) fn hidden(&self, now: Instant) -> Vec<(u64, String)> {
         let mut sites = self.sites();
         if sites.told.is_some_and(|told| now.duration_since(told) < TELL) {

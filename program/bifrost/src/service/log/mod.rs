@@ -1,8 +1,8 @@
 //! The log, on standard error.
 //!
 //! Under systemd every line begins with its priority (`<4>`, sd-daemon(3)) and has neither time nor
-//! colour, since the journal keeps both. Elsewhere it is for a person: time, level, message. What is said too
-//! often is left out and counted ([`limit`]).
+//! colour, since the journal keeps both. Elsewhere it is for a person: time, level, message. What
+//! is said too often is left out and counted ([`limit`]).
 
 mod limit;
 

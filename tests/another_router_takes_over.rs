@@ -52,7 +52,8 @@ fn when_one_is_killed() {
     becomes(&two, "left", "backup");
     let lost = crate::redundant::lost(stream);
     println!("came back: {lost} datagrams lost");
-    assert_eq!(lost, 0, "{}\n{}", one.log(), two.log());
+    let drops = || [&one, &two].map(|router| router.ask("show drops").unwrap_or_default()).concat();
+    assert_eq!(lost, 0, "{}\n{}\n{}", drops(), one.log(), two.log());
 }
 
 #[test]

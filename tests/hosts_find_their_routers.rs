@@ -284,7 +284,6 @@ fn and_keep_a_virtual_one_when_another_router_takes_over() {
         if right { Ok(()) } else { Err(shown) }
     };
     wait_for("routes by the virtual router", SOON, both).unwrap();
-    net.customer.run("ping -c 1 -W 2 fe80::1%eth0").unwrap();
     let neighbour = net.customer.run("ip -6 neighbour show fe80::1").unwrap();
     assert!(neighbour.contains("00:00:5e:00:02:07"), "{neighbour}");
     let shown = two.ask("show discovery").unwrap();

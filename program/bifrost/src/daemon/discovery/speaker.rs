@@ -39,6 +39,9 @@ const FAREWELLS: u32 = 3;
 const BETWEEN: Duration = Duration::from_millis(50);
 /// Other routers that are remembered.
 const OTHERS: usize = 64;
+/// Lines about them in the log, each minute: whoever is on the link can make some.
+const LINES: u32 = 8;
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// Solicitations and advertisements of both families, without a tag: others are a VLAN's.
 const HEARD: &[Instruction] = {
@@ -81,6 +84,24 @@ pub(super) struct Speaker {
     broken: Option<String>,
     four: Voice<Four>,
     six: Voice<Six>,
+    log: Log,
+}
+
+/// How many lines about other routers this minute has had.
+#[derive(Default)]
+struct Log {
+    minute: Time,
+    lines: u32,
+}
+
+impl Log {
+    fn has_room(&mut self, now: Time) -> bool {
+        if now >= self.minute + MINUTE {
+            *self = Log { minute: now, lines: 0 };
+        }
+        self.lines += 1;
+        self.lines <= LINES
+    }
 }
 
 struct Link {
@@ -118,7 +139,7 @@ struct Other {
 
 impl Speaker {
     pub(super) fn new(told: Told) -> Speaker {
-        Speaker { told, link: None, broken: None, four: Voice::new(), six: Voice::new() }
+        Speaker { told, link: None, broken: None, four: Voice::new(), six: Voice::new(), log: Log::default() }
     }
 
     /// Begins to say what is told, or says it instead of what was.
@@ -182,7 +203,7 @@ impl Speaker {
         if !matches!(received.kind, PacketType::Host | PacketType::Multicast | PacketType::Broadcast) {
             return true;
         }
-        let place = &self.told.interface;
+        let (place, log) = (&self.told.interface, &mut self.log);
         if let Some(irdp::Heard { mac, from, message }) = irdp::hear(frame) {
             match message {
                 irdp::Message::Solicitation => {
@@ -192,7 +213,11 @@ impl Speaker {
                 }
                 irdp::Message::Advertisement(said) => {
                     let best = said.addresses.iter().map(|(_, level)| *level).max().unwrap_or(irdp::NEVER);
-                    self.four.other(place, from.into(), said.lifetime, level_in_words(best), now);
+                    if self.four.other(from.into(), said.lifetime, level_in_words(best), now)
+                        && log.has_room(now)
+                    {
+                        info!("{place}: there is another router, {from}");
+                    }
                 }
             }
         } else if let Some(heard) = ::discovery::hear(frame) {
@@ -202,13 +227,17 @@ impl Speaker {
                 }
                 Heard::Advertisement { from, advertisement } => {
                     let level = rank_in_words(advertisement.lifetime, advertisement.preference);
-                    self.six.other(place, from.into(), advertisement.lifetime, level, now);
+                    if self.six.other(from.into(), advertisement.lifetime, level, now) && log.has_room(now) {
+                        info!("{place}: there is another router, {from}");
+                    }
                     let speaks = self.six.speaks.as_ref();
                     let otherwise = speaks.and_then(|speaks| speaks.now.contradicts(&advertisement));
                     if let Some(other) = self.six.others.get_mut(&IpAddr::from(from))
                         && other.otherwise != otherwise
                     {
-                        if let Some(otherwise) = &otherwise {
+                        if let Some(otherwise) = &otherwise
+                            && log.has_room(now)
+                        {
                             warn!("{place}: the router {from} tells hosts otherwise: {otherwise}");
                         }
                         other.otherwise = otherwise;
@@ -349,10 +378,10 @@ impl<F: Family> Voice<F> {
         }
     }
 
-    fn other(&mut self, place: &str, from: IpAddr, lifetime: u16, level: String, now: Time) {
-        let Some(speaks) = &self.speaks else { return };
-        if from == speaks.now.from() {
-            return;
+    /// Notes another router; true: it is a new one.
+    fn other(&mut self, from: IpAddr, lifetime: u16, level: String, now: Time) -> bool {
+        if self.speaks.as_ref().is_none_or(|speaks| from == speaks.now.from()) {
+            return false;
         }
         self.others.retain(|_, other| other.until > now);
         let until = now + Duration::from_secs(lifetime.into());
@@ -360,10 +389,27 @@ impl<F: Family> Voice<F> {
         match self.others.get_mut(&from) {
             Some(other) => (other.level, other.until) = (level, until),
             None if room && lifetime > 0 => {
-                info!("{place}: there is another router, {from} (preference {level})");
                 self.others.insert(from, Other { level, until, otherwise: None });
+                return true;
             }
             None => {}
         }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_on_the_link_cannot_fill_the_log() {
+        let mut log = Log::default();
+        let lines = |log: &mut Log, from: u64| {
+            (0..100_000).filter(|n| log.has_room(Time::from_millis(from + n / 10))).count()
+        };
+        assert_eq!(lines(&mut log, 0), 8);
+        assert_eq!(lines(&mut log, 20_000), 0, "the same minute");
+        assert_eq!(lines(&mut log, 120_000), 8);
     }
 }

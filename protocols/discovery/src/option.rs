@@ -170,7 +170,7 @@ impl RaOption {
                 let prefix = net(address, value[0]).filter(|_| fits)?;
                 RaOption::Route { prefix, preference: Preference::of(value[1])?, lifetime: word(2)? }
             }
-            (DNS, 22..) if (value.len() - 6) % 16 == 0 => {
+            (DNS, 22..) if (value.len() - 6).is_multiple_of(16) => {
                 let servers = (6..value.len()).step_by(16).filter_map(address).collect();
                 RaOption::Dns { servers, lifetime: word(2)? }
             }

@@ -6,7 +6,7 @@ use std::{thread::sleep, time::Duration};
 
 use lab::{Router, wait_for};
 
-use crate::redundant::{Pair, RATE, becomes, config, lost, state};
+use crate::redundant::{Pair, RATE, STALL, becomes, config, lost, state};
 
 /// 50 ms of the stream.
 const MOST: u64 = RATE as u64 / 20;
@@ -53,7 +53,7 @@ fn when_one_is_killed() {
     let lost = crate::redundant::lost(stream);
     println!("came back: {lost} datagrams lost");
     let drops = || [&one, &two].map(|router| router.ask("show drops").unwrap_or_default()).concat();
-    assert_eq!(lost, 0, "{}\n{}\n{}", drops(), one.log(), two.log());
+    assert!(lost <= STALL, "{lost} lost\n{}\n{}\n{}", drops(), one.log(), two.log());
 }
 
 #[test]

@@ -20,8 +20,8 @@ use crate::network::{Turn, turn};
 pub const SERVER: &str = "10.2.0.9";
 /// Datagrams a second of the stream that loss is measured with.
 pub const RATE: u32 = 10_000;
-/// Datagrams that a veth loses when this machine's cores are taken away for some 35 ms: its ring has
-/// 256 places. (Seen once in many runs: 77, where there are none otherwise.)
+/// Datagrams that may be lost where nothing should be: a veth's ring has 256 places, and this
+/// machine's cores are shared. 77 were lost once in many runs, and the ring is what we suspect.
 pub const STALL: u64 = RATE as u64 / 100;
 const PORT: u16 = 9000;
 

@@ -519,7 +519,8 @@ mod tests {
         let usual = four("").unwrap();
         assert_eq!(usual.times.interval, [450, 600].map(Duration::from_secs));
         assert_eq!((usual.lifetime, usual.preference, usual.broadcast), (1800, 0, false));
-        let more = "interval = \"4s\"\npreference = -2147483648\naddresses = { \"192.0.2.1\" = \"never\", \"192.0.2.2\" = 7 }\n\
+        let more = "interval = \"4s\"\npreference = -2147483648\n\
+                    addresses = { \"192.0.2.1\" = \"never\", \"192.0.2.2\" = 7 }\n\
                     track = [{ route = \"0.0.0.0/0\", from = \"bgp\", lower = 50 }, { interface = \"wan0\" }]";
         let more = four(more).unwrap();
         assert_eq!(more.times.interval, [3, 4].map(Duration::from_secs));

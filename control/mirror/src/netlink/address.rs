@@ -21,6 +21,7 @@ pub struct Address {
     pub flags: u32,
 }
 
+const RT_SCOPE_LINK: u8 = 253;
 const IFA_F_SECONDARY: u32 = 0x01;
 const IFA_F_DADFAILED: u32 = 0x08;
 const IFA_F_DEPRECATED: u32 = 0x20;
@@ -30,6 +31,11 @@ impl Address {
     /// IPv4: the first of its subnet, which Linux prefers as a source.
     pub fn is_primary(&self) -> bool {
         self.flags & IFA_F_SECONDARY == 0
+    }
+
+    /// IPv6: on this link only, and nobody has said that it is not his.
+    pub fn is_link_source(&self) -> bool {
+        self.scope == RT_SCOPE_LINK && self.flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED) == 0
     }
 
     /// IPv6: global, and neither tentative nor deprecated.

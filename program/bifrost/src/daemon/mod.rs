@@ -30,7 +30,7 @@
 //! | `mirror_port.rs` | `[mirror]`: such copies, sent out by an interface |
 //! | `discovery/` | `[discovery.NAME]`: hosts are told of this router |
 //! | `redundancy/` | `[vrrp.NAME]`: addresses that this router has together with others |
-//! | `groups.rs`, `tracked.rs` | what those two share: being in groups, what a section tracks |
+//! | `groups.rs`, `orders.rs`, `tracked.rs` | what those two share: being in groups, the way to a thread, what a section tracks |
 //! | `watch.rs` | trace and capture: observers in the workers' graphs |
 //!
 //! The order at the start matters: Linux's tables are read whole before the first port is taken, so
@@ -57,6 +57,7 @@ mod mirror_port;
 mod nat_audit;
 mod nat_shortage;
 mod nft;
+mod orders;
 mod peers;
 pub(crate) mod ports;
 mod questions;

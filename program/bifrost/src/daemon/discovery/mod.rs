@@ -19,8 +19,6 @@ mod thread;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread as threads;
 use std::time::Duration;
 
@@ -28,11 +26,11 @@ use ::discovery::{Preference, RaOption, irdp};
 use config::{Discovery as Plan, Discovery4, Discovery6, PREFIXES};
 use mirror::model::Link;
 use mirror::netlink::address::Address;
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use tracing::{error, warn};
 use wire::Mac;
 
 use super::forwarding::Forwarding;
+use super::orders::{Orders, orders};
 use super::redundancy::Redundancy;
 use super::section::{Change, Section};
 use crate::subject::DiscoveryStatus;
@@ -42,9 +40,6 @@ use thread::{Order, Runner};
 
 /// How long the thread may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// `RT_SCOPE_LINK`, and `IFA_F_TENTATIVE`: nobody has said yet that it is not his.
-const LINK: u8 = 253;
-const TENTATIVE: u32 = 0x40;
 
 /// See the head of this file.
 #[derive(Default)]
@@ -53,8 +48,7 @@ pub(crate) struct Discovery {
 }
 
 struct Running {
-    orders: Sender<Order>,
-    bell: Arc<EventFd>,
+    orders: Orders<Order>,
     told: Vec<Told>,
 }
 
@@ -72,13 +66,13 @@ impl Discovery {
         let told: Vec<Told> = plan.iter().map(|plan| told(plan, forwarding, redundancy)).collect();
         if running.told != told {
             running.told.clone_from(&told);
-            running.tell(Order::Say(told));
+            running.orders.tell(Order::Say(told));
         }
     }
 
     pub(crate) fn status(&self) -> Result<Vec<DiscoveryStatus>, String> {
         let Some(running) = &self.running else { return Ok(Vec::new()) };
-        let answer = running.ask(Order::Status);
+        let answer = running.orders.ask(Order::Status);
         answer.recv_timeout(PATIENCE).map_err(|_| "the thread that tells hosts does not answer".to_owned())
     }
 
@@ -86,35 +80,18 @@ impl Discovery {
     /// forwarded as ever.
     pub(super) fn stop(&mut self) {
         let Some(running) = self.running.take() else { return };
-        if running.ask(Order::Stop).recv_timeout(PATIENCE).is_err() {
+        if running.orders.ask(Order::Stop).recv_timeout(PATIENCE).is_err() {
             warn!("discovery: hosts may not have been told that this router stops");
         }
     }
 }
 
-impl Running {
-    fn tell(&self, order: Order) {
-        // It ends only when it is told to.
-        let _ = self.orders.send(order);
-        let _ = self.bell.write(1);
-    }
-
-    fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Receiver<T> {
-        let (sender, answer) = channel();
-        self.tell(order(sender));
-        answer
-    }
-}
-
 fn begin() -> Result<Running, String> {
     let system = |error: io::Error| error.to_string();
-    let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
-        .map_err(|error| system(error.into()))?;
-    let bell = Arc::new(bell);
-    let (orders, waiting) = channel();
-    let runner = Runner::new(waiting, bell.clone());
+    let (orders, inbox) = orders().map_err(system)?;
+    let runner = Runner::new(inbox);
     threads::Builder::new().name("discovery".to_owned()).spawn(move || runner.run()).map_err(system)?;
-    Ok(Running { orders, bell, told: Vec::new() })
+    Ok(Running { orders, told: Vec::new() })
 }
 
 /// Who speaks: the interface itself, or the virtual router that this router is active for.
@@ -208,12 +185,11 @@ fn six(
     here: &[&Address],
     forwarding: &Forwarding,
 ) -> Result<Six, String> {
-    let on_link = |address: &&&Address| address.scope == LINK && address.flags & TENTATIVE == 0;
     let of = |address: &&Address| match address.net {
         ipnet::IpNet::V6(net) => Some(net),
         ipnet::IpNet::V4(_) => None,
     };
-    let own = || here.iter().filter(on_link).find_map(of).map(|net| net.addr());
+    let own = || here.iter().filter(|address| address.is_link_source()).find_map(of).map(|net| net.addr());
     let from: Option<Ipv6Addr> = match speaking.shared.as_ref().map(|shared| shared.first()) {
         Some(Some(IpAddr::V6(shared))) => Some(*shared),
         _ => own(),

@@ -2,16 +2,12 @@
 //! something.
 
 use std::hash::{BuildHasher, RandomState};
-use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{Sender, TryRecvError};
 use std::time::Instant;
 
 use chance::Random;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::eventfd::EventFd;
-use nix::sys::time::TimeSpec;
 
+use super::super::orders::Inbox;
 use super::speaker::{Speaker, Told};
 use crate::subject::DiscoveryStatus;
 
@@ -26,8 +22,7 @@ pub(super) enum Order {
 }
 
 pub(super) struct Runner {
-    orders: Receiver<Order>,
-    bell: Arc<EventFd>,
+    inbox: Inbox<Order>,
     speakers: Vec<Speaker>,
     /// Those of sections that are gone, until they have taken leave.
     leaving: Vec<Speaker>,
@@ -40,17 +35,17 @@ pub(super) struct Runner {
 const FRAMES: usize = 64;
 
 impl Runner {
-    pub(super) fn new(orders: Receiver<Order>, bell: Arc<EventFd>) -> Runner {
+    pub(super) fn new(inbox: Inbox<Order>) -> Runner {
         let random = Random(RandomState::new().hash_one(0) | 1);
         let (speakers, leaving) = (Vec::new(), Vec::new());
-        Runner { orders, bell, speakers, leaving, begun: Instant::now(), random, ends: None }
+        Runner { inbox, speakers, leaving, begun: Instant::now(), random, ends: None }
     }
 
     pub(super) fn run(mut self) {
         let mut buffer = [0; 2048];
         loop {
             loop {
-                match self.orders.try_recv() {
+                match self.inbox.next() {
                     Ok(order) => self.obey(order),
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return,
@@ -123,13 +118,7 @@ impl Runner {
     fn sleep(&self) {
         let speakers = self.speakers.iter().chain(&self.leaving);
         let due = speakers.filter_map(Speaker::next).min();
-        let time = due.map(|at| TimeSpec::from(at.saturating_sub(self.begun.elapsed())));
-        let bell = PollFd::new(self.bell.as_fd(), PollFlags::POLLIN);
-        let links = self.speakers.iter().filter_map(Speaker::fd);
-        let mut fds: Vec<_> = links.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).chain([bell]).collect();
-        // An error is an interrupted wait.
-        let _ = ppoll(&mut fds, time, None);
-        // An error means that nobody rang.
-        let _ = self.bell.read();
+        let time = due.map(|at| at.saturating_sub(self.begun.elapsed()));
+        self.inbox.sleep(self.speakers.iter().filter_map(Speaker::fd), time);
     }
 }

@@ -23,17 +23,16 @@ mod thread;
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 use std::thread as threads;
 use std::time::Duration;
 
 use config::VirtualRouter;
 use mirror::netlink::address::Address;
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use tracing::{error, warn};
 
 use super::forwarding::Forwarding;
+use super::orders::{Orders, orders};
 use super::section::{Change, Section};
 use crate::subject::VirtualRouterStatus;
 use accepted::Accepted;
@@ -44,9 +43,6 @@ use thread::{ActiveNames, Order, Runner};
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a stop waits for others to take over.
 const HANDOVER: Duration = Duration::from_secs(3);
-/// `RT_SCOPE_LINK`, and `IFA_F_TENTATIVE`: nobody has said yet that it is not his.
-const LINK: u8 = 253;
-const TENTATIVE: u32 = 0x40;
 
 /// See the head of this file.
 #[derive(Default)]
@@ -55,26 +51,22 @@ pub(crate) struct Redundancy {
 }
 
 struct Running {
-    orders: Sender<Order>,
-    bell: Arc<EventFd>,
+    orders: Orders<Order>,
     plan: Vec<VirtualRouter>,
     facts: Vec<Facts>,
     active: ActiveNames,
 }
 
 /// The way to the thread, for those who wait for what it does.
-pub(crate) struct Handle(Option<(Sender<Order>, Arc<EventFd>)>);
+pub(crate) struct Handle(Option<Orders<Order>>);
 
 impl Handle {
     /// Hands over to another router, or takes part again as before; says what came of it.
     pub(crate) fn ask(&self, name: String, release: bool) -> Result<String, String> {
-        let (orders, bell) = self.0.as_ref().ok_or("nothing is redundant: there is no [vrrp.NAME]")?;
-        let (sender, answer) = channel();
-        let order = if release { Order::Release(name, sender) } else { Order::Resume(name, sender) };
-        let gone = "the thread that speaks VRRP is gone";
-        orders.send(order).map_err(|_| gone)?;
-        let _ = bell.write(1);
-        answer.recv().map_err(|_| gone)?
+        let orders = self.0.as_ref().ok_or("nothing is redundant: there is no [vrrp.NAME]")?;
+        let order = if release { Order::Release } else { Order::Resume };
+        let answer = orders.ask(|sender| order(name, sender)).recv();
+        answer.map_err(|_| "the thread that speaks VRRP is gone")?
     }
 }
 
@@ -101,7 +93,7 @@ impl Redundancy {
         };
         running.plan.clone_from(plan);
         running.facts = facts;
-        running.tell(order);
+        running.orders.tell(order);
     }
 
     /// Whether the virtual router of a name is active here.
@@ -113,12 +105,12 @@ impl Redundancy {
     }
 
     pub(crate) fn handle(&self) -> Handle {
-        Handle(self.running.as_ref().map(|running| (running.orders.clone(), running.bell.clone())))
+        Handle(self.running.as_ref().map(|running| running.orders.clone()))
     }
 
     pub(crate) fn status(&self) -> Result<Vec<VirtualRouterStatus>, String> {
         let Some(running) = &self.running else { return Ok(Vec::new()) };
-        let answer = running.ask(Order::Status);
+        let answer = running.orders.ask(Order::Status);
         answer.recv_timeout(PATIENCE).map_err(|_| "the thread that speaks VRRP does not answer".to_owned())
     }
 
@@ -126,38 +118,21 @@ impl Redundancy {
     /// forwarded as ever.
     pub(super) fn stop(&mut self) {
         let Some(running) = self.running.take() else { return };
-        if running.ask(Order::Stop).recv_timeout(HANDOVER).is_err() {
+        if running.orders.ask(Order::Stop).recv_timeout(HANDOVER).is_err() {
             warn!("redundancy: not everything was handed over in time");
         }
-    }
-}
-
-impl Running {
-    fn tell(&self, order: Order) {
-        // It ends only when it is told to.
-        let _ = self.orders.send(order);
-        let _ = self.bell.write(1);
-    }
-
-    fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Receiver<T> {
-        let (sender, answer) = channel();
-        self.tell(order(sender));
-        answer
     }
 }
 
 fn begin(forwarding: &Forwarding) -> Result<Running, String> {
     let driver = forwarding.plane.driver().virtual_routers().map_err(|error| error.to_string())?;
     let system = |error: io::Error| error.to_string();
-    let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
-        .map_err(|error| system(error.into()))?;
-    let bell = Arc::new(bell);
-    let (orders, waiting) = channel();
+    let (orders, inbox) = orders().map_err(system)?;
     let active = ActiveNames::default();
     let accepted = Accepted::start().map_err(system)?;
-    let runner = Runner::new(waiting, bell.clone(), driver, accepted, active.clone());
+    let runner = Runner::new(inbox, driver, accepted, active.clone());
     threads::Builder::new().name("vrrp".to_owned()).spawn(move || runner.run()).map_err(system)?;
-    Ok(Running { orders, bell, plan: Vec::new(), facts: Vec::new(), active })
+    Ok(Running { orders, plan: Vec::new(), facts: Vec::new(), active })
 }
 
 /// What is known around a virtual router.
@@ -199,7 +174,7 @@ fn own(router: &VirtualRouter, here: &[&Address]) -> Option<IpAddr> {
     let owner = router.settings.priority == u8::MAX;
     let own = here.iter().filter(|address| match address.net.addr() {
         IpAddr::V4(_) => !router.is_ipv6() && address.is_primary(),
-        IpAddr::V6(_) => router.is_ipv6() && address.scope == LINK && address.flags & TENTATIVE == 0,
+        IpAddr::V6(_) => router.is_ipv6() && address.is_link_source(),
     });
     own.map(|address| address.net.addr()).find(|own| owner || !router.addresses.contains(own))
 }

@@ -6,18 +6,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{Sender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use config::VirtualRouter;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::eventfd::EventFd;
-use nix::sys::time::TimeSpec;
 use port::VirtualRouters;
 use tracing::{info, warn};
 use vrrp::{Action, Set, State, Time, Why};
 
+use super::super::orders::Inbox;
 use super::accepted::Accepted;
 use super::group::{Facts, Group};
 use super::link::{Heard, Link};
@@ -52,8 +50,7 @@ struct Together {
 }
 
 pub(super) struct Runner {
-    orders: Receiver<Order>,
-    bell: Arc<EventFd>,
+    inbox: Inbox<Order>,
     driver: VirtualRouters,
     accepted: Accepted,
     sets: Vec<Together>,
@@ -75,8 +72,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 impl Runner {
     pub(super) fn new(
-        orders: Receiver<Order>,
-        bell: Arc<EventFd>,
+        inbox: Inbox<Order>,
         driver: VirtualRouters,
         accepted: Accepted,
         active: ActiveNames,
@@ -84,7 +80,7 @@ impl Runner {
         let begun = Instant::now();
         let (sets, places) = (Vec::new(), Vec::new());
         let links = HashMap::new();
-        Runner { orders, bell, driver, accepted, sets, links, places, begun, ends: None, active }
+        Runner { inbox, driver, accepted, sets, links, places, begun, ends: None, active }
     }
 
     pub(super) fn run(mut self) {
@@ -94,7 +90,7 @@ impl Runner {
         let mut buffer = [0; 2048];
         loop {
             loop {
-                match self.orders.try_recv() {
+                match self.inbox.next() {
                     Ok(order) => self.obey(order),
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return self.end(),
@@ -127,13 +123,8 @@ impl Runner {
     /// Until something is due, or comes.
     fn sleep(&self) {
         let due = self.sets.iter().flat_map(|together| [together.set.next(), together.again]).flatten().min();
-        let time = due.map(|at| TimeSpec::from(at.saturating_sub(self.begun.elapsed())));
-        let links = self.links.values().map(|link| PollFd::new(link.as_fd(), PollFlags::POLLIN));
-        let mut fds: Vec<_> = links.chain([PollFd::new(self.bell.as_fd(), PollFlags::POLLIN)]).collect();
-        // An error is an interrupted wait.
-        let _ = ppoll(&mut fds, time, None);
-        // An error means that nobody rang.
-        let _ = self.bell.read();
+        let time = due.map(|at| at.saturating_sub(self.begun.elapsed()));
+        self.inbox.sleep(self.links.values().map(AsFd::as_fd), time);
     }
 
     fn hear(&mut self, buffer: &mut [u8]) {

@@ -28,6 +28,10 @@ use crate::packet::{Advertisement, Wrong};
 /// A moment: the time since one that all are counted from.
 pub type Time = Duration;
 
+/// For so long a kernel may keep a core from the thread that advertises (78 ms were seen). Who then
+/// stops to forward loses packets that nobody else would have carried.
+const HELD_UP: Duration = Duration::from_millis(200);
+
 /// What a set is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum State {
@@ -138,10 +142,11 @@ impl Set {
         self.members[member].heard
     }
 
-    /// For how long at most others believe an advertisement of a member that is active.
+    /// How long after an advertisement a member that is active still forwards: three intervals, as
+    /// long as others believe it, and [`HELD_UP`] at least.
     pub fn lease(&self, member: usize) -> Duration {
         let Settings { interval, .. } = self.members[member].settings;
-        interval * 3
+        (interval * 3).max(HELD_UP)
     }
 
     /// Whether all can take part.

@@ -208,7 +208,7 @@ impl Runner {
                         *again = None;
                         for (member, group) in groups.iter().enumerate() {
                             match set.answers() {
-                                true => group.take(set.lease(member).max(Duration::from_millis(150)), driver),
+                                true => group.take(set.lease(member), driver),
                                 false => group.let_go(driver, accepted),
                             }
                         }

@@ -18,7 +18,7 @@ use discovery::irdp::{self, Heard, Message};
 use lab::{Host, Router, wait_for};
 use port::{PacketSocket, PacketType, SocketOptions};
 
-use crate::redundant::{Pair, RATE, STALL, becomes, lost};
+use crate::redundant::{Pair, RATE, becomes};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -155,15 +155,13 @@ fn and_share_those_that_are_equally_good() {
         "all hosts were with the other router {} ms after the order to stop",
         begun.elapsed().as_millis()
     );
-    let lost_then = lost(stream);
-    println!("{lost_then} datagrams lost");
-    assert!(lost_then <= STALL, "{lost_then} lost\n{}\n{}", one.log(), two.log());
+    let lost_then = stream.lost();
+    assert!(lost_then == 0, "{lost_then} lost\n{}\n{}", one.log(), two.log());
     let stream = net.stream();
     one.restart().unwrap();
     uses(&net.customer, &["10.1.0.2", "10.1.0.3"], SOON);
-    let lost_then = lost(stream);
-    println!("{lost_then} datagrams lost");
-    assert!(lost_then <= STALL, "{lost_then} lost\n{}\n{}", one.log(), two.log());
+    let lost_then = stream.lost();
+    assert!(lost_then == 0, "{lost_then} lost\n{}\n{}", one.log(), two.log());
     let shown = two.ask("show discovery").unwrap();
     assert!(shown.contains("10.1.0.2 (10)"), "the other router is heard: {shown}");
 }

@@ -11,6 +11,7 @@ mod against_linux;
 mod ethernets;
 mod network;
 mod redundant;
+mod stalls;
 mod upstream;
 
 mod a_changed_neighbour_takes_effect_at_once;

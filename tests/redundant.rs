@@ -15,14 +15,12 @@ use lab::{Flows, Host, Lab, Router, Sink, wait_for};
 use serde_json::Value;
 
 use crate::network::{Turn, turn};
+use crate::stalls::Stalls;
 
 /// The server.
 pub const SERVER: &str = "10.2.0.9";
 /// Datagrams a second of the stream that loss is measured with.
 pub const RATE: u32 = 10_000;
-/// Datagrams that may be lost where nothing should be: a veth's ring has 256 places, and this
-/// machine's cores are shared. 77 were lost once in many runs, and the ring is what we suspect.
-pub const STALL: u64 = RATE as u64 / 100;
 const PORT: u16 = 9000;
 
 /// Fields go in the order they are dropped.
@@ -59,23 +57,37 @@ impl Pair {
     }
 
     /// A stream through the pair, of which nothing was lost so far.
-    pub fn stream(&self) -> (Flows, Sink) {
+    pub fn stream(&self) -> Stream {
         self.customer.reaches(SERVER, Duration::from_secs(10)).unwrap();
         let sink = Sink::start(&self.server, PORT).unwrap();
         let to = format!("{SERVER}:{PORT}").parse().unwrap();
+        let stalls = Stalls::start();
         let flows = Flows::start(&self.customer, vec![to], 16, 64, RATE).unwrap();
         sink.has_received(u64::from(RATE) / 2, Duration::from_secs(10)).unwrap();
-        (flows, sink)
+        Stream { flows, sink, stalls }
     }
 }
 
-/// How many datagrams were lost in all, some time after something happened.
-pub fn lost((flows, sink): (Flows, Sink)) -> u64 {
-    sleep(Duration::from_secs(1));
-    let sent = flows.stop();
-    // What is under way arrives.
-    let _ = sink.has_received(sent, Duration::from_secs(1));
-    sent - sink.received()
+/// [`RATE`] datagrams a second through a [`Pair`].
+pub struct Stream {
+    flows: Flows,
+    sink: Sink,
+    stalls: Stalls,
+}
+
+impl Stream {
+    /// How many datagrams the routers lost in all, some time after something happened. What was sent
+    /// while the machine itself stood still is not theirs.
+    pub fn lost(self) -> u64 {
+        sleep(Duration::from_secs(1));
+        let sent = self.flows.stop();
+        let stalled = self.stalls.stop();
+        // What is under way arrives.
+        let _ = self.sink.has_received(sent, Duration::from_secs(1));
+        let lost = sent - self.sink.received();
+        println!("{lost} of {RATE} datagrams a second lost; cores stood still for {stalled:?}");
+        lost.saturating_sub((stalled.as_secs_f64() * f64::from(RATE)).ceil() as u64)
+    }
 }
 
 /// A configuration with both ports and these lines for each of two virtual routers that move

@@ -11,6 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
+
 use crate::{Host, LabError, Result, wait_for};
 
 /// A sender of UDP datagrams: one socket (so one source port) a flow, taking turns.
@@ -117,8 +119,13 @@ impl Sink {
         let thread = host.inside(move || {
             let mut flows = HashMap::new();
             let wait = Some(Duration::from_millis(20));
-            let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port))
-                .and_then(|s| s.set_read_timeout(wait).map(|()| s));
+            let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port)).and_then(|socket| {
+                socket.set_read_timeout(wait)?;
+                // What arrives while another program has the core waits here. The default holds
+                // some 50 ms of a stream, and a shared machine takes a core away for longer.
+                setsockopt(&socket, RcvBufForce, &(16 << 20))?;
+                Ok(socket)
+            });
             let socket = match socket {
                 Ok(socket) => socket,
                 Err(e) => {
@@ -126,8 +133,6 @@ impl Sink {
                     return flows;
                 }
             };
-            let _bounded_by_rmem_max =
-                nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::RcvBuf, &(4 << 20));
             let _receiver_waits = ready.send(Ok(()));
             let mut payload = [0; 2048];
             while !stopped.load(Relaxed) {

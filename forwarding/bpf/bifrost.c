@@ -22,7 +22,7 @@
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* Which of the carriers. */
-enum carrier { FLOWS4, FLOWS6, SEND6, TAGS, VRFS, ROUTED };
+enum carrier { FLOWS4, FLOWS6, SEND6, TAGS, UNTAGGED, VRFS, ROUTED };
 
 /* Details of LANE_WORKER: perhaps it need not go there. */
 #define CARRY4 1
@@ -160,39 +160,40 @@ static __always_inline struct traffic *traffic_of(__u32 interface) {
 }
 
 /*
- * Takes off the tags of an interface of ours. UNDECIDED: it entered by that; else the frame is as
- * it came.
+ * Takes off the tags of an interface of ours, and leaves word of it; what has others stays as it
+ * came. False: it is too short.
  */
-static __always_inline verdict enter(struct frame *frame, struct entered *entered) {
+static __always_inline int enter(struct frame *frame, struct entered *entered) {
     void *tags = frame->data + 12;
     __u32 length;
+    *entered = (struct entered){.interface = NO_PORT};
     if (frame->data + ETHERNET + 8 > frame->end)
-        return FOREIGN;
+        return 1;
     __u32 interface = interface_of(frame->port, load32(tags), load32(tags + 4), &length);
     if (interface == NO_PORT)
-        return FOREIGN;
+        return 1;
     struct traffic *traffic = traffic_of(interface);
     if (traffic)
         add(&traffic->received, frame->end - frame->data);
     *entered = (struct entered){.tags = *(__u64 *)tags, .length = length, .interface = interface};
-    frame->interface = interface;
-    frame->tags = length;
-    return take_tags(frame, length) ? UNDECIDED : DROP(REASON_TRUNCATED);
+    return take_tags(frame, length);
 }
 
 /* Goes on with a frame of which another program left word: how it entered, and where it leads. */
-static __always_inline verdict go_on(struct frame *frame, struct entered *entered) {
+static __always_inline verdict go_on(struct frame *frame, struct entered *entered, enum door door) {
     struct entered *last = find_entered();
-    struct routed *routed = find_routed();
-    if (!last || !routed)
+    struct routed *routed = door == OF_ROUTED ? find_routed() : 0;
+    if (!last || (door == OF_ROUTED && !routed))
         return WORKER;
     *entered = *last;
     frame->interface = entered->interface;
     frame->tags = entered->length;
-    frame->beside = 1;
-    frame->hop = routed->hop;
-    frame->back = routed->back;
-    return UNDECIDED;
+    if (routed) {
+        frame->beside = 1;
+        frame->hop = routed->hop;
+        frame->back = routed->back;
+    }
+    return entered->interface == NO_PORT ? FOREIGN : UNDECIDED;
 }
 
 /*
@@ -279,13 +280,11 @@ static __always_inline int decide(struct xdp_md *ctx, enum door door) {
     __u32 bytes = frame.end - frame.data;
     struct entered entered = {.interface = port};
     verdict verdict = UNDECIDED;
-    if (door == OF_TAGS)
-        verdict = enter(&frame, &entered);
-    else if (door == OF_ROUTED)
-        verdict = go_on(&frame, &entered);
+    if (door != ANY)
+        verdict = go_on(&frame, &entered, door);
     else if (has_tags(&frame))
         verdict = WITH_TAGS;
-    bytes += door == OF_ROUTED ? frame.tags : 0;
+    bytes += frame.tags;
     if (verdict == UNDECIDED)
         verdict = classify(&frame);
     __u32 detail = verdict & 0xff;
@@ -333,13 +332,30 @@ int bifrost(struct xdp_md *ctx) {
 
 /* Programs of their own, for the same reason as those below. */
 SEC("xdp.frags")
-int tagged(struct xdp_md *ctx) {
+int untagged(struct xdp_md *ctx) {
     return decide(ctx, OF_TAGS);
 }
 
 SEC("xdp.frags")
 int routed(struct xdp_md *ctx) {
     return decide(ctx, OF_ROUTED);
+}
+
+/* In front of `untagged`: by which interface the frame entered. */
+SEC("xdp.frags")
+int tagged(struct xdp_md *ctx) {
+    __u32 port = port_at(ctx);
+    struct counters *count = bpf_map_lookup_elem(&counters, &port);
+    struct entered *entered = find_entered();
+    if (!count || !entered)
+        return XDP_PASS;
+    struct frame frame = {
+        .ctx = ctx, .port = port, .data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end};
+    __u32 bytes = frame.end - frame.data;
+    if (!enter(&frame, entered))
+        return drop(count, REASON_TRUNCATED, bytes);
+    bpf_tail_call(ctx, &carriers, UNTAGGED);
+    return restore(ctx, entered) ? XDP_PASS : XDP_DROP;
 }
 
 /* In front of `routed`: where the frame leads. */

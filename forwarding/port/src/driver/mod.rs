@@ -51,11 +51,12 @@ pub use virtual_routers::VirtualRouters;
 const HIGH: u64 = 65_536;
 /// The programs that carry flows, in the order of `enum carrier` in `forwarding/bpf/bifrost.c`.
 const CARRIERS: [&str; 3] = ["carry_ipv4", "carry_ipv6", "send_ipv6"];
-/// Behind them in the map: the program for frames with tags, and its place.
-const TAGGED: (u32, &str) = (CARRIERS.len() as u32, "tagged");
-/// And those for frames of interfaces in a VRF: the second leads to the first, so it comes when
-/// that is there.
-const BESIDE: [(u32, &str); 2] = [(TAGGED.0 + 2, "routed"), (TAGGED.0 + 1, "beside")];
+/// Behind them in the map: the programs for frames with tags, and their places. The second leads to
+/// the first, so it comes when that is there.
+const TAGGED: [(u32, &str); 2] = [(BEHIND + 1, "untagged"), (BEHIND, "tagged")];
+/// And those for frames of interfaces in a VRF, likewise.
+const BESIDE: [(u32, &str); 2] = [(BEHIND + 3, "routed"), (BEHIND + 2, "beside")];
+const BEHIND: u32 = CARRIERS.len() as u32;
 /// Rehearsals have their own of these, so that they neither count nor use up anything.
 const OF_REHEARSALS: [&str; 10] =
     ["places", "sockets", "counters", "gate", "carriers", "entered", "routes", "sent", "logical", "arrivals"];
@@ -257,7 +258,7 @@ impl Driver {
     /// Opens the ways that lead from the entry to other programs, whatever the configuration.
     fn open_ways(&self) -> Result<(), DriverError> {
         self.loader.put_behind("gate", (0, "to_worker"), &self.shared)?;
-        self.loader.put_behind("carriers", TAGGED, &self.shared)
+        TAGGED.into_iter().try_for_each(|to| self.loader.put_behind("carriers", to, &self.shared))
     }
 
     /// From now on frames of interfaces in a VRF have the express lane too: a router without VRFs
@@ -519,7 +520,7 @@ impl Driver {
             maps.insert(name.to_owned(), object::create(name, map, None)?);
         }
         let program = self.loader.loaded("bifrost", 0, &maps)?;
-        self.loader.put_behind("carriers", TAGGED, &maps)?;
+        TAGGED.into_iter().try_for_each(|to| self.loader.put_behind("carriers", to, &maps))?;
         if self.vrfs {
             BESIDE.into_iter().try_for_each(|to| self.loader.put_behind("carriers", to, &maps))?;
         }

@@ -18,6 +18,7 @@ mod leaf;
 mod plain;
 pub(crate) mod program;
 pub(crate) mod region;
+pub(crate) mod routing;
 mod tree;
 
 use std::sync::Arc;

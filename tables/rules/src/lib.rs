@@ -44,6 +44,9 @@ mod set;
 mod settings;
 
 pub use check::Warning;
+pub use classifier::routing::{
+    ANY_DSCP, Action, MOST_ROUTING_RULES, RoutingRule, RoutingRules, Seen, Selector,
+};
 pub use classifier::{BATCH, Compiled, Foreseen, MOST_STEPS, Plain4, Plain6, Shown, TooLong};
 pub use evaluate::{Decision, Outcome, Step};
 pub use explain::Explanation;

@@ -77,6 +77,12 @@ impl<const W: usize> Default for Plain<W> {
 }
 
 impl<const W: usize> Plain<W> {
+    /// All of them.
+    #[inline(always)]
+    pub(super) fn keys(&self) -> &Keys<W> {
+        &self.0
+    }
+
     /// Of all packets what is not their addresses.
     #[inline(always)]
     fn set_rest<A>(&mut self, shown: &Shown<'_, A>) {

@@ -25,8 +25,15 @@ pub struct TableId(pub u16);
 impl TableId {
     /// The main one: it decides where no other does.
     pub const MAIN: TableId = TableId(0);
+    /// None: Linux's routing rules say for each packet which table decides. Without routes.
+    pub const BY_RULES: TableId = TableId(TABLES - 1);
     /// How many there are at most, the main one among them.
-    pub const COUNT: usize = TABLES as usize;
+    pub const COUNT: usize = TABLES as usize - 1;
+
+    /// The table whose addresses are this machine's for what it routes.
+    pub fn of_addresses(self) -> TableId {
+        if self == TableId::BY_RULES { TableId::MAIN } else { self }
+    }
 }
 
 /// Whose address one of this machine's is. In a VRF it says nothing of the others.

@@ -4,7 +4,7 @@ use crate::interface::{INNER, in_block, root_at};
 use crate::ipv6::lookup::{Beside, Main};
 use crate::memory::{WorkerMemory, prefetch};
 use crate::traffic::{self, Counts};
-use crate::word::{AdjacencyWord, Hop, InterfaceWord, LinkWord};
+use crate::word::{AdjacencyWord, Hop, ID, InterfaceWord, LinkWord, length};
 use crate::{AdjacencyId, HopKind, InterfaceId, NextHopId, PortId, ipv4, ipv6};
 use abi::ethernet::{QINQ, VLAN};
 use std::net::IpAddr;
@@ -84,6 +84,23 @@ impl View {
         let mut id = [NextHopId::NONE];
         self.lookup_beside(&[walk], &mut id);
         if self.hop(id[0]).kind() == HopKind::None { main() } else { id[0] }
+    }
+
+    /// The route of an address in this table alone: its next hop, and the length of its prefix.
+    pub fn route(&self, table: TableId, address: IpAddr) -> (NextHopId, u8) {
+        let arrays = &self.shared.memory.arrays;
+        let beside = |walk| ipv6::lookup::word_of(&arrays.fib6, Beside(&[walk]));
+        let word = match address {
+            IpAddr::V4(address) if table == TableId::MAIN => {
+                ipv4::lookup::word_of(&arrays.fib4, self.shared.memory.rest4, address.to_bits())
+            }
+            IpAddr::V6(address) if table == TableId::MAIN => {
+                ipv6::lookup::word_of(&arrays.fib6, Main(&[address.to_bits()]))
+            }
+            IpAddr::V4(address) => beside(Walk::ipv4(table, address.to_bits())),
+            IpAddr::V6(address) => beside(Walk::ipv6(table, address.to_bits())),
+        };
+        (NextHopId(word & ID), length(word))
     }
 
     /// The next hop of an address for what came in by an interface.

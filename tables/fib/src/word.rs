@@ -155,7 +155,7 @@ impl InterfaceWord {
 
     pub(crate) fn new(entry: &InterfaceEntry) -> InterfaceWord {
         let mut flags = entry.flags;
-        flags.set(InterfaceFlags::VRF, entry.table != TableId::MAIN);
+        flags.set(InterfaceFlags::VRF, entry.table.of_addresses() != TableId::MAIN);
         InterfaceWord([
             mac_bits(entry.mac) | u64::from(flags.bits()),
             u64::from(entry.mtu) << 32 | u64::from(entry.ifindex),
@@ -268,12 +268,12 @@ mod tests {
             flags,
             port: PortId(3),
             tags,
-            table: TableId(4095),
+            table: TableId(4094),
         };
         let (word, link) = (InterfaceWord::new(&entry), LinkWord::new(&entry));
         assert_eq!((word.ifindex(), word.mtu(), word.mac()), (12, 1500, mac));
         assert_eq!(word.flags(), flags | InterfaceFlags::VRF);
-        assert_eq!((link.port(), link.length(), link.table()), (PortId(3), 8, TableId(4095)));
+        assert_eq!((link.port(), link.length(), link.table()), (PortId(3), 8, TableId(4094)));
         assert_eq!(link.tags(), [0x88, 0xa8, 0x01, 0x23, 0x81, 0, 0x04, 0x56]);
         assert_eq!((LinkWord::NONE.port(), LinkWord::NONE.length()), (PortId::NONE, 0));
     }

@@ -5,9 +5,9 @@ use crate::memory::Array;
 use crate::word::{ID, POINTER};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The next hop of one address, in a table whose first level does not look at `REST` bits.
+/// The route's word of one address, in a table whose first level does not look at `REST` bits.
 #[inline]
-fn one_of<const REST: u32>(words: &Array<AtomicU32>, address: u32) -> NextHopId {
+fn one_of<const REST: u32>(words: &Array<AtomicU32>, address: u32) -> u32 {
     let mut word = words[(address >> REST) as usize].load(Ordering::Acquire);
     if REST == 16 && word & POINTER != 0 {
         word = words[((word << 8) | (address >> 8 & 255)) as usize].load(Ordering::Acquire);
@@ -15,12 +15,18 @@ fn one_of<const REST: u32>(words: &Array<AtomicU32>, address: u32) -> NextHopId 
     if word & POINTER != 0 {
         word = words[((word << 8) | (address & 255)) as usize].load(Ordering::Acquire);
     }
-    NextHopId(word & ID)
+    word
 }
 
 /// The next hop of one address.
 #[inline]
 pub(crate) fn one(words: &Array<AtomicU32>, rest: u32, address: u32) -> NextHopId {
+    NextHopId(word_of(words, rest, address) & ID)
+}
+
+/// The route's word of one address.
+#[inline]
+pub(crate) fn word_of(words: &Array<AtomicU32>, rest: u32, address: u32) -> u32 {
     if rest == 8 { one_of::<8>(words, address) } else { one_of::<16>(words, address) }
 }
 
@@ -36,6 +42,6 @@ pub(crate) fn batch(words: &Array<AtomicU32>, rest: u32, addresses: &[u32], ids:
 #[inline(always)]
 fn batch_of<const REST: u32>(words: &Array<AtomicU32>, addresses: &[u32], ids: &mut [NextHopId]) {
     for (id, &address) in ids.iter_mut().zip(addresses) {
-        *id = one_of::<REST>(words, address);
+        *id = NextHopId(one_of::<REST>(words, address) & ID);
     }
 }

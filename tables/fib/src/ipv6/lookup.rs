@@ -71,17 +71,22 @@ impl Walks for Beside<'_> {
 
 /// The next hop of the first of these.
 pub(crate) fn one(words: &Array<AtomicU32>, walks: impl Walks) -> NextHopId {
+    NextHopId(word_of(words, walks) & ID)
+}
+
+/// The route's word of the first of these; 0 = none.
+pub(crate) fn word_of(words: &Array<AtomicU32>, walks: impl Walks) -> u32 {
     let mut word = walks.start(words, 0);
     let mut window = 0;
     for _ in 0..MAX_LINES {
         if word & POINTER == 0 {
-            return NextHopId(word & ID);
+            return word;
         }
         window += u8::from(word & NEXT != 0);
         let line = (word & INDEX) as usize * LINE;
         word = words[line + RANGES + range_of(words, line, walks.key(0, window))].load(Ordering::Acquire);
     }
-    NextHopId::NONE
+    0
 }
 
 /// The next hops of them all, as many as there are ids.

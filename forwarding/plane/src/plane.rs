@@ -64,6 +64,7 @@ pub struct Plane {
     pub(crate) worker_pool: WorkerPool,
     pub(crate) sources: Arc<elements::router::Sources>,
     icmp: Arc<IcmpPolicy>,
+    steering: Arc<elements::router::Steering>,
     pub(crate) hooks: Hooks,
     pub(crate) policy: Policy,
     /// Ports or interfaces have come since the filter was compiled.
@@ -127,7 +128,7 @@ impl Plane {
         let limits = Arc::<Limits>::default();
         let workers = settings.cores.len();
         let router_context = RouterContext::new(view.clone(), sources.clone(), workers);
-        let icmp = router_context.icmp.clone();
+        let (icmp, steering) = (router_context.icmp.clone(), router_context.steering.clone());
         let mut environment = standard::environment(router_context);
         let policy = Policy::new(settings.policy.clone(), workers, &mut driver, |_| Vec::new())?;
         policy.share(&mut environment);
@@ -146,6 +147,7 @@ impl Plane {
             worker_pool,
             sources,
             icmp,
+            steering,
             hooks: settings.hooks.clone(),
             policy,
             stale: false,
@@ -196,6 +198,11 @@ impl Plane {
     /// The addresses that ICMP errors are sent from.
     pub fn sources(&self) -> &Arc<elements::router::Sources> {
         &self.sources
+    }
+
+    /// Linux's routing rules as workers ask them.
+    pub fn steering(&self) -> &elements::router::Steering {
+        &self.steering
     }
 
     /// Which ICMP errors are sent from now on.
@@ -308,7 +315,7 @@ impl Plane {
 
     /// Sees to it that the driver forwards for interfaces in a VRF, if this is one.
     pub(crate) fn open_vrfs(&mut self, entry: Option<&InterfaceEntry>) {
-        if entry.is_some_and(|entry| entry.table != TableId::MAIN) {
+        if entry.is_some_and(|entry| entry.table.of_addresses() != TableId::MAIN) {
             match self.driver.open_vrfs() {
                 Ok(opening) => self.opening = opening.or(self.opening.take()),
                 Err(error) => warn!("{BY_WORKERS}: {error}"),

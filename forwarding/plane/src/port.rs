@@ -244,6 +244,9 @@ impl Port {
                 "packets are judged in the graph, which only workers run; the driver carries flows that are decided",
             ),
             _ if self.hooked => (false, "packets are judged in the graph, which only workers run"),
+            _ if self.own().is_some_and(|own| own.table == TableId::BY_RULES) => {
+                (false, "Linux's routing rules choose the table, which only workers ask")
+            }
             LaneChoice::Express => (true, "configured"),
             LaneChoice::Worker if taken.queues.is_empty() => {
                 (false, "configured, but no socket is open: Linux forwards")
@@ -303,8 +306,9 @@ impl Port {
         flags.set(InterfaceFlags::FORWARD6, interface.forwarding6 && !left6);
         flags.set(InterfaceFlags::LINUX4, left4);
         flags.set(InterfaceFlags::LINUX6, left6);
-        flags.set(InterfaceFlags::EXPRESS, self.lane().is_some_and(|lane| lane.express));
-        flags.set(InterfaceFlags::FLOWS, self.lane().is_some_and(|lane| lane.flows));
+        let main = interface.table != TableId::BY_RULES;
+        flags.set(InterfaceFlags::EXPRESS, main && self.lane().is_some_and(|lane| lane.express));
+        flags.set(InterfaceFlags::FLOWS, main && self.lane().is_some_and(|lane| lane.flows));
         flags.set(InterfaceFlags::PARTIAL, self.partial);
         flags.set(InterfaceFlags::TRACKED, self.tracked);
         flags.set(InterfaceFlags::QUEUE, !taken.queues.is_empty());

@@ -116,8 +116,10 @@ impl Router {
     fn new(tables: &Tables, rules: &str, nat: bool, fast: bool) -> Router {
         let sources = Sources::new();
         sources.set_local4([(TableId::MAIN, OWN)]);
-        let router_context =
-            RouterContext { view: tables.view(), sources, icmp: IcmpPolicy::of(IcmpSettings::unlimited()) };
+        let router_context = RouterContext {
+            icmp: IcmpPolicy::of(IcmpSettings::unlimited()),
+            ..RouterContext::new(tables.view(), sources, 1)
+        };
         let environment = standard::environment(router_context);
         let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
         let nat = nat.then(|| {

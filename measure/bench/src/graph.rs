@@ -276,7 +276,8 @@ fn tables() -> Tables {
 fn standard_router(ruler: &mut Ruler) {
     let tables = tables();
     let sources = Sources::new();
-    let environment = standard::environment(RouterContext::new(tables.view(), sources.clone(), 1));
+    let router_context = RouterContext::new(tables.view(), sources.clone(), 1);
+    let environment = standard::environment(router_context.clone());
     // Invariant: the router without hooks is right.
     let program =
         standard::program(&Hooks::default(), &Stages::default(), &elements::registry(), &environment)
@@ -288,8 +289,8 @@ fn standard_router(ruler: &mut Ruler) {
     let mut steps = (
         Classify::new(view.clone()),
         CheckIpHeader4::new(sources),
-        Lookup4::new(view.clone()),
-        ReversePath4::new(view.clone()),
+        Lookup4::new(&router_context),
+        ReversePath4::new(&router_context),
         Redirect::<V4>::new(),
         Mtu4::new(view.clone()),
         DecrementTtl4::new(),

@@ -13,9 +13,12 @@
 use crate::frames::udp4;
 use crate::ruler::{Ruler, TICK, ticks};
 use ::plane::{Policy, PolicySettings};
+use ::rules::{Action, RoutingRule, RoutingRules, Selector, Span};
 use elements::router::standard::{self, Hooks, Standard};
 use elements::router::{RouterContext, SharedContext, Sources};
-use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, NextHopId, Path, PortId, Tables};
+use fib::{
+    Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, NextHopId, Path, PortId, TableId, Tables,
+};
 use graph::{BATCH, Batch, Graph, NodeId, Sinks};
 use lab::prefixes::{Random, inside4, inside6, ipv4, ipv6};
 use port::prepared::{Fresh, Prepared, Sink};
@@ -28,6 +31,8 @@ const DESTINATIONS: usize = 65_536;
 const RING: usize = 1024;
 const GATEWAYS: usize = 16;
 const SEED: u64 = 20_261_121;
+/// The table that routing rules lead to.
+const STEERED: TableId = TableId(1);
 const BATCHES: usize = 1024;
 const SAMPLES: usize = 41;
 /// Largest frame here: IPv6 and UDP, without check sequence.
@@ -51,6 +56,8 @@ struct Case {
     rules: Rules,
     nat: bool,
     cold: bool,
+    /// So many routing rules, of which the last matches.
+    steered: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -61,13 +68,14 @@ enum Rules {
 }
 
 const fn case(name: &'static str, version: u8, routes: usize) -> Case {
-    Case { name, version, routes, rules: Rules::None, nat: false, cold: false }
+    Case { name, version, routes, rules: Rules::None, nat: false, cold: false, steered: 0 }
 }
 
 const FULL: Case = case("plane/v4/full", 4, 1_000_000);
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 8] = [
     case("plane/v4/small", 4, 16),
+    Case { steered: 64, ..case("plane/v4/policy-64", 4, 16) },
     FULL,
     case("plane/v6/full", 6, 240_000),
     Case { rules: Rules::SixHundred, ..case("plane/v4/rules-600", 4, 1_000_000) },
@@ -163,7 +171,10 @@ fn tables(case: &Case, random: &mut Random) -> (Tables, Vec<Frame>) {
     let flags =
         InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
     for (port, mac) in [IN, OUT].into_iter().zip(ROUTER) {
-        let entry = InterfaceEntry::of_port(port, u32::from(port.0), 1500, mac.0, flags);
+        let mut entry = InterfaceEntry::of_port(port, u32::from(port.0), 1500, mac.0, flags);
+        if case.steered > 0 {
+            entry.table = TableId::BY_RULES;
+        }
         tables.set_interface(port.interface(), Some(entry)).expect("a port");
     }
     let mut hop = |port: PortId, mac: Mac| -> NextHopId {
@@ -180,7 +191,10 @@ fn tables(case: &Case, random: &mut Random) -> (Tables, Vec<Frame>) {
         let mut routes = ipv4(case.routes.max(1000), random);
         routes.truncate(case.routes);
         for (index, net) in routes.iter().enumerate() {
-            tables.insert4(*net, hops[index % GATEWAYS]).expect("room");
+            match case.steered {
+                0 => tables.insert4(*net, hops[index % GATEWAYS]).expect("room"),
+                _ => tables.insert(STEERED, (*net).into(), hops[index % GATEWAYS]).expect("room"),
+            };
         }
         let mut to = || inside4(routes[random.below(routes.len())], random);
         let frame = |to| Frame::of(&udp4(ROUTER[0], HOST, SENDER4, to));
@@ -235,6 +249,24 @@ fn policy(case: &Case) -> PolicySettings {
     }
 }
 
+/// Routing rules by sources, destinations, ports and the interface; the last one matches.
+fn routing_rules(count: usize) -> Vec<RoutingRule> {
+    let net = |n: usize| format!("10.{n}.0.0/16").parse().ok();
+    let look = Action::Look { table: STEERED.0, longer: None };
+    let other = |n: usize| match n % 4 {
+        0 => Selector { from: net(n), ..Selector::ALL },
+        1 => Selector { from: net(n), to: net(n + 100), ..Selector::ALL },
+        2 => Selector { from: net(n), inputs: Some(vec![OUT.0]), ..Selector::ALL },
+        _ => {
+            let ports = [None, Some(Span { first: 1000 + n as u16, last: 1100 + n as u16 })];
+            Selector { from: net(n), protocol: Some(protocol::TCP), ports, ..Selector::ALL }
+        }
+    };
+    let last = Selector { from: "10.99.0.0/16".parse().ok(), ..Selector::ALL };
+    let selectors = (0..count - 1).map(other).chain([last]);
+    selectors.map(|selector| RoutingRule { selector, action: look }).collect()
+}
+
 /// The frames of `plane/v4/full`.
 pub fn full() -> Vec<Frame> {
     tables(&FULL, &mut Random(SEED)).1
@@ -248,7 +280,13 @@ impl Rig {
 
     fn new(case: &Case) -> Rig {
         let (tables, frames) = tables(case, &mut Random(SEED));
-        let mut environment = standard::environment(RouterContext::new(tables.view(), Sources::new(), 1));
+        let router_context = RouterContext::new(tables.view(), Sources::new(), 1);
+        if case.steered > 0 {
+            let six = RoutingRules::new(true, Vec::new());
+            let four = RoutingRules::new(false, routing_rules(case.steered));
+            router_context.steering.change([four, six].map(Arc::new));
+        }
+        let mut environment = standard::environment(router_context);
         // It carries nothing here, so it needs no room.
         let few = Capacity { ipv4: 1, ipv6: 1, next_hops: 1 };
         let mut driver = Driver::new(&few.sizes()).expect("the driver's programs");

@@ -1,15 +1,16 @@
 //! The next hops of packets that a table beside the main one routes, for their interface belongs to
-//! a VRF.
+//! a VRF, or routing rules choose it.
 //!
 //! A batch is looked up in the main table first, whole: few routers have VRFs, and what a VRF's
 //! table does not say, the main one does. Then those that came in by a VRF's interface are looked
-//! up together in theirs.
+//! up together in theirs. Where rules choose the table, they are asked for each packet.
 
-use fib::{HopKind, Hops, InterfaceFlags, InterfaceId, NextHopId, TableId, View, Walk};
+use fib::{HopKind, Hops, InterfaceId, NextHopId, TableId, View, Walk};
 use graph::BATCH;
 use port::Packet;
 
 use super::family::Family;
+use super::steer::{Reader, Towards};
 
 /// Puts right the next hops of a batch's addresses, found in the main table, where another one
 /// routes the packet.
@@ -19,17 +20,24 @@ pub(super) fn correct<F: Family>(
     packets: &[Packet],
     addresses: &[F::Address],
     ids: &mut [NextHopId],
+    rules: &mut Reader,
+    towards: Towards,
 ) {
     let hops = view.hops();
-    let (mut input, mut any) = (InterfaceId::NONE, false);
+    let (mut input, mut in_vrf, mut by_rules) = (InterfaceId::NONE, false, false);
     for packet in packets {
         if packet.input != input {
             input = packet.input;
-            any |= hops.interface(input).flags().contains(InterfaceFlags::VRF);
+            let table = hops.link(input).table();
+            in_vrf |= table.of_addresses() != TableId::MAIN;
+            by_rules |= table == TableId::BY_RULES;
         }
     }
-    if any {
+    if in_vrf {
         look_up::<F>(view, &hops, packets, addresses, ids);
+    }
+    if by_rules {
+        rules.correct::<F>(view, packets, addresses, ids, towards);
     }
 }
 
@@ -48,7 +56,7 @@ fn look_up<F: Family>(
         if packet.input != input {
             (input, table) = (packet.input, hops.link(packet.input).table());
         }
-        if table != TableId::MAIN {
+        if table.of_addresses() != TableId::MAIN {
             (walks[count], of[count]) = (F::walk(table, *address), index as u8);
             count += 1;
         }

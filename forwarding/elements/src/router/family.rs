@@ -1,5 +1,7 @@
 //! What the elements that work alike for IPv4 and IPv6 need to know of each.
 
+use std::net::IpAddr;
+
 use fib::{InterfaceFlags, NextHopId, TableId, View, Walk};
 use port::Packet;
 
@@ -9,6 +11,8 @@ use super::{u32_at, u64_at};
 pub trait Family: Send + 'static {
     /// An address as a number.
     type Address: Copy + Default + PartialEq + Send;
+    /// Its place where there is something for each of the two.
+    const NUMBER: usize;
     /// The class names of its elements: lookup, reverse path, redirect.
     const CLASSES: [&'static str; 3];
     /// The port flag without which nothing is forwarded.
@@ -32,6 +36,8 @@ pub trait Family: Send + 'static {
     fn lookup_other(view: &View, bytes: [u8; 16]) -> Option<NextHopId>;
     /// An address, to be looked up in a table beside the main one.
     fn walk(table: TableId, address: Self::Address) -> Walk;
+    /// An address as one of either family.
+    fn ip(address: Self::Address) -> IpAddr;
     /// The next hops of many addresses.
     fn lookup(view: &View, addresses: &[Self::Address], ids: &mut [NextHopId]);
 }
@@ -44,6 +50,7 @@ pub struct V6;
 
 impl Family for V4 {
     type Address = u32;
+    const NUMBER: usize = 0;
     const CLASSES: [&'static str; 3] = ["Lookup4", "ReversePath4", "Redirect4"];
     const FORWARD: InterfaceFlags = InterfaceFlags::FORWARD4;
     const LINUX: InterfaceFlags = InterfaceFlags::LINUX4;
@@ -75,6 +82,11 @@ impl Family for V4 {
         Walk::ipv4(table, address)
     }
 
+    #[inline]
+    fn ip(address: u32) -> IpAddr {
+        IpAddr::V4(address.into())
+    }
+
     #[inline(always)]
     fn lookup(view: &View, addresses: &[u32], ids: &mut [NextHopId]) {
         view.lookup4_batch(addresses, ids);
@@ -83,6 +95,7 @@ impl Family for V4 {
 
 impl Family for V6 {
     type Address = u128;
+    const NUMBER: usize = 1;
     const CLASSES: [&'static str; 3] = ["Lookup6", "ReversePath6", "Redirect6"];
     const FORWARD: InterfaceFlags = InterfaceFlags::FORWARD6;
     const LINUX: InterfaceFlags = InterfaceFlags::LINUX6;
@@ -113,6 +126,11 @@ impl Family for V6 {
     #[inline(always)]
     fn walk(table: TableId, address: u128) -> Walk {
         Walk::ipv6(table, address)
+    }
+
+    #[inline]
+    fn ip(address: u128) -> IpAddr {
+        IpAddr::V6(address.into())
     }
 
     #[inline(always)]

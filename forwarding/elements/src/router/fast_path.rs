@@ -11,6 +11,8 @@
 //! is not plain in any way it leaves as it came, for those elements to find out why: it drops
 //! nothing, answers nothing and hands nothing to Linux.
 //!
+//! While Linux's routing rules choose tables, they are asked here as well.
+//!
 //! It stands in front of the router where no rule, no translation and no hook has its place between
 //! those elements.
 //!
@@ -29,10 +31,12 @@ use std::sync::Arc;
 use fib::View;
 use graph::{Batch, Class, Context, Element};
 
-use super::Sources;
 use super::family::{V4, V6};
 use super::plain::Chosen;
 use super::router_context::on_tables;
+use super::steer::Reader;
+use super::steered::Steered;
+use super::{RouterContext, Sources};
 
 /// The class `FastPath`.
 pub const CLASS: Class = Class {
@@ -41,9 +45,7 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("fast_path.rs"),
-    make: |arguments, setup| {
-        on_tables(arguments, setup, |s| FastPath::new(s.view.clone(), s.sources.clone()))
-    },
+    make: |arguments, setup| on_tables(arguments, setup, FastPath::new),
 };
 
 /// Packets that are looked at before those of the group before are sent, so that the lines of the
@@ -60,12 +62,15 @@ pub struct FastPath {
     sources: Arc<Sources>,
     four: [Chosen<V4>; 2],
     six: Chosen<V6>,
+    steered: Box<Steered>,
 }
 
 impl FastPath {
-    /// Forwards by these tables; knows this machine's addresses from `sources`.
-    pub fn new(view: View, sources: Arc<Sources>) -> FastPath {
-        FastPath { view, sources, four: [Chosen::new(), Chosen::new()], six: Chosen::new() }
+    /// Forwards by a router's tables and routing rules; knows which addresses are its own.
+    pub fn new(router: &RouterContext) -> FastPath {
+        let RouterContext { view, sources, steering, .. } = router.clone();
+        let steered = Box::new(Steered::new(Reader::new(steering)));
+        FastPath { view, sources, four: [Chosen::new(), Chosen::new()], six: Chosen::new(), steered }
     }
 }
 
@@ -83,7 +88,12 @@ impl Element for FastPath {
         if cx.is_observed() {
             return cx.emit_batch(REST, batch);
         }
-        let FastPath { view, sources, four: [now, before], six } = self;
+        let FastPath { view, sources, four: [now, before], six, steered } = self;
+        if steered.is_asked() {
+            let sent = steered.send(view, sources, batch.packets_mut());
+            cx.emit_some(REST, batch, batch.mask() & !sent);
+            return cx.emit_batch(OUT, batch);
+        }
         let (mut now, mut before) = (now, before);
         let (mut sent, mut others) = (0, 0);
         let packets = batch.packets_mut();

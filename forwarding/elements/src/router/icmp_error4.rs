@@ -38,7 +38,7 @@ use port::Packet;
 use wire::{IcmpError, checksum, flow_hash4, icmp4, ipv4, protocol};
 
 use super::limit::{Destinations, Total};
-use super::way_back::{Back, back};
+use super::way_back::{Back, back, is_by_rules};
 use super::{ETHERNET, IcmpPolicy, Sources, network, u16_at, u32_at};
 
 /// The class `IcmpError4`.
@@ -98,6 +98,9 @@ impl IcmpError4 {
         let Some(header) = network::<20>(packet).filter(|_| may_be_answered(packet)) else {
             return Answer::None;
         };
+        if is_by_rules(&self.view, packet) && error.is_known_to_linux() {
+            return Answer::Linux;
+        }
         let (settings, kind) = (self.policy.get(), error.icmp4());
         let (limited, limits) = (settings.limits4(kind.0, kind.1), settings.limits[0]);
         if limited && !self.total.allows(now, limits) {

@@ -30,7 +30,7 @@ use port::Packet;
 use wire::{IcmpError, checksum, flow_hash6, icmp6, ipv6, protocol};
 
 use super::limit::{Destinations, Total};
-use super::way_back::{Back, back};
+use super::way_back::{Back, back, is_by_rules};
 use super::{ETHERNET, Family, IcmpPolicy, Sources, V6};
 
 /// The class `IcmpError6`.
@@ -83,6 +83,9 @@ impl IcmpError6 {
     fn answer(&mut self, packet: &Packet, error: IcmpError, now: u64) -> Answer {
         if !may_be_answered(packet) {
             return Answer::None;
+        }
+        if is_by_rules(&self.view, packet) && error.is_known_to_linux() {
+            return Answer::Linux;
         }
         let (settings, kind) = (self.policy.get(), error.icmp6());
         let (limited, limits) = (settings.limits6(kind.0), settings.limits[1]);

@@ -68,6 +68,19 @@ impl<F: Leave> Chosen<F> {
         aim(self, these, view, packets)
     }
 
+    /// Looks up all of them.
+    #[inline(always)]
+    pub(super) fn look_up(&mut self, view: &View) {
+        let count = self.count.min(BATCH);
+        F::lookup(view, &self.destinations[..count], &mut self.ids[..count]);
+    }
+
+    /// Finds the ways of these (bits), which have been looked up; those that have one.
+    #[inline(always)]
+    pub(super) fn aim_found(&mut self, these: u64, view: &View, packets: &[Packet]) -> u64 {
+        aim_found(self, these, view, packets)
+    }
+
     /// Sends these packets, which have been aimed; by their places, as bits.
     #[inline(always)]
     pub(super) fn depart(&self, these: u64, view: &View, packets: &mut [Packet]) -> u64 {
@@ -108,37 +121,49 @@ wide! {
 
 wide! {
     fn aim[F: Leave](chosen: &mut Chosen<F>, these: u64, view: &View, packets: &[Packet]) -> u64 {
-        let count = chosen.count.min(BATCH);
-        F::lookup(view, &chosen.destinations[..count], &mut chosen.ids[..count]);
-        let (hops, mut several) = (view.hops(), [0; BATCH]);
-        let Chosen { ids, upper, ways: Ways { paths, neighbours, outputs }, .. } = chosen;
-        for n in 0..count {
-            let only = hops.hop(ids[n]).only_path();
-            several[n] = u8::from(only.is_none());
-            paths[n] = only.unwrap_or_default();
-            neighbours[n] = hops.adjacency(paths[n]);
-            outputs[n] = neighbours[n].interface().0;
-        }
-        let several = bits(&several);
-        let mut aimed = these & lowest(count) & !several;
-        for n in numbers(these & several) {
-            let Some(packet) = packets.get(usize::from(chosen.places[n])) else { continue };
-            let Some(path) = one_of(&hops, hops.hop(ids[n]), packet, upper.lengths[n] as usize) else { continue };
-            (paths[n], neighbours[n]) = (path, hops.adjacency(path));
-            outputs[n] = neighbours[n].interface().0;
-            aimed |= 1 << n;
-        }
-        aimed &= which(|n| {
-            let fits = upper.lengths[n] <= neighbours[n].mtu().max(F::MINIMUM_MTU as u32);
-            fits & neighbours[n].resolved() & (upper.inputs[n] != outputs[n])
-        });
-        for (interface, group) in by_output(outputs, aimed) {
-            if !hops.interface(interface).flags().contains(SENDS) {
-                aimed &= !group;
-            }
-        }
-        aimed
+        chosen.look_up(view);
+        ways_of(chosen, these, view, packets)
     }
+}
+
+wide! {
+    fn aim_found[F: Leave](chosen: &mut Chosen<F>, these: u64, view: &View, packets: &[Packet]) -> u64 {
+        ways_of(chosen, these, view, packets)
+    }
+}
+
+/// The ways of packets whose next hops are known.
+#[inline(always)]
+fn ways_of<F: Leave>(chosen: &mut Chosen<F>, these: u64, view: &View, packets: &[Packet]) -> u64 {
+    let count = chosen.count.min(BATCH);
+    let (hops, mut several) = (view.hops(), [0; BATCH]);
+    let Chosen { ids, upper, ways: Ways { paths, neighbours, outputs }, .. } = chosen;
+    for n in 0..count {
+        let only = hops.hop(ids[n]).only_path();
+        several[n] = u8::from(only.is_none());
+        paths[n] = only.unwrap_or_default();
+        neighbours[n] = hops.adjacency(paths[n]);
+        outputs[n] = neighbours[n].interface().0;
+    }
+    let several = bits(&several);
+    let mut aimed = these & lowest(count) & !several;
+    for n in numbers(these & several) {
+        let Some(packet) = packets.get(usize::from(chosen.places[n])) else { continue };
+        let Some(path) = one_of(&hops, hops.hop(ids[n]), packet, upper.lengths[n] as usize) else { continue };
+        (paths[n], neighbours[n]) = (path, hops.adjacency(path));
+        outputs[n] = neighbours[n].interface().0;
+        aimed |= 1 << n;
+    }
+    aimed &= which(|n| {
+        let fits = upper.lengths[n] <= neighbours[n].mtu().max(F::MINIMUM_MTU as u32);
+        fits & neighbours[n].resolved() & (upper.inputs[n] != outputs[n])
+    });
+    for (interface, group) in by_output(outputs, aimed) {
+        if !hops.interface(interface).flags().contains(SENDS) {
+            aimed &= !group;
+        }
+    }
+    aimed
 }
 
 wide! {

@@ -10,7 +10,8 @@
 //! What has no way forward leaves by the output of the error it is answered with. The packets of
 //! flows whose destination is translated go where they will be sent, though they still say
 //! otherwise. What came in by an interface of a VRF is looked up in the VRF's table, and where that
-//! says nothing in the main one.
+//! says nothing in the main one. Where Linux's routing rules choose the table, they are asked; what
+//! none of their tables decides is for Linux to complete.
 //!
 //! - `TRANSLATED` (boolean): whether there are such flows; default false
 //!
@@ -44,15 +45,17 @@ use std::marker::PhantomData;
 
 use super::context::SharedContext;
 use super::router_context::on_tables;
-use fib::{AdjacencyId, HopKind, Hops, InterfaceId, NextHopId, View};
+use fib::{AdjacencyId, HopKind, Hops, InterfaceId, NextHopId, TableId, View};
 use graph::arguments::Arguments;
 use graph::{BATCH, Batch, Class, Context, Element, Setup};
 use port::Packet;
 use wire::{IcmpError, Reason, flow_hash};
 
+use super::RouterContext;
 use super::SENDS;
 use super::beside;
 use super::family::{Family, V4, V6};
+use super::steer::{Reader, Towards};
 
 /// The class `Lookup4`.
 pub const LOOKUP4: Class = Class {
@@ -63,7 +66,7 @@ pub const LOOKUP4: Class = Class {
     source: include_str!("lookup.rs"),
     make: |arguments, setup| {
         let context = context(arguments, setup);
-        on_tables(arguments, setup, |s| Lookup4 { context, ..Lookup4::new(s.view.clone()) })
+        on_tables(arguments, setup, |s| Lookup4 { context, ..Lookup4::new(s) })
     },
 };
 
@@ -76,7 +79,7 @@ pub const LOOKUP6: Class = Class {
     source: include_str!("lookup.rs"),
     make: |arguments, setup| {
         let context = context(arguments, setup);
-        on_tables(arguments, setup, |s| Lookup6 { context, ..Lookup6::new(s.view.clone()) })
+        on_tables(arguments, setup, |s| Lookup6 { context, ..Lookup6::new(s) })
     },
 };
 
@@ -108,6 +111,7 @@ pub(super) const OUTPUTS: [&str; 6] = [
 /// by the input port's flag.
 pub struct Lookup<F: Family> {
     view: View,
+    rules: Reader,
     /// Where the destinations of translated flows stand.
     context: Option<SharedContext>,
     addresses: [F::Address; BATCH],
@@ -130,10 +134,11 @@ enum Other {
 }
 
 impl<F: Family> Lookup<F> {
-    /// Looks up in these tables.
-    pub fn new(view: View) -> Lookup<F> {
+    /// Looks up in these tables, by these routing rules.
+    pub fn new(router: &RouterContext) -> Lookup<F> {
         Lookup {
-            view,
+            view: router.view.clone(),
+            rules: Reader::new(router.steering.clone()),
             context: None,
             addresses: [F::Address::default(); BATCH],
             ids: [NextHopId::NONE; BATCH],
@@ -157,7 +162,10 @@ fn resolve<F: Family>(
         // Where Linux will send it, as far as that is known.
         packet.adjacency = AdjacencyId::default();
         packet.output = if hop.kind() == HopKind::Glean { hop.glean_interface() } else { InterfaceId::NONE };
-        let left = !forwarding && hops.interface(packet.input).flags().contains(F::LINUX);
+        let left = match forwarding {
+            true => hop.kind() == HopKind::None && hops.link(packet.input).table() == TableId::BY_RULES,
+            false => hops.interface(packet.input).flags().contains(F::LINUX),
+        };
         return Err(not_forwarded(hop.kind(), forwarding, left));
     }
     let hash = if hop.log2() != 0 { flow_hash(packet.network()) } else { 0 };
@@ -214,7 +222,8 @@ impl<F: Family> Element for Lookup<F> {
         }
         F::lookup(&self.view, &self.addresses[..count], &mut self.ids[..count]);
         let ids = &mut self.ids[..count];
-        beside::correct::<F>(&self.view, batch.packets(), &self.addresses[..count], ids);
+        let (packets, addresses) = (batch.packets(), &self.addresses[..count]);
+        beside::correct::<F>(&self.view, packets, addresses, ids, &mut self.rules, Towards::Destination);
         if crossing != 0 {
             for (index, id) in self.ids.iter_mut().enumerate().filter(|(index, _)| crossing >> index & 1 != 0)
             {

@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use fib::{AdjacencyId, AdjacencyWord, Hops, InterfaceId, NextHopId};
+use fib::{AdjacencyId, AdjacencyWord, Hops, InterfaceId, NextHopId, TableId};
 use graph::BATCH;
 use port::Packet;
 use wire::which::numbers;
@@ -50,6 +50,8 @@ pub(super) struct Chosen<F: Plain> {
     pub(super) ids: [NextHopId; BATCH],
     pub(super) upper: Upper<F>,
     pub(super) ways: Ways,
+    /// Those are chosen as well whose table routing rules choose.
+    pub(super) by_rules: bool,
 }
 
 /// What rules and flows ask packets for, in columns.
@@ -100,6 +102,7 @@ impl<F: Plain> Chosen<F> {
                 neighbours: [AdjacencyWord([0; 2]); BATCH],
                 outputs: [InterfaceId::NONE.0; BATCH],
             },
+            by_rules: false,
         }
     }
 
@@ -136,28 +139,36 @@ pub(super) struct Input {
     mac: u64,
     /// 0 if it forwards by the main table, and asks nothing of sources.
     closed: u64,
+    by_rules: bool,
 }
 
 impl Input {
-    pub(super) const NONE: Input = Input { id: InterfaceId::NONE, mac: 0, closed: 1 };
+    pub(super) const NONE: Input = Input { id: InterfaceId::NONE, mac: 0, closed: 1, by_rules: false };
+
+    /// None yet; `by_rules`: it may be one for whose packets routing rules choose the table.
+    pub(super) fn none(by_rules: bool) -> Input {
+        Input { by_rules, ..Input::NONE }
+    }
 
     #[inline(always)]
     pub(super) fn turn_to<F: Family>(&mut self, hops: &Hops<'_>, id: InterfaceId) {
         if self.id != id {
-            *self = Input::of::<F>(hops, id);
+            *self = Input::of::<F>(hops, id, self.by_rules);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn of<F: Family>(hops: &Hops<'_>, id: InterfaceId) -> Input {
+    fn of<F: Family>(hops: &Hops<'_>, id: InterfaceId, by_rules: bool) -> Input {
         let word = hops.interface(id);
         let flags = word.flags();
-        let open =
-            flags.contains(F::FORWARD) && !flags.intersects(F::STRICT | F::LOOSE | fib::InterfaceFlags::VRF);
+        let table = hops.link(id).table();
+        let open = flags.contains(F::FORWARD)
+            && !flags.intersects(F::STRICT | F::LOOSE)
+            && (table == TableId::MAIN || by_rules && table == TableId::BY_RULES);
         let [a, b, c, d, e, f] = word.mac();
         let first = [a, b, c, d, e, f, 0, 0];
-        Input { id, mac: u64::from_le_bytes(first), closed: u64::from(!open) }
+        Input { id, mac: u64::from_le_bytes(first), closed: u64::from(!open), by_rules }
     }
 
     /// Whether a packet of one piece came by it, addressed to it, and may leave.

@@ -113,7 +113,7 @@ wide! {
     fn gather(chosen: &mut Chosen<V4>, view: &View, packets: &mut [Packet]) -> u64 {
         let count = packets.len().min(BATCH);
         let packets = &mut packets[..count];
-        let (hops, mut input, mut ours) = (view.hops(), Input::NONE, [0; BATCH]);
+        let (hops, mut input, mut ours) = (view.hops(), Input::none(chosen.by_rules), [0; BATCH]);
         packets.iter().take(AHEAD).for_each(prefetch);
         for n in 0..count {
             prefetch(packets.get(n + AHEAD).unwrap_or(&packets[n]));

@@ -23,7 +23,7 @@ impl Chosen<V6> {
 
 wide! {
     fn choose(chosen: &mut Chosen<V6>, view: &View, packets: &mut [Packet], which: u64, upper: bool) {
-        let (hops, mut input) = (view.hops(), Input::NONE);
+        let (hops, mut input) = (view.hops(), Input::none(chosen.by_rules));
         let mut count = 0;
         for place in numbers(which) {
             let Some(packet) = packets.get_mut(place) else { continue };

@@ -15,13 +15,14 @@
 
 use std::net::IpAddr;
 
-use fib::{Hop, HopKind, InterfaceId, View};
+use fib::{Hop, HopKind, InterfaceId, NextHopId, View};
 use graph::arguments::Word;
 use graph::{Batch, Class, Context, Element, Hand};
 use port::Packet;
 use wire::{Class as Police, class_of_frame, flow_hash};
 
 use super::router_context::on_tables;
+use super::way_back::is_by_rules;
 
 /// The class `Punt`.
 pub const CLASS: Class = Class {
@@ -71,8 +72,16 @@ impl Punt {
     /// The class of what Linux is to forward, by where it goes.
     fn of_transit(&self, packet: &Packet) -> Police {
         let Some(destination) = destination(packet.network()) else { return Police::Transit };
-        let hop = self.hop(packet.input, destination);
+        // What routing rules chose is known from there.
+        let by_rules = is_by_rules(&self.view, packet);
+        let hop = match by_rules && packet.next_hop != NextHopId::NONE {
+            true => self.view.hop(packet.next_hop),
+            false => self.hop(packet.input, destination),
+        };
         match hop.kind() {
+            HopKind::Glean | HopKind::Forward if by_rules && packet.next_hop == NextHopId::NONE => {
+                Police::Transit
+            }
             HopKind::Glean => Police::Unresolved,
             HopKind::Forward => {
                 let hash = if hop.log2() != 0 { flow_hash(packet.network()) } else { 0 };

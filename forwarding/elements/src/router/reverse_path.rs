@@ -25,8 +25,10 @@ use fib::{HopKind, InterfaceFlags, InterfaceId, NextHopId, View};
 use graph::{BATCH, Batch, Class, Context, Element};
 use wire::Reason;
 
+use super::RouterContext;
 use super::beside;
 use super::family::{Family, V4, V6};
+use super::steer::{Reader, Towards};
 
 /// The class `ReversePath4`.
 pub const REVERSE_PATH4: Class = Class {
@@ -35,7 +37,7 @@ pub const REVERSE_PATH4: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("reverse_path.rs"),
-    make: |arguments, setup| on_tables(arguments, setup, |s| ReversePath4::new(s.view.clone())),
+    make: |arguments, setup| on_tables(arguments, setup, ReversePath4::new),
 };
 
 /// The class `ReversePath6`.
@@ -45,12 +47,13 @@ pub const REVERSE_PATH6: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("reverse_path.rs"),
-    make: |arguments, setup| on_tables(arguments, setup, |s| ReversePath6::new(s.view.clone())),
+    make: |arguments, setup| on_tables(arguments, setup, ReversePath6::new),
 };
 
 /// Checks sources by the flags of the input port. Output: `valid`. Drops `reverse_path`.
 pub struct ReversePath<F: Family> {
     view: View,
+    rules: Reader,
     addresses: [F::Address; BATCH],
     ids: [NextHopId; BATCH],
     _family: PhantomData<F>,
@@ -62,10 +65,11 @@ pub type ReversePath4 = ReversePath<V4>;
 pub type ReversePath6 = ReversePath<V6>;
 
 impl<F: Family> ReversePath<F> {
-    /// Looks up in these tables.
-    pub fn new(view: View) -> ReversePath<F> {
+    /// Looks up in these tables, by these routing rules.
+    pub fn new(router: &RouterContext) -> ReversePath<F> {
         ReversePath {
-            view,
+            view: router.view.clone(),
+            rules: Reader::new(router.steering.clone()),
             addresses: [F::Address::default(); BATCH],
             ids: [NextHopId::NONE; BATCH],
             _family: PhantomData,
@@ -122,7 +126,8 @@ impl<F: Family> Element for ReversePath<F> {
             }
             F::lookup(&self.view, &self.addresses[..count], &mut self.ids[..count]);
             let ids = &mut self.ids[..count];
-            beside::correct::<F>(&self.view, batch.packets(), &self.addresses[..count], ids);
+            let (packets, addresses) = (batch.packets(), &self.addresses[..count]);
+            beside::correct::<F>(&self.view, packets, addresses, ids, &mut self.rules, Towards::Source);
             let mut wrong = 0u64;
             for (index, packet) in batch.packets().iter().enumerate() {
                 wrong |= u64::from(!self.is_right(self.ids[index], packet.input)) << index;

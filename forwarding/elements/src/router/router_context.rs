@@ -9,6 +9,7 @@ use graph::{Element, Setup};
 
 use super::context::SharedContext;
 use super::rulebook::{Reader, Rulebook};
+use super::steer::Steering;
 use super::{IcmpPolicy, Sources};
 
 /// What a program that runs the standard router's elements shares with them, by its
@@ -21,12 +22,14 @@ pub struct RouterContext {
     pub sources: Arc<Sources>,
     /// Which ICMP errors it sends.
     pub icmp: Arc<IcmpPolicy>,
+    /// Linux's routing rules.
+    pub steering: Arc<Steering>,
 }
 
 impl RouterContext {
     /// Of `workers` workers, which send ICMP errors as Linux does by default.
     pub fn new(view: View, sources: Arc<Sources>, workers: usize) -> RouterContext {
-        RouterContext { view, sources, icmp: IcmpPolicy::new(workers) }
+        RouterContext { view, sources, icmp: IcmpPolicy::new(workers), steering: Steering::new() }
     }
 }
 

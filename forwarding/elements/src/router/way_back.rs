@@ -1,6 +1,6 @@
 //! The way back to a packet's sender, for the router's own answers.
 
-use fib::{AdjacencyId, HopKind, InterfaceFlags, InterfaceId, NextHopId, View};
+use fib::{AdjacencyId, HopKind, InterfaceFlags, InterfaceId, NextHopId, TableId, View};
 use port::Packet;
 
 /// Where an answer leaves.
@@ -25,6 +25,12 @@ pub(super) enum Back {
     Linux,
     /// Nobody can.
     None,
+}
+
+/// Whether routing rules concern what comes in where a packet did. Linux has others for what it
+/// sends itself, so that the answer is Linux's.
+pub(super) fn is_by_rules(view: &View, packet: &Packet) -> bool {
+    view.hops().link(packet.input).table() == TableId::BY_RULES
 }
 
 /// The way by a next hop; `hash` chooses among equal paths.

@@ -229,7 +229,11 @@ fn run(graph: &mut Graph, entry: NodeId, sinks: &mut Sinks, packets: Vec<Packet>
 /// The standard router over these tables.
 pub fn router(view: &View, sources: &Arc<Sources>, icmp: IcmpSettings, stages: Stages) -> (Graph, NodeId) {
     let (view, sources) = (view.clone(), sources.clone());
-    let environment = standard::environment(RouterContext { view, sources, icmp: IcmpPolicy::of(icmp) });
+    let environment = standard::environment(RouterContext {
+        sources,
+        icmp: IcmpPolicy::of(icmp),
+        ..RouterContext::new(view, Sources::new(), 1)
+    });
     let program = standard::program(&Hooks::default(), &stages, &elements::registry(), &environment).unwrap();
     // Where answers are not limited, nothing waits: in a time that stands still both ways let Linux
     // see the same redirects.

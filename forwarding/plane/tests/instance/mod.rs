@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use elements::router::standard::{self, Hooks, Stages, Standard};
-use elements::router::{IcmpPolicy, RouterContext, SharedContext, Sources};
+use elements::router::{RouterContext, SharedContext, Sources};
 use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
 use graph::{Batch, Environment, Graph, NodeId, Sinks};
 use plane::{Policy, PolicySettings};
@@ -65,8 +65,7 @@ pub struct Instance {
 impl Instance {
     /// By these tables, for one of so many workers.
     pub fn start(tables: &Tables, settings: PolicySettings, workers: usize) -> (Instance, Policy) {
-        let router_context =
-            RouterContext { view: tables.view(), sources: Sources::new(), icmp: IcmpPolicy::new(1) };
+        let router_context = RouterContext::new(tables.view(), Sources::new(), 1);
         let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
         let named = |name: &str| match name {
             "inside" => vec![IN.0],

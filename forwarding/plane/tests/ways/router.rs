@@ -67,7 +67,7 @@ impl<'a> Router<'a> {
         let own = front.is_none().then(|| filled(None, kind));
         let tables = own.as_ref().or(front.as_ref().map(|front| &front.tables)).unwrap();
         let icmp = IcmpPolicy::of(IcmpSettings::unlimited());
-        let router_context = RouterContext { view: tables.view(), sources: sources.clone(), icmp };
+        let router_context = RouterContext { icmp, ..RouterContext::new(tables.view(), sources.clone(), 1) };
         let mut environment = standard::environment(router_context);
         policy.share(&mut environment);
         let port = |(port, name): (fib::PortId, &str)| nat::Port {

@@ -1,6 +1,6 @@
 //! A machine has a firewall of Linux's own, of which the router knows nothing: what it could touch
 //! is left to Linux, from the first packet on, and forwarded by the plane again when it is gone, or
-//! when the operator says that it is not meant. So it is with policy rules. (The network of
+//! when the operator says that it is not meant. So it is with routing rules that are not followed. (The network of
 //! `network.rs`.)
 
 use std::time::Duration;
@@ -139,20 +139,22 @@ fn by_family_and_by_interface() {
 }
 
 #[test]
-fn and_policy_rules_as_well() {
+fn and_routing_rules_that_are_not_followed() {
     let net = Line::stopped("rules", &ports("auto", &["left", "right"]));
     if !net.router.is_bifrost() {
         return;
     }
     let net = net.started();
     let router = net.router.host();
-    router.run("ip route add blackhole default table 77; ip rule add pref 100 iif left dport 7777 ipproto udp lookup 77").unwrap();
+    router.run("ip route add blackhole default table 77; ip rule add pref 100 iif left dport 7777 ipproto udp lookup 77 suppress_ifgroup 5").unwrap();
     wait_for("IPv4 of one port to be Linux's", Duration::from_secs(3), || match lanes(&net) {
         lanes if lanes[0].1.contains("IPv4: Linux") && !lanes[1].1.contains("Linux") => Ok(()),
         lanes => Err(format!("{lanes:?}")),
     })
     .unwrap();
     assert!(!arrives(&net, "10.2.0.2", 7777) && arrives(&net, "10.2.0.2", 7778));
+    let shown = net.router.ask("show mirror").unwrap();
+    assert!(shown.contains("suppress_ifgroup 5 (suppress_ifgroup): what it could touch is left"), "{shown}");
     router.run("ip rule del pref 100").unwrap();
     wait_for("all to be as before", Duration::from_secs(3), || match lanes(&net) {
         lanes if !lanes[0].1.contains("Linux") => Ok(()),
@@ -160,6 +162,18 @@ fn and_policy_rules_as_well() {
     })
     .unwrap();
     assert!(arrives(&net, "10.2.0.2", 7777));
+
+    // Nor are they beside the router's own filter.
+    let config = format!("{}[filter.forward]\nrules = 'accept'\n", ports("auto", &["left", "right"]));
+    net.router.configure(&config).unwrap();
+    net.router.ask("reload").unwrap();
+    router.run("ip rule add pref 100 iif left dport 7777 ipproto udp lookup 77").unwrap();
+    wait_for("IPv4 of one port to be Linux's", Duration::from_secs(3), || match lanes(&net) {
+        lanes if lanes[0].1.contains("IPv4: Linux") && !lanes[1].1.contains("IPv4: Linux") => Ok(()),
+        lanes => Err(format!("{lanes:?}")),
+    })
+    .unwrap();
+    assert!(!arrives(&net, "10.2.0.2", 7777) && arrives(&net, "10.2.0.2", 7778));
 }
 
 /// Attaches a program to an interface by tcx that drops all, at the way in (46) or out (47), and

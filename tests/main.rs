@@ -69,6 +69,7 @@ mod routers_are_joined_by_shared_memory;
 mod routes_flap_under_traffic_without_loss;
 mod routes_follow_links_that_flap;
 mod routes_of_every_kind_forward;
+mod routing_rules_are_those_of_linux;
 mod rules_decide_what_passes_and_flows_are_known;
 mod segments_are_held_down_to_fit_the_way;
 mod senders_leave_checksums_to_their_nics;

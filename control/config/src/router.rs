@@ -29,7 +29,7 @@ pub struct Router {
     pub police: Police,
     /// What is done where Linux has a filter that the plane does not have.
     pub linux_filter: Foreign,
-    /// What is done where Linux has policy rules, which the plane does not follow.
+    /// What is done where Linux has routing rules that the plane does not follow; ignored, none is followed.
     pub linux_rules: Foreign,
     /// What stands at the hooks of the graph.
     pub graph: Graph,

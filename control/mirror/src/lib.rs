@@ -15,6 +15,7 @@
 //! - `reading`: whole tables of Linux, to load them or to compare.
 //! - `programmer`: what the model means for packets, written into the tables.
 //! - `resolver`: keeps the neighbours resolved that the tables lead to.
+//! - [`rules`]: routing rules, as they are followed.
 //! - `policy`: what Linux does beyond routes, which is not mirrored: what it could touch is left to
 //!   Linux.
 //! - `audit`: compares all three, round after round, and repairs.
@@ -39,6 +40,7 @@ mod policy;
 mod programmer;
 mod reading;
 mod resolver;
+pub mod rules;
 pub mod show;
 mod source;
 mod status;
@@ -49,4 +51,5 @@ pub use mirror::{Mirror, MirrorError, Options, Plane};
 pub use model::Model;
 pub use policy::{Beyond, Reach, survey};
 pub use programmer::NextHopKey;
+pub use rules::{Act, Rule, RuleList};
 pub use status::{AuditStatus, FpmStatus, MirrorStatus, OriginCount};

@@ -1,10 +1,11 @@
-//! What Linux does to forwarded packets beyond its routes, and Bifrost does not: policy rules (`ip
-//! rule`) that choose other tables; filters (nftables, legacy iptables, `tc`) and IPsec policies on
-//! a forwarded packet's way through Linux; and queueing disciplines that shape what leaves.
+//! What Linux does to forwarded packets beyond its routes: routing rules (`ip rule`) that choose
+//! other tables, which can be followed for the most part ([`crate::rules`]); filters (nftables,
+//! legacy iptables, `tc`) and IPsec policies on a forwarded packet's way through Linux; and queueing
+//! disciplines that shape what leaves.
 //!
-//! None of it is mirrored. That must never be a surprise, least of all where a rule is there to
-//! drop packets: so what is there is shown by `show mirror`, and with it which packets it could
-//! touch ([`Reach`]): those are left to Linux, unless the operator wants otherwise.
+//! What is not followed must never be a surprise, least of all where a rule is there to drop
+//! packets: so what is there is shown by `show mirror`, and with it which packets it could touch
+//! ([`Reach`]): those are left to Linux, unless the operator wants otherwise.
 //!
 //! Rules, what `tc` has made and IPsec policies are read again, whole, when Linux tells that one
 //! changed. nftables is not listened to, because its notifications carry every element of every
@@ -16,9 +17,11 @@
 use crate::netlink::request;
 mod traffic;
 
+use crate::netlink::rule::RuleMessage;
 use crate::netlink::socket::{self, Dump, IpsecChanges, Netfilter};
 use crate::netlink::{self, netfilter, rule, tc, xfrm};
-use std::collections::{BTreeMap, VecDeque};
+use crate::rules::{self, Rule, RuleList};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
 use traffic::{Filters, Hook, Traffic};
@@ -47,8 +50,13 @@ impl Reach {
         union(self.all, self.inputs.get(input).copied().unwrap_or_default())
     }
 
+    /// The families of which it reaches some.
+    pub fn families(&self) -> [bool; 2] {
+        self.inputs.values().fold(self.all, |families, some| union(families, *some))
+    }
+
     /// No `inputs`: all of them.
-    fn add(&mut self, families: [bool; 2], inputs: &[String]) {
+    pub(crate) fn add(&mut self, families: [bool; 2], inputs: &[String]) {
         if inputs.is_empty() {
             self.all = union(self.all, families);
         }
@@ -81,10 +89,13 @@ pub struct Beyond {
     pub filters: Vec<String>,
     /// What they could touch.
     pub filtered: Reach,
-    /// Policy rules that are not Linux's defaults, as `ip rule` writes them; the first of many.
+    /// Routing rules that the plane does not follow, as `ip rule` writes them, and why; the first of
+    /// many.
     pub rules: Vec<String>,
     /// What they could touch.
     pub ruled: Reach,
+    /// Those that it can follow.
+    pub followed: [RuleList; 2],
     /// Queueing disciplines that shape what Linux sends: the interface, and what it is (`tbf`).
     pub shapers: Vec<(String, String)>,
     /// What is at an interface's way out, which nothing else than what leaves by it meets.
@@ -138,6 +149,13 @@ enum What {
 /// See the module's description.
 pub(crate) struct Policy {
     rules: [Rules; 2],
+    /// The tables that rules look into, and whether some pass over default routes.
+    tables: BTreeSet<u32>,
+    no_defaults: [bool; 2],
+    /// Rules that are read to compare them.
+    audits: [bool; 2],
+    /// They were read, and nobody has been told.
+    pub news: bool,
     chains: Vec<String>,
     chained: Reach,
     legacy: Vec<String>,
@@ -160,8 +178,8 @@ pub(crate) struct Rules {
     pub count: usize,
     /// The first of them, by priority.
     pub first: Vec<String>,
-    /// What they could touch.
-    pub reach: Reach,
+    /// All that Linux has.
+    messages: Vec<RuleMessage>,
     /// The place of the rule that leads to table `local`.
     local: Option<u32>,
     /// That of the rule that leads to VRFs' tables.
@@ -195,6 +213,10 @@ impl Policy {
     pub fn new(now: Instant) -> Policy {
         let mut policy = Policy {
             rules: Default::default(),
+            tables: BTreeSet::new(),
+            no_defaults: [false; 2],
+            audits: [false; 2],
+            news: false,
             chains: Vec::new(),
             chained: Reach::default(),
             legacy: Vec::new(),
@@ -216,8 +238,19 @@ impl Policy {
 
     /// A rule came or went, or messages were lost: they are read again.
     pub fn rules_changed(&mut self) {
-        self.wants(What::Rules { ipv6: false });
-        self.wants(What::Rules { ipv6: true });
+        for ipv6 in [true, false] {
+            // Before all else: traffic goes by them.
+            self.due.retain(|what| *what != What::Rules { ipv6 });
+            self.due.push_front(What::Rules { ipv6 });
+        }
+    }
+
+    /// Rules are read again though nothing was heard of them.
+    pub fn audit_rules(&mut self) {
+        if !self.rules_are_due() {
+            self.audits = [true; 2];
+            self.rules_changed();
+        }
     }
 
     /// A queueing discipline or a filter of `tc` came or went: they are read again.
@@ -274,15 +307,38 @@ impl Policy {
         }
         filtered.add(self.ipsec.families, &[]);
         filters.extend(self.ipsec.in_words());
-        let [four, six] = &self.rules;
+        let marks = !filters.is_empty() || !leaving.is_empty();
+        let [four, six] =
+            [false, true].map(|ipv6| rules::understand(&self.rules[usize::from(ipv6)].messages, ipv6, marks));
+        let first = |list: &RuleList| {
+            let words = list.left.iter().take(LISTED).map(|(rule, why)| format!("{rule} ({why})"));
+            words.collect::<Vec<_>>()
+        };
         Beyond {
             filters,
             filtered,
-            rules: four.first.iter().chain(&six.first).cloned().collect(),
-            ruled: four.reach.clone().or(&six.reach),
+            rules: first(&four).into_iter().chain(first(&six)).collect(),
+            ruled: four.leaves.clone().or(&six.leaves),
+            followed: [four, six],
             shapers: self.traffic.shapers().to_vec(),
             leaving,
         }
+    }
+
+    /// Whether rules changed that have not been read yet.
+    pub fn rules_are_due(&self) -> bool {
+        let of_rules = |what: &What| matches!(what, What::Rules { .. });
+        self.due.iter().any(of_rules) || self.reading.as_ref().is_some_and(|(what, ..)| of_rules(what))
+    }
+
+    /// The tables that rules look into, beside `main`.
+    pub fn tables(&self) -> BTreeSet<u32> {
+        self.tables.clone()
+    }
+
+    /// Whether rules may pass over default routes, of IPv4 and IPv6.
+    pub fn no_defaults(&self) -> [bool; 2] {
+        self.no_defaults
     }
 
     /// Looks whether something changed, and reads what did, until `deadline`.
@@ -290,20 +346,27 @@ impl Policy {
         if now >= self.look {
             self.look(now);
         }
-        loop {
-            match self.read() {
-                Ok(true) if Instant::now() < deadline => {}
-                Ok(more) => {
-                    self.known |= !more;
-                    return;
-                }
-                Err(error) => {
-                    self.known = true;
-                    tracing::debug!(%error, "cannot read what Linux does beyond routes; it is read again later");
-                    self.generation = None;
-                    self.due.extend(self.reading.take().map(|(what, ..)| what));
-                    return;
-                }
+        while self.step(deadline) {}
+    }
+
+    /// Reads the rules that changed, until `deadline`.
+    pub fn read_rules(&mut self, deadline: Instant) {
+        while self.rules_are_due() && self.step(deadline) {}
+    }
+
+    /// One piece; whether there is more to read, and time for it.
+    fn step(&mut self, deadline: Instant) -> bool {
+        match self.read() {
+            Ok(more) => {
+                self.known |= !more;
+                more && Instant::now() < deadline
+            }
+            Err(error) => {
+                self.known = true;
+                tracing::debug!(%error, "cannot read what Linux does beyond routes; it is read again later");
+                self.generation = None;
+                self.due.extend(self.reading.take().map(|(what, ..)| what));
+                false
             }
         }
     }
@@ -382,9 +445,25 @@ impl Policy {
         Ok(true)
     }
 
+    fn take_over_rules(&mut self, ipv6: bool, rules: Rules) {
+        let family = usize::from(ipv6);
+        let had = std::mem::replace(&mut self.rules[family], rules);
+        let audited = std::mem::take(&mut self.audits[family]);
+        if audited && self.known && had.messages != self.rules[family].messages {
+            tracing::warn!(ipv6, "routing rules differed from Linux's, and are as Linux has them now");
+        }
+        let lists =
+            [false, true].map(|ipv6| rules::understand(&self.rules[usize::from(ipv6)].messages, ipv6, false));
+        self.tables = lists.iter().flat_map(|list| &list.tables).copied().collect();
+        self.no_defaults = lists.map(|list| list.rules.iter().any(Rule::passes_over_defaults));
+    }
+
     fn take_over(&mut self, what: What, found: Found) {
         match what {
-            What::Rules { ipv6 } => self.rules[usize::from(ipv6)] = found.rules(ipv6),
+            What::Rules { ipv6 } => {
+                self.take_over_rules(ipv6, found.rules(ipv6));
+                self.news = true;
+            }
             What::Chains => (self.chains, self.chained) = (found.chains, found.chained),
             What::Qdiscs => {
                 let hooks = self.traffic.set_qdiscs(&found.qdiscs);
@@ -415,20 +494,20 @@ impl Found {
                 tc::parse_filter(body).into_iter().for_each(|filter| self.traffic.add(filter))
             }
             xfrm::XFRM_MSG_NEWPOLICY => xfrm::parse(body).into_iter().for_each(|one| self.ipsec.add(one)),
-            request::RTM_NEWRULE => match rule::parse(body) {
-                Some(rule) if rule.is_default() => {
-                    if rule.table == Some(LOCAL) {
+            request::RTM_NEWRULE => {
+                let Some(rule) = rule::parse(body) else { return };
+                if rule.is_default() {
+                    if rule.table() == Some(LOCAL) {
                         self.rules.local = Some(rule.priority);
                     }
-                    self.tables.extend(rule.table);
-                }
-                Some(rule) if rule.leads_to_vrfs() => self.rules.vrfs = Some(rule.priority),
-                Some(rule) if !rule.own_packets => {
-                    self.rules.reach.add([!rule.ipv6, rule.ipv6], rule.input.as_slice());
+                    self.tables.extend(rule.table());
+                } else if rule.leads_to_vrfs() {
+                    self.rules.vrfs = Some(rule.priority);
+                } else if !rule.own_packets() {
                     self.add(rule.to_string());
                 }
-                _ => {}
-            },
+                self.rules.messages.push(rule);
+            }
             _ => {}
         }
     }
@@ -445,7 +524,6 @@ impl Found {
         let family = if ipv6 { "ipv6" } else { "ipv4" };
         for (priority, table, name) in [(0, LOCAL, "local"), (32766, 254, "main")] {
             if !self.tables.contains(&table) {
-                self.rules.reach.add([!ipv6, ipv6], &[]);
                 self.add(format!("{family} {priority}: from all lookup {name} (missing)"));
             }
         }

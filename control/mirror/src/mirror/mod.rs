@@ -9,7 +9,7 @@ mod load;
 use crate::audit::Audit;
 use crate::fpm::{Fpm, FpmOptions};
 use crate::linux::Linux;
-use crate::model::{Changes, Link, Model, SourceId};
+use crate::model::{Changes, Link, Model, SourceId, Table};
 use crate::netlink::request::What;
 use crate::netlink::socket::Requests;
 use crate::origin::Origins;
@@ -120,6 +120,9 @@ pub struct Mirror {
     pub(crate) resolver: Resolver,
     pub(crate) policy: Policy,
     leads_to_vrfs: bool,
+    /// Rules look into tables that are yet to be read.
+    incomplete: bool,
+    rules_audit: Instant,
     pub(crate) origins: Origins,
     pub(crate) counters: Counters,
     pub(crate) loaded: bool,
@@ -148,6 +151,8 @@ impl Mirror {
             resolver: Resolver::new(options.resolve_rate, now),
             policy: Policy::new(now),
             leads_to_vrfs: false,
+            incomplete: false,
+            rules_audit: now,
             origins: Origins::of_machine(),
             counters: Counters::default(),
             loaded: false,
@@ -193,6 +198,43 @@ impl Mirror {
     /// What Linux does to packets beyond its routes.
     pub fn beyond(&self) -> Beyond {
         self.policy.beyond()
+    }
+
+    /// The plane's table for a table of Linux's that rules look into; `None` while what Linux has in
+    /// that is not known, or where there is no room.
+    pub fn table_of_rule(&self, number: u32) -> Option<TableId> {
+        match Table::from_number(number) {
+            Some(Table::Main) => Some(TableId::MAIN),
+            Some(_) => None,
+            None => self.programmer.table_of_number(number).filter(|_| !self.incomplete),
+        }
+    }
+
+    /// Whether there is something new about rules since this was last asked.
+    pub fn rules_changed(&mut self) -> bool {
+        std::mem::take(&mut self.policy.news)
+    }
+
+    /// Reads the rules again now and then, told or not.
+    fn audit_rules(&mut self, now: Instant) {
+        if let Some(interval) = self.options.audit_interval
+            && now >= self.rules_audit
+        {
+            self.rules_audit = now + interval;
+            self.policy.audit_rules();
+        }
+    }
+
+    /// Reads rules that changed, and follows the tables that they look into.
+    fn follow_rules(&mut self, deadline: Instant) {
+        if self.policy.rules_are_due() {
+            self.policy.read_rules(deadline);
+        }
+        if self.policy.rules_are_due() {
+            return;
+        }
+        self.incomplete |= self.model.follow_rules(self.policy.tables(), &mut self.changes);
+        self.programmer.pass_over_defaults(self.policy.no_defaults());
     }
 
     /// How many things changed while they were read, and are to be read again.
@@ -243,9 +285,14 @@ impl Mirror {
                 waits |= self.hear(at)?;
                 self.flush(tables, plane);
             }
+            self.follow_rules(deadline);
+            self.flush(tables, plane);
             let unprogrammed = self.programmer.work(&mut self.model, tables, deadline);
             let reads = self.read(self.drained())?;
             self.flush(tables, plane);
+            let complete = self.incomplete && self.ready();
+            self.incomplete &= !complete;
+            self.policy.news |= complete;
             let more = waits || unprogrammed || reads || !self.programmer.idle();
             if !more || Instant::now() >= deadline {
                 tables.reclaim();
@@ -269,6 +316,7 @@ impl Mirror {
                 &mut self.requests,
                 now + self.options.slice / 2,
             );
+            self.audit_rules(now);
             self.policy.tick(now, now + self.options.slice / 2);
             self.programmer.look_into_local_first(self.policy.local_first());
             if std::mem::replace(&mut self.leads_to_vrfs, self.policy.leads_to_vrfs())
@@ -292,7 +340,7 @@ impl Mirror {
     /// Tells the plane and the programmer what changed.
     fn flush(&mut self, tables: &mut Tables, plane: &mut dyn Plane) {
         let suspect = std::mem::take(&mut self.changes.suspect);
-        if suspect.any() && self.loaded {
+        if suspect.any() && (self.loaded || self.reading.is_some()) {
             self.want(suspect.tables().collect::<Vec<_>>());
         }
         for ifindex in &self.changes.links_gone {

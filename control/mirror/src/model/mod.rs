@@ -40,6 +40,8 @@ pub struct Model {
     /// Routes.
     pub routes: Routes,
     addresses: BTreeMap<(u32, IpNet), Address>,
+    /// Tables that routing rules look into.
+    ruled: BTreeSet<u32>,
 }
 
 /// What messages changed, for the programmer.
@@ -59,7 +61,7 @@ pub struct Changes {
     pub retired: Vec<TargetId>,
     /// Addresses of which this machine has one more, or one less.
     pub locals: Vec<IpAddr>,
-    /// VRFs came or went, or have other tables.
+    /// There are other tables to be followed: VRFs', and those of rules.
     pub vrfs: bool,
     /// Linux deletes routes on such an event without telling: read again what it has.
     pub suspect: Suspect,
@@ -174,10 +176,31 @@ impl Model {
         }
     }
 
+    /// The numbers of the tables beside the main one: those of VRFs, and those that rules name.
+    pub(crate) fn tables_beside(&self) -> BTreeSet<u32> {
+        self.links.iter().filter_map(|link| link.vrf()).chain(self.ruled.iter().copied()).collect()
+    }
+
+    /// Rules look into these tables from now on. What Linux has in those that are new is read;
+    /// whether there are such.
+    pub(crate) fn follow_rules(&mut self, tables: BTreeSet<u32>, changes: &mut Changes) -> bool {
+        let before = self.tables_beside();
+        self.ruled = tables;
+        let numbers = self.tables_beside();
+        if before == numbers {
+            return false;
+        }
+        changes.prefixes.extend(self.routes.follow_vrfs(&numbers));
+        changes.vrfs = true;
+        let new = numbers.difference(&before).next().is_some();
+        changes.suspect.routes4 |= new;
+        changes.suspect.routes6 |= new;
+        new
+    }
+
     /// A VRF came, went, or changed its table: what Linux has in that is read.
     fn follow_vrfs(&mut self, vrf: u32, changes: &mut Changes) {
-        let numbers: BTreeSet<u32> = self.links.iter().filter_map(|link| link.vrf()).collect();
-        changes.prefixes.extend(self.routes.follow_vrfs(&numbers));
+        changes.prefixes.extend(self.routes.follow_vrfs(&self.tables_beside()));
         changes.vrfs = true;
         (changes.suspect.routes4, changes.suspect.routes6) = (true, true);
         // The interfaces in it, of which nothing is told anew.

@@ -189,6 +189,9 @@ impl Programmer {
         }
         let table = Table::Vrf(number);
         let (prefix, route) = self.covering_in_vrf(number, address, model)?;
+        if prefix.prefix_len() == 0 && self.no_defaults[usize::from(address.is_ipv6())] {
+            return None;
+        }
         let mut longer = model.routes.covering(address).take_while(|(cover, _)| *cover != prefix);
         let of_it = |of| of == table;
         if longer.any(|(_, routes)| is_restricted(routes, of_it))
@@ -220,6 +223,9 @@ impl Programmer {
             return None;
         }
         let (prefix, route) = self.covering(address, model)?;
+        if prefix.prefix_len() == 0 && self.no_defaults[usize::from(address.is_ipv6())] {
+            return None;
+        }
         // Which way packets to the host take is Linux's to say.
         let mut longer = model.routes.covering(address).take_while(|(cover, _)| *cover != prefix);
         if longer.any(|(_, routes)| is_restricted(routes, in_main))

@@ -48,6 +48,8 @@ pub(crate) struct Programmer {
     vrfs: Vrfs,
     /// Linux looks into table `local` before that of a VRF; for IPv4 and IPv6.
     local_first: [bool; 2],
+    /// Routing rules may pass over default routes; for IPv4 and IPv6.
+    pub(super) no_defaults: [bool; 2],
     /// The table that routes what comes in by each interface.
     table_of: HashMap<u32, Option<TableId>>,
     rescan: Rescan,
@@ -81,6 +83,7 @@ impl Programmer {
             pending: VecDeque::new(),
             vrfs: Vrfs::default(),
             local_first: [true; 2],
+            no_defaults: [false; 2],
             table_of: HashMap::new(),
             rescan: Rescan::Idle,
             covers: HashMap::new(),
@@ -142,6 +145,20 @@ impl Programmer {
     /// Where a route of one of Linux's tables is decided.
     pub fn place(&self, prefix: IpNet, table: Table) -> Option<Place> {
         Some(Place { table: self.vrfs.of(table)?, prefix })
+    }
+
+    /// The plane's table for one of Linux's, beside the main one.
+    pub fn table_of_number(&self, number: u32) -> Option<TableId> {
+        self.vrfs.id(number)
+    }
+
+    /// Whether default routes may be passed over, for IPv4 and IPv6: hosts that only such a route
+    /// leads to must not seem to have one of their own then.
+    pub fn pass_over_defaults(&mut self, passed_over: [bool; 2]) {
+        if self.no_defaults != passed_over {
+            self.no_defaults = passed_over;
+            self.rescan_all();
+        }
     }
 
     /// Whether Linux looks into table `local` before that of a VRF, for IPv4 and IPv6: its rules
@@ -238,10 +255,9 @@ impl Programmer {
         }
     }
 
-    /// VRFs came or went: each has a table, and those of others are empty.
+    /// VRFs or rules came or went: each of their tables has one, and those of others are empty.
     fn follow_vrfs(&mut self, model: &Model, tables: &mut Tables) {
-        let numbers = model.links.iter().filter_map(|link| link.vrf()).collect();
-        let (new, gone) = self.vrfs.follow(&numbers);
+        let (new, gone) = self.vrfs.follow(&model.tables_beside());
         for (_, table) in gone {
             let left: Vec<_> =
                 tables.iter().filter(|(of, ..)| *of == table).map(|(.., prefix, _)| prefix).collect();

@@ -13,11 +13,12 @@ pub(crate) struct Place {
     pub prefix: IpNet,
 }
 
-/// The plane's tables of VRFs, by the number that Linux's have.
+/// The plane's tables of VRFs and of routing rules, by the number that Linux's have.
 #[derive(Default)]
 pub(crate) struct Vrfs {
     ids: BTreeMap<u32, TableId>,
     numbers: HashMap<TableId, u32>,
+    last: u16,
 }
 
 impl Vrfs {
@@ -30,12 +31,15 @@ impl Vrfs {
         self.ids.retain(|number, _| numbers.contains(number));
         self.numbers.retain(|_, number| numbers.contains(number));
         let taken: BTreeSet<TableId> = self.ids.values().copied().collect();
-        let mut free = (1..TableId::COUNT as u16).map(TableId).filter(|id| !taken.contains(id));
+        // One that was freed just now may be in use for a moment.
+        let all = (self.last + 1..TableId::COUNT as u16).chain(1..=self.last);
+        let mut free = all.map(TableId).filter(|id| !taken.contains(id));
         let mut new = Vec::new();
         for number in numbers {
             if !self.ids.contains_key(number)
                 && let Some(id) = free.next()
             {
+                self.last = id.0;
                 self.ids.insert(*number, id);
                 self.numbers.insert(id, *number);
                 new.push(*number);
@@ -83,8 +87,8 @@ mod tests {
         assert_eq!(vrfs.follow(&BTreeSet::from([1001, 1002])), (vec![1001, 1002], vec![]));
         let kept = vrfs.id(1002);
         assert_eq!(vrfs.follow(&BTreeSet::from([1002, 1003])), (vec![1003], vec![(1001, TableId(1))]));
-        assert_eq!((vrfs.id(1001), vrfs.id(1002), vrfs.id(1003)), (None, kept, Some(TableId(1))));
-        assert_eq!(vrfs.number(TableId(1)), Some(1003));
+        assert_eq!((vrfs.id(1001), vrfs.id(1002), vrfs.id(1003)), (None, kept, Some(TableId(3))));
+        assert_eq!(vrfs.number(TableId(3)), Some(1003));
         let many: BTreeSet<u32> = (0..5000).collect();
         vrfs.follow(&many);
         assert_eq!(vrfs.ids().count(), TableId::COUNT - 1);

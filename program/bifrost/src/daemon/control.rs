@@ -219,6 +219,9 @@ impl Control {
         let mut unsettled = false;
         loop {
             let mut more = self.sync()?;
+            if self.forwarding.mirror.rules_changed() {
+                self.parts.ports.respect_linux(&mut self.forwarding);
+            }
             more |= self.parts.ports.apply_news(&mut self.forwarding);
             self.follow_copy();
             self.parts.redundancy.follow(&self.forwarding);

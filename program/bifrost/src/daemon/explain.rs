@@ -66,7 +66,9 @@ impl Forwarding {
         let translation = Translation::of(nat.as_ref(), input, tuple, known);
         let aim = translation.explain_destination(self.nat_rules(), &mut steps);
         let destination = aim.map_or(question.destination, |(address, _)| nat::address(&address));
-        let asked = Asked { frame: &frame, table: self.table_of_entry(entry), destination, aim };
+        let by_rules = self.explain_rules(input, &frame, destination, &mut steps);
+        let table = by_rules.unwrap_or_else(|| self.table_of_entry(entry));
+        let asked = Asked { frame: &frame, table, destination, aim };
         self.explain_route(asked, &mut steps);
 
         if shared {
@@ -305,7 +307,7 @@ fn tagged(frame: &[u8], tags: Tags) -> Vec<u8> {
     [addresses, &tags.bytes(), rest].concat()
 }
 
-fn step(steps: &mut Vec<Step>, name: &str, decision: &str, detail: &str) {
+pub(super) fn step(steps: &mut Vec<Step>, name: &str, decision: &str, detail: &str) {
     steps.push(Step { step: name.to_owned(), decision: decision.to_owned(), detail: detail.to_owned() });
 }
 

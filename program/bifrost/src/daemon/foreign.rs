@@ -1,5 +1,5 @@
 //! What Linux does to packets and the plane does not: filters of others (nftables, legacy iptables,
-//! `tc`, programs by tcx, IPsec), policy rules, and queueing disciplines that shape.
+//! `tc`, programs by tcx, IPsec), routing rules that are not followed, and queueing disciplines.
 //!
 //! A firewall that is passed by without a word is worse than none. So transit that such a rule
 //! could touch is Linux's, in both lanes and without a limit, from before the first port is taken,
@@ -15,6 +15,7 @@ use tracing::{info, warn};
 
 use super::forwarding::Forwarding;
 use super::interfaces::is_ours;
+use super::steering::Steering;
 
 /// Pause between two looks for programs, of which nobody tells.
 const LOOK: Duration = Duration::from_millis(500);
@@ -29,6 +30,8 @@ pub(crate) struct Foreign {
     looked: Option<Instant>,
     /// What is left to Linux.
     pub(crate) reach: Reach,
+    /// Linux's routing rules that are followed.
+    pub(crate) steering: Steering,
 }
 
 impl Foreign {
@@ -41,8 +44,9 @@ impl Foreign {
         let mut beyond = forwarding.mirror.beyond().of_ports(|name| is_ours(name, links, router));
         self.programs.iter().for_each(|(port, egress)| beyond.add_program(port, *egress));
         let wishes = [router.linux_filter, router.linux_rules];
+        let steered = self.steering.follow(&mut beyond, forwarding, wishes[1]);
         if beyond == self.beyond && wishes == self.wishes {
-            return false;
+            return steered;
         }
         let had = std::mem::replace(&mut self.beyond, beyond);
         self.wishes = wishes;
@@ -53,7 +57,7 @@ impl Foreign {
         tell("filter", &had.filters, filters, wishes[0]);
         tell("policy rule", &had.rules, rules, wishes[1]);
         let reach = left_to_linux(&self.beyond, wishes);
-        std::mem::replace(&mut self.reach, reach) != self.reach
+        std::mem::replace(&mut self.reach, reach) != self.reach || steered
     }
 
     fn look_for_programs(&mut self, forwarding: &Forwarding) {

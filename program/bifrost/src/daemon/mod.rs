@@ -19,6 +19,7 @@
 //! | `fallback.rs` | the same filter and translation in Linux |
 //! | `nft.rs` | the program that loads them |
 //! | `foreign.rs` | what Linux does to packets and the plane does not |
+//! | `steering.rs` | Linux's routing rules, given to the workers |
 //! | `icmp.rs` | which ICMP errors Linux would send |
 //! | `peers.rs` | who speaks routing protocols, for the driver |
 //! | `flow_log.rs` | `[flow_log]`: flows that ended |
@@ -68,6 +69,7 @@ mod rules;
 mod section;
 pub(crate) mod settings;
 mod sflow;
+mod steering;
 mod tracked;
 mod verdict;
 mod watch;

@@ -108,6 +108,7 @@ impl Ports {
             }
             forwarding.plane.forget_interface(ifindex, &mut forwarding.tables);
         }
+        let new = !changed.is_empty();
         self.news.changed = changed;
         // While Linux's tables are still being read they wait: see `Control::load`.
         let may =
@@ -119,6 +120,10 @@ impl Ports {
             if has_begun(ifindex, forwarding) {
                 self.news.changed.insert(ifindex);
             }
+        }
+        if may && new {
+            // Rules name interfaces.
+            self.respect_linux(forwarding);
         }
         let more = may && !self.news.changed.is_empty();
         let due = !more && std::mem::take(&mut forwarding.sources_are_due);
@@ -145,7 +150,7 @@ impl Ports {
         };
         // One that was adopted may have become what the plane cannot do.
         if tagged || forwarding.is_adopted(ifindex) {
-            let table = forwarding.mirror.table_of(ifindex);
+            let table = self.table_of(&link, forwarding);
             let unknown = is_unknown(&link, links, &forwarding.router);
             let interface = interface(&link, table, self.reach([&link, base], links));
             forwarding.look_at_logical(&link, interface.filter(|_| !unknown));
@@ -175,8 +180,21 @@ impl Ports {
         let members = members.filter(|member| member.member.is_some()).map(|member| &member.name);
         let own = interfaces.iter().map(|link| &link.name);
         let vrfs = interfaces.iter().filter_map(|link| links.vrf_of(link)).map(|vrf| &vrf.name);
-        let each = own.chain(vrfs).chain(members).map(|name| self.foreign.reach.of(name));
-        each.fold([false; 2], |[four, six], [also4, also6]| [four || also4, six || also6])
+        // Which device Linux's rules see in a VRF depends on its version.
+        let in_vrf = interfaces.iter().any(|link| links.vrf_of(link).is_some());
+        let each = own.chain(vrfs).chain(members).map(|name| match in_vrf {
+            true => union(self.foreign.reach.of(name), self.foreign.steering.concerns.families()),
+            false => self.foreign.reach.of(name),
+        });
+        each.fold([false; 2], union)
+    }
+
+    /// The table that routes what comes in by an interface; see [`mirror::Mirror::table_of`].
+    fn table_of(&self, link: &Link, forwarding: &Forwarding) -> Option<TableId> {
+        let table = forwarding.mirror.table_of(link.ifindex)?;
+        let by_rules = self.foreign.steering.concerns.of(&link.name) != [false; 2];
+        let in_vrf = forwarding.mirror.model().links.vrf_of(link).is_some();
+        Some(if by_rules && !in_vrf { TableId::BY_RULES } else { table })
     }
 
     /// As [`Ports::look_at`], for what may be a port.
@@ -195,7 +213,8 @@ impl Ports {
         let unknown = is_unknown(link, links, router);
         let free = bond.is_some() || links.vrf_of(link).is_some() && !unknown;
         let master = link.master.and_then(|master| links.by_index(master)).filter(|_| !free);
-        let Some(own) = interface(link, mirror.table_of(ifindex), self.reach([link, link], links)) else {
+        let Some(own) = interface(link, self.table_of(link, forwarding), self.reach([link, link], links))
+        else {
             debug!("{}: not an Ethernet interface: it stays with Linux", link.name);
             return;
         };
@@ -207,7 +226,7 @@ impl Ports {
         let bond = bond.and_then(|bond| {
             let left = !link.member.is_some_and(|member| member.active) || is_unknown(bond, links, router);
             let left = self.reach([bond, link], links).map(|reached| reached || left);
-            let is = interface(bond, mirror.table_of(bond.ifindex), left)?;
+            let is = interface(bond, self.table_of(bond, forwarding), left)?;
             Some(Interface { up: is.up && own.up, ..is })
         });
         let wanted = settings::port(rule, router);
@@ -368,7 +387,7 @@ fn tell_sources(forwarding: &mut Forwarding) {
                 _ => {}
             }
         }
-        sources.set_interface(id, interface.table, ipv4, ipv6);
+        sources.set_interface(id, interface.table.of_addresses(), ipv4, ipv6);
     }
     forwarding.translate();
 }
@@ -377,6 +396,10 @@ fn tell_sources(forwarding: &mut Forwarding) {
 /// and its copy of the rules would not know them.
 pub(crate) fn is_unknown(link: &Link, links: &Links, router: &Router) -> bool {
     links.vrf_of(link).is_some() && fallback::has_policy(router)
+}
+
+fn union(one: [bool; 2], other: [bool; 2]) -> [bool; 2] {
+    [one[0] || other[0], one[1] || other[1]]
 }
 
 /// What the plane must know of an interface that this table routes; `None` when it has no Ethernet

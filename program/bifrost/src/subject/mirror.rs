@@ -28,13 +28,16 @@ pub struct MirrorStatus {
     pub routes: Vec<OriginCount>,
     /// Routes in tables that Bifrost does not use.
     pub unused_tables: Vec<UnusedTable>,
-    /// IPv4 policy rules beyond Linux's defaults, which Bifrost does not follow.
+    /// IPv4 policy rules beyond Linux's defaults.
     pub rules_ipv4: u64,
     /// The same, IPv6.
     pub rules_ipv6: u64,
     /// The first of them, as `ip rule` writes them, their family before: `ipv4 100: from 10.0.0.0/8
     /// lookup 77`.
     pub rules: Vec<String>,
+    /// Those of them that Bifrost does not follow, each with the reason in parentheses.
+    #[serde(default)]
+    pub rules_left: Vec<String>,
     /// What packets forwarded by Linux pass, and packets forwarded by Bifrost do not: chains of
     /// nftables (`inet filter forward`), tables of legacy iptables (`iptables filter`), filters of
     /// `tc` (`tc ingress eth0 (bpf)`), IPsec policies (`xfrm policy fwd 10.0.0.0/8 to
@@ -171,7 +174,12 @@ impl Subject for MirrorStatus {
             false => "passed by, as configured",
         };
         for rule in &self.rules {
-            text += &format!("policy rule {rule}: {}\n", done(self.rules_respected));
+            let left = self.rules_left.iter().find(|left| left.starts_with(rule.as_str()));
+            text += &match left {
+                Some(left) => format!("policy rule {left}: {}\n", done(self.rules_respected)),
+                None if self.rules_respected => format!("policy rule {rule}: followed\n"),
+                None => format!("policy rule {rule}: {}\n", done(false)),
+            };
         }
         let others = (self.rules_ipv4 + self.rules_ipv6).saturating_sub(self.rules.len() as u64);
         if others > 0 {
@@ -225,6 +233,7 @@ fn status(control: &Control) -> MirrorStatus {
         rules_ipv4: status.rules_ipv4 as u64,
         rules_ipv6: status.rules_ipv6 as u64,
         rules: status.rules,
+        rules_left: parts.ports.foreign.beyond.rules.clone(),
         filters: parts.ports.foreign.beyond.filters.clone(),
         shapers: (parts.ports.foreign.beyond.shapers.iter())
             .map(|(interface, kind)| format!("{kind} on {interface}"))

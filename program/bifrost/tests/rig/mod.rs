@@ -269,7 +269,11 @@ impl Fake {
             unused_tables: vec![UnusedTable { table: 100, routes: 3 }],
             rules_ipv4: 40,
             rules_ipv6: 0,
-            rules: vec!["ipv4 100: from 10.0.0.0/8 lookup 77".into()],
+            rules: vec![
+                "ipv4 100: from 10.0.0.0/8 lookup 77".into(),
+                "ipv4 200: from all lookup 78 suppress_ifgroup 5".into(),
+            ],
+            rules_left: vec!["ipv4 200: from all lookup 78 suppress_ifgroup 5 (suppress_ifgroup)".into()],
             filters: vec!["inet filter forward".into()],
             shapers: vec!["tbf on eth1".into()],
             restricted_routes: 0,

@@ -59,6 +59,8 @@ constants! {
     LOCAL_BESIDE: u8 = 2;
     /// ... of either or both.
     LOCAL_ANY: u8 = LOCAL_MAIN | LOCAL_BESIDE;
+    /// Besides: tunnels end there that workers open.
+    LOCAL_TUNNEL: u8 = 4;
     /// An address's key times this, shifted, is its bit in the filter of local ones.
     LOCAL_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     /// So far: 15 bits are left.

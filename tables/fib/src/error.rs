@@ -42,6 +42,15 @@ pub enum FibError {
         /// How many there is room for.
         limit: usize,
     },
+    /// Two tunnels with the same ends, protocol and key.
+    #[error("another tunnel has the same ends")]
+    EndsTaken,
+    /// No room for another tunnel.
+    #[error("at most {limit} tunnels")]
+    TooManyTunnels {
+        /// How many there is room for.
+        limit: usize,
+    },
     /// `NextHop::Forward` without paths, or with nothing but weights of zero.
     #[error("a forwarding next hop needs at least one path of weight 1 or more")]
     NoPaths,

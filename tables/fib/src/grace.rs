@@ -31,6 +31,7 @@ pub(crate) enum Retired {
     NextHop(u32),
     Adjacency(u32),
     Tags(u32),
+    Tunnel(u32),
 }
 
 /// The part that readers touch.

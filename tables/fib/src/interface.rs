@@ -17,7 +17,7 @@ use crate::FibError;
 use crate::grace::{Grace, Retired};
 use crate::memory::{Arrays, PORTS, Pair, WorkerMemory};
 use crate::word::{InterfaceWord, LinkWord};
-use crate::{InterfaceFlags, PortId, TableId};
+use crate::{InterfaceFlags, PortId, TableId, Tunnel, tunnel};
 use abi::fib::{INTERFACES, POINTER, TAGS};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -67,7 +67,8 @@ impl Tag {
     }
 }
 
-/// The tags of an interface's frames.
+/// What stands in front of an interface's packets: tags behind the addresses of its frames, or a
+/// tunnel's header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Tags {
     /// None: the port's own interface.
@@ -77,13 +78,20 @@ pub enum Tags {
     One(Tag),
     /// Two, the outer first. The inner one is 802.1Q's: others Linux does.
     Two(Tag, u16),
+    /// A tunnel's header, by whatever port.
+    Tunnel(Tunnel),
 }
 
 impl Tags {
+    /// The tunnel, if it is one.
+    pub fn tunnel(&self) -> Option<&Tunnel> {
+        if let Tags::Tunnel(tunnel) = self { Some(tunnel) } else { None }
+    }
+
     /// The outer tag, and the identifier of the inner one.
     fn parts(self) -> Option<(Tag, Option<u16>)> {
         match self {
-            Tags::None => None,
+            Tags::None | Tags::Tunnel(_) => None,
             Tags::One(tag) => Some((tag, None)),
             Tags::Two(tag, inner) => Some((tag, Some(inner))),
         }
@@ -98,7 +106,7 @@ impl Tags {
     /// How many bytes they are, 0, 4 or 8, and these, left-aligned in a big-endian number.
     pub(crate) fn header(self) -> (u8, u64) {
         let (outer, inner, length) = match self {
-            Tags::None => ([0; 4], [0; 4], 0),
+            Tags::None | Tags::Tunnel(_) => ([0; 4], [0; 4], 0),
             Tags::One(tag) => (tag.bytes(), [0; 4], 4),
             Tags::Two(outer, id) => (outer.bytes(), Tag { service: false, id }.bytes(), 8),
         };
@@ -117,7 +125,7 @@ pub struct InterfaceEntry {
     pub mac: [u8; 6],
     /// What it may do.
     pub flags: InterfaceFlags,
-    /// The port that it is on.
+    /// The port that it is on; `NONE` of a tunnel.
     pub port: PortId,
     /// The tags of its frames on that port.
     pub tags: Tags,
@@ -147,6 +155,7 @@ pub(crate) struct Table {
     blocks: HashMap<u32, Block>,
     free: Vec<u32>,
     used: u32,
+    tunnels: tunnel::Table,
 }
 
 /// A block of tags.
@@ -170,6 +179,7 @@ impl Table {
             free: Vec::new(),
             // The first holds the roots.
             used: 1,
+            tunnels: tunnel::Table::new(worker),
         }
     }
 
@@ -181,7 +191,7 @@ impl Table {
         grace: &mut Grace,
     ) -> Result<(), FibError> {
         if usize::from(id.0) >= InterfaceId::COUNT
-            || entry.is_some_and(|entry| usize::from(entry.port.0) >= PORTS)
+            || entry.is_some_and(|entry| entry.tags.tunnel().is_none() && usize::from(entry.port.0) >= PORTS)
         {
             return Err(FibError::NoSuchInterface(id.0));
         }
@@ -191,7 +201,8 @@ impl Table {
         if moves && let Some(entry) = &entry {
             self.add_tags(id, entry)?;
         }
-        self.write(id, entry);
+        let slot = self.tunnels.set(id, entry.as_ref().and_then(|entry| entry.tags.tunnel()), grace)?;
+        self.write(id, entry, slot);
         if moves && let Some(before) = &before {
             self.remove_tags(before, grace);
         }
@@ -206,15 +217,20 @@ impl Table {
         self.entries.get(&id).copied()
     }
 
+    pub(crate) fn tunnels(&mut self) -> &mut tunnel::Table {
+        &mut self.tunnels
+    }
+
     pub(crate) fn free_block(&mut self, number: u32) {
         self.free.push(number);
     }
 
     /// Four words cannot change at once: when those behind the first do, the interface is down
     /// meanwhile.
-    fn write(&self, id: InterfaceId, entry: Option<InterfaceEntry>) {
+    fn write(&self, id: InterfaceId, entry: Option<InterfaceEntry>, slot: u32) {
         let InterfaceWord([flags, mtu]) = entry.as_ref().map_or(InterfaceWord::NONE, InterfaceWord::new);
-        let LinkWord([tags, port]) = entry.as_ref().map_or(LinkWord::NONE, LinkWord::new);
+        let LinkWord([tags, port]) =
+            entry.as_ref().map_or(LinkWord::NONE, |entry| LinkWord::new(entry, slot));
         let at = usize::from(id.0) * 4;
         let rest = [mtu, tags, port];
         let is = |n: usize| self.interfaces.worker[at + 1 + n].load(Ordering::Relaxed);

@@ -43,6 +43,7 @@ mod memory;
 mod routes;
 mod tables;
 mod traffic;
+mod tunnel;
 mod view;
 mod word;
 
@@ -57,5 +58,6 @@ pub use mapping::Mapping;
 pub use memory::{Capacity, DriverMemory, Memory, Region, Sizes};
 pub use tables::Tables;
 pub use traffic::{Count, Counts, Traffic};
+pub use tunnel::{Ends, Payload, Tunnel, TunnelWord};
 pub use view::{Hops, View};
 pub use word::{AdjacencyWord, Hop, HopKind, InterfaceWord, LinkWord};

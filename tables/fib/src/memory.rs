@@ -4,6 +4,7 @@
 //! creates the bpf maps with [`Sizes`] and hands over their mappings.
 
 use crate::interface::TAG_BYTES;
+use crate::tunnel::{END_BYTES, TUNNEL_BYTES};
 use crate::word::MAX_NEXT_HOPS;
 use crate::{FibError, Mapping};
 use std::any::Any;
@@ -223,6 +224,8 @@ pub(crate) fn prefetch<T>(at: *const T) {
 }
 
 impl<T> Array<T> {
+    const NONE: Array<T> = Array { base: NonNull::dangling(), len: 0 };
+
     /// Asks for the cache line of a word that will be wanted soon.
     #[inline(always)]
     pub(crate) fn prefetch(&self, index: usize) {
@@ -258,6 +261,10 @@ pub(crate) struct Arrays {
     pub(crate) used: Array<AtomicU32>,
     pub(crate) interfaces: Array<AtomicU64>,
     pub(crate) tags: Array<AtomicU32>,
+    /// Workers' alone.
+    pub(crate) tunnels: Array<AtomicU64>,
+    /// Workers' alone.
+    pub(crate) ends: Array<AtomicU32>,
 }
 
 impl Arrays {
@@ -278,6 +285,8 @@ impl Arrays {
             used: checked("used", &memory.used, sizes.used)?,
             interfaces: checked("interfaces", &memory.interfaces, sizes.interfaces)?,
             tags: checked("tags", &memory.tags, sizes.tags)?,
+            tunnels: Array::NONE,
+            ends: Array::NONE,
         })
     }
 }
@@ -296,7 +305,7 @@ impl WorkerMemory {
             return Err(FibError::TooManyNextHops(capacity.next_hops));
         }
         let sizes = capacity.sizes();
-        let bytes = sizes.total();
+        let bytes = sizes.total() + TUNNEL_BYTES + END_BYTES;
         let mapping = Mapping::new(bytes).map_err(|source| FibError::NoMemory { bytes, source })?;
         fn array<T>(next: &mut NonNull<u8>, bytes: usize) -> Array<T> {
             let at = *next;
@@ -314,6 +323,8 @@ impl WorkerMemory {
             used: array(next, sizes.used),
             interfaces: array(next, sizes.interfaces),
             tags: array(next, sizes.tags),
+            tunnels: array(next, TUNNEL_BYTES),
+            ends: array(next, END_BYTES),
         };
         Ok(WorkerMemory { arrays, rest4: crate::ipv4::rest(capacity), mapping })
     }

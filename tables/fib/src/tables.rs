@@ -252,6 +252,12 @@ impl Tables {
         self.interfaces.set(id, entry, &mut self.grace)
     }
 
+    /// Says how large packets may be, with their header, that pass to the other end of an
+    /// interface that is a tunnel: the path's MTU, as far as it is known. A new header knows none.
+    pub fn set_path_mtu(&mut self, id: InterfaceId, mtu: u32) {
+        self.interfaces.tunnels().set_path_mtu(id, mtu);
+    }
+
     /// What was written for an interface.
     pub fn interface(&self, id: InterfaceId) -> Option<InterfaceEntry> {
         self.interfaces.get(id)
@@ -327,6 +333,7 @@ impl Tables {
                 Retired::NextHop(id) => self.forward.free_next_hop(id),
                 Retired::Adjacency(id) => self.forward.free_adjacency(id),
                 Retired::Tags(block) => self.interfaces.free_block(block),
+                Retired::Tunnel(slot) => self.interfaces.tunnels().free_slot(slot),
             }
         }
     }

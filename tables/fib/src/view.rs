@@ -4,6 +4,7 @@ use crate::interface::{INNER, in_block, root_at};
 use crate::ipv6::lookup::{Beside, Main};
 use crate::memory::{WorkerMemory, prefetch};
 use crate::traffic::{self, Counts};
+use crate::tunnel;
 use crate::word::{AdjacencyWord, Hop, ID, InterfaceWord, LinkWord, length};
 use crate::{AdjacencyId, HopKind, InterfaceId, NextHopId, PortId, ipv4, ipv6};
 use abi::ethernet::{QINQ, VLAN};
@@ -132,6 +133,7 @@ impl View {
             used: &arrays.used,
             interfaces: arrays.interfaces.as_chunks().0,
             tags: &arrays.tags,
+            tunnels: tunnel::Words { tunnels: &arrays.tunnels, ends: &arrays.ends },
             counts: self.counts.entries(),
         }
     }
@@ -183,10 +185,16 @@ pub struct Hops<'a> {
     used: &'a [AtomicU32],
     interfaces: &'a [[AtomicU64; 4]],
     tags: &'a [AtomicU32],
+    tunnels: tunnel::Words<'a>,
     counts: &'a [traffic::Entry],
 }
 
 impl Hops<'_> {
+    #[inline(always)]
+    pub(crate) fn tunnels(&self) -> tunnel::Words<'_> {
+        self.tunnels
+    }
+
     /// Asks for what [`View::lookup4_batch`] will read of an address, some time before.
     #[inline(always)]
     pub fn prefetch4(&self, address: u32) {

@@ -187,6 +187,9 @@ impl InterfaceWord {
     }
 }
 
+/// In the place of a link's bytes of tags: a tunnel's header stands there.
+const TUNNEL: u8 = 0x80;
+
 /// How frames leave by an interface, and the table that routes those that came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkWord(pub [u64; 2]);
@@ -194,9 +197,25 @@ pub struct LinkWord(pub [u64; 2]);
 impl LinkWord {
     pub(crate) const NONE: LinkWord = LinkWord([0, PortId::NONE.0 as u64]);
 
-    pub(crate) fn new(entry: &InterfaceEntry) -> LinkWord {
-        let (length, tags) = entry.tags.header();
+    /// `slot`: where its tunnel's words are, if it is one.
+    pub(crate) fn new(entry: &InterfaceEntry, slot: u32) -> LinkWord {
+        let (length, tags) = match entry.tags.tunnel() {
+            Some(_) => (TUNNEL, u64::from(slot)),
+            None => entry.tags.header(),
+        };
         LinkWord([tags, u64::from(entry.table.0) << 32 | u64::from(length) << 16 | u64::from(entry.port.0)])
+    }
+
+    /// Whether a tunnel's header stands in front of its packets.
+    #[inline(always)]
+    pub fn is_tunnel(self) -> bool {
+        (self.0[1] >> 16) as u8 == TUNNEL
+    }
+
+    /// Where the tunnel's words are.
+    #[inline(always)]
+    pub(crate) fn tunnel(self) -> Option<u32> {
+        self.is_tunnel().then_some(self.0[0] as u32)
     }
 
     /// The port.
@@ -205,7 +224,7 @@ impl LinkWord {
         PortId(self.0[1] as u16)
     }
 
-    /// Bytes of tags: 0, 4 or 8.
+    /// Bytes of tags: 0, 4 or 8. Of a tunnel, more than that.
     #[inline(always)]
     pub fn length(self) -> usize {
         usize::from((self.0[1] >> 16) as u8)
@@ -270,7 +289,7 @@ mod tests {
             tags,
             table: TableId(4094),
         };
-        let (word, link) = (InterfaceWord::new(&entry), LinkWord::new(&entry));
+        let (word, link) = (InterfaceWord::new(&entry), LinkWord::new(&entry, 0));
         assert_eq!((word.ifindex(), word.mtu(), word.mac()), (12, 1500, mac));
         assert_eq!(word.flags(), flags | InterfaceFlags::VRF);
         assert_eq!((link.port(), link.length(), link.table()), (PortId(3), 8, TableId(4094)));

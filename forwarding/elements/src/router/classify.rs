@@ -109,7 +109,7 @@ impl Element for Classify {
 
 /// The set `bits` after the members of `taken`, none of them in it, have been taken out and the
 /// others closed up.
-fn without(bits: u64, taken: u64) -> u64 {
+pub(super) fn without(bits: u64, taken: u64) -> u64 {
     let mut left = bits;
     let mut closed = 0;
     while left != 0 {

@@ -2,7 +2,7 @@
 //!
 //! Group: router
 //! Usage: `FastPath`
-//! Ports: 1 input, 2 outputs; push
+//! Ports: 1 input, 3 outputs; push
 //!
 //! Most packets of a router need nothing but to be forwarded: their header is in order, a route
 //! with a known neighbour leads out by another port, they fit and have time to live. For those this
@@ -13,12 +13,16 @@
 //!
 //! While Linux's routing rules choose tables, they are asked here as well.
 //!
+//! Packets that leave by an IP tunnel get its header here, and those in one are taken out of it as by
+//! [OpenTunnels].
+//!
 //! It stands in front of the router where no rule, no translation and no hook has its place between
 //! those elements.
 //!
 //! Outputs:
 //! - 0: everything else, unchanged but for padding
 //! - 1: to be transmitted
+//! - 2: what was in tunnels, as frames of Ethernet
 //!
 //! See also: [FlowPath], [RulesPath], [Classify], [Transmit]
 //
@@ -31,6 +35,7 @@ use std::sync::Arc;
 use fib::View;
 use graph::{Batch, Class, Context, Element};
 
+use super::classify::without;
 use super::family::{V4, V6};
 use super::plain::Chosen;
 use super::router_context::on_tables;
@@ -41,7 +46,7 @@ use super::{RouterContext, Sources};
 /// The class `FastPath`.
 pub const CLASS: Class = Class {
     name: "FastPath",
-    ports: "1!/2",
+    ports: "1!/3",
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("fast_path.rs"),
@@ -55,8 +60,9 @@ const GROUP: usize = 32;
 
 const REST: usize = 0;
 const OUT: usize = 1;
+const OPENED: usize = 2;
 
-/// Forwards plain packets. Outputs: `rest`, `out`.
+/// Forwards plain packets. Outputs: `rest`, `out`, `opened`.
 pub struct FastPath {
     view: View,
     sources: Arc<Sources>,
@@ -80,7 +86,7 @@ impl Element for FastPath {
     }
 
     fn outputs(&self) -> &'static [&'static str] {
-        &["rest", "out"]
+        &["rest", "out", "opened"]
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
@@ -95,7 +101,8 @@ impl Element for FastPath {
             return cx.emit_batch(OUT, batch);
         }
         let (mut now, mut before) = (now, before);
-        let (mut sent, mut others) = (0, 0);
+        let (mut sent, mut opened, mut others) = (0, 0, 0);
+        let mut add = |(more, out): (u64, u64)| (sent, opened) = (sent | more, opened | out);
         let packets = batch.packets_mut();
         before.count = 0;
         for start in (0..packets.len()).step_by(GROUP) {
@@ -103,17 +110,21 @@ impl Element for FastPath {
             others |= now.choose(view, sources, packets, group);
             std::mem::swap(&mut now, &mut before);
             if now.count != 0 {
-                sent |= now.send(view, packets);
+                add(now.send(view, packets));
             }
         }
         if before.count != 0 {
-            sent |= before.send(view, packets);
+            add(before.send(view, packets));
         }
         if others != 0 {
             six.choose(view, batch.packets_mut(), others, false);
-            sent |= six.send(view, batch.packets_mut());
+            add(six.send(view, batch.packets_mut()));
         }
-        cx.emit_some(REST, batch, batch.mask() & !sent);
+        let rest = batch.mask() & !sent & !opened;
+        cx.emit_some(REST, batch, rest);
+        if opened != 0 {
+            cx.emit_some(OPENED, batch, without(opened, rest));
+        }
         cx.emit_batch(OUT, batch);
     }
 }

@@ -108,7 +108,7 @@ impl IcmpError4 {
         }
         let to = u32_at(header, 12);
         let id = self.view.lookup_from(packet.input, IpAddr::V4(to.into()));
-        let way = match back(&self.view, id, flow_hash4(0, to, protocol::ICMP, 0)) {
+        let way = match back(&self.view, id, 4, flow_hash4(0, to, protocol::ICMP, 0)) {
             Back::Way(way) => way,
             Back::Linux => return Answer::Linux,
             Back::None => return Answer::None,

@@ -94,7 +94,7 @@ impl IcmpError6 {
         }
         let to = V6::source(packet);
         let id = self.view.lookup_from(packet.input, IpAddr::V6(to.into()));
-        let way = match back(&self.view, id, flow_hash6(0, to, protocol::ICMP6, 0)) {
+        let way = match back(&self.view, id, 6, flow_hash6(0, to, protocol::ICMP6, 0)) {
             Back::Way(way) => way,
             Back::Linux => return Answer::Linux,
             Back::None => return Answer::None,

@@ -14,6 +14,7 @@ use wire::{ethernet, flow_hash, ipv4};
 use super::family::{V4, V6};
 use super::plain::{Chosen, Plain, Ways};
 use super::rewrite::Source;
+use super::tunnel;
 use super::wide::wide;
 use super::{ETHERNET, SENDS};
 
@@ -55,9 +56,10 @@ impl Leave for V6 {
 }
 
 impl<F: Leave> Chosen<F> {
-    /// Looks up all of them and sends what has a way; by their places, as bits.
+    /// Looks up all of them and sends what has a way, also by a tunnel; by their places, as bits.
+    /// Those that were in a tunnel are out of it, and to be begun anew: the second bits.
     #[inline(always)]
-    pub(super) fn send(&mut self, view: &View, packets: &mut [Packet]) -> u64 {
+    pub(super) fn send(&mut self, view: &View, packets: &mut [Packet]) -> (u64, u64) {
         send(self, view, packets)
     }
 
@@ -89,10 +91,10 @@ impl<F: Leave> Chosen<F> {
 }
 
 wide! {
-    fn send[F: Leave](chosen: &mut Chosen<F>, view: &View, packets: &mut [Packet]) -> u64 {
+    fn send[F: Leave](chosen: &mut Chosen<F>, view: &View, packets: &mut [Packet]) -> (u64, u64) {
         let count = chosen.count.min(BATCH);
         F::lookup(view, &chosen.destinations[..count], &mut chosen.ids[..count]);
-        let (mut gate, mut kept) = (Gate::new(view), 0u64);
+        let (mut gate, mut kept, mut opened) = (Gate::new(view), 0u64, 0u64);
         let mut pass = |packet: &mut Packet, id: NextHopId| {
             gate.way::<F>(packet, id).is_some_and(|way| gate.send::<F>(packet, id, way))
         };
@@ -102,21 +104,71 @@ wide! {
         if let Some(all) = packets.get_mut(chosen.group.clone()).filter(|all| all.len() == count) {
             for (number, (packet, &id)) in all.iter_mut().zip(ids).enumerate() {
                 if !pass(packet, id) {
-                    kept |= 1 << number;
+                    match pass_by_tunnel::<F>(view, packet, id) {
+                        Some(Tunnelled::Sent) => {}
+                        Some(Tunnelled::Opened) => (kept, opened) = (kept | 1 << number, opened | 1 << number),
+                        None => kept |= 1 << number,
+                    }
                 }
             }
-            return (lowest(count) & !kept) << start;
+            return ((lowest(count) & !kept) << start, opened << start);
         }
         let mut all = 0u64;
         for (&place, &id) in chosen.places.iter().zip(ids) {
             let Some(packet) = packets.get_mut(usize::from(place)) else { continue };
             all |= 1 << place;
             if !pass(packet, id) {
-                kept |= 1 << place;
+                match pass_by_tunnel::<F>(view, packet, id) {
+                    Some(Tunnelled::Sent) => {}
+                    Some(Tunnelled::Opened) => (kept, opened) = (kept | 1 << place, opened | 1 << place),
+                    None => kept |= 1 << place,
+                }
             }
         }
-        all & !kept
+        (all & !kept, opened)
     }
+}
+
+/// What became of a packet that leaves by a tunnel or came in by one.
+enum Tunnelled {
+    Sent,
+    Opened,
+}
+
+/// Sends a packet by a tunnel, or takes it out of one; `None`, and nothing done, where it is for
+/// others.
+#[cold]
+#[inline(never)]
+fn pass_by_tunnel<F: Leave>(view: &View, packet: &mut Packet, id: NextHopId) -> Option<Tunnelled> {
+    let (hops, hop) = (view.hops(), view.hop(id));
+    if hop.kind() == HopKind::Local && F::HEADER == V4::HEADER {
+        let _ = packet.split_link::<ETHERNET>();
+        return tunnel::open(view, packet).then_some(Tunnelled::Opened);
+    }
+    let ip = packet.data().get(ETHERNET..)?;
+    let hash = flow_hash(ip);
+    let path = match hop.only_path() {
+        Some(path) => path,
+        None if hop.kind() == HopKind::Forward => hops.select(hop, hash),
+        None => return None,
+    };
+    let (adjacency, length) = (hops.adjacency(path), ip.len());
+    let interface = adjacency.interface();
+    let fits = length <= (adjacency.mtu() as usize).max(F::MINIMUM_MTU);
+    if !hops.link(interface).is_tunnel() || !fits || !adjacency.resolved() || packet.input == interface {
+        return None;
+    }
+    let version = if F::HEADER == V4::HEADER { 4 } else { 6 };
+    let passage = tunnel::passage(view, adjacency, version, length, hash)?;
+    let room = packet.headroom() >= tunnel::LONGEST;
+    if !room || !F::leave(packet, Source::of(&hops, interface), adjacency) {
+        return None;
+    }
+    let _ = packet.split_link::<ETHERNET>();
+    (packet.next_hop, packet.adjacency, packet.output) = (id, path, interface);
+    hops.mark_used(path);
+    // All that it asks for has just been seen.
+    (passage.enclose(view, packet) && passage.address(&hops, packet)).then_some(Tunnelled::Sent)
 }
 
 wide! {

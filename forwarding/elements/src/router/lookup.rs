@@ -56,6 +56,7 @@ use super::SENDS;
 use super::beside;
 use super::family::{Family, V4, V6};
 use super::steer::{Reader, Towards};
+use super::tunnel::carries_packet;
 
 /// The class `Lookup4`.
 pub const LOOKUP4: Class = Class {
@@ -151,6 +152,7 @@ impl<F: Family> Lookup<F> {
 /// Finds the way of a packet with this next hop.
 #[inline(always)]
 fn resolve<F: Family>(
+    view: &View,
     hops: &Hops<'_>,
     packet: &mut Packet,
     id: NextHopId,
@@ -174,7 +176,8 @@ fn resolve<F: Family>(
     let adjacency = hops.adjacency(path);
     (packet.adjacency, packet.output) = (path, adjacency.interface());
     let sends = hops.interface(adjacency.interface()).flags().contains(SENDS);
-    if adjacency.resolved() && sends { Ok(()) } else { Err(Other::Emit(LINUX)) }
+    let leaves = adjacency.resolved() && (sends || carries_packet(view, adjacency, packet));
+    if leaves { Ok(()) } else { Err(Other::Emit(LINUX)) }
 }
 
 #[cold]
@@ -240,7 +243,7 @@ impl<F: Family> Element for Lookup<F> {
                 port = packet.input;
                 forwarding = hops.interface(port).flags().contains(F::FORWARD);
             }
-            if let Err(other) = resolve::<F>(&hops, packet, id, forwarding) {
+            if let Err(other) = resolve::<F>(&self.view, &hops, packet, id, forwarding) {
                 rest |= 1 << index;
                 others[index] = match other {
                     // The router's own address of the other family: Linux would not know the

@@ -4,7 +4,7 @@
 //! | element | outputs | what it does |
 //! |---|---|---|
 //! | `Sample`, `Sampled` | `out` | one packet in N, for sFlow: as it came in, and where it left |
-//! | [`FastPath`] | `rest`, `out` | the whole way of plain packets, where nothing else stands in it |
+//! | [`FastPath`] | `rest`, `out`, `opened` | the whole way of plain packets, where nothing else stands in it |
 //! | [`FlowPath`] | `rest`, `out` | the same of plain packets whose flow is known and judged |
 //! | [`RulesPath`] | `rest`, `out` | the same of plain packets that rules only accept, where no flows are known |
 //! | [`Classify`] | `ipv4`, `ipv6`, `other` | by EtherType; what is not addressed to the port is `other` |
@@ -27,6 +27,7 @@
 //! | [`Transmit`] | | to the output port |
 //! | [`IcmpError4`] | `reply`, `linux` | answers; an input per kind of error; its `reply` leads to `Rewrite` |
 //! | [`TcpReset`] | `reply`, `linux` | answers of the filter to TCP |
+//! | [`OpenTunnels`] | `opened`, `rest` | takes the headers of IP tunnels off |
 //! | [`Punt`] | | hands to Linux |
 //!
 //! Until [`DecrementTtl4`] no element changes a byte (padding behind the packet is cut off), so
@@ -58,6 +59,7 @@ mod limit;
 mod lookup;
 mod mtu;
 mod offload;
+mod open_tunnels;
 mod options_switch;
 mod plain;
 mod plain4;
@@ -80,6 +82,7 @@ mod translate;
 mod translate64;
 mod translated_switch;
 mod transmit;
+mod tunnel;
 mod way_back;
 mod wide;
 
@@ -101,6 +104,7 @@ pub use icmp_settings::{IcmpPolicy, IcmpSettings};
 pub use limit::IcmpLimits;
 pub use lookup::{Lookup, Lookup4, Lookup6};
 pub use mtu::{Mtu4, Mtu6};
+pub use open_tunnels::OpenTunnels;
 pub use punt::Punt;
 pub use redirect::Redirect;
 pub use reverse_path::{ReversePath, ReversePath4, ReversePath6};
@@ -153,6 +157,7 @@ pub const CLASSES: &[&Class] = &[
     &translate::CLASS,
     &options_switch::CLASS,
     &translated_switch::CLASS,
+    &open_tunnels::CLASS,
     &punt::CLASS,
     &sample::SAMPLE,
     &sample::SAMPLED,

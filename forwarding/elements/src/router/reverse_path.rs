@@ -77,28 +77,33 @@ impl<F: Family> ReversePath<F> {
     }
 
     fn flags(&self, port: InterfaceId) -> InterfaceFlags {
-        self.view.interface(port).flags() & (F::STRICT | F::LOOSE)
+        flags::<F>(&self.view, port)
     }
+}
 
-    fn is_right(&self, id: NextHopId, port: InterfaceId) -> bool {
-        let hop = self.view.hop(id);
-        let flags = self.flags(port);
-        if flags.is_empty() {
-            return true;
+/// What is asked of sources that come in by a port.
+fn flags<F: Family>(view: &View, port: InterfaceId) -> InterfaceFlags {
+    view.interface(port).flags() & (F::STRICT | F::LOOSE)
+}
+
+/// Whether a source with this way back may come in by a port.
+pub(super) fn comes_from<F: Family>(view: &View, id: NextHopId, port: InterfaceId) -> bool {
+    let flags = flags::<F>(view, port);
+    if flags.is_empty() {
+        return true;
+    }
+    let (hop, strict) = (view.hop(id), flags.contains(F::STRICT));
+    // Interfaces of the plane's that are one of Linux's, a bond, have the same index.
+    let own = view.interface(port).ifindex();
+    let is_own = |interface| interface == port || view.interface(interface).ifindex() == own;
+    match hop.kind() {
+        HopKind::Forward => {
+            let back = |path| is_own(view.adjacency(view.select(hop, path)).interface());
+            !strict || (0..1u32 << hop.log2()).any(back)
         }
-        let strict = flags.contains(F::STRICT);
-        // Interfaces of the plane's that are one of Linux's, a bond, have the same index.
-        let own = self.view.interface(port).ifindex();
-        let is_own = |interface| interface == port || self.view.interface(interface).ifindex() == own;
-        match hop.kind() {
-            HopKind::Forward => {
-                let back = |path| is_own(self.view.adjacency(self.view.select(hop, path)).interface());
-                !strict || (0..1u32 << hop.log2()).any(back)
-            }
-            HopKind::Glean => !strict || is_own(hop.glean_interface()),
-            HopKind::Punt => !strict,
-            _ => false,
-        }
+        HopKind::Glean => !strict || is_own(hop.glean_interface()),
+        HopKind::Punt => !strict,
+        _ => false,
     }
 }
 
@@ -130,7 +135,7 @@ impl<F: Family> Element for ReversePath<F> {
             beside::correct::<F>(&self.view, packets, addresses, ids, &mut self.rules, Towards::Source);
             let mut wrong = 0u64;
             for (index, packet) in batch.packets().iter().enumerate() {
-                wrong |= u64::from(!self.is_right(self.ids[index], packet.input)) << index;
+                wrong |= u64::from(!comes_from::<F>(&self.view, self.ids[index], packet.input)) << index;
             }
             batch.take(wrong, |_, packet| cx.drop(packet, Reason::ReversePath));
         }

@@ -5,7 +5,8 @@
 //! Ports: 1 input, 1 output; push
 //!
 //! Writes the link header in front of the network header: the neighbour's address, the output
-//! interface's address and tags, and the type by the version of the packet.
+//! interface's address and tags, and the type by the version of the packet. What leaves by a tunnel
+//! has its header put in front before that, and the way to the tunnel's other end.
 
 use super::router_context::on_tables;
 use fib::{AdjacencyWord, Hops, InterfaceId, InterfaceWord, View};
@@ -15,6 +16,7 @@ use wire::{Reason, ethernet};
 
 use super::ETHERNET;
 use super::enter::ADDRESSES;
+use super::tunnel::enclose;
 
 /// The class `Rewrite`.
 pub const CLASS: Class = Class {
@@ -40,7 +42,10 @@ impl Rewrite {
 }
 
 #[inline(always)]
-fn rewrite(hops: &Hops<'_>, packet: &mut Packet) -> bool {
+fn rewrite(view: &View, hops: &Hops<'_>, packet: &mut Packet) -> bool {
+    if hops.link(packet.output).is_tunnel() && !enclose(view, packet) {
+        return false;
+    }
     let adjacency = hops.adjacency(packet.adjacency);
     if !adjacency.resolved() {
         return false;
@@ -140,7 +145,7 @@ impl Element for Rewrite {
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         let (hops, mut lost) = (self.view.hops(), 0u64);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            if !rewrite(&hops, packet) {
+            if !rewrite(&self.view, &hops, packet) {
                 lost |= 1 << index;
             }
         }

@@ -143,7 +143,9 @@ check4[0] -> prerouting4 :: prerouting -> {before4}lookup4;
 check4[1] -> {optioned4};
 check4[2] -> to_local;
 lookup4[0] -> reverse4 -> redirect4 -> {transit4}forward4 :: forward -> {options4}{cross4}mtu4 -> ttl4 -> {leave4}rewrite;
-lookup4[1] -> to_local;
+lookup4[1] -> opened :: OpenTunnels;
+opened[0] -> {entry};
+opened[1] -> to_local;
 lookup4[2] -> {linux4}to_linux;
 redirect4[1] -> to_answered;
 {fragment}
@@ -326,10 +328,14 @@ pub fn text(hooks: &Hooks, stages: &Stages) -> String {
     match short {
         Some(class) => {
             let first = format!("fast :: {class};\nclassify :: Classify;");
-            text += &staged(stages).replace("classify :: Classify;", &first);
+            let router = staged(stages).replace("{entry}", "fast");
+            text += &router.replace("classify :: Classify;", &first);
             text += "\n// plain packets\nfast[0] -> classify;\nfast[1] -> out;\n";
+            if class == "FastPath" {
+                text += "fast[2] -> fast;\n";
+            }
         }
-        None => text += &staged(stages),
+        None => text += &staged(stages).replace("{entry}", "classify"),
     }
     if stages.sampling {
         text += if short.is_some() { "sample -> fast;\n" } else { "sample -> classify;\n" };
@@ -405,7 +411,7 @@ mod tests {
         let Standard { graph, entry } = instance(&program, &environment).unwrap();
         let description = graph.description();
         assert_eq!(description.nodes[entry.0].name, "classify");
-        assert_eq!(description.nodes.len(), 22);
+        assert_eq!(description.nodes.len(), 23);
         assert!(description.nodes.iter().all(|node| !node.name.contains('/')));
     }
 

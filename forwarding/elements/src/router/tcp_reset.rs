@@ -51,6 +51,7 @@ impl TcpReset {
             back(
                 &self.view,
                 self.view.lookup_from(packet.input, IpAddr::V4(to.into())),
+                4,
                 flow_hash4(0, to, protocol::TCP, 0),
             )
         } else {
@@ -58,6 +59,7 @@ impl TcpReset {
             back(
                 &self.view,
                 self.view.lookup_from(packet.input, IpAddr::V6(to.into())),
+                6,
                 flow_hash6(0, to, protocol::TCP, 0),
             )
         }

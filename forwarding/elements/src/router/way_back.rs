@@ -1,7 +1,13 @@
 //! The way back to a packet's sender, for the router's own answers.
 
-use fib::{AdjacencyId, HopKind, InterfaceFlags, InterfaceId, NextHopId, TableId, View};
+use fib::{AdjacencyId, HopKind, InterfaceId, NextHopId, TableId, View};
 use port::Packet;
+
+use super::SENDS;
+use super::tunnel::carries;
+
+/// Bytes of an answer at most: RFC 4443, 2.4, of IPv6; less of IPv4.
+const ANSWER: usize = 1280;
 
 /// Where an answer leaves.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +39,8 @@ pub(super) fn is_by_rules(view: &View, packet: &Packet) -> bool {
     view.hops().link(packet.input).table() == TableId::BY_RULES
 }
 
-/// The way by a next hop; `hash` chooses among equal paths.
-pub(super) fn back(view: &View, id: NextHopId, hash: u32) -> Back {
+/// The way by a next hop of an answer of this IP version; `hash` chooses among equal paths.
+pub(super) fn back(view: &View, id: NextHopId, version: u8, hash: u32) -> Back {
     let hop = view.hop(id);
     match hop.kind() {
         HopKind::Forward => {}
@@ -44,8 +50,8 @@ pub(super) fn back(view: &View, id: NextHopId, hash: u32) -> Back {
     let path = view.select(hop, hash);
     let adjacency = view.adjacency(path);
     let (port, mtu) = (adjacency.interface(), adjacency.mtu() as usize);
-    let ready = adjacency.resolved()
-        && view.interface(port).flags().contains(InterfaceFlags::UP | InterfaceFlags::QUEUE);
+    let sends = view.interface(port).flags().contains(SENDS);
+    let ready = adjacency.resolved() && (sends || carries(view, adjacency, version, ANSWER, hash));
     if ready { Back::Way(Way { hop: id, path, port, mtu, sourced: hop.sourced() }) } else { Back::Linux }
 }
 

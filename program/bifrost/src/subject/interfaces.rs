@@ -94,7 +94,7 @@ impl InterfaceStatus {
             (status.service, status.vlans) = match plane.place(*id).map(|(.., tags)| tags) {
                 Some(Tags::One(tag)) => (tag.service, vec![tag.id]),
                 Some(Tags::Two(outer, inner)) => (outer.service, vec![outer.id, inner]),
-                Some(Tags::None) | None => (false, Vec::new()),
+                Some(Tags::None | Tags::Tunnel(_)) | None => (false, Vec::new()),
             };
         } else {
             status.why = missing.unwrap_or_else(|| why(link, place, control));

@@ -71,7 +71,7 @@ static __always_inline verdict classify4(struct frame *frame) {
     int express = frame->flags & IF_EXPRESS && other == UNDECIDED;
     int options = ip->version_ihl != 0x45;
     if ((options || !express) && !frame->beside && is_local4(destination))
-        return OURS;
+        return own4(frame, ip);
     if (express)
         return options ? PASS(CLASS_TRANSIT) : express4(frame, ip);
     if (!(frame->flags & IF_FORWARD4))

@@ -138,6 +138,16 @@ static __always_inline int is_local6(struct in6 *address) {
     return is_local6_of(address, LOCAL_MAIN);
 }
 
+/*
+ * Whether a packet to an address of this machine that the main table routes may be in a tunnel that
+ * workers open. One that Linux has joined of several is Linux's: it knows how to part them.
+ */
+static __always_inline int is_enclosed(struct ipv4 *ip) {
+    if (ip->protocol != PROTOCOL_IPIP && ip->protocol != PROTOCOL_IPV6 && ip->protocol != PROTOCOL_GRE)
+        return 0;
+    return is_local4_of(bpf_ntohl(ip->destination), LOCAL_TUNNEL);
+}
+
 /* Link-local, multicast or limited broadcast: never transit for us. */
 static __always_inline int is_linux4(__u32 source, __u32 destination) {
     return destination >> 28 == 14 || destination == 0xffffffff || destination >> 16 == 0xa9fe ||

@@ -246,6 +246,11 @@ static __always_inline enum reason martian4(__u32 source, __u32 destination, int
     return REASON_NONE;
 }
 
+/* Who has a packet for this machine: Linux, or a worker that takes a tunnel's header off. */
+static __always_inline verdict own4(struct frame *frame, struct ipv4 *ip) {
+    return frame->flags & IF_FORWARD4 && !frame->joined && is_enclosed(ip) ? WORKER : OURS;
+}
+
 static __always_inline verdict express4(struct frame *frame, struct ipv4 *ip) {
     enum reason reason = invalid4(frame, ip);
     if (reason)
@@ -259,7 +264,7 @@ static __always_inline verdict express4(struct frame *frame, struct ipv4 *ip) {
     __u64 hop = hop4(frame, destination);
     __u8 kind = kind_of(hop);
     if (kind == KIND_LOCAL)
-        return OURS;
+        return frame->beside ? OURS : own4(frame, ip);
     if (!(frame->flags & IF_FORWARD4))
         return PASS(CLASS_TRANSIT);
     reason = martian4(source, destination, is_own4(frame, source));

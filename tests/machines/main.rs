@@ -15,6 +15,7 @@ mod machines {
     mod guests_have_network_cards;
     mod guests_have_what_this_kernel_may_lack;
     mod tagged;
+    mod tunnels_are_forwarded;
     mod vlans_are_forwarded;
     mod vrfs_are_forwarded;
 }

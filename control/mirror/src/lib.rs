@@ -49,6 +49,7 @@ pub use copy::{CopyState, FilterCopy};
 pub use fpm::{FpmError, FpmOptions};
 pub use mirror::{Mirror, MirrorError, Options, Plane};
 pub use model::Model;
+pub use netlink::socket::path_mtu;
 pub use policy::{Beyond, Reach, survey};
 pub use programmer::NextHopKey;
 pub use rules::{Act, Rule, RuleList};

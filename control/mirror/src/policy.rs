@@ -89,6 +89,9 @@ pub struct Beyond {
     pub filters: Vec<String>,
     /// What they could touch.
     pub filtered: Reach,
+    /// Whether chains see what comes for this machine or leaves it, of IPv4, of IPv6: so they see the
+    /// headers of tunnels.
+    pub own: [bool; 2],
     /// Routing rules that the plane does not follow, as `ip rule` writes them, and why; the first of
     /// many.
     pub rules: Vec<String>,
@@ -158,6 +161,7 @@ pub(crate) struct Policy {
     pub news: bool,
     chains: Vec<String>,
     chained: Reach,
+    own: [bool; 2],
     legacy: Vec<String>,
     traffic: Traffic,
     ipsec: Ipsec,
@@ -193,6 +197,7 @@ struct Found {
     tables: Vec<u32>,
     chains: Vec<String>,
     chained: Reach,
+    own: [bool; 2],
     qdiscs: Vec<tc::Qdisc>,
     traffic: Filters,
     ipsec: Ipsec,
@@ -219,6 +224,7 @@ impl Policy {
             news: false,
             chains: Vec::new(),
             chained: Reach::default(),
+            own: [false; 2],
             legacy: Vec::new(),
             traffic: Traffic::default(),
             ipsec: Ipsec::default(),
@@ -317,6 +323,7 @@ impl Policy {
         Beyond {
             filters,
             filtered,
+            own: self.own,
             rules: first(&four).into_iter().chain(first(&six)).collect(),
             ruled: four.leaves.clone().or(&six.leaves),
             followed: [four, six],
@@ -464,7 +471,9 @@ impl Policy {
                 self.take_over_rules(ipv6, found.rules(ipv6));
                 self.news = true;
             }
-            What::Chains => (self.chains, self.chained) = (found.chains, found.chained),
+            What::Chains => {
+                (self.chains, self.chained, self.own) = (found.chains, found.chained, found.own);
+            }
             What::Qdiscs => {
                 let hooks = self.traffic.set_qdiscs(&found.qdiscs);
                 hooks.into_iter().for_each(|hook| self.wants(What::Traffic(hook)));
@@ -483,8 +492,11 @@ impl Found {
     fn take_in(&mut self, kind: u16, body: &[u8]) {
         match kind {
             netfilter::CHAIN => {
-                let chain = netfilter::parse_chain(body).filter(netfilter::Chain::concerns_forwarding);
-                if let Some(chain) = chain {
+                let Some(chain) = netfilter::parse_chain(body) else { return };
+                if chain.concerns_this_machine() {
+                    self.own = union(self.own, chain.families());
+                }
+                if chain.concerns_forwarding() {
                     self.chains.push(format!("{} {} {}", chain.family, chain.table, chain.name));
                     self.chained.add(chain.families(), chain.inputs());
                 }

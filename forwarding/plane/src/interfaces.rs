@@ -1,4 +1,5 @@
-//! Logical interfaces: what lies on a port with tags of its own, as a VLAN does.
+//! Logical interfaces: what lies on a port with tags of its own, as a VLAN does, or is a tunnel, which
+//! is on none.
 //!
 //! A port's own interface has the port's number. Those here have the numbers behind. An interface
 //! keeps its number while there is room, as a port does: rules and flows name it by that.
@@ -9,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use fib::{InterfaceEntry, InterfaceId, PortId, Tables, Tags, Traffic};
+use fib::{InterfaceEntry, InterfaceId, PortId, Tables, Tags, Traffic, Tunnel};
 use tracing::warn;
 
 use crate::port::{Interface, Port};
@@ -21,9 +22,9 @@ pub struct LogicalInterface {
     pub id: InterfaceId,
     /// What Linux says of it; `None` while it is gone.
     pub interface: Option<Interface>,
-    /// The port that it is on.
+    /// The port that it is on; `NONE` of a tunnel.
     pub port: PortId,
-    /// Its tags there.
+    /// Its tags there, or its header.
     pub tags: Tags,
     /// Linux's index and the port of what was counted before it came to be there, by the same
     /// number.
@@ -132,7 +133,8 @@ impl Plane {
         let taken = |id: PortId| self.ports.get(usize::from(id.0)).is_some_and(|port| port.taken.is_some());
         let ports = self.ports().iter().map(|port| (port.id, port.own()));
         let logical = self.logical().map(|logical| (logical.port, logical.interface.as_ref()));
-        ports.chain(logical).filter(move |(port, _)| taken(*port)).filter_map(|(_, is)| is)
+        let on_ports = ports.chain(logical).filter(move |(port, _)| taken(*port)).filter_map(|(_, is)| is);
+        on_ports.chain(self.tunnels().map(|(_, interface, _)| interface))
     }
 
     /// Names of the interfaces that have ever been there, with their numbers.
@@ -174,12 +176,24 @@ impl Plane {
     pub fn traffic(&self, ifindex: u32) -> Traffic {
         let own = self.ports.iter().filter(|port| port.own().is_some_and(|own| own.ifindex == ifindex));
         let own = own.map(|port| self.port_traffic(port));
-        let logical = self.interfaces.of(ifindex).filter_map(|logical| {
-            let port = self.ports.get(usize::from(logical.port.0))?;
+        let logical = self.interfaces.of(ifindex).map(|logical| {
+            let port = self.ports.get(usize::from(logical.port.0));
             let now = totals::passed(&self.driver, &self.worker_pool, logical.id, port);
-            Some(totals::since(&now, &logical.before.2))
+            totals::since(&now, &logical.before.2)
         });
         own.chain(logical).fold(Traffic::default(), |total, more| totals::both(&total, &more))
+    }
+
+    /// The tunnels that are there, by number.
+    pub fn tunnels(&self) -> impl Iterator<Item = (InterfaceId, &Interface, &Tunnel)> {
+        self.logical()
+            .filter_map(|logical| Some((logical.id, logical.interface.as_ref()?, logical.tags.tunnel()?)))
+    }
+
+    /// The tunnel that is Linux's interface of this index.
+    pub fn tunnel_of(&self, ifindex: u32) -> Option<InterfaceId> {
+        let tunnel = self.interfaces.of(ifindex).find(|logical| logical.tags.tunnel().is_some());
+        tunnel.map(|logical| logical.id)
     }
 
     /// The number of an interface that may not be there yet, which it has from now on.
@@ -215,12 +229,12 @@ impl Plane {
         let logical = self.interfaces.on_port(&interface.name, port)?;
         let (id, is, of) = (logical.id, interface.ifindex, self.ports.get(usize::from(port.0)));
         if (logical.before.0, logical.before.1) != (is, port) {
-            let counted = of.map(|port| totals::passed(&self.driver, &self.worker_pool, id, port));
-            logical.before = (is, port, counted.unwrap_or_default());
+            let counted = totals::passed(&self.driver, &self.worker_pool, id, of);
+            logical.before = (is, port, counted);
         }
         let name = interface.name.clone();
         (logical.interface, logical.tags) = (Some(interface), tags);
-        let entry = of.and_then(|port| logical.entry(port));
+        let entry = logical.entry(of);
         let there = entry.is_some();
         self.interfaces.names.insert(is, name);
         self.open_vrfs(entry.as_ref());
@@ -285,7 +299,7 @@ impl Plane {
     pub(crate) fn publish_logical(&self, port: PortId, tables: &mut Tables) {
         let Some(of) = self.ports.get(usize::from(port.0)) else { return };
         for logical in self.interfaces.iter().filter(|logical| logical.port == port) {
-            if let Err(error) = tables.set_interface(logical.id, logical.entry(of)) {
+            if let Err(error) = tables.set_interface(logical.id, logical.entry(Some(of))) {
                 let name = logical.interface.as_ref().map_or("an interface", |interface| &interface.name);
                 warn!("{name}: not in the tables: {error}");
             }
@@ -299,8 +313,12 @@ impl LogicalInterface {
     }
 
     /// What both lanes read of it.
-    fn entry(&self, port: &Port) -> Option<InterfaceEntry> {
+    fn entry(&self, port: Option<&Port>) -> Option<InterfaceEntry> {
         let interface = self.interface.as_ref()?;
+        if self.tags.tunnel().is_some() {
+            return Some(interface.tunnel_entry(self.tags));
+        }
+        let port = port?;
         let below = port.own()?;
         let both = Interface { up: interface.up && below.up, ..interface.clone() };
         port.entry_of(&both, self.tags)

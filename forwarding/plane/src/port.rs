@@ -289,23 +289,8 @@ impl Port {
     /// taken.
     pub(crate) fn entry_of(&self, interface: &Interface, tags: Tags) -> Option<InterfaceEntry> {
         let taken = self.taken.as_ref()?;
-        let mut flags = InterfaceFlags::empty();
-        let strict = InterfaceFlags::RPF4_STRICT;
-        let loose = InterfaceFlags::RPF4_LOOSE;
-        flags.insert(match (self.settings.reverse_path, interface.rp_filter) {
-            (ReversePath::Strict, _) => strict | InterfaceFlags::RPF6_STRICT,
-            (ReversePath::Loose, _) => loose | InterfaceFlags::RPF6_LOOSE,
-            (ReversePath::Linux, 1) => strict,
-            (ReversePath::Linux, 2) => loose,
-            (ReversePath::Off | ReversePath::Linux, _) => InterfaceFlags::empty(),
-        });
-        flags.set(InterfaceFlags::UP, interface.up);
+        let mut flags = interface.flags(self.settings.reverse_path);
         flags.set(InterfaceFlags::TARGET, self.target && self.has_room_for(interface, tags));
-        let [left4, left6] = interface.left_to_linux;
-        flags.set(InterfaceFlags::FORWARD4, interface.forwarding4 && !left4);
-        flags.set(InterfaceFlags::FORWARD6, interface.forwarding6 && !left6);
-        flags.set(InterfaceFlags::LINUX4, left4);
-        flags.set(InterfaceFlags::LINUX6, left6);
         let main = interface.table != TableId::BY_RULES;
         flags.set(InterfaceFlags::EXPRESS, main && self.lane().is_some_and(|lane| lane.express));
         flags.set(InterfaceFlags::FLOWS, main && self.lane().is_some_and(|lane| lane.flows));
@@ -314,6 +299,36 @@ impl Port {
         flags.set(InterfaceFlags::QUEUE, !taken.queues.is_empty());
         let Interface { ifindex, mtu, mac, table, .. } = *interface;
         Some(InterfaceEntry { ifindex, mtu, mac, flags, port: self.id, tags, table })
+    }
+}
+
+impl Interface {
+    /// What is said of it alone, wherever it is.
+    fn flags(&self, reverse_path: ReversePath) -> InterfaceFlags {
+        let mut flags = InterfaceFlags::empty();
+        let strict = InterfaceFlags::RPF4_STRICT;
+        let loose = InterfaceFlags::RPF4_LOOSE;
+        flags.insert(match (reverse_path, self.rp_filter) {
+            (ReversePath::Strict, _) => strict | InterfaceFlags::RPF6_STRICT,
+            (ReversePath::Loose, _) => loose | InterfaceFlags::RPF6_LOOSE,
+            (ReversePath::Linux, 1) => strict,
+            (ReversePath::Linux, 2) => loose,
+            (ReversePath::Off | ReversePath::Linux, _) => InterfaceFlags::empty(),
+        });
+        flags.set(InterfaceFlags::UP, self.up);
+        let [left4, left6] = self.left_to_linux;
+        flags.set(InterfaceFlags::FORWARD4, self.forwarding4 && !left4);
+        flags.set(InterfaceFlags::FORWARD6, self.forwarding6 && !left6);
+        flags.set(InterfaceFlags::LINUX4, left4);
+        flags.set(InterfaceFlags::LINUX6, left6);
+        flags
+    }
+
+    /// What workers read of it where it is a tunnel, on no port of its own.
+    pub(crate) fn tunnel_entry(&self, tags: Tags) -> InterfaceEntry {
+        let Interface { ifindex, mtu, mac, table, .. } = *self;
+        let flags = self.flags(ReversePath::Linux);
+        InterfaceEntry { ifindex, mtu, mac, flags, port: PortId::NONE, tags, table }
     }
 }
 

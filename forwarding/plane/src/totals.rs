@@ -43,12 +43,13 @@ impl Plane {
 }
 
 /// What has ever passed a logical interface of this number on a port. The driver sees all that
-/// comes in; a port in shared memory has none.
-pub(crate) fn passed(driver: &Driver, workers: &WorkerPool, id: InterfaceId, port: &Port) -> Traffic {
+/// comes in; a port in shared memory has none, and of what is in tunnels it knows nothing.
+pub(crate) fn passed(driver: &Driver, workers: &WorkerPool, id: InterfaceId, port: Option<&Port>) -> Traffic {
     let driver = driver.traffic(id).unwrap_or_default();
     let counts = workers.handles().iter().map(|worker| worker.interfaces.read(id));
     let workers = counts.fold(Traffic::default(), |total, more| both(&total, &more));
-    let received = if port.shared.is_some() { workers.received } else { driver.received };
+    let by_workers = port.is_none_or(|port| port.shared.is_some());
+    let received = if by_workers { workers.received } else { driver.received };
     Traffic { received, sent: add(&driver.sent, &workers.sent) }
 }
 

@@ -39,6 +39,12 @@ pub trait Kind {
         false
     }
 
+    /// Whether what leaves by one of this kind goes to a neighbour on its link, whose address is to
+    /// be known. Else all goes to the other end.
+    fn has_neighbours(&self) -> bool {
+        true
+    }
+
     /// Whether an interface that has one of this kind for its master goes on as if it had none:
     /// frames enter and leave by it as its own.
     fn leaves_members_alone(&self) -> bool {
@@ -106,7 +112,7 @@ macro_rules! kinds {
     };
 }
 
-kinds!(vlan::Vlan, bond::Bond, vrf::Vrf);
+kinds!(vlan::Vlan, bond::Bond, vrf::Vrf, tunnel::Tunnel);
 mod port;
 
 pub use bond::Member;
@@ -146,9 +152,10 @@ pub enum Queues {
 pub struct Place<'a> {
     /// What has them without the header: the port, or the bond. It may be the interface itself.
     pub base: &'a Link,
-    /// By which ports: one, or the members of a bond.
+    /// By which ports: one, or the members of a bond; none: by whatever port leads to a tunnel's
+    /// other end.
     pub legs: Vec<Leg<'a>>,
-    /// What stands there between the addresses and the type.
+    /// What stands there between the addresses and the type, or the tunnel's header.
     pub tags: Tags,
 }
 
@@ -166,7 +173,9 @@ pub struct Leg<'a> {
 impl<'a> Place<'a> {
     /// The bond that its ports are members of, if they are of one.
     pub fn bond(&self) -> Option<&'a Link> {
-        self.legs.iter().all(|leg| leg.port.ifindex != self.base.ifindex).then_some(self.base)
+        let members =
+            !self.legs.is_empty() && self.legs.iter().all(|leg| leg.port.ifindex != self.base.ifindex);
+        members.then_some(self.base)
     }
 }
 

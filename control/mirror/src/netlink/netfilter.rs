@@ -77,6 +77,13 @@ impl Chain {
         }
     }
 
+    /// Whether it can drop or rewrite what comes for this machine, or what this machine sends.
+    pub fn concerns_this_machine(&self) -> bool {
+        // Input and output.
+        let passed = self.family != "netdev" && matches!(self.hook, Some(1 | 3));
+        passed && !self.is_own() && (self.rules > 0 || !self.accepts)
+    }
+
     /// Whether it can drop or rewrite packets that Linux forwards. Those of Bifrost's own table say
     /// what Bifrost does itself.
     pub fn concerns_forwarding(&self) -> bool {

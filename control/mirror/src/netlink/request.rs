@@ -1,7 +1,7 @@
 //! The requests that the mirror sends: dumps, and the wish that a neighbour be resolved.
 
 use super::{IPV4, IPV6};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
@@ -20,6 +20,8 @@ const RTM_GETNEXTHOP: u16 = 106;
 const IFLA_EXT_MASK: u16 = 29;
 const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
 const NDA_DST: u16 = 1;
+const RTA_DST: u16 = 1;
+const RTA_SRC: u16 = 2;
 const NTF_USE: u8 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_F_NODAD: u8 = 2;
@@ -98,6 +100,15 @@ pub fn resolve(ifindex: u32, address: IpAddr) -> Vec<u8> {
         IpAddr::V6(address) => attribute(&mut body, NDA_DST, &address.octets()),
     }
     message(RTM_NEWNEIGH, libc::NLM_F_REQUEST | libc::NLM_F_CREATE, &body)
+}
+
+/// The question by which route this machine sends from one of its addresses.
+pub fn route(from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
+    let mut body = vec![0; 12];
+    (body[0], body[1], body[2]) = (IPV4, 32, 32);
+    attribute(&mut body, RTA_DST, &to.octets());
+    attribute(&mut body, RTA_SRC, &from.octets());
+    message(RTM_GETROUTE, libc::NLM_F_REQUEST, &body)
 }
 
 /// The request that an interface have an address, alone in its subnet, or have it no more. Nobody

@@ -61,6 +61,12 @@ pub struct RouteMessage {
     pub paths: SmallVec<[Path; 2]>,
 }
 
+/// The path MTU that a message says, of a route or of what Linux has learned about one destination.
+pub fn path_mtu(body: &[u8]) -> Option<u32> {
+    let metrics = attributes_after(body, FIXED)?.find(|(kind, _)| *kind == RTA_METRICS)?.1;
+    attributes(metrics).find(|(kind, _)| *kind == RTAX_MTU).and_then(|(_, value)| u32_value(value))
+}
+
 /// Parses the body; `None` for other families and for what is no route but a cached exception.
 pub fn parse(body: &[u8]) -> Option<RouteMessage> {
     let fixed: &[u8; FIXED] = body.get(..FIXED)?.try_into().ok()?;

@@ -8,12 +8,12 @@
 //! mirror must stay in one.
 
 use super::request::{self, What};
-use super::{self as netlink, diag, netfilter, tc, xfrm};
+use super::{self as netlink, diag, netfilter, route, tc, xfrm};
 use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE, NETLINK_SOCK_DIAG, NETLINK_XFRM};
 use netlink_sys::{Socket, SocketAddr};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Larger than any datagram that the kernel sends here (it limits dumps to 32 KiB).
@@ -248,6 +248,24 @@ pub fn ipsec_blocks() -> io::Result<Vec<&'static str>> {
         Some(message) if message.kind == xfrm::XFRM_MSG_GETDEFAULT => {
             xfrm::parse_default(message.body).ok_or_else(|| io::ErrorKind::InvalidData.into())
         }
+        Some(message) if i32::from(message.kind) == libc::NLMSG_ERROR => Err(netlink::error(&message)),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// How long a packet may be that this machine sends from one of its addresses, as far as Linux has
+/// learned that on the way; `None`: as long as the interface says.
+///
+/// # Errors
+/// Where there is no way.
+pub fn path_mtu(from: Ipv4Addr, to: Ipv4Addr) -> io::Result<Option<u32>> {
+    let socket = open(NETLINK_ROUTE)?;
+    socket.send(&request::route(from, to), 0)?;
+    // Linux answers before the request returns.
+    let mut buffer = vec![0; DATAGRAM];
+    let length = receive(&socket, &mut buffer)?;
+    match netlink::messages(&buffer[..length]).next() {
+        Some(message) if message.kind == libc::RTM_NEWROUTE => Ok(route::path_mtu(message.body)),
         Some(message) if i32::from(message.kind) == libc::NLMSG_ERROR => Err(netlink::error(&message)),
         _ => Err(io::ErrorKind::InvalidData.into()),
     }

@@ -199,9 +199,14 @@ impl Adjacencies {
 
 /// What the adjacency must hold, by the model.
 fn wanted(key: &Key, model: &Model) -> Adjacency {
-    let link_mtu = model.links.by_index(key.ifindex).map_or(0, |link| link.mtu);
+    let link = model.links.by_index(key.ifindex);
+    let link_mtu = link.map_or(0, |link| link.mtu);
     let mtu = if key.mtu == 0 { link_mtu } else { key.mtu.min(link_mtu) };
     let neighbour = key.gateway.and_then(|gateway| model.neighbours.find(key.ifindex, gateway));
-    let mac = neighbour.and_then(|neighbour| neighbour.usable()).map(|mac| mac.0);
+    let mac = match link {
+        // There is nobody but the other end.
+        Some(link) if !link.is.kind().has_neighbours() => Some([0; 6]),
+        _ => neighbour.and_then(|neighbour| neighbour.usable()).map(|mac| mac.0),
+    };
     Adjacency { interface: key.interface, mtu, mac }
 }

@@ -138,11 +138,18 @@ pub(crate) fn on_link(model: &Model, route: &Route) -> Option<u32> {
 fn target_on_link(model: &Model, target: TargetId) -> Option<u32> {
     match model.ways(target) {
         Ways::Paths(paths) => match paths.as_slice() {
-            [Path { ifindex, gateway: None, encap: false, .. }] => Some(*ifindex),
+            [Path { ifindex, gateway: None, encap: false, .. }] if has_neighbours(model, *ifindex) => {
+                Some(*ifindex)
+            }
             _ => None,
         },
         Ways::Blackhole => None,
     }
+}
+
+/// Whether what leaves by an interface goes to neighbours on its link.
+fn has_neighbours(model: &Model, ifindex: u32) -> bool {
+    model.links.by_index(ifindex).is_none_or(|link| link.is.kind().has_neighbours())
 }
 
 /// Whether Linux would use this target: some way of it leads through an interface that is up (or it
@@ -222,6 +229,7 @@ fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> O
     let alive: Vec<&Path> = paths.iter().filter(|path| path_alive(model, path, ipv6)).collect();
     if let [path] = alive.as_slice()
         && let (None, false, Some(legs)) = (path.gateway, path.encap, ports.get(&path.ifindex))
+        && has_neighbours(model, path.ifindex)
         && let Some(interface) = legs.first()
     {
         return Outcome::Fixed(NextHop::Glean(interface));
@@ -260,9 +268,14 @@ struct Way {
 impl Way {
     fn of(path: &Path, mtu: u32, model: &Model, ports: &Ports) -> Way {
         let weight = u128::from(path.weight).max(1);
-        let (Some(gateway), false, Some(legs)) = (path.gateway, path.encap, ports.get(&path.ifindex)) else {
-            return Way { keys: Vec::new(), weight, failed: false };
-        };
+        let none = Way { keys: Vec::new(), weight, failed: false };
+        let (false, Some(legs)) = (path.encap, ports.get(&path.ifindex)) else { return none };
+        if !has_neighbours(model, path.ifindex) {
+            // Whatever the gateway: it is at the other end.
+            let key = |interface| Key { ifindex: path.ifindex, gateway: None, mtu, interface };
+            return Way { keys: legs.first().map(key).into_iter().collect(), ..none };
+        }
+        let Some(gateway) = path.gateway else { return none };
         let keys = keys(legs, path.ifindex, gateway, mtu, model);
         let known = model.neighbours.find(path.ifindex, gateway);
         let failed = !keys.is_empty() && known.is_some_and(|neighbour| neighbour.failed());

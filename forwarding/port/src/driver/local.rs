@@ -1,11 +1,11 @@
 //! This machine's addresses, as the classifier looks them up: hash maps, and before them a filter
 //! of one bit an address, so that transit packets hardly ever pay for a hash lookup.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use abi::driver::{LOCAL_BESIDE, LOCAL_FACTOR, LOCAL_MAIN, LOCAL_SHIFT};
+use abi::driver::{LOCAL_BESIDE, LOCAL_FACTOR, LOCAL_MAIN, LOCAL_SHIFT, LOCAL_TUNNEL};
 
 use fib::Locality;
 
@@ -14,25 +14,42 @@ use crate::bpf::map::Mapping;
 /// The filter's bits, and which addresses set them.
 pub(super) struct LocalAddresses {
     filter: Mapping,
-    known: HashMap<IpAddr, u32>,
+    known: HashMap<IpAddr, (u32, Locality)>,
+    /// Those at which tunnels end that workers open.
+    ends: HashSet<Ipv4Addr>,
 }
 
 impl LocalAddresses {
     pub(super) fn new(filter: Mapping) -> LocalAddresses {
-        LocalAddresses { filter, known: HashMap::new() }
+        LocalAddresses { filter, known: HashMap::new(), ends: HashSet::new() }
     }
 
-    pub(super) fn add(&mut self, address: IpAddr) {
+    pub(super) fn add(&mut self, address: IpAddr, of: Locality) {
         let bit = bit_of(address);
-        self.known.insert(address, bit);
+        self.known.insert(address, (bit, of));
         self.word(bit).fetch_or(1 << (bit % 32), Ordering::Release);
     }
 
     pub(super) fn remove(&mut self, address: IpAddr) {
-        let Some(bit) = self.known.remove(&address) else { return };
-        if !self.known.values().any(|&other| other == bit) {
+        let Some((bit, _)) = self.known.remove(&address) else { return };
+        if !self.known.values().any(|(other, _)| *other == bit) {
             self.word(bit).fetch_and(!(1 << (bit % 32)), Ordering::Release);
         }
+    }
+
+    /// Tunnels end at these addresses; those of which something else is to be said than before.
+    pub(super) fn set_ends(&mut self, ends: HashSet<Ipv4Addr>) -> Vec<(IpAddr, Locality)> {
+        let before = std::mem::replace(&mut self.ends, ends);
+        let changed = before.symmetric_difference(&self.ends).map(|address| IpAddr::V4(*address));
+        changed.filter_map(|address| Some((address, self.known.get(&address)?.1))).collect()
+    }
+
+    /// What the maps say of an address.
+    pub(super) fn kinds(&self, address: IpAddr, of: Locality) -> u8 {
+        let ends = matches!(address, IpAddr::V4(address) if self.ends.contains(&address));
+        (u8::from(of.main) * LOCAL_MAIN)
+            | (u8::from(of.vrf) * LOCAL_BESIDE)
+            | (u8::from(of.main && ends) * LOCAL_TUNNEL)
     }
 
     fn word(&self, bit: u32) -> &AtomicU32 {
@@ -54,11 +71,6 @@ fn bit_of(address: IpAddr) -> u32 {
         }
     };
     (key.wrapping_mul(LOCAL_FACTOR) >> LOCAL_SHIFT) as u32
-}
-
-/// What the maps say of an address.
-pub(super) fn kinds(of: Locality) -> u8 {
-    (u8::from(of.main) * LOCAL_MAIN) | (u8::from(of.vrf) * LOCAL_BESIDE)
 }
 
 /// The map that holds an address, and its key there.

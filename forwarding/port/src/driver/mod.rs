@@ -21,7 +21,7 @@ mod virtual_routers;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::mem::offset_of;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -416,9 +416,16 @@ impl Driver {
     pub fn add_local(&mut self, address: IpAddr, of: Locality) -> Result<(), DriverError> {
         let (name, key) = local::key(address);
         let map = self.shared(name)?;
-        sys::map_update(map, &key, &[local::kinds(of)]).map_err(failed(name, "write"))?;
-        self.locals.add(address);
+        sys::map_update(map, &key, &[self.locals.kinds(address, of)]).map_err(failed(name, "write"))?;
+        self.locals.add(address, of);
         Ok(())
+    }
+
+    /// Tunnels end at these addresses of this machine that workers open: they get what comes there
+    /// in tunnels. Replaces those before.
+    pub fn set_tunnel_ends(&mut self, ends: HashSet<Ipv4Addr>) -> Result<(), DriverError> {
+        let changed = self.locals.set_ends(ends);
+        changed.into_iter().try_for_each(|(address, of)| self.add_local(address, of))
     }
 
     /// Packets to this address are transit again.

@@ -36,6 +36,7 @@ use super::reload::Reloading;
 use super::rules::Rules;
 use super::section::Section;
 use super::sflow::{Sampler, Sflow};
+use super::tunnels::Tunnels;
 
 /// Something to do on the control thread.
 pub(crate) type Job = Box<dyn FnOnce(&mut Control) + Send>;
@@ -61,6 +62,7 @@ pub(crate) struct Control {
     shortages: Told,
     /// Who speaks routing protocols with this machine.
     peers: Peers,
+    tunnels: Tunnels,
     jobs: Receiver<Job>,
     door: Door,
     ticked: Instant,
@@ -154,6 +156,7 @@ impl Control {
             icmp: Icmp::default(),
             shortages: Told::default(),
             peers: Peers::default(),
+            tunnels: Tunnels::default(),
             jobs,
             door: Door { jobs: sender, bell: Arc::new(bell) },
             ticked: now,
@@ -267,6 +270,7 @@ impl Control {
         parts.ports.respect_linux(forwarding);
         self.icmp.follow(forwarding);
         self.peers.tell(forwarding);
+        self.tunnels.ask(forwarding);
         forwarding.log_filtered();
         self.shortages.tell(forwarding);
         parts.sampler.tell(forwarding);

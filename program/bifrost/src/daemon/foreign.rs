@@ -57,7 +57,17 @@ impl Foreign {
         tell("filter", &had.filters, filters, wishes[0]);
         tell("policy rule", &had.rules, rules, wishes[1]);
         let reach = left_to_linux(&self.beyond, wishes);
-        std::mem::replace(&mut self.reach, reach) != self.reach || steered
+        let (tunnels, before) = (self.reaches_tunnels(), had);
+        let changed = std::mem::replace(&mut self.reach, reach) != self.reach || steered;
+        changed || before.own != self.beyond.own || tunnels != self.reaches_tunnels()
+    }
+
+    /// Whether something could touch the headers of tunnels over IPv4, which this machine itself
+    /// sends and receives. Routing rules choose their way, and workers do not ask them for it.
+    pub(super) fn reaches_tunnels(&self) -> bool {
+        self.reach.all[0]
+            || self.steering.concerns.families()[0]
+            || self.beyond.own[0] && self.wishes[0] == Wish::Respect
     }
 
     fn look_for_programs(&mut self, forwarding: &Forwarding) {

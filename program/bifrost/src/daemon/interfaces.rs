@@ -57,6 +57,9 @@ impl Forwarding {
     fn ports_of(&self, link: &Link) -> (Vec<(PortId, bool)>, Tags) {
         let links = &self.mirror.model().links;
         let Ok(place) = place(link, links, &self.router) else { return Default::default() };
+        if place.tags.tunnel().is_some() {
+            return (vec![(PortId::NONE, true)], place.tags);
+        }
         // A port that is still a bond's has no frames of its own.
         let own = |port: &&plane::port::Port| place.bond().is_some() || port.bond.is_none();
         let ports = place.legs.iter().filter_map(|leg| {
@@ -78,12 +81,15 @@ impl Forwarding {
             mirror.unbind(link.ifindex, tables);
             plane.forget_interface(link.ifindex, tables);
             info!("{}: is Linux's again", link.name);
+            self.tell_ends();
         }
+        let Forwarding { plane, mirror, tables, .. } = self;
         let Some(interface) = interface.filter(|_| stays) else { return };
         let elsewhere = |port| ports.iter().all(|(on, _)| *on != port);
         plane.forget_interfaces(link.ifindex, elsewhere, tables);
         let there = |plane: &Plane, tables: &Tables| {
-            let all = plane.interfaces_of(link.ifindex).map(|(id, _)| id);
+            let all =
+                plane.interfaces_of(link.ifindex).map(|(id, _)| id).chain(plane.tunnel_of(link.ifindex));
             all.filter(|id| tables.interface(*id).is_some()).collect::<Vec<_>>()
         };
         let before = there(plane, tables);
@@ -98,6 +104,7 @@ impl Forwarding {
         }
         if before != there(plane, tables) {
             self.is_new();
+            self.tell_ends();
         }
         self.bind_interface(link.ifindex);
         if known != Some(true) {
@@ -110,6 +117,9 @@ impl Forwarding {
         let Forwarding { plane, mirror, tables, router, .. } = self;
         let links = &mirror.model().links;
         let Some(link) = links.by_index(ifindex) else { return };
+        if let Some(id) = plane.tunnel_of(ifindex) {
+            return mirror.bind(ifindex, id, tables);
+        }
         let place = place(link, links, router);
         let (bond, wanted) = place.map_or((None, 0), |place| (place.bond(), place.legs.len()));
         let bond = bond.map(|bond| bond.ifindex);

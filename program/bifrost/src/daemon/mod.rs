@@ -71,6 +71,7 @@ pub(crate) mod settings;
 mod sflow;
 mod steering;
 mod tracked;
+mod tunnels;
 mod verdict;
 mod watch;
 

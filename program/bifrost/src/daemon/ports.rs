@@ -19,6 +19,7 @@ use super::forwarding::Forwarding;
 use super::interfaces;
 use super::section::{Change, Section};
 use super::settings;
+use super::tunnels;
 
 /// How long the control thread takes ports that came, or tells of others what changed, before it
 /// looks for other work.
@@ -96,12 +97,16 @@ impl Ports {
             return;
         }
         let taken = forwarding.plane.ports().iter().filter_map(|port| Some(port.interface.as_ref()?.ifindex));
-        taken.collect::<Vec<_>>().into_iter().for_each(|ifindex| self.look_at(ifindex, forwarding));
+        let links = forwarding.mirror.model().links.iter();
+        let tunnels = links.filter(|link| !link.is.kind().has_neighbours()).map(|link| link.ifindex);
+        let all = taken.chain(tunnels).collect::<Vec<_>>();
+        all.into_iter().for_each(|ifindex| self.look_at(ifindex, forwarding));
     }
 
     /// Tells the plane what the mirror heard. True: there is more, for a slice of time is over.
     pub(super) fn apply_news(&mut self, forwarding: &mut Forwarding) -> bool {
         let News { changed, gone, locals } = std::mem::take(&mut self.news);
+        let any_gone = !gone.is_empty();
         for ifindex in gone {
             if let Some(id) = forwarding.plane.port_of(ifindex).map(|port| port.id) {
                 forwarding.plane.give_back(id, &mut forwarding.tables);
@@ -110,6 +115,13 @@ impl Ports {
         }
         let new = !changed.is_empty();
         self.news.changed = changed;
+        if any_gone {
+            forwarding.tell_ends();
+            // One that had the same ends as one that is gone may be the plane's now.
+            let links = forwarding.mirror.model().links.iter();
+            let tunnels = links.filter(|link| !link.is.kind().has_neighbours()).map(|link| link.ifindex);
+            self.news.changed.extend(tunnels);
+        }
         // While Linux's tables are still being read they wait: see `Control::load`.
         let may =
             forwarding.mirror.ready() || forwarding.plane.ports().iter().any(|port| port.taken.is_some());
@@ -151,9 +163,10 @@ impl Ports {
         // One that was adopted may have become what the plane cannot do.
         if tagged || forwarding.is_adopted(ifindex) {
             let table = self.table_of(&link, forwarding);
-            let unknown = is_unknown(&link, links, &forwarding.router);
+            let linuxs = is_unknown(&link, links, &forwarding.router)
+                || !link.is.kind().has_neighbours() && self.foreign.reaches_tunnels();
             let interface = interface(&link, table, self.reach([&link, base], links));
-            forwarding.look_at_logical(&link, interface.filter(|_| !unknown));
+            forwarding.look_at_logical(&link, interface.filter(|_| !linuxs));
         } else if link.is.kind().stands_for_members() {
             let members: Vec<Link> = links.members(ifindex).cloned().collect();
             for member in &members {
@@ -166,10 +179,19 @@ impl Ports {
         } else {
             self.look_at_port(&link, forwarding);
         }
-        let links = forwarding.mirror.model().links.iter();
+        let links = &forwarding.mirror.model().links;
+        let twins = tunnels::twins(&link, links);
+        let links = links.iter();
         let above = links.filter(|above| above.is.kind().lies_on() == Some(ifindex));
         for above in above.map(|above| above.ifindex).filter(|above| *above != ifindex).collect::<Vec<_>>() {
             self.look_at(above, forwarding);
+        }
+        for twin in twins {
+            let twin = forwarding.mirror.model().links.by_index(twin).cloned();
+            // It is Linux's now: packets could be for this one.
+            if let Some(twin) = twin.filter(|twin| forwarding.is_adopted(twin.ifindex)) {
+                forwarding.look_at_logical(&twin, None);
+            }
         }
     }
 
@@ -406,12 +428,17 @@ fn union(one: [bool; 2], other: [bool; 2]) -> [bool; 2] {
 /// address. Where only Linux knows the table, all of its transit is Linux's.
 pub(super) fn interface(link: &Link, table: Option<TableId>, left_to_linux: [bool; 2]) -> Option<Interface> {
     let [left4, left6] = left_to_linux;
+    let mac = match link.mac {
+        Some(mac) => mac.0,
+        None if link.is.kind().has_neighbours() => return None,
+        None => [0; 6],
+    };
     Some(Interface {
         name: link.name.clone(),
         ifindex: link.ifindex,
         master: None,
         table: table.unwrap_or(TableId::MAIN),
-        mac: link.mac?.0,
+        mac,
         mtu: link.mtu,
         up: link.up && link.running,
         forwarding4: link.forwarding4,

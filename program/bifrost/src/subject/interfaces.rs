@@ -96,6 +96,10 @@ impl InterfaceStatus {
                 Some(Tags::Two(outer, inner)) => (outer.service, vec![outer.id, inner]),
                 Some(Tags::None | Tags::Tunnel(_)) | None => (false, Vec::new()),
             };
+        } else if plane.tunnel_of(link.ifindex).is_some() && place.is_ok() {
+            status.adopted = true;
+            let passed = plane.traffic(link.ifindex);
+            (status.received, status.sent) = (passed.received.into(), passed.sent.into());
         } else {
             status.why = missing.unwrap_or_else(|| why(link, place, control));
         }
@@ -126,6 +130,9 @@ fn why(link: &Link, place: Result<Place<'_>, NotOurs>, control: &Control) -> Str
         Err(why) => why.to_string(),
         Ok(_) if is_unknown(link, &forwarding.mirror.model().links, &forwarding.router) => {
             format!("it belongs to {NOT_IN_VRFS}")
+        }
+        Ok(place) if place.tags.tunnel().is_some() => {
+            "a filter or policy rule of Linux's could touch its headers: see `show mirror`".to_owned()
         }
         Ok(_) if link.mac.is_none() => "it has no Ethernet address".to_owned(),
         Ok(place) if place.base == link => "it is not taken".to_owned(),

@@ -1,0 +1,57 @@
+//! Tunnels of Linux's that the plane has adopted: where they end, which the driver is told, and how
+//! long a packet may be on the way to the other end, which Linux learns and tells who asks.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use fib::InterfaceId;
+use mirror::model::{Link, Links};
+use tracing::warn;
+
+use super::forwarding::Forwarding;
+
+/// Pause between two rounds of questions for the paths' MTUs.
+const ROUND: Duration = Duration::from_secs(1);
+/// Questions at once.
+const QUESTIONS: usize = 64;
+
+/// See the module's description.
+#[derive(Default)]
+pub(crate) struct Tunnels {
+    /// Those of this round that are still to be asked for.
+    waiting: Vec<InterfaceId>,
+    begun: Option<Instant>,
+}
+
+impl Tunnels {
+    /// Asks Linux for the MTU of the paths to some tunnels' other ends: packets that are longer are
+    /// Linux's from then on, which tells their senders.
+    pub(super) fn ask(&mut self, forwarding: &mut Forwarding) {
+        if self.waiting.is_empty() && self.begun.is_none_or(|begun| begun.elapsed() >= ROUND) {
+            self.begun = Some(Instant::now());
+            self.waiting = forwarding.plane.tunnels().map(|(id, ..)| id).collect();
+        }
+        let asked: HashSet<_> = self.waiting.drain(..self.waiting.len().min(QUESTIONS)).collect();
+        let Forwarding { plane, tables, .. } = forwarding;
+        for (id, _, tunnel) in plane.tunnels().filter(|(id, ..)| asked.contains(id)) {
+            // Where Linux knows no way, nothing is sent.
+            let mtu = mirror::path_mtu(tunnel.local, tunnel.remote).ok().flatten();
+            tables.set_path_mtu(id, mtu.unwrap_or(u32::MAX));
+        }
+    }
+}
+
+/// Those whose adoption depends on a tunnel, because they have the same ends.
+pub(super) fn twins(link: &Link, links: &Links) -> Vec<u32> {
+    links.twins(link).map(|twin| twin.ifindex).collect()
+}
+
+impl Forwarding {
+    /// Tells the driver at which addresses tunnels end.
+    pub(super) fn tell_ends(&mut self) {
+        let ends: HashSet<_> = self.plane.tunnels().map(|(_, _, tunnel)| tunnel.local).collect();
+        if let Err(error) = self.plane.driver_mut().set_tunnel_ends(ends) {
+            warn!("tunnels: {error}");
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! IP tunnels of Linux's (GRE, with and without a key, IPIP and 6in4) are made and opened by the
+//! plane: the same frames leave with the same bytes as by Linux, in both lanes, but for the
+//! identification that each sender chooses. Tunnels come, change and go while packets pass;
+//! a path that is narrower than it seems is found; what the plane does not do, Linux does.
+//!
+//! ```text
+//!   left ---------------------- router ============ far
+//!   10.1.0.2  10.1.0.1  10.2.0.1  one two three four  10.2.0.2    behind it: 10.9.N.0/24, 2001:db8:9N::/48
+//! ```
+
+use std::time::Duration;
+
+use lab::{Capture, Host, Lab, Router, inside, wait_for};
+use serde_json::Value;
+
+use crate::network::{Turn, turn};
+
+/// Name, options, and which families go by it.
+const TUNNELS: [(&str, &str, [bool; 2]); 4] = [
+    ("one", "type gre ttl inherit", [true, true]),
+    ("two", "type gre key 7 ttl 77 tos inherit", [true, true]),
+    ("three", "type ipip tos inherit", [true, false]),
+    ("four", "type sit ttl 64", [false, true]),
+];
+
+/// Where a host has its frames, and Python that sends them.
+const FILE: &str = "frames.pcap";
+const SEND: &str = "import socket, struct, sys, time
+data, at = open(sys.argv[1], 'rb').read(), 24
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(('eth0', 0))
+while at < len(data):
+    n = struct.unpack('=I', data[at + 8:at + 12])[0]
+    s.send(data[at + 16:at + 16 + n])
+    at += 16 + n
+    time.sleep(0.002)";
+
+/// Python that makes, for the left, what leaves by tunnels: all fields that a header takes from
+/// what is in it, short and long, too long for the tunnel, and with little time to live.
+const OUT: &str = "
+frames = []
+def add(packet): frames.append(Ether(dst=gateway) / packet)
+for n in (1, 2, 3):
+    for tos in (0, 0xb8, 1, 2, 3, 0xbb):
+        for ttl in (1, 2, 255):
+            for flags in (0, 'DF'):
+                for size in (0, 1000, 1440, 1460):
+                    add(IP(src='10.1.0.2', dst=f'10.9.{n}.77', tos=tos, ttl=ttl, flags=flags, id=len(frames)) / UDP(sport=len(frames), dport=9) / bytes(size))
+for n in (1, 2, 4):
+    for tc in (0, 0xb9, 2, 3):
+        for hlim in (1, 2, 255):
+            for size in (0, 1000, 1400, 1430):
+                add(IPv6(src='2001:db8:1::2', dst=f'2001:db8:9{n}::77', tc=tc, hlim=hlim, fl=5) / UDP(sport=len(frames), dport=9) / bytes(size))
+wrpcap(file, frames)";
+
+/// The same from the far end, of what comes in by tunnels, rightly or not.
+const IN: &str = "
+frames = []
+def add(outer, front, packet):
+    frames.append(Ether(dst=gateway) / Raw(bytes(IP(src='10.2.0.2', dst='10.2.0.1', id=len(frames), **outer) / Raw(front + bytes(packet)))))
+    frames[-1].type = 0x800
+four = lambda **fields: IP(src='10.9.1.1', dst='10.1.0.77', id=len(frames), **fields) / UDP(sport=len(frames), dport=9) / b'four'
+six = lambda **fields: IPv6(src='2001:db8:91::1', dst='2001:db8:1::77', **fields) / UDP(sport=len(frames), dport=9) / b'six'
+key = bytes([0x20, 0, 8, 0, 0, 0, 0, 7])
+for outer in range(4):
+    for inner in range(4):
+        for ttl in (1, 2, 64):
+            add(dict(proto=47, tos=outer), b'\\0\\0\\x08\\0', four(tos=0xb8 | inner, ttl=ttl))
+            add(dict(proto=47, tos=outer), key, four(tos=inner, ttl=ttl))
+            add(dict(proto=4, tos=outer), b'', four(tos=inner, ttl=ttl))
+            add(dict(proto=47, tos=outer), b'\\0\\0\\x86\\xdd', six(tc=inner, hlim=ttl))
+            add(dict(proto=41, tos=outer), b'', six(tc=0xb8 | inner, hlim=ttl))
+add(dict(proto=47), bytes([0x20, 0, 8, 0, 0, 0, 0, 8]), four())
+add(dict(proto=47), bytes([0x80, 0, 8, 0, 0, 0, 0, 0]), four())
+add(dict(proto=47), bytes([0x10, 0, 8, 0, 0, 0, 0, 1]), four())
+add(dict(proto=47), bytes([0, 1, 8, 0]), four())
+add(dict(proto=47), bytes([0, 0, 0x86, 0xdd]), four())
+add(dict(proto=4), b'', six())
+add(dict(proto=41), b'', four())
+add(dict(proto=4), b'', IP(src='10.2.0.2', dst='10.2.0.1', proto=4) / four())
+for cut in (1, 3, 4, 10, 19, 23, 27):
+    for proto, front, packet in ((47, b'\\0\\0\\x08\\0', four()), (47, key, four()), (4, b'', four()), (41, b'', six())):
+        add(dict(proto=proto), (front + bytes(packet))[:cut], b'')
+for piece in fragment(IP(src='10.2.0.2', dst='10.2.0.1', id=7, proto=4) / four() / bytes(600), 300):
+    frames.append(Ether(dst=gateway) / piece)
+wrpcap(file, frames)";
+
+/// Fields go in the order they are dropped.
+struct Tunnels {
+    router: Router,
+    left: Host,
+    far: Host,
+    _lab: Lab,
+    _turn: Turn,
+}
+
+/// What leaves by tunnels comes in by the driver's lane, what is in tunnels by the workers'.
+const CONFIGURATION: &str =
+    "[[port]]\nname = \"left\"\nlane = \"express\"\n[[port]]\nname = \"right\"\nlane = \"worker\"\n";
+
+/// One of the tunnels, and what goes by it.
+fn add(host: &Host, number: usize, own: u8) {
+    let (name, options, [four, six]) = TUNNELS[number - 1];
+    let (kind, rest) = options.split_once(' ').unwrap();
+    let (kind, rest) = (
+        format!("{kind} {}", rest.split(' ').next().unwrap()),
+        rest.split_once(' ').map_or("", |(_, rest)| rest),
+    );
+    let other = 3 - own;
+    let mut script = format!(
+        "ip link add {name} {kind} local 10.2.0.{own} remote 10.2.0.{other} {rest}
+         ip link set {name} up\n"
+    );
+    if own == 1 && four {
+        script += &format!(
+            "ip address add 172.16.{number}.1/30 dev {name}; ip route add 10.9.{number}.0/24 dev {name}\n"
+        );
+    }
+    if own == 1 && six {
+        script += &format!(
+            "ip address add 2001:db8:a{number}::1/64 dev {name} nodad; ip route add 2001:db8:9{number}::/48 dev {name}\n"
+        );
+    }
+    if own == 2 && four {
+        script += &format!("ip route add 10.1.0.0/24 dev {name} table {number}\n");
+    }
+    if own == 2 && six {
+        script += &format!("ip route add 2001:db8:1::/64 dev {name} table {number}\n");
+    }
+    host.run(&script).unwrap();
+}
+
+impl Tunnels {
+    fn stopped() -> Tunnels {
+        let turn = turn();
+        let lab = Lab::new("tunnels").unwrap();
+        let (left, host, far) =
+            (lab.host("left").unwrap(), lab.router("router").unwrap(), lab.host("far").unwrap());
+        lab.link(
+            left.end("eth0").address("10.1.0.2/24").address("2001:db8:1::2/64"),
+            host.end("left").address("10.1.0.1/24").address("2001:db8:1::1/64"),
+        )
+        .unwrap();
+        lab.link(host.end("right").address("10.2.0.1/24"), far.end("eth0").address("10.2.0.2/24")).unwrap();
+        left.run("ip route add default via 10.1.0.1; ip -6 route add default via 2001:db8:1::1").unwrap();
+        for number in 1..=TUNNELS.len() {
+            add(&host, number, 1);
+            add(&far, number, 2);
+            far.run(&format!(
+                "ip address add 10.9.{number}.1/32 dev lo; ip address add 2001:db8:9{number}::1/128 dev lo nodad
+                 ip route add blackhole 10.9.{number}.77; ip route add blackhole 2001:db8:9{number}::77
+                 ip rule add from 10.9.{number}.1 table {number}; ip -6 rule add from 2001:db8:9{number}::1 table {number}"
+            ))
+            .unwrap();
+        }
+        let left_mac = left.mac("eth0").unwrap();
+        for address in ["10.1.0.77", "2001:db8:1::77"] {
+            host.run(&format!("ip neigh replace {address} lladdr {left_mac} nud permanent dev left"))
+                .unwrap();
+        }
+        let router = Router::stopped(&host, CONFIGURATION).unwrap();
+        Tunnels { router, left, far, _lab: lab, _turn: turn }
+    }
+
+    /// What `show interfaces` says of an interface.
+    fn shown(&self, name: &str) -> Value {
+        let shown = self.router.show("interfaces").unwrap();
+        let is = |interface: &&Value| interface["name"] == name;
+        shown.as_array().unwrap().iter().find(is).cloned().unwrap_or_default()
+    }
+
+    fn is_adopted(&self, names: &[&str]) {
+        wait_for("tunnels are adopted", Duration::from_secs(10), || {
+            match names.iter().map(|name| self.shown(name)).find(|shown| shown["adopted"] != true) {
+                None => Ok(()),
+                Some(shown) => Err(format!("{shown}\n{}", self.router.log())),
+            }
+        })
+        .unwrap();
+    }
+
+    /// Each address behind the tunnels answers.
+    fn reachable(&self) {
+        for ((name, _, families), number) in TUNNELS.iter().zip(1..) {
+            let addresses = [format!("10.9.{number}.1"), format!("2001:db8:9{number}::1")];
+            for (address, _) in addresses.iter().zip(families).filter(|(_, goes)| **goes) {
+                let reached = self.left.reaches(address, Duration::from_secs(15));
+                reached.unwrap_or_else(|e| panic!("{name}: {e}\n{}", self.router.log()));
+            }
+        }
+    }
+
+    /// What the frames in a host's file lead to at another host's door, without what each sender
+    /// chooses, in order.
+    fn passes(&self, from: &Host, to: &Host, filter: &str) -> Vec<String> {
+        let mut capture = Capture::start(to, "eth0", filter).unwrap();
+        let file = from.folder().join(FILE);
+        from.run(&format!("/usr/bin/python3 -c \"{SEND}\" {}", file.display())).unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+        let bytes = std::fs::read(capture.stop().unwrap()).unwrap();
+        let mut frames = Vec::new();
+        let mut rest = bytes.get(24..).unwrap_or_default();
+        while let Some(length) = rest.get(8..12).map(|length| u32::from_ne_bytes(length.try_into().unwrap()))
+        {
+            let mut frame = rest[16..16 + length as usize].to_vec();
+            if frame[12..14] == [8, 0] && [4, 41, 47].contains(&frame[23]) {
+                frame[18..20].fill(0);
+                frame[24..26].fill(0);
+            }
+            frames.push(frame.iter().map(|byte| format!("{byte:02x}")).collect());
+            rest = &rest[16 + length as usize..];
+        }
+        frames.sort();
+        frames
+    }
+
+    /// Makes the frames of both hosts.
+    fn prepare(&self) {
+        for (host, by, script) in [(&self.left, "left", OUT), (&self.far, "right", IN)] {
+            let (gateway, file) = (self.router.host().mac(by).unwrap(), host.folder().join(FILE));
+            host.scapy(&format!("gateway, file = '{gateway}', '{}'\n{script}", file.display())).unwrap();
+        }
+    }
+
+    /// What leaves by tunnels, and what came in by them.
+    fn both_ways(&self) -> [Vec<String>; 2] {
+        let by_tunnels = "src 10.2.0.1 and (ip proto 4 or ip proto 41 or ip proto 47)";
+        let out = self.passes(&self.left, &self.far, by_tunnels);
+        let opened = self.passes(&self.far, &self.left, "dst 10.1.0.77 or dst 2001:db8:1::77");
+        [out, opened]
+    }
+}
+
+/// The difference between two lists, for people.
+fn same(linux: &[String], plane: &[String], what: &str) {
+    let only = |one: &[String], other: &[String]| {
+        let short = |frame: &String| format!("{} {}", frame.len() / 2, &frame[..frame.len().min(140)]);
+        one.iter().filter(|frame| !other.contains(frame)).take(12).map(short).collect::<Vec<_>>()
+    };
+    assert!(
+        linux == plane,
+        "{what}: {} by Linux, {} by Bifrost; only by Linux {:#?}, only by Bifrost {:#?}",
+        linux.len(),
+        plane.len(),
+        only(linux, plane),
+        only(plane, linux)
+    );
+}
+
+fn forwarded() {
+    let mut net = Tunnels::stopped();
+    let names = TUNNELS.map(|(name, ..)| name);
+    net.reachable();
+    net.prepare();
+    let linux = net.both_ways();
+    assert!(linux[0].len() > 300 && linux[1].len() > 100, "{} {}", linux[0].len(), linux[1].len());
+    net.router.restart().unwrap();
+    net.is_adopted(&names);
+    net.reachable();
+    let before = net.router.host().linux_forwarded().unwrap();
+    let plane = net.both_ways();
+    let by_linux = net.router.host().linux_forwarded().unwrap() - before;
+    same(&linux[0], &plane[0], "out");
+    same(&linux[1], &plane[1], "in");
+    // What is not right, and what the redirect of a neighbour concerns.
+    assert!(by_linux < 60, "Linux forwarded {by_linux}");
+    let passed = names.map(|name| {
+        let shown = net.shown(name);
+        ["received", "sent"].map(|way| shown[way]["packets"].as_u64().unwrap())
+    });
+    assert!(passed.iter().flatten().all(|packets| *packets > 30), "{passed:?}");
+
+    // Changed, deleted and made anew while packets pass.
+    let host = net.router.host();
+    let pinged = |address: &str, count: u32| {
+        let said = net.left.run(&format!("ping -q -c {count} -i 0.02 -W 5 {address}")).unwrap();
+        assert!(said.contains(" 0% packet loss"), "{address}: {said}");
+    };
+    for round in 0..2 {
+        host.run(&format!("ip link set one type gre local 10.2.0.1 remote 10.2.0.2 ttl {}", 40 + round))
+            .unwrap();
+        pinged("10.9.1.1", 10);
+        host.run("ip link del three").unwrap();
+        pinged("10.9.1.1", 5);
+        add(host, 3, 1);
+        pinged("10.9.3.1", 5);
+    }
+    net.is_adopted(&names);
+    let mut capture = Capture::start(&net.far, "eth0", "src 10.2.0.1 and ip[8] == 41").unwrap();
+    pinged("10.9.1.1", 10);
+    capture.has_caught(10, Duration::from_secs(5)).unwrap();
+    capture.stop().unwrap();
+
+    // The path becomes narrower: somebody on it says so, and the sender hears of it.
+    let gateway = host.mac("right").unwrap();
+    net.far
+        .scapy(&format!(
+            "inner = IP(src='10.2.0.1', dst='10.2.0.2', proto=47, flags='DF', len=1490) / bytes([0, 0, 8, 0]) / bytes(24)
+sendp(Ether(dst='{gateway}') / IP(src='10.2.0.2', dst='10.2.0.1') / ICMP(type=3, code=4, nexthopmtu=1300) / inner, iface='eth0', verbose=False)"
+        ))
+        .unwrap();
+    wait_for("a path MTU", Duration::from_secs(10), || {
+        let ask = "ping -q -c 1 -W 1 -M do -s 1350 10.9.1.1 >/dev/null || true; ip route get 10.9.1.1";
+        match net.left.run(ask).unwrap() {
+            said if said.contains("mtu 1276") => Ok(()),
+            said => Err(said + &host.run("ip route get 10.2.0.2").unwrap()),
+        }
+    })
+    .unwrap();
+    pinged("10.9.1.1", 3);
+
+    // What the plane does not do is Linux's, and why is said.
+    for (kind, options, why) in [
+        ("gre", "remote 10.2.0.9 local 10.2.0.1 csum", "checksums"),
+        ("gre", "remote 10.2.0.9 local 10.2.0.1 key 9 seq", "sequence"),
+        ("gre", "local 10.2.0.1", "ends"),
+        ("ipip", "remote 10.2.0.9 local 10.2.0.1 dev right", "bound"),
+        ("ip6tnl", "remote 2001:db8:1::2 local 2001:db8:1::1", "IPv6"),
+    ] {
+        host.run(&format!("ip link add other type {kind} {options} && ip link set other up")).unwrap();
+        wait_for("a tunnel of Linux's", Duration::from_secs(10), || {
+            match net.shown("other")["why"].as_str() {
+                Some(said) if said.contains(why) => Ok(()),
+                said => Err(format!("{options}: {said:?}")),
+            }
+        })
+        .unwrap();
+        host.run("ip link del other").unwrap();
+    }
+    // One with the same ends on an interface may be meant by what comes in there.
+    host.run("ip link add twin type ipip remote 10.2.0.2 local 10.2.0.1 dev right && ip link set twin up")
+        .unwrap();
+    wait_for("twins are Linux's", Duration::from_secs(10), || match net.shown("three")["why"].as_str() {
+        Some("twin has the same ends") => Ok(()),
+        said => Err(format!("{said:?}")),
+    })
+    .unwrap();
+    host.run("ip link del twin").unwrap();
+    net.is_adopted(&names);
+    pinged("10.9.3.1", 3);
+    // A filter for what comes for this machine sees the headers of tunnels.
+    host.run(
+        "nft add table ip own; nft add chain ip own input '{ type filter hook input priority 0; }'
+         nft add rule ip own input ip protocol gre drop",
+    )
+    .unwrap();
+    wait_for("a filter is respected", Duration::from_secs(10), || {
+        if net.shown("one")["adopted"] == false { Ok(()) } else { Err(net.shown("one").to_string()) }
+    })
+    .unwrap();
+    assert!(net.left.run("ping -q -c 2 -W 1 10.9.1.1").is_err(), "what a filter drops came through");
+    host.run("nft delete table ip own").unwrap();
+    net.is_adopted(&names);
+    pinged("10.9.1.1", 3);
+}
+
+mod with_the_bytes_of_linux {
+    use super::*;
+
+    #[test]
+    fn on_6_12() {
+        inside!("6.12", forwarded);
+    }
+}

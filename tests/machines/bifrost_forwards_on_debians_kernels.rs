@@ -22,6 +22,11 @@ fn forwards() {
 }
 
 #[test]
+fn on_6_1() {
+    inside!("6.1", forwards);
+}
+
+#[test]
 fn on_6_12() {
     inside!("6.12", forwards);
 }

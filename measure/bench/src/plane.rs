@@ -17,12 +17,15 @@ use ::rules::{Action, RoutingRule, RoutingRules, Selector, Span};
 use elements::router::standard::{self, Hooks, Standard};
 use elements::router::{RouterContext, SharedContext, Sources};
 use fib::{
-    Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, NextHopId, Path, PortId, TableId, Tables,
+    Adjacency, Capacity, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, NextHopId, Path, Payload,
+    PortId, TableId, Tables, Tags, Tunnel,
 };
 use graph::{BATCH, Batch, Graph, NodeId, Sinks};
+use ipnet::IpNet;
 use lab::prefixes::{Random, inside4, inside6, ipv4, ipv6};
 use port::prepared::{Fresh, Prepared, Sink};
 use port::{Driver, Packet, Pool, Queue};
+use std::net::IpAddr;
 use std::sync::Arc;
 use wire::{Mac, checksum, protocol};
 
@@ -35,8 +38,8 @@ const SEED: u64 = 20_261_121;
 const STEERED: TableId = TableId(1);
 const BATCHES: usize = 1024;
 const SAMPLES: usize = 41;
-/// Largest frame here: IPv6 and UDP, without check sequence.
-const FRAME: usize = 64;
+/// Largest frame here: IPv4 and UDP in GRE, without check sequence.
+const FRAME: usize = 66;
 
 pub const IN: PortId = PortId(1);
 pub const OUT: PortId = PortId(2);
@@ -58,6 +61,17 @@ struct Case {
     cold: bool,
     /// So many routing rules, of which the last matches.
     steered: usize,
+    tunnel: Way,
+}
+
+/// Whether packets are in a tunnel (GRE), and when.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Plain,
+    /// When they leave.
+    Out,
+    /// When they come in.
+    In,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -68,13 +82,24 @@ enum Rules {
 }
 
 const fn case(name: &'static str, version: u8, routes: usize) -> Case {
-    Case { name, version, routes, rules: Rules::None, nat: false, cold: false, steered: 0 }
+    Case {
+        name,
+        version,
+        routes,
+        rules: Rules::None,
+        nat: false,
+        cold: false,
+        steered: 0,
+        tunnel: Way::Plain,
+    }
 }
 
 const FULL: Case = case("plane/v4/full", 4, 1_000_000);
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 10] = [
     case("plane/v4/small", 4, 16),
+    Case { tunnel: Way::Out, ..case("plane/v4/gre-out", 4, 16) },
+    Case { tunnel: Way::In, ..case("plane/v4/gre-in", 4, 16) },
     Case { steered: 64, ..case("plane/v4/policy-64", 4, 16) },
     FULL,
     case("plane/v6/full", 6, 240_000),
@@ -136,6 +161,47 @@ impl Frame {
     }
 }
 
+/// The tunnel: its ends, and its number.
+const ENDS: [[u8; 4]; 2] = [[10, 99, 1, 1], [192, 0, 2, 77]];
+const TUNNEL: InterfaceId = InterfaceId::FIRST_LOGICAL;
+/// Bytes of its header.
+const GRE: usize = 24;
+
+fn tunnel() -> InterfaceEntry {
+    let [local, remote] = ENDS.map(Into::into);
+    let payload = Payload::Gre { key_in: None, key_out: None };
+    let tags = Tags::Tunnel(Tunnel {
+        payload,
+        local,
+        remote,
+        ttl: 0,
+        tos: 0,
+        dont_fragment: true,
+        ignore_df: false,
+    });
+    let flags = InterfaceFlags::UP | InterfaceFlags::FORWARD4;
+    let (ifindex, port, table) = (u32::from(TUNNEL.0), PortId::NONE, TableId::MAIN);
+    InterfaceEntry { ifindex, mtu: 1476, mac: [0; 6], flags, port, tags, table }
+}
+
+/// A frame as it comes out of the tunnel: an empty datagram in it.
+fn enclosed(frame: &[u8], to: u32) -> Frame {
+    let [local, remote] = ENDS.map(Into::into);
+    let outer = wire::ipv4::Repr { protocol: protocol::GRE, ..wire::ipv4::Repr::new(remote, local) };
+    let inner =
+        wire::ipv4::Repr { protocol: protocol::UDP, ..wire::ipv4::Repr::new(SENDER4.into(), to.into()) };
+    let mut udp = [&frame[34..38], &[0, 8, 0, 0]].concat();
+    let sum = checksum::pseudo4(SENDER4, to, protocol::UDP, 8).with(&udp).fold();
+    udp[6..].copy_from_slice(&(!sum).to_be_bytes());
+    let gre = [0, 0, 8, 0];
+    Frame::of(&[&frame[..14], &outer.header(4 + 28), &gre, &inner.header(8), &udp].concat())
+}
+
+/// A frame that left, without the tunnel's header.
+fn without_header(frame: &[u8]) -> Vec<u8> {
+    [&frame[..14], &frame[14 + GRE..]].concat()
+}
+
 fn udp6(destination: u128) -> Frame {
     let ip = wire::ipv6::Repr::new(SENDER6.into(), destination.into());
     let ip = wire::ipv6::Repr { next_header: protocol::UDP, ..ip };
@@ -177,14 +243,26 @@ fn tables(case: &Case, random: &mut Random) -> (Tables, Vec<Frame>) {
         }
         tables.set_interface(port.interface(), Some(entry)).expect("a port");
     }
-    let mut hop = |port: PortId, mac: Mac| -> NextHopId {
-        let adjacency =
-            tables.add_adjacency(&Adjacency { interface: port.interface(), mtu: 1500, mac: Some(mac.0) });
+    if case.tunnel != Way::Plain {
+        tables.set_interface(TUNNEL, Some(tunnel())).expect("a tunnel");
+    }
+    let mut hop = |interface: InterfaceId, mac: Mac| -> NextHopId {
+        let adjacency = tables.add_adjacency(&Adjacency { interface, mtu: 1500, mac: Some(mac.0) });
         let path = Path { adjacency: adjacency.expect("an adjacency"), weight: 1 };
         tables.add_next_hop(&NextHop::Forward(vec![path])).expect("a next hop")
     };
-    let back = hop(IN, HOST);
-    let hops: Vec<NextHopId> = (0..GATEWAYS).map(|index| hop(OUT, gateway(index))).collect();
+    let back = hop(IN.interface(), HOST);
+    let far = hop(OUT.interface(), gateway(0));
+    let hops: Vec<NextHopId> = match case.tunnel {
+        Way::Out => (0..GATEWAYS).map(|_| hop(TUNNEL, Mac([0; 6]))).collect(),
+        _ => (0..GATEWAYS).map(|index| hop(OUT.interface(), gateway(index))).collect(),
+    };
+    if case.tunnel != Way::Plain {
+        let [local, remote] = ENDS.map(|end| IpNet::from(IpAddr::from(end)));
+        let own = tables.add_next_hop(&NextHop::Local).expect("a next hop");
+        tables.insert(TableId::MAIN, local, own).expect("room");
+        tables.insert(TableId::MAIN, remote, far).expect("room");
+    }
     tables.insert4("10.99.1.0/24".parse().expect("a prefix"), back).expect("room");
     tables.insert6("2001:db8:1::/64".parse().expect("a prefix"), back).expect("room");
     let frames = if case.version == 4 {
@@ -197,7 +275,10 @@ fn tables(case: &Case, random: &mut Random) -> (Tables, Vec<Frame>) {
             };
         }
         let mut to = || inside4(routes[random.below(routes.len())], random);
-        let frame = |to| Frame::of(&udp4(ROUTER[0], HOST, SENDER4, to));
+        let frame = |to| match (case.tunnel, udp4(ROUTER[0], HOST, SENDER4, to)) {
+            (Way::In, frame) => enclosed(&frame, to),
+            (_, frame) => Frame::of(&frame),
+        };
         (0..DESTINATIONS).map(|_| frame(to())).collect()
     } else {
         let mut routes = ipv6(case.routes.max(1000), random);
@@ -390,8 +471,12 @@ fn measure(ruler: &mut Ruler, case: &Case) {
     // Twice: flows begin, and are answered, and are known.
     let left = rig.each_once(&frames, IN);
     assert_eq!(left.len(), frames.len(), "{}: frames are missing", case.name);
+    let is_right = |way: PortId, frame: &[u8]| match case.tunnel {
+        Way::Out => frame[23] == protocol::GRE && right(&without_header(frame), way),
+        _ => right(frame, way),
+    };
     assert!(
-        left.iter().all(|(way, frame)| *way == OUT && right(frame, *way)),
+        left.iter().all(|(way, frame)| *way == OUT && is_right(*way, frame)),
         "{}: a frame is wrong",
         case.name
     );

@@ -1,5 +1,5 @@
 //! Bifrost takes ports and forwards on Debian's own kernels: what comes in by one port in the
-//! driver, what comes in by the other by a worker. (The network of `network.rs`.)
+//! driver, what comes in by the other by a worker; on Linux 6.1 by workers. (The network of `network.rs`.)
 
 use lab::inside;
 
@@ -11,19 +11,31 @@ const COUNT: u64 = 2000;
 /// Loading the programs takes an emulated kernel many seconds: so both lanes are tried by one
 /// daemon.
 fn forwards() {
+    let (express, worker) = carried();
+    let enough = 2 * COUNT - 2 * COUNT / 50;
+    assert!(express >= enough && worker >= enough, "{express} packets in the driver, {worker} by workers");
+}
+
+/// Linux 6.1 does not tell which interfaces the driver can send by: there workers send.
+fn forwards_by_workers() {
+    let (express, worker) = carried();
+    let enough = 4 * COUNT - 4 * COUNT / 50;
+    assert!(express == 0 && worker >= enough, "{express} packets in the driver, {worker} by workers");
+}
+
+/// Packets of both directions and families: how many the driver forwarded, and how many workers.
+fn carried() -> (u64, u64) {
     let config = ports("express", &["left"]) + "[[port]]\nname = \"right\"\nlane = \"worker\"\n";
     let net = Line::stopped("debian", &config).started();
     let (express, worker) = net.lanes();
     all_arrive(&net.router, &net.customer, &net.server, &SERVER, COUNT);
     all_arrive(&net.router, &net.server, &net.customer, &CUSTOMER, COUNT);
-    let (express, worker) = (net.lanes().0 - express, net.lanes().1 - worker);
-    let enough = 2 * COUNT - 2 * COUNT / 50;
-    assert!(express >= enough && worker >= enough, "{express} packets in the driver, {worker} by workers");
+    (net.lanes().0 - express, net.lanes().1 - worker)
 }
 
 #[test]
 fn on_6_1() {
-    inside!("6.1", forwards);
+    inside!("6.1", forwards_by_workers);
 }
 
 #[test]

@@ -123,7 +123,7 @@ impl Instance {
 
 fn router_context(tables: &Tables) -> RouterContext {
     let icmp = IcmpPolicy::of(IcmpSettings::unlimited());
-    RouterContext { view: tables.view(), sources: Sources::new(), icmp }
+    RouterContext { icmp, ..RouterContext::new(tables.view(), Sources::new(), 1) }
 }
 
 /// With filter, flow table and translation.

@@ -16,7 +16,7 @@ use super::Machine;
 const INSIDE: &str = "BIFROST_MACHINE";
 /// For one test; emulated, loading Bifrost's programs into the kernel takes 5 to 20 seconds each
 /// time.
-const TEST: Duration = Duration::from_secs(240);
+const TEST: Duration = Duration::from_secs(480);
 
 /// Runs a test's body in the shared machine with this kernel: `inside!("6.12", || { ... })`, in the
 /// test's own function.

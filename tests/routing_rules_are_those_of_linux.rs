@@ -284,7 +284,7 @@ fn whatever_they_are() {
         let settled = |_| {
             sleep(Duration::from_millis(150));
             let shown = net.router.ask("show mirror").unwrap();
-            let rules: Vec<&str> = shown.lines().filter(|line| line.starts_with("policy rule ")).collect();
+            let rules: Vec<&str> = shown.lines().filter(|line| line.starts_with("routing rule ")).collect();
             assert!(rules.iter().all(|line| line.ends_with(": followed")), "{shown}");
         };
         let got = pass(&net, seed, settled);

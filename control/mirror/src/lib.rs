@@ -50,7 +50,7 @@ pub use fpm::{FpmError, FpmOptions};
 pub use mirror::{Mirror, MirrorError, Options, Plane};
 pub use model::Model;
 pub use netlink::socket::path_mtu;
-pub use policy::{Beyond, Reach, survey};
+pub use policy::{Beyond, Reach, survey, union};
 pub use programmer::NextHopKey;
 pub use rules::{Act, Rule, RuleList};
 pub use status::{AuditStatus, FpmStatus, MirrorStatus, OriginCount};

@@ -75,7 +75,8 @@ impl Reach {
     }
 }
 
-fn union(one: [bool; 2], other: [bool; 2]) -> [bool; 2] {
+/// Families of one or the other.
+pub fn union(one: [bool; 2], other: [bool; 2]) -> [bool; 2] {
     [one[0] || other[0], one[1] || other[1]]
 }
 
@@ -270,7 +271,7 @@ impl Policy {
         }
     }
 
-    /// Policy rules that are not mirrored, IPv4 and IPv6.
+    /// Routing rules beyond those that Linux starts with, IPv4 and IPv6.
     pub fn rules(&self) -> &[Rules; 2] {
         &self.rules
     }

@@ -93,7 +93,7 @@ pub(crate) enum Change {
     Route(RouteMessage, u16),
     RouteGone(RouteMessage),
     Settings(NetconfMessage),
-    /// Some policy rule; which, nobody here needs to know.
+    /// Some routing rule; which, nobody here needs to know.
     Rules,
     /// Some queueing discipline or filter of traffic.
     Traffic,

@@ -27,7 +27,7 @@ pub struct MirrorStatus {
     pub other_tables: BTreeMap<u32, usize>,
     /// Routes for some packets only (type of service, source prefix), which are not used yet.
     pub restricted: usize,
-    /// Policy rules beyond Linux's defaults, IPv4: not mirrored.
+    /// Routing rules beyond those that Linux starts with, IPv4.
     pub rules_ipv4: usize,
     /// The same, IPv6.
     pub rules_ipv6: usize,

@@ -304,7 +304,8 @@ mod tests {
         let other = fib::Tunnel { ttl: 64, tos: 0x10, dont_fragment: false, ignore_df: true, ..ours(plain) };
         assert_eq!(of("gre", &[&ends[..], &set].concat()), Ok(Tags::Tunnel(other)));
         let ends = [(ip::LOCAL, &LOCAL[..]), (ip::REMOTE, &REMOTE), (ip::TOS, &[1]), (ip::PMTUDISC, &[1])];
-        for (name, protocol, payload) in [("ipip", 4, Payload::Ipv4), ("ipip", 0, Payload::Ipv4), ("sit", 41, Payload::Ipv6)] {
+        let (four, six) = (Payload::Ipv4, Payload::Ipv6);
+        for (name, protocol, payload) in [("ipip", 4, four), ("ipip", 0, four), ("sit", 41, six)] {
             let mode = [(ip::PROTO, &[protocol][..])];
             assert_eq!(of(name, &[&ends[..], &mode].concat()), Ok(Tags::Tunnel(ours(payload))));
         }

@@ -10,9 +10,9 @@ const RTM_GETADDR: u16 = 22;
 const RTM_GETROUTE: u16 = 26;
 const RTM_NEWNEIGH: u16 = 28;
 const RTM_GETNEIGH: u16 = 30;
-/// A policy rule.
+/// A routing rule.
 pub const RTM_NEWRULE: u16 = 32;
-/// A policy rule that is gone.
+/// A routing rule that is gone.
 pub const RTM_DELRULE: u16 = 33;
 const RTM_GETRULE: u16 = 34;
 const RTM_GETNETCONF: u16 = 82;
@@ -81,7 +81,7 @@ pub fn dump(what: What) -> Vec<u8> {
     message(kind, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &body)
 }
 
-/// The request that dumps the policy rules of a family.
+/// The request that dumps the routing rules of a family.
 pub fn dump_rules(ipv6: bool) -> Vec<u8> {
     let mut body = [0; 12];
     body[0] = if ipv6 { IPV6 } else { IPV4 };

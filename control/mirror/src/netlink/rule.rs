@@ -1,4 +1,4 @@
-//! `RTM_NEWRULE` and `RTM_DELRULE`: policy rules, which choose the table that decides about a
+//! `RTM_NEWRULE` and `RTM_DELRULE`: routing rules, which choose the table that decides about a
 //! packet.
 
 use super::{IPV4, IPV6, address, attributes_after, string, u16_at, u32_at, u32_value};

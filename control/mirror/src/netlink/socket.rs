@@ -97,7 +97,7 @@ impl Dump {
         Dump::ask(NETLINK_ROUTE, &request::dump(what))
     }
 
-    /// Asks for the policy rules of a family.
+    /// Asks for the routing rules of a family.
     pub fn rules(ipv6: bool) -> io::Result<Dump> {
         Dump::ask(NETLINK_ROUTE, &request::dump_rules(ipv6))
     }

@@ -6,7 +6,7 @@
 //!
 //! - IPv6: Linux looks into `local` first, whole (`fib6_rule_lookup`). So the longer prefix does
 //!   what the shorter one says. A `throw` in `local` ends the search there, and `main` decides.
-//! - IPv4: both are one trie, and the longest match of both counts, until the first policy rule is
+//! - IPv4: both are one trie, and the longest match of both counts, until the first routing rule is
 //!   ever made in the namespace; from then on it is as in IPv6 (`fib_unmerge`). Nothing that can be
 //!   read tells which holds, so where it matters, Linux decides, packet by packet.
 //!

@@ -90,9 +90,10 @@ impl Report {
 fn foreign(router: &Router) -> Vec<String> {
     let beyond = super::beyond::survey(|name| router.port(name).is_some());
     let mut list = Vec::new();
-    for (kind, found, wish) in
-        [("filter", &beyond.filters, router.linux_filter), ("policy rule", &beyond.rules, router.linux_rules)]
-    {
+    for (kind, found, wish) in [
+        ("filter", &beyond.filters, router.linux_filter),
+        ("routing rule", &beyond.rules, router.linux_rules),
+    ] {
         let done = match wish {
             Foreign::Respect => "transit that it could touch will be left to Linux",
             Foreign::Ignore => "it will be passed by, as configured",

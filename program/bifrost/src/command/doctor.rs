@@ -81,7 +81,7 @@ fn foreign(beyond: &Beyond) -> Vec<Finding> {
             "no chain, filter or policy that transit could meet",
             "linux_filter",
         ),
-        finding("policy rules", &beyond.rules, "only those that every Linux has", "linux_rules"),
+        finding("routing rules", &beyond.rules, "only those that every Linux has", "linux_rules"),
     ]
 }
 

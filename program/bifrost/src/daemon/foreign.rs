@@ -55,7 +55,7 @@ impl Foreign {
             warn!("{interface}: Linux's queueing discipline {kind} does not shape what Bifrost forwards");
         }
         tell("filter", &had.filters, filters, wishes[0]);
-        tell("policy rule", &had.rules, rules, wishes[1]);
+        tell("routing rule", &had.rules, rules, wishes[1]);
         let reach = left_to_linux(&self.beyond, wishes);
         let (tunnels, before) = (self.reaches_tunnels(), had);
         let changed = std::mem::replace(&mut self.reach, reach) != self.reach || steered;
@@ -63,9 +63,11 @@ impl Foreign {
     }
 
     /// Whether something could touch the headers of tunnels over IPv4, which this machine itself
-    /// sends and receives. Routing rules choose their way, and workers do not ask them for it.
+    /// sends and receives. Workers ask neither routing rules for the way of these, nor the router's
+    /// own filter, which knows no flow of them.
     pub(super) fn reaches_tunnels(&self) -> bool {
         self.reach.all[0]
+            || self.steering.judged
             || self.steering.concerns.families()[0]
             || self.beyond.own[0] && self.wishes[0] == Wish::Respect
     }

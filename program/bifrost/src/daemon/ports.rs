@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use config::{PortRule, Router};
 use fib::{Locality, PortId, TableId, Tags};
 use ipnet::IpNet;
-use mirror::Plane as Listener;
 use mirror::model::{Link, Links};
+use mirror::{Plane as Listener, union};
 use plane::{Interface, Plane};
 use tracing::{debug, warn};
 use wire::Class;
@@ -418,10 +418,6 @@ fn tell_sources(forwarding: &mut Forwarding) {
 /// and its copy of the rules would not know them.
 pub(crate) fn is_unknown(link: &Link, links: &Links, router: &Router) -> bool {
     links.vrf_of(link).is_some() && fallback::has_policy(router)
-}
-
-fn union(one: [bool; 2], other: [bool; 2]) -> [bool; 2] {
-    [one[0] || other[0], one[1] || other[1]]
 }
 
 /// What the plane must know of an interface that this table routes; `None` when it has no Ethernet

@@ -28,6 +28,8 @@ pub(crate) struct Steering {
     given: [Vec<RoutingRule>; 2],
     /// Which packets rules choose the table of.
     pub(crate) concerns: Reach,
+    /// Packets are judged or translated, or their flows known.
+    pub(crate) judged: bool,
 }
 
 impl Steering {
@@ -36,6 +38,7 @@ impl Steering {
     pub fn follow(&mut self, beyond: &mut Beyond, forwarding: &Forwarding, wish: Wish) -> bool {
         let Forwarding { router, plane, mirror, .. } = forwarding;
         let judged = fallback::has_policy(router) || plane.policy().table().is_some();
+        let anew = std::mem::replace(&mut self.judged, judged) != judged;
         let (mut lists, mut concerns) = ([Vec::new(), Vec::new()], Reach::default());
         for ((list, rules), given) in beyond.followed.iter().zip(&mut lists).zip(&self.given) {
             if list.rules.is_empty() || wish == Wish::Ignore {
@@ -65,7 +68,7 @@ impl Steering {
             ]);
             self.given = lists;
         }
-        std::mem::replace(&mut self.concerns, concerns) != self.concerns
+        std::mem::replace(&mut self.concerns, concerns) != self.concerns || anew
     }
 }
 

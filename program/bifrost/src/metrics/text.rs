@@ -293,7 +293,7 @@ impl Text {
             ),
             (
                 "bifrost_mirror_policy_rules",
-                "Policy rules of Linux that Bifrost does not follow.",
+                "Routing rules of Linux beyond those that it starts with.",
                 mirror.rules_ipv4 + mirror.rules_ipv6,
             ),
             (

@@ -132,7 +132,7 @@ fn why(link: &Link, place: Result<Place<'_>, NotOurs>, control: &Control) -> Str
             format!("it belongs to {NOT_IN_VRFS}")
         }
         Ok(place) if place.tags.tunnel().is_some() => {
-            "a filter or policy rule of Linux's could touch its headers: see `show mirror`".to_owned()
+            "a filter, translation or routing rule could touch its headers: see `show mirror`".to_owned()
         }
         Ok(_) if link.mac.is_none() => "it has no Ethernet address".to_owned(),
         Ok(place) if place.base == link => "it is not taken".to_owned(),

@@ -28,7 +28,7 @@ pub struct MirrorStatus {
     pub routes: Vec<OriginCount>,
     /// Routes in tables that Bifrost does not use.
     pub unused_tables: Vec<UnusedTable>,
-    /// IPv4 policy rules beyond Linux's defaults.
+    /// IPv4 routing rules beyond Linux's defaults.
     pub rules_ipv4: u64,
     /// The same, IPv6.
     pub rules_ipv6: u64,
@@ -54,7 +54,7 @@ pub struct MirrorStatus {
     /// Whether what these could touch is left to Linux; else it passes them by, as configured.
     #[serde(default)]
     pub filters_respected: bool,
-    /// The same of policy rules.
+    /// The same of routing rules.
     #[serde(default)]
     pub rules_respected: bool,
     /// Why Linux does not have the router's own filter and translation, which are to hold when the
@@ -176,14 +176,14 @@ impl Subject for MirrorStatus {
         for rule in &self.rules {
             let left = self.rules_left.iter().find(|left| left.starts_with(rule.as_str()));
             text += &match left {
-                Some(left) => format!("policy rule {left}: {}\n", done(self.rules_respected)),
-                None if self.rules_respected => format!("policy rule {rule}: followed\n"),
-                None => format!("policy rule {rule}: {}\n", done(false)),
+                Some(left) => format!("routing rule {left}: {}\n", done(self.rules_respected)),
+                None if self.rules_respected => format!("routing rule {rule}: followed\n"),
+                None => format!("routing rule {rule}: {}\n", done(false)),
             };
         }
         let others = (self.rules_ipv4 + self.rules_ipv6).saturating_sub(self.rules.len() as u64);
         if others > 0 {
-            text += &format!("policy rules: {} more\n", count(others));
+            text += &format!("routing rules: {} more\n", count(others));
         }
         for filter in &self.filters {
             text += &format!("filter {filter}: {}\n", done(self.filters_respected));

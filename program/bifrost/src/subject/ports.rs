@@ -251,7 +251,7 @@ fn status(plane: &Plane, port: &plane::port::Port) -> PortStatus {
 
 /// Why a port's transit is Linux's.
 const LEFT_TO_LINUX: &str =
-    "Linux forwards, as its own filter or policy rules could touch what arrives (show mirror)";
+    "Linux forwards, as its own filter or routing rules could touch what arrives (show mirror)";
 
 pub(crate) fn received(driver: &DriverCounters) -> Lanes {
     Lanes {

@@ -23,8 +23,8 @@ uname -r
 #[test]
 fn of_every_kernel() {
     for kernel in KERNELS {
-        let machine = Machine::shared(kernel).unwrap_or_else(|error| panic!("{error}"));
-        let said = machine.run(SCRIPT, Duration::from_secs(60)).unwrap_or_else(|error| panic!("{error}"));
+        let said = Machine::on(kernel, |machine| machine.run(SCRIPT, Duration::from_secs(60)));
+        let said = said.unwrap_or_else(|error| panic!("{error}"));
         assert!(kernel == "newest" || said.starts_with(&format!("{kernel}.")), "{said}");
     }
 }

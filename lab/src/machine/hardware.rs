@@ -102,7 +102,7 @@ impl Hardware {
             says(&format!("-device {}", nic.device(number)));
         }
         says("-append");
-        qemu.push("console=ttyS0 quiet panic=-1 mitigations=off".into());
+        qemu.push("console=ttyS0 quiet oops=panic panic=-1 mitigations=off".into());
         start(self, &folder, &qemu, limit)
     }
 

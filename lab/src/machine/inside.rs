@@ -43,18 +43,11 @@ pub fn inside(kernel: &str, place: &str, body: impl FnOnce()) {
     let (_program, test) = place.split_once("::").expect("a path begins with its program");
     let test = test.trim_end_matches("::here");
     let program = env::current_exe().expect("this program has a path");
-    let shared = || Machine::shared(kernel).unwrap_or_else(|error| panic!("{error}"));
-    let mut machine = shared();
     let script = format!(
         "{INSIDE}={kernel} '{}' --exact '{test}' --nocapture --test-threads=1 2>&1",
         program.display()
     );
-    let mut said = machine.run(&script, TEST);
-    if let (Err(error), true) = (&said, machine.fell_over_patches()) {
-        println!("once more, for it is the emulation's fault: {error}");
-        machine = shared();
-        said = machine.run(&script, TEST);
-    }
+    let said = Machine::on(kernel, |machine| machine.run(&script, TEST));
     let said = said.unwrap_or_else(|error| panic!("{error}"));
-    assert!(said.contains("1 passed"), "there is no test '{test}' in {machine}: {said}");
+    assert!(said.contains("1 passed"), "there is no test '{test}' in the machine: {said}");
 }

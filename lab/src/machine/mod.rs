@@ -25,7 +25,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::{
-        Mutex, PoisonError,
+        Arc, LazyLock, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -73,32 +73,43 @@ impl Machine {
         Hardware::new(kernel).boot()
     }
 
-    /// The machine with this kernel that all of this process share; it is booted when first asked
-    /// for, and when the one before has fallen over ([`Machine::fell_over_patches`]).
+    /// Does some work with the machine with this kernel that all of this process share. It is booted
+    /// when first asked for. When it falls over its own patches ([`Machine::fell_over_patches`]),
+    /// the work is begun once more in a new one; nothing else is forgiven.
     ///
     /// # Errors
-    /// As [`Machine::boot`]. A machine that did not boot is not tried again.
-    pub fn shared(kernel: &str) -> std::result::Result<&'static Machine, String> {
-        type Booted = std::result::Result<&'static Machine, String>;
-        static SHARED: Mutex<Option<HashMap<String, Booted>>> = Mutex::new(None);
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        let machines = shared.get_or_insert_default();
-        let boot = || match Machine::boot(kernel) {
-            Ok(machine) => Ok(&*Box::leak(Box::new(machine))),
-            Err(error) => Err(error.to_string()),
-        };
-        if matches!(machines.get(kernel), Some(Ok(known)) if known.fell_over_patches()) {
-            machines.remove(kernel);
+    /// What the work says, and as [`Machine::boot`]. A machine that did not boot is not tried again.
+    pub fn on<T>(kernel: &str, work: impl Fn(&Machine) -> Result<T>) -> Result<T> {
+        let machine = shared(kernel)?;
+        match work(&machine) {
+            Err(error) if machine.fell_over_patches() => {
+                println!("once more, for it is the emulation's fault: {error}");
+                let mut machines = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+                if matches!(machines.get(kernel), Some(Ok(known)) if Arc::ptr_eq(known, &machine)) {
+                    machines.remove(kernel);
+                }
+                drop(machines);
+                drop(machine);
+                work(&*shared(kernel)?)
+            }
+            done => done,
         }
-        machines.entry(kernel.to_owned()).or_insert_with(boot).clone()
     }
 
     /// Whether its kernel ended in the middle of an instruction of its own that it was changing.
     /// Linux changes its code while other processors run it, which take a breakpoint there
     /// meanwhile. Emulated ones (QEMU's TCG) sometimes see that too late; real ones never do.
     fn fell_over_patches(&self) -> bool {
-        let console = self.console();
-        console.contains("int3: 0000") && console.contains("Kernel panic")
+        // The console of an emulated machine is slow: the fault comes a while before the end.
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            let console = self.console();
+            match (console.contains("int3: 0000"), console.contains("Kernel panic")) {
+                (true, true) => return true,
+                (true, false) if Instant::now() < end => std::thread::sleep(Duration::from_millis(50)),
+                _ => return false,
+            }
+        }
     }
 
     /// Runs a script (bash) in the machine, one at a time, and gives how it ended and what it
@@ -207,6 +218,21 @@ impl Drop for Machine {
         drop(leash.stdin.take());
         let _gone_already = leash.wait();
     }
+}
+
+/// Those that [`Machine::on`] has booted, or why one did not.
+static SHARED: LazyLock<Mutex<HashMap<String, std::result::Result<Arc<Machine>, String>>>> =
+    LazyLock::new(Mutex::default);
+
+fn shared(kernel: &str) -> Result<Arc<Machine>> {
+    let mut machines = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let boot = || Machine::boot(kernel).map(Arc::new).map_err(|error| error.to_string());
+    let machine = machines.entry(kernel.to_owned()).or_insert_with(boot).clone();
+    machine.map_err(|error| LabError::Machine {
+        kernel: kernel.to_owned(),
+        what: format!("did not boot: {error}"),
+        console: String::new(),
+    })
 }
 
 /// Starts QEMU on a leash and waits for the agent.

@@ -7,6 +7,8 @@
 //! measured in turns with it, is subtracted. `full-cold` has the frames lying in 65,536 buffers of
 //! their own instead, written long before, and subtracts the same loop over those.
 //!
+//! `own-N`: the router has so many addresses of its own, and each frame has a sender of its own.
+//!
 //! Before anything is timed every frame that leaves is looked at: TTL, checksums, addresses of both
 //! links, port; none may be missing.
 
@@ -50,6 +52,9 @@ const SENDER4: u32 = 0x0a63_0102;
 const SENDER6: u128 = 0x2001_0db8_0001_0000_0000_0000_0000_0002;
 const OUTSIDE: [u8; 4] = [10, 99, 2, 1];
 
+/// The first of as many senders as there are frames.
+const SENDERS: u32 = 0x0a40_0000;
+
 /// One bench.
 struct Case {
     name: &'static str,
@@ -62,6 +67,8 @@ struct Case {
     /// So many routing rules, of which the last matches.
     steered: usize,
     tunnel: Way,
+    /// So many addresses of the router's own, and each frame from a sender of its own (IPv4).
+    own: Option<u32>,
 }
 
 /// Whether packets are in a tunnel (GRE), and when.
@@ -91,20 +98,27 @@ const fn case(name: &'static str, version: u8, routes: usize) -> Case {
         cold: false,
         steered: 0,
         tunnel: Way::Plain,
+        own: None,
     }
 }
 
 const FULL: Case = case("plane/v4/full", 4, 1_000_000);
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 16] = [
     case("plane/v4/small", 4, 16),
     Case { tunnel: Way::Out, ..case("plane/v4/gre-out", 4, 16) },
     Case { tunnel: Way::In, ..case("plane/v4/gre-in", 4, 16) },
     Case { steered: 64, ..case("plane/v4/policy-64", 4, 16) },
     FULL,
+    Case { own: Some(0), ..case("plane/v4/full/own-0", 4, 1_000_000) },
+    Case { own: Some(10), ..case("plane/v4/full/own-10", 4, 1_000_000) },
+    Case { own: Some(100), ..case("plane/v4/full/own-100", 4, 1_000_000) },
+    Case { own: Some(1000), ..case("plane/v4/full/own-1000", 4, 1_000_000) },
     case("plane/v6/full", 6, 240_000),
     Case { rules: Rules::SixHundred, ..case("plane/v4/rules-600", 4, 1_000_000) },
     Case { rules: Rules::Stateful, ..case("plane/v4/stateful", 4, 1_000_000) },
+    Case { rules: Rules::Stateful, own: Some(0), ..case("plane/v4/stateful/own-0", 4, 1_000_000) },
+    Case { rules: Rules::Stateful, own: Some(1000), ..case("plane/v4/stateful/own-1000", 4, 1_000_000) },
     Case { nat: true, ..case("plane/v4/nat44", 4, 1_000_000) },
     Case { cold: true, ..case("plane/v4/full-cold", 4, 1_000_000) },
 ];
@@ -264,6 +278,7 @@ fn tables(case: &Case, random: &mut Random) -> (Tables, Vec<Frame>) {
         tables.insert(TableId::MAIN, remote, far).expect("room");
     }
     tables.insert4("10.99.1.0/24".parse().expect("a prefix"), back).expect("room");
+    tables.insert4("10.64.0.0/16".parse().expect("a prefix"), back).expect("room");
     tables.insert6("2001:db8:1::/64".parse().expect("a prefix"), back).expect("room");
     let frames = if case.version == 4 {
         let mut routes = ipv4(case.routes.max(1000), random);
@@ -275,11 +290,14 @@ fn tables(case: &Case, random: &mut Random) -> (Tables, Vec<Frame>) {
             };
         }
         let mut to = || inside4(routes[random.below(routes.len())], random);
-        let frame = |to| match (case.tunnel, udp4(ROUTER[0], HOST, SENDER4, to)) {
-            (Way::In, frame) => enclosed(&frame, to),
-            (_, frame) => Frame::of(&frame),
+        let frame = |(n, to)| {
+            let sender = if case.own.is_some() { SENDERS + n } else { SENDER4 };
+            match (case.tunnel, udp4(ROUTER[0], HOST, sender, to)) {
+                (Way::In, frame) => enclosed(&frame, to),
+                (_, frame) => Frame::of(&frame),
+            }
         };
-        (0..DESTINATIONS).map(|_| frame(to())).collect()
+        (0..DESTINATIONS as u32).map(|n| frame((n, to()))).collect()
     } else {
         let mut routes = ipv6(case.routes.max(1000), random);
         routes.truncate(case.routes);
@@ -361,7 +379,10 @@ impl Rig {
 
     fn new(case: &Case) -> Rig {
         let (tables, frames) = tables(case, &mut Random(SEED));
-        let router_context = RouterContext::new(tables.view(), Sources::new(), 1);
+        let sources = Sources::new();
+        let own = |n: u32| (TableId::MAIN, std::net::Ipv4Addr::from(0xac10_0000 + n * 257));
+        sources.set_local4((0..case.own.unwrap_or_default()).map(own));
+        let router_context = RouterContext::new(tables.view(), sources, 1);
         if case.steered > 0 {
             let six = RoutingRules::new(true, Vec::new());
             let four = RoutingRules::new(false, routing_rules(case.steered));

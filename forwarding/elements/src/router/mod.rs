@@ -61,6 +61,7 @@ mod mtu;
 mod offload;
 mod open_tunnels;
 mod options_switch;
+mod own;
 mod plain;
 mod plain4;
 mod plain6;

@@ -163,10 +163,7 @@ wide! {
         }
         let present = lowest(chosen.count);
         upper.whole = bits(&whole) & ours & present;
-        for n in numbers(upper.whole & bits(&near)) {
-            let own = sources.may_be_local4(upper.sources[n].to_be_bytes());
-            upper.whole &= !(u64::from(own) << n);
-        }
+        upper.whole &= !sources.local4_among(&upper.sources, upper.whole & bits(&near));
         which(|n| !is_ipv4(kind[n])) & present
     }
 }

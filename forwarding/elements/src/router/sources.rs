@@ -1,25 +1,25 @@
 //! The router's own addresses: what ICMP errors are sent from, and what no packet from outside may
 //! claim to be.
 //!
-//! The control thread writes them when Linux's addresses change. Workers ask per packet only the
-//! filter (a small table of bits that never denies an address that is there); behind it, and for
-//! answers, they take a read lock for a moment: a slow path, rate-limited or an attack.
+//! The control thread writes them when Linux's addresses change. Workers ask per packet only the set
+//! of addresses ([`Own`]); behind it, and for answers, they take a read lock for a moment: a slow
+//! path, rate-limited or an attack.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use fib::{InterfaceId, TableId};
+use graph::BATCH;
 use ipnet::{Ipv4Net, Ipv6Net};
+use wire::which::{numbers, which};
 
-const FILTER_BITS: u32 = 12;
+use super::own::{Near, Own};
 
 /// The router's own addresses. Shared by all workers.
 #[derive(Debug)]
 pub struct Sources {
-    filter: [AtomicU64; 1 << FILTER_BITS >> 6],
-    near: [AtomicU32; 2],
+    own4: Own,
     addresses: RwLock<Addresses>,
 }
 
@@ -39,8 +39,7 @@ struct Port {
 impl Sources {
     /// No addresses: every answer is left to Linux.
     pub fn new() -> Arc<Sources> {
-        let filter = std::array::from_fn(|_| AtomicU64::new(0));
-        Arc::new(Sources { filter, near: Default::default(), addresses: RwLock::default() })
+        Arc::new(Sources { own4: Own::new(), addresses: RwLock::default() })
     }
 
     /// Sets the addresses of a port, with their networks, in Linux's order: primary IPv4 addresses,
@@ -60,21 +59,8 @@ impl Sources {
     pub fn set_local4(&self, local: impl IntoIterator<Item = (TableId, Ipv4Addr)>) {
         let local4: HashSet<(TableId, u32)> =
             local.into_iter().map(|(table, address)| (table, u32::from(address))).collect();
-        let (mut words, mut near) = ([0u64; 1 << FILTER_BITS >> 6], [0u32; 2]);
-        for (_, address) in &local4 {
-            let (word, bit) = place(address.to_be_bytes());
-            words[word] |= bit;
-            for (near, bit) in near.iter_mut().zip(near_bits(address.to_be_bytes())) {
-                *near |= 1 << bit;
-            }
-        }
         let mut addresses = self.addresses.write().unwrap_or_else(PoisonError::into_inner);
-        for (filter, word) in self.filter.iter().zip(words) {
-            filter.store(word, Relaxed);
-        }
-        for (filter, word) in self.near.iter().zip(near) {
-            filter.store(word, Relaxed);
-        }
+        self.own4.set(local4.iter().map(|(_, address)| address.to_be_bytes()));
         addresses.local4 = local4;
     }
 
@@ -85,17 +71,32 @@ impl Sources {
         self.may_be_local4(address.to_be_bytes()) && self.is_local4_surely(input, address)
     }
 
-    /// Whether this may be an IPv4 address of this machine; false for nearly all that are not.
+    /// Whether this is an IPv4 address of this machine, in whatever table.
     #[inline(always)]
     pub fn may_be_local4(&self, address: [u8; 4]) -> bool {
-        let (word, bit) = place(address);
-        self.filter[word].load(Relaxed) & bit != 0
+        self.own4.has(address)
     }
 
-    /// A smaller filter, to ask of many addresses at once.
+    /// What may be one, to ask of many addresses at once.
     #[inline(always)]
     pub(super) fn near_local4(&self) -> Near {
-        Near([0, 1].map(|word| self.near[word].load(Relaxed)))
+        self.own4.near()
+    }
+
+    /// Those of some addresses (bits) that are of this machine. `suspects` are those that may be
+    /// ([`Sources::near_local4`]).
+    #[inline(always)]
+    pub(super) fn local4_among(&self, addresses: &[u32; BATCH], suspects: u64) -> u64 {
+        /// As many cost as much one by one as all of a batch at once.
+        const FEW: u32 = 12;
+        let may_be = |n: usize| self.own4.may_have(addresses[n].to_be_bytes());
+        let suspects = match suspects.count_ones() {
+            0 => return 0,
+            1..=FEW => suspects,
+            _ => suspects & which(may_be),
+        };
+        let own = numbers(suspects).filter(|&n| self.own4.has(addresses[n].to_be_bytes()));
+        own.fold(0, |own, n| own | 1 << n)
     }
 
     #[cold]
@@ -137,33 +138,6 @@ impl Sources {
     }
 }
 
-/// Which IPv4 addresses may be of this machine: with a few of them one in twenty is, with a hundred
-/// nearly all. It is in two registers, and of eight addresses it is asked at once.
-#[derive(Clone, Copy)]
-pub(super) struct Near([u32; 2]);
-
-impl Near {
-    /// Whether this may be one.
-    #[inline(always)]
-    pub(super) fn may_be(self, address: [u8; 4]) -> bool {
-        let [one, other] = near_bits(address);
-        (self.0[0] >> one) & (self.0[1] >> other) & 1 != 0
-    }
-}
-
-/// Its bits in [`Near`].
-#[inline(always)]
-fn near_bits(address: [u8; 4]) -> [u32; 2] {
-    let hash = u32::from_ne_bytes(address).wrapping_mul(0x9e37_79b1);
-    [hash >> 27, hash >> 22 & 31]
-}
-
-#[inline(always)]
-fn place(address: [u8; 4]) -> (usize, u64) {
-    let hash = u32::from_ne_bytes(address).wrapping_mul(0x9e37_79b1) >> (32 - FILTER_BITS);
-    ((hash >> 6) as usize, 1 << (hash & 63))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,12 +152,20 @@ mod tests {
             .filter(|i| sources.is_local4(port, 0x0a00_0000 + i) != (i % 3 == 0 && *i < 6000))
             .count();
         assert_eq!(wrong, 0);
-        let near = sources.near_local4();
-        assert!((0..2000u32).all(|i| near.may_be((0x0a00_0000 + i * 3).to_be_bytes())));
         sources.set_local4((0..4).map(main));
         let near = sources.near_local4();
         let found = (0..9000u32).filter(|i| near.may_be((0x0a00_0000 + i).to_be_bytes())).count();
         assert!((4..1000).contains(&found), "{found} of 9,000");
+
+        // Some of a batch, with few suspects and with nothing but suspects.
+        for count in [4, 2000] {
+            sources.set_local4((0..count).map(main));
+            let batch = std::array::from_fn(|n| 0x0a00_0000 + n as u32);
+            let own = which(|n| n % 3 == 0 && (n as u32) < 3 * count);
+            assert_eq!(sources.local4_among(&batch, own | 0xf0), own);
+            assert_eq!(sources.local4_among(&batch, u64::MAX), own);
+            assert_eq!(sources.local4_among(&batch, 0), 0);
+        }
         sources.set_local4([]);
         assert!(!sources.is_local4(port, 0x0a00_0000));
 

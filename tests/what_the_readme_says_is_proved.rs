@@ -88,11 +88,16 @@ fn every_test_that_is_named_is_one() {
 
 #[test]
 fn every_figure_is_one_of_the_benches() {
-    let kept: HashMap<String, f64> = serde_json::from_str(&read("measure/bench/baseline.json")).unwrap();
+    type Kept = HashMap<String, HashMap<String, f64>>;
+    let kept: Kept = serde_json::from_str(&read("measure/bench/baseline.json")).unwrap();
     let mut named = 0;
     for one in sentences().iter().filter(|one| one.contains_key("bench")) {
         for name in texts(&one["bench"]) {
-            assert!(kept.contains_key(name), "no bench is called {name}: {:?}", one["says"]);
+            assert!(
+                kept.values().any(|kept| kept.contains_key(name)),
+                "no bench is called {name}: {:?}",
+                one["says"]
+            );
             named += 1;
         }
     }

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use lab::{Flows, Host, Lab, Process, Router, Sink, wait_for};
+use lab::{End, Flows, Host, Lab, Process, Router, Sink, wait_for};
 
 /// The server's address in each family.
 pub const SERVER: [&str; 2] = ["10.2.0.2", "2001:db8:2::2"];
@@ -82,22 +82,25 @@ print(len(answers.results))"
 
     /// As [`Line::stopped`], with the MTU of the link to the server, and the queues of both.
     pub fn made(name: &str, config: &str, mtu: u32, queues: u32) -> Line {
+        Line::joined(name, config, mtu, |lab, a, b| lab.link_with_queues(a, b, queues).unwrap())
+    }
+
+    /// The network, whose two links are made by `join`.
+    pub fn joined(name: &str, config: &str, mtu: u32, join: impl Fn(&Lab, End, End)) -> Line {
         let turn = turn();
         let lab = Lab::new(name).unwrap();
         let (customer, host, server) =
             (lab.host("customer").unwrap(), lab.router("router").unwrap(), lab.host("server").unwrap());
-        lab.link_with_queues(
+        join(
+            &lab,
             customer.end("eth0").address("10.1.0.2/24").address("2001:db8:1::2/64"),
             host.end("left").address("10.1.0.1/24").address("2001:db8:1::1/64"),
-            queues,
-        )
-        .unwrap();
-        lab.link_with_queues(
+        );
+        join(
+            &lab,
             host.end("right").address("10.2.0.1/24").address("2001:db8:2::1/64").mtu(mtu),
             server.end("eth0").address("10.2.0.2/24").address("2001:db8:2::2/64").mtu(mtu),
-            queues,
-        )
-        .unwrap();
+        );
         customer.run("ip route add default via 10.1.0.1; ip -6 route add default via 2001:db8:1::1").unwrap();
         server.run("ip route add default via 10.2.0.1; ip -6 route add default via 2001:db8:2::1").unwrap();
         let router = Router::stopped(&host, config).unwrap();

@@ -20,8 +20,8 @@ use crate::{Host, Lab, LabError, Result, wait_for};
 /// One end of a link: an interface to be made.
 #[derive(Clone, Debug)]
 pub struct End {
-    host: Host,
-    interface: String,
+    pub(crate) host: Host,
+    pub(crate) interface: String,
     addresses: Vec<String>,
     mtu: u32,
     mac: Option<String>,
@@ -84,7 +84,7 @@ impl End {
         self
     }
 
-    fn configure(&self) -> Result<()> {
+    pub(crate) fn configure(&self) -> Result<()> {
         let name = &self.interface;
         let mut script =
             format!("ethtool -K {name} tx off gro off >/dev/null\nip link set dev {name} mtu {}\n", self.mtu);

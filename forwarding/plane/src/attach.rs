@@ -305,8 +305,10 @@ impl Plane {
         let port = &mut self.ports[usize::from(id.0)];
         // What the driver sent into a TAP would be for Linux.
         let Some(interface) = port.interface.as_ref().filter(|_| port.shared.is_none()) else { return false };
-        let features = known.or_else(|| device::xdp_features(interface.ifindex).ok());
-        let can = features.is_some_and(|features| features.contains(XdpFeatures::REDIRECT_TARGET));
+        let can = known.map_or_else(
+            || device::is_redirect_target(interface.ifindex),
+            |features| features.contains(XdpFeatures::REDIRECT_TARGET),
+        );
         let before = std::mem::replace(&mut port.target, can);
         if can != before {
             let changed = if can {

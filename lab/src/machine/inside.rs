@@ -5,12 +5,15 @@
 //! there a [`Lab`](crate::Lab) and everything else of this crate work as they do here.
 
 use std::{
-    env,
+    env, fs, io,
+    path::PathBuf,
+    process::Command,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
 use super::Machine;
+use crate::{End, Lab, LabError, Result};
 
 /// Says, in a guest, which kernel it has.
 const INSIDE: &str = "BIFROST_MACHINE";
@@ -50,4 +53,41 @@ pub fn inside(kernel: &str, place: &str, body: impl FnOnce()) {
     let said = Machine::on(kernel, |machine| machine.run(&script, TEST));
     let said = said.unwrap_or_else(|error| panic!("{error}"));
     assert!(said.contains("1 passed"), "there is no test '{test}' in the machine: {said}");
+}
+
+impl Lab {
+    /// Joins two hosts by two network cards of the guest in which this test runs, which share a cable
+    /// ([`Machine::boot`]): the first two that no host has.
+    ///
+    /// # Errors
+    /// Those of the commands. Where this is no guest, its cards are not touched.
+    pub fn link_by_cards(&self, a: End, b: End) -> Result<()> {
+        let cards = cards().map_err(LabError::io("the machine's network cards"))?;
+        for (card, End { host, interface, .. }) in cards.iter().zip([&a, &b]) {
+            let words = ["link", "set", card, "netns", host.namespace(), "name", interface];
+            let output = Command::new("ip").args(words).output().map_err(LabError::io("ip"))?;
+            if !output.status.success() {
+                return Err(LabError::io(card)(io::Error::other(String::from_utf8_lossy(&output.stderr))));
+            }
+        }
+        a.configure()?;
+        b.configure()
+    }
+}
+
+/// The guest's cards that no host has, in the order of their slots. The kernel gives them back, when
+/// a lab's hosts go, with the names that they had there.
+fn cards() -> io::Result<Vec<String>> {
+    if env::var_os(INSIDE).is_none() {
+        return Err(io::Error::other("this is no virtual machine of a test"));
+    }
+    let mut cards: Vec<(PathBuf, String)> = Vec::new();
+    for interface in fs::read_dir("/sys/class/net")? {
+        let interface = interface?;
+        if let Ok(device) = fs::canonicalize(interface.path().join("device")) {
+            cards.push((device, interface.file_name().to_string_lossy().into_owned()));
+        }
+    }
+    cards.sort();
+    Ok(cards.into_iter().map(|(_, name)| name).collect())
 }

@@ -63,14 +63,16 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Boots a machine with one of [`KERNELS`] and no network but its own; other hardware:
+    /// Boots a machine with one of [`KERNELS`] and no network but its own: four virtio-net cards, the
+    /// first joined to the second and the third to the fourth by a cable. Other hardware:
     /// [`Hardware`].
     ///
     /// # Errors
     /// [`LabError::Machine`] with the end of what its console said, or with what has to be
     /// installed first.
     pub fn boot(kernel: &str) -> Result<Machine> {
-        Hardware::new(kernel).boot()
+        let cards = [0, 0, 1, 1].map(|cable| Nic::virtio(1).cable(cable));
+        cards.into_iter().fold(Hardware::new(kernel), Hardware::nic).boot()
     }
 
     /// Does some work with the machine with this kernel that all of this process share. It is booted

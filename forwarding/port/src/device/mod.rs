@@ -9,7 +9,7 @@ mod link;
 mod netdev;
 mod netlink;
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 
 pub use ethtool::{Channels, Offloads};
@@ -89,6 +89,15 @@ fn index_of(name: &str) -> io::Result<u32> {
         0 => Err(io::Error::last_os_error()),
         index => Ok(index),
     }
+}
+
+fn name_of(ifindex: u32) -> Option<String> {
+    let mut name = [0u8; libc::IF_NAMESIZE];
+    // SAFETY: the kernel's name, and its end, fit in `IF_NAMESIZE` bytes.
+    if unsafe { libc::if_indextoname(ifindex, name.as_mut_ptr().cast()) }.is_null() {
+        return None;
+    }
+    CStr::from_bytes_until_nul(&name).ok()?.to_str().ok().map(str::to_owned)
 }
 
 fn with_handle<T>(
@@ -171,9 +180,49 @@ pub fn xdp_features(ifindex: u32) -> Result<XdpFeatures, DeviceError> {
     })
 }
 
+/// Drivers that Linux 6.1 sends by when a frame is redirected to a device of theirs on which a
+/// program runs: those with `ndo_xdp_xmit` in its modules. Those [`WITHOUT_WIRE`] are left out: with
+/// them it depends on the other end, of which Linux 6.1 says nothing.
+const SEND_REDIRECTED: [&str; 14] = [
+    "atlantic",
+    "bnxt_en",
+    "ena",
+    "hv_netvsc",
+    "i40e",
+    "ice",
+    "igb",
+    "igc",
+    "ixgbe",
+    "mana",
+    "mlx5_core",
+    "qede",
+    "sfc",
+    "virtio_net",
+];
+
+/// Whether the driver can send by the interface, now, if a program runs on it. Linux before 6.3
+/// does not tell, and is known by its drivers.
+pub fn is_redirect_target(ifindex: u32) -> bool {
+    match xdp_features(ifindex) {
+        Ok(features) => features.contains(XdpFeatures::REDIRECT_TARGET),
+        Err(error) if error.source.kind() == io::ErrorKind::NotFound => name_of(ifindex)
+            .and_then(|name| with_handle(&name, "ask for its driver", ethtool::Handle::driver).ok())
+            .is_some_and(|driver| SEND_REDIRECTED.contains(&driver.as_str())),
+        Err(_) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interface_has_its_name_by_its_number() {
+        let lo = Device::named("lo").unwrap();
+        assert_eq!(name_of(lo.ifindex).as_deref(), Some("lo"));
+        assert_eq!(name_of(u32::MAX), None);
+        assert!(!is_redirect_target(lo.ifindex));
+    }
 
     #[test]
     fn loopback_is_known() {

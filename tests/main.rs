@@ -33,6 +33,7 @@ mod a_worker_that_hangs_takes_only_itself_down;
 mod a_wrong_file_is_refused_and_nothing_changes;
 mod an_element_of_ones_own_runs_in_the_router;
 mod another_router_takes_over;
+mod bfd_sessions_of_frr_are_run_here;
 mod bgp_learnt_routes_forward;
 mod check_and_reload_agree;
 mod clicks_ip_router_routes_between_real_hosts;

@@ -19,7 +19,7 @@ pub struct Frr {
 
 impl Frr {
     /// Starts zebra and the named daemons (`bgpd`, `staticd`, `ospfd`, ...), and gives them
-    /// `config`, one file for all.
+    /// `config`, one file for all. A name may have options behind it (`bfdd --dplaneaddr ...`).
     ///
     /// With `fpm` zebra also sends its routes to a forwarding plane listening at 127.0.0.1:2620
     /// (netlink messages; it connects again when that one comes later).
@@ -30,15 +30,20 @@ impl Frr {
         let file =
             format!("hostname {}\nlog file {}/frr.log\n{fpm_line}{config}\n", host.name(), folder.display());
         fs::write(folder.join("frr.conf"), file).map_err(LabError::io("frr.conf"))?;
-        for name in ["vtysh", "zebra"].iter().chain(daemons) {
-            fs::write(folder.join(format!("{name}.conf")), "").map_err(LabError::io(*name))?;
+        let names = daemons.iter().filter_map(|daemon| daemon.split(' ').next());
+        for name in ["vtysh", "zebra"].into_iter().chain(names) {
+            fs::write(folder.join(format!("{name}.conf")), "").map_err(LabError::io(name))?;
         }
         host.run(&format!("chown -R frr:frr {}", folder.display()))?;
 
         let mut frr = Frr { host: host.clone(), folder, _processes: Vec::new() };
         let zebra_options: &[&str] = if fpm { &["-M", "dplane_fpm_nl"] } else { &[] };
         frr.daemon("zebra", zebra_options)?;
-        daemons.iter().try_for_each(|daemon| frr.daemon(daemon, &[]))?;
+        for daemon in daemons {
+            let mut words = daemon.split(' ');
+            let name = words.next().unwrap_or_default();
+            frr.daemon(name, &words.collect::<Vec<_>>())?;
+        }
         host.run(&format!("vtysh --vty_socket {0} --config_dir {0} -b", frr.folder.display()))?;
         Ok(frr)
     }

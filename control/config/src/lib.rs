@@ -10,11 +10,12 @@
 //!                                                       └────────────► mistakes ◄─────────────┘
 //! ```
 //!
-//! One file here for what the model is (`router`), one for how each section is read (`sections`,
+//! One file here for what the model is (`router`), one for how each section is read (`sections`, `bfd`,
 //! `discovery`, `flow_log`, `memif`, `mirror_port`, `virtual_router`), one for reading keys of any
 //! section (`section`), one for how mistakes look (`mistake`), one for reading files (`source`),
 //! one for what of them is shown to nobody (`secrets`).
 
+mod bfd;
 mod cores;
 mod discovery;
 mod flow_log;
@@ -31,6 +32,7 @@ mod source;
 mod track;
 mod virtual_router;
 
+pub use bfd::Bfd;
 pub use cores::Cores;
 pub use discovery::{Discovery, Discovery4, Discovery6, MOST, PREFIXES};
 pub use machine::Machine;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::bfd::Bfd;
 use crate::cores::Cores;
 use crate::discovery::Discovery;
 use crate::memif::Memif;
@@ -51,6 +52,8 @@ pub struct Router {
     pub vrrp: Vec<VirtualRouter>,
     /// Interfaces on which this router tells hosts of itself, by name.
     pub discovery: Vec<Discovery>,
+    /// BFD sessions of FRR's are run here; absent: none.
+    pub bfd: Option<Bfd>,
     /// FRR's FPM as a source of routes; absent: netlink only.
     pub fpm: Option<Fpm>,
     /// The comparison of the plane with Linux.

@@ -18,6 +18,7 @@ use crate::memif::memif;
 use crate::mirror_port::mirror_port;
 use notation::duration;
 
+use crate::bfd::bfd;
 use crate::discovery::discoveries;
 use crate::mistake::{Hint, Mistakes, Page};
 use crate::pattern::Pattern;
@@ -144,6 +145,7 @@ fn root_of(
             .value("discovery")
             .map(|value| discoveries(page, value, &virtual_ones))
             .unwrap_or_default(),
+        bfd: root.section(page, "bfd", "[bfd]").and_then(|s| bfd(page, s)),
         fpm: root.section(page, "fpm", "[fpm]").and_then(|s| fpm(page, s)),
         audit: root.section(page, "audit", "[audit]").map(|s| audit(page, s)).unwrap_or_default(),
         control: root

@@ -13,6 +13,7 @@
 //! | `memif` | a program's at a memif socket, and in the memory that both have |
 //! | `trial_control` | a generator's and a sink's, to each other |
 //! | `discovery` | hosts' and other routers': router discovery of both families |
+//! | `bfd` | other routers': control packets; and FRR's: its sessions |
 //! | `vrrp` | other routers' and hosts': advertisements, and questions for the virtual address |
 //! | `packets` | the network's: through the standard graph with filter and translation, the long way and the short one |
 //! | `capture`, `summary` | files of packets: pcap, pcapng, IP summary dumps |
@@ -25,6 +26,7 @@ mod files;
 mod packets;
 mod texts;
 
+pub use bfd::fuzz as bfd;
 pub use bifrost::fuzz::{control, saved_flows};
 pub use discovery::fuzz as discovery;
 pub use files::{capture, flow_journal, parquet, summary};
@@ -39,7 +41,8 @@ pub use vrrp::fuzz as vrrp;
 pub type Target = fn(&[u8]);
 
 /// All of them by name, as their folders in `corpus/` are called.
-pub const TARGETS: [(&str, Target); 16] = [
+pub const TARGETS: [(&str, Target); 17] = [
+    ("bfd", bfd),
     ("capture", capture),
     ("click", click),
     ("control", control),

@@ -27,7 +27,7 @@ fn ok(rig: &Rig, args: &[&str]) -> String {
 }
 
 /// What is shown, as text and as JSON.
-const SUBJECTS: [&str; 18] = [
+const SUBJECTS: [&str; 19] = [
     "ports",
     "interfaces",
     "neighbours",
@@ -43,6 +43,7 @@ const SUBJECTS: [&str; 18] = [
     "mirror-port",
     "redundancy",
     "discovery",
+    "bfd",
     "flowlog",
     "version",
     "routes",

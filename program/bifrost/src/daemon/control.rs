@@ -19,6 +19,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use tracing::warn;
 
 use super::DaemonError;
+use super::bfd::Bfd;
 use super::discovery::Discovery;
 use super::fallback::Fallback;
 use super::flow_log::{Log, Logging, interfaces};
@@ -75,6 +76,7 @@ pub(crate) struct Parts {
     pub(crate) mirroring: Mirroring,
     pub(crate) redundancy: Redundancy,
     pub(crate) discovery: Discovery,
+    pub(crate) bfd: Bfd,
     flow_table: FlowTable,
     pub(crate) ports: Ports,
     pub(crate) fallback: Fallback,
@@ -85,7 +87,7 @@ pub(crate) struct Parts {
 type Check = fn(&Router, &Registry) -> Result<Vec<String>, String>;
 
 impl Parts {
-    const COUNT: usize = 9;
+    const COUNT: usize = 10;
 
     /// What each says of a configuration, before any of them is there. What most is wrong in comes
     /// first.
@@ -96,6 +98,7 @@ impl Parts {
         Ports::check,
         Redundancy::check,
         Discovery::check,
+        Bfd::check,
         Fallback::check,
         Logging::check,
         Sampler::check,
@@ -104,9 +107,19 @@ impl Parts {
     /// In the order in which they prepare: whether an element can begin is known only when it does,
     /// so rules come last.
     pub(crate) fn sections(&mut self) -> [&mut dyn Section; Parts::COUNT] {
-        let Parts { sampler, logging, mirroring, redundancy, discovery, flow_table, ports, fallback, rules } =
-            self;
-        [sampler, logging, mirroring, redundancy, discovery, flow_table, ports, fallback, rules]
+        let Parts {
+            sampler,
+            logging,
+            mirroring,
+            redundancy,
+            discovery,
+            bfd,
+            flow_table,
+            ports,
+            fallback,
+            rules,
+        } = self;
+        [sampler, logging, mirroring, redundancy, discovery, bfd, flow_table, ports, fallback, rules]
     }
 }
 
@@ -144,6 +157,7 @@ impl Control {
                 mirroring: Mirroring::default(),
                 redundancy: Redundancy::default(),
                 discovery: Discovery::default(),
+                bfd: Bfd::default(),
                 flow_table: FlowTable,
                 ports: Ports::default(),
                 fallback: Fallback::default(),
@@ -229,6 +243,7 @@ impl Control {
             self.follow_copy();
             self.parts.redundancy.follow(&self.forwarding);
             self.parts.discovery.follow(&self.forwarding, &self.parts.redundancy);
+            self.parts.bfd.follow(&self.forwarding);
             for job in self.jobs.try_iter().take(JOBS).collect::<Vec<_>>() {
                 if !self.forwarding.stop.is_asked() {
                     self.forwarding.plane.takes_long();
@@ -300,6 +315,7 @@ impl Control {
         // While all is still forwarded; it may take its time.
         forwarding.plane.takes_long();
         parts.discovery.stop();
+        parts.bfd.stop();
         parts.redundancy.stop();
         let interfaces = interfaces(&forwarding.plane);
         let names = forwarding.interface_names();

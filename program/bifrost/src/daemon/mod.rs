@@ -29,6 +29,7 @@
 //! | `explain.rs` | what would happen to a packet |
 //! | `copies.rs` | copies of what passes ports, for those who watch |
 //! | `mirror_port.rs` | `[mirror]`: such copies, sent out by an interface |
+//! | `bfd/` | `[bfd]`: BFD sessions of FRR's are run here |
 //! | `discovery/` | `[discovery.NAME]`: hosts are told of this router |
 //! | `redundancy/` | `[vrrp.NAME]`: addresses that this router has together with others |
 //! | `groups.rs`, `orders.rs`, `tracked.rs` | what those two share: being in groups, the way to a thread, what a section tracks |
@@ -39,6 +40,7 @@
 //! then, and from the moment that the daemon stops or dies, Linux forwards.
 
 mod absent;
+mod bfd;
 mod control;
 mod copies;
 mod discovery;

@@ -9,6 +9,7 @@
 //! pages, with arguments or as a stream (routes, flows, traces) is a
 //! [`Request`](crate::control::Request) of its own.
 
+mod bfd;
 mod classifier;
 mod config;
 mod discovery;
@@ -28,6 +29,7 @@ mod version;
 mod words;
 mod workers;
 
+pub use bfd::*;
 pub use classifier::*;
 pub use config::*;
 pub use discovery::*;
@@ -57,7 +59,7 @@ use crate::control::Rates;
 use crate::daemon::Control;
 
 /// Every subject, in the order of the help.
-pub const ALL: [Entry; 17] = [
+pub const ALL: [Entry; 18] = [
     Entry::of::<Vec<PortStatus>>(),
     Entry::of::<Vec<InterfaceStatus>>(),
     Entry::of::<Vec<Neighbour>>(),
@@ -71,6 +73,7 @@ pub const ALL: [Entry; 17] = [
     Entry::of::<MirrorStatus>(),
     Entry::of::<Vec<VirtualRouterStatus>>(),
     Entry::of::<Vec<DiscoveryStatus>>(),
+    Entry::of::<Option<BfdStatus>>(),
     Entry::of::<Option<FlowLogStatus>>(),
     Entry::of::<Option<SflowStatus>>(),
     Entry::of::<Option<MirrorPortStatus>>(),

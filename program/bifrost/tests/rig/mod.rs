@@ -12,7 +12,10 @@ use std::time::{Duration, Instant};
 
 use bifrost::control::status::*;
 use bifrost::control::*;
-use bifrost::subject::{Answered, DiscoveryStatus, Entry, OtherRouter, RedundancyState, VirtualRouterStatus};
+use bifrost::subject::{
+    Answered, BfdSession, BfdStatus, DiscoveryStatus, Entry, OtherRouter, RedundancyState,
+    VirtualRouterStatus,
+};
 use flowlog::Record;
 use flowlog::record::{Counts, Key};
 use ipnet::{IpNet, Ipv4Net};
@@ -389,7 +392,43 @@ impl Fake {
     }
 }
 
-/// One virtual router is active here, the other elsewhere.
+/// One session is up, the other has lost its neighbour.
+fn sessions() -> BfdStatus {
+    let up = BfdSession {
+        peer: [192, 0, 2, 2].into(),
+        local: Some([192, 0, 2, 1].into()),
+        interface: Some("eth1".into()),
+        multihop: false,
+        state: "up".into(),
+        diagnostic: "none".into(),
+        sends_every_us: Some(10_000),
+        detects_after_us: 30_000,
+        id: 7,
+        other_id: 9,
+        received: 1200,
+        sent: 1190,
+        discarded: 0,
+        changes: 2,
+        since_seconds: 90,
+        stuck: None,
+    };
+    let down = BfdSession {
+        peer: "2001:db8::9".parse().unwrap(),
+        local: None,
+        interface: None,
+        multihop: true,
+        state: "down".into(),
+        diagnostic: "detection time expired".into(),
+        sends_every_us: Some(1_000_000),
+        detects_after_us: 0,
+        discarded: 3,
+        stuck: Some("it has no socket: No such device".into()),
+        ..up.clone()
+    };
+    let (frr, sessions) = ("127.0.0.1:50700".into(), vec![up, down]);
+    BfdStatus { frr, connected: true, trouble: None, strays: 4, sessions }
+}
+
 fn discovery() -> Vec<DiscoveryStatus> {
     let of = |family: &str, from: IpAddr, preference: &str, others| DiscoveryStatus {
         name: "lan".into(),
@@ -471,6 +510,7 @@ impl Answer for Fake {
             "mirror_port" => boxed(self.mirror_port()),
             "redundancy" => boxed(Ok(virtual_routers())),
             "discovery" => boxed(Ok(discovery())),
+            "bfd" => boxed(Ok(Some(sessions()))),
             other => Err(format!("no {other} here")),
         }
     }
